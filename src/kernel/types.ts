@@ -1,0 +1,198 @@
+import type { OpenContext, SyscallError } from "../plugin/index.ts";
+import type { CheckResult, PermissionRecord, ProcInfo, SyscallEventWire } from "../store/schema.ts";
+import type { Namespace } from "../vfs/namespace.ts";
+
+export type PID = number;
+
+export const SIGTERM = 1;
+export const SIGKILL = 2;
+export const SIGINT = 3;
+export const SIGPAUSE = 4;
+export const SIGRESUME = 5;
+export type Signal = 1 | 2 | 3 | 4 | 5;
+
+export type ProcessState = "created" | "running" | "zombie" | "dead";
+
+/** How a run ended (design §2, "How a run ends"). The verdict function is the only one to make it. */
+export interface ExitStatus {
+  code: number;
+  reason: ExitReason;
+  error?: SyscallError;
+}
+
+export type ExitReason =
+  | "completed"
+  | "failed"
+  | "check_failed"
+  | "timeout"
+  | "llm_error"
+  | "max_steps"
+  | "circuit_breaker"
+  | "loop_detected"
+  | "record_error"
+  | "budget_exceeded"
+  | "suspended"
+  | "interrupted"
+  | "killed"
+  | "terminated"
+  | "killed_while_paused";
+
+/** A limit is a number or there is none. */
+export type Limit = number | null;
+
+/** The numbers a process lives by. The server takes them from the defaults table (config/settings). */
+export interface Limits {
+  maxSteps: Limit;
+  timeoutMs: Limit;
+  contextBudget: Limit;
+  modelTotalMs: number;
+  modelIdleMs: number;
+  modelRetries: number;
+  toolMs: number;
+  graceMs: number;
+  checkMs: number;
+  spawnDepth: number;
+  liveChildren: number;
+  /** Identical action, input and result in a row before the run is ended. */
+  loopThreshold: number;
+  /** Characters of one tool result shown to the model; the rest is kept beside the run. */
+  toolResultChars: number;
+  shellMemoryBytes: number;
+  shellDiskBytes: number;
+  eventsPerRun: number;
+}
+
+/** A project as the kernel needs it: where it is, where its data goes, what devices it sees. */
+export interface ProjectHandle {
+  id: string;
+  dir: string;
+  dataDir: string;
+  trusted: boolean;
+}
+
+/** The devices as they were at spawn, held until `release`: an old plugin answers as long as it is leased. */
+export interface DeviceLease {
+  namespace: Namespace;
+  /** Plugin name to version or digest, for the receipt. */
+  versions: Record<string, string>;
+  release(): void;
+}
+
+export interface SkillInfo {
+  name: string;
+  description: string;
+  /** The skill's folder, absolute; "" for an embedded one. */
+  dir: string;
+  /** What the skill's author lists; null when nothing is listed. Never widens a process's rights. */
+  allowedTools: string[] | null;
+  body(): Promise<string>;
+}
+
+export interface AgentInfo {
+  name: string;
+  description: string;
+  instructions: string;
+  /** Loaded into the prompt's head. */
+  skills: SkillInfo[];
+  /** Shown by name and description; loaded by the Skill tool. */
+  deferredSkills: SkillInfo[];
+  /** "*" alone or in the list: all. Empty: none. */
+  allowedTools: string[];
+  maxSteps?: Limit;
+  contextBudget?: Limit;
+  timeoutMs?: Limit;
+  checks: string[];
+  /** From where it was loaded: a path or "embedded". */
+  source: string;
+}
+
+export interface ProviderChoice {
+  /** The entry's name: what the user calls it. */
+  name: string;
+  /** /dev/llm/<driver>. */
+  device: string;
+  model: string;
+  /** Handed to the driver as OpenContext.config. */
+  config: { base_url?: string; extra?: Record<string, unknown> };
+  /** One gate per provider and key: never the key itself. */
+  gateKey: string;
+  concurrency?: number;
+  contextWindow?: number;
+  maxOutput?: number;
+  price?: { input: number; output: number; cached: number };
+  /** Why this one: "flag", "RNIX_PROVIDER", "agent.yaml", … */
+  because: string;
+  /** The key, fetched when a driver asks. UNAVAILABLE if there is none. */
+  secret(): Promise<string>;
+}
+
+/** Everything that spawn is told (seeds 1.2), resolved: the kernel reads no configuration. */
+export interface SpawnOpts {
+  project: ProjectHandle;
+  devices: DeviceLease;
+  provider: ProviderChoice;
+  cwd: string;
+  /** Further folders of `--add`. */
+  folders?: string[];
+  /** The run's environment without provider secrets. */
+  env: Record<string, string>;
+  /** Values given by `--env`: they may be kept on disk. */
+  envGiven?: string[];
+  systemPrompt?: string;
+  /** AGENTS.md of the project, if there is one. */
+  projectDoc?: string;
+  /** Attached text (stdin, --add files), put before the intent's message. */
+  input?: string;
+  parentPid?: PID;
+  allow?: string[];
+  deny?: string[];
+  /** Absent: the agent's, then `limits`. */
+  maxSteps?: Limit;
+  contextBudget?: Limit;
+  timeoutMs?: Limit;
+  checks?: string[];
+  sandbox?: string;
+  attended?: boolean;
+  limits: Limits;
+}
+
+/** How the kernel speaks to whoever embeds it (seeds 1.3). None given is silent. None may throw. */
+export interface KernelCallbacks {
+  onSpawn(pid: PID, intent: string, provider: string, model: string): void;
+  /** At the start of a step. `total` is null where there is no limit. */
+  onStep(pid: PID, step: number, total: number | null): void;
+  /** After the exit status is written and the record is on disk. */
+  onComplete(pid: PID, result: string, exit: ExitStatus): void;
+  /** Before onComplete when the status carries an error. */
+  onError(pid: PID, error: SyscallError): void;
+}
+
+/** What a person reading along sees: `rnix log`. */
+export interface LogEntry {
+  ts: string;
+  step: number;
+  kind: "thought" | "text" | "tool" | "result" | "unit";
+  text: string;
+}
+
+/** What an attached client is told while a process runs; `complete` is always the last and never dropped. */
+export type ProcessEvent =
+  | { type: "spawn"; info: ProcInfo }
+  | { type: "step"; step: number; total: number | null }
+  | { type: "text_delta"; step: number; text: string }
+  | { type: "log"; entry: LogEntry }
+  | { type: "retry"; step: number; attempt: number; delayMs: number; message: string }
+  | { type: "notice"; text: string }
+  | { type: "complete"; info: ProcInfo };
+
+export interface ProcessDetail {
+  info: ProcInfo;
+  fds: { fd: number; path: string }[];
+  env: { names: string[]; values: Record<string, string> };
+  permissions: PermissionRecord;
+  context: { messages: number; estimated_tokens: number };
+  checks: CheckResult[];
+}
+
+export type SyscallEvent = SyscallEventWire;
+export type { OpenContext, ProcInfo };

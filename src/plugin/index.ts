@@ -1,0 +1,310 @@
+/**
+ * `rnix/plugin`: the contract between the kernel and a driver. It imports nothing, so that it means the
+ * same in source, in the compiled binary and inside a plugin's Worker. Only data and the handles declared
+ * here cross it. `docs/plugins.md` explains it with examples; the conformance suite holds it.
+ */
+
+/** What crosses the contract. JSON and text travel as string; bytes only where they are bytes. */
+export type Data = string | Uint8Array;
+
+/** Where a document of the `store` service lives: beside the run, in the project's data, in the user's. */
+export type Scope = "run" | "project" | "user";
+
+export const CODES = [
+  "NOT_FOUND",
+  "INVALID",
+  "PERMISSION",
+  "TIMEOUT",
+  "DRIVER",
+  "INTERNAL",
+  "CLOSED",
+  "EXHAUSTED",
+  "UNAVAILABLE",
+  "CANCELLED",
+] as const;
+/** The stable error codes. Programs decide by them and never by a message's text. */
+export type Code = (typeof CODES)[number];
+
+export interface SyscallErrorDetail {
+  cause?: unknown;
+  /** How long the other side asked us to wait before trying again. */
+  retryAfterMs?: number;
+  /** Unix time in ms at which a quota window ends. */
+  resetAtMs?: number;
+  /** True when the same request may succeed if it is simply made again. Absent: decided by the code. */
+  retryable?: boolean;
+  /** Filled in by the kernel: which syscall failed, for whom, on which device. */
+  syscall?: string;
+  pid?: number;
+  device?: string;
+}
+
+/** The one error class (seeds 6.2). The message says what was expected, what came and what to do. */
+export class SyscallError extends Error {
+  override readonly name = "SyscallError";
+  readonly code: Code;
+  readonly retryAfterMs?: number;
+  readonly resetAtMs?: number;
+  readonly retryable?: boolean;
+  readonly syscall?: string;
+  readonly pid?: number;
+  readonly device?: string;
+
+  constructor(code: Code, message: string, detail: SyscallErrorDetail = {}) {
+    super(message, detail.cause === undefined ? undefined : { cause: detail.cause });
+    this.code = code;
+    this.retryAfterMs = detail.retryAfterMs;
+    this.resetAtMs = detail.resetAtMs;
+    this.retryable = detail.retryable;
+    this.syscall = detail.syscall;
+    this.pid = detail.pid;
+    this.device = detail.device;
+  }
+}
+
+export const O_RDONLY = 0;
+export const O_WRONLY = 1;
+export const O_RDWR = 2;
+export type OpenFlag = 0 | 1 | 2;
+
+export interface FileStat {
+  name: string;
+  /** Bytes, 0 where a device has no size. */
+  size: number;
+  isDevice: boolean;
+  devicePath: string;
+  [more: string]: unknown;
+}
+
+/**
+ * One open file. Before a call reaches it the kernel has checked permission and, for a tool's device, the
+ * input's schema. The kernel never has two calls in flight on one file, and gives up at the deadline even
+ * if the driver does not react to the signal.
+ */
+export interface VFSFile {
+  /** One operation: `{op, ...input}` as JSON for a tool, or plain bytes. Throws `SyscallError` only. */
+  write(data: Data, signal: AbortSignal): Promise<void>;
+  /** The next piece of the answer, at most `max` bytes (for strings: UTF-16 units). Empty is the end. */
+  read(max: number, signal: AbortSignal): Promise<Data>;
+  /** Called exactly once, also after an abort. Frees everything. Never throws. */
+  close(): Promise<void>;
+  stat(): Promise<FileStat>;
+}
+
+/** `subpath` is what follows the device's path, "" or beginning with "/". */
+export type VFSFileFactory = (
+  subpath: string,
+  flags: OpenFlag,
+  context: OpenContext,
+) => VFSFile | Promise<VFSFile>;
+
+/** Who opened the file. Every service acts in that process's name: its rights, deadline and record. */
+export interface OpenContext extends Partial<Services> {
+  process: {
+    pid: number;
+    uuid: string;
+    agent: string;
+    depth: number;
+    /** A person can be asked: a client with a terminal is attached. */
+    attended: boolean;
+    /** PID 0: a person's command, not an agent. */
+    operator: boolean;
+  };
+  project: { id: string; dir: string; trusted: boolean };
+  /** Absolute. A driver never looks at process.cwd() or process.env. */
+  cwd: string;
+  /** Further folders the run may touch (`--add`), absolute. */
+  folders: readonly string[];
+  env: Readonly<Record<string, string>>;
+  call?: { id: string; tool: string; deadlineMs: number };
+  /** This plugin's part of config.yaml, checked against its configSchema. For a model device: the provider's entry. */
+  config: unknown;
+  progress(text: string): void;
+  /** Tells the run that this file (absolute) was changed. */
+  changed(file: string): void;
+  log(level: "debug" | "info" | "warn", text: string): void;
+  /** Keeps data beside the run under this name; returns the absolute path. */
+  spill(name: string, data: Data): Promise<string>;
+  /** Adds a text to the process's inbox: durable, told to the model at the next step. */
+  inbox(text: string): Promise<void>;
+}
+
+/** What a driver may need of the system. A plugin names them in `needs`; the others are undefined. */
+export interface Services {
+  /** The only way to start a program. It dies with its owner, whatever it does. */
+  exec(command: ExecRequest): Promise<Child>;
+  store: Store;
+  /** Model drivers only: the key of the provider entry that named them. UNAVAILABLE if there is none. */
+  secret(): Promise<string>;
+}
+
+export interface ExecRequest {
+  argv: string[];
+  /** Absolute; the run's folder by default. */
+  cwd?: string;
+  /** Added to the run's environment. */
+  env?: Record<string, string>;
+  /** Bytes to send, then end; "pipe" to use Child.write; nothing for /dev/null. */
+  stdin?: Data | "pipe";
+  pty?: boolean;
+  timeoutMs?: number;
+  /** Bytes kept on disk of stdout and stderr together; beyond it the rest is counted and dropped. */
+  maxOutput?: number;
+  /** Who owns it: this call, the process, or a shared key that is kept until nobody used it for `idleMs`. */
+  life: "call" | "process" | { shared: string; idleMs: number };
+}
+
+export interface ExitInfo {
+  code: number | null;
+  signal: string | null;
+  timedOut: boolean;
+  /** Absolute path of the whole output, when it was more than what is kept in memory. */
+  outputFile?: string;
+  /** Bytes that came, and of these the ones dropped because the cap was reached. */
+  outputBytes: number;
+  droppedBytes: number;
+}
+
+export interface Child {
+  pid: number;
+  /** A shared child that was running already. */
+  reused: boolean;
+  write(data: Data): Promise<void>;
+  /** Ends its stdin. */
+  end(): Promise<void>;
+  /** The next piece of output; null when the child has exited and its output is drained. */
+  read(): Promise<{ fd: 1 | 2; data: Uint8Array } | null>;
+  exited(): Promise<ExitInfo>;
+  /** TERM to the group, grace, KILL to the group, then whoever still holds the pipes or carries the cookie. */
+  kill(): Promise<void>;
+}
+
+export interface Store {
+  /** `doc` and `log` are names of letters, digits, ".", "_", "-" and "/" without "..". */
+  read(scope: Scope, doc: string): Promise<{ text: string; version: string } | null>;
+  /** Atomic. `ifVersion`: the version last read, null for "must not exist". INVALID when it has changed. */
+  replace(scope: Scope, doc: string, text: string, ifVersion: string | null): Promise<string>;
+  append(scope: Scope, log: string, line: object): Promise<void>;
+  /** Lines after the first `after`, at most `max`. Torn or damaged lines are skipped and counted in the log. */
+  lines(scope: Scope, log: string, after: number, max: number): Promise<object[]>;
+}
+
+export interface ToolAnnotations {
+  readOnlyHint?: boolean;
+  destructiveHint?: boolean;
+  idempotentHint?: boolean;
+  openWorldHint?: boolean;
+}
+
+export interface ToolDef {
+  /** What the model sees: `Read`, `Bash`. */
+  name: string;
+  description: string;
+  /** JSON Schema of the input. */
+  input: object;
+  /** Written to the device as `op`; default: the name. */
+  op?: string;
+  /** Name of the input field that is appended to the device's path at Open. */
+  path?: string;
+  /** Name of the input field that a pattern like `Bash(git *)` is matched against. */
+  subject?: string;
+  timeoutMs?: number;
+  /** Characters of the result shown to the model; the rest is kept in a file. */
+  maxResult?: number;
+  /** Shown by name only until it is searched for. */
+  defer?: boolean;
+  annotations?: ToolAnnotations;
+}
+
+export interface Device {
+  factory: VFSFileFactory;
+  /** "exact" by default. With "prefix" everything below the path is the device's too. */
+  match?: "exact" | "prefix";
+  tools?: ToolDef[];
+  /** Makes the device a model provider. `detect` says whether this environment can use it, and its default model. */
+  provider?: { detect(env: Record<string, string>): Promise<{ model: string } | null> };
+}
+
+export interface Plugin {
+  name: string;
+  api?: 1;
+  needs?: (keyof Services)[];
+  /** JSON Schema of this plugin's part of config.yaml. */
+  configSchema?: object;
+  devices?: Record<string, Device>;
+  dispose?(): Promise<void>;
+}
+
+/** Declares a plugin. Importing the module must open nothing and load nothing heavy. */
+export function definePlugin<P extends Plugin>(plugin: P): P {
+  return plugin;
+}
+
+// --- What is written to and read from a model device, /dev/llm/<provider> ------------------------------
+
+export interface ToolCall {
+  id: string;
+  name: string;
+  input: Record<string, unknown>;
+  /** The model wrote arguments that are not a JSON object: the text, and why it could not be read. */
+  invalid?: { text: string; reason: string };
+}
+
+export interface Message {
+  role: "system" | "user" | "assistant" | "tool";
+  content: string;
+  /** On `tool`: which call this answers. */
+  tool_call_id?: string;
+  /** On `assistant`. */
+  tool_calls?: ToolCall[];
+}
+
+export interface Usage {
+  /** All input tokens, cached ones included. */
+  input_tokens: number;
+  output_tokens: number;
+  cached_tokens: number;
+}
+
+export interface LLMTool {
+  name: string;
+  description: string;
+  input: object;
+}
+
+/** Written to the device as one JSON document (seeds 2.2, and tools, stream, max_output). */
+export interface LLMRequest {
+  intent: string;
+  system_prompt: string;
+  model: string;
+  max_turns?: number;
+  timeout_ms?: number;
+  messages: Message[];
+  tools?: LLMTool[];
+  max_output?: number;
+  stream?: boolean;
+}
+
+/**
+ * Why the model stopped. `unknown`: the stream ended without a word on it, which is a cut answer.
+ */
+export type StopReason = "end_turn" | "tool_calls" | "max_tokens" | "refusal" | "unknown";
+
+/** Read from the device when the request did not ask for a stream. */
+export interface LLMAnswer {
+  content: string;
+  reasoning?: string;
+  tool_calls: ToolCall[];
+  stop_reason: StopReason;
+  usage: Usage;
+  tokens_used: number;
+}
+
+/** One per read when the request asked for a stream; an empty read is the end. */
+export type LLMEvent =
+  | { type: "text_delta"; text: string }
+  | { type: "reasoning_delta"; text: string }
+  | { type: "tool_call"; call: ToolCall }
+  | { type: "usage"; usage: Usage }
+  | { type: "stop"; reason: StopReason }
+  | { type: "error"; code: Code; message: string; retry_after_ms?: number; retryable?: boolean };

@@ -1,0 +1,196 @@
+import { z } from "zod";
+
+/**
+ * What is written below `.rnix/data/steps/<uuid>/` (interfaces §3). Every file carries `v`; a newer one is
+ * refused, not guessed at. Unknown keys are kept out of the way, so that a later version may add some.
+ */
+export const SCHEMA_VERSION = 1;
+
+export const Usage = z.object({
+  input_tokens: z.number(),
+  output_tokens: z.number(),
+  cached_tokens: z.number(),
+});
+
+export const ToolCall = z.object({
+  id: z.string(),
+  name: z.string(),
+  input: z.record(z.string(), z.unknown()),
+  invalid: z.object({ text: z.string(), reason: z.string() }).optional(),
+});
+
+export const Message = z.object({
+  role: z.enum(["system", "user", "assistant", "tool"]),
+  content: z.string(),
+  tool_call_id: z.string().optional(),
+  tool_calls: z.array(ToolCall).optional(),
+});
+
+/** How one tool call of a step went. `unknown`: it had started and no end was ever recorded. */
+export const ToolCallRecord = z.object({
+  id: z.string(),
+  name: z.string(),
+  path: z.string().nullable(),
+  input: z.record(z.string(), z.unknown()),
+  result: z.string().nullable(),
+  error: z.string().nullable(),
+  error_code: z.string().nullable(),
+  started_at: z.string(),
+  duration_ms: z.number(),
+  state: z.enum(["done", "failed", "denied", "cancelled", "waiting", "unknown"]),
+});
+
+export const Action = z.enum(["tool_call", "plan", "replan", "spawn", "specialize", "complete", "text"]);
+
+/** One line of steps.jsonl: a finished step, with only the messages that are new in it. */
+export const StepRecord = z.object({
+  v: z.literal(SCHEMA_VERSION),
+  step: z.number(),
+  ts: z.string(),
+  messages: z.array(Message),
+  raw_response: z.string(),
+  action: Action,
+  summary: z.string(),
+  tool_calls: z.array(ToolCallRecord),
+  usage: Usage,
+  tokens_used: z.number(),
+});
+
+/** One line of step.journal: what the open step has done so far, in the order it was done. */
+export const JournalEntry = z.discriminatedUnion("t", [
+  z.object({
+    t: z.literal("answer"),
+    v: z.literal(SCHEMA_VERSION),
+    step: z.number(),
+    ts: z.string(),
+    message: Message,
+    usage: Usage,
+  }),
+  z.object({
+    t: z.literal("call_start"),
+    step: z.number(),
+    ts: z.string(),
+    id: z.string(),
+    name: z.string(),
+    path: z.string(),
+    input: z.record(z.string(), z.unknown()),
+    /** The tool's own word that running it a second time does no harm. */
+    safe: z.boolean(),
+  }),
+  z.object({ t: z.literal("call_end"), step: z.number(), ts: z.string(), call: ToolCallRecord }),
+]);
+
+/** One line of events.jsonl and one `syscall_event` on the wire (seeds 5.5). Times are ms since the spawn. */
+export const SyscallEventWire = z.object({
+  timestamp_ms: z.number(),
+  pid: z.number(),
+  syscall: z.string(),
+  args: z.record(z.string(), z.unknown()),
+  result: z.unknown().optional(),
+  error: z.string().optional(),
+  error_code: z.string().optional(),
+  duration_ms: z.number(),
+});
+
+export const CheckResult = z.object({
+  command: z.string(),
+  exit_code: z.number().nullable(),
+  /** The end of its output, when it failed. */
+  output: z.string().optional(),
+});
+
+export const ChildResult = z.object({
+  uuid: z.string(),
+  pid: z.number(),
+  agent: z.string(),
+  exit_code: z.number().nullable(),
+  exit_reason: z.string().nullable(),
+  tokens_used: z.number(),
+});
+
+/** A process's rights, saved and restored as one unit. See kernel/permission. */
+export const PermissionRecord = z.object({
+  /** Every layer must allow a call: the process's own list and those of all its ancestors. */
+  allow: z.array(z.array(z.string())),
+  /** None of these may cover it. */
+  deny: z.array(z.string()),
+});
+
+/** proc-info.json, `list_procs`, `ps --json`, `show --json` and `wait`: one set of names for a process. */
+export const ProcInfo = z.object({
+  v: z.literal(SCHEMA_VERSION),
+  pid: z.number(),
+  ppid: z.number(),
+  uuid: z.string(),
+  parent_uuid: z.string().nullable(),
+  origin_uuid: z.string().nullable(),
+  state: z.enum(["created", "running", "zombie", "dead", "suspended"]),
+  intent: z.string(),
+  agent: z.string(),
+  skills: z.array(z.string()),
+  provider: z.string(),
+  model: z.string(),
+  project: z.string(),
+  cwd: z.string(),
+  ctx_id: z.number(),
+  steps: z.number(),
+  /** null: no limit. */
+  max_steps: z.number().nullable(),
+  /** This process and its children. */
+  tokens_used: z.number(),
+  /** This process alone. */
+  usage: Usage,
+  cost_usd: z.number().nullable(),
+  context_budget: z.number().nullable(),
+  max_cost: z.number().nullable(),
+  timeout_ms: z.number().nullable(),
+  /** Devices the rights cover whole; the calls themselves are decided by `permissions`. */
+  allowed_devices: z.array(z.string()),
+  allowed_tools: z.array(z.string()),
+  permissions: PermissionRecord,
+  sandbox: z.string(),
+  created_at_ms: z.number(),
+  ended_at_ms: z.number().nullable(),
+  /** Running time: paused and suspended time is not in it. */
+  elapsed_ms: z.number(),
+  is_paused: z.boolean(),
+  paused_at_ms: z.number(),
+  result: z.string().nullable(),
+  /** The result is what there was when the run was cut off. */
+  partial: z.boolean(),
+  exit_code: z.number().nullable(),
+  exit_reason: z.string().nullable(),
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  checks: z.array(CheckResult),
+  tool_calls: z.number(),
+  files_changed: z.array(z.string()),
+  files_changed_complete: z.boolean(),
+  children: z.array(ChildResult),
+  /** What took part: rnix, plugins by name with their version or digest. */
+  versions: z.record(z.string(), z.string()),
+  /** The lock file's name of the kernel that holds it: the run has crashed when that lock is free. */
+  kernel: z.string(),
+  /** Names of the environment's variables; values only of the allow-list and of `--env`. */
+  env: z.object({ names: z.array(z.string()), values: z.record(z.string(), z.string()) }),
+});
+
+/** process-meta.json: the fixed head of the prompt and the tools shown, written once at spawn. */
+export const ProcessMeta = z.object({
+  v: z.literal(SCHEMA_VERSION),
+  system_prompt: z.string(),
+  tools: z.array(
+    z.object({ name: z.string(), description: z.string(), input: z.record(z.string(), z.unknown()) }),
+  ),
+});
+
+export type Usage = z.infer<typeof Usage>;
+export type ToolCallRecord = z.infer<typeof ToolCallRecord>;
+export type Action = z.infer<typeof Action>;
+export type StepRecord = z.infer<typeof StepRecord>;
+export type JournalEntry = z.infer<typeof JournalEntry>;
+export type SyscallEventWire = z.infer<typeof SyscallEventWire>;
+export type CheckResult = z.infer<typeof CheckResult>;
+export type ChildResult = z.infer<typeof ChildResult>;
+export type PermissionRecord = z.infer<typeof PermissionRecord>;
+export type ProcInfo = z.infer<typeof ProcInfo>;
+export type ProcessMeta = z.infer<typeof ProcessMeta>;
