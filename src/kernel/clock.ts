@@ -1,0 +1,31 @@
+/** The kernel's only source of time, given at boot: tests hand in one they move by hand. */
+export interface Clock {
+  /** Unix time in ms. May jump. */
+  now(): number;
+  /** Ms from an arbitrary start, with fractions. Never goes back; every duration is measured with it. */
+  monotonic(): number;
+  /** Calls `f` once after `ms`. Does not keep the process alive by itself. */
+  timer(ms: number, f: () => void): Timer;
+}
+
+export interface Timer {
+  cancel(): void;
+}
+
+/** setTimeout counts in 32 bits; a longer wait is made in pieces. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+export const realClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  timer(ms, f) {
+    let handle: ReturnType<typeof setTimeout>;
+    const arm = (left: number): void => {
+      const piece = Math.min(left, LONGEST_MS);
+      handle = setTimeout(() => (left > piece ? arm(left - piece) : f()), Math.max(0, piece));
+      handle.unref();
+    };
+    arm(ms);
+    return { cancel: () => clearTimeout(handle) };
+  },
+};
