@@ -1,0 +1,273 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { type Call, type Dialect, dialects, type RequestBody } from "./dialects.ts";
+import type { Fault, Script, Turn } from "./script.ts";
+
+export type { Fault, Script, Turn } from "./script.ts";
+
+/** A request as it arrived, kept for assertions. */
+export interface RecordedRequest {
+  /** 0 for the first request of the server's life. */
+  index: number;
+  method: string;
+  path: string;
+  headers: Headers;
+  body: RequestBody;
+  text: string;
+  assistantMessages: number;
+  /** performance.now() when the request was read whole. */
+  at: number;
+  /** Whether the answer was sent whole, or the client went (or was cut) before. */
+  closed: Promise<"answered" | "aborted">;
+}
+
+/** Decides by the request; may wait for a condition of the test before it answers. */
+export type TurnFunction = (request: RecordedRequest) => Turn | Promise<Turn>;
+
+/**
+ * A scripted model on 127.0.0.1: OpenAI chat completions and Responses, Anthropic Messages, streamed and
+ * not, from one script of turns. `node:http` and not `Bun.serve`, because only it can tear down a
+ * connection in the middle of an answer.
+ */
+export class ModelServer {
+  /** Without `/v1`: for ANTHROPIC_BASE_URL. */
+  readonly url: string;
+  /** With `/v1`: for OPENAI_BASE_URL. */
+  readonly openaiUrl: string;
+  readonly requests: RecordedRequest[] = [];
+  readonly #server: Server;
+  readonly #script: Script | TurnFunction;
+  #arrivals: { count: number; resolve: () => void }[] = [];
+
+  private constructor(server: Server, script: Script | TurnFunction, port: number) {
+    this.#server = server;
+    this.#script = script;
+    this.url = `http://127.0.0.1:${port}`;
+    this.openaiUrl = `${this.url}/v1`;
+  }
+
+  /** A list of turns is the script `{turns}`. Port 0: a free one. */
+  static async start(script: Script | Turn[] | TurnFunction, port = 0): Promise<ModelServer> {
+    const server = createServer();
+    const started = Promise.withResolvers<void>();
+    server.once("error", started.reject);
+    server.listen(port, "127.0.0.1", () => started.resolve());
+    await started.promise;
+    const address = server.address();
+    if (address === null || typeof address === "string") throw new Error("the server has no TCP address");
+    const model = new ModelServer(server, Array.isArray(script) ? { turns: script } : script, address.port);
+    server.on("request", (request, response) => void model.#handle(request, response));
+    return model;
+  }
+
+  /** Resolves when so many requests have arrived since the start. */
+  arrived(count: number): Promise<void> {
+    if (this.requests.length >= count) return Promise.resolve();
+    return new Promise((resolve) => this.#arrivals.push({ count, resolve }));
+  }
+
+  /** Ends every connection, also hanging ones. */
+  async stop(): Promise<void> {
+    const ended = Promise.withResolvers<void>();
+    this.#server.close(() => ended.resolve());
+    this.#server.closeAllConnections();
+    await ended.promise;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  async #handle(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const reply = new Reply(outgoing);
+    const path = new URL(incoming.url ?? "/", this.url).pathname;
+    const text = await bodyText(incoming);
+    if (path === "/v1/models") return reply.json(200, { object: "list", data: this.#models() });
+    const dialect = dialects.find((one) => one.path === path);
+    if (dialect === undefined || incoming.method !== "POST")
+      return reply.json(404, {
+        error: { message: `no such path: ${incoming.method} ${path}`, type: "not_found" },
+      });
+
+    const request = this.#record(incoming, path, text, dialect, reply);
+    try {
+      const turn = refusal(this.#script, request, dialect) ?? (await this.#turn(request));
+      play(turn, request, dialect, reply);
+    } catch (error) {
+      reply.json(500, dialect.error(500, undefined, `the script failed: ${String(error)}`));
+    }
+  }
+
+  #record(
+    incoming: IncomingMessage,
+    path: string,
+    text: string,
+    dialect: Dialect,
+    reply: Reply,
+  ): RecordedRequest {
+    const body: RequestBody = JSON.parse(text);
+    const request: RecordedRequest = {
+      index: this.requests.length,
+      method: incoming.method ?? "",
+      path,
+      headers: new Headers(
+        Object.entries(incoming.headers).map(([name, value]): [string, string] => [name, String(value)]),
+      ),
+      body,
+      text,
+      assistantMessages: dialect.assistantMessages(body),
+      at: performance.now(),
+      closed: reply.closed,
+    };
+    this.requests.push(request);
+    const waiting = this.#arrivals;
+    this.#arrivals = waiting.filter((one) => one.count > this.requests.length);
+    for (const one of waiting) if (one.count <= this.requests.length) one.resolve();
+    return request;
+  }
+
+  async #turn(request: RecordedRequest): Promise<Turn> {
+    if (typeof this.#script === "function") return await this.#script(request);
+    const { turns, loop, position } = this.#script;
+    const at = position === "conversation" ? request.assistantMessages : request.index;
+    const turn = turns[loop === true && turns.length > 0 ? at % turns.length : at];
+    if (turn !== undefined) return turn;
+    const message = `the script has ${turns.length} turns and was asked for turn ${at + 1}`;
+    return { fault: { kind: "status", status: 400, message } };
+  }
+
+  #models(): { id: string; object: string }[] {
+    const ids = (typeof this.#script === "function" ? undefined : this.#script.models) ?? ["scripted"];
+    return ids.map((id) => ({ id, object: "model" }));
+  }
+}
+
+function refusal(
+  script: Script | TurnFunction,
+  request: RecordedRequest,
+  dialect: Dialect,
+): Turn | undefined {
+  if (typeof script === "function") return undefined;
+  if (script.key !== undefined && dialect.key(request.headers) !== script.key)
+    return { fault: { kind: "status", status: 401, message: "Incorrect API key provided" } };
+  if (script.models !== undefined && !script.models.includes(request.body.model ?? ""))
+    return {
+      fault: { kind: "status", status: 404, message: `The model ${request.body.model} does not exist` },
+    };
+  return undefined;
+}
+
+function play(turn: Turn, request: RecordedRequest, dialect: Dialect, reply: Reply): void {
+  const { fault } = turn;
+  if (fault !== undefined && answeredWhole(fault, dialect, reply)) return;
+  const call = { index: request.index, model: request.body.model ?? "scripted" };
+  if (request.body.stream === true) playStream(turn, call, dialect, reply);
+  else playWhole(turn, call, dialect, reply);
+}
+
+function playStream(turn: Turn, call: Call, dialect: Dialect, reply: Reply): void {
+  const { frames, head } = dialect.stream(turn, call);
+  reply.begin("text/event-stream");
+  if (turn.fault !== undefined) {
+    breakOff(turn.fault, frames.slice(0, head).join(""), dialect, reply);
+    return;
+  }
+  for (const frame of frames) reply.write(frame);
+  reply.end("");
+}
+
+function playWhole(turn: Turn, call: Call, dialect: Dialect, reply: Reply): void {
+  const { fault } = turn;
+  const body = JSON.stringify(dialect.answer(turn, call));
+  if (fault?.kind === "error_event") {
+    reply.json(200, dialect.error(200, fault.code, fault.message ?? fault.code));
+    return;
+  }
+  reply.begin("application/json");
+  if (fault === undefined) reply.end(body);
+  else breakOff(fault, body.slice(0, Math.floor(body.length / 2)), dialect, reply);
+}
+
+/** Faults that look the same whether or not a stream was asked for. False: not one of these. */
+function answeredWhole(fault: Fault, dialect: Dialect, reply: Reply): boolean {
+  switch (fault.kind) {
+    case "status": {
+      const message = fault.message ?? `scripted status ${fault.status}`;
+      reply.json(fault.status, fault.body ?? dialect.error(fault.status, fault.code, message), fault.headers);
+      return true;
+    }
+    case "error_body":
+      reply.json(200, dialect.error(200, fault.code, fault.message ?? fault.code));
+      return true;
+    case "web_page":
+      reply.begin("text/html; charset=utf-8");
+      reply.end("<!doctype html><title>Sign in</title><p>Welcome");
+      return true;
+    case "hang":
+      return true;
+    default:
+      return false;
+  }
+}
+
+function breakOff(fault: Fault, head: string, dialect: Dialect, reply: Reply): void {
+  switch (fault.kind) {
+    case "hang_midway":
+      reply.write(head);
+      break;
+    case "cut":
+      reply.cut(head);
+      break;
+    case "end_early":
+      reply.end(head);
+      break;
+    case "error_event":
+      reply.end(head + dialect.errorEvent(fault.code, fault.message ?? fault.code));
+      break;
+    case "garbage":
+      reply.end("data: {\u0000\u001b[31mnot json\n\ndata: ]]>\n\n");
+      break;
+  }
+}
+
+/** The answer under way. Writing after the client has gone is harmless. */
+class Reply {
+  readonly closed: Promise<"answered" | "aborted">;
+  readonly #response: ServerResponse;
+
+  constructor(response: ServerResponse) {
+    this.#response = response;
+    this.closed = new Promise((resolve) => {
+      response.once("close", () => resolve(response.writableFinished ? "answered" : "aborted"));
+    });
+  }
+
+  json(status: number, body: unknown, headers: Record<string, string> = {}): void {
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    this.#response.writeHead(status, { "content-type": "application/json", ...headers });
+    this.#response.end(text);
+  }
+
+  begin(contentType: string): void {
+    this.#response.writeHead(200, { "content-type": contentType, "cache-control": "no-cache" });
+    this.#response.flushHeaders();
+  }
+
+  write(text: string): void {
+    this.#response.write(text);
+  }
+
+  end(text: string): void {
+    this.#response.end(text);
+  }
+
+  /** Sends the beginning, and tears the connection down once it has left. */
+  cut(text: string): void {
+    this.#response.write(text, () => this.#response.destroy());
+  }
+}
+
+async function bodyText(incoming: IncomingMessage): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of incoming) chunks.push(chunk);
+  return Buffer.concat(chunks).toString("utf8");
+}
