@@ -1,4 +1,6 @@
 import { z } from "zod";
+import type { ToolAnnotations } from "../plugin/index.ts";
+import type { Action, ProcInfo, StepRecord, SyscallEventWire } from "../store/schema.ts";
 
 /**
  * The NDJSON protocol (seeds 5.3 to 5.9, interfaces §5): one JSON object per line, requests in, answers and
@@ -71,7 +73,8 @@ export const METHODS = {
   wait: { streaming: false, payload: Target.extend({ timeout_ms: z.int().positive().optional() }) },
   attach: { streaming: true, payload: Target },
   attach_debug: { streaming: true, payload: Target },
-  attach_log: { streaming: true, payload: Target },
+  /** `follow: false`: what there is so far, then eof. */
+  attach_log: { streaming: true, payload: Target.extend({ follow: z.boolean().optional() }) },
   list_events: { streaming: false, payload: Target.extend(Page) },
   list_steps: { streaming: false, payload: Target.extend(Page) },
   get_step_detail: { streaming: false, payload: Target.extend({ step: z.int().positive() }) },
@@ -88,13 +91,22 @@ export const METHODS = {
 
 export type Method = keyof typeof METHODS;
 export type Payload<M extends Method> = z.infer<(typeof METHODS)[M]["payload"]>;
+export type StreamingMethod = {
+  [M in Method]: (typeof METHODS)[M]["streaming"] extends true ? M : never;
+}[Method];
+export type PlainMethod = Exclude<Method, StreamingMethod>;
+export type Target = z.infer<typeof Target>;
 export type SpawnRequest = z.infer<typeof SpawnRequest>;
 
-/** The envelope of every request. `id` is echoed in the answers. */
+/**
+ * The envelope of every request. `id` is echoed in the answers. `unit` is the client's RNIX_UNIT: the process
+ * in whose shell the command was typed.
+ */
 export const Request = z.object({
   method: z.string(),
   payload: z.unknown().optional(),
   id: z.union([z.string(), z.number()]).optional(),
+  unit: Uuid.optional(),
 });
 export type Request = z.infer<typeof Request>;
 
@@ -109,6 +121,147 @@ export interface WireError {
 export type Response =
   | { ok: true; payload?: unknown; id?: string | number }
   | { ok: false; error: WireError; id?: string | number };
+
+/** What each method answers in `payload`. A streaming method answers this first, then its events. */
+export interface Answers {
+  ping: PingPayload;
+  spawn: ProcRef;
+  list_procs: { processes: ProcInfo[] };
+  /** Newest last. `unreadable` names runs whose record could not be read. */
+  list_all_procs: { processes: ProcInfo[]; total: number; unreadable: { path: string; message: string }[] };
+  kill: ProcRef;
+  signal_tree: ProcRef & { affected: number };
+  suspend: ProcRef & { state: ProcInfo["state"]; step: number };
+  wait: Receipt;
+  attach: ProcRef;
+  attach_debug: ProcRef;
+  attach_log: ProcRef;
+  list_events: { events: (SyscallEventWire & { uuid: string })[]; total: number; parse_errors: number };
+  list_steps: { steps: StepSummary[]; total: number; parse_errors: number };
+  get_step_detail: StepDetail;
+  get_proc_detail: ProcDetail;
+  show: ProcDetail;
+  list_plugins: { plugins: PluginWire[] };
+  list_tools: { tools: ToolWire[] };
+  list_agents: { agents: AgentWire[]; diagnostics: Diagnostic[] };
+  list_skills: { skills: SkillWire[]; diagnostics: Diagnostic[] };
+  list_providers: { providers: ProviderWire[]; diagnostics: Diagnostic[] };
+  daemon_status: DaemonStatus;
+  shutdown: { pid: number };
+}
+
+/** A process, named both ways. */
+export interface ProcRef {
+  pid: number;
+  uuid: string;
+}
+
+export interface StepSummary {
+  step: number;
+  ts: string;
+  action: Action;
+  summary: string;
+  tool_path: string | null;
+  has_error: boolean;
+  duration_ms: number;
+  token_count: number;
+}
+
+/** The seeds' StepRecord (seeds 5.1): `tool_*` are those of the step's first call. */
+export interface StepDetail extends StepRecord, ProcRef {
+  tool_path: string | null;
+  tool_input: Record<string, unknown> | null;
+  tool_result: string | null;
+  tool_error: string | null;
+}
+
+export interface ProcDetail extends ProcInfo {
+  /** The process is held by the daemon now; else this is its record on disk. */
+  live: boolean;
+  fds: { fd: number; path: string }[];
+  /** null: not known, the process is not live. */
+  context: { messages: number; estimated_tokens: number } | null;
+  /** null as long as it runs. */
+  receipt: Receipt | null;
+}
+
+export interface PluginWire {
+  name: string;
+  layer: string;
+  /** A path or "embedded". */
+  source: string;
+  version: string | null;
+  state: string;
+  devices: string[];
+  tools: string[];
+  error: { code: string; message: string } | null;
+}
+
+export interface ToolWire {
+  name: string;
+  description: string;
+  /** The device's path. */
+  path: string;
+  plugin: string;
+  layer: string;
+  input: object;
+  annotations: ToolAnnotations;
+  /** The agent asked about may use it; true where none was asked about. */
+  allowed: boolean;
+}
+
+export interface AgentWire {
+  name: string;
+  description: string;
+  source: string;
+  skills: string[];
+  deferred_skills: string[];
+  allowed_tools: string[];
+  max_steps: number | null;
+  context_budget: number | null;
+  timeout_ms: number | null;
+  checks: string[];
+}
+
+export interface SkillWire {
+  name: string;
+  description: string;
+  source: string;
+  allowed_tools: string[] | null;
+}
+
+export interface ProviderWire {
+  name: string;
+  device: string;
+  model: string | null;
+  base_url: string | null;
+  /** Where its key comes from ("OPENAI_API_KEY", "api_key_command", "none needed"), never the key. */
+  key: string | null;
+  usable: boolean;
+  /** Why it would be taken, or why it can not be used. */
+  because: string;
+  /** The one a spawn without a flag takes here. */
+  chosen: boolean;
+  /** Only when probed. */
+  probe?: { ok: boolean; message: string };
+}
+
+/** A part that could not be loaded: the others were. */
+export interface Diagnostic {
+  path: string;
+  message: string;
+}
+
+export interface DaemonStatus extends PingPayload {
+  uptime_ms: number;
+  socket: string;
+  log: string;
+  processes: number;
+  connections: number;
+  rss_bytes: number;
+  /** How late a timer fired in the last minute: the median and the worst. */
+  loop_delay_ms: { p50: number; max: number };
+}
 
 export interface PingPayload {
   version: string;
@@ -191,7 +344,8 @@ export type StreamEvent =
       };
     }
   | { type: "syscall_event"; payload: Record<string, unknown> }
-  | { type: "complete"; payload: CompletePayload }
+  /** `dropped`: events this client was too slow for. */
+  | { type: "complete"; payload: CompletePayload; dropped?: number }
   /** Only for a run that never came to be. */
   | { type: "error"; payload: { event: "error"; error_message: string; code: string } }
   | { type: "eof"; payload?: { dropped: number } };

@@ -1,0 +1,281 @@
+import type { Duplex } from "node:stream";
+import { type Clock, realClock } from "../kernel/clock.ts";
+import { CODES, type Code, SyscallError } from "../plugin/index.ts";
+import { encode, type Frame, Framer, MAX_ANSWER_BYTES } from "../server/frame.ts";
+import type {
+  Answers,
+  Payload,
+  PlainMethod,
+  Response,
+  StreamEvent,
+  StreamingMethod,
+  WireError,
+} from "../server/protocol.ts";
+
+/** How long an answer may take, unless the caller knows better. */
+const ANSWER_MS = 30_000;
+/** Events read ahead of the caller; beyond it the server is made to wait. */
+const READ_AHEAD = 256;
+
+export interface ClientOptions {
+  /** RNIX_UNIT of the command's environment: the process it is typed in. */
+  unit?: string;
+  clock?: Clock;
+}
+
+export interface RequestOptions {
+  /** null: as long as the connection lives. */
+  timeoutMs?: number | null;
+}
+
+/**
+ * One connection to a server, over whatever carries its bytes. Several requests may follow each other; a
+ * stream takes the connection over and is its last use. Every failure is a SyscallError; a code that only
+ * the protocol knows is found by `wireCode`.
+ */
+export class Client {
+  readonly #stream: Duplex;
+  readonly #clock: Clock;
+  readonly #unit: string | undefined;
+  readonly #framer = new Framer(MAX_ANSWER_BYTES);
+  readonly #waiting: Waiting[] = [];
+  #events: Events | undefined;
+  #lost: SyscallError | undefined;
+  #nextId = 1;
+
+  constructor(stream: Duplex, o: ClientOptions = {}) {
+    this.#stream = stream;
+    this.#clock = o.clock ?? realClock;
+    this.#unit = o.unit;
+    stream.on("data", (chunk: Buffer) => this.#take(this.#framer.push(chunk)));
+    stream.on("end", () => this.#take(this.#framer.end()));
+    stream.on("error", (cause) => this.#lose(lost(cause)));
+    stream.on("close", () => this.#lose(lost()));
+  }
+
+  /** Asks, and waits for the answer's payload. */
+  async request<M extends PlainMethod>(
+    method: M,
+    payload: Payload<M>,
+    o: RequestOptions = {},
+  ): Promise<Answers[M]> {
+    const answer = await this.#ask(method, payload, o.timeoutMs === undefined ? ANSWER_MS : o.timeoutMs);
+    return answer as Answers[M];
+  }
+
+  /** Begins a stream: resolves when the server has said yes, and then gives its events. */
+  async open<M extends StreamingMethod>(
+    method: M,
+    payload: Payload<M>,
+    o: RequestOptions = {},
+  ): Promise<Stream<M>> {
+    const events = new Events(this.#stream, () => this.close());
+    this.#events = events;
+    try {
+      const answer = await this.#ask(method, payload, o.timeoutMs === undefined ? ANSWER_MS : o.timeoutMs);
+      return {
+        answer: answer as Answers[M],
+        close: () => this.close(),
+        [Symbol.asyncIterator]: () => events,
+      };
+    } catch (error) {
+      this.#events = undefined;
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#stream.destroy();
+    this.#lose(new SyscallError("CLOSED", "The connection to the server was closed by this command."));
+  }
+
+  async #ask(method: string, payload: object, timeoutMs: number | null): Promise<unknown> {
+    if (this.#lost) throw this.#lost;
+    const id = this.#nextId++;
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting = { id, resolve, reject };
+      if (timeoutMs !== null) {
+        waiting.timer = this.#clock.timer(timeoutMs, () => {
+          this.#lose(
+            new SyscallError(
+              "TIMEOUT",
+              `The server did not answer "${method}" within ${timeoutMs} ms. \`rnix daemon status\` shows whether it is alive; \`rnix daemon stop --now\` ends it.`,
+            ),
+          );
+          this.#stream.destroy();
+        });
+      }
+      this.#waiting.push(waiting);
+      this.#stream.write(encode({ method, payload, id, ...(this.#unit && { unit: this.#unit }) }));
+    });
+  }
+
+  #take(frames: Frame[]): void {
+    for (const frame of frames) {
+      const message = parse(frame);
+      if (message instanceof SyscallError) {
+        this.#lose(message);
+        this.#stream.destroy();
+        return;
+      }
+      if ("ok" in message) this.#settle(message);
+      else this.#events?.push(message);
+    }
+  }
+
+  #settle(answer: Response): void {
+    // A line the server could not read has no id to echo: it belongs to the oldest question.
+    const at = answer.id === undefined ? 0 : this.#waiting.findIndex((waiting) => waiting.id === answer.id);
+    const [waiting] = at < 0 ? [] : this.#waiting.splice(at, 1);
+    if (!waiting) return;
+    waiting.timer?.cancel();
+    if (answer.ok) waiting.resolve(answer.payload ?? {});
+    else waiting.reject(fromWire(answer.error));
+  }
+
+  #lose(error: SyscallError): void {
+    this.#lost ??= error;
+    for (const waiting of this.#waiting.splice(0)) {
+      waiting.timer?.cancel();
+      waiting.reject(this.#lost);
+    }
+    this.#events?.end(this.#lost);
+  }
+}
+
+/** A running stream. Iterating it ends after `complete`, `error` or `eof`; a cut connection throws. */
+export interface Stream<M extends StreamingMethod> extends AsyncIterable<StreamEvent> {
+  /** What the server answered when it said yes. */
+  readonly answer: Answers[M];
+  close(): void;
+}
+
+/** The code as the server sent it, VERSION and the like included. */
+export function wireCode(error: SyscallError): string {
+  const { cause } = error;
+  return isWireError(cause) ? cause.code : error.code;
+}
+
+/** The protocol's own codes, as the nearest of the kernel's. */
+const PROTOCOL_CODES: Record<string, Code> = {
+  BAD_REQUEST: "INVALID",
+  TOO_LARGE: "INVALID",
+  UNKNOWN_METHOD: "UNAVAILABLE",
+  VERSION: "UNAVAILABLE",
+};
+
+/** An error as it came over the wire; the wire's own form is kept as its cause. */
+export function fromWire(error: WireError): SyscallError {
+  const code = CODES.find((known) => known === error.code) ?? PROTOCOL_CODES[error.code] ?? "INTERNAL";
+  return new SyscallError(code, error.message, {
+    cause: error,
+    syscall: error.syscall,
+    device: error.device,
+  });
+}
+
+interface Waiting {
+  id: number;
+  timer?: { cancel(): void };
+  resolve(payload: unknown): void;
+  reject(error: SyscallError): void;
+}
+
+/** The events of one stream, read ahead a little: the socket is paused while the caller is behind. */
+class Events implements AsyncIterator<StreamEvent> {
+  readonly #stream: Duplex;
+  readonly #finish: () => void;
+  readonly #items: StreamEvent[] = [];
+  #reader: { resolve(r: IteratorResult<StreamEvent>): void; reject(e: SyscallError): void } | undefined;
+  #last = false;
+  #lost: SyscallError | undefined;
+
+  constructor(stream: Duplex, finish: () => void) {
+    this.#stream = stream;
+    this.#finish = finish;
+  }
+
+  push(event: StreamEvent): void {
+    if (this.#last) return;
+    if (event.type === "complete" || event.type === "error" || event.type === "eof") this.#last = true;
+    const reader = this.#reader;
+    this.#reader = undefined;
+    if (reader) reader.resolve({ done: false, value: event });
+    else this.#items.push(event);
+    if (this.#items.length >= READ_AHEAD) this.#stream.pause();
+  }
+
+  end(error: SyscallError): void {
+    this.#lost ??= error;
+    const reader = this.#reader;
+    this.#reader = undefined;
+    if (!reader) return;
+    if (this.#last) reader.resolve({ done: true, value: undefined });
+    else reader.reject(this.#lost);
+  }
+
+  next(): Promise<IteratorResult<StreamEvent>> {
+    const value = this.#items.shift();
+    if (value) {
+      if (this.#items.length === 0) this.#stream.resume();
+      return Promise.resolve({ done: false, value });
+    }
+    if (this.#last) {
+      this.#finish();
+      return Promise.resolve({ done: true, value: undefined });
+    }
+    if (this.#lost) return Promise.reject(this.#lost);
+    return new Promise((resolve, reject) => {
+      this.#reader = { resolve, reject };
+    });
+  }
+
+  return(): Promise<IteratorResult<StreamEvent>> {
+    this.#finish();
+    return Promise.resolve({ done: true, value: undefined });
+  }
+}
+
+function parse(frame: Frame): Response | StreamEvent | SyscallError {
+  if (frame.kind === "too_large") {
+    return new SyscallError(
+      "EXHAUSTED",
+      `The server's answer is longer than ${MAX_ANSWER_BYTES} bytes. Ask for less with --after and --limit.`,
+    );
+  }
+  if (frame.kind === "line") {
+    try {
+      const value: unknown = JSON.parse(frame.text);
+      if (isMessage(value)) return value;
+    } catch (cause) {
+      return garbage(frame.text, cause);
+    }
+    return garbage(frame.text);
+  }
+  return garbage("bytes that are not UTF-8");
+}
+
+/** The server is ours and of our version (ping has said so): its lines are told apart, not checked again. */
+function isMessage(value: unknown): value is Response | StreamEvent {
+  return typeof value === "object" && value !== null && ("ok" in value || "type" in value);
+}
+
+function isWireError(value: unknown): value is WireError {
+  return typeof value === "object" && value !== null && "code" in value && "message" in value;
+}
+
+function garbage(text: string, cause?: unknown): SyscallError {
+  return new SyscallError(
+    "UNAVAILABLE",
+    `Expected a line of the rnix protocol from the server, got: ${text.slice(0, 80)}. Is something else listening on the socket?`,
+    { cause },
+  );
+}
+
+function lost(cause?: unknown): SyscallError {
+  return new SyscallError(
+    "UNAVAILABLE",
+    "The connection to the server was lost. The run may go on without this command: `rnix ps -a` shows it.",
+    { cause },
+  );
+}

@@ -1,0 +1,87 @@
+/**
+ * NDJSON: one JSON object per line. Only "\n" ends a line, a "\r" before it is tolerated, and everything else
+ * (U+2028 too) is legal inside the JSON. This file knows bytes and lines, not what stands in them.
+ */
+export type Frame =
+  | { kind: "line"; text: string }
+  /** The line is longer than the limit. Told once; the rest of it is dropped. */
+  | { kind: "too_large" }
+  | { kind: "not_utf8" };
+
+/** An answer may be this long; what is more is asked for in pages. */
+export const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+
+const LF = 10;
+const CR = 13;
+
+/** Cuts a stream of bytes into frames. Holds at most one unfinished line of `limit` bytes. */
+export class Framer {
+  readonly #limit: number;
+  readonly #decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  #parts: Uint8Array[] = [];
+  #size = 0;
+  #skipping = false;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  push(chunk: Uint8Array): Frame[] {
+    const frames: Frame[] = [];
+    let from = 0;
+    for (let end = chunk.indexOf(LF); end >= 0; end = chunk.indexOf(LF, from)) {
+      this.#add(chunk.subarray(from, end), frames);
+      this.#finish(frames);
+      from = end + 1;
+    }
+    this.#add(chunk.subarray(from), frames);
+    return frames;
+  }
+
+  /** The stream has ended: a last line without its newline counts. */
+  end(): Frame[] {
+    const frames: Frame[] = [];
+    this.#finish(frames);
+    return frames;
+  }
+
+  #add(part: Uint8Array, frames: Frame[]): void {
+    if (this.#skipping || part.length === 0) return;
+    this.#size += part.length;
+    if (this.#size > this.#limit) {
+      this.#skipping = true;
+      this.#parts = [];
+      frames.push({ kind: "too_large" });
+      return;
+    }
+    this.#parts.push(part);
+  }
+
+  #finish(frames: Frame[]): void {
+    const [first] = this.#parts;
+    if (!this.#skipping && first) {
+      const line = withoutCr(this.#parts.length === 1 ? first : Buffer.concat(this.#parts));
+      if (line.length > 0) frames.push(this.#decode(line));
+    }
+    this.#parts = [];
+    this.#size = 0;
+    this.#skipping = false;
+  }
+
+  #decode(line: Uint8Array): Frame {
+    try {
+      return { kind: "line", text: this.#decoder.decode(line) };
+    } catch (error) {
+      if (error instanceof TypeError) return { kind: "not_utf8" };
+      throw error;
+    }
+  }
+}
+
+export function encode(value: object): string {
+  return `${JSON.stringify(value)}\n`;
+}
+
+function withoutCr(line: Uint8Array): Uint8Array {
+  return line.at(-1) === CR ? line.subarray(0, -1) : line;
+}
