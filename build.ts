@@ -1,0 +1,137 @@
+import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import type { BunPlugin } from "bun";
+import { pluginEntries, stockFiles, textFiles } from "./src/plugin/host/stock-files.ts";
+
+/**
+ * Builds the single executable (design §13): `bun build.ts [--target NAME] [--outfile PATH]`.
+ * This machine's target by default. Prints the path of what was built.
+ */
+
+const ROOT = import.meta.dir;
+
+/** What the executable can be built for. Any but this machine's own makes Bun fetch that platform's Bun. */
+export const TARGETS = {
+  "linux-x64": "bun-linux-x64",
+  "linux-x64-baseline": "bun-linux-x64-baseline",
+  "linux-x64-musl": "bun-linux-x64-musl",
+  "linux-arm64": "bun-linux-arm64",
+  "linux-arm64-musl": "bun-linux-arm64-musl",
+  "darwin-x64": "bun-darwin-x64",
+  "darwin-arm64": "bun-darwin-arm64",
+} as const satisfies Record<string, Bun.Build.CompileTarget>;
+export type Target = keyof typeof TARGETS;
+
+/** Optional native packages of our libraries: they can't be in the file and are done without. */
+const NATIVES = ["@mongodb-js/zstd", "node-liblzma"];
+
+/** Where the Worker's entry stands in the executable: its place below the common folder of the entries. */
+const WORKER = "src/plugin/host/worker.ts";
+
+export interface BuildOptions {
+  /** Absolute; src/main.ts by default. Tests build small programs around a part. */
+  entry?: string;
+  outfile: string;
+  target?: Target;
+}
+
+export async function build({
+  entry = join(ROOT, "src/main.ts"),
+  outfile,
+  target,
+}: BuildOptions): Promise<void> {
+  mkdirSync(dirname(outfile), { recursive: true });
+  // Bun also writes the source maps it has put inside; they, and a half-written file, stay in this folder.
+  const work = mkdtempSync(join(dirname(outfile), ".rnix-build-"));
+  try {
+    const result = await Bun.build({
+      entrypoints: [entry, join(ROOT, WORKER)],
+      root: ROOT,
+      target: "bun",
+      format: "esm",
+      minify: true,
+      bytecode: true,
+      splitting: true,
+      sourcemap: "inline",
+      external: NATIVES,
+      define: { RNIX_COMMIT: JSON.stringify(await commit()) },
+      plugins: [embed],
+      throw: false,
+      compile: {
+        ...(target && { target: TARGETS[target] }),
+        outfile: join(work, basename(outfile)),
+        // Bun's defaults would run the current folder's bunfig preload and load its .env before our first line.
+        autoloadDotenv: false,
+        autoloadBunfig: false,
+        autoloadTsconfig: false,
+        // Without it plugins on disk can't reach their own node_modules.
+        autoloadPackageJson: true,
+      },
+    });
+    if (!result.success) throw new Error(result.logs.map(String).join("\n"));
+    chmodSync(join(work, basename(outfile)), 0o755);
+    // A rename, so that a daemon that runs the old file keeps it.
+    renameSync(join(work, basename(outfile)), outfile);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+/** Puts what src/plugin/host/checkout.ts reads from the folders into the executable, loaded when used. */
+const embed: BunPlugin = {
+  name: "embed",
+  setup(builder) {
+    builder.onLoad({ filter: /\/src\/plugin\/host\/checkout\.ts$/ }, () => ({
+      loader: "ts",
+      contents: embeddedModule(),
+    }));
+    builder.onResolve({ filter: /^rnix-embedded:/ }, ({ path }) => ({ path, namespace: "rnix-embedded" }));
+    builder.onLoad({ filter: /.*/, namespace: "rnix-embedded" }, ({ path }) => ({
+      loader: "json",
+      contents: JSON.stringify(textFiles(join(ROOT, path.slice("rnix-embedded:".length)))),
+    }));
+  },
+};
+
+function embeddedModule(): string {
+  const folder = join(ROOT, "plugins");
+  const plugins = pluginEntries(folder).map(({ name, entry }) => {
+    const files = JSON.stringify(stockFiles(folder, entry));
+    return `{ name: ${JSON.stringify(name)}, files: ${files}, import: () => import(${JSON.stringify(entry)}) }`;
+  });
+  const worker = `/${WORKER.replace(/\.ts$/, ".js")}`;
+  return [
+    `const stock = [${plugins.join(",\n")}];`,
+    "export const compiled = true;",
+    "export const plugins = () => stock;",
+    'export const agents = () => import("rnix-embedded:agents").then((m) => m.default);',
+    'export const skills = () => import("rnix-embedded:skills").then((m) => m.default);',
+    `export const workerUrl = "file:///$bunfs/root${worker}";`,
+  ].join("\n");
+}
+
+/** The commit, with a mark when files differ from it; "unknown" outside a git checkout. */
+async function commit(): Promise<string> {
+  const git = (...args: string[]) => Bun.spawnSync(["git", "-C", ROOT, ...args], { stderr: "ignore" });
+  const head = git("rev-parse", "--short=12", "HEAD");
+  if (!head.success) return "unknown";
+  const changed = git("status", "--porcelain", "--untracked-files=no").stdout.length > 0;
+  return head.stdout.toString().trim() + (changed ? "+" : "");
+}
+
+function isTarget(name: string): name is Target {
+  return Object.hasOwn(TARGETS, name);
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({ options: { target: { type: "string" }, outfile: { type: "string" } } });
+  const { target } = values;
+  if (target !== undefined && !isTarget(target)) {
+    process.stderr.write(`Unknown target "${target}". There are: ${Object.keys(TARGETS).join(", ")}.\n`);
+    process.exit(64);
+  }
+  const outfile = resolve(values.outfile ?? join(ROOT, "rnix"));
+  await build({ outfile, target });
+  process.stdout.write(`${outfile}\n`);
+}

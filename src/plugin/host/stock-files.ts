@@ -1,0 +1,77 @@
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve, sep } from "node:path";
+
+/** A file by its content. `path` is relative to the folder it was listed from, or absolute where said so. */
+export interface FileDigest {
+  path: string;
+  /** SHA-256 of the bytes, hexadecimal. */
+  digest: string;
+}
+
+export interface EmbeddedFile {
+  /** Relative to `agents/` or `skills/`, with "/": "default/agent.yaml". */
+  path: string;
+  text: string;
+}
+
+export interface PluginEntry {
+  name: string;
+  /** Absolute: `plugins/<name>.ts` or `plugins/<name>/index.ts`. */
+  entry: string;
+}
+
+/** The plugins a folder holds, by name. A name that begins with "_" or "." and declarations are helpers. */
+export function pluginEntries(folder: string): PluginEntry[] {
+  const found: PluginEntry[] = [];
+  for (const item of readdirSync(folder, { withFileTypes: true })) {
+    if (/^[._]/.test(item.name) || item.name === "node_modules") continue;
+    const path = join(folder, item.name);
+    const index = join(path, "index.ts");
+    if (/\.ts$/.test(item.name) && !/\.(d|test)\.ts$/.test(item.name)) {
+      found.push({ name: item.name.slice(0, -3), entry: path });
+    } else if (existsSync(index)) {
+      found.push({ name: item.name, entry: index });
+    }
+  }
+  return found.sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** The entry and everything of the same folder it imports, without running or bundling it. */
+export function stockFiles(folder: string, entry: string): FileDigest[] {
+  const seen = new Map<string, string>();
+  const open = [entry];
+  for (let file = open.pop(); file !== undefined; file = open.pop()) {
+    if (seen.has(file)) continue;
+    const text = readFileSync(file);
+    seen.set(file, sha256(text));
+    if (!/\.[jt]sx?$/.test(file)) continue;
+    for (const { path } of scanner.scanImports(text)) {
+      if (path.startsWith(".")) open.push(resolve(dirname(file), path));
+    }
+  }
+  return [...seen]
+    .map(([path, digest]) => ({ path: relative(folder, path).split(sep).join("/"), digest }))
+    .sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/** Every file below a folder as text, in a stable order. Files that begin with "." are left out. */
+export function textFiles(folder: string): EmbeddedFile[] {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { withFileTypes: true, recursive: true })
+    .filter((item) => item.isFile() && !item.name.startsWith("."))
+    .map((item) => join(item.parentPath, item.name))
+    .sort()
+    .map((path) => ({ path: relative(folder, path).split(sep).join("/"), text: utf8(path) }));
+}
+
+export function sha256(data: string | Uint8Array): string {
+  return createHash("sha256").update(data).digest("hex");
+}
+
+const scanner = new Bun.Transpiler({ loader: "ts" });
+
+/** Throws a TypeError for bytes that are not UTF-8: agents and skills are embedded as text. */
+function utf8(path: string): string {
+  return new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(path));
+}
