@@ -1,0 +1,33 @@
+import { SyscallError } from "../../plugin/index.ts";
+
+/**
+ * Whether the same request may be made again after this error (interfaces §1, Defaults: 429, 5xx, 529,
+ * connection, cut or empty answer). The driver's own word counts first; where it says nothing, the code.
+ */
+export function isRetryable(error: SyscallError): boolean {
+  return error.retryable ?? (error.code === "UNAVAILABLE" || error.code === "EXHAUSTED");
+}
+
+/**
+ * Ms to wait before the attempt after `attempt` failed ones. What the other side asked for is waited for
+ * in full and a little more, so that all who were told the same do not come back at once; without a word
+ * from it, half a second, doubled each time, half of it random.
+ */
+export function backoffMs(error: SyscallError, attempt: number, now: number, random: () => number): number {
+  const asked = askedMs(error, now);
+  if (asked !== undefined) return asked + random() * Math.min(asked * ASKED_JITTER, LONGEST_JITTER_MS);
+  const step = Math.min(FIRST_MS * 2 ** (attempt - 1), LONGEST_MS);
+  return step / 2 + (random() * step) / 2;
+}
+
+/** How long the other side asked us to stay away, if it did. */
+export function askedMs(error: SyscallError, now: number): number | undefined {
+  if (error.retryAfterMs !== undefined) return Math.max(0, error.retryAfterMs);
+  if (error.resetAtMs !== undefined) return Math.max(0, error.resetAtMs - now);
+  return undefined;
+}
+
+const FIRST_MS = 500;
+const LONGEST_MS = 30_000;
+const ASKED_JITTER = 0.1;
+const LONGEST_JITTER_MS = 1_000;
