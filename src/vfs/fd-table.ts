@@ -1,9 +1,13 @@
-import { SyscallError, type VFSFile } from "../plugin/index.ts";
+import { type OpenFlag, SyscallError, type VFSFile } from "../plugin/index.ts";
 
 export interface OpenFile {
   file: VFSFile;
   /** The whole path it was opened by. */
   path: string;
+  /** The path of the device that serves it, and the plugin that brought the device. */
+  device: string;
+  plugin: string;
+  flags: OpenFlag;
 }
 
 const FIRST_FD = 3;

@@ -1,0 +1,55 @@
+/** What the head of a prompt is made of, in the order in which it stands there (design §4). */
+export interface PromptHead {
+  instructions: string;
+  /** Loaded skills: the folder is named so that the model finds what the body refers to. */
+  skills: readonly { name: string; dir: string; body: string }[];
+  /** Skills that the Skill tool can load. */
+  deferredSkills: readonly { name: string; description: string }[];
+  /** `--system-prompt`. */
+  systemPrompt?: string;
+  /** AGENTS.md of the project. */
+  projectDoc?: string;
+  environment: { project: string; cwd: string; date: string; platform: string };
+}
+
+/**
+ * The fixed head of a process's prompt. It is built once, at spawn, and never changes during the run:
+ * providers cache a prompt by its prefix, and one changed word in it costs the whole cache.
+ */
+export function assembleHead(head: PromptHead): string {
+  return [
+    head.instructions.trim(),
+    ...head.skills.map(skillSection),
+    deferredSection(head.deferredSkills),
+    head.systemPrompt?.trim() ?? "",
+    head.projectDoc?.trim() ?? "",
+    environmentSection(head.environment),
+  ]
+    .filter((section) => section !== "")
+    .join("\n\n");
+}
+
+function skillSection(skill: { name: string; dir: string; body: string }): string {
+  const where = skill.dir === "" ? "" : `\nBase folder of this skill: ${skill.dir}`;
+  return `# Skill: ${skill.name}${where}\n\n${skill.body.trim()}`;
+}
+
+function deferredSection(skills: PromptHead["deferredSkills"]): string {
+  if (skills.length === 0) return "";
+  const list = skills.map((skill) => `- ${skill.name}: ${skill.description}`);
+  return [
+    "# Skills that can be loaded",
+    "Call the tool Skill with one of these names before work it fits:",
+    ...list,
+  ].join("\n");
+}
+
+function environmentSection(environment: PromptHead["environment"]): string {
+  return [
+    "# Environment",
+    `Project folder: ${environment.project}`,
+    `Working folder: ${environment.cwd}`,
+    `Date: ${environment.date}`,
+    `Platform: ${environment.platform}`,
+  ].join("\n");
+}

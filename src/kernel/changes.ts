@@ -1,0 +1,100 @@
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { OpenContexts } from "./open-context.ts";
+import type { Process } from "./process.ts";
+import { runProgram } from "./programs.ts";
+
+const STATUS_LIMIT = 4 * 1024 * 1024;
+const STATUS_TIMEOUT_MS = 10_000;
+
+/**
+ * What a run changed beyond its Write and Edit calls: in a git work tree the difference of its status
+ * between the run's first call that may change something and its end. Elsewhere nobody can say, and the
+ * receipt's `files_changed_complete` is false. A run without such a call changed nothing and asks nothing.
+ */
+export class Changes {
+  readonly #contexts: OpenContexts;
+  readonly #before = new WeakMap<Process, Promise<Map<string, string> | null>>();
+
+  constructor(contexts: OpenContexts) {
+    this.#contexts = contexts;
+  }
+
+  /** Before the first call that is not read-only; later calls of it do nothing. */
+  async begin(proc: Process): Promise<void> {
+    let before = this.#before.get(proc);
+    if (!before) {
+      before = this.#status(proc, "changes-before");
+      this.#before.set(proc, before);
+    }
+    await before;
+  }
+
+  /** At the run's end, while it may still start programs. */
+  async end(proc: Process): Promise<void> {
+    const begun = this.#before.get(proc);
+    if (!begun) {
+      proc.filesChangedComplete = true;
+      return;
+    }
+    const before = await begun;
+    const after = before && (await this.#status(proc, "changes-after"));
+    proc.filesChangedComplete = after !== null;
+    if (!before || !after) return;
+    for (const [file, state] of after) if (before.get(file) !== state) proc.filesChanged.add(file);
+    for (const file of before.keys()) if (!after.has(file)) proc.filesChanged.add(file);
+  }
+
+  /** File to status and, for a file that differs, when it was last written; null when git can't tell. */
+  async #status(proc: Process, call: string): Promise<Map<string, string> | null> {
+    const { dir } = proc.spec.opts.project;
+    if (!inWorkTree(dir)) return null;
+    try {
+      const { exit, output } = await runProgram(
+        (request) => this.#contexts.exec(proc, request, call),
+        {
+          argv: ["git", "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", "."],
+          cwd: dir,
+          env: { GIT_OPTIONAL_LOCKS: "0" },
+          timeoutMs: STATUS_TIMEOUT_MS,
+          maxOutput: STATUS_LIMIT,
+          life: "call",
+        },
+        STATUS_LIMIT,
+      );
+      if (exit.code !== 0 || output.length >= STATUS_LIMIT) return null;
+      return await parseStatus(output, dir);
+    } catch {
+      // No git on this machine, or it could not be run: then the list is not complete, and says so.
+      return null;
+    }
+  }
+}
+
+/** `XY path\0…`: the path is relative to the work tree's root, which need not be the project's folder. */
+async function parseStatus(output: string, dir: string): Promise<Map<string, string>> {
+  const root = workTreeRoot(dir);
+  const prefix = root === null || root === dir ? "" : `${dir.slice(root.length + 1)}/`;
+  const files = new Map<string, string>();
+  for (const entry of output.split("\0")) {
+    if (entry.length < 4) continue;
+    const path = entry.slice(3);
+    const file = path.startsWith(prefix) ? path.slice(prefix.length) : path;
+    const stat = await Bun.file(join(root ?? dir, path))
+      .stat()
+      .catch(() => null);
+    files.set(file, `${entry.slice(0, 2)} ${stat?.mtimeMs ?? ""} ${stat?.size ?? ""}`);
+  }
+  return files;
+}
+
+function inWorkTree(dir: string): boolean {
+  return workTreeRoot(dir) !== null;
+}
+
+function workTreeRoot(dir: string): string | null {
+  for (let at = dir; ; at = dirname(at)) {
+    if (existsSync(join(at, ".git"))) return at;
+    if (dirname(at) === at) return null;
+  }
+}

@@ -1,0 +1,84 @@
+import { SyscallError } from "../plugin/index.ts";
+import { Channel } from "./channel.ts";
+import type { Process } from "./process.ts";
+import type { SyscallEvent } from "./types.ts";
+
+/** Live events a tracer may lag behind by (seeds 1.5). The record on disk has them all. */
+const TRACE_BUFFER = 256;
+
+/**
+ * Records every syscall: on disk in full through the process's record, live to whoever is attached
+ * through channels that drop. A syscall is whatever runs inside `call`.
+ */
+export class Debugger {
+  /** The AttachDebug syscall: live events from now on, until the process is reaped. */
+  attach(proc: Process): Channel<SyscallEvent> {
+    const channel: Channel<SyscallEvent> = new Channel(TRACE_BUFFER, () => proc.tracers.delete(channel));
+    proc.tracers.add(channel);
+    return channel;
+  }
+
+  /**
+   * Runs one syscall and records how it went. What it throws leaves as a SyscallError that names the
+   * syscall, the process and the device; `result` is the short form that is recorded.
+   */
+  async call<T>(
+    proc: Process,
+    syscall: string,
+    args: Record<string, unknown>,
+    run: () => Promise<T> | T,
+    result: (value: T) => unknown = () => undefined,
+  ): Promise<T> {
+    const startedMs = proc.sinceSpawnMs();
+    try {
+      const value = await run();
+      this.#record(proc, syscall, args, startedMs, { result: result(value) });
+      return value;
+    } catch (thrown) {
+      const error = namedError(thrown, syscall, proc.pid);
+      this.#record(proc, syscall, args, startedMs, { error: error.message, error_code: error.code });
+      throw error;
+    }
+  }
+
+  #record(
+    proc: Process,
+    syscall: string,
+    args: Record<string, unknown>,
+    startedMs: number,
+    outcome: Pick<SyscallEvent, "result" | "error" | "error_code">,
+  ): void {
+    const event: SyscallEvent = {
+      timestamp_ms: roundMs(startedMs),
+      pid: proc.pid,
+      syscall,
+      args,
+      ...outcome,
+      duration_ms: roundMs(proc.sinceSpawnMs() - startedMs),
+    };
+    proc.record.event(event);
+    for (const tracer of proc.tracers) tracer.push(event);
+  }
+}
+
+/** The same error with the syscall and the process it belongs to; a foreign one becomes INTERNAL. */
+export function namedError(thrown: unknown, syscall: string, pid: number): SyscallError {
+  if (!(thrown instanceof SyscallError)) {
+    const text = thrown instanceof Error ? thrown.message : String(thrown);
+    return new SyscallError("INTERNAL", `${syscall}: ${text}`, { cause: thrown, syscall, pid });
+  }
+  if (thrown.syscall !== undefined) return thrown;
+  return new SyscallError(thrown.code, thrown.message, {
+    cause: thrown.cause,
+    retryAfterMs: thrown.retryAfterMs,
+    resetAtMs: thrown.resetAtMs,
+    retryable: thrown.retryable,
+    device: thrown.device,
+    syscall,
+    pid,
+  });
+}
+
+function roundMs(ms: number): number {
+  return Math.round(ms * 1000) / 1000;
+}

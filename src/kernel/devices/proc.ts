@@ -1,0 +1,34 @@
+import { type Device, SyscallError } from "../../plugin/index.ts";
+import type { ProcInfo } from "../types.ts";
+import { snapshotFile } from "./snapshot-file.ts";
+
+export interface ProcSource {
+  info(pid: number): ProcInfo | undefined;
+  contextSummary(pid: number): string;
+}
+
+/** /proc/{pid}/status|intent|context (seeds 2.5): snapshots made at open, read-only. */
+export function procDevice(source: ProcSource): Device {
+  return {
+    match: "prefix",
+    factory(subpath) {
+      const match = /^\/(\d+)\/(status|intent|context)$/.exec(subpath);
+      const info = match ? source.info(Number(match[1])) : undefined;
+      if (!match || !info) {
+        throw new SyscallError(
+          "NOT_FOUND",
+          `/proc${subpath} does not exist. Expected /proc/{pid}/status, intent or context of a process that is there.`,
+        );
+      }
+      const file = match[2] ?? "";
+      return snapshotFile(`/proc`, subpath.slice(1), contentOf(file, info, source));
+    },
+  };
+}
+
+function contentOf(file: string, info: ProcInfo, source: ProcSource): string {
+  if (file === "intent") return info.intent;
+  if (file === "context") return source.contextSummary(info.pid);
+  const { pid, ppid, state, intent, skills, tokens_used, elapsed_ms, allowed_devices } = info;
+  return JSON.stringify({ pid, ppid, state, intent, skills, tokens_used, elapsed_ms, allowed_devices });
+}

@@ -1,0 +1,239 @@
+import {
+  type Data,
+  type FileStat,
+  O_RDONLY,
+  O_WRONLY,
+  type OpenFlag,
+  SyscallError,
+  type VFSFile,
+} from "../plugin/index.ts";
+import { heed } from "./abort.ts";
+import type { Clock } from "./clock.ts";
+import type { Debugger } from "./debugger.ts";
+import type { OpenContexts } from "./open-context.ts";
+import type { Process } from "./process.ts";
+
+/** In whose name a path is opened. */
+export type OpenAs =
+  /** A raw open by the process itself: its rights must cover the device path. */
+  | { kind: "process" }
+  /** One tool call: its rights must cover the tool with this subject. */
+  | { kind: "tool"; tool: string; callId: string; deadlineMs: number; subject?: string }
+  /** The kernel itself, for what every process has: its model. */
+  | { kind: "kernel" };
+
+/**
+ * Open, Read, Write, Close, Stat (seeds 1.4). Permission, tracing, deadlines and the rule that a driver
+ * never sees two calls at once stand here, once for every device.
+ */
+export class FileSystem {
+  readonly #debug: Debugger;
+  readonly #contexts: OpenContexts;
+  readonly #clock: Clock;
+  readonly #busy = new WeakSet<VFSFile>();
+
+  constructor(parts: { debug: Debugger; contexts: OpenContexts; clock: Clock }) {
+    this.#debug = parts.debug;
+    this.#contexts = parts.contexts;
+    this.#clock = parts.clock;
+  }
+
+  /** CapCheck is part of every Open. Opening takes part in the call's deadline through `signal`. */
+  open(
+    proc: Process,
+    path: string,
+    flags: OpenFlag,
+    as: OpenAs = { kind: "process" },
+    signal: AbortSignal = proc.signal,
+  ): Promise<number> {
+    const args: Record<string, unknown> =
+      as.kind === "tool" ? { path, flags, tool: as.tool } : { path, flags };
+    return this.#debug.call(
+      proc,
+      "Open",
+      args,
+      async () => {
+        checkPath(path);
+        checkPermission(proc, path, as);
+        const { entry, subpath } = proc.spec.namespace.resolve(path);
+        const context = this.#contexts.make(proc, entry, as);
+        const opening = driver(entry.plugin, entry.path, async () =>
+          entry.device.factory(subpath, flags, context),
+        );
+        const file = await heed(opening, signal, this.#clock, proc.spec.opts.limits.graceMs).catch(
+          (thrown) => {
+            // Given up on: should the factory still hand over a file, nobody else would close it.
+            opening.then(
+              (late) => late.close(),
+              () => undefined,
+            );
+            throw thrown;
+          },
+        );
+        return proc.fds.add({ file, path, device: entry.path, plugin: entry.plugin, flags });
+      },
+      (fd) => fd,
+    );
+  }
+
+  /** At most `length` bytes (UTF-16 units of text); empty is the end. */
+  read(proc: Process, fd: number, length: number, signal: AbortSignal = proc.signal): Promise<Data> {
+    return this.#debug.call(
+      proc,
+      "Read",
+      { fd, length },
+      () => this.readQuietly(proc, fd, length, signal),
+      (data) => data.length,
+    );
+  }
+
+  /**
+   * A read that leaves no event of its own: the pieces of one model answer are recorded by the caller as
+   * one Read with their count, or a long answer would drown the trace.
+   */
+  async readQuietly(
+    proc: Process,
+    fd: number,
+    length: number,
+    signal: AbortSignal = proc.signal,
+  ): Promise<Data> {
+    const open = proc.fds.get(fd);
+    if (open.flags === O_WRONLY)
+      throw new SyscallError("PERMISSION", `FD ${fd} (${open.path}) is open for writing only.`);
+    return this.#exclusive(open.file, () =>
+      heed(
+        driver(open.plugin, open.device, () => open.file.read(length, signal)),
+        signal,
+        this.#clock,
+        proc.spec.opts.limits.graceMs,
+      ),
+    );
+  }
+
+  write(proc: Process, fd: number, data: Data, signal: AbortSignal = proc.signal): Promise<void> {
+    return this.#debug.call(proc, "Write", { fd, size: data.length }, async () => {
+      const open = proc.fds.get(fd);
+      if (open.flags === O_RDONLY) {
+        throw new SyscallError("PERMISSION", `FD ${fd} (${open.path}) is open for reading only.`);
+      }
+      await this.#exclusive(open.file, () =>
+        heed(
+          driver(open.plugin, open.device, () => open.file.write(data, signal)),
+          signal,
+          this.#clock,
+          proc.spec.opts.limits.graceMs,
+        ),
+      );
+    });
+  }
+
+  close(proc: Process, fd: number): Promise<void> {
+    return this.#debug.call(proc, "Close", { fd }, async () => {
+      const { file, plugin, device } = proc.fds.take(fd);
+      const giveUp = new AbortController();
+      const timer = this.#clock.timer(proc.spec.opts.limits.graceMs, () =>
+        giveUp.abort(new SyscallError("TIMEOUT", `Plugin ${plugin} did not close ${device} in time.`)),
+      );
+      try {
+        await heed(
+          driver(plugin, device, () => file.close()),
+          giveUp.signal,
+          this.#clock,
+          0,
+        );
+      } finally {
+        timer.cancel();
+      }
+    });
+  }
+
+  stat(proc: Process, path: string): Promise<FileStat> {
+    return this.#debug.call(
+      proc,
+      "Stat",
+      { path },
+      async () => {
+        checkPath(path);
+        checkPermission(proc, path, { kind: "process" });
+        const { entry, subpath } = proc.spec.namespace.resolve(path);
+        const context = this.#contexts.make(proc, entry, { kind: "process" });
+        const file = await driver(entry.plugin, entry.path, async () =>
+          entry.device.factory(subpath, O_RDONLY, context),
+        );
+        try {
+          return await driver(entry.plugin, entry.path, () => file.stat());
+        } finally {
+          await driver(entry.plugin, entry.path, () => file.close());
+        }
+      },
+      (stat) => ({ size: stat.size, isDevice: stat.isDevice }),
+    );
+  }
+
+  /** Closes whatever is still open, as a process's end does (seeds 2.17). */
+  async closeAll(proc: Process): Promise<void> {
+    const failures: unknown[] = [];
+    for (const { fd } of proc.fds.list()) {
+      await this.close(proc, fd).catch((thrown) => failures.push(thrown));
+    }
+    if (failures.length > 0) throw failures[0];
+  }
+
+  async #exclusive<T>(file: VFSFile, run: () => Promise<T>): Promise<T> {
+    if (this.#busy.has(file)) {
+      throw new SyscallError(
+        "INVALID",
+        "The file is busy with another call. One file serves one call at a time.",
+      );
+    }
+    this.#busy.add(file);
+    try {
+      return await run();
+    } finally {
+      this.#busy.delete(file);
+    }
+  }
+}
+
+/** A driver throws SyscallErrors; whatever else it throws is recorded as DRIVER with its plugin's name. */
+async function driver<T>(plugin: string, device: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (thrown) {
+    if (thrown instanceof SyscallError) {
+      if (thrown.device !== undefined) throw thrown;
+      throw new SyscallError(thrown.code, thrown.message, {
+        cause: thrown.cause,
+        retryAfterMs: thrown.retryAfterMs,
+        resetAtMs: thrown.resetAtMs,
+        retryable: thrown.retryable,
+        device,
+      });
+    }
+    const text = thrown instanceof Error ? thrown.message : String(thrown);
+    throw new SyscallError("DRIVER", `Plugin ${plugin}, ${device}: ${text}`, { cause: thrown, device });
+  }
+}
+
+function checkPath(path: string): void {
+  const wrong = !path.startsWith("/") || path.includes("\0") || path.length > 4096;
+  if (wrong) {
+    throw new SyscallError(
+      "INVALID",
+      `Expected an absolute device path like /dev/fs/README.md, got ${JSON.stringify(path.slice(0, 200))}.`,
+    );
+  }
+}
+
+function checkPermission(proc: Process, path: string, as: OpenAs): void {
+  if (as.kind === "kernel") return;
+  const tool = as.kind === "tool" ? as.tool : null;
+  const subject = as.kind === "tool" ? as.subject : undefined;
+  if (proc.permissions.covers({ tool, path, subject })) return;
+  const what = tool === null ? path : subject === undefined ? tool : `${tool}(${subject.slice(0, 200)})`;
+  throw new SyscallError(
+    "PERMISSION",
+    `Agent ${proc.spec.agent.name} may not use ${what}. It is allowed: ${proc.permissions.allowedTools().join(", ") || "nothing"}.`,
+    { device: path },
+  );
+}

@@ -1,0 +1,96 @@
+import { isAbsolute, join, relative } from "node:path";
+import type { Children } from "../os/children.ts";
+import { type ExecRequest, type OpenContext, type Services, SyscallError } from "../plugin/index.ts";
+import { PluginStore } from "../store/plugin-store.ts";
+import type { DeviceEntry } from "../vfs/registry.ts";
+import type { OpenAs } from "./file-system.ts";
+import type { Process } from "./process.ts";
+
+export interface OpenContextPorts {
+  children: Children;
+  /** The user's own data folder, for the `user` scope of the store. */
+  userDataDir: string;
+  /** Where a plugin's `log` goes. */
+  log(level: "debug" | "info" | "warn", source: string, text: string): void;
+  /** Tells those who watch the process. */
+  progress(proc: Process, tool: string, text: string): void;
+}
+
+/** Makes what a driver is given at Open: who opened it, and the services its plugin asked for. */
+export class OpenContexts {
+  readonly #ports: OpenContextPorts;
+
+  constructor(ports: OpenContextPorts) {
+    this.#ports = ports;
+  }
+
+  make(proc: Process, entry: DeviceEntry, as: OpenAs): OpenContext {
+    const { opts } = proc.spec;
+    const call = as.kind === "tool" ? { id: as.callId, tool: as.tool, deadlineMs: as.deadlineMs } : undefined;
+    return {
+      process: {
+        pid: proc.pid,
+        uuid: proc.uuid,
+        agent: proc.spec.agent.name,
+        depth: proc.spec.depth,
+        attended: opts.attended ?? false,
+        operator: false,
+      },
+      project: { id: opts.project.id, dir: opts.project.dir, trusted: opts.project.trusted },
+      cwd: opts.cwd,
+      folders: opts.folders ?? [],
+      env: opts.env,
+      call,
+      config: entry.path === opts.provider.device ? opts.provider.config : entry.config,
+      progress: (text) => this.#ports.progress(proc, call?.tool ?? entry.path, text),
+      changed: (file) => noteChange(proc, file),
+      log: (level, text) => this.#ports.log(level, `plugin ${entry.plugin}, PID ${proc.pid}`, text),
+      spill: (name, data) => proc.record.spill(name, data),
+      inbox: async (text) => {
+        proc.inbox.push(text);
+      },
+      ...this.#services(proc, entry, call?.id),
+    };
+  }
+
+  #services(proc: Process, entry: DeviceEntry, call: string | undefined): Partial<Services> {
+    const services: Partial<Services> = {};
+    if (entry.needs.includes("exec")) services.exec = (request) => this.exec(proc, request, call);
+    if (entry.needs.includes("store")) {
+      services.store = new PluginStore({
+        plugin: entry.plugin,
+        run: join(proc.record.dir, "plugins"),
+        project: join(proc.spec.opts.project.dataDir, "plugins"),
+        user: join(this.#ports.userDataDir, "plugins"),
+      });
+    }
+    if (entry.needs.includes("secret")) {
+      services.secret = () => {
+        if (entry.path === proc.provider.device) return proc.provider.secret();
+        throw new SyscallError(
+          "PERMISSION",
+          `Plugin ${entry.plugin} asked for a key, but ${entry.path} is not the process's model.`,
+        );
+      };
+    }
+    return services;
+  }
+
+  /** Starts a program in the process's name: its folder, its environment, its end. */
+  exec(proc: Process, request: ExecRequest, call: string | undefined): ReturnType<Children["exec"]> {
+    if (proc.state !== "running") {
+      throw new SyscallError("CLOSED", `Process ${proc.pid} has ended and starts no more programs.`);
+    }
+    const { opts } = proc.spec;
+    return this.#ports.children.exec(
+      { uuid: proc.uuid, call, spillDir: join(proc.record.dir, "spill") },
+      { ...request, cwd: request.cwd ?? opts.cwd, env: { ...opts.env, ...request.env } },
+    );
+  }
+}
+
+/** Kept relative to the project where it lies inside, so that a receipt reads the same on every machine. */
+function noteChange(proc: Process, file: string): void {
+  const inside = relative(proc.spec.opts.project.dir, file);
+  proc.filesChanged.add(inside.startsWith("..") || isAbsolute(inside) ? file : inside);
+}

@@ -1,0 +1,78 @@
+import { SyscallError } from "../plugin/index.ts";
+import type { Process } from "./process.ts";
+import type { PID } from "./types.ts";
+
+/** The live processes. One is added at spawn and removed as the last step of its reap. */
+export class ProcessTable {
+  readonly #byPid = new Map<PID, Process>();
+  readonly #byUuid = new Map<string, Process>();
+
+  add(proc: Process): void {
+    this.#byPid.set(proc.pid, proc);
+    this.#byUuid.set(proc.uuid, proc);
+  }
+
+  remove(proc: Process): void {
+    this.#byPid.delete(proc.pid);
+    this.#byUuid.delete(proc.uuid);
+  }
+
+  find(pid: PID): Process | undefined {
+    return this.#byPid.get(pid);
+  }
+
+  get(pid: PID): Process {
+    const proc = this.#byPid.get(pid);
+    if (!proc)
+      throw new SyscallError(
+        "NOT_FOUND",
+        `There is no live process ${pid}. \`rnix ps -a\` lists the ended ones.`,
+        { pid },
+      );
+    return proc;
+  }
+
+  getByUuid(uuid: string): Process {
+    const proc = this.#byUuid.get(uuid);
+    if (!proc)
+      throw new SyscallError(
+        "NOT_FOUND",
+        `There is no live process ${uuid}. \`rnix ps -a\` lists the ended ones.`,
+      );
+    return proc;
+  }
+
+  /** By UUID or a prefix that only one live process has. */
+  findByUuid(prefix: string): Process | undefined {
+    const exact = this.#byUuid.get(prefix);
+    if (exact) return exact;
+    const matches = [...this.#byUuid.values()].filter((proc) => proc.uuid.startsWith(prefix));
+    if (matches.length > 1) {
+      throw new SyscallError(
+        "INVALID",
+        `${prefix} begins the UUID of ${matches.length} processes. Give more of it.`,
+      );
+    }
+    return matches[0];
+  }
+
+  all(): Process[] {
+    return [...this.#byPid.values()];
+  }
+
+  /** The process and all below it, parents first. */
+  tree(root: Process): Process[] {
+    const found = [root];
+    for (const proc of found) {
+      for (const child of proc.children) {
+        const live = this.#byPid.get(child);
+        if (live) found.push(live);
+      }
+    }
+    return found;
+  }
+
+  get size(): number {
+    return this.#byPid.size;
+  }
+}

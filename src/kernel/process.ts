@@ -1,0 +1,328 @@
+import { type Message, SyscallError, type ToolDef } from "../plugin/index.ts";
+import type { RunWriter } from "../store/runs.ts";
+import type { CheckResult, ChildResult, ProcInfo, Usage } from "../store/schema.ts";
+import { FdTable } from "../vfs/fd-table.ts";
+import type { Namespace } from "../vfs/namespace.ts";
+import type { DeviceEntry } from "../vfs/registry.ts";
+import type { Channel } from "./channel.ts";
+import type { Clock } from "./clock.ts";
+import { Deadline } from "./deadline.ts";
+import type { Permissions } from "./permission/permissions.ts";
+import { transition } from "./state.ts";
+import type {
+  AgentInfo,
+  ExitStatus,
+  Limit,
+  PID,
+  ProcessEvent,
+  ProcessState,
+  ProviderChoice,
+  SkillInfo,
+  SpawnOpts,
+  SyscallEvent,
+} from "./types.ts";
+
+/** A tool as the model of this process sees it: where it leads, fixed at spawn. */
+export interface ProcessTool {
+  tool: ToolDef;
+  entry: DeviceEntry;
+}
+
+/** What is fixed when a process is built. */
+export interface ProcessSpec {
+  pid: PID;
+  uuid: string;
+  ppid: PID;
+  parentUuid: string | null;
+  depth: number;
+  intent: string;
+  agent: AgentInfo;
+  opts: SpawnOpts;
+  namespace: Namespace;
+  tools: ReadonlyMap<string, ProcessTool>;
+  permissions: Permissions;
+  ctxId: number;
+  record: RunWriter;
+  maxSteps: Limit;
+  contextBudget: Limit;
+  timeoutMs: Limit;
+  checks: readonly string[];
+  kernelId: string;
+  version: string;
+  clock: Clock;
+}
+
+/**
+ * One agent run (seeds 2.1). Its state changes only here, so that every change is whole: there is one
+ * thread, and no method of this class awaits while it is half done.
+ */
+export class Process {
+  readonly pid: PID;
+  readonly uuid: string;
+  readonly spec: ProcessSpec;
+  readonly createdAtMs: number;
+  readonly fds = new FdTable();
+  readonly record: RunWriter;
+  readonly children: PID[] = [];
+  readonly childResults: ChildResult[] = [];
+
+  /** Re-parented to 0 when the parent is reaped first. */
+  ppid: PID;
+  permissions: Permissions;
+  /** The skills loaded so far: those of the agent and those the Skill tool brought. */
+  readonly skills: SkillInfo[];
+  /** Skill names whose tool lists the rights were narrowed to, with those lists. */
+  readonly calledSkills = new Map<string, string[]>();
+  /** The process's rights before any skill narrowed them. */
+  readonly basePermissions: Permissions;
+
+  step = 0;
+  toolCalls = 0;
+  usage: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+  /** Tokens of finished and running children, theirs included. */
+  childTokens = 0;
+  costUsd: number | null = null;
+  plan: string | null = null;
+  /** What the Complete tool was given. */
+  completion: string | null = null;
+  result: string | null = null;
+  partial = false;
+  checks: CheckResult[] = [];
+  readonly filesChanged = new Set<string>();
+  filesChangedComplete = false;
+  llmFd = -1;
+
+  /** Texts waiting to be told to the model at the next step. */
+  readonly inbox: string[] = [];
+  /** Messages of the context that no step record holds yet. */
+  readonly unrecorded: Message[] = [];
+
+  readonly watchers = new Set<Channel<ProcessEvent>>();
+  readonly tracers = new Set<Channel<SyscallEvent>>();
+
+  readonly #clock: Clock;
+  readonly #abort = new AbortController();
+  readonly #done = Promise.withResolvers<ExitStatus>();
+  readonly #createdMono: number;
+  #state: ProcessState = "created";
+  #exit: ExitStatus | undefined;
+  #stop: ExitStatus | undefined;
+  #deadline: Deadline | undefined;
+  #resume: PromiseWithResolvers<void> | undefined;
+  #pausedAtMono = 0;
+  #pausedAtMs = 0;
+  #pausedTotalMs = 0;
+  #endedAtMs: number | null = null;
+  #endedElapsedMs = 0;
+
+  constructor(spec: ProcessSpec) {
+    this.spec = spec;
+    this.pid = spec.pid;
+    this.uuid = spec.uuid;
+    this.ppid = spec.ppid;
+    this.permissions = spec.permissions;
+    this.basePermissions = spec.permissions;
+    this.record = spec.record;
+    this.skills = [...spec.agent.skills];
+    this.#clock = spec.clock;
+    this.createdAtMs = spec.clock.now();
+    this.#createdMono = spec.clock.monotonic();
+  }
+
+  get state(): ProcessState {
+    return this.#state;
+  }
+
+  /** Aborted when the process is told to stop, whatever the reason. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  get exit(): ExitStatus | undefined {
+    return this.#exit;
+  }
+
+  /** Resolves when the process is a zombie. */
+  get done(): Promise<ExitStatus> {
+    return this.#done.promise;
+  }
+
+  /** Why it was told to stop; the first reason stands. */
+  get stopped(): ExitStatus | undefined {
+    return this.#stop;
+  }
+
+  get paused(): boolean {
+    return this.#resume !== undefined;
+  }
+
+  get provider(): ProviderChoice {
+    return this.spec.opts.provider;
+  }
+
+  get tokensUsed(): number {
+    return this.usage.input_tokens + this.usage.output_tokens + this.childTokens;
+  }
+
+  /** Running time in ms: what counts towards deadlines. Paused time is not in it. */
+  get elapsedMs(): number {
+    if (this.#endedAtMs !== null) return this.#endedElapsedMs;
+    const until = this.paused ? this.#pausedAtMono : this.#clock.monotonic();
+    return until - this.#createdMono - this.#pausedTotalMs;
+  }
+
+  /** Ms since the spawn, for syscall events: paused time is in it. */
+  sinceSpawnMs(): number {
+    return this.#clock.monotonic() - this.#createdMono;
+  }
+
+  /** Created → Running. The wall-time limit starts here. */
+  start(): void {
+    this.#state = transition(this.pid, this.#state, "running");
+    const limit = this.spec.timeoutMs;
+    if (limit === null) return;
+    this.#deadline = new Deadline(this.#clock, limit, () =>
+      this.stop({
+        code: 1,
+        reason: "timeout",
+        error: new SyscallError(
+          "TIMEOUT",
+          `The run's time limit of ${limit} ms is used up. Give it more with --timeout.`,
+          {
+            pid: this.pid,
+          },
+        ),
+      }),
+    );
+  }
+
+  /** Tells the reasoning task to end with this status. Only the first call counts. */
+  stop(status: ExitStatus): void {
+    if (this.#stop || this.#state === "zombie" || this.#state === "dead") return;
+    this.#stop = status;
+    this.#abort.abort(
+      new SyscallError("CANCELLED", `Process ${this.pid} was told to stop: ${status.reason}.`, {
+        pid: this.pid,
+      }),
+    );
+    this.#resume?.resolve();
+  }
+
+  pause(): void {
+    if (this.paused || this.#state !== "running") return;
+    this.#pausedAtMono = this.#clock.monotonic();
+    this.#pausedAtMs = this.#clock.now();
+    this.#deadline?.stop();
+    this.#resume = Promise.withResolvers<void>();
+  }
+
+  /** Resume of a process that is not paused is nothing. */
+  resume(): void {
+    if (!this.#resume) return;
+    this.#pausedTotalMs += this.#clock.monotonic() - this.#pausedAtMono;
+    this.#pausedAtMs = 0;
+    const gate = this.#resume;
+    this.#resume = undefined;
+    this.#deadline?.run();
+    gate.resolve();
+  }
+
+  /** Waits while paused. Returns at once when the process is told to stop. */
+  async gate(): Promise<void> {
+    while (this.#resume && !this.#stop) await this.#resume.promise;
+  }
+
+  /** Running → Zombie. Whoever waits is told by `settle`, after the record is on disk. */
+  terminate(exit: ExitStatus): void {
+    this.#state = transition(this.pid, this.#state, "zombie");
+    this.#deadline?.stop();
+    this.#endedElapsedMs = this.elapsedMs;
+    this.#endedAtMs = this.#clock.now();
+    this.#exit = exit;
+  }
+
+  settle(): void {
+    if (this.#exit) this.#done.resolve(this.#exit);
+  }
+
+  /** Zombie → Dead. */
+  reap(): void {
+    this.#state = transition(this.pid, this.#state, "dead");
+  }
+
+  /** Everything about it, as it is written to proc-info.json and sent on the wire. */
+  info(): ProcInfo {
+    const { spec } = this;
+    const given = new Set(spec.opts.envGiven ?? []);
+    const exit = this.#exit;
+    return {
+      v: 1,
+      pid: this.pid,
+      ppid: this.ppid,
+      uuid: this.uuid,
+      parent_uuid: spec.parentUuid,
+      origin_uuid: null,
+      state: exit?.reason === "suspended" ? "suspended" : this.#state,
+      intent: spec.intent,
+      agent: spec.agent.name,
+      skills: this.skills.map((skill) => skill.name),
+      provider: this.provider.name,
+      model: this.provider.model,
+      project: spec.opts.project.dir,
+      cwd: spec.opts.cwd,
+      ctx_id: spec.ctxId,
+      steps: this.step,
+      max_steps: spec.maxSteps,
+      tokens_used: this.tokensUsed,
+      usage: { ...this.usage },
+      cost_usd: this.costUsd,
+      context_budget: spec.contextBudget,
+      max_cost: null,
+      timeout_ms: spec.timeoutMs,
+      allowed_devices: this.permissions.allowedDevices(),
+      allowed_tools: this.permissions.allowedTools(),
+      permissions: this.permissions.record(),
+      sandbox: spec.opts.sandbox ?? "none",
+      created_at_ms: this.createdAtMs,
+      ended_at_ms: this.#endedAtMs,
+      elapsed_ms: Math.round(this.elapsedMs),
+      is_paused: this.paused,
+      paused_at_ms: this.#pausedAtMs,
+      result: this.result,
+      partial: this.partial,
+      exit_code: exit?.code ?? null,
+      exit_reason: exit?.reason ?? null,
+      error: exit?.error ? { code: exit.error.code, message: exit.error.message } : null,
+      checks: this.checks,
+      tool_calls: this.toolCalls,
+      files_changed: [...this.filesChanged].sort(),
+      files_changed_complete: this.filesChangedComplete,
+      children: this.childResults,
+      versions: { rnix: spec.version, ...spec.opts.devices.versions },
+      kernel: spec.kernelId,
+      env: {
+        names: Object.keys(spec.opts.env).sort(),
+        values: Object.fromEntries(
+          Object.entries(spec.opts.env).filter(
+            ([name]) => KEPT.has(name) || name.startsWith("LC_") || given.has(name),
+          ),
+        ),
+      },
+    };
+  }
+}
+
+/** Variables whose values may be kept on disk (design §2, "Environment"). */
+const KEPT: ReadonlySet<string> = new Set([
+  "PATH",
+  "HOME",
+  "USER",
+  "LOGNAME",
+  "SHELL",
+  "LANG",
+  "LANGUAGE",
+  "TZ",
+  "TERM",
+  "TMPDIR",
+  "PWD",
+]);

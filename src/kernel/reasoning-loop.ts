@@ -1,0 +1,373 @@
+import type { ContextManager } from "../context/manager.ts";
+import {
+  type Data,
+  type LLMAnswer,
+  type LLMRequest,
+  type LLMTool,
+  type Message,
+  SyscallError,
+} from "../plugin/index.ts";
+import type { Action, ToolCallRecord } from "../store/schema.ts";
+import type { Clock } from "./clock.ts";
+import type { Debugger } from "./debugger.ts";
+import type { FileSystem } from "./file-system.ts";
+import { estimateTokens } from "./llm/estimate.ts";
+import type { ModelDevice, ModelGate } from "./llm/gate.ts";
+import { LoopGuard } from "./loop-guard.ts";
+import type { Process } from "./process.ts";
+import { runToolCalls, type ToolCallPorts, toolMessage } from "./tool-call.ts";
+import type { ExitReason, LogEntry, ProcessEvent } from "./types.ts";
+import type { Outcome } from "./verdict.ts";
+
+const ANSWER_PIECE = 1024 * 1024;
+
+export interface LoopPorts {
+  clock: Clock;
+  contexts: ContextManager;
+  files: FileSystem;
+  debug: Debugger;
+  gate: ModelGate;
+  tools: ToolCallPorts;
+  onStep(proc: Process): void;
+  emit(proc: Process, event: ProcessEvent): void;
+}
+
+/**
+ * The reasoning loop of one process (design §4): one task, native tool calls; calls present means act,
+ * none means finished. It always returns an outcome; what it throws is a defect of ours.
+ */
+export async function reason(ports: LoopPorts, proc: Process): Promise<Outcome> {
+  const loop = new ReasoningLoop(ports, proc);
+  try {
+    for (;;) {
+      await proc.gate();
+      if (proc.stopped) return { kind: "stopped", status: proc.stopped };
+      const outcome = await loop.step();
+      if (outcome) return outcome;
+    }
+  } catch (thrown) {
+    loop.keepPartial();
+    if (proc.stopped) return { kind: "stopped", status: proc.stopped };
+    if (thrown instanceof Broken) return { kind: "broken", reason: thrown.reason, error: thrown.error };
+    throw thrown;
+  }
+}
+
+/** What ends a run from inside a step. */
+class Broken extends Error {
+  readonly reason: ExitReason;
+  readonly error: SyscallError;
+
+  constructor(reason: ExitReason, error: SyscallError) {
+    super(error.message, { cause: error });
+    this.reason = reason;
+    this.error = error;
+  }
+}
+
+class ReasoningLoop {
+  readonly #ports: LoopPorts;
+  readonly #proc: Process;
+  readonly #guard: LoopGuard;
+  readonly #tools: LLMTool[];
+  readonly #device: ModelDevice;
+  /** Text of the answer that is arriving: what is kept when the run is cut off in its middle. */
+  #arriving = "";
+  #lastText = "";
+  #planned = false;
+  /** The answer under way was given less room than the model has, because the budget has no more. */
+  #roomFromBudget = false;
+  #reads = 0;
+  #readBytes = 0;
+
+  constructor(ports: LoopPorts, proc: Process) {
+    this.#ports = ports;
+    this.#proc = proc;
+    this.#guard = new LoopGuard(proc.spec.opts.limits.loopThreshold);
+    this.#tools = [...proc.spec.tools.values()].map(({ tool }) => ({
+      name: tool.name,
+      description: tool.description,
+      input: tool.input,
+    }));
+    this.#device = {
+      write: (data, signal) => ports.files.write(proc, proc.llmFd, data, signal),
+      read: async (max, signal) => {
+        const data: Data = await ports.files.readQuietly(proc, proc.llmFd, max, signal);
+        this.#reads++;
+        this.#readBytes += data.length;
+        return data;
+      },
+    };
+  }
+
+  /** One step, whole: an outcome when it was the last one. */
+  async step(): Promise<Outcome | undefined> {
+    const proc = this.#proc;
+    this.#drainInbox();
+    if (proc.spec.maxSteps !== null && proc.step >= proc.spec.maxSteps) {
+      throw new Broken(
+        "max_steps",
+        new SyscallError(
+          "EXHAUSTED",
+          `The run used all of its ${proc.spec.maxSteps} steps. Give it more with --max-steps.`,
+        ),
+      );
+    }
+    const request = this.#request();
+    proc.step++;
+    this.#ports.onStep(proc);
+    const ts = new Date(this.#ports.clock.now()).toISOString();
+    const answer = await this.#ask(request);
+    this.#account(answer);
+    const assistant: Message = { role: "assistant", content: answer.content };
+    if (answer.tool_calls.length > 0) assistant.tool_calls = answer.tool_calls;
+    recorded(() =>
+      proc.record.journal({
+        t: "answer",
+        v: 1,
+        step: proc.step,
+        ts,
+        message: assistant,
+        usage: answer.usage,
+      }),
+    );
+    this.#log("thought", answer.reasoning);
+    this.#log("text", answer.content);
+
+    const calls = await this.#act(answer);
+    this.#ports.contexts.appendTurn(proc.spec.ctxId, assistant, calls.map(toolMessage));
+    proc.unrecorded.push(assistant);
+    this.#record(ts, answer, calls);
+    if (proc.stopped) return { kind: "stopped", status: proc.stopped };
+    return this.#finished(answer) ?? this.#circles(calls);
+  }
+
+  /** What there is of an answer when the run is cut off. Not called for a run that finished. */
+  keepPartial(): void {
+    const text = this.#arriving || this.#lastText;
+    if (text === "") return;
+    this.#proc.result = text;
+    this.#proc.partial = true;
+  }
+
+  /** Background signals become one message; the step record that holds it acknowledges them. */
+  #drainInbox(): void {
+    const texts = this.#proc.inbox.splice(0);
+    if (texts.length === 0) return;
+    const message: Message = {
+      role: "user",
+      content: texts.map((text) => `<system-reminder>${text}</system-reminder>`).join("\n"),
+    };
+    this.#ports.contexts.appendMessage(this.#proc.spec.ctxId, message);
+    this.#proc.unrecorded.push(message);
+  }
+
+  #request(): LLMRequest {
+    const proc = this.#proc;
+    const prompt = this.#ports.contexts.buildPrompt(proc.spec.ctxId);
+    const request: LLMRequest = {
+      intent: proc.spec.intent,
+      system_prompt: prompt.systemPrompt,
+      model: proc.provider.model,
+      timeout_ms: proc.spec.opts.limits.modelTotalMs,
+      messages: [...prompt.messages],
+      tools: this.#tools,
+      stream: true,
+    };
+    const maxOutput = this.#reserve(request);
+    if (maxOutput !== undefined) request.max_output = maxOutput;
+    return request;
+  }
+
+  /**
+   * The budget check before the call: the input's estimate and the answer must fit into what is left, so the
+   * answer is given no more room than that. A call that does not fit is not made.
+   */
+  #reserve(request: LLMRequest): number | undefined {
+    const { contextBudget } = this.#proc.spec;
+    const { maxOutput } = this.#proc.provider;
+    this.#roomFromBudget = false;
+    if (contextBudget === null) return maxOutput;
+    const input = estimateTokens(JSON.stringify([request.system_prompt, request.messages, request.tools]));
+    const room = contextBudget - this.#proc.tokensUsed - input;
+    if (room > 0) {
+      this.#roomFromBudget = maxOutput === undefined || room < maxOutput;
+      return this.#roomFromBudget ? room : maxOutput;
+    }
+    throw new Broken(
+      "budget_exceeded",
+      new SyscallError(
+        "EXHAUSTED",
+        `The token budget does not cover another call: ${this.#proc.tokensUsed} of ${contextBudget} tokens are used and the next call needs about ${input}. Give it more with --budget.`,
+      ),
+    );
+  }
+
+  /** The model's answer, through the gate that all processes of one provider and key share. */
+  async #ask(request: LLMRequest): Promise<LLMAnswer> {
+    const { limits, provider } = this.#proc.spec.opts;
+    const proc = this.#proc;
+    this.#arriving = "";
+    this.#reads = 0;
+    this.#readBytes = 0;
+    try {
+      return await this.#ports.debug.call(
+        proc,
+        "Read",
+        { fd: proc.llmFd, length: ANSWER_PIECE },
+        () =>
+          this.#ports.gate.call(provider.gateKey, this.#device, request, {
+            signal: proc.signal,
+            totalMs: limits.modelTotalMs,
+            idleMs: limits.modelIdleMs,
+            retries: limits.modelRetries,
+            concurrency: provider.concurrency,
+            onEvent: (event) => {
+              if (event.type !== "text_delta") return;
+              this.#arriving += event.text;
+              this.#ports.emit(proc, { type: "text_delta", step: proc.step, text: event.text });
+            },
+            onRetry: ({ attempt, delayMs, error }) => {
+              this.#arriving = "";
+              this.#ports.emit(proc, {
+                type: "retry",
+                step: proc.step,
+                attempt,
+                delayMs,
+                message: error.message,
+              });
+            },
+          }),
+        () => ({ bytes: this.#readBytes, pieces: this.#reads }),
+      );
+    } catch (thrown) {
+      if (proc.stopped || !(thrown instanceof SyscallError)) throw thrown;
+      throw new Broken("llm_error", thrown);
+    }
+  }
+
+  #account(answer: LLMAnswer): void {
+    const { usage, provider } = this.#proc;
+    usage.input_tokens += answer.usage.input_tokens;
+    usage.output_tokens += answer.usage.output_tokens;
+    usage.cached_tokens += answer.usage.cached_tokens;
+    if (answer.content !== "") this.#lastText = answer.content;
+    this.#arriving = "";
+    if (!provider.price) return;
+    const { price } = provider;
+    const fresh = answer.usage.input_tokens - answer.usage.cached_tokens;
+    const million =
+      fresh * price.input +
+      answer.usage.cached_tokens * price.cached +
+      answer.usage.output_tokens * price.output;
+    this.#proc.costUsd = (this.#proc.costUsd ?? 0) + million / 1_000_000;
+  }
+
+  async #act(answer: LLMAnswer): Promise<ToolCallRecord[]> {
+    if (answer.tool_calls.length === 0) return [];
+    try {
+      return await runToolCalls(this.#ports.tools, this.#proc, answer.tool_calls);
+    } catch (thrown) {
+      throw thrown instanceof SyscallError ? new Broken("record_error", thrown) : thrown;
+    }
+  }
+
+  #record(ts: string, answer: LLMAnswer, calls: ToolCallRecord[]): void {
+    const proc = this.#proc;
+    const action = this.#action(calls);
+    recorded(() =>
+      proc.record.step({
+        v: 1,
+        step: proc.step,
+        ts,
+        messages: proc.unrecorded.splice(0),
+        raw_response: answer.content,
+        action,
+        summary: summarize(answer, calls),
+        tool_calls: calls,
+        usage: answer.usage,
+        tokens_used: answer.tokens_used,
+      }),
+    );
+  }
+
+  /** What kind of step it was: the kernel's own tools are the actions of the seeds (5.1). */
+  #action(calls: readonly ToolCallRecord[]): Action {
+    const done = new Set(calls.filter((call) => call.state === "done").map((call) => call.name));
+    if (calls.length === 0 || done.has("Complete")) return "complete";
+    if (done.has("Skill")) return "specialize";
+    if (!done.has("Plan")) return "tool_call";
+    const again = this.#planned;
+    this.#planned = true;
+    return again ? "replan" : "plan";
+  }
+
+  #finished(answer: LLMAnswer): Outcome | undefined {
+    const proc = this.#proc;
+    if (proc.completion !== null) {
+      proc.result = proc.completion;
+      return { kind: "finished" };
+    }
+    if (answer.tool_calls.length > 0) return undefined;
+    // A background signal that came in the meantime is told to the model before the run may end.
+    if (proc.inbox.length > 0) return undefined;
+    if (answer.stop_reason === "max_tokens" || answer.stop_reason === "refusal") {
+      proc.result = answer.content;
+      proc.partial = true;
+      return this.#cutShort(answer.stop_reason);
+    }
+    proc.result = answer.content;
+    return { kind: "finished" };
+  }
+
+  #circles(calls: readonly ToolCallRecord[]): Outcome | undefined {
+    const trip = this.#guard.step(calls);
+    if (!trip) return undefined;
+    this.keepPartial();
+    return broken(trip.reason, trip.message);
+  }
+
+  #cutShort(why: "max_tokens" | "refusal"): Outcome {
+    if (why === "refusal") {
+      return broken("failed", "The model declined to answer.");
+    }
+    if (this.#roomFromBudget) {
+      return broken(
+        "budget_exceeded",
+        "The answer was cut off where the token budget ended. Give it more with --budget.",
+      );
+    }
+    return broken(
+      "llm_error",
+      "The answer was cut off at the model's output limit before the agent finished.",
+    );
+  }
+
+  #log(kind: LogEntry["kind"], text: string | undefined): void {
+    if (!text) return;
+    const ts = new Date(this.#ports.clock.now()).toISOString();
+    this.#ports.emit(this.#proc, { type: "log", entry: { ts, step: this.#proc.step, kind, text } });
+  }
+}
+
+function broken(reason: ExitReason, message: string): Outcome {
+  return { kind: "broken", reason, error: new SyscallError("EXHAUSTED", message) };
+}
+
+/** A step that cannot be written down ends the run before its effects. */
+function recorded(write: () => void): void {
+  try {
+    write();
+  } catch (thrown) {
+    throw thrown instanceof SyscallError ? new Broken("record_error", thrown) : thrown;
+  }
+}
+
+function summarize(answer: LLMAnswer, calls: readonly ToolCallRecord[]): string {
+  const text =
+    calls.length === 0
+      ? answer.content
+      : calls.map((call) => `${call.name}${call.state === "done" ? "" : ` (${call.state})`}`).join(", ");
+  const line = text.replace(/\s+/g, " ").trim();
+  return line.length > 160 ? `${line.slice(0, 159)}…` : line;
+}

@@ -1,0 +1,257 @@
+import { type Data, type Message, O_RDWR, SyscallError, type ToolCall } from "../plugin/index.ts";
+import type { ToolCallRecord } from "../store/schema.ts";
+import { withDeadline } from "./abort.ts";
+import type { Clock } from "./clock.ts";
+import type { FileSystem } from "./file-system.ts";
+import type { Process, ProcessTool } from "./process.ts";
+import { checkToolInput } from "./tool-input.ts";
+
+const READ_PIECE = 1024 * 1024;
+/** Of one result this much is read; a driver that has more must offer ranges. */
+const READ_LIMIT = 16 * 1024 * 1024;
+/** So many calls of one batch run side by side. */
+const PARALLEL = 8;
+
+export interface ToolCallPorts {
+  files: FileSystem;
+  clock: Clock;
+  /** Ends whatever programs the call left behind. */
+  endCall(uuid: string, callId: string): Promise<void>;
+  /** Called, and waited for, before a call that may change something. */
+  beforeEffect(proc: Process): Promise<void>;
+  onStart(proc: Process, call: ToolCall, path: string): void;
+  onEnd(proc: Process, record: ToolCallRecord): void;
+}
+
+/**
+ * Runs the calls of one answer: neighbouring read-only ones side by side, all others alone and in order.
+ * A call that fails is a result, not an exception; what is thrown is a record that could not be written.
+ */
+export async function runToolCalls(
+  ports: ToolCallPorts,
+  proc: Process,
+  calls: readonly ToolCall[],
+): Promise<ToolCallRecord[]> {
+  const step = new StepCalls(ports, proc);
+  const records: ToolCallRecord[] = [];
+  for (const batch of batches(proc, calls)) {
+    // All of a batch end before a failure leaves: nothing goes on behind the loop's back.
+    for (const settled of await Promise.allSettled(batch.map((call) => step.run(call)))) {
+      if (settled.status === "rejected") throw settled.reason;
+      records.push(settled.value);
+    }
+  }
+  return records;
+}
+
+/** What the model is shown of a call: the message is made from the record alone, so it can be made again. */
+export function toolMessage(record: ToolCallRecord): Message {
+  const content =
+    record.error === null
+      ? (record.result ?? "")
+      : `Error ${record.error_code}: ${record.error}${record.result ? `\n${record.result}` : ""}`;
+  return { role: "tool", tool_call_id: record.id, content };
+}
+
+/** The journal's order of one step: a call's start is on disk before it runs, its end before anything acts on it. */
+class StepCalls {
+  readonly #ports: ToolCallPorts;
+  readonly #proc: Process;
+  /** One fdatasync per step, before its first call that is not read-only; all calls wait for the same one. */
+  #synced: Promise<void> | undefined;
+
+  constructor(ports: ToolCallPorts, proc: Process) {
+    this.#ports = ports;
+    this.#proc = proc;
+  }
+
+  async run(call: ToolCall): Promise<ToolCallRecord> {
+    const proc = this.#proc;
+    const started = new Date(this.#ports.clock.now()).toISOString();
+    const startedMono = this.#ports.clock.monotonic();
+    const target = proc.spec.tools.get(call.name);
+    const path = target ? target.entry.path : null;
+    let outcome: Outcome;
+    if (proc.stopped) {
+      outcome = { state: "cancelled", error: proc.signal.reason };
+    } else {
+      outcome = await this.#attempt(call, target, started);
+    }
+    const record: ToolCallRecord = {
+      id: call.id,
+      name: call.name,
+      path,
+      input: call.input,
+      result: outcome.result ?? null,
+      error: outcome.error?.message ?? null,
+      error_code: outcome.error?.code ?? null,
+      started_at: started,
+      duration_ms: Math.round((this.#ports.clock.monotonic() - startedMono) * 1000) / 1000,
+      state: outcome.state,
+    };
+    proc.record.journal({
+      t: "call_end",
+      step: proc.step,
+      ts: new Date(this.#ports.clock.now()).toISOString(),
+      call: record,
+    });
+    this.#ports.onEnd(proc, record);
+    return record;
+  }
+
+  async #attempt(call: ToolCall, target: ProcessTool | undefined, ts: string): Promise<Outcome> {
+    const proc = this.#proc;
+    let path: string;
+    try {
+      if (!target) throw unknownTool(proc, call.name);
+      checkToolInput(target.tool, call);
+      path = devicePath(target, call);
+    } catch (thrown) {
+      return failure(thrown);
+    }
+    proc.record.journal({
+      t: "call_start",
+      step: proc.step,
+      ts,
+      id: call.id,
+      name: call.name,
+      path,
+      input: call.input,
+      safe: isReadOnly(target) || target.tool.annotations?.idempotentHint === true,
+    });
+    if (!isReadOnly(target)) {
+      this.#synced ??= Promise.all([proc.record.sync(), this.#ports.beforeEffect(proc)]).then(
+        () => undefined,
+      );
+      await this.#synced;
+    }
+    proc.toolCalls++;
+    this.#ports.onStart(proc, call, path);
+    return this.#onDevice(call, target, path);
+  }
+
+  /** Open, write the input, read the result, close: the only way a tool is ever called. */
+  async #onDevice(call: ToolCall, target: ProcessTool, path: string): Promise<Outcome> {
+    const { files, clock } = this.#ports;
+    const proc = this.#proc;
+    const { limits } = proc.spec.opts;
+    const ms = target.tool.timeoutMs ?? limits.toolMs;
+    const deadline = withDeadline(
+      clock,
+      proc.signal,
+      ms,
+      `${call.name} did not answer within ${ms} ms and was ended.`,
+    );
+    const subject = subjectOf(target, call);
+    try {
+      const fd = await files.open(
+        proc,
+        path,
+        O_RDWR,
+        { kind: "tool", tool: call.name, callId: call.id, deadlineMs: ms, subject },
+        deadline.signal,
+      );
+      try {
+        const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
+        await files.write(proc, fd, input, deadline.signal);
+        const text = await this.#readAll(fd, deadline.signal);
+        return { state: "done", result: await this.#fit(call, target, text) };
+      } finally {
+        await files.close(proc, fd);
+      }
+    } catch (thrown) {
+      return failure(thrown);
+    } finally {
+      deadline.release();
+      await this.#ports.endCall(proc.uuid, call.id);
+    }
+  }
+
+  async #readAll(fd: number, signal: AbortSignal): Promise<string> {
+    const decoder = new TextDecoder();
+    const pieces: string[] = [];
+    let length = 0;
+    for (;;) {
+      const data: Data = await this.#ports.files.read(this.#proc, fd, READ_PIECE, signal);
+      if (data.length === 0) break;
+      pieces.push(typeof data === "string" ? data : decoder.decode(data, { stream: true }));
+      length += data.length;
+      if (length >= READ_LIMIT) {
+        pieces.push(`\n[The result goes on beyond ${READ_LIMIT} bytes and was cut here.]`);
+        break;
+      }
+    }
+    pieces.push(decoder.decode());
+    return pieces.join("");
+  }
+
+  /** A result beyond what the model is shown is kept whole beside the run; the model is told where. */
+  async #fit(call: ToolCall, target: ProcessTool, text: string): Promise<string> {
+    const max = target.tool.maxResult ?? this.#proc.spec.opts.limits.toolResultChars;
+    if (text.length <= max) return text;
+    const file = await this.#proc.record.spill(`${call.name}-${call.id}.txt`, text);
+    const head = Math.ceil(max * 0.75);
+    const tail = max - head;
+    return `${text.slice(0, head)}\n[… ${text.length - max} of ${text.length} characters left out here. The whole result is in ${file} …]\n${text.slice(text.length - tail)}`;
+  }
+}
+
+interface Outcome {
+  state: ToolCallRecord["state"];
+  result?: string;
+  error?: SyscallError;
+}
+
+function failure(thrown: unknown): Outcome {
+  if (!(thrown instanceof SyscallError)) throw thrown;
+  if (thrown.code === "PERMISSION") return { state: "denied", error: thrown };
+  if (thrown.code === "CANCELLED") return { state: "cancelled", error: thrown };
+  return { state: "failed", error: thrown };
+}
+
+/** Runs of read-only calls, cut to what runs side by side; every other call is a batch of its own. */
+function batches(proc: Process, calls: readonly ToolCall[]): ToolCall[][] {
+  const all: ToolCall[][] = [];
+  let open: ToolCall[] | undefined;
+  for (const call of calls) {
+    if (!isReadOnly(proc.spec.tools.get(call.name))) {
+      all.push([call]);
+      open = undefined;
+    } else if (open && open.length < PARALLEL) {
+      open.push(call);
+    } else {
+      open = [call];
+      all.push(open);
+    }
+  }
+  return all;
+}
+
+function isReadOnly(target: ProcessTool | undefined): boolean {
+  return target?.tool.annotations?.readOnlyHint === true;
+}
+
+function devicePath(target: ProcessTool, call: ToolCall): string {
+  const { path } = target.tool;
+  if (path === undefined) return target.entry.path;
+  const part = call.input[path];
+  if (typeof part !== "string" || part === "") {
+    throw new SyscallError("INVALID", `${call.name}: expected a non-empty text in "${path}".`);
+  }
+  return `${target.entry.path}/${part.replace(/^\/+/, "")}`;
+}
+
+function subjectOf(target: ProcessTool, call: ToolCall): string | undefined {
+  const field = target.tool.subject ?? target.tool.path;
+  if (field === undefined) return undefined;
+  const value = call.input[field];
+  return typeof value === "string" ? value : value === undefined ? undefined : JSON.stringify(value);
+}
+
+function unknownTool(proc: Process, name: string): SyscallError {
+  const names = [...proc.spec.tools.keys()];
+  return new SyscallError(
+    "NOT_FOUND",
+    `There is no tool ${JSON.stringify(name)}. These are there: ${names.join(", ") || "none"}.`,
+  );
+}
