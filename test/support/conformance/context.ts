@@ -1,0 +1,44 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { OpenContext } from "../../../src/plugin/index.ts";
+
+/** What a driver told its process through the context, in order. */
+export interface Notes {
+  progress: string[];
+  changed: string[];
+  log: string[];
+  spilled: string[];
+  inbox: string[];
+}
+
+/**
+ * The context of a process in `dir`, whose notes a test can read. Services are what the caller hands in:
+ * a plugin that needs `exec` is given one, as the kernel would.
+ */
+export function testContext(
+  dir: string,
+  more: Partial<OpenContext> = {},
+): { context: OpenContext; notes: Notes } {
+  const notes: Notes = { progress: [], changed: [], log: [], spilled: [], inbox: [] };
+  const context: OpenContext = {
+    process: { pid: 1, uuid: "test-process", agent: "test", depth: 0, attended: false, operator: false },
+    project: { id: "test-project", dir, trusted: true },
+    cwd: dir,
+    folders: [],
+    env: { PATH: process.env.PATH ?? "", HOME: dir },
+    config: undefined,
+    progress: (text) => void notes.progress.push(text),
+    changed: (file) => void notes.changed.push(file),
+    log: (level, text) => void notes.log.push(`${level}: ${text}`),
+    spill: async (name, data) => {
+      const path = join(dir, ".spill", name);
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, data);
+      notes.spilled.push(path);
+      return path;
+    },
+    inbox: async (text) => void notes.inbox.push(text),
+    ...more,
+  };
+  return { context, notes };
+}

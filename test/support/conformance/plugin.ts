@@ -1,0 +1,248 @@
+/**
+ * The plugin contract as tests. Every stock plugin's test file calls
+ *
+ *   describePlugin("fs", () => import("../../plugins/fs.ts"), {
+ *     setup: async (dir) => { … files the operations work on …; return { exec, store, secret, config }; },
+ *     operations: [
+ *       { title: "reads a file", device: "/dev/fs", input: { op: "read_file", path: "a.txt" },
+ *         answer: (text) => expect(text).toContain("hello") },
+ *       { title: "names a missing file", device: "/dev/fs", input: { … }, error: "NOT_FOUND" },
+ *     ],
+ *     unknown: "/dev/fs/no/such/file",
+ *     endless: { device: "/dev/shell", input: { op: "bash", command: "sleep 60" } },
+ *   });
+ *
+ * once: the suite runs everything in the kernel's thread and again with the same plugin in a Worker.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { existsSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { z } from "zod";
+import { pluginModule } from "../../../src/plugin/host/shape.ts";
+import { PluginWorker } from "../../../src/plugin/host/plugin-worker.ts";
+import {
+  type Code,
+  type Data,
+  O_RDONLY,
+  O_RDWR,
+  O_WRONLY,
+  type OpenContext,
+  type OpenFlag,
+  type Plugin,
+  SyscallError,
+} from "../../../src/plugin/index.ts";
+import { DeviceRegistry } from "../../../src/vfs/registry.ts";
+import { testContext } from "./context.ts";
+import { ABORT_MS, exchange, expectCode, expectStat, failure, open, settled, text } from "./vfs-file.ts";
+
+const PLUGINS = resolve(import.meta.dir, "../../../plugins");
+const FLAGS: OpenFlag[] = [O_RDONLY, O_WRONLY, O_RDWR];
+
+export interface Operation {
+  /** A sentence on what it shows. */
+  title: string;
+  /** The path that is opened: the device's, or one below a prefix device. */
+  device: string;
+  flags?: OpenFlag;
+  /** Objects are written as JSON; null writes nothing and only reads. */
+  input: object | Data | null;
+  /** Looks at the whole answer. */
+  answer?: (answer: string, dir: string) => void | Promise<void>;
+  /** The operation fails with this code, at open, write or read. */
+  error?: Code;
+}
+
+export interface PluginCases {
+  /** Absolute path of the entry; `plugins/<name>.ts` or `plugins/<name>/index.ts` by default. */
+  entry?: string;
+  /** Makes what the operations work on, in a temporary folder of their own; returns services and config. */
+  setup?: (dir: string) => Partial<OpenContext> | Promise<Partial<OpenContext>>;
+  /** Undoes what setup did outside the folder. */
+  teardown?: () => void | Promise<void>;
+  operations: Operation[];
+  /** A path below a prefix device where nothing is; a reason when the device answers every path. */
+  unknown?: string | { skip: string };
+  /** An operation that does not end by itself; a reason when there is none. */
+  endless: Pick<Operation, "device" | "input" | "flags"> | { skip: string };
+}
+
+interface Loaded {
+  plugin: Plugin;
+  end(): Promise<void>;
+}
+
+export function describePlugin(name: string, load: () => Promise<unknown>, cases: PluginCases): void {
+  const entry = cases.entry ?? stockEntry(name);
+  describe(`plugin ${name}, imported`, () => describeModule(name, entry, load));
+  describe(`plugin ${name}, in the kernel's thread`, () => {
+    describeDevices(cases, async () => ({ plugin: pluginModule(name, await load()), end: async () => {} }));
+  });
+  describe(`plugin ${name}, in a Worker`, () => {
+    describeDevices(cases, async () => {
+      const worker = await PluginWorker.start({ name, entry });
+      return { plugin: worker.plugin, end: () => worker.end() };
+    });
+  });
+}
+
+function describeModule(name: string, entry: string, load: () => Promise<unknown>): void {
+  test("opens nothing, leaves nothing running and loads no library", async () => {
+    const child = Bun.spawn([process.execPath, "--no-install", "-e", IMPORT_PROBE, entry], {
+      cwd: resolve(PLUGINS, ".."),
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    const [out, err] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+    expect(err).toBe("");
+    expect(JSON.parse(out)).toEqual({ opened: 0, libraries: [] });
+  });
+
+  test("fits the contract's shape, and its tools' schemas can be read and hold the fields they name", async () => {
+    const plugin = pluginModule(name, await load());
+    for (const device of Object.values(plugin.devices ?? {})) {
+      for (const tool of device.tools ?? []) {
+        const schema = z.fromJSONSchema({ ...tool.input });
+        expect(schema.safeParse("not an object").success, `${tool.name} takes an object`).toBe(false);
+        const fields = Object.keys(z.object({ properties: z.record(z.string(), z.unknown()) }).parse(tool.input).properties);
+        for (const field of [tool.path, tool.subject]) if (field !== undefined) expect(fields).toContain(field);
+        expect(fields, `${tool.name} leaves "op" to the kernel`).not.toContain("op");
+        expect(tool.description.length, `${tool.name} describes itself`).toBeGreaterThan(20);
+      }
+    }
+  });
+}
+
+function describeDevices(cases: PluginCases, load: () => Promise<Loaded>): void {
+  let dir: string;
+  let loaded: Loaded;
+  let table: DeviceRegistry;
+  let context: OpenContext;
+  beforeAll(async () => {
+    dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-conformance-")));
+    loaded = await load();
+    table = new DeviceRegistry();
+    const { name, devices = {}, needs = [] } = loaded.plugin;
+    for (const [path, device] of Object.entries(devices)) {
+      table.register({ path, device, plugin: name, layer: "stock", needs });
+    }
+    context = testContext(dir, await cases.setup?.(dir)).context;
+  });
+  afterAll(async () => {
+    await loaded?.end();
+    await cases.teardown?.();
+    rmSync(dir, { recursive: true, force: true });
+  });
+  const never = () => new AbortController().signal;
+
+  test("opens with each flag or says why not, and closes unused", async () => {
+    for (const { path } of table.entries()) {
+      for (const flags of FLAGS) {
+        const file = await settled(() => open(table, path, context, flags));
+        if (!(file instanceof SyscallError)) expect(await file.close()).toBeUndefined();
+      }
+    }
+  });
+
+  test("describes an open file, whose path is the device's or below it", async () => {
+    for (const { path } of table.entries()) {
+      const file = await settled(() => open(table, path, context));
+      if (file instanceof SyscallError) continue;
+      expectStat(await file.stat(), path);
+      await file.close();
+    }
+  });
+
+  test("answers input it can't read with a SyscallError or an answer, and still closes", async () => {
+    for (const { path } of table.entries()) {
+      for (const garbage of ["", "{", "[]", '{"op":"no-such-operation"}', new Uint8Array([0, 255, 254])]) {
+        const file = await settled(() => open(table, path, context));
+        if (file instanceof SyscallError) continue;
+        await settled(() => exchange(file, garbage));
+        expect(await file.close()).toBeUndefined();
+      }
+    }
+  });
+
+  for (const operation of cases.operations) {
+    test(operation.title, async () => {
+      const run = async (): Promise<Data> => {
+        const file = await open(table, operation.device, context, operation.flags);
+        try {
+          const answer = await exchange(file, written(operation.input));
+          expect((await file.read(1024, never())).length, "after the end comes the end").toBe(0);
+          return answer;
+        } finally {
+          expect(await file.close()).toBeUndefined();
+        }
+      };
+      if (operation.error) expectCode(await failure(run), operation.error);
+      else await operation.answer?.(text(await run()), dir);
+    });
+  }
+
+  test("answers NOT_FOUND for a path below it where nothing is", async () => {
+    for (const { path, device } of table.entries()) {
+      if (device.match !== "prefix") expect(table.match(`${path}/no/such`)?.entry.path).not.toBe(path);
+    }
+    const { unknown } = cases;
+    if (typeof unknown !== "string") return;
+    const error = await failure(async () => {
+      const file = await open(table, unknown, context, O_RDONLY);
+      return exchange(file, null).finally(() => file.close());
+    });
+    expectCode(error, "NOT_FOUND");
+  });
+
+  const { endless } = cases;
+  if ("skip" in endless) test.skip(`ends when aborted: ${endless.skip}`, () => {});
+  else {
+    test("answers an abort with CANCELLED at once, and closes after it", async () => {
+      const file = await open(table, endless.device, context, endless.flags);
+      const controller = new AbortController();
+      const running = failure(() => exchange(file, written(endless.input), { signal: controller.signal }));
+      // One turn of the loop and one round trip, so that the operation has begun.
+      await file.stat();
+      const started = performance.now();
+      controller.abort(new SyscallError("CANCELLED", "The test gave up."));
+      expectCode(await running, "CANCELLED");
+      expect(performance.now() - started).toBeLessThan(ABORT_MS);
+      expect(await file.close()).toBeUndefined();
+    });
+
+    test("does not begin under a signal that has fired", async () => {
+      const file = await open(table, endless.device, context, endless.flags);
+      const signal = AbortSignal.abort(new SyscallError("CANCELLED", "Too late."));
+      expectCode(await failure(() => exchange(file, written(endless.input), { signal })), "CANCELLED");
+      expect(await file.close()).toBeUndefined();
+    });
+  }
+
+  test("detects a provider without throwing", async () => {
+    for (const { device } of table.entries()) {
+      if (!device.provider) continue;
+      const found = await device.provider.detect({});
+      if (found !== null) expect(found.model).toBeString();
+    }
+  });
+}
+
+function written(input: Operation["input"]): Data | null {
+  if (input === null || typeof input === "string" || input instanceof Uint8Array) return input;
+  return JSON.stringify(input);
+}
+
+function stockEntry(name: string): string {
+  const file = join(PLUGINS, `${name}.ts`);
+  return existsSync(file) ? file : join(PLUGINS, name, "index.ts");
+}
+
+/** Imports the plugin in a program of its own, which must then end by itself. */
+const IMPORT_PROBE = `
+import { readdirSync } from "node:fs";
+const fds = () => readdirSync(process.platform === "linux" ? "/proc/self/fd" : "/dev/fd").length;
+const before = fds();
+await import(process.argv.at(-1));
+const libraries = Object.keys(require.cache).filter((file) => file.includes("/node_modules/"));
+console.log(JSON.stringify({ opened: fds() - before, libraries }));
+`;
