@@ -1,0 +1,64 @@
+import { SyscallError } from "rnix/plugin";
+import { z } from "zod";
+
+const path = z.string().min(1);
+
+/** One operation as it is written to the device. The kernel has checked a tool's call; a raw write it has not. */
+export const operation = z.discriminatedUnion("op", [
+  z.strictObject({
+    op: z.literal("read"),
+    path,
+    offset: z.int().min(1).optional(),
+    limit: z.int().min(1).max(10_000).optional(),
+  }),
+  z.strictObject({ op: z.literal("write"), path, content: z.string() }),
+  z.strictObject({
+    op: z.literal("edit"),
+    path,
+    old_string: z.string(),
+    new_string: z.string(),
+    replace_all: z.boolean().optional(),
+  }),
+  z.strictObject({
+    op: z.literal("glob"),
+    pattern: z.string().min(1),
+    path: path.optional(),
+    limit: z.int().min(1).max(1_000).optional(),
+  }),
+  z.strictObject({
+    op: z.literal("grep"),
+    pattern: z.string().min(1),
+    path: path.optional(),
+    glob: z.string().min(1).optional(),
+    output_mode: z.enum(["files_with_matches", "content", "count"]).optional(),
+    case_insensitive: z.boolean().optional(),
+    context: z.int().min(0).max(50).optional(),
+    head_limit: z.int().min(1).max(5_000).optional(),
+  }),
+]);
+
+export type Operation = z.infer<typeof operation>;
+export type Input<Op extends Operation["op"]> = Omit<Extract<Operation, { op: Op }>, "op">;
+
+/** INVALID when the text is not one of the operations; the message lists what is wrong. */
+export function parseOperation(text: string): Operation {
+  const parsed = operation.safeParse(parseJson(text));
+  if (parsed.success) return parsed.data;
+  const issues = parsed.error.issues.map((issue) => `${issue.path.join(".") || "operation"}: ${issue.message}`);
+  throw new SyscallError(
+    "INVALID",
+    `/dev/fs expects {"op": "read" | "write" | "edit" | "glob" | "grep", …}. ${issues.join("; ")}.`,
+  );
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new SyscallError(
+      "INVALID",
+      `/dev/fs expects one operation as JSON like {"op":"read","path":"README.md"}, got ${JSON.stringify(text.slice(0, 100))}. To write a file's content open /dev/fs/<path>.`,
+      { cause },
+    );
+  }
+}
