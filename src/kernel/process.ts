@@ -41,7 +41,6 @@ export interface ProcessSpec {
   namespace: Namespace;
   tools: ReadonlyMap<string, ProcessTool>;
   permissions: Permissions;
-  ctxId: number;
   record: RunWriter;
   maxSteps: Limit;
   contextBudget: Limit;
@@ -91,6 +90,8 @@ export class Process {
   readonly filesChanged = new Set<string>();
   filesChangedComplete = false;
   llmFd = -1;
+  /** Its conversation; allocated when it is built, freed at its reap. */
+  ctxId = 0;
 
   /** Texts waiting to be told to the model at the next step. */
   readonly inbox: string[] = [];
@@ -270,7 +271,7 @@ export class Process {
       model: this.provider.model,
       project: spec.opts.project.dir,
       cwd: spec.opts.cwd,
-      ctx_id: spec.ctxId,
+      ctx_id: this.ctxId,
       steps: this.step,
       max_steps: spec.maxSteps,
       tokens_used: this.tokensUsed,

@@ -34,7 +34,7 @@ async function reapOnce(ports: ReapPorts, proc: Process): Promise<void> {
   await ports.children.endOwner(proc.uuid); // background programs end between 3 and 4
   for (const tracer of [...proc.tracers]) tracer.end(); // 4
   for (const watcher of [...proc.watchers]) watcher.end();
-  ports.contexts.ctxFree(proc.spec.ctxId); // 10
+  ports.contexts.ctxFree(proc.ctxId); // 10
   proc.reap(); // 11
   ports.table.remove(proc); // 12
   proc.spec.opts.devices.release();

@@ -1,4 +1,3 @@
-import type { ContextManager } from "../context/manager.ts";
 import {
   type Data,
   type LLMAnswer,
@@ -9,6 +8,7 @@ import {
 } from "../plugin/index.ts";
 import type { Action, ToolCallRecord } from "../store/schema.ts";
 import type { Clock } from "./clock.ts";
+import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
 import { estimateTokens } from "./llm/estimate.ts";
@@ -23,7 +23,7 @@ const ANSWER_PIECE = 1024 * 1024;
 
 export interface LoopPorts {
   clock: Clock;
-  contexts: ContextManager;
+  ctx: ContextSyscalls;
   files: FileSystem;
   debug: Debugger;
   gate: ModelGate;
@@ -103,7 +103,7 @@ class ReasoningLoop {
   /** One step, whole: an outcome when it was the last one. */
   async step(): Promise<Outcome | undefined> {
     const proc = this.#proc;
-    this.#drainInbox();
+    await this.#drainInbox();
     if (proc.spec.maxSteps !== null && proc.step >= proc.spec.maxSteps) {
       throw new Broken(
         "max_steps",
@@ -135,7 +135,7 @@ class ReasoningLoop {
     this.#log("text", answer.content);
 
     const calls = await this.#act(answer);
-    this.#ports.contexts.appendTurn(proc.spec.ctxId, assistant, calls.map(toolMessage));
+    await this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage));
     proc.unrecorded.push(assistant);
     this.#record(ts, answer, calls);
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
@@ -151,20 +151,20 @@ class ReasoningLoop {
   }
 
   /** Background signals become one message; the step record that holds it acknowledges them. */
-  #drainInbox(): void {
+  async #drainInbox(): Promise<void> {
     const texts = this.#proc.inbox.splice(0);
     if (texts.length === 0) return;
     const message: Message = {
       role: "user",
       content: texts.map((text) => `<system-reminder>${text}</system-reminder>`).join("\n"),
     };
-    this.#ports.contexts.appendMessage(this.#proc.spec.ctxId, message);
+    await this.#ports.ctx.append(this.#proc, message);
     this.#proc.unrecorded.push(message);
   }
 
   #request(): LLMRequest {
     const proc = this.#proc;
-    const prompt = this.#ports.contexts.buildPrompt(proc.spec.ctxId);
+    const prompt = this.#ports.ctx.prompt(proc);
     const request: LLMRequest = {
       intent: proc.spec.intent,
       system_prompt: prompt.systemPrompt,

@@ -1,5 +1,5 @@
 import type { OpenContext, SyscallError } from "../plugin/index.ts";
-import type { CheckResult, PermissionRecord, ProcInfo, SyscallEventWire } from "../store/schema.ts";
+import type { PermissionRecord, ProcInfo, SyscallEventWire } from "../store/schema.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 
 export type PID = number;
@@ -190,8 +190,7 @@ export interface ProcessDetail {
   fds: { fd: number; path: string }[];
   env: { names: string[]; values: Record<string, string> };
   permissions: PermissionRecord;
-  context: { messages: number; estimated_tokens: number };
-  checks: CheckResult[];
+  context: { messages: number };
 }
 
 export type SyscallEvent = SyscallEventWire;

@@ -1,0 +1,253 @@
+import type { ContextManager } from "../context/manager.ts";
+import { assembleHead } from "../context/prompt.ts";
+import { O_RDWR, SyscallError } from "../plugin/index.ts";
+import type { RunStore } from "../store/runs.ts";
+import type { NamedTool, Namespace } from "../vfs/namespace.ts";
+import type { DeviceRegistry } from "../vfs/registry.ts";
+import type { Clock } from "./clock.ts";
+import type { ContextSyscalls } from "./context-syscalls.ts";
+import type { FileSystem } from "./file-system.ts";
+import { Permissions } from "./permission/permissions.ts";
+import { Process, type ProcessTool } from "./process.ts";
+import type { ProcessTable } from "./process-table.ts";
+import type { AgentInfo, Limit, PID, SpawnOpts } from "./types.ts";
+
+export interface BuilderPorts {
+  version: string;
+  /** Names the lock this kernel holds for its life. */
+  kernelId: string;
+  platform: string;
+  clock: Clock;
+  uuid(): string;
+  pids: { next(): PID };
+  /** The records of one data folder; the same object for the same folder. */
+  runs(dataDir: string): RunStore;
+  table: ProcessTable;
+  /** The kernel's own devices, behind all others. */
+  devices: DeviceRegistry;
+  contexts: ContextManager;
+  ctx: ContextSyscalls;
+  files: FileSystem;
+}
+
+/** An agent that nobody named: no instructions, every tool. */
+const GENERIC: AgentInfo = {
+  name: "none",
+  description: "",
+  instructions: "",
+  skills: [],
+  deferredSkills: [],
+  allowedTools: ["*"],
+  checks: [],
+  source: "kernel",
+};
+
+/**
+ * The one constructor of processes: whoever wants one comes through here, so that none is without its
+ * project, environment, rights and limits. What it builds stands in the table, has a record on disk and
+ * its model open, and does not run yet. If it fails, nothing of it is left.
+ */
+export class ProcessBuilder {
+  readonly #ports: BuilderPorts;
+
+  constructor(ports: BuilderPorts) {
+    this.#ports = ports;
+  }
+
+  async build(intent: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<Process> {
+    const undo: (() => unknown)[] = [() => opts.devices.release()];
+    try {
+      const proc = await this.#construct(intent, agent ?? GENERIC, opts, undo);
+      await this.#open(proc, undo);
+      return proc;
+    } catch (thrown) {
+      for (const step of undo.reverse()) await step();
+      throw thrown;
+    }
+  }
+
+  async #construct(
+    intent: string,
+    agent: AgentInfo,
+    opts: SpawnOpts,
+    undo: (() => unknown)[],
+  ): Promise<Process> {
+    const { table } = this.#ports;
+    const parent = this.#parentOf(opts);
+    const namespace = opts.devices.namespace.over(this.#ports.devices);
+    const named = namespace.tools();
+    const permissions = permissionsOf(agent, opts, namespace, named, parent);
+    const uuid = this.#ports.uuid();
+    const record = this.#ports
+      .runs(opts.project.dataDir)
+      .create(uuid, { eventsPerRun: opts.limits.eventsPerRun });
+    undo.push(() => record.discard());
+    const proc = new Process({
+      pid: this.#ports.pids.next(),
+      uuid,
+      ppid: parent?.pid ?? 0,
+      parentUuid: parent?.uuid ?? null,
+      depth: parent ? parent.spec.depth + 1 : 0,
+      intent,
+      agent,
+      opts,
+      namespace,
+      tools: shownTools(named, permissions, agent),
+      permissions,
+      record,
+      ...limitsOf(agent, opts, parent),
+      checks: [...agent.checks, ...(opts.checks ?? [])],
+      kernelId: this.#ports.kernelId,
+      version: this.#ports.version,
+      clock: this.#ports.clock,
+    });
+    table.add(proc);
+    parent?.children.push(proc.pid);
+    undo.push(() => {
+      table.remove(proc);
+      parent?.children.splice(parent.children.indexOf(proc.pid), 1);
+    });
+    return proc;
+  }
+
+  /** Its conversation, its model, its first files on disk. */
+  async #open(proc: Process, undo: (() => unknown)[]): Promise<void> {
+    const { contexts, ctx, files } = this.#ports;
+    const { intent, agent, opts } = proc.spec;
+    const head = await this.#head(agent, opts);
+    proc.ctxId = await ctx.alloc(proc, Number.POSITIVE_INFINITY);
+    undo.push(() => contexts.ctxFree(proc.ctxId));
+    contexts.setSystemPrompt(proc.ctxId, head);
+    const content = opts.input === undefined ? intent : `${intent}\n\n<input>\n${opts.input}\n</input>`;
+    await ctx.append(proc, { role: "user", content });
+    proc.unrecorded.push({ role: "user", content });
+    proc.record.meta({
+      v: 1,
+      system_prompt: head,
+      tools: [...proc.spec.tools.values()].map(({ tool }) => ({
+        name: tool.name,
+        description: tool.description,
+        input: { ...tool.input },
+      })),
+    });
+    undo.push(() => files.closeAll(proc));
+    proc.llmFd = await files.open(proc, proc.provider.device, O_RDWR, { kind: "kernel" });
+  }
+
+  #parentOf(opts: SpawnOpts): Process | undefined {
+    if (!opts.parentPid) return undefined;
+    const { table } = this.#ports;
+    const parent = table.find(opts.parentPid);
+    if (parent?.state !== "running" || parent.stopped) {
+      throw new SyscallError(
+        "NOT_FOUND",
+        `The parent process ${opts.parentPid} does not exist or has ended.`,
+      );
+    }
+    const { spawnDepth, liveChildren } = parent.spec.opts.limits;
+    if (parent.spec.depth + 1 > spawnDepth) {
+      throw new SyscallError(
+        "EXHAUSTED",
+        `Process ${parent.pid} stands at the spawn depth of ${spawnDepth} and may spawn no deeper.`,
+      );
+    }
+    const live = parent.children.filter((pid) => table.find(pid) !== undefined).length;
+    if (live >= liveChildren) {
+      throw new SyscallError(
+        "EXHAUSTED",
+        `Process ${parent.pid} has ${live} live children and may have no more at once.`,
+      );
+    }
+    return parent;
+  }
+
+  async #head(agent: AgentInfo, opts: SpawnOpts): Promise<string> {
+    const skills = await Promise.all(
+      agent.skills.map(async (skill) => ({ name: skill.name, dir: skill.dir, body: await skill.body() })),
+    );
+    return assembleHead({
+      instructions: agent.instructions,
+      skills,
+      deferredSkills: agent.deferredSkills,
+      systemPrompt: opts.systemPrompt,
+      projectDoc: opts.projectDoc,
+      environment: {
+        project: opts.project.dir,
+        cwd: opts.cwd,
+        date: new Date(this.#ports.clock.now()).toISOString().slice(0, 10),
+        platform: this.#ports.platform,
+      },
+    });
+  }
+}
+
+/** The agent's list and what the person allowed beside it; a child's is always within its parent's. */
+function permissionsOf(
+  agent: AgentInfo,
+  opts: SpawnOpts,
+  namespace: Namespace,
+  named: readonly NamedTool[],
+  parent: Process | undefined,
+): Permissions {
+  const allow = [...agent.allowedTools, ...(opts.allow ?? [])];
+  const deny = opts.deny ?? [];
+  if (parent) return parent.permissions.child(allow, deny);
+  return Permissions.of({
+    allow,
+    deny,
+    tools: named.map(({ tool, entry }) => ({
+      name: tool.name,
+      subject: tool.subject ?? tool.path,
+      path: entry.path,
+    })),
+    devices: namespace.entries().map((entry) => entry.path),
+    projectDir: opts.project.dir,
+    cwd: opts.cwd,
+  });
+}
+
+/** What the model is shown, fixed for the run: no tool that none of its calls could ever use. */
+function shownTools(
+  named: readonly NamedTool[],
+  permissions: Permissions,
+  agent: AgentInfo,
+): ReadonlyMap<string, ProcessTool> {
+  const shown = named
+    .filter(({ tool }) => permissions.showsTool(tool.name))
+    .filter(({ tool }) => tool.name !== "Skill" || agent.deferredSkills.length > 0);
+  return new Map(shown.map(({ tool, entry }) => [tool.name, { tool, entry }]));
+}
+
+function limitsOf(
+  agent: AgentInfo,
+  opts: SpawnOpts,
+  parent: Process | undefined,
+): { maxSteps: Limit; contextBudget: Limit; timeoutMs: Limit } {
+  const { limits } = opts;
+  return {
+    maxSteps: within(first(opts.maxSteps, agent.maxSteps, limits.maxSteps), parent?.spec.maxSteps ?? null),
+    contextBudget: within(
+      first(opts.contextBudget, agent.contextBudget, limits.contextBudget),
+      parent ? left(parent.spec.contextBudget, parent.tokensUsed) : null,
+    ),
+    timeoutMs: within(
+      first(opts.timeoutMs, agent.timeoutMs, limits.timeoutMs),
+      parent ? left(parent.spec.timeoutMs, parent.elapsedMs) : null,
+    ),
+  };
+}
+
+/** The first that somebody spoke of; null is a word too: no limit. */
+function first(...limits: (Limit | undefined)[]): Limit {
+  return limits.find((limit) => limit !== undefined) ?? null;
+}
+
+/** No child's limit is wider than what its parent has. */
+function within(limit: Limit, bound: Limit): Limit {
+  if (bound === null) return limit;
+  return limit === null ? bound : Math.min(limit, bound);
+}
+
+function left(limit: Limit, used: number): Limit {
+  return limit === null ? null : Math.max(0, limit - used);
+}
