@@ -83,7 +83,7 @@ export class OpenContexts {
     }
     const { opts } = proc.spec;
     return this.#ports.children.exec(
-      { uuid: proc.uuid, call, spillDir: join(proc.record.dir, "spill") },
+      { uuid: proc.uuid, call, spillDir: proc.record.spillDir },
       { ...request, cwd: request.cwd ?? opts.cwd, env: { ...opts.env, ...request.env } },
     );
   }

@@ -78,10 +78,9 @@ export class ProcessBuilder {
     const named = namespace.tools();
     const permissions = permissionsOf(agent, opts, namespace, named, parent);
     const uuid = this.#ports.uuid();
-    const record = this.#ports
-      .runs(opts.project.dataDir)
-      .create(uuid, { eventsPerRun: opts.limits.eventsPerRun });
-    undo.push(() => record.discard());
+    const runs = this.#ports.runs(opts.project.dataDir);
+    const record = runs.create(uuid, { eventsPerRun: opts.limits.eventsPerRun });
+    undo.push(() => runs.remove(uuid));
     const proc = new Process({
       pid: this.#ports.pids.next(),
       uuid,

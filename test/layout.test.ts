@@ -1,0 +1,139 @@
+import { describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+
+const ROOT = join(import.meta.dir, "..");
+
+/** Which rooms of src a room may import from (design §1). What is not listed here is not allowed. */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  cli: ["cli", "client", "server", "plugin", "version"],
+  client: ["client", "server", "plugin", "version"],
+  server: [
+    "server",
+    "cron",
+    "plugin/host",
+    "config",
+    "kernel",
+    "vfs",
+    "context",
+    "store",
+    "os",
+    "plugin",
+    "version",
+  ],
+  "plugin/host": ["plugin/host", "plugin", "config", "kernel", "vfs", "version"],
+  config: ["config", "plugin", "kernel", "vfs"],
+  cron: ["cron", "kernel", "store", "plugin"],
+  kernel: ["kernel", "daemons", "context", "vfs", "store", "os", "plugin"],
+  daemons: ["daemons", "store", "os", "plugin"],
+  context: ["context", "plugin"],
+  vfs: ["vfs", "plugin"],
+  store: ["store", "plugin"],
+  os: ["os", "plugin"],
+  plugin: [],
+};
+
+/** Where a type may come from beside that: a type is gone when the program runs. */
+const MAY_IMPORT_TYPES: Record<string, readonly string[]> = {
+  "plugin/host": ["store", "os"],
+  config: ["store"],
+};
+
+interface Import {
+  file: string;
+  target: string;
+  typeOnly: boolean;
+}
+
+function sources(folder: string): string[] {
+  return [...new Bun.Glob("**/*.ts").scanSync(join(ROOT, folder))].map((file) => `${folder}/${file}`).sort();
+}
+
+function importsOf(file: string): Import[] {
+  const text = readFileSync(join(ROOT, file), "utf8");
+  const found: Import[] = [];
+  const pattern =
+    /^\s*(?:import|export)\s+(type\s)?[^;"'`]*?from\s+["']([^"']+)["']|\bimport\(\s*["']([^"']+)["']\s*\)|^\s*import\s+["']([^"']+)["']/gm;
+  for (const match of text.matchAll(pattern)) {
+    const target = match[2] ?? match[3] ?? match[4] ?? "";
+    found.push({ file, target, typeOnly: match[1] !== undefined });
+  }
+  return found;
+}
+
+/** The room of a file below src: its first folder, `plugin/host` apart; a file of src itself by its name. */
+function roomOf(path: string): string {
+  const parts = path.split("/").slice(1);
+  if (parts[0] === "plugin" && parts[1] === "host") return "plugin/host";
+  return (parts[0] ?? "").replace(/\.ts$/, "");
+}
+
+describe("imports point one way", () => {
+  for (const file of sources("src").filter((path) => path !== "src/main.ts")) {
+    const room = roomOf(file);
+    const own = importsOf(file).filter(({ target }) => target.startsWith("."));
+    test(`${file} imports only what ${room} may know`, () => {
+      const wrong = own.flatMap(({ target, typeOnly }) => {
+        const path = relative(ROOT, join(ROOT, dirname(file), target));
+        const to = roomOf(path);
+        const allowed = [
+          ...(MAY_IMPORT[room] ?? [room]),
+          ...(typeOnly ? (MAY_IMPORT_TYPES[room] ?? []) : []),
+        ];
+        return path.startsWith("src/") && allowed.includes(to) ? [] : [path];
+      });
+      expect(wrong).toEqual([]);
+    });
+  }
+
+  test("a plugin imports only rnix/plugin, libraries and its own files", () => {
+    const wrong = sources("plugins")
+      .flatMap(importsOf)
+      .filter(({ file, target }) => {
+        if (!target.startsWith(".")) return false;
+        const path = relative(ROOT, join(ROOT, dirname(file), target));
+        return !path.startsWith("plugins/");
+      });
+    expect(wrong).toEqual([]);
+  });
+
+  test("the contract imports nothing", () => {
+    expect(importsOf("src/plugin/index.ts")).toEqual([]);
+  });
+});
+
+describe("what only one place may do", () => {
+  const spawning = /\bBun\.spawn(?:Sync)?\b|node:child_process|\bchild_process\b|\bBun\.\$/;
+
+  test("programs are started by src/os alone, the server itself by the client", () => {
+    const allowed = new Set(["src/client/start-daemon.ts"]);
+    const wrong = [...sources("src"), ...sources("plugins")]
+      .filter((file) => !file.startsWith("src/os/") && !allowed.has(file))
+      .filter((file) => spawning.test(withoutComments(readFileSync(join(ROOT, file), "utf8"))));
+    expect(wrong).toEqual([]);
+  });
+
+  test("a plugin reads neither the process's folder nor its environment", () => {
+    const wrong = sources("plugins").filter((file) =>
+      /\bprocess\.(cwd|env|chdir|exit)\b|\bBun\.env\b/.test(
+        withoutComments(readFileSync(join(ROOT, file), "utf8")),
+      ),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test("the kernel has no clock and no chance of its own", () => {
+    const wrong = sources("src/kernel")
+      .filter((file) => file !== "src/kernel/clock.ts")
+      .filter((file) =>
+        /\bDate\.now\(|\bperformance\.now\(|\bMath\.random\(|\bsetTimeout\(|\bsetInterval\(/.test(
+          withoutComments(readFileSync(join(ROOT, file), "utf8")),
+        ),
+      );
+    expect(wrong).toEqual([]);
+  });
+});
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/^\s*\/\/.*$/gm, "");
+}
