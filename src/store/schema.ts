@@ -114,6 +114,8 @@ export const PermissionRecord = z.object({
   allow: z.array(z.array(z.string())),
   /** None of these may cover it. */
   deny: z.array(z.string()),
+  /** Lists of the skills called so far, together: one more layer. Absent: no skill has narrowed. */
+  skills: z.array(z.string()).optional(),
 });
 
 /** proc-info.json, `list_procs`, `ps --json`, `show --json` and `wait`: one set of names for a process. */

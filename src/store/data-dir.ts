@@ -1,0 +1,25 @@
+import { basename, dirname, join } from "node:path";
+import { makeFolder, replaceDocumentNow } from "./document.ts";
+import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
+
+/**
+ * Makes a data folder, mode 0700. Where it is a project's own, `.rnix/data`, the first run also leaves a
+ * `.gitignore` in `.rnix/` that keeps `data/` out of the repository. One that is there is not touched.
+ */
+export function prepareDataDir(dataDir: string, fs: FsPort = realFs): void {
+  makeFolder(dataDir, fs);
+  const parent = dirname(dataDir);
+  if (basename(dataDir) !== "data" || basename(parent) !== ".rnix") return;
+  const ignore = join(parent, ".gitignore");
+  if (!exists(ignore, fs)) replaceDocumentNow(ignore, "data/\n", fs);
+}
+
+function exists(path: string, fs: FsPort): boolean {
+  try {
+    fs.close(fs.open(path, "read"));
+    return true;
+  } catch (error) {
+    if (errno(error) === "ENOENT") return false;
+    throw ioError(error, `read ${basename(path)}`, path);
+  }
+}

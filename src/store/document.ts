@@ -1,0 +1,182 @@
+import { basename, dirname, join } from "node:path";
+import { z } from "zod";
+import { SyscallError } from "../plugin/index.ts";
+import { errno, type FsPort, ioError, realFs, writeAll, writeAllAsync } from "./fs-port.ts";
+import { SCHEMA_VERSION } from "./schema.ts";
+import { gatedSync } from "./sync-gate.ts";
+
+/** A document is read whole into memory; nothing of ours comes near this. */
+export const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
+
+export interface StoredDocument {
+  text: string;
+  /** Hash of the content: equal exactly when the content is. */
+  version: string;
+}
+
+/** Reads a document; null when there is none. INVALID when it is not UTF-8 text, EXHAUSTED when too large. */
+export async function readDocument(path: string, fs: FsPort = realFs): Promise<StoredDocument | null> {
+  const bytes = await readBytes(path, fs);
+  if (bytes === null) return null;
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    return { text, version: contentVersion(text) };
+  } catch (cause) {
+    throw new SyscallError("INVALID", `Expected UTF-8 text in ${path}, found other bytes.`, { cause });
+  }
+}
+
+export function contentVersion(text: string): string {
+  return Bun.CryptoHasher.hash("sha256", text, "hex");
+}
+
+/**
+ * Replaces a document at once and for good: whoever reads it sees the old text or the new one, also after a
+ * power loss. Several writers must agree by a lock on who goes first. Returns the new version.
+ */
+export async function replaceDocument(path: string, text: string, fs: FsPort = realFs): Promise<string> {
+  const temporary = join(dirname(path), `~${basename(path)}.${process.pid}-${++temporaries}.tmp`);
+  try {
+    const data = Buffer.from(text);
+    const fd = fs.open(temporary, "replace");
+    try {
+      await writeAllAsync(fs, fd, data);
+      await gatedSync(() => fs.fsync(fd));
+    } finally {
+      fs.close(fd);
+    }
+    fs.rename(temporary, path);
+  } catch (error) {
+    removeTemporary(fs, temporary);
+    throw ioError(error, `replace ${basename(path)}`, path);
+  }
+  await syncDirectory(dirname(path), fs);
+  return contentVersion(text);
+}
+
+/**
+ * Replaces a document without waiting for the disk: atomic for readers and safe from a kill, not from a
+ * power loss. Synchronous, so that two replacements never cross. The document has one writer.
+ */
+export function replaceDocumentNow(path: string, text: string, fs: FsPort = realFs): void {
+  const temporary = join(dirname(path), `~${basename(path)}.tmp`);
+  try {
+    const fd = fs.open(temporary, "replace");
+    try {
+      writeAll(fs, fd, Buffer.from(text));
+    } finally {
+      fs.close(fd);
+    }
+    fs.rename(temporary, path);
+  } catch (error) {
+    removeTemporary(fs, temporary);
+    throw ioError(error, `replace ${basename(path)}`, path);
+  }
+}
+
+/** Makes a document that was replaced without waiting durable. */
+export async function syncDocument(path: string, fs: FsPort = realFs): Promise<void> {
+  await syncPath(path, fs);
+  await syncDirectory(dirname(path), fs);
+}
+
+/** Makes names in a folder durable: files made, renamed and removed in it. */
+export function syncDirectory(dir: string, fs: FsPort = realFs): Promise<void> {
+  return syncPath(dir, fs);
+}
+
+/** Makes a folder of mode 0700 with the parents it lacks. True when it was made here. */
+export function makeFolder(dir: string, fs: FsPort = realFs): boolean {
+  try {
+    return fs.mkdir(dir);
+  } catch (error) {
+    throw ioError(error, "make the folder", dir);
+  }
+}
+
+/** Refuses what a newer Rnix has written: guessing at it could damage it. `what` names it in the message. */
+export function checkSchemaVersion(value: unknown, what: string, known: number = SCHEMA_VERSION): void {
+  const found = Versioned.safeParse(value);
+  if (!found.success || found.data.v === undefined || found.data.v <= known) return;
+  throw new SyscallError(
+    "INVALID",
+    `${what} has schema version ${found.data.v}; this rnix reads versions up to ${known}. It was written by a newer rnix: update this one. Nothing was changed.`,
+  );
+}
+
+const Versioned = z.object({ v: z.number().optional() });
+
+/** Parses a JSON document of ours. INVALID names the file and the first thing wrong with it. */
+export function parseDocument<T>(schema: z.ZodType<T>, text: string, what: string): T {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new SyscallError("INVALID", `${what} is damaged: expected JSON, found ${preview(text)}.`, {
+      cause,
+    });
+  }
+  checkSchemaVersion(value, what);
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new SyscallError("INVALID", `${what} is damaged: ${z.prettifyError(parsed.error)}`, {
+    cause: parsed.error,
+  });
+}
+
+let temporaries = 0;
+
+function preview(text: string): string {
+  return text === "" ? "an empty file" : JSON.stringify(text.slice(0, 60));
+}
+
+async function readBytes(path: string, fs: FsPort): Promise<Uint8Array | null> {
+  try {
+    const fd = fs.open(path, "read");
+    try {
+      const size = fs.size(fd);
+      if (size > MAX_DOCUMENT_BYTES) {
+        throw new SyscallError(
+          "EXHAUSTED",
+          `${path} has ${size} bytes; a document may have ${MAX_DOCUMENT_BYTES}.`,
+        );
+      }
+      // A replacement makes a new file: this one keeps its size while it is read.
+      const bytes = new Uint8Array(size);
+      let filled = 0;
+      while (filled < size) {
+        const got = await fs.readAsync(fd, bytes.subarray(filled), filled);
+        if (got === 0) break;
+        filled += got;
+      }
+      return bytes.subarray(0, filled);
+    } finally {
+      fs.close(fd);
+    }
+  } catch (error) {
+    if (errno(error) === "ENOENT") return null;
+    throw ioError(error, `read ${basename(path)}`, path);
+  }
+}
+
+async function syncPath(path: string, fs: FsPort): Promise<void> {
+  try {
+    const fd = fs.open(path, "read");
+    try {
+      await gatedSync(() => fs.fsync(fd));
+    } finally {
+      fs.close(fd);
+    }
+  } catch (error) {
+    throw ioError(error, `make ${basename(path)} durable`, path);
+  }
+}
+
+/** After a failure: the first error is the one to report, a leftover file only takes room. */
+function removeTemporary(fs: FsPort, path: string): void {
+  try {
+    fs.remove(path);
+  } catch {
+    // It was never made, or the disk is gone; the failure that brought us here is reported.
+  }
+}

@@ -1,0 +1,122 @@
+import nodeFs from "node:fs";
+import { type Code, SyscallError } from "../plugin/index.ts";
+
+export const FILE_MODE = 0o600;
+export const DIR_MODE = 0o700;
+
+/** `append` and `update` make the file when it is missing, `create` refuses an existing one. */
+export type OpenMode = "read" | "append" | "update" | "create" | "replace";
+
+/**
+ * The few file operations the store is built on, so that a test can put a full disk or a short write
+ * where it wants one. Errors are those of the system, with their `code`; `ioError` makes ours of them.
+ */
+export interface FsPort {
+  open(path: string, mode: OpenMode): number;
+  close(fd: number): void;
+  size(fd: number): number;
+  /** At the file's position, at its end in append mode. Returns the bytes written, which may be fewer. */
+  write(fd: number, data: Uint8Array): number;
+  writeAsync(fd: number, data: Uint8Array): Promise<number>;
+  /** Returns the bytes read; 0 at the end. */
+  read(fd: number, into: Uint8Array, position: number): number;
+  readAsync(fd: number, into: Uint8Array, position: number): Promise<number>;
+  truncate(fd: number, length: number): void;
+  fdatasync(fd: number): Promise<void>;
+  fdatasyncNow(fd: number): void;
+  fsync(fd: number): Promise<void>;
+  /** With the parents that are missing. True when the last one was made here. */
+  mkdir(dir: string): boolean;
+  rename(from: string, to: string): void;
+  remove(path: string): void;
+  list(dir: string): Promise<string[]>;
+}
+
+export const realFs: FsPort = {
+  open: (path, mode) => nodeFs.openSync(path, FLAGS[mode], FILE_MODE),
+  close: (fd) => nodeFs.closeSync(fd),
+  size: (fd) => nodeFs.fstatSync(fd).size,
+  write: (fd, data) => nodeFs.writeSync(fd, data),
+  writeAsync: (fd, data) =>
+    new Promise((resolve, reject) =>
+      nodeFs.write(fd, data, (error, n) => (error ? reject(error) : resolve(n))),
+    ),
+  read: (fd, into, position) => nodeFs.readSync(fd, into, 0, into.length, position),
+  readAsync: (fd, into, position) =>
+    new Promise((resolve, reject) =>
+      nodeFs.read(fd, into, 0, into.length, position, (error, n) => (error ? reject(error) : resolve(n))),
+    ),
+  truncate: (fd, length) => nodeFs.ftruncateSync(fd, length),
+  fdatasync: (fd) =>
+    new Promise((resolve, reject) => nodeFs.fdatasync(fd, (error) => (error ? reject(error) : resolve()))),
+  fdatasyncNow: (fd) => nodeFs.fdatasyncSync(fd),
+  fsync: (fd) =>
+    new Promise((resolve, reject) => nodeFs.fsync(fd, (error) => (error ? reject(error) : resolve()))),
+  mkdir: (dir) => nodeFs.mkdirSync(dir, { recursive: true, mode: DIR_MODE }) !== undefined,
+  rename: (from, to) => nodeFs.renameSync(from, to),
+  remove: (path) => nodeFs.unlinkSync(path),
+  list: (dir) => nodeFs.promises.readdir(dir),
+};
+
+const { O_RDONLY, O_WRONLY, O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_TRUNC } = nodeFs.constants;
+const FLAGS: Record<OpenMode, number> = {
+  read: O_RDONLY,
+  append: O_RDWR | O_APPEND | O_CREAT,
+  update: O_RDWR | O_CREAT,
+  create: O_WRONLY | O_CREAT | O_EXCL,
+  replace: O_WRONLY | O_CREAT | O_TRUNC,
+};
+
+/** Writes all of it or throws: a short write is gone on with. */
+export function writeAll(fs: FsPort, fd: number, data: Uint8Array): void {
+  for (let rest = data; rest.length > 0; ) rest = rest.subarray(progress(fs.write(fd, rest)));
+}
+
+/** As `writeAll`, off the thread: for what may be large. */
+export async function writeAllAsync(fs: FsPort, fd: number, data: Uint8Array): Promise<void> {
+  for (let rest = data; rest.length > 0; ) rest = rest.subarray(progress(await fs.writeAsync(fd, rest)));
+}
+
+function progress(written: number): number {
+  if (written > 0) return written;
+  throw Object.assign(new Error("a write took no bytes"), { code: "ENOSPC" });
+}
+
+/** The system's error code ("ENOSPC"), or undefined when it is not the system's error. */
+export function errno(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !("code" in error)) return undefined;
+  return typeof error.code === "string" ? error.code : undefined;
+}
+
+/** Makes a SyscallError of a failed file operation. `doing` reads like "append to steps.jsonl of run X". */
+export function ioError(error: unknown, doing: string, path: string): SyscallError {
+  if (error instanceof SyscallError) return error;
+  const system = errno(error);
+  const known = system === undefined ? undefined : CAUSES[system];
+  const [code, advice] = known ?? ["UNAVAILABLE", error instanceof Error ? error.message : String(error)];
+  return new SyscallError(code, `Cannot ${doing} (${path}): ${advice}${system ? ` [${system}]` : ""}`, {
+    cause: error,
+    retryable: false,
+  });
+}
+
+const CAUSES: Record<string, [Code, string]> = {
+  ENOSPC: ["EXHAUSTED", "the disk is full. Free some space; `rnix gc` removes old runs."],
+  EDQUOT: ["EXHAUSTED", "your quota on this disk is used up. Free some space; `rnix gc` removes old runs."],
+  EFBIG: ["EXHAUSTED", "the file would be larger than the file system allows."],
+  EMFILE: ["EXHAUSTED", "too many files are open. Raise the limit (`ulimit -n`) or run fewer processes."],
+  ENFILE: ["EXHAUSTED", "too many files are open on this machine."],
+  EROFS: ["UNAVAILABLE", "the disk is read-only. Set RNIX_DATA_DIR to a folder that can be written."],
+  EACCES: [
+    "UNAVAILABLE",
+    "permission denied. Make it writable for you, or set RNIX_DATA_DIR to a folder that is.",
+  ],
+  EPERM: [
+    "UNAVAILABLE",
+    "permission denied. Make it writable for you, or set RNIX_DATA_DIR to a folder that is.",
+  ],
+  EIO: ["UNAVAILABLE", "the disk reports a fault."],
+  ENOENT: ["UNAVAILABLE", "the folder is not there (any more)."],
+  ENOTDIR: ["INVALID", "a part of this path is a file where a folder is expected."],
+  EISDIR: ["INVALID", "this is a folder where a file is expected."],
+};

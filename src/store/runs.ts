@@ -1,0 +1,208 @@
+import nodeFs from "node:fs";
+import { join } from "node:path";
+import type { z } from "zod";
+import { SyscallError } from "../plugin/index.ts";
+import { eachLine, type LogPage, readLog } from "./append-log.ts";
+import { checkSchemaVersion, makeFolder, parseDocument, readDocument } from "./document.ts";
+import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
+import { EVENTS, INFO, JOURNAL, META, type RunLimits, RunWriter, STEPS } from "./run-writer.ts";
+import { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
+
+export { type RunLimits, RunWriter } from "./run-writer.ts";
+
+export interface Page {
+  /** The line to go on after; 0 or absent from the start. */
+  after?: number;
+  limit?: number;
+}
+
+const DEFAULT_PAGE = 10_000;
+/** Runs read at once by a listing. */
+const READERS = 32;
+
+export interface Journal {
+  /** What the open step has done, in order. Empty when there is none, or when its step is recorded. */
+  entries: JournalEntry[];
+  damaged: number;
+}
+
+export interface Survey {
+  /** Every run whose record could be read, oldest first. */
+  runs: ProcInfo[];
+  /** Those that could not, and why: a newer schema, a damaged file, no record at all. */
+  damaged: { uuid: string; error: SyscallError }[];
+}
+
+/** The runs kept in one data folder: `steps/<uuid>/`, live ones and ended ones alike. */
+export class RunStore {
+  readonly dataDir: string;
+  readonly #fs: FsPort;
+  readonly #steps: string;
+
+  constructor(dataDir: string, fs: FsPort = realFs) {
+    this.dataDir = dataDir;
+    this.#fs = fs;
+    this.#steps = join(dataDir, "steps");
+  }
+
+  /** Makes the folder of a new run. INVALID when there is a run of this UUID. */
+  create(uuid: string, limits?: RunLimits): RunWriter {
+    const dir = this.dir(uuid);
+    if (!makeFolder(dir, this.#fs)) {
+      throw new SyscallError("INVALID", `Run ${uuid} is there already: expected a new UUID.`);
+    }
+    return new RunWriter({ uuid, dir, fs: this.#fs, limits });
+  }
+
+  /** Goes on writing a run that has ended. Its caller has made sure that no other kernel holds it. */
+  async reopen(uuid: string, limits?: RunLimits): Promise<RunWriter> {
+    const dir = this.dir(uuid);
+    if ((await this.info(uuid)) === null) throw noSuchRun(uuid);
+    const taken = await countLines(this.#fs, join(dir, EVENTS));
+    const journalled = (await countLines(this.#fs, join(dir, JOURNAL))) > 0;
+    return new RunWriter({ uuid, dir, fs: this.#fs, limits, taken, journalled });
+  }
+
+  /** The folder of a run, absolute; it need not be there. INVALID for what is not a UUID. */
+  dir(uuid: string): string {
+    if (!UUID.test(uuid)) {
+      throw new SyscallError("INVALID", `Expected a run's UUID, got ${JSON.stringify(uuid)}.`);
+    }
+    return join(this.#steps, uuid);
+  }
+
+  /** The runs that can be read, oldest first. `survey` also names those that cannot. */
+  async list(): Promise<ProcInfo[]> {
+    return (await this.survey()).runs;
+  }
+
+  async survey(): Promise<Survey> {
+    const uuids = await this.#uuids();
+    const found: (ProcInfo | SyscallError | null)[] = [];
+    let next = 0;
+    const read = async (): Promise<void> => {
+      for (let i = next++; i < uuids.length; i = next++) found[i] = await this.#infoOrError(uuids[i] ?? "");
+    };
+    await Promise.all(Array.from({ length: READERS }, read));
+    const survey: Survey = { runs: [], damaged: [] };
+    for (const [i, result] of found.entries()) {
+      const uuid = uuids[i] ?? "";
+      if (result instanceof SyscallError) survey.damaged.push({ uuid, error: result });
+      else if (result === null) survey.damaged.push({ uuid, error: noRecord(uuid) });
+      else survey.runs.push(result);
+    }
+    return survey;
+  }
+
+  /** A run's process record; null when there is no such run. */
+  async info(uuid: string): Promise<ProcInfo | null> {
+    return this.#document(uuid, INFO, ProcInfo);
+  }
+
+  async meta(uuid: string): Promise<ProcessMeta | null> {
+    return this.#document(uuid, META, ProcessMeta);
+  }
+
+  /** The UUIDs that begin with `prefix`, oldest first. */
+  async find(prefix: string): Promise<string[]> {
+    const wanted = prefix.toLowerCase();
+    return (await this.#uuids()).filter((uuid) => uuid.startsWith(wanted));
+  }
+
+  /** Finished steps by line. */
+  async steps(uuid: string, page: Page = {}): Promise<LogPage<StepRecord>> {
+    return this.#log(uuid, STEPS, StepRecord, page);
+  }
+
+  /** Syscall events by line. */
+  async events(uuid: string, page: Page = {}): Promise<LogPage<SyscallEventWire>> {
+    return this.#log(uuid, EVENTS, SyscallEventWire, page);
+  }
+
+  /** What was done of a step that is not recorded. A journal whose step is recorded is ignored. */
+  async journal(uuid: string): Promise<Journal> {
+    const journal = await this.#log(uuid, JOURNAL, JournalEntry, { limit: Number.MAX_SAFE_INTEGER });
+    if (journal.records.length === 0) return { entries: [], damaged: journal.damaged };
+    const recorded = await this.#lastStep(uuid);
+    return { entries: journal.records.filter((entry) => entry.step > recorded), damaged: journal.damaged };
+  }
+
+  /** Removes a run and everything beside it. The run must have ended. */
+  async remove(uuid: string): Promise<void> {
+    const dir = this.dir(uuid);
+    try {
+      await nodeFs.promises.rm(dir, { recursive: true, force: true });
+    } catch (error) {
+      throw ioError(error, `remove run ${uuid}`, dir);
+    }
+  }
+
+  async #uuids(): Promise<string[]> {
+    try {
+      return (await this.#fs.list(this.#steps)).filter((name) => UUID.test(name)).sort();
+    } catch (error) {
+      if (errno(error) === "ENOENT") return [];
+      throw ioError(error, "list the runs", this.#steps);
+    }
+  }
+
+  async #infoOrError(uuid: string): Promise<ProcInfo | SyscallError | null> {
+    try {
+      return await this.info(uuid);
+    } catch (error) {
+      if (error instanceof SyscallError) return error;
+      throw error;
+    }
+  }
+
+  async #document<T>(uuid: string, file: string, schema: z.ZodType<T>): Promise<T | null> {
+    const path = join(this.dir(uuid), file);
+    const document = await readDocument(path, this.#fs);
+    return document && parseDocument(schema, document.text, `${file} of run ${uuid}`);
+  }
+
+  #log<T>(uuid: string, file: string, schema: z.ZodType<T>, page: Page): Promise<LogPage<T>> {
+    return readLog(this.#fs, join(this.dir(uuid), file), {
+      after: page.after ?? 0,
+      limit: page.limit ?? DEFAULT_PAGE,
+      decode: (value, line) => {
+        checkSchemaVersion(value, `Line ${line} of ${file} of run ${uuid}`);
+        return schema.parse(value);
+      },
+    });
+  }
+
+  /** The highest step in steps.jsonl; -1 when there is none. */
+  async #lastStep(uuid: string): Promise<number> {
+    let last = -1;
+    for (let after = 0; ; ) {
+      const page = await this.steps(uuid, { after, limit: 100 });
+      for (const record of page.records) last = Math.max(last, record.step);
+      if (page.next === after) return last;
+      after = page.next;
+    }
+  }
+}
+
+/** What bun's and every other UUID looks like; also keeps a run's folder inside ours. */
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+async function countLines(fs: FsPort, path: string): Promise<number> {
+  let lines = 0;
+  await eachLine(fs, path, (line) => {
+    lines = line.number;
+    return true;
+  });
+  return lines;
+}
+
+function noSuchRun(uuid: string): SyscallError {
+  return new SyscallError("NOT_FOUND", `No run ${uuid} here. \`rnix ps -a\` lists those that are.`);
+}
+
+function noRecord(uuid: string): SyscallError {
+  return new SyscallError(
+    "NOT_FOUND",
+    `Run ${uuid} has a folder but no ${INFO}: it ended before its first record. \`rnix gc\` removes it.`,
+  );
+}
