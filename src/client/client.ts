@@ -255,7 +255,7 @@ function parse(frame: Frame): Response | StreamEvent | SyscallError {
   return garbage("bytes that are not UTF-8");
 }
 
-/** The server is ours and of our version (ping has said so): its lines are told apart, not checked again. */
+/** The server is ours: its lines are told apart, and not checked with a library that takes longer to load than to ask. */
 function isMessage(value: unknown): value is Response | StreamEvent {
   return typeof value === "object" && value !== null && ("ok" in value || "type" in value);
 }
@@ -266,7 +266,7 @@ function isWireError(value: unknown): value is WireError {
 
 function garbage(text: string, cause?: unknown): SyscallError {
   return new SyscallError(
-    "UNAVAILABLE",
+    "INTERNAL",
     `Expected a line of the rnix protocol from the server, got: ${text.slice(0, 80)}. Is something else listening on the socket?`,
     { cause },
   );

@@ -8,6 +8,9 @@ export type Frame =
   | { kind: "too_large" }
   | { kind: "not_utf8" };
 
+/** Of the whole protocol; told by ping. */
+export const PROTOCOL = 1;
+
 /** An answer may be this long; what is more is asked for in pages. */
 export const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 

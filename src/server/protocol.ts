@@ -1,4 +1,7 @@
 import { z } from "zod";
+
+export { PROTOCOL } from "./frame.ts";
+
 import type { ToolAnnotations } from "../plugin/index.ts";
 import type { Action, ProcInfo, StepRecord, SyscallEventWire } from "../store/schema.ts";
 
@@ -7,8 +10,6 @@ import type { Action, ProcInfo, StepRecord, SyscallEventWire } from "../store/sc
  * stream events out. This file is its only definition; the server checks requests with it, the client
  * takes its types from it.
  */
-export const PROTOCOL = 1;
-
 /** A request line may be this long; a larger payload is refused with TOO_LARGE. */
 export const MAX_REQUEST_BYTES = 16 * 1024 * 1024;
 
@@ -136,8 +137,9 @@ export interface Answers {
   attach: ProcRef;
   attach_debug: ProcRef;
   attach_log: ProcRef;
-  list_events: { events: (SyscallEventWire & { uuid: string })[]; total: number; parse_errors: number };
-  list_steps: { steps: StepSummary[]; total: number; parse_errors: number };
+  /** `next` is the `after` of the next page; `parse_errors` counts lines of this one that can't be read. */
+  list_events: { events: (SyscallEventWire & { uuid: string })[]; next: number; parse_errors: number };
+  list_steps: { steps: StepSummary[]; next: number; total: number; parse_errors: number };
   get_step_detail: StepDetail;
   get_proc_detail: ProcDetail;
   show: ProcDetail;
@@ -180,7 +182,7 @@ export interface ProcDetail extends ProcInfo {
   live: boolean;
   fds: { fd: number; path: string }[];
   /** null: not known, the process is not live. */
-  context: { messages: number; estimated_tokens: number } | null;
+  context: { messages: number } | null;
   /** null as long as it runs. */
   receipt: Receipt | null;
 }

@@ -1,0 +1,169 @@
+import { readFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import { type Env, thisUser, userPaths } from "../config/paths.ts";
+import { type Clock, realClock } from "../kernel/clock.ts";
+import { SyscallError } from "../plugin/index.ts";
+import { daemonLogPath } from "../server/daemon-log.ts";
+import { PROTOCOL } from "../server/frame.ts";
+import type { PingPayload } from "../server/protocol.ts";
+import { hasSocketFolder } from "../server/socket.ts";
+import { Client } from "./client.ts";
+import { daemonCommand, daemonEnv, startDaemon } from "./start-daemon.ts";
+
+/** A connection, and the answer to the first ping. */
+const HELLO_MS = 3000;
+/** How soon after its start a daemon is looked for; doubled up to the setting. */
+const FIRST_LOOK_MS = 4;
+
+export interface DaemonOptions {
+  env: Env;
+  /** Whom we expect to answer. */
+  version: string;
+  build: string;
+  /** For `daemon status` and `daemon stop`, which every version understands. */
+  anyVersion?: boolean;
+  clock?: Clock;
+  /** How the daemon is started; this binary by default. */
+  command?: readonly string[];
+}
+
+/**
+ * A connection to the running daemon, which is started when there is none (seeds 5.1). Two commands that do
+ * this at once get one daemon: the second one started finds the first and goes.
+ */
+export async function ensureDaemon(o: DaemonOptions): Promise<Client> {
+  const running = await dialDaemon(o);
+  if (running) return running;
+  if (o.env.RNIX_UNIT) {
+    throw new SyscallError(
+      "UNAVAILABLE",
+      `No daemon runs, and none is started from inside a run (RNIX_UNIT=${o.env.RNIX_UNIT}): it would outlive the run. Use --no-daemon here.`,
+    );
+  }
+  return startAndWait(o);
+}
+
+/** A connection to the running daemon; null when none runs. */
+export async function dialDaemon(o: DaemonOptions): Promise<Client | null> {
+  const { socket } = userPaths(o.env);
+  if (!hasSocketFolder(socket, thisUser().uid)) return null;
+  const clock = o.clock ?? realClock;
+  const stream = await dial(socket, clock);
+  if (!stream) return null;
+  const client = new Client(stream, { unit: o.env.RNIX_UNIT, clock });
+  const pong = await hello(client, o.env);
+  if (pong && (o.anyVersion || isSame(o, pong))) return client;
+  client.close();
+  if (pong) throw otherVersion(o, pong);
+  return null;
+}
+
+/** null when the daemon went while we came: the same as none. */
+async function hello(client: Client, env: Env): Promise<PingPayload | null> {
+  try {
+    return await client.request("ping", {}, { timeoutMs: HELLO_MS });
+  } catch (error) {
+    client.close();
+    if (!(error instanceof SyscallError)) throw error;
+    if (error.code === "UNAVAILABLE") return null;
+    throw error.code === "TIMEOUT" ? silent(env) : error;
+  }
+}
+
+async function startAndWait(o: DaemonOptions): Promise<Client> {
+  const clock = o.clock ?? realClock;
+  const logFile = daemonLogPath(userPaths(o.env).dataDir);
+  const command = o.command ?? daemonCommand();
+  let daemon = startDaemon(command, daemonEnv(o.env), logFile);
+  // Read while the daemon starts: what it takes to read them is not waited for.
+  const { socketWaitMs, socketRetryMs } = await waitingTimes(o.env);
+  const until = clock.monotonic() + socketWaitMs;
+  for (let look = FIRST_LOOK_MS; clock.monotonic() < until; look = Math.min(look * 2, socketRetryMs)) {
+    await new Promise<void>((resolve) => void setTimeout(resolve, look));
+    const client = await dialDaemon(o);
+    if (client) return client;
+    if (daemon.exitCode === 0) daemon = startDaemon(command, daemonEnv(o.env), logFile);
+    else if (daemon.exitCode !== null) throw didNotStart(daemon.exitCode, logFile);
+  }
+  throw new SyscallError(
+    "UNAVAILABLE",
+    `The daemon did not answer within ${socketWaitMs} ms of its start. ${lastWords(logFile)}`,
+  );
+}
+
+async function waitingTimes(env: Env): Promise<{ socketWaitMs: number; socketRetryMs: number }> {
+  const { loadSettings } = await import("../config/settings.ts");
+  return (await loadSettings({ configDir: userPaths(env).configDir })).server;
+}
+
+/** null when nobody listens there. */
+function dial(socket: string, clock: Clock): Promise<Socket | null> {
+  return new Promise((resolve, reject) => {
+    const stream = connect(socket);
+    const timer = clock.timer(HELLO_MS, () => stream.destroy(new Error("no connection")));
+    stream.once("connect", () => {
+      timer.cancel();
+      stream.removeAllListeners("error");
+      resolve(stream);
+    });
+    stream.once("error", (cause: NodeJS.ErrnoException) => {
+      timer.cancel();
+      if (NOBODY.has(cause.code ?? "")) resolve(null);
+      else {
+        reject(
+          new SyscallError(
+            "UNAVAILABLE",
+            `The daemon's socket ${socket} can't be connected to: ${cause.message}.`,
+            {
+              cause,
+            },
+          ),
+        );
+      }
+    });
+  });
+}
+
+const NOBODY: ReadonlySet<string> = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE"]);
+
+function isSame(o: DaemonOptions, { version, build, protocol }: PingPayload): boolean {
+  return version === o.version && build === o.build && protocol === PROTOCOL;
+}
+
+function otherVersion(o: DaemonOptions, pong: PingPayload): SyscallError {
+  const message = `The daemon that runs (PID ${pong.pid}) is rnix ${pong.version} (${pong.build}), this command is rnix ${o.version} (${o.build}). \`rnix daemon stop\` ends it; the next command starts one of its own version.`;
+  return new SyscallError("UNAVAILABLE", message, { cause: { code: "VERSION", message } });
+}
+
+function silent(env: Env): SyscallError {
+  const { pidFile, socket } = userPaths(env);
+  return new SyscallError(
+    "UNAVAILABLE",
+    `The daemon${pidIn(pidFile)} listens on ${socket} but did not answer within ${HELLO_MS} ms. If it stays so, end it with \`kill\`; the next command starts another.`,
+  );
+}
+
+function pidIn(pidFile: string): string {
+  try {
+    return ` (PID ${readFileSync(pidFile, "utf8").trim()})`;
+  } catch {
+    // Only a hint for a person.
+    return "";
+  }
+}
+
+function didNotStart(code: number, logFile: string): SyscallError {
+  return new SyscallError(
+    "UNAVAILABLE",
+    `The daemon ended with ${code} as it started. ${lastWords(logFile)}`,
+  );
+}
+
+function lastWords(logFile: string): string {
+  try {
+    const lines = readFileSync(logFile, "utf8").trimEnd().split("\n");
+    return `The end of ${logFile}:\n${lines.slice(-5).join("\n")}`;
+  } catch {
+    return `It wrote no log to ${logFile}.`;
+  }
+}

@@ -1,0 +1,72 @@
+import type { Env } from "../config/paths.ts";
+import { SyscallError } from "../plugin/index.ts";
+import { commit, version } from "../version.ts";
+import { Client } from "./client.ts";
+import { type DaemonOptions, dialDaemon, ensureDaemon } from "./daemon.ts";
+
+/** A server, and as many connections to it as are asked for. */
+export interface Session {
+  connect(): Promise<Client>;
+  /** Ends the connections, and the server too when it is inside this command. */
+  close(): Promise<void>;
+}
+
+export interface SessionOptions {
+  env: Env;
+  /** `--no-daemon`: the same server inside this command. It leaves nothing behind. */
+  inside?: boolean;
+  /** null instead of starting a daemon when none runs. */
+  onlyRunning?: boolean;
+  /** Also a daemon of another version: for `daemon status` and `daemon stop`. */
+  anyVersion?: boolean;
+}
+
+/** The server of a command. null only with `onlyRunning`. */
+export async function openSession(o: SessionOptions): Promise<Session | null> {
+  if (o.inside) return insideSession(o.env);
+  const daemon: DaemonOptions = { env: o.env, version, build: commit, anyVersion: o.anyVersion };
+  const first = o.onlyRunning ? await dialDaemon(daemon) : await ensureDaemon(daemon);
+  return first && new DaemonSession(daemon, first);
+}
+
+class DaemonSession implements Session {
+  readonly #daemon: DaemonOptions;
+  readonly #clients: Client[];
+  /** Made to see whether the daemon is there, and not yet given out. */
+  #spare: Client | undefined;
+
+  constructor(daemon: DaemonOptions, first: Client) {
+    this.#daemon = daemon;
+    this.#spare = first;
+    this.#clients = [first];
+  }
+
+  async connect(): Promise<Client> {
+    const spare = this.#spare;
+    this.#spare = undefined;
+    if (spare) return spare;
+    const client = await dialDaemon(this.#daemon);
+    if (!client) {
+      throw new SyscallError(
+        "UNAVAILABLE",
+        "The daemon has gone. Try again: the next command starts another.",
+      );
+    }
+    this.#clients.push(client);
+    return client;
+  }
+
+  async close(): Promise<void> {
+    for (const client of this.#clients) client.close();
+  }
+}
+
+/** Loaded by who asks for it only: it brings the whole server. */
+async function insideSession(env: Env): Promise<Session> {
+  const { startInside } = await import("../server/inside.ts");
+  const server = await startInside(env);
+  return {
+    connect: async () => new Client(server.connect(), { unit: env.RNIX_UNIT }),
+    close: () => server.close(),
+  };
+}

@@ -1,0 +1,65 @@
+import { spawn } from "node:child_process";
+import { closeSync, mkdirSync, openSync } from "node:fs";
+import { dirname } from "node:path";
+
+export interface StartedDaemon {
+  /** Set when it has ended: the daemon itself, or one that found another running (0). */
+  readonly exitCode: number | null;
+}
+
+/**
+ * Starts our own server, and nothing else: the one program that is not a child of `src/os/children`, because
+ * it is to outlive this command. In a session of its own, in "/", with what it prints going to its log.
+ */
+export function startDaemon(
+  command: readonly string[],
+  env: Record<string, string>,
+  logFile: string,
+): StartedDaemon {
+  const [file = "", ...args] = command;
+  mkdirSync(dirname(logFile), { recursive: true, mode: 0o700 });
+  const log = openSync(logFile, "a", 0o600);
+  try {
+    const child = spawn(file, args, {
+      argv0: "rnix",
+      cwd: "/",
+      detached: true,
+      env,
+      stdio: ["ignore", log, log],
+    });
+    const started = { exitCode: null as number | null };
+    child.on("exit", (code) => {
+      started.exitCode = code ?? 1;
+    });
+    child.on("error", () => {
+      started.exitCode = 127;
+    });
+    child.unref();
+    return started;
+  } finally {
+    closeSync(log);
+  }
+}
+
+/** How this very binary is started again, even when the file has been replaced meanwhile. */
+export function daemonCommand(): string[] {
+  const internal = ["daemon", "--internal"];
+  if (!Bun.main.startsWith("/$bunfs/")) return [process.execPath, Bun.main, ...internal];
+  return [process.platform === "linux" ? "/proc/self/exe" : process.execPath, ...internal];
+}
+
+/**
+ * The daemon's own environment: where things are, and nothing else. No key and no BUN_* of whoever happened
+ * to start it; every run brings its own. Not RNIX_UNIT either, which would make it part of a run.
+ */
+export function daemonEnv(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  const kept: Record<string, string> = {};
+  for (const [name, value] of Object.entries(env)) {
+    if (value !== undefined && KEPT.test(name) && !OF_A_RUN.has(name)) kept[name] = value;
+  }
+  return kept;
+}
+
+const KEPT =
+  /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|XDG_.*|RNIX_.*|SSL_CERT_FILE|SSL_CERT_DIR|NODE_EXTRA_CA_CERTS)$/;
+const OF_A_RUN: ReadonlySet<string> = new Set(["RNIX_UNIT", "RNIX_PROVIDER", "RNIX_MODEL"]);

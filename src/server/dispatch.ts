@@ -1,0 +1,239 @@
+import type { z } from "zod";
+import { SyscallError } from "../plugin/index.ts";
+import type { Next, Peer } from "./connection.ts";
+import type { Frame } from "./frame.ts";
+import { attach } from "./methods/attach.ts";
+import { attachDebug } from "./methods/attach-debug.ts";
+import { attachLog } from "./methods/attach-log.ts";
+import { daemonStatus } from "./methods/daemon-status.ts";
+import { kill } from "./methods/kill.ts";
+import { listAgents } from "./methods/list-agents.ts";
+import { listEvents } from "./methods/list-events.ts";
+import { listPlugins } from "./methods/list-plugins.ts";
+import { listAllProcs, listProcs } from "./methods/list-procs.ts";
+import { listProviders } from "./methods/list-providers.ts";
+import { listSkills } from "./methods/list-skills.ts";
+import { listTools } from "./methods/list-tools.ts";
+import { ping } from "./methods/ping.ts";
+import { show } from "./methods/show.ts";
+import { shutdown } from "./methods/shutdown.ts";
+import { signalTree } from "./methods/signal-tree.ts";
+import { spawn } from "./methods/spawn.ts";
+import { getStepDetail, listSteps } from "./methods/steps.ts";
+import { suspend } from "./methods/suspend.ts";
+import { wait } from "./methods/wait.ts";
+import {
+  MAX_REQUEST_BYTES,
+  METHODS,
+  type Method,
+  Request,
+  type StreamEvent,
+  type WireError,
+} from "./protocol.ts";
+import type { System } from "./system.ts";
+
+/** Who makes a request. */
+export interface Caller {
+  /** The process in whose shell the command was typed (RNIX_UNIT). */
+  unit: string | undefined;
+  /** Aborted when the client has gone: whoever waits for it gives up. */
+  gone: AbortSignal;
+}
+
+/** A plain method looks up, checks, acts and returns its answer. */
+export type Plain<P, A> = (payload: P, system: System, caller: Caller) => A | Promise<A>;
+
+/** A streaming one throws as long as nothing is `accept`ed; after that it only sends, and the connection ends with it. */
+export type Streaming<P, A> = (payload: P, system: System, out: Outgoing<A>, caller: Caller) => Promise<void>;
+
+export interface Outgoing<A> {
+  /** Says yes; from here on the connection belongs to the stream. */
+  accept(answer: A): Promise<void>;
+  send(event: StreamEvent): Promise<void>;
+  readonly gone: AbortSignal;
+}
+
+/** Every method and who handles it. */
+const TABLE: Record<Method, Entry> = {
+  ping: plain(METHODS.ping.payload, ping),
+  spawn: streaming(METHODS.spawn.payload, spawn),
+  list_procs: plain(METHODS.list_procs.payload, listProcs),
+  list_all_procs: plain(METHODS.list_all_procs.payload, listAllProcs),
+  kill: plain(METHODS.kill.payload, kill),
+  signal_tree: plain(METHODS.signal_tree.payload, signalTree),
+  suspend: plain(METHODS.suspend.payload, suspend),
+  wait: plain(METHODS.wait.payload, wait),
+  attach: streaming(METHODS.attach.payload, attach),
+  attach_debug: streaming(METHODS.attach_debug.payload, attachDebug),
+  attach_log: streaming(METHODS.attach_log.payload, attachLog),
+  list_events: plain(METHODS.list_events.payload, listEvents),
+  list_steps: plain(METHODS.list_steps.payload, listSteps),
+  get_step_detail: plain(METHODS.get_step_detail.payload, getStepDetail),
+  get_proc_detail: plain(METHODS.get_proc_detail.payload, show),
+  show: plain(METHODS.show.payload, show),
+  list_plugins: plain(METHODS.list_plugins.payload, listPlugins),
+  list_tools: plain(METHODS.list_tools.payload, listTools),
+  list_agents: plain(METHODS.list_agents.payload, listAgents),
+  list_skills: plain(METHODS.list_skills.payload, listSkills),
+  list_providers: plain(METHODS.list_providers.payload, listProviders),
+  daemon_status: plain(METHODS.daemon_status.payload, daemonStatus),
+  shutdown: plain(METHODS.shutdown.payload, shutdown),
+};
+
+/** Methods after whose answer the connection is closed (seeds 5.6). */
+const CLOSING: ReadonlySet<string> = new Set<Method>(["shutdown"]);
+
+/**
+ * Handles one line. Whatever is wrong with it, or goes wrong in its method, is answered; the connection goes
+ * on. Only a client that has gone ends it early.
+ */
+export async function dispatch(frame: Frame, peer: Peer, system: System, take: () => void): Promise<Next> {
+  const request = read(frame);
+  if ("code" in request) return answer(peer, { ok: false, error: request });
+  const { method, id } = request;
+  const call: Call = {
+    payload: request.payload ?? {},
+    system,
+    caller: { unit: request.unit, gone: peer.gone },
+    peer,
+    id,
+    take,
+    accepted: false,
+  };
+  try {
+    if (!isMethod(method)) {
+      return await answer(peer, { ok: false, error: unknownMethod(method), ...(id !== undefined && { id }) });
+    }
+    await TABLE[method](call);
+    return call.accepted || CLOSING.has(method) ? "close" : "next";
+  } catch (error) {
+    if (peer.gone.aborted) return "close";
+    const failure = toWire(error, system);
+    if (!call.accepted)
+      return await answer(peer, { ok: false, error: failure, ...(id !== undefined && { id }) });
+    // Half a stream is all there is to send: the client sees it cut, and the log says why.
+    system.log(`The stream of ${method} was cut: ${failure.code} ${failure.message}`);
+    return "close";
+  }
+}
+
+interface Call {
+  payload: unknown;
+  system: System;
+  caller: Caller;
+  peer: Peer;
+  id: string | number | undefined;
+  take(): void;
+  accepted: boolean;
+}
+
+type Entry = (call: Call) => Promise<void>;
+
+function plain<P, A>(schema: z.ZodType<P>, handle: Plain<P, A>): Entry {
+  return async ({ payload, system, caller, peer, id }) => {
+    const result = await handle(check(schema, payload), system, caller);
+    await peer.send({ ok: true, payload: result, ...(id !== undefined && { id }) });
+  };
+}
+
+function streaming<P, A>(schema: z.ZodType<P>, handle: Streaming<P, A>): Entry {
+  return async (call) => {
+    const { peer, id, system, caller } = call;
+    const out: Outgoing<A> = {
+      accept(result) {
+        call.accepted = true;
+        call.take();
+        return peer.send({ ok: true, payload: result, ...(id !== undefined && { id }) });
+      },
+      send: (event) => peer.send(event),
+      gone: peer.gone,
+    };
+    await handle(check(schema, call.payload), system, out, caller);
+  };
+}
+
+async function answer(
+  peer: Peer,
+  line: { ok: false; error: WireError; id?: string | number },
+): Promise<Next> {
+  if (peer.gone.aborted) return "close";
+  await peer.send(line).catch((error: unknown) => {
+    if (!peer.gone.aborted) throw error;
+  });
+  return peer.gone.aborted ? "close" : "next";
+}
+
+function read(frame: Frame): Request | WireError {
+  if (frame.kind === "too_large") {
+    return {
+      code: "TOO_LARGE",
+      message: `A request line may hold ${MAX_REQUEST_BYTES} bytes; this one is longer. Put large input into a file and name it.`,
+    };
+  }
+  if (frame.kind === "not_utf8") return badRequest("The line is not valid UTF-8.");
+  let value: unknown;
+  try {
+    value = JSON.parse(frame.text);
+  } catch (error) {
+    return badRequest(`The line is not JSON: ${error instanceof Error ? error.message : String(error)}.`);
+  }
+  const request = Request.safeParse(value);
+  return request.success ? request.data : badRequest(describe(request.error, value));
+}
+
+function badRequest(what: string): WireError {
+  return {
+    code: "BAD_REQUEST",
+    message: `${what} Expected one JSON object per line: {"method": "ping", "payload": {…}}.`,
+  };
+}
+
+function unknownMethod(method: string): WireError {
+  return {
+    code: "UNKNOWN_METHOD",
+    message: `There is no method "${method}". There are: ${Object.keys(TABLE).join(", ")}.`,
+  };
+}
+
+function isMethod(name: string): name is Method {
+  return Object.hasOwn(TABLE, name);
+}
+
+/** The payload as the method may rely on it. */
+function check<P>(schema: z.ZodType<P>, payload: unknown): P {
+  const result = schema.safeParse(payload);
+  if (result.success) return result.data;
+  throw new SyscallError("INVALID", describe(result.error, payload));
+}
+
+/** `payload.max_steps: expected …, got -1`: the first fault that was found. */
+function describe(error: z.ZodError, value: unknown): string {
+  const [issue] = error.issues;
+  if (!issue) return "The request does not have the form it should have.";
+  const field = issue.path.map(String).join(".");
+  const got = issue.path.reduce<unknown>(step, value);
+  return `${field || "The request"}: ${issue.message.replace(/\.$/, "")}; got ${shown(got)}.`;
+}
+
+function step(value: unknown, key: PropertyKey): unknown {
+  return typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
+}
+
+function shown(value: unknown): string {
+  if (value === undefined) return "nothing";
+  const text = JSON.stringify(value);
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+}
+
+function toWire(error: unknown, system: System): WireError {
+  if (error instanceof SyscallError) {
+    const { code, message, syscall, device } = error;
+    return { code, message, ...(syscall && { syscall }), ...(device && { device }) };
+  }
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  system.log(`A fault of rnix itself: ${text}`);
+  return {
+    code: "INTERNAL",
+    message: `A fault of rnix itself: ${error instanceof Error ? error.message : String(error)}. \`rnix daemon logs\` has more.`,
+  };
+}

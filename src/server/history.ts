@@ -1,0 +1,113 @@
+import type { ProcInfo } from "../kernel/types.ts";
+import type { RunStore } from "../store/runs.ts";
+import type { StepRecord, SyscallEventWire } from "../store/schema.ts";
+
+/** What is read of one data folder. */
+export type RunReader = Pick<
+  RunStore,
+  "dataDir" | "survey" | "info" | "find" | "steps" | "events" | "journal"
+>;
+
+/** A run as its records tell it. */
+export interface Run {
+  info: ProcInfo;
+  records: RunReader;
+}
+
+export interface HistoryPorts {
+  /** The data folders of all known projects and, where `cwd` is given, of the project it lies in. */
+  dataDirs(cwd?: string): string[];
+  open(dataDir: string): RunReader;
+  /** Whether the kernel of this id is alive: its lock is held. */
+  kernelAlive(kernelId: string): boolean;
+}
+
+/**
+ * The runs on disk, over all projects the user has. It reads and never changes: a run whose kernel has died
+ * is shown as what it is, suspended at its last step.
+ */
+export class History {
+  readonly #ports: HistoryPorts;
+
+  constructor(ports: HistoryPorts) {
+    this.#ports = ports;
+  }
+
+  /** By PID, ascending. A run that can't be read hides no other: it is named in `unreadable`. */
+  async list(cwd?: string): Promise<{ runs: ProcInfo[]; unreadable: { path: string; message: string }[] }> {
+    const runs: ProcInfo[] = [];
+    const unreadable: { path: string; message: string }[] = [];
+    for (const records of this.#stores(cwd)) {
+      const survey = await records.survey();
+      for (const info of survey.runs) runs.push(this.#truth(info));
+      for (const { uuid, error } of survey.damaged) {
+        unreadable.push({ path: `${records.dataDir}/steps/${uuid}`, message: error.message });
+      }
+    }
+    return { runs: runs.sort((a, b) => a.pid - b.pid), unreadable };
+  }
+
+  async byPid(pid: number, cwd?: string): Promise<Run | undefined> {
+    for (const records of this.#stores(cwd)) {
+      const info = (await records.survey()).runs.find((run) => run.pid === pid);
+      if (info) return { info: this.#truth(info), records };
+    }
+    return undefined;
+  }
+
+  async byUuid(uuid: string, cwd?: string): Promise<Run | undefined> {
+    for (const records of this.#stores(cwd)) {
+      const info = await records.info(uuid);
+      if (info) return { info: this.#truth(info), records };
+    }
+    return undefined;
+  }
+
+  /** The UUIDs that begin so. */
+  async find(prefix: string, cwd?: string): Promise<string[]> {
+    const found = await Promise.all(this.#stores(cwd).map((records) => records.find(prefix)));
+    return [...new Set(found.flat())];
+  }
+
+  #stores(cwd: string | undefined): RunReader[] {
+    return this.#ports.dataDirs(cwd).map((dir) => this.#ports.open(dir));
+  }
+
+  #truth(info: ProcInfo): ProcInfo {
+    if (info.ended_at_ms !== null || this.#ports.kernelAlive(info.kernel)) return info;
+    return {
+      ...info,
+      state: "suspended",
+      is_paused: false,
+      paused_at_ms: 0,
+      exit_code: 75,
+      exit_reason: "suspended",
+      error: {
+        code: "CLOSED",
+        message: `The rnix that ran it ended without a word (a crash or kill -9) at step ${info.steps}.`,
+      },
+    };
+  }
+}
+
+const PAGE = 500;
+
+/** Every recorded step, a page at a time. */
+export async function* allSteps(records: RunReader, uuid: string): AsyncGenerator<StepRecord> {
+  for (let after = 0; ; ) {
+    const page = await records.steps(uuid, { after, limit: PAGE });
+    yield* page.records;
+    if (page.next === after) return;
+    after = page.next;
+  }
+}
+
+/** Every recorded syscall event, a page at a time. */
+export async function* allEvents(records: RunReader, uuid: string): AsyncGenerator<SyscallEventWire> {
+  for (let after = 0; ; ) {
+    const page = await records.events(uuid, { after, limit: PAGE });
+    yield* page.records;
+    if (page.next === after) return;
+    after = page.next;
+  }
+}

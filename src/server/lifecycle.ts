@@ -1,0 +1,163 @@
+import { rmSync, writeFileSync } from "node:fs";
+import type { Server as NetServer } from "node:net";
+import type { UserPaths } from "../config/paths.ts";
+import type { Clock } from "../kernel/clock.ts";
+import { IdleStop } from "./idle-stop.ts";
+import { LoopDelay } from "./loop-delay.ts";
+import { Server, within } from "./server.ts";
+import { answers, listen, makeSocketFolder } from "./socket.ts";
+import type { Host, System } from "./system.ts";
+
+/** How long a second daemon waits for one that is just ending, and how often it looks. */
+const LOCK_WAIT_MS = 3000;
+const LOCK_LOOK_MS = 20;
+/** What suspended processes get beyond their grace before the rest is killed, and what that gets. */
+const DRAIN_MS = 5000;
+
+/** What boot makes: the system, and how it is taken down. */
+export interface Booted {
+  system: System;
+  /** Ends what boot began, in reverse order. The processes are gone already. */
+  close(): Promise<void>;
+}
+
+export interface DaemonPorts {
+  paths: Pick<UserPaths, "socket" | "pidFile" | "lockFile">;
+  uid: number;
+  clock: Clock;
+  /** null: held by another. Free again after kill -9 of its holder. */
+  tryLock(path: string): { release(): void } | null;
+  idle: { afterMs: number | null; everyMs: number };
+  graceMs: number;
+  logFile: string;
+  log(text: string): void;
+  boot(host: Host): Promise<Booted>;
+  /** Calls `stop` for SIGTERM, SIGINT and our own broken rules; returns how to stop listening. */
+  onSignal(stop: (now: boolean) => void): () => void;
+}
+
+/**
+ * The long-running process from its lock to its last file. There is one per socket: the lock is held for
+ * life, and a socket is stale exactly when it is free. Resolves when everything is gone again.
+ */
+export async function runDaemon(ports: DaemonPorts): Promise<"stopped" | "already running" | "blocked"> {
+  makeSocketFolder(ports.paths.socket, ports.uid);
+  const lock = await acquire(ports);
+  if (typeof lock === "string") return lock;
+  try {
+    await new Daemon(ports).run();
+    return "stopped";
+  } finally {
+    lock.release();
+  }
+}
+
+/** Waits for a predecessor that is going; one that answers stays. */
+async function acquire(ports: DaemonPorts): Promise<{ release(): void } | "already running" | "blocked"> {
+  const { clock, paths } = ports;
+  const until = clock.monotonic() + LOCK_WAIT_MS;
+  for (;;) {
+    const lock = ports.tryLock(paths.lockFile);
+    if (lock) return lock;
+    if (await answers(paths.socket)) return "already running";
+    if (clock.monotonic() >= until) return "blocked";
+    await new Promise<void>((resolve) => clock.timer(LOCK_LOOK_MS, resolve));
+  }
+}
+
+class Daemon {
+  readonly #ports: DaemonPorts;
+  readonly #stopped = Promise.withResolvers<void>();
+  #stopping = false;
+  #booted: Booted | undefined;
+  #server: Server | undefined;
+  #net: NetServer | undefined;
+
+  constructor(ports: DaemonPorts) {
+    this.#ports = ports;
+  }
+
+  async run(): Promise<void> {
+    const { paths, clock, idle, log } = this.#ports;
+    writeFileSync(paths.pidFile, `${process.pid}\n`, { mode: 0o600 });
+    const loopDelay = new LoopDelay(clock);
+    const unlisten = this.#ports.onSignal((now) => this.#stop(now));
+    try {
+      const booted = await this.#ports.boot(this.#host(loopDelay));
+      this.#booted = booted;
+      const server = new Server(booted.system);
+      this.#server = server;
+      this.#net = await listen(paths.socket, (stream) => server.accept(stream));
+      log(`listening on ${paths.socket}`);
+      const idleStop = new IdleStop({
+        clock,
+        afterMs: idle.afterMs,
+        everyMs: idle.everyMs,
+        busy: () => booted.system.kernel.active > 0 || server.connections > 0,
+        stop: () => this.#retire(),
+      });
+      await this.#stopped.promise;
+      idleStop.close();
+      await this.#close(server, booted);
+      log("stopped");
+    } finally {
+      unlisten();
+      loopDelay.close();
+      rmSync(paths.pidFile, { force: true });
+    }
+  }
+
+  #host(loopDelay: LoopDelay): Host {
+    return {
+      socket: this.#ports.paths.socket,
+      log: this.#ports.logFile,
+      connections: () => this.#server?.connections ?? 0,
+      loopDelay: () => loopDelay.read(),
+      stop: (now) => this.#stop(now),
+    };
+  }
+
+  /** Nobody needs it. The socket goes first, so that whoever comes now starts a new daemon and is not cut off. */
+  #retire(): void {
+    this.#ports.log("nothing to do: stopping");
+    this.#unlisten();
+    this.#stop(false);
+  }
+
+  #unlisten(): void {
+    this.#net?.close();
+    rmSync(this.#ports.paths.socket, { force: true });
+  }
+
+  /** The first call begins the end; a later one with `now` makes it short. */
+  #stop(now: boolean): void {
+    const kernel = this.#booted?.system.kernel;
+    if (this.#stopping && !now) return;
+    this.#stopping = true;
+    const drained = kernel?.shutdown({ now }) ?? Promise.resolve();
+    drained.then(this.#stopped.resolve, (error: unknown) => {
+      this.#ports.log(`The processes did not end well: ${String(error)}`);
+      this.#stopped.resolve();
+    });
+    if (now) return;
+    void this.#hurry();
+  }
+
+  /** Processes that do not end in time are killed, and those are not waited for for ever. */
+  async #hurry(): Promise<void> {
+    const { clock, graceMs, log } = this.#ports;
+    if (await within(clock, graceMs + DRAIN_MS, this.#stopped.promise)) return;
+    log("The processes did not end in time: killing them.");
+    this.#stop(true);
+    if (await within(clock, graceMs + DRAIN_MS, this.#stopped.promise)) return;
+    log("Processes are left that can't be ended: going without them.");
+    this.#stopped.resolve();
+  }
+
+  /** In reverse order of the start: no new client, no client, no kernel. */
+  async #close(server: Server, booted: Booted): Promise<void> {
+    this.#unlisten();
+    await server.close();
+    await booted.close();
+  }
+}

@@ -1,0 +1,81 @@
+import type { PID, ProcInfo } from "../kernel/types.ts";
+import { SyscallError } from "../plugin/index.ts";
+import type { Run } from "./history.ts";
+import type { ProcRef, Target } from "./protocol.ts";
+import type { System } from "./system.ts";
+
+/** A process as a request named it: held by this kernel now, or only its record. */
+export type Located = { live: true; pid: PID; info: ProcInfo } | { live: false; run: Run; info: ProcInfo };
+
+/** Finds a process by PID, UUID or unique prefix of one; where both are given the UUID counts. */
+export async function locate(system: System, target: Target): Promise<Located> {
+  if (target.uuid !== undefined) return byUuid(system, target.uuid, target.cwd);
+  if (target.pid === undefined) {
+    throw new SyscallError("INVALID", 'The request names no process: expected "pid" or "uuid".');
+  }
+  const live = system.kernel.listProcs().find((info) => info.pid === target.pid);
+  if (live) return { live: true, pid: live.pid, info: live };
+  const run = await system.history.byPid(target.pid, target.cwd);
+  if (!run) {
+    throw new SyscallError(
+      "NOT_FOUND",
+      `No process with PID ${target.pid}. \`rnix ps -a\` lists what there is.`,
+    );
+  }
+  return { live: false, run, info: run.info };
+}
+
+/** The same, for what can be done to a process of this kernel only. */
+export async function locateLive(system: System, target: Target, toDo: string): Promise<Located> {
+  const found = await locate(system, target);
+  if (!found.live && found.info.ended_at_ms === null && found.info.state !== "suspended") {
+    throw new SyscallError(
+      "UNAVAILABLE",
+      `PID ${found.info.pid} belongs to another rnix (started with --no-daemon): it can't be ${toDo} from here. Stop that command itself.`,
+    );
+  }
+  return found;
+}
+
+export function refOf(info: ProcInfo): ProcRef {
+  return { pid: info.pid, uuid: info.uuid };
+}
+
+/** Where the records of a process are, live or not. */
+export async function recordsOf(system: System, found: Located): Promise<Run> {
+  if (!found.live) return found.run;
+  const run = await system.history.byUuid(found.info.uuid);
+  if (!run) {
+    throw new SyscallError(
+      "NOT_FOUND",
+      `Nothing is on disk yet of PID ${found.info.pid} (${found.info.uuid}).`,
+    );
+  }
+  return run;
+}
+
+async function byUuid(system: System, prefix: string, cwd: string | undefined): Promise<Located> {
+  const live = system.kernel.listProcs().filter((info) => info.uuid.startsWith(prefix));
+  const exact = live.find((info) => info.uuid === prefix);
+  if (exact) return { live: true, pid: exact.pid, info: exact };
+  const uuids = new Set(live.map((info) => info.uuid));
+  for (const uuid of await system.history.find(prefix, cwd)) uuids.add(uuid);
+  if (uuids.size > 1) {
+    const some = [...uuids].sort().slice(0, 5).join(", ");
+    throw new SyscallError(
+      "INVALID",
+      `UUID prefix "${prefix}" fits ${uuids.size} processes: ${some}. Write more of it.`,
+    );
+  }
+  const [info] = live;
+  if (info) return { live: true, pid: info.pid, info };
+  const [uuid] = uuids;
+  const run = uuid === undefined ? undefined : await system.history.byUuid(uuid, cwd);
+  if (!run) {
+    throw new SyscallError(
+      "NOT_FOUND",
+      `No process with a UUID beginning "${prefix}". \`rnix ps -a\` lists what there is.`,
+    );
+  }
+  return { live: false, run, info: run.info };
+}

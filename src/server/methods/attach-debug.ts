@@ -1,0 +1,39 @@
+import type { Outgoing } from "../dispatch.ts";
+import { until } from "../events.ts";
+import { allEvents } from "../history.ts";
+import { type Located, locateLive, refOf } from "../locate.ts";
+import type { Payload, ProcRef } from "../protocol.ts";
+import type { System } from "../system.ts";
+
+/** The syscalls of a process as they are made (seeds 5.8); of one that has ended, from disk. Then eof. */
+export async function attachDebug(
+  payload: Payload<"attach_debug">,
+  system: System,
+  out: Outgoing<ProcRef>,
+): Promise<void> {
+  const found = await locateLive(system, payload, "traced");
+  const ref = refOf(found.info);
+  if (!found.live) {
+    await out.accept(ref);
+    await replay(found, out);
+    await out.send({ type: "eof" });
+    return;
+  }
+  const channel = system.kernel.attachDebug(found.pid);
+  try {
+    await out.accept(ref);
+    for await (const event of until(channel, out.gone)) {
+      await out.send({ type: "syscall_event", payload: { ...event, uuid: ref.uuid } });
+    }
+  } finally {
+    channel.end();
+  }
+  await out.send({ type: "eof", ...(channel.dropped > 0 && { payload: { dropped: channel.dropped } }) });
+}
+
+async function replay(found: Located & { live: false }, out: Outgoing<ProcRef>): Promise<void> {
+  const { info, records } = found.run;
+  for await (const event of allEvents(records, info.uuid)) {
+    await out.send({ type: "syscall_event", payload: { ...event, uuid: info.uuid } });
+  }
+}

@@ -1,0 +1,55 @@
+import type { ProcessEvent, ProcInfo } from "../../kernel/types.ts";
+import type { Outgoing } from "../dispatch.ts";
+import { until } from "../events.ts";
+import { allSteps, type Run } from "../history.ts";
+import { locate, recordsOf, refOf } from "../locate.ts";
+import { entriesOfJournal, entriesOfStep, type LogEntry } from "../log-entries.ts";
+import type { Payload, ProcRef } from "../protocol.ts";
+import type { System } from "../system.ts";
+
+/**
+ * A run as a person would read it: what is recorded, then, as long as it lives and unless `follow` is false,
+ * what happens; then eof.
+ */
+export async function attachLog(
+  payload: Payload<"attach_log">,
+  system: System,
+  out: Outgoing<ProcRef>,
+): Promise<void> {
+  const found = await locate(system, payload);
+  // Before the records are read, so that nothing falls between them and what is live.
+  const channel = found.live && payload.follow !== false ? system.kernel.attach(found.pid) : undefined;
+  try {
+    const run = await recordsOf(system, found);
+    await out.accept(refOf(found.info));
+    const told = await past(run, found.info, out);
+    if (channel) {
+      for await (const event of until<ProcessEvent>(channel, out.gone)) {
+        if (event.type === "log" && !told(event.entry))
+          await out.send({ type: "log_entry", payload: event.entry });
+      }
+    }
+    const dropped = channel?.dropped ?? 0;
+    await out.send({ type: "eof", ...(dropped > 0 && { payload: { dropped } }) });
+  } finally {
+    channel?.end();
+  }
+}
+
+/** Sends what the records hold; answers whether a live entry was among it. */
+async function past(run: Run, info: ProcInfo, out: Outgoing<ProcRef>): Promise<(entry: LogEntry) => boolean> {
+  let recorded = 0;
+  for await (const step of allSteps(run.records, info.uuid)) {
+    for (const entry of entriesOfStep(step)) await out.send({ type: "log_entry", payload: entry });
+    recorded = Math.max(recorded, step.step);
+  }
+  const journal = await run.records.journal(info.uuid);
+  const open = entriesOfJournal(journal.entries).filter((entry) => entry.step > recorded);
+  for (const entry of open) await out.send({ type: "log_entry", payload: entry });
+  const texts = new Set(open.map(key));
+  return (entry) => entry.step <= recorded || texts.delete(key(entry));
+}
+
+function key({ step, kind, text }: LogEntry): string {
+  return `${step} ${kind} ${text}`;
+}

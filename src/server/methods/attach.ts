@@ -1,0 +1,30 @@
+import type { Outgoing } from "../dispatch.ts";
+import { completeEvent, spawnEvent, toStreamEvent, until } from "../events.ts";
+import { locateLive, refOf } from "../locate.ts";
+import type { Payload, ProcRef } from "../protocol.ts";
+import type { System } from "../system.ts";
+
+/** Follows a run to its end. One that has ended is answered from its record. */
+export async function attach(
+  payload: Payload<"attach">,
+  system: System,
+  out: Outgoing<ProcRef>,
+): Promise<void> {
+  const found = await locateLive(system, payload, "followed");
+  const ref = refOf(found.info);
+  if (!found.live) {
+    await out.accept(ref);
+    await out.send(spawnEvent(found.info));
+    await out.send(completeEvent(found.info));
+    return;
+  }
+  const channel = system.kernel.attach(found.pid);
+  try {
+    await out.accept(ref);
+    for await (const event of until(channel, out.gone)) {
+      await out.send(toStreamEvent(ref, event, channel.dropped));
+    }
+  } finally {
+    channel.end();
+  }
+}

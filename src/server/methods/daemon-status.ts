@@ -1,0 +1,18 @@
+import type { Answers, Payload } from "../protocol.ts";
+import type { System } from "../system.ts";
+import { ping } from "./ping.ts";
+
+export function daemonStatus(_: Payload<"daemon_status">, system: System): Answers["daemon_status"] {
+  const who = ping({}, system);
+  const { socket, log, connections, loopDelay } = system.host;
+  return {
+    ...who,
+    uptime_ms: system.clock.now() - who.started_at_ms,
+    socket,
+    log,
+    processes: system.kernel.active,
+    connections: connections(),
+    rss_bytes: process.memoryUsage.rss(),
+    loop_delay_ms: loopDelay(),
+  };
+}

@@ -1,0 +1,13 @@
+import { SIGTERM } from "../../kernel/types.ts";
+import { locateLive, refOf } from "../locate.ts";
+import type { Answers, Payload } from "../protocol.ts";
+import { toSignal } from "../signal.ts";
+import type { System } from "../system.ts";
+
+/** A signal to one process, SIGTERM by default. To one that has ended it is nothing (seeds 1.2, Kill). */
+export async function kill(payload: Payload<"kill">, system: System): Promise<Answers["kill"]> {
+  const signal = toSignal(payload.signal ?? SIGTERM);
+  const found = await locateLive(system, payload, "signalled");
+  if (found.live) system.kernel.kill(found.pid, signal);
+  return refOf(found.info);
+}

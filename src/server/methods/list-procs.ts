@@ -1,0 +1,41 @@
+import type { ProcInfo } from "../../kernel/types.ts";
+import type { Answers, Payload } from "../protocol.ts";
+import type { System } from "../system.ts";
+
+/** The processes this kernel holds, by PID; of one project where `cwd` is given. */
+export async function listProcs(
+  payload: Payload<"list_procs">,
+  system: System,
+): Promise<Answers["list_procs"]> {
+  const processes = system.kernel.listProcs().sort((a, b) => a.pid - b.pid);
+  return { processes: page(await ofProject(processes, payload, system), payload) };
+}
+
+/** The same, and what has ended, from disk. */
+export async function listAllProcs(
+  payload: Payload<"list_all_procs">,
+  system: System,
+): Promise<Answers["list_all_procs"]> {
+  const { runs, unreadable } = await system.history.list(payload.cwd);
+  const live = new Map(system.kernel.listProcs().map((info) => [info.uuid, info]));
+  const ended = runs.filter((info) => !live.has(info.uuid));
+  const all = await ofProject(
+    [...ended, ...live.values()].sort((a, b) => a.pid - b.pid),
+    payload,
+    system,
+  );
+  return { processes: page(all, payload), total: all.length, unreadable };
+}
+
+type Request = Payload<"list_procs">;
+
+async function ofProject(processes: ProcInfo[], request: Request, system: System): Promise<ProcInfo[]> {
+  if (request.cwd === undefined || request.all_projects) return processes;
+  const dir = await system.catalog.projectDir(request.cwd);
+  return processes.filter((info) => info.project === dir);
+}
+
+/** `after` is a PID: they only grow. */
+function page(processes: ProcInfo[], { after = 0, limit }: Request): ProcInfo[] {
+  return processes.filter((info) => info.pid > after).slice(0, limit);
+}

@@ -1,0 +1,14 @@
+import { locate } from "../locate.ts";
+import type { Answers, Payload } from "../protocol.ts";
+import { receiptOf } from "../receipt.ts";
+import type { System } from "../system.ts";
+
+/** Everything about one process. */
+export async function show(payload: Payload<"show">, system: System): Promise<Answers["show"]> {
+  const found = await locate(system, payload);
+  const { info } = found;
+  const receipt = info.exit_code === null ? null : receiptOf(info);
+  if (!found.live) return { ...info, live: false, fds: [], context: null, receipt };
+  const { fds, context } = system.kernel.detail(found.pid);
+  return { ...info, live: true, fds, context, receipt };
+}

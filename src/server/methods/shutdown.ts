@@ -1,0 +1,23 @@
+import { SyscallError } from "../../plugin/index.ts";
+import type { Caller } from "../dispatch.ts";
+import type { Answers, Payload } from "../protocol.ts";
+import type { System } from "../system.ts";
+
+/**
+ * Answers, and then ends the server (seeds 5.6): running processes are suspended, with `now` killed. From
+ * inside a process's shell it is refused: an agent does not stop what holds it.
+ */
+export function shutdown(
+  { now = false }: Payload<"shutdown">,
+  { host }: System,
+  { unit }: Caller,
+): Answers["shutdown"] {
+  if (unit !== undefined) {
+    throw new SyscallError(
+      "PERMISSION",
+      `The daemon can't be stopped from inside a process (RNIX_UNIT=${unit}). Stop it from a terminal of your own.`,
+    );
+  }
+  host.stop(now);
+  return { pid: process.pid };
+}

@@ -1,0 +1,59 @@
+import { SyscallError } from "../../plugin/index.ts";
+import type { StepRecord } from "../../store/schema.ts";
+import { allSteps } from "../history.ts";
+import { locate, recordsOf } from "../locate.ts";
+import type { Answers, Payload, StepDetail, StepSummary } from "../protocol.ts";
+import type { System } from "../system.ts";
+
+const PAGE = 10_000;
+
+/** The finished steps of a process, in short. `after` counts the records to leave out. */
+export async function listSteps(
+  payload: Payload<"list_steps">,
+  system: System,
+): Promise<Answers["list_steps"]> {
+  const { info, records } = await recordsOf(system, await locate(system, payload));
+  const { after = 0, limit = PAGE } = payload;
+  const page = await records.steps(info.uuid, { after, limit });
+  return { steps: page.records.map(summary), next: page.next, total: info.steps, parse_errors: page.damaged };
+}
+
+/** One step, whole. */
+export async function getStepDetail(
+  payload: Payload<"get_step_detail">,
+  system: System,
+): Promise<Answers["get_step_detail"]> {
+  const { info, records } = await recordsOf(system, await locate(system, payload));
+  for await (const step of allSteps(records, info.uuid)) {
+    if (step.step === payload.step) return { ...step, pid: info.pid, uuid: info.uuid, ...firstCall(step) };
+  }
+  throw new SyscallError(
+    "NOT_FOUND",
+    `PID ${info.pid} has no recorded step ${payload.step}. \`rnix steps ${info.pid}\` lists those it has.`,
+  );
+}
+
+function summary(record: StepRecord): StepSummary {
+  const { step, ts, action, tool_calls } = record;
+  return {
+    step,
+    ts,
+    action,
+    summary: record.summary,
+    tool_path: tool_calls[0]?.path ?? null,
+    has_error: tool_calls.some((call) => call.error !== null),
+    duration_ms: tool_calls.reduce((sum, call) => sum + call.duration_ms, 0),
+    token_count: record.tokens_used,
+  };
+}
+
+function firstCall({
+  tool_calls: [call],
+}: StepRecord): Pick<StepDetail, "tool_path" | "tool_input" | "tool_result" | "tool_error"> {
+  return {
+    tool_path: call?.path ?? null,
+    tool_input: call?.input ?? null,
+    tool_result: call?.result ?? null,
+    tool_error: call?.error ?? null,
+  };
+}

@@ -1,0 +1,76 @@
+import type { Duplex } from "node:stream";
+import type { Clock } from "../kernel/clock.ts";
+import { Connection } from "./connection.ts";
+import { dispatch } from "./dispatch.ts";
+import { encode } from "./frame.ts";
+import type { System } from "./system.ts";
+
+/** Far more than a person opens; a program that leaks connections is told so. */
+export const MAX_CONNECTIONS = 1024;
+/** What was written gets so long to be taken when the server ends. */
+const FLUSH_MS = 2000;
+
+/** Every client there is, whatever carries its bytes. */
+export class Server {
+  readonly #system: System;
+  readonly #stallMs: number | undefined;
+  readonly #open = new Map<Connection, Promise<void>>();
+
+  constructor(system: System, o: { stallMs?: number } = {}) {
+    this.#system = system;
+    this.#stallMs = o.stallMs;
+  }
+
+  get connections(): number {
+    return this.#open.size;
+  }
+
+  /** Serves this client from now on; the stream is the server's to close. */
+  accept(stream: Duplex): void {
+    if (this.#open.size >= MAX_CONNECTIONS) {
+      stream.on("error", () => stream.destroy());
+      stream.end(encode({ ok: false, error: TOO_MANY }), () => stream.destroy());
+      return;
+    }
+    const connection = new Connection(stream, this.#system.clock, this.#stallMs);
+    const served = connection
+      .serve((frame, peer) => dispatch(frame, peer, this.#system, () => connection.take()))
+      .catch((error: unknown) => {
+        this.#system.log(`A connection broke: ${error instanceof Error ? error.stack : String(error)}`);
+        connection.destroy();
+      })
+      .finally(() => this.#open.delete(connection));
+    this.#open.set(connection, served);
+  }
+
+  /** Ends every connection: streams that are ending get a moment to be read, all others are cut. */
+  async close(): Promise<void> {
+    const all = Promise.all(this.#open.values());
+    for (const connection of this.#open.keys()) connection.drain();
+    await within(this.#system.clock, FLUSH_MS, all);
+    for (const connection of this.#open.keys()) connection.destroy();
+    await all;
+  }
+}
+
+const TOO_MANY = {
+  code: "UNAVAILABLE",
+  message: `The server has ${MAX_CONNECTIONS} connections already. Close some, then try again.`,
+};
+
+/** Resolves when `work` does, or after `ms`. */
+export function within(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const timer = clock.timer(ms, () => resolve(false));
+    work.then(
+      () => {
+        timer.cancel();
+        resolve(true);
+      },
+      (error: unknown) => {
+        timer.cancel();
+        reject(error);
+      },
+    );
+  });
+}

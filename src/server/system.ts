@@ -1,0 +1,63 @@
+import type { Clock } from "../kernel/clock.ts";
+import type { Kernel } from "../kernel/kernel.ts";
+import type { AgentInfo, SpawnOpts } from "../kernel/types.ts";
+import type { Catalog } from "./catalog.ts";
+import type { History } from "./history.ts";
+import type { SpawnRequest } from "./protocol.ts";
+
+/** What the methods act on: made once, by boot. */
+export interface System {
+  kernel: KernelApi;
+  history: History;
+  catalog: Catalog;
+  clock: Clock;
+  identity: Identity;
+  host: Host;
+  /** Everything that is settled before a process exists. INVALID, NOT_FOUND: exit 64. UNAVAILABLE: 69. */
+  plan(request: SpawnRequest, unit: string | undefined): Promise<SpawnPlan>;
+  /** A line for the daemon's log. */
+  log(text: string): void;
+}
+
+/** Who answers: told by ping and daemon_status. */
+export interface Identity {
+  version: string;
+  build: string;
+  startedAtMs: number;
+}
+
+/** The long-running process around the kernel, or the command that plays it. */
+export interface Host {
+  /** "" where there is no socket. */
+  socket: string;
+  /** The log file, "" where there is none. */
+  log: string;
+  connections(): number;
+  /** How late timers fired in the last minute, in ms. */
+  loopDelay(): { p50: number; max: number };
+  /** Begins the end and returns: running processes are suspended, with `now` killed. */
+  stop(now: boolean): void;
+}
+
+export interface SpawnPlan {
+  agent: AgentInfo | null;
+  opts: SpawnOpts;
+  /** What the user should know before the first step: parts that are not trusted, skills without their tools. */
+  notices: string[];
+}
+
+/** The kernel, as far as the server uses it. */
+export type KernelApi = Pick<
+  Kernel,
+  | "spawn"
+  | "kill"
+  | "signalTree"
+  | "suspend"
+  | "listProcs"
+  | "procInfo"
+  | "detail"
+  | "attach"
+  | "attachDebug"
+  | "active"
+  | "shutdown"
+>;
