@@ -1,1 +1,187 @@
-postMessage("ready");
+import { inspect } from "node:util";
+import * as contract from "../index.ts";
+import { type FileStat, type Plugin, SyscallError, type VFSFile } from "../index.ts";
+import { limited } from "./limited.ts";
+import { sketch } from "./sketch.ts";
+import {
+  type Answer,
+  type DriverAnswers,
+  type DriverCall,
+  type ToHost,
+  type ToWorker,
+  toWire,
+} from "./wire.ts";
+import { HostServices } from "./worker-context.ts";
+
+/**
+ * The Worker of one version of one plugin from disk. It imports the plugin and serves the kernel's calls
+ * to it. A fault boundary, not a sandbox: what the plugin breaks ends here, what it may do is trust's
+ * question.
+ */
+
+const LONGEST_TEXT = 8_192;
+
+// Taken before the plugin can change the globals.
+const post: (message: ToHost) => void = postMessage.bind(globalThis);
+const endWorker = process.exit.bind(process);
+
+const services = new HostServices(post);
+const files = new Map<number, VFSFile>();
+const running = new Map<number, AbortController>();
+let plugin: Plugin | undefined;
+let pluginName = "";
+
+addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
+  switch (data.t) {
+    case "load":
+      void load(data.name, data.file);
+      break;
+    case "call":
+      void serve(data.id, data.call);
+      break;
+    case "abort":
+      running.get(data.id)?.abort(new SyscallError(data.error.code ?? "CANCELLED", data.error.message));
+      break;
+    case "answer":
+      services.answered(data.id, data.value, data.error, pluginName);
+      break;
+    case "ping":
+      post({ t: "pong" });
+      break;
+  }
+});
+process.on("uncaughtException", crash);
+process.on("unhandledRejection", crash);
+Bun.plugin({
+  name: "rnix/plugin",
+  setup(builder) {
+    // One class identity with the kernel's own plugins, wherever the file lies and whatever lies beside it.
+    builder.module("rnix/plugin", () => ({ exports: { ...contract }, loader: "object" }));
+  },
+});
+shieldProcess();
+
+async function load(name: string, file: string): Promise<void> {
+  pluginName = name;
+  try {
+    const module: { default?: Plugin } = await import(file);
+    plugin = module.default;
+    post({ t: "loaded", sketch: sketch(module) });
+  } catch (thrown) {
+    post({ t: "failed", error: toWire(thrown) });
+  }
+}
+
+async function serve(id: number, call: DriverCall): Promise<void> {
+  const controller = new AbortController();
+  running.set(id, controller);
+  try {
+    post({ t: "answer", id, value: await perform(call, controller.signal) });
+  } catch (thrown) {
+    post({ t: "answer", id, error: toWire(thrown) });
+  } finally {
+    running.delete(id);
+  }
+}
+
+/** Everything a driver answers is looked at here: what it hands over must be what the contract says. */
+async function perform(
+  call: DriverCall,
+  signal: AbortSignal,
+): Promise<Answer<DriverAnswers, DriverCall["m"]>> {
+  switch (call.m) {
+    case "open": {
+      const context = services.context(call.file, call.context);
+      const file = await device(call.device).factory(call.subpath, call.flags, context);
+      files.set(call.file, checkedFile(file, call.device));
+      return;
+    }
+    case "write":
+      return void (await open(call.file).write(call.data, signal));
+    case "read": {
+      const piece = await open(call.file).read(call.max, signal);
+      if (typeof piece === "string" || piece instanceof Uint8Array) return piece;
+      throw wrong("read()", "a string or a Uint8Array", piece);
+    }
+    case "stat":
+      return checkedStat(await open(call.file).stat());
+    case "close": {
+      const file = files.get(call.file);
+      files.delete(call.file);
+      return void (await file?.close());
+    }
+    case "detect":
+      return checkedModel(await device(call.device).provider?.detect(call.env));
+    case "dispose":
+      return void (await plugin?.dispose?.());
+  }
+}
+
+function device(path: string): NonNullable<Plugin["devices"]>[string] {
+  const found = plugin?.devices?.[path];
+  if (!found) throw new SyscallError("NOT_FOUND", `Plugin ${pluginName} has no device ${path}.`);
+  return found;
+}
+
+function open(id: number): VFSFile {
+  const file = files.get(id);
+  if (!file) throw new SyscallError("CLOSED", "The file is closed.");
+  return file;
+}
+
+function checkedFile(file: VFSFile, path: string): VFSFile {
+  for (const method of ["write", "read", "close", "stat"] as const) {
+    if (typeof file?.[method] !== "function") {
+      throw wrong(`The factory of ${path}`, "a file with write, read, close and stat", file);
+    }
+  }
+  return file;
+}
+
+function checkedStat(stat: FileStat): FileStat {
+  const fits =
+    typeof stat?.name === "string" &&
+    typeof stat.size === "number" &&
+    typeof stat.isDevice === "boolean" &&
+    typeof stat.devicePath === "string";
+  if (!fits) throw wrong("stat()", "{ name, size, isDevice, devicePath }", stat);
+  return stat;
+}
+
+function checkedModel(found: { model: string } | null | undefined): { model: string } | null {
+  if (found === null || found === undefined) return null;
+  if (typeof found.model !== "string") throw wrong("provider.detect()", "{ model } or null", found);
+  return found;
+}
+
+function wrong(who: string, expected: string, came: unknown): SyscallError {
+  return new SyscallError(
+    "DRIVER",
+    `Plugin ${pluginName}: ${who} answered ${inspect(came, { depth: 0 }).slice(0, 100)}; expected ${expected}.`,
+  );
+}
+
+function crash(thrown: unknown): void {
+  post({ t: "crash", error: toWire(thrown) });
+  endWorker(1);
+}
+
+/** What a plugin writes goes to the log; what would change the whole process is refused. */
+function shieldProcess(): void {
+  const say = limited((text) => post({ t: "said", text: text.slice(0, LONGEST_TEXT) }));
+  const write = (chunk: string | Uint8Array): boolean => {
+    say(typeof chunk === "string" ? chunk : new TextDecoder().decode(chunk));
+    return true;
+  };
+  process.stdout.write = write;
+  process.stderr.write = write;
+  const print = (...values: unknown[]) =>
+    say(values.map((v) => (typeof v === "string" ? v : inspect(v))).join(" "));
+  for (const level of ["debug", "error", "info", "log", "trace", "warn"] as const) console[level] = print;
+  process.chdir = () => {
+    throw new SyscallError(
+      "PERMISSION",
+      "A plugin can't change the working folder: it is the whole program's.",
+    );
+  };
+}

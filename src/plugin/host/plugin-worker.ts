@@ -1,0 +1,129 @@
+import type {
+  Data,
+  Device,
+  FileStat,
+  OpenContext,
+  OpenFlag,
+  Plugin,
+  SyscallError,
+  VFSFile,
+} from "../index.ts";
+import { judge, type PluginShape } from "./shape.ts";
+import { type DriverCall, SERVICES, type WireContext } from "./wire.ts";
+import { type Problem, WorkerLink, type WorkerOptions } from "./worker-link.ts";
+
+/**
+ * One version of one plugin in a Worker of its own: the kernel's side. `plugin` looks to the kernel like
+ * any other. A call past its deadline is answered here whatever the driver does; a Worker that then gives
+ * no sign of life is ended. What was open in an ended one answers CLOSED.
+ */
+export class PluginWorker {
+  readonly name: string;
+  readonly shape: PluginShape;
+  readonly plugin: Plugin;
+  /** What went wrong, newest last, bounded. */
+  readonly problems: Problem[];
+  readonly #link: WorkerLink;
+
+  /** Starts a Worker and imports the plugin in it. Throws what is wrong with it, with its place as cause. */
+  static async start(options: WorkerOptions): Promise<PluginWorker> {
+    const link = new WorkerLink(options);
+    try {
+      const { shape, warnings } = judge(options.name, await link.load(options.entry));
+      link.problems.push(...warnings.map((message) => ({ message })));
+      return new PluginWorker(options.name, shape, link);
+    } catch (thrown) {
+      await link.end();
+      throw thrown;
+    }
+  }
+
+  private constructor(name: string, shape: PluginShape, link: WorkerLink) {
+    this.name = name;
+    this.shape = shape;
+    this.problems = link.problems;
+    this.#link = link;
+    this.plugin = { name, needs: needsOf(shape), configSchema: shape.configSchema, devices: this.#devices() };
+  }
+
+  /** Why it is gone; undefined while it lives. */
+  get ended(): SyscallError | undefined {
+    return this.#link.ended;
+  }
+
+  get openFiles(): number {
+    return this.#link.files.size;
+  }
+
+  /** Asks the plugin to dispose of itself, then ends the Worker. Safe to call again. Never throws. */
+  async end(): Promise<void> {
+    if (this.shape.dispose && !this.ended) {
+      await this.#link.ask({ m: "dispose" }, { limit: "callMs" }).catch((thrown) => this.#link.note(thrown));
+    }
+    await this.#link.end();
+  }
+
+  #devices(): Record<string, Device> {
+    const devices: Record<string, Device> = {};
+    for (const [path, { match, tools, provider }] of Object.entries(this.shape.devices ?? {})) {
+      const device: Device = { match, tools, factory: (...args) => this.#open(path, ...args) };
+      if (provider) {
+        device.provider = {
+          detect: (env) => this.#link.ask({ m: "detect", device: path, env }, { limit: "callMs" }),
+        };
+      }
+      devices[path] = device;
+    }
+    return devices;
+  }
+
+  async #open(device: string, subpath: string, flags: OpenFlag, context: OpenContext): Promise<VFSFile> {
+    const file = this.#link.files.add(context);
+    const call: DriverCall = { m: "open", file, device, subpath, flags, context: wireContext(context) };
+    // Given up on, the factory may still succeed: nobody else would close that file.
+    const closeLate = () => void this.#link.closeFile(file);
+    try {
+      await this.#link.ask(call, { limit: "openMs", late: closeLate });
+    } catch (thrown) {
+      this.#link.files.drop(file);
+      throw thrown;
+    }
+    return new WorkerFile(this.#link, file);
+  }
+}
+
+class WorkerFile implements VFSFile {
+  readonly #link: WorkerLink;
+  readonly #file: number;
+
+  constructor(link: WorkerLink, file: number) {
+    this.#link = link;
+    this.#file = file;
+  }
+
+  write(data: Data, signal: AbortSignal): Promise<void> {
+    return this.#link.ask({ m: "write", file: this.#file, data }, { signal });
+  }
+
+  read(max: number, signal: AbortSignal): Promise<Data> {
+    return this.#link.ask({ m: "read", file: this.#file, max }, { signal });
+  }
+
+  close(): Promise<void> {
+    return this.#link.closeFile(this.#file);
+  }
+
+  stat(): Promise<FileStat> {
+    return this.#link.ask({ m: "stat", file: this.#file }, { limit: "callMs" });
+  }
+}
+
+function wireContext(context: OpenContext): WireContext {
+  const { process, project, cwd, folders, env, call, config } = context;
+  const services = SERVICES.filter((service) => context[service] !== undefined);
+  return { process, project, cwd, folders, env, call, config, services };
+}
+
+function needsOf(shape: PluginShape): Plugin["needs"] {
+  return SERVICES.filter((service) => shape.needs?.includes(service));
+}

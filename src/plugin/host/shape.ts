@@ -1,0 +1,190 @@
+import { z } from "zod";
+import { suggestion } from "../../config/nearest.ts";
+import { DeviceRegistry } from "../../vfs/registry.ts";
+import { definePlugin, type Plugin, SyscallError } from "../index.ts";
+import { FUNCTION, sketch } from "./sketch.ts";
+import { SERVICES } from "./wire.ts";
+
+/** The version of the contract that this Rnix speaks. */
+const API = 1;
+
+const functionMark = z.literal(FUNCTION, { error: "expected a function" });
+const text = z.string({ error: "expected a text" });
+
+const Tool = z.strictObject({
+  name: text.regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, {
+    error: 'expected a letter, then at most 63 letters, digits, "_" or "-"',
+  }),
+  description: text.min(1, { error: "expected a text that tells the model what the tool is for" }),
+  input: z.looseObject(
+    { type: z.literal("object", { error: 'expected "object": a tool\'s input has fields' }) },
+    { error: "expected a JSON Schema" },
+  ),
+  op: text.min(1).optional(),
+  path: text.min(1).optional(),
+  subject: text.min(1).optional(),
+  timeoutMs: z.int({ error: "expected whole milliseconds" }).positive().optional(),
+  maxResult: z.int({ error: "expected a whole number of characters" }).positive().optional(),
+  defer: z.boolean().optional(),
+  annotations: z
+    .strictObject({
+      readOnlyHint: z.boolean().optional(),
+      destructiveHint: z.boolean().optional(),
+      idempotentHint: z.boolean().optional(),
+      openWorldHint: z.boolean().optional(),
+    })
+    .optional(),
+});
+
+const DeviceShape = z.strictObject({
+  factory: functionMark,
+  match: z.enum(["exact", "prefix"]).optional(),
+  tools: z.array(Tool).optional(),
+  provider: z.strictObject({ detect: functionMark }).optional(),
+});
+
+const Shape = z.strictObject({
+  name: text,
+  api: z.literal(API, { error: `this Rnix speaks version ${API} of the contract` }).optional(),
+  needs: z.array(text).optional(),
+  configSchema: z.looseObject({}).optional(),
+  devices: z.record(z.string(), DeviceShape).optional(),
+  dispose: functionMark.optional(),
+});
+
+/** A plugin without its functions: what can be known of it from outside. */
+export type PluginShape = z.infer<typeof Shape>;
+
+export interface Judged {
+  shape: PluginShape;
+  /** What is odd but stops nothing. */
+  warnings: string[];
+}
+
+/** Reads the drawn module of the plugin `name`. INVALID lists everything that is wrong with it. */
+export function judge(name: string, drawn: unknown): Judged {
+  const found = z.looseObject({ default: z.looseObject({}) }).safeParse(drawn);
+  if (!found.success) {
+    throw new SyscallError(
+      "INVALID",
+      `Plugin ${name} has no plugin as its default export. Expected \`export default definePlugin({ name: "${name}", … })\` with definePlugin from "rnix/plugin".`,
+    );
+  }
+  const parsed = Shape.safeParse(found.data.default);
+  if (!parsed.success) throw invalid(name, parsed.error.issues.map(issueText));
+  const problems = [...headProblems(name, parsed.data), ...deviceProblems(name, parsed.data)];
+  if (problems.length > 0) throw invalid(name, problems);
+  return { shape: parsed.data, warnings: unreadable(parsed.data) };
+}
+
+/** The plugin that a module imported in this thread exports. INVALID when it does not fit the contract. */
+export function pluginModule(name: string, module: unknown): Plugin {
+  judge(name, sketch(module));
+  return exportedPlugin(module);
+}
+
+/** The default export of a module whose shape has been judged, here or when the binary was built. */
+export function exportedPlugin(module: unknown): Plugin {
+  if (!hasPlugin(module)) throw new SyscallError("INTERNAL", "A module without a plugin was taken for one.");
+  return definePlugin(module.default);
+}
+
+function hasPlugin(module: unknown): module is { default: Plugin } {
+  return typeof module === "object" && module !== null && "default" in module;
+}
+
+function headProblems(name: string, shape: PluginShape): string[] {
+  const problems: string[] = [];
+  if (shape.name !== name) {
+    problems.push(`name: it calls itself "${shape.name}", its file "${name}"; they must be the same`);
+  }
+  for (const need of shape.needs ?? []) {
+    if (!SERVICES.some((service) => service === need)) {
+      problems.push(`needs: there is no service "${need}".${suggestion(need, SERVICES)}`);
+    }
+  }
+  return problems;
+}
+
+/** The kernel's own tables: a plugin that stood there could speak in the kernel's name. */
+const KERNEL_PATHS = /^\/(?:proc|mnt|dev\/kernel)(?:\/|$)/;
+
+function deviceProblems(name: string, shape: PluginShape): string[] {
+  const problems: string[] = [];
+  const table = new DeviceRegistry();
+  const tools = new Set<string>();
+  for (const [path, device] of Object.entries(shape.devices ?? {})) {
+    if (KERNEL_PATHS.test(path))
+      problems.push(`devices["${path}"]: /proc, /mnt and /dev/kernel are the kernel's`);
+    try {
+      table.register({
+        path,
+        device: { ...device, factory: unused, provider: undefined },
+        plugin: name,
+        layer: "stock",
+        needs: [],
+      });
+    } catch (error) {
+      problems.push(error instanceof SyscallError ? error.message : String(error));
+    }
+    for (const tool of device.tools ?? []) {
+      const at = `devices["${path}"], tool ${tool.name}`;
+      if (tools.has(tool.name)) problems.push(`${at}: the name stands twice`);
+      tools.add(tool.name);
+      const fields = Object.keys(
+        z.object({ properties: z.record(z.string(), z.unknown()) }).safeParse(tool.input).data?.properties ??
+          {},
+      );
+      for (const key of ["path", "subject"] as const) {
+        const field = tool[key];
+        if (field === undefined || fields.includes(field)) continue;
+        problems.push(
+          `${at}: ${key} names the field "${field}", which its input does not have.${suggestion(field, fields)}`,
+        );
+      }
+      if (tool.path !== undefined && device.match !== "prefix") {
+        problems.push(`${at}: a path is appended to the device's, which needs \`match: "prefix"\``);
+      }
+    }
+  }
+  return problems;
+}
+
+/** Tools whose schema is beyond what zod reads: the kernel offers them unchecked. */
+function unreadable(shape: PluginShape): string[] {
+  const warnings: string[] = [];
+  for (const device of Object.values(shape.devices ?? {})) {
+    for (const tool of device.tools ?? []) {
+      try {
+        z.fromJSONSchema(tool.input);
+      } catch (error) {
+        const why = error instanceof Error ? error.message : String(error);
+        warnings.push(`Tool ${tool.name} is offered unchecked, its input schema can't be read: ${why}`);
+      }
+    }
+  }
+  return warnings;
+}
+
+function unused(): never {
+  throw new SyscallError("INTERNAL", "A device that was only looked at was opened.");
+}
+
+function invalid(name: string, problems: string[]): SyscallError {
+  return new SyscallError("INVALID", `Plugin ${name} does not fit the contract. ${problems.join(". ")}.`);
+}
+
+function issueText(issue: z.core.$ZodIssue): string {
+  const at = issue.path.map((key, i) =>
+    typeof key === "string" && i > 0 && !key.startsWith("/")
+      ? `.${key}`
+      : i === 0
+        ? String(key)
+        : `["${String(key)}"]`,
+  );
+  const message =
+    issue.code === "unrecognized_keys"
+      ? `unknown ${issue.keys.map((key) => `"${key}"`).join(", ")}`
+      : issue.message;
+  return at.length === 0 ? message : `${at.join("")}: ${message}`;
+}

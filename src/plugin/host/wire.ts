@@ -1,0 +1,198 @@
+import { inspect } from "node:util";
+import {
+  type Code,
+  type Data,
+  type ExecRequest,
+  type ExitInfo,
+  type FileStat,
+  type OpenContext,
+  type OpenFlag,
+  type Scope,
+  type Services,
+  SyscallError,
+} from "../index.ts";
+
+/** What crosses between the kernel's thread and a plugin's Worker: structured clones of these. */
+
+export type ToWorker =
+  | { t: "load"; name: string; file: string }
+  | { t: "call"; id: number; call: DriverCall }
+  /** The call's signal has fired. */
+  | { t: "abort"; id: number; error: WireError }
+  | { t: "answer"; id: number; value?: unknown; error?: WireError }
+  | { t: "ping" };
+
+export type ToHost =
+  | { t: "loaded"; sketch: unknown }
+  | { t: "failed"; error: WireError }
+  | { t: "answer"; id: number; value?: unknown; error?: WireError }
+  | { t: "call"; id: number; file: number; call: ServiceCall }
+  | { t: "note"; file: number; note: Note }
+  /** Written to its console. */
+  | { t: "said"; text: string }
+  /** Nobody caught it; the Worker ends. */
+  | { t: "crash"; error: WireError }
+  | { t: "pong" };
+
+/** What the kernel asks of a driver. Files have numbers given by the kernel's side. */
+export type DriverCall =
+  | { m: "open"; file: number; device: string; subpath: string; flags: OpenFlag; context: WireContext }
+  | { m: "write"; file: number; data: Data }
+  | { m: "read"; file: number; max: number }
+  | { m: "close"; file: number }
+  | { m: "stat"; file: number }
+  | { m: "detect"; device: string; env: Record<string, string> }
+  | { m: "dispose" };
+
+/** What a call is answered with, by `Answers` as a table of functions. */
+export type Answer<Answers, M extends keyof Answers> = Answers[M] extends () => infer T ? T : never;
+
+/** What each driver call is answered with. */
+export interface DriverAnswers {
+  open(): void;
+  write(): void;
+  read(): Data;
+  close(): void;
+  stat(): FileStat;
+  detect(): { model: string } | null;
+  dispose(): void;
+}
+
+/** What a driver asks of the system, through the context of one open file. */
+export type ServiceCall =
+  | { m: "exec"; request: ExecRequest }
+  | { m: "child.write"; child: number; data: Data }
+  | { m: "child.end"; child: number }
+  | { m: "child.read"; child: number }
+  | { m: "child.exited"; child: number }
+  | { m: "child.kill"; child: number }
+  | { m: "store.read"; scope: Scope; doc: string }
+  | { m: "store.replace"; scope: Scope; doc: string; text: string; ifVersion: string | null }
+  | { m: "store.append"; scope: Scope; log: string; line: object }
+  | { m: "store.lines"; scope: Scope; log: string; after: number; max: number }
+  | { m: "secret" }
+  | { m: "spill"; name: string; data: Data }
+  | { m: "inbox"; text: string };
+
+export interface ServiceAnswers {
+  exec(): { child: number; pid: number; reused: boolean };
+  "child.write"(): void;
+  "child.end"(): void;
+  "child.read"(): { fd: 1 | 2; data: Uint8Array } | null;
+  "child.exited"(): ExitInfo;
+  "child.kill"(): void;
+  "store.read"(): { text: string; version: string } | null;
+  "store.replace"(): string;
+  "store.append"(): void;
+  "store.lines"(): object[];
+  secret(): string;
+  spill(): string;
+  inbox(): void;
+}
+
+export type Note =
+  | { n: "progress"; text: string }
+  | { n: "changed"; file: string }
+  | { n: "log"; level: "debug" | "info" | "warn"; text: string };
+
+/** The data of an OpenContext, and which services are behind it. */
+export interface WireContext
+  extends Pick<OpenContext, "process" | "project" | "cwd" | "folders" | "env" | "call" | "config"> {
+  services: (keyof Services)[];
+}
+
+/** Every service there is: what a plugin may name in `needs`. */
+export const SERVICES = ["exec", "store", "secret"] as const satisfies readonly (keyof Services)[];
+
+/** A place in a plugin's source. Line and column count from 1. */
+export interface Place {
+  file: string;
+  line?: number;
+  column?: number;
+}
+
+export interface WireError {
+  /** Absent when what was thrown was no SyscallError. */
+  code?: Code;
+  name: string;
+  message: string;
+  stack?: string;
+  place?: Place;
+  retryAfterMs?: number;
+  resetAtMs?: number;
+  retryable?: boolean;
+  syscall?: string;
+  pid?: number;
+  device?: string;
+  cause?: WireError;
+}
+
+/** Causes of causes of … : what nobody reads any more is not carried. */
+const DEEPEST_CAUSE = 5;
+
+export function toWire(thrown: unknown, depth = 0): WireError {
+  if (!isErrorLike(thrown)) return { name: "", message: `${inspect(thrown)} was thrown, which is no Error` };
+  const { name, message, stack } = thrown;
+  const wire: WireError = { name: name ?? "", message, stack, place: placeOf(thrown) };
+  if (thrown.cause !== undefined && depth < DEEPEST_CAUSE) wire.cause = toWire(thrown.cause, depth + 1);
+  if (!(thrown instanceof SyscallError)) return wire;
+  const { code, retryAfterMs, resetAtMs, retryable, syscall, pid, device } = thrown;
+  return { ...wire, code, retryAfterMs, resetAtMs, retryable, syscall, pid, device };
+}
+
+/** What was thrown, again as a SyscallError: DRIVER with the plugin's name when it was none. */
+export function fromWire(wire: WireError, plugin: string): SyscallError {
+  if (wire.code === undefined) {
+    return new SyscallError("DRIVER", `Plugin ${plugin}: ${described(wire)}`, { cause: plainError(wire) });
+  }
+  const { code, message, retryAfterMs, resetAtMs, retryable, syscall, pid, device } = wire;
+  const cause = wire.cause && plainError(wire.cause);
+  return new SyscallError(code, message, { cause, retryAfterMs, resetAtMs, retryable, syscall, pid, device });
+}
+
+/** One line: what was thrown and, where it is known, the file and line. */
+export function described(wire: WireError): string {
+  const what = wire.name && wire.name !== "Error" ? `${wire.name}: ${wire.message}` : wire.message;
+  return wire.place ? `${what} (${placeText(wire.place)})` : what;
+}
+
+export function placeText({ file, line, column }: Place): string {
+  return [file, line, column].filter((part) => part !== undefined).join(":");
+}
+
+function plainError(wire: WireError): Error {
+  const cause = wire.cause && plainError(wire.cause);
+  const error = new Error(wire.message, cause && { cause });
+  if (wire.name) error.name = wire.name;
+  if (wire.stack !== undefined) error.stack = wire.stack;
+  return error;
+}
+
+/** Bun's BuildMessage and ResolveMessage are no Errors, and know their position. */
+interface ErrorLike {
+  name?: string;
+  message: string;
+  stack?: string;
+  cause?: unknown;
+  position?: { file: string; line: number; column: number } | null;
+  errors?: unknown[];
+}
+
+function isErrorLike(thrown: unknown): thrown is ErrorLike {
+  return (
+    typeof thrown === "object" && thrown !== null && "message" in thrown && typeof thrown.message === "string"
+  );
+}
+
+function placeOf(error: ErrorLike): Place | undefined {
+  const first = error.errors?.find(isErrorLike);
+  if (first) return placeOf(first);
+  if (error.position)
+    return { file: error.position.file, line: error.position.line, column: error.position.column };
+  for (const line of error.stack?.split("\n") ?? []) {
+    const frame = /\(?(?:file:\/\/)?(\/[^()]+?):(\d+):(\d+)\)?$/.exec(line);
+    if (!frame?.[1] || frame[1].startsWith("/$bunfs/") || frame[1].startsWith(import.meta.dir)) continue;
+    return { file: frame[1], line: Number(frame[2]), column: Number(frame[3]) };
+  }
+  return undefined;
+}

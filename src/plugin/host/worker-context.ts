@@ -1,0 +1,106 @@
+import { type Child, type ExitInfo, type OpenContext, type Store, SyscallError } from "../index.ts";
+import { limited } from "./limited.ts";
+import { PendingCalls } from "./pending-calls.ts";
+import {
+  type Answer,
+  fromWire,
+  type Note,
+  type ServiceAnswers,
+  type ServiceCall,
+  type ToHost,
+  type WireContext,
+  type WireError,
+} from "./wire.ts";
+
+/** Service calls in flight per Worker: more than any driver needs, few enough to hold. */
+const MOST_CALLS = 256;
+
+/** In the Worker: the way from a driver's OpenContext to the kernel's thread. */
+export class HostServices {
+  readonly #calls = new PendingCalls<ServiceAnswers>();
+  readonly #post: (message: ToHost) => void;
+
+  constructor(post: (message: ToHost) => void) {
+    this.#post = post;
+  }
+
+  answered(id: number, value: unknown, error: WireError | undefined, plugin: string): void {
+    if (error) this.#calls.fail(id, fromWire(error, plugin));
+    else this.#calls.answer(id, value);
+  }
+
+  /** The context of the open file `file`. */
+  context(file: number, wire: WireContext): OpenContext {
+    const { services, ...data } = wire;
+    const note = (n: Note) => this.#post({ t: "note", file, note: n });
+    const progress = limited((text) => note({ n: "progress", text }));
+    const log = {
+      debug: limited((text) => note({ n: "log", level: "debug", text })),
+      info: limited((text) => note({ n: "log", level: "info", text })),
+      warn: limited((text) => note({ n: "log", level: "warn", text })),
+    };
+    const context: OpenContext = {
+      ...data,
+      env: Object.freeze({ ...data.env }),
+      progress,
+      changed: (path) => note({ n: "changed", file: path }),
+      log: (level, text) => log[level](text),
+      spill: (name, bytes) => this.#ask(file, { m: "spill", name, data: bytes }),
+      inbox: (text) => this.#ask(file, { m: "inbox", text }),
+    };
+    if (services.includes("exec")) context.exec = (request) => this.#exec(file, request);
+    if (services.includes("store")) context.store = this.#store(file);
+    if (services.includes("secret")) context.secret = () => this.#ask(file, { m: "secret" });
+    return context;
+  }
+
+  async #exec(file: number, request: Parameters<NonNullable<OpenContext["exec"]>>[0]): Promise<Child> {
+    const { child, pid, reused } = await this.#ask(file, { m: "exec", request });
+    let exit: Promise<ExitInfo> | undefined;
+    return {
+      pid,
+      reused,
+      write: (data) => this.#ask(file, { m: "child.write", child, data }),
+      end: () => this.#ask(file, { m: "child.end", child }),
+      read: () => this.#ask(file, { m: "child.read", child }),
+      exited: () => {
+        exit ??= this.#ask(file, { m: "child.exited", child });
+        return exit;
+      },
+      kill: () => this.#ask(file, { m: "child.kill", child }),
+    };
+  }
+
+  #store(file: number): Store {
+    return {
+      read: (scope, doc) => this.#ask(file, { m: "store.read", scope, doc }),
+      replace: (scope, doc, text, ifVersion) =>
+        this.#ask(file, { m: "store.replace", scope, doc, text, ifVersion }),
+      append: (scope, log, line) => this.#ask(file, { m: "store.append", scope, log, line }),
+      lines: (scope, log, after, max) => this.#ask(file, { m: "store.lines", scope, log, after, max }),
+    };
+  }
+
+  async #ask<M extends ServiceCall["m"]>(
+    file: number,
+    call: Extract<ServiceCall, { m: M }>,
+  ): Promise<Answer<ServiceAnswers, M>> {
+    if (this.#calls.size >= MOST_CALLS) {
+      throw new SyscallError(
+        "EXHAUSTED",
+        `${MOST_CALLS} service calls are in flight. Wait for some of them first.`,
+      );
+    }
+    const { id, answer } = this.#calls.begin<M>();
+    try {
+      this.#post({ t: "call", id, file, call });
+    } catch (cause) {
+      // A function or a class instance in a request can't cross.
+      this.#calls.fail(
+        id,
+        new SyscallError("INVALID", `${call.m}: only data can be handed to a service.`, { cause }),
+      );
+    }
+    return answer;
+  }
+}

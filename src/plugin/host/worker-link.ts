@@ -1,0 +1,299 @@
+import { SyscallError } from "../index.ts";
+import { workerUrl } from "./embedded.ts";
+import { OpenFiles } from "./open-files.ts";
+import { PendingCalls } from "./pending-calls.ts";
+import {
+  type Answer,
+  type DriverAnswers,
+  type DriverCall,
+  described,
+  fromWire,
+  type Place,
+  type ServiceCall,
+  type ToHost,
+  type ToWorker,
+  toWire,
+  type WireError,
+} from "./wire.ts";
+
+/** What is wrong with a plugin and, where it is known, the place in its source. */
+export interface Problem extends Partial<Place> {
+  message: string;
+}
+
+/** All in ms. */
+export interface WorkerLimits {
+  /** Import of the module until its shape is known. */
+  loadMs: number;
+  /** A factory. */
+  openMs: number;
+  /** stat, close, detect, dispose: what has no signal of its own. */
+  callMs: number;
+  /** What a driver is left to answer with after its signal has fired. */
+  answerMs: number;
+  /** In which a Worker past a deadline must give a sign of life. */
+  aliveMs: number;
+}
+
+export const WORKER_LIMITS: WorkerLimits = {
+  loadMs: 5_000,
+  openMs: 30_000,
+  callMs: 10_000,
+  answerMs: 250,
+  aliveMs: 2_000,
+};
+
+/** The kernel's clock has this shape; only its timers are used. */
+export interface Timers {
+  timer(ms: number, f: () => void): { cancel(): void };
+}
+
+export interface WorkerOptions {
+  name: string;
+  /** Absolute. */
+  entry: string;
+  limits?: Partial<WorkerLimits>;
+  timers?: Timers;
+  /** What the plugin writes to its console. */
+  log?(level: "debug" | "info" | "warn", plugin: string, text: string): void;
+  /** Called once, when the Worker is gone for whatever reason. */
+  onEnd?(): void;
+}
+
+const MOST_PROBLEMS = 10;
+
+export interface Bounds {
+  signal?: AbortSignal;
+  limit?: "loadMs" | "openMs" | "callMs";
+  /** Called when an answer comes after the call was given up. */
+  late?(): void;
+}
+
+/** The messages to and from one Worker, and its end. */
+export class WorkerLink {
+  readonly files = new OpenFiles();
+  readonly problems: Problem[] = [];
+  ended: SyscallError | undefined;
+
+  readonly #options: WorkerOptions;
+  readonly #limits: WorkerLimits;
+  readonly #timers: Timers;
+  readonly #worker: Worker;
+  readonly #closed = Promise.withResolvers<void>();
+  readonly #calls = new PendingCalls<DriverAnswers>();
+  readonly #loaded = Promise.withResolvers<unknown>();
+  #busy = 0;
+  #signOfLife: { cancel(): void } | undefined;
+
+  constructor(options: WorkerOptions) {
+    this.#options = options;
+    this.#limits = { ...WORKER_LIMITS, ...options.limits };
+    this.#timers = options.timers ?? realTimers;
+    // Nothing of this process's environment is in it: a driver is given its run's by the context.
+    this.#worker = new Worker(workerUrl, { env: {}, ref: false, name: `plugin ${options.name}` });
+    this.#worker.addEventListener("message", ({ data }: MessageEvent<ToHost>) => this.#received(data));
+    this.#worker.addEventListener("error", ({ message }) => this.#die(message));
+    this.#worker.addEventListener("close", () => {
+      this.#die("it ended itself (process.exit)");
+      this.#closed.resolve();
+    });
+  }
+
+  /** The drawn module. Throws what the import threw. */
+  async load(file: string): Promise<unknown> {
+    this.#post({ t: "load", name: this.#options.name, file });
+    return this.#while(this.#bounded(this.#loaded.promise, () => {}, { limit: "loadMs" }, "its import"));
+  }
+
+  ask<M extends DriverCall["m"]>(
+    call: Extract<DriverCall, { m: M }>,
+    bounds: Bounds,
+  ): Promise<Answer<DriverAnswers, M>> {
+    if (this.ended) return Promise.reject(this.ended);
+    if (bounds.signal?.aborted) return Promise.reject(abortError(bounds.signal));
+    const { id, answer } = this.#calls.begin<M>();
+    try {
+      this.#post({ t: "call", id, call });
+    } catch (cause) {
+      const error = new SyscallError(
+        "INVALID",
+        `Plugin ${this.#options.name}, ${call.m}: only data can cross.`,
+        { cause },
+      );
+      this.#calls.fail(id, error);
+    }
+    const abort = (error: SyscallError) => this.#post({ t: "abort", id, error: toWire(error) });
+    return this.#while(this.#bounded(answer, abort, bounds, call.m));
+  }
+
+  /** Never throws: what close() threw is a problem of the plugin's. */
+  async closeFile(file: number): Promise<void> {
+    if (!this.ended) {
+      await this.ask({ m: "close", file }, { limit: "callMs" }).catch((thrown) => this.note(thrown));
+    }
+    this.files.drop(file);
+  }
+
+  /** Keeps what went wrong for `rnix plugins`. */
+  note(thrown: unknown): void {
+    if (thrown === this.ended) return;
+    const wire = toWire(thrown);
+    this.#problem({ ...wire.place, message: wire.message });
+  }
+
+  async end(): Promise<void> {
+    this.#die(null);
+    await this.#closed.promise;
+  }
+
+  #received(message: ToHost): void {
+    switch (message.t) {
+      case "loaded":
+        this.#loaded.resolve(message.sketch);
+        break;
+      case "failed":
+        this.#loaded.reject(this.#error(message.error));
+        break;
+      case "answer":
+        if (message.error) this.#calls.fail(message.id, this.#error(message.error));
+        else this.#calls.answer(message.id, message.value);
+        break;
+      case "call":
+        void this.#serve(message.id, message.file, message.call);
+        break;
+      case "note":
+        this.files.note(message.file, message.note);
+        break;
+      case "said":
+        this.#options.log?.("info", this.#options.name, message.text);
+        break;
+      case "pong":
+        this.#signOfLife?.cancel();
+        this.#signOfLife = undefined;
+        break;
+      case "crash":
+        this.#die(described(message.error), message.error.place);
+        break;
+    }
+  }
+
+  /** What a driver threw that is no SyscallError is also kept as a problem of its plugin. */
+  #error(wire: WireError): SyscallError {
+    if (wire.code === undefined) this.#problem({ ...wire.place, message: described(wire) });
+    return fromWire(wire, this.#options.name);
+  }
+
+  async #serve(id: number, file: number, call: ServiceCall): Promise<void> {
+    try {
+      const value = await this.files.serve(file, call);
+      this.#post({ t: "answer", id, value });
+    } catch (thrown) {
+      this.#post({ t: "answer", id, error: toWire(thrown) });
+    }
+  }
+
+  /** The answer, or at the deadline the deadline's error: `answerMs` later at most, whatever the driver does. */
+  #bounded<T>(
+    answer: Promise<T>,
+    abort: (error: SyscallError) => void,
+    bounds: Bounds,
+    what: string,
+  ): Promise<T> {
+    const { signal, limit, late } = bounds;
+    return new Promise<T>((resolve, reject) => {
+      let givenUp = false;
+      const timers: { cancel(): void }[] = [];
+      const expire = (error: SyscallError) => {
+        if (this.ended) return;
+        abort(error);
+        this.#askForLife();
+        timers.push(
+          this.#timers.timer(this.#limits.answerMs, () => {
+            givenUp = true;
+            reject(error);
+          }),
+        );
+      };
+      const onAbort = () => signal && expire(abortError(signal));
+      signal?.addEventListener("abort", onAbort, { once: true });
+      if (limit)
+        timers.push(this.#timers.timer(this.#limits[limit], () => expire(this.#tooLate(what, limit))));
+      answer
+        .then((value) => (givenUp ? late?.() : resolve(value)), reject)
+        .finally(() => {
+          for (const timer of timers) timer.cancel();
+          signal?.removeEventListener("abort", onAbort);
+        });
+    });
+  }
+
+  #tooLate(what: string, limit: NonNullable<Bounds["limit"]>): SyscallError {
+    const error = new SyscallError(
+      "TIMEOUT",
+      `Plugin ${this.#options.name}: ${what} took longer than ${this.#limits[limit]} ms.`,
+    );
+    this.note(error);
+    return error;
+  }
+
+  #askForLife(): void {
+    if (this.#signOfLife) return;
+    this.#post({ t: "ping" });
+    this.#signOfLife = this.#timers.timer(this.#limits.aliveMs, () => {
+      this.#die(`it was past a deadline and gave no sign of life for ${this.#limits.aliveMs} ms`);
+    });
+  }
+
+  /** The end of the Worker, once. `why` is null when it was not wanted any more. */
+  #die(why: string | null, place?: Place): void {
+    if (this.ended) return;
+    const { name, entry, onEnd } = this.#options;
+    this.ended = new SyscallError(
+      "CLOSED",
+      `Plugin ${name} (${entry}) was ended${why === null ? "" : `: ${why}`}. Its files are closed; a later run starts it anew.`,
+    );
+    if (why !== null) this.#problem({ file: entry, ...place, message: `Ended: ${why}.` });
+    this.#signOfLife?.cancel();
+    this.#worker.terminate();
+    this.#loaded.reject(this.ended);
+    this.#calls.failAll(this.ended);
+    this.files.clear();
+    onEnd?.();
+  }
+
+  /** While a call is on its way the Worker keeps the program running; an idle one does not. */
+  async #while<T>(work: Promise<T>): Promise<T> {
+    if (this.#busy++ === 0) this.#worker.ref();
+    try {
+      return await work;
+    } finally {
+      if (--this.#busy === 0) this.#worker.unref();
+    }
+  }
+
+  #problem(problem: Problem): void {
+    if (this.problems.some(({ message }) => message === problem.message)) return;
+    this.problems.push(problem);
+    if (this.problems.length > MOST_PROBLEMS) this.problems.shift();
+  }
+
+  #post(message: ToWorker): void {
+    if (!this.ended) this.#worker.postMessage(message);
+  }
+}
+
+const realTimers: Timers = {
+  timer(ms, f) {
+    const handle = setTimeout(f, ms);
+    return { cancel: () => clearTimeout(handle) };
+  },
+};
+
+function abortError(signal: AbortSignal): SyscallError {
+  const { reason } = signal;
+  if (reason instanceof SyscallError) return reason;
+  if (reason instanceof DOMException && reason.name === "TimeoutError") {
+    return new SyscallError("TIMEOUT", "The deadline has passed.", { cause: reason });
+  }
+  return new SyscallError("CANCELLED", "The call was cancelled.", { cause: reason });
+}
