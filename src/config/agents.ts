@@ -1,0 +1,278 @@
+import { existsSync, readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import type { AgentInfo, SkillInfo } from "../kernel/types.ts";
+import { SyscallError } from "../plugin/index.ts";
+import { SETTINGS } from "./defaults.ts";
+import { FileCache, fileError, readText, systemCode } from "./file.ts";
+import { suggestion } from "./nearest.ts";
+import {
+  inProject,
+  type Places,
+  type Problem,
+  problemsOf,
+  type Root,
+  refuseEscape,
+  type Tier,
+} from "./places.ts";
+import { loadSkill } from "./skills.ts";
+import { choice, limit, shown, strict, text, texts } from "./values.ts";
+import { type Checked, parseYaml, readYaml, yamlError } from "./yaml.ts";
+
+/** An agent as its files define it, and what settles the rest of a spawn. */
+export interface Agent extends AgentInfo {
+  tier: Tier;
+  /** What its `models` name. */
+  provider?: string;
+  model?: string;
+  sandbox?: "auto" | "required" | "off";
+  /** It declares checks and its project is not trusted: see `requireChecks`. */
+  checksWithheld: boolean;
+  /** For the user to read: skills left out, and why. */
+  notices: string[];
+}
+
+export interface AgentList {
+  agents: Agent[];
+  problems: Problem[];
+  shadowed: { name: string; path: string; by: string }[];
+}
+
+/** Every agent there is, nearest first. A broken one is reported with its path, and the others are there. */
+export async function loadAgents(places: Places): Promise<AgentList> {
+  const list: AgentList = { agents: [], problems: [], shadowed: [] };
+  const byName = new Map<string, Found>();
+  for (const found of everyAgent(places, list.problems)) {
+    try {
+      const nearer = byName.get(found.name);
+      if (!nearer) {
+        byName.set(found.name, found);
+        list.agents.push(...[await read(found, places)].filter((agent) => agent !== null));
+      } else if (nearer.content() !== found.content()) {
+        list.shadowed.push({ name: found.name, path: found.source, by: nearer.source });
+      }
+    } catch (error) {
+      list.problems.push(...problemsOf(error, found.source));
+    }
+  }
+  list.agents.sort((a, b) => (a.name < b.name ? -1 : 1));
+  return list;
+}
+
+/** The nearest agent of this name. NOT_FOUND lists the others; INVALID names file, line and column. */
+export async function loadAgent(name: string, places: Places): Promise<Agent> {
+  for (const found of placesOf(name, places)) {
+    const agent = await read(found, places);
+    if (agent) return agent;
+  }
+  const names = new Set(everyAgent(places, []).map((found) => found.name));
+  throw new SyscallError("NOT_FOUND", `There is no agent "${name}".${suggestion(name, names)}`);
+}
+
+/**
+ * A check is a command of the project's: INVALID (exit 64) when it may not run, since a run that was not
+ * checked must never look like one that passed. For runs that use the agent's own checks.
+ */
+export function requireChecks(agent: Agent): void {
+  if (!agent.checksWithheld) return;
+  throw new SyscallError(
+    "INVALID",
+    `The agent ${agent.name} declares checks, and the project is not trusted to run them: look at ${agent.source}, then run \`rnix trust\`, or give --trust for this run.`,
+  );
+}
+
+/** The checks of each agent of the project that has some: what trust is asked for. */
+export async function projectChecks(
+  places: Places,
+): Promise<{ name: string; file: string; checks: string[] }[]> {
+  const { agents } = await loadAgents(places);
+  return agents
+    .filter(({ tier, checks }) => tier === "project" && checks.length > 0)
+    .map(({ name, source, checks }) => ({ name, file: source, checks }));
+}
+
+/** The part of agent.yaml that trust is asked for. */
+export const AGENT_CHECKS = "checks";
+
+const AGENT_FILE = "agent.yaml";
+const INSTRUCTIONS_FILE = "instructions.md";
+const EMBEDDED = "embedded";
+
+/** Part of the format (interfaces §2), of features that this version does not have. */
+const LATER = ["mcp", "max_cost", "network", "supervise"];
+const LATER_MODELS = ["fallback", "effort"];
+
+const AgentFile = strict(
+  {
+    name: text("the agent's name"),
+    description: text("a text that says what the agent is for"),
+    models: strict(
+      { provider: text("a provider's name").optional(), preferred: text("a model's name").optional() },
+      LATER_MODELS,
+    ).optional(),
+    skills: texts("a list of skill names").optional(),
+    deferred_skills: texts("a list of skill names").optional(),
+    allowed_tools: z
+      .union([z.literal("*").transform(() => ["*"]), texts()], {
+        error: ({ input }) =>
+          `expected a list of tool names and patterns, or "*" for all, got ${shown(input)}`,
+      })
+      .optional(),
+    max_steps: limit(SETTINGS.max_steps).optional(),
+    context_budget: limit(SETTINGS.context_budget).optional(),
+    timeout: limit(SETTINGS.timeout).optional(),
+    sandbox: choice(["auto", "required", "off"]).optional(),
+    checks: texts("a list of commands").optional(),
+  },
+  LATER,
+);
+
+interface Found {
+  name: string;
+  /** The path of its agent.yaml, or "embedded". */
+  source: string;
+  tier: Tier;
+  manifest(): Promise<Checked<typeof AgentFile> | null>;
+  instructions(): string | null;
+  /** Both files as one text, to tell whether two are the same agent. */
+  content(): string;
+}
+
+const instructionFiles = new FileCache((content) => content.trim());
+
+/** null when there is none here after all. */
+async function read(found: Found, places: Places): Promise<Agent | null> {
+  const manifest = await found.manifest();
+  if (!manifest) return null;
+  if (found.tier === "project") {
+    refuseEscape(found.source, places.project);
+    refuseEscape(join(dirname(found.source), INSTRUCTIONS_FILE), places.project);
+  }
+  const { value, text: yaml } = manifest;
+  if (value.name !== found.name) {
+    throw yamlError(yaml, ["name"], `expected the folder's name "${found.name}", got "${value.name}"`);
+  }
+  const notices: string[] = [];
+  const skillsOf = async (key: "skills" | "deferred_skills"): Promise<SkillInfo[]> => {
+    const skills = (value[key] ?? []).map((name, index) =>
+      agentSkill(name, places, notices, (message) => yamlError(yaml, [key, index], message)),
+    );
+    return (await Promise.all(skills)).flat();
+  };
+  const checks = value.checks ?? [];
+  return {
+    name: value.name,
+    description: value.description,
+    instructions: instructionsOf(found),
+    skills: await skillsOf("skills"),
+    deferredSkills: await skillsOf("deferred_skills"),
+    allowedTools: value.allowed_tools ?? ["*"],
+    maxSteps: value.max_steps,
+    contextBudget: value.context_budget,
+    timeoutMs: value.timeout,
+    checks,
+    source: found.source,
+    tier: found.tier,
+    provider: value.models?.provider,
+    model: value.models?.preferred,
+    sandbox: value.sandbox,
+    checksWithheld:
+      found.tier === "project" &&
+      checks.length > 0 &&
+      !places.trust.allowsPart(found.source, AGENT_CHECKS, checks),
+    notices,
+  };
+}
+
+/** An unknown or broken skill is the agent's mistake; one that is not trusted is left out and named. */
+async function agentSkill(
+  name: string,
+  places: Places,
+  notices: string[],
+  wrong: (message: string) => SyscallError,
+): Promise<SkillInfo[]> {
+  try {
+    const skill = await loadSkill(name, places);
+    notices.push(...skill.warnings);
+    return [skill];
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error;
+    if (error.code !== "PERMISSION") throw wrong(error.message);
+    notices.push(error.message);
+    return [];
+  }
+}
+
+function instructionsOf(found: Found): string {
+  const instructions = found.instructions();
+  if (instructions) return instructions;
+  const file = found.source === EMBEDDED ? INSTRUCTIONS_FILE : join(dirname(found.source), INSTRUCTIONS_FILE);
+  const what = instructions === null ? "found none" : "found it empty";
+  throw new SyscallError("INVALID", `${file}: expected what the agent is told to do, ${what}.`);
+}
+
+function everyAgent(places: Places, problems: Problem[]): Found[] {
+  const inFolders = roots(places).flatMap((root) =>
+    foldersOf(root, problems).map((name) => onDisk(root, name)),
+  );
+  const names = new Set(places.agents.map(({ path }) => path.split("/")[0] ?? ""));
+  return [...inFolders, ...[...names].flatMap((name) => embedded(name, places))];
+}
+
+function placesOf(name: string, places: Places): Found[] {
+  if (name === "" || name === "." || name === ".." || /[/\\\0]/.test(name)) return [];
+  return [...roots(places).map((root) => onDisk(root, name)), ...embedded(name, places)];
+}
+
+function roots(places: Places): Root[] {
+  return [
+    ...inProject(places, "agents", ".rnix/agents"),
+    { dir: join(places.configDir, "agents"), tier: "user" },
+  ];
+}
+
+/** Folders that may be an agent. `agents/` is a common name: what has no agent.yaml is somebody else's. */
+function foldersOf({ dir }: Root, problems: Problem[]): string[] {
+  try {
+    return readdirSync(dir, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
+      .filter(({ name }) => existsSync(join(dir, name, AGENT_FILE)))
+      .map(({ name }) => name)
+      .toSorted();
+  } catch (cause) {
+    const code = systemCode(cause);
+    if (code !== "ENOENT" && code !== "ENOTDIR") {
+      problems.push({ path: dir, message: fileError(cause, dir, "list").message });
+    }
+    return [];
+  }
+}
+
+function onDisk({ dir, tier }: Root, name: string): Found {
+  const source = join(dir, name, AGENT_FILE);
+  const instructions = join(dir, name, INSTRUCTIONS_FILE);
+  return {
+    name,
+    source,
+    tier,
+    manifest: () => readYaml(AgentFile, source),
+    instructions: () => instructionFiles.get(instructions),
+    content: () => `${readText(source)}\n${readText(instructions)}`,
+  };
+}
+
+function embedded(name: string, places: Places): Found[] {
+  const textOf = (file: string) => places.agents.find(({ path }) => path === `${name}/${file}`)?.text;
+  const manifest = textOf(AGENT_FILE);
+  if (manifest === undefined) return [];
+  return [
+    {
+      name,
+      source: EMBEDDED,
+      tier: "embedded",
+      manifest: () => parseYaml(AgentFile, manifest, `${EMBEDDED}/agents/${name}/${AGENT_FILE}`),
+      instructions: () => textOf(INSTRUCTIONS_FILE)?.trim() ?? null,
+      content: () => `${manifest}\n${textOf(INSTRUCTIONS_FILE) ?? null}`,
+    },
+  ];
+}

@@ -1,0 +1,72 @@
+import type { Bounds } from "./values.ts";
+
+export interface Setting extends Bounds {
+  default: number | null;
+  about: string;
+  /** "user": one server serves all projects, so a project's file cannot set it. */
+  scope: "run" | "user";
+  /** False: what it limits is not in this version. It is shown, and refused in a file. */
+  works: boolean;
+}
+
+const S = 1000;
+const MIN = 60 * S;
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/**
+ * The one table of numbers that Rnix lives by (interfaces §1, "Defaults"). A key is written like this in
+ * config.yaml; `max_steps`, `timeout` and `context_budget` are also an agent's and a flag's, which win.
+ */
+export const SETTINGS = {
+  max_steps: run("count", 100, "steps of a run", { unlimited: true }),
+  timeout: run("duration", 60 * MIN, "wall time of a run; paused time does not count", { unlimited: true }),
+  context_budget: run("count", null, "tokens of a run and its children, then exit 2", { unlimited: true }),
+  model_timeout: run("duration", 10 * MIN, "one model call, in all"),
+  model_idle_timeout: run("duration", 2 * MIN, "silence within a model call"),
+  model_retries: run("count", 2, "retries of a model call, then llm_error", { none: true, max: 100 }),
+  tool_timeout: run("duration", 2 * MIN, "one tool call"),
+  tool_result_chars: run("count", 30_000, "characters of a tool result shown to the model", {
+    min: 1000,
+    max: 1_000_000,
+  }),
+  tools_shown: later("count", 40, "tools shown in full before ToolSearch is used"),
+  check_timeout: run("duration", 10 * MIN, "one check at the end of a run"),
+  spawn_depth: run("count", 5, "children below children", { none: true, max: 100 }),
+  live_children: run("count", 16, "children of one process at the same time", { none: true, max: 10_000 }),
+  shell_memory: run("size", 64 * KIB, "a command's output kept in memory", { min: KIB, max: 16 * MIB }),
+  shell_disk: run("size", 16 * MIB, "a command's output kept on disk", { min: KIB, max: 1024 * MIB }),
+  loop_threshold: run("count", 25, "identical action, input and result in a row, then loop_detected", {
+    min: 2,
+  }),
+  events_per_run: run("count", 100_000, "syscall events kept on disk of one run", { max: 10_000_000 }),
+  grace: run("duration", 10 * S, "between TERM and KILL", { max: 10 * MIN }),
+  daemon_idle_stop: user("duration", 60 * S, "the daemon stops after so long without work or clients", {
+    unlimited: true,
+  }),
+  daemon_idle_check: user("duration", 5 * S, "how often it looks whether it is idle"),
+  socket_wait: user("duration", 3 * S, "how long a command waits for a daemon it has started", { max: MIN }),
+  socket_retry: user("duration", 100, "how often it tries meanwhile", { max: MIN }),
+  mcp_mount_timeout: later("duration", 5 * S, "mounting an MCP server"),
+  mcp_request_timeout: later("duration", 60 * S, "one request to an MCP server"),
+  question_timeout: later("duration", 5 * MIN, "a question to a person"),
+  supervisor_restarts: later("count", 3, "restarts a supervisor makes within its window"),
+  supervisor_window: later("duration", 60 * S, "the supervisor's window"),
+  cron_grace: later("duration", MIN, "how late a scheduled run is still on time"),
+} as const satisfies Record<string, Setting>;
+
+export type SettingKey = keyof typeof SETTINGS;
+
+type More = Pick<Bounds, "min" | "max" | "unlimited" | "none">;
+
+function run(measure: Bounds["measure"], value: number | null, about: string, more: More = {}): Setting {
+  return { measure, default: value, about, scope: "run", works: true, ...more };
+}
+
+function user(measure: Bounds["measure"], value: number | null, about: string, more: More = {}): Setting {
+  return { ...run(measure, value, about, more), scope: "user" };
+}
+
+function later(measure: Bounds["measure"], value: number, about: string): Setting {
+  return { ...run(measure, value, about), works: false };
+}

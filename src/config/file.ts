@@ -1,0 +1,140 @@
+import { createHash, randomUUID } from "node:crypto";
+import {
+  type BigIntStats,
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname } from "node:path";
+import { SyscallError } from "../plugin/index.ts";
+
+/** Configuration is written by people: a file beyond this is a mistake. */
+const MAX_BYTES = 1024 * 1024;
+const MAX_CACHED = 512;
+
+/**
+ * What was made of a file's text, kept until the file changes. A change is seen by modification and status
+ * time (ns), size and inode, so that an edit counts at the next look and an unchanged file is one `stat`.
+ */
+export class FileCache<T> {
+  readonly #entries = new Map<string, { stamp: string; made: T }>();
+  readonly #make: (text: string, file: string) => T;
+
+  constructor(make: (text: string, file: string) => T) {
+    this.#make = make;
+  }
+
+  /** null when there is no such file. Throws what `readText` throws, and what `make` throws. */
+  get(file: string): T | null {
+    const stat = statFile(file);
+    if (!stat) {
+      this.#entries.delete(file);
+      return null;
+    }
+    const stamp = stampOf(stat);
+    const kept = this.#entries.get(file);
+    if (kept?.stamp === stamp) return kept.made;
+    const text = readText(file);
+    if (text === null) return null;
+    const made = this.#make(text, file);
+    if (this.#entries.size >= MAX_CACHED) this.#entries.delete(this.#entries.keys().next().value ?? "");
+    this.#entries.set(file, { stamp, made });
+    return made;
+  }
+}
+
+/** null when there is no such file; PERMISSION or INVALID, with its path, when it is there but cannot be read. */
+export function readText(file: string): string | null {
+  const stat = statFile(file);
+  if (!stat) return null;
+  if (!stat.isFile()) throw new SyscallError("INVALID", `${file}: expected a file, found something else.`);
+  if (stat.size > BigInt(MAX_BYTES)) {
+    throw new SyscallError("INVALID", `${file}: expected at most 1 MiB, found ${stat.size} bytes.`);
+  }
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    throw fileError(cause, file, "read");
+  }
+}
+
+/** The hash of a file's bytes, cached like any other. null when there is none or it cannot be read as a file. */
+export function digestFile(file: string): string | null {
+  const stat = statFile(file);
+  if (!stat?.isFile()) return null;
+  const stamp = stampOf(stat);
+  const kept = digests.get(file);
+  if (kept?.stamp === stamp) return kept.digest;
+  const digest = digestText(readBytes(file));
+  if (digests.size >= MAX_CACHED) digests.delete(digests.keys().next().value ?? "");
+  digests.set(file, { stamp, digest });
+  return digest;
+}
+
+export function digestText(content: string | Uint8Array): string {
+  return `sha256:${createHash("sha256").update(content).digest("hex")}`;
+}
+
+/** Replaces the file at once or not at all, on disk when it returns: 0600 in a folder of 0700. */
+export function writeAtomic(file: string, text: string): void {
+  const temporary = `${file}.${randomUUID()}.tmp`;
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    const fd = openSync(temporary, "wx", 0o600);
+    try {
+      writeFileSync(fd, text);
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+    renameSync(temporary, file);
+  } catch (cause) {
+    rmSync(temporary, { force: true });
+    throw fileError(cause, file, "write");
+  }
+}
+
+/** What went wrong with a file, as one of our errors: the path, the system's word for it, and what to do. */
+export function fileError(cause: unknown, file: string, verb: string): SyscallError {
+  const system = systemCode(cause);
+  if (system === "EACCES" || system === "EPERM" || system === "EROFS") {
+    return new SyscallError("PERMISSION", `Cannot ${verb} ${file} (${system}). Check its owner and mode.`, {
+      cause,
+    });
+  }
+  return new SyscallError("INTERNAL", `Cannot ${verb} ${file} (${system ?? "unknown reason"}).`, { cause });
+}
+
+export function systemCode(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
+}
+
+const digests = new Map<string, { stamp: string; digest: string }>();
+
+function readBytes(file: string): Uint8Array {
+  try {
+    return readFileSync(file);
+  } catch (cause) {
+    throw fileError(cause, file, "read");
+  }
+}
+
+function statFile(file: string): BigIntStats | null {
+  try {
+    return statSync(file, { bigint: true, throwIfNoEntry: false }) ?? null;
+  } catch (cause) {
+    const code = systemCode(cause);
+    if (code === "ENOENT" || code === "ENOTDIR") return null;
+    throw fileError(cause, file, "look at");
+  }
+}
+
+function stampOf(stat: BigIntStats): string {
+  return `${stat.mtimeNs}:${stat.ctimeNs}:${stat.size}:${stat.ino}:${stat.dev}`;
+}

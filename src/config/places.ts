@@ -1,0 +1,65 @@
+import { realpathSync } from "node:fs";
+import { join, sep } from "node:path";
+import { SyscallError } from "../plugin/index.ts";
+import { systemCode } from "./file.ts";
+import type { Project } from "./project.ts";
+import type { TrustView } from "./trust.ts";
+
+/** A file of the build, by its path below `agents/` or `skills/`. */
+export interface EmbeddedFile {
+  path: string;
+  text: string;
+}
+
+/** From where agents, skills, providers and settings are read for one command. */
+export interface Places {
+  project: Project;
+  trust: TrustView;
+  /** `~/.config/rnix`. */
+  configDir: string;
+  home: string;
+  agents: readonly EmbeddedFile[];
+  skills: readonly EmbeddedFile[];
+}
+
+export type Tier = "project" | "user" | "embedded";
+
+/** A part that could not be read: the others are there all the same. `message` has file, line and column. */
+export interface Problem {
+  path: string;
+  message: string;
+}
+
+/** A folder on disk to look into. */
+export interface Root {
+  dir: string;
+  tier: "project" | "user";
+}
+
+/** Folders of the project, absolute; none outside of one. */
+export function inProject({ project }: Pick<Places, "project">, ...folders: string[]): Root[] {
+  if (project.kind === "none") return [];
+  return folders.map((folder) => ({ dir: join(project.dir, folder), tier: "project" }));
+}
+
+/**
+ * INVALID for a file of the project that is a link to outside: it would put a file of the user's into a
+ * prompt. A missing file is left to who reads it.
+ */
+export function refuseEscape(file: string, { dir }: Project): void {
+  let real: string;
+  try {
+    real = realpathSync(file);
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return;
+    throw error;
+  }
+  if (real.startsWith(`${dir}${sep}`)) return;
+  throw new SyscallError("INVALID", `${file}: expected a file inside the project, found a link to ${real}.`);
+}
+
+/** For a list that goes on without its broken parts. Anything but a SyscallError is a bug of ours and is thrown on. */
+export function problemsOf(error: unknown, path: string): Problem[] {
+  if (!(error instanceof SyscallError)) throw error;
+  return [{ path, message: error.message }];
+}

@@ -1,0 +1,167 @@
+import { createHash } from "node:crypto";
+import { lstatSync, mkdirSync, realpathSync, type Stats, writeFileSync } from "node:fs";
+import { dirname, isAbsolute, join } from "node:path";
+import { SyscallError } from "../plugin/index.ts";
+import { fileError, systemCode } from "./file.ts";
+import { type Env, userPaths } from "./paths.ts";
+
+/** The project of a command (design §2): found anew for every run, never cached. */
+export interface Project {
+  /** Hash of the real path: a folder that was moved is another project. */
+  id: string;
+  /** Real path. For "none" the current folder, to which `/dev/fs` is confined. */
+  dir: string;
+  /** Where its runs are kept: `.rnix/data`, RNIX_DATA_DIR, or for "none" the user's own. */
+  dataDir: string;
+  /**
+   * What made it one: its `.rnix/`, its git root, or being the current folder. "none": the current folder
+   * may not be a project (HOME, /tmp …), so nothing in it is read as configuration and nothing is trusted.
+   */
+  kind: "rnix" | "git" | "folder" | "none";
+}
+
+export interface Whereabouts {
+  /** Absolute, or relative to nothing: INVALID. */
+  cwd: string;
+  home: string;
+  uid: number;
+  env: Env;
+}
+
+/** The part of the file system that decides, so that a test can show another owner or a border. */
+export interface ProjectFs {
+  realpath(path: string): string;
+  lstat(path: string): Pick<Stats, "dev" | "uid" | "mode" | "isDirectory"> | null;
+}
+
+/**
+ * The nearest folder upwards that has a `.rnix/` and belongs to the user, else the nearest git root, else
+ * the current folder; never HOME or what is above it, nothing world-writable, nothing across a
+ * file-system border. NOT_FOUND when the current folder is gone.
+ */
+export function findProject(at: Whereabouts, fs: ProjectFs = realFs): Project {
+  const cwd = realFolder(at.cwd, fs);
+  const candidates = candidateFolders(cwd, realOr(at.home, fs), fs);
+  const own = candidates.find((dir) => belongsToUser(dir, at.uid, fs));
+  if (own !== undefined) return project(own, "rnix", at);
+  const git = candidates.find((dir) => fs.lstat(join(dir, ".git")) !== null);
+  if (git !== undefined) return project(git, "git", at);
+  return candidates[0] === cwd ? project(cwd, "folder", at) : project(cwd, "none", at);
+}
+
+/**
+ * Makes `.rnix/` with a `.gitignore` for its data, and the data folder: what the first run in a project
+ * needs. PERMISSION says what to do when the project cannot be written.
+ */
+export function prepareProject(project: Project): void {
+  const inProject = project.kind !== "none" && project.dataDir === ownDataDir(project.dir);
+  try {
+    if (inProject) {
+      mkdirSync(join(project.dir, ".rnix"), { recursive: true, mode: 0o700 });
+      writeOnce(join(project.dir, ".rnix", ".gitignore"), "data/\n");
+    }
+    mkdirSync(project.dataDir, { recursive: true, mode: 0o700 });
+  } catch (cause) {
+    const why = fileError(cause, project.dataDir, "make");
+    throw new SyscallError(
+      why.code,
+      `${why.message} Runs are recorded there; set RNIX_DATA_DIR to a folder that you can write to.`,
+      { cause },
+    );
+  }
+}
+
+const realFs: ProjectFs = {
+  realpath: (path) => realpathSync(path),
+  lstat(path) {
+    try {
+      return lstatSync(path, { throwIfNoEntry: false }) ?? null;
+    } catch (error) {
+      // A folder that may not be looked into holds nothing for us.
+      if (systemCode(error) !== undefined) return null;
+      throw error;
+    }
+  },
+};
+
+/** From the current folder upwards, what may be a project at all. */
+function candidateFolders(cwd: string, home: string, fs: ProjectFs): string[] {
+  const device = fs.lstat(cwd)?.dev;
+  const folders: string[] = [];
+  for (let dir = cwd; ; dir = dirname(dir)) {
+    const stat = fs.lstat(dir);
+    if (!stat || stat.dev !== device || isAtOrAbove(dir, home)) break;
+    if (!isWorldWritable(stat.mode)) folders.push(dir);
+  }
+  return folders;
+}
+
+/** The root folder is above everything, so a walk always ends here. */
+function isAtOrAbove(dir: string, home: string): boolean {
+  return dir === home || dir === dirname(dir) || home.startsWith(`${dir}/`);
+}
+
+function isWorldWritable(mode: number): boolean {
+  return (mode & 0o002) !== 0;
+}
+
+/** Somebody else's `.rnix/`, or one in somebody else's folder, is not ours to follow; nor is a link to one. */
+function belongsToUser(dir: string, uid: number, fs: ProjectFs): boolean {
+  const inner = fs.lstat(join(dir, ".rnix"));
+  return inner?.isDirectory() === true && inner.uid === uid && fs.lstat(dir)?.uid === uid;
+}
+
+function project(dir: string, kind: Project["kind"], at: Whereabouts): Project {
+  return { id: projectId(dir), dir, kind, dataDir: dataDir(dir, kind, at) };
+}
+
+function projectId(dir: string): string {
+  return createHash("sha256").update(dir).digest("hex").slice(0, 16);
+}
+
+function dataDir(dir: string, kind: Project["kind"], { env, home, uid }: Whereabouts): string {
+  const given = env.RNIX_DATA_DIR;
+  if (given) {
+    if (isAbsolute(given)) return given;
+    throw new SyscallError("INVALID", `RNIX_DATA_DIR: expected an absolute path, got "${given}".`);
+  }
+  return kind === "none" ? userPaths(env, { uid, home }).dataDir : ownDataDir(dir);
+}
+
+function ownDataDir(dir: string): string {
+  return join(dir, ".rnix", "data");
+}
+
+function realFolder(cwd: string, fs: ProjectFs): string {
+  if (!isAbsolute(cwd)) {
+    throw new SyscallError("INVALID", `Expected an absolute path of the current folder, got "${cwd}".`);
+  }
+  let real: string;
+  try {
+    real = fs.realpath(cwd);
+  } catch (cause) {
+    throw new SyscallError("NOT_FOUND", `The folder ${cwd} cannot be found. Change to one that exists.`, {
+      cause,
+    });
+  }
+  if (!fs.lstat(real)?.isDirectory()) throw new SyscallError("INVALID", `${cwd}: expected a folder.`);
+  return real;
+}
+
+function realOr(path: string, fs: ProjectFs): string {
+  try {
+    return fs.realpath(path);
+  } catch (error) {
+    // A HOME that does not exist still protects its own path.
+    if (systemCode(error) !== undefined) return path;
+    throw error;
+  }
+}
+
+function writeOnce(file: string, text: string): void {
+  try {
+    writeFileSync(file, text, { flag: "wx", mode: 0o600 });
+  } catch (error) {
+    if (systemCode(error) !== "EEXIST") throw error;
+  }
+}

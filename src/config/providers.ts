@@ -1,0 +1,253 @@
+import { join } from "node:path";
+import { z } from "zod";
+import type { Places, Tier } from "./places.ts";
+import type { TrustView } from "./trust.ts";
+import { number, shown, strict, text } from "./values.ts";
+import { type Checked, readYaml } from "./yaml.ts";
+
+/** A provider as the files have it, merged: what the user calls by `name`. */
+export interface Provider {
+  name: string;
+  /** Its device is `/dev/llm/<driver>`. */
+  driver: string;
+  baseUrl?: string;
+  /** The variable that holds its key; undefined when it is asked for without one. */
+  keyEnv?: string;
+  /** A run without the key cannot begin. */
+  needsKey: boolean;
+  defaultModel?: string;
+  models: Record<string, ModelFacts>;
+  concurrency?: number;
+  extra?: Record<string, unknown>;
+  /** The nearest file that speaks of it, or "embedded". */
+  source: string;
+  tier: Tier;
+  /** Defined by an untrusted project alone: it may be named, not used. */
+  withheld: boolean;
+}
+
+export interface ModelFacts {
+  contextWindow?: number;
+  maxOutput?: number;
+  /** USD per million tokens. */
+  price?: { input: number; output: number; cached: number };
+}
+
+export interface Providers {
+  byName: Map<string, Provider>;
+  /** `default_provider`, nearest file first. */
+  defaults: { name: string; because: string }[];
+  /** Where the project's file moves a key, or what is sent: what trust is asked for. */
+  moves: Move[];
+  /** What was left out because the project is not trusted, for the user to read. */
+  withheld: string[];
+}
+
+/** One entry of a project's providers.yaml, as far as it decides where a key and a prompt go. */
+export interface Move {
+  name: string;
+  file: string;
+  part: string;
+  value: Partial<Record<"driver" | "base_url" | "api_key_env" | "extra", unknown>>;
+}
+
+/** What a driver of ours reads from the environment when no file says otherwise. */
+export interface DriverDefaults {
+  keyEnv?: string;
+  baseUrlEnv?: string;
+  needsKey: boolean;
+  needsBaseUrl?: boolean;
+}
+
+/** In the order in which a key that lies around is taken for the answer. */
+export const DRIVERS: Readonly<Record<string, DriverDefaults>> = {
+  anthropic: { keyEnv: "ANTHROPIC_API_KEY", baseUrlEnv: "ANTHROPIC_BASE_URL", needsKey: true },
+  openai: { keyEnv: "OPENAI_API_KEY", baseUrlEnv: "OPENAI_BASE_URL", needsKey: true },
+  "openai-compatible": {
+    keyEnv: "OPENAI_API_KEY",
+    baseUrlEnv: "OPENAI_BASE_URL",
+    needsKey: false,
+    needsBaseUrl: true,
+  },
+  replay: { needsKey: false },
+};
+
+/**
+ * The stock entries, under the user's providers.yaml, under the project's, field by field for entries of
+ * one name. An untrusted project says nothing about where a key goes.
+ */
+export async function loadProviders(
+  places: Pick<Places, "project" | "configDir" | "trust">,
+): Promise<Providers> {
+  const result: Providers = { byName: stockProviders(), defaults: [], moves: [], withheld: [] };
+  const user = await readYaml(ProvidersFile, join(places.configDir, FILE));
+  if (user) mergeFile(result, user, "user", null);
+  const own = projectProvidersFile(places);
+  const project = own === null ? null : await readYaml(ProvidersFile, own);
+  if (project) mergeFile(result, project, "project", places.trust);
+  return result;
+}
+
+/** An entry that no file has, for a driver that somebody's plugin brings. */
+export function providerOfDriver(driver: string): Provider {
+  const { keyEnv, needsKey = false } = driverDefaults(driver);
+  return {
+    name: driver,
+    driver,
+    keyEnv,
+    needsKey,
+    models: {},
+    source: "embedded",
+    tier: "embedded",
+    withheld: false,
+  };
+}
+
+export function driverDefaults(driver: string): Partial<DriverDefaults> {
+  return Object.hasOwn(DRIVERS, driver) ? (DRIVERS[driver] ?? {}) : {};
+}
+
+const FILE = "providers.yaml";
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
+
+const tokens = number({ measure: "count" });
+const dollars = z
+  .number({ error: ({ input }) => `expected USD per million tokens, got ${shown(input)}` })
+  .min(0, {
+    error: "expected at least 0",
+  });
+
+const Model = strict({
+  context_window: tokens.optional(),
+  max_output: tokens.optional(),
+  price: strict({ input: dollars, output: dollars, cached: dollars.optional() }).optional(),
+});
+
+const Entry = strict(
+  {
+    driver: text("a driver's name").optional(),
+    base_url: z
+      .url({
+        protocol: /^https?$/,
+        error: ({ input }) => `expected a URL of http or https, got ${shown(input)}`,
+      })
+      .optional(),
+    api_key_env: z
+      .string({ error: ({ input }) => `expected a variable's name, got ${shown(input)}` })
+      .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: "expected a variable's name, never the key itself" })
+      .optional(),
+    default_model: text("a model's name").optional(),
+    models: z.record(z.string(), Model, { error: "expected a mapping of model names" }).optional(),
+    concurrency: number({ measure: "count", max: 10_000 }).optional(),
+    extra: z.record(z.string(), z.unknown(), { error: "expected a mapping" }).optional(),
+  },
+  ["requests_per_minute", "api_key_command"],
+);
+type Entry = z.infer<typeof Entry>;
+
+const ProvidersFile = strict({
+  default_provider: text("a provider's name").optional(),
+  providers: z
+    .record(
+      z.string().regex(NAME, { error: 'expected a name of letters, digits, ".", "_" and "-"' }),
+      Entry,
+      {
+        error: ({ input }) => `expected a mapping of provider names, got ${shown(input)}`,
+      },
+    )
+    .optional(),
+});
+type ProvidersFile = Checked<typeof ProvidersFile>;
+
+function stockProviders(): Map<string, Provider> {
+  return new Map(Object.keys(DRIVERS).map((driver) => [driver, providerOfDriver(driver)]));
+}
+
+/** `trust`: null for the user's own file. */
+function mergeFile(
+  into: Providers,
+  { value, text }: ProvidersFile,
+  tier: Tier,
+  trust: TrustView | null,
+): void {
+  for (const [name, entry] of Object.entries(value.providers ?? {})) {
+    const before = into.byName.get(name);
+    const move = trust === null ? null : moveOf(name, entry, before, text.file);
+    if (move) into.moves.push(move);
+    const withheld = move !== null && trust?.allowsPart(move.file, move.part, move.value) !== true;
+    if (withheld) {
+      into.withheld.push(`${Object.keys(move.value).join(", ")} of the provider ${name} in ${text.file}`);
+    }
+    into.byName.set(name, {
+      ...merge(before ?? providerOf(name, entry), withheld ? harmless(entry) : entry),
+      source: text.file,
+      tier,
+      withheld: withheld && (before === undefined || before.withheld),
+    });
+  }
+  const name = value.default_provider;
+  if (name === undefined) return;
+  if (into.byName.get(name)?.withheld) into.withheld.push(`default_provider ${name} in ${text.file}`);
+  else into.defaults.unshift({ name, because: `default_provider of ${text.file}` });
+}
+
+/** null when the entry moves nothing: a new name for a driver sends what the driver always sends. */
+function moveOf(name: string, entry: Entry, before: Provider | undefined, file: string): Move | null {
+  const { base_url, api_key_env, extra } = entry;
+  const driver = before && entry.driver !== before.driver ? entry.driver : undefined;
+  const said = Object.entries({ driver, base_url, api_key_env, extra }).filter(
+    ([, part]) => part !== undefined,
+  );
+  return said.length === 0
+    ? null
+    : { name, file, part: `providers.${name}`, value: Object.fromEntries(said) };
+}
+
+function harmless({ default_model, models, concurrency }: Entry): Entry {
+  return { default_model, models, concurrency };
+}
+
+/** A new entry. Its driver is called like it unless it says otherwise. */
+function providerOf(name: string, entry: Entry): Provider {
+  const driver = entry.driver ?? name;
+  const ofDriver = providerOfDriver(driver);
+  // Somebody else's server is not sent the driver's usual key unless the entry says so.
+  return entry.base_url === undefined
+    ? { ...ofDriver, name }
+    : { ...ofDriver, name, keyEnv: undefined, needsKey: false };
+}
+
+function merge(before: Provider, entry: Entry): Provider {
+  return {
+    ...before,
+    driver: entry.driver ?? before.driver,
+    baseUrl: entry.base_url ?? before.baseUrl,
+    keyEnv: entry.api_key_env ?? before.keyEnv,
+    needsKey: entry.api_key_env === undefined ? before.needsKey : true,
+    defaultModel: entry.default_model ?? before.defaultModel,
+    models: mergeModels(before.models, entry.models ?? {}),
+    concurrency: entry.concurrency ?? before.concurrency,
+    extra: entry.extra ?? before.extra,
+  };
+}
+
+function mergeModels(
+  before: Record<string, ModelFacts>,
+  models: NonNullable<Entry["models"]>,
+): Record<string, ModelFacts> {
+  const merged = Object.entries(models).map(([id, model]): [string, ModelFacts] => [
+    id,
+    {
+      contextWindow: model.context_window ?? before[id]?.contextWindow,
+      maxOutput: model.max_output ?? before[id]?.maxOutput,
+      price: model.price
+        ? { ...model.price, cached: model.price.cached ?? model.price.input }
+        : before[id]?.price,
+    },
+  ]);
+  return { ...before, ...Object.fromEntries(merged) };
+}
+
+function projectProvidersFile({ project }: Pick<Places, "project">): string | null {
+  return project.kind === "none" ? null : join(project.dir, ".rnix", FILE);
+}

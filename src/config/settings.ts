@@ -1,0 +1,204 @@
+import { join } from "node:path";
+import { z } from "zod";
+import type { Limit, Limits } from "../kernel/types.ts";
+import { SyscallError } from "../plugin/index.ts";
+import { SETTINGS, type Setting, type SettingKey } from "./defaults.ts";
+import type { Places } from "./places.ts";
+import type { TrustView } from "./trust.ts";
+import { formatLimit, limit, strict } from "./values.ts";
+import { type Checked, readYaml, yamlError } from "./yaml.ts";
+
+export interface Settings {
+  limits: Limits;
+  server: ServerNumbers;
+  /** Each plugin's part of config.yaml, by the plugin's name: the project's keys over the user's. */
+  plugins: Record<string, Record<string, unknown>>;
+  /** What was left out because the project is not trusted, for the user to read. */
+  withheld: string[];
+  /** What the files set, and where. */
+  values: Values;
+}
+
+/** What the long-running process and its clients live by. Milliseconds. */
+export interface ServerNumbers {
+  /** null: it does not stop by itself. */
+  idleStopMs: Limit;
+  idleCheckMs: number;
+  socketWaitMs: number;
+  socketRetryMs: number;
+  graceMs: number;
+}
+
+/** One row of `rnix config`. */
+export interface SettingLine {
+  key: SettingKey;
+  value: string;
+  default: string;
+  /** "default", or the file with line and column. */
+  source: string;
+  about: string;
+  scope: Setting["scope"];
+  works: boolean;
+}
+
+/** Without a project, or with one of kind "none", only the user's file counts. */
+export type SettingsPlaces = Pick<Places, "configDir"> & Partial<Pick<Places, "project" | "trust">>;
+
+/**
+ * The defaults, under the user's config.yaml, under the project's. INVALID names file, line and column. An
+ * untrusted project's `plugins` part is left out whole: it may move a key or run code.
+ */
+export async function loadSettings(places: SettingsPlaces): Promise<Settings> {
+  const { project } = places;
+  const files = [await readConfig(join(places.configDir, "config.yaml"), "user")];
+  if (project && project.kind !== "none") {
+    files.push(await readConfig(join(project.dir, ".rnix", "config.yaml"), "project"));
+  }
+  const [user, own] = files;
+  const values: Values = new Map();
+  for (const file of files) if (file) setAll(values, file);
+  const trusted = own === undefined || own === null || trustsPlugins(own, places.trust);
+  return {
+    limits: limitsOf(values),
+    server: serverNumbers(values),
+    plugins: mergePlugins(user?.value.plugins, trusted ? own?.value.plugins : undefined),
+    withheld: trusted ? [] : [`the "plugins" part of ${own?.text.file}`],
+    values,
+  };
+}
+
+/** The defaults alone, for a command that has no file to read. */
+export function defaultSettings(): Settings {
+  const values: Values = new Map();
+  return { limits: limitsOf(values), server: serverNumbers(values), plugins: {}, withheld: [], values };
+}
+
+/** Every row of the table as it is now: what `rnix config` prints. */
+export function describeSettings({ values }: Settings): SettingLine[] {
+  return KEYS.map((key) => {
+    const setting: Setting = SETTINGS[key];
+    return {
+      key,
+      value: formatLimit(settingOf(values, key), setting),
+      default: formatLimit(setting.default, setting),
+      source: values.get(key)?.source ?? "default",
+      about: setting.about,
+      scope: setting.scope,
+      works: setting.works,
+    };
+  });
+}
+
+/** The part of a config.yaml that an untrusted project's is read without. */
+export const CONFIG_PLUGINS = "plugins";
+
+/** The `plugins` part of a project's config.yaml, for the list that trust is asked for. */
+export async function configPlugins(file: string): Promise<Record<string, unknown> | undefined> {
+  return (await readConfig(file, "project"))?.value.plugins;
+}
+
+const Plugins = z.record(z.string(), z.record(z.string(), z.unknown()), {
+  error: "expected a mapping of plugin names to their settings",
+});
+
+const KEYS = Object.keys(SETTINGS).filter(isKey);
+const LATER = KEYS.filter((key) => !SETTINGS[key].works);
+
+const ConfigFile = strict(
+  {
+    ...Object.fromEntries(
+      KEYS.filter((key) => SETTINGS[key].works).map((key) => [key, limit(SETTINGS[key]).optional()]),
+    ),
+    plugins: Plugins.optional(),
+  },
+  LATER,
+).transform(({ plugins, ...numbers }) => ({
+  plugins: Plugins.optional().parse(plugins),
+  numbers: Object.entries(numbers).flatMap(([key, value]) =>
+    isKey(key) && (value === null || typeof value === "number") ? [{ key, value }] : [],
+  ),
+}));
+
+type ConfigFile = Checked<typeof ConfigFile>;
+type Values = Map<SettingKey, { value: number | null; source: string }>;
+
+async function readConfig(file: string, tier: "user" | "project"): Promise<ConfigFile | null> {
+  const read = await readYaml(ConfigFile, file);
+  const misplaced =
+    tier === "project" && read?.value.numbers.find(({ key }) => SETTINGS[key].scope === "user");
+  if (read && misplaced) {
+    throw yamlError(
+      read.text,
+      [misplaced.key],
+      `"${misplaced.key}" belongs into ~/.config/rnix/config.yaml: one daemon serves all projects`,
+      "key",
+    );
+  }
+  return read;
+}
+
+function setAll(values: Values, { value, text }: ConfigFile): void {
+  for (const { key, value: number } of value.numbers) {
+    const { line, column } = text.place([key], "key");
+    values.set(key, { value: number, source: `${text.file}:${line}:${column}` });
+  }
+}
+
+function trustsPlugins({ value, text }: ConfigFile, trust: TrustView | undefined): boolean {
+  return value.plugins === undefined || trust?.allowsPart(text.file, CONFIG_PLUGINS, value.plugins) === true;
+}
+
+function mergePlugins(
+  user: z.infer<typeof Plugins> = {},
+  project: z.infer<typeof Plugins> = {},
+): Record<string, Record<string, unknown>> {
+  const names = [...Object.keys(user), ...Object.keys(project)];
+  return Object.fromEntries(names.map((name) => [name, { ...user[name], ...project[name] }]));
+}
+
+function limitsOf(values: Values): Limits {
+  return {
+    maxSteps: settingOf(values, "max_steps"),
+    timeoutMs: settingOf(values, "timeout"),
+    contextBudget: settingOf(values, "context_budget"),
+    modelTotalMs: numberOf(values, "model_timeout"),
+    modelIdleMs: numberOf(values, "model_idle_timeout"),
+    modelRetries: numberOf(values, "model_retries"),
+    toolMs: numberOf(values, "tool_timeout"),
+    graceMs: numberOf(values, "grace"),
+    checkMs: numberOf(values, "check_timeout"),
+    spawnDepth: numberOf(values, "spawn_depth"),
+    liveChildren: numberOf(values, "live_children"),
+    loopThreshold: numberOf(values, "loop_threshold"),
+    toolResultChars: numberOf(values, "tool_result_chars"),
+    shellMemoryBytes: numberOf(values, "shell_memory"),
+    shellDiskBytes: numberOf(values, "shell_disk"),
+    eventsPerRun: numberOf(values, "events_per_run"),
+  };
+}
+
+function serverNumbers(values: Values): ServerNumbers {
+  return {
+    idleStopMs: settingOf(values, "daemon_idle_stop"),
+    idleCheckMs: numberOf(values, "daemon_idle_check"),
+    socketWaitMs: numberOf(values, "socket_wait"),
+    socketRetryMs: numberOf(values, "socket_retry"),
+    graceMs: numberOf(values, "grace"),
+  };
+}
+
+function settingOf(values: Values, key: SettingKey): number | null {
+  const set = values.get(key);
+  return set ? set.value : SETTINGS[key].default;
+}
+
+/** For a setting that cannot be unlimited. */
+function numberOf(values: Values, key: SettingKey): number {
+  const value = settingOf(values, key);
+  if (value === null) throw new SyscallError("INTERNAL", `The setting ${key} was read as unlimited.`);
+  return value;
+}
+
+function isKey(key: string): key is SettingKey {
+  return Object.hasOwn(SETTINGS, key);
+}

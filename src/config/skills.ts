@@ -1,0 +1,301 @@
+import { type Dirent, existsSync, readdirSync } from "node:fs";
+import { basename, join } from "node:path";
+import { z } from "zod";
+import type { SkillInfo } from "../kernel/types.ts";
+import { SyscallError } from "../plugin/index.ts";
+import { FileCache, fileError, readText, systemCode } from "./file.ts";
+import { suggestion } from "./nearest.ts";
+import {
+  inProject,
+  type Places,
+  type Problem,
+  problemsOf,
+  type Root,
+  refuseEscape,
+  type Tier,
+} from "./places.ts";
+import { shown, strict, text } from "./values.ts";
+import { parseYaml, type YamlText } from "./yaml.ts";
+
+/** A skill, called by its folder's name (Agent Skills: the name equals the folder's). */
+export interface Skill extends SkillInfo {
+  tier: Tier;
+  /** Its SKILL.md, or "embedded". */
+  source: string;
+  /** What its author should put right; it was loaded all the same. */
+  warnings: string[];
+}
+
+export interface SkillList {
+  skills: Skill[];
+  /** Those that could not be read. */
+  problems: Problem[];
+  /** Those that a nearer one of the same name hides, where the two differ. */
+  shadowed: { name: string; path: string; by: string }[];
+  /** SKILL.md files of an untrusted project that come with scripts. */
+  withheld: string[];
+}
+
+/** Every skill there is, nearest first. A broken one is reported and hides nothing. */
+export async function loadSkills(places: Places): Promise<SkillList> {
+  const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
+  const byName = new Map<string, Found & { skill: Skill }>();
+  for (const found of everySkill(places, list.problems)) {
+    const skill = await attempt(found, places, list);
+    if (!skill) continue;
+    const nearer = byName.get(found.name);
+    if (!nearer) byName.set(found.name, { ...found, skill });
+    else if (nearer.read() !== found.read()) {
+      list.shadowed.push({ name: found.name, path: found.file, by: nearer.file });
+    }
+  }
+  list.skills = [...byName.values()].map(({ skill }) => skill).toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  return list;
+}
+
+/**
+ * One skill, by looking only where it can be. NOT_FOUND names the nearest; INVALID says what is wrong with
+ * the only one there is; PERMISSION: it has scripts and its project is not trusted.
+ */
+export async function loadSkill(name: string, places: Places): Promise<Skill> {
+  const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
+  for (const found of placesOf(name, places)) {
+    const skill = await attempt(found, places, list);
+    if (skill) return skill;
+  }
+  const [withheld] = list.withheld;
+  if (withheld !== undefined) {
+    throw new SyscallError(
+      "PERMISSION",
+      `The skill ${name} brings scripts, and the project is not trusted: look at ${withheld}, then run \`rnix trust\`.`,
+    );
+  }
+  const [problem] = list.problems;
+  if (problem) throw new SyscallError("INVALID", problem.message);
+  const names = new Set(everySkill(places, []).map((found) => found.name));
+  throw new SyscallError("NOT_FOUND", `There is no skill "${name}".${suggestion(name, names)}`);
+}
+
+/** Files below `scripts/` of each skill of the project that has some: what trust is asked for. */
+export function projectScripts(places: Places): { name: string; file: string; scripts: string[] }[] {
+  return projectRoots(places)
+    .flatMap((root) => skillFolders(root, []))
+    .map(({ name, file, dir }) => ({ name, file, scripts: scriptsOf(dir) }))
+    .filter(({ scripts }) => scripts.length > 0);
+}
+
+/**
+ * `rnix skills check`: a skill's folder, or a folder of skills, held to the letter of the format. INVALID
+ * when there is no skill in it.
+ */
+export async function checkSkills(dir: string): Promise<{ checked: string[]; problems: Problem[] }> {
+  const alone = join(dir, SKILL_FILE);
+  const problems: Problem[] = [];
+  const files =
+    readText(alone) === null
+      ? skillFolders({ dir, tier: "user" }, problems).map(({ file }) => file)
+      : [alone];
+  if (files.length === 0) {
+    throw new SyscallError("INVALID", `${dir}: expected a ${SKILL_FILE}, or folders that have one.`);
+  }
+  for (const path of files) {
+    await checkOne(path).catch((error: unknown) => problems.push(...problemsOf(error, path)));
+  }
+  return { checked: files, problems };
+}
+
+const SKILL_FILE = "SKILL.md";
+const NAME = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
+const MAX_NAME = 64;
+const MAX_SCRIPTS = 1000;
+const FRONT_MATTER = /^(\uFEFF?---[ \t]*\r?\n)([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/;
+
+/** What is needed to use it. Everything else is for other programs to read. */
+const Lenient = z.looseObject({
+  name: z.coerce.string().min(1),
+  description: text("a text that says what it does and when to use it"),
+  "allowed-tools": z.union([z.string(), z.array(z.string())]).optional(),
+});
+
+const Strict = strict({
+  name: z
+    .string({ error: ({ input }) => `expected a name, got ${shown(input)}` })
+    .max(MAX_NAME, { error: `expected at most ${MAX_NAME} characters` })
+    .regex(NAME, { error: "expected lowercase letters, digits and single hyphens between them" }),
+  description: text("a text that says what it does and when to use it").max(1024, {
+    error: "expected at most 1024 characters",
+  }),
+  license: text().optional(),
+  compatibility: text().max(500, { error: "expected at most 500 characters" }).optional(),
+  metadata: z
+    .record(z.string(), text(), { error: ({ input }) => `expected a mapping of texts, got ${shown(input)}` })
+    .optional(),
+  "allowed-tools": text("tool names with spaces between them").optional(),
+});
+
+/** One SKILL.md, not yet read. */
+interface Found {
+  name: string;
+  /** Its path, or "embedded". */
+  file: string;
+  /** Absolute; "" for an embedded one. */
+  dir: string;
+  tier: Tier;
+  /** null when there is none after all. */
+  read(): string | null;
+}
+
+const files = new FileCache((content) => content);
+
+async function attempt(found: Found, places: Places, list: SkillList): Promise<Skill | null> {
+  try {
+    const content = found.read();
+    if (content === null) return null;
+    if (found.tier === "project") {
+      refuseEscape(found.file, places.project);
+      const scripts = scriptsOf(found.dir);
+      if (scripts.length > 0 && !places.trust.allowsFiles(scripts)) {
+        list.withheld.push(found.file);
+        return null;
+      }
+    }
+    return await parseSkill(found, content);
+  } catch (error) {
+    list.problems.push(...problemsOf(error, found.file));
+    return null;
+  }
+}
+
+async function parseSkill(found: Found, content: string): Promise<Skill> {
+  const label = found.file === EMBEDDED ? `${EMBEDDED}/skills/${found.name}/${SKILL_FILE}` : found.file;
+  const { front, body } = split(content, label);
+  const { value, text: yaml } = await parseYaml(Lenient, front, label, 2);
+  const listed = value["allowed-tools"];
+  return {
+    name: found.name,
+    description: value.description,
+    dir: found.dir,
+    allowedTools: listed === undefined ? null : toolNames(listed),
+    body: async () => body,
+    tier: found.tier,
+    source: found.file,
+    warnings: warningsOf(found.name, value.name, yaml),
+  };
+}
+
+function warningsOf(folder: string, name: string, yaml: YamlText): string[] {
+  const { line, column } = yaml.place(["name"]);
+  const at = `${yaml.file}:${line}:${column}:`;
+  const warnings: string[] = [];
+  if (name !== folder) {
+    warnings.push(`${at} the name "${name}" is not the folder's; the skill is called ${folder}`);
+  }
+  if (name.length > MAX_NAME) warnings.push(`${at} the name has more than ${MAX_NAME} characters`);
+  return warnings;
+}
+
+async function checkOne(file: string): Promise<void> {
+  const { front, body } = split(files.get(file) ?? "", file);
+  const { value, text: yaml } = await parseYaml(Strict, front, file, 2);
+  const folder = basename(file.slice(0, -SKILL_FILE.length - 1));
+  const { line, column } = yaml.place(["name"]);
+  if (value.name !== folder) {
+    throw new SyscallError(
+      "INVALID",
+      `${file}:${line}:${column}: expected the folder's name "${folder}", got "${value.name}"`,
+    );
+  }
+  if (body === "")
+    throw new SyscallError("INVALID", `${file}: expected instructions after the front matter.`);
+}
+
+function split(content: string, file: string): { front: string; body: string } {
+  const match = FRONT_MATTER.exec(content);
+  if (!match) {
+    throw new SyscallError(
+      "INVALID",
+      `${file}:1:1: expected YAML between two lines of "---" at the beginning.`,
+    );
+  }
+  return { front: match[2] ?? "", body: content.slice(match[0].length).trim() };
+}
+
+/** `Read Bash(git *) Grep`, with spaces or commas between: those within parentheses belong to the pattern. */
+function toolNames(listed: string | string[]): string[] {
+  const names = Array.isArray(listed) ? listed : (listed.match(/[^\s,(]+(?:\([^)]*\))?/g) ?? []);
+  return names.map((name) => name.trim()).filter((name) => name !== "");
+}
+
+const EMBEDDED = "embedded";
+
+function everySkill(places: Places, problems: Problem[]): Found[] {
+  const inFolders = roots(places).flatMap((root) => skillFolders(root, problems));
+  const names = new Set(places.skills.map(({ path }) => path.split("/")[0] ?? ""));
+  return [...inFolders, ...[...names].flatMap((name) => embedded(name, places))];
+}
+
+function placesOf(name: string, places: Places): Found[] {
+  if (name === "" || name === "." || name === ".." || /[/\\\0]/.test(name)) return [];
+  return [...roots(places).map((root) => onDisk(root, name)), ...embedded(name, places)];
+}
+
+function roots(places: Places): Root[] {
+  const user = [
+    join(places.configDir, "skills"),
+    join(places.home, ".agents/skills"),
+    join(places.home, ".claude/skills"),
+  ];
+  return [...projectRoots(places), ...user.map((dir): Root => ({ dir, tier: "user" }))];
+}
+
+function projectRoots(places: Places): Root[] {
+  return inProject(places, "skills", ".rnix/skills", ".agents/skills", ".claude/skills");
+}
+
+/** The root's skills by name. A root that cannot be listed is a problem and hides no other. */
+function skillFolders(root: Root, problems: Problem[]): Found[] {
+  try {
+    return entries(root.dir)
+      .filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
+      .map(({ name }) => onDisk(root, name))
+      .filter(({ file }) => existsSync(file))
+      .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  } catch (error) {
+    problems.push(...problemsOf(error, root.dir));
+    return [];
+  }
+}
+
+function onDisk({ dir, tier }: Root, name: string): Found {
+  const file = join(dir, name, SKILL_FILE);
+  return { name, file, dir: join(dir, name), tier, read: () => files.get(file) };
+}
+
+function embedded(name: string, places: Places): Found[] {
+  const file = places.skills.find(({ path }) => path === `${name}/${SKILL_FILE}`);
+  return file ? [{ name, file: EMBEDDED, dir: "", tier: "embedded", read: () => file.text }] : [];
+}
+
+function scriptsOf(dir: string): string[] {
+  const scripts = entries(join(dir, "scripts"), true)
+    .filter((entry) => !entry.isDirectory())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .toSorted();
+  if (scripts.length > MAX_SCRIPTS) {
+    throw new SyscallError(
+      "INVALID",
+      `${dir}: expected at most ${MAX_SCRIPTS} scripts, found ${scripts.length}.`,
+    );
+  }
+  return scripts;
+}
+
+function entries(dir: string, recursive = false): Dirent[] {
+  try {
+    return readdirSync(dir, { withFileTypes: true, recursive });
+  } catch (cause) {
+    const code = systemCode(cause);
+    if (code === "ENOENT" || code === "ENOTDIR") return [];
+    throw fileError(cause, dir, "list");
+  }
+}

@@ -1,0 +1,150 @@
+import { z } from "zod";
+import { SyscallError } from "../plugin/index.ts";
+import { formatDuration, MAX_DURATION_MS, parseDuration } from "./duration.ts";
+import { nearestName } from "./nearest.ts";
+import { formatSize, parseSize } from "./size.ts";
+
+/** What the files' values are made of, as zod types whose messages say what was expected and what came. */
+
+/** The words in which a file says "no limit" and "not at all"; `0` means neither and is refused. */
+export const UNLIMITED = "unlimited";
+export const NONE = "none";
+
+export type Measure = "count" | "duration" | "size";
+
+export interface Bounds {
+  measure: Measure;
+  min?: number;
+  max?: number;
+  /** `unlimited` may be written, and is read as null. */
+  unlimited?: boolean;
+  /** `none` may be written, and is read as 0. */
+  none?: boolean;
+}
+
+/**
+ * A mapping of exactly these keys. `later` names keys that are part of the format and that this version
+ * cannot do: they are unknown like any other, and the message says why.
+ */
+export function strict<Shape extends z.ZodRawShape>(shape: Shape, later: readonly string[] = []) {
+  const known = Object.keys(shape);
+  return z.strictObject(shape, {
+    error: (issue) => {
+      if (issue.code === "unrecognized_keys") {
+        return issue.keys.map((key) => unknownKey(key, known, later)).join("\n");
+      }
+      return issue.code === "invalid_type"
+        ? `expected a mapping of ${known.join(", ")}, got ${shown(issue.input)}`
+        : undefined;
+    },
+  });
+}
+
+export function text(what = "a text") {
+  return z
+    .string({ error: ({ input }) => `expected ${what}, got ${shown(input)}` })
+    .min(1, { error: `expected ${what}, got an empty one` });
+}
+
+export function texts(what = "a list of texts") {
+  return z.array(text(), { error: ({ input }) => `expected ${what}, got ${shown(input)}` });
+}
+
+export function choice<const V extends readonly [string, ...string[]]>(values: V) {
+  return z.enum(values, {
+    error: ({ input }) => `expected one of ${values.join(", ")}, got ${shown(input)}${near(input, values)}`,
+  });
+}
+
+/** A number with bounds, in the words of its measure. Without `unlimited` never null. */
+export function limit(bounds: Bounds) {
+  return z.unknown().transform((input, context): number | null => {
+    const read = readLimit(input, bounds);
+    if (typeof read !== "string") return read;
+    context.addIssue({ code: "custom", message: read });
+    return z.NEVER;
+  });
+}
+
+/** A `limit` that is always a number. */
+export function number(bounds: Omit<Bounds, "unlimited">) {
+  return limit(bounds).transform((value, context): number => {
+    if (value !== null) return value;
+    context.addIssue({ code: "custom", message: `expected ${expected(bounds)}, got nothing` });
+    return z.NEVER;
+  });
+}
+
+/** What `rnix config` prints and what `limit` reads back. */
+export function formatLimit(value: number | null, { measure, none }: Bounds): string {
+  if (value === null) return UNLIMITED;
+  if (value === 0 && none) return NONE;
+  if (measure === "duration") return formatDuration(value);
+  return measure === "size" ? formatSize(value) : String(value);
+}
+
+/** A value as a message shows it: short, and never a whole document. */
+export function shown(input: unknown): string {
+  if (input === undefined) return "nothing";
+  if (input === null) return "an empty value";
+  if (Array.isArray(input)) return "a list";
+  if (typeof input === "object") return "a mapping";
+  const written = typeof input === "string" ? JSON.stringify(input) : String(input);
+  return written.length > 60 ? `${written.slice(0, 57)}…` : written;
+}
+
+function unknownKey(key: string, known: readonly string[], later: readonly string[]): string {
+  if (later.includes(key)) return `"${key}" does not work in this version, so it is refused: remove it`;
+  const meant = nearestName(key, known);
+  const hint = meant === undefined ? `; the keys are ${known.join(", ")}` : `; did you mean "${meant}"?`;
+  return `unknown key "${key}"${hint}`;
+}
+
+function near(input: unknown, values: readonly string[]): string {
+  const meant = typeof input === "string" ? nearestName(input, values) : undefined;
+  return meant === undefined ? "" : `; did you mean "${meant}"?`;
+}
+
+/** The number, null for unlimited, or the message that says what is wrong. */
+function readLimit(input: unknown, bounds: Bounds): number | null | string {
+  if (bounds.unlimited && input === UNLIMITED) return null;
+  if (bounds.none && input === NONE) return 0;
+  if (input === 0 || input === "0") return `expected ${expected(bounds)}, got 0; ${insteadOfZero(bounds)}`;
+  const number = readMeasure(input, bounds);
+  if (typeof number === "string") return number;
+  const { min = 1, max = ceiling(bounds.measure) } = bounds;
+  return number < min || number > max ? `expected ${expected(bounds)}, got ${shown(input)}` : number;
+}
+
+function readMeasure(input: unknown, bounds: Bounds): number | string {
+  if (bounds.measure === "count") {
+    return typeof input === "number" && Number.isSafeInteger(input)
+      ? input
+      : `expected ${expected(bounds)}, got ${shown(input)}`;
+  }
+  try {
+    return bounds.measure === "duration" ? parseDuration(String(input)) : parseSize(String(input));
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error;
+    return bounds.unlimited ? `${error.message}; write ${UNLIMITED} for no limit` : error.message;
+  }
+}
+
+function expected(bounds: Bounds): string {
+  const { measure, min = 1, max = ceiling(measure), unlimited, none } = bounds;
+  const write = (value: number) => formatLimit(value, bounds);
+  const what = { count: "a whole number", duration: "a duration", size: "a size" }[measure];
+  const range =
+    max === ceiling(measure) ? `of at least ${write(min)}` : `from ${write(min)} to ${write(max)}`;
+  const words = [unlimited ? UNLIMITED : [], none ? NONE : []].flat();
+  return [`${what} ${range}`, ...words].join(" or ");
+}
+
+function insteadOfZero({ unlimited, none }: Bounds): string {
+  if (none) return `write ${NONE} for not at all`;
+  return unlimited ? `write ${UNLIMITED} for no limit` : "leave the key out for the default";
+}
+
+function ceiling(measure: Measure): number {
+  return measure === "duration" ? MAX_DURATION_MS : Number.MAX_SAFE_INTEGER;
+}

@@ -1,0 +1,185 @@
+import type { Document, LineCounter, Node } from "yaml";
+import type { ZodError, ZodType, z } from "zod";
+import { SyscallError } from "../plugin/index.ts";
+import { FileCache } from "./file.ts";
+
+/** A YAML text that has been read, with the place of everything in it. Never changed: it may be shared. */
+export interface YamlText {
+  /** What the messages call it: the file's path. */
+  file: string;
+  /** An empty document is an empty mapping. */
+  value: unknown;
+  /** `key`: the place of the last part's name instead of its value. */
+  place(path: readonly PropertyKey[], what?: "key" | "value"): Place;
+}
+
+export interface Place {
+  line: number;
+  column: number;
+}
+
+interface Finding extends Place {
+  message: string;
+}
+
+/** A value refers to another by `&a` and `*a` at most this often: enough to write, not to explode. */
+const MAX_ALIASES = 100;
+const MAX_SHOWN = 5;
+
+/**
+ * Reads a YAML file and checks it. null when there is none. INVALID names the file, line and column of each
+ * mistake (the first five). The text is parsed again only when the file has changed.
+ */
+export async function readYaml<S extends ZodType>(schema: S, file: string): Promise<Checked<S> | null> {
+  const yaml = await library();
+  cache ??= new FileCache((text, path) => parse(yaml, text, path));
+  const text = cache.get(file);
+  return text && { value: check(schema, text), text };
+}
+
+/** The same for a text that is no file of its own. `firstLine`: of the file that `text` begins at. */
+export async function parseYaml<S extends ZodType>(
+  schema: S,
+  text: string,
+  file: string,
+  firstLine = 1,
+): Promise<Checked<S>> {
+  const kept = texts.get(file);
+  const parsed = kept?.source === text ? kept.parsed : parse(await library(), text, file, firstLine);
+  if (texts.size >= MAX_TEXTS) texts.delete(texts.keys().next().value ?? "");
+  texts.set(file, { source: text, parsed });
+  return { value: check(schema, parsed), text: parsed };
+}
+
+export interface Checked<S extends ZodType> {
+  value: z.infer<S>;
+  text: YamlText;
+}
+
+/** An INVALID that points at a part of the text: for rules that a schema cannot hold. */
+export function yamlError(
+  text: YamlText,
+  path: readonly PropertyKey[],
+  message: string,
+  what: "key" | "value" = "value",
+): SyscallError {
+  return invalid(text.file, [{ ...text.place(path, what), message }]);
+}
+
+let cache: FileCache<YamlText> | undefined;
+/** What is embedded never changes, and a SKILL.md seldom does: parsed again only when the text is another. */
+const texts = new Map<string, { source: string; parsed: YamlText }>();
+const MAX_TEXTS = 512;
+
+type Library = typeof import("yaml");
+
+/** Loaded on first use: a run without a single file of configuration needs none of it. */
+function library(): Promise<Library> {
+  return import("yaml");
+}
+
+function parse(yaml: Library, text: string, file: string, firstLine = 1): YamlText {
+  const lines = new yaml.LineCounter();
+  const document = yaml.parseDocument(text, {
+    lineCounter: lines,
+    prettyErrors: false,
+    uniqueKeys: true,
+    stringKeys: true,
+  });
+  const at = (offset: number): Place => placeOf(lines, offset, firstLine);
+  const findings: Finding[] = [...document.errors, ...document.warnings].map(({ message, pos }) => ({
+    ...at(pos[0]),
+    message,
+  }));
+  yaml.visit(document, {
+    Alias(_, alias) {
+      if (alias.resolve(document)) return;
+      findings.push({ ...at(alias.range?.[0] ?? 0), message: `nothing is called &${alias.source}` });
+    },
+  });
+  if (findings.length > 0) throw invalid(file, findings);
+  return {
+    file,
+    value: plain(document, file),
+    place: (path, what = "value") => at(offsetOf(yaml, document, path, what)),
+  };
+}
+
+function plain(document: Document, file: string): unknown {
+  try {
+    return document.toJS({ maxAliasCount: MAX_ALIASES }) ?? {};
+  } catch (cause) {
+    throw new SyscallError("INVALID", `${file}: expected at most ${MAX_ALIASES} uses of aliases.`, { cause });
+  }
+}
+
+/** Where the deepest part of `path` that exists begins. */
+function offsetOf(
+  yaml: Library,
+  document: Document,
+  path: readonly PropertyKey[],
+  what: "key" | "value",
+): number {
+  let node: unknown = document.contents;
+  let offset = startOf(yaml, node) ?? 0;
+  for (const [index, part] of path.entries()) {
+    if (yaml.isAlias(node)) node = node.resolve(document);
+    const last = index === path.length - 1;
+    if (yaml.isMap(node)) {
+      const pair = node.items.find(({ key }) => yaml.isScalar(key) && String(key.value) === String(part));
+      if (!pair) return offset;
+      const key = startOf(yaml, pair.key);
+      node = pair.value;
+      offset = (last && what === "key" ? key : (startOf(yaml, node) ?? key)) ?? offset;
+    } else if (yaml.isSeq(node)) {
+      node = node.items[Number(part)];
+      offset = startOf(yaml, node) ?? offset;
+    } else {
+      return offset;
+    }
+  }
+  return offset;
+}
+
+function startOf(yaml: Library, node: unknown): number | undefined {
+  return yaml.isNode(node) ? (node satisfies Node).range?.[0] : undefined;
+}
+
+function placeOf(lines: LineCounter, offset: number, firstLine: number): Place {
+  const { line, col } = lines.linePos(offset);
+  return { line: Math.max(line, 1) + firstLine - 1, column: Math.max(col, 1) };
+}
+
+function check<S extends ZodType>(schema: S, text: YamlText): z.infer<S> {
+  const result = schema.safeParse(text.value);
+  if (result.success) return result.data;
+  throw invalid(text.file, findingsOf(result.error, text));
+}
+
+function findingsOf(error: ZodError, text: YamlText): Finding[] {
+  return error.issues.flatMap((issue): Finding[] => {
+    if (issue.code === "unrecognized_keys") {
+      // values.ts writes one line for each of the keys, in their order.
+      const messages = issue.message.split("\n");
+      return issue.keys.map((key, index) => ({
+        ...text.place([...issue.path, key], "key"),
+        message: messages[index] ?? issue.message,
+      }));
+    }
+    const { message } = issue;
+    return [{ ...text.place(issue.path), message: `${named(issue.path)}${message}` }];
+  });
+}
+
+function named(path: readonly PropertyKey[]): string {
+  return path.length === 0 ? "" : `${path.map(String).join(".")}: `;
+}
+
+function invalid(file: string, findings: Finding[]): SyscallError {
+  const sorted = findings.toSorted((a, b) => a.line - b.line || a.column - b.column);
+  const lines = sorted
+    .slice(0, MAX_SHOWN)
+    .map(({ line, column, message }) => `${file}:${line}:${column}: ${message}`);
+  if (sorted.length > MAX_SHOWN) lines.push(`${file}: and ${sorted.length - MAX_SHOWN} more`);
+  return new SyscallError("INVALID", lines.join("\n"));
+}
