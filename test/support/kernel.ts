@@ -1,0 +1,274 @@
+import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Clock, realClock } from "../../src/kernel/clock.ts";
+import { Kernel } from "../../src/kernel/kernel.ts";
+import type {
+  AgentInfo,
+  KernelCallbacks,
+  Limits,
+  ProcessEvent,
+  ProcInfo,
+  SpawnOpts,
+} from "../../src/kernel/types.ts";
+import { Children } from "../../src/os/children.ts";
+import type { Services } from "../../src/plugin/index.ts";
+import {
+  type Device,
+  type LLMEvent,
+  type LLMRequest,
+  SyscallError,
+  type VFSFile,
+} from "../../src/plugin/index.ts";
+import { type FsPort, realFs } from "../../src/store/fs-port.ts";
+import { RunStore } from "../../src/store/runs.ts";
+import { Namespace } from "../../src/vfs/namespace.ts";
+import { DeviceRegistry } from "../../src/vfs/registry.ts";
+
+/** What the scripted model does with one request: the events of its answer, or a refusal. */
+export type Model = (request: LLMRequest, signal: AbortSignal) => LLMEvent[] | Promise<LLMEvent[]>;
+
+export const usage = { input_tokens: 10, output_tokens: 5, cached_tokens: 0 };
+
+/** An answer without calls: it ends the run. */
+export function says(text: string): LLMEvent[] {
+  return [
+    { type: "text_delta", text },
+    { type: "usage", usage },
+    { type: "stop", reason: "end_turn" },
+  ];
+}
+
+let ids = 0;
+
+/** An answer that calls these tools. */
+export function calls(...wanted: [name: string, input: Record<string, unknown>][]): LLMEvent[] {
+  return [
+    ...wanted.map(
+      ([name, input]): LLMEvent => ({ type: "tool_call", call: { id: `call-${++ids}`, name, input } }),
+    ),
+    { type: "usage", usage },
+    { type: "stop", reason: "tool_calls" },
+  ];
+}
+
+/** Plays answers one after the other; each may look at its request. */
+export function script(...answers: (LLMEvent[] | ((request: LLMRequest) => LLMEvent[]))[]): Model {
+  let at = 0;
+  return (request) => {
+    const answer = answers[at++];
+    if (!answer)
+      throw new SyscallError("DRIVER", `The script has ${answers.length} answers and was asked for ${at}.`);
+    return typeof answer === "function" ? answer(request) : answer;
+  };
+}
+
+/** A device that answers what `run` makes of its input. */
+export function toolDevice(
+  name: string,
+  run: (input: Record<string, unknown>, signal: AbortSignal) => string | Promise<string>,
+  more: Partial<NonNullable<Device["tools"]>[number]> = {},
+): Device {
+  return {
+    tools: [{ name, description: name, input: { type: "object" }, ...more }],
+    factory: () => {
+      let result = "";
+      return {
+        async write(data, signal) {
+          result = await run(JSON.parse(String(data)), signal);
+        },
+        async read(max) {
+          const piece = result.slice(0, max);
+          result = result.slice(max);
+          return piece;
+        },
+        async close() {},
+        async stat() {
+          return { name, size: result.length, isDevice: true, devicePath: "/dev/test" };
+        },
+      };
+    },
+  };
+}
+
+export interface HarnessOptions {
+  model: Model;
+  devices?: Record<string, Device>;
+  needs?: Record<string, (keyof Services)[]>;
+  clock?: Clock;
+  limits?: Partial<Limits>;
+  fs?: FsPort;
+  callbacks?: KernelCallbacks;
+}
+
+const LIMITS: Limits = {
+  maxSteps: 100,
+  timeoutMs: 3_600_000,
+  contextBudget: null,
+  modelTotalMs: 600_000,
+  modelIdleMs: 120_000,
+  modelRetries: 0,
+  toolMs: 120_000,
+  graceMs: 1_000,
+  checkMs: 60_000,
+  spawnDepth: 5,
+  liveChildren: 16,
+  loopThreshold: 25,
+  toolResultChars: 100_000,
+  shellMemoryBytes: 65_536,
+  shellDiskBytes: 1 << 24,
+  eventsPerRun: 100_000,
+};
+
+/** A whole kernel on a temporary project, with a scripted model and real records and programs. */
+export class KernelHarness {
+  readonly dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-kernel-")));
+  readonly project = join(this.dir, "project");
+  readonly dataDir = join(this.project, ".rnix/data");
+  readonly kernel: Kernel;
+  readonly children: Children;
+  readonly runs: RunStore;
+  readonly warnings: string[] = [];
+  readonly requests: LLMRequest[] = [];
+  leases = 0;
+  openFiles = 0;
+  #pid = 0;
+  readonly #o: HarnessOptions;
+
+  constructor(options: HarnessOptions) {
+    this.#o = options;
+    mkdirSync(this.project, { recursive: true });
+    const fs = options.fs ?? realFs;
+    this.runs = new RunStore(this.dataDir, fs);
+    this.children = new Children({
+      ledgerDir: join(this.dir, "children"),
+      kernelId: "test",
+      graceMs: 1_000,
+      memoryBytes: 65_536,
+      diskBytes: 1 << 24,
+    });
+    this.kernel = new Kernel({
+      version: "test",
+      kernelId: "test",
+      platform: "test",
+      userDataDir: join(this.dir, "user"),
+      clock: options.clock ?? realClock,
+      random: () => 0.5,
+      uuid: () => Bun.randomUUIDv7(),
+      pids: { next: () => ++this.#pid },
+      children: this.children,
+      runs: () => this.runs,
+      callbacks: options.callbacks,
+      log: (_level, source, text) => this.warnings.push(`${source}: ${text}`),
+    });
+  }
+
+  spawn(intent: string, more: Partial<SpawnOpts> = {}, agent: AgentInfo | null = null): Promise<number> {
+    return this.kernel.spawn(intent, agent, this.opts(more));
+  }
+
+  opts(more: Partial<SpawnOpts> = {}): SpawnOpts {
+    this.leases++;
+    return {
+      project: { id: "p", dir: this.project, dataDir: this.dataDir, trusted: true },
+      devices: { namespace: this.#namespace(), versions: {}, release: () => void this.leases-- },
+      provider: {
+        name: "scripted",
+        device: "/dev/llm/scripted",
+        model: "m",
+        config: {},
+        gateKey: "scripted",
+        because: "test",
+        secret: async () => "key",
+      },
+      cwd: this.project,
+      env: { PATH: process.env.PATH ?? "/usr/bin:/bin" },
+      ...more,
+      limits: { ...LIMITS, ...this.#o.limits, ...more.limits },
+    };
+  }
+
+  /** Spawns, follows to the end, and gives back the process record and all that was told. */
+  async run(
+    intent: string,
+    more: Partial<SpawnOpts> = {},
+    agent: AgentInfo | null = null,
+  ): Promise<{ info: ProcInfo; events: ProcessEvent[] }> {
+    return this.follow(await this.spawn(intent, more, agent));
+  }
+
+  async follow(pid: number): Promise<{ info: ProcInfo; events: ProcessEvent[] }> {
+    const events: ProcessEvent[] = [];
+    for await (const event of this.kernel.attach(pid)) events.push(event);
+    const last = events.at(-1);
+    if (last?.type !== "complete") throw new Error(`the run of PID ${pid} ended without complete`);
+    return { info: last.info, events };
+  }
+
+  /** Ends everything and fails when something is left. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kernel.shutdown({ now: true });
+    const left = {
+      processes: this.kernel.active,
+      leases: this.leases,
+      files: this.openFiles,
+      programs: this.children.list().length,
+    };
+    await this.children.close();
+    rmSync(this.dir, { recursive: true, force: true });
+    if (Object.values(left).some((count) => count !== 0))
+      throw new Error(`left behind: ${JSON.stringify(left)}`);
+  }
+
+  #namespace(): Namespace {
+    const registry = new DeviceRegistry();
+    const devices: Record<string, Device> = { ...this.#o.devices, "/dev/llm/scripted": this.#modelDevice() };
+    for (const [path, device] of Object.entries(devices)) {
+      registry.register({
+        path,
+        device: this.#counted(device),
+        plugin: "test",
+        layer: "stock",
+        needs: this.#o.needs?.[path] ?? [],
+      });
+    }
+    return new Namespace([registry]);
+  }
+
+  #counted(device: Device): Device {
+    return {
+      ...device,
+      factory: async (...args) => {
+        const file = await device.factory(...args);
+        this.openFiles++;
+        const close = file.close.bind(file);
+        file.close = async () => {
+          this.openFiles--;
+          await close();
+        };
+        return file;
+      },
+    };
+  }
+
+  #modelDevice(): Device {
+    return {
+      factory: (): VFSFile => {
+        let events: LLMEvent[] = [];
+        return {
+          write: async (data, signal) => {
+            const request: LLMRequest = JSON.parse(String(data));
+            this.requests.push(request);
+            events = [...(await this.#o.model(request, signal))];
+          },
+          read: async () => {
+            const event = events.shift();
+            return event ? JSON.stringify(event) : "";
+          },
+          close: async () => {},
+          stat: async () => ({ name: "scripted", size: 0, isDevice: true, devicePath: "/dev/llm/scripted" }),
+        };
+      },
+    };
+  }
+}
