@@ -1,0 +1,216 @@
+import { describe, expect, test } from "bun:test";
+import { procDevice } from "../../src/kernel/devices/proc.ts";
+import { snapshotFile } from "../../src/kernel/devices/snapshot-file.ts";
+import type { AgentInfo, SkillInfo } from "../../src/kernel/types.ts";
+import { O_RDONLY, SyscallError } from "../../src/plugin/index.ts";
+import { calls, KernelHarness, says, script, toolDevice } from "../support/kernel.ts";
+
+const signal = new AbortController().signal;
+
+describe("/proc", () => {
+  test("a process's three files are snapshots made at open", async () => {
+    const texts: Record<string, string> = {};
+    const proc = procDevice({
+      info: (pid) => h.kernel.listProcs().find((info) => info.pid === pid),
+      contextSummary: () => "summary",
+    });
+    const look = toolDevice("Look", async () => {
+      for (const name of ["status", "intent", "context"]) {
+        const file = await proc.factory(`/1/${name}`, O_RDONLY, Object.create(null));
+        texts[name] = String(await file.read(100_000, signal));
+        expect(await file.read(100_000, signal)).toBe("");
+        await file.close();
+      }
+      return "ok";
+    });
+    await using h = new KernelHarness({
+      model: script(calls(["Look", {}]), says("done")),
+      devices: { "/dev/look": look },
+    });
+    const { info } = await h.run("read yourself");
+    expect(info.exit_code).toBe(0);
+    const status = JSON.parse(texts.status ?? "");
+    expect(Object.keys(status)).toEqual([
+      "pid",
+      "ppid",
+      "state",
+      "intent",
+      "skills",
+      "tokens_used",
+      "elapsed_ms",
+      "allowed_devices",
+    ]);
+    expect(status).toMatchObject({
+      pid: 1,
+      ppid: 0,
+      state: "running",
+      intent: "read yourself",
+      tokens_used: 15,
+    });
+    expect(texts).toMatchObject({ intent: "read yourself", context: "summary" });
+  });
+
+  test.each(["", "/", "/1", "/1/", "/1/other", "/x/status", "/99/status", "/1/status/more"])(
+    "/proc%s is NOT_FOUND",
+    (subpath) => {
+      const proc = procDevice({ info: () => undefined, contextSummary: () => "" });
+      expect(() => proc.factory(subpath, O_RDONLY, Object.create(null))).toThrow(
+        expect.objectContaining({ code: "NOT_FOUND" }),
+      );
+    },
+  );
+
+  test("a write to a snapshot is PERMISSION", async () => {
+    await expect(snapshotFile("/proc", "1/status", "{}").write("x", signal)).rejects.toMatchObject({
+      code: "PERMISSION",
+    });
+  });
+});
+
+describe("the tool Skill", () => {
+  const skill = (name: string, allowedTools: string[] | null, body = `How to ${name}.`): SkillInfo => ({
+    name,
+    description: `For ${name}`,
+    dir: `/skills/${name}`,
+    allowedTools,
+    body: async () => body,
+  });
+  const agent = (deferredSkills: SkillInfo[], allowedTools = ["*"]): AgentInfo => ({
+    name: "skilled",
+    description: "",
+    instructions: "Work.",
+    skills: [],
+    deferredSkills,
+    allowedTools,
+    checks: [],
+    source: "test",
+  });
+  const devices = { "/dev/a": toolDevice("A", () => "a"), "/dev/b": toolDevice("B", () => "b") };
+
+  test("gives the skill's text, and its list narrows the rights to agent ∩ list", async () => {
+    await using h = new KernelHarness({
+      model: script(calls(["Skill", { skill: "careful" }]), calls(["A", {}], ["B", {}]), says("done")),
+      devices,
+    });
+    const { info } = await h.run("go", {}, agent([skill("careful", ["A"])]));
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[0]).toMatchObject({ action: "specialize" });
+    expect(records[0]?.tool_calls[0]?.result).toContain("How to careful.");
+    expect(records[1]?.tool_calls.map((call) => [call.name, call.state])).toEqual([
+      ["A", "done"],
+      ["B", "denied"],
+    ]);
+    expect(info.skills).toEqual(["careful"]);
+  });
+
+  test("two skills allow what either lists, and never more than the agent has", async () => {
+    await using h = new KernelHarness({
+      model: script(
+        calls(["Skill", { skill: "one" }]),
+        calls(["Skill", { skill: "two" }]),
+        calls(["A", {}], ["B", {}]),
+        says("done"),
+      ),
+      devices,
+    });
+    const { info } = await h.run("go", {}, agent([skill("one", ["A"]), skill("two", ["B"])], ["A", "Skill"]));
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[2]?.tool_calls.map((call) => [call.name, call.state, call.error_code])).toEqual([
+      ["A", "done", null],
+      ["B", "failed", "NOT_FOUND"],
+    ]);
+  });
+
+  test("a skill without a list narrows nothing", async () => {
+    await using h = new KernelHarness({
+      model: script(calls(["Skill", { skill: "free" }]), calls(["A", {}], ["B", {}]), says("done")),
+      devices,
+    });
+    const { info } = await h.run("go", {}, agent([skill("free", null)]));
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[1]?.tool_calls.map((call) => call.state)).toEqual(["done", "done"]);
+  });
+
+  test.each([
+    ["an unknown skill", [["Skill", { skill: "none" }]], "NOT_FOUND"],
+    [
+      "a skill that is loaded already",
+      [
+        ["Skill", { skill: "free" }],
+        ["Skill", { skill: "free" }],
+      ],
+      "INVALID",
+    ],
+  ] as const)("%s is told so", async (_what, wanted, code) => {
+    await using h = new KernelHarness({
+      model: script(
+        calls(...wanted.map(([name, input]): [string, { skill: string }] => [name, input])),
+        says("done"),
+      ),
+    });
+    const { info } = await h.run("go", {}, agent([skill("free", null)]));
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[0]?.tool_calls.at(-1)?.error_code).toBe(code);
+  });
+
+  test("is not shown to an agent without skills to load", async () => {
+    await using h = new KernelHarness({ model: script(says("done")) });
+    await h.run("go");
+    expect(h.requests[0]?.tools?.map((tool) => tool.name)).toEqual(["Complete", "Plan"]);
+  });
+});
+
+describe("files of a process", () => {
+  test("an empty list of tools means none", async () => {
+    const peek = toolDevice("Peek", () => "x");
+    await using h = new KernelHarness({
+      model: script(calls(["Peek", {}]), says("done")),
+      devices: { "/dev/peek": peek },
+    });
+    const { info } = await h.run(
+      "go",
+      {},
+      {
+        name: "a",
+        description: "",
+        instructions: "",
+        skills: [],
+        deferredSkills: [],
+        allowedTools: [],
+        checks: [],
+        source: "",
+      },
+    );
+    expect(h.requests[0]?.tools).toEqual([]);
+    expect(info).toMatchObject({ exit_code: 0, allowed_tools: [] });
+  });
+
+  test("a factory that is given up on, and hands over a file later, has it closed", async () => {
+    const late = Promise.withResolvers<void>();
+    let closed = 0;
+    const slow = toolDevice("Slow", () => "x", { timeoutMs: 20 });
+    slow.factory = async () => {
+      await late.promise;
+      return {
+        write: async () => {},
+        read: async () => "",
+        close: async () => {
+          closed++;
+        },
+        stat: async () => {
+          throw new SyscallError("INTERNAL", "not asked");
+        },
+      };
+    };
+    await using h = new KernelHarness({
+      model: script(calls(["Slow", {}]), says("done")),
+      devices: { "/dev/slow": slow },
+      limits: { graceMs: 10 },
+    });
+    const { info } = await h.run("go");
+    expect(info.exit_code).toBe(0);
+    late.resolve();
+    while (closed === 0) await new Promise((resolve) => setImmediate(resolve));
+    expect(closed).toBe(1);
+  });
+});
