@@ -21,7 +21,8 @@ const CR = 13;
 export class Framer {
   readonly #limit: number;
   readonly #decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-  #parts: Uint8Array[] = [];
+  /** The unfinished line: its first `#size` bytes. */
+  #held = new Uint8Array(0);
   #size = 0;
   #skipping = false;
 
@@ -33,42 +34,53 @@ export class Framer {
     const frames: Frame[] = [];
     let from = 0;
     for (let end = chunk.indexOf(LF); end >= 0; end = chunk.indexOf(LF, from)) {
-      this.#add(chunk.subarray(from, end), frames);
-      this.#finish(frames);
+      this.#line(chunk.subarray(from, end), frames);
       from = end + 1;
     }
-    this.#add(chunk.subarray(from), frames);
+    this.#hold(chunk.subarray(from), frames);
     return frames;
   }
 
   /** The stream has ended: a last line without its newline counts. */
   end(): Frame[] {
     const frames: Frame[] = [];
-    this.#finish(frames);
+    this.#line(new Uint8Array(0), frames);
     return frames;
   }
 
-  #add(part: Uint8Array, frames: Frame[]): void {
+  /** A line has its end. One that came in one piece is not copied. */
+  #line(last: Uint8Array, frames: Frame[]): void {
+    const whole = this.#size === 0 && last.length <= this.#limit;
+    if (!whole) this.#hold(last, frames);
+    if (!this.#skipping) {
+      const line = withoutCr(whole ? last : this.#held.subarray(0, this.#size));
+      if (line.length > 0) frames.push(this.#decode(line));
+    }
+    this.#forget();
+    this.#skipping = false;
+  }
+
+  #hold(part: Uint8Array, frames: Frame[]): void {
     if (this.#skipping || part.length === 0) return;
-    this.#size += part.length;
-    if (this.#size > this.#limit) {
+    const size = this.#size + part.length;
+    if (size > this.#limit) {
+      this.#forget();
       this.#skipping = true;
-      this.#parts = [];
       frames.push({ kind: "too_large" });
       return;
     }
-    this.#parts.push(part);
+    if (size > this.#held.length) {
+      const larger = new Uint8Array(Math.max(size, this.#held.length * 2));
+      larger.set(this.#held.subarray(0, this.#size));
+      this.#held = larger;
+    }
+    this.#held.set(part, this.#size);
+    this.#size = size;
   }
 
-  #finish(frames: Frame[]): void {
-    const [first] = this.#parts;
-    if (!this.#skipping && first) {
-      const line = withoutCr(this.#parts.length === 1 ? first : Buffer.concat(this.#parts));
-      if (line.length > 0) frames.push(this.#decode(line));
-    }
-    this.#parts = [];
+  #forget(): void {
+    this.#held = new Uint8Array(0);
     this.#size = 0;
-    this.#skipping = false;
   }
 
   #decode(line: Uint8Array): Frame {

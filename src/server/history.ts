@@ -92,10 +92,15 @@ export class History {
 
 const PAGE = 500;
 
-/** Every recorded step, a page at a time. */
-export async function* allSteps(records: RunReader, uuid: string): AsyncGenerator<StepRecord> {
+/** Every recorded step, a page at a time. `damaged` counts the lines that can't be read. */
+export async function* allSteps(
+  records: RunReader,
+  uuid: string,
+  damaged = { lines: 0 },
+): AsyncGenerator<StepRecord> {
   for (let after = 0; ; ) {
     const page = await records.steps(uuid, { after, limit: PAGE });
+    damaged.lines += page.damaged;
     yield* page.records;
     if (page.next === after) return;
     after = page.next;

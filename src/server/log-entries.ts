@@ -21,16 +21,18 @@ export function entriesOfStep(record: StepRecord): LogEntry[] {
 
 /** The open step, as far as it has come. */
 export function entriesOfJournal(journal: JournalEntry[]): LogEntry[] {
-  return journal.flatMap((entry) => {
-    switch (entry.t) {
-      case "answer":
-        return textEntry(entry.ts, entry.step, entry.message.content);
-      case "call_start":
-        return [toolEntry(entry.ts, entry.step, entry.name, entry.path, entry.input)];
-      case "call_end":
-        return [resultEntry(entry.step, entry.call)];
-    }
-  });
+  return journal.flatMap(entriesOf);
+}
+
+function entriesOf(entry: JournalEntry): LogEntry[] {
+  switch (entry.t) {
+    case "answer":
+      return textEntry(entry.ts, entry.step, entry.message.content);
+    case "call_start":
+      return [toolEntry(entry.ts, entry.step, entry.name, entry.path, entry.input)];
+    case "call_end":
+      return [resultEntry(entry.step, entry.call)];
+  }
 }
 
 function textEntry(ts: string, step: number, text: string): LogEntry[] {

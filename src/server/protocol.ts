@@ -137,9 +137,9 @@ export interface Answers {
   attach: ProcRef;
   attach_debug: ProcRef;
   attach_log: ProcRef;
-  /** `next` is the `after` of the next page; `parse_errors` counts lines of this one that can't be read. */
+  /** `next` is the `after` of the next page; `parse_errors` counts lines that can't be read. */
   list_events: { events: (SyscallEventWire & { uuid: string })[]; next: number; parse_errors: number };
-  list_steps: { steps: StepSummary[]; next: number; total: number; parse_errors: number };
+  list_steps: { steps: StepSummary[]; total: number; parse_errors: number };
   get_step_detail: StepDetail;
   get_proc_detail: ProcDetail;
   show: ProcDetail;

@@ -7,15 +7,19 @@ import type { System } from "../system.ts";
 
 const PAGE = 10_000;
 
-/** The finished steps of a process, in short. `after` counts the records to leave out. */
+/** The finished steps of a process, in short. `after` is the number of a step. */
 export async function listSteps(
   payload: Payload<"list_steps">,
   system: System,
 ): Promise<Answers["list_steps"]> {
   const { info, records } = await recordsOf(system, await locate(system, payload));
   const { after = 0, limit = PAGE } = payload;
-  const page = await records.steps(info.uuid, { after, limit });
-  return { steps: page.records.map(summary), next: page.next, total: info.steps, parse_errors: page.damaged };
+  const steps: StepSummary[] = [];
+  const damaged = { lines: 0 };
+  for await (const record of allSteps(records, info.uuid, damaged)) {
+    if (record.step > after && steps.length < limit) steps.push(summary(record));
+  }
+  return { steps, total: info.steps, parse_errors: damaged.lines };
 }
 
 /** One step, whole. */

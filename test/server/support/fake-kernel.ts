@@ -1,0 +1,278 @@
+import { Channel } from "../../../src/kernel/channel.ts";
+import type {
+  AgentInfo,
+  ExitReason,
+  ExitStatus,
+  PID,
+  ProcessDetail,
+  ProcessEvent,
+  ProcInfo,
+  Signal,
+  SpawnOpts,
+  SyscallEvent,
+} from "../../../src/kernel/types.ts";
+import { SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";
+import { SyscallError } from "../../../src/plugin/index.ts";
+import type { KernelApi } from "../../../src/server/system.ts";
+import type { RunStore, RunWriter } from "../../../src/store/runs.ts";
+import type { StepRecord } from "../../../src/store/schema.ts";
+
+interface FakeProcess {
+  info: ProcInfo;
+  record: RunWriter;
+  watchers: Set<Channel<ProcessEvent>>;
+  tracers: Set<Channel<SyscallEvent>>;
+  done: PromiseWithResolvers<ExitStatus>;
+}
+
+/**
+ * A kernel whose processes do what a test tells them. An intent of "echo WORDS" is one step that says the
+ * words and ends by itself; every other process goes on until it is signalled or `finish`ed.
+ */
+export class FakeKernel implements KernelApi {
+  readonly #runs: RunStore;
+  readonly #table = new Map<PID, FakeProcess>();
+  #nextPid = 1;
+  shutdowns: { now?: boolean }[] = [];
+  /** Processes that shutdown does not end, as if they were stuck. */
+  readonly stuck = new Set<PID>();
+
+  constructor(runs: RunStore) {
+    this.#runs = runs;
+  }
+
+  get active(): number {
+    return this.#table.size;
+  }
+
+  async spawn(intent: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<PID> {
+    const pid = this.#nextPid++;
+    const uuid = `00000000-0000-7000-8000-${String(pid).padStart(12, "0")}`;
+    const info: ProcInfo = {
+      ...BLANK,
+      pid,
+      uuid,
+      intent,
+      agent: agent?.name ?? "none",
+      project: opts.project.dir,
+      cwd: opts.cwd,
+      max_steps: opts.maxSteps ?? 10,
+    };
+    const record = this.#runs.create(uuid);
+    record.info(info);
+    const proc: FakeProcess = {
+      info,
+      record,
+      watchers: new Set(),
+      tracers: new Set(),
+      done: Promise.withResolvers(),
+    };
+    this.#table.set(pid, proc);
+    if (intent.startsWith("echo ")) void this.#echo(pid, intent.slice(5));
+    return pid;
+  }
+
+  kill(pid: PID, signal: Signal): void {
+    const proc = this.#get(pid);
+    if (signal === SIGPAUSE || signal === SIGRESUME) {
+      const paused = signal === SIGPAUSE;
+      proc.info = { ...proc.info, is_paused: paused, paused_at_ms: paused ? 1 : 0 };
+      return;
+    }
+    const ends: Record<number, ExitStatus> = {
+      1: { code: 143, reason: "terminated" },
+      2: { code: 137, reason: "killed" },
+      3: { code: 130, reason: "interrupted" },
+    };
+    void this.finish(pid, ends[signal] ?? { code: 1, reason: "failed" });
+  }
+
+  signalTree(pid: PID, signal: Signal): number {
+    this.kill(pid, signal);
+    return 1;
+  }
+
+  async suspend(pid: PID): Promise<ExitStatus> {
+    const exit: ExitStatus = { code: 75, reason: "suspended" };
+    await this.finish(pid, exit);
+    return exit;
+  }
+
+  listProcs(): ProcInfo[] {
+    return [...this.#table.values()].map(({ info }) => info);
+  }
+
+  procInfo(pid: PID): ProcInfo {
+    return this.#get(pid).info;
+  }
+
+  detail(pid: PID): ProcessDetail {
+    const { info } = this.#get(pid);
+    return {
+      info,
+      fds: [{ fd: 3, path: "/dev/llm/fake" }],
+      env: info.env,
+      permissions: info.permissions,
+      context: { messages: 1 },
+    };
+  }
+
+  attach(pid: PID): Channel<ProcessEvent> {
+    const proc = this.#get(pid);
+    const channel: Channel<ProcessEvent> = new Channel(256, () => proc.watchers.delete(channel));
+    channel.push({ type: "spawn", info: proc.info });
+    proc.watchers.add(channel);
+    return channel;
+  }
+
+  attachDebug(pid: PID): Channel<SyscallEvent> {
+    const proc = this.#get(pid);
+    const channel: Channel<SyscallEvent> = new Channel(256, () => proc.tracers.delete(channel));
+    proc.tracers.add(channel);
+    return channel;
+  }
+
+  async shutdown(o: { now?: boolean } = {}): Promise<void> {
+    this.shutdowns.push(o);
+    const exit: ExitStatus = o.now ? { code: 137, reason: "killed" } : { code: 75, reason: "suspended" };
+    const procs = [...this.#table.entries()];
+    for (const [pid] of procs) if (o.now || !this.stuck.has(pid)) await this.finish(pid, exit);
+    await Promise.all(procs.map(([, { done }]) => done.promise));
+  }
+
+  // --- what a test does to a process -------------------------------------------------------------------
+
+  emit(pid: PID, event: ProcessEvent): void {
+    for (const watcher of this.#get(pid).watchers) watcher.push(event);
+  }
+
+  syscall(pid: PID, event: SyscallEvent): void {
+    const proc = this.#get(pid);
+    proc.record.event(event);
+    for (const tracer of proc.tracers) tracer.push(event);
+  }
+
+  step(pid: PID, step: StepRecord): void {
+    const proc = this.#get(pid);
+    proc.info = { ...proc.info, steps: step.step, tool_calls: proc.info.tool_calls + step.tool_calls.length };
+    proc.record.step(step);
+  }
+
+  watchers(pid: PID): number {
+    return this.#table.get(pid)?.watchers.size ?? 0;
+  }
+
+  /** Ends it and takes it out of the table; what is left is on disk. */
+  async finish(pid: PID, exit: { code: number; reason: ExitReason; result?: string }): Promise<void> {
+    const proc = this.#table.get(pid);
+    if (!proc) return;
+    this.#table.delete(pid);
+    proc.info = {
+      ...proc.info,
+      state: exit.reason === "suspended" ? "suspended" : "dead",
+      exit_code: exit.code,
+      exit_reason: exit.reason,
+      result: exit.result ?? null,
+      ended_at_ms: BLANK.created_at_ms + 1000,
+      elapsed_ms: 1000,
+    };
+    proc.record.info(proc.info);
+    await proc.record.close();
+    for (const watcher of [...proc.watchers]) watcher.end({ type: "complete", info: proc.info });
+    for (const tracer of [...proc.tracers]) tracer.end();
+    proc.done.resolve(exit);
+  }
+
+  async #echo(pid: PID, words: string): Promise<void> {
+    // A turn of the loop, as a model would take: whoever spawned it is attached by then.
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    this.emit(pid, { type: "step", step: 1, total: 10 });
+    this.emit(pid, { type: "text_delta", step: 1, text: words });
+    this.syscall(pid, { timestamp_ms: 1, pid, syscall: "Read", args: { fd: 3 }, duration_ms: 2 });
+    this.step(pid, stepRecord(1, words));
+    await this.finish(pid, { code: 0, reason: "completed", result: words });
+  }
+
+  #get(pid: PID): FakeProcess {
+    const proc = this.#table.get(pid);
+    if (!proc) throw new SyscallError("NOT_FOUND", `There is no live process ${pid}.`);
+    return proc;
+  }
+}
+
+/** A finished step that said these words, after one call of Read. */
+export function stepRecord(step: number, words: string): StepRecord {
+  return {
+    v: 1,
+    step,
+    ts: "2026-01-01T00:00:00.000Z",
+    messages: [{ role: "assistant", content: words }],
+    raw_response: words,
+    action: "tool_call",
+    summary: `said ${words}`,
+    tool_calls: [
+      {
+        id: `call-${step}`,
+        name: "Read",
+        path: "/dev/fs",
+        input: { path: "a.txt" },
+        result: "contents",
+        error: null,
+        error_code: null,
+        started_at: "2026-01-01T00:00:01.000Z",
+        duration_ms: 5,
+        state: "done",
+      },
+    ],
+    usage: { input_tokens: 10, output_tokens: 2, cached_tokens: 0 },
+    tokens_used: 12,
+  };
+}
+
+const BLANK: ProcInfo = {
+  v: 1,
+  pid: 0,
+  ppid: 0,
+  uuid: "",
+  parent_uuid: null,
+  origin_uuid: null,
+  state: "running",
+  intent: "",
+  agent: "none",
+  skills: [],
+  provider: "fake",
+  model: "m",
+  project: "",
+  cwd: "",
+  ctx_id: 1,
+  steps: 0,
+  max_steps: 10,
+  tokens_used: 12,
+  usage: { input_tokens: 10, output_tokens: 2, cached_tokens: 0 },
+  cost_usd: null,
+  context_budget: null,
+  max_cost: null,
+  timeout_ms: null,
+  allowed_devices: ["*"],
+  allowed_tools: ["*"],
+  permissions: { allow: [["*"]], deny: [] },
+  sandbox: "none",
+  created_at_ms: 1_767_225_600_000,
+  ended_at_ms: null,
+  elapsed_ms: 0,
+  is_paused: false,
+  paused_at_ms: 0,
+  result: null,
+  partial: false,
+  exit_code: null,
+  exit_reason: null,
+  error: null,
+  checks: [],
+  tool_calls: 0,
+  files_changed: [],
+  files_changed_complete: true,
+  children: [],
+  versions: { rnix: "0.0.0" },
+  kernel: "fake-kernel",
+  env: { names: [], values: {} },
+};

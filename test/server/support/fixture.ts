@@ -1,0 +1,165 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { connect, type Server as NetServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Duplex, duplexPair } from "node:stream";
+import { defaultSettings } from "../../../src/config/settings.ts";
+import { type Clock, realClock } from "../../../src/kernel/clock.ts";
+import type { SpawnOpts } from "../../../src/kernel/types.ts";
+import { SyscallError } from "../../../src/plugin/index.ts";
+import type { Catalog } from "../../../src/server/catalog.ts";
+import { History } from "../../../src/server/history.ts";
+import { Server } from "../../../src/server/server.ts";
+import { listen } from "../../../src/server/socket.ts";
+import type { Host, System } from "../../../src/server/system.ts";
+import { RunStore } from "../../../src/store/runs.ts";
+import { Namespace } from "../../../src/vfs/namespace.ts";
+import { FakeKernel } from "./fake-kernel.ts";
+
+/** A folder of its own, removed with the scope. */
+export class TempDir implements Disposable {
+  readonly path = mkdtempSync(join(tmpdir(), "rnix-server-"));
+
+  [Symbol.dispose](): void {
+    rmSync(this.path, { recursive: true, force: true });
+  }
+}
+
+export interface Fixture extends AsyncDisposable {
+  dir: string;
+  kernel: FakeKernel;
+  server: Server;
+  system: System;
+  logged: string[];
+  /** What `host.stop` was called with. */
+  stops: boolean[];
+  connect(): Promise<Duplex>;
+}
+
+export const TRANSPORTS = ["socket", "memory"] as const;
+export type Transport = (typeof TRANSPORTS)[number];
+
+/** The server with a fake kernel behind it, over a real Unix socket or an in-memory pair. */
+export async function serve(
+  transport: Transport = "socket",
+  o: { clock?: Clock; stallMs?: number } = {},
+): Promise<Fixture> {
+  const dir = new TempDir();
+  const runs = new RunStore(dir.path);
+  const kernel = new FakeKernel(runs);
+  const logged: string[] = [];
+  const stops: boolean[] = [];
+  const system = fakeSystem(dir.path, kernel, runs, {
+    clock: o.clock ?? realClock,
+    log: (text) => logged.push(text),
+    host: {
+      socket: transport === "socket" ? "/run/rnix.sock" : "",
+      log: "",
+      connections: () => server.connections,
+      loopDelay: () => ({ p50: 0, max: 0 }),
+      stop: (now) => void stops.push(now),
+    },
+  });
+  const server = new Server(system, { stallMs: o.stallMs });
+  const wire = transport === "socket" ? await overSocket(dir.path, server) : overMemory(server);
+  return {
+    dir: dir.path,
+    kernel,
+    server,
+    system,
+    logged,
+    stops,
+    connect: wire.connect,
+    async [Symbol.asyncDispose]() {
+      for (const info of kernel.listProcs()) await kernel.finish(info.pid, { code: 137, reason: "killed" });
+      wire.stop();
+      await server.close();
+      dir[Symbol.dispose]();
+    },
+  };
+}
+
+export function fakeSystem(
+  dataDir: string,
+  kernel: FakeKernel,
+  runs: RunStore,
+  o: { clock: Clock; log(text: string): void; host: Host },
+): System {
+  return {
+    kernel,
+    history: new History({ dataDirs: () => [dataDir], open: () => runs, kernelAlive: () => true }),
+    catalog: EMPTY,
+    clock: o.clock,
+    identity: { version: "0.0.0", build: "test", startedAtMs: 1_767_225_600_000 },
+    host: o.host,
+    log: o.log,
+    async plan(request) {
+      if (request.agent === "nobody") throw new SyscallError("NOT_FOUND", 'There is no agent "nobody".');
+      if (request.agent === "broken") throw new TypeError("a defect");
+      return { agent: null, opts: optsOf(request.cwd), notices: request.trust ? [] : ["plugins are not trusted"] };
+    },
+  };
+}
+
+function optsOf(cwd: string): SpawnOpts {
+  const unused = (): never => {
+    throw new Error("the fake kernel opens nothing");
+  };
+  return {
+    project: { id: "p", dir: cwd, dataDir: cwd, trusted: false },
+    devices: { namespace: new Namespace([]), versions: {}, release: () => undefined },
+    provider: {
+      name: "fake",
+      device: "/dev/llm/fake",
+      model: "m",
+      config: {},
+      gateKey: "fake",
+      because: "--provider",
+      secret: unused,
+    },
+    cwd,
+    env: {},
+    limits: defaultSettings().limits,
+  };
+}
+
+const EMPTY: Catalog = {
+  projectDir: (cwd) => cwd,
+  plugins: async () => ({ plugins: [] }),
+  tools: async () => ({ tools: [] }),
+  agents: async () => ({ agents: [], diagnostics: [] }),
+  skills: async () => ({ skills: [], diagnostics: [] }),
+  providers: async () => ({ providers: [], diagnostics: [] }),
+};
+
+interface Wire {
+  connect(): Promise<Duplex>;
+  stop(): void;
+}
+
+async function overSocket(dir: string, server: Server): Promise<Wire> {
+  const path = join(dir, "s.sock");
+  const net: NetServer = await listen(path, (stream) => server.accept(stream));
+  return {
+    connect: () =>
+      new Promise((resolve, reject) => {
+        const stream = connect({ path, allowHalfOpen: true });
+        stream.once("connect", () => resolve(stream));
+        stream.once("error", reject);
+      }),
+    stop: () => net.close(),
+  };
+}
+
+function overMemory(server: Server): Wire {
+  return {
+    async connect() {
+      const [ours, theirs] = duplexPair();
+      theirs.on("close", () => ours.destroy());
+      ours.on("close", () => theirs.destroy());
+      server.accept(theirs);
+      return ours;
+    },
+    stop: () => undefined,
+  };
+}
