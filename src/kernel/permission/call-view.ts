@@ -1,0 +1,136 @@
+import { realpathSync } from "node:fs";
+import { basename, dirname, join, relative, resolve } from "node:path";
+import { type CommandLine, readCommandLine } from "./command-pattern.ts";
+import { segments } from "./glob.ts";
+import type { Place } from "./path-pattern.ts";
+
+/** What a pattern for a tool is compared with. */
+export type SubjectKind = "path" | "command";
+
+export interface ToolFacts {
+  name: string;
+  /** The device's path. */
+  path: string;
+  /** The input field a pattern is compared with. None: the tool takes no pattern. */
+  subject?: string;
+  /** By default a subject named like a path is one, and everything else is read as a command line. */
+  kind?: SubjectKind;
+}
+
+/** What there is to have rights to. */
+export interface Facts {
+  tools: readonly ToolFacts[];
+  devices: readonly string[];
+  /** Absolute. Path patterns are relative to it. */
+  projectDir?: string;
+  /** Absolute. Relative subjects start here; the project's folder by default. */
+  cwd?: string;
+  /** Where a path leads when links are followed; what is not there yet counts by its nearest folder. */
+  realPath?(path: string): string;
+}
+
+export interface Call {
+  /** null: the process opens the path itself. */
+  tool: string | null;
+  path: string;
+  /** The text of the tool's subject field. */
+  subject?: string;
+}
+
+const PATH_LIKE = /(?:^|_)(?:path|file|folder|dir|directory)$/i;
+
+export function subjectKind(tool: ToolFacts): SubjectKind {
+  return tool.kind ?? (PATH_LIKE.test(tool.subject ?? "") ? "path" : "command");
+}
+
+/** One call as the rules look at it. What is costly to find out is found out once, when asked for. */
+export class CallView {
+  readonly call: Call;
+  readonly #facts: Facts;
+  /** The tool, if it is known and the path is on its device. */
+  readonly tool: ToolFacts | undefined;
+  #line: { read: CommandLine } | undefined;
+  #places: readonly Place[] | undefined;
+
+  constructor(call: Call, facts: Facts) {
+    this.call = call;
+    this.#facts = facts;
+    const tool = facts.tools.find((known) => known.name === call.tool);
+    this.tool = tool && isAtOrBelow(call.path, tool.path) ? tool : undefined;
+  }
+
+  get kind(): SubjectKind | undefined {
+    return this.tool && subjectKind(this.tool);
+  }
+
+  get commandLine(): CommandLine {
+    this.#line ??= { read: readCommandLine(this.call.subject) };
+    return this.#line.read;
+  }
+
+  /** The places the subject may mean: as written, and where its links lead. None when it is no path. */
+  get places(): readonly Place[] {
+    this.#places ??= this.#findPlaces();
+    return this.#places;
+  }
+
+  /** Tools that live on the device this path belongs to: opened raw, it could do what any of them does. */
+  get toolsThere(): readonly ToolFacts[] {
+    return this.#facts.tools.filter((tool) => isAtOrBelow(this.call.path, tool.path));
+  }
+
+  /** The device paths the call is about; null stands for one that cannot be told. */
+  get devicePaths(): readonly (readonly string[] | null)[] {
+    const { path } = this.call;
+    // A tool that is opened at its device and told the file in its input: the file counts.
+    if (this.tool && this.kind === "path" && path === this.tool.path) {
+      const device = segments(this.tool.path);
+      return this.places.length === 0
+        ? [null]
+        : this.places.map(({ relative }) => (relative === null ? null : [...device, ...relative]));
+    }
+    const parts = path.split("/").slice(1);
+    return [parts.some((part) => part === "" || part === "." || part === "..") ? null : parts];
+  }
+
+  /** The device of this path: the nearest known one above it. */
+  get device(): string {
+    let found = "";
+    for (const device of [...this.#facts.devices, ...this.#facts.tools.map((tool) => tool.path)]) {
+      if (device.length > found.length && isAtOrBelow(this.call.path, device)) found = device;
+    }
+    return found;
+  }
+
+  #findPlaces(): readonly Place[] {
+    const { path, subject } = this.call;
+    // Tools that search take the working folder when no path is given.
+    const text = subject ?? path.slice(this.tool?.path.length ?? path.length).replace(/^\//, "");
+    if (text.includes("\0")) return [];
+    const project = resolve("/", this.#facts.projectDir ?? this.#facts.cwd ?? "/");
+    const written = resolve("/", this.#facts.cwd ?? project, text);
+    const real = this.#facts.realPath ?? realTarget;
+    return [place(project, written), place(real(project), real(written))];
+  }
+}
+
+export function isAtOrBelow(path: string, device: string): boolean {
+  return path === device || path.startsWith(`${device}/`);
+}
+
+function place(project: string, path: string): Place {
+  const inside = relative(project, path);
+  const outside = inside === ".." || inside.startsWith("../");
+  return { absolute: segments(path), relative: outside ? null : segments(inside) };
+}
+
+/** Follows links as far as the path exists; the rest is as written. */
+function realTarget(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    // Not there (yet), or not to be looked at: its folder decides, and opening it will say why.
+    const parent = dirname(path);
+    return parent === path ? path : join(realTarget(parent), basename(path));
+  }
+}

@@ -1,0 +1,147 @@
+import { matchText } from "./glob.ts";
+import { parseCommandLine, type SimpleCommand, type Word } from "./shell-words.ts";
+
+/** Programs that run the rest of their words as a command. */
+const WRAPPERS = new Set(
+  "builtin busybox chroot command doas env exec find ionice nice nohup parallel setsid stdbuf sudo time timeout watch xargs".split(
+    " ",
+  ),
+);
+/** Programs that take a command line as text, which is not looked into. */
+const SHELLS = new Set("ash bash dash eval fish ksh sh source zsh .".split(" "));
+
+/**
+ * `git *`: the words of a simple command, `*` within a word for any characters, a word `*` for any number of
+ * words. `git:*`, as other tools write it, is the same.
+ */
+export class CommandPattern {
+  /** Each is one way to match. */
+  readonly #forms: readonly (readonly string[])[];
+  /** With the program's name in lower case. */
+  readonly #denyForms: readonly (readonly string[])[];
+
+  constructor(text: string) {
+    const legacy = /^(.*[^\s*]):\*$/s.exec(text)?.[1];
+    const forms = legacy === undefined ? [text] : [`${legacy} *`, `${legacy}:* *`];
+    this.#forms = forms.map((form) => form.split(/\s+/).filter((word) => word !== ""));
+    this.#denyForms = this.#forms.map(([name = "", ...rest]) => [name.toLowerCase(), ...rest]);
+  }
+
+  /** One command of a line that is allowed. What cannot be known of it counts against it. */
+  covers(command: SimpleCommand): boolean {
+    if (command.assigns || command.writes) return false;
+    return this.#forms.some((form) => {
+      // What it reads by `<` is one more word nobody has named.
+      if (command.reads && form.at(-1) !== "*") return false;
+      return matchWords(form, command.words, (wanted, word) => !word.dynamic && covered(wanted, word.text));
+    });
+  }
+
+  /** One command of a line may be what is denied. What cannot be known of it counts against it too. */
+  mayBe(command: SimpleCommand): boolean {
+    return readings(command.words).some((words) => this.#denyForms.some((form) => mayMatch(form, words)));
+  }
+}
+
+/** The commands of a line, read once for all patterns. */
+export type CommandLine = readonly SimpleCommand[] | null;
+
+export function readCommandLine(subject: string | undefined): CommandLine {
+  return subject === undefined ? null : parseCommandLine(subject);
+}
+
+/** Every command must be covered by one of the patterns. A line that is not understood is covered by none. */
+export function coversLine(patterns: readonly CommandPattern[], line: CommandLine): boolean {
+  if (line === null || line.length === 0) return false;
+  return line.every((command) => patterns.some((pattern) => pattern.covers(command)));
+}
+
+/** One command is enough, and a line that is not understood. */
+export function deniesLine(pattern: CommandPattern, line: CommandLine): boolean {
+  return line === null || line.some((command) => pattern.mayBe(command));
+}
+
+/** A star inside a word does not climb: `cat src/*` is not `cat src/../key`. */
+function covered(wanted: string, text: string): boolean {
+  if (!wanted.includes("*")) return wanted === text;
+  return matchText(wanted, text) && !/(?:^|\/)\.\.(?:\/|$)/.test(text);
+}
+
+/** A word `*` of the pattern stands for any number of words. */
+function matchWords(
+  pattern: readonly string[],
+  words: readonly Word[],
+  fits: (wanted: string, word: Word) => boolean,
+): boolean {
+  let p = 0;
+  let w = 0;
+  let star = -1;
+  let taken = 0;
+  while (w < words.length) {
+    const wanted = pattern[p];
+    const word = words[w];
+    if (wanted === "*") {
+      star = p++;
+      taken = w;
+    } else if (wanted !== undefined && word !== undefined && fits(wanted, word)) {
+      p++;
+      w++;
+    } else if (star >= 0) {
+      p = star + 1;
+      w = ++taken;
+    } else {
+      return false;
+    }
+  }
+  while (pattern[p] === "*") p++;
+  return p === pattern.length;
+}
+
+/** From a word on that the shell expands, anything may follow, nothing too. */
+function mayMatch(pattern: readonly string[], words: readonly Word[]): boolean {
+  const unknown = words.findIndex((word) => word.dynamic);
+  const fits = (wanted: string, word: Word): boolean => matchText(wanted, word.text);
+  if (unknown < 0) return matchWords(pattern, words, fits);
+  const known = words.slice(0, unknown);
+  // Some beginning of the pattern has to fit what is known; the unknown makes up the rest.
+  for (let end = 0; end <= pattern.length; end++) {
+    if (matchWords(pattern.slice(0, end), known, fits)) return true;
+  }
+  return false;
+}
+
+/** What a command may turn out to run: itself, and behind a wrapper any of its later words. */
+function readings(words: readonly Word[]): (readonly Word[])[] {
+  const name = programName(words[0]);
+  if (name === undefined) return [words];
+  if (SHELLS.has(name)) return [...named(words), UNKNOWN];
+  if (!WRAPPERS.has(name)) return named(words);
+  const behind = words.slice(1).flatMap((word, i) => {
+    const inner = programName(word);
+    // `find .`: a folder more often than the builtin.
+    return inner !== "." && SHELLS.has(inner ?? "") ? [UNKNOWN] : named(words.slice(i + 1));
+  });
+  return [...named(words), ...behind];
+}
+
+/** The words as they are, and with the program's name without its folder. */
+function named(words: readonly Word[]): (readonly Word[])[] {
+  const [first, ...rest] = words;
+  if (first === undefined || first.dynamic) return [words];
+  const whole = { text: first.text.toLowerCase(), dynamic: false };
+  const name = { text: programName(first) ?? "", dynamic: false };
+  return whole.text === name.text
+    ? [[name, ...rest]]
+    : [
+        [whole, ...rest],
+        [name, ...rest],
+      ];
+}
+
+const UNKNOWN: readonly Word[] = [{ text: "", dynamic: true }];
+
+/** Without its folder, in lower case: file systems that do not tell `RM` from `rm` run the same program. */
+function programName(word: Word | undefined): string | undefined {
+  if (word === undefined || word.dynamic) return undefined;
+  return word.text.slice(word.text.lastIndexOf("/") + 1).toLowerCase();
+}

@@ -1,0 +1,59 @@
+import { matchPath, segments } from "./glob.ts";
+
+/** One place a path may mean. */
+export interface Place {
+  /** From the root. */
+  absolute: readonly string[];
+  /** From the project's folder; null outside of it. */
+  relative: readonly string[] | null;
+}
+
+/** `src/**`, relative to the project; `/data/**`, absolute. A folder's name with a slash is all that is in it. */
+export class PathPattern {
+  readonly #absolute: boolean;
+  readonly #parts: readonly string[];
+  readonly #folded: readonly string[];
+  /** Why this cannot be a path pattern, if so. */
+  readonly problem: string | undefined;
+
+  constructor(text: string) {
+    this.#absolute = text.startsWith("/");
+    this.#parts = segments(text.endsWith("/") ? `${text}**` : text).filter((part) => part !== ".");
+    this.#folded = this.#parts.map(fold);
+    this.problem = problemOf(text, this.#parts);
+  }
+
+  covers(place: Place): boolean {
+    if (this.problem !== undefined) return false;
+    const path = this.#absolute ? place.absolute : place.relative;
+    return path !== null && matchPath(this.#parts, path);
+  }
+
+  /**
+   * For deny: upper and lower case are not told apart (some disks do not), and a folder that holds the
+   * denied one is denied too, as far as the pattern names it: `Grep(secret/**)` is not searched from above.
+   */
+  denies(place: Place): boolean {
+    const path = this.#absolute ? place.absolute : place.relative;
+    if (path === null) return false;
+    const folded = path.map(fold);
+    return matchPath(this.#folded, folded) || this.#liesBelow(folded);
+  }
+
+  #liesBelow(folder: readonly string[]): boolean {
+    const wild = this.#folded.findIndex((part) => /[*?]/.test(part));
+    const named = wild < 0 ? this.#folded : this.#folded.slice(0, wild);
+    return folder.length < named.length && folder.every((part, i) => part === named[i]);
+  }
+}
+
+function fold(part: string): string {
+  return part.normalize("NFC").toLowerCase();
+}
+
+function problemOf(text: string, parts: readonly string[]): string | undefined {
+  if (parts.includes("..")) return '".." in it: write the absolute path';
+  if (/[{}]/.test(text)) return "braces in it: write one rule for each";
+  if (text.startsWith("~")) return 'a "~": write the absolute path';
+  return undefined;
+}
