@@ -1,4 +1,4 @@
-import { SyscallError } from "../../plugin/index.ts";
+import type { SyscallError } from "../../plugin/index.ts";
 
 /**
  * Whether the same request may be made again after this error (interfaces §1, Defaults: 429, 5xx, 529,

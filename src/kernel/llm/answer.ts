@@ -1,0 +1,220 @@
+import { z } from "zod";
+import {
+  CODES,
+  type Data,
+  type LLMAnswer,
+  type LLMEvent,
+  type LLMRequest,
+  type StopReason,
+  SyscallError,
+  type ToolCall,
+  type Usage,
+} from "../../plugin/index.ts";
+import { ToolCall as ToolCallSchema, Usage as UsageSchema } from "../../store/schema.ts";
+import type { Watch } from "./watch.ts";
+
+/** A model device as the gate uses it: the kernel binds it to Write and Read on the process's LLM file. */
+export interface ModelDevice {
+  write(data: string, signal: AbortSignal): Promise<void>;
+  read(max: number, signal: AbortSignal): Promise<Data>;
+}
+
+/** Makes one request as often as it is told to, and reads the answer: event by event, or in one piece. */
+export class AnswerReader {
+  /** The request asks for a stream. */
+  readonly streams: boolean;
+  readonly #device: ModelDevice;
+  readonly #request: string;
+  readonly #onEvent: (event: LLMEvent) => void;
+  /** What finished and broken attempts have reported together. */
+  readonly #spent: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+
+  constructor(device: ModelDevice, request: LLMRequest, onEvent: (event: LLMEvent) => void) {
+    this.#device = device;
+    this.streams = request.stream === true;
+    this.#request = JSON.stringify(request);
+    this.#onEvent = onEvent;
+  }
+
+  /**
+   * A whole answer that says something, or an error: UNAVAILABLE for one that broke off, DRIVER for one that
+   * is empty or not understood. Does not wait for a device that ignores the signal.
+   */
+  async read(watch: Watch): Promise<LLMAnswer> {
+    await abortable(this.#device.write(this.#request, watch.signal), watch.signal);
+    watch.touch();
+    const answer = this.streams ? await this.#readEvents(watch) : await this.#readWhole(watch);
+    requireSubstance(answer);
+    const usage = { ...this.#spent };
+    return { ...answer, usage, tokens_used: usage.input_tokens + usage.output_tokens };
+  }
+
+  async #readWhole(watch: Watch): Promise<LLMAnswer> {
+    const document = await this.#readDocument(watch);
+    if (document === undefined) throw brokenOff();
+    const seen = parsed(Answer, document);
+    const usage = seen.usage ?? { input_tokens: 0, output_tokens: seen.tokens_used ?? 0, cached_tokens: 0 };
+    this.#count(usage);
+    return { ...seen, usage, tokens_used: usage.input_tokens + usage.output_tokens };
+  }
+
+  async #readEvents(watch: Watch): Promise<LLMAnswer> {
+    const answer = {
+      content: "",
+      reasoning: "",
+      tool_calls: [] as ToolCall[],
+      usage: { input_tokens: 0, output_tokens: 0, cached_tokens: 0 },
+    };
+    let stop: StopReason = "unknown";
+    let length = 0;
+    try {
+      for (;;) {
+        const document = await this.#readDocument(watch);
+        watch.touch();
+        if (document === undefined) break;
+        length += document.length;
+        if (length > LONGEST_ANSWER) throw tooLong();
+        const event = parsed(Event, document);
+        if (event.type === "text_delta") answer.content += event.text;
+        else if (event.type === "reasoning_delta") answer.reasoning += event.text;
+        else if (event.type === "tool_call") answer.tool_calls.push(event.call);
+        else if (event.type === "usage") answer.usage = event.usage;
+        else if (event.type === "stop") stop = event.reason;
+        else throw errorOf(event);
+        if (!isSignOfLife(event)) this.#onEvent(event);
+      }
+    } finally {
+      this.#count(answer.usage);
+    }
+    const { reasoning, ...rest } = answer;
+    return { ...rest, ...(reasoning === "" ? {} : { reasoning }), stop_reason: stop, tokens_used: 0 };
+  }
+
+  /**
+   * The next JSON document, undefined at the end. One that is longer than a read comes in several pieces,
+   * all but the last of full length; the beginning of a JSON object is never JSON itself.
+   */
+  async #readDocument(watch: Watch): Promise<string | undefined> {
+    const decoder = new TextDecoder();
+    let text = "";
+    for (;;) {
+      const piece = await abortable(this.#device.read(READ_MAX, watch.signal), watch.signal);
+      if (piece.length === 0) return text === "" ? undefined : text;
+      text += typeof piece === "string" ? piece : decoder.decode(piece, { stream: true });
+      if (piece.length < READ_MAX || isJson(text)) return text;
+      if (text.length > LONGEST_ANSWER) throw tooLong();
+      watch.touch();
+    }
+  }
+
+  #count(usage: Usage): void {
+    this.#spent.input_tokens += usage.input_tokens;
+    this.#spent.output_tokens += usage.output_tokens;
+    this.#spent.cached_tokens += usage.cached_tokens;
+  }
+}
+
+const READ_MAX = 1024 * 1024;
+/** Characters of one answer, events and all. No model writes as much; a broken server may. */
+const LONGEST_ANSWER = 16 * 1024 * 1024;
+
+const Stop = z.enum(["end_turn", "tool_calls", "max_tokens", "refusal", "unknown"]);
+
+/** Tools, stop reason and usage may be missing: a driver of the seeds answers `{content, tokens_used}`. */
+const Answer = z.object({
+  content: z.string(),
+  reasoning: z.string().optional(),
+  tool_calls: z.array(ToolCallSchema).default([]),
+  stop_reason: Stop.default("end_turn"),
+  usage: UsageSchema.optional(),
+  tokens_used: z.number().optional(),
+});
+
+const Event = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("text_delta"), text: z.string() }),
+  z.object({ type: z.literal("reasoning_delta"), text: z.string() }),
+  z.object({ type: z.literal("tool_call"), call: ToolCallSchema }),
+  z.object({ type: z.literal("usage"), usage: UsageSchema }),
+  z.object({ type: z.literal("stop"), reason: Stop }),
+  z.object({
+    type: z.literal("error"),
+    code: z.enum(CODES),
+    message: z.string(),
+    retry_after_ms: z.number().optional(),
+    retryable: z.boolean().optional(),
+  }),
+]);
+
+function parsed<S extends z.ZodType>(schema: S, document: string): z.infer<S> {
+  let json: unknown;
+  try {
+    json = JSON.parse(document);
+  } catch (cause) {
+    const shown = JSON.stringify(document.slice(0, 80));
+    const message = `the model's driver must answer in JSON, one document a read; it answered ${shown}`;
+    throw new SyscallError("DRIVER", message, { cause, retryable: true });
+  }
+  const result = schema.safeParse(json);
+  if (result.success) return result.data;
+  const message = `the model's driver answered something unknown: ${z.prettifyError(result.error)}`;
+  throw new SyscallError("DRIVER", message, { cause: result.error, retryable: false });
+}
+
+/** Nothing of a broken answer is acted on: what says too little to be one is an error like any other. */
+function requireSubstance(answer: LLMAnswer): void {
+  if (answer.stop_reason === "unknown") throw brokenOff();
+  const silent = answer.content.trim() === "";
+  if (answer.tool_calls.length > 0 || (!silent && answer.stop_reason !== "tool_calls")) return;
+  if (answer.stop_reason === "refusal")
+    throw new SyscallError("DRIVER", "the model refused to answer and gave no reason", { retryable: false });
+  if (answer.stop_reason === "max_tokens")
+    throw new SyscallError("DRIVER", "the model used its whole output limit without an answer", {
+      retryable: false,
+    });
+  const got = silent ? "an empty answer" : "an answer that says it calls tools and calls none";
+  throw new SyscallError("DRIVER", `the model gave ${got}; expected a text or tool calls`, {
+    retryable: true,
+  });
+}
+
+function brokenOff(): SyscallError {
+  return new SyscallError("UNAVAILABLE", "the model's answer broke off before its end", { retryable: true });
+}
+
+function tooLong(): SyscallError {
+  return new SyscallError("DRIVER", `the model's answer is longer than ${LONGEST_ANSWER} characters`, {
+    retryable: false,
+  });
+}
+
+function errorOf(event: Extract<LLMEvent, { type: "error" }>): SyscallError {
+  const detail = { retryAfterMs: event.retry_after_ms, retryable: event.retryable };
+  return new SyscallError(event.code, event.message, detail);
+}
+
+/** An empty delta only says that the model is still at work, on a long tool call for instance. */
+function isSignOfLife(event: LLMEvent): boolean {
+  return (event.type === "text_delta" || event.type === "reasoning_delta") && event.text === "";
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The work's outcome, or the signal's reason as soon as it is aborted, whatever the work does then. */
+async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = () => aborted.reject(signal.reason);
+  if (signal.aborted) onAbort();
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}

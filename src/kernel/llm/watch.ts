@@ -1,0 +1,65 @@
+import { SyscallError } from "../../plugin/index.ts";
+import type { Clock, Timer } from "../clock.ts";
+
+/**
+ * A signal that follows its parent and is aborted by a deadline of its own. Its reason is always a
+ * SyscallError. `stop` must be called: until then it holds a timer and the parent holds it.
+ */
+export class Watch {
+  readonly #clock: Clock;
+  readonly #controller = new AbortController();
+  readonly #detach: () => void;
+  #timer: Timer | undefined;
+  #ms = Number.POSITIVE_INFINITY;
+  #since = 0;
+
+  constructor(clock: Clock, parent: AbortSignal) {
+    this.#clock = clock;
+    const follow = () => this.#controller.abort(reasonOf(parent));
+    parent.addEventListener("abort", follow, { once: true });
+    this.#detach = () => parent.removeEventListener("abort", follow);
+    if (parent.aborted) follow();
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Starts the deadline. A second call changes nothing. */
+  arm(ms: number, expired: () => SyscallError): void {
+    if (this.#timer !== undefined) return;
+    this.#ms = ms;
+    this.#since = this.#clock.monotonic();
+    this.#wait(ms, expired);
+  }
+
+  /** Starts it anew: something has happened. */
+  touch(): void {
+    this.#since = this.#clock.monotonic();
+  }
+
+  /** Ms until the deadline, infinite before `arm`. */
+  get leftMs(): number {
+    return this.#since + this.#ms - this.#clock.monotonic();
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+    this.#detach();
+  }
+
+  /** One timer however often it is touched: it looks again when it fires. */
+  #wait(ms: number, expired: () => SyscallError): void {
+    this.#timer = this.#clock.timer(ms, () => {
+      const left = this.leftMs;
+      if (left > 0) this.#wait(left, expired);
+      else this.#controller.abort(expired());
+    });
+  }
+}
+
+function reasonOf(signal: AbortSignal): SyscallError {
+  const reason: unknown = signal.reason;
+  if (reason instanceof SyscallError) return reason;
+  return new SyscallError("CANCELLED", "the model call was cancelled", { cause: reason });
+}
