@@ -1,0 +1,434 @@
+import { closeSync, openSync } from "node:fs";
+import { isAbsolute, join } from "node:path";
+import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";
+import { Adopted, type Orphan } from "./adopted.ts";
+import { endProcesses } from "./end-processes.ts";
+import { Ledger } from "./ledger.ts";
+import { linuxTable, readLink } from "./linux-table.ts";
+import { type Mark, markOf, underMark } from "./mark.ts";
+import { Output } from "./output.ts";
+import { COOKIE, type ProcessTable } from "./process-table.ts";
+import { psTable } from "./ps-table.ts";
+import { type Exit, RunningChild, type Spawned } from "./running-child.ts";
+import { SharedChildren } from "./shared-children.ts";
+import { spawnError } from "./spawn-error.ts";
+import { inputPipe, outputPipe, readerOf, stdinData, terminalInput, writerOf } from "./stdio.ts";
+import { isSubreaper } from "./subreaper.ts";
+import { type Ended, sweep } from "./sweep.ts";
+
+export { becomeSubreaper } from "./subreaper.ts";
+export type { Ended } from "./sweep.ts";
+
+/** For whom a program runs. */
+export interface Owner {
+  /** The process. */
+  uuid: string;
+  /** Its tool call, for programs that end with it. */
+  call?: string;
+  /** Absolute; where output that memory does not hold is kept. Made when it is needed. */
+  spillDir: string;
+}
+
+export interface ChildrenOptions {
+  /** One file per kernel is kept here, of what it has running. */
+  ledgerDir: string;
+  kernelId: string;
+  /** Between TERM and KILL. */
+  graceMs: number;
+  /** Output of one program kept in memory, and on disk (`maxOutput` of a request goes before it). */
+  memoryBytes: number;
+  diskBytes: number;
+  /** So long nothing must come after the exit until the output counts as complete. */
+  quietMs?: number;
+  /** A program waits so long for a reader that stopped reading. */
+  readerMs?: number;
+  /** What went wrong where nobody waits for an answer. By default a warning of the runtime. */
+  onFault?(error: SyscallError): void;
+}
+
+interface Entry {
+  child: RunningChild;
+  owner: Owner;
+  life: "call" | "process" | "shared";
+  argv: string[];
+  startedAt: string;
+}
+
+/**
+ * Every program of a kernel, and the only place where programs are started. Each has its own session and
+ * group, two cookies in its environment (`RNIX_UNIT`, the process; `RNIX_CHILD`, the program itself) and a
+ * line in the ledger before it runs. When it ends, however it ends, everything it started is ended too.
+ *
+ * `life` says when it ends at the latest: "call" with `endCall`, "process" with `endOwner`, a shared one when
+ * nobody has used its key for a while; the key is the same for all processes. `close` ends all of them.
+ */
+export class Children {
+  readonly #o: ChildrenOptions;
+  readonly #ledger: Ledger;
+  readonly #table: ProcessTable = processTable();
+  readonly #entries = new Map<string, Entry>();
+  readonly #shared = new SharedChildren();
+  readonly #adopted: Adopted;
+  readonly #reap = (): void => {
+    this.#adopted.running();
+  };
+  #started = 0;
+  #closing: Promise<void> | undefined;
+
+  constructor(o: ChildrenOptions) {
+    this.#o = o;
+    this.#ledger = new Ledger(o.ledgerDir, o.kernelId);
+    this.#adopted = new Adopted(() => this.#leaders());
+  }
+
+  /**
+   * Starts a program. `request.env` is the whole of its environment (but for BUN_*, which is taken out) and
+   * `request.cwd` is given. Nothing is waited for before it runs, so an owner that ends afterwards sees it.
+   */
+  async exec(owner: Owner, request: ExecRequest): Promise<Child> {
+    if (this.#closing)
+      throw new SyscallError("CLOSED", "This kernel is shutting down and starts no more programs.");
+    const { life } = request;
+    if (typeof life === "string") return handle(this.#start(owner, request, life), false);
+    const running = this.#shared.use(life.shared, life.idleMs, owner);
+    if (running) return handle(running, true);
+    const child = this.#start(owner, request, "shared");
+    this.#shared.add(life.shared, life.idleMs, owner, child);
+    return handle(child, false);
+  }
+
+  /** Ends the programs of one tool call. */
+  async endCall(uuid: string, call: string): Promise<void> {
+    this.#shared.leave(uuid, call);
+    await this.#end(
+      (entry) => entry.owner.uuid === uuid && entry.owner.call === call && entry.life === "call",
+    );
+  }
+
+  /** Ends all programs of a process, but for shared ones. */
+  async endOwner(uuid: string): Promise<void> {
+    this.#shared.leave(uuid);
+    await this.#end((entry) => entry.owner.uuid === uuid && entry.life !== "shared");
+  }
+
+  /** Ends everything; afterwards nothing can be started. Safe to call again. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  list(): { pid: number; argv: string[]; uuid: string; startedAt: string }[] {
+    return [...this.#entries.values()].map(({ child, argv, owner, startedAt }) => ({
+      pid: child.pid,
+      argv,
+      uuid: owner.uuid,
+      startedAt,
+    }));
+  }
+
+  async #close(): Promise<void> {
+    await this.#end(() => true);
+    await endProcesses({
+      table: this.#table,
+      find: async () => this.#adopted.running(),
+      group: 0,
+      groupAsked: false,
+      graceMs: this.#o.graceMs,
+      reap: this.#reap,
+    });
+    process.off("SIGCHLD", this.#reap);
+    this.#ledger.close();
+  }
+
+  async #end(which: (entry: Entry) => boolean): Promise<void> {
+    await Promise.all([...this.#entries.values()].filter(which).map((entry) => entry.child.end()));
+  }
+
+  #start(owner: Owner, request: ExecRequest, life: Entry["life"]): RunningChild {
+    const argv = [...request.argv];
+    const cwd = checked(request);
+    this.#started += 1;
+    const id = `${this.#o.kernelId}.${this.#started}`;
+    const mark = markOf(this.#o.kernelId, this.#started);
+    const startedAt = new Date().toISOString();
+    const env = environment(request.env ?? {}, owner.uuid, id);
+    this.#ledger.intent({ id, uuid: owner.uuid, call: owner.call, mark, argv, cwd, at: startedAt });
+
+    let child: RunningChild | undefined;
+    let start: { started: Spawned; marked: boolean };
+    try {
+      start = underMark(mark, () => spawn(request, cwd, env, (data) => child?.fromTerminal(data)));
+    } catch (error) {
+      this.#note(() => this.#ledger.ended(id));
+      throw error;
+    }
+    child = this.#watch(start.started, id, start.marked ? mark : null, owner, request);
+    this.#entries.set(id, { child, owner, life, argv, startedAt });
+    return child;
+  }
+
+  #watch(spawned: Spawned, id: string, mark: Mark | null, owner: Owner, request: ExecRequest): RunningChild {
+    const onFault = (error: SyscallError): void => this.#fault(error);
+    const limits = {
+      memoryBytes: this.#o.memoryBytes,
+      diskBytes: request.maxOutput ?? this.#o.diskBytes,
+      readerMs: this.#o.readerMs ?? READER_MS,
+    };
+    const child = new RunningChild(spawned, {
+      id,
+      mark,
+      output: new Output(join(owner.spillDir, `output-${id}.log`), limits, onFault),
+      table: this.#table,
+      graceMs: this.#o.graceMs,
+      quietMs: this.#o.quietMs ?? QUIET_MS,
+      timeoutMs: request.timeoutMs,
+      orphans: (of) => this.#orphansOf(of),
+      onFault,
+    });
+    void child.identity.then((identity) => {
+      if (identity) this.#note(() => this.#ledger.started(id, identity));
+    });
+    void child.gone.then((clean) => {
+      this.#entries.delete(id);
+      if (clean) this.#note(() => this.#ledger.ended(id));
+    });
+    this.#reapFromNowOn();
+    return child;
+  }
+
+  /** The end of an orphan is told by the signal only, as long as the program it comes from runs on. */
+  #reapFromNowOn(): void {
+    if (!isSubreaper() || process.listeners("SIGCHLD").includes(this.#reap)) return;
+    process.on("SIGCHLD", this.#reap);
+  }
+
+  #leaders(): Set<number> {
+    return new Set([...this.#running()].map((child) => child.pid));
+  }
+
+  *#running(): Generator<RunningChild> {
+    for (const { child } of this.#entries.values()) if (child.runs) yield child;
+  }
+
+  /** Orphans of this program; also those of nobody known, when no other program runs that could have left them. */
+  #orphansOf(child: RunningChild): Orphan[] | null {
+    if (!isSubreaper()) return null;
+    const others = [...this.#running()].filter((other) => other !== child);
+    const isOthers = (mark: Mark): boolean => others.some((other) => other.mark === mark);
+    return this.#adopted.running().filter(({ mark }) => {
+      if (mark === child.mark) return true;
+      return !isOthers(mark) && (others.length === 0 || this.#isMine(mark));
+    });
+  }
+
+  /** True for the marks this kernel gave. */
+  #isMine(mark: Mark): boolean {
+    const number = BigInt(mark) - BigInt(markOf(this.#o.kernelId, 0));
+    return number > 0n && number <= BigInt(this.#started);
+  }
+
+  /** For the ledger's later lines: the program runs, or has ended, whether they can be written or not. */
+  #note(write: () => void): void {
+    try {
+      write();
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      this.#fault(
+        new SyscallError("INTERNAL", `The list of running programs cannot be kept: ${why}`, { cause }),
+      );
+    }
+  }
+
+  #fault(error: SyscallError): void {
+    if (this.#o.onFault) this.#o.onFault(error);
+    else process.emitWarning(error);
+  }
+}
+
+/**
+ * Ends what dead kernels left running, and removes their ledgers. Called at start, when this kernel holds its
+ * own lock. A program counts as the one of the ledger only when PID, start time and boot agree, or when it
+ * carries the ledger's cookie or mark: a PID that went to somebody else is left alone.
+ */
+export function sweepChildren(
+  ledgerDir: string,
+  kernelAlive: (kernelId: string) => boolean,
+  o: { graceMs?: number } = {},
+): Promise<Ended[]> {
+  return sweep(ledgerDir, kernelAlive, processTable(), o.graceMs ?? SWEEP_GRACE_MS);
+}
+
+/**
+ * Starts a program that outlives this one: how a command starts the server. Nobody ends it but itself. What
+ * it prints is appended to `outputFile`.
+ */
+export function startDetached(o: {
+  argv: string[];
+  cwd: string;
+  env: Record<string, string>;
+  outputFile: string;
+}): { pid: number; exited: Promise<number> } {
+  const output = openSync(o.outputFile, "a", 0o600);
+  try {
+    const proc = Bun.spawn(o.argv, {
+      cwd: o.cwd,
+      env: withoutBun(o.env),
+      detached: true,
+      stdio: ["ignore", output, output],
+    });
+    proc.unref();
+    return { pid: proc.pid, exited: proc.exited };
+  } catch (cause) {
+    throw spawnError(cause, o.argv, o.cwd, o.env.PATH);
+  } finally {
+    closeSync(output);
+  }
+}
+
+const QUIET_MS = 50;
+const READER_MS = 10_000;
+const SWEEP_GRACE_MS = 2000;
+const PS_MS = 5000;
+
+function checked({ argv, cwd, timeoutMs, maxOutput }: ExecRequest): string {
+  if (argv.length === 0 || argv[0] === "") throw invalid("argv names no program");
+  if (argv.some((argument) => argument.includes("\0"))) throw invalid("argv holds a zero byte");
+  if (cwd === undefined || !isAbsolute(cwd))
+    throw invalid(`cwd must be an absolute path, not ${cwd ?? "absent"}`);
+  if (timeoutMs !== undefined && !(timeoutMs > 0))
+    throw invalid(`timeoutMs must be above 0, not ${timeoutMs}`);
+  if (maxOutput !== undefined && !(maxOutput >= 0))
+    throw invalid(`maxOutput must be 0 or more, not ${maxOutput}`);
+  return cwd;
+}
+
+function invalid(what: string): SyscallError {
+  return new SyscallError("INVALID", `The program was not started: ${what}.`);
+}
+
+function environment(given: Record<string, string>, uuid: string, id: string): Record<string, string> {
+  return { ...withoutBun(given), RNIX_UNIT: uuid, [COOKIE]: id };
+}
+
+/** BUN_OPTIONS and its like would run code in every program made with Bun, ourselves included. */
+function withoutBun(env: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith("BUN_")));
+}
+
+function handle(child: RunningChild, reused: boolean): Child {
+  return {
+    pid: child.pid,
+    reused,
+    write: (data) => child.write(data),
+    end: () => child.endInput(),
+    read: () => child.read(),
+    exited: () => child.exited(),
+    kill: () => child.end(),
+  };
+}
+
+type Environment = Record<string, string>;
+
+function spawn(
+  request: ExecRequest,
+  cwd: string,
+  env: Environment,
+  onTerminal: (data: Uint8Array) => void,
+): Spawned {
+  try {
+    return request.pty ? spawnWithTerminal(request, cwd, env, onTerminal) : spawnWithPipes(request, cwd, env);
+  } catch (cause) {
+    if (cause instanceof SyscallError) throw cause;
+    throw spawnError(cause, request.argv, cwd, env.PATH);
+  }
+}
+
+function spawnWithPipes(request: ExecRequest, cwd: string, env: Environment): Spawned {
+  const wantsInput = request.stdin === "pipe";
+  const pipes = { in: wantsInput ? inputPipe() : null, out: outputPipe(), err: outputPipe() };
+  const open = Object.values(pipes).filter((pipe) => pipe !== null);
+  try {
+    const proc = Bun.spawn(request.argv, {
+      cwd,
+      env,
+      detached: true,
+      stdin: wantsInput ? (pipes.in?.theirs ?? "pipe") : stdinData(request.stdin),
+      stdout: pipes.out?.theirs ?? "pipe",
+      stderr: pipes.err?.theirs ?? "pipe",
+    });
+    return {
+      pid: proc.pid,
+      exited: exitOf(proc),
+      streams: [
+        { fd: 1, reader: readerOf(pipes.out, proc.stdout) },
+        { fd: 2, reader: readerOf(pipes.err, proc.stderr) },
+      ],
+      terminalClosed: Promise.resolve(),
+      stdin: wantsInput ? writerOf(pipes.in, proc.stdin) : null,
+      pipes: open.map((pipe) => pipe.link),
+      release() {
+        for (const pipe of open) closeSync(pipe.ours);
+      },
+    };
+  } catch (error) {
+    for (const pipe of open) closeSync(pipe.ours);
+    throw error;
+  } finally {
+    for (const pipe of open) closeSync(pipe.theirs);
+  }
+}
+
+function spawnWithTerminal(
+  request: ExecRequest,
+  cwd: string,
+  env: Environment,
+  onTerminal: (data: Uint8Array) => void,
+): Spawned {
+  let closed: () => void = () => {};
+  const terminalClosed = new Promise<void>((resolve) => {
+    closed = resolve;
+  });
+  const proc = Bun.spawn(request.argv, {
+    cwd,
+    env,
+    detached: true,
+    terminal: { data: (_, data) => onTerminal(data.slice()), exit: () => closed() },
+  });
+  const { terminal } = proc;
+  if (!terminal) throw new SyscallError("UNAVAILABLE", "This system gives no terminal. Run it without pty.");
+  const stdin = terminalInput(terminal);
+  if (request.stdin !== undefined && request.stdin !== "pipe")
+    void stdin.write(request.stdin).then(stdin.end);
+  return {
+    pid: proc.pid,
+    exited: exitOf(proc),
+    streams: [],
+    terminalClosed,
+    stdin: request.stdin === "pipe" ? stdin : null,
+    pipes: terminalOf(proc.pid),
+    release: () => terminal.close(),
+  };
+}
+
+/** The terminal as /proc shows it; nothing when the program was too quick, or there is no /proc. */
+function terminalOf(pid: number): string[] {
+  const link = readLink(`/proc/${pid}/fd/1`);
+  return link?.startsWith("/dev/pts/") ? [link] : [];
+}
+
+async function exitOf(proc: Bun.Subprocess): Promise<Exit> {
+  await proc.exited;
+  return proc.signalCode === null
+    ? { code: proc.exitCode, signal: null }
+    : { code: null, signal: `${proc.signalCode}` };
+}
+
+function processTable(): ProcessTable {
+  return process.platform === "linux" ? linuxTable : psTable(runPs);
+}
+
+async function runPs(argv: string[]): Promise<string> {
+  const env = { PATH: "/bin:/usr/bin", LC_ALL: "C" };
+  const proc = Bun.spawn(argv, { env, stdin: "ignore", stdout: "pipe", stderr: "ignore", timeout: PS_MS });
+  return new Response(proc.stdout).text();
+}

@@ -1,0 +1,70 @@
+import { isRunning, type Process, type ProcessTable } from "./process-table.ts";
+import { signal, terminate } from "./signal.ts";
+import { pause } from "./wait.ts";
+
+export interface EndOptions {
+  table: ProcessTable;
+  /** Who is to end, looked up again until there is nobody. */
+  find(): Promise<Process[]>;
+  /** The group they belong to, as far as they do; 0 for none. */
+  group: number;
+  /** Its members were asked already. */
+  groupAsked: boolean;
+  graceMs: number;
+  /** Frees the zombies that fell to us. */
+  reap(): void;
+}
+
+/**
+ * TERM, grace, KILL, until nobody is found any more. Returns those that do not go: stuck in the system, or
+ * another user's.
+ */
+export async function endProcesses(o: EndOptions): Promise<Process[]> {
+  const deadline = performance.now() + o.graceMs;
+  let members = await o.find();
+  for (const member of members) {
+    if (!(o.groupAsked && member.pgid === o.group)) await ask(o.table, member);
+  }
+  while (members.length > 0 && performance.now() < deadline) {
+    members = (await allGone(o, members, deadline)) ? await o.find() : members;
+  }
+  for (let round = 0; members.length > 0 && round < KILL_ROUNDS; round++) {
+    members = await o.find();
+    if (o.group > 0 && members.some((member) => member.pgid === o.group)) signal(-o.group, "SIGKILL");
+    for (const member of members) await kill(o.table, member);
+    await allGone(o, members, performance.now() + KILL_WAIT_MS);
+    members = await o.find();
+  }
+  o.reap();
+  return members;
+}
+
+/** Programs that start others as fast as they are killed lose within a few rounds. */
+const KILL_ROUNDS = 20;
+const KILL_WAIT_MS = 250;
+const LONGEST_PAUSE_MS = 50;
+
+async function ask(table: ProcessTable, member: Process): Promise<void> {
+  if (await isRunning(table, identityOf(table, member))) terminate(member.pid);
+}
+
+async function kill(table: ProcessTable, member: Process): Promise<void> {
+  if (await isRunning(table, identityOf(table, member))) signal(member.pid, "SIGKILL");
+}
+
+async function allGone(o: EndOptions, members: Process[], deadline: number): Promise<boolean> {
+  for (let wait = 1; ; wait = Math.min(wait * 2, LONGEST_PAUSE_MS)) {
+    o.reap();
+    const running = await Promise.all(
+      members.map((member) => isRunning(o.table, identityOf(o.table, member))),
+    );
+    if (!running.includes(true)) return true;
+    const left = deadline - performance.now();
+    if (left <= 0) return false;
+    await pause(Math.min(wait, left));
+  }
+}
+
+function identityOf(table: ProcessTable, member: Process): { pid: number; start: string; boot: string } {
+  return { pid: member.pid, start: member.start, boot: table.boot() };
+}

@@ -1,0 +1,73 @@
+import { dlopen, ptr } from "bun:ffi";
+
+/**
+ * The few calls of the C library that Bun does not offer, on Linux. Elsewhere there is none of this: without
+ * a subreaper there is nothing to reap, and pipes are Bun's own.
+ */
+export interface Libc {
+  /** prctl(2) with one number. 0 when it worked. */
+  prctl(option: number, value: number): number;
+  /** True when `pid` was a zombie of ours and is gone now. Never waits. */
+  reap(pid: number): boolean;
+  /** The soft and the hard limit of this process, null when the system does not say. */
+  limit(resource: number): { soft: bigint; hard: bigint } | null;
+  setLimit(resource: number, soft: bigint, hard: bigint): boolean;
+  /** A pipe that programs started later do not inherit by themselves; null when no descriptor is left. */
+  pipe(): { read: number; write: number } | null;
+}
+
+/** Opened at the first call, which costs a millisecond or two; null where it can't be had. */
+export function libc(): Libc | null {
+  opened ??= open();
+  return opened.calls;
+}
+
+let opened: { calls: Libc | null } | undefined;
+
+const WNOHANG = 1;
+const O_CLOEXEC = 0o2000000;
+
+const SYMBOLS = {
+  prctl: { args: ["i32", "u64", "u64", "u64", "u64"], returns: "i32" },
+  waitpid: { args: ["i32", "ptr", "i32"], returns: "i32" },
+  prlimit: { args: ["i32", "i32", "ptr", "ptr"], returns: "i32" },
+  pipe2: { args: ["ptr", "i32"], returns: "i32" },
+} as const;
+
+function open(): { calls: Libc | null } {
+  if (process.platform !== "linux") return { calls: null };
+  const arch = process.arch === "arm64" ? "aarch64" : "x86_64";
+  for (const name of ["libc.so.6", `libc.musl-${arch}.so.1`, "libc.so"]) {
+    const calls = load(name);
+    if (calls) return { calls };
+  }
+  return { calls: null };
+}
+
+function load(name: string): Libc | null {
+  let symbols: ReturnType<typeof dlopen<typeof SYMBOLS>>["symbols"];
+  try {
+    symbols = dlopen(name, SYMBOLS).symbols;
+  } catch {
+    return null; // Not this C library's name: the next one is tried.
+  }
+  const limits = new BigUint64Array(2);
+  const ends = new Int32Array(2);
+  return {
+    prctl: (option, value) => symbols.prctl(option, value, 0, 0, 0),
+    reap: (pid) => symbols.waitpid(pid, null, WNOHANG) === pid,
+    limit(resource) {
+      if (symbols.prlimit(0, resource, null, ptr(limits)) !== 0) return null;
+      return { soft: limits[0] ?? 0n, hard: limits[1] ?? 0n };
+    },
+    setLimit(resource, soft, hard) {
+      limits[0] = soft;
+      limits[1] = hard;
+      return symbols.prlimit(0, resource, ptr(limits), null) === 0;
+    },
+    pipe() {
+      if (symbols.pipe2(ptr(ends), O_CLOEXEC) !== 0) return null;
+      return { read: ends[0] ?? -1, write: ends[1] ?? -1 };
+    },
+  };
+}

@@ -1,0 +1,132 @@
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { readMark } from "./mark.ts";
+import { COOKIE, type Process, type ProcessTable, type Trace, withDescendants } from "./process-table.ts";
+
+/** Processes as /proc tells them. */
+export const linuxTable: ProcessTable = {
+  async find(pid) {
+    return readStat(pid);
+  },
+  async members(traces) {
+    const oldest = Math.min(...traces.map((trace) => Number(trace.leader?.start ?? 0)));
+    const all = new Map<number, Process>();
+    const found = new Map<string, Process[]>(traces.map((trace) => [trace.id, []]));
+    const isMember = matcher(traces);
+    let pause = performance.now() + SLICE_MS;
+    for (const name of await readdir("/proc")) {
+      const pid = Number(name);
+      if (!(pid > 1) || pid === process.pid) continue;
+      if (performance.now() > pause) {
+        await new Promise((resolve) => setImmediate(resolve));
+        pause = performance.now() + SLICE_MS;
+      }
+      const row = readStat(pid);
+      // Whoever is older than the program was not started by it, whatever it holds or carries.
+      if (!row || row.zombie || Number(row.start) < oldest) continue;
+      all.set(pid, row);
+      const trace = isMember(row);
+      if (trace) found.get(trace.id)?.push(row);
+    }
+    for (const [id, members] of found) found.set(id, withDescendants(members, all.values()));
+    return found;
+  },
+  boot() {
+    boot ??= readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
+    return boot;
+  },
+};
+
+let boot: string | undefined;
+
+/** So long a scan holds the thread before others get their turn. */
+const SLICE_MS = 2;
+
+type Matcher = (row: Process) => Trace | undefined;
+
+/** The cheapest sign first. */
+function matcher(traces: readonly Trace[]): Matcher {
+  const groups = new Map<number, Trace>();
+  const cookies = new Map<string, Trace>();
+  const marks = new Map<string, Trace>();
+  const pipes = new Map<string, Trace>();
+  for (const trace of traces) {
+    if (trace.leader && trace.leader.boot === linuxTable.boot()) groups.set(trace.leader.pid, trace);
+    cookies.set(trace.id, trace);
+    if (trace.mark) marks.set(trace.mark, trace);
+    for (const pipe of trace.pipes) pipes.set(pipe, trace);
+  }
+  return (row) => {
+    const hit =
+      ofGroup(groups.get(row.pgid)) ??
+      cookies.get(readCookie(row.pid) ?? "") ??
+      marks.get(readMark(row.pid) ?? "") ??
+      ofPipe(row.pid, pipes);
+    return hit && Number(row.start) >= Number(hit.leader?.start ?? 0) ? hit : undefined;
+  };
+}
+
+/** The group is the program's unless its number went to another leader in the meantime. */
+function ofGroup(trace: Trace | undefined): Trace | undefined {
+  if (!trace?.leader) return undefined;
+  const leader = readStat(trace.leader.pid);
+  return leader && leader.start !== trace.leader.start ? undefined : trace;
+}
+
+function readCookie(pid: number): string | undefined {
+  const variables = readProc(`/proc/${pid}/environ`);
+  if (variables === null) return undefined;
+  const name = `${COOKIE}=`;
+  for (const variable of variables.split("\0")) {
+    if (variable.startsWith(name)) return variable.slice(name.length);
+  }
+  return undefined;
+}
+
+function ofPipe(pid: number, pipes: ReadonlyMap<string, Trace>): Trace | undefined {
+  if (pipes.size === 0) return undefined;
+  const folder = `/proc/${pid}/fd`;
+  let names: string[];
+  try {
+    names = readdirSync(folder);
+  } catch {
+    return undefined; // Gone, or another user's: nothing to be seen.
+  }
+  for (const name of names) {
+    const trace = pipes.get(readLink(`${folder}/${name}`) ?? "");
+    if (trace) return trace;
+  }
+  return undefined;
+}
+
+/** What a descriptor leads to, as "pipe:[123]"; null when it is gone. */
+export function readLink(path: string): string | null {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return null; // Closed in the meantime.
+  }
+}
+
+/** Null when there is no such process. */
+export function readStat(pid: number): Process | null {
+  const stat = readProc(`/proc/${pid}/stat`);
+  if (stat === null) return null;
+  // The name stands in brackets and may hold anything: what counts comes after the last one.
+  const [state, ppid, pgid, ...more] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const start = more[STARTTIME];
+  if (start === undefined) return null;
+  return { pid, ppid: Number(ppid), pgid: Number(pgid), start, zombie: state === "Z" || state === "X" };
+}
+
+/** Field 22 of proc(5), counted from the one after pgrp. */
+const STARTTIME = 16;
+
+/** Null when the process is gone or another user's. */
+function readProc(path: string): string | null {
+  try {
+    return readFileSync(path, "latin1");
+  } catch {
+    return null;
+  }
+}

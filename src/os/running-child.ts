@@ -1,0 +1,310 @@
+import { type Data, type ExitInfo, SyscallError } from "../plugin/index.ts";
+import type { Orphan } from "./adopted.ts";
+import { endProcesses } from "./end-processes.ts";
+import type { Output } from "./output.ts";
+import type { Piece } from "./output-ring.ts";
+import { type Identity, isRunning, type Process, type ProcessTable, type Trace } from "./process-table.ts";
+import { signal, terminate } from "./signal.ts";
+import type { ByteReader, Stdin } from "./stdio.ts";
+import { type Alarm, alarm, pause, settles } from "./wait.ts";
+
+/** A program that was just started, in its own session and group, of which it is the leader. */
+export interface Spawned {
+  pid: number;
+  exited: Promise<Exit>;
+  /** What it prints, one reader per stream; none with a terminal. */
+  streams: { fd: 1 | 2; reader: ByteReader }[];
+  /** With a terminal: settles when nobody holds it any more. */
+  terminalClosed: Promise<void>;
+  stdin: Stdin | null;
+  pipes: string[];
+  /** Frees our ends. Called once, when it has ended and its output was taken. */
+  release(): void;
+}
+
+export interface Exit {
+  code: number | null;
+  signal: string | null;
+}
+
+export interface RunningChildOptions {
+  id: string;
+  /** Null where marks can't be had. */
+  mark: string | null;
+  output: Output;
+  table: ProcessTable;
+  graceMs: number;
+  quietMs: number;
+  timeoutMs: number | undefined;
+  /** Orphans that belong to this program, as a subreaper sees them; null when this process is none. */
+  orphans(child: RunningChild): Orphan[] | null;
+  onFault(error: SyscallError): void;
+}
+
+/** One program from its start until nothing of it is left. Its owner calls `end` and waits for `gone`. */
+export class RunningChild {
+  readonly pid: number;
+  /** What started, null when it was gone before one could look. On Linux it is there from the beginning. */
+  readonly identity: Promise<Identity | null>;
+  /** True when nothing of it is left; false when something would not go. Never rejects. */
+  readonly gone: Promise<boolean>;
+  readonly #o: RunningChildOptions;
+  readonly #spawned: Spawned;
+  readonly #exit: Promise<Exit>;
+  /** Bun has not yet reported the program's end: until then its PID, and so its group, is surely its own. */
+  #leads = true;
+  readonly #closed: Promise<void>;
+  /** Everybody had closed its pipes when its output was taken. */
+  #eof = false;
+  readonly #info: Promise<ExitInfo>;
+  #pieces = 0;
+  #inputEnded = false;
+  #timer: Alarm | undefined;
+  #timedOut = false;
+  #ending: Promise<void> | undefined;
+  /** Its group was asked to end; by then it must have gone. */
+  #asked: { deadline: number } | undefined;
+  /** Everything below it when it did not react to TERM. */
+  #seen: Process[] = [];
+  #stuck: (exit: Exit) => void = () => {};
+
+  constructor(spawned: Spawned, options: RunningChildOptions) {
+    this.#o = options;
+    this.#spawned = spawned;
+    this.pid = spawned.pid;
+    this.identity = this.#identify();
+    this.#exit = this.#watch();
+    this.#closed = this.#pump();
+    this.#info = this.#finish();
+    this.gone = this.#clear();
+    if (options.timeoutMs !== undefined) {
+      this.#timer = alarm(options.timeoutMs, () => {
+        this.#timedOut = true;
+        void this.end();
+      });
+    }
+  }
+
+  get mark(): string | null {
+    return this.#o.mark;
+  }
+
+  /** False as soon as the program itself has ended, whatever it left. */
+  get runs(): boolean {
+    return this.#leads;
+  }
+
+  get ending(): boolean {
+    return this.#ending !== undefined;
+  }
+
+  async write(data: Data): Promise<void> {
+    const { stdin } = this.#spawned;
+    if (!stdin) {
+      throw new SyscallError(
+        "INVALID",
+        'This program has no stdin to write to. Start it with stdin: "pipe".',
+      );
+    }
+    if (this.#inputEnded || !this.#leads) throw this.#inputClosed();
+    let failure: unknown;
+    const written = stdin.write(data).then(
+      () => true,
+      (cause: unknown) => {
+        failure = cause;
+        return false;
+      },
+    );
+    // Something it left may hold the pipe and never read it.
+    const done = await Promise.race([written, this.#exit.then(() => false)]);
+    if (!done) throw this.#inputClosed(failure);
+  }
+
+  async endInput(): Promise<void> {
+    if (this.#inputEnded) return;
+    this.#inputEnded = true;
+    await this.#spawned.stdin?.end();
+  }
+
+  /** What came from its terminal. */
+  fromTerminal(data: Uint8Array): void {
+    this.#pieces += 1;
+    this.#o.output.pushNow(1, data);
+  }
+
+  read(): Promise<Piece | null> {
+    return this.#o.output.read();
+  }
+
+  exited(): Promise<ExitInfo> {
+    this.#o.output.readerNotExpected();
+    return this.#info;
+  }
+
+  /** TERM to the group, grace, KILL to the group, then whoever is left of it. Safe to call again. */
+  end(): Promise<void> {
+    this.#ending ??= this.#end();
+    return this.#ending;
+  }
+
+  async #end(): Promise<void> {
+    if (this.#leads) {
+      this.#asked = { deadline: performance.now() + this.#o.graceMs };
+      terminate(-this.pid);
+      if (!(await settles(this.#exit, this.#o.graceMs)) && this.#leads) {
+        // Seen while they still hang together: a kernel below this one marks its programs as its own.
+        this.#seen = await this.#lookFor();
+        if (this.#leads) signal(-this.pid, "SIGKILL");
+        if (!(await settles(this.#exit, STUCK_MS))) this.#stuck({ code: null, signal: null });
+      }
+    }
+    await this.gone;
+  }
+
+  async #identify(): Promise<Identity | null> {
+    try {
+      const found = await this.#o.table.find(this.pid);
+      return found && { pid: found.pid, start: found.start, boot: this.#o.table.boot() };
+    } catch (cause) {
+      this.#fault(`Program ${this.pid} cannot be looked up`, cause);
+      return null;
+    }
+  }
+
+  async #watch(): Promise<Exit> {
+    const stuck = new Promise<Exit>((resolve) => {
+      this.#stuck = resolve;
+    });
+    const exit = await Promise.race([this.#spawned.exited, stuck]);
+    this.#leads = false;
+    this.#timer?.cancel();
+    return exit;
+  }
+
+  async #pump(): Promise<void> {
+    const streams = this.#spawned.streams.map(({ fd, reader }) => this.#take(fd, reader));
+    await Promise.all([...streams, this.#spawned.terminalClosed]);
+  }
+
+  async #take(fd: 1 | 2, reader: ByteReader): Promise<void> {
+    try {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return;
+        this.#pieces += 1;
+        if (value) await this.#o.output.push(fd, value);
+      }
+    } catch (cause) {
+      this.#fault(`The output of program ${this.pid} cannot be read any further`, cause);
+    }
+  }
+
+  /** The exit as its owner hears of it: when the output that belongs to it was taken. */
+  async #finish(): Promise<ExitInfo> {
+    const exit = await this.#exit;
+    this.#o.output.drain();
+    this.#eof = await this.#silence();
+    await Promise.all(this.#spawned.streams.map(({ reader }) => reader.cancel()));
+    await this.#o.output.finish();
+    await this.endInput();
+    this.#spawned.release();
+    return { ...exit, timedOut: this.#timedOut, ...this.#o.output.summary() };
+  }
+
+  /**
+   * Until everybody has closed its pipes, or nothing came for a short while: one that it left behind may hold
+   * them for ever. The thread may have been busy, so a last look is taken before silence counts.
+   */
+  async #silence(): Promise<boolean> {
+    const end = performance.now() + this.#o.quietMs * LONGEST_DRAIN;
+    for (;;) {
+      const before = this.#pieces;
+      if (await settles(this.#closed, this.#o.quietMs)) return true;
+      if (await settles(this.#closed, 0)) return true;
+      if (this.#pieces === before || performance.now() > end) return false;
+    }
+  }
+
+  async #clear(): Promise<boolean> {
+    await this.#info;
+    try {
+      const left = await this.#endTheRest();
+      if (left.length > 0) this.#o.onFault(wouldNotGo(left));
+      return left.length === 0;
+    } catch (cause) {
+      this.#fault(`What program ${this.pid} left behind cannot be looked for`, cause);
+      return false;
+    }
+  }
+
+  async #endTheRest(): Promise<Process[]> {
+    // What ends by itself right after the program may do so: the `tee` of a redirection, for one. With an
+    // open pipe that time has passed already.
+    if (this.#eof) await this.#lastChance();
+    if (await this.#nothingLeft()) return [];
+    return endProcesses({
+      table: this.#o.table,
+      find: () => this.#members(),
+      group: this.pid,
+      groupAsked: this.#asked !== undefined,
+      graceMs: this.#asked ? this.#asked.deadline - performance.now() : this.#o.graceMs,
+      reap: () => this.#o.orphans(this),
+    });
+  }
+
+  async #lastChance(): Promise<void> {
+    const end = performance.now() + this.#o.quietMs;
+    while (!this.#ending && performance.now() < end && !(await this.#nothingLeft())) await pause(LOOK_MS);
+  }
+
+  /** Cheap where a subreaper sees every orphan: then only an open pipe or a living group needs the long way. */
+  async #nothingLeft(): Promise<boolean> {
+    const orphans = this.#o.orphans(this);
+    if (signal(-this.pid, 0)) return false;
+    if (orphans && this.mark && this.#eof) return orphans.length === 0;
+    return (await this.#members()).length === 0;
+  }
+
+  async #members(): Promise<Process[]> {
+    const found = new Map((await this.#lookFor()).map((member) => [member.pid, member]));
+    for (const orphan of this.#o.orphans(this) ?? []) found.set(orphan.pid, orphan);
+    for (const seen of this.#seen) {
+      if (await isRunning(this.#o.table, { ...seen, boot: this.#o.table.boot() })) found.set(seen.pid, seen);
+    }
+    return [...found.values()];
+  }
+
+  async #lookFor(): Promise<Process[]> {
+    const trace: Trace = {
+      id: this.#o.id,
+      leader: await this.identity,
+      mark: this.mark,
+      pipes: this.#spawned.pipes,
+    };
+    return (await this.#o.table.members([trace])).get(trace.id) ?? [];
+  }
+
+  #fault(what: string, cause: unknown): void {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    this.#o.onFault(new SyscallError("INTERNAL", `${what}: ${why}`, { cause }));
+  }
+
+  #inputClosed(cause?: unknown): SyscallError {
+    const why = this.#leads ? "has closed its input, or it was ended" : "has ended";
+    return new SyscallError("CLOSED", `Program ${this.pid} takes no more input: it ${why}.`, { cause });
+  }
+}
+
+/** After KILL; beyond it the program is stuck in the system, and a later sweep has to end it. */
+const STUCK_MS = 5000;
+/** So many silences long the output is drained at most, when something left behind goes on printing. */
+const LONGEST_DRAIN = 10;
+const LOOK_MS = 5;
+
+function wouldNotGo(left: Process[]): SyscallError {
+  const pids = left.map((process) => process.pid).join(", ");
+  return new SyscallError(
+    "INTERNAL",
+    `Could not end process ${pids}, even by KILL. The next start tries again.`,
+  );
+}

@@ -1,0 +1,56 @@
+import type { RunningChild } from "./running-child.ts";
+import { type Alarm, alarm } from "./wait.ts";
+
+interface Shared {
+  child: RunningChild;
+  idleMs: number;
+  users: Set<string>;
+  idle: Alarm | undefined;
+}
+
+/**
+ * Programs that several processes use under one key. A use lasts as long as the call it was made in, or the
+ * process where there was none; when nobody has used one for its idle time, it is ended.
+ */
+export class SharedChildren {
+  readonly #byKey = new Map<string, Shared>();
+
+  /** The running one, from now on used by this owner too. */
+  use(key: string, idleMs: number, user: { uuid: string; call?: string }): RunningChild | undefined {
+    const shared = this.#byKey.get(key);
+    if (!shared?.child.runs || shared.child.ending) return undefined;
+    shared.idle?.cancel();
+    shared.idle = undefined;
+    shared.idleMs = idleMs;
+    shared.users.add(nameOf(user.uuid, user.call));
+    return shared.child;
+  }
+
+  add(key: string, idleMs: number, user: { uuid: string; call?: string }, child: RunningChild): void {
+    const shared: Shared = { child, idleMs, users: new Set([nameOf(user.uuid, user.call)]), idle: undefined };
+    this.#byKey.set(key, shared);
+    void child.gone.then(() => {
+      shared.idle?.cancel();
+      if (this.#byKey.get(key) === shared) this.#byKey.delete(key);
+    });
+  }
+
+  /** Ends the uses of one call, or without one all uses of a process. */
+  leave(uuid: string, call?: string): void {
+    for (const shared of this.#byKey.values()) {
+      const left = [...shared.users].filter((user) =>
+        call === undefined ? user.startsWith(nameOf(uuid)) : user === nameOf(uuid, call),
+      );
+      for (const user of left) shared.users.delete(user);
+      if (left.length > 0 && shared.users.size === 0) this.#idle(shared);
+    }
+  }
+
+  #idle(shared: Shared): void {
+    shared.idle = alarm(shared.idleMs, () => void shared.child.end());
+  }
+}
+
+function nameOf(uuid: string, call = ""): string {
+  return `${uuid} ${call}`;
+}

@@ -1,0 +1,88 @@
+import { accessSync, constants, type Stats, statSync } from "node:fs";
+import { isAbsolute, resolve } from "node:path";
+import { type Code, SyscallError } from "../plugin/index.ts";
+
+/** Says why a program could not be started, in terms of what was asked for. */
+export function spawnError(
+  cause: unknown,
+  argv: readonly string[],
+  cwd: string,
+  path: string | undefined,
+): SyscallError {
+  const [code, message] = explain(errno(cause), argv[0] ?? "", cwd, path) ?? [
+    "INTERNAL",
+    `The program "${argv[0]}" could not be started: ${cause instanceof Error ? cause.message : String(cause)}`,
+  ];
+  return new SyscallError(code, message, { cause });
+}
+
+function explain(
+  error: string,
+  program: string,
+  cwd: string,
+  path: string | undefined,
+): [Code, string] | null {
+  const folder = look(cwd);
+  if (!folder)
+    return ["NOT_FOUND", `The working folder ${cwd} does not exist. Make it, or give another cwd.`];
+  if (!folder.isDirectory())
+    return ["INVALID", `The working folder ${cwd} is not a folder. Give another cwd.`];
+  switch (error) {
+    case "ENOENT":
+      return ["NOT_FOUND", missing(program, cwd, path)];
+    case "EACCES":
+      return ["PERMISSION", forbidden(program, cwd)];
+    case "ENOEXEC":
+      return [
+        "INVALID",
+        `The program "${program}" is not one this system can run. Is it for another platform?`,
+      ];
+    case "E2BIG":
+      return [
+        "INVALID",
+        `The arguments of "${program}" are too long for the system. Pass the data by stdin or in a file.`,
+      ];
+    case "EAGAIN":
+    case "ENOMEM":
+    case "EMFILE":
+    case "ENFILE":
+      return [
+        "EXHAUSTED",
+        `The system has no room to start "${program}" (${error}). End other programs and try again.`,
+      ];
+    default:
+      return null;
+  }
+}
+
+function missing(program: string, cwd: string, path: string | undefined): string {
+  if (!program.includes("/")) {
+    return `The program "${program}" was not found in PATH (${path ?? "not set"}). Install it, or give its full path.`;
+  }
+  const file = isAbsolute(program) ? program : resolve(cwd, program);
+  return look(file)
+    ? `The program ${file} is there, but the interpreter it names in its first line, or its loader, is not.`
+    : `The program ${file} does not exist. Check the path.`;
+}
+
+function forbidden(program: string, cwd: string): string {
+  try {
+    accessSync(cwd, constants.X_OK);
+  } catch {
+    return `The working folder ${cwd} may not be entered. Change its rights, or give another cwd.`;
+  }
+  return `The program "${program}" may not be executed. Make it executable (chmod +x), or run it by its interpreter.`;
+}
+
+/** Null when it is not there, or hidden behind a folder that may not be entered. */
+function look(path: string): Stats | null {
+  try {
+    return statSync(path);
+  } catch {
+    return null;
+  }
+}
+
+function errno(cause: unknown): string {
+  return cause instanceof Error && "code" in cause && typeof cause.code === "string" ? cause.code : "";
+}

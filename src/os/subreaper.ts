@@ -1,0 +1,29 @@
+import { readFileSync } from "node:fs";
+import { libc } from "./libc.ts";
+
+const PR_SET_CHILD_SUBREAPER = 36;
+
+/**
+ * Makes this process the one that orphans below it fall to (Linux, prctl(2)): whatever a program leaves
+ * behind comes back to us, whatever it did to hide. Called once by who runs a kernel, before the first
+ * program. False where the system has no such thing.
+ */
+export function becomeSubreaper(): boolean {
+  if (!active) active = libc()?.prctl(PR_SET_CHILD_SUBREAPER, 1) === 0;
+  return active;
+}
+
+export function isSubreaper(): boolean {
+  return active;
+}
+
+let active = false;
+
+/**
+ * PIDs of the direct children of this process: the programs started, and orphans that fell to it. All of them
+ * belong to the main thread, which starts the programs and which the system hands orphans to.
+ */
+export function directChildren(): number[] {
+  const list = readFileSync(`/proc/self/task/${process.pid}/children`, "utf8");
+  return list.split(" ").flatMap((pid) => (Number(pid) > 0 ? [Number(pid)] : []));
+}

@@ -1,0 +1,139 @@
+import { existsSync } from "node:fs";
+import { readdir, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { SyscallError } from "../plugin/index.ts";
+import { endProcesses } from "./end-processes.ts";
+import { LEDGER_SUFFIX, LEDGER_VERSION } from "./ledger.ts";
+import type { Process, ProcessTable, Trace } from "./process-table.ts";
+
+/** A program that a dead kernel had left running. */
+export interface Ended {
+  kernelId: string;
+  uuid: string;
+  call?: string;
+  argv: string[];
+  /** Everything of it that was found running. */
+  pids: number[];
+  /** False: it would not go. Its ledger stays, for the next sweep. */
+  ended: boolean;
+}
+
+/** See `sweepChildren`. Kernels one after the other, the programs of one together. */
+export async function sweep(
+  ledgerDir: string,
+  kernelAlive: (kernelId: string) => boolean,
+  table: ProcessTable,
+  graceMs: number,
+): Promise<Ended[]> {
+  if (!existsSync(ledgerDir)) return [];
+  const ended: Ended[] = [];
+  for (const name of await readdir(ledgerDir)) {
+    if (!name.endsWith(LEDGER_SUFFIX)) continue;
+    const kernelId = name.slice(0, -LEDGER_SUFFIX.length);
+    if (kernelAlive(kernelId)) continue;
+    const path = join(ledgerDir, name);
+    const left = await endPrograms(kernelId, await openPrograms(path), table, graceMs);
+    ended.push(...left);
+    if (left.every((program) => program.ended)) await rm(path, { force: true });
+  }
+  return ended;
+}
+
+const Header = z.object({ t: z.literal("ledger"), v: z.number() });
+const Line = z.discriminatedUnion("t", [
+  z.object({
+    t: z.literal("intent"),
+    id: z.string(),
+    uuid: z.string(),
+    call: z.string().optional(),
+    mark: z.string(),
+    argv: z.array(z.string()),
+  }),
+  z.object({
+    t: z.literal("start"),
+    id: z.string(),
+    pid: z.number().int().min(2),
+    start: z.string(),
+    boot: z.string(),
+  }),
+  z.object({ t: z.literal("end"), id: z.string() }),
+]);
+
+interface Program {
+  uuid: string;
+  call?: string;
+  argv: string[];
+  trace: Trace;
+}
+
+/** The programs of a ledger without an end. A torn line is the last thing its kernel did, and says nothing. */
+async function openPrograms(path: string): Promise<Program[]> {
+  const [first = "", ...lines] = (await readFile(path, "utf8")).split("\n");
+  const header = Header.safeParse(parsed(first));
+  if (header.success && header.data.v > LEDGER_VERSION) {
+    throw new SyscallError(
+      "INVALID",
+      `${path} was written by a newer Rnix (version ${header.data.v}, this one knows ${LEDGER_VERSION}). Use that one.`,
+    );
+  }
+  const open = new Map<string, Program>();
+  for (const text of lines) {
+    const line = Line.safeParse(parsed(text)).data;
+    if (line?.t === "intent") {
+      const { id, uuid, call, argv, mark } = line;
+      open.set(id, { uuid, call, argv, trace: { id, leader: null, mark, pipes: [] } });
+    } else if (line?.t === "start") {
+      const program = open.get(line.id);
+      const leader = { pid: line.pid, start: line.start, boot: line.boot };
+      if (program) program.trace = { ...program.trace, leader };
+    } else if (line) {
+      open.delete(line.id);
+    }
+  }
+  return [...open.values()];
+}
+
+async function endPrograms(
+  kernelId: string,
+  programs: Program[],
+  table: ProcessTable,
+  graceMs: number,
+): Promise<Ended[]> {
+  if (programs.length === 0) return [];
+  const found = await table.members(programs.map((program) => program.trace));
+  const running = programs.filter(({ trace }) => (found.get(trace.id) ?? []).length > 0);
+  return Promise.all(
+    running.map(async ({ uuid, call, argv, trace }) => {
+      const members = found.get(trace.id) ?? [];
+      const left = await endProcesses({
+        table,
+        find: () => findAgain(table, trace, members),
+        group: trace.leader?.pid ?? 0,
+        groupAsked: false,
+        graceMs,
+        reap: () => {},
+      });
+      const pids = members.map((member) => member.pid);
+      return { kernelId, uuid, call, argv, pids, ended: left.length === 0 };
+    }),
+  );
+}
+
+/** Also those that were below it at first and now are below nobody. */
+async function findAgain(table: ProcessTable, trace: Trace, before: Process[]): Promise<Process[]> {
+  const found = new Map((await table.members([trace])).get(trace.id)?.map((member) => [member.pid, member]));
+  for (const member of before) {
+    const now = await table.find(member.pid);
+    if (now && !now.zombie && now.start === member.start) found.set(member.pid, member);
+  }
+  return [...found.values()];
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // Torn: refused by the schema.
+  }
+}
