@@ -8,9 +8,10 @@ import type {
   SyscallError,
   VFSFile,
 } from "../index.ts";
+import type { Problem } from "./report.ts";
 import { judge, type PluginShape } from "./shape.ts";
 import { type DriverCall, SERVICES, type WireContext } from "./wire.ts";
-import { type Problem, WorkerLink, type WorkerOptions } from "./worker-link.ts";
+import { WorkerLink, type WorkerOptions } from "./worker-link.ts";
 
 /**
  * One version of one plugin in a Worker of its own: the kernel's side. `plugin` looks to the kernel like
@@ -49,6 +50,11 @@ export class PluginWorker {
   /** Why it is gone; undefined while it lives. */
   get ended(): SyscallError | undefined {
     return this.#link.ended;
+  }
+
+  /** Why it is gone, when nobody here wanted it to be. */
+  get crash(): Problem | undefined {
+    return this.#link.crash;
   }
 
   get openFiles(): number {

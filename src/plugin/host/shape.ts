@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { suggestion } from "../../config/nearest.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
-import { definePlugin, type Plugin, SyscallError } from "../index.ts";
+import { type Plugin, SyscallError } from "../index.ts";
+import { exportedPlugin } from "./exported.ts";
 import { FUNCTION, sketch } from "./sketch.ts";
 import { SERVICES } from "./wire.ts";
 
@@ -81,16 +82,6 @@ export function judge(name: string, drawn: unknown): Judged {
 export function pluginModule(name: string, module: unknown): Plugin {
   judge(name, sketch(module));
   return exportedPlugin(module);
-}
-
-/** The default export of a module whose shape has been judged, here or when the binary was built. */
-export function exportedPlugin(module: unknown): Plugin {
-  if (!hasPlugin(module)) throw new SyscallError("INTERNAL", "A module without a plugin was taken for one.");
-  return definePlugin(module.default);
-}
-
-function hasPlugin(module: unknown): module is { default: Plugin } {
-  return typeof module === "object" && module !== null && "default" in module;
 }
 
 function headProblems(name: string, shape: PluginShape): string[] {

@@ -28,13 +28,13 @@ export function pluginEntries(folder: string): PluginEntry[] {
     if (/^[._]/.test(item.name) || item.name === "node_modules") continue;
     const path = join(folder, item.name);
     const index = join(path, "index.ts");
-    if (/\.ts$/.test(item.name) && !/\.(d|test)\.ts$/.test(item.name)) {
+    if (!item.isDirectory() && /\.ts$/.test(item.name) && !/\.(d|test)\.ts$/.test(item.name)) {
       found.push({ name: item.name.slice(0, -3), entry: path });
     } else if (existsSync(index)) {
       found.push({ name: item.name, entry: index });
     }
   }
-  return found.sort((a, b) => (a.name < b.name ? -1 : 1));
+  return found.sort((a, b) => (a.entry < b.entry ? -1 : 1));
 }
 
 /** The entry and everything of the same folder it imports, without running or bundling it. */

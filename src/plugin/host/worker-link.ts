@@ -2,6 +2,8 @@ import { SyscallError } from "../index.ts";
 import { workerUrl } from "./embedded.ts";
 import { OpenFiles } from "./open-files.ts";
 import { PendingCalls } from "./pending-calls.ts";
+import type { Problem } from "./report.ts";
+import { realTimers, type Timers } from "./timers.ts";
 import {
   type Answer,
   type DriverAnswers,
@@ -15,11 +17,6 @@ import {
   toWire,
   type WireError,
 } from "./wire.ts";
-
-/** What is wrong with a plugin and, where it is known, the place in its source. */
-export interface Problem extends Partial<Place> {
-  message: string;
-}
 
 /** All in ms. */
 export interface WorkerLimits {
@@ -43,11 +40,6 @@ export const WORKER_LIMITS: WorkerLimits = {
   aliveMs: 2_000,
 };
 
-/** The kernel's clock has this shape; only its timers are used. */
-export interface Timers {
-  timer(ms: number, f: () => void): { cancel(): void };
-}
-
 export interface WorkerOptions {
   name: string;
   /** Absolute. */
@@ -56,8 +48,8 @@ export interface WorkerOptions {
   timers?: Timers;
   /** What the plugin writes to its console. */
   log?(level: "debug" | "info" | "warn", plugin: string, text: string): void;
-  /** Called once, when the Worker is gone for whatever reason. */
-  onEnd?(): void;
+  /** Called when a file was closed, and when the Worker is gone for whatever reason. */
+  onLess?(): void;
 }
 
 const MOST_PROBLEMS = 10;
@@ -74,6 +66,8 @@ export class WorkerLink {
   readonly files = new OpenFiles();
   readonly problems: Problem[] = [];
   ended: SyscallError | undefined;
+  /** Why it ended, when nobody here wanted it to. */
+  crash: Problem | undefined;
 
   readonly #options: WorkerOptions;
   readonly #limits: WorkerLimits;
@@ -132,6 +126,7 @@ export class WorkerLink {
       await this.ask({ m: "close", file }, { limit: "callMs" }).catch((thrown) => this.note(thrown));
     }
     this.files.drop(file);
+    this.#options.onLess?.();
   }
 
   /** Keeps what went wrong for `rnix plugins`. */
@@ -247,18 +242,21 @@ export class WorkerLink {
   /** The end of the Worker, once. `why` is null when it was not wanted any more. */
   #die(why: string | null, place?: Place): void {
     if (this.ended) return;
-    const { name, entry, onEnd } = this.#options;
+    const { name, entry, onLess } = this.#options;
     this.ended = new SyscallError(
       "CLOSED",
       `Plugin ${name} (${entry}) was ended${why === null ? "" : `: ${why}`}. Its files are closed; a later run starts it anew.`,
     );
-    if (why !== null) this.#problem({ file: entry, ...place, message: `Ended: ${why}.` });
+    if (why !== null) {
+      this.crash = { file: entry, ...place, message: `Ended: ${why}.` };
+      this.#problem(this.crash);
+    }
     this.#signOfLife?.cancel();
     this.#worker.terminate();
     this.#loaded.reject(this.ended);
     this.#calls.failAll(this.ended);
     this.files.clear();
-    onEnd?.();
+    onLess?.();
   }
 
   /** While a call is on its way the Worker keeps the program running; an idle one does not. */
@@ -281,13 +279,6 @@ export class WorkerLink {
     if (!this.ended) this.#worker.postMessage(message);
   }
 }
-
-const realTimers: Timers = {
-  timer(ms, f) {
-    const handle = setTimeout(f, ms);
-    return { cancel: () => clearTimeout(handle) };
-  },
-};
 
 function abortError(signal: AbortSignal): SyscallError {
   const { reason } = signal;

@@ -1,0 +1,41 @@
+import type { DiskPorts } from "./disk-plugin.ts";
+import { PluginWorker } from "./plugin-worker.ts";
+import { asProblem, type CheckReport, devicesOf } from "./report.ts";
+import { staticCheck } from "./static-check.ts";
+import type { StockPlugins } from "./stock-plugins.ts";
+
+/** What `rnix plugins check FILE` does: read it, then load it on trial. Whatever is wrong is in the report. */
+export async function checkPlugin(
+  name: string,
+  file: string,
+  stock: StockPlugins,
+  ports: DiskPorts,
+): Promise<CheckReport> {
+  const { files, problems } = await staticCheck(file);
+  const report: CheckReport = {
+    name,
+    file,
+    ok: false,
+    files: files.map(({ path }) => path),
+    needs: [],
+    devices: [],
+    takes: [],
+    problems: [...problems],
+    warnings: [],
+  };
+  if (problems.length > 0) return report;
+  try {
+    const worker = await PluginWorker.start({ name, entry: file, ...ports });
+    report.needs = worker.plugin.needs ?? [];
+    report.devices = devicesOf(worker.plugin);
+    report.takes = await stock.takenBy(name, worker.plugin.devices);
+    report.warnings = [...worker.problems];
+    await worker.end();
+    // Ending on its own right after the import (a timer that throws) shows in what is left of it.
+    if (worker.crash) report.problems.push(worker.crash);
+    report.ok = report.problems.length === 0;
+  } catch (thrown) {
+    report.problems.push(asProblem(thrown));
+  }
+  return report;
+}

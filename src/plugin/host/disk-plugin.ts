@@ -1,0 +1,151 @@
+import { readFile } from "node:fs/promises";
+import { SyscallError } from "../index.ts";
+import { listDigest } from "./embedded.ts";
+import { PluginVersion } from "./plugin-version.ts";
+import { PluginWorker } from "./plugin-worker.ts";
+import type { Problem } from "./report.ts";
+import { Stamps } from "./stamps.ts";
+import { type StaticCheck, staticCheck } from "./static-check.ts";
+import { type FileDigest, sha256 } from "./stock-files.ts";
+import type { Timers } from "./timers.ts";
+import type { WorkerOptions } from "./worker-link.ts";
+
+/** Restarts of a plugin whose Worker ended on its own: as a supervisor's. */
+const RESTARTS = { most: 3, withinMs: 60_000 };
+
+export interface DiskPorts extends Pick<WorkerOptions, "limits" | "log"> {
+  timers: Timers;
+  /** Unix ms. */
+  now(): number;
+  /** How long a Worker that nobody uses is kept. */
+  idleMs: number;
+}
+
+/** One plugin on disk: what its files are, and the Worker of their present version. */
+export class DiskPlugin {
+  readonly name: string;
+  readonly entry: string;
+  readonly #ports: DiskPorts;
+  readonly #stamps = new Stamps();
+  /** Old versions that still answer, and the present one. */
+  readonly #versions = new Set<PluginVersion>();
+  #check: Promise<StaticCheck> | undefined;
+  #loading: { digest: string; version: Promise<PluginVersion | null> } | undefined;
+  #current: PluginVersion | undefined;
+  #failed: { digest: string; error: SyscallError } | undefined;
+  /** When Workers of the present digest ended on their own. */
+  #crashes: number[] = [];
+  #pastProblems: Problem[] = [];
+
+  constructor(name: string, entry: string, ports: DiskPorts) {
+    this.name = name;
+    this.entry = entry;
+    this.#ports = ports;
+  }
+
+  /** Its files and what is statically wrong with them. Reads nothing when no file has changed. */
+  async read(): Promise<StaticCheck> {
+    if (!this.#check || !this.#stamps.same) this.#check = this.#readAnew();
+    return this.#check;
+  }
+
+  /**
+   * The version of exactly these files, running. Null when they changed meanwhile: read and judge them
+   * again. Throws what is wrong with it.
+   */
+  load(files: readonly FileDigest[]): Promise<PluginVersion | null> {
+    const digest = listDigest(files);
+    if (this.#current?.digest === digest && this.#current.usable) return Promise.resolve(this.#current);
+    if (this.#loading?.digest !== digest) {
+      const version = this.#load(digest, files).finally(() => {
+        if (this.#loading?.version === version) this.#loading = undefined;
+      });
+      this.#loading = { digest, version };
+    }
+    return this.#loading.version;
+  }
+
+  /** What went wrong while it ran: in the present version, and why the ones before it ended. */
+  get problems(): Problem[] {
+    return [...this.#pastProblems, ...(this.#current?.worker.problems ?? [])];
+  }
+
+  /** It is gone from its folder. */
+  retire(): void {
+    this.#current?.retire();
+    this.#current = undefined;
+  }
+
+  /** Ends all its Workers, whoever uses them. */
+  async end(): Promise<void> {
+    await this.#loading?.version.catch(() => null);
+    await Promise.all([...this.#versions].map((version) => version.end()));
+  }
+
+  async #readAnew(): Promise<StaticCheck> {
+    const from = this.#ports.now();
+    const check = await staticCheck(this.entry);
+    // What is missing has no stamp that could change: a broken plugin is read anew every time.
+    this.#stamps.take(check.problems.length > 0 ? [] : check.files.map(({ path }) => path), from);
+    return check;
+  }
+
+  async #load(digest: string, files: readonly FileDigest[]): Promise<PluginVersion | null> {
+    if (this.#failed?.digest === digest) throw this.#failed.error;
+    this.#noteEnd(digest);
+    const worker = await this.#start(digest);
+    if (!(await unchanged(files))) {
+      await worker.end();
+      return null;
+    }
+    this.#current?.retire();
+    const version = new PluginVersion(digest, worker, { timers: this.#ports.timers, ms: this.#ports.idleMs });
+    this.#versions.add(version);
+    this.#current = version;
+    version.settle();
+    return version;
+  }
+
+  async #start(digest: string): Promise<PluginWorker> {
+    const { name, entry } = this;
+    const { limits, timers, log } = this.#ports;
+    try {
+      return await PluginWorker.start({ name, entry, limits, timers, log, onLess: () => this.#less() });
+    } catch (thrown) {
+      const error = thrown instanceof SyscallError ? thrown : new SyscallError("DRIVER", String(thrown));
+      this.#failed = { digest, error };
+      throw error;
+    }
+  }
+
+  /** Counts a Worker that ended on its own. EXHAUSTED when that happens again and again. */
+  #noteEnd(digest: string): void {
+    const last = this.#current;
+    if (last?.digest !== digest) {
+      this.#crashes = [];
+      this.#pastProblems = [];
+    } else if (last.worker.crash) {
+      this.#pastProblems = [last.worker.crash];
+      this.#crashes.push(this.#ports.now());
+      this.#current = undefined;
+    }
+    this.#crashes = this.#crashes.filter((at) => at > this.#ports.now() - RESTARTS.withinMs);
+    if (this.#crashes.length <= RESTARTS.most) return;
+    throw new SyscallError(
+      "EXHAUSTED",
+      `Plugin ${this.name} ended ${this.#crashes.length} times within ${RESTARTS.withinMs / 1000} s and is not started again until then, or until its files change.`,
+    );
+  }
+
+  #less(): void {
+    for (const version of this.#versions) {
+      version.settle();
+      if (!version.usable) this.#versions.delete(version);
+    }
+  }
+}
+
+async function unchanged(files: readonly FileDigest[]): Promise<boolean> {
+  const digests = await Promise.all(files.map(({ path }) => readFile(path).then(sha256, () => null)));
+  return files.every(({ digest }, i) => digest === digests[i]);
+}

@@ -1,0 +1,124 @@
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import type { EmbeddedPlugin } from "./embedded.ts";
+import type { PluginLayer } from "./report.ts";
+import { Stamps } from "./stamps.ts";
+import { type PluginEntry, pluginEntries, sha256 } from "./stock-files.ts";
+
+export interface Folder {
+  path: string;
+  layer: PluginLayer;
+}
+
+/** A plugin as its folder shows it. */
+export interface Found {
+  name: string;
+  layer: PluginLayer;
+  /** Absolute. */
+  entry: string;
+  folder: string;
+  /** Why it is not even read. */
+  refused?: string;
+}
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+
+/** What is in the folders, farthest first. A folder that is not there holds nothing. */
+export function lookUp(folders: readonly Folder[]): Found[] {
+  return folders.flatMap(({ path, layer }) => {
+    if (!existsSync(path)) return [];
+    const entries = readable(path);
+    if (typeof entries === "string") {
+      return [{ name: basename(path), layer, entry: path, folder: path, refused: entries }];
+    }
+    const unsafe = layer === "project" ? undefined : unsafety(path);
+    const names = new Set<string>();
+    return entries.map(({ name, entry }) => {
+      const refused = unsafe ?? nameFault(name, names);
+      names.add(name);
+      return { name, layer, entry, folder: path, refused };
+    });
+  });
+}
+
+/** The name of the plugin that a file alone is: `plugins/<name>.ts` or `plugins/<name>/index.ts`. */
+export function nameOf(entry: string): string {
+  const parts = entry.split("/");
+  const last = parts.at(-1) ?? entry;
+  return last === "index.ts" ? (parts.at(-2) ?? last) : last.replace(/\.ts$/, "");
+}
+
+/** The folder's plugins, or why they can't be listed. */
+function readable(folder: string): PluginEntry[] | string {
+  try {
+    return pluginEntries(folder);
+  } catch (error) {
+    return `${folder} can't be read: ${error instanceof Error ? error.message : String(error)}.`;
+  }
+}
+
+/** Code that others can put there would run as the user: trust is never asked outside of projects. */
+function unsafety(folder: string): string | undefined {
+  const { uid, mode } = statSync(folder);
+  const mine = process.getuid?.() ?? uid;
+  if (uid !== mine && uid !== 0)
+    return `${folder} belongs to another user. Plugins are not loaded from there.`;
+  if ((mode & 0o002) === 0) return undefined;
+  return `Everybody may write to ${folder}. Plugins are loaded from there after \`chmod o-w\`.`;
+}
+
+function nameFault(name: string, taken: ReadonlySet<string>): string | undefined {
+  if (!NAME.test(name)) return `"${name}" is no name for a plugin: use letters, digits, "_" and "-".`;
+  if (taken.has(name)) return `There is a ${name}.ts beside ${name}/index.ts. Remove one of them.`;
+  return undefined;
+}
+
+/** Recognises files on disk whose content is that of an embedded plugin: such a file is that plugin. */
+export class EmbeddedCopies {
+  readonly #known = new Map<string, { stamps: Stamps; same: boolean }>();
+  readonly #now: () => number;
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  isCopy({ entry, folder }: Found, embedded: EmbeddedPlugin | undefined): boolean {
+    if (!embedded) return false;
+    const known = this.#known.get(entry);
+    if (known?.stamps.same) return known.same;
+    const from = this.#now();
+    const same = embedded.files.every(({ path, digest }) => contentDigest(join(folder, path)) === digest);
+    const stamps = new Stamps();
+    stamps.take(
+      embedded.files.map(({ path }) => join(folder, path)),
+      from,
+    );
+    this.#known.set(entry, { stamps, same });
+    return same;
+  }
+}
+
+/** What a source of ours is never longer than. */
+const MOST_BYTES = 2 ** 20;
+
+function contentDigest(file: string): string | null {
+  const found = statSync(file, { throwIfNoEntry: false });
+  return found?.isFile() && found.size <= MOST_BYTES ? sha256(readFileSync(file)) : null;
+}
+
+/** The folders of design §5, farthest first. `beside`: the binary's own folder, where there is one. */
+export function pluginFolders(user: string, projectDir: string | null, beside: string | null): Folder[] {
+  const folders: Folder[] = [];
+  if (beside !== null) folders.push({ path: join(beside, "plugins"), layer: "stock" });
+  folders.push({ path: join(user, "plugins"), layer: "user" });
+  if (projectDir !== null) {
+    folders.push({ path: join(projectDir, "plugins"), layer: "project" });
+    folders.push({ path: join(projectDir, ".rnix", "plugins"), layer: "project" });
+  }
+  return folders;
+}
+
+/** Where plugins beside the executable would be. */
+export function besideBinary(): string {
+  return dirname(process.execPath);
+}

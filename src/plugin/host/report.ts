@@ -1,0 +1,96 @@
+import { type Plugin, type Services, SyscallError } from "../index.ts";
+import { type Place, placeText, toWire } from "./wire.ts";
+
+/** Where a plugin was found; the nearer one wins. */
+export type PluginLayer = "stock" | "user" | "project";
+
+/** What is wrong with a plugin and, where it is known, the place in its source. */
+export interface Problem extends Partial<Place> {
+  message: string;
+}
+
+/** "file:line:column: message", as editors and people read it. */
+export function problemText({ message, file, line, column }: Problem): string {
+  return file === undefined ? message : `${placeText({ file, line, column })}: ${message}`;
+}
+
+/** What was thrown as a problem: for a plugin's own error with the place in the plugin it came from. */
+export function asProblem(thrown: unknown): Problem {
+  const { message, place, cause } = toWire(thrown);
+  return { ...(thrown instanceof SyscallError ? cause?.place : place), message };
+}
+
+export interface DeviceReport {
+  path: string;
+  match: "exact" | "prefix";
+  tools: string[];
+  /** It is a model provider. */
+  provider: boolean;
+}
+
+/** One plugin as `rnix plugins` shows it. */
+export interface PluginReport {
+  name: string;
+  layer: PluginLayer;
+  /** "embedded" or the absolute path of its entry. */
+  source: string;
+  /** loaded: its devices are there. broken: `problems` says why not. overridden: a nearer one of the name is used. */
+  state: "loaded" | "broken" | "untrusted" | "overridden";
+  /** The first 12 digits of the digest of its files; null when they could not be read. */
+  version: string | null;
+  runs: "kernel" | "worker";
+  needs: readonly (keyof Services)[];
+  devices: DeviceReport[];
+  /** Device paths and tool names of stock plugins that it takes. */
+  takes: string[];
+  problems: Problem[];
+}
+
+/** What `rnix plugins check FILE` found. */
+export interface CheckReport {
+  name: string;
+  /** The entry, absolute. */
+  file: string;
+  ok: boolean;
+  /** Everything it is made of, absolute. */
+  files: string[];
+  needs: readonly (keyof Services)[];
+  devices: DeviceReport[];
+  takes: string[];
+  /** What stops it. */
+  problems: Problem[];
+  /** What is odd but does not. */
+  warnings: Problem[];
+}
+
+/** A report before anything is known: broken until it is found to be something else. */
+export function newReport(name: string, layer: PluginLayer, source: string): PluginReport {
+  const runs = source === "embedded" ? "kernel" : "worker";
+  return {
+    name,
+    layer,
+    source,
+    runs,
+    state: "broken",
+    version: null,
+    needs: [],
+    devices: [],
+    takes: [],
+    problems: [],
+  };
+}
+
+export function describe(report: PluginReport, plugin: Plugin): void {
+  report.state = "loaded";
+  report.needs = plugin.needs ?? [];
+  report.devices = devicesOf(plugin);
+}
+
+export function devicesOf({ devices = {} }: Pick<Plugin, "devices">): DeviceReport[] {
+  return Object.entries(devices).map(([path, { match = "exact", tools = [], provider }]) => ({
+    path,
+    match,
+    tools: tools.map((tool) => tool.name),
+    provider: provider !== undefined,
+  }));
+}

@@ -1,0 +1,67 @@
+import { readFile } from "node:fs/promises";
+import type { Plugin } from "../index.ts";
+import { type EmbeddedPlugin, embeddedPlugins } from "./embedded.ts";
+import { exportedPlugin } from "./exported.ts";
+import type { FileDigest } from "./stock-files.ts";
+
+/** The plugins that come with Rnix, in this thread. Each is imported when it is first wanted. */
+export class StockPlugins {
+  readonly #loaded = new Map<string, Promise<Plugin>>();
+
+  get all(): readonly EmbeddedPlugin[] {
+    return embeddedPlugins();
+  }
+
+  named(name: string): EmbeddedPlugin | undefined {
+    return this.all.find((plugin) => plugin.name === name);
+  }
+
+  load(stock: EmbeddedPlugin): Promise<Plugin> {
+    const known = this.#loaded.get(stock.name);
+    if (known) return known;
+    const plugin = stock.import().then(exportedPlugin);
+    this.#loaded.set(stock.name, plugin);
+    return plugin;
+  }
+
+  /** What of the stock's a plugin from disk stands in the place of, in words: "plugin fs", "/dev/fs", "Read". */
+  async takenBy(name: string, devices: Plugin["devices"]): Promise<string[]> {
+    const paths = Object.keys(devices ?? {});
+    const tools = Object.values(devices ?? {}).flatMap((device) => device.tools ?? []);
+    const taken = new Set([...paths, ...tools.map((tool) => tool.name)]);
+    return (await this.#claims(name)).filter((claim) => taken.has(claim) || claim === `plugin ${name}`);
+  }
+
+  /**
+   * The same for a plugin that may not run yet: what its own sources write out. A source can hide a name
+   * from this; what is loaded is judged by `takenBy`.
+   */
+  async mentionedBy(name: string, files: readonly FileDigest[]): Promise<string[]> {
+    const own = files.filter(({ path }) => !path.includes("/node_modules/"));
+    const texts = await Promise.all(own.map(({ path }) => readFile(path, "utf8").catch(() => "")));
+    const source = texts.join("\n");
+    const written = (claim: string) =>
+      [`"${claim}"`, `'${claim}'`, `\`${claim}\``].some((text) => source.includes(text));
+    return (await this.#claims(name)).filter((claim) => claim === `plugin ${name}` || written(claim));
+  }
+
+  /** Never throws: what a stock plugin's dispose throws is of no use to anyone at the end. */
+  async dispose(): Promise<void> {
+    const plugins = await Promise.allSettled(this.#loaded.values());
+    this.#loaded.clear();
+    await Promise.allSettled(
+      plugins.map((plugin) => (plugin.status === "fulfilled" ? plugin.value.dispose?.() : null)),
+    );
+  }
+
+  async #claims(name: string): Promise<string[]> {
+    const claims = this.named(name) ? [`plugin ${name}`] : [];
+    for (const stock of this.all) {
+      const { devices = {} } = await this.load(stock);
+      for (const [path, device] of Object.entries(devices)) {
+        claims.push(path, ...(device.tools ?? []).map((tool) => tool.name));
+      }
+    }
+    return claims;
+  }
+}
