@@ -152,7 +152,8 @@ const ProvidersFile = strict({
       z.string().regex(NAME, { error: 'expected a name of letters, digits, ".", "_" and "-"' }),
       Entry,
       {
-        error: ({ input }) => `expected a mapping of provider names, got ${shown(input)}`,
+        error: ({ code, input }) =>
+          code === "invalid_type" ? `expected a mapping of provider names, got ${shown(input)}` : undefined,
       },
     )
     .optional(),

@@ -166,8 +166,11 @@ function findingsOf(error: ZodError, text: YamlText): Finding[] {
         message: messages[index] ?? issue.message,
       }));
     }
-    const { message } = issue;
-    return [{ ...text.place(issue.path), message: `${named(issue.path)}${message}` }];
+    if (issue.code === "invalid_key") {
+      const message = `"${String(issue.path.at(-1))}": ${issue.issues[0]?.message ?? issue.message}`;
+      return [{ ...text.place(issue.path, "key"), message }];
+    }
+    return [{ ...text.place(issue.path), message: `${named(issue.path)}${issue.message}` }];
   });
 }
 

@@ -1,0 +1,328 @@
+import { describe, expect, test } from "bun:test";
+import { chmodSync, chownSync, lstatSync, mkdirSync, readFileSync, realpathSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { userPaths } from "../../src/config/paths.ts";
+import { findProject, prepareProject } from "../../src/config/project.ts";
+import { type Locks, Projects } from "../../src/config/projects.ts";
+import { failure, Sandbox } from "./sandbox.ts";
+
+interface Case {
+  title: string;
+  /** Folders below the sandbox, made in order. */
+  folders: string[];
+  /** Folders that everybody may write. */
+  open?: string[];
+  cwd: string;
+  dir: string;
+  kind: "rnix" | "git" | "folder" | "none";
+}
+
+const GRID: Case[] = [
+  { title: "a .rnix here", folders: ["home/p/.rnix"], cwd: "home/p", dir: "home/p", kind: "rnix" },
+  {
+    title: "a .rnix above",
+    folders: ["home/p/.rnix", "home/p/a/b"],
+    cwd: "home/p/a/b",
+    dir: "home/p",
+    kind: "rnix",
+  },
+  {
+    title: "the nearer of two .rnix",
+    folders: ["home/p/.rnix", "home/p/a/.rnix", "home/p/a/b"],
+    cwd: "home/p/a/b",
+    dir: "home/p/a",
+    kind: "rnix",
+  },
+  {
+    title: "a .rnix above the git root",
+    folders: ["home/p/.rnix", "home/p/a/.git"],
+    cwd: "home/p/a",
+    dir: "home/p",
+    kind: "rnix",
+  },
+  {
+    title: "the git root",
+    folders: ["home/p/.git", "home/p/a"],
+    cwd: "home/p/a",
+    dir: "home/p",
+    kind: "git",
+  },
+  {
+    title: "the nearer of two git roots",
+    folders: ["home/p/.git", "home/p/sub/.git"],
+    cwd: "home/p/sub",
+    dir: "home/p/sub",
+    kind: "git",
+  },
+  { title: "the current folder", folders: ["home/p/a"], cwd: "home/p/a", dir: "home/p/a", kind: "folder" },
+  {
+    title: "none in HOME, whatever it has",
+    folders: ["home/.rnix", "home/.git"],
+    cwd: "home",
+    dir: "home",
+    kind: "none",
+  },
+  {
+    title: "never HOME, from a folder below",
+    folders: ["home/.rnix", "home/.git", "home/p"],
+    cwd: "home/p",
+    dir: "home/p",
+    kind: "folder",
+  },
+  {
+    title: "nothing above HOME",
+    folders: [".rnix", "home/p"],
+    cwd: "home/p",
+    dir: "home/p",
+    kind: "folder",
+  },
+  { title: "none above HOME itself", folders: [".rnix", "home"], cwd: ".", dir: ".", kind: "none" },
+  {
+    title: "outside of HOME as well",
+    folders: ["srv/p/.rnix", "srv/p/a"],
+    cwd: "srv/p/a",
+    dir: "srv/p",
+    kind: "rnix",
+  },
+  {
+    title: "none in a world-writable folder",
+    folders: ["tmp/.rnix", "tmp/.git"],
+    open: ["tmp"],
+    cwd: "tmp",
+    dir: "tmp",
+    kind: "none",
+  },
+  {
+    title: "no world-writable folder above",
+    folders: ["tmp/.rnix", "tmp/.git", "tmp/mine"],
+    open: ["tmp"],
+    cwd: "tmp/mine",
+    dir: "tmp/mine",
+    kind: "folder",
+  },
+  {
+    title: "past a world-writable folder inside a project",
+    folders: ["home/p/.rnix", "home/p/cache/x"],
+    open: ["home/p/cache"],
+    cwd: "home/p/cache",
+    dir: "home/p",
+    kind: "rnix",
+  },
+];
+
+describe("the project is", () => {
+  for (const { title, folders, open = [], cwd, dir, kind } of GRID) {
+    test(title, () => {
+      using box = new Sandbox();
+      for (const path of folders) box.folder(path);
+      for (const path of open) chmodSync(join(box.dir, path), 0o777);
+      const found = box.project(join(box.dir, cwd));
+      expect({ dir: found.dir, kind: found.kind }).toEqual({ dir: join(box.dir, dir), kind });
+    });
+  }
+
+  test("found through a link, by its real path and with the same id", () => {
+    using box = new Sandbox();
+    symlinkSync(box.projectDir, join(box.dir, "link"));
+    expect(box.project(join(box.dir, "link"))).toEqual(box.project());
+  });
+
+  test("a git work tree, whose .git is a file", () => {
+    using box = new Sandbox();
+    box.write("home/tree/.git", "gitdir: elsewhere\n");
+    box.folder("home/tree/src");
+    expect(box.project(join(box.home, "tree/src"))).toMatchObject({
+      dir: join(box.home, "tree"),
+      kind: "git",
+    });
+  });
+
+  test("not what only links to a .rnix, or has a file of that name", () => {
+    using box = new Sandbox();
+    box.write("home/a/.rnix", "");
+    box.folder("home/b");
+    symlinkSync(join(box.projectDir, ".rnix"), join(box.home, "b/.rnix"));
+    expect(box.project(join(box.home, "a")).kind).toBe("folder");
+    expect(box.project(join(box.home, "b")).kind).toBe("folder");
+  });
+
+  test("not one whose .rnix, or whose folder, is another user's", () => {
+    using box = new Sandbox();
+    box.folder("home/work/sub");
+    const cwd = join(box.projectDir, "sub");
+    const at = { cwd, home: box.home, env: {} };
+    expect(findProject({ ...at, uid: box.uid }).kind).toBe("rnix");
+    expect(findProject({ ...at, uid: box.uid + 1 })).toMatchObject({ dir: cwd, kind: "folder" });
+  });
+
+  const asRoot = process.getuid?.() === 0 ? test : test.skip;
+  asRoot("not one whose .rnix was given away (needs root to give it away)", () => {
+    using box = new Sandbox();
+    chownSync(join(box.projectDir, ".rnix"), 12345, 12345);
+    expect(box.project().kind).toBe("folder");
+    chownSync(join(box.projectDir, ".rnix"), 0, 0);
+    chownSync(box.projectDir, 12345, 12345);
+    expect(box.project().kind).toBe("folder");
+    chownSync(box.projectDir, 0, 0);
+    expect(box.project().kind).toBe("rnix");
+  });
+
+  test("not across a file-system border", () => {
+    using box = new Sandbox();
+    const cwd = box.folder("home/work/mnt/a");
+    const border = join(box.projectDir, "mnt");
+    const lstat = (path: string) => {
+      const stat = lstatSync(path, { throwIfNoEntry: false });
+      if (stat && (path === border || path.startsWith(`${border}/`))) stat.dev += 1;
+      return stat ?? null;
+    };
+    const at = { cwd, home: box.home, uid: box.uid, env: {} };
+    expect(findProject(at).dir).toBe(box.projectDir);
+    expect(findProject(at, { realpath: realpathSync, lstat })).toMatchObject({ dir: cwd, kind: "folder" });
+  });
+
+  test("an error where the current folder is gone, relative, or a file", async () => {
+    using box = new Sandbox();
+    box.write("home/file", "");
+    expect((await failure(() => box.project(join(box.dir, "gone")))).code).toBe("NOT_FOUND");
+    expect((await failure(() => box.project("work"))).code).toBe("INVALID");
+    expect((await failure(() => box.project(join(box.home, "file")))).code).toBe("INVALID");
+  });
+});
+
+describe("a project's data", () => {
+  test("is in its .rnix, or where RNIX_DATA_DIR says, or the user's own where there is no project", async () => {
+    using box = new Sandbox();
+    const at = { cwd: box.projectDir, home: box.home, uid: box.uid };
+    const dataDir = (env: Record<string, string>, cwd = at.cwd) => findProject({ ...at, cwd, env }).dataDir;
+    expect(dataDir({})).toBe(join(box.projectDir, ".rnix/data"));
+    expect(dataDir({ RNIX_DATA_DIR: "/data/x" })).toBe("/data/x");
+    expect(dataDir({}, box.home)).toBe(join(box.home, ".local/share/rnix"));
+    expect(dataDir({ XDG_DATA_HOME: "/xdg" }, box.home)).toBe("/xdg/rnix");
+    expect(dataDir({ RNIX_DATA_DIR: "/data/x" }, box.home)).toBe("/data/x");
+    expect((await failure(() => dataDir({ RNIX_DATA_DIR: "data" }))).code).toBe("INVALID");
+  });
+
+  test("is private and kept out of git by the first run, which changes nothing later", () => {
+    using box = new Sandbox();
+    const project = box.project(box.folder("home/new"));
+    prepareProject(project);
+    const ignore = join(project.dir, ".rnix/.gitignore");
+    expect(readFileSync(ignore, "utf8")).toBe("data/\n");
+    expect(lstatSync(join(project.dir, ".rnix/data")).mode & 0o777).toBe(0o700);
+    expect(lstatSync(join(project.dir, ".rnix")).mode & 0o777).toBe(0o700);
+    box.write("home/new/.rnix/.gitignore", "mine\n");
+    prepareProject(project);
+    expect(readFileSync(ignore, "utf8")).toBe("mine\n");
+    expect(box.project(project.dir)).toEqual({ ...project, kind: "rnix" });
+  });
+
+  test("elsewhere leaves the project alone", () => {
+    using box = new Sandbox();
+    const dir = box.folder("home/new");
+    const env = { RNIX_DATA_DIR: join(box.dir, "data") };
+    prepareProject(findProject({ cwd: dir, home: box.home, uid: box.uid, env }));
+    expect(lstatSync(join(dir, ".rnix"), { throwIfNoEntry: false })).toBeUndefined();
+    expect(lstatSync(env.RNIX_DATA_DIR).isDirectory()).toBe(true);
+  });
+
+  test("that cannot be made is an error that names RNIX_DATA_DIR", async () => {
+    using box = new Sandbox();
+    box.write("home/blocked/data", "a file where the folder should be");
+    const env = { RNIX_DATA_DIR: join(box.home, "blocked/data/x") };
+    const project = findProject({ cwd: box.projectDir, home: box.home, uid: box.uid, env });
+    expect((await failure(() => prepareProject(project))).message).toContain("RNIX_DATA_DIR");
+  });
+});
+
+describe("the list of known projects", () => {
+  const free: Locks = { tryAcquire: () => ({ release: () => undefined }) };
+
+  test("holds each once, and all runs outside projects as one", async () => {
+    using box = new Sandbox();
+    const projects = new Projects(box.userDataDir, free);
+    expect(projects.list()).toEqual([]);
+    await projects.remember(box.project());
+    await projects.remember(box.project());
+    await projects.remember(box.project(box.home));
+    await projects.remember(box.project(box.dir));
+    const { id, dir, dataDir } = box.project();
+    const own = { id: "user", dir: box.userDataDir, data_dir: box.userDataDir };
+    expect(projects.list()).toEqual([{ id, dir, data_dir: dataDir }, own]);
+    expect(new Projects(box.userDataDir, free).list()).toEqual(projects.list());
+  });
+
+  test("takes the lock only for what is new, gives it back, and sees what another wrote meanwhile", async () => {
+    using box = new Sandbox();
+    const other = new Projects(box.userDataDir, free);
+    const second = box.project(box.folder("home/second"));
+    let held = 0;
+    let taken = 0;
+    const locks: Locks = {
+      tryAcquire: () => {
+        if (taken++ === 0) return null;
+        held++;
+        return { release: () => void held-- };
+      },
+    };
+    await other.remember(second);
+    const projects = new Projects(box.userDataDir, locks);
+    await projects.remember(box.project());
+    await projects.remember(box.project());
+    expect(projects.list().map(({ dir }) => dir)).toEqual([second.dir, box.projectDir]);
+    expect({ taken, held }).toEqual({ taken: 2, held: 0 });
+  });
+
+  test("is refused when it is damaged or newer, with what to do", async () => {
+    using box = new Sandbox();
+    const projects = new Projects(box.userDataDir, free);
+    mkdirSync(box.userDataDir, { recursive: true });
+    box.write("home/.local/share/rnix/projects.json", '{"v":1,"proj');
+    expect((await failure(() => projects.list())).message).toContain("Move the file away");
+    box.write("home/.local/share/rnix/projects.json", '{"v":2,"projects":[]}');
+    expect((await failure(() => projects.list())).message).toContain("newer rnix");
+  });
+});
+
+describe("the user's paths", () => {
+  const system = { uid: 1000, home: "/home/u" };
+
+  test("follow XDG, and an XDG variable that is relative does not count", () => {
+    expect(userPaths({}, system)).toEqual({
+      home: "/home/u",
+      configDir: "/home/u/.config/rnix",
+      dataDir: "/home/u/.local/share/rnix",
+      socket: "/tmp/rnix-1000/rnix.sock",
+      pidFile: "/tmp/rnix-1000/rnix.pid",
+      lockFile: "/tmp/rnix-1000/rnix.lock",
+    });
+    const env = {
+      HOME: "/h",
+      XDG_CONFIG_HOME: "/c",
+      XDG_DATA_HOME: "data",
+      XDG_RUNTIME_DIR: "/run/user/1000",
+    };
+    expect(userPaths(env, system)).toEqual({
+      home: "/h",
+      configDir: "/c/rnix",
+      dataDir: "/h/.local/share/rnix",
+      socket: "/run/user/1000/rnix/rnix.sock",
+      pidFile: "/run/user/1000/rnix/rnix.pid",
+      lockFile: "/run/user/1000/rnix/rnix.lock",
+    });
+  });
+
+  test("put the server's files beside the socket that RNIX_SOCKET names", () => {
+    const { socket, pidFile, lockFile } = userPaths(
+      { RNIX_SOCKET: "/s/a.sock", XDG_RUNTIME_DIR: "/run" },
+      system,
+    );
+    expect([socket, pidFile, lockFile]).toEqual(["/s/a.sock", "/s/a.pid", "/s/a.lock"]);
+  });
+
+  test("refuse a socket that is relative, or longer than the system takes", async () => {
+    expect((await failure(() => userPaths({ RNIX_SOCKET: "a.sock" }, system))).code).toBe("INVALID");
+    const long = { XDG_RUNTIME_DIR: `/${"x".repeat(120)}` };
+    expect((await failure(() => userPaths(long, system))).message).toContain("RNIX_SOCKET");
+  });
+});

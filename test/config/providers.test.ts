@@ -1,0 +1,569 @@
+import { describe, expect, test } from "bun:test";
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import { toolEnvironment, userEnv } from "../../src/config/environment.ts";
+import type { Places } from "../../src/config/places.ts";
+import { loadProjectDoc } from "../../src/config/project-doc.ts";
+import {
+  describeProviders,
+  type ProviderRequest,
+  resolveProvider,
+} from "../../src/config/provider-choice.ts";
+import { loadProviders } from "../../src/config/providers.ts";
+import { trustAll } from "../../src/config/trust.ts";
+import { SyscallError } from "../../src/plugin/index.ts";
+import type { DeviceEntry } from "../../src/vfs/registry.ts";
+import { FakeClock } from "../support/fake-clock.ts";
+import { failure, Sandbox } from "./sandbox.ts";
+
+const USER = "home/.config/rnix/providers.yaml";
+const PROJECT = "home/work/.rnix/providers.yaml";
+
+type Detect = (env: Record<string, string>) => Promise<{ model: string } | null>;
+
+function device(driver: string, detect: Detect): DeviceEntry {
+  const factory = () => {
+    throw new SyscallError("INTERNAL", "a provider that is chosen is not opened");
+  };
+  return {
+    path: `/dev/llm/${driver}`,
+    device: { factory, provider: { detect } },
+    plugin: driver,
+    layer: "stock",
+    needs: [],
+  };
+}
+
+/** Finds itself by a variable, as the stock drivers do. */
+function byKey(driver: string, variable: string, model: string): DeviceEntry {
+  return device(driver, async (env) => (env[variable] ? { model } : null));
+}
+
+const STOCK = [
+  device("replay", async () => null),
+  byKey("openai", "OPENAI_API_KEY", "gpt-default"),
+  device("openai-compatible", async () => null),
+  byKey("anthropic", "ANTHROPIC_API_KEY", "claude-default"),
+];
+
+async function request(places: Places, more: Partial<ProviderRequest> = {}): Promise<ProviderRequest> {
+  return {
+    providers: await loadProviders(places),
+    devices: { entries: () => STOCK },
+    env: {},
+    userEnv: {},
+    clock: new FakeClock(),
+    warn: (text) => {
+      throw new Error(`unexpected warning: ${text}`);
+    },
+    ...more,
+  };
+}
+
+const KEYS = { OPENAI_API_KEY: "sk-openai", ANTHROPIC_API_KEY: "sk-anthropic" };
+
+interface Case {
+  title: string;
+  flags?: ProviderRequest["flags"];
+  env?: Record<string, string>;
+  agent?: { provider?: string; model?: string };
+  project?: string;
+  user?: string;
+  /** "provider model because" */
+  chosen: string;
+}
+
+const U = "default_provider: openai\nproviders: { openai: { default_model: u } }\n";
+const P = "default_provider: anthropic\nproviders: { anthropic: { default_model: p } }\n";
+const RNIX = { RNIX_PROVIDER: "openai", RNIX_MODEL: "e" };
+
+const ORDER: Case[] = [
+  {
+    title: "the flag before all",
+    flags: { provider: "anthropic", model: "f" },
+    env: RNIX,
+    agent: { provider: "openai", model: "a" },
+    project: P,
+    user: U,
+    chosen: "anthropic f --provider",
+  },
+  {
+    title: "RNIX_PROVIDER before the agent",
+    env: RNIX,
+    agent: { provider: "anthropic", model: "a" },
+    project: P,
+    chosen: "openai e RNIX_PROVIDER",
+  },
+  {
+    title: "the agent before the files",
+    agent: { provider: "openai", model: "a" },
+    project: P,
+    chosen: "openai a the agent x",
+  },
+  { title: "the project's file before the user's", project: P, user: U, chosen: "anthropic p project" },
+  { title: "the user's file before the machine", user: U, chosen: "openai u user" },
+  { title: "what is found on the machine", chosen: "anthropic claude-default found ANTHROPIC_API_KEY" },
+  {
+    title: "a model's flag with the provider of the environment",
+    flags: { model: "f" },
+    env: RNIX,
+    chosen: "openai f RNIX_PROVIDER",
+  },
+  {
+    title: "a provider's flag without the model that RNIX_MODEL means for another",
+    flags: { provider: "anthropic" },
+    env: RNIX,
+    chosen: "anthropic claude-default --provider",
+  },
+  {
+    title: "a provider's flag with an RNIX_MODEL that is meant for none",
+    flags: { provider: "anthropic" },
+    env: { RNIX_MODEL: "e" },
+    chosen: "anthropic e --provider",
+  },
+  {
+    title: "a provider's flag without the agent's model for another",
+    flags: { provider: "openai" },
+    agent: { provider: "anthropic", model: "a" },
+    chosen: "openai gpt-default --provider",
+  },
+  {
+    title: "a provider's flag with the agent's model for it",
+    flags: { provider: "openai" },
+    agent: { provider: "openai", model: "a" },
+    chosen: "openai a --provider",
+  },
+  {
+    title: "the agent's model, whoever it is for, with what is found",
+    agent: { model: "a" },
+    chosen: "anthropic a found ANTHROPIC_API_KEY",
+  },
+  {
+    title: "the file's default model before the driver's",
+    user: "providers: { anthropic: { default_model: u } }\n",
+    chosen: "anthropic u found ANTHROPIC_API_KEY",
+  },
+  { title: "an empty RNIX_PROVIDER like none", env: { RNIX_PROVIDER: "" }, user: U, chosen: "openai u user" },
+  {
+    title: "a script for replay, which needs no key",
+    flags: { provider: "replay", model: "demo.yaml" },
+    chosen: "replay demo.yaml --provider",
+  },
+];
+
+describe("the provider of a run is", () => {
+  for (const { title, flags, env, agent, project, user, chosen } of ORDER) {
+    test(title, async () => {
+      using box = new Sandbox();
+      const files = [user && box.write(USER, user), project && box.write(PROJECT, project)];
+      const choice = await resolveProvider(
+        await request(box.places(), {
+          flags,
+          env: { ...KEYS, ...env },
+          agent: agent && { name: "x", ...agent },
+        }),
+      );
+      const because = choice.because
+        .replace(`default_provider of ${files[0]}`, "user")
+        .replace(`default_provider of ${files[1]}`, "project");
+      expect(`${choice.name} ${choice.model} ${because}`).toBe(chosen);
+      expect(choice.device).toBe(`/dev/llm/${choice.name}`);
+    });
+  }
+
+  test("one whose key is only in the user's env file", async () => {
+    using box = new Sandbox();
+    box.write("home/.config/rnix/env", "# keys\nexport OPENAI_API_KEY='sk-file'\n\n", 0o600);
+    const choice = await resolveProvider(await request(box.places(), { userEnv: userEnv(box.configDir) }));
+    expect(choice).toMatchObject({ name: "openai", because: "found OPENAI_API_KEY in ~/.config/rnix/env" });
+    expect(await choice.secret()).toBe("sk-file");
+  });
+
+  test("the driver's that somebody's plugin brings, by its name or by what it finds", async () => {
+    using box = new Sandbox();
+    const devices = { entries: () => [...STOCK, byKey("mine", "MINE", "m1")] };
+    const env = { MINE: "1" };
+    const named = await resolveProvider(
+      await request(box.places(), { devices, env, flags: { provider: "mine" } }),
+    );
+    expect(named).toMatchObject({ name: "mine", device: "/dev/llm/mine", model: "m1" });
+    const found = await resolveProvider(await request(box.places(), { devices, env }));
+    expect(found).toMatchObject({ name: "mine", because: "found mine on this machine" });
+  });
+});
+
+describe("no provider", () => {
+  test("to be found is UNAVAILABLE, with the shortest way to one", async () => {
+    using box = new Sandbox();
+    const error = await failure(async () => resolveProvider(await request(box.places())));
+    expect(error.code).toBe("UNAVAILABLE");
+    for (const word of ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "--provider", "rnix demo"]) {
+      expect(error.message).toContain(word);
+    }
+  });
+
+  test("of that name is NOT_FOUND with the nearest and all others, whoever names it", async () => {
+    using box = new Sandbox();
+    for (const more of [
+      { flags: { provider: "opnai" } },
+      { env: { RNIX_PROVIDER: "opnai" } },
+      { agent: { name: "x", provider: "opnai" } },
+    ]) {
+      const error = await failure(async () => resolveProvider(await request(box.places(), more)));
+      expect(error.code).toBe("NOT_FOUND");
+      expect(error.message).toBe(
+        'There is no provider "opnai". Did you mean "openai"? There are: anthropic, openai, openai-compatible, replay.',
+      );
+    }
+  });
+
+  test("without its key is UNAVAILABLE before anything is spent, and names the variable", async () => {
+    using box = new Sandbox();
+    box.write(
+      USER,
+      "providers: { work: { driver: openai, base_url: 'https://w.example/v1', api_key_env: WORK_KEY } }\n",
+    );
+    const missing = async (provider: string, env = {}) =>
+      failure(async () =>
+        resolveProvider(await request(box.places(), { flags: { provider, model: "m" }, env })),
+      );
+    expect((await missing("openai")).message).toContain("OPENAI_API_KEY");
+    expect((await missing("anthropic", { ANTHROPIC_API_KEY: "" })).code).toBe("UNAVAILABLE");
+    expect((await missing("work", KEYS)).message).toContain("WORK_KEY");
+  });
+
+  test("without a driver, or a server's address, is UNAVAILABLE", async () => {
+    using box = new Sandbox();
+    box.write(
+      USER,
+      "providers: { x: { driver: opnai, default_model: m }, y: { driver: openai-compatible } }\n",
+    );
+    const lacking = async (provider: string) =>
+      failure(async () => resolveProvider(await request(box.places(), { flags: { provider }, env: KEYS })));
+    expect(await lacking("x")).toMatchObject({ code: "UNAVAILABLE" });
+    expect((await lacking("x")).message).toContain('Did you mean "openai"?');
+    expect((await lacking("y")).message).toContain("base_url");
+  });
+
+  test("with no model is INVALID and says how to name one", async () => {
+    using box = new Sandbox();
+    const error = await failure(async () =>
+      resolveProvider(await request(box.places(), { flags: { provider: "replay" } })),
+    );
+    expect(error.code).toBe("INVALID");
+    expect(error.message).toContain("--model");
+  });
+});
+
+describe("a driver that is asked what it finds", () => {
+  test("and fails is warned of, and the others are asked all the same", async () => {
+    using box = new Sandbox();
+    const broken = device("aaa", () => Promise.reject(new TypeError("oops")));
+    const warnings: string[] = [];
+    const more = {
+      devices: { entries: () => [broken, ...STOCK] },
+      env: KEYS,
+      warn: (text: string) => void warnings.push(text),
+    };
+    expect((await resolveProvider(await request(box.places(), more))).name).toBe("anthropic");
+    expect(warnings.join()).toContain("oops");
+  });
+
+  test("and never answers is given up at its deadline", async () => {
+    using box = new Sandbox();
+    const warnings: string[] = [];
+    const clock = new FakeClock();
+    const deaf = device("deaf", () => new Promise(() => undefined));
+    const choice = resolveProvider(
+      await request(box.places(), {
+        devices: { entries: () => [deaf, ...STOCK] },
+        env: KEYS,
+        warn: (text) => void warnings.push(text),
+        clock,
+      }),
+    );
+    await clock.advance(2000);
+    expect((await choice).name).toBe("anthropic");
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).toContain("deaf");
+    expect(clock.pending).toBe(0);
+  });
+});
+
+describe("providers.yaml", () => {
+  test("of the project counts over the user's field by field and model by model", async () => {
+    using box = new Sandbox();
+    box.write(
+      USER,
+      `providers:
+  openai:
+    base_url: https://user.example/v1
+    default_model: u
+    concurrency: 4
+    models:
+      u: { context_window: 1000, max_output: 100, price: { input: 1, output: 2, cached: 0.5 } }
+`,
+    );
+    box.write(
+      PROJECT,
+      `providers:
+  openai:
+    default_model: p
+    extra: { temperature: 0 }
+    models:
+      u: { max_output: 50 }
+      p: { price: { input: 3, output: 4 } }
+`,
+    );
+    const places = { ...box.places(), trust: trustAll };
+    const chosen = async (model?: string) =>
+      resolveProvider(await request(places, { env: KEYS, flags: { provider: "openai", model } }));
+    expect(await chosen()).toMatchObject({
+      model: "p",
+      concurrency: 4,
+      config: { base_url: "https://user.example/v1", extra: { temperature: 0 } },
+      price: { input: 3, output: 4, cached: 3 },
+    });
+    expect(await chosen("u")).toMatchObject({
+      contextWindow: 1000,
+      maxOutput: 50,
+      price: { input: 1, output: 2, cached: 0.5 },
+    });
+    expect((await chosen("other")).contextWindow).toBeUndefined();
+  });
+
+  test.each([
+    ["an unknown key", "providers:\n  x:\n    url: y\n", "3:5", "unknown key"],
+    ["a key of a later version", "providers: { x: { requests_per_minute: 5 } }\n", "1:19", "this version"],
+    ["a list of providers", "providers:\n  - name: x\n", "2:3", "mapping of provider names, got a list"],
+    ["an address that is none", "providers:\n  x:\n    base_url: localhost\n", "3:15", "URL"],
+    ["an address of another kind", "providers: { x: { base_url: 'file:///etc' } }\n", "1:29", "URL"],
+    [
+      "a key where its variable belongs",
+      "providers: { x: { api_key_env: sk-123 } }\n",
+      "1:32",
+      "never the key",
+    ],
+    ["zero at once", "providers: { x: { concurrency: 0 } }\n", "1:32", "got 0"],
+    [
+      "a price below zero",
+      "providers: { x: { models: { m: { price: { input: -1, output: 1 } } } } }\n",
+      "1:50",
+      "at least 0",
+    ],
+    ["a name with a slash", "providers: { a/b: {} }\n", "1:14", "name"],
+  ])("with %s is INVALID at its place", async (_, text, place, words) => {
+    using box = new Sandbox();
+    const file = box.write(USER, text);
+    const error = await failure(() => loadProviders(box.places()));
+    expect(error.code).toBe("INVALID");
+    expect(error.message).toStartWith(`${file}:${place}: `);
+    expect(error.message).toContain(words);
+  });
+});
+
+describe("a key", () => {
+  const choose = async (box: Sandbox, provider: string, env: Record<string, string>, more = {}) =>
+    resolveProvider(await request(box.places(), { flags: { provider, model: "m" }, env, ...more }));
+
+  test("is the spawner's, before the one in the user's file", async () => {
+    using box = new Sandbox();
+    const choice = await choose(box, "openai", KEYS, { userEnv: { OPENAI_API_KEY: "sk-file" } });
+    expect(await choice.secret()).toBe("sk-openai");
+  });
+
+  test("is in no part of the choice but its secret, and tells two gates apart", async () => {
+    using box = new Sandbox();
+    const one = await choose(box, "openai", KEYS);
+    expect(JSON.stringify(one)).not.toContain("sk-openai");
+    const same = await choose(box, "openai", { ...KEYS });
+    const other = await choose(box, "openai", { OPENAI_API_KEY: "sk-other" });
+    const elsewhere = await choose(box, "openai", { ...KEYS, OPENAI_BASE_URL: "http://127.0.0.1:1/v1" });
+    expect(same.gateKey).toBe(one.gateKey);
+    expect(new Set([one.gateKey, other.gateKey, elsewhere.gateKey]).size).toBe(3);
+  });
+
+  test("that is not needed is UNAVAILABLE when a driver asks for it all the same", async () => {
+    using box = new Sandbox();
+    const choice = await choose(box, "replay", {});
+    expect((await failure(() => choice.secret())).code).toBe("UNAVAILABLE");
+  });
+
+  test("of a stock provider is not sent to the server of another entry that names none", async () => {
+    using box = new Sandbox();
+    box.write(USER, "providers: { other: { driver: openai, base_url: 'https://other.example/v1' } }\n");
+    const choice = await choose(box, "other", KEYS);
+    expect((await failure(() => choice.secret())).code).toBe("UNAVAILABLE");
+  });
+
+  test.each([
+    ["openai", "OPENAI_BASE_URL"],
+    ["openai-compatible", "OPENAI_BASE_URL"],
+    ["anthropic", "ANTHROPIC_BASE_URL"],
+  ])("of %s goes where %s says, unless a file says otherwise", async (name, variable) => {
+    using box = new Sandbox();
+    const env = { ...KEYS, [variable]: "http://127.0.0.1:1/v1" };
+    expect((await choose(box, name, env)).config.base_url).toBe("http://127.0.0.1:1/v1");
+    box.write(USER, `providers: { ${name}: { base_url: 'https://file.example/v1' } }\n`);
+    expect((await choose(box, name, env)).config.base_url).toBe("https://file.example/v1");
+  });
+});
+
+describe("an untrusted project", () => {
+  test("does not say where a known provider's key goes, and what was left out is named", async () => {
+    using box = new Sandbox();
+    const file = box.write(
+      PROJECT,
+      "providers:\n  openai: { base_url: 'https://evil.example/v1', api_key_env: AWS_SECRET, extra: { a: 1 }, default_model: p }\n",
+    );
+    const providers = await loadProviders(box.places());
+    expect(providers.withheld).toEqual([`base_url, api_key_env, extra of the provider openai in ${file}`]);
+    const choice = await resolveProvider(
+      await request(box.places(), { flags: { provider: "openai" }, env: { ...KEYS, AWS_SECRET: "aws" } }),
+    );
+    expect(choice.config).toEqual({ base_url: undefined, extra: undefined });
+    expect(choice.model).toBe("p");
+    expect(await choice.secret()).toBe("sk-openai");
+    const trusted = await resolveProvider(
+      await request(
+        { ...box.places(), trust: trustAll },
+        { flags: { provider: "openai" }, env: { AWS_SECRET: "aws" } },
+      ),
+    );
+    expect(trusted.config.base_url).toBe("https://evil.example/v1");
+    expect(await trusted.secret()).toBe("aws");
+  });
+
+  test("does not make one provider speak to another's driver", async () => {
+    using box = new Sandbox();
+    box.write(PROJECT, "providers: { openai: { driver: anthropic } }\n");
+    const choice = await resolveProvider(
+      await request(box.places(), { flags: { provider: "openai", model: "m" }, env: KEYS }),
+    );
+    expect(choice.device).toBe("/dev/llm/openai");
+  });
+
+  test("has its own provider refused when it is named, and passed over when it is only its default", async () => {
+    using box = new Sandbox();
+    box.write(
+      PROJECT,
+      "default_provider: corp\nproviders: { corp: { driver: openai, base_url: 'https://corp.example/v1', default_model: c } }\n",
+    );
+    const error = await failure(async () =>
+      resolveProvider(await request(box.places(), { flags: { provider: "corp" }, env: KEYS })),
+    );
+    expect(error.code).toBe("UNAVAILABLE");
+    expect(error.message).toContain("rnix trust");
+    expect((await resolveProvider(await request(box.places(), { env: KEYS }))).name).toBe("anthropic");
+    const providers = await loadProviders(box.places());
+    expect(providers.withheld.join()).toContain("default_provider corp");
+  });
+
+  test("may give a driver that is there another name, with nothing else", async () => {
+    using box = new Sandbox();
+    box.write(
+      PROJECT,
+      "default_provider: demo\nproviders: { demo: { driver: replay, default_model: demo.yaml } }\n",
+    );
+    expect(await resolveProvider(await request(box.places()))).toMatchObject({
+      name: "demo",
+      device: "/dev/llm/replay",
+      model: "demo.yaml",
+    });
+  });
+});
+
+test("every provider is described with what it lacks, and without its key", async () => {
+  using box = new Sandbox();
+  box.write(
+    USER,
+    "providers: { work: { driver: openai, base_url: 'https://w.example/v1', api_key_env: WORK_KEY } }\n",
+  );
+  const lines = describeProviders(await request(box.places(), { env: { OPENAI_API_KEY: "sk-openai" } }));
+  expect(JSON.stringify(lines)).not.toContain("sk-openai");
+  expect(lines.map(({ name, key, problem }) => [name, key, problem !== null])).toEqual([
+    ["anthropic", "missing", true],
+    ["openai", "set", false],
+    ["openai-compatible", "set", true],
+    ["replay", "not needed", false],
+    ["work", "missing", true],
+  ]);
+});
+
+describe("a tool's environment", () => {
+  test("has neither providers' keys, nor copies of them, nor BUN_*", () => {
+    const env = {
+      PATH: "/bin",
+      OPENAI_API_KEY: "sk-0123456789abcdef",
+      MY_COPY: "sk-0123456789abcdef",
+      ANTHROPIC_API_KEY: "short",
+      SHORT: "short",
+      ANTHROPIC_AUTH_TOKEN: "t",
+      GEMINI_API_KEY: "g",
+      WORK_KEY: "w",
+      BUN_OPTIONS: "--preload x",
+      JIRA_API_KEY: "the tool's own",
+      UNSET: undefined,
+    };
+    expect(toolEnvironment(env, ["WORK_KEY"])).toEqual({
+      PATH: "/bin",
+      SHORT: "short",
+      JIRA_API_KEY: "the tool's own",
+    });
+  });
+});
+
+describe("the user's env file", () => {
+  test("has KEY=VALUE lines, and counts again when it changes", () => {
+    using box = new Sandbox();
+    const text = "# comment\n\nA=1\n export B = no\nC=x=y # z\nD='q'\nE=\"\"\n".replace(
+      " export B = no\n",
+      "export B=2\n",
+    );
+    box.write("home/.config/rnix/env", text, 0o600);
+    expect(userEnv(box.configDir)).toEqual({ A: "1", B: "2", C: "x=y # z", D: "q", E: "" });
+    box.write("home/.config/rnix/env", "A=2\n", 0o600);
+    expect(userEnv(box.configDir)).toEqual({ A: "2" });
+  });
+
+  test("is refused when others can read it", async () => {
+    using box = new Sandbox();
+    const file = box.write("home/.config/rnix/env", "A=1\n", 0o600);
+    chmodSync(file, 0o644);
+    expect((await failure(() => userEnv(box.configDir))).message).toContain(`chmod 600 ${file}`);
+  });
+
+  test("is refused with the line, never the words, of what is no KEY=VALUE", async () => {
+    using box = new Sandbox();
+    const file = box.write("home/.config/rnix/env", "A=1\nsk-secret\n", 0o600);
+    const error = await failure(() => userEnv(box.configDir));
+    expect(error.message).toStartWith(`${file}:2:1: `);
+    expect(error.message).not.toContain("sk-secret");
+  });
+
+  test("that is not there says nothing", () => {
+    using box = new Sandbox();
+    expect(userEnv(box.configDir)).toEqual({});
+  });
+});
+
+describe("AGENTS.md", () => {
+  test("is the nearest from the run's folder up to the project's", () => {
+    using box = new Sandbox();
+    box.write("home/AGENTS.md", "above");
+    const cwd = box.folder("home/work/a/b");
+    expect(loadProjectDoc(box.project(), cwd)).toBeNull();
+    const top = box.write("home/work/AGENTS.md", "\ntop\n");
+    expect(loadProjectDoc(box.project(), cwd)).toEqual({ file: top, text: "top" });
+    const near = box.write("home/work/a/AGENTS.md", "near");
+    expect(loadProjectDoc(box.project(), cwd)).toEqual({ file: near, text: "near" });
+    expect(loadProjectDoc(box.project(), box.projectDir)?.text).toBe("top");
+    expect(loadProjectDoc(box.project(), box.dir)?.text).toBe("top");
+  });
+
+  test("is not read outside of a project", () => {
+    using box = new Sandbox();
+    box.write("home/AGENTS.md", "above");
+    expect(loadProjectDoc(box.project(box.home), join(box.home))).toBeNull();
+  });
+});

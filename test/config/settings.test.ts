@@ -1,0 +1,213 @@
+import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { SETTINGS } from "../../src/config/defaults.ts";
+import { defaultSettings, describeSettings, loadSettings } from "../../src/config/settings.ts";
+import { trustAll } from "../../src/config/trust.ts";
+import { failure, Sandbox } from "./sandbox.ts";
+
+const USER = "home/.config/rnix/config.yaml";
+const PROJECT = "home/work/.rnix/config.yaml";
+
+describe("the defaults", () => {
+  test("are the documented ones", () => {
+    const MIN = 60_000;
+    expect(defaultSettings().limits).toEqual({
+      maxSteps: 100,
+      timeoutMs: 60 * MIN,
+      contextBudget: null,
+      modelTotalMs: 10 * MIN,
+      modelIdleMs: 2 * MIN,
+      modelRetries: 2,
+      toolMs: 2 * MIN,
+      graceMs: 10_000,
+      checkMs: 10 * MIN,
+      spawnDepth: 5,
+      liveChildren: 16,
+      loopThreshold: 25,
+      toolResultChars: 30_000,
+      shellMemoryBytes: 64 * 1024,
+      shellDiskBytes: 16 * 1024 * 1024,
+      eventsPerRun: 100_000,
+    });
+    expect(defaultSettings().server).toEqual({
+      idleStopMs: 60_000,
+      idleCheckMs: 5000,
+      socketWaitMs: 3000,
+      socketRetryMs: 100,
+      graceMs: 10_000,
+    });
+  });
+
+  test("are the same as what is loaded where no file is", async () => {
+    using box = new Sandbox();
+    expect(await loadSettings(box.places())).toEqual(defaultSettings());
+  });
+
+  test("hold every row that is for later, marked so", () => {
+    const later = describeSettings(defaultSettings()).filter(({ works }) => !works);
+    expect(Object.fromEntries(later.map(({ key, value }) => [key, value]))).toEqual({
+      tools_shown: "40",
+      mcp_mount_timeout: "5s",
+      mcp_request_timeout: "1m",
+      question_timeout: "5m",
+      supervisor_restarts: "3",
+      supervisor_window: "1m",
+      cron_grace: "1m",
+    });
+  });
+
+  test("lie within their own bounds and can be written into a file as they are shown", async () => {
+    using box = new Sandbox();
+    const lines = describeSettings(defaultSettings()).filter(({ works }) => works);
+    box.write(USER, lines.map(({ key, value }) => `${key}: ${value}`).join("\n"));
+    const loaded = await loadSettings(box.places());
+    expect(loaded.limits).toEqual(defaultSettings().limits);
+    expect(loaded.server).toEqual(defaultSettings().server);
+    expect(lines.length).toBeGreaterThan(15);
+  });
+});
+
+describe("config.yaml", () => {
+  test("of the project counts before the user's, and each value knows where it is from", async () => {
+    using box = new Sandbox();
+    const user = box.write(USER, "max_steps: 7\ntimeout: 5m\n");
+    const project = box.write(PROJECT, "# ours\nmax_steps: unlimited\n  \nshell_disk: 1MiB\n");
+    const settings = await loadSettings(box.places());
+    expect(settings.limits).toMatchObject({ maxSteps: null, timeoutMs: 300_000, shellDiskBytes: 1_048_576 });
+    const source = new Map(describeSettings(settings).map((line) => [line.key, line.source]));
+    expect(source.get("max_steps")).toBe(`${project}:2:1`);
+    expect(source.get("timeout")).toBe(`${user}:2:1`);
+    expect(source.get("grace")).toBe("default");
+  });
+
+  test("counts as soon as it changes, and is forgotten when it is gone", async () => {
+    using box = new Sandbox();
+    const steps = async () => (await loadSettings(box.places())).limits.maxSteps;
+    box.write(USER, "max_steps: 7\n");
+    expect(await steps()).toBe(7);
+    box.write(USER, "max_steps: 8\n");
+    expect(await steps()).toBe(8);
+    await Bun.file(join(box.dir, USER)).delete();
+    expect(await steps()).toBe(100);
+  });
+
+  test("of a folder that is no project is not read", async () => {
+    using box = new Sandbox();
+    box.write("home/.rnix/config.yaml", "max_steps: 3\n");
+    expect((await loadSettings(box.places(box.project(box.home)))).limits.maxSteps).toBe(100);
+  });
+
+  test("takes `none` where nothing at all makes sense", async () => {
+    using box = new Sandbox();
+    box.write(USER, "model_retries: none\nspawn_depth: none\n");
+    expect((await loadSettings(box.places())).limits).toMatchObject({ modelRetries: 0, spawnDepth: 0 });
+  });
+
+  test("that is empty, or has only comments, says nothing", async () => {
+    using box = new Sandbox();
+    box.write(USER, "");
+    box.write(PROJECT, "# nothing yet\n");
+    expect((await loadSettings(box.places())).limits).toEqual(defaultSettings().limits);
+  });
+});
+
+describe("a mistake in config.yaml is INVALID and names line and column", () => {
+  test.each([
+    ["an unknown key", "max_steps: 1\nmax_stepz: 5\n", "2:1", 'did you mean "max_steps"?'],
+    ["a key with no near one", "colour: red\n", "1:1", 'unknown key "colour"'],
+    [
+      "a key of a later version",
+      "grace: 1s\nmcp_mount_timeout: 5s\n",
+      "2:1",
+      "does not work in this version",
+    ],
+    ["zero steps", "max_steps: 0\n", "1:12", "write unlimited for no limit"],
+    ["zero as a text", 'timeout: "0"\n', "1:10", "write unlimited for no limit"],
+    ["zero seconds", "tool_timeout: 0s\n", "1:15", "above 0"],
+    ["zero retries", "model_retries: 0\n", "1:16", "write none for not at all"],
+    ["zero where neither word fits", "loop_threshold: 0\n", "1:17", "leave the key out for the default"],
+    ["a negative number", "max_steps: -1\n", "1:12", "whole number of at least 1 or unlimited, got -1"],
+    ["a fraction", "max_steps: 1.5\n", "1:12", "got 1.5"],
+    ["a number in quotes", 'max_steps: "10"\n', "1:12", 'got "10"'],
+    ["a duration without a unit", "timeout:   60\n", "1:12", "60s"],
+    ["unlimited where there must be a limit", "tool_timeout: unlimited\n", "1:15", "expected a duration"],
+    ["a size without a unit", "shell_disk: 4096\n", "1:13", "64KiB"],
+    ["a number beyond its bounds", "grace: 1h\n", "1:8", "from 1ms to 10m"],
+    ["a missing value", "max_steps:\n", "1:11", "got an empty value"],
+    ["a list for a number", "max_steps: [1]\n", "1:12", "got a list"],
+    ["a list for the whole", "- a\n", "1:1", "expected a mapping"],
+    ["a key twice", "grace: 1s\ngrace: 2s\n", "2:1", "unique"],
+    ["broken YAML", 'grace: "1s\n', "2:1", ""],
+    ["an unknown tag", "grace: !secret 1s\n", "1:8", "tag"],
+    ["an alias for nothing", "grace: *other\n", "1:8", "&other"],
+    ["a plugin part that is no mapping", "plugins:\n  fs: 5\n", "2:7", "plugins.fs"],
+  ])("%s", async (_, text, place, words) => {
+    using box = new Sandbox();
+    const file = box.write(USER, text);
+    const error = await failure(() => loadSettings(box.places()));
+    expect(error.code).toBe("INVALID");
+    expect(error.message).toStartWith(`${file}:${place}: `);
+    expect(error.message).toContain(words);
+  });
+
+  test("all of them are named, in the order of the file", async () => {
+    using box = new Sandbox();
+    const file = box.write(USER, "max_steps: 0\nplugin: {}\ngrace: soon\n");
+    const { message } = await failure(() => loadSettings(box.places()));
+    const places = message.split("\n").map((line) => line.slice(file.length, line.indexOf(": ")));
+    expect(places).toEqual([":1:12", ":2:1", ":3:8"]);
+  });
+
+  test("a daemon's number in a project's file, which would be every project's", async () => {
+    using box = new Sandbox();
+    const file = box.write(PROJECT, "max_steps: 3\ndaemon_idle_stop: 1h\n");
+    const error = await failure(() => loadSettings(box.places()));
+    expect(error.message).toStartWith(`${file}:2:1: `);
+    expect(error.message).toContain("~/.config/rnix/config.yaml");
+  });
+
+  test("aliases that explode are refused", async () => {
+    using box = new Sandbox();
+    const levels = "bcdefghij".split("").map((name, i) => {
+      const before = "abcdefghi"[i];
+      return `  ${name}: &${name} [${Array(9).fill(`*${before}`).join(", ")}]`;
+    });
+    box.write(USER, `plugins:\n x:\n  a: &a [1]\n${levels.join("\n")}\n`);
+    expect((await failure(() => loadSettings(box.places()))).message).toContain("aliases");
+  });
+
+  test("a file that is none, and one too large to be meant", async () => {
+    using box = new Sandbox();
+    box.folder(USER);
+    expect((await failure(() => loadSettings(box.places()))).message).toContain("expected a file");
+    using other = new Sandbox();
+    other.write(USER, `# ${"x".repeat(1024 * 1024)}\n`);
+    expect((await failure(() => loadSettings(other.places()))).message).toContain("1 MiB");
+  });
+});
+
+describe("the plugins' parts", () => {
+  test("are merged by plugin and key, the project's over the user's, once it is trusted", async () => {
+    using box = new Sandbox();
+    box.write(USER, "plugins:\n  web: { timeout: 5, backend: a }\n  fs: { x: 1 }\n");
+    box.write(PROJECT, "plugins:\n  web: { backend: b }\n");
+    const settings = await loadSettings({ ...box.places(), trust: trustAll });
+    expect(settings.plugins).toEqual({ web: { timeout: 5, backend: "b" }, fs: { x: 1 } });
+    expect(settings.withheld).toEqual([]);
+  });
+
+  test("of an untrusted project are left out and named, while its numbers count", async () => {
+    using box = new Sandbox();
+    box.write(USER, "plugins:\n  web: { backend: a }\n");
+    const file = box.write(PROJECT, "max_steps: 3\nplugins:\n  web: { backend: evil }\n");
+    const settings = await loadSettings(box.places());
+    expect(settings.plugins).toEqual({ web: { backend: "a" } });
+    expect(settings.withheld).toEqual([`the "plugins" part of ${file}`]);
+    expect(settings.limits.maxSteps).toBe(3);
+  });
+});
+
+test("every row says what it is, in which unit, and has a description of its own", () => {
+  const abouts = Object.values(SETTINGS).map(({ about }) => about);
+  expect(new Set(abouts).size).toBe(abouts.length);
+});

@@ -1,0 +1,98 @@
+import { describe, expect, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { loadAgent, loadAgents } from "../../src/config/agents.ts";
+import type { EmbeddedFile, Places } from "../../src/config/places.ts";
+import { loadProviders } from "../../src/config/providers.ts";
+import { loadSettings } from "../../src/config/settings.ts";
+import { checkSkills, loadSkills } from "../../src/config/skills.ts";
+import { Sandbox } from "./sandbox.ts";
+
+const ROOT = join(import.meta.dir, "../..");
+
+function embedded(folder: string): EmbeddedFile[] {
+  const dir = join(ROOT, folder);
+  return readdirSync(dir, { recursive: true, encoding: "utf8" })
+    .filter((path) => /\.(?:yaml|md)$/.test(path))
+    .map((path) => ({ path, text: readFileSync(join(dir, path), "utf8") }));
+}
+
+function stock(box: Sandbox): Places {
+  return { ...box.places(), agents: embedded("agents"), skills: embedded("skills") };
+}
+
+/** What this version has: a stock agent may name nothing else. */
+const TOOLS = ["Read", "Write", "Edit", "Glob", "Grep", "Bash", "Plan", "Skill", "Complete"];
+
+describe("the stock agents", () => {
+  test("load without a word of complaint, with the skills they name", async () => {
+    using box = new Sandbox();
+    const { agents, problems } = await loadAgents(stock(box));
+    expect(problems).toEqual([]);
+    expect(agents.map(({ name }) => name)).toEqual(["code-analyst", "coder", "default"]);
+    expect(agents.flatMap(({ notices }) => notices)).toEqual([]);
+    const skills = agents.map((agent) => [...agent.skills, ...agent.deferredSkills].map(({ name }) => name));
+    expect(skills).toEqual([["code-analysis"], ["testing", "code-analysis"], ["code-analysis", "testing"]]);
+  });
+
+  test("name only tools that are there, and speak only of those they have", async () => {
+    using box = new Sandbox();
+    const { agents } = await loadAgents(stock(box));
+    for (const { name, allowedTools, instructions } of agents) {
+      const named = allowedTools.map((tool) => tool.replace(/\(.*/, ""));
+      expect([name, named.filter((tool) => tool !== "*" && !TOOLS.includes(tool))]).toEqual([name, []]);
+      const has = named.includes("*") ? TOOLS : named;
+      const missing = TOOLS.filter((tool) => !has.includes(tool));
+      const spoken = missing.filter((tool) =>
+        new RegExp(`\\b(?:with|use|call) ${tool}\\b`, "i").test(instructions),
+      );
+      expect([name, spoken]).toEqual([name, []]);
+    }
+  });
+
+  test("are short: every one of them is paid for with every model call", async () => {
+    using box = new Sandbox();
+    for (const { instructions } of (await loadAgents(stock(box))).agents) {
+      expect(instructions.length).toBeLessThan(2500);
+    }
+  });
+});
+
+test("the stock skills hold to the letter of the format", async () => {
+  const { checked, problems } = await checkSkills(join(ROOT, "skills"));
+  expect(problems).toEqual([]);
+  expect(checked.length).toBeGreaterThan(1);
+});
+
+test("our own checkout, whose folders are the stock ones, hides nothing from itself", async () => {
+  using box = new Sandbox();
+  for (const folder of ["agents", "skills"]) {
+    for (const { path, text } of embedded(folder)) box.write(`home/work/${folder}/${path}`, text);
+  }
+  expect((await loadAgents(stock(box))).shadowed).toEqual([]);
+  expect((await loadSkills(stock(box))).shadowed).toEqual([]);
+});
+
+test("what every spawn loads takes well under 3 ms once it is warm", async () => {
+  using box = new Sandbox();
+  box.write("home/.config/rnix/config.yaml", "max_steps: 50\n");
+  box.write("home/work/.rnix/config.yaml", "timeout: 5m\n");
+  box.write("home/.config/rnix/providers.yaml", "default_provider: openai\n");
+  box.write("home/work/.rnix/providers.yaml", "providers: { openai: { default_model: m } }\n");
+  const files = stock(box);
+  const load = async () => {
+    const places = { ...box.places(), agents: files.agents, skills: files.skills };
+    await loadSettings(places);
+    await loadAgent("coder", places);
+    await loadProviders(places);
+  };
+  for (let i = 0; i < 20; i++) await load();
+  const times: number[] = [];
+  for (let i = 0; i < 50; i++) {
+    const start = performance.now();
+    await load();
+    times.push(performance.now() - start);
+  }
+  // The best of many: what the work costs, whatever else the machine does meanwhile.
+  expect(Math.min(...times)).toBeLessThan(3);
+});

@@ -1,0 +1,223 @@
+import { describe, expect, test } from "bun:test";
+import { readdirSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { Trust, trustAll } from "../../src/config/trust.ts";
+import { trustItems } from "../../src/config/trust-items.ts";
+import { failure, Sandbox } from "./sandbox.ts";
+
+const NOW = Date.UTC(2026, 0, 2);
+
+/** A project with one of everything that trust is asked for. */
+function fullProject(): Sandbox {
+  const box = new Sandbox();
+  box.write("home/work/plugins/jira.ts", "export default 1;");
+  box.write("home/work/plugins/util.ts", "export const x = 1;");
+  box.write("home/work/.rnix/config.yaml", "max_steps: 5\nplugins:\n  jira: { site: a }\n");
+  box.write(
+    "home/work/.rnix/providers.yaml",
+    "providers:\n  openai: { base_url: 'https://proxy.example/v1', default_model: m }\n  anthropic: { default_model: c }\n",
+  );
+  box.write("home/work/.mcp.json", "{}");
+  box.write("home/work/.rnix/mcp.yaml", "servers: {}\n");
+  box.write("home/work/.rnix/init.yaml", "services: []\n");
+  box.write("home/work/agents/ci/agent.yaml", "name: ci\ndescription: d\nchecks: [npm test]\n");
+  box.write("home/work/agents/ci/instructions.md", "Do it.\n");
+  box.write("home/work/skills/rel/SKILL.md", "---\nname: rel\ndescription: d\n---\nRun scripts/go.sh\n");
+  box.write("home/work/skills/rel/scripts/go.sh", "echo go\n");
+  return box;
+}
+
+function plugins(box: Sandbox) {
+  const files = ["jira.ts", "util.ts"].map((name) => join(box.projectDir, "plugins", name));
+  return [{ name: "jira", files, takes: ["Read"] }];
+}
+
+async function states(box: Sandbox): Promise<Record<string, string>> {
+  const trust = box.trust();
+  const items = trust.review(await trustItems(box.places(), trust, plugins(box)));
+  return Object.fromEntries(items.map(({ kind, name, state }) => [`${kind} ${name}`, state]));
+}
+
+const ALL = [
+  "plugin jira",
+  "config plugins",
+  "provider openai",
+  "mcp .mcp.json",
+  "mcp .rnix/mcp.yaml",
+  "init .rnix/init.yaml",
+  "checks ci",
+  "scripts rel",
+];
+const every = (state: string) => Object.fromEntries(ALL.map((name) => [name, state]));
+
+async function accept(box: Sandbox): Promise<void> {
+  const trust = box.trust();
+  trust.accept(await trustItems(box.places(), trust, plugins(box)), NOW);
+}
+
+describe("trust is asked for", () => {
+  test("everything of a project that runs code or moves a key, and nothing else", async () => {
+    using box = fullProject();
+    expect(await states(box)).toEqual(every("new"));
+  });
+
+  test("in words that say what it does", async () => {
+    using box = fullProject();
+    const items = await trustItems(box.places(), box.trust(), plugins(box));
+    const what = items.map((item) => item.what).join("\n");
+    expect(what).toContain("plugin jira: runs as you, 2 files, in place of the stock Read");
+    expect(what).toContain('base_url "https://proxy.example/v1"');
+    expect(what).toContain("npm test");
+  });
+
+  test("nothing in a folder that is no project", async () => {
+    using box = fullProject();
+    const places = box.places(box.project(box.home));
+    expect(await trustItems(places, box.trust(places.project), [])).toEqual([]);
+    expect((await failure(() => box.trust(places.project).follow(NOW))).code).toBe("INVALID");
+  });
+});
+
+describe("what was trusted", () => {
+  test("is trusted as it was, and is kept with the user and not in the project", async () => {
+    using box = fullProject();
+    const before = readdirSync(box.projectDir, { recursive: true }).length;
+    await accept(box);
+    expect(await states(box)).toEqual(every("trusted"));
+    expect(readdirSync(box.projectDir, { recursive: true }).length).toBe(before);
+    const [file] = readdirSync(join(box.userDataDir, "trust"));
+    expect(file).toBe(`${box.project().id}.json`);
+    expect(statSync(join(box.userDataDir, "trust", file ?? "")).mode & 0o777).toBe(0o600);
+    expect(box.trust().since).toBe("2026-01-02T00:00:00.000Z");
+  });
+
+  const CHANGES: [string, string, string, string | null][] = [
+    ["plugin jira", "a plugin's entry", "plugins/jira.ts", "export default 2;"],
+    ["plugin jira", "a file that a plugin imports", "plugins/util.ts", "export const x = 2;"],
+    ["plugin jira", "a plugin's file that is gone", "plugins/util.ts", null],
+    ["config plugins", "a plugin's settings", ".rnix/config.yaml", "plugins: { jira: { site: b } }\n"],
+    [
+      "provider openai",
+      "where a provider's key goes",
+      ".rnix/providers.yaml",
+      "providers: { openai: { base_url: 'https://x.example' } }\n",
+    ],
+    ["mcp .mcp.json", "an MCP server", ".mcp.json", '{"mcpServers":{}}'],
+    ["init .rnix/init.yaml", "a service", ".rnix/init.yaml", "services: [1]\n"],
+    ["checks ci", "a check", "agents/ci/agent.yaml", "name: ci\ndescription: d\nchecks: [rm -rf x]\n"],
+    ["scripts rel", "a skill's script", "skills/rel/scripts/go.sh", "echo gone\n"],
+    ["scripts rel", "one more script", "skills/rel/scripts/more.sh", "echo more\n"],
+  ];
+  test.each(CHANGES)("%s alone is changed by %s", async (item, _, path, text) => {
+    using box = fullProject();
+    await accept(box);
+    if (text === null) rmSync(join(box.projectDir, path));
+    else box.write(`home/work/${path}`, text);
+    expect(await states(box)).toEqual({ ...every("trusted"), [item]: "changed" });
+  });
+
+  test.each([
+    ["numbers in config.yaml", ".rnix/config.yaml", "# new\nmax_steps: 9\nplugins:\n  jira:\n    site: a\n"],
+    [
+      "a provider's models",
+      ".rnix/providers.yaml",
+      "providers: { openai: { base_url: 'https://proxy.example/v1', models: { m: { max_output: 5 } } } }\n",
+    ],
+    [
+      "an agent's limits",
+      "agents/ci/agent.yaml",
+      "name: ci\ndescription: e\nmax_steps: 3\nchecks: [npm test]\n",
+    ],
+    ["a skill's text", "skills/rel/SKILL.md", "---\nname: rel\ndescription: e\n---\nOther words\n"],
+  ])("stays trusted when only %s change", async (_, path, text) => {
+    using box = fullProject();
+    await accept(box);
+    box.write(`home/work/${path}`, text);
+    expect(await states(box)).toEqual(every("trusted"));
+  });
+
+  test("is forgotten by what is trusted next, so that an old state cannot come back", async () => {
+    using box = fullProject();
+    await accept(box);
+    box.write("home/work/plugins/util.ts", "export const x = 2;");
+    await accept(box);
+    box.write("home/work/plugins/util.ts", "export const x = 1;");
+    expect(await states(box)).toEqual({ ...every("trusted"), "plugin jira": "changed" });
+  });
+
+  test("is not what another project has, even with the same content", async () => {
+    using box = fullProject();
+    await accept(box);
+    const other = box.write("home/other/plugins/jira.ts", "export default 1;");
+    expect(box.trust(box.project(join(box.home, "other"))).allowsFiles([other])).toBe(false);
+  });
+
+  test("ends with revoke", async () => {
+    using box = fullProject();
+    await accept(box);
+    const trust = box.trust();
+    trust.revoke();
+    expect(trust.since).toBeNull();
+    expect(await states(box)).toEqual(every("new"));
+    box.trust().revoke();
+  });
+});
+
+describe("allowsFiles", () => {
+  test("is never true for no file, a missing one, a folder, or one more than was trusted", async () => {
+    using box = fullProject();
+    const [plugin] = plugins(box);
+    const files = plugin?.files ?? [];
+    await accept(box);
+    const trust = box.trust();
+    expect(trust.allowsFiles(files)).toBe(true);
+    expect(trust.allowsFiles([...files, box.write("home/work/plugins/more.ts", "")])).toBe(false);
+    expect(trust.allowsFiles([])).toBe(false);
+    expect(trust.allowsFiles([join(box.projectDir, "gone")])).toBe(false);
+    expect(trust.allowsFiles([box.projectDir])).toBe(false);
+  });
+
+  test("binds a file outside of the project, and what a link leads to", () => {
+    using box = new Sandbox();
+    const outside = box.write("lib/shared.ts", "1");
+    const link = join(box.projectDir, "link.ts");
+    symlinkSync(outside, link);
+    const trust = box.trust();
+    trust.accept([trust.files({ kind: "plugin", name: "x", what: "", file: link }, [link, outside])], NOW);
+    expect(box.trust().allowsFiles([link, outside])).toBe(true);
+    box.write("lib/shared.ts", "2");
+    expect(box.trust().allowsFiles([link])).toBe(false);
+    expect(box.trust().allowsFiles([outside])).toBe(false);
+  });
+});
+
+describe("following a folder", () => {
+  test("trusts whatever is in it, until it is revoked", async () => {
+    using box = fullProject();
+    box.trust().follow(NOW);
+    expect(await states(box)).toEqual(every("trusted"));
+    box.write("home/work/plugins/jira.ts", "export default 3;");
+    expect(await states(box)).toEqual(every("trusted"));
+    expect(box.trust().follows).toBe(true);
+    box.trust().revoke();
+    expect(await states(box)).toEqual(every("new"));
+  });
+
+  test("for one run writes nothing down", async () => {
+    using box = fullProject();
+    expect(trustAll.allowsFiles([])).toBe(true);
+    expect(await states(box)).toEqual(every("new"));
+  });
+});
+
+test("a damaged or newer record is refused with what to do, never read as trust", async () => {
+  using box = new Sandbox();
+  const project = box.project();
+  const path = `home/.local/share/rnix/trust/${project.id}.json`;
+  for (const text of ["{", '{"v":2,"follow":true}', '{"v":1,"follow":true}']) {
+    box.write(path, text);
+    const error = await failure(() => new Trust(box.userDataDir, project));
+    expect(error.code).toBe("INVALID");
+    expect(error.message).toContain("rnix trust");
+  }
+});
