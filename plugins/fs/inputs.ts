@@ -44,7 +44,9 @@ export type Input<Op extends Operation["op"]> = Omit<Extract<Operation, { op: Op
 export function parseOperation(text: string): Operation {
   const parsed = operation.safeParse(parseJson(text));
   if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.map((issue) => `${issue.path.join(".") || "operation"}: ${issue.message}`);
+  const issues = parsed.error.issues.map(
+    (issue) => `${issue.path.join(".") || "operation"}: ${issue.message}`,
+  );
   throw new SyscallError(
     "INVALID",
     `/dev/fs expects {"op": "read" | "write" | "edit" | "glob" | "grep", …}. ${issues.join("; ")}.`,

@@ -73,8 +73,17 @@ export const GLOB: ToolDef = {
     type: "object",
     properties: {
       pattern: { type: "string", minLength: 1, description: "The glob pattern, relative to `path`." },
-      path: { type: "string", minLength: 1, description: `Folder to search in. ${PATH} Default: the working folder.` },
-      limit: { type: "integer", minimum: 1, maximum: 1000, description: "How many names at most. Default 100." },
+      path: {
+        type: "string",
+        minLength: 1,
+        description: `Folder to search in. ${PATH} Default: the working folder.`,
+      },
+      limit: {
+        type: "integer",
+        minimum: 1,
+        maximum: 1000,
+        description: "How many names at most. Default 100.",
+      },
     },
     required: ["pattern"],
     additionalProperties: false,
@@ -105,7 +114,8 @@ export const GREP: ToolDef = {
       output_mode: {
         type: "string",
         enum: ["files_with_matches", "content", "count"],
-        description: "Names of files (default), the matching lines, or the number of matching lines per file.",
+        description:
+          "Names of files (default), the matching lines, or the number of matching lines per file.",
       },
       case_insensitive: { type: "boolean", description: "Ignore upper and lower case. Default false." },
       context: {

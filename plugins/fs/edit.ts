@@ -1,0 +1,169 @@
+import { type OpenContext, SyscallError } from "rnix/plugin";
+import { chunks } from "./chunks.ts";
+import type { Confinement, Target } from "./confinement.ts";
+import { type Change, hunks, lineAt } from "./diff.ts";
+import { heed, systemError } from "./errors.ts";
+import type { Input } from "./inputs.ts";
+import { binaryKind, sizeText } from "./kind.ts";
+import { Pace } from "./pace.ts";
+import { replaceFile } from "./replace-file.ts";
+import { whyNotFound } from "./why-not-found.ts";
+
+const MAX_BYTES = 8 * 1024 * 1024;
+const MAX_CHANGES = 10_000;
+/** Looking for one text and cutting costs more than a byte looked at; per occurrence. */
+const CHANGE_COST = 256;
+
+/**
+ * Replaces an exact text. It works on the file's bytes, so that all others stay as they are: byte order
+ * mark, line endings, and what is not valid UTF-8.
+ */
+export async function edit(
+  confinement: Confinement,
+  context: OpenContext,
+  input: Input<"edit">,
+  signal: AbortSignal,
+): Promise<string> {
+  const shown = confinement.shown(input.path);
+  if (input.old_string === "") return create(confinement, context, input, signal);
+  if (input.old_string === input.new_string) {
+    throw new SyscallError(
+      "INVALID",
+      `${shown}: old_string and new_string are the same; there is nothing to do.`,
+    );
+  }
+  // Its place may be written to; then that it is there, or which one was meant.
+  const target = await confinement.target(input.path);
+  const { bytes, stat } = await contentOf(confinement, input.path, signal);
+  const changes = await find(bytes, input, shown, signal);
+  await replaceFile(confinement, { ...target, stat }, apply(bytes, changes), signal);
+  context.changed(target.path);
+  const times = changes.length === 1 ? "" : ` ${changes.length} occurrences`;
+  return `Edited ${confinement.shown(target.path)}${times}:\n${hunks(bytes, changes)}`;
+}
+
+async function create(
+  confinement: Confinement,
+  context: OpenContext,
+  input: Input<"edit">,
+  signal: AbortSignal,
+): Promise<string> {
+  const target = await confinement.target(input.path);
+  const shown = confinement.shown(target.path);
+  if (target.stat && target.stat.size > 0) {
+    throw new SyscallError(
+      "INVALID",
+      `${shown} exists: an empty old_string only creates a new file. Give the text to replace, or use Write to replace the whole file.`,
+    );
+  }
+  const content = Buffer.from(input.new_string);
+  await replaceFile(confinement, target, content, signal);
+  context.changed(target.path);
+  return `Created ${shown} (${sizeText(content.length)}).`;
+}
+
+async function contentOf(
+  confinement: Confinement,
+  path: string,
+  signal: AbortSignal,
+): Promise<{ bytes: Buffer; stat: Target["stat"] }> {
+  const { handle, stat } = await confinement.open(path);
+  const shown = confinement.shown(path);
+  try {
+    const pieces: Uint8Array[] = [];
+    let length = 0;
+    for await (const chunk of chunks(handle, signal)) {
+      length += chunk.length;
+      if (length > MAX_BYTES) {
+        throw new SyscallError(
+          "INVALID",
+          `${shown} has ${sizeText(stat.size)}; Edit takes files up to ${sizeText(MAX_BYTES)}. Change it with a command, like sed.`,
+        );
+      }
+      pieces.push(chunk.slice());
+    }
+    const bytes = Buffer.concat(pieces);
+    const binary = binaryKind(bytes);
+    if (binary !== undefined) {
+      throw new SyscallError("INVALID", `${shown} is a binary file (${binary}); Edit changes text only.`);
+    }
+    return { bytes, stat };
+  } catch (thrown) {
+    throw systemError(thrown, `read ${shown}`);
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Where to change what: exactly one place, or all of them. */
+async function find(
+  bytes: Buffer,
+  input: Input<"edit">,
+  shown: string,
+  signal: AbortSignal,
+): Promise<Change[]> {
+  for (const [before, after] of spellings(bytes, input)) {
+    const changes = await occurrences(bytes, before, after, signal);
+    if (changes.length === 0) continue;
+    if (changes.length > MAX_CHANGES) {
+      throw new SyscallError(
+        "INVALID",
+        `${shown}: old_string occurs more than ${MAX_CHANGES} times. Give a longer one.`,
+      );
+    }
+    if (changes.length === 1 || input.replace_all) return changes;
+    const lines = changes.slice(0, 10).map((change) => lineAt(bytes, change.start));
+    const more = changes.length > lines.length ? ", …" : "";
+    throw new SyscallError(
+      "INVALID",
+      `${shown}: old_string occurs ${changes.length} times, in lines ${lines.join(", ")}${more}. Give more of the lines around the one you mean, or set replace_all.`,
+    );
+  }
+  throw new SyscallError("INVALID", `${shown}: ${await whyNotFound(bytes, input.old_string, signal)}`);
+}
+
+/** The text as given, or with the line endings that the file has: models write "\n". */
+function spellings(bytes: Buffer, input: Input<"edit">): [Buffer, Buffer][] {
+  const asGiven: [Buffer, Buffer] = [Buffer.from(input.old_string), Buffer.from(input.new_string)];
+  const firstLine = bytes.indexOf("\n");
+  if (firstLine < 1 || bytes[firstLine - 1] !== 13) return [asGiven];
+  const inFile: [Buffer, Buffer] = [
+    Buffer.from(withReturns(input.old_string)),
+    Buffer.from(withReturns(input.new_string)),
+  ];
+  return input.old_string.includes("\r") || input.new_string.includes("\r")
+    ? [asGiven, inFile]
+    : [inFile, asGiven];
+}
+
+function withReturns(text: string): string {
+  return text.replace(/\r?\n/g, "\r\n");
+}
+
+async function occurrences(
+  bytes: Buffer,
+  before: Buffer,
+  after: Buffer,
+  signal: AbortSignal,
+): Promise<Change[]> {
+  const pace = new Pace(signal);
+  const changes: Change[] = [];
+  for (let at = bytes.indexOf(before); at >= 0; at = bytes.indexOf(before, at + before.length)) {
+    changes.push({ start: at, end: at + before.length, text: after });
+    if (changes.length > MAX_CHANGES) break;
+    if (pace.spent(CHANGE_COST)) await pace.rest();
+  }
+  heed(signal);
+  return changes;
+}
+
+function apply(bytes: Buffer, changes: readonly Change[]): Buffer {
+  const pieces: Buffer[] = [];
+  let at = 0;
+  for (const change of changes) {
+    pieces.push(bytes.subarray(at, change.start), change.text);
+    at = change.end;
+  }
+  pieces.push(bytes.subarray(at));
+  return Buffer.concat(pieces);
+}

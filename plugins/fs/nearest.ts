@@ -1,0 +1,44 @@
+/** Beyond so many names none is looked for: a hint is not worth the time. */
+const MAX_NAMES = 1_000;
+const MAX_LENGTH = 40;
+
+/** The name that was probably meant, if one is near enough. */
+export function nearest(name: string, names: readonly string[]): string | undefined {
+  if (name.length > MAX_LENGTH) return undefined;
+  const wanted = name.toLowerCase();
+  let best: string | undefined;
+  let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1;
+  for (const candidate of names.slice(0, MAX_NAMES)) {
+    const other = candidate.toLowerCase();
+    if (stem(other) === stem(wanted) && bestDistance > 1) {
+      best = candidate;
+      bestDistance = 1;
+    }
+    if (Math.abs(other.length - wanted.length) >= bestDistance) continue;
+    const distance = editDistance(wanted, other);
+    if (distance < bestDistance) {
+      best = candidate;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+function stem(name: string): string {
+  const dot = name.lastIndexOf(".");
+  return dot > 0 ? name.slice(0, dot) : name;
+}
+
+/** How many characters must be put in, taken out or exchanged to make one of the other. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const exchanged = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(exchanged, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

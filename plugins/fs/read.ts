@@ -1,0 +1,196 @@
+import { SyscallError } from "rnix/plugin";
+import { chunks } from "./chunks.ts";
+import type { Confinement, OpenedFile } from "./confinement.ts";
+import { systemError } from "./errors.ts";
+import type { Input } from "./inputs.ts";
+import { binaryKind, sizeText } from "./kind.ts";
+import { Pace } from "./pace.ts";
+
+const DEFAULT_LIMIT = 2_000;
+const LINE_CHARS = 2_000;
+/** A character has up to 4 bytes; of a longer line no more is kept. */
+const LINE_BYTES = 4 * LINE_CHARS;
+const ANSWER_CHARS = 100_000;
+/** The lines behind the window are counted in files up to this size. */
+const COUNT_BYTES = 16 * 1024 * 1024;
+const NEWLINE = 10;
+const RETURN = 13;
+
+/** A window of lines, numbered. Of the file only the window is held in memory. */
+export async function read(
+  confinement: Confinement,
+  input: Input<"read">,
+  signal: AbortSignal,
+): Promise<string> {
+  const file = await confinement.open(input.path);
+  const shown = confinement.shown(file.path);
+  try {
+    const window = new Window(input.offset ?? 1, input.limit ?? DEFAULT_LIMIT);
+    const binary = await fill(window, file, signal);
+    if (binary !== undefined) {
+      return `[${shown} is a binary file (${binary}, ${sizeText(file.stat.size)}): there is no text to show.]`;
+    }
+    return answer(window, shown, file);
+  } catch (thrown) {
+    throw systemError(thrown, `read ${shown}`);
+  } finally {
+    await file.handle.close();
+  }
+}
+
+/** Returns the kind of a binary file, whose lines are not looked at. */
+async function fill(window: Window, file: OpenedFile, signal: AbortSignal): Promise<string | undefined> {
+  const pace = new Pace(signal);
+  let first = true;
+  for await (const chunk of chunks(file.handle, signal)) {
+    const binary = first ? binaryKind(chunk) : undefined;
+    if (binary !== undefined) return binary;
+    window.add(first ? withoutMark(chunk) : chunk);
+    first = false;
+    if (window.full && file.stat.size > COUNT_BYTES) return undefined;
+    if (pace.spent(chunk.length)) await pace.rest();
+  }
+  window.end();
+  return undefined;
+}
+
+function answer(window: Window, shown: string, file: OpenedFile): string {
+  const { lines, from, next, total, lossy } = window;
+  if (total === 0) return `[${shown} is empty.]`;
+  if (total !== undefined && from > total) {
+    throw new SyscallError(
+      "INVALID",
+      `${shown} has ${total} ${total === 1 ? "line" : "lines"}; an offset of ${from} is behind its end.`,
+    );
+  }
+  const notes: string[] = [];
+  if (lossy) notes.push("The file is not valid UTF-8: what can't be decoded is shown as \uFFFD.");
+  if (total === undefined) {
+    notes.push(
+      `Lines ${from} to ${next - 1} of a file of ${sizeText(file.stat.size)}. Go on with offset ${next}.`,
+    );
+  } else if (next <= total) {
+    notes.push(`Lines ${from} to ${next - 1} of ${total}. Go on with offset ${next}.`);
+  } else if (from > 1) {
+    notes.push(`The file ends here; it has ${total} lines.`);
+  }
+  return [...lines, ...notes.map((note) => `[${note}]`)].join("\n");
+}
+
+/** Takes a file's bytes in order and keeps the lines asked for. */
+class Window {
+  readonly from: number;
+  readonly lines: string[] = [];
+  /** Number of the first line behind what is kept. */
+  next: number;
+  /** Known when the file was read to its end. */
+  total: number | undefined;
+  lossy = false;
+  readonly #last: number;
+  #chars = 0;
+  #line = 1;
+  #kept: Uint8Array[] = [];
+  #keptBytes = 0;
+  #lineBytes = 0;
+
+  constructor(from: number, limit: number) {
+    this.from = from;
+    this.next = from;
+    this.#last = from + limit - 1;
+  }
+
+  get full(): boolean {
+    return this.#line > this.#last || this.#chars >= ANSWER_CHARS;
+  }
+
+  add(chunk: Uint8Array): void {
+    let start = 0;
+    while (start < chunk.length) {
+      if (this.full || this.#line < this.from) {
+        start = this.#skip(chunk, start);
+        continue;
+      }
+      const newline = chunk.indexOf(NEWLINE, start);
+      const end = newline < 0 ? chunk.length : newline;
+      this.#keep(chunk.subarray(start, end));
+      if (newline >= 0) this.#endLine();
+      start = end + 1;
+    }
+  }
+
+  end(): void {
+    if (this.#lineBytes > 0) this.#endLine();
+    this.total = this.#line - 1;
+  }
+
+  /** Goes over lines that nobody asked for, up to one that is wanted. Returns where it stands. */
+  #skip(chunk: Uint8Array, start: number): number {
+    const stop = this.full ? Number.POSITIVE_INFINITY : this.from;
+    for (let index = start; index < chunk.length; index++) {
+      if (chunk[index] !== NEWLINE) {
+        this.#lineBytes = 1;
+        continue;
+      }
+      this.#line++;
+      this.#lineBytes = 0;
+      if (this.#line >= stop) return index + 1;
+    }
+    return chunk.length;
+  }
+
+  #keep(piece: Uint8Array): void {
+    this.#lineBytes += piece.length;
+    const room = LINE_BYTES - this.#keptBytes;
+    if (room <= 0 || piece.length === 0) return;
+    // A copy: the chunk's buffer is used again.
+    const kept = piece.slice(0, room);
+    this.#kept.push(kept);
+    this.#keptBytes += kept.length;
+  }
+
+  #endLine(): void {
+    if (!this.full && this.#line >= this.from) {
+      const shown = `${this.#line}\t${this.#text()}`;
+      this.lines.push(shown);
+      this.#chars += shown.length + 1;
+      this.next = this.#line + 1;
+    }
+    this.#line++;
+    this.#kept = [];
+    this.#keptBytes = 0;
+    this.#lineBytes = 0;
+  }
+
+  #text(): string {
+    let bytes: Uint8Array = this.#kept.length === 1 ? (this.#kept[0] ?? EMPTY) : Buffer.concat(this.#kept);
+    const cut = this.#lineBytes > bytes.length;
+    if (cut) bytes = bytes.subarray(0, wholeCharacters(bytes));
+    else if (bytes.at(-1) === RETURN) bytes = bytes.subarray(0, -1);
+    let text: string;
+    try {
+      text = strict.decode(bytes);
+    } catch (thrown) {
+      if (!(thrown instanceof TypeError)) throw thrown;
+      this.lossy = true;
+      text = lenient.decode(bytes);
+    }
+    if (!cut && text.length <= LINE_CHARS) return text;
+    return `${text.slice(0, LINE_CHARS)}… [line cut here: it has ${this.#lineBytes} bytes]`;
+  }
+}
+
+const EMPTY = new Uint8Array();
+const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const lenient = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** How many of these bytes are whole characters: one cut in the middle at the end is left out. */
+function wholeCharacters(bytes: Uint8Array): number {
+  let end = bytes.length;
+  while (end > 0 && bytes.length - end < 4 && ((bytes[end - 1] ?? 0) & 0xc0) === 0x80) end--;
+  return (bytes[end - 1] ?? 0) >= 0xc0 ? end - 1 : bytes.length;
+}
+
+/** Without the byte order mark, which is no part of the first line. */
+function withoutMark(chunk: Uint8Array): Uint8Array {
+  return chunk[0] === 0xef && chunk[1] === 0xbb && chunk[2] === 0xbf ? chunk.subarray(3) : chunk;
+}

@@ -1,0 +1,99 @@
+import { constants, type Stats } from "node:fs";
+import { access, lstat, open, rename, unlink } from "node:fs/promises";
+import { SyscallError } from "rnix/plugin";
+import type { Confinement, Folder, Target } from "./confinement.ts";
+import { errnoOf, heed, systemError } from "./errors.ts";
+
+const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+const MODE_BITS = 0o7777;
+
+/**
+ * Puts this content in the target's place, whole or not at all: a temporary file beside it, then a rename.
+ * The mode of the file that was there is kept. INVALID when it has been changed since `target` was made.
+ */
+export async function replaceFile(
+  confinement: Confinement,
+  target: Target,
+  content: Uint8Array,
+  signal: AbortSignal,
+): Promise<void> {
+  heed(signal);
+  try {
+    // A rename would replace a file its owner has made read-only.
+    if (target.stat) await access(target.path, constants.W_OK);
+    const folder = await confinement.openFolder(target);
+    try {
+      await replaceIn(folder, target, content, signal);
+    } finally {
+      await folder.close();
+    }
+  } catch (thrown) {
+    throw systemError(thrown, `write ${confinement.shown(target.path)}`);
+  }
+}
+
+async function replaceIn(
+  folder: Folder,
+  target: Target,
+  content: Uint8Array,
+  signal: AbortSignal,
+): Promise<void> {
+  const temporary = folder.at(`.rnix-${crypto.randomUUID()}.tmp`);
+  const handle = await open(temporary, CREATE, target.stat ? target.stat.mode & MODE_BITS : 0o666);
+  try {
+    try {
+      await handle.writeFile(content, { signal });
+      if (target.stat) await keepOwnerAndMode(handle, target.stat);
+    } finally {
+      await handle.close();
+    }
+    await checkUnchanged(folder.at(target.name), target);
+    heed(signal);
+    await rename(temporary, folder.at(target.name));
+  } catch (thrown) {
+    await unlink(temporary);
+    heed(signal);
+    throw thrown;
+  }
+}
+
+/** The owner first: changing it clears bits of the mode. */
+async function keepOwnerAndMode(
+  handle: {
+    chown(uid: number, gid: number): Promise<void>;
+    chmod(mode: number): Promise<void>;
+    stat(): Promise<Stats>;
+  },
+  was: Stats,
+): Promise<void> {
+  const now = await handle.stat();
+  if (now.uid !== was.uid || now.gid !== was.gid) {
+    try {
+      await handle.chown(was.uid, was.gid);
+    } catch (thrown) {
+      // Only root may give files away; for others the file becomes theirs, as with any editor.
+      if (errnoOf(thrown) !== "EPERM") throw thrown;
+    }
+  }
+  await handle.chmod(was.mode & MODE_BITS);
+}
+
+async function checkUnchanged(path: string, target: Target): Promise<void> {
+  const now = await statIfThere(path);
+  const was = target.stat;
+  if (!now && !was) return;
+  if (now && was && now.ino === was.ino && now.size === was.size && now.mtimeMs === was.mtimeMs) return;
+  throw new SyscallError(
+    "INVALID",
+    `${target.path} was changed by someone else meanwhile. Nothing was written; read it again first.`,
+  );
+}
+
+async function statIfThere(path: string): Promise<Stats | undefined> {
+  try {
+    return await lstat(path);
+  } catch (thrown) {
+    if (errnoOf(thrown) === "ENOENT") return undefined;
+    throw thrown;
+  }
+}

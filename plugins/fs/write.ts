@@ -1,0 +1,22 @@
+import type { OpenContext } from "rnix/plugin";
+import type { Confinement } from "./confinement.ts";
+import type { Input } from "./inputs.ts";
+import { sizeText } from "./kind.ts";
+import { replaceFile } from "./replace-file.ts";
+
+export async function write(
+  confinement: Confinement,
+  context: OpenContext,
+  input: Input<"write">,
+  signal: AbortSignal,
+): Promise<string> {
+  const target = await confinement.target(input.path);
+  const content = Buffer.from(input.content);
+  await replaceFile(confinement, target, content, signal);
+  context.changed(target.path);
+  const size = sizeText(content.length);
+  const shown = confinement.shown(target.path);
+  return target.stat
+    ? `Replaced ${shown} (${size}, before ${sizeText(target.stat.size)}).`
+    : `Created ${shown} (${size}).`;
+}
