@@ -1,17 +1,22 @@
 import { existsSync, readFileSync } from "node:fs";
 import { type Env, thisUser, userPaths } from "../config/paths.ts";
+import type { Places } from "../config/places.ts";
 import { findProject, type Project } from "../config/project.ts";
 import { describeSettings, loadSettings, type SettingLine } from "../config/settings.ts";
-import { Trust } from "../config/trust.ts";
+import { type ReviewedItem, Trust } from "../config/trust.ts";
+import type { CheckReport } from "../plugin/host/report.ts";
 import { daemonLogPath } from "./daemon-log.ts";
 
 /**
  * What commands do with the files of a user and a project, without a running server: the CLI's way to what
- * config and plugin/host know. Imported by the commands that need it and when they need it.
+ * config and plugin/host know. Loaded by the commands that need it, and what is heavy when it is needed.
  */
+export { prepareProject } from "../config/project.ts";
 export { checkSkills } from "../config/skills.ts";
+export type { CheckReport, Project, ReviewedItem, SettingLine };
 
 export interface Where {
+  /** Absolute. */
   cwd: string;
   env: Env;
 }
@@ -24,7 +29,55 @@ export async function settings(where: Where): Promise<{ lines: SettingLine[]; wi
   return { lines: describeSettings(loaded), withheld: loaded.withheld };
 }
 
-/** The lines of the daemon's log, also of one that has gone; its older half first. */
+export function projectOf({ cwd, env }: Where): Project {
+  const { home } = userPaths(env);
+  return findProject({ cwd, home, uid: thisUser().uid, env });
+}
+
+/** What a person has trusted of a project, and what there is to trust. */
+export interface TrustReview {
+  project: Project;
+  trust: Trust;
+  items: ReviewedItem[];
+  /** Plugins of the project that can't be read: they are not loaded, trusted or not. */
+  problems: string[];
+}
+
+/** Reads everything of the project that trust is asked for, and runs nothing of it. */
+export async function reviewTrust(where: Where): Promise<TrustReview> {
+  const { configDir, dataDir, home } = userPaths(where.env);
+  const project = projectOf(where);
+  const trust = new Trust(dataDir, project);
+  const [{ trustItems }, { PluginHost }] = await Promise.all([
+    import("../config/trust-items.ts"),
+    import("../plugin/host/host.ts"),
+  ]);
+  const host = new PluginHost({ configDir });
+  try {
+    const plugins = await host.review({ ...project, isTrusted: () => false });
+    const places: Places = { project, trust, configDir, home, agents: [], skills: [] };
+    const items = await trustItems(places, trust, plugins);
+    const problems = plugins.flatMap(({ name, problems }) =>
+      problems.map(({ message }) => `plugin ${name}: ${message}`),
+    );
+    return { project, trust, items: trust.review(items), problems };
+  } finally {
+    await host.close();
+  }
+}
+
+/** Reads a plugin, then loads it on trial. It runs its code: only for a file that a person has named. */
+export async function checkPlugin(file: string, env: Env): Promise<CheckReport> {
+  const { PluginHost } = await import("../plugin/host/host.ts");
+  const host = new PluginHost({ configDir: userPaths(env).configDir });
+  try {
+    return await host.check(file);
+  } finally {
+    await host.close();
+  }
+}
+
+/** The lines of the daemon's log, also of one that has gone; the older ones first. */
 export function readDaemonLog(env: Env): string[] {
   const path = daemonLogPath(userPaths(env).dataDir);
   const text = [`${path}.1`, path]
@@ -33,7 +86,14 @@ export function readDaemonLog(env: Env): string[] {
   return text === "" ? [] : text.replace(/\n$/, "").split("\n");
 }
 
-export function projectOf({ cwd, env }: Where): Project {
-  const { home } = userPaths(env);
-  return findProject({ cwd, home, uid: thisUser().uid, env });
+/** A program that a kernel which is dead had left running. */
+export interface Leftover {
+  uuid: string;
+  argv: string[];
+  pids: number[];
+}
+
+/** Looks, and ends nothing: the next start of the server does that. */
+export async function leftovers(_env: Env): Promise<Leftover[]> {
+  return [];
 }

@@ -1,0 +1,97 @@
+import { SyscallError } from "../plugin/index.ts";
+import type { Command } from "./command.ts";
+import { COMMANDS } from "./commands.ts";
+import { EXIT, errorCodeOf, exitCodeOf, usageError } from "./exit.ts";
+import { didYouMean, parse } from "./flags.ts";
+import type { Io } from "./io.ts";
+
+/** Runs one command line and answers the exit code. Every error ends here, and only here it is printed. */
+export async function runCommandLine(argv: string[], io: Io): Promise<number> {
+  const words: string[] = [];
+  try {
+    const code = await dispatch(argv, io, words);
+    await io.stdout.drained();
+    return code;
+  } catch (error) {
+    report(error, io, words);
+    return exitCodeOf(error);
+  }
+}
+
+/** `words` gets the command's name as it is found, for the message of an error. */
+async function dispatch(argv: string[], io: Io, words: string[]): Promise<number> {
+  const [first, ...args] = argv;
+  if (first === undefined || first === "help" || first === "--help" || first === "-h") {
+    return help(first === undefined ? io.stderr : io.stdout, first, args, io);
+  }
+  if (first === "--version" || first === "-v" || first === "-V") return dispatch(["version"], io, words);
+  const { command, rest } = await find(first, args, words);
+  if (asksForHelp(rest)) {
+    const { commandHelp } = await import("./help.ts");
+    io.stdout.write(await commandHelp(words, command, io));
+    return EXIT.ok;
+  }
+  const parsed = await parse(rest, command.flags, command.explainFlag);
+  if (command.run !== undefined) return command.run(io, parsed);
+  throw usageError(`one of ${Object.keys(command.subcommands ?? {}).join(", ")} is expected`);
+}
+
+async function help(
+  output: Io["stdout"],
+  asked: string | undefined,
+  [name, ...args]: string[],
+  io: Io,
+): Promise<number> {
+  const { commandHelp, rootHelp } = await import("./help.ts");
+  if (name === undefined) {
+    output.write(await rootHelp(io));
+    return asked === undefined ? EXIT.usage : EXIT.ok;
+  }
+  const words: string[] = [];
+  const { command } = await find(name, args, words);
+  output.write(await commandHelp(words, command, io));
+  return EXIT.ok;
+}
+
+/** The command that the first words name, and what is left of the arguments. */
+async function find(
+  name: string,
+  args: string[],
+  words: string[],
+): Promise<{ command: Command; rest: string[] }> {
+  const entry = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  if (entry === undefined) {
+    const kind = name.startsWith("-") ? "flag" : "command";
+    throw usageError(`unknown ${kind} ${JSON.stringify(name)}${didYouMean(name, Object.keys(COMMANDS))}`);
+  }
+  words.push(name);
+  const command = (await entry.load()).default;
+  const [word] = args;
+  if (command.subcommands === undefined || word === undefined || word.startsWith("-")) {
+    return { command, rest: args };
+  }
+  const sub = Object.hasOwn(command.subcommands, word) ? command.subcommands[word] : undefined;
+  if (sub === undefined) {
+    const names = Object.keys(command.subcommands);
+    throw usageError(
+      `unknown word ${JSON.stringify(word)}: expected ${names.join(", ")}${didYouMean(word, names)}`,
+    );
+  }
+  words.push(word);
+  return { command: sub, rest: args.slice(1) };
+}
+
+function asksForHelp(args: string[]): boolean {
+  const end = args.indexOf("--");
+  return args.slice(0, end < 0 ? args.length : end).some((arg) => arg === "--help" || arg === "-h");
+}
+
+function report(error: unknown, io: Io, words: string[]): void {
+  const name = ["rnix", ...words].join(" ");
+  const message = error instanceof Error ? error.message : String(error);
+  io.stderr.write(`${name}: ${message}\n`);
+  if (!(error instanceof SyscallError) && errorCodeOf(error) === "INTERNAL" && error instanceof Error) {
+    io.stderr.write(`this is a fault of rnix itself:\n${error.stack ?? ""}\n`);
+  }
+  if (exitCodeOf(error) === EXIT.usage) io.stderr.write(`see ${name} --help\n`);
+}

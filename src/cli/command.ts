@@ -1,0 +1,70 @@
+import { usageError } from "./exit.ts";
+import { type Flags, type FlagValues, type Parsed, readFlags } from "./flags.ts";
+import type { Io } from "./io.ts";
+
+export interface Argument {
+  /** As the help shows it: PID, INTENT. */
+  name: string;
+  about: string;
+  optional?: boolean;
+  /** Takes all that are left. */
+  many?: boolean;
+  /** What the completion offers. */
+  choices?: readonly string[];
+}
+
+export interface Example {
+  line: string;
+  about: string;
+}
+
+interface Description {
+  /** One line, for the list of commands. */
+  about: string;
+  args?: readonly Argument[];
+  /** At least one. */
+  examples: readonly [Example, ...Example[]];
+  /** Paragraphs after the flags. */
+  notes?: readonly string[];
+  hidden?: boolean;
+  /** More to say about an unknown flag than the nearest name. */
+  explainFlag?(flag: string): string | undefined;
+  subcommands?: Readonly<Record<string, Command>>;
+}
+
+export interface CommandSpec<F extends Flags> extends Description {
+  flags: F;
+  /** Does it and answers the exit code. Absent: one of the subcommands must be named. */
+  run?(io: Io, flags: FlagValues<F>, args: string[]): Promise<number>;
+}
+
+/** A command whose flags' types are sealed inside. */
+export interface Command extends Description {
+  flags: Flags;
+  run?(io: Io, parsed: Parsed): Promise<number>;
+}
+
+export function defineCommand<const F extends Flags>(spec: CommandSpec<F>): Command {
+  const { run, ...description } = spec;
+  if (run === undefined) return description;
+  return {
+    ...description,
+    run(io, parsed) {
+      const flags = readFlags(spec.flags, parsed);
+      return run(io, flags, checkArguments(parsed.positionals, spec.args ?? []));
+    },
+  };
+}
+
+function checkArguments(given: string[], expected: readonly Argument[]): string[] {
+  const missing = expected.find((argument, i) => !argument.optional && given.length <= i);
+  if (missing !== undefined) throw usageError(`${missing.name} is missing: ${missing.about}`);
+  if (!expected.some((argument) => argument.many) && given.length > expected.length) {
+    const extra = given[expected.length] ?? "";
+    const names = expected.map((argument) => argument.name).join(" ");
+    throw usageError(
+      `unexpected argument ${JSON.stringify(extra)}; ${names === "" ? "no argument is taken here" : `expected only ${names}`}`,
+    );
+  }
+  return given;
+}

@@ -1,0 +1,43 @@
+import type { Command } from "./command.ts";
+
+interface Entry {
+  group: string;
+  load(): Promise<{ default: Command }>;
+}
+
+/** Every command, loaded when it is called. The order is that of the help. */
+export const COMMANDS: Readonly<Record<string, Entry>> = {
+  spawn: { group: "Run", load: () => import("./commands/spawn.ts") },
+  attach: { group: "Run", load: () => import("./commands/attach.ts") },
+  wait: { group: "Run", load: () => import("./commands/wait.ts") },
+  kill: { group: "Run", load: () => import("./commands/kill.ts") },
+  pause: { group: "Run", load: () => import("./commands/pause.ts") },
+  continue: { group: "Run", load: () => import("./commands/continue.ts") },
+  ps: { group: "Look", load: () => import("./commands/ps.ts") },
+  show: { group: "Look", load: () => import("./commands/show.ts") },
+  log: { group: "Look", load: () => import("./commands/log.ts") },
+  steps: { group: "Look", load: () => import("./commands/steps.ts") },
+  strace: { group: "Look", load: () => import("./commands/strace.ts") },
+  agents: { group: "What is there", load: () => import("./commands/agents.ts") },
+  skills: { group: "What is there", load: () => import("./commands/skills.ts") },
+  providers: { group: "What is there", load: () => import("./commands/providers.ts") },
+  tools: { group: "What is there", load: () => import("./commands/tools.ts") },
+  plugins: { group: "What is there", load: () => import("./commands/plugins.ts") },
+  config: { group: "What is there", load: () => import("./commands/config.ts") },
+  init: { group: "Set up", load: () => import("./commands/init.ts") },
+  trust: { group: "Set up", load: () => import("./commands/trust.ts") },
+  daemon: { group: "Set up", load: () => import("./commands/daemon.ts") },
+  doctor: { group: "Set up", load: () => import("./commands/doctor.ts") },
+  demo: { group: "Set up", load: () => import("./commands/demo.ts") },
+  completions: { group: "Set up", load: () => import("./commands/completions.ts") },
+  version: { group: "Set up", load: () => import("./commands/version.ts") },
+};
+
+/** All of them with their definitions: for the help, the completions and the tests. */
+export async function loadCommands(): Promise<[string, Command][]> {
+  return Promise.all(
+    Object.entries(COMMANDS).map(
+      async ([name, entry]): Promise<[string, Command]> => [name, (await entry.load()).default],
+    ),
+  );
+}

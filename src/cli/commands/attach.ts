@@ -1,0 +1,36 @@
+import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
+import { bool, json } from "../flags.ts";
+import { Follower } from "../follow.ts";
+import { withWire } from "../io.ts";
+import { target } from "../target.ts";
+
+export default defineCommand({
+  about: "Follow a run to its end; Ctrl-C detaches and leaves it running",
+  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
+  flags: { quiet: bool("print no progress", { short: "q" }), json },
+  examples: [
+    { line: "rnix attach 3", about: "its steps from now on, then its answer; exits with its code" },
+    { line: "rnix attach 3 --json", about: "every event as a line, the last is complete" },
+  ],
+  run(io, flags, [pid = ""]) {
+    const payload = target(io, pid);
+    return withWire(io, async (wire) => {
+      const follower = new Follower(io, flags.json ? "jsonl" : "text", flags);
+      const stream = await wire.open("attach", payload);
+      const detached = Promise.withResolvers<null>();
+      const stop = [
+        io.onSignal("SIGINT", () => detached.resolve(null)),
+        io.onSignal("SIGTERM", () => detached.resolve(null)),
+      ];
+      try {
+        const receipt = await Promise.race([follower.follow(stream), detached.promise]);
+        if (receipt !== null) return receipt.exit_code;
+        follower.view.say(`detached; process ${stream.answer.pid} goes on: rnix attach ${stream.answer.pid}`);
+        return EXIT.ok;
+      } finally {
+        for (const off of stop) off();
+      }
+    });
+  },
+});

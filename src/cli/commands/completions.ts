@@ -1,0 +1,31 @@
+import type { Command } from "../command.ts";
+import { defineCommand } from "../command.ts";
+import { loadCommands } from "../commands.ts";
+import { bash, fish, zsh } from "../completion-scripts.ts";
+import { EXIT, usageError } from "../exit.ts";
+import { didYouMean } from "../flags.ts";
+
+const SHELLS = { bash, zsh, fish };
+
+export default defineCommand({
+  about: "Print the completion script of a shell",
+  args: [{ name: "SHELL", about: "bash, zsh or fish", choices: Object.keys(SHELLS) }],
+  flags: {},
+  examples: [
+    { line: "rnix completions bash > ~/.local/share/bash-completion/completions/rnix", about: "bash" },
+    { line: "rnix completions zsh > ~/.zfunc/_rnix", about: "zsh, with ~/.zfunc in fpath" },
+    { line: "rnix completions fish > ~/.config/fish/completions/rnix.fish", about: "fish" },
+  ],
+  async run(io, _flags, [shell = ""]) {
+    const script = Object.entries(SHELLS).find(([name]) => name === shell)?.[1];
+    if (script === undefined) {
+      const names = Object.keys(SHELLS);
+      throw usageError(
+        `SHELL: expected ${names.join(", ")}, got ${JSON.stringify(shell)}${didYouMean(shell, names)}`,
+      );
+    }
+    const commands: [string, Command][] = await loadCommands();
+    io.stdout.write(script(commands));
+    return EXIT.ok;
+  },
+});

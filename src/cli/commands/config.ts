@@ -1,0 +1,30 @@
+import { defineCommand } from "../command.ts";
+import { json } from "../flags.ts";
+import { environment } from "../io.ts";
+import { printCatalog } from "../output/catalog.ts";
+
+export default defineCommand({
+  about: "Print every setting, its value here and where it was set",
+  flags: { json },
+  examples: [
+    { line: "rnix config", about: "the defaults under ~/.config/rnix/config.yaml under .rnix/config.yaml" },
+  ],
+  notes: ["What is set by an agent.yaml or by a flag counts for its run alone and is not shown here."],
+  async run(io, flags) {
+    const { settings } = await import("../../server/setup.ts");
+    const { lines, withheld } = await settings({ cwd: io.cwd, env: environment(io) });
+    for (const part of withheld) io.stderr.write(`not trusted, so left out: ${part}; rnix trust shows it\n`);
+    return printCatalog(
+      io,
+      lines.filter(({ works }) => works),
+      [
+        { title: "SETTING", value: ({ key }) => key },
+        { title: "VALUE", value: ({ value }) => value },
+        { title: "DEFAULT", value: (line) => line.default },
+        { title: "FROM", value: ({ source }) => source },
+        { title: "WHAT", value: ({ about }) => about, flexible: true },
+      ],
+      flags,
+    );
+  },
+});

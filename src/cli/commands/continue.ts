@@ -1,0 +1,11 @@
+import { SIGRESUME } from "../../kernel/types.ts";
+import { defineCommand } from "../command.ts";
+import { signalProcesses } from "../signal-processes.ts";
+
+export default defineCommand({
+  about: "Let paused processes go on, with all that they have spawned",
+  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one", many: true }],
+  flags: {},
+  examples: [{ line: "rnix continue 3", about: "undoes rnix pause 3" }],
+  run: (io, _flags, pids) => signalProcesses(io, pids, SIGRESUME, { tree: true }),
+});

@@ -1,0 +1,153 @@
+import type { DaemonStatus } from "../../server/protocol.ts";
+import { defineCommand } from "../command.ts";
+import { EXIT, usageError } from "../exit.ts";
+import { bool, count, json } from "../flags.ts";
+import { type Io, refuseInsideRun, withWire } from "../io.ts";
+import { formatBytes, formatElapsed } from "../output/format.ts";
+import { styleOf } from "../output/style.ts";
+import { fields } from "../output/table.ts";
+
+/** How long `stop` watches the daemon end: it gives its runs their grace first. */
+const STOP_MS = 30_000;
+const LOOK_MS = 25;
+const LINES = 100;
+
+const start = defineCommand({
+  about: "Start the daemon, unless it runs already",
+  flags: { foreground: bool("run it in this command, with its log on the terminal") },
+  examples: [
+    { line: "rnix daemon start", about: "other commands do this by themselves when they need one" },
+    { line: "rnix daemon start --foreground", about: "for a service manager, or to watch it" },
+  ],
+  async run(io, flags) {
+    refuseInsideRun(io, "daemon start");
+    if (flags.foreground) return serve({ foreground: true });
+    return withWire(io, async (wire) => {
+      const { pid, socket } = await wire.request("daemon_status", {});
+      io.stderr.write(`the daemon runs: PID ${pid}, ${socket}\n`);
+      return EXIT.ok;
+    });
+  },
+});
+
+const status = defineCommand({
+  about: "Print how the daemon is; exit 69 when none runs",
+  flags: { json },
+  examples: [
+    { line: "rnix daemon status", about: "version, uptime, processes, memory, how late its timers fire" },
+  ],
+  async run(io, flags) {
+    const session = await io.session({ onlyRunning: true, anyVersion: true });
+    if (session === null) {
+      io.stdout.write(flags.json ? '{"running":false}\n' : "no daemon is running\n");
+      return EXIT.unavailable;
+    }
+    try {
+      const wire = await session.connect();
+      const answer = await wire.request("daemon_status", {});
+      io.stdout.write(flags.json ? `${JSON.stringify({ running: true, ...answer })}\n` : text(io, answer));
+      return EXIT.ok;
+    } finally {
+      await session.close();
+    }
+  },
+});
+
+const stop = defineCommand({
+  about: "Stop the daemon; what runs is suspended and keeps what it did",
+  flags: { now: bool("kill what runs instead of letting it finish its call") },
+  examples: [
+    { line: "rnix daemon stop", about: "waits until it has gone" },
+    { line: "rnix daemon stop --now", about: "does not wait for running tools" },
+  ],
+  async run(io, flags) {
+    refuseInsideRun(io, "daemon stop");
+    const running = { onlyRunning: true, anyVersion: true };
+    const session = await io.session(running);
+    if (session === null) {
+      io.stderr.write("no daemon is running\n");
+      return EXIT.ok;
+    }
+    let pid: number;
+    try {
+      const wire = await session.connect();
+      ({ pid } = await wire.request("shutdown", { now: flags.now || undefined }));
+    } finally {
+      await session.close();
+    }
+    const gone = await waitFor(io, STOP_MS, async () => {
+      const still = await io.session(running);
+      await still?.close();
+      return still === null;
+    });
+    io.stderr.write(
+      gone
+        ? `the daemon (PID ${pid}) has stopped\n`
+        : `the daemon (PID ${pid}) is still ending its runs; rnix daemon stop --now kills them\n`,
+    );
+    return gone ? EXIT.ok : EXIT.error;
+  },
+});
+
+const logs = defineCommand({
+  about: "Print the end of the daemon's log",
+  flags: { lines: count(`how many lines; ${LINES} by default`, "N", { short: "n" }) },
+  examples: [{ line: "rnix daemon logs -n 20", about: "also when no daemon runs" }],
+  async run(io, flags) {
+    const { readDaemonLog } = await import("../../server/setup.ts");
+    const lines = readDaemonLog(io.env).slice(-(flags.lines ?? LINES));
+    io.stdout.write(lines.map((line) => `${line}\n`).join(""));
+    return EXIT.ok;
+  },
+});
+
+export default defineCommand({
+  about: "Start, look at or stop the daemon, which holds all running agents of this user",
+  flags: { internal: bool("be the daemon", { hidden: true }) },
+  examples: [{ line: "rnix daemon status", about: "whether it runs, and how it is" }],
+  notes: ["It starts when a command needs it and stops by itself when nothing has run for a minute."],
+  subcommands: { start, status, stop, logs },
+  async run(_io, flags) {
+    if (!flags.internal) throw usageError("expected start, status, stop or logs");
+    return serve({ foreground: false });
+  },
+});
+
+async function serve(o: { foreground: boolean }): Promise<number> {
+  const { daemonMain } = await import("../../server/main.ts");
+  return daemonMain(o);
+}
+
+function text(io: Io, status: DaemonStatus): string {
+  const rows: [string, string][] = [
+    ["version", `${status.version} (${status.build}), protocol ${status.protocol}`],
+    ["pid", String(status.pid)],
+    ["uptime", formatElapsed(status.uptime_ms)],
+    ["socket", status.socket],
+    ["log", status.log],
+    ["processes", String(status.processes)],
+    ["connections", String(status.connections)],
+    ["memory", formatBytes(status.rss_bytes)],
+    [
+      "loop delay",
+      `${status.loop_delay_ms.p50.toFixed(1)} ms median, ${status.loop_delay_ms.max.toFixed(1)} ms worst`,
+    ],
+  ];
+  return fields(rows, styleOf(io, io.stdout));
+}
+
+async function waitFor(io: Io, ms: number, condition: () => Promise<boolean>): Promise<boolean> {
+  let late = false;
+  const deadline = io.timer(ms, () => {
+    late = true;
+  });
+  try {
+    while (!late) {
+      if (await condition()) return true;
+      await new Promise<void>((resolve) => void io.timer(LOOK_MS, resolve));
+    }
+    return false;
+  } finally {
+    deadline.cancel();
+  }
+}

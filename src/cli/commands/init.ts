@@ -1,0 +1,24 @@
+import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
+import { environment } from "../io.ts";
+
+export default defineCommand({
+  about: "Make this project's .rnix folder: settings to begin with, and types for plugins",
+  flags: {},
+  examples: [
+    { line: "rnix init", about: "writes .rnix/ with .gitignore, config.yaml and types; overwrites nothing" },
+  ],
+  notes: ["The project is the nearest folder upwards with a .rnix, else the git root, else this folder."],
+  async run(io) {
+    const [{ projectOf, settings }, { initProject }] = await Promise.all([
+      import("../../server/setup.ts"),
+      import("../scaffold.ts"),
+    ]);
+    const where = { cwd: io.cwd, env: environment(io) };
+    const { lines } = await settings(where);
+    const { written, kept } = initProject(projectOf(where), lines);
+    for (const file of written) io.stdout.write(`wrote ${file}\n`);
+    for (const file of kept) io.stdout.write(`kept  ${file}\n`);
+    return EXIT.ok;
+  },
+});

@@ -1,0 +1,41 @@
+import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
+import { bool, json } from "../flags.ts";
+import { withWire } from "../io.ts";
+import { logEntry, stepTitle } from "../output/log.ts";
+import { styleOf } from "../output/style.ts";
+import { target } from "../target.ts";
+
+export default defineCommand({
+  about: "Print a run as a person would read it: words, tool calls, results",
+  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
+  flags: { follow: bool("go on until the run ends", { short: "f" }), json },
+  examples: [
+    { line: "rnix log 3", about: "what it has done so far, or did" },
+    { line: "rnix log 3 -f", about: "and what it does, until it ends" },
+  ],
+  notes: ["--json prints one entry per line."],
+  run(io, flags, [pid = ""]) {
+    const payload = { ...target(io, pid), follow: flags.follow };
+    return withWire(io, async (wire) => {
+      const style = styleOf(io, io.stdout);
+      let step = 0;
+      for await (const event of await wire.open("attach_log", payload)) {
+        if (event.type === "eof" && event.payload?.dropped) {
+          io.stderr.write(`${event.payload.dropped} entries were dropped: this terminal was too slow\n`);
+        }
+        if (event.type !== "log_entry") continue;
+        const entry = event.payload;
+        if (flags.json) io.stdout.write(`${JSON.stringify(entry)}\n`);
+        else {
+          if (entry.step !== step) io.stdout.write(stepTitle(entry.step, null, style));
+          step = entry.step;
+          io.stdout.write(logEntry(entry, style));
+        }
+        await io.stdout.drained();
+        if (io.stdout.closed) break;
+      }
+      return EXIT.ok;
+    });
+  },
+});

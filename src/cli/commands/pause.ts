@@ -1,0 +1,12 @@
+import { SIGPAUSE } from "../../kernel/types.ts";
+import { defineCommand } from "../command.ts";
+import { signalProcesses } from "../signal-processes.ts";
+
+export default defineCommand({
+  about: "Stop processes before their next step, with all that they have spawned",
+  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one", many: true }],
+  flags: {},
+  examples: [{ line: "rnix pause 3", about: "it waits, and spends nothing, until rnix continue 3" }],
+  notes: ["Paused time counts towards no limit."],
+  run: (io, _flags, pids) => signalProcesses(io, pids, SIGPAUSE, { tree: true }),
+});

@@ -1,0 +1,83 @@
+import { resolve } from "node:path";
+import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
+import { json } from "../flags.ts";
+import { environment, project, withWire } from "../io.ts";
+import { printCatalog } from "../output/catalog.ts";
+import { pluginReport, problemPlace } from "../output/plugin-report.ts";
+import { styleOf } from "../output/style.ts";
+import { absolutePath } from "../paths.ts";
+
+const check = defineCommand({
+  about: "Check a plugin: read it, then load it on trial; exit 1 when something stops it",
+  args: [{ name: "FILE", about: "the plugin's .ts file, or its folder" }],
+  flags: { json },
+  examples: [
+    {
+      line: "rnix plugins check plugins/jira.ts",
+      about: "its devices and tools, or what is wrong and where",
+    },
+  ],
+  notes: ["Loading runs the plugin's code as you."],
+  async run(io, flags, [file = ""]) {
+    const { checkPlugin } = await import("../../server/setup.ts");
+    const report = await checkPlugin(absolutePath(io, "FILE", file), environment(io));
+    io.stdout.write(
+      flags.json ? `${JSON.stringify(report, null, 2)}\n` : pluginReport(report, styleOf(io, io.stdout)),
+    );
+    return report.ok ? EXIT.ok : EXIT.error;
+  },
+});
+
+const create = defineCommand({
+  about: "Write a working plugin to begin with, and the types for your editor",
+  args: [{ name: "NAME", about: "lowercase letters, digits and hyphens, such as jira" }],
+  flags: {},
+  examples: [
+    { line: "rnix plugins new jira", about: "writes .rnix/plugins/jira.ts with a device and a tool" },
+  ],
+  async run(io, _flags, [name = ""]) {
+    const [{ projectOf }, { newPlugin }] = await Promise.all([
+      import("../../server/setup.ts"),
+      import("../scaffold.ts"),
+    ]);
+    const file = newPlugin(projectOf({ cwd: io.cwd, env: environment(io) }), name);
+    io.stdout.write(`${file}\n`);
+    io.stderr.write(
+      `next: rnix plugins check ${resolve(file)}, then rnix trust; the next spawn has its tools\n`,
+    );
+    return EXIT.ok;
+  },
+});
+
+export default defineCommand({
+  about: "List the plugins a run has here, from where, and what failed and why",
+  flags: { json },
+  examples: [
+    { line: "rnix plugins", about: "stock ones, yours and the project's" },
+    { line: "rnix plugins new jira", about: "a working template with types" },
+    { line: "rnix plugins check plugins/jira.ts", about: "whether it will load" },
+  ],
+  subcommands: { check, new: create },
+  run: (io, flags) =>
+    withWire(io, async (wire) => {
+      const { plugins } = await wire.request("list_plugins", project(io));
+      for (const { name, problems } of plugins) {
+        for (const problem of problems) io.stderr.write(`plugin ${name}: ${problemPlace(problem)}\n`);
+      }
+      return printCatalog(
+        io,
+        plugins,
+        [
+          { title: "PLUGIN", value: ({ name }) => name },
+          { title: "STATE", value: ({ state }) => state },
+          { title: "VERSION", value: ({ version }) => version ?? "-" },
+          { title: "LAYER", value: ({ layer }) => layer },
+          { title: "DEVICES", value: ({ devices }) => devices.map(({ path }) => path).join(",") || "-" },
+          { title: "TOOLS", value: ({ devices }) => devices.flatMap(({ tools }) => tools).join(",") || "-" },
+          { title: "FROM", value: ({ source }) => source, flexible: true },
+        ],
+        flags,
+      );
+    }),
+});

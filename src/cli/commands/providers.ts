@@ -1,0 +1,45 @@
+import { defineCommand } from "../command.ts";
+import { bool, json } from "../flags.ts";
+import { project, withWire } from "../io.ts";
+import { printCatalog } from "../output/catalog.ts";
+
+/** Each provider has a deadline of its own; this is for all of them together. */
+const PROBE_MS = 120_000;
+
+export default defineCommand({
+  about: "List the model providers, which one would be taken here and why",
+  flags: { probe: bool("ask each usable one whether it answers; this may cost a few tokens"), json },
+  examples: [
+    {
+      line: "rnix providers",
+      about: "what was found: keys in the environment, providers.yaml, local servers",
+    },
+    { line: "rnix providers --probe", about: "and whether it works" },
+  ],
+  run: (io, flags) =>
+    withWire(io, async (wire) => {
+      const asked = { ...project(io), probe: flags.probe };
+      const { providers, diagnostics } = await wire.request("list_providers", asked, { timeoutMs: PROBE_MS });
+      return printCatalog(
+        io,
+        providers,
+        [
+          { title: "PROVIDER", value: ({ name, chosen }) => (chosen ? `${name} *` : name) },
+          { title: "MODEL", value: ({ model }) => model ?? "-" },
+          { title: "KEY", value: ({ key }) => key ?? "-" },
+          { title: "USABLE", value: ({ usable }) => (usable ? "yes" : "no") },
+          ...(flags.probe
+            ? [
+                {
+                  title: "PROBE",
+                  value: ({ probe }: (typeof providers)[number]) =>
+                    probe === undefined ? "-" : probe.ok ? "ok" : probe.message,
+                },
+              ]
+            : []),
+          { title: "WHY", value: ({ because }) => because, flexible: true },
+        ],
+        { ...flags, diagnostics },
+      );
+    }),
+});

@@ -1,0 +1,120 @@
+import type { ProcInfo } from "../../kernel/types.ts";
+import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
+import { bool, json } from "../flags.ts";
+import { type Io, type Wire, withSession } from "../io.ts";
+import { formatCost, formatCount, formatElapsed } from "../output/format.ts";
+import { type Style, styleOf } from "../output/style.ts";
+import { type Column, table } from "../output/table.ts";
+
+const PAGE = 1000;
+
+export default defineCommand({
+  about: "List processes",
+  flags: {
+    all: bool("ended and suspended ones too", { short: "a" }),
+    tree: bool("children below their parents"),
+    "all-projects": bool("of every project, with a PROJECT column"),
+    json,
+  },
+  examples: [
+    { line: "rnix ps", about: "what runs in this project" },
+    { line: "rnix ps -a --json", about: "everything there is a record of, as an array of objects" },
+  ],
+  notes: [
+    "Without a daemon nothing runs: ps then says so at once and starts none. ps -a starts one, which reads the records.",
+  ],
+  async run(io, flags) {
+    const processes = await list(io, flags.all, flags["all-projects"]);
+    if (flags.json) {
+      io.stdout.write(`${JSON.stringify(processes, null, 2)}\n`);
+      return EXIT.ok;
+    }
+    const style = styleOf(io, io.stdout);
+    const rows = flags.tree ? asTree(processes, style) : processes.map((info) => ({ info, branch: "" }));
+    io.stdout.write(table(rows, columns(flags), io.stdout, style));
+    return EXIT.ok;
+  },
+});
+
+interface Row {
+  info: ProcInfo;
+  /** The lines of the tree before the PID. */
+  branch: string;
+}
+
+async function list(io: Io, all: boolean, allProjects: boolean): Promise<ProcInfo[]> {
+  const session = all ? undefined : await io.session({ onlyRunning: true });
+  if (session === null) {
+    io.stderr.write("no daemon is running, so nothing runs; rnix ps -a shows what has ended\n");
+    return [];
+  }
+  const where = { cwd: io.cwd, all_projects: allProjects || undefined };
+  if (session === undefined) {
+    return withSession(io, {}, async (started) => everything(io, await started.connect(), where));
+  }
+  try {
+    const wire = await session.connect();
+    return (await wire.request("list_procs", where)).processes;
+  } finally {
+    await session.close();
+  }
+}
+
+async function everything(
+  io: Io,
+  wire: Wire,
+  where: { cwd: string; all_projects: boolean | undefined },
+): Promise<ProcInfo[]> {
+  const found: ProcInfo[] = [];
+  for (;;) {
+    const after = found.at(-1)?.pid;
+    const { processes, unreadable } = await wire.request("list_all_procs", { ...where, after, limit: PAGE });
+    if (found.length === 0) {
+      for (const { path, message } of unreadable) io.stderr.write(`not readable: ${path}: ${message}\n`);
+    }
+    found.push(...processes);
+    if (processes.length < PAGE) return found;
+  }
+}
+
+function columns(o: { all: boolean; "all-projects": boolean }): Column<Row>[] {
+  return [
+    { title: "PID", value: ({ info, branch }) => `${branch}${info.pid}` },
+    ...(o["all-projects"] ? [{ title: "PROJECT", value: ({ info }: Row) => info.project }] : []),
+    { title: "STATE", value: ({ info }) => (info.is_paused ? "paused" : info.state) },
+    ...(o.all ? [{ title: "EXIT", value: ({ info }: Row) => exitOf(info) }] : []),
+    { title: "AGENT", value: ({ info }) => info.agent },
+    { title: "MODEL", value: ({ info }) => info.model },
+    { title: "STEPS", value: ({ info }) => String(info.steps), right: true },
+    { title: "TOKENS", value: ({ info }) => formatCount(info.tokens_used), right: true },
+    { title: "COST", value: ({ info }) => formatCost(info.cost_usd), right: true },
+    { title: "ELAPSED", value: ({ info }) => formatElapsed(info.elapsed_ms), right: true },
+    { title: "INTENT", value: ({ info }) => info.intent, flexible: true },
+  ];
+}
+
+function exitOf(info: ProcInfo): string {
+  return info.exit_code === null ? "-" : `${info.exit_code} ${info.exit_reason ?? ""}`;
+}
+
+/** Parents before their children; whose parent is not in the list is a root. */
+function asTree(processes: ProcInfo[], style: Style): Row[] {
+  const known = new Set(processes.map((info) => info.uuid));
+  const children = Map.groupBy(processes, (info) =>
+    info.parent_uuid !== null && known.has(info.parent_uuid) ? info.parent_uuid : null,
+  );
+  const { branch, lastBranch, trunk } = style.glyph;
+  const rows: Row[] = [];
+  const add = (parent: string | null, before: string): void => {
+    const below = children.get(parent) ?? [];
+    for (const [i, info] of below.entries()) {
+      const last = i === below.length - 1;
+      const own = parent === null ? "" : `${before}${last ? lastBranch : branch}`;
+      rows.push({ info, branch: own });
+      add(info.uuid, parent === null ? "" : `${before}${last ? " ".repeat(trunk.length) : trunk}`);
+    }
+  };
+  add(null, "");
+  return rows;
+}

@@ -1,0 +1,121 @@
+import type { ProcDetail } from "../../server/protocol.ts";
+import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
+import { json } from "../flags.ts";
+import { withWire } from "../io.ts";
+import { formatCost, formatElapsed, printable } from "../output/format.ts";
+import { type Style, styleOf } from "../output/style.ts";
+import { fields } from "../output/table.ts";
+import { target } from "../target.ts";
+
+export default defineCommand({
+  about: "Print everything about one process: identity, rights, budgets, open files, verdict",
+  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
+  flags: { json },
+  examples: [
+    { line: "rnix show 3", about: "live, or from its record" },
+    { line: "rnix show 0199 --json", about: "by the beginning of its UUID, as one object" },
+  ],
+  run(io, flags, [pid = ""]) {
+    const payload = target(io, pid);
+    return withWire(io, async (wire) => {
+      const detail = await wire.request("show", payload);
+      io.stdout.write(
+        flags.json ? `${JSON.stringify(detail, null, 2)}\n` : text(detail, styleOf(io, io.stdout)),
+      );
+      return EXIT.ok;
+    });
+  },
+});
+
+function text(p: ProcDetail, style: Style): string {
+  const sections: [string, [string, string | null][]][] = [
+    [
+      "process",
+      [
+        ["pid", `${p.pid}, child of ${p.ppid}`],
+        ["uuid", p.uuid],
+        ["parent", p.parent_uuid],
+        ["forked from", p.origin_uuid],
+        ["state", `${p.is_paused ? "paused" : p.state}${p.live ? ", live" : ""}`],
+        ["intent", p.intent],
+        ["agent", p.agent],
+        ["skills", list(p.skills)],
+        ["model", `${p.model} of ${p.provider}`],
+        ["project", p.project],
+        ["folder", p.cwd],
+        ["created", new Date(p.created_at_ms).toISOString()],
+        ["ended", p.ended_at_ms === null ? null : new Date(p.ended_at_ms).toISOString()],
+      ],
+    ],
+    [
+      "use",
+      [
+        ["steps", ofLimit(p.steps, p.max_steps)],
+        ["tokens", ofLimit(p.tokens_used, p.context_budget)],
+        [
+          "usage",
+          `${p.usage.input_tokens} in (${p.usage.cached_tokens} cached), ${p.usage.output_tokens} out`,
+        ],
+        ["cost", `${formatCost(p.cost_usd)}${p.max_cost === null ? "" : ` of ${formatCost(p.max_cost)}`}`],
+        [
+          "time",
+          `${formatElapsed(p.elapsed_ms)} of ${p.timeout_ms === null ? "unlimited" : formatElapsed(p.timeout_ms)}`,
+        ],
+        ["context", p.context === null ? null : `${p.context.messages} messages (space ${p.ctx_id})`],
+        ["tool calls", String(p.tool_calls)],
+      ],
+    ],
+    [
+      "rights",
+      [
+        ["tools", list(p.allowed_tools)],
+        ["devices", list(p.allowed_devices)],
+        ["allow", p.permissions.allow.map((layer) => list(layer) ?? "nothing").join("\nand ")],
+        ["deny", list(p.permissions.deny)],
+        ["sandbox", p.sandbox],
+      ],
+    ],
+    ["open files", p.fds.map(({ fd, path }): [string, string] => [String(fd), path])],
+    [
+      "children",
+      p.children.map((c): [string, string] => [
+        String(c.pid),
+        `${c.agent} ${c.exit_reason ?? "runs"} ${c.uuid}`,
+      ]),
+    ],
+    [
+      "end",
+      [
+        ["exit", p.exit_code === null ? null : `${p.exit_code} ${p.exit_reason ?? ""}`],
+        ["error", p.error === null ? null : `${p.error.code}: ${p.error.message}`],
+        [
+          "checks",
+          list(
+            p.checks.map((check) => `${check.command}: exit ${check.exit_code ?? "none"}`),
+            "\n",
+          ),
+        ],
+        ["changed", list(p.files_changed, "\n")],
+        ["result", p.result === null ? null : `${p.result}${p.partial ? "\n(cut off)" : ""}`],
+      ],
+    ],
+    ["versions", Object.entries(p.versions)],
+  ];
+  return sections.map(([title, pairs]) => section(title, pairs, style)).join("");
+}
+
+function section(title: string, pairs: [string, string | null][], style: Style): string {
+  const known = pairs.flatMap(([name, value]): [string, string][] =>
+    value === null ? [] : [[`  ${name}`, printable(value)]],
+  );
+  return known.length === 0 ? "" : `${style.bold(title)}\n${fields(known, style)}`;
+}
+
+function list(items: string[], by = ", "): string | null {
+  return items.length === 0 ? null : items.join(by);
+}
+
+function ofLimit(used: number, limit: number | null): string {
+  return `${used} of ${limit ?? "unlimited"}`;
+}

@@ -1,0 +1,51 @@
+import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
+import { json } from "../flags.ts";
+import { project, withWire } from "../io.ts";
+import { printCatalog } from "../output/catalog.ts";
+import { absoluteFolder } from "../paths.ts";
+
+export default defineCommand({
+  about: "List the skills that agents can use here, or check some that you write",
+  flags: { json },
+  examples: [
+    { line: "rnix skills", about: "the project's, yours and the stock ones" },
+    { line: "rnix skills check .rnix/skills", about: "holds every skill of a folder to the format" },
+  ],
+  run: (io, flags) =>
+    withWire(io, async (wire) => {
+      const { skills, diagnostics } = await wire.request("list_skills", project(io));
+      return printCatalog(
+        io,
+        skills,
+        [
+          { title: "SKILL", value: ({ name }) => name },
+          { title: "TOOLS", value: ({ allowed_tools }) => allowed_tools?.join(",") ?? "-" },
+          { title: "FROM", value: ({ source }) => source },
+          { title: "DESCRIPTION", value: ({ description }) => description, flexible: true },
+        ],
+        { ...flags, diagnostics },
+      );
+    }),
+  subcommands: {
+    check: defineCommand({
+      about: "Check a skill's folder, or a folder of skills; exit 1 when something is wrong",
+      args: [{ name: "DIR", about: "the folder; the current one by default", optional: true }],
+      flags: { json },
+      examples: [
+        { line: "rnix skills check skills/release-notes", about: "names what is wrong, with file and line" },
+      ],
+      async run(io, flags, [dir = "."]) {
+        const { checkSkills } = await import("../../server/setup.ts");
+        const { checked, problems } = await checkSkills(absoluteFolder(io, "DIR", dir));
+        if (flags.json) io.stdout.write(`${JSON.stringify({ checked, problems }, null, 2)}\n`);
+        else {
+          for (const path of checked)
+            if (!problems.some((p) => p.path === path)) io.stdout.write(`ok  ${path}\n`);
+          for (const { message } of problems) io.stdout.write(`bad ${message}\n`);
+        }
+        return problems.length === 0 ? EXIT.ok : EXIT.error;
+      },
+    }),
+  },
+});

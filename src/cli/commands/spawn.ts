@@ -1,0 +1,127 @@
+import { defineCommand } from "../command.ts";
+import { usageError } from "../exit.ts";
+import { bool, choice, limit, list, pairs, text, timeLimit } from "../flags.ts";
+import { OUTPUTS } from "../follow.ts";
+import type { Io } from "../io.ts";
+import { absoluteFolder, absolutePath, textOrFile } from "../paths.ts";
+import { runAgent } from "../run.ts";
+import { type Attached, readAttached, readIntent, STDIN_LIMIT } from "../stdin.ts";
+
+export default defineCommand({
+  about: "Run an agent and print its answer",
+  args: [
+    {
+      name: "INTENT",
+      about: 'What it is to do; "-", or none with a pipe, reads it from stdin',
+      optional: true,
+    },
+  ],
+  flags: {
+    agent: text("which agent to run; rnix agents lists them", "NAME"),
+    provider: text("whose model; rnix providers lists them", "NAME"),
+    model: text("which model", "MODEL"),
+    "max-steps": limit('steps of the run at most, or "unlimited"', "N"),
+    budget: limit('tokens of the run and its children at most, or "unlimited"; beyond it exit 2', "TOKENS"),
+    timeout: timeLimit('running time at most, such as 10m, or "unlimited"'),
+    allow: list("allow only these tools, such as Read or Bash(git *)", "TOOL"),
+    deny: list("refuse these tools", "TOOL"),
+    sandbox: choice("whether programs must run in a sandbox (there is none yet: required ends 69)", [
+      "auto",
+      "required",
+      "off",
+    ]),
+    trust: bool("let this run use what the project brings that runs code"),
+    check: list("a command that must succeed at the end, or the run has failed", "CMD"),
+    "system-prompt": text("added to the agent's instructions; @FILE reads it from a file", "TEXT|@FILE"),
+    add: list("attach a file, or let the run use a folder outside the project", "PATH"),
+    cwd: text("run in this folder", "DIR"),
+    env: pairs("set a variable for the run's programs"),
+    detach: bool("print the PID and UUID and return; the run goes on in the daemon"),
+    "no-daemon": bool("run inside this command; nothing is left running"),
+    "no-input": bool("nobody is there to be asked (so it is in CI)"),
+    output: choice("what is printed: the answer, one object at the end, or every event as a line", OUTPUTS),
+    quiet: bool("print no progress", { short: "q" }),
+  },
+  examples: [
+    {
+      line: 'rnix spawn "explain what this project does"',
+      about: "the answer on stdout, the steps on stderr",
+    },
+    {
+      line: 'rnix spawn "fix the failing test" --check "npm test" --timeout 10m',
+      about: "exits 0 only when the tests pass at the end",
+    },
+    {
+      line: 'git diff | rnix spawn "review this change" --allow Read --allow Grep',
+      about: "stdin is attached",
+    },
+    {
+      line: 'rnix spawn --no-daemon --output json "triage the new issues" > receipt.json',
+      about: "for CI: one JSON object, and its exit_code as the exit code",
+    },
+  ],
+  notes: [
+    "Exit codes: 0 done and checked, 1 an error, 2 the budget was used up, 64 wrong usage, 69 no provider or no daemon, 75 suspended, 130, 137, 143 killed.",
+    "Ctrl-C suspends the run, a second one kills it. When the command goes away the run goes on in the daemon.",
+    "A pipe on stdin is attached when it sends something within 200 ms, and is read to its end or to 2 s of silence.",
+  ],
+  async run(io, flags, [intentArgument]) {
+    if (flags.detach && flags["no-daemon"]) {
+      throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
+    }
+    const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
+    const options = {
+      agent: flags.agent,
+      provider: flags.provider,
+      model: flags.model,
+      max_steps: flags["max-steps"],
+      context_budget: flags.budget,
+      timeout_ms: flags.timeout,
+      sandbox: flags.sandbox,
+      trust: flags.trust || undefined,
+      allow: unlessEmpty(flags.allow),
+      deny: unlessEmpty(flags.deny),
+      check: unlessEmpty(flags.check),
+      system_prompt: textOrFile(io, "--system-prompt", flags["system-prompt"]),
+      add: unlessEmpty(flags.add.map((path) => absolutePath(io, "--add", path))),
+      cwd,
+      detach: flags.detach || undefined,
+      attended: attended(io, flags["no-input"] || flags.detach) || undefined,
+    };
+    const fromStdin = intentArgument === undefined || intentArgument === "-";
+    const intent = fromStdin ? await intentFromStdin(io, intentArgument) : intentArgument;
+    if (intent.trim() === "") throw usageError("INTENT is empty: what is the agent to do?");
+    const { code } = await runAgent(io, {
+      request: { ...options, intent },
+      env: flags.env,
+      input: fromStdin ? undefined : () => attachedInput(io),
+      inside: flags["no-daemon"],
+      output: flags.output ?? "text",
+      quiet: flags.quiet,
+    });
+    return code;
+  },
+});
+
+async function intentFromStdin(io: Io, argument: string | undefined): Promise<string> {
+  if (argument === undefined && io.stdin.kind === "tty") {
+    throw usageError('INTENT is missing: what the agent is to do, such as rnix spawn "explain this project"');
+  }
+  if (io.stdin.kind === "tty") io.stderr.write("what is the agent to do? (end with Ctrl-D)\n");
+  return readIntent(io);
+}
+
+async function attachedInput(io: Io): Promise<string | undefined> {
+  const input: Attached | null = await readAttached(io);
+  if (input?.truncated)
+    io.stderr.write(`rnix spawn: only the first ${STDIN_LIMIT} bytes of stdin are attached\n`);
+  return input?.text;
+}
+
+function attended(io: Io, nobody: boolean): boolean {
+  return !nobody && !io.env.CI && io.stdin.kind === "tty" && io.stderr.isTTY;
+}
+
+function unlessEmpty(values: string[]): string[] | undefined {
+  return values.length === 0 ? undefined : values;
+}

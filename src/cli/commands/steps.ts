@@ -1,0 +1,103 @@
+import type { StepDetail, StepSummary } from "../../server/protocol.ts";
+import { defineCommand } from "../command.ts";
+import { EXIT, usageError } from "../exit.ts";
+import { json } from "../flags.ts";
+import { type Io, type Wire, withWire } from "../io.ts";
+import { formatCount, formatElapsed, printable } from "../output/format.ts";
+import { type Style, styleOf } from "../output/style.ts";
+import { fields, table } from "../output/table.ts";
+import { target } from "../target.ts";
+
+const PAGE = 1000;
+
+export default defineCommand({
+  about: "List a process's steps, or print one of them whole",
+  args: [
+    { name: "PID", about: "a PID, a UUID or the beginning of one" },
+    { name: "N", about: "the step to print whole", optional: true },
+  ],
+  flags: { json },
+  examples: [
+    { line: "rnix steps 3", about: "one line for each step" },
+    { line: "rnix steps 3 2", about: "step 2: messages, tool calls with their input and result" },
+  ],
+  run(io, flags, [pid = "", n]) {
+    const of = target(io, pid);
+    const step = n === undefined ? undefined : stepNumber(n);
+    return withWire(io, async (wire) => {
+      const style = styleOf(io, io.stdout);
+      if (step !== undefined) {
+        const detail = await wire.request("get_step_detail", { ...of, step });
+        io.stdout.write(flags.json ? `${JSON.stringify(detail, null, 2)}\n` : whole(detail, style));
+        return EXIT.ok;
+      }
+      const steps = await all(io, wire, of);
+      io.stdout.write(flags.json ? `${JSON.stringify(steps, null, 2)}\n` : summaries(io, steps, style));
+      return EXIT.ok;
+    });
+  },
+});
+
+async function all(io: Io, wire: Wire, of: ReturnType<typeof target>): Promise<StepSummary[]> {
+  const found: StepSummary[] = [];
+  for (;;) {
+    const after = found.at(-1)?.step;
+    const { steps, parse_errors } = await wire.request("list_steps", { ...of, after, limit: PAGE });
+    if (found.length === 0 && parse_errors > 0) {
+      io.stderr.write(`${parse_errors} damaged lines of the record were left out\n`);
+    }
+    found.push(...steps);
+    if (steps.length < PAGE) return found;
+  }
+}
+
+function summaries(io: Io, steps: StepSummary[], style: Style): string {
+  return table(
+    steps,
+    [
+      { title: "STEP", value: ({ step }) => String(step), right: true },
+      { title: "ACTION", value: ({ action }) => action },
+      { title: "DEVICE", value: ({ tool_path }) => tool_path ?? "-" },
+      { title: "ERROR", value: ({ has_error }) => (has_error ? "yes" : "-") },
+      { title: "TOKENS", value: ({ token_count }) => formatCount(token_count), right: true },
+      { title: "TIME", value: ({ duration_ms }) => formatElapsed(duration_ms), right: true },
+      { title: "SUMMARY", value: ({ summary }) => summary, flexible: true },
+    ],
+    io.stdout,
+    style,
+  );
+}
+
+function whole(detail: StepDetail, style: Style): string {
+  const { step, ts, action, usage, tokens_used } = detail;
+  const head = fields(
+    [
+      ["step", String(step)],
+      ["time", ts],
+      ["action", action],
+      ["tokens", `${usage.input_tokens} in, ${usage.output_tokens} out, ${tokens_used} so far`],
+    ],
+    style,
+  );
+  const messages = detail.messages.map(
+    ({ role, content, tool_calls }) =>
+      `\n${style.bold(role)}\n${printable(content)}\n${(tool_calls ?? [])
+        .map(({ name, input }) => `${style.cyan(name)} ${printable(JSON.stringify(input, null, 2))}\n`)
+        .join("")}`,
+  );
+  const calls = detail.tool_calls.map(
+    ({ name, path, state, duration_ms, result, error, error_code }) =>
+      `\n${style.bold(`${name} ${path ?? ""}`)} ${style.dim(`${state}, ${formatElapsed(duration_ms)}`)}\n${
+        error === null ? printable(result ?? "") : style.red(`${error_code ?? ""} ${printable(error)}`)
+      }\n`,
+  );
+  return `${head}${messages.join("")}${calls.join("")}`;
+}
+
+function stepNumber(text: string): number {
+  const number = Number(text);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(number) || number < 1) {
+    throw usageError(`N: expected the number of a step, 1 or more, got ${JSON.stringify(text)}`);
+  }
+  return number;
+}

@@ -1,0 +1,36 @@
+import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
+import { json } from "../flags.ts";
+import { withWire } from "../io.ts";
+import { styleOf } from "../output/style.ts";
+import { syscallLine } from "../output/syscall.ts";
+import { target } from "../target.ts";
+
+export default defineCommand({
+  about: "Print a process's syscalls, live or from its record",
+  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
+  flags: { json },
+  examples: [
+    { line: "rnix strace 3", about: "every syscall as it is made, until the process ends" },
+    { line: "rnix strace 3 --json", about: "one event per line" },
+  ],
+  notes: ["Of a running process it shows what happens from now on, of an ended one everything."],
+  run(io, flags, [pid = ""]) {
+    const payload = target(io, pid);
+    return withWire(io, async (wire) => {
+      const style = styleOf(io, io.stdout);
+      for await (const event of await wire.open("attach_debug", payload)) {
+        if (event.type === "eof" && event.payload?.dropped) {
+          io.stderr.write(`${event.payload.dropped} events were dropped: this terminal was too slow\n`);
+        }
+        if (event.type !== "syscall_event") continue;
+        io.stdout.write(
+          flags.json ? `${JSON.stringify(event.payload)}\n` : syscallLine(event.payload, style),
+        );
+        await io.stdout.drained();
+        if (io.stdout.closed) break;
+      }
+      return EXIT.ok;
+    });
+  },
+});

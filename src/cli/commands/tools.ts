@@ -1,0 +1,37 @@
+import { defineCommand } from "../command.ts";
+import { json, text } from "../flags.ts";
+import { project, withWire } from "../io.ts";
+import { printCatalog } from "../output/catalog.ts";
+
+export default defineCommand({
+  about: "List the tools a run has here, their devices and who brings them",
+  flags: { agent: text("what this agent may use", "NAME"), json },
+  examples: [
+    { line: "rnix tools", about: "everything that is loaded" },
+    { line: "rnix tools --agent code-analyst", about: "with the ones that agent may not use marked" },
+  ],
+  run: (io, flags) =>
+    withWire(io, async (wire) => {
+      const { tools } = await wire.request("list_tools", { ...project(io), agent: flags.agent });
+      return printCatalog(
+        io,
+        tools,
+        [
+          { title: "TOOL", value: ({ name }) => name },
+          ...(flags.agent === undefined
+            ? []
+            : [
+                {
+                  title: "ALLOWED",
+                  value: ({ allowed }: (typeof tools)[number]) => (allowed ? "yes" : "no"),
+                },
+              ]),
+          { title: "DEVICE", value: ({ path }) => path },
+          { title: "PLUGIN", value: ({ plugin }) => plugin },
+          { title: "FROM", value: ({ layer }) => layer },
+          { title: "DESCRIPTION", value: ({ description }) => description, flexible: true },
+        ],
+        flags,
+      );
+    }),
+});

@@ -1,0 +1,103 @@
+import type { ReviewedItem, TrustReview } from "../../server/setup.ts";
+import { defineCommand } from "../command.ts";
+import { EXIT, usageError } from "../exit.ts";
+import { bool, json } from "../flags.ts";
+import { environment, type Io, refuseInsideRun } from "../io.ts";
+import { plural } from "../output/format.ts";
+import { styleOf } from "../output/style.ts";
+import { type Column, table } from "../output/table.ts";
+
+/** A question nobody answers is a no. */
+const ANSWER_MS = 5 * 60_000;
+
+export default defineCommand({
+  about: "Let what this project brings along run: plugins, checks, scripts, provider addresses",
+  flags: {
+    yes: bool("without a question; needed where there is no terminal"),
+    follow: bool("trust the folder whatever it will hold: for its author"),
+    revoke: bool("trust nothing of it any more"),
+    show: bool("only print what there is and whether it is trusted"),
+    json,
+  },
+  examples: [
+    { line: "rnix trust --show", about: "what would be trusted" },
+    { line: "rnix trust", about: "shows it, then asks" },
+    { line: "rnix trust --follow --yes", about: "your own project: no question after every edit" },
+  ],
+  notes: [
+    "Trust binds content: when a trusted file changes, its part is left out until you trust it again. An untrusted project is used without these parts, and every run names what it goes without.",
+  ],
+  async run(io, flags) {
+    if ([flags.follow, flags.revoke, flags.show].filter(Boolean).length > 1) {
+      throw usageError("--follow, --revoke and --show exclude each other");
+    }
+    if (flags.json && !flags.show) throw usageError("--json goes with --show");
+    const { reviewTrust } = await import("../../server/setup.ts");
+    if (!flags.show) refuseInsideRun(io, "trust");
+    const review = await reviewTrust({ cwd: io.cwd, env: environment(io) });
+    if (flags.json) io.stdout.write(`${JSON.stringify(asJson(review), null, 2)}\n`);
+    else show(io, review);
+    if (flags.show) return EXIT.ok;
+    if (flags.revoke) {
+      review.trust.revoke();
+      io.stderr.write(`${review.project.dir} is not trusted any more\n`);
+      return EXIT.ok;
+    }
+    return accept(io, review, flags);
+  },
+});
+
+async function accept(
+  io: Io,
+  review: TrustReview,
+  flags: { yes: boolean; follow: boolean },
+): Promise<number> {
+  const { project, trust, items } = review;
+  if (!flags.follow && items.every(({ state }) => state === "trusted")) {
+    io.stderr.write(items.length === 0 ? "there is nothing to trust\n" : "all of it is trusted already\n");
+    return EXIT.ok;
+  }
+  const question = flags.follow
+    ? `Let everything in ${project.dir} run as you, now and whatever it will hold?`
+    : `Let ${plural(items.length, "part")} of ${project.dir} run as you?`;
+  if (!flags.yes && !(await agreed(io, question))) {
+    io.stderr.write("nothing was trusted\n");
+    return EXIT.error;
+  }
+  if (flags.follow) trust.follow(Date.now());
+  else trust.accept(items, Date.now());
+  io.stderr.write(`${project.dir} is trusted${flags.follow ? ", whatever it will hold" : ""}\n`);
+  return EXIT.ok;
+}
+
+async function agreed(io: Io, question: string): Promise<boolean> {
+  if (io.stdin.kind !== "tty" || io.env.CI) {
+    throw usageError("there is no terminal to ask at: look at rnix trust --show, then give --yes");
+  }
+  io.stderr.write(`${question} [y/N] `);
+  const { promise: late, resolve } = Promise.withResolvers<null>();
+  const timer = io.timer(ANSWER_MS, () => resolve(null));
+  try {
+    const answer = await Promise.race([io.stdin.read(), late]);
+    return answer !== null && /^y(es)?$/i.test(new TextDecoder().decode(answer).trim());
+  } finally {
+    timer.cancel();
+  }
+}
+
+function show(io: Io, { project, trust, items, problems }: TrustReview): void {
+  for (const problem of problems) io.stderr.write(`${problem}\n`);
+  io.stdout.write(`${project.dir}${trust.follows ? ": trusted, whatever it holds" : ""}\n`);
+  if (items.length === 0) io.stdout.write("nothing here runs code or moves a key\n");
+  else io.stdout.write(table(items, COLUMNS, io.stdout, styleOf(io, io.stdout)));
+}
+
+const COLUMNS: Column<ReviewedItem>[] = [
+  { title: "STATE", value: ({ state }) => state },
+  { title: "WHAT", value: ({ what }) => what },
+  { title: "FILE", value: ({ file }) => file, flexible: true },
+];
+
+function asJson({ project, trust, items, problems }: TrustReview): object {
+  return { project: project.dir, follow: trust.follows, since: trust.since, items, problems };
+}

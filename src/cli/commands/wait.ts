@@ -1,0 +1,32 @@
+import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
+import { duration, json } from "../flags.ts";
+import { withWire } from "../io.ts";
+import { printable } from "../output/format.ts";
+import { target } from "../target.ts";
+
+export default defineCommand({
+  about: "Wait for a process to end, print its answer and exit with its code",
+  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
+  flags: { timeout: duration("give up after this time, with exit 1; the process goes on"), json },
+  examples: [
+    { line: "rnix wait 3", about: "blocks until process 3 has ended" },
+    { line: "rnix wait 3 --timeout 5m --json", about: "its receipt, or exit 1 after five minutes" },
+  ],
+  notes: ["A suspended process answers at once, with exit 75."],
+  run(io, flags, [pid = ""]) {
+    const payload = { ...target(io, pid), timeout_ms: flags.timeout };
+    return withWire(io, async (wire) => {
+      const receipt = await wire.request("wait", payload, { timeoutMs: null });
+      if (flags.json) io.stdout.write(`${JSON.stringify(receipt)}\n`);
+      else if (receipt.result) {
+        io.stdout.write(`${io.stdout.isTTY ? printable(receipt.result) : receipt.result}\n`);
+      }
+      if (receipt.exit_code !== EXIT.ok) {
+        const why = receipt.error === null ? "" : `: ${receipt.error.message}`;
+        io.stderr.write(`process ${receipt.pid}: ${receipt.exit_reason} (exit ${receipt.exit_code})${why}\n`);
+      }
+      return receipt.exit_code;
+    });
+  },
+});

@@ -1,0 +1,143 @@
+import { accessSync, constants, lstatSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { thisUser, userPaths } from "../config/paths.ts";
+import { leftovers, projectOf } from "../server/setup.ts";
+import { commit, version } from "../version.ts";
+import { environment, type Io, project, withWire } from "./io.ts";
+import { plural } from "./output/format.ts";
+
+export interface Finding {
+  name: string;
+  /** `note`: worth knowing, nothing to do. */
+  state: "ok" | "note" | "bad";
+  text: string;
+  /** What to do. */
+  advice?: string;
+}
+
+/** Everything that is looked at, in this order: what was left running is looked for before a daemon ends it. */
+export async function examine(io: Io): Promise<Finding[]> {
+  const findings = [binary(), ...folders(io), keys(io)];
+  findings.push(await attempt("programs left running", () => leftRunning(io)));
+  findings.push(await attempt("daemon", () => daemon(io)));
+  if (findings.at(-1)?.state === "ok") findings.push(await attempt("providers", () => providers(io)));
+  findings.push({ name: "sandbox", state: "note", text: "none: the programs of a run have your rights" });
+  return findings;
+}
+
+function binary(): Finding {
+  const text = `rnix ${version} (${commit}), ${process.platform} ${process.arch}, ${process.execPath}`;
+  if (process.platform === "linux" || process.platform === "darwin")
+    return { name: "binary", state: "ok", text };
+  return { name: "binary", state: "bad", text, advice: "this system is not supported; on Windows use WSL" };
+}
+
+function folders(io: Io): Finding[] {
+  const { socket, dataDir, configDir } = userPaths(io.env);
+  const { dataDir: runs } = projectOf({ cwd: io.cwd, env: environment(io) });
+  return [
+    folder("socket folder", dirname(socket), { othersMayLook: false }),
+    folder("your data", dataDir, { othersMayLook: true }),
+    folder("your settings", configDir, { othersMayLook: true }),
+    ...(runs === dataDir ? [] : [folder("runs of this project", runs, { othersMayLook: true })]),
+  ];
+}
+
+function folder(name: string, path: string, o: { othersMayLook: boolean }): Finding {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found === undefined) {
+    const parent = nearestThatExists(dirname(path));
+    return writable(parent)
+      ? { name, state: "ok", text: `${path} (made when it is needed)` }
+      : { name, state: "bad", text: `${path} can't be made`, advice: `${parent} is not writable for you` };
+  }
+  const mode = (found.mode & 0o777).toString(8);
+  const text = `${path} (mode ${mode})`;
+  if (!found.isDirectory())
+    return { name, state: "bad", text, advice: "a folder is expected here; move it away" };
+  if (found.uid !== thisUser().uid) {
+    return { name, state: "bad", text: `${text} belongs to user ${found.uid}`, advice: "it must be yours" };
+  }
+  const open = o.othersMayLook ? found.mode & 0o022 : found.mode & 0o077;
+  if (open !== 0) {
+    return { name, state: "bad", text: `${text} is open to others`, advice: `chmod 700 ${path}` };
+  }
+  if (!writable(path)) return { name, state: "bad", text, advice: "it is not writable for you" };
+  return { name, state: "ok", text };
+}
+
+/** The file with keys for runs that nobody's shell starts. */
+function keys(io: Io): Finding {
+  const path = join(userPaths(io.env).configDir, "env");
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  const name = "file of keys";
+  if (found === undefined) return { name, state: "ok", text: `${path} (there is none)` };
+  if ((found.mode & 0o077) === 0) return { name, state: "ok", text: path };
+  return { name, state: "bad", text: `${path} can be read by others`, advice: `chmod 600 ${path}` };
+}
+
+async function leftRunning(io: Io): Promise<Finding> {
+  const left = await leftovers(io.env);
+  const name = "programs left running";
+  if (left.length === 0) return { name, state: "ok", text: "none" };
+  const list = left.map(({ pids, argv }) => `${pids.join(",")} (${argv.join(" ")})`).join("; ");
+  return {
+    name,
+    state: "bad",
+    text: `${plural(left.length, "program")} of an rnix that has died: ${list}`,
+    advice: "the next start of the daemon ends them: rnix daemon stop; rnix daemon start",
+  };
+}
+
+async function daemon(io: Io): Promise<Finding> {
+  return withWire(io, async (wire) => {
+    const status = await wire.request("daemon_status", {});
+    return { name: "daemon", state: "ok", text: `PID ${status.pid}, ${status.socket}, log ${status.log}` };
+  });
+}
+
+async function providers(io: Io): Promise<Finding> {
+  return withWire(io, async (wire) => {
+    const { providers, diagnostics } = await wire.request("list_providers", project(io));
+    const usable = providers.filter((provider) => provider.usable).map(({ name }) => name);
+    const chosen = providers.find((provider) => provider.chosen);
+    const [broken] = diagnostics;
+    if (broken !== undefined) {
+      return { name: "providers", state: "bad", text: broken.message, advice: `put ${broken.path} right` };
+    }
+    if (chosen === undefined) {
+      return {
+        name: "providers",
+        state: "bad",
+        text: "none can be used here",
+        advice:
+          "export ANTHROPIC_API_KEY=… or OPENAI_API_KEY=…; rnix providers says more, rnix demo needs none",
+      };
+    }
+    const text = `${chosen.name} (${chosen.because}) would be taken; usable: ${usable.join(", ")}`;
+    return { name: "providers", state: "ok", text };
+  });
+}
+
+/** A check that can't be made is a finding, and hides no other. */
+async function attempt(name: string, check: () => Promise<Finding>): Promise<Finding> {
+  try {
+    return await check();
+  } catch (error) {
+    return { name, state: "bad", text: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function nearestThatExists(path: string): string {
+  return lstatSync(path, { throwIfNoEntry: false }) === undefined ? nearestThatExists(dirname(path)) : path;
+}
+
+function writable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "code" in error) return false;
+    throw error;
+  }
+}

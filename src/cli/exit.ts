@@ -1,0 +1,40 @@
+import { SyscallError } from "../plugin/index.ts";
+
+/** What the shell is told (design §2, "How a run ends"). A run's own code is passed on as it is. */
+export const EXIT = {
+  ok: 0,
+  error: 1,
+  usage: 64,
+  unavailable: 69,
+  suspended: 75,
+  interrupted: 130,
+} as const;
+
+/** The exit code of an error that ends a command before there is a run, or without one. */
+export function exitCodeOf(error: unknown): number {
+  return CODES[errorCodeOf(error)] ?? EXIT.error;
+}
+
+/** The stable code of an error, also of one that came over the wire; INTERNAL for what is not ours. */
+export function errorCodeOf(error: unknown): string {
+  if (error instanceof SyscallError) return error.code;
+  if (error instanceof Error && "code" in error && typeof error.code === "string" && error.code in CODES) {
+    return error.code;
+  }
+  return "INTERNAL";
+}
+
+/** A mistake in what was typed: exit 64. */
+export function usageError(message: string): SyscallError {
+  return new SyscallError("INVALID", message);
+}
+
+const CODES: Record<string, number> = {
+  INVALID: EXIT.usage,
+  NOT_FOUND: EXIT.usage,
+  BAD_REQUEST: EXIT.usage,
+  TOO_LARGE: EXIT.usage,
+  UNAVAILABLE: EXIT.unavailable,
+  VERSION: EXIT.unavailable,
+  CANCELLED: EXIT.interrupted,
+};

@@ -1,0 +1,259 @@
+import { parseDuration } from "../config/duration.ts";
+import { nearestName } from "../config/nearest.ts";
+import { SyscallError } from "../plugin/index.ts";
+import { usageError } from "./exit.ts";
+
+/**
+ * What a flag is called, says and accepts, defined once: the parser, the help and the completions are made
+ * of it. `read` gets every value that was given, in order ("" for a flag that takes none).
+ */
+export interface Flag<T> {
+  about: string;
+  takesValue: boolean;
+  repeatable: boolean;
+  short?: string;
+  /** What stands for the value in the help: `--model=<NAME>`. */
+  hint?: string;
+  choices?: readonly string[];
+  hidden?: boolean;
+  read(given: string[], name: string): T;
+}
+
+export type Flags = Record<string, Flag<unknown>>;
+export type FlagValues<F extends Flags> = { [K in keyof F]: F[K] extends Flag<infer T> ? T : never };
+
+interface More {
+  short?: string;
+  hidden?: boolean;
+}
+
+export function bool(about: string, more: More = {}): Flag<boolean> {
+  return { about, takesValue: false, repeatable: true, ...more, read: (given) => given.length > 0 };
+}
+
+export function text(about: string, hint: string, more: More = {}): Flag<string | undefined> {
+  return one(about, hint, more, "some text", (value) => (value === "" ? undefined : value));
+}
+
+export function list(about: string, hint: string, more: More = {}): Flag<string[]> {
+  return {
+    about: `${about}; may be repeated`,
+    takesValue: true,
+    repeatable: true,
+    hint,
+    ...more,
+    read: (given, name) => given.map((value) => nonEmpty(name, value)),
+  };
+}
+
+/** KEY=VALUE pairs. */
+export function pairs(about: string, more: More = {}): Flag<Record<string, string>> {
+  return {
+    about: `${about}; may be repeated`,
+    takesValue: true,
+    repeatable: true,
+    hint: "KEY=VALUE",
+    ...more,
+    read: (given, name) => Object.fromEntries(given.map((value) => pair(name, value))),
+  };
+}
+
+export function choice<const V extends string>(
+  about: string,
+  choices: readonly V[],
+  more: More = {},
+): Flag<V | undefined> {
+  const flag = one(about, choices.join("|"), more, `one of ${choices.join(", ")}`, (value) =>
+    choices.find((c) => c === value),
+  );
+  return {
+    ...flag,
+    choices,
+    read(given, name) {
+      const [value] = given;
+      if (value !== undefined && !choices.some((c) => c === value)) {
+        throw wrongValue(name, value, `one of ${choices.join(", ")}`, didYouMean(value, choices));
+      }
+      return flag.read(given, name);
+    },
+  };
+}
+
+/** A positive whole number. */
+export function count(about: string, hint: string, more: More = {}): Flag<number | undefined> {
+  return one(about, hint, more, "a whole number above 0", wholeNumber);
+}
+
+/** A positive whole number, or `unlimited` written out. */
+export function limit(about: string, hint: string): Flag<number | "unlimited" | undefined> {
+  return one(about, hint, {}, LIMIT, (value) => (value === "unlimited" ? value : wholeNumber(value)));
+}
+
+/** A duration such as 10m, in ms, or `unlimited` written out. */
+export function timeLimit(about: string): Flag<number | "unlimited" | undefined> {
+  return one(about, "DUR", {}, `${DURATION}, or "unlimited"`, (value) =>
+    value === "unlimited" ? value : milliseconds(value),
+  );
+}
+
+/** A duration such as 10m, in ms. */
+export function duration(about: string): Flag<number | undefined> {
+  return one(about, "DUR", {}, DURATION, milliseconds);
+}
+
+/** `--json`, on every command that prints data. */
+export const json = bool("print the data as JSON");
+
+/** "; did you mean X?", or nothing. */
+export function didYouMean(typed: string, candidates: Iterable<string>, prefix = ""): string {
+  const near = nearestName(typed, candidates);
+  return near === undefined ? "" : `; did you mean ${prefix}${near}?`;
+}
+
+export interface Parsed {
+  values: Map<string, string[]>;
+  positionals: string[];
+}
+
+/**
+ * Splits the arguments by the flags' definitions, strictly: an unknown flag, a missing value and a flag
+ * given twice that may be given once are errors. `hint` may explain an unknown flag better than the nearest
+ * name does.
+ */
+export async function parse(
+  args: string[],
+  flags: Flags,
+  hint?: (flag: string) => string | undefined,
+): Promise<Parsed> {
+  // node:util takes longer to load than `rnix version` and `rnix ps` take to answer.
+  if (args.length === 0) return { values: new Map(), positionals: [] };
+  const { parseArgs } = await import("node:util");
+  const options = Object.fromEntries(
+    Object.entries(flags).map(([name, flag]) => [
+      name,
+      {
+        type: flag.takesValue ? ("string" as const) : ("boolean" as const),
+        multiple: true,
+        ...(flag.short === undefined ? {} : { short: flag.short }),
+      },
+    ]),
+  );
+  const config = { args, options, allowPositionals: true };
+  try {
+    const { values, positionals } = parseArgs({ ...config, strict: true });
+    return { values: collect(flags, values), positionals };
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    const { tokens } = parseArgs({ ...config, strict: false, tokens: true });
+    throw explain(tokens, flags, hint) ?? usageError(error.message);
+  }
+}
+
+/** The typed values of a command's flags. */
+export function readFlags<F extends Flags>(flags: F, parsed: Parsed): FlagValues<F> {
+  const entries = Object.entries(flags).map(([name, flag]) => [
+    name,
+    flag.read(parsed.values.get(name) ?? [], `--${name}`),
+  ]);
+  // fromEntries forgets which value belongs to which key; `read` of each flag has just made the right one.
+  return Object.fromEntries(entries) as FlagValues<F>;
+}
+
+const LIMIT = 'a whole number above 0, or "unlimited"';
+const DURATION = "a duration such as 90s, 10m or 1h30m";
+
+function one<T>(
+  about: string,
+  hint: string,
+  more: More,
+  expected: string,
+  read: (value: string) => T | undefined,
+): Flag<T | undefined> {
+  return {
+    about,
+    takesValue: true,
+    repeatable: false,
+    hint,
+    ...more,
+    read([value], name) {
+      if (value === undefined) return undefined;
+      const result = read(value);
+      if (result === undefined) throw wrongValue(name, value, expected);
+      return result;
+    },
+  };
+}
+
+function wholeNumber(value: string): number | undefined {
+  const number = Number(value);
+  return /^\d+$/.test(value) && number > 0 && Number.isSafeInteger(number) ? number : undefined;
+}
+
+function milliseconds(value: string): number | undefined {
+  try {
+    return parseDuration(value);
+  } catch (error) {
+    if (error instanceof SyscallError && error.code === "INVALID") return undefined;
+    throw error;
+  }
+}
+
+function nonEmpty(name: string, value: string): string {
+  if (value === "") throw wrongValue(name, value, "some text");
+  return value;
+}
+
+function pair(name: string, value: string): [string, string] {
+  const cut = value.indexOf("=");
+  const key = value.slice(0, cut);
+  if (cut < 1 || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(key)) throw wrongValue(name, value, "KEY=VALUE");
+  return [key, value.slice(cut + 1)];
+}
+
+function wrongValue(name: string, value: string, expected: string, more = ""): Error {
+  return usageError(`${name}: expected ${expected}, got ${JSON.stringify(value)}${more}`);
+}
+
+function collect(flags: Flags, values: Record<string, unknown>): Map<string, string[]> {
+  const collected = new Map<string, string[]>();
+  for (const [name, given] of Object.entries(values)) {
+    const all = Array.isArray(given) ? given : [given];
+    if (all.length > 1 && flags[name]?.repeatable === false) {
+      throw usageError(`--${name} was given ${all.length} times; it takes one value`);
+    }
+    collected.set(
+      name,
+      all.map((value) => (typeof value === "string" ? value : "")),
+    );
+  }
+  return collected;
+}
+
+type Token = { kind: string; name?: string; rawName?: string; value?: string | undefined };
+
+/** Says what is wrong with arguments that the strict parser has refused. */
+function explain(
+  tokens: Token[],
+  flags: Flags,
+  hint: ((flag: string) => string | undefined) | undefined,
+): Error | undefined {
+  for (const { kind, name, rawName, value } of tokens) {
+    if (kind !== "option" || name === undefined || rawName === undefined) continue;
+    const flag = Object.hasOwn(flags, name) ? flags[name] : undefined;
+    if (flag === undefined) {
+      const known = Object.entries(flags).flatMap(([n, f]) => (f.hidden ? [] : [n]));
+      return usageError(
+        `unknown flag ${rawName}${hint?.(rawName) ?? didYouMean(rawName.replace(/^-+/, ""), known, "--")}`,
+      );
+    }
+    if (!flag.takesValue && value !== undefined) {
+      return usageError(`${rawName} takes no value, got ${JSON.stringify(value)}`);
+    }
+    if (flag.takesValue && (value === undefined || value.startsWith("-"))) {
+      return usageError(
+        `${rawName} needs a value (${flag.hint ?? "VALUE"}); one that begins with "-" is written ${rawName}=-…`,
+      );
+    }
+  }
+  return undefined;
+}

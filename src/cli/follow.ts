@@ -1,0 +1,107 @@
+import { CODES, type Code, SyscallError } from "../plugin/index.ts";
+import type { ProcRef, Receipt, StreamEvent } from "../server/protocol.ts";
+import { EXIT, errorCodeOf, exitCodeOf } from "./exit.ts";
+import type { Io } from "./io.ts";
+import { RunView } from "./output/run.ts";
+
+export const OUTPUTS = ["text", "json", "jsonl"] as const;
+export type OutputMode = (typeof OUTPUTS)[number];
+
+/** Shows one run in the form that was asked for. */
+export class Follower {
+  readonly #io: Io;
+  readonly #mode: OutputMode;
+  readonly view: RunView;
+  #ref: ProcRef = { pid: 0, uuid: "" };
+
+  constructor(io: Io, mode: OutputMode, o: { quiet: boolean }) {
+    this.#io = io;
+    this.#mode = mode;
+    this.view = new RunView(io, { ...o, answer: mode === "text" });
+  }
+
+  /** The run has a PID. A detached one is told to stdout, and that is all that there will be. */
+  begin({ pid, uuid }: ProcRef, detached: boolean): void {
+    this.#ref = { pid, uuid };
+    if (!detached) return;
+    if (this.#mode === "text") this.#io.stdout.write(`${pid} ${uuid}\n`);
+    else this.#print(this.#ref);
+  }
+
+  /** The receipt, when the run has ended. A run that never came to be is thrown, as is a lost connection. */
+  async follow(events: AsyncIterable<StreamEvent>): Promise<Receipt> {
+    for await (const event of events) {
+      if (event.type === "error") throw neverBorn(event.payload);
+      if (this.#mode === "jsonl" && event.type !== "eof") this.#print(event);
+      this.view.show(event);
+      if (event.type === "complete") {
+        const { event: _, ...receipt } = event.payload;
+        if (this.#mode === "json") this.#print(receipt);
+        return receipt;
+      }
+      await this.#io.stdout.drained();
+    }
+    throw new SyscallError(
+      "UNAVAILABLE",
+      "the stream ended without the end of the run; it may go on: rnix ps -a shows it",
+    );
+  }
+
+  /** The end that programs read, when there is no receipt of a run to print. */
+  failed(error: unknown): void {
+    const payload = {
+      code: errorCodeOf(error),
+      message: error instanceof Error ? error.message : String(error),
+    };
+    if (this.#mode === "json") this.#print(receiptWithoutRun(exitCodeOf(error), payload, this.#ref));
+    if (this.#mode === "jsonl") {
+      const event = { event: "error" as const, error_message: payload.message, code: payload.code };
+      this.#print({ type: "error", payload: event } satisfies StreamEvent);
+    }
+  }
+
+  #print(value: object): void {
+    this.#io.stdout.write(`${JSON.stringify(value)}\n`);
+  }
+}
+
+function neverBorn(payload: { error_message: string; code: string }): SyscallError {
+  const code: Code = CODES.find((known) => known === payload.code) ?? "INTERNAL";
+  return new SyscallError(code, payload.error_message);
+}
+
+function receiptWithoutRun(
+  exitCode: number,
+  error: { code: string; message: string },
+  ref: ProcRef,
+): Receipt {
+  return {
+    ...ref,
+    agent: "",
+    provider: "",
+    model: "",
+    exit_code: exitCode,
+    exit_reason: REASONS[exitCode] ?? "failed",
+    result: null,
+    partial: false,
+    output: null,
+    steps: 0,
+    tool_calls: 0,
+    tokens_used: 0,
+    usage: { input_tokens: 0, output_tokens: 0, cached_tokens: 0 },
+    cost_usd: null,
+    elapsed_ms: 0,
+    checks: [],
+    sandbox: "none",
+    files_changed: [],
+    files_changed_complete: false,
+    children: [],
+    error,
+  };
+}
+
+const REASONS: Record<number, string> = {
+  [EXIT.usage]: "usage",
+  [EXIT.unavailable]: "unavailable",
+  [EXIT.interrupted]: "interrupted",
+};

@@ -1,0 +1,89 @@
+import { SIGINT } from "../kernel/types.ts";
+import { SyscallError } from "../plugin/index.ts";
+import type { ProcRef } from "../server/protocol.ts";
+import type { Io, Session } from "./io.ts";
+
+/** A run that was told to die and says nothing for so long is left to the daemon. */
+const PATIENCE_MS = 30_000;
+
+/**
+ * Ctrl-C or TERM on the command (design §2): the first suspends the run, the second kills it, a third stops
+ * waiting for that.
+ */
+export class Interrupts {
+  readonly #io: Io;
+  readonly #session: Session;
+  readonly #say: (line: string) => void;
+  readonly #stop: (() => void)[];
+  readonly #abandon = Promise.withResolvers<never>();
+  #count = 0;
+  #ref: ProcRef | undefined;
+  #timer: { cancel(): void } | undefined;
+
+  constructor(io: Io, session: Session, say: (line: string) => void) {
+    this.#io = io;
+    this.#session = session;
+    this.#say = say;
+    const signalled = () => this.#signalled();
+    this.#stop = [io.onSignal("SIGINT", signalled), io.onSignal("SIGTERM", signalled)];
+  }
+
+  /** Rejects with CANCELLED (exit 130) when the run is not to be waited for any more. */
+  get abandoned(): Promise<never> {
+    return this.#abandon.promise;
+  }
+
+  /** The run exists: what was asked for before is done now. */
+  started(ref: ProcRef): void {
+    this.#ref = ref;
+    if (this.#count === 1) this.#act(ref);
+  }
+
+  [Symbol.dispose](): void {
+    this.#timer?.cancel();
+    for (const stop of this.#stop) stop();
+  }
+
+  #signalled(): void {
+    this.#count++;
+    if (this.#count > 2 || (this.#count === 2 && this.#ref === undefined)) this.#giveUp();
+    else if (this.#ref !== undefined) this.#act(this.#ref);
+  }
+
+  #act(ref: ProcRef): void {
+    const doing = this.#count === 1 ? this.#suspend(ref) : this.#kill(ref);
+    doing.catch((error: unknown) => {
+      this.#say(error instanceof Error ? error.message : String(error));
+      if (this.#count > 1) this.#giveUp();
+    });
+  }
+
+  #giveUp(): void {
+    const where = this.#ref === undefined ? "rnix ps" : `rnix show ${this.#ref.uuid}`;
+    this.#abandon.reject(
+      new SyscallError("CANCELLED", `interrupted; ${where} tells whether something still runs`),
+    );
+  }
+
+  async #suspend(ref: ProcRef): Promise<void> {
+    this.#say("suspending the run; once more kills it");
+    // On a connection of its own: the run's stream has the other one.
+    const wire = await this.#session.connect();
+    try {
+      await wire.request("suspend", ref);
+    } finally {
+      wire.close();
+    }
+  }
+
+  async #kill(ref: ProcRef): Promise<void> {
+    this.#say("killing the run; once more stops waiting for it");
+    this.#timer = this.#io.timer(PATIENCE_MS, () => this.#giveUp());
+    const wire = await this.#session.connect();
+    try {
+      await wire.request("signal_tree", { ...ref, signal: SIGINT });
+    } finally {
+      wire.close();
+    }
+  }
+}

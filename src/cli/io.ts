@@ -1,0 +1,95 @@
+import type { Client } from "../client/client.ts";
+import type { SessionOptions } from "../client/session.ts";
+import { SyscallError } from "../plugin/index.ts";
+
+/** Where text goes. Written in order; `drained` bounds what a slow reader makes us keep. */
+export interface Output {
+  readonly isTTY: boolean;
+  readonly columns: number;
+  /** The reader has gone (`rnix log 3 | head -1`): writing on is pointless. */
+  readonly closed: boolean;
+  write(text: string): void;
+  /** Resolves when what was written has been taken. A gone reader is `closed`; a full disk is thrown. */
+  drained(): Promise<void>;
+}
+
+export interface Input {
+  /** What stdin is connected to; `none` for /dev/null and a closed one. */
+  readonly kind: "tty" | "file" | "pipe" | "none";
+  /** The next bytes, null at the end. */
+  read(): Promise<Uint8Array | null>;
+}
+
+export interface Timer {
+  cancel(): void;
+}
+
+/** What the commands use of a connection. A stream is the last use of one. */
+export type Wire = Pick<Client, "request" | "open" | "close">;
+
+/** A server, and as many connections to it as are asked for. */
+export interface Session {
+  connect(): Promise<Wire>;
+  /** Ends the connections, and the server too when it is inside this command. */
+  close(): Promise<void>;
+}
+
+export type ConnectOptions = Omit<SessionOptions, "env">;
+
+/** Everything of the outside that a command uses. */
+export interface Io {
+  readonly env: Record<string, string | undefined>;
+  /** Absolute. */
+  readonly cwd: string;
+  readonly stdin: Input;
+  /** Results, and nothing else. */
+  readonly stdout: Output;
+  readonly stderr: Output;
+  timer(ms: number, f: () => void): Timer;
+  /** Returns how to stop listening. */
+  onSignal(name: "SIGINT" | "SIGTERM", f: () => void): () => void;
+  /** null only with `onlyRunning`. */
+  session(o?: ConnectOptions): Promise<Session | null>;
+}
+
+/** A server for as long as `use` takes; the daemon is started when none runs. */
+export async function withSession<T>(
+  io: Io,
+  o: ConnectOptions,
+  use: (session: Session) => Promise<T>,
+): Promise<T> {
+  const session = await io.session(o);
+  if (session === null)
+    throw new SyscallError("UNAVAILABLE", "no daemon runs; `rnix daemon start` starts one");
+  try {
+    return await use(session);
+  } finally {
+    await session.close();
+  }
+}
+
+/** One connection to the daemon, which is started when none runs. */
+export function withWire<T>(io: Io, use: (wire: Wire) => Promise<T>): Promise<T> {
+  return withSession(io, {}, async (session) => use(await session.connect()));
+}
+
+/** The environment as the wire carries it. */
+export function environment(io: Io): Record<string, string> {
+  const entries: [string, string][] = [];
+  for (const [key, value] of Object.entries(io.env)) if (value !== undefined) entries.push([key, value]);
+  return Object.fromEntries(entries);
+}
+
+/** Which project a command is about. */
+export function project(io: Io): { cwd: string; env: Record<string, string> } {
+  return { cwd: io.cwd, env: environment(io) };
+}
+
+/** What moves rights is refused inside a run (design §2): the shell of an agent carries RNIX_UNIT. */
+export function refuseInsideRun(io: Io, command: string): void {
+  if (!io.env.RNIX_UNIT) return;
+  throw new SyscallError(
+    "PERMISSION",
+    `rnix ${command} is for a person: it is refused inside a run (RNIX_UNIT is set); call it from your own shell`,
+  );
+}

@@ -1,0 +1,67 @@
+/** 850ms, 2.1s, 3m05s, 1h02m, 3d04h. */
+export function formatElapsed(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)}ms`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)}s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}m${two(seconds % 60)}s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 1440) return `${Math.floor(minutes / 60)}h${two(minutes % 60)}m`;
+  const hours = Math.floor(minutes / 60);
+  return `${Math.floor(hours / 24)}d${two(hours % 24)}h`;
+}
+
+/** 999, 1.2k, 35k, 1.3M. */
+export function formatCount(n: number): string {
+  if (n < 1000) return String(n);
+  if (n < 9950) return `${(n / 1000).toFixed(1)}k`;
+  if (n < 999_500) return `${Math.round(n / 1000)}k`;
+  return `${(n / 1_000_000).toFixed(1)}M`;
+}
+
+/** Unknown cost is "-", never 0. */
+export function formatCost(usd: number | null): string {
+  if (usd === null) return "-";
+  return usd !== 0 && usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
+}
+
+export function formatBytes(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  if (bytes < 1024 * 1024) return `${(bytes / 1024).toFixed(1)} KiB`;
+  return `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+}
+
+/** "1 step", "2 steps". */
+export function plural(n: number, word: string): string {
+  return `${n} ${word}${n === 1 ? "" : "s"}`;
+}
+
+/** The text on one line, without control characters, cut to `width` columns. */
+export function oneLine(text: string, width: number): string {
+  return cut(printable(text).replace(/\s+/g, " ").trim(), width);
+}
+
+/** Cut to `width` columns, with an ellipsis where something is missing. */
+export function cut(text: string, width: number): string {
+  if (Bun.stringWidth(text) <= width) return text;
+  let kept = "";
+  let used = 1;
+  // Made here and not above: an Intl.Segmenter takes longer to load than `rnix version` may run.
+  for (const { segment } of new Intl.Segmenter().segment(text)) {
+    used += Bun.stringWidth(segment);
+    if (used > width) break;
+    kept += segment;
+  }
+  return `${kept.trimEnd()}…`;
+}
+
+/** What a model or a program wrote must not move the cursor or colour the terminal. */
+export function printable(text: string): string {
+  return Bun.stripANSI(text).replace(CONTROL, "");
+}
+
+// All of C0 and C1 but tab and newline.
+const CONTROL = /(?![\t\n])\p{Cc}/gu;
+
+function two(n: number): string {
+  return String(n).padStart(2, "0");
+}

@@ -1,0 +1,72 @@
+import type { StreamEvent } from "../../server/protocol.ts";
+import { oneLine, printable } from "./format.ts";
+import type { Style } from "./style.ts";
+
+export type LogEntry = Extract<StreamEvent, { type: "log_entry" }>["payload"];
+
+/** Lines of one tool result that are shown; `rnix steps PID N` has the whole. */
+const RESULT_LINES = 12;
+
+/** Columns of a tool call, and of one of several values in it. */
+const CALL = 160;
+const VALUE = 60;
+
+/** One entry of a run as a person reads it, with its newline. */
+export function logEntry({ kind, text }: LogEntry, style: Style): string {
+  const clean = printable(text).trim();
+  if (clean === "") return "";
+  switch (kind) {
+    case "thought":
+      return `${style.dim(indent(clean, "  "))}\n`;
+    case "text":
+      return `${clean}\n`;
+    case "tool":
+      return `${style.cyan(`  ${style.glyph.tool} `)}${toolCall(clean)}\n`;
+    case "result":
+      return `${style.dim(indent(head(clean), "    "))}\n`;
+    case "unit":
+      return `${style.yellow(indent(clean, "  "))}\n`;
+  }
+}
+
+export function stepTitle(step: number, total: number | null, style: Style): string {
+  const of = total === null ? "" : `/${total}`;
+  return `${style.bold(`${style.glyph.step} step ${step}${of}`)}\n`;
+}
+
+/** `Bash /dev/shell {"command":"ls"}` as `Bash ls`: the input's values, where it is whole and short. */
+function toolCall(text: string): string {
+  const [, name = "", input = ""] = /^(\S+) \S* ?(\{.*\})$/s.exec(text) ?? [];
+  const fields = name === "" ? null : parseFields(input);
+  if (fields === null) return oneLine(text, CALL);
+  const [only] = fields;
+  if (fields.length === 1 && only !== undefined) return `${name} ${oneLine(only[1], CALL)}`;
+  return oneLine(
+    `${name} ${fields.map(([key, value]) => `${key}=${oneLine(value, VALUE)}`).join(" ")}`,
+    CALL,
+  );
+}
+
+function parseFields(input: string): [string, string][] | null {
+  try {
+    const fields: unknown = JSON.parse(input);
+    if (typeof fields !== "object" || fields === null) return null;
+    return Object.entries(fields).map(([key, value]): [string, string] => [
+      key,
+      typeof value === "string" ? value : JSON.stringify(value),
+    ]);
+  } catch {
+    // It was cut in the middle: shown as it came.
+    return null;
+  }
+}
+
+function head(text: string): string {
+  const lines = text.split("\n");
+  if (lines.length <= RESULT_LINES + 1) return text;
+  return [...lines.slice(0, RESULT_LINES), `… ${lines.length - RESULT_LINES} more lines`].join("\n");
+}
+
+function indent(text: string, space: string): string {
+  return space + text.replaceAll("\n", `\n${space}`);
+}

@@ -1,0 +1,33 @@
+import type { CheckReport } from "../../server/setup.ts";
+import type { Style } from "./style.ts";
+import { fields } from "./table.ts";
+
+type Problem = CheckReport["problems"][number];
+
+/** What `rnix plugins check` found, with file:line:column where it is known. */
+export function pluginReport(report: CheckReport, style: Style): string {
+  const verdict = report.ok
+    ? style.green(`${style.glyph.ok} loads`)
+    : style.red(`${style.glyph.failed} does not load`);
+  const rows: [string, string][] = [
+    ["file", report.file],
+    ["made of", `${report.files.length} files`],
+    ["needs", report.needs.join(", ") || "nothing"],
+    ...report.devices.map(({ path, tools, provider }): [string, string] => [
+      "device",
+      `${path}${provider ? ", a model provider" : ""}${tools.length === 0 ? "" : `: ${tools.join(", ")}`}`,
+    ]),
+    ...report.takes.map((what): [string, string] => ["takes", `${what} of a stock plugin`]),
+  ];
+  const problems = report.problems.map((problem) => `${style.red("error")}    ${problemPlace(problem)}\n`);
+  const warnings = report.warnings.map((problem) => `${style.yellow("warning")}  ${problemPlace(problem)}\n`);
+  return `${style.bold(report.name)}: ${verdict}\n${fields(rows, style)}${problems.join("")}${warnings.join("")}`;
+}
+
+/** file:line:column: what, as far as it is known. */
+export function problemPlace({ file, line, column, message }: Problem): string {
+  return [file, line, column, ` ${message}`]
+    .filter((part) => part !== undefined)
+    .join(":")
+    .trim();
+}

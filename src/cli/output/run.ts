@@ -1,0 +1,190 @@
+import type { ProgressPayload, Receipt, StreamEvent } from "../../server/protocol.ts";
+import { EXIT } from "../exit.ts";
+import type { Io } from "../io.ts";
+import { formatCost, formatCount, formatElapsed, oneLine, plural, printable } from "./format.ts";
+import { type LogEntry, logEntry, stepTitle } from "./log.ts";
+import { type Style, styleOf } from "./style.ts";
+
+/**
+ * A run as a person follows it: progress on stderr, the answer alone on stdout. On a terminal the model's
+ * words are shown as they come, and an answer that was shown so is not printed a second time.
+ */
+export class RunView {
+  readonly #io: Io;
+  readonly #quiet: boolean;
+  /** The answer goes to stdout as text; else stdout belongs to JSON. */
+  readonly #printsAnswer: boolean;
+  readonly #style: Style;
+  /** Where streamed words go: to stdout only when a person reads it there. */
+  readonly #words: Io["stdout"] | null;
+  #streamed = { step: 0, text: "" };
+  #midLine = false;
+  #held: LogEntry | undefined;
+
+  constructor(io: Io, o: { quiet: boolean; answer: boolean }) {
+    this.#io = io;
+    this.#quiet = o.quiet;
+    this.#printsAnswer = o.answer;
+    this.#style = styleOf(io, io.stderr);
+    this.#words = wordsOutput(io, o);
+  }
+
+  show(event: StreamEvent): void {
+    if (event.type !== "complete") this.#tellHeld();
+    switch (event.type) {
+      case "progress":
+        this.#progress(event.payload);
+        break;
+      case "text_delta":
+        this.#text(event.payload.step, event.payload.text);
+        break;
+      case "log_entry":
+        this.#entry(event.payload);
+        break;
+      case "complete":
+        if (!this.#printsAnswer || this.#held?.text.trim() !== event.payload.result?.trim()) this.#tellHeld();
+        this.#answer(event.payload);
+        this.#summary(event.payload);
+        break;
+      case "error":
+      case "syscall_event":
+      case "eof":
+        break;
+    }
+  }
+
+  /** A line for the person, on stderr, also with -q. */
+  say(line: string): void {
+    this.#endLine();
+    this.#io.stderr.write(`${line}\n`);
+  }
+
+  #note(line: string): void {
+    if (!this.#quiet) this.say(line);
+  }
+
+  #progress(payload: ProgressPayload): void {
+    const { dim, yellow } = this.#style;
+    switch (payload.event) {
+      case "spawn":
+        this.#note(
+          `${dim(`process ${payload.pid}  ${payload.uuid}`)}\n${providerLine(payload)}, agent ${payload.agent}`,
+        );
+        break;
+      case "step":
+        this.#note(stepTitle(payload.step, payload.total, this.#style).trimEnd());
+        break;
+      case "retry":
+        this.#note(
+          yellow(
+            `  try ${payload.attempt} failed: ${payload.message}; again in ${formatElapsed(payload.delay_ms)}`,
+          ),
+        );
+        break;
+      case "notice":
+        this.#note(yellow(`note: ${payload.text}`));
+        break;
+    }
+  }
+
+  #text(step: number, text: string): void {
+    if (this.#words === null) return;
+    if (step !== this.#streamed.step) {
+      this.#endLine();
+      this.#streamed = { step, text: "" };
+    }
+    this.#streamed.text += text;
+    const shown = printable(text);
+    this.#words.write(shown);
+    if (shown !== "") this.#midLine = !shown.endsWith("\n");
+  }
+
+  #entry(entry: LogEntry): void {
+    // What was streamed word by word has been read already.
+    if (entry.kind === "text" && this.#words !== null && this.#streamed.step === entry.step) return;
+    // The last words may be the answer, which belongs to stdout: the next event tells.
+    if (entry.kind === "text") this.#held = entry;
+    else this.#tell(entry);
+  }
+
+  #tellHeld(): void {
+    const held = this.#held;
+    this.#held = undefined;
+    if (held !== undefined) this.#tell(held);
+  }
+
+  #tell(entry: LogEntry): void {
+    const text = logEntry(entry, this.#style);
+    if (text !== "") this.#note(text.trimEnd());
+  }
+
+  #answer({ result }: Receipt): void {
+    this.#endLine();
+    if (!this.#printsAnswer || result === null || result === "") return;
+    const { stdout } = this.#io;
+    if (this.#words === stdout && this.#streamed.text.trim() === result.trim()) return;
+    const text = stdout.isTTY ? printable(result) : result;
+    stdout.write(text.endsWith("\n") ? text : `${text}\n`);
+  }
+
+  #summary(receipt: Receipt): void {
+    const style = this.#style;
+    const failed = receipt.exit_code !== 0;
+    for (const check of receipt.checks) this.#check(check);
+    if (receipt.exit_code === EXIT.suspended) {
+      this.say(style.yellow(`suspended; what it did is kept: rnix log ${receipt.uuid}`));
+    } else if (failed) {
+      const why = receipt.error === null ? "" : `: ${receipt.error.message}`;
+      const partial = receipt.partial && receipt.result ? " (the text above is not a finished answer)" : "";
+      this.say(
+        style.red(`${style.glyph.failed} ${receipt.exit_reason} (exit ${receipt.exit_code})${why}${partial}`),
+      );
+    }
+    this.#note(style.dim(`${failed ? "" : `${style.glyph.ok} `}${receiptLine(receipt, style)}`));
+  }
+
+  #check({ command, exit_code, output }: Receipt["checks"][number]): void {
+    const style = this.#style;
+    const passed = exit_code === 0;
+    const line = `check ${oneLine(command, 100)}: ${passed ? "passed" : `failed (exit ${exit_code ?? "none"})`}`;
+    if (passed) this.#note(style.green(line));
+    else
+      this.say(
+        style.red(line) +
+          (output ? `\n${style.dim(`    ${printable(output).trim().replaceAll("\n", "\n    ")}`)}` : ""),
+      );
+  }
+
+  #endLine(): void {
+    if (!this.#midLine) return;
+    this.#midLine = false;
+    this.#words?.write("\n");
+  }
+}
+
+function wordsOutput(io: Io, o: { quiet: boolean; answer: boolean }): Io["stdout"] | null {
+  if (o.answer && io.stdout.isTTY) return io.stdout;
+  return io.stderr.isTTY && !o.quiet ? io.stderr : null;
+}
+
+/** What was chosen, and why: printed before the first step. */
+export function providerLine(o: { provider: string; model: string; because: string }): string {
+  return `provider ${o.provider} (${o.because}), model ${o.model}`;
+}
+
+/** "completed · 3 steps · 2 tool calls · 1.2k tokens · $0.01 · 2.1s · sandbox none". */
+export function receiptLine(receipt: Receipt, style: Style): string {
+  const parts = [
+    receipt.exit_reason,
+    plural(receipt.steps, "step"),
+    plural(receipt.tool_calls, "tool call"),
+    `${formatCount(receipt.tokens_used)} tokens`,
+    ...(receipt.cost_usd === null ? [] : [formatCost(receipt.cost_usd)]),
+    formatElapsed(receipt.elapsed_ms),
+    `sandbox ${receipt.sandbox}`,
+    ...(receipt.files_changed.length === 0
+      ? []
+      : [`changed ${oneLine(receipt.files_changed.join(", "), 200)}`]),
+  ];
+  return parts.join(style.glyph.dot);
+}

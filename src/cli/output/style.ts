@@ -1,0 +1,67 @@
+import type { Io, Output } from "../io.ts";
+
+/** Colours and glyphs for one output: plain text unless a person looks at it. */
+export interface Style {
+  bold(text: string): string;
+  dim(text: string): string;
+  red(text: string): string;
+  green(text: string): string;
+  yellow(text: string): string;
+  cyan(text: string): string;
+  glyph: Glyphs;
+}
+
+interface Glyphs {
+  ok: string;
+  failed: string;
+  note: string;
+  step: string;
+  tool: string;
+  result: string;
+  dot: string;
+  branch: string;
+  lastBranch: string;
+  trunk: string;
+}
+
+export function styleOf(io: Pick<Io, "env">, output: Output): Style {
+  const { env } = io;
+  const colour = output.isTTY && !env.NO_COLOR && env.TERM !== "dumb";
+  const paint = (on: number, off: number) => (text: string) =>
+    colour && text !== "" ? `\x1b[${on}m${text}\x1b[${off}m` : text;
+  return {
+    bold: paint(1, 22),
+    dim: paint(2, 22),
+    red: paint(31, 39),
+    green: paint(32, 39),
+    yellow: paint(33, 39),
+    cyan: paint(36, 39),
+    glyph: output.isTTY && env.RNIX_ASCII !== "1" ? UNICODE : ASCII,
+  };
+}
+
+const UNICODE: Glyphs = {
+  ok: "✔",
+  failed: "✖",
+  note: "•",
+  step: "●",
+  tool: "→",
+  result: "  ",
+  dot: " · ",
+  branch: "├─ ",
+  lastBranch: "└─ ",
+  trunk: "│  ",
+};
+
+const ASCII: Glyphs = {
+  ok: "ok",
+  failed: "FAILED",
+  note: "note",
+  step: "*",
+  tool: ">",
+  result: "  ",
+  dot: ", ",
+  branch: "|- ",
+  lastBranch: "`- ",
+  trunk: "|  ",
+};

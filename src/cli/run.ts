@@ -1,0 +1,68 @@
+import { SyscallError } from "../plugin/index.ts";
+import type { Receipt, SpawnRequest } from "../server/protocol.ts";
+import { EXIT } from "./exit.ts";
+import { Follower, type OutputMode } from "./follow.ts";
+import { Interrupts } from "./interrupts.ts";
+import { environment, type Io, type Session } from "./io.ts";
+
+export interface AgentRun {
+  request: Omit<SpawnRequest, "env" | "env_given" | "input">;
+  /** On top of the command's own environment. */
+  env: Record<string, string>;
+  /** Text to attach, fetched while the connection is made. */
+  input?: () => Promise<string | undefined>;
+  inside: boolean;
+  output: OutputMode;
+  quiet: boolean;
+}
+
+/** `receipt` is null for a detached run: it has only begun. */
+export interface Outcome {
+  code: number;
+  receipt: Receipt | null;
+}
+
+/** Spawns an agent and follows it to its end. The exit code is always that of the receipt that was printed. */
+export async function runAgent(io: Io, run: AgentRun): Promise<Outcome> {
+  const follower = new Follower(io, run.output, run);
+  try {
+    const { session, input } = await prepare(io, run);
+    try {
+      const env = { ...environment(io), ...run.env };
+      const request = { ...run.request, env, env_given: Object.keys(run.env), input };
+      return await spawn(io, session, request, follower);
+    } finally {
+      await session.close();
+    }
+  } catch (error) {
+    follower.failed(error);
+    throw error;
+  }
+}
+
+async function spawn(io: Io, session: Session, request: SpawnRequest, follower: Follower): Promise<Outcome> {
+  using interrupts = new Interrupts(io, session, (line) => follower.view.say(line));
+  const wire = await session.connect();
+  const stream = await Promise.race([wire.open("spawn", request), interrupts.abandoned]);
+  follower.begin(stream.answer, request.detach === true);
+  if (request.detach) {
+    stream.close();
+    return { code: EXIT.ok, receipt: null };
+  }
+  interrupts.started(stream.answer);
+  const receipt = await Promise.race([follower.follow(stream), interrupts.abandoned]);
+  return { code: receipt.exit_code, receipt };
+}
+
+/** Connects and reads stdin side by side, so that a silent pipe costs no time. */
+async function prepare(io: Io, run: AgentRun): Promise<{ session: Session; input: string | undefined }> {
+  const [session, input] = await Promise.allSettled([io.session({ inside: run.inside }), run.input?.()]);
+  if (session.status === "rejected") throw session.reason;
+  if (session.value === null)
+    throw new SyscallError("UNAVAILABLE", "no daemon runs and none could be started");
+  if (input.status === "rejected") {
+    await session.value.close();
+    throw input.reason;
+  }
+  return { session: session.value, input: input.value };
+}

@@ -1,0 +1,156 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { type Project, prepareProject, type SettingLine } from "../server/setup.ts";
+import { contractSource } from "./contract-source.ts" with { type: "macro" };
+import { usageError } from "./exit.ts";
+
+export interface Written {
+  written: string[];
+  /** They were there already. */
+  kept: string[];
+}
+
+/** `.rnix/` of a project, complete; what is there stays as it is. */
+export function initProject(project: Project, settings: SettingLine[]): Written {
+  refuseNone(project);
+  prepareProject(project);
+  const files = new Map([
+    ["config.yaml", configFile(settings)],
+    ...TYPES,
+    ["plugins/.gitkeep", ""],
+    ["agents/.gitkeep", ""],
+    ["skills/.gitkeep", ""],
+  ]);
+  const result: Written = { written: [], kept: [join(project.dir, ".rnix", ".gitignore")] };
+  for (const [name, text] of files) {
+    const file = join(project.dir, ".rnix", name);
+    (writeNew(file, text) ? result.written : result.kept).push(file);
+  }
+  return result;
+}
+
+/** A plugin to begin with, and the types it is written against. INVALID when there is one of this name. */
+export function newPlugin(project: Project, name: string): string {
+  if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name)) {
+    throw usageError(
+      `NAME: expected lowercase letters, digits and hyphens, such as jira, got ${JSON.stringify(name)}`,
+    );
+  }
+  refuseNone(project);
+  prepareProject(project);
+  for (const [file, text] of TYPES) writeNew(join(project.dir, ".rnix", file), text);
+  const file = join(project.dir, ".rnix", "plugins", `${name}.ts`);
+  if (!writeNew(file, pluginFile(name))) throw usageError(`NAME: ${file} is there already`);
+  return file;
+}
+
+/** For editors: at run time `rnix/plugin` comes from rnix itself. */
+const TYPES: readonly (readonly [string, string])[] = [
+  ["types/plugin.ts", contractSource()],
+  [
+    "tsconfig.json",
+    `${JSON.stringify(
+      {
+        compilerOptions: {
+          target: "ESNext",
+          module: "Preserve",
+          moduleResolution: "bundler",
+          lib: ["ESNext", "DOM"],
+          types: [],
+          strict: true,
+          noEmit: true,
+          allowImportingTsExtensions: true,
+          paths: { "rnix/plugin": ["./types/plugin.ts"] },
+        },
+        include: ["types", "plugins", "../plugins"],
+      },
+      null,
+      2,
+    )}\n`,
+  ],
+];
+
+function configFile(settings: SettingLine[]): string {
+  const lines = settings
+    .filter(({ works, scope }) => works && scope === "run")
+    .map((setting) => `# ${setting.about}\n# ${setting.key}: ${setting.default}\n`);
+  return `# Settings of this project; \`rnix config\` shows all of them. These are the defaults.\n\n${lines.join("\n")}`;
+}
+
+function pluginFile(name: string): string {
+  const tool = name.replace(/(^|-)([a-z0-9])/g, (_, _hyphen, letter: string) => letter.toUpperCase());
+  return `import { definePlugin, SyscallError, type OpenContext, type VFSFile } from "rnix/plugin";
+
+// A plugin brings devices, and a device may bring tools. A tool call is: open the device's path, write
+// {op, ...input} as JSON, read the answer, close. What the model sees is name, description and input.
+export default definePlugin({
+  name: "${name}",
+  devices: {
+    "/dev/${name}": {
+      factory: (_subpath, _flags, context) => open(context),
+      tools: [
+        {
+          name: "${tool}",
+          description: "Count the words of a text.",
+          input: {
+            type: "object",
+            properties: { text: { type: "string", description: "The text." } },
+            required: ["text"],
+            additionalProperties: false,
+          },
+          annotations: { readOnlyHint: true, idempotentHint: true },
+        },
+      ],
+    },
+  },
+});
+
+/** One open file: made for one call, used by one process. Libraries are imported here, not at the top. */
+function open(context: OpenContext): VFSFile {
+  let answer = "";
+  return {
+    async write(data) {
+      const text = textOf(JSON.parse(typeof data === "string" ? data : new TextDecoder().decode(data)));
+      context.progress("counting");
+      answer = \`\${text.split(/\\s+/).filter(Boolean).length} words\`;
+    },
+    async read(max) {
+      const piece = answer.slice(0, max);
+      answer = answer.slice(piece.length);
+      return piece; // "" is the end.
+    },
+    async close() {},
+    async stat() {
+      return { name: "${name}", size: 0, isDevice: true, devicePath: "/dev/${name}" };
+    },
+  };
+}
+
+/** The kernel has checked a tool's input; a write by hand it has not. */
+function textOf(input: unknown): string {
+  if (typeof input === "object" && input !== null && "text" in input && typeof input.text === "string") {
+    return input.text;
+  }
+  throw new SyscallError("INVALID", 'expected {"text": "…"}');
+}
+`;
+}
+
+function refuseNone({ kind, dir }: Project): void {
+  if (kind !== "none") return;
+  throw usageError(
+    `${dir} can't be a project (it is HOME, above it, or writable by everybody); change to a folder of your own`,
+  );
+}
+
+/** False when it was there. */
+function writeNew(file: string, text: string): boolean {
+  mkdirSync(dirname(file), { recursive: true });
+  try {
+    writeFileSync(file, text, { flag: "wx" });
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "EEXIST") return false;
+    throw error;
+  }
+}

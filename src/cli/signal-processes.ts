@@ -1,0 +1,31 @@
+import type { Signal } from "../kernel/types.ts";
+import { EXIT, exitCodeOf } from "./exit.ts";
+import { type Io, withWire } from "./io.ts";
+import { plural } from "./output/format.ts";
+import { SIGNALS } from "./signals.ts";
+import { target } from "./target.ts";
+
+/** Signals every one of them, whatever happens to the others; the exit code is the first failure's. */
+export async function signalProcesses(
+  io: Io,
+  pids: string[],
+  signal: Signal,
+  o: { tree: boolean },
+): Promise<number> {
+  const targets = pids.map((pid) => target(io, pid));
+  const name = Object.entries(SIGNALS).find(([, number]) => number === signal)?.[0] ?? "";
+  return withWire(io, async (wire) => {
+    let code: number = EXIT.ok;
+    for (const to of targets) {
+      try {
+        const answer = await wire.request(o.tree ? "signal_tree" : "kill", { ...to, signal });
+        const affected = "affected" in answer && typeof answer.affected === "number" ? answer.affected : 1;
+        io.stderr.write(`process ${answer.pid}: ${name} sent to ${plural(affected, "process")}\n`);
+      } catch (error) {
+        io.stderr.write(`rnix: ${error instanceof Error ? error.message : String(error)}\n`);
+        if (code === EXIT.ok) code = exitCodeOf(error);
+      }
+    }
+    return code;
+  });
+}

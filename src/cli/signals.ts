@@ -1,0 +1,41 @@
+import { nearestName } from "../config/nearest.ts";
+import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM, type Signal } from "../kernel/types.ts";
+import { usageError } from "./exit.ts";
+
+/** The kernel's signals by the names people type. Their numbers are not those of Unix. */
+export const SIGNALS: Readonly<Record<string, Signal>> = {
+  TERM: SIGTERM,
+  KILL: SIGKILL,
+  INT: SIGINT,
+  PAUSE: SIGPAUSE,
+  RESUME: SIGRESUME,
+};
+
+/** TERM, SIGTERM, term or 1. */
+export function parseSignal(text: string): Signal {
+  const name = text.toUpperCase().replace(/^SIG/, "");
+  const byName = Object.hasOwn(SIGNALS, name) ? SIGNALS[name] : undefined;
+  const signal = byName ?? Object.values(SIGNALS).find((number) => String(number) === text);
+  if (signal !== undefined) return signal;
+  const near = name === "9" ? "KILL" : nearestName(name, Object.keys(SIGNALS));
+  throw usageError(
+    `-s: expected ${expected()}, got ${JSON.stringify(text)}${near === undefined ? "" : `; did you mean -s ${near}?`}`,
+  );
+}
+
+/** Unix habits that mean something else here, or nothing: `kill -9`, `kill -TERM`. */
+export function explainSignalFlag(flag: string): string | undefined {
+  const name = flag.replace(/^-+/, "").toUpperCase();
+  if (/^\d/.test(name)) {
+    return `; the kernel's signals have numbers of their own (${expected()}): to kill at once write -s KILL`;
+  }
+  // Short flags are cut into letters: -TERM arrives as -T, -KILL as -K.
+  const meant = Object.keys(SIGNALS).find((signal) => signal.startsWith(name.replace(/^SIG/, "")));
+  return flag.startsWith("--") || meant === undefined ? undefined : `; a signal is written -s ${meant}`;
+}
+
+function expected(): string {
+  return Object.entries(SIGNALS)
+    .map(([name, number]) => `${name} (${number})`)
+    .join(", ");
+}

@@ -1,0 +1,115 @@
+import { SyscallError } from "../plugin/index.ts";
+import type { Input, Io, Output } from "./io.ts";
+
+/**
+ * The machine as the commands see it. process.stdout, node:tty and node:fs cost more to load than a whole
+ * `rnix version` takes, so each is touched only by who needs it.
+ */
+export function systemIo(): Io {
+  const stdin = new SystemInput();
+  return {
+    env: process.env,
+    cwd: process.cwd(),
+    stdin,
+    stdout: new SystemOutput(1),
+    stderr: new SystemOutput(2),
+    timer(ms, f) {
+      const timer = setTimeout(f, ms);
+      return { cancel: () => clearTimeout(timer) };
+    },
+    onSignal(name, f) {
+      process.on(name, f);
+      return () => process.off(name, f);
+    },
+    async session(o = {}) {
+      const { openSession } = await import("../client/session.ts");
+      return openSession({ env: process.env, ...o });
+    },
+  };
+}
+
+class SystemOutput implements Output {
+  readonly #fd: 1 | 2;
+  readonly #sink: ReturnType<typeof Bun.stdout.writer>;
+  #flushing: Promise<unknown> = Promise.resolve();
+  #terminal: boolean | undefined;
+  closed = false;
+  /** Why text was lost, when the reader did not simply go away. */
+  failure: Error | undefined;
+
+  constructor(fd: 1 | 2) {
+    this.#fd = fd;
+    this.#sink = (fd === 1 ? Bun.stdout : Bun.stderr).writer();
+  }
+
+  get isTTY(): boolean {
+    this.#terminal ??= process.getBuiltinModule("node:tty").isatty(this.#fd);
+    return this.#terminal;
+  }
+
+  get columns(): number {
+    return (this.isTTY ? (this.#fd === 1 ? process.stdout : process.stderr).columns : undefined) ?? 80;
+  }
+
+  write(text: string): void {
+    if (this.closed || text === "") return;
+    try {
+      this.#sink.write(text);
+      const flushed = this.#sink.flush();
+      if (flushed instanceof Promise) {
+        this.#flushing = Promise.all([this.#flushing, flushed]).catch((error) => this.#lost(error));
+      }
+    } catch (error) {
+      this.#lost(error);
+    }
+  }
+
+  async drained(): Promise<void> {
+    await this.#flushing;
+    if (this.failure !== undefined) {
+      const failure = this.failure;
+      this.failure = undefined;
+      throw new SyscallError("INTERNAL", `could not write the output: ${failure.message}`, {
+        cause: failure,
+      });
+    }
+  }
+
+  #lost(error: unknown): void {
+    this.closed = true;
+    const gone = error instanceof Error && "code" in error && error.code === "EPIPE";
+    if (!gone) this.failure = error instanceof Error ? error : new Error(String(error));
+  }
+}
+
+class SystemInput implements Input {
+  #kind: Input["kind"] | undefined;
+  #chunks: AsyncIterator<Uint8Array> | undefined;
+
+  get kind(): Input["kind"] {
+    this.#kind ??= kindOfStdin();
+    return this.#kind;
+  }
+
+  async read(): Promise<Uint8Array | null> {
+    if (this.kind === "none") return null;
+    this.#chunks ??= Bun.stdin.stream()[Symbol.asyncIterator]();
+    const { value, done } = await this.#chunks.next();
+    return done ? null : value;
+  }
+}
+
+function kindOfStdin(): Input["kind"] {
+  const { fstatSync } = process.getBuiltinModule("node:fs");
+  const { isatty } = process.getBuiltinModule("node:tty");
+  if (isatty(0)) return "tty";
+  try {
+    const stat = fstatSync(0);
+    if (stat.isFile()) return "file";
+    return stat.isFIFO() || stat.isSocket() ? "pipe" : "none";
+  } catch (error) {
+    // Closed by the caller (`<&-`): the same as empty.
+    if (error instanceof Error && "code" in error && error.code === "EBADF") return "none";
+    throw error;
+  }
+}

@@ -1,0 +1,15 @@
+import type { Target } from "../server/protocol.ts";
+import { usageError } from "./exit.ts";
+import type { Io } from "./io.ts";
+
+/**
+ * The process an argument names: a PID, a UUID, or the beginning of one. A PID never begins with 0 and a
+ * UUID of our time always does, so digits alone are no riddle.
+ */
+export function target(io: Io, text: string): Target {
+  if (/^[1-9]\d{0,14}$/.test(text)) return { pid: Number(text), cwd: io.cwd };
+  if (/^[0-9a-f][0-9a-f-]{1,35}$/i.test(text)) return { uuid: text.toLowerCase(), cwd: io.cwd };
+  throw usageError(
+    `expected a PID, a UUID or the beginning of one, got ${JSON.stringify(text)}; see rnix ps -a`,
+  );
+}

@@ -1,0 +1,244 @@
+import { describe, expect, test } from "bun:test";
+import { runCommandLine } from "../../src/cli/cli.ts";
+import type { Command } from "../../src/cli/command.ts";
+import { loadCommands } from "../../src/cli/commands.ts";
+import { type Flag, parse, readFlags } from "../../src/cli/flags.ts";
+import { FakeIo } from "./support.ts";
+
+/** Every command and subcommand with its words. */
+async function all(): Promise<[string, Command][]> {
+  const commands = await loadCommands();
+  return commands.flatMap(([name, command]): [string, Command][] => [
+    [name, command],
+    ...Object.entries(command.subcommands ?? {}).map(([word, sub]): [string, Command] => [
+      `${name} ${word}`,
+      sub,
+    ]),
+  ]);
+}
+
+const COMMANDS = await all();
+const EVERY_FLAG = COMMANDS.flatMap(([words, { flags }]) =>
+  Object.entries(flags).map(([name, flag]): [string, string, Flag<unknown>] => [words, name, flag]),
+);
+
+async function run(...argv: string[]): Promise<{ code: number; out: string; err: string; io: FakeIo }> {
+  const io = new FakeIo();
+  const code = await runCommandLine(argv, io);
+  return { code, out: io.stdout.text, err: io.stderr.text, io };
+}
+
+describe("every command", () => {
+  test("of the interfaces is there, and no other", () => {
+    expect(COMMANDS.map(([words]) => words).sort()).toEqual(
+      [
+        "agents",
+        "attach",
+        "completions",
+        "config",
+        "continue",
+        "daemon",
+        "daemon logs",
+        "daemon start",
+        "daemon status",
+        "daemon stop",
+        "demo",
+        "doctor",
+        "init",
+        "kill",
+        "log",
+        "pause",
+        "plugins",
+        "plugins check",
+        "plugins new",
+        "providers",
+        "ps",
+        "show",
+        "skills",
+        "skills check",
+        "spawn",
+        "steps",
+        "strace",
+        "tools",
+        "trust",
+        "version",
+        "wait",
+      ].sort(),
+    );
+  });
+
+  test.each(COMMANDS)("%s: its help says what it does, every flag and an example", async (words, command) => {
+    const { code, out, err } = await run(...words.split(" "), "--help");
+    expect(code).toBe(0);
+    expect(err).toBe("");
+    expect(out).toContain(command.about);
+    for (const [name, flag] of Object.entries(command.flags)) {
+      if (flag.hidden) expect(out).not.toContain(`--${name}`);
+      else expect(out).toContain(`--${name}`);
+    }
+    for (const { line } of command.examples) expect(out).toContain(line);
+  });
+
+  test.each(COMMANDS)("%s: its examples are lines that it takes", async (words, command) => {
+    for (const { line } of command.examples) {
+      const [program, ...args] = lastCommandOf(line);
+      expect(program).toBe("rnix");
+      const own = words.split(" ");
+      const rest = args.slice(0, own.length).join(" ") === words ? args.slice(own.length) : args.slice(1);
+      const sub = rest[0] === undefined ? undefined : command.subcommands?.[rest[0]];
+      const parsed = await parse(sub ? rest.slice(1) : rest, (sub ?? command).flags);
+      expect(() => readFlags((sub ?? command).flags, parsed)).not.toThrow();
+    }
+  });
+
+  test.each(COMMANDS)("%s: refuses an unknown flag with 64, naming it", async (words) => {
+    const { code, out, err, io } = await run(...words.split(" "), "--frobnicate");
+    expect(code).toBe(64);
+    expect(out).toBe("");
+    expect(err).toContain(`rnix ${words}: unknown flag --frobnicate`);
+    expect(err).toContain(`see rnix ${words} --help`);
+    expect(io.sessions).toEqual([]);
+  });
+
+  test.each(COMMANDS.filter(([, { run, args }]) => run !== undefined && !args?.some(({ many }) => many)))(
+    "%s: refuses an argument too many with 64, naming it",
+    async (words, { args, subcommands }) => {
+      const many = [...Array((args?.length ?? 0) + 1).keys()].map((i) => String(i + 1));
+      const { code, err, io } = await run(...words.split(" "), ...many);
+      expect(code).toBe(64);
+      expect(err).toContain(subcommands ? "unknown word" : `unexpected argument "${many.length}"`);
+      expect(io.sessions).toEqual([]);
+    },
+  );
+
+  test.each(COMMANDS.filter(([, { args }]) => args?.some(({ optional }) => !optional)))(
+    "%s: refuses a missing argument with 64, naming it",
+    async (words, { args }) => {
+      const { code, err, io } = await run(...words.split(" "));
+      expect(code).toBe(64);
+      expect(err).toContain(`${args?.[0]?.name} is missing`);
+      expect(io.sessions).toEqual([]);
+    },
+  );
+});
+
+describe("every flag", () => {
+  test.each(EVERY_FLAG)("%s --%s: a letter too many or too few is recognised", async (words, name, flag) => {
+    if (flag.hidden || name.length < 3) return;
+    for (const typo of [`${name}x`, name.slice(0, -1)]) {
+      const { code, err } = await run(...words.split(" "), `--${typo}`);
+      expect(code).toBe(64);
+      expect(err).toContain(`unknown flag --${typo}; did you mean --`);
+    }
+  });
+
+  const withValue = EVERY_FLAG.filter(([, , flag]) => flag.takesValue);
+  test.each(withValue)("%s --%s: without its value it is refused by name", async (words, name) => {
+    for (const args of [[`--${name}`], [`--${name}`, "--json"]]) {
+      const { code, err } = await run(...words.split(" "), ...args);
+      expect(code).toBe(64);
+      expect(err).toContain(`--${name} needs a value`);
+    }
+  });
+
+  test.each(withValue)("%s --%s: an empty value is refused by name", async (words, name, flag) => {
+    expect(() => flag.read([""], `--${name}`)).toThrow(`--${name}: expected`);
+    expect(words).toBeString();
+  });
+
+  test.each(withValue.filter(([, , flag]) => !flag.repeatable))(
+    "%s --%s: given twice it is refused by name",
+    async (words, name) => {
+      const { code, err } = await run(...words.split(" "), `--${name}=1`, `--${name}=2`);
+      expect(code).toBe(64);
+      expect(err).toContain(`--${name} was given 2 times`);
+    },
+  );
+
+  test.each(EVERY_FLAG.filter(([, , flag]) => !flag.takesValue))(
+    "%s --%s: takes no value",
+    async (words, name) => {
+      const { code, err } = await run(...words.split(" "), `--${name}=yes`);
+      expect(code).toBe(64);
+      expect(err).toContain(`--${name} takes no value`);
+    },
+  );
+
+  test.each(EVERY_FLAG.filter(([, , flag]) => flag.choices !== undefined))(
+    "%s --%s: a wrong choice is answered with the right ones and the nearest",
+    async (_words, name, flag) => {
+      const choices = flag.choices ?? [];
+      for (const choice of choices) expect(flag.read([choice], `--${name}`)).toBe(choice);
+      expect(() => flag.read([`${choices[0]}x`], `--${name}`)).toThrow(
+        `--${name}: expected one of ${choices.join(", ")}, got "${choices[0]}x"; did you mean ${choices[0]}?`,
+      );
+    },
+  );
+});
+
+describe("the root", () => {
+  test("rnix --help lists every command with what it does", async () => {
+    const { code, out } = await run("--help");
+    expect(code).toBe(0);
+    for (const [name, { about }] of await loadCommands()) {
+      expect(out).toMatch(new RegExp(`\\n  ${name} +${about.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}\\n`));
+    }
+  });
+
+  test("rnix alone is no success: the help goes to stderr", async () => {
+    const { code, out, err } = await run();
+    expect(code).toBe(64);
+    expect(out).toBe("");
+    expect(err).toContain("spawn");
+  });
+
+  test("rnix help spawn is rnix spawn --help", async () => {
+    expect((await run("help", "spawn")).out).toBe((await run("spawn", "--help")).out);
+    expect((await run("help", "daemon", "stop")).out).toBe((await run("daemon", "stop", "--help")).out);
+  });
+
+  test.each([
+    ["spwan", "spawn"],
+    ["pss", "ps"],
+    ["logs", "log"],
+    ["Kill", "kill"],
+    ["completion", "completions"],
+  ])("rnix %s: did you mean %s?", async (typed, meant) => {
+    const { code, err } = await run(typed);
+    expect(code).toBe(64);
+    expect(err).toContain(`unknown command "${typed}"; did you mean ${meant}?`);
+  });
+
+  test.each(["toString", "__proto__", "constructor"])("rnix %s is unknown like any other", async (name) => {
+    expect((await run(name)).code).toBe(64);
+    expect((await run("daemon", name)).code).toBe(64);
+    expect((await run("ps", `--${name}`)).code).toBe(64);
+  });
+
+  test("a command of a later issue is unknown", async () => {
+    for (const name of ["suspend", "resume", "cron", "memory", "mcp", "gc", "top"]) {
+      expect((await run(name)).code).toBe(64);
+    }
+  });
+
+  test("rnix --version is rnix version", async () => {
+    expect(await run("--version")).toMatchObject({ code: 0, out: (await run("version")).out });
+  });
+
+  test("a subcommand that is not there is answered with the nearest", async () => {
+    expect((await run("daemon", "stopp")).err).toContain('unknown word "stopp"');
+    expect((await run("daemon", "stopp")).err).toContain("did you mean stop?");
+    expect(await run("daemon")).toMatchObject({
+      code: 64,
+      err: expect.stringContaining("start, status, stop"),
+    });
+  });
+});
+
+/** The last command of a line, cut into words as a shell would, without redirections. */
+function lastCommandOf(line: string): string[] {
+  const words = [...line.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map(([, a, b, c]) => a ?? b ?? c ?? "");
+  const command = words.slice(words.lastIndexOf("|") + 1);
+  const redirection = command.indexOf(">");
+  return redirection < 0 ? command : command.slice(0, redirection);
+}
