@@ -17,7 +17,7 @@ import {
 } from "./places.ts";
 import { loadSkill } from "./skills.ts";
 import { choice, limit, shown, strict, text, texts } from "./values.ts";
-import { type Checked, parseYaml, readYaml, yamlError } from "./yaml.ts";
+import { type Checked, parseStockYaml, readYaml, yamlError } from "./yaml.ts";
 
 /** An agent as its files define it, and what settles the rest of a spawn. */
 export interface Agent extends AgentInfo {
@@ -81,14 +81,24 @@ export function requireChecks(agent: Agent): void {
   );
 }
 
-/** The checks of each agent of the project that has some: what trust is asked for. */
-export async function projectChecks(
-  places: Places,
-): Promise<{ name: string; file: string; checks: string[] }[]> {
-  const { agents } = await loadAgents(places);
-  return agents
-    .filter(({ tier, checks }) => tier === "project" && checks.length > 0)
-    .map(({ name, source, checks }) => ({ name, file: source, checks }));
+/**
+ * The checks of each agent of the project that has some: what trust is asked for. One that cannot be read has
+ * none to run; skills do not matter here.
+ */
+export async function projectChecks(places: Places): Promise<ProjectChecks[]> {
+  const byName = new Map<string, ProjectChecks>();
+  for (const { name, source, tier, manifest } of everyAgent(places, [])) {
+    if (tier !== "project" || byName.has(name)) continue;
+    const checks = (await manifest().catch(unreadable))?.value.checks ?? [];
+    byName.set(name, { name, file: source, checks });
+  }
+  return [...byName.values()].filter(({ checks }) => checks.length > 0);
+}
+
+export interface ProjectChecks {
+  name: string;
+  file: string;
+  checks: string[];
 }
 
 /** The part of agent.yaml that trust is asked for. */
@@ -184,6 +194,12 @@ async function read(found: Found, places: Places): Promise<Agent | null> {
   };
 }
 
+/** `rnix agents` and a spawn say what is wrong with it; there is nothing in it to trust. */
+function unreadable(error: unknown): null {
+  if (error instanceof SyscallError) return null;
+  throw error;
+}
+
 /** An unknown or broken skill is the agent's mistake; one that is not trusted is left out and named. */
 async function agentSkill(
   name: string,
@@ -270,7 +286,7 @@ function embedded(name: string, places: Places): Found[] {
       name,
       source: EMBEDDED,
       tier: "embedded",
-      manifest: () => parseYaml(AgentFile, manifest, `${EMBEDDED}/agents/${name}/${AGENT_FILE}`),
+      manifest: async () => parseStockYaml(AgentFile, manifest, `${EMBEDDED}/agents/${name}/${AGENT_FILE}`),
       instructions: () => textOf(INSTRUCTIONS_FILE)?.trim() ?? null,
       content: () => `${manifest}\n${textOf(INSTRUCTIONS_FILE) ?? null}`,
     },

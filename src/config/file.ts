@@ -49,6 +49,11 @@ export class FileCache<T> {
   }
 }
 
+/** PERMISSION when its folder may not be looked into: that is not the same as not being there. */
+export function isThere(path: string): boolean {
+  return statFile(path) !== null;
+}
+
 /** null when there is no such file; PERMISSION or INVALID, with its path, when it is there but cannot be read. */
 export function readText(file: string): string | null {
   const stat = statFile(file);

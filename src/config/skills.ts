@@ -15,7 +15,7 @@ import {
   type Tier,
 } from "./places.ts";
 import { shown, strict, text } from "./values.ts";
-import { parseYaml, type YamlText } from "./yaml.ts";
+import { parseStockYaml, parseYaml, type YamlText } from "./yaml.ts";
 
 /** A skill, called by its folder's name (Agent Skills: the name equals the folder's). */
 export interface Skill extends SkillInfo {
@@ -169,7 +169,10 @@ async function attempt(found: Found, places: Places, list: SkillList): Promise<S
 async function parseSkill(found: Found, content: string): Promise<Skill> {
   const label = found.file === EMBEDDED ? `${EMBEDDED}/skills/${found.name}/${SKILL_FILE}` : found.file;
   const { front, body } = split(content, label);
-  const { value, text: yaml } = await parseYaml(Lenient, front, label, 2);
+  const { value, text: yaml } =
+    found.tier === "embedded"
+      ? parseStockYaml(Lenient, front, label)
+      : await parseYaml(Lenient, front, label, 2);
   const listed = value["allowed-tools"];
   return {
     name: found.name,

@@ -1,7 +1,7 @@
 import type { Document, LineCounter, Node } from "yaml";
 import type { ZodError, ZodType, z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
-import { FileCache } from "./file.ts";
+import { FileCache, isThere } from "./file.ts";
 
 /** A YAML text that has been read, with the place of everything in it. Never changed: it may be shared. */
 export interface YamlText {
@@ -31,6 +31,7 @@ const MAX_SHOWN = 5;
  * mistake (the first five). The text is parsed again only when the file has changed.
  */
 export async function readYaml<S extends ZodType>(schema: S, file: string): Promise<Checked<S> | null> {
+  if (!isThere(file)) return null;
   const yaml = await library();
   cache ??= new FileCache((text, path) => parse(yaml, text, path));
   const text = cache.get(file);
@@ -51,6 +52,19 @@ export async function parseYaml<S extends ZodType>(
   return { value: check(schema, parsed), text: parsed };
 }
 
+/**
+ * The same for a text of the build, by Bun's own parser: it is there at once, where loading the library takes
+ * longer than all else a spawn reads. It knows no places and lets doubled keys pass, so it is for nothing else.
+ */
+export function parseStockYaml<S extends ZodType>(schema: S, text: string, file: string): Checked<S> {
+  const parsed: YamlText = {
+    file,
+    value: Bun.YAML.parse(text) ?? {},
+    place: () => ({ line: 1, column: 1 }),
+  };
+  return { value: check(schema, parsed), text: parsed };
+}
+
 export interface Checked<S extends ZodType> {
   value: z.infer<S>;
   text: YamlText;
@@ -67,7 +81,7 @@ export function yamlError(
 }
 
 let cache: FileCache<YamlText> | undefined;
-/** What is embedded never changes, and a SKILL.md seldom does: parsed again only when the text is another. */
+/** A SKILL.md seldom changes: parsed again only when the text is another. */
 const texts = new Map<string, { source: string; parsed: YamlText }>();
 const MAX_TEXTS = 512;
 

@@ -73,6 +73,24 @@ test("our own checkout, whose folders are the stock ones, hides nothing from its
   expect((await loadSkills(stock(box))).shadowed).toEqual([]);
 });
 
+test("the build's own parser reads of them what the library reads", async () => {
+  using box = new Sandbox();
+  const places = stock(box);
+  const built = await loadAgents(places);
+  for (const folder of ["agents", "skills"]) {
+    for (const { path, text } of embedded(folder)) box.write(`home/work/${folder}/${path}`, text);
+  }
+  const onDisk = await loadAgents(box.places());
+  const told = ({ agents }: typeof built) => JSON.parse(JSON.stringify(agents, without));
+  expect(told(built)).toEqual(told(onDisk));
+  expect(onDisk.agents.map(({ tier }) => tier)).toEqual(["project", "project", "project"]);
+});
+
+/** Where something is from is the difference between the two. */
+function without(key: string, value: unknown): unknown {
+  return ["tier", "source", "dir"].includes(key) ? undefined : value;
+}
+
 test("what every spawn loads takes well under 3 ms once it is warm", async () => {
   using box = new Sandbox();
   box.write("home/.config/rnix/config.yaml", "max_steps: 50\n");

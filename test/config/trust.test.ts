@@ -70,6 +70,17 @@ describe("trust is asked for", () => {
     expect(what).toContain("npm test");
   });
 
+  test("an agent's checks, though a skill of that agent is not there to be read", async () => {
+    using box = new Sandbox();
+    box.write(
+      "home/work/agents/ci/agent.yaml",
+      "name: ci\ndescription: d\nskills: [testing]\nchecks: [make]\n",
+    );
+    box.write("home/work/agents/broken/agent.yaml", "name: broken\nchecks: [make]\n");
+    const items = await trustItems(box.places(), box.trust(), []);
+    expect(items.map(({ name }) => name)).toEqual(["ci"]);
+  });
+
   test("nothing in a folder that is no project", async () => {
     using box = fullProject();
     const places = box.places(box.project(box.home));
