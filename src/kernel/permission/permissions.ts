@@ -94,10 +94,8 @@ export class Permissions {
 
   /** The tools that can be used, for people: `Read`, and with conditions `Bash(git *)`. */
   allowedTools(): string[] {
-    return this.#facts.tools
-      .filter((tool) => this.showsTool(tool.name))
-      .flatMap((tool) => this.#describe(tool))
-      .sort();
+    const shown = this.#facts.tools.filter((tool) => this.showsTool(tool.name));
+    return [...new Set(shown.flatMap((tool) => this.#describe(tool)))].sort();
   }
 
   /** The devices that are covered whole, whatever is done with them. */
@@ -128,6 +126,7 @@ export class Permissions {
   }
 
   #touchesDevice(rule: Rule, device: string): boolean {
+    if (rule.kind === "all") return true;
     if (rule.kind === "device") return coversDevice(rule, device) || liesBelow(rule, device);
     return this.#facts.tools.some((tool) => isAtOrBelow(tool.path, device) && touchesTool(rule, tool));
   }

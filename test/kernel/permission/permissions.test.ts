@@ -1,0 +1,640 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Call, type Facts, Permissions } from "../../../src/kernel/permission/permissions.ts";
+import { SyscallError } from "../../../src/plugin/index.ts";
+
+const PROJECT = "/home/u/project";
+const FACTS: Facts = {
+  tools: [
+    { name: "Read", subject: "path", path: "/dev/fs" },
+    { name: "Write", subject: "path", path: "/dev/fs" },
+    { name: "Grep", subject: "path", path: "/dev/fs" },
+    { name: "Bash", subject: "command", path: "/dev/shell" },
+    { name: "Complete", path: "/dev/kernel/complete" },
+    { name: "mcp__x__get", path: "/mnt/mcp/x" },
+    { name: "mcp__x__put", path: "/mnt/mcp/x" },
+    { name: "mcp__y__get", path: "/mnt/mcp/y" },
+  ],
+  devices: [
+    "/dev/fs",
+    "/dev/shell",
+    "/dev/kernel/complete",
+    "/dev/llm/openai",
+    "/mnt/mcp/x",
+    "/mnt/mcp/y",
+    "/proc",
+  ],
+  projectDir: PROJECT,
+  cwd: PROJECT,
+  realPath: (path) => path,
+};
+
+function of(allow: string[], deny: string[] = [], facts: Partial<Facts> = {}): Permissions {
+  return Permissions.of({ ...FACTS, ...facts, allow, deny });
+}
+
+/** `Read(src/a.ts)`, `Bash(git log)`, `Complete`, or a path opened raw. */
+function call(text: string): Call {
+  if (text.startsWith("/")) return { tool: null, path: text };
+  const open = text.indexOf("(");
+  const tool = open < 0 ? text : text.slice(0, open);
+  const path = FACTS.tools.find((known) => known.name === tool)?.path ?? "/dev/none";
+  return open < 0 ? { tool, path } : { tool, path, subject: text.slice(open + 1, -1) };
+}
+
+function grid(allow: string[], deny: string[], covered: string[], refused: string[]): void {
+  describe(`allow [${allow.join(", ")}] deny [${deny.join(", ")}]`, () => {
+    const permissions = of(allow, deny);
+    for (const text of covered) {
+      test(`covers ${JSON.stringify(text)}`, () => expect(permissions.refusal(call(text))).toBeNull());
+    }
+    for (const text of refused) {
+      test(`does not cover ${JSON.stringify(text)}`, () => {
+        expect(permissions.covers(call(text))).toBe(false);
+        expect(permissions.refusal(call(text))).toBeString();
+      });
+    }
+  });
+}
+
+describe("names", () => {
+  grid(["*"], [], ["Read(a)", "Bash(rm -rf /)", "Complete", "/dev/fs/x", "/proc/1/status", "/dev/none"], []);
+  grid([], [], [], ["Read(a)", "Bash(ls)", "Complete", "/dev/fs", "/proc/1/status"]);
+  grid(
+    ["Read"],
+    [],
+    ["Read(a)", "Read(../../etc/passwd)"],
+    ["Write(a)", "Grep(a)", "Bash(ls)", "/dev/fs", "/dev/fs/a", "read(a)", "Complete"],
+  );
+  grid(["*", "Read"], [], ["Write(a)", "/dev/fs"], []);
+  grid(
+    ["mcp__x__*"],
+    [],
+    ["mcp__x__get", "mcp__x__put"],
+    ["mcp__y__get", "Read(a)", "/mnt/mcp/x", "mcp__x__other"],
+  );
+  grid(["mcp__*__get"], [], ["mcp__x__get", "mcp__y__get"], ["mcp__x__put"]);
+
+  test("a tool's name does not carry to another tool's device", () => {
+    expect(of(["Read"]).covers({ tool: "Read", path: "/dev/shell" })).toBe(false);
+    expect(of(["Read"]).covers({ tool: "Read", path: "/dev/fsx/a" })).toBe(false);
+  });
+});
+
+describe("devices", () => {
+  grid(
+    ["/dev/fs"],
+    [],
+    ["/dev/fs", "/dev/fs/a/b", "/dev/fs/a/../b", "Read(a)", "Write(/etc/passwd)"],
+    ["/dev/shell", "/dev/fsx", "Bash(ls)", "/proc/1/status"],
+  );
+  grid(
+    ["/dev/fs/**"],
+    [],
+    ["/dev/fs", "/dev/fs/a/b", "/dev/fs/a/../b", "Read(a)"],
+    ["/dev/shell", "/dev/fsx", "Bash(ls)"],
+  );
+  grid(
+    ["/dev/fs/src/**"],
+    [],
+    ["/dev/fs/src", "/dev/fs/src/a/b", "Read(src/a)", "Write(./src/../src/a)", `Read(${PROJECT}/src/a)`],
+    [
+      ...["/dev/fs", "/dev/fs/a", "/dev/fs/src/../a", "/dev/fs/src/./a", "/dev/fs/src//a", "/dev/fs/srcx"],
+      ...["Read(a)", "Read(src/../a)", "Read(.)", "Grep", "Read(../x)"],
+    ],
+  );
+  grid(
+    ["/dev/fs/src"],
+    [],
+    ["/dev/fs/src", "/dev/fs/src/a", "Read(src/a)"],
+    ["/dev/fs", "/dev/fs/srcx", "Read(a)"],
+  );
+  grid(
+    ["/dev/**"],
+    [],
+    ["/dev/fs", "/dev/shell", "Bash(ls)", "/dev/llm/openai"],
+    ["/proc/1/status", "mcp__x__get"],
+  );
+  grid(["/proc/*/status"], [], ["/proc/1/status"], ["/proc/1/context", "/proc", "/proc/1/x/status"]);
+  grid(["/**"], [], ["/proc/1/status", "/dev/fs", "Bash(ls)"], []);
+});
+
+describe("path patterns", () => {
+  grid(
+    ["Read(src/**)"],
+    [],
+    [
+      ...["Read(src/a.ts)", "Read(src/a/b.ts)", "Read(src)", "Read(./src/a)", "Read(src/../src/a)"],
+      ...[`Read(${PROJECT}/src/a)`, `Read(${PROJECT}/x/../src/a)`, "Read(src//a)", "Read(src/.env)"],
+    ],
+    [
+      ...[
+        "Read(a.ts)",
+        "Read(src/../a)",
+        "Read(../src/a)",
+        "Read(/src/a)",
+        "Read(srcx/a)",
+        "Read(.)",
+        "Read()",
+      ],
+      ...["Read", "Write(src/a)", "Read(/etc/passwd)", "Read(src/\0)", "/dev/fs/src/a", "Read(SRC/a)"],
+      `Read(${PROJECT}x/src/a)`,
+    ],
+  );
+  grid(["Read(./src/**)"], [], ["Read(src/a)"], ["Read(a)"]);
+  grid(["Read(src/)"], [], ["Read(src/a/b)", "Read(src)"], ["Read(srcx)"]);
+  grid(["Read(*.md)"], [], ["Read(README.md)", "Read(.md)"], ["Read(docs/a.md)", "Read(a.mdx)"]);
+  grid(["Read(**/*.md)"], [], ["Read(README.md)", "Read(docs/x/a.md)"], ["Read(../a.md)", "Read(a.ts)"]);
+  grid(["Read(**)"], [], ["Read(a)", "Read", "Read(.)"], ["Read(../a)", "Read(/etc/passwd)"]);
+  grid(
+    ["Read(/data/**)"],
+    [],
+    ["Read(/data/a)", "Read(/data/../data/a)"],
+    ["Read(data/a)", "Read(/data/../a)"],
+  );
+  grid(["Read(app/[id]/?.ts)"], [], ["Read(app/[id]/a.ts)"], ["Read(app/i/a.ts)", "Read(app/[id]/ab.ts)"]);
+  grid(["Read(src/**)", "Read(docs/**)"], [], ["Read(src/a)", "Read(docs/a)"], ["Read(a)"]);
+
+  test("a relative subject starts in the working folder, a pattern in the project", () => {
+    const permissions = of(["Read(src/**)"], [], { cwd: `${PROJECT}/src` });
+    expect(permissions.covers(call("Read(a)"))).toBe(true);
+    expect(permissions.covers(call("Read(../a)"))).toBe(false);
+    expect(permissions.covers(call("Read"))).toBe(true);
+  });
+
+  test("the part of the path behind the device is the subject where there is no other", () => {
+    const permissions = of(["Read(src/**)"]);
+    expect(permissions.covers({ tool: "Read", path: "/dev/fs/src/a" })).toBe(true);
+    expect(permissions.covers({ tool: "Read", path: "/dev/fs/a" })).toBe(false);
+  });
+});
+
+describe("links are followed before a path is compared", () => {
+  let project: string;
+  let permissions: (allow: string[], deny?: string[]) => Permissions;
+
+  beforeAll(() => {
+    project = realpathSync(mkdtempSync(join(tmpdir(), "rnix-permissions-")));
+    mkdirSync(join(project, "src"));
+    mkdirSync(join(project, "secret"));
+    writeFileSync(join(project, "secret", "key"), "");
+    symlinkSync("../secret", join(project, "src", "link"));
+    symlinkSync(project, join(project, "again"));
+    permissions = (allow, deny = []) =>
+      of(allow, deny, { projectDir: project, cwd: project, realPath: undefined });
+  });
+  afterAll(() => rmSync(project, { recursive: true }));
+
+  test("a link out of the allowed folder is not allowed", () => {
+    expect(permissions(["Read(src/**)"]).covers(call("Read(src/link/key)"))).toBe(false);
+    expect(permissions(["Read(src/**)"]).covers(call("Read(src/link/new/file)"))).toBe(false);
+    expect(permissions(["Read(src/**)"]).covers(call("Read(src/new/file)"))).toBe(true);
+    expect(permissions(["Read(src/**)"]).covers(call("Read(again/src/new)"))).toBe(false);
+  });
+
+  test("a link into the denied folder is denied", () => {
+    const some = permissions(["*"], ["Read(secret/**)"]);
+    for (const path of [
+      "secret/key",
+      "src/link/key",
+      "again/secret/key",
+      "src/link/new",
+      join(project, "again/secret"),
+    ])
+      expect(some.covers(call(`Read(${path})`))).toBe(false);
+    expect(some.covers(call("Read(src/a)"))).toBe(true);
+  });
+});
+
+describe("command patterns", () => {
+  grid(
+    ["Bash(git *)"],
+    [],
+    [
+      ...["Bash(git)", "Bash(git log)", "Bash(git log -p --stat)", "Bash(git log; git status)"],
+      ...["Bash(git log && git diff || git x | git y & git z)", "Bash(git log\ngit diff)", "Bash((git log))"],
+      ...["Bash({ git log; })", "Bash(! git diff --quiet)", "Bash(git 'a;b')", 'Bash(git "a|b")'],
+      ...[
+        "Bash(git log 2>&1)",
+        "Bash(git log >/dev/null)",
+        "Bash(git log 2> /dev/null)",
+        "Bash(git add *.ts)",
+      ],
+      ...[
+        "Bash(git log $BRANCH)",
+        "Bash(git log # rm)",
+        "Bash(git apply < patch)",
+        "Bash(git commit -m 'a\nb')",
+      ],
+    ],
+    [
+      ...[
+        "Bash",
+        "Bash()",
+        "Bash( )",
+        "Bash(# git)",
+        "Bash(rm x)",
+        "Bash(gitx)",
+        "Bash(GIT log)",
+        "Bash(./git log)",
+      ],
+      ...["Bash(git log; rm -rf /)", "Bash(git log && rm x)", "Bash(git log\nrm x)", "Bash(git log | sh)"],
+      ...["Bash(git log & rm x)", "Bash((git log; rm x))", "Bash({ git log; rm x; })", "Bash(! rm x)"],
+      ...["Bash(git $(rm x))", "Bash(git `rm x`)", "Bash(git <(rm x))", 'Bash(git "$(rm x)")'],
+      ...["Bash(git log > out)", "Bash(git log >> out)", "Bash(git log &> out)", "Bash(git log <> out)"],
+      ...["Bash(FOO=x git log)", "Bash(PATH=. git log)", "Bash($x log)", "Bash(g*t log)", "Bash(git <<E\nE)"],
+      ...["Bash(git 'a)", "Bash(if git log; then git x; fi)", "Bash(git() { rm x; }; git log)", "/dev/shell"],
+    ],
+  );
+  grid(["Bash(git log)"], [], ["Bash(git log)", "Bash(git  log)"], ["Bash(git log -p)", "Bash(git log < x)"]);
+  grid(
+    ["Bash(git * main)"],
+    [],
+    ["Bash(git push x main)", "Bash(git main)"],
+    ["Bash(git push)", "Bash(git main x)"],
+  );
+  grid(
+    ["Bash(npm run test*)"],
+    [],
+    ["Bash(npm run test:unit)"],
+    ["Bash(npm run build)", "Bash(npm run test x)"],
+  );
+  grid(
+    ["Bash(cat src/*)"],
+    [],
+    ["Bash(cat src/a)"],
+    ["Bash(cat src/../key)", "Bash(cat src/$x)", "Bash(cat src/{a,/k})"],
+  );
+  grid(["Bash(git *)", "Bash(npm *)"], [], ["Bash(git x && npm y)"], ["Bash(git x && yarn y)"]);
+  grid(["Bash(git:*)"], [], ["Bash(git)", "Bash(git log)"], ["Bash(gitx)", "Bash(git log; rm x)"]);
+  grid(
+    ["Bash(npm run test:*)"],
+    [],
+    ["Bash(npm run test)", "Bash(npm run test:a b)"],
+    ["Bash(npm run testing)"],
+  );
+  grid(["Bash(*)"], [], ["Bash(rm x; ls)"], ["Bash(ls $(x))", "Bash(ls > x)", "/dev/shell"]);
+});
+
+describe("deny wins", () => {
+  grid(["*"], ["*"], [], ["Read(a)", "/dev/fs", "Complete"]);
+  grid(
+    ["*"],
+    ["Write"],
+    ["Read(a)", "Bash(ls)", "/dev/shell"],
+    // Opened raw the device would write what it is told to.
+    ["Write(a)", "Write", "/dev/fs", "/dev/fs/a"],
+  );
+  grid(["Read", "Write"], ["Wr*"], ["Read(a)"], ["Write(a)"]);
+  grid(["*"], ["/dev/fs"], ["Bash(ls)", "/proc/1/status"], ["Read(a)", "/dev/fs", "/dev/fs/a"]);
+  grid(
+    ["*"],
+    ["/dev/fs/secret/**"],
+    ["Read(a)", "/dev/fs/a", "Bash(ls)", "/dev/shell"],
+    [
+      ...[
+        "Read(secret/a)",
+        "Write(./secret/a)",
+        "/dev/fs/secret",
+        "/dev/fs/secret/a",
+        "/dev/fs/x/../secret/a",
+      ],
+      ...["/dev/fs/SECRET/a", "/dev/fs", "Grep(.)", "Grep"],
+    ],
+  );
+  grid(
+    ["*"],
+    ["/dev/fs/**/secret"],
+    ["/dev/fs/a", "Read(a)"],
+    ["/dev/fs/a/secret", "/dev/fs", "Read(a/b/secret)"],
+  );
+  grid(
+    ["*"],
+    ["Read(secret/**)"],
+    ["Read(a)", "Write(secret/a)", "Read(secretx)"],
+    [
+      ...["Read(secret)", "Read(secret/a)", "Read(./secret/a)", "Read(a/../secret/a)", "Read(SECRET/a)"],
+      ...[`Read(${PROJECT}/secret/a)`, "Read(.)", "Read", "Read(a\0)", "/dev/fs/a"],
+    ],
+  );
+  grid(["*"], ["Read(**/.env)"], ["Read(a/env)", "Read(.)"], ["Read(.env)", "Read(a/b/.env)"]);
+  grid(
+    ["Bash"],
+    ["Bash(rm *)"],
+    [
+      ...[
+        "Bash(ls)",
+        "Bash(git rm x)",
+        "Bash(echo 'rm x')",
+        "Bash(rmdir x)",
+        "Bash(ls > out)",
+        "Bash(ls *.rm)",
+      ],
+      ...["Bash(find . -name rmx)", "Bash(echo $x)", "Bash(FOO=rm ls)"],
+    ],
+    [
+      ...[
+        "Bash(rm x)",
+        "Bash(rm)",
+        "Bash(ls; rm x)",
+        "Bash(ls | rm x)",
+        "Bash(! rm x)",
+        "Bash((rm x))",
+        "Bash(RM x)",
+      ],
+      ...["Bash(\\rm x)", "Bash('rm' x)", "Bash(/bin/rm x)", "Bash(FOO=x rm y)", "Bash($x y)", "Bash(r? x)"],
+      ...[
+        "Bash(ls $(rm x))",
+        "Bash(if true; then rm x; fi)",
+        "Bash(ls 'a)",
+        "Bash(sudo rm x)",
+        "Bash(xargs rm)",
+      ],
+      ...[
+        "Bash(env A=b rm x)",
+        "Bash(timeout 5 /bin/rm x)",
+        "Bash(find . -exec rm {} +)",
+        "Bash(sh -c 'rm x')",
+      ],
+      ...["Bash(eval 'rm x')", "Bash(sudo sh -c 'rm x')", "Bash(. ./script)", "Bash", "/dev/shell"],
+    ],
+  );
+  grid(
+    ["Bash(git *)"],
+    ["Bash(git push *)"],
+    ["Bash(git log)", "Bash(git log $x)"],
+    ["Bash(git push)", "Bash(git push x)", "Bash(git log; git push)", "Bash(git $x)", "Bash(git pus? x)"],
+  );
+  grid(["*"], ["mcp__x__*"], ["mcp__y__get"], ["mcp__x__get", "mcp__x__other", "/mnt/mcp/x"]);
+
+  test("a deny rule holds for a tool that is not known (yet)", () => {
+    expect(of(["*"], ["mcp__z__*"]).covers({ tool: "mcp__z__get", path: "/mnt/mcp/z" })).toBe(false);
+  });
+});
+
+describe("what is not there or not understood is refused when the rules are read", () => {
+  const cases: [string, string][] = [
+    ["Raed", 'Did you mean "Read"?'],
+    ["read", 'Did you mean "Read"?'],
+    ["Bahs(git *)", 'Did you mean "Bash"?'],
+    ["Nonsense", "These are there:"],
+    ["/dev/fss", 'Did you mean "/dev/fs"?'],
+    ["/dev/weather", "There is no device"],
+    ["Complete(x)", "nothing of Complete's input is compared"],
+    ["Read(../x)", "write the absolute path"],
+    ["Read({a,b})", "one rule for each"],
+    ["Read(~/x)", "write the absolute path"],
+    ["Bash(git *", "expected a pattern"],
+    ["Bash()", "expected a pattern"],
+    ["Bash( )", "expected a pattern"],
+    ["mcp__*(x)", "one tool's whole name"],
+    ["", "expected a tool's name"],
+    [" Read", "expected a tool's name"],
+    ["Read Write", "expected a tool's name"],
+    ["/dev/fs/", "expected a device path"],
+    ["/dev/../fs", "expected a device path"],
+    ["/", "expected a device path"],
+    [`Bash(${"x".repeat(1_000)})`, "at most 1000"],
+  ];
+  for (const [rule, message] of cases) {
+    test(JSON.stringify(rule.slice(0, 40)), () => {
+      for (const attempt of [() => of([rule]), () => of([], [rule]), () => of(["*"]).child([rule], [])]) {
+        expect(codeAndMessage(attempt)).toEqual({
+          code: "INVALID",
+          message: expect.stringContaining(message),
+        });
+      }
+    });
+  }
+
+  test("a pattern of names need not fit anything yet", () => {
+    expect(of(["mcp__later__*", "/mnt/mcp/*-later"]).allowedTools()).toEqual([]);
+  });
+});
+
+describe("children and skills", () => {
+  test("a child's list cannot add to its parent's", () => {
+    const parent = of(["Read", "Bash(git *)"]);
+    const child = parent.child(["*"], []);
+    expect(child.covers(call("Read(a)"))).toBe(true);
+    expect(child.covers(call("Bash(git log)"))).toBe(true);
+    expect(child.covers(call("Bash(rm x)"))).toBe(false);
+    expect(child.covers(call("Write(a)"))).toBe(false);
+  });
+
+  test("an empty list is none for a child too", () => {
+    expect(of(["*"]).child([], []).covers(call("Read(a)"))).toBe(false);
+  });
+
+  test("the parent's deny rules hold for the child, the child's not for the parent", () => {
+    const parent = of(["*"], ["Write"]);
+    const child = parent.child(["*"], ["Read"]);
+    expect(child.covers(call("Write(a)"))).toBe(false);
+    expect(child.covers(call("Read(a)"))).toBe(false);
+    expect(parent.covers(call("Read(a)"))).toBe(true);
+  });
+
+  test("skills narrow to what their lists allow together, within the agent's own", () => {
+    const agent = of(["Read", "Write", "Bash"]);
+    const one = agent.narrow(["Read", "Complete"]);
+    expect(one.allowedTools()).toEqual(["Read"]);
+    const two = one.narrow(["Bash(git *)", "NotThere"]);
+    expect(two.allowedTools()).toEqual(["Bash(git *)", "Read"]);
+    expect(two.covers(call("Write(a)"))).toBe(false);
+    expect(two.covers(call("Complete"))).toBe(false);
+    expect(agent.covers(call("Write(a)"))).toBe(true);
+  });
+
+  test("a child of a narrowed process cannot widen by calling skills of its own", () => {
+    const child = of(["*"]).narrow(["Read"]).child(["*"], []);
+    const narrowed = child.narrow(["Write", "Read"]);
+    expect(narrowed.covers(call("Write(a)"))).toBe(false);
+    expect(narrowed.covers(call("Read(a)"))).toBe(true);
+  });
+});
+
+describe("what is shown", () => {
+  const cases: [string[], string[], string[], string[]][] = [
+    [["*"], [], FACTS.tools.map((tool) => tool.name), [...FACTS.devices]],
+    [[], [], [], []],
+    [["Read", "Bash(git *)"], [], ["Read", "Bash(git *)"], []],
+    [["Bash(git *)", "Bash(npm *)"], [], ["Bash(git *)", "Bash(npm *)"], []],
+    [["/dev/fs"], [], ["Read", "Write", "Grep"], ["/dev/fs"]],
+    [["/dev/fs/src/**"], [], ["/dev/fs/src/**"], []],
+    [["/dev/f*"], [], ["/dev/f*"], []],
+    [["/dev/fs"], ["Write"], ["Read", "Grep"], []],
+    [
+      ["/dev/**"],
+      ["Bash(rm *)"],
+      ["Read", "Write", "Grep", "Bash", "Complete"],
+      ["/dev/fs", "/dev/kernel/complete", "/dev/llm/openai"],
+    ],
+    [
+      ["*"],
+      ["/dev/**"],
+      ["mcp__x__get", "mcp__x__put", "mcp__y__get"],
+      ["/mnt/mcp/x", "/mnt/mcp/y", "/proc"],
+    ],
+    [["*"], ["*"], [], []],
+  ];
+  for (const [allow, deny, tools, devices] of cases) {
+    test(`allow [${allow}] deny [${deny}]`, () => {
+      const permissions = of(allow, deny);
+      expect(permissions.allowedTools()).toEqual(tools.toSorted());
+      expect(permissions.allowedDevices()).toEqual(devices.toSorted());
+      for (const { name } of FACTS.tools) {
+        const shown = tools.some(
+          (tool) => tool === name || tool.startsWith(`${name}(`) || tool.startsWith("/dev/f"),
+        );
+        const onFs = ["Read", "Write", "Grep"].includes(name);
+        if (tools.some((tool) => tool.startsWith("/dev/f"))) expect(permissions.showsTool(name)).toBe(onFs);
+        else expect(permissions.showsTool(name)).toBe(shown);
+      }
+    });
+  }
+
+  test("a tool that is not there is not shown", () => expect(of(["*"]).showsTool("Nope")).toBe(false));
+});
+
+describe("saved and restored as one unit", () => {
+  const all = of(["Read", "Bash(git *)", "/dev/fs/src/**"], ["Bash(rm *)"])
+    .child(["*", "mcp__x__*"], ["Write"])
+    .narrow(["Read", "Bash"]);
+
+  test("the record is everything there is", () => {
+    expect(all.record()).toEqual({
+      allow: [
+        ["*", "mcp__x__*"],
+        ["Read", "Bash(git *)", "/dev/fs/src/**"],
+      ],
+      deny: ["Bash(rm *)", "Write"],
+      skills: ["Read", "Bash"],
+    });
+    expect(of(["*"]).record()).toEqual({ allow: [["*"]], deny: [] });
+  });
+
+  test("a restored one decides as the saved one did, after another skill too", () => {
+    const saved = JSON.stringify(all.record());
+    const restored = Permissions.from(JSON.parse(saved), FACTS);
+    expect(JSON.stringify(restored.record())).toBe(saved);
+    for (const text of CALLS) {
+      expect(restored.covers(call(text))).toBe(all.covers(call(text)));
+      expect(restored.narrow(["Grep"]).covers(call(text))).toBe(all.narrow(["Grep"]).covers(call(text)));
+    }
+  });
+
+  test("a rule for a tool that is gone covers nothing and does not spoil the record", () => {
+    const restored = Permissions.from({ allow: [["Gone", "Read"]], deny: ["Lost(x)"] }, FACTS);
+    expect(restored.allowedTools()).toEqual(["Read"]);
+    expect(restored.covers({ tool: "Gone", path: "/dev/gone" })).toBe(false);
+    expect(restored.covers({ tool: "Lost", path: "/dev/lost", subject: "y" })).toBe(false);
+  });
+});
+
+const CALLS = [
+  ...[
+    "Read(a)",
+    "Read(src/a)",
+    "Read(../a)",
+    "Read",
+    "Read(secret/a)",
+    "Write(src/a)",
+    "Write(a)",
+    "Grep(.)",
+    "Grep",
+  ],
+  ...[
+    "Bash(git log)",
+    "Bash(git log; rm x)",
+    "Bash(rm x)",
+    "Bash(git $(rm x))",
+    "Bash(FOO=x git)",
+    "Bash($x)",
+  ],
+  ...["Bash(git log > x)", "Complete", "mcp__x__get", "mcp__x__put", "mcp__y__get", "mcp__z__get"],
+  ...[
+    "/dev/fs",
+    "/dev/fs/src/a",
+    "/dev/fs/a/../src",
+    "/dev/shell",
+    "/proc/1/status",
+    "/dev/llm/openai",
+    "/dev/none",
+  ],
+];
+const RULES = [
+  ...[
+    "*",
+    "Read",
+    "Write",
+    "Grep",
+    "Bash",
+    "Complete",
+    "mcp__x__*",
+    "mcp__*",
+    "*__get",
+    "Read(src/**)",
+    "Read(**)",
+  ],
+  ...[
+    "Write(*)",
+    "Read(secret/**)",
+    "Bash(git *)",
+    "Bash(rm *)",
+    "Bash(*)",
+    "Bash(git log)",
+    "/dev/fs",
+    "/dev/**",
+  ],
+  ...["/dev/fs/src/**", "/dev/shell", "/proc", "/proc/*/status", "/mnt/mcp/x", "/dev/fs/**"],
+];
+
+test("a child never covers what its parent does not, nor a narrowed process what it was", () => {
+  const random = seeded(42);
+  const pick = (most: number): string[] =>
+    Array.from({ length: random(most + 1) }, () => RULES[random(RULES.length)] ?? "*");
+  let covered = 0;
+  for (let round = 0; round < 600; round++) {
+    let parent = of(pick(4), pick(2));
+    for (let depth = 0; depth < 4; depth++) {
+      const narrows = random(3) === 0;
+      const child = narrows ? parent.child(["*"], []).narrow(pick(3)) : parent.child(pick(4), pick(1));
+      const restored = Permissions.from(child.record(), FACTS);
+      for (const text of CALLS) {
+        const holds = child.covers(call(text));
+        if (holds) covered++;
+        if (holds && !parent.covers(call(text))) {
+          throw new Error(`${text}: ${JSON.stringify(parent.record())} -> ${JSON.stringify(child.record())}`);
+        }
+        if (restored.covers(call(text)) !== holds)
+          throw new Error(`${text}: ${JSON.stringify(child.record())}`);
+        const { tool } = call(text);
+        if (holds && tool !== null && FACTS.tools.some(({ name }) => name === tool)) {
+          if (!child.showsTool(tool)) throw new Error(`${text} hidden: ${JSON.stringify(child.record())}`);
+        }
+      }
+      parent = child;
+    }
+  }
+  expect(covered).toBeGreaterThan(1_000);
+});
+
+function seeded(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+function codeAndMessage(attempt: () => unknown): { code: string; message: string } | undefined {
+  try {
+    attempt();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error;
+    return { code: error.code, message: error.message };
+  }
+}
