@@ -21,7 +21,8 @@ export interface Found {
   refused?: string;
 }
 
-const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+/** What a plugin may be called. */
+export const PLUGIN_NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
 /** What is in the folders, farthest first. A folder that is not there holds nothing. */
 export function lookUp(folders: readonly Folder[]): Found[] {
@@ -68,7 +69,7 @@ function unsafety(folder: string): string | undefined {
 }
 
 function nameFault(name: string, taken: ReadonlySet<string>): string | undefined {
-  if (!NAME.test(name)) return `"${name}" is no name for a plugin: use letters, digits, "_" and "-".`;
+  if (!PLUGIN_NAME.test(name)) return `"${name}" is no name for a plugin: use letters, digits, "_" and "-".`;
   if (taken.has(name)) return `There is a ${name}.ts beside ${name}/index.ts. Remove one of them.`;
   return undefined;
 }
