@@ -216,15 +216,13 @@ class Events implements AsyncIterator<StreamEvent> {
 
   next(): Promise<IteratorResult<StreamEvent>> {
     const value = this.#items.shift();
-    if (value) {
-      if (this.#items.length === 0) this.#stream.resume();
-      return Promise.resolve({ done: false, value });
-    }
+    if (value) return Promise.resolve({ done: false, value });
     if (this.#last) {
       this.#finish();
       return Promise.resolve({ done: true, value: undefined });
     }
     if (this.#lost) return Promise.reject(this.#lost);
+    this.#stream.resume();
     return new Promise((resolve, reject) => {
       this.#reader = { resolve, reject };
     });

@@ -8,7 +8,6 @@ import { PROTOCOL } from "../server/frame.ts";
 import type { PingPayload } from "../server/protocol.ts";
 import { hasSocketFolder } from "../server/socket.ts";
 import { Client } from "./client.ts";
-import { daemonCommand, daemonEnv, startDaemon } from "./start-daemon.ts";
 
 /** A connection, and the answer to the first ping. */
 const HELLO_MS = 3000;
@@ -73,6 +72,8 @@ async function hello(client: Client, env: Env): Promise<PingPayload | null> {
 async function startAndWait(o: DaemonOptions): Promise<Client> {
   const clock = o.clock ?? realClock;
   const logFile = daemonLogPath(userPaths(o.env).dataDir);
+  // Loaded only here: most commands find the daemon running.
+  const { daemonCommand, daemonEnv, startDaemon } = await import("./start-daemon.ts");
   const command = o.command ?? daemonCommand();
   let daemon = startDaemon(command, daemonEnv(o.env), logFile);
   // Read while the daemon starts: what it takes to read them is not waited for.

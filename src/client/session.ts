@@ -19,11 +19,13 @@ export interface SessionOptions {
   onlyRunning?: boolean;
   /** Also a daemon of another version: for `daemon status` and `daemon stop`. */
   anyVersion?: boolean;
+  /** Warnings of a server inside this command; a daemon has a log. */
+  log?(text: string): void;
 }
 
 /** The server of a command. null only with `onlyRunning`. */
 export async function openSession(o: SessionOptions): Promise<Session | null> {
-  if (o.inside) return insideSession(o.env);
+  if (o.inside) return insideSession(o);
   const daemon: DaemonOptions = { env: o.env, version, build: commit, anyVersion: o.anyVersion };
   const first = o.onlyRunning ? await dialDaemon(daemon) : await ensureDaemon(daemon);
   return first && new DaemonSession(daemon, first);
@@ -62,9 +64,9 @@ class DaemonSession implements Session {
 }
 
 /** Loaded by who asks for it only: it brings the whole server. */
-async function insideSession(env: Env): Promise<Session> {
+async function insideSession({ env, log = () => undefined }: SessionOptions): Promise<Session> {
   const { startInside } = await import("../server/inside.ts");
-  const server = await startInside(env);
+  const server = await startInside(env, log);
   return {
     connect: async () => new Client(server.connect(), { unit: env.RNIX_UNIT }),
     close: () => server.close(),

@@ -27,12 +27,12 @@ export function startDaemon(
       env,
       stdio: ["ignore", log, log],
     });
-    const started = { exitCode: null as number | null };
+    const started: { exitCode: number | null } = { exitCode: null };
     child.on("exit", (code) => {
-      started.exitCode = code ?? 1;
+      started.exitCode = code ?? KILLED;
     });
     child.on("error", () => {
-      started.exitCode = 127;
+      started.exitCode = NOT_STARTED;
     });
     child.unref();
     return started;
@@ -40,6 +40,10 @@ export function startDaemon(
     closeSync(log);
   }
 }
+
+/** As a shell has it. */
+const NOT_STARTED = 127;
+const KILLED = 128;
 
 /** How this very binary is started again, even when the file has been replaced meanwhile. */
 export function daemonCommand(): string[] {
@@ -50,16 +54,20 @@ export function daemonCommand(): string[] {
 
 /**
  * The daemon's own environment: where things are, and nothing else. No key and no BUN_* of whoever happened
- * to start it; every run brings its own. Not RNIX_UNIT either, which would make it part of a run.
+ * to start it; every run brings its own. Nothing that would make it part of a run either (RNIX_UNIT and
+ * the like).
  */
 export function daemonEnv(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) {
-    if (value !== undefined && KEPT.test(name) && !OF_A_RUN.has(name)) kept[name] = value;
+    if (value !== undefined && (KEPT.has(name) || /^(?:XDG|LC)_/.test(name))) kept[name] = value;
   }
   return kept;
 }
 
-const KEPT =
-  /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|XDG_.*|RNIX_.*|SSL_CERT_FILE|SSL_CERT_DIR|NODE_EXTRA_CA_CERTS)$/;
-const OF_A_RUN: ReadonlySet<string> = new Set(["RNIX_UNIT", "RNIX_PROVIDER", "RNIX_MODEL"]);
+const KEPT: ReadonlySet<string> = new Set([
+  ...["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"],
+  ...["RNIX_SOCKET", "RNIX_DATA_DIR", "RNIX_LOG"],
+  // Read by the runtime as it starts, for servers with a certificate of one's own.
+  ...["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"],
+]);

@@ -1,4 +1,25 @@
-import type { Answers } from "./protocol.ts";
+import { type Agent, loadAgent, loadAgents } from "../config/agents.ts";
+import { toolEnvironment, userEnv } from "../config/environment.ts";
+import type { Env } from "../config/paths.ts";
+import {
+  describeProviders,
+  type ProviderLine,
+  type ProviderRequest,
+  resolveProvider,
+} from "../config/provider-choice.ts";
+import { loadProviders } from "../config/providers.ts";
+import { loadSettings } from "../config/settings.ts";
+import { loadSkills, type Skill } from "../config/skills.ts";
+import type { Clock } from "../kernel/clock.ts";
+import { kernelTools } from "../kernel/devices/kernel-tools.ts";
+import { Permissions } from "../kernel/permission/permissions.ts";
+import type { ProviderChoice } from "../kernel/types.ts";
+import { SyscallError } from "../plugin/index.ts";
+import type { Namespace } from "../vfs/namespace.ts";
+import { DeviceRegistry } from "../vfs/registry.ts";
+import { probe } from "./probe.ts";
+import type { AgentWire, Answers, Diagnostic, ProviderWire, SkillWire, ToolWire } from "./protocol.ts";
+import type { Workspace, Workspaces } from "./workspace.ts";
 
 /** Which project is asked about: a command's folder and environment. */
 export interface Place {
@@ -7,7 +28,7 @@ export interface Place {
   env?: Record<string, string>;
 }
 
-/** What there is for a run in a project: read anew for every question, so that an edit counts at once. */
+/** What there is for a run in a project. */
 export interface Catalog {
   /** The project's folder, as processes carry it. */
   projectDir(cwd: string): string;
@@ -16,6 +37,187 @@ export interface Catalog {
   tools(place: Place, agent?: string): Promise<Answers["list_tools"]>;
   agents(place: Place): Promise<Answers["list_agents"]>;
   skills(place: Place): Promise<Answers["list_skills"]>;
-  /** `probe`: asks each of them whether it answers. */
-  providers(place: Place, probe: boolean): Promise<Answers["list_providers"]>;
+  /** `ask`: asks each of those that can be used whether it answers. */
+  providers(place: Place, ask: boolean): Promise<Answers["list_providers"]>;
+}
+
+/** Read anew for every question, so that an edit counts at once. */
+export class ProjectCatalog implements Catalog {
+  readonly #workspaces: Workspaces;
+  readonly #clock: Clock;
+  /** For a question that brings no environment: the server's own. */
+  readonly #env: Env;
+
+  constructor(workspaces: Workspaces, clock: Clock, env: Env) {
+    this.#workspaces = workspaces;
+    this.#clock = clock;
+    this.#env = env;
+  }
+
+  projectDir(cwd: string): string {
+    return this.#workspaces.projectOf({ cwd, env: this.#env }).dir;
+  }
+
+  async plugins(place: Place): Promise<Answers["list_plugins"]> {
+    const workspace = await this.#at(place);
+    return { plugins: await workspace.pluginReports(await loadSettings(workspace.places)) };
+  }
+
+  async tools(place: Place, agentName?: string): Promise<Answers["list_tools"]> {
+    const workspace = await this.#at(place);
+    const agent = agentName === undefined ? undefined : await loadAgent(agentName, workspace.places);
+    return this.#withDevices(workspace, async (devices) => ({
+      tools: toolsOf(devices.over(kernelDevices()), workspace.project.dir, agent),
+    }));
+  }
+
+  async agents(place: Place): Promise<Answers["list_agents"]> {
+    const { places } = await this.#at(place);
+    const { agents, problems } = await loadAgents(places);
+    return { agents: agents.map(agentWire), diagnostics: problems };
+  }
+
+  async skills(place: Place): Promise<Answers["list_skills"]> {
+    const { places } = await this.#at(place);
+    const { skills, problems } = await loadSkills(places);
+    return { skills: skills.map(skillWire), diagnostics: problems };
+  }
+
+  async providers(place: Place, ask: boolean): Promise<Answers["list_providers"]> {
+    const workspace = await this.#at(place);
+    const diagnostics: Diagnostic[] = [];
+    return this.#withDevices(workspace, async (devices) => {
+      const request: ProviderRequest = {
+        providers: await loadProviders(workspace.places),
+        devices,
+        env: place.env ?? this.#env,
+        userEnv: userEnv(workspace.places.configDir),
+        clock: this.#clock,
+        warn: (message) => void diagnostics.push({ path: "", message }),
+      };
+      const chosen = await choiceOf(request);
+      const lines = describeProviders(request).map((line) => providerWire(line, chosen));
+      if (ask) await Promise.all(lines.map((line) => this.#probe(line, request, devices, workspace)));
+      return { providers: lines, diagnostics };
+    });
+  }
+
+  async #probe(
+    line: ProviderWire,
+    request: ProviderRequest,
+    devices: Namespace,
+    { project, trusted }: Workspace,
+  ): Promise<void> {
+    if (!line.usable) return;
+    try {
+      const asked = await resolveProvider({ ...request, flags: { provider: line.name } });
+      const place = {
+        project: { id: project.id, dir: project.dir, trusted },
+        cwd: project.dir,
+        env: toolEnvironment(request.env),
+      };
+      await probe(asked, devices, place, this.#clock);
+      line.probe = { ok: true, message: `${asked.model} answers` };
+    } catch (error) {
+      if (!(error instanceof SyscallError)) throw error;
+      line.probe = { ok: false, message: `${error.code}: ${error.message}` };
+    }
+  }
+
+  #at({ cwd, env }: Place): Promise<Workspace> {
+    return this.#workspaces.at({ cwd, env: env ?? this.#env });
+  }
+
+  async #withDevices<T>(workspace: Workspace, use: (devices: Namespace) => Promise<T>): Promise<T> {
+    const lease = await workspace.lease(await loadSettings(workspace.places));
+    try {
+      return await use(lease.namespace);
+    } finally {
+      lease.release();
+    }
+  }
+}
+
+/** null: a spawn that names none would find none. */
+async function choiceOf(request: ProviderRequest): Promise<ProviderChoice | null> {
+  try {
+    return await resolveProvider(request);
+  } catch (error) {
+    if (error instanceof SyscallError) return null;
+    throw error;
+  }
+}
+
+function providerWire(line: ProviderLine, chosen: ProviderChoice | null): ProviderWire {
+  const { name, driver, base_url, key_env, key, default_model, source, problem } = line;
+  const choice = chosen?.name === name ? chosen : undefined;
+  return {
+    name,
+    device: `/dev/llm/${driver}`,
+    model: choice?.model ?? default_model,
+    base_url,
+    key: key_env === null ? "not needed" : key === "set" ? key_env : `${key_env} (${key})`,
+    usable: problem === null,
+    because: problem ?? choice?.because ?? source,
+    chosen: choice !== undefined,
+  };
+}
+
+/** The kernel's own tools as they are listed: nobody opens them here. */
+function kernelDevices(): DeviceRegistry {
+  const devices = new DeviceRegistry();
+  const unopened = (): never => {
+    throw new SyscallError("INTERNAL", "A device of the catalog was opened.");
+  };
+  for (const [path, device] of Object.entries(kernelTools(unopened))) {
+    devices.register({ path, device, plugin: "kernel", layer: "kernel", needs: [] });
+  }
+  return devices;
+}
+
+function toolsOf(devices: Namespace, projectDir: string, agent: Agent | undefined): ToolWire[] {
+  const named = devices.tools();
+  const rights =
+    agent &&
+    Permissions.of({
+      allow: agent.allowedTools,
+      deny: [],
+      tools: named.map(({ tool, entry }) => ({
+        name: tool.name,
+        subject: tool.subject ?? tool.path,
+        path: entry.path,
+      })),
+      devices: devices.entries().map(({ path }) => path),
+      projectDir,
+    });
+  return named.map(({ tool, entry }) => ({
+    name: tool.name,
+    description: tool.description,
+    path: entry.path,
+    plugin: entry.plugin,
+    layer: entry.layer,
+    input: tool.input,
+    annotations: tool.annotations ?? {},
+    allowed: rights?.showsTool(tool.name) ?? true,
+  }));
+}
+
+function agentWire(agent: Agent): AgentWire {
+  const { name, description, source, skills, deferredSkills, allowedTools, checks } = agent;
+  return {
+    name,
+    description,
+    source,
+    skills: skills.map((skill) => skill.name),
+    deferred_skills: deferredSkills.map((skill) => skill.name),
+    allowed_tools: allowedTools,
+    max_steps: agent.maxSteps ?? null,
+    context_budget: agent.contextBudget ?? null,
+    timeout_ms: agent.timeoutMs ?? null,
+    checks,
+  };
+}
+
+function skillWire({ name, description, source, allowedTools }: Skill): SkillWire {
+  return { name, description, source, allowed_tools: allowedTools };
 }

@@ -6,20 +6,13 @@ import { IdleStop } from "./idle-stop.ts";
 import { LoopDelay } from "./loop-delay.ts";
 import { Server, within } from "./server.ts";
 import { answers, listen, makeSocketFolder } from "./socket.ts";
-import type { Host, System } from "./system.ts";
+import type { Booted, Host } from "./system.ts";
 
 /** How long a second daemon waits for one that is just ending, and how often it looks. */
 const LOCK_WAIT_MS = 3000;
 const LOCK_LOOK_MS = 20;
 /** What suspended processes get beyond their grace before the rest is killed, and what that gets. */
 const DRAIN_MS = 5000;
-
-/** What boot makes: the system, and how it is taken down. */
-export interface Booted {
-  system: System;
-  /** Ends what boot began, in reverse order. The processes are gone already. */
-  close(): Promise<void>;
-}
 
 export interface DaemonPorts {
   paths: Pick<UserPaths, "socket" | "pidFile" | "lockFile">;

@@ -2,6 +2,7 @@ import { z } from "zod";
 
 export { PROTOCOL } from "./frame.ts";
 
+import type { PluginReport } from "../plugin/host/report.ts";
 import type { ToolAnnotations } from "../plugin/index.ts";
 import type { Action, ProcInfo, StepRecord, SyscallEventWire } from "../store/schema.ts";
 
@@ -143,7 +144,7 @@ export interface Answers {
   get_step_detail: StepDetail;
   get_proc_detail: ProcDetail;
   show: ProcDetail;
-  list_plugins: { plugins: PluginWire[] };
+  list_plugins: { plugins: PluginReport[] };
   list_tools: { tools: ToolWire[] };
   list_agents: { agents: AgentWire[]; diagnostics: Diagnostic[] };
   list_skills: { skills: SkillWire[]; diagnostics: Diagnostic[] };
@@ -185,18 +186,6 @@ export interface ProcDetail extends ProcInfo {
   context: { messages: number } | null;
   /** null as long as it runs. */
   receipt: Receipt | null;
-}
-
-export interface PluginWire {
-  name: string;
-  layer: string;
-  /** A path or "embedded". */
-  source: string;
-  version: string | null;
-  state: string;
-  devices: string[];
-  tools: string[];
-  error: { code: string; message: string } | null;
 }
 
 export interface ToolWire {

@@ -19,6 +19,13 @@ export interface System {
   log(text: string): void;
 }
 
+/** What boot makes: the system, and how it is taken down. */
+export interface Booted {
+  system: System;
+  /** Ends what boot began, in reverse order. The processes are gone already. */
+  close(): Promise<void>;
+}
+
 /** Who answers: told by ping and daemon_status. */
 export interface Identity {
   version: string;

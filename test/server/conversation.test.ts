@@ -91,7 +91,8 @@ class Talker {
 /** The value with "*" wherever the expected one has it; of objects only where the key is there. */
 function masked(value: unknown, expected: unknown): unknown {
   if (expected === "*" && value !== undefined) return "*";
-  if (Array.isArray(value) && Array.isArray(expected)) return value.map((item, i) => masked(item, expected[i]));
+  if (Array.isArray(value) && Array.isArray(expected))
+    return value.map((item, i) => masked(item, expected[i]));
   if (!isRecord(value) || !isRecord(expected)) return value;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, masked(item, expected[key])]));
 }

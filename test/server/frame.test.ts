@@ -17,24 +17,48 @@ const latin = new Uint8Array([...bytes('{"a":"'), 0xff, 0xfe, ...bytes('"}\n{}\n
 
 const CASES: { title: string; input: Uint8Array; expected: Frame[] }[] = [
   { title: "two lines", input: bytes('{"a":1}\n{"b":2}\n'), expected: lines('{"a":1}', '{"b":2}') },
-  { title: "a CR before the newline", input: bytes('{"a":1}\r\n{"b":2}\r\n'), expected: lines('{"a":1}', '{"b":2}') },
-  { title: "a last line without a newline", input: bytes('{"a":1}\n{"b":2}'), expected: lines('{"a":1}', '{"b":2}') },
+  {
+    title: "a CR before the newline",
+    input: bytes('{"a":1}\r\n{"b":2}\r\n'),
+    expected: lines('{"a":1}', '{"b":2}'),
+  },
+  {
+    title: "a last line without a newline",
+    input: bytes('{"a":1}\n{"b":2}'),
+    expected: lines('{"a":1}', '{"b":2}'),
+  },
   {
     title: "U+2028, U+2029, NEL and a lone CR inside the JSON",
     input: bytes('{"a":"x\u2028y\u2029z\u0085\r!"}\n'),
     expected: lines('{"a":"x\u2028y\u2029z\u0085\r!"}'),
   },
-  { title: "letters of several bytes", input: bytes('{"ä":"日本 🐧"}\n'), expected: lines('{"ä":"日本 🐧"}') },
+  {
+    title: "letters of several bytes",
+    input: bytes('{"ä":"日本 🐧"}\n'),
+    expected: lines('{"ä":"日本 🐧"}'),
+  },
   { title: "empty lines, which are none", input: bytes("\n\r\n\n{}\n\n"), expected: lines("{}") },
   { title: "nothing", input: bytes(""), expected: [] },
-  { title: "invalid UTF-8, and goes on", input: latin, expected: [{ kind: "not_utf8" }, { kind: "line", text: "{}" }] },
+  {
+    title: "invalid UTF-8, and goes on",
+    input: latin,
+    expected: [{ kind: "not_utf8" }, { kind: "line", text: "{}" }],
+  },
   {
     title: "a line beyond the limit once, and goes on",
     input: bytes(`${"x".repeat(LIMIT * 3)}\n{}\n`),
     expected: [{ kind: "too_large" }, { kind: "line", text: "{}" }],
   },
-  { title: "a line of exactly the limit", input: bytes(`${"x".repeat(LIMIT)}\n`), expected: lines("x".repeat(LIMIT)) },
-  { title: "a line beyond the limit without an end", input: bytes("x".repeat(LIMIT + 1)), expected: [{ kind: "too_large" }] },
+  {
+    title: "a line of exactly the limit",
+    input: bytes(`${"x".repeat(LIMIT)}\n`),
+    expected: lines("x".repeat(LIMIT)),
+  },
+  {
+    title: "a line beyond the limit without an end",
+    input: bytes("x".repeat(LIMIT + 1)),
+    expected: [{ kind: "too_large" }],
+  },
 ];
 
 describe("a framer cuts", () => {
@@ -45,7 +69,12 @@ describe("a framer cuts", () => {
 
     test(`${title}, split at every byte`, () => {
       for (let cut = 0; cut <= input.length; cut++) expect(frames(input, [cut])).toEqual(expected);
-      expect(frames(input, Array.from(input, (_, i) => i))).toEqual(expected);
+      expect(
+        frames(
+          input,
+          Array.from(input, (_, i) => i),
+        ),
+      ).toEqual(expected);
     });
   }
 

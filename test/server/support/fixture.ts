@@ -96,7 +96,11 @@ export function fakeSystem(
     async plan(request) {
       if (request.agent === "nobody") throw new SyscallError("NOT_FOUND", 'There is no agent "nobody".');
       if (request.agent === "broken") throw new TypeError("a defect");
-      return { agent: null, opts: optsOf(request.cwd), notices: request.trust ? [] : ["plugins are not trusted"] };
+      return {
+        agent: null,
+        opts: optsOf(request.cwd),
+        notices: request.trust ? [] : ["plugins are not trusted"],
+      };
     },
   };
 }

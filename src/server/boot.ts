@@ -1,0 +1,133 @@
+import { join } from "node:path";
+import { type Env, thisUser, type UserPaths } from "../config/paths.ts";
+import { Projects } from "../config/projects.ts";
+import type { Settings } from "../config/settings.ts";
+import { realClock } from "../kernel/clock.ts";
+import { Kernel } from "../kernel/kernel.ts";
+import { becomeSubreaper, Children, sweepChildren } from "../os/children.ts";
+import { embeddedAgents, embeddedSkills } from "../plugin/host/embedded.ts";
+import { PluginHost } from "../plugin/host/host.ts";
+import { FileLock } from "../store/lock.ts";
+import { PidSource } from "../store/pids.ts";
+import { RunStore } from "../store/runs.ts";
+import { commit, version } from "../version.ts";
+import { ProjectCatalog } from "./catalog.ts";
+import { History } from "./history.ts";
+import { KernelLocks } from "./kernel-locks.ts";
+import { isLogged, type LogLevel } from "./log-level.ts";
+import { planSpawn } from "./spawn.ts";
+import type { Booted, Host, System } from "./system.ts";
+import { Workspaces } from "./workspace.ts";
+
+export interface BootOptions {
+  user: UserPaths;
+  /** The server's own environment: for questions that bring none. */
+  env: Env;
+  settings: Settings;
+  host: Host;
+  /** From here on what drivers and the kernel tell is logged. */
+  logLevel: LogLevel;
+  log(text: string): void;
+}
+
+/** The one place where a kernel is built and handed its ports. */
+export async function boot({ user, env, settings, host, logLevel, log }: BootOptions): Promise<Booted> {
+  const clock = realClock;
+  const { limits } = settings;
+  const ledgerDir = join(user.dataDir, "children");
+
+  // The lock first: from here on nobody takes our programs and runs for a dead kernel's.
+  const locks = new KernelLocks(join(user.dataDir, "kernels"));
+  const kernelId = Bun.randomUUIDv7();
+  const lock = locks.take(kernelId);
+  becomeSubreaper();
+  const swept = sweepChildren(ledgerDir, (id) => locks.isAlive(id), { graceMs: limits.graceMs });
+
+  const children = new Children({
+    ledgerDir,
+    kernelId,
+    graceMs: limits.graceMs,
+    memoryBytes: limits.shellMemoryBytes,
+    diskBytes: limits.shellDiskBytes,
+    onFault: (error) => log(`programs: ${error.message}`),
+  });
+  const pids = new PidSource(join(user.dataDir, "pids"));
+  const stores = new Map<string, RunStore>();
+  const runs = (dataDir: string): RunStore => {
+    const known = stores.get(dataDir) ?? new RunStore(dataDir);
+    stores.set(dataDir, known);
+    return known;
+  };
+  const kernel = new Kernel({
+    version,
+    kernelId,
+    platform: `${process.platform} ${process.arch}`,
+    userDataDir: user.dataDir,
+    clock,
+    random: Math.random,
+    uuid: () => Bun.randomUUIDv7(),
+    pids,
+    children,
+    runs,
+    log: (level, source, text) => {
+      if (isLogged(level, logLevel)) log(`${level} ${source}: ${text}`);
+    },
+  });
+
+  const plugins = new PluginHost({ configDir: user.configDir });
+  const workspaces = new Workspaces({
+    user,
+    uid: thisUser().uid,
+    plugins,
+    embedded: { agents: embeddedAgents, skills: embeddedSkills },
+  });
+  const projects = new Projects(user.dataDir, FileLock);
+  const history = new History({
+    dataDirs: (cwd) => dataDirs(projects, workspaces, stores, env, cwd),
+    open: runs,
+    kernelAlive: (id) => locks.isAlive(id),
+  });
+  for (const ended of await swept) {
+    log(`ended what a dead rnix left running: ${ended.argv.join(" ")} (PIDs ${ended.pids.join(", ")})`);
+  }
+  locks.sweep();
+
+  const system: System = {
+    kernel,
+    history,
+    catalog: new ProjectCatalog(workspaces, clock, env),
+    clock,
+    identity: { version, build: commit, startedAtMs: clock.now() },
+    host,
+    log,
+    plan: (request, unit) =>
+      planSpawn(request, unit, {
+        workspaces,
+        clock,
+        findPid: (uuid) => kernel.findPid(uuid),
+        remember: (project) => projects.remember(project),
+      }),
+  };
+  return {
+    system,
+    async close() {
+      await plugins.close();
+      await children.close();
+      pids.release();
+      lock.release({ remove: true });
+    },
+  };
+}
+
+/** Where runs may be: of every project known, of those in use, and of the one that is asked from. */
+function dataDirs(
+  projects: Projects,
+  workspaces: Workspaces,
+  inUse: ReadonlyMap<string, RunStore>,
+  env: Env,
+  cwd: string | undefined,
+): string[] {
+  const known = projects.list().map((project) => project.data_dir);
+  const here = cwd === undefined ? [] : [workspaces.projectOf({ cwd, env }).dataDir];
+  return [...new Set([...here, ...known, ...inUse.keys()])];
+}

@@ -1,0 +1,56 @@
+import { type Duplex, duplexPair } from "node:stream";
+import { type Env, userPaths } from "../config/paths.ts";
+import { loadSettings } from "../config/settings.ts";
+import { realClock } from "../kernel/clock.ts";
+import { boot } from "./boot.ts";
+import { logLevel } from "./log-level.ts";
+import { Server, within } from "./server.ts";
+
+/** What stuck processes get beyond their grace when the command ends. */
+const DRAIN_MS = 5000;
+
+export interface InsideServer {
+  /** The client's end of a new connection. */
+  connect(): Duplex;
+  /** Ends what runs, and leaves nothing behind. */
+  close(): Promise<void>;
+}
+
+/** The same server inside this command (`--no-daemon`): no socket, no log file, no other process. */
+export async function startInside(env: Env, log: (text: string) => void): Promise<InsideServer> {
+  const user = userPaths(env);
+  const settings = await loadSettings({ configDir: user.configDir });
+  const { system, close } = await boot({
+    user,
+    env,
+    settings,
+    log,
+    logLevel: logLevel(env, "warn"),
+    host: {
+      socket: "",
+      log: "",
+      connections: () => server.connections,
+      loopDelay: () => ({ p50: 0, max: 0 }),
+      stop: (now) => void system.kernel.shutdown({ now }),
+    },
+  });
+  const server = new Server(system);
+  return {
+    connect() {
+      const [client, ours] = duplexPair();
+      // A socket's ends know of each other; these are told.
+      client.on("close", () => ours.destroy());
+      ours.on("close", () => client.destroy());
+      server.accept(ours);
+      return client;
+    },
+    async close() {
+      const { kernel } = system;
+      if (!(await within(realClock, settings.limits.graceMs + DRAIN_MS, kernel.shutdown()))) {
+        await within(realClock, settings.limits.graceMs + DRAIN_MS, kernel.shutdown({ now: true }));
+      }
+      await server.close();
+      await close();
+    },
+  };
+}

@@ -1,0 +1,33 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { SyscallError } from "../plugin/index.ts";
+import { FileLock } from "../store/lock.ts";
+
+/**
+ * One file per kernel that runs for this user, locked for its life: a run or a program is a dead kernel's
+ * exactly when that lock is free (design §2, "Owner").
+ */
+export class KernelLocks {
+  readonly #folder: string;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  take(kernelId: string): FileLock {
+    const lock = FileLock.tryAcquire(join(this.#folder, kernelId));
+    if (lock) return lock;
+    throw new SyscallError("INTERNAL", `The lock of the new kernel ${kernelId} is held by somebody.`);
+  }
+
+  isAlive(kernelId: string): boolean {
+    return !FileLock.isFree(join(this.#folder, kernelId));
+  }
+
+  /** Removes the files of dead kernels: a file that is not there is as free as one that nobody holds. */
+  sweep(): void {
+    for (const kernelId of readdirSync(this.#folder)) {
+      FileLock.tryAcquire(join(this.#folder, kernelId))?.release({ remove: true });
+    }
+  }
+}

@@ -1,0 +1,75 @@
+import { type Env, thisUser, userPaths } from "../config/paths.ts";
+import { loadSettings } from "../config/settings.ts";
+import { realClock } from "../kernel/clock.ts";
+import { FileLock } from "../store/lock.ts";
+import { boot } from "./boot.ts";
+import { DaemonLog, daemonLogPath } from "./daemon-log.ts";
+import { runDaemon } from "./lifecycle.ts";
+import { logLevel } from "./log-level.ts";
+
+/** Exit codes of the daemon itself: another one runs already (the same as done), or one that does not answer. */
+const EXIT = { done: 0, broken: 1, blocked: 69 } as const;
+
+export interface DaemonMainOptions {
+  /** On a terminal: what the log gets is also printed. */
+  foreground: boolean;
+  env?: Env;
+}
+
+/** `rnix daemon --internal` and `rnix daemon start --foreground`: the long-running process, to its end. */
+export async function daemonMain({ foreground, env = process.env }: DaemonMainOptions): Promise<number> {
+  const user = userPaths(env);
+  const file = new DaemonLog(daemonLogPath(user.dataDir), realClock);
+  const log = (text: string): void => {
+    file.write(text);
+    if (foreground) process.stderr.write(`${text}\n`);
+  };
+  const settings = await loadSettings({ configDir: user.configDir });
+  const level = logLevel(env, "info");
+  let broken = false;
+  const end = await runDaemon({
+    paths: user,
+    uid: thisUser().uid,
+    clock: realClock,
+    tryLock: (path) => FileLock.tryAcquire(path),
+    idle: { afterMs: settings.server.idleStopMs, everyMs: settings.server.idleCheckMs },
+    graceMs: settings.server.graceMs,
+    logFile: file.path,
+    log,
+    boot: (host) => boot({ user, env, settings, host, log, logLevel: level }),
+    onSignal: (stop) =>
+      listen(stop, (defect) => {
+        broken = true;
+        log(`A fault of rnix itself, suspending what runs: ${defect}`);
+      }),
+  });
+  if (end === "blocked") {
+    log(`another daemon holds ${user.lockFile} and does not answer on ${user.socket}`);
+    return EXIT.blocked;
+  }
+  if (foreground && end === "already running") process.stderr.write("the daemon runs already\n");
+  return broken ? EXIT.broken : EXIT.done;
+}
+
+/** The first signal suspends what runs, the second kills it. A broken rule of ours ends us loudly, but in order. */
+function listen(stop: (now: boolean) => void, onDefect: (text: string) => void): () => void {
+  let asked = false;
+  const signalled = (): void => {
+    stop(asked);
+    asked = true;
+  };
+  const defective = (error: unknown): void => {
+    onDefect(error instanceof Error ? (error.stack ?? error.message) : String(error));
+    stop(false);
+  };
+  const listeners = [
+    ["SIGTERM", signalled],
+    ["SIGINT", signalled],
+    ["uncaughtException", defective],
+    ["unhandledRejection", defective],
+  ] as const;
+  for (const [event, listener] of listeners) process.on(event, listener);
+  return () => {
+    for (const [event, listener] of listeners) process.off(event, listener);
+  };
+}

@@ -1,0 +1,135 @@
+import { type Agent, loadAgent, requireChecks } from "../config/agents.ts";
+import { toolEnvironment, userEnv } from "../config/environment.ts";
+import { type Project, prepareProject } from "../config/project.ts";
+import { loadProjectDoc } from "../config/project-doc.ts";
+import { resolveProvider } from "../config/provider-choice.ts";
+import { loadProviders } from "../config/providers.ts";
+import { loadSettings } from "../config/settings.ts";
+import type { Clock } from "../kernel/clock.ts";
+import type { Limit, PID } from "../kernel/types.ts";
+import { SyscallError } from "../plugin/index.ts";
+import { readAttachments } from "./attachments.ts";
+import type { SpawnRequest } from "./protocol.ts";
+import type { SpawnPlan } from "./system.ts";
+import type { Workspaces } from "./workspace.ts";
+
+/** The agent of a run that names none. */
+const DEFAULT_AGENT = "default";
+
+export interface SpawnPorts {
+  workspaces: Workspaces;
+  clock: Clock;
+  findPid(uuid: string): PID | undefined;
+  /** Puts the project on the list of those that are swept and listed. */
+  remember(project: Project): Promise<void>;
+}
+
+/**
+ * Everything that is settled before a process exists, in this order: project, trust, settings, agent and its
+ * skills, attachments, plugins, provider. When it throws, nothing was spent and nothing is left behind: INVALID
+ * and NOT_FOUND are exit 64, UNAVAILABLE is 69. What an untrusted project goes without is in the notices.
+ */
+export async function planSpawn(
+  request: SpawnRequest,
+  unit: string | undefined,
+  ports: SpawnPorts,
+): Promise<SpawnPlan> {
+  const parentPid = parentOf(request, unit, ports);
+  if (parentPid !== undefined && request.trust) throw trustFromInside();
+  const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
+  const { project, places, trusted, lease } = await ports.workspaces.at(where);
+  const settings = await loadSettings(places);
+  const agent = await loadAgent(request.agent ?? DEFAULT_AGENT, places);
+  requireChecks(agent);
+  refuseSandbox(request, agent);
+  const attached = await readAttachments(request.add ?? [], request.input);
+  const projectDoc = loadProjectDoc(project, request.cwd)?.text;
+  const providers = await loadProviders(places);
+  const notices = [...settings.withheld.map(untrusted), ...agent.notices];
+  const devices = await lease(settings);
+  try {
+    const provider = await resolveProvider({
+      providers,
+      devices: devices.namespace,
+      env: request.env,
+      userEnv: userEnv(places.configDir),
+      flags: { provider: request.provider, model: request.model },
+      agent: { name: agent.name, provider: agent.provider, model: agent.model },
+      clock: ports.clock,
+      warn: (text) => void notices.push(text),
+    });
+    prepareProject(project);
+    await ports.remember(project);
+    return {
+      agent,
+      notices: [...notices, ...devices.notices],
+      opts: {
+        project: { id: project.id, dir: project.dir, dataDir: project.dataDir, trusted },
+        devices,
+        provider,
+        cwd: request.cwd,
+        folders: attached.folders,
+        env: toolEnvironment(request.env, keyNames(providers.byName.values())),
+        envGiven: request.env_given,
+        systemPrompt: request.system_prompt,
+        projectDoc,
+        input: attached.text,
+        parentPid,
+        allow: request.allow,
+        deny: request.deny,
+        maxSteps: wireLimit(request.max_steps),
+        contextBudget: wireLimit(request.context_budget),
+        timeoutMs: wireLimit(request.timeout_ms),
+        checks: request.check,
+        sandbox: "none",
+        attended: request.attended,
+        limits: settings.limits,
+      },
+    };
+  } catch (error) {
+    devices.release();
+    throw error;
+  }
+}
+
+/** A command typed in a process's shell makes that process's child, and can't choose not to. */
+function parentOf(request: SpawnRequest, unit: string | undefined, ports: SpawnPorts): PID | undefined {
+  const uuid = unit ?? request.env.RNIX_UNIT ?? request.parent_uuid;
+  if (uuid === undefined) return undefined;
+  const pid = ports.findPid(uuid);
+  if (pid !== undefined) return pid;
+  throw new SyscallError(
+    "NOT_FOUND",
+    `The parent process ${uuid} is not alive here. A run of --no-daemon has its children with --no-daemon too.`,
+  );
+}
+
+function trustFromInside(): SyscallError {
+  return new SyscallError(
+    "PERMISSION",
+    "--trust is for a person: it is refused inside a run. What the run may use was decided when it was spawned.",
+  );
+}
+
+/** A flag goes before the agent's word. */
+function refuseSandbox(request: SpawnRequest, agent: Agent): void {
+  if ((request.sandbox ?? agent.sandbox) !== "required") return;
+  throw new SyscallError(
+    "UNAVAILABLE",
+    "A sandbox is required and this version has none. Run it with --sandbox auto where that is acceptable.",
+  );
+}
+
+function untrusted(part: string): string {
+  return `not trusted, so left out: ${part}. \`rnix trust\` shows and trusts it.`;
+}
+
+function keyNames(providers: Iterable<{ keyEnv?: string }>): string[] {
+  return [...providers].flatMap(({ keyEnv }) => keyEnv ?? []);
+}
+
+/** Absent or 0 is nobody's word; "unlimited" is a word. */
+function wireLimit(limit: number | "unlimited" | undefined): Limit | undefined {
+  if (limit === "unlimited") return null;
+  return limit === 0 ? undefined : limit;
+}

@@ -1,0 +1,202 @@
+import { describe, expect, test } from "bun:test";
+import { once } from "node:events";
+import type { Duplex } from "node:stream";
+import { Client, wireCode } from "../../src/client/client.ts";
+import { SyscallError } from "../../src/plugin/index.ts";
+import { MAX_REQUEST_BYTES, type SpawnRequest } from "../../src/server/protocol.ts";
+import { MAX_CONNECTIONS } from "../../src/server/server.ts";
+import { FakeClock } from "../support/fake-clock.ts";
+import { serve, TRANSPORTS } from "./support/fixture.ts";
+import { until } from "./support/until.ts";
+
+const RUN: SpawnRequest = { intent: "run", cwd: "/w", env: {}, trust: true };
+const EVENTS = 100_000;
+
+describe("a slow client", () => {
+  for (const transport of TRANSPORTS) {
+    test(`does not slow a run of ${EVENTS} events, and is told the end and what it missed (${transport})`, async () => {
+      await using server = await serve(transport);
+      const stream = await server.connect();
+      const client = new Client(stream);
+      const run = await client.open("spawn", RUN);
+      stream.pause();
+      const before = process.memoryUsage().rss;
+      for (let i = 0; i < EVENTS; i++) {
+        server.kernel.emit(run.answer.pid, { type: "text_delta", step: 1, text: `${i} ${"x".repeat(1000)}` });
+        if (i % 1000 === 0) await new Promise((resolve) => setImmediate(resolve));
+      }
+      await server.kernel.finish(run.answer.pid, { code: 0, reason: "completed", result: "done" });
+      expect(process.memoryUsage().rss - before).toBeLessThan(60 * 1024 * 1024);
+
+      let deltas = 0;
+      let dropped: number | undefined;
+      for await (const event of run) {
+        if (event.type === "text_delta") deltas++;
+        if (event.type === "complete") dropped = event.dropped;
+      }
+      expect(deltas).toBeGreaterThan(0);
+      expect(deltas + (dropped ?? 0)).toBe(EVENTS);
+    });
+  }
+
+  test("that takes nothing for ten minutes is cut off, and the run goes on", async () => {
+    const clock = new FakeClock();
+    await using server = await serve("socket", { clock, stallMs: 600_000 });
+    const stream = await server.connect();
+    const { answer } = await new Client(stream).open("spawn", RUN);
+    stream.pause();
+    const flood = (): void =>
+      server.kernel.emit(answer.pid, { type: "text_delta", step: 1, text: "x".repeat(100_000) });
+    await until(() => {
+      flood();
+      return clock.pending > 0;
+    });
+    await clock.advance(599_999);
+    expect(server.server.connections).toBe(1);
+    await clock.advance(1);
+    await until(() => server.server.connections === 0);
+    expect(server.kernel.watchers(answer.pid)).toBe(0);
+    expect(server.kernel.active).toBe(1);
+  });
+});
+
+describe("a client that goes away", () => {
+  for (const transport of TRANSPORTS) {
+    test(`in the middle of its stream leaves the run going on (${transport})`, async () => {
+      await using server = await serve(transport);
+      const client = new Client(await server.connect());
+      const run = await client.open("spawn", RUN);
+      expect(server.kernel.watchers(run.answer.pid)).toBe(1);
+      client.close();
+      await until(() => {
+        server.kernel.emit(run.answer.pid, { type: "text_delta", step: 1, text: "x" });
+        return server.kernel.watchers(run.answer.pid) === 0 && server.server.connections === 0;
+      });
+      expect(server.kernel.active).toBe(1);
+      expect(server.logged).toEqual([]);
+    });
+  }
+
+  test("while it waits for a run is forgotten at the run's end", async () => {
+    await using server = await serve();
+    const first = new Client(await server.connect());
+    const { answer } = await first.open("spawn", { ...RUN, detach: true });
+    const waiter = new Client(await server.connect());
+    const waiting = waiter.request("wait", { pid: answer.pid }, { timeoutMs: null });
+    await until(() => server.kernel.watchers(answer.pid) === 1);
+    waiter.close();
+    await expect(waiting).rejects.toMatchObject({ code: "CLOSED" });
+    // It has only closed its side, for all that can be seen: `nc -U` would still read the answer.
+    await server.kernel.finish(answer.pid, { code: 0, reason: "completed" });
+    await until(() => server.server.connections === 0);
+    expect(server.logged).toEqual([]);
+  });
+
+  test("before its request is whole costs nothing", async () => {
+    await using server = await serve();
+    const stream = await server.connect();
+    stream.write('{"method":"spa');
+    await until(() => server.server.connections === 1);
+    stream.destroy();
+    await until(() => server.server.connections === 0);
+    expect(server.kernel.active).toBe(0);
+    expect(server.logged).toEqual([]);
+  });
+});
+
+describe("many clients", () => {
+  test("fifty at once, each with requests and a run, are all served", async () => {
+    await using server = await serve();
+    const results = await Promise.all(
+      Array.from({ length: 50 }, async (_, i) => {
+        const client = new Client(await server.connect());
+        await client.request("ping", {});
+        await client.request("list_procs", {});
+        const run = await client.open("spawn", { ...RUN, intent: `echo words ${i}` });
+        for await (const event of run) if (event.type === "complete") return event.payload.result;
+        return null;
+      }),
+    );
+    expect(results).toEqual(Array.from({ length: 50 }, (_, i) => `words ${i}`));
+    await until(() => server.server.connections === 0);
+  });
+
+  test("more than the limit are told so", async () => {
+    await using server = await serve("memory");
+    const streams = await Promise.all(Array.from({ length: MAX_CONNECTIONS }, () => server.connect()));
+    const client = new Client(await server.connect());
+    await expect(client.request("ping", {})).rejects.toMatchObject({ code: "UNAVAILABLE" });
+    for (const stream of streams) stream.destroy();
+    await until(() => server.server.connections === 0);
+  });
+});
+
+describe("a line too long", () => {
+  test("is answered TOO_LARGE as soon as it is, and the connection goes on", async () => {
+    await using server = await serve();
+    const stream = await server.connect();
+    const client = new Client(stream);
+    const huge = "x".repeat(MAX_REQUEST_BYTES);
+    const refused = client.open("spawn", { ...RUN, intent: huge });
+    const error = await refused.catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(SyscallError);
+    expect(error instanceof SyscallError && [error.code, wireCode(error)]).toEqual(["INVALID", "TOO_LARGE"]);
+    expect(await client.request("list_procs", {})).toEqual({ processes: [] });
+  });
+
+  test("as an answer is TOO_LARGE too, and says how to ask for less", async () => {
+    await using server = await serve("memory");
+    const client = new Client(await server.connect());
+    const [pid, other] = await Promise.all([spawned(server.connect), spawned(server.connect)]);
+    for (const one of [pid, other]) server.kernel.procInfo(one).result = "x".repeat(40 * 1024 * 1024);
+    const error = await client.request("list_procs", {}).catch((thrown: unknown) => thrown);
+    expect(error instanceof SyscallError && wireCode(error)).toBe("TOO_LARGE");
+    expect((await client.request("list_procs", { limit: 1 })).processes).toHaveLength(1);
+  });
+});
+
+test("requests sent without waiting are answered in order, and a client that takes no answer is not read", async () => {
+  const clock = new FakeClock();
+  await using server = await serve("socket", { clock });
+  const stream = await server.connect();
+  const line = `${JSON.stringify({ method: "ping", payload: {}, id: "x".repeat(1000) })}\n`;
+  stream.pause();
+  let sent = 0;
+  const more = (): boolean => {
+    for (let i = 0; i < 100; i++) sent += line.length;
+    return stream.write(line.repeat(100));
+  };
+  // Until both directions are full: the server has stopped reading because nobody takes its answers.
+  await until(() => !more() && stream.writableLength > 10_000_000);
+  expect(clock.pending).toBe(1);
+  let lines = 0;
+  stream.on("data", (chunk: Buffer) => {
+    lines += chunk.toString("latin1").split("\n").length - 1;
+  });
+  stream.resume();
+  await until(() => lines === sent / line.length);
+});
+
+test("the server's end lets a stream that is ending be read, and cuts the others", async () => {
+  await using server = await serve();
+  const idle = await server.connect();
+  const client = new Client(await server.connect());
+  const run = await client.open("spawn", RUN);
+  await until(() => server.server.connections === 2);
+  const ended = once(idle, "end");
+  idle.resume();
+  const closing = server.server.close();
+  await server.kernel.finish(run.answer.pid, { code: 75, reason: "suspended" });
+  const events: string[] = [];
+  for await (const event of run) events.push(event.type);
+  expect(events.at(-1)).toBe("complete");
+  await closing;
+  await ended;
+  expect(server.server.connections).toBe(0);
+});
+
+async function spawned(connect: () => Promise<Duplex>): Promise<number> {
+  const client = new Client(await connect());
+  const { answer } = await client.open("spawn", { ...RUN, detach: true });
+  return answer.pid;
+}
