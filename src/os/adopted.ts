@@ -9,32 +9,30 @@ export interface Orphan extends Process {
 }
 
 /**
- * The orphans that fell to this process as a subreaper. `leaders` are the programs we started ourselves: Bun
- * waits for those, and reaping them here would take their exit status from it.
+ * Programs that this process started and Bun waits for, with their marks. Of the process and not of one
+ * kernel in it, as orphans are: they are never reaped here, which would take their exit status from Bun.
  */
-export class Adopted {
-  readonly #leaders: () => ReadonlySet<number>;
-  /** What this process carries itself: a kernel may run below another kernel. */
-  readonly #ownMark = readMark("self");
+export const leaders = new Map<number, Mark | null>();
 
-  constructor(leaders: () => ReadonlySet<number>) {
-    this.#leaders = leaders;
-  }
+/** What this process carries itself: a kernel may run below another kernel. */
+let ownMark: Mark | null | undefined;
 
-  /** Reaps the ended ones and gives those that run. Nobody without a subreaper. */
-  running(): Orphan[] {
-    if (!isSubreaper()) return [];
-    const running: Orphan[] = [];
-    const leaders = this.#leaders();
-    for (const pid of directChildren()) {
-      if (leaders.has(pid)) continue;
-      const mark = readMark(pid);
-      // Without a mark of Rnix it is not below one of our programs but somebody else's in this process.
-      if (mark === null || mark === this.#ownMark) continue;
-      const found = readStat(pid);
-      if (found?.zombie) libc()?.reap(pid);
-      else if (found) running.push({ ...found, mark });
-    }
-    return running;
+/**
+ * The orphans that fell to this process as a subreaper: reaps the ended ones and gives those that run. Null
+ * when it is no subreaper.
+ */
+export function adopted(): Orphan[] | null {
+  if (!isSubreaper()) return null;
+  if (ownMark === undefined) ownMark = readMark("self");
+  const running: Orphan[] = [];
+  for (const pid of directChildren()) {
+    if (leaders.has(pid)) continue;
+    const mark = readMark(pid);
+    // Without a mark of Rnix it is not below one of our programs but somebody else's in this process.
+    if (mark === null || mark === ownMark) continue;
+    const found = readStat(pid);
+    if (found?.zombie) libc()?.reap(pid);
+    else if (found) running.push({ ...found, mark });
   }
+  return running;
 }

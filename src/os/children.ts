@@ -1,20 +1,17 @@
-import { closeSync, openSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";
-import { Adopted, type Orphan } from "./adopted.ts";
-import { endProcesses } from "./end-processes.ts";
+import { adopted, leaders, type Orphan } from "./adopted.ts";
+import { endProcesses, wouldNotGo } from "./end-processes.ts";
 import { Ledger } from "./ledger.ts";
-import { linuxTable, readLink } from "./linux-table.ts";
 import { type Mark, markOf, underMark } from "./mark.ts";
 import { Output } from "./output.ts";
 import { COOKIE, type ProcessTable } from "./process-table.ts";
-import { psTable } from "./ps-table.ts";
-import { type Exit, RunningChild, type Spawned } from "./running-child.ts";
+import { RunningChild } from "./running-child.ts";
 import { SharedChildren } from "./shared-children.ts";
-import { spawnError } from "./spawn-error.ts";
-import { inputPipe, outputPipe, readerOf, stdinData, terminalInput, writerOf } from "./stdio.ts";
+import { type Spawned, spawn } from "./spawn.ts";
 import { isSubreaper } from "./subreaper.ts";
 import { type Ended, sweep } from "./sweep.ts";
+import { processTable } from "./this-system.ts";
 
 export { becomeSubreaper } from "./subreaper.ts";
 export type { Ended } from "./sweep.ts";
@@ -68,9 +65,8 @@ export class Children {
   readonly #table: ProcessTable = processTable();
   readonly #entries = new Map<string, Entry>();
   readonly #shared = new SharedChildren();
-  readonly #adopted: Adopted;
   readonly #reap = (): void => {
-    this.#adopted.running();
+    adopted();
   };
   #started = 0;
   #closing: Promise<void> | undefined;
@@ -78,7 +74,6 @@ export class Children {
   constructor(o: ChildrenOptions) {
     this.#o = o;
     this.#ledger = new Ledger(o.ledgerDir, o.kernelId);
-    this.#adopted = new Adopted(() => this.#leaders());
   }
 
   /**
@@ -128,14 +123,15 @@ export class Children {
 
   async #close(): Promise<void> {
     await this.#end(() => true);
-    await endProcesses({
+    const left = await endProcesses({
       table: this.#table,
-      find: async () => this.#adopted.running(),
+      find: async () => (leaders.size === 0 ? (adopted() ?? []) : []),
       group: 0,
       groupAsked: false,
       graceMs: this.#o.graceMs,
       reap: this.#reap,
     });
+    if (left.length > 0) this.#fault(wouldNotGo(left));
     process.off("SIGCHLD", this.#reap);
     this.#ledger.close();
   }
@@ -162,6 +158,7 @@ export class Children {
       this.#note(() => this.#ledger.ended(id));
       throw error;
     }
+    leaders.set(start.started.pid, start.marked ? mark : null);
     child = this.#watch(start.started, id, start.marked ? mark : null, owner, request);
     this.#entries.set(id, { child, owner, life, argv, startedAt });
     return child;
@@ -185,6 +182,7 @@ export class Children {
       orphans: (of) => this.#orphansOf(of),
       onFault,
     });
+    void spawned.exited.then(() => leaders.delete(spawned.pid));
     void child.identity.then((identity) => {
       if (identity) this.#note(() => this.#ledger.started(id, identity));
     });
@@ -202,22 +200,16 @@ export class Children {
     process.on("SIGCHLD", this.#reap);
   }
 
-  #leaders(): Set<number> {
-    return new Set([...this.#running()].map((child) => child.pid));
-  }
-
-  *#running(): Generator<RunningChild> {
-    for (const { child } of this.#entries.values()) if (child.runs) yield child;
-  }
-
   /** Orphans of this program; also those of nobody known, when no other program runs that could have left them. */
   #orphansOf(child: RunningChild): Orphan[] | null {
-    if (!isSubreaper()) return null;
-    const others = [...this.#running()].filter((other) => other !== child);
-    const isOthers = (mark: Mark): boolean => others.some((other) => other.mark === mark);
-    return this.#adopted.running().filter(({ mark }) => {
+    const orphans = adopted();
+    if (!orphans) return null;
+    const others = new Map(leaders);
+    others.delete(child.pid);
+    const marks = new Set(others.values());
+    return orphans.filter(({ mark }) => {
       if (mark === child.mark) return true;
-      return !isOthers(mark) && (others.length === 0 || this.#isMine(mark));
+      return !marks.has(mark) && (others.size === 0 || this.#isMine(mark));
     });
   }
 
@@ -258,37 +250,9 @@ export function sweepChildren(
   return sweep(ledgerDir, kernelAlive, processTable(), o.graceMs ?? SWEEP_GRACE_MS);
 }
 
-/**
- * Starts a program that outlives this one: how a command starts the server. Nobody ends it but itself. What
- * it prints is appended to `outputFile`.
- */
-export function startDetached(o: {
-  argv: string[];
-  cwd: string;
-  env: Record<string, string>;
-  outputFile: string;
-}): { pid: number; exited: Promise<number> } {
-  const output = openSync(o.outputFile, "a", 0o600);
-  try {
-    const proc = Bun.spawn(o.argv, {
-      cwd: o.cwd,
-      env: withoutBun(o.env),
-      detached: true,
-      stdio: ["ignore", output, output],
-    });
-    proc.unref();
-    return { pid: proc.pid, exited: proc.exited };
-  } catch (cause) {
-    throw spawnError(cause, o.argv, o.cwd, o.env.PATH);
-  } finally {
-    closeSync(output);
-  }
-}
-
 const QUIET_MS = 50;
 const READER_MS = 10_000;
 const SWEEP_GRACE_MS = 2000;
-const PS_MS = 5000;
 
 function checked({ argv, cwd, timeoutMs, maxOutput }: ExecRequest): string {
   if (argv.length === 0 || argv[0] === "") throw invalid("argv names no program");
@@ -325,110 +289,4 @@ function handle(child: RunningChild, reused: boolean): Child {
     exited: () => child.exited(),
     kill: () => child.end(),
   };
-}
-
-type Environment = Record<string, string>;
-
-function spawn(
-  request: ExecRequest,
-  cwd: string,
-  env: Environment,
-  onTerminal: (data: Uint8Array) => void,
-): Spawned {
-  try {
-    return request.pty ? spawnWithTerminal(request, cwd, env, onTerminal) : spawnWithPipes(request, cwd, env);
-  } catch (cause) {
-    if (cause instanceof SyscallError) throw cause;
-    throw spawnError(cause, request.argv, cwd, env.PATH);
-  }
-}
-
-function spawnWithPipes(request: ExecRequest, cwd: string, env: Environment): Spawned {
-  const wantsInput = request.stdin === "pipe";
-  const pipes = { in: wantsInput ? inputPipe() : null, out: outputPipe(), err: outputPipe() };
-  const open = Object.values(pipes).filter((pipe) => pipe !== null);
-  try {
-    const proc = Bun.spawn(request.argv, {
-      cwd,
-      env,
-      detached: true,
-      stdin: wantsInput ? (pipes.in?.theirs ?? "pipe") : stdinData(request.stdin),
-      stdout: pipes.out?.theirs ?? "pipe",
-      stderr: pipes.err?.theirs ?? "pipe",
-    });
-    return {
-      pid: proc.pid,
-      exited: exitOf(proc),
-      streams: [
-        { fd: 1, reader: readerOf(pipes.out, proc.stdout) },
-        { fd: 2, reader: readerOf(pipes.err, proc.stderr) },
-      ],
-      terminalClosed: Promise.resolve(),
-      stdin: wantsInput ? writerOf(pipes.in, proc.stdin) : null,
-      pipes: open.map((pipe) => pipe.link),
-      release() {
-        for (const pipe of open) closeSync(pipe.ours);
-      },
-    };
-  } catch (error) {
-    for (const pipe of open) closeSync(pipe.ours);
-    throw error;
-  } finally {
-    for (const pipe of open) closeSync(pipe.theirs);
-  }
-}
-
-function spawnWithTerminal(
-  request: ExecRequest,
-  cwd: string,
-  env: Environment,
-  onTerminal: (data: Uint8Array) => void,
-): Spawned {
-  let closed: () => void = () => {};
-  const terminalClosed = new Promise<void>((resolve) => {
-    closed = resolve;
-  });
-  const proc = Bun.spawn(request.argv, {
-    cwd,
-    env,
-    detached: true,
-    terminal: { data: (_, data) => onTerminal(data.slice()), exit: () => closed() },
-  });
-  const { terminal } = proc;
-  if (!terminal) throw new SyscallError("UNAVAILABLE", "This system gives no terminal. Run it without pty.");
-  const stdin = terminalInput(terminal);
-  if (request.stdin !== undefined && request.stdin !== "pipe")
-    void stdin.write(request.stdin).then(stdin.end);
-  return {
-    pid: proc.pid,
-    exited: exitOf(proc),
-    streams: [],
-    terminalClosed,
-    stdin: request.stdin === "pipe" ? stdin : null,
-    pipes: terminalOf(proc.pid),
-    release: () => terminal.close(),
-  };
-}
-
-/** The terminal as /proc shows it; nothing when the program was too quick, or there is no /proc. */
-function terminalOf(pid: number): string[] {
-  const link = readLink(`/proc/${pid}/fd/1`);
-  return link?.startsWith("/dev/pts/") ? [link] : [];
-}
-
-async function exitOf(proc: Bun.Subprocess): Promise<Exit> {
-  await proc.exited;
-  return proc.signalCode === null
-    ? { code: proc.exitCode, signal: null }
-    : { code: null, signal: `${proc.signalCode}` };
-}
-
-function processTable(): ProcessTable {
-  return process.platform === "linux" ? linuxTable : psTable(runPs);
-}
-
-async function runPs(argv: string[]): Promise<string> {
-  const env = { PATH: "/bin:/usr/bin", LC_ALL: "C" };
-  const proc = Bun.spawn(argv, { env, stdin: "ignore", stdout: "pipe", stderr: "ignore", timeout: PS_MS });
-  return new Response(proc.stdout).text();
 }

@@ -1,3 +1,4 @@
+import { SyscallError } from "../plugin/index.ts";
 import { isRunning, type Process, type ProcessTable } from "./process-table.ts";
 import { signal, terminate } from "./signal.ts";
 import { pause } from "./wait.ts";
@@ -37,6 +38,14 @@ export async function endProcesses(o: EndOptions): Promise<Process[]> {
   }
   o.reap();
   return members;
+}
+
+export function wouldNotGo(left: Process[]): SyscallError {
+  const pids = left.map((process) => process.pid).join(", ");
+  return new SyscallError(
+    "INTERNAL",
+    `Could not end process ${pids}, even by KILL. The next start tries again.`,
+  );
 }
 
 /** Programs that start others as fast as they are killed lose within a few rounds. */

@@ -106,6 +106,11 @@ export class Output {
     if (this.#reader === "expected") this.#loseReader();
   }
 
+  /** Something is on its way to the file. */
+  get writing(): boolean {
+    return this.#queued > this.#onDisk;
+  }
+
   /** The program has ended: what is left in its pipes is taken even when the reader is behind. */
   drain(): void {
     this.#slack = PIPE_BYTES;

@@ -1,31 +1,13 @@
 import { type Data, type ExitInfo, SyscallError } from "../plugin/index.ts";
 import type { Orphan } from "./adopted.ts";
-import { endProcesses } from "./end-processes.ts";
+import { endProcesses, wouldNotGo } from "./end-processes.ts";
 import type { Output } from "./output.ts";
 import type { Piece } from "./output-ring.ts";
 import { type Identity, isRunning, type Process, type ProcessTable, type Trace } from "./process-table.ts";
 import { signal, terminate } from "./signal.ts";
-import type { ByteReader, Stdin } from "./stdio.ts";
+import type { Exit, Spawned } from "./spawn.ts";
+import type { ByteReader } from "./stdio.ts";
 import { type Alarm, alarm, pause, settles } from "./wait.ts";
-
-/** A program that was just started, in its own session and group, of which it is the leader. */
-export interface Spawned {
-  pid: number;
-  exited: Promise<Exit>;
-  /** What it prints, one reader per stream; none with a terminal. */
-  streams: { fd: 1 | 2; reader: ByteReader }[];
-  /** With a terminal: settles when nobody holds it any more. */
-  terminalClosed: Promise<void>;
-  stdin: Stdin | null;
-  pipes: string[];
-  /** Frees our ends. Called once, when it has ended and its output was taken. */
-  release(): void;
-}
-
-export interface Exit {
-  code: number | null;
-  signal: string | null;
-}
 
 export interface RunningChildOptions {
   id: string;
@@ -221,7 +203,9 @@ export class RunningChild {
       const before = this.#pieces;
       if (await settles(this.#closed, this.#o.quietMs)) return true;
       if (await settles(this.#closed, 0)) return true;
-      if (this.#pieces === before || performance.now() > end) return false;
+      // A slow disk is not silence: what came is still on its way there.
+      const busy = this.#o.output.writing && performance.now() < end + DISK_MS;
+      if (!busy && (this.#pieces === before || performance.now() > end)) return false;
     }
   }
 
@@ -299,12 +283,6 @@ export class RunningChild {
 const STUCK_MS = 5000;
 /** So many silences long the output is drained at most, when something left behind goes on printing. */
 const LONGEST_DRAIN = 10;
+/** On top of it, for a disk that does not keep up. */
+const DISK_MS = 10_000;
 const LOOK_MS = 5;
-
-function wouldNotGo(left: Process[]): SyscallError {
-  const pids = left.map((process) => process.pid).join(", ");
-  return new SyscallError(
-    "INTERNAL",
-    `Could not end process ${pids}, even by KILL. The next start tries again.`,
-  );
-}

@@ -1,7 +1,8 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { libc } from "./libc.ts";
 
 const PR_SET_CHILD_SUBREAPER = 36;
+const CHILDREN = `/proc/self/task/${process.pid}/children`;
 
 /**
  * Makes this process the one that orphans below it fall to (Linux, prctl(2)): whatever a program leaves
@@ -9,7 +10,8 @@ const PR_SET_CHILD_SUBREAPER = 36;
  * program. False where the system has no such thing.
  */
 export function becomeSubreaper(): boolean {
-  if (!active) active = libc()?.prctl(PR_SET_CHILD_SUBREAPER, 1) === 0;
+  // Where the orphans could not be listed, nobody would reap them: then they go where they always went.
+  if (!active && existsSync(CHILDREN)) active = libc()?.prctl(PR_SET_CHILD_SUBREAPER, 1) === 0;
   return active;
 }
 
@@ -24,6 +26,6 @@ let active = false;
  * belong to the main thread, which starts the programs and which the system hands orphans to.
  */
 export function directChildren(): number[] {
-  const list = readFileSync(`/proc/self/task/${process.pid}/children`, "utf8");
+  const list = readFileSync(CHILDREN, "latin1");
   return list.split(" ").flatMap((pid) => (Number(pid) > 0 ? [Number(pid)] : []));
 }

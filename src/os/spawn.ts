@@ -1,0 +1,130 @@
+import { closeSync } from "node:fs";
+import { type ExecRequest, SyscallError } from "../plugin/index.ts";
+import { readLink } from "./linux-table.ts";
+import { spawnError } from "./spawn-error.ts";
+import {
+  type ByteReader,
+  inputPipe,
+  outputPipe,
+  readerOf,
+  type Stdin,
+  stdinData,
+  terminalInput,
+  writerOf,
+} from "./stdio.ts";
+
+/** A program that was just started, in its own session and group, of which it is the leader. */
+export interface Spawned {
+  pid: number;
+  exited: Promise<Exit>;
+  /** What it prints, one reader per stream; none with a terminal. */
+  streams: { fd: 1 | 2; reader: ByteReader }[];
+  /** With a terminal: settles when nobody holds it any more. */
+  terminalClosed: Promise<void>;
+  stdin: Stdin | null;
+  pipes: string[];
+  /** Frees our ends. Called once, when it has ended and its output was taken. */
+  release(): void;
+}
+
+export interface Exit {
+  code: number | null;
+  signal: string | null;
+}
+
+type Environment = Record<string, string>;
+
+/** Starts a program in its own session and group. Must be told everything: it looks at nothing else. */
+export function spawn(
+  request: ExecRequest,
+  cwd: string,
+  env: Environment,
+  onTerminal: (data: Uint8Array) => void,
+): Spawned {
+  try {
+    return request.pty ? spawnWithTerminal(request, cwd, env, onTerminal) : spawnWithPipes(request, cwd, env);
+  } catch (cause) {
+    if (cause instanceof SyscallError) throw cause;
+    throw spawnError(cause, request.argv, cwd, env.PATH);
+  }
+}
+
+function spawnWithPipes(request: ExecRequest, cwd: string, env: Environment): Spawned {
+  const wantsInput = request.stdin === "pipe";
+  const pipes = { in: wantsInput ? inputPipe() : null, out: outputPipe(), err: outputPipe() };
+  const open = Object.values(pipes).filter((pipe) => pipe !== null);
+  try {
+    const proc = Bun.spawn(request.argv, {
+      cwd,
+      env,
+      detached: true,
+      stdin: wantsInput ? (pipes.in?.theirs ?? "pipe") : stdinData(request.stdin),
+      stdout: pipes.out?.theirs ?? "pipe",
+      stderr: pipes.err?.theirs ?? "pipe",
+    });
+    return {
+      pid: proc.pid,
+      exited: exitOf(proc),
+      streams: [
+        { fd: 1, reader: readerOf(pipes.out, proc.stdout) },
+        { fd: 2, reader: readerOf(pipes.err, proc.stderr) },
+      ],
+      terminalClosed: Promise.resolve(),
+      stdin: wantsInput ? writerOf(pipes.in, proc.stdin) : null,
+      pipes: open.map((pipe) => pipe.link),
+      release() {
+        for (const pipe of open) closeSync(pipe.ours);
+      },
+    };
+  } catch (error) {
+    for (const pipe of open) closeSync(pipe.ours);
+    throw error;
+  } finally {
+    for (const pipe of open) closeSync(pipe.theirs);
+  }
+}
+
+function spawnWithTerminal(
+  request: ExecRequest,
+  cwd: string,
+  env: Environment,
+  onTerminal: (data: Uint8Array) => void,
+): Spawned {
+  let closed: () => void = () => {};
+  const terminalClosed = new Promise<void>((resolve) => {
+    closed = resolve;
+  });
+  const proc = Bun.spawn(request.argv, {
+    cwd,
+    env,
+    detached: true,
+    terminal: { data: (_, data) => onTerminal(data.slice()), exit: () => closed() },
+  });
+  const { terminal } = proc;
+  if (!terminal) throw new SyscallError("UNAVAILABLE", "This system gives no terminal. Run it without pty.");
+  const stdin = terminalInput(terminal);
+  if (request.stdin !== undefined && request.stdin !== "pipe")
+    void stdin.write(request.stdin).then(stdin.end);
+  return {
+    pid: proc.pid,
+    exited: exitOf(proc),
+    streams: [],
+    terminalClosed,
+    stdin: request.stdin === "pipe" ? stdin : null,
+    pipes: terminalOf(proc.pid),
+    release: () => terminal.close(),
+  };
+}
+
+/** The terminal as /proc shows it; nothing when the program was too quick, or there is no /proc. */
+function terminalOf(pid: number): string[] {
+  const link = readLink(`/proc/${pid}/fd/1`);
+  return link?.startsWith("/dev/pts/") ? [link] : [];
+}
+
+async function exitOf(proc: Bun.Subprocess): Promise<Exit> {
+  await proc.exited;
+  return proc.signalCode === null
+    ? { code: proc.exitCode, signal: null }
+    : { code: null, signal: `${proc.signalCode}` };
+}
