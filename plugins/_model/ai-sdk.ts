@@ -1,0 +1,190 @@
+import type {
+  LanguageModelV4,
+  LanguageModelV4CallOptions,
+  LanguageModelV4FinishReason,
+  LanguageModelV4StreamResult,
+  LanguageModelV4Usage,
+} from "@ai-sdk/provider";
+import {
+  type LLMAnswer,
+  type LLMEvent,
+  type LLMRequest,
+  type StopReason,
+  SyscallError,
+  type ToolCall,
+  type Usage,
+} from "rnix/plugin";
+import { type Blame, cutOff, failure } from "./failure.ts";
+import type { Model } from "./model-file.ts";
+import { callOptions } from "./prompt.ts";
+
+/** A provider package made ready for one request. */
+export interface Prepared {
+  model: LanguageModelV4;
+  options: LanguageModelV4CallOptions;
+  blame: Blame;
+}
+
+/** What a driver adds to the request's common form: its package, its key, its own options. */
+export type Prepare = (request: LLMRequest, options: LanguageModelV4CallOptions) => Promise<Prepared>;
+
+/** A model behind one of the AI SDK's provider packages, spoken to by `doGenerate` and `doStream`. */
+export class AiSdkModel implements Model {
+  readonly #prepare: Prepare;
+
+  constructor(prepare: Prepare) {
+    this.#prepare = prepare;
+  }
+
+  async answer(request: LLMRequest, signal: AbortSignal): Promise<LLMAnswer> {
+    const { model, options, blame } = await this.#prepare(request, callOptions(request));
+    const result = await guarded(blame, signal, () => model.doGenerate({ ...options, abortSignal: signal }));
+    const answer = new Collected();
+    for (const part of result.content) answer.add(part);
+    const stop = stopReason(result.finishReason, answer.calls.length > 0);
+    if (stop === undefined) throw cutOff(blame);
+    const used = usage(result.usage);
+    return {
+      content: answer.text,
+      ...(answer.reasoning === "" ? {} : { reasoning: answer.reasoning }),
+      tool_calls: answer.finish(stop),
+      stop_reason: stop,
+      usage: used,
+      tokens_used: used.input_tokens + used.output_tokens,
+    };
+  }
+
+  async stream(request: LLMRequest, signal: AbortSignal): Promise<AsyncIterable<LLMEvent>> {
+    const { model, options, blame } = await this.#prepare(request, callOptions(request));
+    const { stream } = await guarded(blame, signal, () =>
+      model.doStream({ ...options, abortSignal: signal }),
+    );
+    return events(stream, blame, signal);
+  }
+}
+
+/** Tool calls are held back until the model says why it stopped: before that, none is known to be whole. */
+async function* events(
+  stream: LanguageModelV4StreamResult["stream"],
+  blame: Blame,
+  signal: AbortSignal,
+): AsyncGenerator<LLMEvent> {
+  const answer = new Collected();
+  const reader = stream.getReader();
+  for (;;) {
+    const { done, value: part } = await guarded(blame, signal, () => reader.read());
+    if (done) throw cutOff(blame);
+    switch (part.type) {
+      case "text-delta":
+        answer.afterCall = false;
+        yield { type: "text_delta", text: part.delta };
+        break;
+      case "reasoning-delta":
+        yield { type: "reasoning_delta", text: part.delta };
+        break;
+      case "tool-input-start":
+      case "tool-input-delta":
+      case "ping":
+        // Long arguments and long thoughts are otherwise silence: an empty delta says that it goes on.
+        yield { type: "reasoning_delta", text: "" };
+        break;
+      case "tool-call":
+        answer.add(part);
+        break;
+      case "error":
+        throw failure(part.error, blame);
+      case "finish": {
+        yield { type: "usage", usage: usage(part.usage) };
+        const stop = stopReason(part.finishReason, answer.calls.length > 0);
+        if (stop === undefined) throw cutOff(blame);
+        for (const call of answer.finish(stop)) yield { type: "tool_call", call };
+        yield { type: "stop", reason: stop };
+        return;
+      }
+    }
+  }
+}
+
+interface Part {
+  type: string;
+  text?: string;
+  toolCallId?: string;
+  toolName?: string;
+  input?: string;
+}
+
+class Collected {
+  text = "";
+  reasoning = "";
+  readonly calls: ToolCall[] = [];
+  /** The last thing the model wrote was a tool call. */
+  afterCall = false;
+
+  add(part: Part): void {
+    if (part.type === "tool-call") this.calls.push(toolCall(part));
+    else if (part.type === "text") this.text += part.text ?? "";
+    else if (part.type === "reasoning") this.reasoning += part.text ?? "";
+    this.afterCall = part.type === "tool-call" || (this.afterCall && part.type !== "text");
+  }
+
+  /** At the output limit a call that came last may have been cut where it happened to be valid JSON. */
+  finish(stop: StopReason): ToolCall[] {
+    const last = this.calls.at(-1);
+    if (stop !== "max_tokens" || !this.afterCall || last === undefined) return this.calls;
+    const cut = { text: JSON.stringify(last.input), reason: "the output limit was reached within this call" };
+    return [...this.calls.slice(0, -1), { ...last, input: {}, invalid: last.invalid ?? cut }];
+  }
+}
+
+function toolCall(part: Part): ToolCall {
+  const text = part.input ?? "";
+  const call = { id: part.toolCallId ?? "", name: part.toolName ?? "", input: {} };
+  // No arguments at all is how several servers write those of a tool that takes none.
+  if (text.trim() === "") return call;
+  try {
+    const input: unknown = JSON.parse(text);
+    if (isObject(input)) return { ...call, input };
+    return { ...call, invalid: { text, reason: "the arguments must be a JSON object" } };
+  } catch (error) {
+    return { ...call, invalid: { text, reason: `the arguments are not JSON: ${String(error)}` } };
+  }
+}
+
+/** undefined: the answer has no end. A reason nobody knows is still an end. */
+function stopReason(finish: LanguageModelV4FinishReason, hasCalls: boolean): StopReason | undefined {
+  switch (finish.unified) {
+    case "stop":
+    case "tool-calls":
+      return hasCalls ? "tool_calls" : finish.unified === "stop" ? "end_turn" : "tool_calls";
+    case "length":
+      return "max_tokens";
+    case "content-filter":
+      return "refusal";
+    case "other":
+      if (finish.raw === undefined || finish.raw === "") return undefined;
+      return hasCalls ? "tool_calls" : "end_turn";
+    default:
+      return undefined;
+  }
+}
+
+function usage(usage: LanguageModelV4Usage): Usage {
+  return {
+    input_tokens: usage.inputTokens.total ?? 0,
+    output_tokens: usage.outputTokens.total ?? 0,
+    cached_tokens: usage.inputTokens.cacheRead ?? 0,
+  };
+}
+
+async function guarded<T>(blame: Blame, signal: AbortSignal, work: () => PromiseLike<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (signal.aborted && signal.reason instanceof SyscallError) throw signal.reason;
+    throw failure(error, blame);
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,262 @@
+import {
+  APICallError,
+  InvalidResponseDataError,
+  JSONParseError,
+  TypeValidationError,
+} from "@ai-sdk/provider";
+import { type Code, SyscallError, type SyscallErrorDetail } from "rnix/plugin";
+import { z } from "zod";
+
+/** Whose failure it is, and what a person would look at. */
+export interface Blame {
+  /** "OpenAI", "Anthropic": who answered. */
+  provider: string;
+  keyVariable: string;
+  urlVariable: string;
+  url: string;
+  model: string;
+  /** Never shown, wherever it turns up. */
+  key: string;
+}
+
+/** Whatever a provider package throws or puts into its stream, as a typed error that says what to do. */
+export function failure(error: unknown, blame: Blame): SyscallError {
+  for (const one of causes(error)) if (one instanceof SyscallError) return one;
+  if (APICallError.isInstance(error) && error.statusCode !== undefined && error.statusCode >= 400)
+    return refused(error, blame);
+  const inBody = APICallError.isInstance(error) ? errorDocument(error.responseBody) : errorObject(error);
+  if (inBody !== undefined) return reported(inBody, blame);
+  if (causes(error).some(isNetworkError)) return cutOff(blame, error);
+  if (InvalidResponseDataError.isInstance(error) && error.data === undefined) return cutOff(blame, error);
+  return garbage(blame, error);
+}
+
+/** The answer ended before it was finished. */
+export function cutOff(blame: Blame, cause?: unknown): SyscallError {
+  return new SyscallError("UNAVAILABLE", `${blame.provider} broke off in the middle of its answer`, {
+    cause: lean(cause),
+    retryable: true,
+  });
+}
+
+/** An error document in a place where an answer was expected: status 200, or an event of the stream. */
+export function reported(document: ErrorDocument, blame: Blame): SyscallError {
+  const status = Number(document.code);
+  const kind =
+    kindOf(document.code) ?? (status >= 400 ? kindOfStatus(status) : undefined) ?? kindOf(document.type);
+  return describe(kind ?? { code: "DRIVER", retryable: true }, `reported: ${document.message}`, blame, {});
+}
+
+export function unreachable(error: unknown, blame: Blame): SyscallError {
+  const certificate = causes(error)
+    .map(codeOf)
+    .some((code) => code !== undefined && CERTIFICATE.test(code));
+  const why =
+    causes(error)
+      .map(codeOf)
+      .find((code) => code !== undefined) ?? String(error);
+  const advice = certificate
+    ? "Its certificate was refused: check the address, or have the system trust it"
+    : `Is it running and reachable from here? Check ${blame.urlVariable}`;
+  return new SyscallError(
+    "UNAVAILABLE",
+    `cannot reach ${blame.provider} at ${blame.url} (${why}). ${advice}`,
+    {
+      cause: error,
+      retryable: !certificate,
+    },
+  );
+}
+
+export interface ErrorDocument {
+  message: string;
+  code?: string;
+  type?: string;
+}
+
+/** `{error: {message, code?, type?}}`, as both protocols have it, from a body that may be anything. */
+export function errorDocument(body: string | undefined): ErrorDocument | undefined {
+  if (body === undefined) return undefined;
+  try {
+    return errorObject(JSON.parse(body));
+  } catch {
+    return undefined;
+  }
+}
+
+interface Kind {
+  code: Code;
+  retryable: boolean;
+  advice?: (blame: Blame) => string;
+}
+
+const asKey = (blame: Blame) =>
+  `Check ${blame.keyVariable}, or the variable that api_key_env names in the provider's entry`;
+const asModel = (blame: Blame) =>
+  `Check the model's name, "${blame.model}", and the address, ${blame.url} (${blame.urlVariable})`;
+const asLength = () => "The conversation is longer than the model takes: choose a model with a larger window";
+
+const REFUSED: Kind = { code: "PERMISSION", retryable: false, advice: asKey };
+const UNKNOWN: Kind = { code: "NOT_FOUND", retryable: false, advice: asModel };
+const WRONG: Kind = { code: "INVALID", retryable: false };
+const TOO_LONG: Kind = { code: "INVALID", retryable: false, advice: asLength };
+const LIMITED: Kind = { code: "EXHAUSTED", retryable: true };
+const UNPAID: Kind = { code: "EXHAUSTED", retryable: false, advice: () => "The account has no credit left" };
+const DOWN: Kind = { code: "UNAVAILABLE", retryable: true };
+
+/** The providers' own names for errors. */
+const KINDS: Record<string, Kind> = {
+  invalid_api_key: REFUSED,
+  authentication_error: REFUSED,
+  permission_error: REFUSED,
+  model_not_found: UNKNOWN,
+  not_found_error: UNKNOWN,
+  context_length_exceeded: TOO_LONG,
+  request_too_large: TOO_LONG,
+  invalid_request_error: WRONG,
+  invalid_prompt: WRONG,
+  rate_limit_exceeded: LIMITED,
+  rate_limit_error: LIMITED,
+  insufficient_quota: UNPAID,
+  billing_error: UNPAID,
+  billing_hard_limit_reached: UNPAID,
+  overloaded_error: DOWN,
+  api_error: DOWN,
+  server_error: DOWN,
+  internal_server_error: DOWN,
+  timeout_error: DOWN,
+};
+
+function kindOf(name: string | undefined): Kind | undefined {
+  return name !== undefined && Object.hasOwn(KINDS, name) ? KINDS[name] : undefined;
+}
+
+function kindOfStatus(status: number): Kind {
+  if (status === 401 || status === 403) return REFUSED;
+  if (status === 402) return UNPAID;
+  if (status === 404) return UNKNOWN;
+  if (status === 413) return TOO_LONG;
+  if (status === 429) return LIMITED;
+  if (status === 408 || status >= 500) return DOWN;
+  return WRONG;
+}
+
+function refused(error: APICallError, blame: Blame): SyscallError {
+  const status = error.statusCode ?? 0;
+  const document = errorDocument(error.responseBody);
+  // A code is more exact than the status; a type is often only "invalid_request_error".
+  const kind = kindOf(document?.code) ?? kindOfStatus(status);
+  const theirs = document?.message ?? error.message;
+  const waits =
+    kind.code === "EXHAUSTED" || kind.code === "UNAVAILABLE" ? waitsOf(error.responseHeaders ?? {}) : {};
+  return describe(kind, `answered ${status}: ${theirs}`, blame, waits);
+}
+
+function describe(kind: Kind, what: string, blame: Blame, detail: SyscallErrorDetail): SyscallError {
+  const told = shown(`${blame.provider} ${what}`, blame.key).replace(/[.\s]+$/, "");
+  const advice = kind.advice === undefined ? "" : `. ${kind.advice(blame)}`;
+  return new SyscallError(kind.code, told + advice, { ...detail, retryable: kind.retryable });
+}
+
+function garbage(blame: Blame, error: unknown): SyscallError {
+  const understood =
+    APICallError.isInstance(error) ||
+    JSONParseError.isInstance(error) ||
+    TypeValidationError.isInstance(error);
+  const what = understood ? "something that is not of its protocol" : shown(String(error), blame.key);
+  return new SyscallError(
+    "DRIVER",
+    `${blame.provider} at ${blame.url} answered ${what}. If it goes on, check ${blame.urlVariable}`,
+    { cause: lean(error), retryable: true },
+  );
+}
+
+/** How long to stay away: `Retry-After` in seconds or as a date, and the windows that are used up. */
+function waitsOf(headers: Record<string, string>): SyscallErrorDetail {
+  const milliseconds = Number(headers["retry-after-ms"] ?? Number.NaN);
+  const after = headers["retry-after"];
+  const retryAfterMs = Number.isFinite(milliseconds) ? milliseconds : retryAfter(after, headers.date);
+  const resets = Object.keys(headers).flatMap((name) => resetOf(name, headers));
+  return {
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(resets.length === 0 ? {} : { resetAtMs: Math.max(...resets) }),
+  };
+}
+
+/** RFC 9110, 10.2.3. A date counts from the server's own clock, which may differ from ours. */
+function retryAfter(value: string | undefined, date: string | undefined): number | undefined {
+  if (value === undefined) return undefined;
+  if (/^\d+(\.\d+)?$/.test(value.trim())) return Math.round(Number(value) * 1000);
+  const wait = Date.parse(value) - (date === undefined ? Date.now() : Date.parse(date));
+  return Number.isFinite(wait) ? Math.max(0, wait) : undefined;
+}
+
+/** `anthropic-ratelimit-tokens-reset: 2026-01-01T00:00:00Z` where nothing remains of that window. */
+function resetOf(name: string, headers: Record<string, string>): number[] {
+  const window = /^(anthropic-ratelimit-.+)-reset$/.exec(name)?.[1];
+  if (window === undefined || headers[`${window}-remaining`] !== "0") return [];
+  const at = Date.parse(headers[name] ?? "");
+  return Number.isFinite(at) ? [at] : [];
+}
+
+const ErrorBody = z.object({
+  message: z.string(),
+  code: z.union([z.string(), z.number()]).nullish(),
+  type: z.string().nullish(),
+});
+const Wrapped = z.union([
+  z.object({ error: ErrorBody }),
+  z.object({ response: z.object({ error: ErrorBody }) }),
+  z.object({ error: z.string() }),
+]);
+
+function errorObject(value: unknown): ErrorDocument | undefined {
+  if (value instanceof Error) return undefined;
+  const wrapped = Wrapped.safeParse(value);
+  const bare = ErrorBody.safeParse(value);
+  const found = wrapped.success
+    ? "response" in wrapped.data
+      ? wrapped.data.response.error
+      : wrapped.data.error
+    : bare.data;
+  if (found === undefined) return undefined;
+  if (typeof found === "string") return { message: found };
+  return { message: found.message, code: found.code?.toString(), type: found.type ?? undefined };
+}
+
+const NETWORK = /^(E[A-Z]+|Connection[A-Z]\w*|FailedToOpenSocket|UND_ERR_\w+)$/;
+const CERTIFICATE = /CERT|TLS|SELF_SIGNED|UNABLE_TO_VERIFY/;
+
+function isNetworkError(error: unknown): boolean {
+  const code = codeOf(error);
+  return code !== undefined && NETWORK.test(code);
+}
+
+function codeOf(error: unknown): string | undefined {
+  if (typeof error !== "object" || error === null || !("code" in error)) return undefined;
+  return typeof error.code === "string" ? error.code : undefined;
+}
+
+/** The error and its causes, the outermost first. */
+function causes(error: unknown): unknown[] {
+  const chain: unknown[] = [];
+  for (
+    let one = error;
+    one !== undefined && !chain.includes(one);
+    one = one instanceof Error ? one.cause : undefined
+  )
+    chain.push(one);
+  return chain;
+}
+
+/** The packages' errors carry the whole conversation; only what lies below them is worth keeping. */
+function lean(error: unknown): unknown {
+  return APICallError.isInstance(error) ? error.cause : error;
+}
+
+const LONGEST_MESSAGE = 600;
+
+function shown(text: string, key: string): string {
+  const clean = key === "" ? text : text.replaceAll(key, "…");
+  return clean.length > LONGEST_MESSAGE ? `${clean.slice(0, LONGEST_MESSAGE)}…` : clean;
+}

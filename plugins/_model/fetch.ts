@@ -1,0 +1,48 @@
+import { SyscallError } from "rnix/plugin";
+import { type Blame, errorDocument, reported, unreachable } from "./failure.ts";
+
+/**
+ * The `fetch` given to a provider package for one request: without a time limit of its own, and with what
+ * the packages do not look at put right: a server that is not there, a web page, an error document where a
+ * stream was asked for.
+ */
+export function requestFetch(streams: boolean, blame: Blame): typeof fetch {
+  const request = async (input: Input, init?: RequestInit): Promise<Response> => {
+    const response = await reach(input, init, blame);
+    if (!response.ok) return response;
+    const type = response.headers.get("content-type") ?? "";
+    if (type.startsWith("text/html")) {
+      await response.body?.cancel();
+      throw new SyscallError(
+        "DRIVER",
+        `${blame.provider} at ${blame.url} answered a web page. Check ${blame.urlVariable}`,
+        { retryable: false },
+      );
+    }
+    if (streams && type.startsWith("application/json")) throw notStreamed(await response.text(), blame);
+    return response;
+  };
+  return Object.assign(request, { preconnect: fetch.preconnect });
+}
+
+type Input = Parameters<typeof fetch>[0];
+
+async function reach(input: Input, init: RequestInit | undefined, blame: Blame): Promise<Response> {
+  const options: BunFetchRequestInit = { ...init, timeout: false };
+  try {
+    return await fetch(input, options);
+  } catch (error) {
+    if (init?.signal?.aborted === true) throw error;
+    throw unreachable(error, blame);
+  }
+}
+
+function notStreamed(body: string, blame: Blame): SyscallError {
+  const document = errorDocument(body);
+  if (document !== undefined) return reported(document, blame);
+  return new SyscallError(
+    "DRIVER",
+    `${blame.provider} at ${blame.url} was asked for a stream and answered in one piece that is no error`,
+    { retryable: true },
+  );
+}

@@ -1,0 +1,92 @@
+import type { JSONSchema7, LanguageModelV4CallOptions, LanguageModelV4Message } from "@ai-sdk/provider";
+import { type LLMRequest, type Message, SyscallError } from "rnix/plugin";
+
+/** A request as the provider packages take it. What is specific to one provider is added by its driver. */
+export function callOptions(request: LLMRequest): LanguageModelV4CallOptions {
+  return {
+    prompt: prompt(request),
+    ...(request.max_output === undefined ? {} : { maxOutputTokens: request.max_output }),
+    ...(request.tools === undefined || request.tools.length === 0 ? {} : { tools: tools(request.tools) }),
+  };
+}
+
+function prompt(request: LLMRequest): LanguageModelV4Message[] {
+  const head = leadingSystem(request.messages);
+  const system = [request.system_prompt, ...head.map((message) => message.content)].filter(
+    (text) => text !== "",
+  );
+  const result: LanguageModelV4Message[] = [];
+  if (system.length > 0) result.push({ role: "system", content: system.join("\n\n") });
+  const rest = request.messages.slice(head.length);
+  if (rest.length === 0) rest.push({ role: "user", content: request.intent });
+  const names = new Map<string, string>();
+  for (const message of rest) append(result, message, names);
+  return result;
+}
+
+/** Appends one message; results of one batch of calls become one message, as providers want them. */
+function append(result: LanguageModelV4Message[], message: Message, names: Map<string, string>): void {
+  switch (message.role) {
+    case "system":
+      // In the middle of a conversation most servers refuse this role, so it becomes a marked user message.
+      result.push({ role: "user", content: [text(`<system>\n${message.content}\n</system>`)] });
+      break;
+    case "user":
+      result.push({ role: "user", content: [text(message.content)] });
+      break;
+    case "assistant":
+      for (const call of message.tool_calls ?? []) names.set(call.id, call.name);
+      appendAssistant(result, message);
+      break;
+    case "tool":
+      appendResult(result, message, names);
+  }
+}
+
+function appendAssistant(result: LanguageModelV4Message[], message: Message): void {
+  const calls = (message.tool_calls ?? []).map((call) => ({
+    type: "tool-call" as const,
+    toolCallId: call.id,
+    toolName: call.name,
+    input: call.input,
+  }));
+  const said = message.content === "" ? [] : [text(message.content)];
+  if (said.length + calls.length > 0) result.push({ role: "assistant", content: [...said, ...calls] });
+}
+
+function appendResult(result: LanguageModelV4Message[], message: Message, names: Map<string, string>): void {
+  const id = message.tool_call_id ?? "";
+  const toolName = names.get(id);
+  if (toolName === undefined)
+    throw new SyscallError(
+      "INVALID",
+      `a tool's result must answer an earlier call; there is none with id "${id}"`,
+    );
+  const part = {
+    type: "tool-result" as const,
+    toolCallId: id,
+    toolName,
+    output: { type: "text" as const, value: message.content },
+  };
+  const last = result.at(-1);
+  if (last?.role === "tool") last.content.push(part);
+  else result.push({ role: "tool", content: [part] });
+}
+
+function leadingSystem(messages: Message[]): Message[] {
+  const end = messages.findIndex((message) => message.role !== "system");
+  return messages.slice(0, end === -1 ? messages.length : end);
+}
+
+function text(value: string): { type: "text"; text: string } {
+  return { type: "text", text: value };
+}
+
+function tools(list: NonNullable<LLMRequest["tools"]>): LanguageModelV4CallOptions["tools"] {
+  return list.map((tool) => ({
+    type: "function",
+    name: tool.name,
+    description: tool.description,
+    inputSchema: tool.input satisfies JSONSchema7,
+  }));
+}

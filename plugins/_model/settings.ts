@@ -1,0 +1,39 @@
+import type { JSONObject } from "@ai-sdk/provider";
+import { type OpenContext, SyscallError } from "rnix/plugin";
+import { z } from "zod";
+
+/** What a provider's entry says to its driver. */
+export interface Settings {
+  base_url?: string;
+  extra: JSONObject;
+}
+
+/** The provider's entry; the kernel hands it over when it opens the device. */
+export function settingsOf(context: OpenContext): Settings {
+  const result = Entry.safeParse(context.config ?? {});
+  if (result.success) return { base_url: result.data.base_url, extra: result.data.extra ?? {} };
+  throw new SyscallError("INVALID", `the provider's entry: ${z.prettifyError(result.error)}`, {
+    cause: result.error,
+  });
+}
+
+/**
+ * The entry's key; "" where none is needed and there is none. One that is missing is missing for good: no
+ * further attempt will find it.
+ */
+export async function keyOf(context: OpenContext, need: { required: boolean }): Promise<string> {
+  if (context.secret === undefined)
+    throw new SyscallError("INTERNAL", "a model driver was opened without the service `secret`");
+  try {
+    return await context.secret();
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error;
+    if (error.code === "UNAVAILABLE" && !need.required) return "";
+    throw new SyscallError(error.code, error.message, { cause: error, retryable: false });
+  }
+}
+
+const Entry = z.object({
+  base_url: z.url({ protocol: /^https?$/ }).optional(),
+  extra: z.record(z.string(), z.json()).optional(),
+});
