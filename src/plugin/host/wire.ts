@@ -140,6 +140,16 @@ export function toWire(thrown: unknown, depth = 0): WireError {
   return { ...wire, code, retryAfterMs, resetAtMs, retryable, syscall, pid, device };
 }
 
+/** An error that reached us only as the text Bun prints for it: the source, "Name: message", the frames. */
+export function printedError(text: string): WireError {
+  const lines = text.split("\n").map((line) => line.trim());
+  const frame = lines.findIndex((line) => line.startsWith("at "));
+  const head = (frame < 0 ? lines : lines.slice(0, frame)).findLast((line) => line !== "") ?? text;
+  const [, name = "", message = head] = /^(\w+): (.*)$/.exec(head) ?? [];
+  const known = { name: name === "error" ? "Error" : name, message };
+  return { ...known, place: placeOf({ ...known, stack: frame < 0 ? "" : lines.slice(frame).join("\n") }) };
+}
+
 /** What was thrown, again as a SyscallError: DRIVER with the plugin's name when it was none. */
 export function fromWire(wire: WireError, plugin: string): SyscallError {
   if (wire.code === undefined) {

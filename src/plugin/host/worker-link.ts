@@ -11,6 +11,7 @@ import {
   described,
   fromWire,
   type Place,
+  printedError,
   type ServiceCall,
   type ToHost,
   type ToWorker,
@@ -86,7 +87,7 @@ export class WorkerLink {
     // Nothing of this process's environment is in it: a driver is given its run's by the context.
     this.#worker = new Worker(workerUrl, { env: {}, ref: false, name: `plugin ${options.name}` });
     this.#worker.addEventListener("message", ({ data }: MessageEvent<ToHost>) => this.#received(data));
-    this.#worker.addEventListener("error", ({ message }) => this.#die(message));
+    this.#worker.addEventListener("error", ({ message }) => this.#crashed(printedError(message)));
     this.#worker.addEventListener("close", () => {
       this.#die("it ended itself (process.exit)");
       this.#closed.resolve();
@@ -131,7 +132,8 @@ export class WorkerLink {
 
   /** Keeps what went wrong for `rnix plugins`. */
   note(thrown: unknown): void {
-    if (thrown === this.ended) return;
+    // What is no SyscallError of the driver's own was kept when it came.
+    if (thrown === this.ended || (thrown instanceof SyscallError && thrown.code === "DRIVER")) return;
     const wire = toWire(thrown);
     this.#problem({ ...wire.place, message: wire.message });
   }
@@ -167,7 +169,7 @@ export class WorkerLink {
         this.#signOfLife = undefined;
         break;
       case "crash":
-        this.#die(described(message.error), message.error.place);
+        this.#crashed(message.error);
         break;
     }
   }
@@ -237,6 +239,10 @@ export class WorkerLink {
     this.#signOfLife = this.#timers.timer(this.#limits.aliveMs, () => {
       this.#die(`it was past a deadline and gave no sign of life for ${this.#limits.aliveMs} ms`);
     });
+  }
+
+  #crashed(error: WireError): void {
+    this.#die(described(error), error.place);
   }
 
   /** The end of the Worker, once. `why` is null when it was not wanted any more. */

@@ -19,8 +19,8 @@ import { existsSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { z } from "zod";
-import { pluginModule } from "../../../src/plugin/host/shape.ts";
 import { PluginWorker } from "../../../src/plugin/host/plugin-worker.ts";
+import { pluginModule } from "../../../src/plugin/host/shape.ts";
 import {
   type Code,
   type Data,
@@ -104,8 +104,11 @@ function describeModule(name: string, entry: string, load: () => Promise<unknown
       for (const tool of device.tools ?? []) {
         const schema = z.fromJSONSchema({ ...tool.input });
         expect(schema.safeParse("not an object").success, `${tool.name} takes an object`).toBe(false);
-        const fields = Object.keys(z.object({ properties: z.record(z.string(), z.unknown()) }).parse(tool.input).properties);
-        for (const field of [tool.path, tool.subject]) if (field !== undefined) expect(fields).toContain(field);
+        const fields = Object.keys(
+          z.object({ properties: z.record(z.string(), z.unknown()) }).parse(tool.input).properties,
+        );
+        for (const field of [tool.path, tool.subject])
+          if (field !== undefined) expect(fields).toContain(field);
         expect(fields, `${tool.name} leaves "op" to the kernel`).not.toContain("op");
         expect(tool.description.length, `${tool.name} describes itself`).toBeGreaterThan(20);
       }

@@ -39,7 +39,9 @@ export async function exchange(
   const pieces: Data[] = [];
   for (;;) {
     const piece = await file.read(max, signal);
-    expect(typeof piece === "string" || piece instanceof Uint8Array, "a read answers a string or bytes").toBe(true);
+    expect(typeof piece === "string" || piece instanceof Uint8Array, "a read answers a string or bytes").toBe(
+      true,
+    );
     expect(piece.length, "a read answers at most what was asked for").toBeLessThanOrEqual(max);
     if (piece.length === 0) return joined(pieces);
     pieces.push(piece);
@@ -64,18 +66,16 @@ export async function settled<T>(call: () => Promise<T>): Promise<T | SyscallErr
     return await call();
   } catch (thrown) {
     if (thrown instanceof SyscallError) return thrown;
-    throw new Error(`Only SyscallErrors may come out of a driver, this came: ${String(thrown)}`, { cause: thrown });
+    throw new Error(`Only SyscallErrors may come out of a driver, this came: ${String(thrown)}`, {
+      cause: thrown,
+    });
   }
 }
 
 export function expectStat(stat: FileStat, devicePath: string): void {
-  expect(stat).toMatchObject({
-    name: expect.any(String),
-    size: expect.any(Number),
-    isDevice: expect.any(Boolean),
-    devicePath: expect.any(String),
-  });
-  expect(devicePath === stat.devicePath || stat.devicePath.startsWith(`${devicePath}/`), stat.devicePath).toBe(true);
+  const types = [stat.name, stat.size, stat.isDevice, stat.devicePath].map((value) => typeof value);
+  expect(types, JSON.stringify(stat)).toEqual(["string", "number", "boolean", "string"]);
+  expect(`${stat.devicePath}/`, "the device's path or one below it").toStartWith(`${devicePath}/`);
 }
 
 export function expectCode(error: SyscallError, code: Code): void {

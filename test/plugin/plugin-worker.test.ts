@@ -1,0 +1,389 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { PluginWorker } from "../../src/plugin/host/plugin-worker.ts";
+import { problemText } from "../../src/plugin/host/report.ts";
+import { WORKER_LIMITS, type WorkerOptions } from "../../src/plugin/host/worker-link.ts";
+import {
+  type Child,
+  type Data,
+  type OpenContext,
+  SyscallError,
+  type VFSFile,
+} from "../../src/plugin/index.ts";
+import { testContext } from "../support/conformance/context.ts";
+import { exchange, failure } from "../support/conformance/vfs-file.ts";
+import { ManualTimers } from "./support/manual-timers.ts";
+import { pluginSource, Scratch, type Source } from "./support/scratch.ts";
+
+const workers: PluginWorker[] = [];
+const folders: Scratch[] = [];
+afterEach(async () => {
+  await Promise.all(workers.splice(0).map((worker) => worker.end()));
+  for (const folder of folders.splice(0)) folder[Symbol.dispose]();
+});
+
+async function start(source: Source | string, more: Partial<WorkerOptions> = {}): Promise<PluginWorker> {
+  const folder = new Scratch();
+  folders.push(folder);
+  const entry = folder.write("p.ts", typeof source === "string" ? source : pluginSource("p", source));
+  const worker = await PluginWorker.start({ name: "p", entry, ...more });
+  workers.push(worker);
+  return worker;
+}
+
+function open(worker: PluginWorker, more: Partial<OpenContext> = {}, subpath = ""): Promise<VFSFile> {
+  const device = worker.plugin.devices?.["/dev/p"];
+  if (!device) throw new Error("The plugin has no /dev/p.");
+  return Promise.resolve(device.factory(subpath, 2, testContext("/tmp", more).context));
+}
+
+const never = new AbortController().signal;
+
+/** A place in the loop after everything that was already under way. */
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+}
+
+describe("a plugin in a Worker", () => {
+  test("answers like one in the kernel's thread, text as text and bytes as bytes", async () => {
+    const worker = await start({
+      write: 'if (input === "bytes") answer = new Uint8Array([0, 255]) as never;',
+    });
+    const file = await open(worker);
+    expect(await exchange(file, "hello")).toBe("hello");
+    await file.write("bytes", never);
+    expect(await file.read(10, never)).toEqual(new Uint8Array([0, 255]));
+    expect(await file.stat()).toEqual({ name: "p", size: 0, isDevice: true, devicePath: "/dev/p" });
+    await file.close();
+  });
+
+  test("is given who opened it, its folder, environment and settings, and nothing of this process's", async () => {
+    process.env.RNIX_TEST_OF_THE_HOST = "seen";
+    const worker = await start({
+      write: `answer = JSON.stringify({ who: context.process.uuid, cwd: context.cwd, env: context.env,
+        config: context.config, subpath, own: Object.keys(process.env) });`,
+    });
+    const file = await open(worker, { cwd: "/work", env: { A: "1" }, config: { deep: [1] } }, "/below");
+    const answer = JSON.parse(String(await exchange(file, "")));
+    delete process.env.RNIX_TEST_OF_THE_HOST;
+    expect(answer).toEqual({
+      who: "test-process",
+      cwd: "/work",
+      env: { A: "1" },
+      config: { deep: [1] },
+      subpath: "/below",
+      own: [],
+    });
+  });
+
+  test("throws SyscallErrors with all their fields, and the kernel's are SyscallErrors to it", async () => {
+    const worker = await start({
+      plugin: 'needs: ["secret"]',
+      write: `if (input === "ask") { try { await context.secret!(); } catch (error) {
+          answer = String(error instanceof SyscallError && error.code); } return; }
+        throw new SyscallError("UNAVAILABLE", "Later.", { retryAfterMs: 5, resetAtMs: 6, retryable: true, cause: new Error("below") });`,
+    });
+    const secret = () => Promise.reject(new SyscallError("PERMISSION", "No."));
+    const file = await open(worker, { secret });
+    const error = await failure(() => file.write("", never));
+    expect(error).toMatchObject({
+      code: "UNAVAILABLE",
+      message: "Later.",
+      retryAfterMs: 5,
+      resetAtMs: 6,
+      retryable: true,
+    });
+    expect(error.cause).toMatchObject({ message: "below" });
+    expect(await exchange(file, "ask")).toBe("PERMISSION");
+  });
+
+  test("that throws anything else is DRIVER with its name, file and line, and it is remembered", async () => {
+    const worker = await start({ write: 'if (input === "x") null!.nothing;' });
+    const error = await failure(async () => (await open(worker)).write("x", never));
+    expect(error.code).toBe("DRIVER");
+    expect(error.message).toMatch(/^Plugin p: TypeError: .*\/p\.ts:\d+:\d+\)$/);
+    expect(worker.problems).toMatchObject([
+      { file: expect.stringMatching(/\/p\.ts$/), line: expect.any(Number) },
+    ]);
+    expect(await exchange(await open(worker), "still there")).toBe("still there");
+  });
+
+  const WRONG_ANSWERS: [string, Source, (file: VFSFile) => Promise<unknown>][] = [
+    [
+      "a read that answers a number",
+      { write: "answer = { slice: () => 7 } as never;" },
+      (f) => f.read(1, never),
+    ],
+    ["a stat without a size", { stat: "return { name: 'p' } as never;" }, (f) => f.stat()],
+    [
+      "a stat with a function in it",
+      { stat: "return { name: '', size: 0, isDevice: true, devicePath: '', f() {} };" },
+      (f) => f.stat(),
+    ],
+  ];
+  for (const [what, source, call] of WRONG_ANSWERS) {
+    test(`${what} is DRIVER, not a value the kernel trips over`, async () => {
+      const file = await open(await start(source));
+      await file.write("", never);
+      expect((await failure(() => call(file))).code).toBe("DRIVER");
+    });
+  }
+
+  test("whose factory gives no file is DRIVER", async () => {
+    const worker = await start({ factory: "return { close() {} } as never;" });
+    expect((await failure(() => open(worker))).message).toContain("a file with write, read, close and stat");
+  });
+
+  test("whose close throws is closed all the same, and named", async () => {
+    const worker = await start({ close: 'throw new Error("stuck");' });
+    const file = await open(worker);
+    expect(await file.close()).toBeUndefined();
+    expect(worker.openFiles).toBe(0);
+    expect(worker.problems.map(problemText)).toEqual([expect.stringMatching(/p\.ts:\d+:\d+: stuck/)]);
+  });
+
+  test("writes its console to the log, and cannot move the working folder", async () => {
+    const said: string[] = [];
+    const before = process.cwd();
+    const worker = await start(
+      { write: 'console.log("a", { b: 1 }); process.stdout.write("raw"); process.chdir("/");' },
+      { log: (_level, plugin, text) => void said.push(`${plugin}: ${text}`) },
+    );
+    const error = await failure(async () => (await open(worker)).write("", never));
+    expect(error.code).toBe("PERMISSION");
+    expect(process.cwd()).toBe(before);
+    expect(said).toEqual(["p: a { b: 1 }", "p: raw"]);
+  });
+});
+
+describe("the services of a plugin in a Worker", () => {
+  test("are those it named and was given: notes, store, secret, spill, inbox", async () => {
+    const worker = await start({
+      plugin: 'needs: ["store", "secret"]',
+      write: `
+        context.progress("half way"); context.changed("/a"); context.log("warn", "hm"); await context.inbox("mail");
+        const { version } = (await context.store!.read("run", "doc"))!;
+        answer = JSON.stringify([version, await context.store!.replace("user", "doc", "new", version),
+          await context.store!.lines("run", "log", 1, 2), await context.secret!(), await context.spill("n", "text"),
+          context.exec === undefined]);
+        await context.store!.append("run", "log", { a: 1 });`,
+    });
+    const calls: unknown[][] = [];
+    const note =
+      <T>(answer: T) =>
+      async (...args: unknown[]) => {
+        calls.push(args);
+        return answer;
+      };
+    const { context, notes } = testContext("/tmp", {
+      store: {
+        read: note({ text: "t", version: "1" }),
+        replace: note("2"),
+        append: note(undefined),
+        lines: note([{ l: 1 }]),
+      },
+      secret: note("key"),
+      spill: note("/spilled"),
+    });
+    const file = await worker.plugin.devices?.["/dev/p"]?.factory("", 2, context);
+    expect(file && JSON.parse(String(await exchange(file, "")))).toEqual([
+      "1",
+      "2",
+      [{ l: 1 }],
+      "key",
+      "/spilled",
+      true,
+    ]);
+    expect(notes).toMatchObject({
+      progress: ["half way"],
+      changed: ["/a"],
+      log: ["warn: hm"],
+      inbox: ["mail"],
+    });
+    expect(calls).toEqual([
+      ["run", "doc"],
+      ["user", "doc", "new", "1"],
+      ["run", "log", 1, 2],
+      [],
+      ["n", "text"],
+      ["run", "log", { a: 1 }],
+    ]);
+  });
+
+  test("hand a program over as a handle: its input, output, end and exit", async () => {
+    const worker = await start({
+      plugin: 'needs: ["exec"]',
+      write: `
+        const child = await context.exec!({ argv: ["cat"], stdin: "pipe", life: "call" });
+        await child.write("in"); await child.end();
+        let out = ""; for (let piece = await child.read(); piece; piece = await child.read()) out += piece.fd + new TextDecoder().decode(piece.data);
+        answer = JSON.stringify([child.pid, child.reused, out, await child.exited(), await child.exited()]); await child.kill();`,
+    });
+    const { child, log } = fakeChild();
+    const file = await open(worker, { exec: async () => child });
+    const exit = { code: 0, signal: null, timedOut: false, outputBytes: 3, droppedBytes: 0 };
+    expect(JSON.parse(String(await exchange(file, "")))).toEqual([42, false, "1abc", exit, exit]);
+    expect(log).toEqual(["write in", "end", "kill"]);
+  });
+
+  test("end with the file: CLOSED after its close", async () => {
+    const worker = await start({
+      plugin: 'needs: ["secret"]',
+      top: "let last: OpenContext | undefined;",
+      write: `if (input === "later") answer = await last!.secret!().catch((error) => error.code); else last = context;`,
+    });
+    const first = await open(worker, { secret: async () => "key" });
+    await first.write("now", never);
+    await first.close();
+    expect(await exchange(await open(worker, { secret: async () => "key" }), "later")).toBe("CLOSED");
+  });
+
+  test("are UNAVAILABLE when the kernel did not offer them", async () => {
+    const worker = await start({ plugin: 'needs: ["secret"]', write: "answer = String(context.secret);" });
+    expect(await exchange(await open(worker), "")).toBe("undefined");
+  });
+});
+
+describe("a deadline", () => {
+  const SLOW = {
+    write: 'if (input === "deaf") await new Promise(() => {}); if (input === "spin") for (;;);',
+  };
+
+  test("that a driver hears is answered by the driver", async () => {
+    const worker = await start({
+      write:
+        'await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));',
+    });
+    const file = await open(worker);
+    const abort = new AbortController();
+    const write = failure(() => file.write("", abort.signal));
+    abort.abort(new SyscallError("TIMEOUT", "The tool call took longer than 5 ms."));
+    expect(await write).toMatchObject({ code: "TIMEOUT", message: "The tool call took longer than 5 ms." });
+  });
+
+  test("that a driver is deaf to is answered here, and the plugin lives", async () => {
+    const timers = new ManualTimers();
+    const worker = await start(SLOW, { timers });
+    const file = await open(worker);
+    const abort = new AbortController();
+    const write = failure(() => file.write("deaf", abort.signal));
+    abort.abort(new SyscallError("CANCELLED", "Enough."));
+    expect(timers.fire(WORKER_LIMITS.answerMs)).toBe(1);
+    expect((await write).code).toBe("CANCELLED");
+    await file.close();
+    await until(() => !timers.waiting.includes(WORKER_LIMITS.aliveMs));
+    expect(worker.ended).toBeUndefined();
+    expect(await exchange(await open(worker), "again")).toBe("again");
+  });
+
+  test("that a busy loop is past ends the Worker: its files answer CLOSED, and the plugin is named", async () => {
+    const timers = new ManualTimers();
+    const worker = await start(SLOW, { timers });
+    const [file, other] = [await open(worker), await open(worker)];
+    const abort = new AbortController();
+    const write = failure(() => file.write("spin", abort.signal));
+    abort.abort(new SyscallError("TIMEOUT", "Too long."));
+    timers.fire(WORKER_LIMITS.answerMs);
+    expect((await write).code).toBe("TIMEOUT");
+    expect(timers.fire(WORKER_LIMITS.aliveMs)).toBe(1);
+    expect((await failure(() => other.write("", never))).code).toBe("CLOSED");
+    expect(await other.close()).toBeUndefined();
+    expect(worker.crash?.message).toContain("no sign of life");
+    expect(worker.openFiles).toBe(0);
+  });
+
+  test("of a factory closes the file that comes too late", async () => {
+    const timers = new ManualTimers();
+    const notes: string[] = [];
+    const worker = await start(
+      {
+        top: "let go: (() => void) | undefined;",
+        factory: `if (subpath === "/go") go?.();
+          else return new Promise<VFSFile>((resolve) => { go = () => resolve({ close: async () => context.log("info", "closed") } as never); }) as never;`,
+      },
+      { timers },
+    );
+    const late = failure(() => open(worker, { log: (_level, text) => void notes.push(text) }));
+    timers.fire(WORKER_LIMITS.openMs);
+    timers.fire(WORKER_LIMITS.answerMs);
+    expect((await late).code).toBe("TIMEOUT");
+    const file = await open(worker, {}, "/go");
+    await file.close();
+    await until(() => worker.openFiles === 0);
+  });
+
+  test("that has passed before the call begins keeps it from beginning", async () => {
+    const worker = await start({ top: "let writes = 0;", write: "answer = String(++writes);" });
+    const file = await open(worker);
+    expect((await failure(() => file.write("", AbortSignal.abort()))).code).toBe("CANCELLED");
+    expect(await exchange(file, "")).toBe("1");
+  });
+});
+
+describe("a Worker that ends on its own", () => {
+  const ENDS: [string, string, RegExp][] = [
+    [
+      "throws from a timer",
+      'setTimeout(() => { throw new RangeError("tick"); }, 0);',
+      /RangeError: tick \(.*p\.ts:\d+/,
+    ],
+    ["leaves a promise rejected", 'void Promise.reject(new Error("lost"));', /lost \(.*p\.ts:\d+/],
+    ["calls process.exit", "process.exit(3);", /ended itself/],
+  ];
+  for (const [what, code, said] of ENDS) {
+    test(`because it ${what} is named with its file, and answers CLOSED`, async () => {
+      const worker = await start({ write: `if (input === "end") { ${code} }` });
+      const file = await open(worker);
+      await Promise.allSettled([file.write("end", never)]);
+      await until(() => worker.ended !== undefined);
+      expect((await failure(() => file.read(1, never))).code).toBe("CLOSED");
+      expect(worker.crash?.message).toMatch(said);
+      expect(worker.crash?.file).toEndWith("/p.ts");
+      await file.close();
+    });
+  }
+});
+
+describe("a module that can't be loaded", () => {
+  const CANT: [string, string, RegExp][] = [
+    [
+      "throws at import",
+      'const x = 1;\nthrow new TypeError("early");',
+      /^DRIVER: Plugin p: TypeError: early \(.*p\.ts:2:\d+\)$/,
+    ],
+    ["exits at import", "process.exit(0);", /^CLOSED: .*ended itself/],
+    ["exports no plugin", "export const x = 1;", /^INVALID: .*default export.*definePlugin/],
+    ["has another name than its file", 'export default { name: "q" };', /^INVALID: .*"q".*"p"/],
+  ];
+  for (const [what, source, said] of CANT) {
+    test(`because it ${what} says so`, async () => {
+      const { code, message } = await failure(() => start(source));
+      expect(`${code}: ${message}`).toMatch(said);
+    });
+  }
+
+  test("because its import never ends is given up, and its Worker ended", async () => {
+    const timers = new ManualTimers();
+    const started = failure(() => start("for (;;);", { timers }));
+    await until(() => timers.fire(WORKER_LIMITS.loadMs) === 1);
+    timers.fire(WORKER_LIMITS.answerMs);
+    expect((await started).message).toContain(`its import took longer than ${WORKER_LIMITS.loadMs} ms`);
+  });
+});
+
+function fakeChild(): { child: Child; log: string[] } {
+  const log: string[] = [];
+  const pieces: Data[] = ["abc"];
+  const child: Child = {
+    pid: 42,
+    reused: false,
+    write: async (data) => void log.push(`write ${data}`),
+    end: async () => void log.push("end"),
+    kill: async () => void log.push("kill"),
+    exited: async () => ({ code: 0, signal: null, timedOut: false, outputBytes: 3, droppedBytes: 0 }),
+    read: async () => {
+      const piece = pieces.shift();
+      return piece === undefined ? null : { fd: 1, data: new TextEncoder().encode(String(piece)) };
+    },
+  };
+  return { child, log };
+}
