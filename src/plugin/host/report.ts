@@ -1,5 +1,5 @@
 import { type Plugin, type Services, SyscallError } from "../index.ts";
-import { type Place, placeText, toWire } from "./wire.ts";
+import { type Place, placeText, said, toWire } from "./wire.ts";
 
 /** Where a plugin was found; the nearer one wins. */
 export type PluginLayer = "stock" | "user" | "project";
@@ -14,10 +14,12 @@ export function problemText({ message, file, line, column }: Problem): string {
   return file === undefined ? message : `${placeText({ file, line, column })}: ${message}`;
 }
 
-/** What was thrown as a problem: for a plugin's own error with the place in the plugin it came from. */
+/** What was thrown as a problem: an error of the plugin's own with the place in the plugin it came from. */
 export function asProblem(thrown: unknown): Problem {
-  const { message, place, cause } = toWire(thrown);
-  return { ...(thrown instanceof SyscallError ? cause?.place : place), message };
+  const wire = toWire(thrown);
+  const own = thrown instanceof SyscallError && thrown.code === "DRIVER" ? wire.cause : undefined;
+  if (own) return { ...own.place, message: said(own) };
+  return thrown instanceof SyscallError ? { message: wire.message } : { ...wire.place, message: said(wire) };
 }
 
 export interface DeviceReport {

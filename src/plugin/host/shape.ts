@@ -166,16 +166,17 @@ function invalid(name: string, problems: string[]): SyscallError {
 }
 
 function issueText(issue: z.core.$ZodIssue): string {
-  const at = issue.path.map((key, i) =>
-    typeof key === "string" && i > 0 && !key.startsWith("/")
-      ? `.${key}`
-      : i === 0
-        ? String(key)
-        : `["${String(key)}"]`,
-  );
-  const message =
-    issue.code === "unrecognized_keys"
-      ? `unknown ${issue.keys.map((key) => `"${key}"`).join(", ")}`
-      : issue.message;
-  return at.length === 0 ? message : `${at.join("")}: ${message}`;
+  const at = issue.path.map(step).join("");
+  const keys =
+    issue.code === "unrecognized_keys" ? issue.keys.map((key) => `"${key}"`).join(", ") : undefined;
+  const message = keys === undefined ? issue.message : `unknown ${keys}`;
+  return at === "" ? message : `${at}: ${message}`;
+}
+
+/** One key of a path, as it would stand in the source: `devices`, `["/dev/x"]`, `[0]`, `.name`. */
+function step(key: PropertyKey, index: number): string {
+  if (typeof key === "number") return `[${key}]`;
+  const name = String(key);
+  if (!/^\w+$/.test(name)) return `["${name}"]`;
+  return index === 0 ? name : `.${name}`;
 }

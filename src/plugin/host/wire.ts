@@ -162,8 +162,12 @@ export function fromWire(wire: WireError, plugin: string): SyscallError {
 
 /** One line: what was thrown and, where it is known, the file and line. */
 export function described(wire: WireError): string {
-  const what = wire.name && wire.name !== "Error" ? `${wire.name}: ${wire.message}` : wire.message;
-  return wire.place ? `${what} (${placeText(wire.place)})` : what;
+  return wire.place ? `${said(wire)} (${placeText(wire.place)})` : said(wire);
+}
+
+/** The same without the place. */
+export function said({ name, message }: WireError): string {
+  return name && name !== "Error" && name !== "SyscallError" ? `${name}: ${message}` : message;
 }
 
 export function placeText({ file, line, column }: Place): string {

@@ -8,11 +8,11 @@ import {
   type Answer,
   type DriverAnswers,
   type DriverCall,
-  described,
   fromWire,
   type Place,
   printedError,
   type ServiceCall,
+  said,
   type ToHost,
   type ToWorker,
   toWire,
@@ -176,7 +176,7 @@ export class WorkerLink {
 
   /** What a driver threw that is no SyscallError is also kept as a problem of its plugin. */
   #error(wire: WireError): SyscallError {
-    if (wire.code === undefined) this.#problem({ ...wire.place, message: described(wire) });
+    if (wire.code === undefined) this.#problem({ ...wire.place, message: said(wire) });
     return fromWire(wire, this.#options.name);
   }
 
@@ -242,7 +242,7 @@ export class WorkerLink {
   }
 
   #crashed(error: WireError): void {
-    this.#die(described(error), error.place);
+    this.#die(said(error), error.place);
   }
 
   /** The end of the Worker, once. `why` is null when it was not wanted any more. */

@@ -1,0 +1,150 @@
+import { describe, expect, test } from "bun:test";
+import { judge } from "../../src/plugin/host/shape.ts";
+import { sketch } from "../../src/plugin/host/sketch.ts";
+import { definePlugin, SyscallError } from "../../src/plugin/index.ts";
+
+const factory = () => {
+  throw new SyscallError("INTERNAL", "not opened");
+};
+const input = { type: "object", properties: { place: { type: "string" } }, required: ["place"] };
+const tool = { name: "Weather", description: "Tells the weather of a place", input };
+
+/** What the module exports as default is `plugin`; its file is called weather. */
+function judged(plugin: unknown): ReturnType<typeof judge> {
+  return judge("weather", sketch({ default: plugin }));
+}
+
+function message(plugin: unknown): string {
+  try {
+    judged(plugin);
+  } catch (error) {
+    if (error instanceof SyscallError && error.code === "INVALID") return error.message;
+    throw error;
+  }
+  return "(fits)";
+}
+
+const withDevice = (device: object, path = "/dev/weather") => ({
+  name: "weather",
+  devices: { [path]: { factory, ...device } },
+});
+
+describe("the shape of a plugin", () => {
+  test("fits with everything the contract knows", () => {
+    const plugin = definePlugin({
+      name: "weather",
+      api: 1,
+      needs: ["exec", "store", "secret"],
+      configSchema: { type: "object" },
+      devices: {
+        "/dev/weather": {
+          factory,
+          match: "prefix",
+          provider: { detect: async () => null },
+          tools: [
+            {
+              ...tool,
+              op: "weather",
+              path: "place",
+              subject: "place",
+              timeoutMs: 1,
+              maxResult: 1,
+              defer: true,
+              annotations: { readOnlyHint: true },
+            },
+          ],
+        },
+        "/dev/other": { factory },
+      },
+      dispose: async () => {},
+    });
+    expect(judged(plugin).warnings).toEqual([]);
+    expect(Object.keys(judged(plugin).shape.devices ?? {})).toEqual(["/dev/weather", "/dev/other"]);
+  });
+
+  test("fits when it and its devices are classes", () => {
+    class Device {
+      factory(): never {
+        return factory();
+      }
+    }
+    expect(message({ name: "weather", devices: { "/dev/weather": new Device() } })).toBe("(fits)");
+  });
+
+  const FAULTS: [string, unknown, string][] = [
+    ["no default export", undefined, "default export"],
+    ["a function as default export", () => {}, "default export"],
+    ["no name", {}, "name: expected a text"],
+    ["another name", { name: "wether" }, 'calls itself "wether", its file "weather"'],
+    ["a misspelt field", { name: "weather", device: {} }, 'unknown "device"'],
+    ["another contract", { name: "weather", api: 2 }, "version 1 of the contract"],
+    ["an unknown need", { name: "weather", needs: ["exce"] }, 'no service "exce". Did you mean "exec"?'],
+    [
+      "a device without a factory",
+      withDevice({ factory: undefined }),
+      'devices["/dev/weather"].factory: expected a function',
+    ],
+    ["a relative device path", withDevice({}, "dev/weather"), "expected an absolute path"],
+    ["a device path that climbs", withDevice({}, "/dev/../fs"), "expected an absolute path"],
+    ["a path of the kernel's", withDevice({}, "/dev/kernel/complete"), "are the kernel's"],
+    ["a path below /proc", withDevice({}, "/proc"), "are the kernel's"],
+    ["a third kind of match", withDevice({ match: "regex" }), 'devices["/dev/weather"].match'],
+    [
+      "a tool's name with blanks",
+      withDevice({ tools: [{ ...tool, name: "The Weather" }] }),
+      "tools[0].name: expected a letter",
+    ],
+    [
+      "a tool without a description",
+      withDevice({ tools: [{ ...tool, description: "" }] }),
+      "tells the model",
+    ],
+    [
+      "an input that is no schema",
+      withDevice({ tools: [{ ...tool, input: "text" }] }),
+      "tools[0].input: expected a JSON Schema",
+    ],
+    [
+      "an input that is no object",
+      withDevice({ tools: [{ ...tool, input: { type: "string" } }] }),
+      'tools[0].input.type: expected "object"',
+    ],
+    [
+      "a subject the input lacks",
+      withDevice({ tools: [{ ...tool, subject: "plase" }] }),
+      'names the field "plase", which its input does not have. Did you mean "place"?',
+    ],
+    ["a path without prefix", withDevice({ tools: [{ ...tool, path: "place" }] }), '`match: "prefix"`'],
+    ["one tool twice", withDevice({ tools: [tool, tool] }), "the name stands twice"],
+    [
+      "a misspelt hint",
+      withDevice({ tools: [{ ...tool, annotations: { readonlyHint: true } }] }),
+      'unknown "readonlyHint"',
+    ],
+    ["a provider without detect", withDevice({ provider: {} }), "provider.detect: expected a function"],
+  ];
+  for (const [what, plugin, said] of FAULTS) {
+    test(`with ${what} is refused, and the message says why`, () => expect(message(plugin)).toContain(said));
+  }
+
+  test("all its faults are named at once", () => {
+    const text = message({ name: "weather", needs: ["net"], devices: { dev: { factory } } });
+    expect(text).toContain('"net"');
+    expect(text).toContain('"dev"');
+  });
+
+  test("a schema that zod can't read is offered unchecked, with a warning", () => {
+    const foreign = { ...tool, input: { ...input, $ref: "https://example.com/schema.json" } };
+    expect(judged(withDevice({ tools: [foreign] })).warnings).toEqual([
+      expect.stringContaining("Weather is offered unchecked"),
+    ]);
+  });
+
+  test("a value that can't cross, or turns in a circle, is drawn and judged all the same", () => {
+    const circle: Record<string, unknown> = { name: "weather", configSchema: { big: 1n, sign: Symbol("s") } };
+    circle.configSchema = { ...Object(circle.configSchema), circle };
+    expect(structuredClone(sketch({ default: circle }))).toEqual({
+      default: { name: "weather", configSchema: { big: "[bigint]", sign: "[symbol]", circle: "[circular]" } },
+    });
+  });
+});
