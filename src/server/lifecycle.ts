@@ -14,12 +14,16 @@ const LOCK_LOOK_MS = 20;
 /** What suspended processes get beyond their grace before the rest is killed, and what that gets. */
 const DRAIN_MS = 5000;
 
+interface Lock {
+  release(o: { remove: true }): void;
+}
+
 export interface DaemonPorts {
   paths: Pick<UserPaths, "socket" | "pidFile" | "lockFile">;
   uid: number;
   clock: Clock;
   /** null: held by another. Free again after kill -9 of its holder. */
-  tryLock(path: string): { release(): void } | null;
+  tryLock(path: string): Lock | null;
   idle: { afterMs: number | null; everyMs: number };
   graceMs: number;
   logFile: string;
@@ -41,12 +45,12 @@ export async function runDaemon(ports: DaemonPorts): Promise<"stopped" | "alread
     await new Daemon(ports).run();
     return "stopped";
   } finally {
-    lock.release();
+    lock.release({ remove: true });
   }
 }
 
 /** Waits for a predecessor that is going; one that answers stays. */
-async function acquire(ports: DaemonPorts): Promise<{ release(): void } | "already running" | "blocked"> {
+async function acquire(ports: DaemonPorts): Promise<Lock | "already running" | "blocked"> {
   const { clock, paths } = ports;
   const until = clock.monotonic() + LOCK_WAIT_MS;
   for (;;) {

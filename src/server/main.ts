@@ -1,6 +1,7 @@
-import { type Env, thisUser, userPaths } from "../config/paths.ts";
+import { type Env, thisUser, type UserPaths, userPaths } from "../config/paths.ts";
 import { loadSettings } from "../config/settings.ts";
 import { realClock } from "../kernel/clock.ts";
+import { SyscallError } from "../plugin/index.ts";
 import { FileLock } from "../store/lock.ts";
 import { boot } from "./boot.ts";
 import { DaemonLog, daemonLogPath } from "./daemon-log.ts";
@@ -24,6 +25,16 @@ export async function daemonMain({ foreground, env = process.env }: DaemonMainOp
     file.write(text);
     if (foreground) process.stderr.write(`${text}\n`);
   };
+  try {
+    return await run(user, env, file.path, log);
+  } catch (error) {
+    // Whoever started us reads it there.
+    log(error instanceof SyscallError ? error.message : textOf(error));
+    return EXIT.broken;
+  }
+}
+
+async function run(user: UserPaths, env: Env, logFile: string, log: (text: string) => void): Promise<number> {
   const settings = await loadSettings({ configDir: user.configDir });
   const level = logLevel(env, "info");
   let broken = false;
@@ -34,32 +45,33 @@ export async function daemonMain({ foreground, env = process.env }: DaemonMainOp
     tryLock: (path) => FileLock.tryAcquire(path),
     idle: { afterMs: settings.server.idleStopMs, everyMs: settings.server.idleCheckMs },
     graceMs: settings.server.graceMs,
-    logFile: file.path,
+    logFile,
     log,
     boot: (host) => boot({ user, env, settings, host, log, logLevel: level }),
     onSignal: (stop) =>
       listen(stop, (defect) => {
         broken = true;
-        log(`A fault of rnix itself, suspending what runs: ${defect}`);
+        log(`A fault of rnix itself, suspending what runs: ${textOf(defect)}`);
       }),
   });
-  if (end === "blocked") {
-    log(`another daemon holds ${user.lockFile} and does not answer on ${user.socket}`);
-    return EXIT.blocked;
+  if (end === "stopped") return broken ? EXIT.broken : EXIT.done;
+  if (end === "already running") {
+    log("another daemon runs already");
+    return EXIT.done;
   }
-  if (foreground && end === "already running") process.stderr.write("the daemon runs already\n");
-  return broken ? EXIT.broken : EXIT.done;
+  log(`another daemon holds ${user.lockFile} and does not answer on ${user.socket}`);
+  return EXIT.blocked;
 }
 
 /** The first signal suspends what runs, the second kills it. A broken rule of ours ends us loudly, but in order. */
-function listen(stop: (now: boolean) => void, onDefect: (text: string) => void): () => void {
+function listen(stop: (now: boolean) => void, onDefect: (defect: unknown) => void): () => void {
   let asked = false;
   const signalled = (): void => {
     stop(asked);
     asked = true;
   };
   const defective = (error: unknown): void => {
-    onDefect(error instanceof Error ? (error.stack ?? error.message) : String(error));
+    onDefect(error);
     stop(false);
   };
   const listeners = [
@@ -72,4 +84,8 @@ function listen(stop: (now: boolean) => void, onDefect: (text: string) => void):
   return () => {
     for (const [event, listener] of listeners) process.off(event, listener);
   };
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

@@ -1,0 +1,265 @@
+import { describe, expect, test } from "bun:test";
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { dirname, join } from "node:path";
+import { wireCode } from "../../src/client/client.ts";
+import { type DaemonOptions, dialDaemon, ensureDaemon } from "../../src/client/daemon.ts";
+import { SyscallError } from "../../src/plugin/index.ts";
+import { FileLock } from "../../src/store/lock.ts";
+import { commit, version } from "../../src/version.ts";
+import { Home, isAlive } from "../server/support/home.ts";
+import { until } from "../server/support/until.ts";
+import { FakeClock } from "../support/fake-clock.ts";
+
+const PROGRAM = join(import.meta.dir, "../server/support/daemon-program.ts");
+const COMMAND = [process.execPath, PROGRAM];
+
+function options(home: Home, more: Partial<DaemonOptions> = {}): DaemonOptions {
+  return { env: home.env, version, build: commit, command: COMMAND, ...more };
+}
+
+const mode = (path: string): string => (statSync(path).mode & 0o777).toString(8);
+
+describe("the daemon", () => {
+  test("is started by the first client and found by the second", async () => {
+    await using home = new Home();
+    expect(await dialDaemon(options(home))).toBeNull();
+    const first = await ensureDaemon(options(home));
+    const pid = home.daemonPid();
+    const second = await ensureDaemon(options(home));
+    expect((await first.request("ping", {})).pid).toBe(pid);
+    expect((await second.request("ping", {})).pid).toBe(pid);
+    first.close();
+    second.close();
+  });
+
+  test("lets nobody else near: 0700 for its folder, 0600 for what is in it, whatever the umask", async () => {
+    await using home = new Home();
+    const umask = process.umask(0);
+    try {
+      (await ensureDaemon(options(home))).close();
+    } finally {
+      process.umask(umask);
+    }
+    const { socket, pidFile, lockFile, dataDir } = home.paths;
+    expect(mode(dirname(socket))).toBe("700");
+    expect([socket, pidFile, lockFile, join(dataDir, "daemon.log")].map(mode)).toEqual([
+      "600",
+      "600",
+      "600",
+      "600",
+    ]);
+  });
+
+  test("has nothing of its starter's environment but where things are, a session and a folder of its own", async () => {
+    await using home = new Home();
+    const env = {
+      ...home.env,
+      ANTHROPIC_API_KEY: "sk-secret-of-the-starter",
+      BUN_OPTIONS: "",
+      RNIX_PROVIDER: "openai",
+      RNIX_CHILD: "x",
+      LANG: "C.UTF-8",
+    };
+    (await ensureDaemon(options(home, { env }))).close();
+    const pid = home.daemonPid();
+    const names = readFileSync(`/proc/${pid}/environ`, "utf8")
+      .split("\0")
+      .map((pair) => pair.split("=")[0] ?? "")
+      .filter((name) => name !== "");
+    expect(names.sort()).toEqual([
+      "HOME",
+      "LANG",
+      "PATH",
+      "XDG_CONFIG_HOME",
+      "XDG_DATA_HOME",
+      "XDG_RUNTIME_DIR",
+    ]);
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    const [, , group, session] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    expect([group, session]).toEqual([String(pid), String(pid)]);
+    expect(readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("rnix\0")).toBe(true);
+  });
+
+  test("is one, when ten clients start it at once", async () => {
+    await using home = new Home();
+    const clients = await Promise.all(Array.from({ length: 10 }, () => ensureDaemon(options(home))));
+    const pids = await Promise.all(clients.map(async (client) => (await client.request("ping", {})).pid));
+    expect(new Set(pids)).toEqual(new Set([home.daemonPid()]));
+    for (const client of clients) client.close();
+    // Whoever came second has gone by itself.
+    await until(() => daemonsOf(home).length === 1);
+  });
+
+  test("is one, when two are started at once: the other ends with 0", async () => {
+    await using home = new Home();
+    const start = () => Bun.spawn(COMMAND, { env: home.env, stdio: ["ignore", "ignore", "ignore"] });
+    const [a, b] = [start(), start()];
+    for (const { pid } of [a, b]) home.adopt(pid);
+    const loser = await Promise.race([a.exited.then(() => a), b.exited.then(() => b)]);
+    expect(loser.exitCode).toBe(0);
+    const winner = loser === a ? b : a;
+    await until(async () => {
+      const client = await dialDaemon(options(home));
+      client?.close();
+      return client !== null;
+    });
+    expect(home.daemonPid()).toBe(winner.pid);
+    winner.kill("SIGTERM");
+    expect(await winner.exited).toBe(0);
+  });
+
+  test("is started anew over the socket that a killed one left", async () => {
+    await using home = new Home();
+    (await ensureDaemon(options(home))).close();
+    const first = home.daemonPid();
+    process.kill(first, "SIGKILL");
+    await until(() => !isAlive(first));
+    expect(existsSync(home.paths.socket)).toBe(true);
+    const client = await ensureDaemon(options(home));
+    expect((await client.request("ping", {})).pid).not.toBe(first);
+    expect(home.daemonPid()).not.toBe(first);
+    client.close();
+  });
+
+  test("leaves neither socket, PID file nor locks behind when it is stopped", async () => {
+    await using home = new Home();
+    const client = await ensureDaemon(options(home));
+    const pid = home.daemonPid();
+    expect(await client.request("shutdown", {})).toEqual({ pid });
+    await until(() => !isAlive(pid));
+    const { socket, pidFile, lockFile, dataDir } = home.paths;
+    expect([socket, pidFile, lockFile].filter(existsSync)).toEqual([]);
+    expect([...new Bun.Glob("kernels/*").scanSync(dataDir)]).toEqual([]);
+    expect(await dialDaemon(options(home))).toBeNull();
+  });
+
+  test("ends on SIGTERM as on a shutdown", async () => {
+    await using home = new Home();
+    (await ensureDaemon(options(home))).close();
+    const pid = home.daemonPid();
+    process.kill(pid, "SIGTERM");
+    await until(() => !isAlive(pid));
+    expect(existsSync(home.paths.socket)).toBe(false);
+    expect(home.log()).toContain("stopped");
+  });
+
+  test("stops by itself after the idle time of config.yaml", async () => {
+    await using home = new Home();
+    writeFileSync(
+      join(home.paths.configDir, "config.yaml"),
+      "daemon_idle_stop: 200ms\ndaemon_idle_check: 20ms\n",
+    );
+    const client = await ensureDaemon(options(home));
+    const pid = home.daemonPid();
+    expect((await client.request("daemon_status", {})).connections).toBe(1);
+    client.close();
+    await until(() => !isAlive(pid));
+    expect(home.log()).toContain("nothing to do: stopping");
+    expect(existsSync(home.paths.socket)).toBe(false);
+  });
+});
+
+describe("a client is told", () => {
+  test("by VERSION that the daemon is of another one, and how to restart it", async () => {
+    await using home = new Home();
+    (await ensureDaemon(options(home))).close();
+    for (const other of [{ version: "99.0.0" }, { build: "another" }]) {
+      const error = await ensureDaemon(options(home, other)).catch((thrown: unknown) => thrown);
+      if (!(error instanceof SyscallError)) throw new Error("expected a refusal");
+      expect([error.code, wireCode(error)]).toEqual(["UNAVAILABLE", "VERSION"]);
+      expect(error.message).toContain("rnix daemon stop");
+    }
+    const client = await ensureDaemon(options(home, { version: "99.0.0", anyVersion: true }));
+    const pid = home.daemonPid();
+    await client.request("shutdown", {});
+    await until(() => !isAlive(pid));
+  });
+
+  test("why the daemon did not start, with the end of its log", async () => {
+    await using home = new Home();
+    mkdirSync(home.paths.dataDir, { recursive: true });
+    writeFileSync(join(home.paths.dataDir, "kernels"), "a file where a folder is expected");
+    const error = await ensureDaemon(options(home)).catch((thrown: unknown) => thrown);
+    if (!(error instanceof SyscallError)) throw new Error("expected a refusal");
+    expect([error.code, error.message.includes("kernels")]).toEqual(["UNAVAILABLE", true]);
+  });
+
+  test("what is wrong in config.yaml, by line and column", async () => {
+    await using home = new Home();
+    writeFileSync(join(home.paths.configDir, "config.yaml"), "no_such_setting: 1\n");
+    const error = await ensureDaemon(options(home)).catch((thrown: unknown) => thrown);
+    if (!(error instanceof SyscallError)) throw new Error("expected a refusal");
+    expect([error.code, error.message.includes("config.yaml:1:1")]).toEqual(["INVALID", true]);
+  });
+
+  test("that the daemon could not be started at all", async () => {
+    await using home = new Home();
+    const command = [join(home.dir, "no-such-program")];
+    await expect(ensureDaemon(options(home, { command }))).rejects.toMatchObject({ code: "UNAVAILABLE" });
+  });
+
+  test("that a daemon which holds the lock does not answer", async () => {
+    await using home = new Home();
+    writeFileSync(join(home.paths.configDir, "config.yaml"), "socket_wait: 300ms\nsocket_retry: 20ms\n");
+    using _lock = held(home.paths.lockFile);
+    await expect(ensureDaemon(options(home))).rejects.toMatchObject({ code: "UNAVAILABLE" });
+  });
+
+  test("that something which listens does not answer", async () => {
+    await using home = new Home();
+    mkdirSync(dirname(home.paths.socket), { mode: 0o700 });
+    const mute = createServer(() => undefined).listen(home.paths.socket);
+    const clock = new FakeClock();
+    try {
+      let error: unknown;
+      void ensureDaemon(options(home, { clock })).catch((thrown: unknown) => {
+        error = thrown;
+      });
+      await until(async () => {
+        await clock.advance(100);
+        return error !== undefined;
+      });
+      expect(error).toMatchObject({ code: "UNAVAILABLE" });
+      expect(clock.pending).toBe(0);
+    } finally {
+      mute.close();
+    }
+  });
+
+  test("that the socket's folder is not safe, and tells it nothing", async () => {
+    await using home = new Home();
+    mkdirSync(dirname(home.paths.socket));
+    chmodSync(dirname(home.paths.socket), 0o777);
+    await expect(ensureDaemon(options(home))).rejects.toMatchObject({ code: "PERMISSION" });
+    await expect(dialDaemon(options(home))).rejects.toMatchObject({ code: "PERMISSION" });
+  });
+
+  test("inside a run that no daemon is started from there", async () => {
+    await using home = new Home();
+    const env = { ...home.env, RNIX_UNIT: "00000000-0000-7000-8000-000000000001" };
+    await expect(ensureDaemon(options(home, { env }))).rejects.toMatchObject({ code: "UNAVAILABLE" });
+    expect(existsSync(home.paths.socket)).toBe(false);
+  });
+});
+
+/** PIDs of this home's daemons. */
+function daemonsOf(home: Home): number[] {
+  const mine = `XDG_RUNTIME_DIR=${home.env.XDG_RUNTIME_DIR}\0`;
+  return [...new Bun.Glob("[0-9]*").scanSync({ cwd: "/proc", onlyFiles: false })]
+    .map(Number)
+    .filter((pid) => {
+      try {
+        const isOurs = readFileSync(`/proc/${pid}/environ`, "utf8").includes(mine);
+        return isOurs && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("daemon-program");
+      } catch {
+        return false;
+      }
+    });
+}
+
+function held(path: string): Disposable {
+  const lock = FileLock.tryAcquire(path);
+  if (!lock) throw new Error("the lock is held already");
+  return { [Symbol.dispose]: () => lock.release() };
+}
