@@ -23,6 +23,7 @@ interface FakeProcess {
   watchers: Set<Channel<ProcessEvent>>;
   tracers: Set<Channel<SyscallEvent>>;
   done: PromiseWithResolvers<ExitStatus>;
+  ending?: Promise<void>;
 }
 
 /**
@@ -166,7 +167,15 @@ export class FakeKernel implements KernelApi {
   async finish(pid: PID, exit: { code: number; reason: ExitReason; result?: string }): Promise<void> {
     const proc = this.#table.get(pid);
     if (!proc) return;
-    this.#table.delete(pid);
+    proc.ending ??= this.#end(pid, proc, exit);
+    await proc.ending;
+  }
+
+  async #end(
+    pid: PID,
+    proc: FakeProcess,
+    exit: { code: number; reason: ExitReason; result?: string },
+  ): Promise<void> {
     proc.info = {
       ...proc.info,
       state: exit.reason === "suspended" ? "suspended" : "dead",
@@ -178,6 +187,7 @@ export class FakeKernel implements KernelApi {
     };
     proc.record.info(proc.info);
     await proc.record.close();
+    this.#table.delete(pid);
     for (const watcher of [...proc.watchers]) watcher.end({ type: "complete", info: proc.info });
     for (const tracer of [...proc.tracers]) tracer.end();
     proc.done.resolve(exit);
