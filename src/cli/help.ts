@@ -93,8 +93,10 @@ async function render(
   style: Style,
 ): Promise<string> {
   const text = await renderUsage(command, parent);
-  // citty looks at neither the terminal nor every value of NO_COLOR.
-  return `${style.bold("x") === "x" ? Bun.stripANSI(text) : text}\n`.replace(/\n\n+$/, "\n\n");
+  // citty looks at neither the terminal nor every value of NO_COLOR, and fills its columns up with spaces.
+  return `${style.bold("x") === "x" ? Bun.stripANSI(text) : text}\n`
+    .replace(/ +$/gm, "")
+    .replace(/\n\n+$/, "\n\n");
 }
 
 function section(title: string, body: string, style: Style): string {

@@ -20,7 +20,9 @@ export async function signalProcesses(
       try {
         const answer = await wire.request(o.tree ? "signal_tree" : "kill", { ...to, signal });
         const affected = "affected" in answer && typeof answer.affected === "number" ? answer.affected : 1;
-        io.stderr.write(`process ${answer.pid}: ${name} sent to ${plural(affected, "process")}\n`);
+        io.stderr.write(
+          `process ${answer.pid}: ${name} sent to ${plural(affected, "process", "processes")}\n`,
+        );
       } catch (error) {
         io.stderr.write(`rnix: ${error instanceof Error ? error.message : String(error)}\n`);
         if (code === EXIT.ok) code = exitCodeOf(error);

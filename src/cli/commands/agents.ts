@@ -2,6 +2,10 @@ import { defineCommand } from "../command.ts";
 import { json } from "../flags.ts";
 import { project, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
+import { cut } from "../output/format.ts";
+
+/** Columns of the list of tools; --json has the whole. */
+const TOOLS = 40;
 
 export default defineCommand({
   about: "List the agents that can be run here, and where each comes from",
@@ -15,7 +19,7 @@ export default defineCommand({
         agents,
         [
           { title: "AGENT", value: ({ name }) => name },
-          { title: "TOOLS", value: ({ allowed_tools }) => allowed_tools.join(",") || "none" },
+          { title: "TOOLS", value: ({ allowed_tools }) => cut(allowed_tools.join(",") || "none", TOOLS) },
           {
             title: "SKILLS",
             value: ({ skills, deferred_skills }) => [...skills, ...deferred_skills].join(",") || "-",

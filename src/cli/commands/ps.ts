@@ -80,7 +80,7 @@ async function everything(
 
 function columns(o: { all: boolean; "all-projects": boolean }): Column<Row>[] {
   return [
-    { title: "PID", value: ({ info, branch }) => `${branch}${info.pid}` },
+    { title: "PID", value: ({ info, branch }) => `${branch}${info.pid}`, verbatim: true },
     ...(o["all-projects"] ? [{ title: "PROJECT", value: ({ info }: Row) => info.project }] : []),
     { title: "STATE", value: ({ info }) => (info.is_paused ? "paused" : info.state) },
     ...(o.all ? [{ title: "EXIT", value: ({ info }: Row) => exitOf(info) }] : []),

@@ -29,9 +29,14 @@ export default defineCommand({
           { title: "DEVICE", value: ({ path }) => path },
           { title: "PLUGIN", value: ({ plugin }) => plugin },
           { title: "FROM", value: ({ layer }) => layer },
-          { title: "DESCRIPTION", value: ({ description }) => description, flexible: true },
+          { title: "DESCRIPTION", value: ({ description }) => firstSentence(description), flexible: true },
         ],
         flags,
       );
     }),
 });
+
+/** The rest is for the model; --json has the whole. */
+function firstSentence(text: string): string {
+  return /^.*?[.](?=\s|$)/s.exec(text)?.[0] ?? text;
+}

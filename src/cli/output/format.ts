@@ -31,8 +31,8 @@ export function formatBytes(bytes: number): string {
 }
 
 /** "1 step", "2 steps". */
-export function plural(n: number, word: string): string {
-  return `${n} ${word}${n === 1 ? "" : "s"}`;
+export function plural(n: number, one: string, many = `${one}s`): string {
+  return `${n} ${n === 1 ? one : many}`;
 }
 
 /** The text on one line, without control characters, cut to `width` columns. */

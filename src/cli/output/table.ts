@@ -6,6 +6,8 @@ export interface Column<Row> {
   title: string;
   value(row: Row): string;
   right?: boolean;
+  /** Its spaces mean something: lines of a tree. */
+  verbatim?: boolean;
   /** On a terminal this column is cut so that a row fits its line. */
   flexible?: boolean;
 }
@@ -20,7 +22,9 @@ export function table<Row>(
   style: Style,
 ): string {
   const cells = rows.map((row) =>
-    columns.map((column) => oneLine(column.value(row), Number.POSITIVE_INFINITY)),
+    columns.map(({ value, verbatim }) =>
+      verbatim ? value(row) : oneLine(value(row), Number.POSITIVE_INFINITY),
+    ),
   );
   const widths = columns.map((column, i) =>
     Math.max(Bun.stringWidth(column.title), ...cells.map((row) => Bun.stringWidth(row[i] ?? ""))),

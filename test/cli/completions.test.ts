@@ -1,0 +1,97 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { runCommandLine } from "../../src/cli/cli.ts";
+import { FakeIo } from "./support.ts";
+
+const dir = mkdtempSync(join(tmpdir(), "rnix-completions-"));
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+async function script(shell: string): Promise<string> {
+  const io = new FakeIo();
+  expect(await runCommandLine(["completions", shell], io)).toBe(0);
+  const file = join(dir, `rnix.${shell}`);
+  await Bun.write(file, io.stdout.text);
+  return file;
+}
+
+/** What bash would offer for these words, the last one being typed. */
+async function offered(...words: string[]): Promise<string[]> {
+  const file = await script("bash");
+  const lines = [
+    `source ${file}`,
+    `COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")})`,
+    `COMP_CWORD=${words.length - 1}`,
+    "_rnix",
+    `printf '%s\\n' "\${COMPREPLY[@]}"`,
+  ];
+  const { stdout, stderr } = Bun.spawnSync(["bash", "-c", lines.join("\n")], { cwd: dir });
+  expect(stderr.toString()).toBe("");
+  return stdout.toString().trimEnd().split("\n");
+}
+
+describe("completions", () => {
+  test.each([
+    ["bash", ["bash", "-n"]],
+    ["zsh", ["zsh", "-n"]],
+    ["fish", ["fish", "--no-execute"]],
+  ])("of %s are valid for it, where it is installed", async (shell, check) => {
+    const file = await script(shell);
+    const [program = "", ...args] = check;
+    if (Bun.which(program) === null) return;
+    const { exitCode, stderr } = Bun.spawnSync([program, ...args, file]);
+    expect(stderr.toString()).toBe("");
+    expect(exitCode).toBe(0);
+  });
+
+  test.each(["bash", "zsh", "fish"])(
+    "of %s know every command and its flags, and none that is hidden",
+    async (shell) => {
+      const text = await Bun.file(await script(shell)).text();
+      for (const word of ["spawn", "completions", "max-steps", "foreground", "jsonl"])
+        expect(text).toContain(word);
+      expect(text).not.toContain("internal");
+      // An apostrophe in a description must not end its quotes.
+      expect(text.replaceAll("'\\''", "").split("'").length % 2).toBe(1);
+    },
+  );
+
+  test("another shell is refused with the nearest", async () => {
+    const io = new FakeIo();
+    expect(await runCommandLine(["completions", "fihs"], io)).toBe(64);
+    expect(io.stderr.text).toContain("expected bash, zsh, fish");
+    expect(io.stderr.text).toContain("did you mean fish?");
+  });
+
+  test.each([
+    [["rnix", "sp"], ["spawn"]],
+    [
+      ["rnix", "co"],
+      ["continue", "config", "completions"],
+    ],
+    [
+      ["rnix", "daemon", "st"],
+      ["start", "status", "stop"],
+    ],
+    [["rnix", "daemon", "stop", "--n"], ["--now"]],
+    [["rnix", "spawn", "--max"], ["--max-steps"]],
+    [
+      ["rnix", "spawn", "x", "--output", "json"],
+      ["json", "jsonl"],
+    ],
+    [
+      ["rnix", "spawn", "--sandbox", ""],
+      ["auto", "required", "off"],
+    ],
+    [["rnix", "completions", "f"], ["fish"]],
+    [["rnix", "daemon", "sto"], ["stop"]],
+  ])("bash offers for %j: %j", async (words, expected) => {
+    expect(await offered(...words)).toEqual(expected);
+  });
+
+  test("bash offers files where nothing else fits", async () => {
+    await Bun.write(join(dir, "notes.md"), "");
+    expect(await offered("rnix", "plugins", "check", "not")).toEqual(["notes.md"]);
+  });
+});

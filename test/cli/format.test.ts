@@ -1,0 +1,177 @@
+import { describe, expect, test } from "bun:test";
+import {
+  cut,
+  formatBytes,
+  formatCost,
+  formatCount,
+  formatElapsed,
+  oneLine,
+  plural,
+  printable,
+} from "../../src/cli/output/format.ts";
+import { logEntry } from "../../src/cli/output/log.ts";
+import { styleOf } from "../../src/cli/output/style.ts";
+import { syscallLine } from "../../src/cli/output/syscall.ts";
+import { fields, table } from "../../src/cli/output/table.ts";
+import { FakeOutput } from "./support.ts";
+
+const plain = styleOf({ env: {} }, new FakeOutput());
+
+describe("numbers", () => {
+  test.each([
+    [0, "0ms"],
+    [999, "999ms"],
+    [1000, "1.0s"],
+    [59_949, "59.9s"],
+    [59_950, "1m00s"],
+    [185_000, "3m05s"],
+    [3_599_400, "59m59s"],
+    [3_600_000, "1h00m"],
+    [86_400_000, "1d00h"],
+    [273_600_000, "3d04h"],
+  ])("%i ms is %s", (ms, text) => expect(formatElapsed(ms)).toBe(text));
+
+  test.each([
+    [0, "0"],
+    [999, "999"],
+    [1000, "1.0k"],
+    [9949, "9.9k"],
+    [9950, "10k"],
+    [35_400, "35k"],
+    [999_499, "999k"],
+    [999_500, "1.0M"],
+    [1_340_000, "1.3M"],
+  ])("%i tokens are %s", (n, text) => expect(formatCount(n)).toBe(text));
+
+  test("an unknown cost is not shown as nothing", () => {
+    expect([null, 0, 0.004, 0.01, 12.5].map(formatCost)).toEqual([
+      "-",
+      "$0.00",
+      "$0.0040",
+      "$0.01",
+      "$12.50",
+    ]);
+  });
+
+  test("bytes and plurals", () => {
+    expect([512, 2048, 3_145_728].map(formatBytes)).toEqual(["512 B", "2.0 KiB", "3.0 MiB"]);
+    expect([plural(1, "step"), plural(2, "step")]).toEqual(["1 step", "2 steps"]);
+  });
+});
+
+describe("text", () => {
+  test("is cut to columns, not to characters", () => {
+    expect(cut("日本語日本語", 7)).toBe("日本語…");
+    expect(cut("short", 5)).toBe("short");
+    expect(cut("👩‍👩‍👧‍👦 family", 4)).toBe("👩‍👩‍👧‍👦…");
+  });
+
+  test("on one line has no newline and no control characters", () => {
+    expect(oneLine(" a\n\tb\x1b[31mc\x07 ", 20)).toBe("a bc");
+    expect(printable("a\tb\n\r\x1b]8;;x\x1b\\c\u009b")).toBe("a\tb\nc");
+  });
+});
+
+describe("a table", () => {
+  const rows = [
+    { pid: 1, intent: "short" },
+    { pid: 12, intent: "one that is far too long for a narrow terminal, so that something has to give way" },
+    { pid: 123, intent: "wide 日本語\nand a second line" },
+  ];
+  const columns = [
+    { title: "PID", value: (row: (typeof rows)[number]) => String(row.pid), right: true },
+    { title: "INTENT", value: (row: (typeof rows)[number]) => row.intent, flexible: true },
+  ];
+
+  test("in a pipe is whole", () => expect(table(rows, columns, new FakeOutput(), plain)).toMatchSnapshot());
+
+  test("on a terminal keeps each row to its line", () => {
+    const output = new FakeOutput(true);
+    const text = table(rows, columns, output, plain);
+    expect(text).toMatchSnapshot();
+    for (const line of text.trimEnd().split("\n"))
+      expect(Bun.stringWidth(line)).toBeLessThanOrEqual(output.columns);
+  });
+
+  test("without rows is its titles", () =>
+    expect(table([], columns, new FakeOutput(), plain)).toBe("PID  INTENT\n"));
+
+  test("of names and values aligns the values, further lines too", () => {
+    expect(
+      fields(
+        [
+          ["a", "1"],
+          ["long", "2\n3"],
+        ],
+        plain,
+      ),
+    ).toBe("a     1\nlong  2\n      3\n");
+  });
+});
+
+describe("colour and glyphs", () => {
+  const tty = new FakeOutput(true);
+  test.each([
+    ["a terminal", {}, tty, "\x1b[31mx\x1b[39m", "✔"],
+    ["a pipe", {}, new FakeOutput(), "x", "ok"],
+    ["NO_COLOR", { NO_COLOR: "1" }, tty, "x", "✔"],
+    ["an empty NO_COLOR", { NO_COLOR: "" }, tty, "\x1b[31mx\x1b[39m", "✔"],
+    ["TERM=dumb", { TERM: "dumb" }, tty, "x", "✔"],
+    ["RNIX_ASCII=1", { RNIX_ASCII: "1" }, tty, "\x1b[31mx\x1b[39m", "ok"],
+  ])("%s", (_name, env, output, red, ok) => {
+    const style = styleOf({ env }, output);
+    expect(style.red("x")).toBe(red);
+    expect(style.glyph.ok).toBe(ok);
+  });
+});
+
+describe("one entry of a log", () => {
+  const show = (kind: "tool" | "text" | "thought" | "result", text: string) =>
+    logEntry({ ts: "", step: 1, kind, text }, plain);
+
+  test.each([
+    ['Bash /dev/shell {"command":"ls -l\\npwd"}', "  > Bash ls -l pwd\n"],
+    [
+      'Edit /dev/fs {"path":"a.ts","old_string":"x","new_string":"y"}',
+      "  > Edit path=a.ts old_string=x new_string=y\n",
+    ],
+    ['Plan /dev/kernel/plan {"steps":["a","b"]}', '  > Plan ["a","b"]\n'],
+    ["Complete /dev/kernel/complete {}", "  > Complete\n"],
+    ['Bash  {"command":"ls"}', "  > Bash ls\n"],
+    [
+      'Write /dev/fs {"path":"a","content":"cut in the mid',
+      '  > Write /dev/fs {"path":"a","content":"cut in the mid\n',
+    ],
+    ["something else", "  > something else\n"],
+  ])("the call %s", (text, shown) => expect(show("tool", text)).toBe(shown));
+
+  test("a long result is shown by its beginning", () => {
+    const lines = Array.from({ length: 40 }, (_, i) => `line ${i}`).join("\n");
+    expect(show("result", lines)).toContain("    line 11\n    … 28 more lines\n");
+    expect(show("result", "a\nb")).toBe("    a\n    b\n");
+  });
+
+  test("words are words, and nothing is nothing", () => {
+    expect(show("text", "Hello\x1b[2J\n")).toBe("Hello\n");
+    expect(show("thought", "a\nb")).toBe("  a\n  b\n");
+    expect(show("result", "  ")).toBe("");
+  });
+});
+
+describe("a syscall", () => {
+  const event = {
+    timestamp_ms: 13,
+    pid: 1,
+    syscall: "Open",
+    args: { path: "/dev/fs", flags: 2 },
+    duration_ms: 1.04,
+  };
+  test.each([
+    [{ ...event, result: 3 }, '   0.013  Open(path="/dev/fs", flags=2) = 3 <1.0ms>\n'],
+    [{ ...event, args: {} }, "   0.013  Open() = ok <1.0ms>\n"],
+    [
+      { ...event, error: "not\nallowed", error_code: "PERMISSION" },
+      '   0.013  Open(path="/dev/fs", flags=2) = PERMISSION not allowed <1.0ms>\n',
+    ],
+  ])("%j", (wire, line) => expect(syscallLine(wire, plain)).toBe(line));
+});

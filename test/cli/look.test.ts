@@ -1,0 +1,364 @@
+import { describe, expect, test } from "bun:test";
+import { runCommandLine } from "../../src/cli/cli.ts";
+import { SyscallError } from "../../src/plugin/index.ts";
+import type { ProcDetail, StepDetail, StreamEvent } from "../../src/server/protocol.ts";
+import {
+  complete,
+  entry,
+  FakeIo,
+  type FakeOptions,
+  procInfo,
+  REF,
+  receipt,
+  SPAWNED,
+  step,
+} from "./support.ts";
+
+async function run(argv: string[], o: FakeOptions = {}) {
+  const io = new FakeIo({ cwd: "/project", ...o });
+  const code = await runCommandLine(argv, io);
+  expect(io.openSessions).toBe(0);
+  return { code, out: io.stdout.text, err: io.stderr.text, io };
+}
+
+const PARENT = procInfo({
+  pid: 7,
+  uuid: "u7",
+  intent: "fix the\ntest",
+  steps: 3,
+  tokens_used: 12_345,
+  elapsed_ms: 65_000,
+});
+const CHILD = procInfo({ pid: 8, ppid: 7, uuid: "u8", parent_uuid: "u7", agent: "coder", is_paused: true });
+const GRANDCHILD = procInfo({ pid: 9, ppid: 8, uuid: "u9", parent_uuid: "u8", cost_usd: 0.004 });
+const SECOND = procInfo({ pid: 10, ppid: 7, uuid: "u10", parent_uuid: "u7" });
+const ENDED = procInfo({ pid: 3, uuid: "u3", state: "dead", exit_code: 1, exit_reason: "check_failed" });
+
+describe("rnix ps", () => {
+  const live = { answers: { list_procs: { processes: [PARENT, CHILD, GRANDCHILD, SECOND] } } };
+
+  test("lists what runs in this project", async () => {
+    const { code, out, io } = await run(["ps"], live);
+    expect(code).toBe(0);
+    expect(out).toMatchSnapshot();
+    expect(io.payloads("list_procs")).toEqual([{ cwd: "/project", all_projects: undefined }]);
+  });
+
+  test("--tree shows children below their parents", async () => {
+    expect((await run(["ps", "--tree"], live)).out).toMatchSnapshot();
+    expect((await run(["ps", "--tree"], { ...live, stdoutTTY: true, env: { NO_COLOR: "1" } })).out).toContain(
+      "│  └─ 9",
+    );
+  });
+
+  test("--json is an array of the records, untouched", async () => {
+    expect(JSON.parse((await run(["ps", "--json"], live)).out)).toEqual([PARENT, CHILD, GRANDCHILD, SECOND]);
+  });
+
+  test("-a has the ended ones with their verdict, and names what can't be read", async () => {
+    const answers = {
+      list_all_procs: {
+        processes: [ENDED, PARENT],
+        total: 2,
+        unreadable: [{ path: "/data/x", message: "torn" }],
+      },
+    };
+    const { out, err } = await run(["ps", "-a"], { answers });
+    expect(out).toMatchSnapshot();
+    expect(err).toContain("/data/x: torn");
+  });
+
+  test("--all-projects has a column for them", async () => {
+    const { out, io } = await run(["ps", "--all-projects"], live);
+    expect(out).toContain("PROJECT");
+    expect(io.payloads("list_procs")[0]?.all_projects).toBe(true);
+  });
+
+  test("without a daemon says so at once and starts none", async () => {
+    const { code, out, err, io } = await run(["ps", "--json"], { down: true });
+    expect(code).toBe(0);
+    expect(out).toBe("[]\n");
+    expect(err).toContain("no daemon is running");
+    expect(io.sessions).toEqual([{ onlyRunning: true }]);
+  });
+});
+
+describe("which process", () => {
+  test.each([
+    ["7", { pid: 7 }],
+    ["123456", { pid: 123_456 }],
+    ["0199", { uuid: "0199" }],
+    ["019A-b", { uuid: "019a-b" }],
+    [REF.uuid, { uuid: REF.uuid }],
+  ])("%s is %j", async (text, target) => {
+    const { io } = await run(["show", text], { answers: { show: DETAIL } });
+    expect(io.payloads("show")).toEqual([{ ...target, cwd: "/project" }]);
+  });
+
+  test.each(["0", "x", "-1", "1.5", "all", "7;8", ""])("%j is none", async (text) => {
+    const { code, err, io } = await run(["show", "--", text]);
+    expect(code).toBe(64);
+    expect(err).toContain("expected a PID, a UUID");
+    expect(io.sessions).toEqual([]);
+  });
+
+  test("one that is not there is exit 64 with the server's words", async () => {
+    const answers = { show: new SyscallError("NOT_FOUND", "No process with PID 7.") };
+    expect(await run(["show", "7"], { answers })).toMatchObject({
+      code: 64,
+      out: "",
+      err: "rnix show: No process with PID 7.\nsee rnix show --help\n",
+    });
+  });
+});
+
+const DETAIL: ProcDetail = {
+  ...PARENT,
+  live: true,
+  fds: [{ fd: 3, path: "/dev/llm/openai" }],
+  context: { messages: 5 },
+  receipt: null,
+};
+
+describe("rnix show", () => {
+  test("prints everything that is known, and nothing that is not", async () => {
+    expect((await run(["show", "7"], { answers: { show: DETAIL } })).out).toMatchSnapshot();
+    const ended = { ...DETAIL, ...ENDED, live: false, fds: [], context: null };
+    expect((await run(["show", "3"], { answers: { show: ended } })).out).toMatchSnapshot();
+  });
+
+  test("--json is the record", async () => {
+    expect(JSON.parse((await run(["show", "7", "--json"], { answers: { show: DETAIL } })).out)).toEqual(
+      DETAIL,
+    );
+  });
+});
+
+describe("rnix steps", () => {
+  const summary = {
+    step: 1,
+    ts: "2026-01-01T00:00:00Z",
+    action: "tool_call" as const,
+    summary: "Bash: ls",
+    tool_path: "/dev/shell",
+    has_error: false,
+    duration_ms: 12,
+    token_count: 1500,
+  };
+  const detail: StepDetail = {
+    v: 1,
+    ...REF,
+    step: 1,
+    ts: summary.ts,
+    messages: [
+      { role: "user", content: "do it" },
+      {
+        role: "assistant",
+        content: "I look.",
+        tool_calls: [{ id: "1", name: "Bash", input: { command: "ls" } }],
+      },
+    ],
+    raw_response: "",
+    action: "tool_call",
+    summary: "Bash: ls",
+    tool_calls: [
+      {
+        id: "1",
+        name: "Bash",
+        path: "/dev/shell",
+        input: { command: "ls" },
+        result: null,
+        error: "no such file",
+        error_code: "DRIVER",
+        started_at: summary.ts,
+        duration_ms: 12,
+        state: "failed",
+      },
+    ],
+    usage: { input_tokens: 1400, output_tokens: 100, cached_tokens: 0 },
+    tokens_used: 1500,
+    tool_path: "/dev/shell",
+    tool_input: { command: "ls" },
+    tool_result: null,
+    tool_error: "no such file",
+  };
+
+  test("lists them, or prints one whole", async () => {
+    const answers = { list_steps: { steps: [summary], total: 1, parse_errors: 2 }, get_step_detail: detail };
+    const list = await run(["steps", "7"], { answers });
+    expect(list.out).toMatchSnapshot();
+    expect(list.err).toContain("2 damaged lines");
+    const one = await run(["steps", "7", "1"], { answers });
+    expect(one.out).toMatchSnapshot();
+    expect(one.io.payloads("get_step_detail")).toEqual([{ pid: 7, cwd: "/project", step: 1 }]);
+    expect(JSON.parse((await run(["steps", "7", "--json"], { answers })).out)).toEqual([summary]);
+    expect(JSON.parse((await run(["steps", "7", "1", "--json"], { answers })).out)).toEqual(detail);
+  });
+
+  test.each(["0", "-1", "x", "1.5"])("refuses %s as the number of a step", async (n) => {
+    expect((await run(["steps", "--", "7", n])).code).toBe(64);
+  });
+});
+
+describe("rnix log", () => {
+  const events: StreamEvent[] = [
+    entry(1, "thought", "hm"),
+    entry(1, "text", "I look."),
+    entry(1, "tool", 'Bash /dev/shell {"command":"ls"}'),
+    entry(1, "result", "a"),
+    entry(2, "text", "Done."),
+    { type: "eof", payload: { dropped: 4 } },
+  ];
+
+  test("reads like a story", async () => {
+    const { code, out, err, io } = await run(["log", "7"], { answers: { attach_log: REF }, events });
+    expect(code).toBe(0);
+    expect(out).toMatchSnapshot();
+    expect(err).toContain("4 entries were dropped");
+    expect(io.payloads("attach_log")).toEqual([{ pid: 7, cwd: "/project", follow: false }]);
+  });
+
+  test("-f follows, --json is one entry per line", async () => {
+    const { out, io } = await run(["log", "7", "-f", "--json"], { answers: { attach_log: REF }, events });
+    expect(
+      out
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line).text),
+    ).toEqual(["hm", "I look.", 'Bash /dev/shell {"command":"ls"}', "a", "Done."]);
+    expect(io.payloads("attach_log")[0]?.follow).toBe(true);
+  });
+});
+
+describe("rnix strace", () => {
+  const event = {
+    timestamp_ms: 13,
+    pid: 7,
+    syscall: "Open",
+    args: { path: "/dev/fs" },
+    result: 3,
+    duration_ms: 1,
+  };
+  const events: StreamEvent[] = [{ type: "syscall_event", payload: event }, { type: "eof" }];
+
+  test("prints a line for each syscall, or the event", async () => {
+    const answers = { attach_debug: REF };
+    expect((await run(["strace", "7"], { answers, events })).out).toBe(
+      '   0.013  Open(path="/dev/fs") = 3 <1.0ms>\n',
+    );
+    expect(JSON.parse((await run(["strace", "7", "--json"], { answers, events })).out)).toEqual(event);
+  });
+});
+
+describe("rnix wait", () => {
+  test.each([
+    [0, "completed"],
+    [2, "budget_exceeded"],
+    [75, "suspended"],
+    [143, "terminated"],
+  ])("exits with the process's code %i", async (exit_code, exit_reason) => {
+    const answers = { wait: receipt({ exit_code, exit_reason }) };
+    const { code, out, err } = await run(["wait", "7"], { answers });
+    expect(code).toBe(exit_code);
+    expect(out).toBe("The answer.\n");
+    expect(err).toBe(exit_code === 0 ? "" : `process 7: ${exit_reason} (exit ${exit_code})\n`);
+    expect(JSON.parse((await run(["wait", "7", "--json"], { answers })).out)).toEqual(
+      receipt({ exit_code, exit_reason }),
+    );
+  });
+
+  test("gives up with 1 when the time is over", async () => {
+    const answers = { wait: new SyscallError("TIMEOUT", "PID 7 has not ended") };
+    const { code, io } = await run(["wait", "7", "--timeout", "5m"], { answers });
+    expect(code).toBe(1);
+    expect(io.payloads("wait")).toEqual([{ pid: 7, cwd: "/project", timeout_ms: 300_000 }]);
+  });
+});
+
+describe("rnix attach", () => {
+  const answers = { attach: REF };
+
+  test("follows to the end and exits with the run's code", async () => {
+    const events = [SPAWNED, step(2), complete({ exit_code: 2, exit_reason: "budget_exceeded" })];
+    const { code, out } = await run(["attach", "7"], { answers, events });
+    expect(code).toBe(2);
+    expect(out).toBe("The answer.\n");
+    const json = await run(["attach", "7", "--json"], { answers, events });
+    expect(
+      json.out
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line)),
+    ).toEqual(events);
+  });
+
+  test.each(["SIGINT", "SIGTERM"] as const)("%s detaches and leaves it running", async (signal) => {
+    const io = new FakeIo({ answers, events: [SPAWNED, new Promise<StreamEvent>(() => undefined)] });
+    const code = runCommandLine(["attach", "7"], io);
+    await io.whenAsked("attach");
+    while (io.listening === 0) await Promise.resolve();
+    io.signal(signal);
+    expect(await code).toBe(0);
+    expect(io.stderr.text).toContain("process 7 goes on: rnix attach 7");
+    expect(io.listening).toBe(0);
+    expect(io.asked.map(({ method }) => method)).toEqual(["attach"]);
+  });
+});
+
+describe("signals", () => {
+  const answers = { signal_tree: { ...REF, affected: 3 }, kill: REF };
+
+  test.each([
+    [[], 1],
+    [["-s", "TERM"], 1],
+    [["-s", "SIGKILL"], 2],
+    [["-s", "int"], 3],
+    [["--signal", "4"], 4],
+    [["-s5"], 5],
+  ])("rnix kill %j 7 sends %i to the tree", async (flags, signal) => {
+    const { code, err, io } = await run(["kill", ...flags, "7"], { answers });
+    expect(code).toBe(0);
+    expect(io.payloads("signal_tree")).toEqual([{ pid: 7, cwd: "/project", signal }]);
+    expect(err).toContain("3 processes");
+  });
+
+  test("--no-tree sends it to one", async () => {
+    const { io } = await run(["kill", "--no-tree", "7"], { answers });
+    expect(io.asked.map(({ method }) => method)).toEqual(["kill"]);
+  });
+
+  test.each([
+    ["pause", 4],
+    ["continue", 5],
+  ])("rnix %s sends %i", async (command, signal) => {
+    const { io } = await run([command, "7", "0199"], { answers });
+    expect(io.payloads("signal_tree")).toEqual([
+      { pid: 7, cwd: "/project", signal },
+      { uuid: "0199", cwd: "/project", signal },
+    ]);
+  });
+
+  test("one that fails hides no other, and is the exit code", async () => {
+    const { code, err, io } = await run(["kill", "7", "8"], {
+      answers: { signal_tree: new SyscallError("NOT_FOUND", "No process") },
+    });
+    expect(code).toBe(64);
+    expect(err).toBe("rnix: No process\nrnix: No process\n");
+    expect(io.asked).toHaveLength(2);
+  });
+
+  test.each([
+    [["-9", "7"], "unknown flag -9"],
+    [["-15", "7"], "unknown flag -1"],
+    [["-KILL", "7"], "a signal is written -s KILL"],
+    [["-s", "9", "7"], "did you mean -s KILL?"],
+    [["-s", "15", "7"], "expected TERM (1), KILL (2), INT (3), PAUSE (4), RESUME (5)"],
+    [["-s", "TREM", "7"], "did you mean -s TERM?"],
+    [["-s", "0", "7"], 'got "0"'],
+  ])("rnix kill %j is refused with a hint", async (args, hint) => {
+    const { code, err, io } = await run(["kill", ...args], { answers });
+    expect(code).toBe(64);
+    expect(err).toContain(hint);
+    expect(io.asked).toEqual([]);
+  });
+});

@@ -1,0 +1,13 @@
+import { readAttached, readIntent } from "../../../src/cli/stdin.ts";
+import { systemIo } from "../../../src/cli/system.ts";
+
+/** Prints what `rnix spawn` takes from this program's stdin: with an argument the intent, else the attachment. */
+const io = systemIo();
+const wanted = process.argv[2] === "intent" ? readIntent(io) : readAttached(io);
+const answer = await wanted.then(
+  (value) => ({ kind: io.stdin.kind, value }),
+  (error: unknown) => ({ kind: io.stdin.kind, error: String(error) }),
+);
+io.stdout.write(JSON.stringify(answer));
+await io.stdout.drained();
+process.exit(0);
