@@ -29,6 +29,7 @@ export interface Owner {
 export interface ChildrenOptions {
   /** One file per kernel is kept here, of what it has running. */
   ledgerDir: string;
+  /** Never used twice: programs are told apart by it. */
   kernelId: string;
   /** Between TERM and KILL. */
   graceMs: number;

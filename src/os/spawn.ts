@@ -73,7 +73,7 @@ function spawnWithPipes(request: ExecRequest, cwd: string, env: Environment): Sp
       stdin: wantsInput ? writerOf(pipes.in, proc.stdin) : null,
       pipes: open.map((pipe) => pipe.link),
       release() {
-        for (const pipe of open) closeSync(pipe.ours);
+        for (const pipe of [pipes.out, pipes.err]) if (pipe) closeSync(pipe.ours);
       },
     };
   } catch (error) {

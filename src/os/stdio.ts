@@ -1,4 +1,4 @@
-import { readlinkSync } from "node:fs";
+import { closeSync, readlinkSync } from "node:fs";
 import type { FileSink } from "bun";
 import { type Data, SyscallError } from "../plugin/index.ts";
 import { libc } from "./libc.ts";
@@ -11,6 +11,7 @@ export interface ByteReader {
 export interface Stdin {
   /** Resolves when the system has taken all of it; rejects when nobody will read it any more. */
   write(data: Data): Promise<void>;
+  /** Called once. Frees our end. */
   end(): Promise<void>;
 }
 
@@ -60,6 +61,7 @@ export function writerOf(pipe: StdioPipe | null, own: FileSink | number | undefi
     },
     async end() {
       await Promise.resolve(sink.end()).catch(ignoreBrokenPipe);
+      if (pipe) closeSync(pipe.ours);
     },
   };
 }
