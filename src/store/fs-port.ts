@@ -117,6 +117,7 @@ const CAUSES: Record<string, [Code, string]> = {
   ],
   EIO: ["UNAVAILABLE", "the disk reports a fault."],
   ENOENT: ["UNAVAILABLE", "the folder is not there (any more)."],
+  EEXIST: ["INVALID", "something of this name is there already."],
   ENOTDIR: ["INVALID", "a part of this path is a file where a folder is expected."],
   EISDIR: ["INVALID", "this is a folder where a file is expected."],
 };

@@ -1,0 +1,66 @@
+/** Programs the tests start as processes of their own: `bun programs.ts <name> …`. */
+import { FileLock } from "../../src/store/lock.ts";
+import { PidSource } from "../../src/store/pids.ts";
+import { PluginStore } from "../../src/store/plugin-store.ts";
+import { RunStore } from "../../src/store/runs.ts";
+import { answer, callStart, procInfo, stepRecord } from "./samples.ts";
+
+const [name = "", first = "", second = "", third = ""] = process.argv.slice(2);
+
+const programs: Record<string, () => unknown> = {
+  /** Takes a lock, starts a program that outlives us, and waits to be killed. */
+  async holdLock() {
+    const lock = FileLock.tryAcquire(first);
+    const child = Bun.spawn(["sleep", "60"], {
+      stdin: "ignore",
+      stdout: "ignore",
+      stderr: "ignore",
+      detached: true,
+    });
+    say(lock ? `held ${child.pid}` : "refused");
+    await Bun.stdin.text();
+  },
+
+  /** Takes process numbers once its input ends, then ends without giving any back. */
+  async takePids() {
+    const pids = new PidSource(first);
+    say("ready");
+    await Bun.stdin.text();
+    say(Array.from({ length: Number(second) }, () => pids.next()).join(" "));
+  },
+
+  /** Counts a document up, by reading and comparing, so many times. */
+  async count() {
+    const store = new PluginStore({ plugin: "counter", project: first, user: first });
+    say("ready");
+    await Bun.stdin.text();
+    for (let done = 0; done < Number(second); ) {
+      const there = await store.read("project", "count");
+      try {
+        await store.replace("project", "count", String(Number(there?.text ?? 0) + 1), there?.version ?? null);
+        await store.append("project", "log", { who: third, n: ++done });
+      } catch (error) {
+        if (!(error instanceof Error && "code" in error && error.code === "INVALID")) throw error;
+      }
+    }
+  },
+
+  /** Writes steps until it is killed. */
+  async writeSteps() {
+    const writer = new RunStore(first).create(second);
+    writer.info(procInfo(second));
+    for (let step = 1; ; step++) {
+      writer.journal(answer(step));
+      writer.journal(callStart(step));
+      if (step % 3 === 0) await writer.sync();
+      writer.step(stepRecord(step));
+      if (step === 20) say("ready");
+    }
+  },
+};
+
+await programs[name]?.();
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
