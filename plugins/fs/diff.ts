@@ -1,3 +1,5 @@
+import { cutText } from "./cut-text.ts";
+
 /** One place of a file, in bytes, and what comes there instead. */
 export interface Change {
   start: number;
@@ -66,7 +68,7 @@ function sameAtStart(a: readonly string[], b: readonly string[]): number {
 function marked(mark: string, lines: readonly string[]): string[] {
   const shown = lines
     .slice(0, MAX_LINES)
-    .map((line) => `${mark}${line.length > LINE_CHARS ? `${line.slice(0, LINE_CHARS)}…` : line}`);
+    .map((line) => `${mark}${line.length > LINE_CHARS ? `${cutText(line, LINE_CHARS)}…` : line}`);
   if (lines.length > MAX_LINES) shown.push(`${mark}[… ${lines.length - MAX_LINES} more lines]`);
   return shown;
 }

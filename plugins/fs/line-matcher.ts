@@ -2,8 +2,9 @@ import { SyscallError } from "rnix/plugin";
 import { type Assertion, type CharTest, type Node, parsePattern } from "./pattern-syntax.ts";
 
 const MAX_INSTRUCTIONS = 1_000;
-/** A few hundred KB as a rule. Beyond it the table is emptied and filled anew: slower, never wrong. */
-const MAX_STATES = 500;
+/** Beyond these the table is emptied and filled anew: slower, never wrong. About 1 MB for each. */
+const MAX_STATES = 2_000;
+const MAX_KERNELS = 100_000;
 const MAX_WIDE = 20_000;
 /** Instructions looked at before one `feed` gives up its turn. */
 const TURN = 20_000;
@@ -46,6 +47,7 @@ export class LineMatcher {
   /** The next state by state and ASCII character. */
   #table = new Int32Array(0);
   #wideCount = 0;
+  #kernels = 0;
   /** Of the line being fed. */
   #state = MATCHED;
   #at = 0;
@@ -151,12 +153,17 @@ export class LineMatcher {
     const key = `${before}:${kernel.join(",")}`;
     const known = this.#byKey.get(key);
     if (known !== undefined) return known;
-    if (this.#states.length >= MAX_STATES || this.#wideCount >= MAX_WIDE) this.#reset();
+    if (this.#isFull()) this.#reset();
+    this.#kernels += kernel.length;
     const number = this.#states.length;
     this.#states.push({ kernel, before, wide: new Map(), atEnd: undefined });
     this.#byKey.set(key, number);
     if (this.#table.length < this.#states.length * ASCII) this.#grow();
     return number;
+  }
+
+  #isFull(): boolean {
+    return this.#states.length >= MAX_STATES || this.#kernels >= MAX_KERNELS || this.#wideCount >= MAX_WIDE;
   }
 
   #grow(): void {
@@ -170,6 +177,7 @@ export class LineMatcher {
     this.#byKey = new Map();
     this.#table = new Int32Array(8 * ASCII).fill(UNKNOWN);
     this.#wideCount = 0;
+    this.#kernels = 0;
   }
 
   #stateAt(number: number): State {

@@ -1,3 +1,4 @@
+import { cutText } from "./cut-text.ts";
 import type { LineMatcher } from "./line-matcher.ts";
 import type { Pace } from "./pace.ts";
 
@@ -49,7 +50,6 @@ export class LineReader {
   /** The last line, when no newline ends it. */
   async end(take: (line: Line) => boolean): Promise<void> {
     if (!(await this.#text(this.#decoder.decode(), take))) return;
-    if (this.#heldReturn) await this.#piece("\r", 0, 1);
     if (this.#length > 0) take(this.#endLine());
   }
 
@@ -103,7 +103,7 @@ export class LineReader {
     if (this.#length <= SHOWN_CHARS) return this.#kept;
     const wanted = this.#matchAt < this.#kept.length ? this.#matchAt - BEFORE_MATCH : 0;
     const start = Math.max(0, Math.min(wanted, this.#kept.length - SHOWN_CHARS));
-    const part = this.#kept.slice(start, start + SHOWN_CHARS);
+    const part = cutText(this.#kept.slice(start).replace(/^[\uDC00-\uDFFF]/, ""), SHOWN_CHARS);
     return `${start > 0 ? "…" : ""}${part}… [line of ${this.#length} characters, cut]`;
   }
 }

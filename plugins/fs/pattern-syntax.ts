@@ -72,6 +72,8 @@ class Parser {
   #repeated(body: Node): Node {
     const count = this.#quantifier();
     if (!count) return body;
+    if (body.kind === "assert")
+      throw this.#wrong("a repetition needs a character before it, not a place like ^ or \\b");
     // Lazy or greedy makes no difference to whether a line matches.
     this.#take("?");
     if (this.#ahead("*") || this.#ahead("+") || this.#quantifierAhead()) {

@@ -1,6 +1,7 @@
 import { SyscallError } from "rnix/plugin";
 import { chunks } from "./chunks.ts";
 import type { Confinement, OpenedFile } from "./confinement.ts";
+import { cutText } from "./cut-text.ts";
 import { systemError } from "./errors.ts";
 import type { Input } from "./inputs.ts";
 import { binaryKind, sizeText } from "./kind.ts";
@@ -175,7 +176,7 @@ class Window {
       text = lenient.decode(bytes);
     }
     if (!cut && text.length <= LINE_CHARS) return text;
-    return `${text.slice(0, LINE_CHARS)}… [line cut here: it has ${this.#lineBytes} bytes]`;
+    return `${cutText(text, LINE_CHARS)}… [line cut here: it has ${this.#lineBytes} bytes]`;
   }
 }
 

@@ -1,3 +1,4 @@
+import { cutText } from "./cut-text.ts";
 import { Pace } from "./pace.ts";
 
 const MAX_LINES = 50_000;
@@ -86,5 +87,5 @@ function alike(a: Set<string>, b: Set<string>): number {
 }
 
 function cut(line: string): string {
-  return line.length > LINE_CHARS ? `${line.slice(0, LINE_CHARS)}…` : line;
+  return line.length > LINE_CHARS ? `${cutText(line, LINE_CHARS)}…` : line;
 }

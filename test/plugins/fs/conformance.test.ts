@@ -1,0 +1,108 @@
+import { expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import plugin from "../../../plugins/fs/index.ts";
+import { operation } from "../../../plugins/fs/inputs.ts";
+import { O_RDONLY, O_WRONLY } from "../../../src/plugin/index.ts";
+import { describePlugin } from "../../support/conformance/plugin.ts";
+
+describePlugin("fs", () => import("../../../plugins/fs/index.ts"), {
+  setup: async (dir) => {
+    writeFileSync(join(dir, "a.txt"), "hello\nworld\n");
+    return {};
+  },
+  operations: [
+    {
+      title: "reads a file",
+      device: "/dev/fs",
+      input: { op: "read", path: "a.txt" },
+      answer: (text) => expect(text).toBe("1\thello\n2\tworld"),
+    },
+    {
+      title: "names a missing file",
+      device: "/dev/fs",
+      input: { op: "read", path: "b.txt" },
+      error: "NOT_FOUND",
+    },
+    {
+      title: "writes a file",
+      device: "/dev/fs",
+      input: { op: "write", path: "new/b.txt", content: "x" },
+      answer: async (text, dir) => {
+        expect(text).toContain("new/b.txt");
+        expect(await Bun.file(join(dir, "new/b.txt")).text()).toBe("x");
+      },
+    },
+    {
+      title: "edits a file",
+      device: "/dev/fs",
+      input: { op: "edit", path: "new/b.txt", old_string: "x", new_string: "y" },
+      answer: (text) => expect(text).toContain("+y"),
+    },
+    {
+      title: "finds files",
+      device: "/dev/fs",
+      input: { op: "glob", pattern: "*.txt" },
+      answer: (text) => expect(text).toBe("a.txt"),
+    },
+    {
+      title: "searches files",
+      device: "/dev/fs",
+      input: { op: "grep", pattern: "w.rld", output_mode: "content" },
+      answer: (text) => expect(text).toBe("a.txt:2:world"),
+    },
+    {
+      title: "gives a file's bytes by its path",
+      device: "/dev/fs/a.txt",
+      flags: O_RDONLY,
+      input: null,
+      answer: (text) => expect(text).toBe("hello\nworld\n"),
+    },
+    {
+      title: "refuses to write what is open for reading",
+      device: "/dev/fs/a.txt",
+      flags: O_RDONLY,
+      input: "x",
+      error: "PERMISSION",
+    },
+    {
+      title: "refuses to read what is open for writing",
+      device: "/dev/fs/a.txt",
+      flags: O_WRONLY,
+      input: null,
+      error: "PERMISSION",
+    },
+  ],
+  unknown: "/dev/fs/no/such/file",
+  endless: { skip: "every operation on files ends by itself; grep.test.ts aborts a long one" },
+});
+
+test("what the model is told of a tool's input is what the driver takes", () => {
+  const tools = plugin.devices["/dev/fs"].tools;
+  const taken = z.toJSONSchema(operation, { io: "input" });
+  const options = z
+    .object({
+      oneOf: z.array(
+        z.object({ properties: z.record(z.string(), z.unknown()), required: z.array(z.string()) }),
+      ),
+    })
+    .parse(taken).oneOf;
+  expect(options.length).toBe(tools.length);
+  for (const [index, tool] of tools.entries()) {
+    const told = z
+      .object({ properties: z.record(z.string(), z.looseObject({})), required: z.array(z.string()) })
+      .parse(tool.input);
+    const { op, ...fields } = options[index]?.properties ?? {};
+    expect(op).toMatchObject({ const: tool.op });
+    expect(Object.keys(told.properties).sort()).toEqual(Object.keys(fields).sort());
+    expect(["op", ...told.required].sort()).toEqual(options[index]?.required.sort() ?? []);
+    for (const [name, field] of Object.entries(told.properties)) {
+      const { description: _, ...rules } = field;
+      expect({ maximum: Number.MAX_SAFE_INTEGER, ...rules }, `${tool.name}.${name}`).toEqual({
+        maximum: Number.MAX_SAFE_INTEGER,
+        ...z.looseObject({}).parse(fields[name]),
+      });
+    }
+  }
+});
