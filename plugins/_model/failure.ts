@@ -144,8 +144,9 @@ function kindOfStatus(status: number): Kind {
 function refused(error: APICallError, blame: Blame): SyscallError {
   const status = error.statusCode ?? 0;
   const document = errorDocument(error.responseBody);
-  // A code is more exact than the status; a type is often only "invalid_request_error".
-  const kind = kindOf(document?.code) ?? kindOfStatus(status);
+  const named = kindOf(document?.code);
+  // Some codes say more than the status ("insufficient_quota"); the general ones say less.
+  const kind = named === undefined || named === DOWN || named === WRONG ? kindOfStatus(status) : named;
   const theirs = document?.message ?? error.message;
   const waits =
     kind.code === "EXHAUSTED" || kind.code === "UNAVAILABLE" ? waitsOf(error.responseHeaders ?? {}) : {};

@@ -19,8 +19,7 @@ export function requestFetch(streams: boolean, blame: Blame): typeof fetch {
         { retryable: false },
       );
     }
-    if (streams && type.startsWith("application/json")) throw notStreamed(await response.text(), blame);
-    return response;
+    return type.startsWith("application/json") ? await inspected(response, streams, blame) : response;
   };
   return Object.assign(request, { preconnect: fetch.preconnect });
 }
@@ -37,10 +36,13 @@ async function reach(input: Input, init: RequestInit | undefined, blame: Blame):
   }
 }
 
-function notStreamed(body: string, blame: Blame): SyscallError {
+/** An answer in one piece is looked at before the package sees it: packages take errors in it differently. */
+async function inspected(response: Response, streams: boolean, blame: Blame): Promise<Response> {
+  const body = await response.text();
   const document = errorDocument(body);
-  if (document !== undefined) return reported(document, blame);
-  return new SyscallError(
+  if (document !== undefined) throw reported(document, blame);
+  if (!streams) return new Response(body, response);
+  throw new SyscallError(
     "DRIVER",
     `${blame.provider} at ${blame.url} was asked for a stream and answered in one piece that is no error`,
     { retryable: true },

@@ -11,6 +11,7 @@ import {
   type Usage,
 } from "../../plugin/index.ts";
 import { ToolCall as ToolCallSchema, Usage as UsageSchema } from "../../store/schema.ts";
+import { estimateTokens } from "./estimate.ts";
 import type { Watch } from "./watch.ts";
 
 /** A model device as the gate uses it: the kernel binds it to Write and Read on the process's LLM file. */
@@ -45,7 +46,8 @@ export class AnswerReader {
     watch.touch();
     const answer = this.streams ? await this.#readEvents(watch) : await this.#readWhole(watch);
     requireSubstance(answer);
-    const usage = { ...this.#spent };
+    const spent = { ...this.#spent };
+    const usage = spent.input_tokens + spent.output_tokens > 0 ? spent : this.#guess(answer);
     return { ...answer, usage, tokens_used: usage.input_tokens + usage.output_tokens };
   }
 
@@ -105,6 +107,16 @@ export class AnswerReader {
       if (text.length > LONGEST_ANSWER) throw tooLong();
       watch.touch();
     }
+  }
+
+  /** A server that never says what it used would otherwise have no budget at all. */
+  #guess(answer: LLMAnswer): Usage {
+    const calls = answer.tool_calls.length === 0 ? "" : JSON.stringify(answer.tool_calls);
+    return {
+      input_tokens: estimateTokens(this.#request),
+      output_tokens: estimateTokens(answer.content + (answer.reasoning ?? "") + calls),
+      cached_tokens: 0,
+    };
   }
 
   #count(usage: Usage): void {

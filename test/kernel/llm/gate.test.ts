@@ -71,6 +71,15 @@ describe("an answer", () => {
     }
   });
 
+  test("whose cost nobody reports is given an estimate", async () => {
+    const { gate, options } = setUp();
+    const device = new ScriptedDevice([{ type: "text_delta", text: "x".repeat(400) }, stopped("end_turn")]);
+    const asked = { ...request(), system_prompt: "y".repeat(4000) };
+    const { usage } = await gate.call("k", device, asked, options);
+    expect(usage.input_tokens).toBeGreaterThan(1000);
+    expect(usage.output_tokens).toBe(100);
+  });
+
   test("without an end has a limit", async () => {
     const { gate, options } = setUp();
     const endless = JSON.stringify({ type: "text_delta", text: "x".repeat(1_000_000) });

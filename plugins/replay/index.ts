@@ -1,0 +1,29 @@
+import { definePlugin, type OpenContext, type VFSFile } from "rnix/plugin";
+
+/**
+ * Plays a script instead of asking a model: for tests, demos and CI. The model's name is the script's file,
+ * absolute or relative to the run's folder. Tools are executed for real.
+ */
+export default definePlugin({
+  name: "replay",
+  api: 1,
+  devices: {
+    "/dev/llm/replay": {
+      factory: (_subpath, _flags, context) => open(context),
+      // Never chosen by itself: somebody has to name a script.
+      provider: { detect: async () => null },
+    },
+  },
+});
+
+async function open(context: OpenContext): Promise<VFSFile> {
+  const [{ ModelFile }, { ScriptedModel }] = await Promise.all([
+    import("../_model/model-file.ts"),
+    import("./scripted-model.ts"),
+  ]);
+  return new ModelFile(new ScriptedModel(context.cwd), {
+    name: "replay",
+    devicePath: "/dev/llm/replay",
+    models: [],
+  });
+}

@@ -1,0 +1,186 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import replay from "../../plugins/replay/index.ts";
+import type { Message } from "../../src/plugin/index.ts";
+import { describePlugin } from "../support/conformance/plugin.ts";
+import { ask, failureOf, openModel, request } from "../support/model-server/device.ts";
+
+const DEVICE = "/dev/llm/replay";
+let dir: string;
+
+beforeAll(() => {
+  dir = mkdtempSync(join(tmpdir(), "rnix-replay-"));
+});
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+describePlugin("replay", () => import("../../plugins/replay/index.ts"), {
+  setup(folder) {
+    writeFileSync(join(folder, "script.yaml"), "responses:\n  - text: hello\n");
+    return {};
+  },
+  operations: [
+    {
+      title: "plays the script of the run's folder",
+      device: DEVICE,
+      input: { ...request, model: "script.yaml" },
+      answer: (answer) => expect(JSON.parse(answer).content).toBe("hello"),
+    },
+    {
+      title: "names a script that is not there",
+      device: DEVICE,
+      input: { ...request, model: "none.yaml" },
+      error: "NOT_FOUND",
+    },
+  ],
+  endless: { skip: "a script is read and played at once" },
+});
+
+const YAML = `
+responses:
+  - text: Let me look
+    tool_calls:
+      - { name: Bash, input: { command: ls } }
+      - { name: Bash }
+    usage: { input_tokens: 100, output_tokens: 7 }
+  - text: All done
+`;
+const RESPONSES = [
+  {
+    text: "Let me look",
+    tool_calls: [{ name: "Bash", input: { command: "ls" } }, { name: "Bash" }],
+    usage: { input_tokens: 100, output_tokens: 7 },
+  },
+  { text: "All done" },
+];
+
+describe("a script", () => {
+  const forms: [string, string][] = [
+    ["yaml", YAML],
+    ["yml", YAML],
+    ["json", JSON.stringify({ responses: RESPONSES })],
+    ["jsonl", `${RESPONSES.map((response) => JSON.stringify(response)).join("\n\n")}\n`],
+  ];
+  for (const stream of [true, false])
+    for (const [form, text] of forms)
+      test(`of ${form} is played by the answers in the conversation, ${stream ? "streamed" : "in one piece"}`, async () => {
+        const play = await player(`script.${form}`, text);
+        expect(await play([], stream)).toMatchObject({
+          content: "Let me look",
+          tool_calls: [
+            { id: "call_1_1", name: "Bash", input: { command: "ls" } },
+            { id: "call_1_2", name: "Bash", input: {} },
+          ],
+          stop_reason: "tool_calls",
+          usage: { input_tokens: 100, output_tokens: 7, cached_tokens: 0 },
+          tokens_used: 107,
+        });
+        const last = await play([said("Let me look")], stream);
+        expect(last).toMatchObject({ content: "All done", tool_calls: [], stop_reason: "end_turn" });
+        expect(last.tokens_used).toBeGreaterThan(0);
+        expect(await play([], stream)).toMatchObject({ content: "Let me look" });
+      });
+
+  test("by its absolute path is found from any folder", async () => {
+    const path = join(dir, "absolute.json");
+    writeFileSync(path, JSON.stringify({ responses: RESPONSES }));
+    const file = await openModel(replay, DEVICE, { cwd: "/" });
+    expect((await ask(file, { model: path })).answer.content).toBe("Let me look");
+  });
+
+  test("is streamed in a few pieces that cut no character", async () => {
+    const text = "naïve 👩🏽‍🚀 漢字 and the rest of it";
+    writeFileSync(join(dir, "pieces.json"), JSON.stringify({ responses: [{ text }] }));
+    const file = await openModel(replay, DEVICE, { cwd: dir });
+    const { events } = await ask(file, { model: "pieces.json", stream: true });
+    const pieces = events.flatMap((event) => (event.type === "text_delta" ? [event.text] : []));
+    expect(pieces).toHaveLength(4);
+    expect(pieces.join("")).toBe(text);
+    expect(pieces.map((piece) => new TextDecoder().decode(new TextEncoder().encode(piece)))).toEqual(pieces);
+    expect(events.map((event) => event.type).slice(4)).toEqual(["usage", "stop"]);
+  });
+
+  test("that is a recorded run's steps plays what the model said then", async () => {
+    const step = (n: number, messages: Message[]) =>
+      JSON.stringify({
+        v: 1,
+        step: n,
+        ts: "2026-01-01T00:00:00Z",
+        messages,
+        raw_response: "",
+        action: "tool_call",
+        summary: "",
+        tool_calls: [],
+        usage: { input_tokens: 5, output_tokens: 6, cached_tokens: 1 },
+        tokens_used: 11,
+      });
+    const calls = [{ id: "toolu_1", name: "Bash", input: { command: "ls" } }];
+    const play = await player(
+      "steps.jsonl",
+      [
+        step(1, [
+          { role: "user", content: "fix it" },
+          { role: "assistant", content: "looking", tool_calls: calls },
+          { role: "tool", content: "a.ts", tool_call_id: "toolu_1" },
+        ]),
+        step(2, [{ role: "assistant", content: "done" }]),
+      ].join("\n"),
+    );
+    expect(await play([])).toMatchObject({ content: "looking", tool_calls: calls, tokens_used: 11 });
+    expect(await play([said("looking")])).toMatchObject({ content: "done", stop_reason: "end_turn" });
+  });
+});
+
+describe("a script that cannot be played says so, and is not tried again", () => {
+  test("at the turn where it ran out", async () => {
+    const file = await scripted("short.json", JSON.stringify({ responses: RESPONSES }));
+    const error = await failureOf(
+      ask(file, { model: "short.json", messages: [...request.messages, said("one"), said("two")] }),
+    );
+    expect(error).toMatchObject({ code: "INVALID", retryable: false });
+    expect(error.message).toMatch(/has 2 responses and was asked for turn 3/);
+  });
+
+  const wrong: [string, string, string, RegExp][] = [
+    ["with broken YAML, by line", "a.yaml", "responses:\n  - text: [unclosed\n", /a\.yaml:\d+:\d+/],
+    ["with broken JSON", "b.json", "{", /b\.json/],
+    ["with an unknown key", "c.yaml", "responses:\n  - txet: hi\n", /txet/],
+    ["with a wrong line of JSONL, by line", "d.jsonl", '{"text":"a"}\n{"text":1}\n', /d\.jsonl:2/],
+    ["without responses", "e.yaml", "- text: hi\n", /e\.yaml/],
+    ["of a kind nobody knows", "f.txt", "hello", /\.yaml, \.yml, \.json or \.jsonl/],
+  ];
+  for (const [title, name, text, says] of wrong)
+    test(title, async () => {
+      const file = await scripted(name, text);
+      const error = await failureOf(ask(file, { model: name }));
+      expect(error).toMatchObject({ code: "INVALID", retryable: false });
+      expect(error.message).toMatch(says);
+    });
+
+  test("that is a folder or not there", async () => {
+    const file = await openModel(replay, DEVICE, { cwd: dir });
+    expect(await failureOf(ask(file, { model: "none.yaml" }))).toMatchObject({ code: "NOT_FOUND" });
+    const uuid = "0199e0a0-0000-7000-8000-000000000000";
+    expect((await failureOf(ask(file, { model: uuid }))).code).toBe("NOT_FOUND");
+  });
+});
+
+test("it is never found by itself", async () => {
+  expect(await replay.devices[DEVICE].provider.detect()).toBeNull();
+});
+
+function said(content: string): Message {
+  return { role: "assistant", content };
+}
+
+async function scripted(name: string, text: string) {
+  writeFileSync(join(dir, name), text);
+  return await openModel(replay, DEVICE, { cwd: dir });
+}
+
+async function player(name: string, text: string) {
+  const file = await scripted(name, text);
+  return async (later: Message[], stream = false) =>
+    (await ask(file, { model: name, stream, messages: [...request.messages, ...later] })).answer;
+}

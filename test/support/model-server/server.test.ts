@@ -1,0 +1,76 @@
+import { describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ModelServer } from "./server.ts";
+
+const chat = (server: ModelServer, body: object = {}, headers: Record<string, string> = {}) =>
+  fetch(`${server.openaiUrl}/chat/completions`, {
+    method: "POST",
+    headers,
+    body: JSON.stringify({ model: "m", messages: [], ...body }),
+  });
+const said = async (response: Promise<Response>) =>
+  (await (await response).json()).choices?.[0].message.content;
+
+describe("the scripted model server", () => {
+  test("gives the n-th request the n-th turn, and says when there is none", async () => {
+    await using server = await ModelServer.start([{ text: "one" }, { text: "two" }]);
+    expect([await said(chat(server)), await said(chat(server))]).toEqual(["one", "two"]);
+    const third = await chat(server);
+    expect(third.status).toBe(400);
+    expect(await third.text()).toContain("has 2 turns and was asked for turn 3");
+  });
+
+  test("begins again when it loops", async () => {
+    await using server = await ModelServer.start({ turns: [{ text: "one" }, { text: "two" }], loop: true });
+    const texts = [];
+    for (let n = 0; n < 5; n++) texts.push(await said(chat(server)));
+    expect(texts).toEqual(["one", "two", "one", "two", "one"]);
+  });
+
+  test("can follow each conversation, however many there are at once", async () => {
+    const turns = [{ text: "first" }, { text: "second" }];
+    await using server = await ModelServer.start({ turns, position: "conversation" });
+    const begun = { messages: [{ role: "user" }, { role: "assistant" }] };
+    const texts = await Promise.all([chat(server), chat(server, begun), chat(server)].map(said));
+    expect(texts).toEqual(["first", "second", "first"]);
+  });
+
+  test("can hold an answer back until the test lets it go", async () => {
+    const open = Promise.withResolvers<void>();
+    await using server = await ModelServer.start(async ({ index }) => {
+      await open.promise;
+      return { text: `answer ${index}` };
+    });
+    const answer = said(chat(server));
+    await server.arrived(1);
+    open.resolve();
+    expect(await answer).toBe("answer 0");
+    expect(await server.requests[0]?.closed).toBe("answered");
+  });
+
+  test("refuses another key and another model", async () => {
+    await using server = await ModelServer.start({ turns: [], key: "right", models: ["known"] });
+    expect((await chat(server)).status).toBe(401);
+    expect((await chat(server, {}, { authorization: "Bearer right" })).status).toBe(404);
+    const models = await (await fetch(`${server.openaiUrl}/models`)).json();
+    expect(models.data).toEqual([{ id: "known", object: "model" }]);
+  });
+
+  test("runs as a program that prints its address and stops on TERM", async () => {
+    const dir = mkdtempSync(join(tmpdir(), "rnix-model-server-"));
+    const script = join(dir, "script.json");
+    writeFileSync(script, JSON.stringify([{ text: "hello" }]));
+    const program = Bun.spawn([process.execPath, join(import.meta.dir, "main.ts"), script], {
+      stdout: "pipe",
+    });
+    const { value } = await program.stdout.getReader().read();
+    const url = new TextDecoder().decode(value).trim();
+    const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", body: "{}" });
+    expect((await answer.json()).choices[0].message.content).toBe("hello");
+    program.kill("SIGTERM");
+    expect(await program.exited).toBe(0);
+    rmSync(dir, { recursive: true });
+  });
+});
