@@ -1,0 +1,73 @@
+import { lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { join, relative } from "node:path";
+
+export interface Stray {
+  pid: number;
+  command: string;
+}
+
+/**
+ * Every process that has to do with the folder: by its environment, its working folder or its arguments, so
+ * that one which has left its session or cleared its environment is seen too. By /proc: Linux.
+ */
+export function processesOf(root: string): Stray[] {
+  return readdirSync("/proc")
+    .map(Number)
+    .filter((pid) => Number.isInteger(pid) && pid !== process.pid && mentions(pid, root))
+    .map((pid) => ({ pid, command: commandOf(pid) }));
+}
+
+/**
+ * What may not be there when no rnix runs: a socket, a lock of one, a ledger line, a half-written file, or
+ * anything where nothing is to be written. Relative paths.
+ */
+export function strayFiles(root: string): string[] {
+  return filesBelow(root)
+    .map((path) => relative(root, path))
+    .filter((path) => !isExpected(path) || isHalfWritten(path));
+}
+
+/** The user's own data, as long as nothing runs. */
+const USER_DATA =
+  /^data\/rnix\/(projects\.json(\.lock)?|pids(\.lock)?|daemon\.log(\.1)?|trust\/[^/]+\.json|steps\/.*)$/;
+
+function isExpected(path: string): boolean {
+  return path.startsWith("project/") || path.startsWith("config/") || USER_DATA.test(path);
+}
+
+/** As src/store writes a document: under another name first. */
+function isHalfWritten(path: string): boolean {
+  return /(^|\/)~[^/]*\.tmp$/.test(path);
+}
+
+function filesBelow(folder: string): string[] {
+  return readdirSync(folder).flatMap((name) => {
+    const path = join(folder, name);
+    return lstatSync(path).isDirectory() ? filesBelow(path) : [path];
+  });
+}
+
+function mentions(pid: number, root: string): boolean {
+  return [read(pid, "environ"), read(pid, "cmdline"), workingFolder(pid)].some((text) => text.includes(root));
+}
+
+function commandOf(pid: number): string {
+  return read(pid, "cmdline").replaceAll("\0", " ").trim();
+}
+
+/** Empty for one that has gone in the meantime. */
+function read(pid: number, file: "environ" | "cmdline"): string {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+function workingFolder(pid: number): string {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`);
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,187 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import type { Script, Turn } from "../../support/model-server/script.ts";
+import { ModelServer, type TurnFunction } from "../../support/model-server/server.ts";
+import { binary } from "./binary.ts";
+import { processesOf, type Stray, strayFiles } from "./leftovers.ts";
+import { AtTerminal, type Command, type Result, Running } from "./running.ts";
+
+export interface RunOptions extends Pick<Command, "stdin"> {
+  /** On top of the machine's; undefined takes one away. */
+  env?: Record<string, string | undefined>;
+  /** The project by default. */
+  cwd?: string;
+}
+
+/** Short, so that a hung one ends a test in seconds. */
+const IMPATIENT = { grace: "1s", daemon_idle_stop: "60s" };
+
+/**
+ * A computer of its own for one test: home, runtime, configuration, data, temporary and project folders in
+ * one temporary folder, and an environment with nothing of whoever runs the tests. Disposing it stops the
+ * daemon and throws when anything is left: a process, a socket, a lock, a ledger, a temporary file.
+ */
+export class Machine implements AsyncDisposable {
+  readonly root = realpathSync(mkdtempSync(join(tmpdir(), "rnix-e2e-")));
+  readonly project = join(this.root, "project");
+  readonly home = join(this.root, "home");
+  readonly configDir = join(this.root, "config", "rnix");
+  readonly dataDir = join(this.root, "data", "rnix");
+  readonly temp = join(this.root, "tmp");
+  readonly socket = join(this.root, "run", "rnix", "rnix.sock");
+  /** What every command here gets. */
+  readonly env: Record<string, string> = {
+    PATH: process.env.PATH ?? "/usr/bin:/bin",
+    HOME: this.home,
+    TMPDIR: this.temp,
+    XDG_RUNTIME_DIR: join(this.root, "run"),
+    XDG_CONFIG_HOME: dirname(this.configDir),
+    XDG_DATA_HOME: dirname(this.dataDir),
+  };
+  readonly #models: ModelServer[] = [];
+
+  constructor({ git = false }: { git?: boolean } = {}) {
+    for (const folder of [this.project, this.home, this.temp, this.configDir, dirname(this.dataDir)]) {
+      mkdirSync(folder, { recursive: true });
+    }
+    mkdirSync(join(this.root, "run"), { mode: 0o700 });
+    chmodSync(this.root, 0o700);
+    this.config({});
+    if (git) this.#makeRepository();
+  }
+
+  /** The user's config.yaml: deadlines set to seconds, and whatever a test wants. */
+  config(settings: Record<string, unknown>): void {
+    const lines = Object.entries({ ...IMPATIENT, ...settings });
+    this.write(
+      join(this.configDir, "config.yaml"),
+      lines.map(([key, value]) => `${key}: ${JSON.stringify(value)}\n`).join(""),
+    );
+  }
+
+  /** A scripted model that the following commands find, OpenAI's and Anthropic's alike. */
+  async model(script: Script | Turn[] | TurnFunction): Promise<ModelServer> {
+    const model = await ModelServer.start(script);
+    this.#models.push(model);
+    Object.assign(this.env, {
+      OPENAI_BASE_URL: model.openaiUrl,
+      OPENAI_API_KEY: OPENAI_KEY,
+      ANTHROPIC_BASE_URL: model.url,
+      ANTHROPIC_API_KEY: ANTHROPIC_KEY,
+    });
+    return model;
+  }
+
+  /** Runs `rnix` to its end. */
+  async run(args: string[], options: RunOptions = {}): Promise<Result> {
+    return this.start(args, options).done;
+  }
+
+  /** Runs `rnix` and reads along. */
+  start(args: string[], options: RunOptions = {}): Running {
+    return new Running({ ...this.#command(args, options), stdin: options.stdin });
+  }
+
+  /** Runs `rnix` at a terminal. */
+  startAtTerminal(args: string[], options: Omit<RunOptions, "stdin"> = {}): AtTerminal {
+    return new AtTerminal(this.#command(args, options));
+  }
+
+  /** Writes a file of the project, or one with an absolute path; returns its path. */
+  write(path: string, text: string): string {
+    const file = path.startsWith("/") ? path : join(this.project, path);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+    return file;
+  }
+
+  /** Reads a file of the project, or one with an absolute path. */
+  read(path: string): string {
+    return readFileSync(path.startsWith("/") ? path : join(this.project, path), "utf8");
+  }
+
+  has(path: string): boolean {
+    return existsSync(path.startsWith("/") ? path : join(this.project, path));
+  }
+
+  git(...args: string[]): string {
+    const identity = [
+      "-c",
+      "user.name=test",
+      "-c",
+      "user.email=test@localhost",
+      "-c",
+      "commit.gpgsign=false",
+    ];
+    const done = Bun.spawnSync(["git", ...identity, ...args], { cwd: this.project, env: this.env });
+    if (!done.success) throw new Error(`git ${args.join(" ")}: ${done.stderr}`);
+    return done.stdout.toString();
+  }
+
+  /** null as long as no daemon runs. */
+  get daemonPid(): number | null {
+    const file = this.socket.replace(/\.sock$/, ".pid");
+    return existsSync(file) ? Number(readFileSync(file, "utf8")) : null;
+  }
+
+  /** Processes of this machine beside its daemon: none once a run has ended. */
+  strays(): Stray[] {
+    const daemon = this.daemonPid;
+    return processesOf(this.root).filter(({ pid }) => pid !== daemon);
+  }
+
+  /** Everything that is there and should not be, once no rnix is to run any more. */
+  leftovers(): string[] {
+    const processes = processesOf(this.root).map(({ pid, command }) => `process ${pid}: ${command}`);
+    return [...processes, ...strayFiles(this.root).map((path) => `file ${path}`)];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const problems: string[] = [];
+    const stopped = await this.run(["daemon", "stop"], { env: { RNIX_UNIT: undefined } });
+    if (stopped.code !== 0) problems.push(`daemon stop ended with ${stopped.code}: ${stopped.stderr}`);
+    for (const model of this.#models) await model.stop();
+    problems.push(...this.leftovers());
+    if (problems.length > 0) problems.push(`the daemon's log:\n${this.#daemonLog()}`);
+    for (const { pid } of processesOf(this.root)) process.kill(pid, "SIGKILL");
+    rmSync(this.root, { recursive: true, force: true });
+    if (problems.length > 0) throw new Error(`left behind:\n${problems.join("\n")}`);
+  }
+
+  #command(args: string[], { env, cwd }: RunOptions): Omit<Command, "stdin"> {
+    const merged = Object.entries({ ...this.env, ...env });
+    return {
+      argv: [binary(), ...args],
+      cwd: cwd ?? this.project,
+      env: Object.fromEntries(
+        merged.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+      ),
+    };
+  }
+
+  #makeRepository(): void {
+    this.git("init", "--quiet", "--initial-branch", "main");
+    this.write("README.md", "A project.\n");
+    this.git("add", ".");
+    this.git("commit", "--quiet", "--message", "begin");
+  }
+
+  #daemonLog(): string {
+    const file = join(this.dataDir, "daemon.log");
+    return existsSync(file) ? readFileSync(file, "utf8").slice(-4000) : "(none)";
+  }
+}
+
+/** Long enough to be recognised wherever they turn up. */
+export const OPENAI_KEY = "sk-scripted-openai-key";
+export const ANTHROPIC_KEY = "sk-scripted-anthropic-key";

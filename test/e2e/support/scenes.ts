@@ -1,0 +1,37 @@
+import type { Turn } from "../../support/model-server/script.ts";
+import type { RecordedRequest, TurnFunction } from "../../support/model-server/server.ts";
+
+/** What the model does with one request of a run. */
+export type Scene = Turn | ((request: RecordedRequest) => Turn | Promise<Turn>);
+
+/**
+ * One model for many runs: which scenes a run gets is told by its intent, which is in every request of it.
+ * The n-th request of the run, retries included, gets the n-th scene; the last one stays.
+ */
+export function scenes(book: Record<string, Scene[]>): TurnFunction {
+  const asked = new Map<string, number>();
+  return (request) => {
+    const intent = Object.keys(book).find((one) => request.text.includes(JSON.stringify(one).slice(1, -1)));
+    const list = intent === undefined ? undefined : book[intent];
+    if (intent === undefined || list === undefined) return unknown("no scene is for this request's intent");
+    const index = asked.get(intent) ?? 0;
+    asked.set(intent, index + 1);
+    const scene = list[Math.min(index, list.length - 1)];
+    if (scene === undefined) return unknown(`"${intent}" has no scenes`);
+    return typeof scene === "function" ? scene(request) : scene;
+  };
+}
+
+/** An answer that calls these tools. */
+export function calls(...wanted: [name: string, input: Record<string, unknown>][]): Turn {
+  return { tool_calls: wanted.map(([name, input]) => ({ name, input })) };
+}
+
+/** The last answer of a run. */
+export function says(text: string): Turn {
+  return { text };
+}
+
+function unknown(message: string): Turn {
+  return { fault: { kind: "status", status: 400, message } };
+}

@@ -1,0 +1,94 @@
+import { expect } from "bun:test";
+import { join } from "node:path";
+import { z } from "zod";
+import { CheckResult, ChildResult, ProcInfo, Usage } from "../../../src/store/schema.ts";
+import type { Machine, RunOptions } from "./machine.ts";
+
+/** What `--output json` prints, to the letter (interfaces §1): a field more or less is a breaking change. */
+export const Receipt = z.strictObject({
+  pid: z.int(),
+  uuid: z.string(),
+  agent: z.string(),
+  provider: z.string(),
+  model: z.string(),
+  exit_code: z.int(),
+  exit_reason: z.string(),
+  result: z.string().nullable(),
+  /** Not in the table, but asked for by "partial text is kept and marked as partial" (design §2). */
+  partial: z.boolean(),
+  output: z.null(),
+  steps: z.int(),
+  tool_calls: z.int(),
+  tokens_used: z.int(),
+  usage: Usage.strict(),
+  cost_usd: z.number().nullable(),
+  elapsed_ms: z.number(),
+  checks: z.array(CheckResult.strict()),
+  sandbox: z.literal("none"),
+  files_changed: z.array(z.string()),
+  files_changed_complete: z.boolean(),
+  children: z.array(ChildResult.strict()),
+  error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
+});
+export type Receipt = z.infer<typeof Receipt>;
+
+export interface Verdict {
+  receipt: Receipt;
+  /** As it lies on disk. */
+  info: ProcInfo;
+  stderr: string;
+  ms: number;
+}
+
+/**
+ * Spawns with `--output json` and holds what every run must: stdout is one receipt and nothing else, the exit
+ * code, the receipt and the record on disk tell the same end, and no process of it is left.
+ */
+export async function verdict(machine: Machine, args: string[], options?: RunOptions): Promise<Verdict> {
+  const { stdout, stderr, code, ms } = await machine.run(["spawn", "--output", "json", ...args], options);
+  const receipt = Receipt.parse(JSON.parse(stdout));
+  expect(stdout.trimEnd()).not.toContain("\n");
+  expect(receipt.exit_code).toBe(code);
+  const info = recordOf(machine, receipt.uuid);
+  expect(pick(info)).toEqual(pick(receipt));
+  expect(machine.strays()).toEqual([]);
+  return { receipt, info, stderr, ms };
+}
+
+/** `rnix spawn --output json` that ends before there is a run: no PID, nothing spent, nothing on disk. */
+export async function refusal(
+  machine: Machine,
+  args: string[],
+  options?: RunOptions,
+): Promise<{ receipt: Receipt; stderr: string }> {
+  const { stdout, stderr, code } = await machine.run(["spawn", "--output", "json", ...args], options);
+  const receipt = Receipt.parse(JSON.parse(stdout));
+  expect(receipt).toMatchObject({
+    exit_code: code,
+    pid: 0,
+    uuid: "",
+    steps: 0,
+    tokens_used: 0,
+    result: null,
+  });
+  expect(machine.has(".rnix/data/steps")).toBe(false);
+  expect(machine.strays()).toEqual([]);
+  return { receipt, stderr };
+}
+
+export function recordOf(machine: Machine, uuid: string): ProcInfo {
+  return ProcInfo.parse(JSON.parse(machine.read(join(".rnix/data/steps", uuid, "proc-info.json"))));
+}
+
+function pick({
+  pid,
+  exit_code,
+  exit_reason,
+  result,
+  partial,
+  error,
+  checks,
+  tokens_used,
+}: Receipt | ProcInfo) {
+  return { pid, exit_code, exit_reason, result, partial, error, checks, tokens_used };
+}
