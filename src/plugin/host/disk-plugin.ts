@@ -33,9 +33,10 @@ export class DiskPlugin {
   #loading: { digest: string; version: Promise<PluginVersion | null> } | undefined;
   #current: PluginVersion | undefined;
   #failed: { digest: string; error: SyscallError } | undefined;
-  /** When Workers of the present digest ended on their own. */
-  #crashes: number[] = [];
-  #pastProblems: Problem[] = [];
+  /** Workers of one digest that ended on their own: when, and why the last of them did. */
+  #crashes: { digest: string; at: number[]; last: Problem[] } = { digest: "", at: [], last: [] };
+  /** Imports under way. */
+  readonly #starting = new Set<AbortController>();
 
   constructor(name: string, entry: string, ports: DiskPorts) {
     this.name = name;
@@ -67,7 +68,7 @@ export class DiskPlugin {
 
   /** What went wrong while it ran: in the present version, and why the ones before it ended. */
   get problems(): Problem[] {
-    return [...this.#pastProblems, ...(this.#current?.worker.problems ?? [])];
+    return [...this.#crashes.last, ...(this.#current?.worker.problems ?? [])];
   }
 
   /** It is gone from its folder. */
@@ -78,6 +79,7 @@ export class DiskPlugin {
 
   /** Ends all its Workers, whoever uses them. */
   async end(): Promise<void> {
+    for (const starting of this.#starting) starting.abort();
     await this.#loading?.version.catch(() => null);
     await Promise.all([...this.#versions].map((version) => version.end()));
   }
@@ -109,31 +111,44 @@ export class DiskPlugin {
   async #start(digest: string): Promise<PluginWorker> {
     const { name, entry } = this;
     const { limits, timers, log } = this.#ports;
+    const starting = new AbortController();
+    this.#starting.add(starting);
     try {
-      return await PluginWorker.start({ name, entry, limits, timers, log, onLess: () => this.#less() });
+      const { signal } = starting;
+      return await PluginWorker.start({
+        name,
+        entry,
+        limits,
+        timers,
+        log,
+        signal,
+        onLess: () => this.#less(),
+      });
     } catch (thrown) {
       const error = thrown instanceof SyscallError ? thrown : new SyscallError("DRIVER", String(thrown));
       this.#failed = { digest, error };
       throw error;
+    } finally {
+      this.#starting.delete(starting);
     }
   }
 
   /** Counts a Worker that ended on its own. EXHAUSTED when that happens again and again. */
   #noteEnd(digest: string): void {
-    const last = this.#current;
-    if (last?.digest !== digest) {
-      this.#crashes = [];
-      this.#pastProblems = [];
-    } else if (last.worker.crash) {
-      this.#pastProblems = [last.worker.crash];
-      this.#crashes.push(this.#ports.now());
+    const now = this.#ports.now();
+    if (this.#crashes.digest !== digest) this.#crashes = { digest, at: [], last: [] };
+    const crash = this.#current?.digest === digest ? this.#current.worker.crash : undefined;
+    if (crash) {
+      this.#crashes.last = [crash];
+      this.#crashes.at.push(now);
       this.#current = undefined;
     }
-    this.#crashes = this.#crashes.filter((at) => at > this.#ports.now() - RESTARTS.withinMs);
-    if (this.#crashes.length <= RESTARTS.most) return;
+    this.#crashes.at = this.#crashes.at.filter((at) => at > now - RESTARTS.withinMs);
+    const times = this.#crashes.at.length;
+    if (times <= RESTARTS.most) return;
     throw new SyscallError(
       "EXHAUSTED",
-      `Plugin ${this.name} ended ${this.#crashes.length} times within ${RESTARTS.withinMs / 1000} s and is not started again until then, or until its files change.`,
+      `Plugin ${this.name} ended ${times} times within ${RESTARTS.withinMs / 1000} s. It is started again after a while, or when its files change.`,
     );
   }
 

@@ -47,6 +47,8 @@ export interface WorkerOptions {
   entry: string;
   limits?: Partial<WorkerLimits>;
   timers?: Timers;
+  /** Ends the Worker at once; for an import that is not waited for any more. */
+  signal?: AbortSignal;
   /** What the plugin writes to its console. */
   log?(level: "debug" | "info" | "warn", plugin: string, text: string): void;
   /** Called when a file was closed, and when the Worker is gone for whatever reason. */
@@ -92,6 +94,7 @@ export class WorkerLink {
       this.#die("it ended itself (process.exit)");
       this.#closed.resolve();
     });
+    options.signal?.addEventListener("abort", () => this.#die(null), { once: true });
   }
 
   /** The drawn module. Throws what the import threw. */
