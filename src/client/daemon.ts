@@ -57,6 +57,13 @@ export async function dialDaemon(o: DaemonOptions): Promise<Client | null> {
   return null;
 }
 
+/** Whether the daemon's process has ended, with everything it does at its end. */
+export async function hasEnded(pid: number): Promise<boolean> {
+  const { processTable } = await import("../os/this-system.ts");
+  const found = await processTable().find(pid);
+  return found === null || found.zombie;
+}
+
 /** null when the daemon went while we came: the same as none. */
 async function hello(client: Client, env: Env): Promise<PingPayload | null> {
   try {

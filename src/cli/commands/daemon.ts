@@ -62,8 +62,7 @@ const stop = defineCommand({
   ],
   async run(io, flags) {
     refuseInsideRun(io, "daemon stop");
-    const running = { onlyRunning: true, anyVersion: true };
-    const session = await io.session(running);
+    const session = await io.session({ onlyRunning: true, anyVersion: true });
     if (session === null) {
       io.stderr.write("no daemon is running\n");
       return EXIT.ok;
@@ -75,11 +74,9 @@ const stop = defineCommand({
     } finally {
       await session.close();
     }
-    const gone = await waitFor(io, STOP_MS, async () => {
-      const still = await io.session(running);
-      await still?.close();
-      return still === null;
-    });
+    const { hasEnded } = await import("../../client/daemon.ts");
+    // It answers no more long before it has ended its programs and given its files back.
+    const gone = await waitFor(io, STOP_MS, () => hasEnded(pid));
     io.stderr.write(
       gone
         ? `the daemon (PID ${pid}) has stopped\n`
