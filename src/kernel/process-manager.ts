@@ -175,7 +175,9 @@ export class ProcessManager {
   /** The end made durable. A disk that refuses it is reported; the verdict that is told stands all the same. */
   async #record(proc: Process): Promise<void> {
     try {
-      proc.record.info(proc.info());
+      const info = proc.info();
+      // What the reap, which follows at once, leaves of it.
+      proc.record.info(info.state === "zombie" ? { ...info, state: "dead" } : info);
       await proc.record.close();
     } catch (thrown) {
       this.#ports.warn(
