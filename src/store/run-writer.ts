@@ -30,6 +30,8 @@ export const DEFAULT_RUN_LIMITS: RunLimits = { eventsPerRun: 100_000 };
 
 /** Lines kept in memory before they are written: bounded, and one write for many. */
 const EVENT_BATCH = 256;
+/** So many wait for a disk that takes none; what comes then is counted and dropped. */
+const MAX_PENDING_EVENTS = 16 * EVENT_BATCH;
 
 /**
  * Writes the files of one run (design §7). What a method has returned for survives a kill of the process;
@@ -143,7 +145,7 @@ export class RunWriter {
 
   /** Keeps a syscall event; written in batches, at the latest with the step. */
   event(event: SyscallEventWire): void {
-    if (this.#eventsTaken >= this.#limits.eventsPerRun) {
+    if (this.#eventsTaken >= this.#limits.eventsPerRun || this.#events.length >= MAX_PENDING_EVENTS) {
       this.#eventsDropped++;
       this.#lastEvent = event;
       return;
@@ -155,9 +157,10 @@ export class RunWriter {
 
   /** Writes the events kept in memory. After a failure they are kept, and the next call tries again. */
   flush(): void {
-    if (this.#events.length === 0) return;
-    this.#eventLog.append(...this.#events);
-    this.#events = [];
+    while (this.#events.length > 0) {
+      this.#eventLog.append(...this.#events.slice(0, EVENT_BATCH));
+      this.#events = this.#events.slice(EVENT_BATCH);
+    }
   }
 
   /**
@@ -244,7 +247,7 @@ export class RunWriter {
   #noteDropped(): void {
     if (this.#eventsDropped === 0 || !this.#lastEvent) return;
     const { timestamp_ms, pid } = this.#lastEvent;
-    const error = `${this.#eventsDropped} events are not recorded: a run keeps ${this.#limits.eventsPerRun}.`;
+    const error = `${this.#eventsDropped} events are not recorded: a run keeps ${this.#limits.eventsPerRun}, and only what the disk takes.`;
     const args = { dropped: this.#eventsDropped, limit: this.#limits.eventsPerRun };
     this.#eventsDropped = 0;
     this.#events.push(

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { eachLine, type LogPage, readLog } from "./append-log.ts";
+import { prepareDataDir } from "./data-dir.ts";
 import { checkSchemaVersion, makeFolder, parseDocument, readDocument } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 import { EVENTS, INFO, JOURNAL, META, type RunLimits, RunWriter, STEPS } from "./run-writer.ts";
@@ -45,9 +46,10 @@ export class RunStore {
     this.#steps = join(dataDir, "steps");
   }
 
-  /** Makes the folder of a new run. INVALID when there is a run of this UUID. */
+  /** Makes the folder of a new run, and the data folder if this is its first. INVALID when there is a run of this UUID. */
   create(uuid: string, limits?: RunLimits): RunWriter {
     const dir = this.dir(uuid);
+    prepareDataDir(this.dataDir, this.#fs);
     if (!makeFolder(dir, this.#fs)) {
       throw new SyscallError("INVALID", `Run ${uuid} is there already: expected a new UUID.`);
     }

@@ -94,6 +94,12 @@ describe("the files of a run", () => {
     expect((await store.journal(UUID)).entries).toHaveLength(2);
   });
 
+  test("the first one in a project keeps the data out of its repository", () => {
+    const project = temporaryFolder();
+    new RunStore(join(project, ".rnix", "data")).create(UUID);
+    expect(readFileSync(join(project, ".rnix", ".gitignore"), "utf8")).toBe("data/\n");
+  });
+
   test("a UUID is made once, and is a UUID", async () => {
     const { store } = newRun();
     expect(await codeOf(() => store.create(UUID))).toBe("INVALID");
@@ -425,6 +431,25 @@ describe("events", () => {
       args: { dropped: 15, limit: 10 },
     });
     expect(lines(file("events.jsonl"))).toHaveLength(11);
+  });
+
+  test("that a disk does not take are kept for the next try, up to a bound", async () => {
+    let full = true;
+    const fs = fsWith({
+      write: (fd, data) => {
+        if (full) throw systemError("ENOSPC");
+        return realFs.write(fd, data);
+      },
+    });
+    const { store, writer } = newRun(fs);
+    const codes = new Set<string | undefined>();
+    for (let i = 1; i <= 10_000; i++) codes.add(await codeOf(() => writer.event(event("Read", i))));
+    expect(codes).toEqual(new Set([undefined, "EXHAUSTED"]));
+    full = false;
+    await writer.close();
+    const { records } = await store.events(UUID);
+    expect(records).toHaveLength(4_097);
+    expect(records.at(-1)?.args).toMatchObject({ dropped: 5_904 });
   });
 
   test("of a run that goes on count towards the same cap", async () => {
