@@ -85,7 +85,7 @@ async function leftRunning(io: Io): Promise<Finding> {
     name,
     state: "bad",
     text: `${plural(left.length, "program")} of an rnix that has died: ${list}`,
-    advice: "the next start of the daemon ends them: rnix daemon stop; rnix daemon start",
+    advice: "a daemon ends them when it starts; rnix doctor tells whether it did",
   };
 }
 

@@ -19,6 +19,7 @@ export class Interrupts {
   #count = 0;
   #ref: ProcRef | undefined;
   #timer: { cancel(): void } | undefined;
+  #over = false;
 
   constructor(io: Io, session: Session, say: (line: string) => void) {
     this.#io = io;
@@ -40,6 +41,7 @@ export class Interrupts {
   }
 
   [Symbol.dispose](): void {
+    this.#over = true;
     this.#timer?.cancel();
     for (const stop of this.#stop) stop();
   }
@@ -53,6 +55,8 @@ export class Interrupts {
   #act(ref: ProcRef): void {
     const doing = this.#count === 1 ? this.#suspend(ref) : this.#kill(ref);
     doing.catch((error: unknown) => {
+      // The run has ended before this was answered, and its connections with it.
+      if (this.#over) return;
       this.#say(error instanceof Error ? error.message : String(error));
       if (this.#count > 1) this.#giveUp();
     });

@@ -26,18 +26,42 @@ export async function sweep(
   table: ProcessTable,
   graceMs: number,
 ): Promise<Ended[]> {
-  if (!existsSync(ledgerDir)) return [];
   const ended: Ended[] = [];
-  for (const name of await readdir(ledgerDir)) {
-    if (!name.endsWith(LEDGER_SUFFIX)) continue;
-    const kernelId = name.slice(0, -LEDGER_SUFFIX.length);
-    if (kernelAlive(kernelId)) continue;
-    const path = join(ledgerDir, name);
+  for (const { kernelId, path } of await deadLedgers(ledgerDir, kernelAlive)) {
     const left = await endPrograms(kernelId, await openPrograms(path), table, graceMs);
     ended.push(...left);
     if (left.every((program) => program.ended)) await rm(path, { force: true });
   }
   return ended;
+}
+
+/** What `sweep` would end, for `rnix doctor`: looked for, and left alone. */
+export async function leftRunning(
+  ledgerDir: string,
+  kernelAlive: (kernelId: string) => boolean,
+  table: ProcessTable,
+): Promise<Omit<Ended, "ended">[]> {
+  const left: Omit<Ended, "ended">[] = [];
+  for (const { kernelId, path } of await deadLedgers(ledgerDir, kernelAlive)) {
+    const programs = await openPrograms(path);
+    const found = await table.members(programs.map((program) => program.trace));
+    for (const { uuid, call, argv, trace } of programs) {
+      const pids = (found.get(trace.id) ?? []).map((member) => member.pid);
+      if (pids.length > 0) left.push({ kernelId, uuid, call, argv, pids });
+    }
+  }
+  return left;
+}
+
+async function deadLedgers(
+  ledgerDir: string,
+  kernelAlive: (kernelId: string) => boolean,
+): Promise<{ kernelId: string; path: string }[]> {
+  if (!existsSync(ledgerDir)) return [];
+  return (await readdir(ledgerDir))
+    .filter((name) => name.endsWith(LEDGER_SUFFIX))
+    .map((name) => ({ kernelId: name.slice(0, -LEDGER_SUFFIX.length), path: join(ledgerDir, name) }))
+    .filter(({ kernelId }) => !kernelAlive(kernelId));
 }
 
 const Header = z.object({ t: z.literal("ledger"), v: z.number() });

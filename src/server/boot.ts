@@ -13,7 +13,7 @@ import { RunStore } from "../store/runs.ts";
 import { commit, version } from "../version.ts";
 import { ProjectCatalog } from "./catalog.ts";
 import { History } from "./history.ts";
-import { KernelLocks } from "./kernel-locks.ts";
+import { KernelLocks, kernelFolders } from "./kernel-locks.ts";
 import { isLogged, type LogLevel } from "./log-level.ts";
 import { planSpawn } from "./spawn.ts";
 import type { Booted, Host, System } from "./system.ts";
@@ -34,17 +34,17 @@ export interface BootOptions {
 export async function boot({ user, env, settings, host, logLevel, log }: BootOptions): Promise<Booted> {
   const clock = realClock;
   const { limits } = settings;
-  const ledgerDir = join(user.dataDir, "children");
+  const folders = kernelFolders(user.dataDir);
 
   // The lock first: from here on nobody takes our programs and runs for a dead kernel's.
-  const locks = new KernelLocks(join(user.dataDir, "kernels"));
+  const locks = new KernelLocks(folders.locks);
   const kernelId = Bun.randomUUIDv7();
   const lock = locks.take(kernelId);
   becomeSubreaper();
-  const swept = sweepChildren(ledgerDir, (id) => locks.isAlive(id), { graceMs: limits.graceMs });
+  const swept = sweepChildren(folders.ledgers, (id) => locks.isAlive(id), { graceMs: limits.graceMs });
 
   const children = new Children({
-    ledgerDir,
+    ledgerDir: folders.ledgers,
     kernelId,
     graceMs: limits.graceMs,
     memoryBytes: limits.shellMemoryBytes,

@@ -86,7 +86,7 @@ export function readDaemonLog(env: Env): string[] {
   return text === "" ? [] : text.replace(/\n$/, "").split("\n");
 }
 
-/** A program that a kernel which is dead had left running. */
+/** A program that a kernel which is dead has left running. */
 export interface Leftover {
   uuid: string;
   argv: string[];
@@ -94,6 +94,13 @@ export interface Leftover {
 }
 
 /** Looks, and ends nothing: the next start of the server does that. */
-export async function leftovers(_env: Env): Promise<Leftover[]> {
-  return [];
+export async function leftovers(env: Env): Promise<Leftover[]> {
+  const [{ leftRunning }, { processTable }, { KernelLocks, kernelFolders }] = await Promise.all([
+    import("../os/sweep.ts"),
+    import("../os/this-system.ts"),
+    import("./kernel-locks.ts"),
+  ]);
+  const folders = kernelFolders(userPaths(env).dataDir);
+  const locks = new KernelLocks(folders.locks);
+  return leftRunning(folders.ledgers, (id) => locks.isAlive(id), processTable());
 }

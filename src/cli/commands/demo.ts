@@ -25,14 +25,7 @@ export default defineCommand({
       const { code, receipt } = await runAgent(
         { ...io, stderr: io.stdout },
         {
-          request: {
-            intent: INTENT,
-            provider: PROVIDER,
-            check: [TEST],
-            cwd: demo.dir,
-            // What it brings along is ours.
-            trust: true,
-          },
+          request: { intent: INTENT, provider: "replay", model: SCRIPT_FILE, check: [TEST], cwd: demo.dir },
           env: {},
           inside: false,
           output: "text",
@@ -48,11 +41,12 @@ export default defineCommand({
   },
 });
 
-const PROVIDER = "demo";
+/** The replay driver's model: relative to the run's folder. */
+const SCRIPT_FILE = ".demo.json";
 
 /**
- * A project in the user's data folder, and in it a folder for this run. So the record outlives the folder,
- * and all demos are one project in the list of known ones.
+ * A folder for this run in a project in the user's data folder. So the record outlives the folder, and all
+ * demos are one project in the list of known ones.
  */
 class DemoProject {
   readonly #root: string;
@@ -60,13 +54,10 @@ class DemoProject {
 
   constructor(root: string) {
     this.#root = root;
-    const settings = join(root, ".rnix");
-    mkdirSync(settings, { recursive: true, mode: 0o700 });
-    const script = join(settings, "replay.json");
-    writeFileSync(script, `${JSON.stringify(SCRIPT, null, 2)}\n`);
-    writeFileSync(join(settings, "providers.yaml"), providersFile(script));
+    mkdirSync(join(root, ".rnix"), { recursive: true, mode: 0o700 });
     this.dir = mkdtempSync(join(root, "run-"));
     for (const [name, text] of Object.entries(FILES)) writeFileSync(join(this.dir, name), text);
+    writeFileSync(join(this.dir, SCRIPT_FILE), `${JSON.stringify(SCRIPT, null, 2)}\n`);
   }
 
   /** Where the record of a run is. */
@@ -85,12 +76,6 @@ class DemoProject {
   remove(): void {
     rmSync(this.dir, { recursive: true, force: true });
   }
-}
-
-/** JSON is YAML too. */
-function providersFile(script: string): string {
-  const entry = { driver: "replay", default_model: "script", extra: { script } };
-  return `${JSON.stringify({ providers: { [PROVIDER]: entry } }, null, 2)}\n`;
 }
 
 function isFixed({ exit_code, checks }: Receipt): boolean {

@@ -169,7 +169,8 @@ function wordsOutput(io: Io, o: { quiet: boolean; answer: boolean }): Io["stdout
 
 /** What was chosen, and why: printed before the first step. */
 export function providerLine(o: { provider: string; model: string; because: string }): string {
-  return `provider ${o.provider} (${o.because}), model ${o.model}`;
+  const why = o.because === "" ? "" : ` (${o.because})`;
+  return `provider ${o.provider}${why}, model ${o.model}`;
 }
 
 /** "completed · 3 steps · 2 tool calls · 1.2k tokens · $0.01 · 2.1s · sandbox none". */

@@ -1,0 +1,217 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const MAIN = join(import.meta.dir, "../../src/main.ts");
+const base = realpathSync(mkdtempSync(join(tmpdir(), "rnix-program-")));
+const work = join(base, "work");
+mkdirSync(work);
+mkdirSync(join(base, "run"), { mode: 0o700 });
+
+const ENV: Record<string, string> = {
+  PATH: process.env.PATH ?? "",
+  HOME: join(base, "home"),
+  XDG_RUNTIME_DIR: join(base, "run"),
+  XDG_DATA_HOME: join(base, "data"),
+  XDG_CONFIG_HOME: join(base, "config"),
+};
+
+afterAll(async () => {
+  await rnix(["daemon", "stop", "--now"]);
+  rmSync(base, { recursive: true, force: true });
+});
+
+interface Ran {
+  code: number | null;
+  out: string;
+  err: string;
+}
+
+function start(args: string[], env: Record<string, string> = {}) {
+  return Bun.spawn([process.execPath, MAIN, ...args], {
+    cwd: work,
+    env: { ...ENV, ...env },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+}
+
+async function rnix(args: string[], env: Record<string, string> = {}): Promise<Ran> {
+  const child = start(args, env);
+  const [out, err, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
+  return { code, out, err };
+}
+
+/** A script for the replay driver in the project's folder. */
+function script(name: string, responses: object[]): string {
+  writeFileSync(join(work, name), JSON.stringify({ responses }));
+  return name;
+}
+
+/** Reads until the text has come; the end of the stream is a failure. */
+async function until(stream: ReadableStream<Uint8Array>, text: string): Promise<void> {
+  const decoder = new TextDecoder();
+  let seen = "";
+  for await (const chunk of stream) {
+    seen += decoder.decode(chunk, { stream: true });
+    if (seen.includes(text)) return;
+  }
+  throw new Error(`the output ended without ${JSON.stringify(text)}: ${seen}`);
+}
+
+const answer = script("answer.json", [{ text: "Forty-two." }]);
+const sleepy = script("sleepy.json", [
+  { text: "I wait.", tool_calls: [{ name: "Bash", input: { command: "sleep 600" } }] },
+  { text: "Awake." },
+]);
+const replay = (name: string) => ["--provider", "replay", "--model", name];
+
+describe("rnix demo", () => {
+  const root = join(base, "data/rnix/demo");
+
+  test("fixes a real bug with no key and no network, proves it, and keeps the record alone", async () => {
+    const before = readdirSync(work);
+    const { code, out, err } = await rnix(["demo"]);
+    expect({ code, err }).toEqual({ code: 0, err: "" });
+    for (const told of [
+      "FAIL: expected 42, got 19",
+      "Plan",
+      "Read total.sh",
+      "Edit",
+      "PASS: the total is 42",
+      "check sh test.sh: passed",
+      "fixed: the project's own test",
+    ]) {
+      expect(out).toContain(told);
+    }
+    expect(out.indexOf("FAIL: expected 42")).toBeLessThan(out.indexOf("PASS: the total is 42"));
+    const record = /The record of the run: (.*)\n/.exec(out)?.[1] ?? "";
+    expect(readdirSync(record)).toContain("steps.jsonl");
+    const uuid = /rnix log (\S+)/.exec(out)?.[1] ?? "";
+    expect((await rnix(["log", uuid])).out).toContain("Edit");
+    expect(readdirSync(root)).toEqual([".rnix"]);
+    expect(readdirSync(work)).toEqual(before);
+  });
+
+  test("is no success on a machine where the bug can't be fixed", async () => {
+    const { code, out } = await rnix(["demo"], { PATH: join(base, "nothing-here") });
+    expect(code).toBe(1);
+    expect(out).toContain("the bug is not fixed");
+    expect(readdirSync(root)).toEqual([".rnix"]);
+  });
+});
+
+describe("rnix spawn", () => {
+  test.each([[[]], [["--no-daemon"]]])("%j: the answer alone on stdout", async (flags) => {
+    const { code, out, err } = await rnix(["spawn", "what is it?", ...replay(answer), ...flags]);
+    expect({ code, out }).toEqual({ code: 0, out: "Forty-two.\n" });
+    expect(err).toContain("provider replay (--provider), model answer.json");
+  });
+
+  test("--output json and jsonl end with the receipt", async () => {
+    const json = await rnix(["spawn", "x", ...replay(answer), "--output", "json"]);
+    const receipt = JSON.parse(json.out);
+    expect(receipt).toMatchObject({ exit_code: 0, result: "Forty-two.", steps: 1 });
+    expect(receipt.event).toBeUndefined();
+    const jsonl = await rnix(["spawn", "x", ...replay(answer), "--output", "jsonl"]);
+    const events: { type: string }[] = jsonl.out
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(events.filter(({ type }) => type === "complete" || type === "error")).toHaveLength(1);
+    expect(events.at(-1)?.type).toBe("complete");
+  });
+
+  test("an agent that is not there is exit 64, and nothing was started", async () => {
+    const { code, err } = await rnix(["spawn", "x", "--agent", "codr", ...replay(answer)]);
+    expect(code).toBe(64);
+    expect(err).toContain("codr");
+    expect(err).toContain("coder");
+  });
+
+  test.each(["SIGINT", "SIGTERM"] as const)("%s suspends the run: 75", async (signal) => {
+    const child = start(["spawn", "x", ...replay(sleepy)]);
+    await until(child.stderr, "sleep 600");
+    child.kill(signal);
+    expect(await child.exited).toBe(75);
+  });
+
+  test("a command that is killed leaves its run going on", async () => {
+    const child = start(["spawn", "x", ...replay(sleepy), "--output", "jsonl"]);
+    await until(child.stdout, "sleep 600");
+    child.kill("SIGKILL");
+    await child.exited;
+    const [process] = JSON.parse((await rnix(["ps", "--json"])).out);
+    expect(process).toMatchObject({ state: "running", model: "sleepy.json" });
+    expect((await rnix(["kill", String(process.pid)])).code).toBe(0);
+    expect((await rnix(["wait", process.uuid])).code).toBe(143);
+  });
+});
+
+describe("the output", () => {
+  test("that nobody reads any more ends the command quietly", async () => {
+    const shell = `"$BUN" "$MAIN" completions fish | head -n 1 >/dev/null; echo "\${PIPESTATUS[0]}"`;
+    const ran = Bun.spawnSync(["bash", "-c", shell], { env: { ...ENV, BUN: process.execPath, MAIN } });
+    expect({ out: ran.stdout.toString(), err: ran.stderr.toString() }).toEqual({ out: "0\n", err: "" });
+  });
+
+  test.skipIf(process.platform !== "linux")("that can't be written is an error", () => {
+    const ran = Bun.spawnSync([process.execPath, MAIN, "completions", "bash"], {
+      env: ENV,
+      stdout: Bun.file("/dev/full"),
+    });
+    expect(ran.exitCode).toBe(1);
+    expect(ran.stderr.toString()).toContain("could not write the output");
+  });
+});
+
+/** A run whose tool sleeps, and the daemon that holds it. */
+async function runningSleep(): Promise<{ spawned: Bun.Subprocess; status: { pid: number } }> {
+  const spawned = start(["spawn", "x", ...replay(sleepy)]);
+  await until(spawned.stderr, "sleep 600");
+  return { spawned, status: JSON.parse((await rnix(["daemon", "status", "--json"])).out) };
+}
+
+describe("rnix daemon", () => {
+  test("starts, tells how it is and stops, and says when there is none", async () => {
+    expect((await rnix(["daemon", "start"])).code).toBe(0);
+    expect(JSON.parse((await rnix(["daemon", "status", "--json"])).out)).toMatchObject({ running: true });
+    expect(await rnix(["daemon", "stop"])).toMatchObject({
+      code: 0,
+      err: expect.stringContaining("has stopped"),
+    });
+    expect(await rnix(["daemon", "status"])).toMatchObject({ code: 69, out: "no daemon is running\n" });
+    expect((await rnix(["daemon", "stop"])).code).toBe(0);
+    expect(await rnix(["ps"])).toMatchObject({
+      code: 0,
+      err: expect.stringContaining("no daemon is running"),
+    });
+    expect((await rnix(["daemon", "logs"])).out).toContain("listening on");
+  });
+
+  test("rnix doctor finds what a dead one has left running, before the next one ends it", async () => {
+    const { spawned, status } = await runningSleep();
+    process.kill(status.pid, "SIGKILL");
+    await spawned.exited;
+    const { code, out } = await rnix(["doctor"], { OPENAI_API_KEY: "key-of-a-test" });
+    expect(code).toBe(1);
+    expect(out).toMatch(/FAILED programs left running: 1 program of an rnix that has died: .*sleep 600/);
+    expect((await rnix(["doctor"], { OPENAI_API_KEY: "key-of-a-test" })).out).toContain(
+      "ok programs left running: none",
+    );
+  });
+
+  test("rnix doctor starts it and finds what there is", async () => {
+    const { code, out } = await rnix(["doctor"], { OPENAI_API_KEY: "key-of-a-test" });
+    expect(out).toMatch(/^ok daemon: PID \d+/m);
+    expect(out).toMatch(/^ok providers: openai /m);
+    expect(out).not.toContain("key-of-a-test");
+    expect(code).toBe(0);
+  });
+});
