@@ -1,22 +1,16 @@
-import { afterEach } from "bun:test";
+import { onTestFinished } from "bun:test";
 import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { type FsPort, realFs } from "../../src/store/fs-port.ts";
 
-const folders: string[] = [];
-
-/** A folder of this test's own, removed after it. */
+/** A folder of the running test's own, removed after it. */
 export function temporaryFolder(): string {
   const dir = mkdtempSync(join(tmpdir(), "rnix-store-"));
-  folders.push(dir);
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
   return dir;
 }
-
-afterEach(() => {
-  for (const dir of folders.splice(0)) rmSync(dir, { recursive: true, force: true });
-});
 
 /** The real file system with some operations replaced. */
 export function fsWith(changes: Partial<FsPort>): FsPort {
