@@ -97,7 +97,7 @@ class ShellFile implements VFSFile {
       );
     }
     if (signal.aborted) throw cancelled(signal);
-    if (this.#child) {
+    if (this.#child && this.#answer === undefined) {
       throw new SyscallError(
         "INVALID",
         "/dev/shell: a command is running. Read its output to the end first.",
@@ -114,10 +114,12 @@ class ShellFile implements VFSFile {
       1,
       Math.floor(Math.min(timeoutMs ?? call?.deadlineMs ?? DEFAULT_TIMEOUT_MS, most)),
     );
+    await this.#end();
     this.#answer = undefined;
     this.#at = 0;
     this.#child = await exec({
-      argv: [shellOf(env), "-c", "--", command],
+      // One pipe for both streams keeps their order; on the command's first line, so that its lines count right.
+      argv: [shellOf(env), "-c", "--", `exec 2>&1; ${command}`],
       cwd: this.#context.cwd,
       timeoutMs: this.#timeoutMs,
       life: "call",
@@ -158,10 +160,7 @@ class ShellFile implements VFSFile {
     if (signal.aborted) onAbort();
     try {
       const exit = await Promise.race([collect(child, output), aborted.promise]);
-      if (exit !== "aborted") {
-        this.#child = undefined;
-        return await this.#describe(output, exit);
-      }
+      if (exit !== "aborted") return await this.#describe(output, exit);
     } finally {
       signal.removeEventListener("abort", onAbort);
     }
@@ -172,6 +171,7 @@ class ShellFile implements VFSFile {
     return this.#text(output, undefined, timedOut(this.#context.call?.deadlineMs ?? this.#timeoutMs));
   }
 
+  /** Ends the command and whatever it has left in the background. */
   async #end(): Promise<void> {
     try {
       await this.#child?.kill();

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, truncateSync } from "node:fs";
-import { O_RDONLY, O_RDWR, O_WRONLY } from "../../../src/plugin/index.ts";
+import { type Code, O_RDONLY, O_RDWR, O_WRONLY, type OpenFlag } from "../../../src/plugin/index.ts";
 import { exchange, failure, text } from "../../support/conformance/vfs-file.ts";
 import { Project } from "./project.ts";
 
@@ -73,7 +73,7 @@ describe("/dev/fs/<path> is that file", () => {
 });
 
 describe("the flags are honoured", () => {
-  const GRID: [string, string, 0 | 1 | 2, "read" | "write", string][] = [
+  const GRID: [string, string, OpenFlag, "read" | "write", Code][] = [
     ["a write to a file open for reading", "/a.txt", O_RDONLY, "write", "PERMISSION"],
     ["a read of a file open for writing", "/a.txt", O_WRONLY, "read", "PERMISSION"],
     ["an operation on the device open for reading", "", O_RDONLY, "write", "PERMISSION"],
