@@ -92,12 +92,15 @@ function ofPipe(pid: number, pipes: ReadonlyMap<string, Trace>): Trace | undefin
   } catch {
     return undefined; // Gone, or another user's: nothing to be seen.
   }
-  for (const name of names) {
+  for (const name of names.slice(0, MOST_DESCRIPTORS)) {
     const trace = pipes.get(readLink(`${folder}/${name}`) ?? "");
     if (trace) return trace;
   }
   return undefined;
 }
+
+/** A server's ten thousand connections would hold the thread for too long, and a pipe it got stands first. */
+const MOST_DESCRIPTORS = 256;
 
 /** What a descriptor leads to, as "pipe:[123]"; null when it is gone. */
 export function readLink(path: string): string | null {

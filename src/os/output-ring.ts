@@ -23,14 +23,18 @@ export class OutputRing {
     this.#bytes = bytes;
   }
 
-  /** True when this many more bytes would be too many. */
+  /** True when one more piece of this size would be too much. */
   overflows(bytes: number): boolean {
     return this.end - this.start + bytes > this.#bytes || this.crowded;
   }
 
-  /** True when there are too many pieces, whatever their size. */
+  /** True when there can be no more pieces, whatever their size. */
   get crowded(): boolean {
-    return this.#pieces.length - this.#first >= MAX_PIECES;
+    return this.#count >= MAX_PIECES;
+  }
+
+  get #count(): number {
+    return this.#pieces.length - this.#first;
   }
 
   push(fd: 1 | 2, data: Uint8Array): void {
@@ -47,7 +51,7 @@ export class OutputRing {
 
   /** Lets go of the oldest bytes until the rest fits, but of none at or behind `floor`. */
   trim(floor: number): void {
-    while (this.start < floor && this.overflows(0)) {
+    while (this.start < floor && (this.end - this.start > this.#bytes || this.#count > MAX_PIECES)) {
       const piece = this.#pieces[this.#first];
       if (!piece) return;
       const excess = this.end - this.start - this.#bytes;

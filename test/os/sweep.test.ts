@@ -1,0 +1,153 @@
+import { describe, expect, test } from "bun:test";
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { sweepChildren } from "../../src/os/children.ts";
+import { RemoteKernel } from "./fixture/remote-kernel.ts";
+import { Bench, errorOf, isAlive, until } from "./support.ts";
+
+const nobody = (): boolean => false;
+
+describe("after a kernel was killed by SIGKILL", () => {
+  for (const [what, script] of [
+    ["its programs", "exec NAP 1000"],
+    ["those deaf to TERM", "trap '' TERM; NAP 1000; NAP 1000"],
+    ["what they started", "NAP 1000 & NAP 1000 & wait"],
+    ["what left their session", "setsid NAP 1000 >/dev/null 2>&1 & exec NAP 1000"],
+    ["what they left running alone", "(setsid NAP 1000 &) >/dev/null 2>&1; exec NAP 1000"],
+    ["what cleared its environment too", "(env -i setsid NAP 1000 &) >/dev/null 2>&1; exec NAP 1000"],
+  ] as const) {
+    test(`the next one ends ${what}`, async () => {
+      await using bench = new Bench();
+      await using kernel = new RemoteKernel(bench);
+      const pid = await kernel.start(bench.sh(script.replaceAll("NAP", bench.nap)), "uuid-9", "call-9");
+      const count = script.split("NAP").length - (script.startsWith("trap") ? 2 : 1);
+      await until(() => bench.naps().length === count);
+      await kernel.kill();
+      const ended = await sweepChildren(bench.ledgerDir, nobody, { graceMs: 100 });
+      expect(ended).toMatchObject([
+        {
+          kernelId: bench.kernelId,
+          uuid: "uuid-9",
+          call: "call-9",
+          ended: true,
+          argv: ["sh", "-c", expect.any(String)],
+        },
+      ]);
+      expect(ended[0]?.pids).toContain(pid);
+      expect(bench.naps()).toEqual([]);
+      expect(readdirSync(bench.ledgerDir)).toEqual([]);
+    });
+  }
+
+  test("a program that was only announced is found by its cookie", async () => {
+    await using bench = new Bench();
+    await using kernel = new RemoteKernel(bench);
+    await kernel.start(bench.sh(`exec ${bench.nap} 1000`));
+    await until(() => bench.naps().length === 1);
+    await kernel.kill();
+    const lines = readFileSync(ledger(bench), "utf8").split("\n");
+    writeFileSync(ledger(bench), `${lines.filter((line) => !line.includes('"start"')).join("\n")}{"t":"star`);
+    expect(await sweepChildren(bench.ledgerDir, nobody)).toHaveLength(1);
+    expect(bench.naps()).toEqual([]);
+  });
+
+  test("a living kernel's programs are left alone", async () => {
+    await using bench = new Bench();
+    await using kernel = new RemoteKernel(bench);
+    await kernel.start(bench.sh(`exec ${bench.nap} 1000`));
+    await until(() => bench.naps().length === 1);
+    expect(await sweepChildren(bench.ledgerDir, (id) => id === bench.kernelId)).toEqual([]);
+    expect(bench.naps()).toHaveLength(1);
+    expect(existsSync(ledger(bench))).toBe(true);
+  });
+});
+
+describe("a process that is not the ledger's", () => {
+  for (const [what, change] of [
+    ["because its PID was given anew", { start: "1" }],
+    ["because the machine was started anew", { boot: "another-boot" }],
+    ["though the ledger is from before its start", { start: "99999999999" }],
+  ] as const) {
+    test(`is left alone, ${what}`, async () => {
+      await using bench = new Bench();
+      const other = Bun.spawn([bench.nap, "1000"], { detached: true, env: {} });
+      await until(() => bench.naps().length === 1);
+      writeLedger(bench, { ...identityOf(other.pid), ...change });
+      expect(await sweepChildren(bench.ledgerDir, nobody)).toEqual([]);
+      expect(isAlive(other.pid)).toBe(true);
+      expect(readdirSync(bench.ledgerDir)).toEqual([]);
+    });
+  }
+
+  test("and one that is, by PID, start and boot, is ended", async () => {
+    await using bench = new Bench();
+    const own = Bun.spawn([bench.nap, "1000"], { detached: true, env: {} });
+    await until(() => bench.naps().length === 1);
+    writeLedger(bench, identityOf(own.pid));
+    expect(await sweepChildren(bench.ledgerDir, nobody)).toMatchObject([{ pids: [own.pid], ended: true }]);
+    expect(bench.naps()).toEqual([]);
+  });
+});
+
+describe("a ledger", () => {
+  test("of a newer version is refused, not guessed at", async () => {
+    await using bench = new Bench();
+    mkdirSync(bench.ledgerDir);
+    writeFileSync(ledger(bench), '{"t":"ledger","v":2}\n');
+    const error = await errorOf(sweepChildren(bench.ledgerDir, nobody));
+    expect(error.code).toBe("INVALID");
+    expect(error.message).toContain("newer Rnix");
+    expect(existsSync(ledger(bench))).toBe(true);
+  });
+
+  test("with damaged lines ends what the whole ones name", async () => {
+    await using bench = new Bench();
+    const own = Bun.spawn([bench.nap, "1000"], { detached: true, env: {} });
+    await until(() => bench.naps().length === 1);
+    writeLedger(bench, identityOf(own.pid));
+    appendFileSync(ledger(bench), 'garbage\n{"t":"start","id":"x"}\n{"t":"end"');
+    expect(await sweepChildren(bench.ledgerDir, nobody)).toHaveLength(1);
+    expect(isAlive(own.pid)).toBe(false);
+  });
+
+  test("that is empty is removed, and no folder is no fault", async () => {
+    await using bench = new Bench();
+    expect(await sweepChildren(bench.ledgerDir, nobody)).toEqual([]);
+    mkdirSync(bench.ledgerDir);
+    writeFileSync(ledger(bench), "");
+    expect(await sweepChildren(bench.ledgerDir, nobody)).toEqual([]);
+    expect(readdirSync(bench.ledgerDir)).toEqual([]);
+  });
+});
+
+interface Identity {
+  pid: number;
+  start: string;
+  boot: string;
+}
+
+function ledger(bench: Bench): string {
+  return join(bench.ledgerDir, `${bench.kernelId}.jsonl`);
+}
+
+function identityOf(pid: number): Identity {
+  const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+  const start = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+  return { pid, start, boot: readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim() };
+}
+
+function writeLedger(bench: Bench, identity: Identity): void {
+  const id = `${bench.kernelId}.1`;
+  const intent = {
+    t: "intent",
+    id,
+    uuid: "u",
+    mark: "1",
+    argv: ["nap"],
+    cwd: "/",
+    at: new Date().toISOString(),
+  };
+  const lines = [{ t: "ledger", v: 1 }, intent, { t: "start", id, ...identity }];
+  mkdirSync(bench.ledgerDir);
+  writeFileSync(ledger(bench), `${lines.map((line) => JSON.stringify(line)).join("\n")}\n`);
+}
