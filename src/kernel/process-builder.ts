@@ -180,7 +180,7 @@ export class ProcessBuilder {
   }
 }
 
-/** The agent's list and what the person allowed beside it; a child's is always within its parent's. */
+/** The spawner's list, or else the agent's; a child's is always within its parent's. */
 function permissionsOf(
   agent: AgentInfo,
   opts: SpawnOpts,
@@ -188,7 +188,7 @@ function permissionsOf(
   named: readonly NamedTool[],
   parent: Process | undefined,
 ): Permissions {
-  const allow = [...agent.allowedTools, ...(opts.allow ?? [])];
+  const allow = opts.allow ?? agent.allowedTools;
   const deny = opts.deny ?? [];
   if (parent) return parent.permissions.child(allow, deny);
   return Permissions.of({

@@ -144,6 +144,7 @@ export interface SpawnOpts {
   /** Attached text (stdin, --add files), put before the intent's message. */
   input?: string;
   parentPid?: PID;
+  /** Instead of the agent's list. An empty list is no tool at all. */
   allow?: string[];
   deny?: string[];
   /** Absent: the agent's, then `limits`. */

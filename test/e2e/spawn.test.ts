@@ -1,6 +1,8 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { symlinkSync } from "node:fs";
+import { join } from "node:path";
 import { Machine } from "./support/machine.ts";
-import { toolResults } from "./support/requests.ts";
+import { toolNames, toolResults } from "./support/requests.ts";
 import { calls, type Scene, says, scenes } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
@@ -82,42 +84,25 @@ describe("what a run prints", () => {
       { text: "thinking", ...calls(["Bash", { command: "echo 42" }]) },
       { text: "It is\n42.", chunks: 4 },
     ],
-    "say nothing right": [calls(["Bash", { command: "exit 1" }]), says("no idea")],
   };
 
   test("as text: the answer alone on stdout, what happened on stderr", async () => {
     await using machine = new Machine();
     await machine.model(scenes(book));
-    const { stdout, stderr, code } = await machine.run([
-      "spawn",
-      "say it",
-      "--provider",
-      "openai",
-      "--model",
-      "m",
-    ]);
+    const { stdout, stderr, code } = await machine.run(["spawn", "say it"]);
     expect({ stdout, code }).toEqual({ stdout: "It is\n42.\n", code: 0 });
-    expect(stderr).toContain("provider openai (--provider), model m, agent default");
+    expect(stderr).toContain("provider openai (RNIX_PROVIDER), model m, agent default");
     expect(stderr).toContain("Bash echo 42");
     expect(stderr).not.toContain("\u001b");
 
-    const quiet = await machine.run(["spawn", "say it", "--provider", "openai", "--model", "m", "-q"]);
+    const quiet = await machine.run(["spawn", "say it", "-q"]);
     expect(quiet).toMatchObject({ stdout: "It is\n42.\n", stderr: "", code: 0 });
   });
 
   test("as jsonl: the protocol's events, ended by exactly one complete", async () => {
     await using machine = new Machine();
     await machine.model(scenes(book));
-    const { stdout, code } = await machine.run([
-      "spawn",
-      "say it",
-      "--provider",
-      "openai",
-      "--model",
-      "m",
-      "--output",
-      "jsonl",
-    ]);
+    const { stdout, code } = await machine.run(["spawn", "say it", "--output", "jsonl"]);
     const events = stdout
       .trimEnd()
       .split("\n")
@@ -134,5 +119,165 @@ describe("what a run prints", () => {
     expect(words.length).toBeGreaterThan(1);
     expect(words.map(({ payload }) => payload.text).join("")).toBe("It is\n42.");
     expect(events.at(-1).payload).toMatchObject({ event: "complete", exit_code: 0, result: "It is\n42." });
+  });
+
+  test("at a terminal: the words as they come, a line per step, and no answer twice", async () => {
+    await using machine = new Machine();
+    const half = Promise.withResolvers<void>();
+    await machine.model(
+      scenes({
+        "say it": [
+          calls(["Bash", { command: "echo 42" }]),
+          async () => {
+            await half.promise;
+            return { text: "It is 42.", chunks: 3 };
+          },
+        ],
+      }),
+    );
+    const command = machine.startAtTerminal(["spawn", "say it"]);
+    await command.shows(/step 2/);
+    half.resolve();
+    const { screen, code } = await command.done;
+    expect(code).toBe(0);
+    expect(screen).toContain("\u001b[");
+    expect(screen.match(/It is 42\./g)).toHaveLength(1);
+    expect(screen).toMatch(/completed · 2 steps · 1 tool call/);
+  });
+});
+
+describe("declared checks decide", () => {
+  const book = {
+    "make it": [calls(["Write", { path: "made.txt", content: "yes\n" }]), says("made")],
+    "claim it": [says("made, I think")],
+  };
+
+  test("all passed: completed, each with its exit code", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes(book));
+    const checks = ["--check", "test -f made.txt", "--check", "grep -q yes made.txt"];
+    const { receipt, stderr } = await verdict(machine, ["make it", ...checks]);
+    expect(receipt).toMatchObject({ exit_code: 0, exit_reason: "completed" });
+    expect(receipt.checks).toEqual([
+      { command: "test -f made.txt", exit_code: 0 },
+      { command: "grep -q yes made.txt", exit_code: 0 },
+    ]);
+    expect(stderr).toContain("check test -f made.txt: passed");
+  });
+
+  test("one failed: check_failed with its output, whatever the agent says, and none after it is run", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes(book));
+    const checks = ["--check", "echo not there >&2; exit 7", "--check", "touch ran-anyway"];
+    const { receipt, stderr } = await verdict(machine, ["claim it", ...checks]);
+    expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "check_failed", result: "made, I think" });
+    expect(receipt.checks).toEqual([
+      { command: "echo not there >&2; exit 7", exit_code: 7, output: "not there\n" },
+    ]);
+    expect(receipt.error?.message).toContain("echo not there >&2; exit 7");
+    expect(stderr).toContain("not there");
+    expect(machine.has("ran-anyway")).toBe(false);
+  });
+
+  test("one that does not end within check_timeout has failed, and is gone", async () => {
+    await using machine = new Machine();
+    machine.config({ check_timeout: "1s" });
+    await machine.model(scenes(book));
+    const { receipt } = await verdict(machine, ["claim it", "--check", "sleep 600 & wait"]);
+    expect(receipt).toMatchObject({
+      exit_reason: "check_failed",
+      checks: [{ command: "sleep 600 & wait", exit_code: null }],
+    });
+  });
+
+  test("an agent's own checks count like those of the command", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes(book));
+    machine.write("agents/maker/agent.yaml", "name: maker\ndescription: Makes\nchecks: [test -f made.txt]\n");
+    machine.write("agents/maker/instructions.md", "Make it.\n");
+    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    expect((await verdict(machine, ["claim it", "--agent", "maker"])).receipt.exit_reason).toBe(
+      "check_failed",
+    );
+    expect((await verdict(machine, ["make it", "--agent", "maker"])).receipt.exit_reason).toBe("completed");
+  });
+});
+
+describe("files_changed", () => {
+  test("in a git work tree is the difference of its status, whoever made it", async () => {
+    await using machine = new Machine({ git: true });
+    machine.write("dirty before.txt", "not of this run\n");
+    await machine.model(
+      scenes({
+        "change it": [
+          calls(["Bash", { command: "mkdir -p sub && echo x > 'sub/ü 1.txt' && rm README.md" }]),
+          calls(["Write", { path: "b.txt", content: "b" }]),
+          says("done"),
+        ],
+        "look only": [calls(["Read", { path: "b.txt" }]), says("seen")],
+      }),
+    );
+    const { receipt } = await verdict(machine, ["change it"]);
+    expect(receipt.files_changed.toSorted()).toEqual(["README.md", "b.txt", "sub/ü 1.txt"]);
+    expect(receipt.files_changed_complete).toBe(true);
+    expect((await verdict(machine, ["look only"])).receipt).toMatchObject({
+      files_changed: [],
+      files_changed_complete: true,
+    });
+  });
+
+  test("elsewhere are those of Write and Edit, and the receipt says that it may not be all", async () => {
+    await using machine = new Machine();
+    await machine.model(
+      scenes({
+        "change it": [
+          calls(["Bash", { command: "echo x > unseen.txt" }]),
+          calls(["Write", { path: "sub/b.txt", content: "b" }]),
+          says("done"),
+        ],
+      }),
+    );
+    expect((await verdict(machine, ["change it"])).receipt).toMatchObject({
+      files_changed: ["sub/b.txt"],
+      files_changed_complete: false,
+    });
+  });
+});
+
+describe("--allow and --deny", () => {
+  const attempts: [string, Record<string, unknown>][] = [
+    ["Write", { path: "w.txt", content: "x" }],
+    ["Bash", { command: "touch b.txt" }],
+    ["Bash", { command: "echo $(touch s.txt)" }],
+    ["Bash", { command: "git --version && touch g.txt" }],
+    ["Bash", { command: "git --version > r.txt" }],
+    ["Read", { path: "secret/key.txt" }],
+    ["Read", { path: "secret/../secret/key.txt" }],
+    ["Read", { path: "link" }],
+    ["Read", { path: "ok.txt" }],
+    ["Bash", { command: "git --version" }],
+  ];
+
+  test("hold against a model that tries: what is not covered is not offered, denied, and has no effect", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "try it": [calls(...attempts), says("tried")] }));
+    machine.write("ok.txt", "fine\n");
+    machine.write("secret/key.txt", "hidden\n");
+    symlinkSync("secret/key.txt", join(machine.project, "link"));
+
+    const flags = ["--allow", "Read", "--allow", "Bash(git *)", "--deny", "Read(secret/**)"];
+    const { receipt } = await verdict(machine, ["try it", ...flags]);
+
+    expect(machine.has("w.txt")).toBe(false);
+    expect(receipt).toMatchObject({ exit_code: 0, files_changed: [] });
+    const [first, last] = model.requests;
+    expect(first && toolNames(first)).toEqual(["Bash", "Read"]);
+    const results = (last && toolResults(last)) ?? [];
+    expect(results).toHaveLength(attempts.length);
+    for (const result of results.slice(0, -2)) expect(result).toMatch(/^Error (PERMISSION|NOT_FOUND)/);
+    expect(results.at(-2)).toContain("fine");
+    expect(results.at(-1)).toContain("git version");
+    for (const file of ["w.txt", "b.txt", "s.txt", "g.txt", "r.txt"]) expect(machine.has(file)).toBe(false);
+    expect(results.join("\n")).not.toContain("hidden");
   });
 });

@@ -69,7 +69,7 @@ export class Machine implements AsyncDisposable {
     );
   }
 
-  /** A scripted model that the following commands find, OpenAI's and Anthropic's alike. */
+  /** A scripted model that the following commands find and take: spoken to as OpenAI's, or as Anthropic's by flag. */
   async model(script: Script | Turn[] | TurnFunction): Promise<ModelServer> {
     const model = await ModelServer.start(script);
     this.#models.push(model);
@@ -78,6 +78,8 @@ export class Machine implements AsyncDisposable {
       OPENAI_API_KEY: OPENAI_KEY,
       ANTHROPIC_BASE_URL: model.url,
       ANTHROPIC_API_KEY: ANTHROPIC_KEY,
+      RNIX_PROVIDER: "openai",
+      RNIX_MODEL: "m",
     });
     return model;
   }
