@@ -229,11 +229,12 @@ function checkPermission(proc: Process, path: string, as: OpenAs): void {
   if (as.kind === "kernel") return;
   const tool = as.kind === "tool" ? as.tool : null;
   const subject = as.kind === "tool" ? as.subject : undefined;
-  if (proc.permissions.covers({ tool, path, subject })) return;
+  const refusal = proc.permissions.refusal({ tool, path, subject });
+  if (refusal === null) return;
   const what = tool === null ? path : subject === undefined ? tool : `${tool}(${subject.slice(0, 200)})`;
   throw new SyscallError(
     "PERMISSION",
-    `Agent ${proc.spec.agent.name} may not use ${what}. It is allowed: ${proc.permissions.allowedTools().join(", ") || "nothing"}.`,
+    `Agent ${proc.spec.agent.name} may not use ${what}. ${refusal} Allowed: ${proc.permissions.allowedTools().join(", ") || "nothing"}.`,
     { device: path },
   );
 }

@@ -70,10 +70,6 @@ export class Process {
   permissions: Permissions;
   /** The skills loaded so far: those of the agent and those the Skill tool brought. */
   readonly skills: SkillInfo[];
-  /** Skill names whose tool lists the rights were narrowed to, with those lists. */
-  readonly calledSkills = new Map<string, string[]>();
-  /** The process's rights before any skill narrowed them. */
-  readonly basePermissions: Permissions;
 
   step = 0;
   toolCalls = 0;
@@ -122,7 +118,6 @@ export class Process {
     this.uuid = spec.uuid;
     this.ppid = spec.ppid;
     this.permissions = spec.permissions;
-    this.basePermissions = spec.permissions;
     this.record = spec.record;
     this.skills = [...spec.agent.skills];
     this.#clock = spec.clock;

@@ -99,19 +99,18 @@ async function loadSkill(proc: Process, input: Record<string, unknown>): Promise
     );
   }
   const body = await skill.body();
+  const withheld = skill.allowedTools === null ? 0 : narrow(proc, skill.allowedTools);
   proc.skills.push(skill);
-  const withheld = skill.allowedTools === null ? 0 : narrow(proc, name, skill.allowedTools);
   const base = skill.dir === "" ? "" : `\nBase folder of this skill: ${skill.dir}`;
   const note = withheld === 0 ? "" : `\n[${withheld} of your tools are withheld while this skill is loaded.]`;
   return `# Skill: ${name}${base}${note}\n\n${body.trim()}`;
 }
 
-function narrow(proc: Process, skill: string, list: string[]): number {
+/** How many of the tools are withheld from now on. */
+function narrow(proc: Process, list: readonly string[]): number {
   const before = proc.permissions.allowedTools().length;
-  proc.calledSkills.set(skill, list);
-  const union = new Set([...proc.calledSkills.values()].flat());
-  proc.permissions = proc.basePermissions.narrow([...union, ...ALWAYS]);
-  return Math.max(0, before - proc.permissions.allowedTools().length);
+  proc.permissions = proc.permissions.narrow([...list, ...ALWAYS]);
+  return before - proc.permissions.allowedTools().length;
 }
 
 /** One operation per file: write the input, read the result. */
