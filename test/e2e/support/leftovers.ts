@@ -40,7 +40,8 @@ function isHalfWritten(path: string): boolean {
   return /(^|\/)~[^/]*\.tmp$/.test(path);
 }
 
-function filesBelow(folder: string): string[] {
+/** Everything below that is no folder, links and sockets included. */
+export function filesBelow(folder: string): string[] {
   return readdirSync(folder).flatMap((name) => {
     const path = join(folder, name);
     return lstatSync(path).isDirectory() ? filesBelow(path) : [path];

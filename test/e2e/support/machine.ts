@@ -1,6 +1,7 @@
 import {
   chmodSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -9,11 +10,11 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import type { Script, Turn } from "../../support/model-server/script.ts";
 import { ModelServer, type TurnFunction } from "../../support/model-server/server.ts";
 import { binary } from "./binary.ts";
-import { processesOf, type Stray, strayFiles } from "./leftovers.ts";
+import { filesBelow, processesOf, type Stray, strayFiles } from "./leftovers.ts";
 import { AtTerminal, type Command, type Result, Running } from "./running.ts";
 
 export interface RunOptions extends Pick<Command, "stdin"> {
@@ -114,6 +115,18 @@ export class Machine implements AsyncDisposable {
 
   has(path: string): boolean {
     return existsSync(path.startsWith("/") ? path : join(this.project, path));
+  }
+
+  remove(path: string): void {
+    rmSync(path.startsWith("/") ? path : join(this.project, path), { recursive: true });
+  }
+
+  /** Files anywhere on the machine that hold the text, relative to its folder. */
+  search(text: string): string[] {
+    const files = filesBelow(this.root).filter((path) => lstatSync(path).isFile());
+    return files
+      .filter((path) => readFileSync(path, "utf8").includes(text))
+      .map((path) => relative(this.root, path));
   }
 
   git(...args: string[]): string {

@@ -1,0 +1,178 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import type { ModelServer } from "../support/model-server/server.ts";
+import { Machine } from "./support/machine.ts";
+import { firstUserMessage, systemPrompt, toolNames, toolResults } from "./support/requests.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { verdict } from "./support/verdict.ts";
+
+setDefaultTimeout(30_000);
+
+describe("the head of the prompt", () => {
+  test("holds instructions, skills, --system-prompt, AGENTS.md and the environment, in this order", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "do it": [says("done")] }));
+    machine.write("AGENTS.md", "Of the whole project.\n");
+    machine.write("sub/AGENTS.md", "Of the folder below.\n");
+    machine.write("agents/poet/agent.yaml", POET);
+    machine.write("agents/poet/instructions.md", "You write poems.\n");
+    machine.write(".rnix/skills/rhyme/SKILL.md", skill("rhyme", "Finds rhymes", "Rhyme it."));
+    machine.write(".claude/skills/metre/SKILL.md", skill("metre", "Counts feet", "Count them."));
+
+    const flags = ["--agent", "poet", "--system-prompt", "Be brief.", "--cwd", "sub"];
+    const { receipt } = await verdict(machine, ["do it", ...flags]);
+
+    expect(receipt).toMatchObject({ exit_code: 0, agent: "poet" });
+    const head = systemPrompt(last(model));
+    const order = [
+      "You write poems.",
+      "# Skill: rhyme",
+      "Rhyme it.",
+      "# Skills that can be loaded",
+      "- metre: Counts feet",
+      "Be brief.",
+      "Of the folder below.",
+      "# Environment",
+      `Project folder: ${machine.project}\nWorking folder: ${join(machine.project, "sub")}`,
+    ];
+    const places = order.map((part) => head.indexOf(part));
+    expect(places).toEqual(places.toSorted((a, b) => a - b));
+    expect(places).not.toContain(-1);
+    for (const absent of ["Of the whole project.", "Count them."]) expect(head).not.toContain(absent);
+    expect(toolNames(last(model))).toEqual(["Complete", "Glob", "Read", "Skill"]);
+  });
+
+  test("stays the same from the first step to the last, so that a provider's cache holds", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "do it": [
+          calls(["Write", { path: "AGENTS.md", content: "New rules." }]),
+          calls(["Skill", { skill: "testing" }]),
+          says("done"),
+        ],
+      }),
+    );
+    await verdict(machine, ["do it"]);
+    expect(new Set(model.requests.map(systemPrompt)).size).toBe(1);
+    expect(new Set(model.requests.map((request) => JSON.stringify(request.body.tools))).size).toBe(1);
+  });
+
+  test("a skill that is called comes as a result, and narrows the rights to what it lists", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "do it": [
+          calls(["Skill", { skill: "look" }]),
+          calls(["Write", { path: "x.txt", content: "x" }], ["Glob", { pattern: "*.md" }]),
+          says("done"),
+        ],
+      }),
+    );
+    machine.write("look.md", "");
+    machine.write("agents/a/agent.yaml", "name: a\ndescription: A\ndeferred_skills: [look]\n");
+    machine.write("agents/a/instructions.md", "Do.\n");
+    machine.write(
+      "skills/look/SKILL.md",
+      "---\nname: look\ndescription: Looks\nallowed-tools: Glob Read\n---\nOnly look.\n",
+    );
+    const { receipt } = await verdict(machine, ["do it", "--agent", "a"]);
+    expect(receipt).toMatchObject({ exit_code: 0, files_changed: [] });
+    const [loaded, denied, found] = toolResults(last(model));
+    expect(loaded).toContain("Only look.");
+    expect(denied).toStartWith("Error PERMISSION");
+    expect(found).toBe("look.md");
+    expect(machine.has("x.txt")).toBe(false);
+  });
+});
+
+describe("what is put before the model", () => {
+  test("an intent that stdin brings: by a dash, or by no argument at all", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "say so": [says("so")] }));
+    for (const args of [["-"], []]) {
+      const { receipt } = await verdict(machine, args, { stdin: { text: "say so\n" } });
+      expect(receipt.result).toBe("so");
+      expect(firstUserMessage(last(model))).toBe("say so");
+    }
+  });
+
+  test("input: a file on stdin, a pipe that sends, files of --add; not a pipe that is silent", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "read this": [says("read")] }));
+    const file = machine.write("input.txt", "from a file\n");
+    machine.write("more.txt", "and more\n");
+
+    await verdict(machine, ["read this"], { stdin: { text: "from a pipe\n" } });
+    expect(firstUserMessage(last(model))).toBe("read this\n\n<input>\nfrom a pipe\n\n</input>");
+
+    await verdict(machine, ["read this", "--add", "more.txt"], { stdin: { file } });
+    expect(firstUserMessage(last(model))).toContain("from a file\n");
+    expect(firstUserMessage(last(model))).toContain("and more\n");
+
+    const silent = await verdict(machine, ["read this"], { stdin: "open" });
+    expect(firstUserMessage(last(model))).toBe("read this");
+    expect(silent.ms).toBeLessThan(2_000);
+  });
+
+  test("a folder of --add may be used, the one beside it may not", async () => {
+    await using machine = new Machine();
+    const outside = join(machine.root, "data", "outside");
+    const model = await machine.model(
+      scenes({
+        "look there": [
+          calls(
+            ["Read", { path: join(outside, "in", "a.txt") }],
+            ["Read", { path: join(outside, "beside.txt") }],
+            ["Read", { path: "../data/outside/beside.txt" }],
+          ),
+          says("seen"),
+        ],
+      }),
+    );
+    machine.write(join(outside, "in", "a.txt"), "inside\n");
+    machine.write(join(outside, "beside.txt"), "hidden\n");
+    await verdict(machine, ["look there", "--add", join(outside, "in")]);
+    const [inside, ...beside] = toolResults(last(model));
+    expect(inside).toContain("inside");
+    for (const result of beside) expect(result).toStartWith("Error PERMISSION");
+    machine.remove(outside);
+  });
+});
+
+describe("the environment of a run's programs", () => {
+  test("is the spawner's with --env, and holds no provider's key", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({ "show it": [calls(["Bash", { command: "env" }]), says("seen")] }),
+    );
+    const env = { FROM_SPAWNER: "yes", COPY: machine.env.OPENAI_API_KEY, BUN_OPTIONS: "--smol" };
+    const { receipt } = await verdict(machine, ["show it", "--env", "GIVEN=a b"], { env });
+    const [shown = ""] = toolResults(last(model));
+    for (const line of ["FROM_SPAWNER=yes", "GIVEN=a b", `RNIX_UNIT=${receipt.uuid}`]) {
+      expect(shown.split("\n")).toContain(line);
+    }
+    for (const absent of ["sk-scripted", "API_KEY", "COPY=", "BUN_"]) expect(shown).not.toContain(absent);
+    expect(machine.search("sk-scripted")).toEqual([]);
+    expect(machine.search("FROM_SPAWNER=yes")).toEqual([
+      `project/.rnix/data/steps/${receipt.uuid}/steps.jsonl`,
+    ]);
+  });
+});
+
+const POET = `name: poet
+description: Writes poems
+skills: [rhyme]
+deferred_skills: [metre]
+allowed_tools: [Read, Glob, Skill, Complete]
+`;
+
+function skill(name: string, description: string, body: string): string {
+  return `---\nname: ${name}\ndescription: ${description}\n---\n${body}\n`;
+}
+
+function last(model: ModelServer) {
+  const request = model.requests.at(-1);
+  if (request === undefined) throw new Error("the model was never asked");
+  return request;
+}
