@@ -90,8 +90,14 @@ function report(error: unknown, io: Io, words: string[]): void {
   const name = ["rnix", ...words].join(" ");
   const message = error instanceof Error ? error.message : String(error);
   io.stderr.write(`${name}: ${message}\n`);
-  if (!(error instanceof SyscallError) && errorCodeOf(error) === "INTERNAL" && error instanceof Error) {
+  // A system error (a full disk, a missing right) says enough by itself; everything else unforeseen is ours.
+  const foreseen = error instanceof SyscallError || errorCodeOf(error) !== "INTERNAL" || isSystemError(error);
+  if (!foreseen && error instanceof Error) {
     io.stderr.write(`this is a fault of rnix itself:\n${error.stack ?? ""}\n`);
   }
   if (exitCodeOf(error) === EXIT.usage) io.stderr.write(`see ${name} --help\n`);
+}
+
+function isSystemError(error: unknown): boolean {
+  return error instanceof Error && "syscall" in error && "code" in error;
 }

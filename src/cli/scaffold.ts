@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Project, prepareProject, type SettingLine } from "../server/setup.ts";
 import { contractSource } from "./contract-source.ts" with { type: "macro" };
@@ -13,6 +13,11 @@ export interface Written {
 /** `.rnix/` of a project, complete; what is there stays as it is. */
 export function initProject(project: Project, settings: SettingLine[]): Written {
   refuseNone(project);
+  const settingsFolder = join(project.dir, ".rnix");
+  const ignore = join(settingsFolder, ".gitignore");
+  const result: Written = existsSync(ignore)
+    ? { written: [], kept: [ignore] }
+    : { written: [ignore], kept: [] };
   prepareProject(project);
   const files = new Map([
     ["config.yaml", configFile(settings)],
@@ -21,19 +26,23 @@ export function initProject(project: Project, settings: SettingLine[]): Written 
     ["agents/.gitkeep", ""],
     ["skills/.gitkeep", ""],
   ]);
-  const result: Written = { written: [], kept: [join(project.dir, ".rnix", ".gitignore")] };
   for (const [name, text] of files) {
-    const file = join(project.dir, ".rnix", name);
+    const file = join(settingsFolder, name);
     (writeNew(file, text) ? result.written : result.kept).push(file);
   }
   return result;
 }
 
 /** A plugin to begin with, and the types it is written against. INVALID when there is one of this name. */
-export function newPlugin(project: Project, name: string): string {
+export function newPlugin(project: Project, name: string, stock: readonly string[]): string {
   if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name)) {
     throw usageError(
       `NAME: expected lowercase letters, digits and hyphens, such as jira, got ${JSON.stringify(name)}`,
+    );
+  }
+  if (stock.includes(name)) {
+    throw usageError(
+      `NAME: ${name} is a stock plugin, and one of the same name would take its place; choose another`,
     );
   }
   refuseNone(project);

@@ -66,6 +66,12 @@ export async function reviewTrust(where: Where): Promise<TrustReview> {
   }
 }
 
+/** Names that a plugin of a project's own should not have. */
+export async function stockPlugins(): Promise<string[]> {
+  const { embeddedPlugins } = await import("../plugin/host/embedded.ts");
+  return embeddedPlugins().map(({ name }) => name);
+}
+
 /** Reads a plugin, then loads it on trial. It runs its code: only for a file that a person has named. */
 export async function checkPlugin(file: string, env: Env): Promise<CheckReport> {
   const { PluginHost } = await import("../plugin/host/host.ts");

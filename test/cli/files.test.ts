@@ -78,6 +78,7 @@ describe("rnix init", () => {
     const written = first.out.split("\n").filter((line) => line.startsWith("wrote "));
     expect(written.map((line) => line.slice(`wrote ${dir}/.rnix/`.length)).sort()).toEqual(
       [
+        ".gitignore",
         "agents/.gitkeep",
         "config.yaml",
         "plugins/.gitkeep",
@@ -141,6 +142,7 @@ describe("rnix plugins new", () => {
       code: 64,
       err: expect.stringContaining("is there already"),
     });
+    expect((await run(["plugins", "new", "shell"])).err).toContain("shell is a stock plugin");
     for (const name of ["Jira", "../x", "a b", "-", "a--b", ""]) {
       expect((await run(["plugins", "new", "--", name])).code).toBe(64);
     }

@@ -61,8 +61,8 @@ class DemoProject {
   }
 
   /** Where the record of a run is. */
-  recordOf(uuid: string): string {
-    return join(this.#root, ".rnix", "data", "steps", uuid);
+  recordOf(uuid: string, { env }: Io): string {
+    return join(env.RNIX_DATA_DIR || join(this.#root, ".rnix", "data"), "steps", uuid);
   }
 
   changed(): boolean {
@@ -113,12 +113,13 @@ function conclusion(
       `${style.glyph.ok} fixed: the project's own test (${TEST}) fails without this change and passes with it`,
     ),
     "",
-    `The record of the run: ${demo.recordOf(receipt.uuid)}`,
+    `The record of the run: ${demo.recordOf(receipt.uuid, io)}`,
     `  rnix log ${receipt.uuid}      what it did`,
     `  rnix steps ${receipt.uuid}    its steps, one by one`,
-    ...(keyIsThere(io)
-      ? []
-      : ["", "With a model of your own: export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY=…), then"]),
+    "",
+    keyIsThere(io)
+      ? "With a model of your own:"
+      : "With a model of your own: export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY=…), then",
     '  rnix spawn "explain what this project does"',
     "",
   ].join("\n");

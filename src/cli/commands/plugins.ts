@@ -37,11 +37,11 @@ const create = defineCommand({
     { line: "rnix plugins new jira", about: "writes .rnix/plugins/jira.ts with a device and a tool" },
   ],
   async run(io, _flags, [name = ""]) {
-    const [{ projectOf }, { newPlugin }] = await Promise.all([
+    const [{ projectOf, stockPlugins }, { newPlugin }] = await Promise.all([
       import("../../server/setup.ts"),
       import("../scaffold.ts"),
     ]);
-    const file = newPlugin(projectOf({ cwd: io.cwd, env: environment(io) }), name);
+    const file = newPlugin(projectOf({ cwd: io.cwd, env: environment(io) }), name, await stockPlugins());
     io.stdout.write(`${file}\n`);
     io.stderr.write(
       `next: rnix plugins check ${resolve(file)}, then rnix trust; the next spawn has its tools\n`,
