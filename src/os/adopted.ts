@@ -17,22 +17,33 @@ export const leaders = new Map<number, Mark | null>();
 /** What this process carries itself: a kernel may run below another kernel. */
 let ownMark: Mark | null | undefined;
 
+/** Orphans seen before. Their PID stays theirs until they are reaped here, so they need no second look. */
+const known = new Map<number, Orphan>();
+
 /**
  * The orphans that fell to this process as a subreaper: reaps the ended ones and gives those that run. Null
  * when it is no subreaper.
  */
 export function adopted(): Orphan[] | null {
   if (!isSubreaper()) return null;
-  if (ownMark === undefined) ownMark = readMark("self");
   const running: Orphan[] = [];
   for (const pid of directChildren()) {
-    if (leaders.has(pid)) continue;
-    const mark = readMark(pid);
-    // Without a mark of Rnix it is not below one of our programs but somebody else's in this process.
-    if (mark === null || mark === ownMark) continue;
-    const found = readStat(pid);
-    if (found?.zombie) libc()?.reap(pid);
-    else if (found) running.push({ ...found, mark });
+    const orphan = leaders.has(pid) ? null : (known.get(pid) ?? look(pid));
+    if (!orphan) continue;
+    if (libc()?.reap(pid)) {
+      known.delete(pid);
+    } else {
+      known.set(pid, orphan);
+      running.push(orphan);
+    }
   }
   return running;
+}
+
+/** Without a mark of Rnix it is not below one of our programs but somebody else's in this process. */
+function look(pid: number): Orphan | null {
+  if (ownMark === undefined) ownMark = readMark("self");
+  const mark = readMark(pid);
+  const found = mark === null || mark === ownMark ? null : readStat(pid);
+  return mark !== null && found ? { ...found, mark } : null;
 }

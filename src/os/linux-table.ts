@@ -8,34 +8,68 @@ export const linuxTable: ProcessTable = {
   async find(pid) {
     return readStat(pid);
   },
-  async members(traces) {
-    const oldest = Math.min(...traces.map((trace) => Number(trace.leader?.start ?? 0)));
-    const all = new Map<number, Process>();
-    const found = new Map<string, Process[]>(traces.map((trace) => [trace.id, []]));
-    const isMember = matcher(traces);
-    let pause = performance.now() + SLICE_MS;
-    for (const name of await readdir("/proc")) {
-      const pid = Number(name);
-      if (!(pid > 1) || pid === process.pid) continue;
-      if (performance.now() > pause) {
-        await new Promise((resolve) => setImmediate(resolve));
-        pause = performance.now() + SLICE_MS;
-      }
-      const row = readStat(pid);
-      // Whoever is older than the program was not started by it, whatever it holds or carries.
-      if (!row || row.zombie || Number(row.start) < oldest) continue;
-      all.set(pid, row);
-      const trace = isMember(row);
-      if (trace) found.get(trace.id)?.push(row);
-    }
-    for (const [id, members] of found) found.set(id, withDescendants(members, all.values()));
-    return found;
+  members(traces) {
+    return new Promise((resolve, reject) => {
+      requests.push({ traces, resolve, reject });
+      if (!scanning) void scanAll();
+    });
   },
   boot() {
     boot ??= readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
     return boot;
   },
 };
+
+type Found = Map<string, Process[]>;
+
+interface Request {
+  traces: readonly Trace[];
+  resolve(found: Found): void;
+  reject(error: unknown): void;
+}
+
+/** Whoever asks during a scan is answered by the next one, all by the same. */
+let requests: Request[] = [];
+let scanning = false;
+
+async function scanAll(): Promise<void> {
+  scanning = true;
+  while (requests.length > 0) {
+    const answered = requests;
+    requests = [];
+    try {
+      const found = await scan(answered.flatMap(({ traces }) => traces));
+      for (const { resolve } of answered) resolve(found);
+    } catch (error) {
+      for (const { reject } of answered) reject(error);
+    }
+  }
+  scanning = false;
+}
+
+async function scan(traces: readonly Trace[]): Promise<Found> {
+  const oldest = Math.min(...traces.map((trace) => Number(trace.leader?.start ?? 0)));
+  const all = new Map<number, Process>();
+  const found = new Map<string, Process[]>(traces.map((trace) => [trace.id, []]));
+  const traceOf = matcher(traces);
+  let pause = performance.now() + SLICE_MS;
+  for (const name of await readdir("/proc")) {
+    const pid = Number(name);
+    if (!(pid > 1) || pid === process.pid) continue;
+    if (performance.now() > pause) {
+      await new Promise((resolve) => setImmediate(resolve));
+      pause = performance.now() + SLICE_MS;
+    }
+    const row = readStat(pid);
+    // Whoever is older than the program was not started by it, whatever it holds or carries.
+    if (!row || row.zombie || Number(row.start) < oldest) continue;
+    all.set(pid, row);
+    const trace = traceOf(row);
+    if (trace) found.get(trace.id)?.push(row);
+  }
+  for (const [id, members] of found) found.set(id, withDescendants(members, all.values()));
+  return found;
+}
 
 let boot: string | undefined;
 

@@ -81,6 +81,31 @@ describe.if(process.platform === "linux")("a kernel that is a subreaper", () => 
     expect(bench.traces()).toEqual([]);
   });
 
+  test("ends one that starts others faster than they can be counted", async () => {
+    await using bench = new Bench();
+    await using kernel = new RemoteKernel(bench);
+    const storm = `trap "" TERM; while :; do (setsid ${bench.nap} 1000 &); done`;
+    const script = `env -i setsid sh -c '${storm}' >/dev/null 2>&1 & until pgrep -x ${bench.name}; do :; done`;
+    const pid = await kernel.start(bench.sh(script));
+    await kernel.exit(pid);
+    await kernel.endCall("call-1");
+    expect(bench.traces()).toEqual([]);
+    expect((await kernel.look()).faults).toEqual([]);
+  });
+
+  test("ends what fifty calls leave at once, each its own", async () => {
+    await using bench = new Bench();
+    await using kernel = new RemoteKernel(bench);
+    const script = `env -i setsid ${bench.nap} 1000 >/dev/null 2>&1 & read line`;
+    const calls = Array.from({ length: 50 }, (_, n) => `call-${n}`);
+    for (const call of calls) await kernel.start(bench.sh(script, { stdin: "pipe" }), "uuid-1", call);
+    await until(() => bench.naps().length === 50);
+    for (const call of calls.slice(0, 49)) await kernel.endCall(call);
+    expect(bench.naps()).toHaveLength(1);
+    await kernel.close();
+    expect(bench.traces()).toEqual([]);
+  });
+
   test("has nothing left after close", async () => {
     await using bench = new Bench();
     await using kernel = new RemoteKernel(bench);
