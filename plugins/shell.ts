@@ -97,7 +97,7 @@ class ShellFile implements VFSFile {
       );
     }
     if (signal.aborted) throw cancelled(signal);
-    if (this.#child && this.#answer === undefined) {
+    if (this.#child) {
       throw new SyscallError(
         "INVALID",
         "/dev/shell: a command is running. Read its output to the end first.",
@@ -114,7 +114,6 @@ class ShellFile implements VFSFile {
       1,
       Math.floor(Math.min(timeoutMs ?? call?.deadlineMs ?? DEFAULT_TIMEOUT_MS, most)),
     );
-    await this.#end();
     this.#answer = undefined;
     this.#at = 0;
     this.#child = await exec({
@@ -160,7 +159,11 @@ class ShellFile implements VFSFile {
     if (signal.aborted) onAbort();
     try {
       const exit = await Promise.race([collect(child, output), aborted.promise]);
-      if (exit !== "aborted") return await this.#describe(output, exit);
+      if (exit !== "aborted") {
+        // What it has left in the background is ended by its life, "call", without us waiting for that.
+        this.#child = undefined;
+        return await this.#describe(output, exit);
+      }
     } finally {
       signal.removeEventListener("abort", onAbort);
     }
@@ -171,7 +174,6 @@ class ShellFile implements VFSFile {
     return this.#text(output, undefined, timedOut(this.#context.call?.deadlineMs ?? this.#timeoutMs));
   }
 
-  /** Ends the command and whatever it has left in the background. */
   async #end(): Promise<void> {
     try {
       await this.#child?.kill();

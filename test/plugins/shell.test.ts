@@ -340,6 +340,7 @@ describe("a command that takes too long", () => {
       made.context,
     );
     expect(answer).toMatch(/^begun\n\[timed out after 300 ms/);
+    await made.endCall();
     expect(isRunning(Number(readFileSync(join(dir, "pid"), "utf8")))).toBe(false);
     expect(made.children.list()).toEqual([]);
   });
@@ -354,16 +355,31 @@ describe("a command that takes too long", () => {
 
   test("tells what it printed also when the kernel's deadline comes first", async () => {
     const made = real();
-    const file = await start(made.context);
+    const printed = Promise.withResolvers<void>();
+    const file = await start({ ...made.context, exec: watched(made.context, () => printed.resolve()) });
     const deadline = new AbortController();
-    await file.write("echo begun; touch begun; sleep 60", deadline.signal);
+    await file.write("echo begun; sleep 60", deadline.signal);
     const reading = file.read(1000, deadline.signal);
-    await until(() => existsSync(join(dir, "begun")));
+    await printed.promise;
     deadline.abort(new SyscallError("TIMEOUT", "Bash did not answer in time."));
     expect(text(await reading)).toMatch(/^begun\n\[timed out/);
     await file.close();
     expect(made.children.list()).toEqual([]);
   });
+
+  /** The context's exec, which tells when the driver asks for a second piece of output: it has the first. */
+  function watched({ exec }: OpenContext, onSecondRead: () => void): OpenContext["exec"] {
+    return async (request) => {
+      if (!exec) throw new Error("There is an exec.");
+      const child = await exec(request);
+      let reads = 0;
+      const read = (): ReturnType<Child["read"]> => {
+        if (++reads === 2) onSecondRead();
+        return child.read();
+      };
+      return { ...child, read };
+    };
+  }
 });
 
 describe("nothing is left running", () => {

@@ -29,7 +29,8 @@ export function openContext(dir: string, kept: string, o: OpenContextOptions = {
   const { children: options, ...more } = o;
   const children = new Children({
     ledgerDir: join(kept, "ledger"),
-    kernelId: "test-kernel",
+    // Of its own: two kernels of one name would end each other's programs.
+    kernelId: `test-kernel-${crypto.randomUUID()}`,
     graceMs: 1_000,
     memoryBytes: 64 * 1024,
     diskBytes: 16 * 1024 * 1024,
