@@ -4,10 +4,10 @@ import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { wireCode } from "../../src/client/client.ts";
 import { type DaemonOptions, dialDaemon, ensureDaemon } from "../../src/client/daemon.ts";
-import { SyscallError } from "../../src/plugin/index.ts";
 import { FileLock } from "../../src/store/lock.ts";
 import { commit, version } from "../../src/version.ts";
 import { Home, isAlive } from "../server/support/home.ts";
+import { refusal } from "../server/support/refusal.ts";
 import { until } from "../server/support/until.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 
@@ -165,8 +165,7 @@ describe("a client is told", () => {
     await using home = new Home();
     (await ensureDaemon(options(home))).close();
     for (const other of [{ version: "99.0.0" }, { build: "another" }]) {
-      const error = await ensureDaemon(options(home, other)).catch((thrown: unknown) => thrown);
-      if (!(error instanceof SyscallError)) throw new Error("expected a refusal");
+      const error = await refusal(ensureDaemon(options(home, other)));
       expect([error.code, wireCode(error)]).toEqual(["UNAVAILABLE", "VERSION"]);
       expect(error.message).toContain("rnix daemon stop");
     }
@@ -180,30 +179,28 @@ describe("a client is told", () => {
     await using home = new Home();
     mkdirSync(home.paths.dataDir, { recursive: true });
     writeFileSync(join(home.paths.dataDir, "kernels"), "a file where a folder is expected");
-    const error = await ensureDaemon(options(home)).catch((thrown: unknown) => thrown);
-    if (!(error instanceof SyscallError)) throw new Error("expected a refusal");
+    const error = await refusal(ensureDaemon(options(home)));
     expect([error.code, error.message.includes("kernels")]).toEqual(["UNAVAILABLE", true]);
   });
 
   test("what is wrong in config.yaml, by line and column", async () => {
     await using home = new Home();
     writeFileSync(join(home.paths.configDir, "config.yaml"), "no_such_setting: 1\n");
-    const error = await ensureDaemon(options(home)).catch((thrown: unknown) => thrown);
-    if (!(error instanceof SyscallError)) throw new Error("expected a refusal");
+    const error = await refusal(ensureDaemon(options(home)));
     expect([error.code, error.message.includes("config.yaml:1:1")]).toEqual(["INVALID", true]);
   });
 
   test("that the daemon could not be started at all", async () => {
     await using home = new Home();
     const command = [join(home.dir, "no-such-program")];
-    await expect(ensureDaemon(options(home, { command }))).rejects.toMatchObject({ code: "UNAVAILABLE" });
+    expect((await refusal(ensureDaemon(options(home, { command })))).code).toBe("UNAVAILABLE");
   });
 
   test("that a daemon which holds the lock does not answer", async () => {
     await using home = new Home();
     writeFileSync(join(home.paths.configDir, "config.yaml"), "socket_wait: 300ms\nsocket_retry: 20ms\n");
     using _lock = held(home.paths.lockFile);
-    await expect(ensureDaemon(options(home))).rejects.toMatchObject({ code: "UNAVAILABLE" });
+    expect((await refusal(ensureDaemon(options(home)))).code).toBe("UNAVAILABLE");
   });
 
   test("that something which listens does not answer", async () => {
@@ -231,14 +228,14 @@ describe("a client is told", () => {
     await using home = new Home();
     mkdirSync(dirname(home.paths.socket));
     chmodSync(dirname(home.paths.socket), 0o777);
-    await expect(ensureDaemon(options(home))).rejects.toMatchObject({ code: "PERMISSION" });
-    await expect(dialDaemon(options(home))).rejects.toMatchObject({ code: "PERMISSION" });
+    expect((await refusal(ensureDaemon(options(home)))).code).toBe("PERMISSION");
+    expect((await refusal(dialDaemon(options(home)))).code).toBe("PERMISSION");
   });
 
   test("inside a run that no daemon is started from there", async () => {
     await using home = new Home();
     const env = { ...home.env, RNIX_UNIT: "00000000-0000-7000-8000-000000000001" };
-    await expect(ensureDaemon(options(home, { env }))).rejects.toMatchObject({ code: "UNAVAILABLE" });
+    expect((await refusal(ensureDaemon(options(home, { env })))).code).toBe("UNAVAILABLE");
     expect(existsSync(home.paths.socket)).toBe(false);
   });
 });

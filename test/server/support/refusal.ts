@@ -1,0 +1,13 @@
+import { SyscallError } from "../../../src/plugin/index.ts";
+
+/** The error that this must end with. */
+export async function refusal(promise: Promise<unknown>): Promise<SyscallError> {
+  let value: unknown;
+  try {
+    value = await promise;
+  } catch (error) {
+    if (error instanceof SyscallError) return error;
+    throw error;
+  }
+  throw new Error(`expected a refusal, got ${JSON.stringify(value)}`);
+}
