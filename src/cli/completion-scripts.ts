@@ -71,7 +71,7 @@ ${cases.join("\n")}
   _describe 'rnix' offered
   _files
 }
-# Found in fpath this file is the function's first call; sourced it only registers it.
+# Found in fpath this file is the first call of the function; sourced it only registers it.
 if [ "$funcstack[1]" = "_rnix" ]; then _rnix "$@"; else compdef _rnix rnix; fi
 `;
 }
