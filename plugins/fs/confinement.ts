@@ -97,12 +97,7 @@ export class Confinement {
     try {
       const target = await locate(absolute);
       await this.#checkInside(target.path, path);
-      if (RECORDS.test(target.path)) {
-        throw new SyscallError(
-          "PERMISSION",
-          `${path} belongs to the records of Rnix (.rnix/data), which tools can't change.`,
-        );
-      }
+      await this.#checkNoRecord(target.path, path);
       if (target.stat) checkRegular(target.stat, path);
       return target;
     } catch (thrown) {
@@ -146,6 +141,15 @@ export class Confinement {
   async #checkInside(real: string, path: string): Promise<void> {
     const roots = await this.#realRoots();
     if (!roots.some((root) => isInside(root, real))) throw this.#outside(path, real);
+  }
+
+  async #checkNoRecord(real: string, path: string): Promise<void> {
+    const roots = await this.#realRoots();
+    if (!roots.some((root) => isInside(root, real) && RECORDS.test(relative(root, real)))) return;
+    throw new SyscallError(
+      "PERMISSION",
+      `${path} belongs to the records of Rnix (.rnix/data), which tools can't change.`,
+    );
   }
 
   #realRoots(): Promise<string[]> {

@@ -19,7 +19,15 @@ export async function glob(
   input: Input<"glob">,
   signal: AbortSignal,
 ): Promise<string> {
-  const { base, rest } = split(input.pattern, resolve(context.cwd, input.path ?? "."));
+  const start = resolve(context.cwd, input.path ?? ".");
+  const { base, rest } = split(input.pattern, start);
+  // What a run may list is said by `path`: the pattern does not lead past it.
+  if (input.path !== undefined && base !== start && !base.startsWith(join(start, "/"))) {
+    throw new SyscallError(
+      "INVALID",
+      `The pattern ${input.pattern} leads out of ${input.path}: put the folder into path.`,
+    );
+  }
   const folder = await folderAt(confinement, base);
   const notes: WalkNotes = { unreadable: 0, cut: false };
   const matcher = new Bun.Glob(rest);
@@ -96,5 +104,6 @@ function answer(
   const more = count - lines.length;
   if (count === 0) lines.push(`No file in ${confinement.shown(folder)} matches ${input.pattern}.`);
   else if (more > 0) lines.push(`[… and ${more} more. Narrow the pattern or raise limit.]`);
+  if (count > MAX_MATCHES) lines.push(`[Only ${MAX_MATCHES} of them were compared by age.]`);
   return [...lines, ...leftOut(notes)].join("\n");
 }

@@ -25,7 +25,7 @@ describe("a pattern finds", () => {
     ["below `path`", { pattern: "*.ts", path: "src" }, ["src/c.ts"]],
     ["a name without a wildcard", { pattern: "src/c.ts" }, ["src/c.ts"]],
     ["with ./ in front", { pattern: "./src/*.ts" }, ["src/c.ts"]],
-    ["through .. within the project", { pattern: "../*.ts", path: "src" }, ["a.ts"]],
+    ["through .. within the project", { pattern: "src/../*.ts" }, ["a.ts"]],
     ["in a hidden folder", { pattern: ".github/*" }, [".github/ci.yml"]],
     ["one character", { pattern: "?.js" }, ["b.js"]],
     ["one of a set", { pattern: "[ab].*" }, ["a.ts", "b.js"]],
@@ -106,6 +106,15 @@ describe("what can't be found is answered", () => {
     test(`the pattern ${pattern}`, async () => {
       using project = new Project();
       expect((await project.fails({ op: "glob", pattern })).code).toBeOneOf(["INVALID", "PERMISSION"]);
+    });
+  }
+  for (const pattern of ["../*.ts", "../other/*", "sub/../../*"]) {
+    test(`the pattern ${pattern}, which leads out of its path`, async () => {
+      using project = new Project();
+      project.put("src/sub/a.ts", "x");
+      const error = await project.fails({ op: "glob", pattern, path: "src" });
+      expect(error.code).toBe("INVALID");
+      expect(error.message).toContain("leads out of src");
     });
   }
   test("a cancelled call", async () => {
