@@ -205,12 +205,12 @@ export class Children {
   #orphansOf(child: RunningChild): Orphan[] | null {
     const orphans = adopted();
     if (!orphans) return null;
-    const others = new Map(leaders);
-    others.delete(child.pid);
-    const marks = new Set(others.values());
+    const others = [...leaders].filter(([pid]) => pid !== child.pid).map(([, mark]) => mark);
+    // One that has ended sees to its own until nothing of it is left.
+    for (const entry of this.#entries.values()) if (entry.child !== child) others.push(entry.child.mark);
     return orphans.filter(({ mark }) => {
       if (mark === child.mark) return true;
-      return !marks.has(mark) && (others.size === 0 || this.#isMine(mark));
+      return !others.includes(mark) && (others.length === 0 || this.#isMine(mark));
     });
   }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { RemoteKernel } from "./fixture/remote-kernel.ts";
 import { Bench, isAlive, until } from "./support.ts";
@@ -55,6 +55,18 @@ describe.if(process.platform === "linux")("a kernel that is a subreaper", () => 
     await until(() => existsSync(gone));
     await until(async () => (await kernel.look()).children?.join() === String(pid));
     expect(isAlive(pid)).toBe(true);
+  });
+
+  test("lets a redirection be written to its end, whatever ends beside it", async () => {
+    await using bench = new Bench();
+    await using kernel = new RemoteKernel(bench);
+    const file = join(bench.dir, "log");
+    const late = `(${bench.nap} 0.02; echo late > ${file}) >/dev/null 2>&1 & exit 0`;
+    const pid = await kernel.start(bench.sh(late));
+    const beside = await kernel.start(bench.sh("true"), "uuid-2");
+    await kernel.exit(pid);
+    await kernel.exit(beside);
+    await until(() => existsSync(file) && readFileSync(file, "utf8") === "late\n");
   });
 
   test("leaves the programs of others in the same process alone", async () => {
