@@ -1,7 +1,7 @@
 import { SyscallError } from "../plugin/index.ts";
 import type { Command } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
-import { EXIT, errorCodeOf, exitCodeOf, usageError } from "./exit.ts";
+import { EXIT, exitCodeOf, usageError } from "./exit.ts";
 import { didYouMean, parse } from "./flags.ts";
 import type { Io } from "./io.ts";
 
@@ -91,7 +91,7 @@ function report(error: unknown, io: Io, words: string[]): void {
   const message = error instanceof Error ? error.message : String(error);
   io.stderr.write(`${name}: ${message}\n`);
   // A system error (a full disk, a missing right) says enough by itself; everything else unforeseen is ours.
-  const foreseen = error instanceof SyscallError || errorCodeOf(error) !== "INTERNAL" || isSystemError(error);
+  const foreseen = error instanceof SyscallError || isSystemError(error);
   if (!foreseen && error instanceof Error) {
     io.stderr.write(`this is a fault of rnix itself:\n${error.stack ?? ""}\n`);
   }

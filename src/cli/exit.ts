@@ -1,4 +1,4 @@
-import { SyscallError } from "../plugin/index.ts";
+import { type Code, SyscallError } from "../plugin/index.ts";
 
 /** What the shell is told (design §2, "How a run ends"). A run's own code is passed on as it is. */
 export const EXIT = {
@@ -15,13 +15,9 @@ export function exitCodeOf(error: unknown): number {
   return CODES[errorCodeOf(error)] ?? EXIT.error;
 }
 
-/** The stable code of an error, also of one that came over the wire; INTERNAL for what is not ours. */
-export function errorCodeOf(error: unknown): string {
-  if (error instanceof SyscallError) return error.code;
-  if (error instanceof Error && "code" in error && typeof error.code === "string" && error.code in CODES) {
-    return error.code;
-  }
-  return "INTERNAL";
+/** The stable code of an error; INTERNAL for what is not ours. The client has made the wire's codes into these. */
+export function errorCodeOf(error: unknown): Code {
+  return error instanceof SyscallError ? error.code : "INTERNAL";
 }
 
 /** A mistake in what was typed: exit 64. */
@@ -29,12 +25,9 @@ export function usageError(message: string): SyscallError {
   return new SyscallError("INVALID", message);
 }
 
-const CODES: Record<string, number> = {
+const CODES: Partial<Record<Code, number>> = {
   INVALID: EXIT.usage,
   NOT_FOUND: EXIT.usage,
-  BAD_REQUEST: EXIT.usage,
-  TOO_LARGE: EXIT.usage,
   UNAVAILABLE: EXIT.unavailable,
-  VERSION: EXIT.unavailable,
   CANCELLED: EXIT.interrupted,
 };
