@@ -24,6 +24,8 @@ export interface RunOptions extends Pick<Command, "stdin"> {
   cwd?: string;
 }
 
+const UNTIL_MS = 10_000;
+
 /** Short, so that a hung one ends a test in seconds. */
 const IMPATIENT = { grace: "1s", daemon_idle_stop: "60s" };
 
@@ -88,6 +90,17 @@ export class Machine implements AsyncDisposable {
   /** Runs `rnix` to its end. */
   async run(args: string[], options: RunOptions = {}): Promise<Result> {
     return this.start(args, options).done;
+  }
+
+  /** Runs `rnix` again and again, until what it prints says so. */
+  async until(args: string[], pattern: RegExp): Promise<string> {
+    const giveUp = performance.now() + UNTIL_MS;
+    for (;;) {
+      const { stdout, stderr } = await this.run(args);
+      if (pattern.test(stdout)) return stdout;
+      if (performance.now() > giveUp)
+        throw new Error(`rnix ${args.join(" ")} never said ${pattern}:\n${stdout}${stderr}`);
+    }
   }
 
   /** Runs `rnix` and reads along. */
