@@ -1,5 +1,4 @@
 import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import type { BunPlugin } from "bun";
@@ -7,8 +6,7 @@ import { pluginEntries, stockFiles, textFiles } from "./src/plugin/host/stock-fi
 
 /**
  * Builds the single executable (design §13): `bun build.ts [--target NAME] [--outfile PATH]`.
- * This machine's target by default. Prints the path of what was built. `--types` instead writes the types
- * that plugin authors are given, after src/plugin/index.ts has changed.
+ * This machine's target by default. Prints the path of what was built.
  */
 
 const ROOT = import.meta.dir;
@@ -71,7 +69,7 @@ export async function build({
         autoloadPackageJson: true,
       },
     });
-    if (!result.success) throw new Error(result.logs.map(String).join("\n"));
+    if (!result.success) throw new AggregateError(result.logs, result.logs.map(String).join("\n"));
     chmodSync(join(work, basename(outfile)), 0o755);
     // A rename, so that a daemon that runs the old file keeps it.
     renameSync(join(work, basename(outfile)), outfile);
@@ -122,45 +120,15 @@ async function commit(): Promise<string> {
   return head.stdout.toString().trim() + (changed ? "+" : "");
 }
 
-/** Types of `rnix/plugin` as they are handed to a plugin's author, made from the contract's source. */
-export const CONTRACT_TYPES = join(ROOT, "src/plugin/host/rnix-plugin.txt");
-
-/** Has tsc declare src/plugin/index.ts and puts that into an ambient module. */
-export async function contractTypes(): Promise<string> {
-  const out = mkdtempSync(join(tmpdir(), "rnix-types-"));
-  try {
-    const tsc = Bun.spawnSync(
-      [
-        process.execPath,
-        "--bun",
-        join(ROOT, "node_modules/.bin/tsc"),
-        ...["--ignoreConfig", "--declaration", "--emitDeclarationOnly", "--target", "esnext"],
-        ...["--module", "preserve", "--outDir", out, join(ROOT, "src/plugin/index.ts")],
-      ],
-      { stdout: "pipe", stderr: "pipe" },
-    );
-    if (!tsc.success) throw new Error(`tsc can't declare the contract: ${tsc.stdout}${tsc.stderr}`);
-    const declared = await Bun.file(join(out, "index.d.ts")).text();
-    const inside = declared.replaceAll(/^export declare /gm, "export ").replaceAll(/^(?=.)/gm, "  ");
-    return `// The types of Rnix's plugin contract. Written by \`rnix plugins new\`; do not edit.\ndeclare module "rnix/plugin" {\n${inside}}\n`;
-  } finally {
-    rmSync(out, { recursive: true, force: true });
-  }
-}
-
 function isTarget(name: string): name is Target {
   return Object.hasOwn(TARGETS, name);
 }
 
 if (import.meta.main) {
   const { values } = parseArgs({
-    options: { target: { type: "string" }, outfile: { type: "string" }, types: { type: "boolean" } },
+    options: { target: { type: "string" }, outfile: { type: "string" } },
   });
   const { target } = values;
-  if (values.types) {
-    await Bun.write(CONTRACT_TYPES, await contractTypes());
-    process.exit(0);
-  }
   if (target !== undefined && !isTarget(target)) {
     process.stderr.write(`Unknown target "${target}". There are: ${Object.keys(TARGETS).join(", ")}.\n`);
     process.exit(64);

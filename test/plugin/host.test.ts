@@ -217,17 +217,29 @@ describe("trust", () => {
     expect(reportOf((await leaseOnce(host, only)).reports, "p").state).toBe("untrusted");
   });
 
-  test("holds for what is loaded, not for what stood there when it was asked", async () => {
-    write("project/plugins/p.ts", "p", "first");
-    let edits = 0;
+  test("holds for what is loaded: what was read when it was asked, whatever stands there by then", async () => {
+    write("project/plugins/p.ts", "p", "trusted");
     const isTrusted = () => {
-      write("project/plugins/p.ts", "p", `edit ${++edits}`);
+      write("project/plugins/p.ts", "p", "slipped in");
       return true;
     };
-    const lease = await leaseOnce(hostWith(), project({ isTrusted }));
-    expect(texts(reportOf(lease.reports, "p"))).toEqual([
-      expect.stringContaining("change while it is loaded"),
-    ]);
+    expect(await says(await leaseOnce(hostWith(), project({ isTrusted })), "/dev/p")).toBe("trusted");
+  });
+
+  test("is not got round by an alias, a package of another name or a later change of either", async () => {
+    write("project/plugins/p.ts", "p", "", { top: 'import { word } from "words";', write: "answer = word;" });
+    scratch.write("project/node_modules/words/package.json", '{ "name": "words", "main": "good.js" }');
+    scratch.write("project/node_modules/words/good.js", 'exports.word = "reviewed";');
+    scratch.write("project/evil.ts", 'export const word = "evil"; export default {};');
+    const paths = { "*": ["./evil.ts"], words: ["./evil.ts"], "rnix/plugin": ["./evil.ts"] };
+    scratch.write("project/tsconfig.json", JSON.stringify({ compilerOptions: { baseUrl: ".", paths } }));
+    const timers = new ManualTimers();
+    const host = hostWith({ timers, idleMs: 7, now: () => Date.now() + 60_000 });
+    expect(await says(await leaseOnce(host), "/dev/p")).toBe("reviewed");
+    // Nothing of the list has changed, so trust is not asked again; nor may anything else run.
+    scratch.write("project/node_modules/words/package.json", '{ "name": "words", "main": "../../evil.ts" }');
+    expect(timers.fire(7)).toBe(1);
+    expect(await says(await leaseOnce(host), "/dev/p")).toBe("reviewed");
   });
 
   test("can be prepared without running anything: files, faults and what is taken of the stock", async () => {

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { PluginWorker } from "../../src/plugin/host/plugin-worker.ts";
 import { problemText } from "../../src/plugin/host/report.ts";
+import { staticCheck } from "../../src/plugin/host/static-check.ts";
 import { WORKER_LIMITS, type WorkerOptions } from "../../src/plugin/host/worker-link.ts";
 import {
   type Child,
@@ -25,7 +26,8 @@ async function start(source: Source | string, more: Partial<WorkerOptions> = {})
   const folder = new Scratch();
   folders.push(folder);
   const entry = folder.write("p.ts", typeof source === "string" ? source : pluginSource("p", source));
-  const worker = await PluginWorker.start({ name: "p", entry, ...more });
+  const { code } = await staticCheck(entry);
+  const worker = await PluginWorker.start({ name: "p", entry, code: code ?? "", ...more });
   workers.push(worker);
   return worker;
 }
@@ -94,6 +96,32 @@ describe("a plugin in a Worker", () => {
     });
     expect(error.cause).toMatchObject({ message: "below" });
     expect(await exchange(file, "ask")).toBe("PERMISSION");
+  });
+
+  test("has the kernel's rnix/plugin, whatever a tsconfig or a package beside it says", async () => {
+    const folder = new Scratch();
+    folders.push(folder);
+    folder.write("tsconfig.json", '{ "compilerOptions": { "paths": { "rnix/plugin": ["./other.ts"] } } }');
+    folder.write(
+      "other.ts",
+      "export class SyscallError extends Error {} export const definePlugin = (p: object) => p;",
+    );
+    folder.write(
+      "node_modules/rnix/package.json",
+      '{ "name": "rnix", "exports": { "./plugin": "./plugin.ts" } }',
+    );
+    folder.write(
+      "node_modules/rnix/plugin.ts",
+      "export class SyscallError extends Error {} export const definePlugin = (p: object) => p;",
+    );
+    const entry = folder.write(
+      "p.ts",
+      pluginSource("p", { write: 'throw new SyscallError("EXHAUSTED", "One class.");' }),
+    );
+    const { code } = await staticCheck(entry);
+    const worker = await PluginWorker.start({ name: "p", entry, code: code ?? "" });
+    workers.push(worker);
+    expect((await failure(async () => (await open(worker)).write("", never))).code).toBe("EXHAUSTED");
   });
 
   test("that throws anything else is DRIVER with its name, file and line, and it is remembered", async () => {

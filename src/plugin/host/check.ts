@@ -11,7 +11,7 @@ export async function checkPlugin(
   stock: StockPlugins,
   ports: DiskPorts,
 ): Promise<CheckReport> {
-  const { files, problems } = await staticCheck(file);
+  const { files, problems, code } = await staticCheck(file);
   const report: CheckReport = {
     name,
     file,
@@ -23,9 +23,9 @@ export async function checkPlugin(
     problems: [...problems],
     warnings: [],
   };
-  if (problems.length > 0) return report;
+  if (code === null) return report;
   try {
-    const worker = await PluginWorker.start({ name, entry: file, ...ports });
+    const worker = await PluginWorker.start({ name, entry: file, code, ...ports });
     report.needs = worker.plugin.needs ?? [];
     report.devices = devicesOf(worker.plugin);
     report.takes = await stock.takenBy(name, worker.plugin.devices);

@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import { SyscallError } from "../index.ts";
 import { listDigest } from "./embedded.ts";
 import { PluginVersion } from "./plugin-version.ts";
@@ -6,12 +5,14 @@ import { PluginWorker } from "./plugin-worker.ts";
 import type { Problem } from "./report.ts";
 import { Stamps } from "./stamps.ts";
 import { type StaticCheck, staticCheck } from "./static-check.ts";
-import { type FileDigest, sha256 } from "./stock-files.ts";
 import type { Timers } from "./timers.ts";
 import type { WorkerOptions } from "./worker-link.ts";
 
 /** Restarts of a plugin whose Worker ended on its own: as a supervisor's. */
 const RESTARTS = { most: 3, withinMs: 60_000 };
+
+/** What was read of a plugin without problems. */
+export type Loadable = Pick<StaticCheck, "files"> & { code: string };
 
 export interface DiskPorts extends Pick<WorkerOptions, "limits" | "log"> {
   timers: Timers;
@@ -30,7 +31,7 @@ export class DiskPlugin {
   /** Old versions that still answer, and the present one. */
   readonly #versions = new Set<PluginVersion>();
   #check: Promise<StaticCheck> | undefined;
-  #loading: { digest: string; version: Promise<PluginVersion | null> } | undefined;
+  #loading: { digest: string; version: Promise<PluginVersion> } | undefined;
   #current: PluginVersion | undefined;
   #failed: { digest: string; error: SyscallError } | undefined;
   /** Workers of one digest that ended on their own: when, and why the last of them did. */
@@ -51,14 +52,14 @@ export class DiskPlugin {
   }
 
   /**
-   * The version of exactly these files, running. Null when they changed meanwhile: read and judge them
-   * again. Throws what is wrong with it.
+   * The version that was read, running: its Worker is given what was read then, not what the files are
+   * now. Throws what is wrong with it.
    */
-  load(files: readonly FileDigest[]): Promise<PluginVersion | null> {
+  load({ files, code }: Loadable): Promise<PluginVersion> {
     const digest = listDigest(files);
     if (this.#current?.digest === digest && this.#current.usable) return Promise.resolve(this.#current);
     if (this.#loading?.digest !== digest) {
-      const version = this.#load(digest, files).finally(() => {
+      const version = this.#load(digest, code).finally(() => {
         if (this.#loading?.version === version) this.#loading = undefined;
       });
       this.#loading = { digest, version };
@@ -92,14 +93,10 @@ export class DiskPlugin {
     return check;
   }
 
-  async #load(digest: string, files: readonly FileDigest[]): Promise<PluginVersion | null> {
+  async #load(digest: string, code: string): Promise<PluginVersion> {
     if (this.#failed?.digest === digest) throw this.#failed.error;
     this.#noteEnd(digest);
-    const worker = await this.#start(digest);
-    if (!(await unchanged(files))) {
-      await worker.end();
-      return null;
-    }
+    const worker = await this.#start(digest, code);
     this.#current?.retire();
     const version = new PluginVersion(digest, worker, { timers: this.#ports.timers, ms: this.#ports.idleMs });
     this.#versions.add(version);
@@ -108,7 +105,7 @@ export class DiskPlugin {
     return version;
   }
 
-  async #start(digest: string): Promise<PluginWorker> {
+  async #start(digest: string, code: string): Promise<PluginWorker> {
     const { name, entry } = this;
     const { limits, timers, log } = this.#ports;
     const starting = new AbortController();
@@ -118,6 +115,7 @@ export class DiskPlugin {
       return await PluginWorker.start({
         name,
         entry,
+        code,
         limits,
         timers,
         log,
@@ -158,9 +156,4 @@ export class DiskPlugin {
       if (!version.usable) this.#versions.delete(version);
     }
   }
-}
-
-async function unchanged(files: readonly FileDigest[]): Promise<boolean> {
-  const digests = await Promise.all(files.map(({ path }) => readFile(path).then(sha256, () => null)));
-  return files.every(({ digest }, i) => digest === digests[i]);
 }

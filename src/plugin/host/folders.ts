@@ -21,8 +21,7 @@ export interface Found {
   refused?: string;
 }
 
-/** What a plugin may be called. */
-export const PLUGIN_NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
 /** What is in the folders, farthest first. A folder that is not there holds nothing. */
 export function lookUp(folders: readonly Folder[]): Found[] {
@@ -69,7 +68,7 @@ function unsafety(folder: string): string | undefined {
 }
 
 function nameFault(name: string, taken: ReadonlySet<string>): string | undefined {
-  if (!PLUGIN_NAME.test(name)) return `"${name}" is no name for a plugin: use letters, digits, "_" and "-".`;
+  if (!NAME.test(name)) return `"${name}" is no name for a plugin: use letters, digits, "_" and "-".`;
   if (taken.has(name)) return `There is a ${name}.ts beside ${name}/index.ts. Remove one of them.`;
   return undefined;
 }

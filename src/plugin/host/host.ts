@@ -1,5 +1,5 @@
 import { type Plugin, SyscallError } from "../index.ts";
-import type { DiskPlugin, DiskPorts } from "./disk-plugin.ts";
+import type { DiskPlugin, DiskPorts, Loadable } from "./disk-plugin.ts";
 import { compiled, type EmbeddedPlugin, listDigest } from "./embedded.ts";
 import { besideBinary, EmbeddedCopies, type Found, lookUp, nameOf, pluginFolders } from "./folders.ts";
 import { type HostLease, leaseOf, type Mountable } from "./lease.ts";
@@ -58,7 +58,7 @@ interface Loading {
   problems: readonly Problem[];
 }
 
-/** How often a plugin is read again because its files changed while it was being loaded. */
+/** A version may end between being loaded and being held: another run brought a newer one. */
 const MOST_ATTEMPTS = 3;
 const IDLE_MS = 5 * 60_000;
 
@@ -163,37 +163,14 @@ export class PluginHost {
       return { report };
     }
     const plugin = await this.#diskPlugin(found);
-    const { files } = await plugin.read();
+    const { files, problems, code } = await plugin.read();
     if (files.length > 0) report.version = short(listDigest(files));
     if (found.layer === "project" && !project.isTrusted(files)) {
       report.state = "untrusted";
       return { report };
     }
-    return { report, load: () => this.#loadDisk(plugin, found, project) };
-  }
-
-  async #loadDisk(plugin: DiskPlugin, { name, layer }: Found, project: HostProject): Promise<Loading> {
-    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-      const { files, problems } = await plugin.read();
-      if (problems.length > 0) return { problems };
-      // What was read may differ from what was judged before: trust is about exactly these files.
-      if (layer === "project" && !project.isTrusted(files)) break;
-      try {
-        const version = await plugin.load(files);
-        if (!version?.usable) continue;
-        return {
-          held: { plugin: version.worker.plugin, release: version.hold() },
-          problems: plugin.problems,
-        };
-      } catch (thrown) {
-        return { problems: [...plugin.problems, asProblem(thrown)] };
-      }
-    }
-    return {
-      problems: [
-        { message: `The files of plugin ${name} change while it is loaded. Run again once they are still.` },
-      ],
-    };
+    if (code === null) return { report, load: async () => ({ problems }) };
+    return { report, load: () => loadDisk(plugin, { files, code }) };
   }
 
   /** Loads what is to be loaded, and says in the report what became of it. Never throws. */
@@ -235,6 +212,21 @@ export class PluginHost {
     const known = this.#disk.get(entry) ?? new DiskPlugin(name, entry, this.#ports);
     this.#disk.set(entry, known);
     return known;
+  }
+}
+
+async function loadDisk(plugin: DiskPlugin, read: Loadable): Promise<Loading> {
+  try {
+    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+      const version = await plugin.load(read);
+      if (!version.usable) continue;
+      return { held: { plugin: version.worker.plugin, release: version.hold() }, problems: plugin.problems };
+    }
+    return {
+      problems: [{ message: "It ended again and again right after it was loaded." }, ...plugin.problems],
+    };
+  } catch (thrown) {
+    return { problems: [...plugin.problems, asProblem(thrown)] };
   }
 }
 

@@ -30,7 +30,7 @@ export class PluginWorker {
   static async start(options: WorkerOptions): Promise<PluginWorker> {
     const link = new WorkerLink(options);
     try {
-      const { shape, warnings } = judge(options.name, await link.load(options.entry));
+      const { shape, warnings } = judge(options.name, await link.load());
       link.problems.push(...warnings.map((message) => ({ message })));
       return new PluginWorker(options.name, shape, link);
     } catch (thrown) {

@@ -1,7 +1,8 @@
 import { readFile, stat } from "node:fs/promises";
-import { SyscallError } from "../index.ts";
+import { dirname, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 import { mayUseMacro } from "./macros.ts";
-import { type Problem, problemText } from "./report.ts";
+import type { Problem } from "./report.ts";
 import { type FileDigest, sha256 } from "./stock-files.ts";
 
 export interface StaticCheck {
@@ -9,6 +10,11 @@ export interface StaticCheck {
   files: FileDigest[];
   /** Syntax errors, missing files, missing exports. Empty: it can be loaded. */
   problems: Problem[];
+  /**
+   * The plugin as one module, made of exactly these files: what was read is what runs, however a file, a
+   * tsconfig.json or a package.json changes meanwhile. Null when there are problems.
+   */
+  code: string | null;
 }
 
 /** Files of one plugin: a plugin is a driver with its libraries, not a tree to be walked without end. */
@@ -22,9 +28,13 @@ export async function staticCheck(entry: string): Promise<StaticCheck> {
   const result = await Bun.build({
     entrypoints: [entry],
     target: "bun",
+    format: "esm",
+    sourcemap: "inline",
+    env: "disable",
     external: ["rnix/plugin"],
-    // Aliases of a tsconfig.json beside it don't hold when it runs, so they must not hold here.
+    // Aliases in a project's tsconfig.json could lead an import elsewhere than where it seems to go.
     tsconfig: "/dev/null",
+    define: PLACES,
     throw: false,
     plugins: [
       {
@@ -34,7 +44,7 @@ export async function staticCheck(entry: string): Promise<StaticCheck> {
             const contents = await readBounded(path);
             const problem = refusal(path, contents, files.size);
             if (contents) files.set(path, sha256(contents));
-            if (contents && !problem) return { contents, loader };
+            if (contents && !problem) return asModule(path, contents, loader);
             if (problem) problems.push(problem);
             return { contents: "", loader: "js" };
           });
@@ -44,13 +54,8 @@ export async function staticCheck(entry: string): Promise<StaticCheck> {
   });
   // An import of a refused file is no error of its own.
   if (!result.success && problems.length === 0) problems.push(...result.logs.filter(isError).map(asProblem));
-  return { files: sorted(files), problems };
-}
-
-/** Throws INVALID with everything that is wrong, for who wants it loaded or nothing. */
-export function refuse(name: string, problems: readonly Problem[]): never {
-  const list = problems.map(problemText).join("; ");
-  throw new SyscallError("INVALID", `Plugin ${name} can't be loaded: ${list}`);
+  const output = problems.length === 0 ? await result.outputs[0]?.text() : undefined;
+  return { files: sorted(files), problems, code: output === undefined ? null : withWholePaths(output) };
 }
 
 /** Null for what is no plain file (reading a pipe would never end) or larger than a source ever is. */
@@ -72,6 +77,56 @@ function refusal(file: string, contents: Buffer | null, count: number): Problem 
     };
   }
   return undefined;
+}
+
+/** Where a file says it lies: each file's own constants, set before its first statement. */
+const PLACES = {
+  "import.meta.dir": "__rnixDir",
+  "import.meta.dirname": "__rnixDir",
+  "import.meta.path": "__rnixPath",
+  "import.meta.filename": "__rnixPath",
+  "import.meta.url": "__rnixUrl",
+};
+
+/** The file as the bundler takes it: in one module with the others, it still knows where it lies. */
+function asModule(
+  path: string,
+  contents: Buffer,
+  loader: Bun.Loader,
+): { contents: string | Buffer; loader: Bun.Loader } {
+  const quoted = JSON.stringify(path);
+  if (loader === "napi") {
+    return {
+      contents: `const m = { exports: {} }; process.dlopen(m, ${quoted}); module.exports = m.exports;`,
+      loader: "js",
+    };
+  }
+  if (loader === "file" || loader === "wasm") return { contents: `export default ${quoted};`, loader: "js" };
+  if (!SOURCE.test(path) || !contents.includes("import.meta.")) return { contents, loader };
+  const url = JSON.stringify(pathToFileURL(path).href);
+  const own = `const __rnixDir = ${JSON.stringify(dirname(path))}, __rnixPath = ${quoted}, __rnixUrl = ${url};`;
+  const text = contents.toString();
+  // On the line that is there, so that line numbers stay; after a hashbang, which must come first.
+  const [hashbang = ""] = /^#!.*\n/.exec(text) ?? [];
+  return { contents: `${hashbang}${own}${text.slice(hashbang.length)}`, loader };
+}
+
+const SOURCE_MAP = /\/\/# sourceMappingURL=data:application\/json;base64,([\w+/=]+)\s*$/;
+
+interface SourceMap {
+  sources: string[];
+}
+
+/** Bun names sources relative to the current folder; an error has to name them wherever it is read. */
+function withWholePaths(code: string): string {
+  const encoded = SOURCE_MAP.exec(code)?.[1];
+  if (encoded === undefined) return code;
+  const map: SourceMap = JSON.parse(Buffer.from(encoded, "base64").toString());
+  // Bun wants the contents' list to be there; the texts themselves would only be kept twice.
+  const sourcesContent = map.sources.map(() => "");
+  const whole = { ...map, sourcesContent, sources: map.sources.map((source) => resolve(source)) };
+  const data = Buffer.from(JSON.stringify(whole)).toString("base64");
+  return code.replace(SOURCE_MAP, `//# sourceMappingURL=data:application/json;base64,${data}`);
 }
 
 function isError(log: BuildMessage | ResolveMessage): boolean {

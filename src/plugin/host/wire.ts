@@ -15,7 +15,8 @@ import {
 /** What crosses between the kernel's thread and a plugin's Worker: structured clones of these. */
 
 export type ToWorker =
-  | { t: "load"; name: string; file: string }
+  /** `code`: the plugin as one module, as static-check read it. */
+  | { t: "load"; name: string; code: string }
   | { t: "call"; id: number; call: DriverCall }
   /** The call's signal has fired. */
   | { t: "abort"; id: number; error: WireError }

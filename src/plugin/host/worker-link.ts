@@ -43,8 +43,10 @@ export const WORKER_LIMITS: WorkerLimits = {
 
 export interface WorkerOptions {
   name: string;
-  /** Absolute. */
+  /** Absolute; for messages. */
   entry: string;
+  /** The plugin as one module, as static-check read it. */
+  code: string;
   limits?: Partial<WorkerLimits>;
   timers?: Timers;
   /** Ends the Worker at once; for an import that is not waited for any more. */
@@ -98,8 +100,9 @@ export class WorkerLink {
   }
 
   /** The drawn module. Throws what the import threw. */
-  async load(file: string): Promise<unknown> {
-    this.#post({ t: "load", name: this.#options.name, file });
+  async load(): Promise<unknown> {
+    const { name, code } = this.#options;
+    this.#post({ t: "load", name, code });
     return this.#while(this.#bounded(this.#loaded.promise, () => {}, { limit: "loadMs" }, "its import"));
   }
 

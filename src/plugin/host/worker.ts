@@ -34,7 +34,7 @@ let pluginName = "";
 addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
   switch (data.t) {
     case "load":
-      void load(data.name, data.file);
+      void load(data.name, data.code);
       break;
     case "call":
       void serve(data.id, data.call);
@@ -52,24 +52,25 @@ addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
 });
 process.on("uncaughtException", crash);
 process.on("unhandledRejection", crash);
-Bun.plugin({
-  name: "rnix/plugin",
-  setup(builder) {
-    // One class identity with the kernel's own plugins, wherever the file lies and whatever lies beside it.
-    builder.module("rnix/plugin", () => ({ exports: { ...contract }, loader: "object" }));
-  },
-});
+// One class identity with the kernel's own plugins, wherever the plugin lies and whatever lies beside it.
+provide("rnix/plugin", { exports: { ...contract }, loader: "object" });
 shieldProcess();
 
-async function load(name: string, file: string): Promise<void> {
+async function load(name: string, code: string): Promise<void> {
   pluginName = name;
   try {
-    const module: { default?: Plugin } = await import(file);
+    provide(`rnix-plugin/${name}`, { contents: code, loader: "js" });
+    const module: { default?: Plugin } = await import(`rnix-plugin/${name}`);
     plugin = module.default;
     post({ t: "loaded", sketch: sketch(module) });
   } catch (thrown) {
     post({ t: "failed", error: toWire(thrown) });
   }
+}
+
+/** Makes a module that is imported by this name and nothing on disk can take the place of. */
+function provide(name: string, module: Bun.OnLoadResult): void {
+  Bun.plugin({ name, setup: (builder) => void builder.module(name, () => module) });
 }
 
 async function serve(id: number, call: DriverCall): Promise<void> {

@@ -21,6 +21,7 @@ import { join, resolve } from "node:path";
 import { z } from "zod";
 import { PluginWorker } from "../../../src/plugin/host/plugin-worker.ts";
 import { pluginModule } from "../../../src/plugin/host/shape.ts";
+import { staticCheck } from "../../../src/plugin/host/static-check.ts";
 import {
   type Code,
   type Data,
@@ -80,7 +81,9 @@ export function describePlugin(name: string, load: () => Promise<unknown>, cases
   });
   describe(`plugin ${name}, in a Worker`, () => {
     describeDevices(cases, async () => {
-      const worker = await PluginWorker.start({ name, entry });
+      const { code, problems } = await staticCheck(entry);
+      expect(problems).toEqual([]);
+      const worker = await PluginWorker.start({ name, entry, code: code ?? "" });
       return { plugin: worker.plugin, end: () => worker.end() };
     });
   });
@@ -204,8 +207,8 @@ function describeDevices(cases: PluginCases, load: () => Promise<Loaded>): void 
       const file = await open(table, endless.device, context, endless.flags);
       const controller = new AbortController();
       const running = failure(() => exchange(file, written(endless.input), { signal: controller.signal }));
-      // One turn of the loop and one round trip, so that the operation has begun.
-      await file.stat();
+      // One turn of the loop, so that the operation has begun.
+      await new Promise((turned) => setImmediate(turned));
       const started = performance.now();
       controller.abort(new SyscallError("CANCELLED", "The test gave up."));
       expectCode(await running, "CANCELLED");
