@@ -114,6 +114,7 @@ describe("in a hostile folder", () => {
     expect(readFiles(dir)).toEqual([]);
 
     // The trap works: the same folder has its way with a program that does not look out.
+    scratch.write("hostile/tsconfig.json", '{ "compilerOptions": { "paths": { "zod": ["./evil.ts"] } } }');
     const innocent = scratch.write("hostile/innocent.ts", 'import "zod";');
     Bun.spawnSync([process.execPath, innocent], { cwd: dir, env });
     expect(readFiles(dir)).toEqual(["read-alias", "read-env", "read-preload"]);
