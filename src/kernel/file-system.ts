@@ -13,6 +13,12 @@ import type { Debugger } from "./debugger.ts";
 import type { OpenContexts } from "./open-context.ts";
 import type { Process } from "./process.ts";
 
+/**
+ * After an abort a driver has the grace that a program gets between TERM and KILL, and so much more to clean
+ * up behind it, before it is given up.
+ */
+const AFTER_GRACE_MS = 2_000;
+
 /** In whose name a path is opened. */
 export type OpenAs =
   /** A raw open by the process itself: its rights must cover the device path. */
@@ -60,16 +66,14 @@ export class FileSystem {
         const opening = driver(entry.plugin, entry.path, async () =>
           entry.device.factory(subpath, flags, context),
         );
-        const file = await heed(opening, signal, this.#clock, proc.spec.opts.limits.graceMs).catch(
-          (thrown) => {
-            // Given up on: should the factory still hand over a file, nobody else would close it.
-            opening.then(
-              (late) => late.close(),
-              () => undefined,
-            );
-            throw thrown;
-          },
-        );
+        const file = await heed(opening, signal, this.#clock, patience(proc)).catch((thrown) => {
+          // Given up on: should the factory still hand over a file, nobody else would close it.
+          opening.then(
+            (late) => late.close(),
+            () => undefined,
+          );
+          throw thrown;
+        });
         return proc.fds.add({ file, path, device: entry.path, plugin: entry.plugin, flags });
       },
       (fd) => fd,
@@ -105,7 +109,7 @@ export class FileSystem {
         driver(open.plugin, open.device, () => open.file.read(length, signal)),
         signal,
         this.#clock,
-        proc.spec.opts.limits.graceMs,
+        patience(proc),
       ),
     );
   }
@@ -121,7 +125,7 @@ export class FileSystem {
           driver(open.plugin, open.device, () => open.file.write(data, signal)),
           signal,
           this.#clock,
-          proc.spec.opts.limits.graceMs,
+          patience(proc),
         ),
       );
     });
@@ -131,7 +135,7 @@ export class FileSystem {
     return this.#debug.call(proc, "Close", { fd }, async () => {
       const { file, plugin, device } = proc.fds.take(fd);
       const giveUp = new AbortController();
-      const timer = this.#clock.timer(proc.spec.opts.limits.graceMs, () =>
+      const timer = this.#clock.timer(patience(proc), () =>
         giveUp.abort(new SyscallError("TIMEOUT", `Plugin ${plugin} did not close ${device} in time.`)),
       );
       try {
@@ -237,4 +241,8 @@ function checkPermission(proc: Process, path: string, as: OpenAs): void {
     `Agent ${proc.spec.agent.name} may not use ${what}. ${refusal} Allowed: ${proc.permissions.allowedTools().join(", ") || "nothing"}.`,
     { device: path },
   );
+}
+
+function patience(proc: Process): number {
+  return proc.spec.opts.limits.graceMs + AFTER_GRACE_MS;
 }

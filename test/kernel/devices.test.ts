@@ -3,6 +3,7 @@ import { procDevice } from "../../src/kernel/devices/proc.ts";
 import { snapshotFile } from "../../src/kernel/devices/snapshot-file.ts";
 import type { AgentInfo, SkillInfo } from "../../src/kernel/types.ts";
 import { O_RDONLY, SyscallError } from "../../src/plugin/index.ts";
+import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, says, script, toolDevice } from "../support/kernel.ts";
 
 const signal = new AbortController().signal;
@@ -187,9 +188,12 @@ describe("files of a process", () => {
 
   test("a factory that is given up on, and hands over a file later, has it closed", async () => {
     const late = Promise.withResolvers<void>();
+    const opening = Promise.withResolvers<void>();
+    const clock = new FakeClock();
     let closed = 0;
     const slow = toolDevice("Slow", () => "x", { timeoutMs: 20 });
     slow.factory = async () => {
+      opening.resolve();
       await late.promise;
       return {
         write: async () => {},
@@ -207,8 +211,11 @@ describe("files of a process", () => {
       devices: { "/dev/slow": slow },
       limits: { graceMs: 10 },
     });
-    const { info } = await h.run("go");
-    expect(info.exit_code).toBe(0);
+    const run = h.run("go");
+    await opening.promise;
+    await clock.advance(20);
+    await clock.advance(3_000);
+    expect((await run).info.exit_code).toBe(0);
     late.resolve();
     while (closed === 0) await new Promise((resolve) => setImmediate(resolve));
     expect(closed).toBe(1);

@@ -194,7 +194,7 @@ describe("a call that goes wrong is told to the model and does not end the run",
     const run = h.run("go");
     await started.promise;
     await clock.advance(120_000);
-    await clock.advance(1_000);
+    await clock.advance(3_000);
     const { info } = await run;
     expect(info.exit_code).toBe(0);
     const { records } = await h.runs.steps(info.uuid);

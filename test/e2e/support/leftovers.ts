@@ -29,7 +29,7 @@ export function strayFiles(root: string): string[] {
 
 /** The user's own data, as long as nothing runs. */
 const USER_DATA =
-  /^data\/rnix\/(projects\.json(\.lock)?|pids(\.lock)?|daemon\.log(\.1)?|trust\/[^/]+\.json|steps\/.*)$/;
+  /^data\/rnix\/(projects\.json(\.lock)?|pids(\.lock)?|daemon\.log(\.1)?|trust\/[^/]+\.json|steps\/.*|demo\/\.rnix\/.*)$/;
 
 function isExpected(path: string): boolean {
   return path.startsWith("project/") || path.startsWith("config/") || USER_DATA.test(path);
