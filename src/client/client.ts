@@ -1,4 +1,3 @@
-import type { Duplex } from "node:stream";
 import { type Clock, realClock } from "../kernel/clock.ts";
 import { CODES, type Code, SyscallError } from "../plugin/index.ts";
 import { encode, type Frame, Framer, MAX_ANSWER_BYTES } from "../server/frame.ts";
@@ -11,6 +10,7 @@ import type {
   StreamingMethod,
   WireError,
 } from "../server/protocol.ts";
+import type { Pipe } from "./pipe.ts";
 
 /** How long an answer may take, unless the caller knows better. */
 const ANSWER_MS = 30_000;
@@ -34,7 +34,7 @@ export interface RequestOptions {
  * the protocol knows is found by `wireCode`.
  */
 export class Client {
-  readonly #stream: Duplex;
+  readonly #pipe: Pipe;
   readonly #clock: Clock;
   readonly #unit: string | undefined;
   readonly #framer = new Framer(MAX_ANSWER_BYTES);
@@ -43,14 +43,14 @@ export class Client {
   #lost: SyscallError | undefined;
   #nextId = 1;
 
-  constructor(stream: Duplex, o: ClientOptions = {}) {
-    this.#stream = stream;
+  constructor(pipe: Pipe, o: ClientOptions = {}) {
+    this.#pipe = pipe;
     this.#clock = o.clock ?? realClock;
     this.#unit = o.unit;
-    stream.on("data", (chunk: Buffer) => this.#take(this.#framer.push(chunk)));
-    stream.on("end", () => this.#take(this.#framer.end()));
-    stream.on("error", (cause) => this.#lose(lost(cause)));
-    stream.on("close", () => this.#lose(lost()));
+    pipe.listen({
+      data: (chunk) => this.#take(this.#framer.push(chunk)),
+      closed: (cause) => this.#lose(lost(cause)),
+    });
   }
 
   /** Asks, and waits for the answer's payload. */
@@ -69,7 +69,7 @@ export class Client {
     payload: Payload<M>,
     o: RequestOptions = {},
   ): Promise<Stream<M>> {
-    const events = new Events(this.#stream, () => this.close());
+    const events = new Events(this.#pipe, () => this.close());
     this.#events = events;
     try {
       const answer = await this.#ask(method, payload, o.timeoutMs === undefined ? ANSWER_MS : o.timeoutMs);
@@ -85,7 +85,7 @@ export class Client {
   }
 
   close(): void {
-    this.#stream.destroy();
+    this.#pipe.close();
     this.#lose(new SyscallError("CLOSED", "The connection to the server was closed by this command."));
   }
 
@@ -102,11 +102,11 @@ export class Client {
               `The server did not answer "${method}" within ${timeoutMs} ms. \`rnix daemon status\` shows whether it is alive; \`rnix daemon stop --now\` ends it.`,
             ),
           );
-          this.#stream.destroy();
+          this.#pipe.close();
         });
       }
       this.#waiting.push(waiting);
-      this.#stream.write(encode({ method, payload, id, ...(this.#unit && { unit: this.#unit }) }));
+      this.#pipe.write(encode({ method, payload, id, ...(this.#unit && { unit: this.#unit }) }));
     });
   }
 
@@ -115,7 +115,7 @@ export class Client {
       const message = parse(frame);
       if (message instanceof SyscallError) {
         this.#lose(message);
-        this.#stream.destroy();
+        this.#pipe.close();
         return;
       }
       if ("ok" in message) this.#settle(message);
@@ -183,15 +183,15 @@ interface Waiting {
 
 /** The events of one stream, read ahead a little: the socket is paused while the caller is behind. */
 class Events implements AsyncIterator<StreamEvent> {
-  readonly #stream: Duplex;
+  readonly #pipe: Pipe;
   readonly #finish: () => void;
   readonly #items: StreamEvent[] = [];
   #reader: { resolve(r: IteratorResult<StreamEvent>): void; reject(e: SyscallError): void } | undefined;
   #last = false;
   #lost: SyscallError | undefined;
 
-  constructor(stream: Duplex, finish: () => void) {
-    this.#stream = stream;
+  constructor(pipe: Pipe, finish: () => void) {
+    this.#pipe = pipe;
     this.#finish = finish;
   }
 
@@ -202,7 +202,7 @@ class Events implements AsyncIterator<StreamEvent> {
     this.#reader = undefined;
     if (reader) reader.resolve({ done: false, value: event });
     else this.#items.push(event);
-    if (this.#items.length >= READ_AHEAD) this.#stream.pause();
+    if (this.#items.length >= READ_AHEAD) this.#pipe.pause();
   }
 
   end(error: SyscallError): void {
@@ -222,7 +222,7 @@ class Events implements AsyncIterator<StreamEvent> {
       return Promise.resolve({ done: true, value: undefined });
     }
     if (this.#lost) return Promise.reject(this.#lost);
-    this.#stream.resume();
+    this.#pipe.resume();
     return new Promise((resolve, reject) => {
       this.#reader = { resolve, reject };
     });

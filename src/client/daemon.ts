@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
-import { connect, type Socket } from "node:net";
 import { type Env, thisUser, userPaths } from "../config/paths.ts";
 import { type Clock, realClock } from "../kernel/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { daemonLogPath } from "../server/daemon-log.ts";
 import { PROTOCOL } from "../server/frame.ts";
 import type { PingPayload } from "../server/protocol.ts";
-import { hasSocketFolder } from "../server/socket.ts";
+import { hasSocketFolder } from "../server/socket-folder.ts";
 import { Client } from "./client.ts";
+import { dialSocket } from "./socket.ts";
 
 /** A connection, and the answer to the first ping. */
 const HELLO_MS = 3000;
@@ -47,9 +47,9 @@ export async function dialDaemon(o: DaemonOptions): Promise<Client | null> {
   const { socket } = userPaths(o.env);
   if (!hasSocketFolder(socket, thisUser().uid)) return null;
   const clock = o.clock ?? realClock;
-  const stream = await dial(socket, clock);
-  if (!stream) return null;
-  const client = new Client(stream, { unit: o.env.RNIX_UNIT, clock });
+  const pipe = await dialSocket(socket, clock, HELLO_MS);
+  if (!pipe) return null;
+  const client = new Client(pipe, { unit: o.env.RNIX_UNIT, clock });
   const pong = await hello(client, o.env);
   if (pong && (o.anyVersion || isSame(o, pong))) return client;
   client.close();
@@ -103,36 +103,6 @@ async function waitingTimes(env: Env): Promise<{ socketWaitMs: number; socketRet
   const { loadSettings } = await import("../config/settings.ts");
   return (await loadSettings({ configDir: userPaths(env).configDir })).server;
 }
-
-/** null when nobody listens there. */
-function dial(socket: string, clock: Clock): Promise<Socket | null> {
-  return new Promise((resolve, reject) => {
-    const stream = connect(socket);
-    const timer = clock.timer(HELLO_MS, () => stream.destroy(new Error("no connection")));
-    stream.once("connect", () => {
-      timer.cancel();
-      stream.removeAllListeners("error");
-      resolve(stream);
-    });
-    stream.once("error", (cause: NodeJS.ErrnoException) => {
-      timer.cancel();
-      if (NOBODY.has(cause.code ?? "")) resolve(null);
-      else {
-        reject(
-          new SyscallError(
-            "UNAVAILABLE",
-            `The daemon's socket ${socket} can't be connected to: ${cause.message}.`,
-            {
-              cause,
-            },
-          ),
-        );
-      }
-    });
-  });
-}
-
-const NOBODY: ReadonlySet<string> = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE"]);
 
 function isSame(o: DaemonOptions, { version, build, protocol }: PingPayload): boolean {
   return version === o.version && build === o.build && protocol === PROTOCOL;

@@ -66,9 +66,10 @@ class DaemonSession implements Session {
 /** Loaded by who asks for it only: it brings the whole server. */
 async function insideSession({ env, log = () => undefined }: SessionOptions): Promise<Session> {
   const { startInside } = await import("../server/inside.ts");
+  const { overStream } = await import("./memory.ts");
   const server = await startInside(env, log);
   return {
-    connect: async () => new Client(server.connect(), { unit: env.RNIX_UNIT }),
+    connect: async () => new Client(overStream(server.connect()), { unit: env.RNIX_UNIT }),
     close: () => server.close(),
   };
 }

@@ -5,7 +5,8 @@ import type { Clock } from "../kernel/clock.ts";
 import { IdleStop } from "./idle-stop.ts";
 import { LoopDelay } from "./loop-delay.ts";
 import { Server, within } from "./server.ts";
-import { answers, listen, makeSocketFolder } from "./socket.ts";
+import { answers, listen } from "./socket.ts";
+import { makeSocketFolder } from "./socket-folder.ts";
 import type { Booted, Host } from "./system.ts";
 
 /** How long a second daemon waits for one that is just ending, and how often it looks. */

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import type { Duplex } from "node:stream";
 import { Client, wireCode } from "../../src/client/client.ts";
+import { overStream } from "../../src/client/memory.ts";
 import { MAX_REQUEST_BYTES, type SpawnRequest } from "../../src/server/protocol.ts";
 import { MAX_CONNECTIONS } from "../../src/server/server.ts";
 import { FakeClock } from "../support/fake-clock.ts";
@@ -17,7 +18,7 @@ describe("a slow client", () => {
     test(`does not slow a run of ${EVENTS} events, and is told the end and what it missed (${transport})`, async () => {
       await using server = await serve(transport);
       const stream = await server.connect();
-      const client = new Client(stream);
+      const client = new Client(overStream(stream));
       const run = await client.open("spawn", RUN);
       stream.pause();
       const before = process.memoryUsage().rss;
@@ -43,7 +44,7 @@ describe("a slow client", () => {
     const clock = new FakeClock();
     await using server = await serve("socket", { clock, stallMs: 600_000 });
     const stream = await server.connect();
-    const { answer } = await new Client(stream).open("spawn", RUN);
+    const { answer } = await new Client(overStream(stream)).open("spawn", RUN);
     stream.pause();
     const flood = (): void =>
       server.kernel.emit(answer.pid, { type: "text_delta", step: 1, text: "x".repeat(100_000) });
@@ -64,7 +65,7 @@ describe("a client that goes away", () => {
   for (const transport of TRANSPORTS) {
     test(`in the middle of its stream leaves the run going on (${transport})`, async () => {
       await using server = await serve(transport);
-      const client = new Client(await server.connect());
+      const client = new Client(overStream(await server.connect()));
       const run = await client.open("spawn", RUN);
       expect(server.kernel.watchers(run.answer.pid)).toBe(1);
       client.close();
@@ -79,9 +80,9 @@ describe("a client that goes away", () => {
 
   test("while it waits for a run is forgotten at the run's end", async () => {
     await using server = await serve();
-    const first = new Client(await server.connect());
+    const first = new Client(overStream(await server.connect()));
     const { answer } = await first.open("spawn", { ...RUN, detach: true });
-    const waiter = new Client(await server.connect());
+    const waiter = new Client(overStream(await server.connect()));
     const waiting = waiter.request("wait", { pid: answer.pid }, { timeoutMs: null });
     await until(() => server.kernel.watchers(answer.pid) === 1);
     waiter.close();
@@ -109,7 +110,7 @@ describe("many clients", () => {
     await using server = await serve();
     const results = await Promise.all(
       Array.from({ length: 50 }, async (_, i) => {
-        const client = new Client(await server.connect());
+        const client = new Client(overStream(await server.connect()));
         await client.request("ping", {});
         await client.request("list_procs", {});
         const run = await client.open("spawn", { ...RUN, intent: `echo words ${i}` });
@@ -124,7 +125,7 @@ describe("many clients", () => {
   test("more than the limit are told so", async () => {
     await using server = await serve("memory");
     const streams = await Promise.all(Array.from({ length: MAX_CONNECTIONS }, () => server.connect()));
-    const client = new Client(await server.connect());
+    const client = new Client(overStream(await server.connect()));
     expect((await refusal(client.request("ping", {}))).code).toBe("UNAVAILABLE");
     for (const stream of streams) stream.destroy();
     await until(() => server.server.connections === 0);
@@ -135,7 +136,7 @@ describe("a line too long", () => {
   test("is answered TOO_LARGE as soon as it is, and the connection goes on", async () => {
     await using server = await serve();
     const stream = await server.connect();
-    const client = new Client(stream);
+    const client = new Client(overStream(stream));
     const huge = "x".repeat(MAX_REQUEST_BYTES);
     const refused = client.open("spawn", { ...RUN, intent: huge });
     const error = await refusal(refused);
@@ -145,7 +146,7 @@ describe("a line too long", () => {
 
   test("as an answer is TOO_LARGE too, and says how to ask for less", async () => {
     await using server = await serve("memory");
-    const client = new Client(await server.connect());
+    const client = new Client(overStream(await server.connect()));
     const [pid, other] = await Promise.all([spawned(server.connect), spawned(server.connect)]);
     for (const one of [pid, other]) server.kernel.procInfo(one).result = "x".repeat(40 * 1024 * 1024);
     expect(wireCode(await refusal(client.request("list_procs", {})))).toBe("TOO_LARGE");
@@ -178,7 +179,7 @@ test("requests sent without waiting are answered in order, and a client that tak
 test("the server's end lets a stream that is ending be read, and cuts the others", async () => {
   await using server = await serve();
   const idle = await server.connect();
-  const client = new Client(await server.connect());
+  const client = new Client(overStream(await server.connect()));
   const run = await client.open("spawn", RUN);
   await until(() => server.server.connections === 2);
   const ended = once(idle, "end");
@@ -194,7 +195,7 @@ test("the server's end lets a stream that is ending be read, and cuts the others
 });
 
 async function spawned(connect: () => Promise<Duplex>): Promise<number> {
-  const client = new Client(await connect());
+  const client = new Client(overStream(await connect()));
   const { answer } = await client.open("spawn", { ...RUN, detach: true });
   return answer.pid;
 }

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { Client } from "../../src/client/client.ts";
+import { overStream } from "../../src/client/memory.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { type DaemonPorts, runDaemon } from "../../src/server/lifecycle.ts";
 import type { SpawnRequest } from "../../src/server/protocol.ts";
@@ -77,7 +78,7 @@ class TestDaemon implements AsyncDisposable {
       socket.once("connect", () => resolve(socket));
       socket.once("error", reject);
     });
-    return new Client(stream);
+    return new Client(overStream(stream));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,0 +1,20 @@
+import type { Duplex } from "node:stream";
+import type { Pipe, PipeListener } from "./pipe.ts";
+
+/** A client's pipe over a stream in this process: the client's end of a pair whose other end is served. */
+export function overStream(stream: Duplex): Pipe {
+  return {
+    listen({ data, closed }: PipeListener) {
+      let cause: Error | undefined;
+      stream.on("data", data);
+      stream.on("error", (error) => {
+        cause = error;
+      });
+      stream.on("close", () => closed(cause));
+    },
+    write: (text) => void stream.write(text),
+    pause: () => void stream.pause(),
+    resume: () => void stream.resume(),
+    close: () => void stream.destroy(),
+  };
+}

@@ -1,0 +1,107 @@
+import type { Clock } from "../kernel/clock.ts";
+import { SyscallError } from "../plugin/index.ts";
+import type { Pipe, PipeListener } from "./pipe.ts";
+
+/**
+ * Connects to a Unix socket; null when nobody listens there. By Bun.connect and not node:net, which takes
+ * longer to load than a whole request to the daemon.
+ */
+export async function dialSocket(path: string, clock: Clock, deadlineMs: number): Promise<Pipe | null> {
+  const pipe = new SocketPipe();
+  const late = Promise.withResolvers<never>();
+  const timer = clock.timer(deadlineMs, () =>
+    late.reject(
+      new SyscallError(
+        "UNAVAILABLE",
+        `No connection to the daemon's socket ${path} within ${deadlineMs} ms.`,
+      ),
+    ),
+  );
+  try {
+    await Promise.race([Bun.connect({ unix: path, socket: pipe.handlers }), late.promise]);
+    return pipe;
+  } catch (cause) {
+    pipe.close();
+    if (cause instanceof SyscallError) throw cause;
+    if (NOBODY.has(codeOf(cause))) return null;
+    throw new SyscallError(
+      "UNAVAILABLE",
+      `The daemon's socket ${path} can't be connected to: ${String(cause)}.`,
+      {
+        cause,
+      },
+    );
+  } finally {
+    timer.cancel();
+  }
+}
+
+const NOBODY: ReadonlySet<string> = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE"]);
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
+}
+
+/** A Bun socket takes what fits and drops the rest: the rest is kept here and sent when there is room. */
+class SocketPipe implements Pipe {
+  #socket: Bun.Socket<undefined> | undefined;
+  #listener: PipeListener | undefined;
+  #unsent: Uint8Array[] = [];
+  #isClosed = false;
+
+  readonly handlers: Bun.SocketHandler<undefined> = {
+    open: (socket) => {
+      this.#socket = socket;
+      // Given up meanwhile.
+      if (this.#isClosed) socket.terminate();
+    },
+    data: (_, chunk) => this.#listener?.data(chunk),
+    drain: () => this.#flush(),
+    error: (_, error) => this.#end(error),
+    close: (_, error) => this.#end(error ?? undefined),
+    // Told by the rejection of Bun.connect.
+    connectError: () => undefined,
+  };
+
+  listen(listener: PipeListener): void {
+    this.#listener = listener;
+  }
+
+  write(text: string): void {
+    this.#unsent.push(Buffer.from(text));
+    if (this.#unsent.length === 1) this.#flush();
+  }
+
+  pause(): void {
+    this.#socket?.pause();
+  }
+
+  resume(): void {
+    this.#socket?.resume();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#unsent = [];
+    this.#socket?.terminate();
+  }
+
+  #flush(): void {
+    for (let first = this.#unsent[0]; first && !this.#isClosed; first = this.#unsent[0]) {
+      const sent = Math.max(0, this.#socket?.write(first) ?? 0);
+      if (sent < first.length) {
+        this.#unsent[0] = first.subarray(sent);
+        return;
+      }
+      this.#unsent.shift();
+    }
+  }
+
+  #end(cause?: Error): void {
+    this.#isClosed = true;
+    this.#unsent = [];
+    const listener = this.#listener;
+    this.#listener = undefined;
+    listener?.closed(cause);
+  }
+}

@@ -1,0 +1,24 @@
+import { lstatSync, mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+import { SyscallError } from "../plugin/index.ts";
+
+/** The folder of the socket, made 0700 where there is none. */
+export function makeSocketFolder(socket: string, uid: number): void {
+  mkdirSync(dirname(socket), { recursive: true, mode: 0o700 });
+  hasSocketFolder(socket, uid);
+}
+
+/**
+ * Whether the socket's folder is there. PERMISSION unless it belongs to this user and nobody else can write to
+ * it: who can, could put a socket of his own there and be told the environment of every run.
+ */
+export function hasSocketFolder(socket: string, uid: number): boolean {
+  const folder = dirname(socket);
+  const stat = lstatSync(folder, { throwIfNoEntry: false });
+  if (!stat) return false;
+  if (stat.uid === uid && (stat.mode & 0o022) === 0) return true;
+  throw new SyscallError(
+    "PERMISSION",
+    `The socket's folder ${folder} belongs to user ${stat.uid} with mode ${(stat.mode & 0o777).toString(8)}: expected one of user ${uid} that nobody else can write to. Remove it, or set RNIX_SOCKET to a path in a folder of your own.`,
+  );
+}
