@@ -6,17 +6,21 @@ export type Scene = Turn | ((request: RecordedRequest) => Turn | Promise<Turn>);
 
 /**
  * One model for many runs: which scenes a run gets is told by its intent, which is in every request of it.
- * The n-th request of the run, retries included, gets the n-th scene; the last one stays.
+ * The n-th request of a run, retries included, gets the n-th scene; the last one stays. A request without an
+ * answer in it after one that had some begins anew.
  */
 export function scenes(book: Record<string, Scene[]>): TurnFunction {
-  const asked = new Map<string, number>();
+  const played = new Map<string, { scene: number; answers: number }>();
   return (request) => {
     const intent = Object.keys(book).find((one) => request.text.includes(JSON.stringify(one).slice(1, -1)));
     const list = intent === undefined ? undefined : book[intent];
     if (intent === undefined || list === undefined) return unknown("no scene is for this request's intent");
-    const index = asked.get(intent) ?? 0;
-    asked.set(intent, index + 1);
-    const scene = list[Math.min(index, list.length - 1)];
+    const before = played.get(intent);
+    const answers = request.assistantMessages;
+    const goesOn = before !== undefined && answers >= before.answers;
+    const at = goesOn ? Math.min(before.scene + 1, list.length - 1) : 0;
+    played.set(intent, { scene: at, answers });
+    const scene = list[at];
     if (scene === undefined) return unknown(`"${intent}" has no scenes`);
     return typeof scene === "function" ? scene(request) : scene;
   };

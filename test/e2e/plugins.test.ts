@@ -1,0 +1,229 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join, resolve } from "node:path";
+import { z } from "zod";
+import type { ModelServer } from "../support/model-server/server.ts";
+import { Machine } from "./support/machine.ts";
+import { toolNames, toolResults } from "./support/requests.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { verdict } from "./support/verdict.ts";
+
+setDefaultTimeout(40_000);
+
+describe("a plugin dropped into a project", () => {
+  test("is named and left out until it is trusted; each edit asks anew; no daemon is restarted", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "ask it": [calls(["Oracle", {}]), says("asked")] }));
+    const file = machine.write("plugins/oracle.ts", plugin("oracle", 'answer = "first"'));
+
+    const untrusted = await verdict(machine, ["ask it"]);
+    expect(untrusted.receipt.exit_code).toBe(0);
+    expect(untrusted.stderr).toContain(`Plugin oracle (${file}) is not trusted and left out. \`rnix trust\``);
+    expect(toolNames(last(model))).not.toContain("Oracle");
+    expect(toolResults(last(model))[0]).toStartWith("Error NOT_FOUND");
+    const daemon = machine.daemonPid;
+
+    const noTerminal = await machine.run(["trust"]);
+    expect(noTerminal.code).toBe(64);
+    expect(noTerminal.stderr).toContain("--yes");
+    expect((await machine.run(["trust", "--show"])).stdout).toContain(file);
+    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+
+    const trusted = await verdict(machine, ["ask it"]);
+    expect(trusted.stderr).not.toContain("not trusted");
+    expect(toolResults(last(model))).toEqual(["first"]);
+    expect(trusted.info.versions.oracle).toMatch(/^[0-9a-f]{12}$/);
+
+    machine.write("plugins/oracle.ts", plugin("oracle", 'answer = "second"'));
+    const edited = await verdict(machine, ["ask it"]);
+    expect(edited.stderr).toContain("Plugin oracle");
+    expect(edited.stderr).toContain("not trusted");
+    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    await verdict(machine, ["ask it"]);
+    expect(toolResults(last(model))).toEqual(["second"]);
+
+    machine.remove("plugins/oracle.ts");
+    await verdict(machine, ["ask it"]);
+    expect(toolResults(last(model))[0]).toStartWith("Error NOT_FOUND");
+    expect(machine.daemonPid).toBe(daemon);
+  });
+
+  test("of a folder that is followed is reloaded at the next spawn, with what it imports", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "ask it": [calls(["Oracle", {}]), says("asked")] }));
+    expect((await machine.run(["trust", "--follow", "--yes"])).code).toBe(0);
+    const source = plugin("oracle", "answer = wisdom(await word())", [
+      'import { wisdom } from "./wisdom.ts";',
+      'const word = async () => (await import("a-library")).default;',
+    ]);
+    machine.write("plugins/oracle/index.ts", source);
+    machine.write("plugins/oracle/node_modules/a-library/package.json", '{"name":"a-library","main":"i.js"}');
+    machine.write("plugins/oracle/node_modules/a-library/i.js", 'export default "forty-two";');
+    for (const version of ["one", "two"]) {
+      machine.write(
+        "plugins/oracle/wisdom.ts",
+        `export const wisdom = (w: string): string => \`${version} \${w}\`;\n`,
+      );
+      await verdict(machine, ["ask it"]);
+      expect(toolResults(last(model))).toEqual([`${version} forty-two`]);
+    }
+  });
+
+  test("of --trust is used for this run alone, and one of the user's own needs no question", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({ "ask both": [calls(["Oracle", {}], ["Own", {}]), says("asked")] }),
+    );
+    machine.write("plugins/oracle.ts", plugin("oracle", 'answer = "of the project"'));
+    machine.write(join(machine.configDir, "plugins", "own.ts"), plugin("own", 'answer = "of the user"'));
+    await verdict(machine, ["ask both", "--trust"]);
+    expect(toolResults(last(model))).toEqual(["of the project", "of the user"]);
+    await verdict(machine, ["ask both"]);
+    expect(toolResults(last(model))).toEqual([expect.stringContaining("NOT_FOUND"), "of the user"]);
+  });
+
+  test("in the place of a stock one is named as that, and is used", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "read it": [calls(["Read", { path: "x" }]), says("read")] }));
+    machine.write(
+      "plugins/mine.ts",
+      plugin("mine", 'answer = "mine"').replace('name: "Mine"', 'name: "Read"'),
+    );
+    expect((await machine.run(["trust", "--show"])).stdout).toMatch(/Read/);
+    const { stderr } = await verdict(machine, ["read it", "--trust"]);
+    expect(stderr).toContain("stands in the place of Read");
+    expect(toolResults(last(model))).toEqual(["mine"]);
+  });
+});
+
+test("a plugin that does not load, throws or hangs is named with file and line, and stops nothing else", async () => {
+  await using machine = new Machine();
+  machine.config({ tool_timeout: "1s" });
+  const model = await machine.model(
+    scenes({
+      "try all": [
+        calls(["Good", {}], ["Fails", {}], ["Busy", {}], ["Deaf", {}], ["Good", {}]),
+        says("tried"),
+      ],
+    }),
+  );
+  const path = (name: string) => join(machine.project, "plugins", `${name}.ts`);
+  machine.write(path("syntax"), 'import "rnix/plugin";\n\nexport default {{;\n');
+  machine.write(path("missing"), 'import "./not-there.ts";\nexport default 1;\n');
+  machine.write(path("throws"), plugin("throws", "", ['throw new Error("no moon today");']));
+  machine.write(path("hangs"), plugin("hangs", "", ["await new Promise(() => {});"]));
+  machine.write(path("odd"), "export default { devices: 7 };\n");
+  machine.write(path("good"), plugin("good", 'answer = "good"'));
+  machine.write(path("fails"), plugin("fails", 'throw new TypeError("it is broken")'));
+  machine.write(path("busy"), plugin("busy", "for (;;);"));
+  machine.write(path("deaf"), plugin("deaf", "await new Promise(() => {})"));
+  expect((await machine.run(["trust", "--follow", "--yes"])).code).toBe(0);
+
+  const { receipt, stderr } = await verdict(machine, ["try all"]);
+  expect(receipt).toMatchObject({ exit_code: 0, exit_reason: "completed", tool_calls: 5 });
+  for (const place of [
+    `${path("syntax")}:3:`,
+    `${path("missing")}:1:`,
+    `${path("throws")}:2:`,
+    path("hangs"),
+  ]) {
+    expect(stderr).toContain(place);
+  }
+  expect(stderr).toContain("no moon today");
+  expect(stderr).toMatch(/odd.*broken/);
+
+  const [good, fails, busy, deaf, again] = toolResults(last(model));
+  expect([good, again]).toEqual(["good", "good"]);
+  expect(fails).toStartWith("Error DRIVER");
+  expect(fails).toContain("fails");
+  for (const hung of [busy, deaf]) expect(hung).toStartWith("Error TIMEOUT");
+
+  const plugins = z
+    .array(Report)
+    .parse(JSON.parse(await machine.until(["plugins", "--json"], /sign of life/)));
+  const of = (name: string) => plugins.find((one) => one.name === name);
+  for (const name of ["syntax", "missing", "throws", "hangs", "odd"]) {
+    expect(of(name)).toMatchObject({ state: "broken" });
+    expect(of(name)?.problems).not.toEqual([]);
+  }
+  expect(of("syntax")?.problems[0]).toMatchObject({ file: path("syntax"), line: 3 });
+  expect(of("throws")?.problems[0]).toMatchObject({ file: path("throws"), line: 2 });
+  expect(of("fails")).toMatchObject({ state: "loaded", problems: [{ file: path("fails"), line: 3 }] });
+  expect(of("good")).toMatchObject({ state: "loaded", problems: [] });
+  expect(of("fs")).toMatchObject({ state: "loaded", source: "embedded", runs: "kernel" });
+});
+
+test("plugins new writes one that works: checked, typed, trusted, used", async () => {
+  await using machine = new Machine();
+  const model = await machine.model(
+    scenes({ "count it": [calls(["Jira", { text: "one two three" }]), says("counted")] }),
+  );
+  const made = await machine.run(["plugins", "new", "jira"]);
+  const file = join(machine.project, ".rnix", "plugins", "jira.ts");
+  expect(made).toMatchObject({ code: 0, stdout: `${file}\n` });
+
+  const tsc = resolve(import.meta.dir, "../../node_modules/.bin/tsc");
+  const typed = Bun.spawnSync([process.execPath, "--bun", tsc, "-p", join(machine.project, ".rnix")]);
+  expect({ out: typed.stdout.toString(), code: typed.exitCode }).toEqual({ out: "", code: 0 });
+
+  const checked = await machine.run(["plugins", "check", file, "--json"]);
+  expect(checked.code).toBe(0);
+  expect(JSON.parse(checked.stdout)).toMatchObject({
+    ok: true,
+    name: "jira",
+    devices: [{ path: "/dev/jira", tools: ["Jira"] }],
+  });
+  expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+  await verdict(machine, ["count it"]);
+  expect(toolResults(last(model))).toEqual(["3 words"]);
+
+  expect((await machine.run(["plugins", "new", "jira"])).code).toBe(64);
+  machine.write(
+    file,
+    'import { definePlugin } from "rnix/plugin";\nexport default definePlugin({ name: 1 \n',
+  );
+  const broken = await machine.run(["plugins", "check", file]);
+  expect(broken.code).toBe(1);
+  expect(broken.stdout).toContain(`${file}:2:`);
+});
+
+const Report = z.looseObject({
+  name: z.string(),
+  state: z.string(),
+  source: z.string(),
+  problems: z.array(
+    z.looseObject({ message: z.string(), file: z.string().optional(), line: z.number().optional() }),
+  ),
+});
+
+/** A plugin with one tool, of its name with a capital; the statement on line 3 makes the answer. */
+function plugin(name: string, statement: string, before: string[] = []): string {
+  const head = ['import { definePlugin } from "rnix/plugin"; let answer = "";', ...before].slice(0, 3);
+  while (head.length < 2) head.push("");
+  return `${head.join("\n")}
+async function act() { ${statement} }
+export default definePlugin({
+  name: "${name}",
+  devices: {
+    "/dev/${name}": {
+      factory: () => ({
+        async write() { await act(); },
+        async read() { const piece = answer; answer = ""; return piece; },
+        async close() {},
+        async stat() { return { name: "${name}", size: 0, isDevice: true, devicePath: "/dev/${name}" }; },
+      }),
+      tools: [{
+        name: "${name.charAt(0).toUpperCase()}${name.slice(1)}",
+        description: "Answers.",
+        input: { type: "object", properties: {} },
+      }],
+    },
+  },
+});
+`;
+}
+
+function last(model: ModelServer) {
+  const request = model.requests.at(-1);
+  if (request === undefined) throw new Error("the model was never asked");
+  return request;
+}
