@@ -10,8 +10,8 @@ const chat = (server: ModelServer, body: object = {}, headers: Record<string, st
     headers,
     body: JSON.stringify({ model: "m", messages: [], ...body }),
   });
-const said = async (response: Promise<Response>) =>
-  (await (await response).json()).choices?.[0].message.content;
+const json = async (response: Response) => JSON.parse(await response.text());
+const said = async (response: Promise<Response>) => (await json(await response)).choices?.[0].message.content;
 
 describe("the scripted model server", () => {
   test("gives the n-th request the n-th turn, and says when there is none", async () => {
@@ -54,7 +54,7 @@ describe("the scripted model server", () => {
     await using server = await ModelServer.start({ turns: [], key: "right", models: ["known"] });
     expect((await chat(server)).status).toBe(401);
     expect((await chat(server, {}, { authorization: "Bearer right" })).status).toBe(404);
-    const models = await (await fetch(`${server.openaiUrl}/models`)).json();
+    const models = await json(await fetch(`${server.openaiUrl}/models`));
     expect(models.data).toEqual([{ id: "known", object: "model" }]);
   });
 
@@ -65,11 +65,14 @@ describe("the scripted model server", () => {
     const program = Bun.spawn([process.execPath, join(import.meta.dir, "main.ts"), script], {
       stdout: "pipe",
     });
-    const { value } = await program.stdout.getReader().read();
-    const url = new TextDecoder().decode(value).trim();
-    const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", body: "{}" });
-    expect((await answer.json()).choices[0].message.content).toBe("hello");
-    program.kill("SIGTERM");
+    try {
+      const { value } = await program.stdout.getReader().read();
+      const url = new TextDecoder().decode(value).trim();
+      const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", body: "{}" });
+      expect((await json(answer)).choices[0].message.content).toBe("hello");
+    } finally {
+      program.kill("SIGTERM");
+    }
     expect(await program.exited).toBe(0);
     rmSync(dir, { recursive: true });
   });
