@@ -100,7 +100,10 @@ function hostileFolder(): string {
   return dir;
 }
 
-const readFiles = (dir: string) => readdirSync(dir).filter((name) => name.startsWith("read-"));
+const readFiles = (dir: string) =>
+  readdirSync(dir)
+    .filter((name) => name.startsWith("read-"))
+    .sort();
 
 describe("in a hostile folder", () => {
   test("nothing of it is read: no preload, no .env, no alias, no package; Bun itself would run it", async () => {

@@ -22,11 +22,18 @@ afterEach(async () => {
   for (const folder of folders.splice(0)) folder[Symbol.dispose]();
 });
 
-async function start(source: Source | string, more: Partial<WorkerOptions> = {}): Promise<PluginWorker> {
+/** Starts the plugin p: a source, or parts of one; with further files beside it. */
+async function start(
+  source: Source | string,
+  more: Partial<WorkerOptions> = {},
+  files: Record<string, string> = {},
+): Promise<PluginWorker> {
   const folder = new Scratch();
   folders.push(folder);
+  for (const [path, text] of Object.entries(files)) folder.write(path, text);
   const entry = folder.write("p.ts", typeof source === "string" ? source : pluginSource("p", source));
-  const { code } = await staticCheck(entry);
+  const { code, problems } = await staticCheck(entry);
+  expect(problems).toEqual([]);
   const worker = await PluginWorker.start({ name: "p", entry, code: code ?? "", ...more });
   workers.push(worker);
   return worker;
@@ -99,29 +106,53 @@ describe("a plugin in a Worker", () => {
   });
 
   test("has the kernel's rnix/plugin, whatever a tsconfig or a package beside it says", async () => {
-    const folder = new Scratch();
-    folders.push(folder);
-    folder.write("tsconfig.json", '{ "compilerOptions": { "paths": { "rnix/plugin": ["./other.ts"] } } }');
-    folder.write(
-      "other.ts",
-      "export class SyscallError extends Error {} export const definePlugin = (p: object) => p;",
+    const other = "export class SyscallError extends Error {} export const definePlugin = (p: object) => p;";
+    const worker = await start(
+      { write: 'throw new SyscallError("EXHAUSTED", "One class.");' },
+      {},
+      {
+        "tsconfig.json": '{ "compilerOptions": { "paths": { "rnix/plugin": ["./other.ts"] } } }',
+        "other.ts": other,
+        "node_modules/rnix/package.json": '{ "name": "rnix", "exports": { "./plugin": "./plugin.ts" } }',
+        "node_modules/rnix/plugin.ts": other,
+      },
     );
-    folder.write(
-      "node_modules/rnix/package.json",
-      '{ "name": "rnix", "exports": { "./plugin": "./plugin.ts" } }',
-    );
-    folder.write(
-      "node_modules/rnix/plugin.ts",
-      "export class SyscallError extends Error {} export const definePlugin = (p: object) => p;",
-    );
-    const entry = folder.write(
-      "p.ts",
-      pluginSource("p", { write: 'throw new SyscallError("EXHAUSTED", "One class.");' }),
-    );
-    const { code } = await staticCheck(entry);
-    const worker = await PluginWorker.start({ name: "p", entry, code: code ?? "" });
-    workers.push(worker);
     expect((await failure(async () => (await open(worker)).write("", never))).code).toBe("EXHAUSTED");
+  });
+
+  test("is one module in which each file still knows where it lies", async () => {
+    const worker = await start(
+      {
+        top: 'import * as below from "./lib/below.ts"; import old from "./lib/old.cjs"; import picture from "./a.png"; import text from "./t.txt" with { type: "text" };',
+        write:
+          "answer = JSON.stringify({ own: [import.meta.dir, import.meta.path], below: { ...below }, old, picture, text, late: (await import('./lib/late.ts')).late });",
+      },
+      {},
+      {
+        "lib/below.ts":
+          "#!/usr/bin/env bun\nexport const url = import.meta.url, file = import.meta.filename, dir = import.meta.dirname;",
+        "lib/old.cjs": "module.exports = [__dirname, __filename];",
+        "lib/late.ts": "export const late = import.meta.dir;",
+        "a.png": "picture",
+        "t.txt": "text",
+      },
+    );
+    const dir = folders[0]?.dir;
+    expect(JSON.parse(String(await exchange(await open(worker), "")))).toEqual({
+      own: [dir, `${dir}/p.ts`],
+      below: { url: `file://${dir}/lib/below.ts`, file: `${dir}/lib/below.ts`, dir: `${dir}/lib` },
+      old: [`${dir}/lib`, `${dir}/lib/old.cjs`],
+      picture: `${dir}/a.png`,
+      text: "text",
+      late: `${dir}/lib`,
+    });
+  });
+
+  test("opens a native addon where it lies", async () => {
+    const error = await failure(() =>
+      start({ top: 'import addon from "./fake.node"; void addon;' }, {}, { "fake.node": "none" }),
+    );
+    expect(error.message).toMatch(/\/fake\.node: /);
   });
 
   test("that throws anything else is DRIVER with its name, file and line, and it is remembered", async () => {

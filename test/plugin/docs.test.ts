@@ -1,0 +1,110 @@
+import { describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { PluginHost } from "../../src/plugin/host/host.ts";
+import { SERVICES } from "../../src/plugin/host/wire.ts";
+import { CODES } from "../../src/plugin/index.ts";
+import { testContext } from "../support/conformance/context.ts";
+import { exchange } from "../support/conformance/vfs-file.ts";
+import { Scratch } from "./support/scratch.ts";
+
+const ROOT = resolve(import.meta.dir, "../..");
+const text = readFileSync(join(ROOT, "docs/plugins.md"), "utf8");
+
+/** The code block after the mark `<!-- example: NAME -->`. */
+function example(name: string): string {
+  const [, code] = new RegExp(`<!-- example: ${name} -->\n\`\`\`ts\n([^]*?)\n\`\`\``).exec(text) ?? [];
+  if (code === undefined) throw new Error(`docs/plugins.md has no example ${name}.`);
+  return code;
+}
+
+describe("docs/plugins.md", () => {
+  test("shows a plugin that loads and answers, with its default and with its settings", async () => {
+    using scratch = new Scratch();
+    const file = scratch.write("project/plugins/weather.ts", example("weather.ts"));
+    const host = new PluginHost({ configDir: join(scratch.dir, "user"), beside: null });
+    try {
+      expect(await host.check(file)).toMatchObject({
+        ok: true,
+        problems: [],
+        warnings: [],
+        needs: ["store"],
+      });
+      const dir = join(scratch.dir, "project");
+      for (const [settings, answer] of [
+        [{}, "Ulm: sunny, 21 °C"],
+        [{ weather: { unit: "F" } }, "Ulm: sunny, 70 °F"],
+      ] as const) {
+        const lease = await host.lease({ id: "p", dir, kind: "rnix", isTrusted: () => true, settings });
+        expect(lease.notices).toEqual([]);
+        const { entry } = lease.namespace.resolve("/dev/weather");
+        const lines: object[] = [];
+        const append = async (_scope: string, _log: string, line: object) => void lines.push(line);
+        const store = { append, read: async () => null, replace: async () => "", lines: async () => [] };
+        const { context, notes } = testContext(dir, { store, config: entry.config });
+        const opened = await entry.device.factory("", 2, context);
+        expect(await exchange(opened, '{"op":"Weather","place":"Ulm"}')).toBe(answer);
+        await opened.close();
+        lease.release();
+        expect(lines).toEqual([{ place: "Ulm" }]);
+        expect(notes.progress).toEqual(["looking at the sky over Ulm"]);
+      }
+    } finally {
+      await host.close();
+    }
+  });
+
+  test("shows a plugin that the compiler accepts", async () => {
+    using scratch = new Scratch();
+    scratch.write("weather.ts", example("weather.ts"));
+    expect(typeErrors(scratch)).toBe("");
+  });
+
+  test("names every code, service and field of the contract", () => {
+    const contract = readFileSync(join(ROOT, "src/plugin/index.ts"), "utf8");
+    const wanted = [
+      "Plugin",
+      "Device",
+      "ToolDef",
+      "ToolAnnotations",
+      "OpenContext",
+      "ExecRequest",
+      "ExitInfo",
+      "Child",
+      "Store",
+      "VFSFile",
+      "FileStat",
+    ];
+    const fields = wanted.flatMap((name) => fieldsOf(contract, name));
+    expect(fields.length).toBeGreaterThan(50);
+    const missing = [...CODES, ...SERVICES, ...fields].filter(
+      (word) => !new RegExp(`[\`.(,{ ]${word}\\b`).test(text),
+    );
+    expect(missing).toEqual([]);
+  });
+});
+
+/** The names of an interface's own fields and methods. */
+function fieldsOf(source: string, name: string): string[] {
+  const [, body] = new RegExp(`^export interface ${name}\\b[^{]*\\{\n([^]*?)^\\}`, "m").exec(source) ?? [];
+  if (body === undefined) throw new Error(`The contract has no interface ${name}.`);
+  return [...body.matchAll(/^ {2}(?:readonly )?(\w+)\??[(:]/gm)].map((match) => match[1] ?? "");
+}
+
+/** What tsc says of the folder's sources against the contract; "" for nothing. */
+function typeErrors(scratch: Scratch): string {
+  const compilerOptions = {
+    target: "ESNext",
+    module: "Preserve",
+    moduleResolution: "bundler",
+    strict: true,
+    noEmit: true,
+    types: [],
+    lib: ["ESNext", "DOM"],
+    allowImportingTsExtensions: true,
+    paths: { "rnix/plugin": [join(ROOT, "src/plugin/index.ts")] },
+  };
+  scratch.write("tsconfig.json", JSON.stringify({ compilerOptions }));
+  const tsc = join(ROOT, "node_modules/.bin/tsc");
+  return Bun.spawnSync([process.execPath, "--bun", tsc, "-p", scratch.dir]).stdout.toString();
+}
