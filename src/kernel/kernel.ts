@@ -163,7 +163,7 @@ export class Kernel {
     const proc = this.#table.get(pid);
     const channel: Channel<ProcessEvent> = new Channel(WATCH_BUFFER, () => proc.watchers.delete(channel));
     channel.push({ type: "spawn", info: proc.info() });
-    if (proc.step > 0) channel.push({ type: "step", step: proc.step, total: proc.spec.maxSteps });
+    if (proc.step > 0) channel.push(stepEvent(proc));
     if (proc.exit) channel.end({ type: "complete", info: proc.info() });
     else proc.watchers.add(channel);
     return channel;
@@ -205,7 +205,7 @@ export class Kernel {
       },
       onStep: (proc) => {
         callbacks?.onStep(proc.pid, proc.step, proc.spec.maxSteps);
-        this.#emit(proc, { type: "step", step: proc.step, total: proc.spec.maxSteps });
+        this.#emit(proc, stepEvent(proc));
       },
       emit: (proc, event) => this.#emit(proc, event),
     };
@@ -220,4 +220,14 @@ export class Kernel {
     const ts = new Date(this.#ports.clock.now()).toISOString();
     this.#emit(proc, { type: "log", entry: { ts, step: proc.step, kind, text: text().slice(0, LOGGED) } });
   }
+}
+
+function stepEvent(proc: Process): ProcessEvent {
+  return {
+    type: "step",
+    step: proc.step,
+    total: proc.spec.maxSteps,
+    tokensUsed: proc.tokensUsed,
+    costUsd: proc.costUsd,
+  };
 }

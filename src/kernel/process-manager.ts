@@ -169,7 +169,7 @@ export class ProcessManager {
     const { changes, openContexts } = this.#ports;
     if (ran.kind === "finished") proc.checks = await runChecks(openContexts, proc);
     await changes.end(proc);
-    return ran.kind === "finished" && proc.stopped ? { kind: "stopped", status: proc.stopped } : ran;
+    return ran.kind !== "broken" && proc.stopped ? { kind: "stopped", status: proc.stopped } : ran;
   }
 
   /** The end made durable. A disk that refuses it is reported; the verdict that is told stands all the same. */

@@ -192,9 +192,13 @@ export class Process {
     );
   }
 
-  /** Tells the reasoning task to end with this status. Only the first call counts. */
+  /**
+   * Tells the reasoning task to end with this status. The first reason stands, but for a suspension under
+   * way: who kills the run meanwhile does not want it to go on later.
+   */
   stop(status: ExitStatus): void {
-    if (this.#stop || this.#state === "zombie" || this.#state === "dead") return;
+    if (this.#state === "zombie" || this.#state === "dead") return;
+    if (this.#stop && this.#stop.reason !== "suspended") return;
     this.#stop = status;
     this.#abort.abort(
       new SyscallError("CANCELLED", `Process ${this.pid} was told to stop: ${status.reason}.`, {

@@ -179,7 +179,8 @@ export interface LogEntry {
 /** What an attached client is told while a process runs; `complete` is always the last and never dropped. */
 export type ProcessEvent =
   | { type: "spawn"; info: ProcInfo }
-  | { type: "step"; step: number; total: number | null }
+  /** Tokens and cost are what the run has used before this step. */
+  | { type: "step"; step: number; total: number | null; tokensUsed: number; costUsd: number | null }
   | { type: "text_delta"; step: number; text: string }
   | { type: "log"; entry: LogEntry }
   | { type: "retry"; step: number; attempt: number; delayMs: number; message: string }

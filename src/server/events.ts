@@ -9,7 +9,17 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
     case "spawn":
       return spawnEvent(event.info);
     case "step":
-      return { type: "progress", payload: { event: "step", ...ref, step: event.step, total: event.total } };
+      return {
+        type: "progress",
+        payload: {
+          event: "step",
+          ...ref,
+          step: event.step,
+          total: event.total,
+          tokens_used: event.tokensUsed,
+          cost_usd: event.costUsd,
+        },
+      };
     case "text_delta":
       return { type: "text_delta", payload: { ...ref, step: event.step, text: event.text } };
     case "log":

@@ -274,7 +274,16 @@ export type ProgressPayload =
       because: string;
       agent: string;
     }
-  | { event: "step"; pid: number; uuid: string; step: number; total: number | null }
+  | {
+      event: "step";
+      pid: number;
+      uuid: string;
+      step: number;
+      total: number | null;
+      /** Used before this step. */
+      tokens_used: number;
+      cost_usd: number | null;
+    }
   | {
       event: "retry";
       pid: number;

@@ -38,7 +38,7 @@ describe("what a command loads", () => {
       const { files, packages } = loadedWith("src/main.ts", file, ...(LOCAL.includes(name) ? [] : CLIENT));
       expect(packages.filter((path) => !path.startsWith("node:") && path !== "bun")).toEqual([]);
       const heavy =
-        /^src\/(kernel\/(?!types\.ts|clock\.ts)|store|os|vfs|plugin\/host|server\/(?!frame\.ts|daemon-log\.ts|socket\.ts))/;
+        /^src\/(kernel\/(?!types\.ts|clock\.ts)|store|os|vfs|plugin\/host|server\/(?!frame\.ts|daemon-log\.ts|socket(-folder)?\.ts))/;
       expect(files.filter((path) => heavy.test(path))).toEqual([]);
     },
   );

@@ -204,7 +204,10 @@ export const SPAWNED: StreamEvent = {
 };
 
 export function step(n: number): StreamEvent {
-  return { type: "progress", payload: { event: "step", ...REF, step: n, total: 100 } };
+  return {
+    type: "progress",
+    payload: { event: "step", ...REF, step: n, total: 100, tokens_used: 0, cost_usd: null },
+  };
 }
 
 export function delta(n: number, text: string): StreamEvent {

@@ -49,8 +49,7 @@ describe("README", () => {
     // A copy: beside the checkout's own binary stand the checkout's plugins.
     copyFileSync(binary(), join(machine.project, "rnix"), constants.COPYFILE_FICLONE);
     await machine.model((request) => {
-      const first = request.body.messages?.find((message) => message.role === "user");
-      const word = String(first?.content).split(" ")[0] ?? "";
+      const word = /"role":"user","content":"(\w+)/.exec(request.text)?.[1] ?? "";
       return (
         CONVERSATIONS[word]?.[request.assistantMessages] ?? { text: `no conversation begins with ${word}` }
       );

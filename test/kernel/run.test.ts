@@ -306,6 +306,20 @@ describe("a run ends", () => {
     expect((await h.runs.info(info.uuid))?.state).toBe("suspended");
   });
 
+  test("a kill during a suspension wins", async () => {
+    const stubborn = Promise.withResolvers<string>();
+    const slow = toolDevice("Slow", () => stubborn.promise);
+    await using h = new KernelHarness({ model: script(calls(["Slow", {}])), devices: { "/dev/slow": slow } });
+    const pid = await h.spawn("go");
+    const run = h.follow(pid);
+    await until(() => h.kernel.procInfo(pid).tool_calls === 1);
+    const suspended = h.kernel.suspend(pid);
+    h.kernel.kill(pid, SIGINT);
+    stubborn.resolve("late");
+    expect(await suspended).toMatchObject({ code: 130 });
+    expect((await run).info).toMatchObject({ exit_code: 130, exit_reason: "interrupted" });
+  });
+
   test.each([
     ["passing", "true", 0, "completed"],
     ["failing", "echo broken; exit 3", 1, "check_failed"],

@@ -72,7 +72,9 @@ export class RunView {
         );
         break;
       case "step":
-        this.#note(stepTitle(payload.step, payload.total, this.#style).trimEnd());
+        this.#note(
+          stepTitle(payload.step, payload.total, this.#style).trimEnd() + spent(payload, this.#style),
+        );
         break;
       case "retry":
         this.#note(
@@ -171,6 +173,16 @@ function wordsOutput(io: Io, o: { quiet: boolean; answer: boolean }): Io["stdout
 export function providerLine(o: { provider: string; model: string; because: string }): string {
   const why = o.because === "" ? "" : ` (${o.because})`;
   return `provider ${o.provider}${why}, model ${o.model}`;
+}
+
+/** " · 1.2k tokens · $0.01": what the run has used so far. */
+function spent(o: { tokens_used: number; cost_usd: number | null }, style: Style): string {
+  if (o.tokens_used === 0) return "";
+  const parts = [
+    `${formatCount(o.tokens_used)} tokens`,
+    ...(o.cost_usd === null ? [] : [formatCost(o.cost_usd)]),
+  ];
+  return style.dim(`${style.glyph.dot}${parts.join(style.glyph.dot)}`);
 }
 
 /** "completed · 3 steps · 2 tool calls · 1.2k tokens · $0.01 · 2.1s · sandbox none". */

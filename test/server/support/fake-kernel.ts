@@ -196,7 +196,7 @@ export class FakeKernel implements KernelApi {
   async #echo(pid: PID, words: string): Promise<void> {
     // A turn of the loop, as a model would take: whoever spawned it is attached by then.
     await new Promise<void>((resolve) => setImmediate(resolve));
-    this.emit(pid, { type: "step", step: 1, total: 10 });
+    this.emit(pid, { type: "step", step: 1, total: 10, tokensUsed: 0, costUsd: null });
     this.emit(pid, { type: "text_delta", step: 1, text: words });
     this.syscall(pid, { timestamp_ms: 1, pid, syscall: "Read", args: { fd: 3 }, duration_ms: 2 });
     this.step(pid, stepRecord(1, words));
