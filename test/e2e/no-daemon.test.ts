@@ -1,0 +1,73 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { z } from "zod";
+import { ProcInfo } from "../../src/store/schema.ts";
+import { Machine } from "./support/machine.ts";
+import { toolResults } from "./support/requests.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { verdict } from "./support/verdict.ts";
+
+setDefaultTimeout(30_000);
+
+test("--no-daemon runs all of it inside the command, and leaves only the run's record behind", async () => {
+  await using machine = new Machine({ git: true });
+  const model = await machine.model(
+    scenes({
+      "do it": [
+        calls(["Write", { path: "a.txt", content: "a" }]),
+        // Whatever it leaves in the background is ended with the call.
+        calls(["Bash", { command: "setsid sleep 60 & env -i setsid sleep 60 & echo begun" }]),
+        says("done"),
+      ],
+    }),
+  );
+  const { receipt } = await verdict(machine, ["do it", "--no-daemon", "--check", "test -f a.txt"]);
+  expect(receipt).toMatchObject({
+    exit_code: 0,
+    result: "done",
+    files_changed: ["a.txt"],
+    files_changed_complete: true,
+  });
+  expect(model.requests.flatMap(toolResults)).toContain("begun");
+  expect(machine.daemonPid).toBeNull();
+  expect(machine.leftovers()).toEqual([]);
+
+  const detached = await machine.run(["spawn", "do it", "--no-daemon", "--detach"]);
+  expect(detached).toMatchObject({ code: 64, stdout: "" });
+  expect(detached.stderr).toContain("--detach");
+  expect(machine.leftovers()).toEqual([]);
+});
+
+test("a daemon beside it sees its runs and their PIDs, and never takes them for its own", async () => {
+  await using machine = new Machine();
+  const go = Promise.withResolvers<void>();
+  const model = await machine.model(
+    scenes({
+      "inside one": [
+        async () => {
+          await go.promise;
+          return says("inside");
+        },
+      ],
+      "in the daemon": [says("daemon")],
+    }),
+  );
+  const inside = machine.start(["spawn", "inside one", "--no-daemon", "--output", "json"]);
+  await model.arrived(1);
+  const beside = await machine.run(["spawn", "in the daemon", "--output", "json"]);
+  expect(JSON.parse(beside.stdout)).toMatchObject({ exit_code: 0, result: "daemon" });
+  expect(machine.daemonPid).not.toBeNull();
+
+  const killed = await machine.run(["kill", "1"]);
+  expect(killed.code).toBe(69);
+  expect(killed.stderr).toContain("--no-daemon");
+  go.resolve();
+  const ended = await inside.done;
+  expect(JSON.parse(ended.stdout)).toMatchObject({ pid: 1, exit_code: 0, result: "inside" });
+  const all = z.array(ProcInfo).parse(JSON.parse((await machine.run(["ps", "-a", "--json"])).stdout));
+  expect(all.map(({ intent, exit_reason }) => [intent, exit_reason])).toEqual([
+    ["inside one", "completed"],
+    ["in the daemon", "completed"],
+  ]);
+  const [first, second] = all.map(({ pid }) => pid);
+  expect(second).toBeGreaterThan(first ?? 0);
+});
