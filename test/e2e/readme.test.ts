@@ -65,7 +65,7 @@ describe("README", () => {
     }
     fresh += readme.slice(last);
     if (process.env.UPDATE_README === "1") writeFileSync(README, fresh);
-    else expect(fresh).toBe(readme);
+    else expect(withoutTokens(fresh)).toBe(withoutTokens(readme));
   }, 60_000);
 
   test("the demo in it ends well and the exit codes in it are all there are", () => {
@@ -92,6 +92,11 @@ async function typed(machine: Machine, block: string): Promise<string> {
     await shell.exited;
   }
   return transcript;
+}
+
+/** The replayed model counts what it is sent, and folders' names have another length on another machine. */
+function withoutTokens(text: string): string {
+  return text.replace(/, [\d.]+k? tokens/g, ", N tokens");
 }
 
 /** What is another one each time, in a form that is always the same. */
