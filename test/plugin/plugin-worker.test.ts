@@ -123,7 +123,7 @@ describe("a plugin in a Worker", () => {
   test("is one module in which each file still knows where it lies", async () => {
     const worker = await start(
       {
-        top: 'import * as below from "./lib/below.ts"; import old from "./lib/old.cjs"; import picture from "./a.png"; import text from "./t.txt" with { type: "text" };',
+        top: 'import * as below from "./lib/below.ts"; import old from "./lib/old.cjs"; import picture from "./a.png"; import text from "./t.html" with { type: "text" };',
         write:
           "answer = JSON.stringify({ own: [import.meta.dir, import.meta.path], below: { ...below }, old, picture, text, late: (await import('./lib/late.ts')).late });",
       },
@@ -134,7 +134,7 @@ describe("a plugin in a Worker", () => {
         "lib/old.cjs": "module.exports = [__dirname, __filename];",
         "lib/late.ts": "export const late = import.meta.dir;",
         "a.png": "picture",
-        "t.txt": "text",
+        "t.html": "text",
       },
     );
     const dir = folders[0]?.dir;

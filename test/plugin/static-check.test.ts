@@ -116,6 +116,15 @@ export function go() { writeFileSync(${JSON.stringify(mark)}, ""); return 1; }`,
     expect(existsSync(mark), "without the refusal it runs").toBe(true);
   });
 
+  test("refuses it in a file that only an import makes a source of", async () => {
+    const { problems } = await check({
+      "p.ts": 'import "./m.txt" with { type: "ts" };',
+      "m.txt": 'import { go } from "./go.ts" with { type: "macro" };\ngo();',
+      "go.ts": "export function go() { throw new Error('ran'); }",
+    });
+    expect(problems).toEqual([expect.stringContaining("m.txt: It uses a Bun macro")]);
+  });
+
   test("does not wait for a pipe that stands where a file should", async () => {
     using scratch = new Scratch();
     const entry = scratch.write("p.ts", 'import "./pipe.ts";');

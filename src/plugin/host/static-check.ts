@@ -35,6 +35,10 @@ export async function staticCheck(entry: string): Promise<StaticCheck> {
     // Aliases in a project's tsconfig.json could lead an import elsewhere than where it seems to go.
     tsconfig: "/dev/null",
     define: PLACES,
+    // A file that is imported as a file is known by its own path: nothing is written anywhere.
+    root: "/",
+    publicPath: "/",
+    naming: { asset: "[dir]/[name].[ext]" },
     throw: false,
     plugins: [
       {
@@ -64,19 +68,16 @@ async function readBounded(path: string): Promise<Buffer | null> {
   return found.isFile() && found.size <= MOST_BYTES ? readFile(path) : null;
 }
 
-const SOURCE = /\.[cm]?[jt]sx?$/;
-
 function refusal(file: string, contents: Buffer | null, count: number): Problem | undefined {
   if (!contents) return { file, message: `It is no plain file of at most ${MOST_BYTES >> 20} MiB.` };
   if (count >= MOST_FILES) return { file, message: `The plugin is made of more than ${MOST_FILES} files.` };
-  if (SOURCE.test(file) && mayUseMacro(contents.toString())) {
-    return {
-      file,
-      message:
-        "It uses a Bun macro, which would run before anybody trusted it. Import the function and call it.",
-    };
-  }
-  return undefined;
+  // Whatever it is called: an import's attribute may make a source of any file.
+  if (!mayUseMacro(contents.toString())) return undefined;
+  return {
+    file,
+    message:
+      "It uses a Bun macro, which would run before anybody trusted it. Import the function and call it.",
+  };
 }
 
 /** Where a file says it lies: each file's own constants, set before its first statement. */
@@ -88,21 +89,20 @@ const PLACES = {
   "import.meta.url": "__rnixUrl",
 };
 
-/** The file as the bundler takes it: in one module with the others, it still knows where it lies. */
-function asModule(
-  path: string,
-  contents: Buffer,
-  loader: Bun.Loader,
-): { contents: string | Buffer; loader: Bun.Loader } {
+const SOURCE = /\.[cm]?[jt]sx?$/;
+
+/**
+ * The file as the bundler takes it: in one module with the others, a source still knows where it lies. Of
+ * what is no source only the import's attribute says what it is, and only Bun has seen that.
+ */
+function asModule(path: string, contents: Buffer, loader: Bun.Loader): Bun.OnLoadResult | undefined {
   const quoted = JSON.stringify(path);
   if (loader === "napi") {
-    return {
-      contents: `const m = { exports: {} }; process.dlopen(m, ${quoted}); module.exports = m.exports;`,
-      loader: "js",
-    };
+    const open = `const m = { exports: {} }; process.dlopen(m, ${quoted}); module.exports = m.exports;`;
+    return { contents: open, loader: "js" };
   }
-  if (loader === "file" || loader === "wasm") return { contents: `export default ${quoted};`, loader: "js" };
-  if (!SOURCE.test(path) || !contents.includes("import.meta.")) return { contents, loader };
+  if (!SOURCE.test(path)) return undefined;
+  if (!contents.includes("import.meta.")) return { contents, loader };
   const url = JSON.stringify(pathToFileURL(path).href);
   const own = `const __rnixDir = ${JSON.stringify(dirname(path))}, __rnixPath = ${quoted}, __rnixUrl = ${url};`;
   const text = contents.toString();
