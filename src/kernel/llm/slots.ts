@@ -38,8 +38,8 @@ export class Slots {
     signal.throwIfAborted();
     const granted = Promise.withResolvers<void>();
     const waiter: Waiter = { ticket, grant: granted.resolve, refuse: granted.reject };
-    this.#waiters.push(waiter);
-    this.#waiters.sort((a, b) => a.ticket.order - b.ticket.order);
+    const before = this.#waiters.findLastIndex((one) => one.ticket.order < ticket.order);
+    this.#waiters.splice(before + 1, 0, waiter);
     const leave = () => {
       this.#waiters = this.#waiters.filter((one) => one !== waiter);
       granted.reject(signal.reason);

@@ -52,7 +52,8 @@ export class Watch {
   #wait(ms: number, expired: () => SyscallError): void {
     this.#timer = this.#clock.timer(ms, () => {
       const left = this.leftMs;
-      if (left > 0) this.#wait(left, expired);
+      // At least a millisecond: what rounding has left over would otherwise be waited for without end.
+      if (left > 0) this.#wait(Math.max(1, left), expired);
       else this.#controller.abort(expired());
     });
   }
