@@ -40,6 +40,20 @@ export async function runAgent(io: Io, run: AgentRun): Promise<Outcome> {
   }
 }
 
+/** What goes wrong before there is anything to spawn is told in the form that was asked for, too. */
+export async function told<T>(
+  io: Io,
+  form: Pick<AgentRun, "output" | "quiet">,
+  prepare: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await prepare();
+  } catch (error) {
+    new Follower(io, form.output, form).failed(error);
+    throw error;
+  }
+}
+
 async function spawn(io: Io, session: Session, request: SpawnRequest, follower: Follower): Promise<Outcome> {
   using interrupts = new Interrupts(io, session, (line) => follower.view.say(line));
   const wire = await session.connect();

@@ -4,7 +4,7 @@ import { bool, choice, limit, list, pairs, text, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import type { Io } from "../io.ts";
 import { absoluteFolder, absolutePath, textOrFile } from "../paths.ts";
-import { runAgent } from "../run.ts";
+import { runAgent, told } from "../run.ts";
 import { type Attached, readAttached, readIntent, STDIN_LIMIT } from "../stdin.ts";
 
 export default defineCommand({
@@ -66,39 +66,41 @@ export default defineCommand({
     "A pipe on stdin is attached when it sends something within 200 ms, and is read to its end or to 2 s of silence.",
   ],
   async run(io, flags, [intentArgument]) {
-    if (flags.detach && flags["no-daemon"]) {
-      throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
-    }
-    const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
-    const options = {
-      agent: flags.agent,
-      provider: flags.provider,
-      model: flags.model,
-      max_steps: flags["max-steps"],
-      context_budget: flags.budget,
-      timeout_ms: flags.timeout,
-      sandbox: flags.sandbox,
-      trust: flags.trust || undefined,
-      allow: unlessEmpty(flags.allow),
-      deny: unlessEmpty(flags.deny),
-      check: unlessEmpty(flags.check),
-      system_prompt: textOrFile(io, "--system-prompt", flags["system-prompt"]),
-      add: unlessEmpty(flags.add.map((path) => absolutePath(io, "--add", path))),
-      cwd,
-      detach: flags.detach || undefined,
-      attended: attended(io, flags["no-input"] || flags.detach) || undefined,
-    };
-    const fromStdin = intentArgument === undefined || intentArgument === "-";
-    const intent = fromStdin ? await intentFromStdin(io, intentArgument) : intentArgument;
-    if (intent.trim() === "") throw usageError("INTENT is empty: what is the agent to do?");
-    const { code } = await runAgent(io, {
-      request: { ...options, intent },
-      env: flags.env,
-      input: fromStdin ? undefined : () => attachedInput(io),
-      inside: flags["no-daemon"],
-      output: flags.output ?? "text",
-      quiet: flags.quiet,
+    const form = { output: flags.output ?? "text", quiet: flags.quiet };
+    const wanted = await told(io, form, async () => {
+      if (flags.detach && flags["no-daemon"]) {
+        throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
+      }
+      const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
+      const options = {
+        agent: flags.agent,
+        provider: flags.provider,
+        model: flags.model,
+        max_steps: flags["max-steps"],
+        context_budget: flags.budget,
+        timeout_ms: flags.timeout,
+        sandbox: flags.sandbox,
+        trust: flags.trust || undefined,
+        allow: unlessEmpty(flags.allow),
+        deny: unlessEmpty(flags.deny),
+        check: unlessEmpty(flags.check),
+        system_prompt: textOrFile(io, "--system-prompt", flags["system-prompt"]),
+        add: unlessEmpty(flags.add.map((path) => absolutePath(io, "--add", path))),
+        cwd,
+        detach: flags.detach || undefined,
+        attended: attended(io, flags["no-input"] || flags.detach) || undefined,
+      };
+      const fromStdin = intentArgument === undefined || intentArgument === "-";
+      const intent = fromStdin ? await intentFromStdin(io, intentArgument) : intentArgument;
+      if (intent.trim() === "") throw usageError("INTENT is empty: what is the agent to do?");
+      return {
+        request: { ...options, intent },
+        env: flags.env,
+        input: fromStdin ? undefined : () => attachedInput(io),
+        inside: flags["no-daemon"],
+      };
     });
+    const { code } = await runAgent(io, { ...wanted, ...form });
     return code;
   },
 });

@@ -1,7 +1,7 @@
 import { lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join, relative } from "node:path";
 
-export interface Stray {
+interface Found {
   pid: number;
   command: string;
 }
@@ -10,7 +10,7 @@ export interface Stray {
  * Every process that has to do with the folder: by its environment, its working folder or its arguments, so
  * that one which has left its session or cleared its environment is seen too. By /proc: Linux.
  */
-export function processesOf(root: string): Stray[] {
+export function processesOf(root: string): Found[] {
   return readdirSync("/proc")
     .map(Number)
     .filter((pid) => Number.isInteger(pid) && pid !== process.pid && mentions(pid, root))

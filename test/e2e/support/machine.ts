@@ -14,7 +14,7 @@ import { dirname, join, relative } from "node:path";
 import type { Script, Turn } from "../../support/model-server/script.ts";
 import { ModelServer, type TurnFunction } from "../../support/model-server/server.ts";
 import { binary } from "./binary.ts";
-import { filesBelow, processesOf, type Stray, strayFiles } from "./leftovers.ts";
+import { filesBelow, processesOf, strayFiles } from "./leftovers.ts";
 import { AtTerminal, type Command, type Result, Running } from "./running.ts";
 
 export interface RunOptions extends Pick<Command, "stdin"> {
@@ -23,6 +23,9 @@ export interface RunOptions extends Pick<Command, "stdin"> {
   /** The project by default. */
   cwd?: string;
 }
+
+const DAEMONS_OWN =
+  /^file (run\/rnix\/rnix\.(sock|pid|lock)|data\/rnix\/(kernels\/[^/]+|children\/[^/]+\.jsonl))$/;
 
 const UNTIL_MS = 10_000;
 
@@ -162,16 +165,16 @@ export class Machine implements AsyncDisposable {
     return existsSync(file) ? Number(readFileSync(file, "utf8")) : null;
   }
 
-  /** Processes of this machine beside its daemon: none once a run has ended. */
-  strays(): Stray[] {
-    const daemon = this.daemonPid;
-    return processesOf(this.root).filter(({ pid }) => pid !== daemon);
-  }
-
   /** Everything that is there and should not be, once no rnix is to run any more. */
   leftovers(): string[] {
     const processes = processesOf(this.root).map(({ pid, command }) => `process ${pid}: ${command}`);
     return [...processes, ...strayFiles(this.root).map((path) => `file ${path}`)];
+  }
+
+  /** The same while the daemon may run, which has a socket, a lock and a ledger of its own. */
+  strays(): string[] {
+    const daemon = this.daemonPid;
+    return this.leftovers().filter((one) => !DAEMONS_OWN.test(one) && !one.startsWith(`process ${daemon}:`));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
