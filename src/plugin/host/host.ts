@@ -167,6 +167,7 @@ export class PluginHost {
     if (files.length > 0) report.version = short(listDigest(files));
     if (found.layer === "project" && !project.isTrusted(files)) {
       report.state = "untrusted";
+      report.problems.push(...problems);
       return { report };
     }
     if (code === null) return { report, load: async () => ({ problems }) };

@@ -146,6 +146,8 @@ export class WorkerLink {
 
   async end(): Promise<void> {
     this.#die(null);
+    // An idle Worker keeps no program running; waiting for its end must.
+    this.#worker.ref();
     await this.#closed.promise;
   }
 
