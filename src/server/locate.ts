@@ -9,7 +9,7 @@ export type Located = { live: true; pid: PID; info: ProcInfo } | { live: false; 
 
 /** Finds a process by PID, UUID or unique prefix of one; where both are given the UUID counts. */
 export async function locate(system: System, target: Target): Promise<Located> {
-  if (target.uuid !== undefined) return byUuid(system, target.uuid, target.cwd);
+  if (target.uuid !== undefined) return byUuid(system, target.uuid.toLowerCase(), target.cwd);
   if (target.pid === undefined) {
     throw new SyscallError("INVALID", 'The request names no process: expected "pid" or "uuid".');
   }

@@ -15,7 +15,7 @@ import { SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { KernelApi } from "../../../src/server/system.ts";
 import type { RunStore, RunWriter } from "../../../src/store/runs.ts";
-import type { StepRecord } from "../../../src/store/schema.ts";
+import type { JournalEntry, StepRecord } from "../../../src/store/schema.ts";
 
 interface FakeProcess {
   info: ProcInfo;
@@ -157,6 +157,10 @@ export class FakeKernel implements KernelApi {
     const proc = this.#get(pid);
     proc.info = { ...proc.info, steps: step.step, tool_calls: proc.info.tool_calls + step.tool_calls.length };
     proc.record.step(step);
+  }
+
+  journal(pid: PID, entry: JournalEntry): void {
+    this.#get(pid).record.journal(entry);
   }
 
   watchers(pid: PID): number {

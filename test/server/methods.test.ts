@@ -1,0 +1,229 @@
+import { describe, expect, test } from "bun:test";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Client, type Stream } from "../../src/client/client.ts";
+import { overStream } from "../../src/client/memory.ts";
+import { History } from "../../src/server/history.ts";
+import type { SpawnRequest, StreamEvent } from "../../src/server/protocol.ts";
+import { RunStore } from "../../src/store/runs.ts";
+import { stepRecord } from "./support/fake-kernel.ts";
+import { type Fixture, serve, TempDir } from "./support/fixture.ts";
+import { refusal } from "./support/refusal.ts";
+import { until } from "./support/until.ts";
+
+const RUN: SpawnRequest = { intent: "run", cwd: "/w", env: {}, trust: true };
+
+async function clientOf(server: Fixture): Promise<Client> {
+  return new Client(overStream(await server.connect()));
+}
+
+async function detached(server: Fixture, intent = "run"): Promise<{ pid: number; uuid: string }> {
+  return (await (await clientOf(server)).open("spawn", { ...RUN, intent, detach: true })).answer;
+}
+
+/** Reads a stream to its end in the background. */
+function collect(stream: AsyncIterable<StreamEvent>) {
+  const events: StreamEvent[] = [];
+  const ended = (async () => {
+    for await (const event of stream) events.push(event);
+  })();
+  return { events, ended };
+}
+
+describe("attach", () => {
+  test("follows a run that is under way, from where it stands to its end, as many as like", async () => {
+    await using server = await serve("memory");
+    const { pid, uuid } = await detached(server);
+    const streams = await Promise.all(
+      [1, 2].map(async () => (await clientOf(server)).open("attach", { uuid })),
+    );
+    const followers = streams.map(collect);
+    server.kernel.emit(pid, { type: "step", step: 3, total: null, tokensUsed: 40, costUsd: null });
+    server.kernel.emit(pid, { type: "retry", step: 3, attempt: 1, delayMs: 500, message: "429" });
+    server.kernel.emit(pid, { type: "notice", text: "careful" });
+    await server.kernel.finish(pid, { code: 0, reason: "completed", result: "ok" });
+    for (const { events, ended } of followers) {
+      await ended;
+      expect(events.map((event) => ("payload" in event ? event.payload : null))).toEqual([
+        expect.objectContaining({ event: "spawn", pid, uuid }),
+        { event: "step", pid, uuid, step: 3, total: null, tokens_used: 40, cost_usd: null },
+        { event: "retry", pid, uuid, step: 3, attempt: 1, delay_ms: 500, message: "429" },
+        { event: "notice", pid, uuid, text: "careful" },
+        expect.objectContaining({ event: "complete", result: "ok" }),
+      ]);
+    }
+  });
+});
+
+describe("attach_debug", () => {
+  test("gives syscalls as they are made, then eof", async () => {
+    await using server = await serve("memory");
+    const { pid, uuid } = await detached(server);
+    const trace = collect(await (await clientOf(server)).open("attach_debug", { pid }));
+    const event = {
+      timestamp_ms: 5,
+      pid,
+      syscall: "Open",
+      args: { path: "/dev/fs" },
+      result: 3,
+      duration_ms: 1,
+    };
+    server.kernel.syscall(pid, event);
+    await server.kernel.finish(pid, { code: 0, reason: "completed" });
+    await trace.ended;
+    expect(trace.events).toEqual([{ type: "syscall_event", payload: { ...event, uuid } }, { type: "eof" }]);
+  });
+
+  test("says in eof what a slow client missed", async () => {
+    await using server = await serve("memory");
+    const { pid } = await detached(server);
+    const stream = await (await clientOf(server)).open("attach_debug", { pid });
+    const event = { timestamp_ms: 5, pid, syscall: "Read", args: {}, duration_ms: 1 };
+    for (let i = 0; i < 1000; i++) server.kernel.syscall(pid, event);
+    await server.kernel.finish(pid, { code: 0, reason: "completed" });
+    const trace = collect(stream);
+    await trace.ended;
+    const last = trace.events.at(-1);
+    const dropped = last?.type === "eof" ? (last.payload?.dropped ?? 0) : 0;
+    expect([dropped > 0, trace.events.length - 1 + dropped]).toEqual([true, 1000]);
+  });
+});
+
+describe("attach_log", () => {
+  const live = (step: number, text: string) =>
+    ({ type: "log", entry: { ts: "2026-01-01T00:00:02.000Z", step, kind: "text", text } }) as const;
+
+  async function log(server: Fixture, pid: number, follow?: boolean): Promise<Stream<"attach_log">> {
+    return (await clientOf(server)).open("attach_log", { pid, ...(follow !== undefined && { follow }) });
+  }
+
+  const texts = (events: StreamEvent[]) =>
+    events.map((event) =>
+      event.type === "log_entry" ? `${event.payload.step} ${event.payload.text}` : event.type,
+    );
+
+  test("tells what is recorded, then what happens, each once", async () => {
+    await using server = await serve("memory");
+    const { pid } = await detached(server);
+    server.kernel.step(pid, stepRecord(1, "one"));
+    const reader = collect(await log(server, pid));
+    await until(() => reader.events.length === 3);
+    // The live copy of what the record has told.
+    server.kernel.emit(pid, live(1, "one"));
+    server.kernel.emit(pid, live(2, "two"));
+    await server.kernel.finish(pid, { code: 0, reason: "completed" });
+    await reader.ended;
+    expect(texts(reader.events)).toEqual([
+      "1 one",
+      '1 Read /dev/fs {"path":"a.txt"}',
+      "1 contents",
+      "2 two",
+      "eof",
+    ]);
+  });
+
+  test("tells the open step from its journal, and what of it comes live a second time only once", async () => {
+    await using server = await serve("memory");
+    const { pid } = await detached(server);
+    server.kernel.journal(pid, {
+      t: "answer",
+      v: 1,
+      step: 1,
+      ts: "2026-01-01T00:00:00.000Z",
+      message: { role: "assistant", content: "thinking about it" },
+      usage: { input_tokens: 1, output_tokens: 1, cached_tokens: 0 },
+    });
+    const reader = collect(await log(server, pid));
+    await until(() => reader.events.length === 1);
+    server.kernel.emit(pid, live(1, "thinking about it"));
+    server.kernel.emit(pid, live(1, "done"));
+    await server.kernel.finish(pid, { code: 0, reason: "completed" });
+    await reader.ended;
+    expect(texts(reader.events)).toEqual(["1 thinking about it", "1 done", "eof"]);
+  });
+
+  test("without follow ends with what there is", async () => {
+    await using server = await serve("memory");
+    const { pid } = await detached(server);
+    server.kernel.step(pid, stepRecord(1, "one"));
+    const reader = collect(await log(server, pid, false));
+    await reader.ended;
+    expect(texts(reader.events).at(-1)).toBe("eof");
+    expect(server.kernel.active).toBe(1);
+    expect(server.kernel.watchers(pid)).toBe(0);
+  });
+});
+
+describe("a process is found", () => {
+  test("by a prefix of its UUID that only it has; a shorter one names the candidates", async () => {
+    await using server = await serve("memory");
+    const [first, second] = [await detached(server, "echo a"), await detached(server)];
+    const client = await clientOf(server);
+    await client.request("wait", { pid: first.pid });
+    expect((await client.request("show", { uuid: second.uuid })).pid).toBe(second.pid);
+    await server.kernel.finish(second.pid, { code: 0, reason: "completed" });
+    expect((await client.request("show", { uuid: second.uuid.toUpperCase() })).pid).toBe(second.pid);
+    const error = await refusal(client.request("show", { uuid: "00000000-0000-7000" }));
+    expect(error.code).toBe("INVALID");
+    expect([error.message.includes(first.uuid), error.message.includes(second.uuid)]).toEqual([true, true]);
+  });
+});
+
+describe("lists", () => {
+  test("page by PID, and leave out other projects", async () => {
+    await using server = await serve("memory");
+    for (let i = 0; i < 5; i++) await detached(server);
+    const client = await clientOf(server);
+    const pids = async (payload: { after?: number; limit?: number; cwd?: string; all_projects?: boolean }) =>
+      (await client.request("list_procs", payload)).processes.map(({ pid }) => pid);
+    expect(await pids({})).toEqual([1, 2, 3, 4, 5]);
+    expect(await pids({ after: 2, limit: 2 })).toEqual([3, 4]);
+    expect(await pids({ cwd: "/w" })).toEqual([1, 2, 3, 4, 5]);
+    expect(await pids({ cwd: "/elsewhere" })).toEqual([]);
+    expect(await pids({ cwd: "/elsewhere", all_projects: true })).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  test("with the ended ones name a run that can't be read, and hide no other", async () => {
+    await using server = await serve("memory");
+    const { pid } = await detached(server, "echo a");
+    const client = await clientOf(server);
+    await client.request("wait", { pid });
+    const broken = join(server.dir, "steps/00000000-0000-7000-8000-00000000dead");
+    mkdirSync(broken);
+    writeFileSync(join(broken, "proc-info.json"), "{");
+    const { processes, total, unreadable } = await client.request("list_all_procs", {});
+    expect([processes.map((info) => info.pid), total]).toEqual([[pid], 1]);
+    expect(unreadable.map(({ path }) => path)).toEqual([broken]);
+  });
+});
+
+test("history reads the runs of every data folder, and shows one whose kernel has died as suspended", async () => {
+  await using server = await serve("memory");
+  using other = new TempDir();
+  const { uuid } = await detached(server);
+  const stores = [new RunStore(server.dir), new RunStore(other.path)];
+  const history = new History({
+    dataDirs: () => [other.path, server.dir],
+    open: (dir) => stores.find((store) => store.dataDir === dir) ?? new RunStore(dir),
+    kernelAlive: () => false,
+  });
+  const run = await history.byUuid(uuid);
+  expect(run?.info).toMatchObject({ state: "suspended", exit_code: 75, exit_reason: "suspended" });
+  expect((await history.byPid(1))?.info.uuid).toBe(uuid);
+  expect((await history.list()).runs.map((info) => info.uuid)).toEqual([uuid]);
+  expect(await history.byPid(2)).toBeUndefined();
+});
+
+test("a run of another kernel can be looked at, and not be signalled", async () => {
+  await using server = await serve("memory");
+  const client = await clientOf(server);
+  const { pid, uuid } = await detached(server);
+  const foreign = "00000000-0000-7000-8000-0000000f0001";
+  const record = new RunStore(server.dir).create(foreign);
+  record.info({ ...server.kernel.procInfo(pid), uuid: foreign, pid: 900, kernel: "another" });
+  expect((await client.request("show", { uuid: foreign })).live).toBe(false);
+  for (const method of ["kill", "signal_tree", "suspend", "wait"] as const) {
+    expect((await refusal(client.request(method, { pid: 900 }))).code).toBe("UNAVAILABLE");
+  }
+  expect((await client.request("show", { uuid })).live).toBe(true);
+});
