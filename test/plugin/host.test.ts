@@ -242,6 +242,19 @@ describe("trust", () => {
     expect(await says(await leaseOnce(host), "/dev/p")).toBe("reviewed");
   });
 
+  test("is asked for what lies beside a binary inside the project, too", async () => {
+    write("project/plugins/p.ts", "p", "x");
+    write("project/bin/plugins/q.ts", "q", "x");
+    for (const beside of ["project", "project/bin"]) {
+      const host = hostWith({ beside: join(scratch.dir, beside) });
+      const { reports } = await leaseOnce(host, project({ isTrusted: () => false }));
+      expect(
+        reports.filter(({ runs }) => runs === "worker").every(({ state }) => state === "untrusted"),
+      ).toBe(true);
+      expect(reports.filter(({ name }) => name === "p")).toHaveLength(1);
+    }
+  });
+
   test("can be prepared without running anything: files, faults and what is taken of the stock", async () => {
     const mark = join(scratch.dir, "ran");
     const top = `require("node:fs").writeFileSync(${JSON.stringify(mark)}, "");`;

@@ -106,16 +106,20 @@ function contentDigest(file: string): string | null {
   return found?.isFile() && found.size <= MOST_BYTES ? sha256(readFileSync(file)) : null;
 }
 
-/** The folders of design §5, farthest first. `beside`: the binary's own folder, where there is one. */
+/**
+ * The folders of design §5, farthest first. `beside`: the binary's own folder, where there is one. A binary
+ * that lies in the project vouches for nothing there: what is beside it is the project's, and needs trust.
+ */
 export function pluginFolders(user: string, projectDir: string | null, beside: string | null): Folder[] {
+  const own = projectDir === null ? [] : [join(projectDir, "plugins"), join(projectDir, ".rnix", "plugins")];
   const folders: Folder[] = [];
-  if (beside !== null) folders.push({ path: join(beside, "plugins"), layer: "stock" });
-  folders.push({ path: join(user, "plugins"), layer: "user" });
-  if (projectDir !== null) {
-    folders.push({ path: join(projectDir, "plugins"), layer: "project" });
-    folders.push({ path: join(projectDir, ".rnix", "plugins"), layer: "project" });
+  if (beside !== null) {
+    const inProject = projectDir !== null && (beside === projectDir || beside.startsWith(`${projectDir}/`));
+    folders.push({ path: join(beside, "plugins"), layer: inProject ? "project" : "stock" });
   }
-  return folders;
+  folders.push({ path: join(user, "plugins"), layer: "user" });
+  folders.push(...own.map((path) => ({ path, layer: "project" as const })));
+  return folders.filter(({ path }, i) => folders.findIndex((other) => other.path === path) === i);
 }
 
 /** Where plugins beside the executable would be. */
