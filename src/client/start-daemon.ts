@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
+import { SyscallError } from "../plugin/index.ts";
 
 export interface StartedDaemon {
   /** Set when it has ended: the daemon itself, or one that found another running (0). */
@@ -17,8 +18,7 @@ export function startDaemon(
   logFile: string,
 ): StartedDaemon {
   const [file = "", ...args] = command;
-  mkdirSync(dirname(logFile), { recursive: true, mode: 0o700 });
-  const log = openSync(logFile, "a", 0o600);
+  const log = openLog(logFile);
   try {
     const child = spawn(file, args, {
       argv0: "rnix",
@@ -38,6 +38,19 @@ export function startDaemon(
     return started;
   } finally {
     closeSync(log);
+  }
+}
+
+function openLog(file: string): number {
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    return openSync(file, "a", 0o600);
+  } catch (cause) {
+    throw new SyscallError(
+      "UNAVAILABLE",
+      `The daemon's log ${file} can't be written: ${cause instanceof Error ? cause.message : String(cause)}. Set XDG_DATA_HOME to a folder that you can write to.`,
+      { cause },
+    );
   }
 }
 

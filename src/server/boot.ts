@@ -41,7 +41,8 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
   const kernelId = Bun.randomUUIDv7();
   const lock = locks.take(kernelId);
   becomeSubreaper();
-  const swept = sweepChildren(folders.ledgers, (id) => locks.isAlive(id), { graceMs: limits.graceMs });
+  // Not waited for: a program that will not go takes its grace, and the first client comes now.
+  const sweep = sweepLeftovers(folders.ledgers, locks, limits.graceMs, log);
 
   const children = new Children({
     ledgerDir: folders.ledgers,
@@ -87,10 +88,6 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
     open: runs,
     kernelAlive: (id) => locks.isAlive(id),
   });
-  for (const ended of await swept) {
-    log(`ended what a dead rnix left running: ${ended.argv.join(" ")} (PIDs ${ended.pids.join(", ")})`);
-  }
-  locks.sweep();
 
   const system: System = {
     kernel,
@@ -113,10 +110,30 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
     async close() {
       await plugins.close();
       await children.close();
+      await sweep;
       pids.release();
       lock.release({ remove: true });
     },
   };
+}
+
+/** Ends the programs of dead kernels, then forgets those kernels. It never rejects: a fault is logged. */
+async function sweepLeftovers(
+  ledgerDir: string,
+  locks: KernelLocks,
+  graceMs: number,
+  log: (text: string) => void,
+): Promise<void> {
+  try {
+    for (const { argv, pids } of await sweepChildren(ledgerDir, (id) => locks.isAlive(id), { graceMs })) {
+      log(`ended what a dead rnix left running: ${argv.join(" ")} (PIDs ${pids.join(", ")})`);
+    }
+    locks.sweep();
+  } catch (error) {
+    log(
+      `what a dead rnix left could not be ended: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
 }
 
 /** Where runs may be: of every project known, of those in use, and of the one that is asked from. */

@@ -190,6 +190,13 @@ describe("a client is told", () => {
     expect([error.code, error.message.includes("config.yaml:1:1")]).toEqual(["INVALID", true]);
   });
 
+  test("that there is no place for the daemon's log", async () => {
+    await using home = new Home();
+    writeFileSync(join(home.dir, "data"), "a file where a folder is expected");
+    const error = await refusal(ensureDaemon(options(home)));
+    expect([error.code, error.message.includes("XDG_DATA_HOME")]).toEqual(["UNAVAILABLE", true]);
+  });
+
   test("that the daemon could not be started at all", async () => {
     await using home = new Home();
     const command = [join(home.dir, "no-such-program")];
