@@ -5,6 +5,7 @@ import {
   type LLMTool,
   type Message,
   SyscallError,
+  type Usage,
 } from "../plugin/index.ts";
 import type { Action, ToolCallRecord } from "../store/schema.ts";
 import type { Clock } from "./clock.ts";
@@ -79,6 +80,8 @@ class ReasoningLoop {
   #roomFromBudget = false;
   #reads = 0;
   #readBytes = 0;
+  /** What the attempts of the call under way have reported: it is spent, also when the call fails for good. */
+  #spent = new Spending();
 
   constructor(ports: LoopPorts, proc: Process) {
     this.#ports = ports;
@@ -210,6 +213,7 @@ class ReasoningLoop {
     this.#arriving = "";
     this.#reads = 0;
     this.#readBytes = 0;
+    this.#spent = new Spending();
     try {
       return await this.#ports.debug.call(
         proc,
@@ -223,12 +227,14 @@ class ReasoningLoop {
             retries: limits.modelRetries,
             concurrency: provider.concurrency,
             onEvent: (event) => {
+              if (event.type === "usage") this.#spent.report(event.usage);
               if (event.type !== "text_delta") return;
               this.#arriving += event.text;
               this.#ports.emit(proc, { type: "text_delta", step: proc.step, text: event.text });
             },
             onRetry: ({ attempt, delayMs, error }) => {
               this.#arriving = "";
+              this.#spent.nextAttempt();
               this.#ports.emit(proc, {
                 type: "retry",
                 step: proc.step,
@@ -241,26 +247,29 @@ class ReasoningLoop {
         () => ({ bytes: this.#readBytes, pieces: this.#reads }),
       );
     } catch (thrown) {
+      this.#pay(this.#spent.total());
       if (proc.stopped || !(thrown instanceof SyscallError)) throw thrown;
       throw new Broken("llm_error", thrown);
     }
   }
 
   #account(answer: LLMAnswer): void {
-    const { usage, provider } = this.#proc;
-    usage.input_tokens += answer.usage.input_tokens;
-    usage.output_tokens += answer.usage.output_tokens;
-    usage.cached_tokens += answer.usage.cached_tokens;
+    this.#pay(answer.usage);
     if (answer.content !== "") this.#lastText = answer.content;
     this.#arriving = "";
+  }
+
+  #pay(used: Usage): void {
+    const { usage, provider } = this.#proc;
+    usage.input_tokens += used.input_tokens;
+    usage.output_tokens += used.output_tokens;
+    usage.cached_tokens += used.cached_tokens;
     if (!provider.price) return;
     const { price } = provider;
-    const fresh = answer.usage.input_tokens - answer.usage.cached_tokens;
-    const million =
-      fresh * price.input +
-      answer.usage.cached_tokens * price.cached +
-      answer.usage.output_tokens * price.output;
-    this.#proc.costUsd = (this.#proc.costUsd ?? 0) + million / 1_000_000;
+    const fresh = used.input_tokens - used.cached_tokens;
+    const millionths =
+      fresh * price.input + used.cached_tokens * price.cached + used.output_tokens * price.output;
+    this.#proc.costUsd = (this.#proc.costUsd ?? 0) + millionths / 1_000_000;
   }
 
   async #act(answer: LLMAnswer): Promise<ToolCallRecord[]> {
@@ -347,6 +356,29 @@ class ReasoningLoop {
     if (!text) return;
     const ts = new Date(this.#ports.clock.now()).toISOString();
     this.#ports.emit(this.#proc, { type: "log", entry: { ts, step: this.#proc.step, kind, text } });
+  }
+}
+
+/** Usage as the attempts of one call report it: the last word of each counts. */
+class Spending {
+  #before: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+  #attempt: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+
+  report(usage: Usage): void {
+    this.#attempt = usage;
+  }
+
+  nextAttempt(): void {
+    this.#before = this.total();
+    this.#attempt = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+  }
+
+  total(): Usage {
+    return {
+      input_tokens: this.#before.input_tokens + this.#attempt.input_tokens,
+      output_tokens: this.#before.output_tokens + this.#attempt.output_tokens,
+      cached_tokens: this.#before.cached_tokens + this.#attempt.cached_tokens,
+    };
   }
 }
 

@@ -252,6 +252,21 @@ describe("a run ends", () => {
     expect(info.error?.message).toContain("OPENAI_API_KEY");
   });
 
+  test("what a failing call has used is counted", async () => {
+    const cut: LLMEvent[] = [
+      { type: "text_delta", text: "half an ans" },
+      { type: "usage", usage },
+    ];
+    const clock = new FakeClock();
+    await using h = new KernelHarness({ model: () => cut, limits: { modelRetries: 1 }, clock });
+    const run = h.run("go");
+    await until(() => h.requests.length === 1);
+    await clock.advance(10_000);
+    const { info } = await run;
+    expect(info).toMatchObject({ exit_code: 1, exit_reason: "llm_error", tokens_used: 30, partial: true });
+    expect(h.requests).toHaveLength(2);
+  });
+
   test("loop_detected", async () => {
     await using h = new KernelHarness({ model: () => calls(["Plan", { steps: ["same"] }]) });
     const { info } = await h.run("go", { limits: { ...h.opts().limits, loopThreshold: 4 } });
