@@ -12,7 +12,7 @@ import type { Clock } from "./clock.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
-import { estimateTokens } from "./llm/estimate.ts";
+import { estimateRequest } from "./llm/estimate.ts";
 import type { ModelDevice, ModelGate } from "./llm/gate.ts";
 import { LoopGuard } from "./loop-guard.ts";
 import type { Process } from "./process.ts";
@@ -191,7 +191,7 @@ class ReasoningLoop {
     const { maxOutput } = this.#proc.provider;
     this.#roomFromBudget = false;
     if (contextBudget === null) return maxOutput;
-    const input = estimateTokens(JSON.stringify([request.system_prompt, request.messages, request.tools]));
+    const input = estimateRequest(request);
     const room = contextBudget - this.#proc.tokensUsed - input;
     if (room > 0) {
       this.#roomFromBudget = maxOutput === undefined || room < maxOutput;
