@@ -17,6 +17,7 @@ import { KernelLocks, kernelFolders } from "./kernel-locks.ts";
 import { isLogged, type LogLevel } from "./log-level.ts";
 import { planSpawn } from "./spawn.ts";
 import type { Booted, Host, System } from "./system.ts";
+import { within } from "./within.ts";
 import { Workspaces } from "./workspace.ts";
 
 export interface BootOptions {
@@ -30,6 +31,8 @@ export interface BootOptions {
   log(text: string): void;
 }
 
+const SWEEP_WAIT_MS = 500;
+
 /** The one place where a kernel is built and handed its ports. */
 export async function boot({ user, env, settings, host, logLevel, log }: BootOptions): Promise<Booted> {
   const clock = realClock;
@@ -41,7 +44,6 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
   const kernelId = Bun.randomUUIDv7();
   const lock = locks.take(kernelId);
   becomeSubreaper();
-  // Not waited for: a program that will not go takes its grace, and the first client comes now.
   const sweep = sweepLeftovers(folders.ledgers, locks, limits.graceMs, log);
 
   const children = new Children({
@@ -105,6 +107,8 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
         remember: (project) => projects.remember(project),
       }),
   };
+  // Waited for, but not for the grace of a program that will not go: the first client is here.
+  await within(clock, SWEEP_WAIT_MS, sweep);
   return {
     system,
     async close() {

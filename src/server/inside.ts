@@ -4,7 +4,8 @@ import { loadSettings } from "../config/settings.ts";
 import { realClock } from "../kernel/clock.ts";
 import { boot } from "./boot.ts";
 import { logLevel } from "./log-level.ts";
-import { Server, within } from "./server.ts";
+import { Server } from "./server.ts";
+import { within } from "./within.ts";
 
 /** What stuck processes get beyond their grace when the command ends. */
 const DRAIN_MS = 5000;

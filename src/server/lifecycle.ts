@@ -4,10 +4,11 @@ import type { UserPaths } from "../config/paths.ts";
 import type { Clock } from "../kernel/clock.ts";
 import { IdleStop } from "./idle-stop.ts";
 import { LoopDelay } from "./loop-delay.ts";
-import { Server, within } from "./server.ts";
+import { Server } from "./server.ts";
 import { answers, listen } from "./socket.ts";
 import { makeSocketFolder } from "./socket-folder.ts";
 import type { Booted, Host } from "./system.ts";
+import { within } from "./within.ts";
 
 /** How long a second daemon waits for one that is just ending, and how often it looks. */
 const LOCK_WAIT_MS = 3000;

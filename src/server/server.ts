@@ -1,9 +1,9 @@
 import type { Duplex } from "node:stream";
-import type { Clock } from "../kernel/clock.ts";
 import { Connection } from "./connection.ts";
 import { dispatch } from "./dispatch.ts";
 import { encode } from "./frame.ts";
 import type { System } from "./system.ts";
+import { within } from "./within.ts";
 
 /** Far more than a person opens; a program that leaks connections is told so. */
 export const MAX_CONNECTIONS = 1024;
@@ -57,20 +57,3 @@ const TOO_MANY = {
   code: "UNAVAILABLE",
   message: `The server has ${MAX_CONNECTIONS} connections already. Close some, then try again.`,
 };
-
-/** Resolves when `work` does, or after `ms`. */
-export function within(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const timer = clock.timer(ms, () => resolve(false));
-    work.then(
-      () => {
-        timer.cancel();
-        resolve(true);
-      },
-      (error: unknown) => {
-        timer.cancel();
-        reject(error);
-      },
-    );
-  });
-}
