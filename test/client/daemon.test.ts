@@ -88,14 +88,13 @@ describe("the daemon", () => {
     expect(new Set(pids)).toEqual(new Set([home.daemonPid()]));
     for (const client of clients) client.close();
     // Whoever came second has gone by itself.
-    await until(() => daemonsOf(home).length === 1);
+    await until(() => home.running().length === 1);
   });
 
   test("is one, when two are started at once: the other ends with 0", async () => {
     await using home = new Home();
     const start = () => Bun.spawn(COMMAND, { env: home.env, stdio: ["ignore", "ignore", "ignore"] });
     const [a, b] = [start(), start()];
-    for (const { pid } of [a, b]) home.adopt(pid);
     const loser = await Promise.race([a.exited.then(() => a), b.exited.then(() => b)]);
     expect(loser.exitCode).toBe(0);
     const winner = loser === a ? b : a;
@@ -246,21 +245,6 @@ describe("a client is told", () => {
     expect(existsSync(home.paths.socket)).toBe(false);
   });
 });
-
-/** PIDs of this home's daemons. */
-function daemonsOf(home: Home): number[] {
-  const mine = `XDG_RUNTIME_DIR=${home.env.XDG_RUNTIME_DIR}\0`;
-  return [...new Bun.Glob("[0-9]*").scanSync({ cwd: "/proc", onlyFiles: false })]
-    .map(Number)
-    .filter((pid) => {
-      try {
-        const isOurs = readFileSync(`/proc/${pid}/environ`, "utf8").includes(mine);
-        return isOurs && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("daemon-program");
-      } catch {
-        return false;
-      }
-    });
-}
 
 function held(path: string): Disposable {
   const lock = FileLock.tryAcquire(path);

@@ -323,7 +323,6 @@ test("a run whose daemon was killed is shown as suspended, with the reason, and 
   expect((await refusal(cut)).code).toBe("UNAVAILABLE");
 
   const client = await ensureDaemon(daemon);
-  home.daemonPid();
   const shown = await client.request("show", { uuid: run.answer.uuid });
   expect(shown).toMatchObject({ state: "suspended", exit_code: 75, error: { code: "CLOSED" } });
   expect((await client.request("wait", { pid: run.answer.pid })).exit_reason).toBe("suspended");

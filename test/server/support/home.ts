@@ -10,7 +10,6 @@ export class Home implements AsyncDisposable {
   readonly env: Record<string, string>;
   readonly paths: UserPaths;
   readonly project: string;
-  readonly #pids = new Set<number>();
 
   constructor() {
     this.env = {
@@ -27,17 +26,16 @@ export class Home implements AsyncDisposable {
     mkdirSync(this.paths.configDir, { recursive: true });
   }
 
-  /** The PID that rnix.pid names, ended with the scope. */
+  /** The PID that rnix.pid names. */
   daemonPid(): number {
-    const pid = Number(readFileSync(this.paths.pidFile, "utf8"));
-    this.#pids.add(pid);
-    return pid;
+    return Number(readFileSync(this.paths.pidFile, "utf8"));
   }
 
-  /** Ended with the scope, should it still run. */
-  adopt(pid: number): number {
-    this.#pids.add(pid);
-    return pid;
+  /** Everything that runs with this home: its daemons, also those that are just coming or going. */
+  running(): number[] {
+    const mine = `XDG_RUNTIME_DIR=${this.env.XDG_RUNTIME_DIR}\0`;
+    const all = new Bun.Glob("[0-9]*").scanSync({ cwd: "/proc", onlyFiles: false });
+    return [...all].map(Number).filter((pid) => isAlive(pid) && environmentOf(pid).includes(mine));
   }
 
   log(): string {
@@ -46,14 +44,29 @@ export class Home implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (existsSync(this.paths.pidFile)) this.daemonPid();
-    for (const pid of this.#pids) {
-      if (!isAlive(pid)) continue;
-      process.kill(pid, "SIGCONT");
-      process.kill(pid, "SIGKILL");
-      await until(() => !isAlive(pid));
-    }
+    await until(() => {
+      const pids = this.running();
+      for (const pid of pids) kill(pid);
+      return pids.length === 0;
+    });
     rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+function environmentOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, "utf8");
+  } catch {
+    // It has gone, or is not ours to look into.
+    return "";
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
   }
 }
 
