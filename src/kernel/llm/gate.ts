@@ -109,10 +109,11 @@ export class ModelGate {
   ): Promise<void> {
     const now = this.#clock.now();
     const asked = error.code === "EXHAUSTED" ? askedMs(error, now) : undefined;
-    if (asked !== undefined) slots.holdOff(asked, error);
-    if (attempt > options.retries) throw error;
+    const final = asked === undefined ? error : comeBackLater(error, asked);
+    if (asked !== undefined) slots.holdOff(asked, final);
+    if (attempt > options.retries) throw final;
     const delayMs = backoffMs(error, attempt, now, this.#random);
-    if (delayMs >= total.leftMs) throw error;
+    if (delayMs >= total.leftMs) throw final;
     options.onRetry({ attempt, delayMs, error });
     await this.#sleep(delayMs, total.signal);
   }
@@ -134,6 +135,13 @@ export class ModelGate {
 }
 
 const DEFAULT_CONCURRENCY = 32;
+
+/** The same error, for whoever will not wait that long. */
+function comeBackLater(error: SyscallError, ms: number): SyscallError {
+  const { code, message, retryAfterMs, resetAtMs, retryable } = error;
+  const wait = `It asks to be left alone for ${Math.ceil(ms / 1000)} s: come back then, or use another provider`;
+  return new SyscallError(code, `${message}. ${wait}`, { cause: error, retryAfterMs, resetAtMs, retryable });
+}
 
 function tooSlow(what: string, ms: number, which: "total" | "idle"): SyscallError {
   const name = which === "total" ? "model call, total" : "model call, idle";
