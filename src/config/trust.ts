@@ -9,6 +9,8 @@ import type { Project } from "./project.ts";
 export interface TrustView {
   /** Every one of them, absolute, has exactly the content that was trusted. Never true for no file. */
   allowsFiles(files: readonly string[]): boolean;
+  /** The same of content that was read already: `digest` is its SHA-256 in hex. What was judged is what runs. */
+  allowsContent(files: readonly { path: string; digest: string }[]): boolean;
   /** One part of a file, such as the checks of an agent: the rest of the file may change freely. */
   allowsPart(file: string, part: string, value: unknown): boolean;
 }
@@ -69,6 +71,13 @@ export class Trust implements TrustView {
   allowsFiles(files: readonly string[]): boolean {
     if (this.follows) return true;
     return files.length > 0 && files.every((file) => this.#has(this.#key(file), digestFile(file)));
+  }
+
+  allowsContent(files: readonly { path: string; digest: string }[]): boolean {
+    if (this.follows) return true;
+    return (
+      files.length > 0 && files.every(({ path, digest }) => this.#has(this.#key(path), `sha256:${digest}`))
+    );
   }
 
   allowsPart(file: string, part: string, value: unknown): boolean {
@@ -138,7 +147,11 @@ export class Trust implements TrustView {
 }
 
 /** For one run whose user has said `--trust`: nothing is written down. */
-export const trustAll: TrustView = { allowsFiles: () => true, allowsPart: () => true };
+export const trustAll: TrustView = {
+  allowsFiles: () => true,
+  allowsContent: () => true,
+  allowsPart: () => true,
+};
 
 const MISSING = "missing";
 

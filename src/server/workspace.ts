@@ -57,7 +57,7 @@ export class Workspaces {
       id: project.id,
       dir: project.dir,
       kind: project.kind,
-      isTrusted: (files) => trust.allowsFiles(files.map(({ path }) => path)),
+      isTrusted: (files) => trust.allowsContent(files),
       settings,
     });
     return {

@@ -188,6 +188,18 @@ describe("allowsFiles", () => {
     expect(trust.allowsFiles([box.projectDir])).toBe(false);
   });
 
+  test("of content that was read already goes by what was read, not by what lies there now", () => {
+    using box = new Sandbox();
+    const file = box.write("home/work/plugins/x.ts", "1");
+    const hex = (text: string) => new Bun.CryptoHasher("sha256").update(text).digest("hex");
+    const trust = box.trust();
+    trust.accept([trust.files({ kind: "plugin", name: "x", what: "", file }, [file])], NOW);
+    box.write("home/work/plugins/x.ts", "2");
+    expect(box.trust().allowsContent([{ path: file, digest: hex("1") }])).toBe(true);
+    expect(box.trust().allowsContent([{ path: file, digest: hex("2") }])).toBe(false);
+    expect(box.trust().allowsContent([])).toBe(false);
+  });
+
   test("binds a file outside of the project, and what a link leads to", () => {
     using box = new Sandbox();
     const outside = box.write("lib/shared.ts", "1");
