@@ -45,7 +45,7 @@ export async function planSpawn(
   const attached = await readAttachments(request.add ?? [], request.input);
   const projectDoc = loadProjectDoc(project, request.cwd)?.text;
   const providers = await loadProviders(places);
-  const notices = [...settings.withheld.map(untrusted), ...agent.notices];
+  const notices = [...[...settings.withheld, ...providers.withheld].map(untrusted), ...agent.notices];
   const devices = await lease(settings);
   try {
     const provider = await resolveProvider({
