@@ -34,7 +34,6 @@ describePlugin("replay", () => import("../../plugins/replay/index.ts"), {
       error: "NOT_FOUND",
     },
   ],
-  endless: { skip: "a script is read and played at once" },
 });
 
 const YAML = `

@@ -75,7 +75,6 @@ describePlugin("fs", () => import("../../../plugins/fs/index.ts"), {
     },
   ],
   unknown: "/dev/fs/no/such/file",
-  endless: { skip: "every operation on files ends by itself; grep.test.ts aborts a long one" },
 });
 
 test("what the model is told of a tool's input is what the driver takes", () => {
