@@ -8,7 +8,8 @@ const PATIENCE_MS = 30_000;
 
 /**
  * Ctrl-C or TERM on the command (design §2): the first suspends the run, the second kills it, a third stops
- * waiting for that.
+ * waiting for that. A run inside the command has nowhere to go on when the terminal is closed: HUP counts
+ * like the others there.
  */
 export class Interrupts {
   readonly #io: Io;
@@ -21,12 +22,13 @@ export class Interrupts {
   #timer: { cancel(): void } | undefined;
   #over = false;
 
-  constructor(io: Io, session: Session, say: (line: string) => void) {
+  constructor(io: Io, session: Session, say: (line: string) => void, o: { inside: boolean }) {
     this.#io = io;
     this.#session = session;
     this.#say = say;
     const signalled = () => this.#signalled();
-    this.#stop = [io.onSignal("SIGINT", signalled), io.onSignal("SIGTERM", signalled)];
+    const names = o.inside ? (["SIGINT", "SIGTERM", "SIGHUP"] as const) : (["SIGINT", "SIGTERM"] as const);
+    this.#stop = names.map((name) => io.onSignal(name, signalled));
   }
 
   /** Rejects with CANCELLED (exit 130) when the run is not to be waited for any more. */

@@ -47,7 +47,7 @@ export interface Io {
   readonly stderr: Output;
   timer(ms: number, f: () => void): Timer;
   /** Returns how to stop listening. */
-  onSignal(name: "SIGINT" | "SIGTERM", f: () => void): () => void;
+  onSignal(name: "SIGINT" | "SIGTERM" | "SIGHUP", f: () => void): () => void;
   /** null only with `onlyRunning`. */
   session(o?: ConnectOptions): Promise<Session | null>;
 }

@@ -30,7 +30,7 @@ export async function runAgent(io: Io, run: AgentRun): Promise<Outcome> {
     try {
       const env = { ...environment(io), ...run.env };
       const request = { ...run.request, env, env_given: Object.keys(run.env), input };
-      return await spawn(io, session, request, follower);
+      return await spawn(io, session, request, follower, run);
     } finally {
       await session.close();
     }
@@ -54,8 +54,14 @@ export async function told<T>(
   }
 }
 
-async function spawn(io: Io, session: Session, request: SpawnRequest, follower: Follower): Promise<Outcome> {
-  using interrupts = new Interrupts(io, session, (line) => follower.view.say(line));
+async function spawn(
+  io: Io,
+  session: Session,
+  request: SpawnRequest,
+  follower: Follower,
+  o: { inside: boolean },
+): Promise<Outcome> {
+  using interrupts = new Interrupts(io, session, (line) => follower.view.say(line), o);
   const wire = await session.connect();
   const stream = await Promise.race([wire.open("spawn", request), interrupts.abandoned]);
   follower.begin(stream.answer, request.detach === true);

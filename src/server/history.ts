@@ -1,6 +1,6 @@
 import type { ProcInfo } from "../kernel/types.ts";
 import type { RunStore } from "../store/runs.ts";
-import type { StepRecord, SyscallEventWire } from "../store/schema.ts";
+import type { StepRecord, SyscallEventWire, Usage } from "../store/schema.ts";
 
 /** What is read of one data folder. */
 export type RunReader = Pick<
@@ -28,6 +28,8 @@ export interface HistoryPorts {
  */
 export class History {
   readonly #ports: HistoryPorts;
+  /** Of runs whose kernel has died: what they did does not change any more. By UUID. */
+  readonly #lastWords = new Map<string, LastWords>();
 
   constructor(ports: HistoryPorts) {
     this.#ports = ports;
@@ -39,7 +41,7 @@ export class History {
     const unreadable: { path: string; message: string }[] = [];
     for (const records of this.#stores(cwd)) {
       const survey = await records.survey();
-      for (const info of survey.runs) runs.push(this.#truth(info));
+      for (const info of survey.runs) runs.push(await this.#truth(info, records));
       for (const { uuid, error } of survey.damaged) {
         unreadable.push({ path: `${records.dataDir}/steps/${uuid}`, message: error.message });
       }
@@ -50,7 +52,7 @@ export class History {
   async byPid(pid: number, cwd?: string): Promise<Run | undefined> {
     for (const records of this.#stores(cwd)) {
       const info = (await records.survey()).runs.find((run) => run.pid === pid);
-      if (info) return { info: this.#truth(info), records };
+      if (info) return { info: await this.#truth(info, records), records };
     }
     return undefined;
   }
@@ -58,7 +60,7 @@ export class History {
   async byUuid(uuid: string, cwd?: string): Promise<Run | undefined> {
     for (const records of this.#stores(cwd)) {
       const info = await records.info(uuid);
-      if (info) return { info: this.#truth(info), records };
+      if (info) return { info: await this.#truth(info, records), records };
     }
     return undefined;
   }
@@ -73,10 +75,14 @@ export class History {
     return this.#ports.dataDirs(cwd).map((dir) => this.#ports.open(dir));
   }
 
-  #truth(info: ProcInfo): ProcInfo {
+  /** The record of a run whose kernel has died is as old as its last signal: its steps tell what came after. */
+  async #truth(info: ProcInfo, records: RunReader): Promise<ProcInfo> {
     if (info.ended_at_ms !== null || this.#ports.kernelAlive(info.kernel)) return info;
+    const words = this.#lastWords.get(info.uuid) ?? (await lastWords(info, records));
+    this.#lastWords.set(info.uuid, words);
     return {
       ...info,
+      ...words,
       state: "suspended",
       is_paused: false,
       paused_at_ms: 0,
@@ -84,10 +90,43 @@ export class History {
       exit_reason: "suspended",
       error: {
         code: "CLOSED",
-        message: `The rnix that ran it ended without a word (a crash or kill -9) at step ${info.steps}.`,
+        message: `The rnix that ran it ended without a word (a crash or kill -9) at step ${words.steps}.`,
       },
     };
   }
+}
+
+type LastWords = Pick<ProcInfo, "steps" | "tool_calls" | "usage" | "tokens_used" | "elapsed_ms">;
+
+/** What the steps and the open step say. The time is that of the last sign of life. */
+async function lastWords(info: ProcInfo, records: RunReader): Promise<LastWords> {
+  const { created_at_ms, uuid } = info;
+  const words = { steps: 0, tool_calls: 0, usage: { ...NO_USAGE }, tokens_used: 0, elapsed_ms: 0 };
+  const saw = (step: number, ts: string): void => {
+    words.steps = Math.max(words.steps, step);
+    words.elapsed_ms = Math.max(words.elapsed_ms, Date.parse(ts) - created_at_ms);
+  };
+  for await (const { step, ts, usage, tool_calls } of allSteps(records, uuid)) {
+    saw(step, ts);
+    add(words.usage, usage);
+    for (const call of tool_calls) saw(step, call.started_at);
+    words.tool_calls += tool_calls.length;
+  }
+  for (const entry of (await records.journal(uuid)).entries) {
+    saw(entry.step, entry.ts);
+    if (entry.t === "answer") add(words.usage, entry.usage);
+    if (entry.t === "call_start") words.tool_calls++;
+  }
+  words.tokens_used = words.usage.input_tokens + words.usage.output_tokens;
+  return words;
+}
+
+const NO_USAGE = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+
+function add(sum: Usage, usage: Usage): void {
+  sum.input_tokens += usage.input_tokens;
+  sum.output_tokens += usage.output_tokens;
+  sum.cached_tokens += usage.cached_tokens;
 }
 
 const PAGE = 500;

@@ -77,6 +77,8 @@ function listen(stop: (now: boolean) => void, onDefect: (defect: unknown) => voi
   const listeners = [
     ["SIGTERM", signalled],
     ["SIGINT", signalled],
+    // The terminal of one in the foreground was closed.
+    ["SIGHUP", signalled],
     ["uncaughtException", defective],
     ["unhandledRejection", defective],
   ] as const;
