@@ -1,7 +1,7 @@
 import { isAbsolute, join } from "node:path";
 import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";
 import { adopted, leaders, type Orphan } from "./adopted.ts";
-import { endProcesses, wouldNotGo } from "./end-processes.ts";
+import { countdown, endProcesses, wouldNotGo } from "./end-processes.ts";
 import { Ledger } from "./ledger.ts";
 import { type Mark, markOf, underMark } from "./mark.ts";
 import { Output } from "./output.ts";
@@ -107,6 +107,13 @@ export class Children {
     await this.#end((entry) => entry.owner.uuid === uuid && entry.life !== "shared");
   }
 
+  /** Ends the grace of a process's programs: what is being ended, or will be, is killed at once. */
+  hurryOwner(uuid: string): void {
+    for (const { owner, life, child } of this.#entries.values()) {
+      if (owner.uuid === uuid && life !== "shared") child.hurry();
+    }
+  }
+
   /** Ends everything; afterwards nothing can be started. Safe to call again. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
@@ -129,7 +136,7 @@ export class Children {
       find: async () => (leaders.size === 0 ? (adopted() ?? []) : []),
       group: 0,
       groupAsked: false,
-      graceMs: this.#o.graceMs,
+      graceLeft: countdown(this.#o.graceMs),
       reap: this.#reap,
     });
     if (left.length > 0) this.#fault(wouldNotGo(left));

@@ -11,7 +11,8 @@ export interface EndOptions {
   group: number;
   /** Its members were asked already. */
   groupAsked: boolean;
-  graceMs: number;
+  /** Ms until KILL, asked again and again: whoever ends them may lose patience. */
+  graceLeft(): number;
   /** Frees the zombies that fell to us. */
   reap(): void;
 }
@@ -21,23 +22,28 @@ export interface EndOptions {
  * another user's.
  */
 export async function endProcesses(o: EndOptions): Promise<Process[]> {
-  const deadline = performance.now() + o.graceMs;
   let members = await o.find();
   for (const member of members) {
     if (!(o.groupAsked && member.pgid === o.group)) await ask(o.table, member);
   }
-  while (members.length > 0 && performance.now() < deadline) {
-    members = (await allGone(o, members, deadline)) ? await o.find() : members;
+  while (members.length > 0 && o.graceLeft() > 0) {
+    members = (await allGone(o, members, o.graceLeft)) ? await o.find() : members;
   }
   for (let round = 0; members.length > 0 && round < KILL_ROUNDS; round++) {
     members = await o.find();
     if (o.group > 0 && members.some((member) => member.pgid === o.group)) signal(-o.group, "SIGKILL");
     for (const member of members) await kill(o.table, member);
-    await allGone(o, members, performance.now() + KILL_WAIT_MS);
+    await allGone(o, members, countdown(KILL_WAIT_MS));
     members = await o.find();
   }
   o.reap();
   return members;
+}
+
+/** Ms left of a time that begins now. */
+export function countdown(ms: number): () => number {
+  const end = performance.now() + ms;
+  return () => end - performance.now();
 }
 
 export function wouldNotGo(left: Process[]): SyscallError {
@@ -61,14 +67,14 @@ async function kill(table: ProcessTable, member: Process): Promise<void> {
   if (await isRunning(table, identityOf(table, member))) signal(member.pid, "SIGKILL");
 }
 
-async function allGone(o: EndOptions, members: Process[], deadline: number): Promise<boolean> {
+async function allGone(o: EndOptions, members: Process[], timeLeft: () => number): Promise<boolean> {
   for (let wait = 1; ; wait = Math.min(wait * 2, LONGEST_PAUSE_MS)) {
     o.reap();
     const running = await Promise.all(
       members.map((member) => isRunning(o.table, identityOf(o.table, member))),
     );
     if (!running.includes(true)) return true;
-    const left = deadline - performance.now();
+    const left = timeLeft();
     if (left <= 0) return false;
     await pause(Math.min(wait, left));
   }

@@ -1,6 +1,6 @@
 import { type Data, type ExitInfo, SyscallError } from "../plugin/index.ts";
 import type { Orphan } from "./adopted.ts";
-import { endProcesses, wouldNotGo } from "./end-processes.ts";
+import { countdown, endProcesses, wouldNotGo } from "./end-processes.ts";
 import type { Output } from "./output.ts";
 import type { Piece } from "./output-ring.ts";
 import { type Identity, isRunning, type Process, type ProcessTable, type Trace } from "./process-table.ts";
@@ -44,8 +44,11 @@ export class RunningChild {
   #timer: Alarm | undefined;
   #timedOut = false;
   #ending: Promise<void> | undefined;
-  /** Its group was asked to end; by then it must have gone. */
-  #asked: { deadline: number } | undefined;
+  /** Its group was asked to end, and has so many ms left. */
+  #asked: (() => number) | undefined;
+  /** No grace any more. */
+  #hurried = false;
+  readonly #hurry = Promise.withResolvers<void>();
   /** Everything below it when it did not react to TERM. */
   #seen: Process[] = [];
   #stuck: (exit: Exit) => void = () => {};
@@ -129,11 +132,18 @@ export class RunningChild {
     return this.#ending;
   }
 
+  /** From now on its end has no grace, also one that is under way. It does not begin one. */
+  hurry(): void {
+    this.#hurried = true;
+    this.#hurry.resolve();
+  }
+
   async #end(): Promise<void> {
     if (this.#leads) {
-      this.#asked = { deadline: performance.now() + this.#o.graceMs };
+      this.#asked = countdown(this.#o.graceMs);
       terminate(-this.pid);
-      if (!(await settles(this.#exit, this.#o.graceMs)) && this.#leads) {
+      await settles(Promise.race([this.#exit, this.#hurry.promise]), this.#o.graceMs);
+      if (this.#leads) {
         // Seen while they still hang together: a kernel below this one marks its programs as its own.
         this.#seen = await this.#lookFor();
         if (this.#leads) signal(-this.pid, "SIGKILL");
@@ -226,12 +236,13 @@ export class RunningChild {
     // open pipe that time has passed already.
     if (this.#eof) await this.#lastChance();
     if (await this.#nothingLeft()) return [];
+    const left = this.#asked ?? countdown(this.#o.graceMs);
     return endProcesses({
       table: this.#o.table,
       find: () => this.#members(),
       group: this.pid,
       groupAsked: this.#asked !== undefined,
-      graceMs: this.#asked ? this.#asked.deadline - performance.now() : this.#o.graceMs,
+      graceLeft: () => (this.#hurried ? 0 : left()),
       reap: () => this.#o.orphans(this),
     });
   }

@@ -3,7 +3,7 @@ import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
-import { endProcesses } from "./end-processes.ts";
+import { countdown, endProcesses } from "./end-processes.ts";
 import { LEDGER_SUFFIX, LEDGER_VERSION } from "./ledger.ts";
 import type { Process, ProcessTable, Trace } from "./process-table.ts";
 
@@ -135,7 +135,7 @@ async function endPrograms(
         find: () => findAgain(table, trace, members),
         group: trace.leader?.pid ?? 0,
         groupAsked: false,
-        graceMs,
+        graceLeft: countdown(graceMs),
         reap: () => {},
       });
       const pids = members.map((member) => member.pid);
