@@ -7,6 +7,11 @@ interface Delta {
   tool_calls?: { index: number; id?: string; function?: { name?: string; arguments?: string } }[];
 }
 
+interface Answer {
+  text: string;
+  calls: { id: string; name: string; input: string }[];
+}
+
 const [url, model] = process.argv.slice(2);
 const messages: object[] = [{ role: "user", content: "go" }];
 for (;;) {
@@ -17,7 +22,7 @@ for (;;) {
   });
   const answer = await read(response);
   if (answer.calls.length === 0) {
-    process.stdout.write(`${answer.text}\n`);
+    await Bun.write(Bun.stdout, `${answer.text}\n`);
     break;
   }
   messages.push({
@@ -31,38 +36,39 @@ for (;;) {
   });
   for (const call of answer.calls) {
     const { command } = JSON.parse(call.input);
-    const child = Bun.spawn(["/bin/sh", "-c", command], { stdout: "pipe", stderr: "inherit" });
+    // The shell that Rnix takes: what it needs to start is no part of either side.
+    const child = Bun.spawn(["bash", "-c", command], { stdout: "pipe", stderr: "inherit" });
     const content = await new Response(child.stdout).text();
     await child.exited;
     messages.push({ role: "tool", tool_call_id: call.id, content });
   }
 }
 
-async function read(
-  response: Response,
-): Promise<{ text: string; calls: { id: string; name: string; input: string }[] }> {
-  const calls: { id: string; name: string; input: string }[] = [];
-  let text = "";
-  let buffer = "";
+async function read(response: Response): Promise<Answer> {
+  const answer: Answer = { text: "", calls: [] };
   const decoder = new TextDecoder();
+  let buffer = "";
   for await (const chunk of response.body ?? []) {
     buffer += decoder.decode(chunk, { stream: true });
     const lines = buffer.split("\n");
     buffer = lines.pop() ?? "";
     for (const line of lines) {
-      if (!line.startsWith("data: ") || line === "data: [DONE]") continue;
-      const delta: Delta = JSON.parse(line.slice(6)).choices?.[0]?.delta ?? {};
-      text += delta.content ?? "";
-      for (const part of delta.tool_calls ?? []) {
-        const call = calls[part.index] ?? { id: "", name: "", input: "" };
-        calls[part.index] = call;
-        call.id += part.id ?? "";
-        call.name += part.function?.name ?? "";
-        call.input += part.function?.arguments ?? "";
-      }
+      if (line.startsWith("data: ") && line !== "data: [DONE]") add(answer, line.slice("data: ".length));
     }
   }
-  return { text, calls };
+  return answer;
+}
+
+function add(answer: Answer, event: string): void {
+  const delta: Delta = JSON.parse(event).choices?.[0]?.delta ?? {};
+  answer.text += delta.content ?? "";
+  for (const part of delta.tool_calls ?? []) {
+    const call = answer.calls[part.index] ?? { id: "", name: "", input: "" };
+    answer.calls[part.index] = call;
+    call.id += part.id ?? "";
+    call.name += part.function?.name ?? "";
+    call.input += part.function?.arguments ?? "";
+  }
 }
 
 export {};

@@ -1,0 +1,45 @@
+/** One line of the table. */
+export interface Figure {
+  what: string;
+  value: number;
+  unit: "ms" | "MiB" | "×";
+  /** What the same costs without Rnix, measured in turns with it. */
+  floor?: { name: string; value: number };
+  /** Of the ratio to the floor, or of the value where there is no floor: what it must not be above. */
+  goal?: number;
+}
+
+export function ratioOf({ value, floor }: Figure): number | undefined {
+  return floor === undefined ? undefined : value / floor.value;
+}
+
+/** undefined: there is no goal. */
+export function isReached(figure: Figure): boolean | undefined {
+  if (figure.goal === undefined) return undefined;
+  return (ratioOf(figure) ?? figure.value) <= figure.goal;
+}
+
+export function table(figures: readonly Figure[]): string {
+  const lines = figures.map((figure) => {
+    const { what, value, unit, floor, goal } = figure;
+    const ratio = ratioOf(figure);
+    const cells = [
+      what,
+      number(value, unit),
+      floor === undefined ? "" : `${number(floor.value, unit)} (${floor.name})`,
+      ratio === undefined ? "" : `${ratio.toFixed(2)}×`,
+      goal === undefined ? "" : ratio === undefined ? `≤ ${goal} ${unit}` : `≤ ${goal}×`,
+      { true: "yes", false: "**no**", undefined: "" }[`${isReached(figure)}`],
+    ];
+    return `| ${cells.join(" | ")} |\n`;
+  });
+  return `| what | Rnix | floor | ratio | goal | reached |\n|---|--:|--:|--:|--:|---|\n${lines.join("")}`;
+}
+
+export function mib(bytes: number): number {
+  return bytes / 1024 / 1024;
+}
+
+function number(value: number, unit: Figure["unit"]): string {
+  return `${value.toFixed(unit === "×" ? 2 : 1)} ${unit}`;
+}

@@ -1,0 +1,28 @@
+import type { Figure } from "../figure.ts";
+import { type Command, interleaved, timed } from "../measure.ts";
+import type { Place } from "../place.ts";
+
+const AT_ONCE = 8;
+
+/** Eight runs of one turn, started at the same moment. */
+export async function together(place: Place): Promise<Figure[]> {
+  const user = place.user("main");
+  await user.daemon();
+  const all = (command: Command) => async () => {
+    const start = performance.now();
+    const timings = await Promise.all(Array.from({ length: AT_ONCE }, () => timed(command)));
+    return { wallMs: performance.now() - start, cpuMs: timings.reduce((sum, { cpuMs }) => sum + cpuMs, 0) };
+  };
+  const time = await interleaved(Math.min(place.rounds, 9), {
+    bare: all(user.command([place.floors.client, place.oneTurn.openaiUrl, "m"])),
+    rnix: all(user.spawn(place.oneTurn)),
+  });
+  return [
+    {
+      what: `${AT_ONCE} spawns at once, wall`,
+      value: time.rnix.wallMs,
+      unit: "ms",
+      floor: { name: `${AT_ONCE} bare clients`, value: time.bare.wallMs },
+    },
+  ];
+}
