@@ -1,4 +1,4 @@
-import type { LanguageModelV4CallOptions, LanguageModelV4Message } from "@ai-sdk/provider";
+import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Message } from "@ai-sdk/provider";
 import { definePlugin, type OpenContext, type VFSFile } from "rnix/plugin";
 import type { Blame } from "./_model/failure.ts";
 
@@ -20,13 +20,15 @@ const DEFAULT_MODEL = "claude-sonnet-5-5";
 const ANTHROPIC_URL = "https://api.anthropic.com";
 
 async function open(context: OpenContext): Promise<VFSFile> {
-  const [{ ModelFile }, { AiSdkModel }, { settingsOf, keyOf }] = await Promise.all([
+  const [{ ModelFile }, { AiSdkModel }, { Kept }, { settingsOf, keyOf }] = await Promise.all([
     import("./_model/model-file.ts"),
     import("./_model/ai-sdk.ts"),
+    import("./_model/kept.ts"),
     import("./_model/settings.ts"),
   ]);
   const settings = settingsOf(context);
   const url = (settings.base_url ?? ANTHROPIC_URL).replace(/\/+$/, "");
+  const kept = new Kept<LanguageModelV4>();
   const model = new AiSdkModel(async (request, options) => {
     const key = await keyOf(context, { required: true });
     const blame: Blame = {
@@ -37,14 +39,9 @@ async function open(context: OpenContext): Promise<VFSFile> {
       model: request.model,
       key,
     };
-    const [{ createAnthropic }, { requestFetch }] = await Promise.all([
-      import("@ai-sdk/anthropic"),
-      import("./_model/fetch.ts"),
-    ]);
-    const fetch = requestFetch(request.stream === true, blame);
-    const provider = createAnthropic({ baseURL: `${url}/v1`, apiKey: key, fetch });
+    const streams = request.stream === true;
     return {
-      model: provider(request.model),
+      model: await kept.get([request.model, key, streams], () => languageModel(blame, streams)),
       options: {
         ...cached(options),
         providerOptions: { anthropic: { includePings: true, ...settings.extra } },
@@ -57,6 +54,16 @@ async function open(context: OpenContext): Promise<VFSFile> {
     devicePath: "/dev/llm/anthropic",
     models: [DEFAULT_MODEL],
   });
+}
+
+/** The package is loaded with the first request. */
+async function languageModel(blame: Blame, streams: boolean): Promise<LanguageModelV4> {
+  const [{ createAnthropic }, { requestFetch }] = await Promise.all([
+    import("@ai-sdk/anthropic"),
+    import("./_model/fetch.ts"),
+  ]);
+  const fetch = requestFetch(streams, blame);
+  return createAnthropic({ baseURL: `${blame.url}/v1`, apiKey: blame.key, fetch })(blame.model);
 }
 
 /**

@@ -38,12 +38,14 @@ interface Target {
 }
 
 async function open(name: "openai" | "openai-compatible", context: OpenContext): Promise<VFSFile> {
-  const [{ ModelFile }, { AiSdkModel }, { settingsOf, keyOf }] = await Promise.all([
+  const [{ ModelFile }, { AiSdkModel }, { Kept }, { settingsOf, keyOf }] = await Promise.all([
     import("./_model/model-file.ts"),
     import("./_model/ai-sdk.ts"),
+    import("./_model/kept.ts"),
     import("./_model/settings.ts"),
   ]);
   const target = targetOf(name, settingsOf(context));
+  const kept = new Kept<LanguageModelV4>();
   const model = new AiSdkModel(async (request, options) => {
     const key = await keyOf(context, { required: target.own });
     const blame: Blame = {
@@ -54,8 +56,9 @@ async function open(name: "openai" | "openai-compatible", context: OpenContext):
       model: request.model,
       key,
     };
+    const streams = request.stream === true;
     return {
-      model: await languageModel(target, request.stream === true, blame),
+      model: await kept.get([request.model, key, streams], () => languageModel(target, streams, blame)),
       options: { ...options, providerOptions: providerOptions(target) },
       blame,
     };

@@ -11,11 +11,67 @@ export function parseRequest(data: Data): LLMRequest {
     const message = `a model device takes one request as JSON; this is none: ${JSON.stringify(text.slice(0, 80))}`;
     throw new SyscallError("INVALID", message, { cause });
   }
+  // The kernel's own requests are whole. The schema, slow with a long conversation, fills in and explains.
+  if (isRequest(json)) return json;
   const result = Request.safeParse(json);
   if (result.success) return result.data;
   const message = `a model device takes {intent, system_prompt, model, messages, …}: ${z.prettifyError(result.error)}`;
   throw new SyscallError("INVALID", message, { cause: result.error });
 }
+
+function isRequest(value: unknown): value is LLMRequest {
+  return (
+    isObject(value) &&
+    typeof value.intent === "string" &&
+    typeof value.system_prompt === "string" &&
+    typeof value.model === "string" &&
+    value.model !== "" &&
+    Array.isArray(value.messages) &&
+    value.messages.every(isMessage) &&
+    (value.tools === undefined || (Array.isArray(value.tools) && value.tools.every(isTool))) &&
+    (value.max_turns === undefined || typeof value.max_turns === "number") &&
+    (value.timeout_ms === undefined || typeof value.timeout_ms === "number") &&
+    (value.max_output === undefined ||
+      (Number.isInteger(value.max_output) && Number(value.max_output) > 0)) &&
+    (value.stream === undefined || typeof value.stream === "boolean")
+  );
+}
+
+function isMessage(value: unknown): boolean {
+  return (
+    isObject(value) &&
+    ROLES.some((role) => role === value.role) &&
+    typeof value.content === "string" &&
+    (value.tool_call_id === undefined || typeof value.tool_call_id === "string") &&
+    (value.tool_calls === undefined ||
+      (Array.isArray(value.tool_calls) && value.tool_calls.every(isToolCall)))
+  );
+}
+
+function isToolCall(value: unknown): boolean {
+  return (
+    isObject(value) &&
+    typeof value.id === "string" &&
+    typeof value.name === "string" &&
+    isObject(value.input) &&
+    value.invalid === undefined
+  );
+}
+
+function isTool(value: unknown): boolean {
+  return (
+    isObject(value) &&
+    typeof value.name === "string" &&
+    typeof value.description === "string" &&
+    isObject(value.input)
+  );
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+const ROLES = ["system", "user", "assistant", "tool"] as const;
 
 const ToolCall = z.object({
   id: z.string(),
@@ -25,7 +81,7 @@ const ToolCall = z.object({
 });
 
 const Message = z.object({
-  role: z.enum(["system", "user", "assistant", "tool"]),
+  role: z.enum(ROLES),
   content: z.string(),
   tool_call_id: z.string().optional(),
   tool_calls: z.array(ToolCall).optional(),
