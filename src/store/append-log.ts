@@ -21,6 +21,7 @@ export class AppendLog {
   /** The last byte is known to end a line. Not known before the first append: a crash may have cut it. */
   #whole = false;
   #dirty = false;
+  #size = 0;
   #syncing: Promise<void> | undefined;
   #broken: SyscallError | undefined;
 
@@ -30,6 +31,11 @@ export class AppendLog {
     this.#name = name;
     this.#fs = o.fs ?? realFs;
     this.#keepOpen = o.keepOpen ?? false;
+  }
+
+  /** Bytes in the file after the last append. */
+  get size(): number {
+    return this.#size;
   }
 
   /** Appends lines of JSON text, none of which holds a newline. All of them are written or none. */
@@ -70,6 +76,7 @@ export class AppendLog {
       const fd = this.#open();
       try {
         this.#fs.truncate(fd, 0);
+        this.#size = 0;
         this.#whole = true;
         this.#dirty = true;
       } finally {
@@ -104,6 +111,7 @@ export class AppendLog {
     } catch (error) {
       this.#cutBack(fd, size, error);
     }
+    this.#size = size + sealed.length;
     this.#whole = true;
   }
 

@@ -30,6 +30,11 @@ export const DEFAULT_RUN_LIMITS: RunLimits = { eventsPerRun: 100_000 };
 
 /** Lines kept in memory before they are written: bounded, and one write for many. */
 const EVENT_BATCH = 256;
+/**
+ * A journal that was made durable is emptied at the run's end, and when it has grown to this. Readers ignore
+ * what is recorded, and on most file systems cutting a file costs more than all else a step writes.
+ */
+const JOURNAL_BYTES = 64 * 1024;
 /** So many wait for a disk that takes none; what comes then is counted and dropped. */
 const MAX_PENDING_EVENTS = 16 * EVENT_BATCH;
 
@@ -120,25 +125,28 @@ export class RunWriter {
    */
   async sync(): Promise<void> {
     this.#throwFailure();
-    this.flush();
     if (this.#stepOpen) this.#journalDurable = true;
-    try {
+    const [disk, events] = await Promise.allSettled([
       // On disk together: who starts first does not matter, all are there before the caller goes on.
-      await all([this.#journal.sync(), this.#steps.sync(), this.#syncNames()]);
-    } catch (error) {
+      all([this.#journal.sync(), this.#steps.sync(), this.#syncNames()]),
+      // Events need not be durable: they are written while the disk works.
+      Promise.try(() => this.flush()),
+    ]);
+    if (disk.status === "rejected") {
       // What a failed sync has lost is not known, and the next one would not tell.
-      this.#failure ??= ioError(error, `make run ${this.uuid} durable`, this.dir);
+      this.#failure ??= ioError(disk.reason, `make run ${this.uuid} durable`, this.dir);
       throw this.#failure;
     }
+    if (events.status === "rejected") throw events.reason;
   }
 
-  /** Records a finished step and empties its journal, in this order. */
+  /** Records a finished step. From then on its journal is void, and emptied now or later. */
   step(record: StepRecord): void {
     this.#throwFailure();
     this.#steps.append(versioned(record));
     this.#stepOpen = false;
-    if (this.#journalDurable) this.#emptyWhenRecorded();
-    else this.#journal.empty();
+    if (!this.#journalDurable) this.#journal.empty();
+    else if (this.#journal.size >= JOURNAL_BYTES) this.#emptyWhenRecorded();
     this.#journal.close();
     this.flush();
   }
@@ -188,6 +196,7 @@ export class RunWriter {
       await this.sync();
       await this.#emptying;
       this.#throwFailure();
+      if (!this.#stepOpen && this.#journalDurable) this.#emptyJournal();
     } finally {
       this.#journal.close();
     }
@@ -224,12 +233,16 @@ export class RunWriter {
   #emptyUnlessUsed(entries: number): void {
     if (this.#entries !== entries) return;
     try {
-      this.#journal.empty();
-      this.#journal.close();
-      this.#journalDurable = false;
+      this.#emptyJournal();
     } catch (error) {
       this.#failure ??= ioError(error, `empty the journal of run ${this.uuid}`, this.#journal.path);
     }
+  }
+
+  #emptyJournal(): void {
+    this.#journal.empty();
+    this.#journal.close();
+    this.#journalDurable = false;
   }
 
   async #syncNames(): Promise<void> {

@@ -1,5 +1,13 @@
 import { describe, expect, test } from "bun:test";
-import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { basename, join } from "node:path";
 import { type FsPort, realFs } from "../../src/store/fs-port.ts";
 import { RunStore } from "../../src/store/runs.ts";
@@ -226,6 +234,31 @@ describe("a step", () => {
     expect((await store.journal(UUID)).entries).toEqual([answer(2)]);
     writer.step(stepRecord(2));
     await writer.close();
+    expect(readFileSync(file("step.journal"), "utf8")).toBe("");
+  });
+
+  test("that is recorded leaves its durable journal to readers that ignore it, until that is worth a cut", async () => {
+    let cuts = 0;
+    const fs = fsWith({
+      truncate: (fd, length) => {
+        cuts++;
+        realFs.truncate(fd, length);
+      },
+    });
+    const { store, writer, file } = newRun(fs);
+    let longest = 0;
+    for (let step = 1; step <= 500; step++) {
+      writer.journal(callStart(step));
+      longest = Math.max(longest, statSync(file("step.journal")).size);
+      await writer.sync();
+      writer.step(stepRecord(step));
+      expect((await store.journal(UUID)).entries).toEqual([]);
+      await writer.sync();
+    }
+    await writer.close();
+    expect(cuts).toBeGreaterThan(0);
+    expect(cuts).toBeLessThan(10);
+    expect(longest).toBeLessThan(80 * 1024);
     expect(readFileSync(file("step.journal"), "utf8")).toBe("");
   });
 
