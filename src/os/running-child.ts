@@ -234,8 +234,7 @@ export class RunningChild {
   async #endTheRest(): Promise<Process[]> {
     // What ends by itself right after the program may do so: the `tee` of a redirection, for one. With an
     // open pipe that time has passed already.
-    if (this.#eof) await this.#lastChance();
-    if (await this.#nothingLeft()) return [];
+    if (await (this.#eof ? this.#endsByItself() : this.#nothingLeft())) return [];
     const left = this.#asked ?? countdown(this.#o.graceMs);
     return endProcesses({
       table: this.#o.table,
@@ -247,9 +246,13 @@ export class RunningChild {
     });
   }
 
-  async #lastChance(): Promise<void> {
+  async #endsByItself(): Promise<boolean> {
     const end = performance.now() + this.#o.quietMs;
-    while (!this.#ending && performance.now() < end && !(await this.#nothingLeft())) await pause(LOOK_MS);
+    while (!(await this.#nothingLeft())) {
+      if (this.#ending || performance.now() >= end) return false;
+      await pause(LOOK_MS);
+    }
+    return true;
   }
 
   /** Cheap where a subreaper sees every orphan: then only an open pipe or a living group needs the long way. */
