@@ -16,6 +16,7 @@ export async function runChecks(contexts: OpenContexts, proc: Process): Promise<
       (request) => contexts.exec(proc, request, `check-${index + 1}`),
       { argv: ["/bin/sh", "-c", command], timeoutMs: proc.spec.opts.limits.checkMs, life: "call" },
       OUTPUT_SHOWN,
+      proc.signal,
     );
     const code = exit.timedOut ? null : exit.code;
     done.push(code === 0 ? { command, exit_code: code } : { command, exit_code: code, output });

@@ -86,7 +86,8 @@ export class Kernel {
     const ctx = new ContextSyscalls({ contexts, debug });
     const changes = new Changes(openContexts);
     const gate = new ModelGate({ clock, random });
-    const builder = new ProcessBuilder({ ...ports, table, devices, contexts, ctx, files });
+    const warn = (source: string, text: string): void => ports.log?.("warn", source, text);
+    const builder = new ProcessBuilder({ ...ports, table, devices, contexts, ctx, files, warn });
     this.files = files;
     this.ctx = ctx;
     this.processes = new ProcessManager({
@@ -98,9 +99,9 @@ export class Kernel {
       openContexts,
       changes,
       children,
-      reap: { table, contexts, children },
+      reap: { table, contexts, children, warn },
       callbacks,
-      warn: (source, text) => ports.log?.("warn", source, text),
+      warn,
     });
   }
 

@@ -28,6 +28,7 @@ export interface BuilderPorts {
   contexts: ContextManager;
   ctx: ContextSyscalls;
   files: FileSystem;
+  warn(source: string, text: string): void;
 }
 
 /** An agent that nobody named: no instructions, every tool. */
@@ -44,8 +45,8 @@ const GENERIC: AgentInfo = {
 
 /**
  * The one constructor of processes: whoever wants one comes through here, so that none is without its
- * project, environment, rights and limits. What it builds stands in the table, has a record on disk and
- * its model open, and does not run yet. If it fails, nothing of it is left.
+ * project, environment, rights and limits. What it builds stands in the table, has its files on disk and
+ * its model open; `start` sets it going. If anything of that fails, nothing of it is left.
  */
 export class ProcessBuilder {
   readonly #ports: BuilderPorts;
@@ -54,15 +55,32 @@ export class ProcessBuilder {
     this.#ports = ports;
   }
 
-  async build(intent: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<Process> {
+  async build(
+    intent: string,
+    agent: AgentInfo | null,
+    opts: SpawnOpts,
+    start: (proc: Process) => Promise<void>,
+  ): Promise<Process> {
     const undo: (() => unknown)[] = [() => opts.devices.release()];
     try {
       const proc = await this.#construct(intent, agent ?? GENERIC, opts, undo);
       await this.#open(proc, undo);
+      await start(proc);
       return proc;
     } catch (thrown) {
-      for (const step of undo.reverse()) await step();
+      await this.#undo(undo);
       throw thrown;
+    }
+  }
+
+  /** Every step, also when one fails: the spawn's own error is the one to be thrown. */
+  async #undo(steps: (() => unknown)[]): Promise<void> {
+    for (const step of steps.reverse()) {
+      try {
+        await step();
+      } catch (thrown) {
+        this.#ports.warn("spawn", `taking it back: ${String(thrown)}`);
+      }
     }
   }
 
@@ -105,6 +123,7 @@ export class ProcessBuilder {
     undo.push(() => {
       table.remove(proc);
       parent?.children.splice(parent.children.indexOf(proc.pid), 1);
+      proc.abandon();
     });
     return proc;
   }
@@ -137,7 +156,7 @@ export class ProcessBuilder {
     if (!opts.parentPid) return undefined;
     const { table } = this.#ports;
     const parent = table.find(opts.parentPid);
-    if (parent?.state !== "running" || parent.stopped) {
+    if (parent?.state !== "running" || parent.stopped || parent.ending) {
       throw new SyscallError(
         "NOT_FOUND",
         `The parent process ${opts.parentPid} does not exist or has ended.`,

@@ -53,8 +53,8 @@ export class ProcessManager {
           "The kernel is shutting down and takes no new processes. Try again in a moment.",
         );
       }
-      const proc = await this.#ports.builder.build(intent, agent, opts);
-      await this.#start(proc);
+      const proc = await this.#ports.builder.build(intent, agent, opts, (built) => this.#start(built));
+      this.#tasks.set(proc, this.#run(proc));
       return proc.pid;
     } catch (thrown) {
       throw namedError(thrown, "Spawn", 0);
@@ -131,7 +131,6 @@ export class ProcessManager {
       () => proc.pid,
     );
     callbacks?.onSpawn(proc.pid, intent, proc.provider.name, proc.provider.model);
-    this.#tasks.set(proc, this.#run(proc));
   }
 
   /** The reasoning task: thinks, finishes, and is followed by the automatic reap. It never rejects. */
@@ -145,21 +144,29 @@ export class ProcessManager {
     void reapProcess(this.#reap, proc).catch((defect) => warn(`PID ${proc.pid}`, `reap: ${String(defect)}`));
   }
 
-  /** What belongs to the process ends first, then the verdict is written, then the world is told. */
+  /**
+   * What belongs to the process ends first, then the verdict is written, then the world is told. Whatever
+   * goes wrong on the way, it comes to its end: others wait for it.
+   */
   async #finish(proc: Process, ran: Outcome): Promise<void> {
-    const { callbacks, children, files, warn } = this.#ports;
+    const { callbacks, children, files } = this.#ports;
     await this.#endChildren(proc);
     const outcome = await this.#conclude(proc, ran).catch((thrown) =>
       failed(namedError(thrown, "Check", proc.pid)),
     );
-    await children.endOwner(proc.uuid);
-    await files.closeAll(proc).catch((thrown) => warn(`PID ${proc.pid}`, `close: ${String(thrown)}`));
+    await this.#attempt(proc, "programs", () => children.endOwner(proc.uuid));
+    await this.#attempt(proc, "close", () => files.closeAll(proc));
+    // A check, or a program that has just ended, may have spawned some more.
+    proc.ending = true;
+    await this.#endChildren(proc);
     const exit = verdict(outcome, proc.checks, proc.childResults);
     proc.terminate(exit);
     await this.#record(proc);
     this.#tellParent(proc, exit);
-    if (exit.error) callbacks?.onError(proc.pid, exit.error);
-    callbacks?.onComplete(proc.pid, proc.result ?? "", exit);
+    await this.#attempt(proc, "callbacks", () => {
+      if (exit.error) callbacks?.onError(proc.pid, exit.error);
+      callbacks?.onComplete(proc.pid, proc.result ?? "", exit);
+    });
     for (const watcher of [...proc.watchers]) watcher.end({ type: "complete", info: proc.info() });
     proc.settle();
   }
@@ -174,26 +181,38 @@ export class ProcessManager {
 
   /** The end made durable. A disk that refuses it is reported; the verdict that is told stands all the same. */
   async #record(proc: Process): Promise<void> {
-    try {
-      const info = proc.info();
+    const info = proc.info();
+    await this.#attempt(proc, "the end could not be recorded", () =>
       // What the reap, which follows at once, leaves of it.
-      proc.record.info(info.state === "zombie" ? { ...info, state: "dead" } : info);
-      await proc.record.close();
+      proc.record.info(info.state === "zombie" ? { ...info, state: "dead" } : info),
+    );
+    await this.#attempt(proc, "the end could not be made durable", () => proc.record.close());
+  }
+
+  /** A part of the end: what goes wrong in it is told, and the next one follows. */
+  async #attempt(proc: Process, what: string, part: () => Promise<void> | void): Promise<void> {
+    try {
+      await part();
     } catch (thrown) {
-      this.#ports.warn(
-        `PID ${proc.pid}`,
-        `the end could not be recorded: ${namedError(thrown, "Record", proc.pid).message}`,
-      );
+      this.#ports.warn(`PID ${proc.pid}`, `${what}: ${namedError(thrown, what, proc.pid).message}`);
     }
   }
 
-  /** A process that ends first ends its children and waits until they have. */
+  /** A process that ends first ends its children and waits until they have, and those that came meanwhile. */
   async #endChildren(proc: Process): Promise<void> {
-    const live = proc.children
-      .map((pid) => this.#ports.table.find(pid))
-      .filter((child) => child !== undefined);
-    for (const child of live) this.#deliver(child, SIGTERM);
-    await Promise.all(live.map((child) => child.done));
+    const ended = new Set<Process>();
+    for (;;) {
+      const live = proc.children
+        .map((pid) => this.#ports.table.find(pid))
+        .filter((child) => child !== undefined)
+        .filter((child) => !ended.has(child));
+      if (live.length === 0) return;
+      for (const child of live) {
+        ended.add(child);
+        this.#deliver(child, SIGTERM);
+      }
+      await Promise.all(live.map((child) => child.done));
+    }
   }
 
   #tellParent(proc: Process, exit: ExitStatus): void {
@@ -229,7 +248,7 @@ export class ProcessManager {
           `Signal ${String(signal)} does not exist. Expected 1 (TERM), 2 (KILL), 3 (INT), 4 (PAUSE) or 5 (RESUME).`,
         );
     }
-    if (proc.state === "running") proc.record.info(proc.info());
+    if (proc.state === "running") void this.#attempt(proc, "record", () => proc.record.info(proc.info()));
   }
 }
 

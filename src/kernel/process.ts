@@ -86,6 +86,8 @@ export class Process {
   readonly filesChanged = new Set<string>();
   filesChangedComplete = false;
   llmFd = -1;
+  /** It comes to its end and takes no more children. */
+  ending = false;
   /** Its conversation; allocated when it is built, freed at its reap. */
   ctxId = 0;
 
@@ -227,6 +229,12 @@ export class Process {
     gate.resolve();
   }
 
+  /** It never came to be, and its builder takes back what there was of it: who waits for it is told. */
+  abandon(): void {
+    this.#deadline?.stop();
+    this.#done.resolve(this.#stop ?? { code: 1, reason: "failed" });
+  }
+
   /** Waits while paused. Returns at once when the process is told to stop. */
   async gate(): Promise<void> {
     while (this.#resume && !this.#stop) await this.#resume.promise;
@@ -234,6 +242,8 @@ export class Process {
 
   /** Running → Zombie. Whoever waits is told by `settle`, after the record is on disk. */
   terminate(exit: ExitStatus): void {
+    // What has ended is not paused, and no later signal sets its clock going.
+    this.resume();
     this.#state = transition(this.pid, this.#state, "zombie");
     this.#deadline?.stop();
     this.#endedElapsedMs = this.elapsedMs;

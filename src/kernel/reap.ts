@@ -9,6 +9,7 @@ export interface ReapPorts {
   children: Children;
   /** The reasoning task of a process; it has closed the process's files when it ends. */
   task(proc: Process): Promise<void>;
+  warn(source: string, text: string): void;
 }
 
 /** One reap per process, whoever comes first: everyone else waits for the same one. */
@@ -28,10 +29,15 @@ export function reapProcess(ports: ReapPorts, proc: Process): Promise<void> {
 }
 
 async function reapOnce(ports: ReapPorts, proc: Process): Promise<void> {
+  // It never came to be: its builder has taken it back.
+  if (ports.table.find(proc.pid) !== proc) return;
   handleOrphanChildren(ports, proc); // 1
   proc.stop(proc.exit ?? { code: 137, reason: "killed" }); // 2: no-op on a zombie
   await ports.task(proc); // 3
-  await ports.children.endOwner(proc.uuid); // background programs end between 3 and 4
+  // Background programs end between 3 and 4. One that would not go holds nothing of the process.
+  await ports.children
+    .endOwner(proc.uuid)
+    .catch((thrown) => ports.warn(`PID ${proc.pid}`, `programs: ${String(thrown)}`));
   for (const tracer of [...proc.tracers]) tracer.end(); // 4
   for (const watcher of [...proc.watchers]) watcher.end();
   ports.contexts.ctxFree(proc.ctxId); // 10

@@ -1,0 +1,248 @@
+import { describe, expect, test } from "bun:test";
+import { readdirSync, readlinkSync } from "node:fs";
+import { join } from "node:path";
+import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/kernel/types.ts";
+import { type Device, SyscallError } from "../../src/plugin/index.ts";
+import { type FsPort, realFs } from "../../src/store/fs-port.ts";
+import { FakeClock } from "../support/fake-clock.ts";
+import { calls, KernelHarness, type Model, says, script, toolDevice } from "../support/kernel.ts";
+
+/** A model that does not answer before it is cancelled. */
+const silent: Model = (_request, signal) =>
+  new Promise((_resolve, reject) => {
+    signal.addEventListener("abort", () => reject(new SyscallError("CANCELLED", "cancelled")), {
+      once: true,
+    });
+  });
+
+describe("a process that does not come to be", () => {
+  /** A model whose device takes its time to open. */
+  function slowToOpen(): { device: Device; opening: Promise<void> } {
+    const opening = Promise.withResolvers<void>();
+    const device: Device = {
+      factory: () => {
+        opening.resolve();
+        return new Promise(() => {});
+      },
+    };
+    return { device, opening: opening.promise };
+  }
+
+  test("holds up nobody: killed while its model is being opened, it lets its parent end", async () => {
+    const clock = new FakeClock();
+    const { device, opening } = slowToOpen();
+    await using h = new KernelHarness({ model: silent, devices: { "/dev/llm/slow": device }, clock });
+    const parent = await h.spawn("parent");
+    const run = h.follow(parent);
+    const opts = h.opts({ parentPid: parent });
+    const child = h.kernel.spawn("child", null, {
+      ...opts,
+      provider: { ...opts.provider, device: "/dev/llm/slow" },
+    });
+    await opening;
+    h.kernel.kill(parent, SIGTERM);
+    const refused = child.catch((error: unknown) => error);
+    expect(await passing(clock, refused)).toMatchObject({ code: "CANCELLED" });
+    expect((await run).info).toMatchObject({ exit_code: 143, children: [] });
+  });
+
+  test("holds up no shutdown either, and whoever waits for it is told", async () => {
+    const clock = new FakeClock();
+    const { device, opening } = slowToOpen();
+    await using h = new KernelHarness({ model: silent, devices: { "/dev/llm/slow": device }, clock });
+    const opts = h.opts();
+    const spawned = h.kernel.spawn("go", null, {
+      ...opts,
+      provider: { ...opts.provider, device: "/dev/llm/slow" },
+    });
+    await opening;
+    const waited = h.kernel.wait(1);
+    const shutdown = h.kernel.shutdown();
+    const refused = spawned.catch((error: unknown) => error);
+    expect(await passing(clock, refused)).toMatchObject({ code: "CANCELLED" });
+    await shutdown;
+    expect(await waited).toMatchObject({ code: 75, reason: "suspended" });
+    expect(h.kernel.active).toBe(0);
+    expect(await h.runs.find("")).toEqual([]);
+  });
+
+  test("leaves nothing when its first record can't be written", async () => {
+    const clock = new FakeClock();
+    await using h = new KernelHarness({
+      model: silent,
+      clock,
+      fs: failing((path) => path.endsWith("proc-info.json")),
+    });
+    await expect(h.spawn("go", { timeoutMs: 5_000 })).rejects.toMatchObject({
+      code: "EXHAUSTED",
+      syscall: "Spawn",
+    });
+    expect(h.kernel.active).toBe(0);
+    expect(h.openFiles).toBe(0);
+    expect(clock.pending).toBe(0);
+    expect(await h.runs.find("")).toEqual([]);
+  });
+});
+
+describe("a process ends, whatever goes wrong at its end", () => {
+  test("programs that can't be looked for", async () => {
+    await using h = new KernelHarness({ model: script(says("done")) });
+    const endOwner = h.children.endOwner.bind(h.children);
+    h.children.endOwner = () => Promise.reject(new Error("EMFILE: too many open files, scandir '/proc'"));
+    const { info } = await h.run("go");
+    expect(info).toMatchObject({ exit_code: 0, result: "done" });
+    await until(() => h.kernel.active === 0);
+    expect(h.warnings.join()).toContain("EMFILE");
+    h.children.endOwner = endOwner;
+  });
+
+  test("a callback that throws", async () => {
+    const onComplete = (): void => {
+      throw new Error("the embedder is broken");
+    };
+    await using h = new KernelHarness({
+      model: script(says("done")),
+      callbacks: { onSpawn: () => {}, onStep: () => {}, onError: () => {}, onComplete },
+    });
+    expect((await h.run("go")).info).toMatchObject({ exit_code: 0 });
+    await until(() => h.kernel.active === 0);
+    expect(h.warnings.join()).toContain("the embedder is broken");
+  });
+
+  test("a record that can't be written: the verdict stands, and no file stays open", async () => {
+    let broken = false;
+    const act = toolDevice("Act", (_input, signal) => {
+      broken = true;
+      return new Promise((_resolve, reject) =>
+        signal.addEventListener("abort", () => reject(signal.reason), { once: true }),
+      );
+    });
+    await using h = new KernelHarness({
+      model: script(calls(["Act", {}])),
+      devices: { "/dev/act": act },
+      fs: failing(() => broken),
+    });
+    const pid = await h.spawn("go");
+    const run = h.follow(pid);
+    await until(() => broken);
+    h.kernel.kill(pid, SIGTERM);
+    expect((await run).info).toMatchObject({ exit_code: 143, exit_reason: "terminated" });
+    await until(() => h.kernel.active === 0);
+    expect(openBelow(h.dataDir)).toEqual([]);
+  });
+});
+
+describe("while the checks run", () => {
+  test.each([
+    ["a kill", 143, "terminated"],
+    ["the time limit", 1, "timeout"],
+  ])("%s ends the check too", async (what, code, reason) => {
+    await using h = new KernelHarness({ model: script(says("done")) });
+    const pid = await h.spawn("go", { checks: ["exec sleep 60"], timeoutMs: what === "a kill" ? null : 300 });
+    const run = h.follow(pid);
+    await until(() => h.children.list().length === 1);
+    if (what === "a kill") h.kernel.kill(pid, SIGTERM);
+    expect((await run).info).toMatchObject({ exit_code: code, exit_reason: reason, result: "done" });
+  });
+
+  test("a child that a check has left is ended before the verdict, and counts in it", async () => {
+    const ready = Promise.withResolvers<void>();
+    const model: Model = (request, signal) => {
+      if (request.intent === "parent") return says("done");
+      ready.resolve();
+      return silent(request, signal);
+    };
+    await using h = new KernelHarness({ model });
+    const go = join(h.dir, "go");
+    const parent = await h.spawn("parent", { checks: [`while [ ! -e ${go} ]; do :; done`] });
+    const run = h.follow(parent);
+    await until(() => h.children.list().length === 1);
+    const child = h.follow(await h.spawn("child", { parentPid: parent }));
+    await ready.promise;
+    await Bun.write(go, "");
+    expect((await child).info).toMatchObject({ exit_code: 143 });
+    const { info } = await run;
+    expect(info.checks).toMatchObject([{ exit_code: 0 }]);
+    expect(info).toMatchObject({ exit_code: 1, exit_reason: "failed", children: [{ exit_code: 143 }] });
+  });
+});
+
+describe("pausing at the end", () => {
+  test("a run that ended is not paused, and its clock stands still", async () => {
+    const clock = new FakeClock();
+    await using h = new KernelHarness({ model: silent, clock });
+    const pid = await h.spawn("go", { timeoutMs: 10_000 });
+    const run = h.follow(pid);
+    h.kernel.kill(pid, SIGPAUSE);
+    h.kernel.kill(pid, SIGKILL);
+    h.kernel.kill(pid, SIGRESUME);
+    const { info } = await run;
+    expect(info).toMatchObject({ exit_reason: "killed_while_paused", is_paused: false, paused_at_ms: 0 });
+    await until(() => h.kernel.active === 0);
+    expect(clock.pending).toBe(0);
+  });
+
+  test("a signal reaches the whole tree also when a record can't be written", async () => {
+    let broken = false;
+    await using h = new KernelHarness({
+      model: silent,
+      fs: failing((path) => broken && path.endsWith("proc-info.json")),
+    });
+    const parent = await h.spawn("parent");
+    const child = await h.spawn("child", { parentPid: parent });
+    broken = true;
+    expect(h.kernel.signalTree(parent, SIGPAUSE)).toBe(2);
+    expect([parent, child].map((pid) => h.kernel.procInfo(pid).is_paused)).toEqual([true, true]);
+    broken = false;
+  });
+});
+
+/** Lets time pass until something has come to its end. */
+async function passing<T>(clock: FakeClock, work: Promise<T>): Promise<T> {
+  let over = false;
+  const end = (): void => {
+    over = true;
+  };
+  work.then(end, end);
+  while (!over) await clock.advance(1_000);
+  return work;
+}
+
+/** A disk that takes nothing more for the files that are named. */
+function failing(which: (path: string) => boolean): FsPort {
+  const names = new Map<number, string>();
+  const full = (): never => {
+    throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
+  };
+  return {
+    ...realFs,
+    open(path, mode) {
+      const fd = realFs.open(path, mode);
+      names.set(fd, path);
+      return fd;
+    },
+    write: (fd, data) => (which(names.get(fd) ?? "") ? full() : realFs.write(fd, data)),
+    rename: (from, to) => (which(to) ? full() : realFs.rename(from, to)),
+  };
+}
+
+/** The files below a folder that this process holds open. */
+function openBelow(dir: string): string[] {
+  return readdirSync("/proc/self/fd").flatMap((fd) => {
+    const path = linkOf(fd);
+    return path.startsWith(dir) ? [path] : [];
+  });
+}
+
+function linkOf(fd: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`);
+  } catch {
+    return ""; // The descriptor of the listing itself.
+  }
+}
+
+/** Waits for a condition by giving way to whatever works towards it. */
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+}
