@@ -208,7 +208,7 @@ class ShellFile implements VFSFile {
   }
 
   #text(output: Output, file: string | undefined, end: string, dropped = 0): string {
-    const lines = [output.shown(file)];
+    const lines = [output.shown(file, dropped === 0)];
     if (dropped > 0) lines.push(`[The output was too long even for the file: ${dropped} bytes are lost.]`);
     if (end !== "") lines.push(end);
     const text = lines.filter((line) => line !== "").join("\n");
@@ -246,12 +246,16 @@ class Output {
     return this.#length <= WHOLE_CHARS ? this.#head + this.#tail : undefined;
   }
 
-  shown(file: string | undefined): string {
+  /** `whole`: the file holds all of it. */
+  shown(file: string | undefined, whole: boolean): string {
     const text = this.#head + this.#tail;
     if (!this.cut) return text.replace(/\n$/, "");
     const head = trimPair(text.slice(0, HEAD_CHARS));
     const tail = text.slice(-TAIL_CHARS).replace(/\n$/, "");
-    const where = file === undefined ? "The whole output was not kept." : `The whole output is in ${file}`;
+    const where =
+      file === undefined
+        ? "The whole output was not kept."
+        : `${whole ? "The whole output" : "What was kept of it"} is in ${file}`;
     return `${head}\n[… ${this.#length - HEAD_CHARS - TAIL_CHARS} of ${this.#length} characters left out here. ${where} …]\n${tail}`;
   }
 

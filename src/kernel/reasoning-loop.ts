@@ -42,8 +42,9 @@ export async function reason(ports: LoopPorts, proc: Process): Promise<Outcome> 
   try {
     for (;;) {
       await proc.gate();
-      if (proc.stopped) return { kind: "stopped", status: proc.stopped };
-      const outcome = await loop.step();
+      const stopped = proc.stopped;
+      const outcome: Outcome | undefined = stopped ? { kind: "stopped", status: stopped } : await loop.step();
+      if (outcome?.kind === "stopped") loop.keepPartial();
       if (outcome) return outcome;
     }
   } catch (thrown) {
