@@ -108,7 +108,12 @@ export function writeAtomic(file: string, text: string): void {
 /** What went wrong with a file, as one of our errors: the path, the system's word for it, and what to do. */
 export function fileError(cause: unknown, file: string, verb: string): SyscallError {
   const system = systemCode(cause);
-  if (system === "EACCES" || system === "EPERM" || system === "EROFS") {
+  if (system === "EROFS") {
+    return new SyscallError("PERMISSION", `Cannot ${verb} ${file}: its disk is read-only (EROFS).`, {
+      cause,
+    });
+  }
+  if (system === "EACCES" || system === "EPERM") {
     return new SyscallError("PERMISSION", `Cannot ${verb} ${file} (${system}). Check its owner and mode.`, {
       cause,
     });

@@ -205,6 +205,6 @@ function noSuchRun(uuid: string): SyscallError {
 function noRecord(uuid: string): SyscallError {
   return new SyscallError(
     "NOT_FOUND",
-    `Run ${uuid} has a folder but no ${INFO}: it ended before its first record. \`rnix gc\` removes it.`,
+    `Run ${uuid} has a folder but no ${INFO}: it ended before its first record. The folder can be deleted.`,
   );
 }

@@ -54,6 +54,8 @@ export class Machine implements AsyncDisposable {
     XDG_CONFIG_HOME: dirname(this.configDir),
     XDG_DATA_HOME: dirname(this.dataDir),
   };
+  /** What starts every command, such as one that gives it mounts of its own. */
+  wrapper: string[] = [];
   readonly #models: ModelServer[] = [];
 
   constructor({ git = false }: { git?: boolean } = {}) {
@@ -192,7 +194,7 @@ export class Machine implements AsyncDisposable {
   #command(args: string[], { env, cwd }: RunOptions): Omit<Command, "stdin"> {
     const merged = Object.entries({ ...this.env, ...env });
     return {
-      argv: [binary(), ...args],
+      argv: [...this.wrapper, binary(), ...args],
       cwd: cwd ?? this.project,
       env: Object.fromEntries(
         merged.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
