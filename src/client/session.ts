@@ -2,7 +2,7 @@ import type { Env } from "../config/paths.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { commit, version } from "../version.ts";
 import { Client } from "./client.ts";
-import { type DaemonOptions, dialDaemon, ensureDaemon } from "./daemon.ts";
+import type { DaemonOptions } from "./daemon.ts";
 
 /** A server, and as many connections to it as are asked for. */
 export interface Session {
@@ -27,6 +27,7 @@ export interface SessionOptions {
 export async function openSession(o: SessionOptions): Promise<Session | null> {
   if (o.inside) return insideSession(o);
   const daemon: DaemonOptions = { env: o.env, version, build: commit, anyVersion: o.anyVersion };
+  const { dialDaemon, ensureDaemon } = await import("./daemon.ts");
   const first = o.onlyRunning ? await dialDaemon(daemon) : await ensureDaemon(daemon);
   return first && new DaemonSession(daemon, first);
 }
@@ -47,6 +48,7 @@ class DaemonSession implements Session {
     const spare = this.#spare;
     this.#spare = undefined;
     if (spare) return spare;
+    const { dialDaemon } = await import("./daemon.ts");
     const client = await dialDaemon(this.#daemon);
     if (!client) {
       throw new SyscallError(
@@ -65,8 +67,13 @@ class DaemonSession implements Session {
 
 /** Loaded by who asks for it only: it brings the whole server. */
 async function insideSession({ env, log = () => undefined }: SessionOptions): Promise<Session> {
-  const { startInside } = await import("../server/inside.ts");
-  const { overStream } = await import("./memory.ts");
+  const { config } = await import("zod");
+  // Compiling each schema pays for who checks with it hundreds of times, not within one command.
+  config({ jitless: true });
+  const [{ startInside }, { overStream }] = await Promise.all([
+    import("../server/inside.ts"),
+    import("./memory.ts"),
+  ]);
   const server = await startInside(env, log);
   return {
     connect: async () => new Client(overStream(server.connect()), { unit: env.RNIX_UNIT }),

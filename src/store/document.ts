@@ -2,7 +2,7 @@ import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { errno, type FsPort, ioError, realFs, writeAll, writeAllAsync } from "./fs-port.ts";
-import { SCHEMA_VERSION } from "./schema.ts";
+import { SCHEMA_VERSION } from "./schema-version.ts";
 import { gatedSync } from "./sync-gate.ts";
 
 /** A document is read whole into memory; nothing of ours comes near this. */

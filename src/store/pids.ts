@@ -4,7 +4,7 @@ import { SyscallError } from "../plugin/index.ts";
 import { makeFolder, parseDocument } from "./document.ts";
 import { type FsPort, ioError, realFs, writeAll } from "./fs-port.ts";
 import { FileLock } from "./lock.ts";
-import { SCHEMA_VERSION } from "./schema.ts";
+import { SCHEMA_VERSION } from "./schema-version.ts";
 
 const BLOCK = 16;
 const LOCK_WAIT_MS = 2_000;

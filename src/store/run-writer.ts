@@ -5,14 +5,8 @@ import { SyscallError } from "../plugin/index.ts";
 import { AppendLog } from "./append-log.ts";
 import { makeFolder, replaceDocumentNow, syncDirectory, syncDocument } from "./document.ts";
 import { errno, type FsPort, ioError, realFs, writeAllAsync } from "./fs-port.ts";
-import {
-  type JournalEntry,
-  type ProcessMeta,
-  type ProcInfo,
-  SCHEMA_VERSION,
-  type StepRecord,
-  type SyscallEventWire,
-} from "./schema.ts";
+import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
+import { SCHEMA_VERSION } from "./schema-version.ts";
 
 export const STEPS = "steps.jsonl";
 export const JOURNAL = "step.journal";

@@ -7,7 +7,7 @@ import { prepareDataDir } from "./data-dir.ts";
 import { checkSchemaVersion, makeFolder, parseDocument, readDocument } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 import { EVENTS, INFO, JOURNAL, META, type RunLimits, RunWriter, STEPS } from "./run-writer.ts";
-import { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
+import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
 
 export { type RunLimits, RunWriter } from "./run-writer.ts";
 
@@ -98,11 +98,11 @@ export class RunStore {
 
   /** A run's process record; null when there is no such run. */
   async info(uuid: string): Promise<ProcInfo | null> {
-    return this.#document(uuid, INFO, ProcInfo);
+    return this.#document(uuid, INFO, (await schemas()).ProcInfo);
   }
 
   async meta(uuid: string): Promise<ProcessMeta | null> {
-    return this.#document(uuid, META, ProcessMeta);
+    return this.#document(uuid, META, (await schemas()).ProcessMeta);
   }
 
   /** The UUIDs that begin with `prefix`, oldest first. */
@@ -113,16 +113,17 @@ export class RunStore {
 
   /** Finished steps by line. */
   async steps(uuid: string, page: Page = {}): Promise<LogPage<StepRecord>> {
-    return this.#log(uuid, STEPS, StepRecord, page);
+    return this.#log(uuid, STEPS, (await schemas()).StepRecord, page);
   }
 
   /** Syscall events by line. */
   async events(uuid: string, page: Page = {}): Promise<LogPage<SyscallEventWire>> {
-    return this.#log(uuid, EVENTS, SyscallEventWire, page);
+    return this.#log(uuid, EVENTS, (await schemas()).SyscallEventWire, page);
   }
 
   /** What was done of a step that is not recorded. A journal whose step is recorded is ignored. */
   async journal(uuid: string): Promise<Journal> {
+    const { JournalEntry } = await schemas();
     const journal = await this.#log(uuid, JOURNAL, JournalEntry, { limit: Number.MAX_SAFE_INTEGER });
     if (journal.records.length === 0) return { entries: [], damaged: journal.damaged };
     const recorded = await this.#lastStep(uuid);
@@ -184,6 +185,11 @@ export class RunStore {
       after = page.next;
     }
   }
+}
+
+/** Loaded by who reads: building them takes longer than a whole run needs to be written. */
+function schemas(): Promise<typeof import("./schema.ts")> {
+  return import("./schema.ts");
 }
 
 /** What bun's and every other UUID looks like; also keeps a run's folder inside ours. */

@@ -1,30 +1,12 @@
 import { z } from "zod";
+import { Message, ToolCall, Usage } from "./message.ts";
+import { SCHEMA_VERSION } from "./schema-version.ts";
 
 /**
  * What is written below `.rnix/data/steps/<uuid>/` (interfaces §3). Every file carries `v`; a newer one is
  * refused, not guessed at. Unknown keys are kept out of the way, so that a later version may add some.
  */
-export const SCHEMA_VERSION = 1;
-
-export const Usage = z.object({
-  input_tokens: z.number(),
-  output_tokens: z.number(),
-  cached_tokens: z.number(),
-});
-
-export const ToolCall = z.object({
-  id: z.string(),
-  name: z.string(),
-  input: z.record(z.string(), z.unknown()),
-  invalid: z.object({ text: z.string(), reason: z.string() }).optional(),
-});
-
-export const Message = z.object({
-  role: z.enum(["system", "user", "assistant", "tool"]),
-  content: z.string(),
-  tool_call_id: z.string().optional(),
-  tool_calls: z.array(ToolCall).optional(),
-});
+export { Message, ToolCall, Usage };
 
 /** How one tool call of a step went. `unknown`: it had started and no end was ever recorded. */
 export const ToolCallRecord = z.object({
@@ -185,7 +167,6 @@ export const ProcessMeta = z.object({
   ),
 });
 
-export type Usage = z.infer<typeof Usage>;
 export type ToolCallRecord = z.infer<typeof ToolCallRecord>;
 export type Action = z.infer<typeof Action>;
 export type StepRecord = z.infer<typeof StepRecord>;

@@ -10,7 +10,7 @@ import {
   type ToolCall,
   type Usage,
 } from "../../plugin/index.ts";
-import { ToolCall as ToolCallSchema, Usage as UsageSchema } from "../../store/schema.ts";
+import { ToolCall as ToolCallSchema, Usage as UsageSchema } from "../../store/message.ts";
 import { estimateTokens } from "./estimate.ts";
 import type { Watch } from "./watch.ts";
 
@@ -54,7 +54,7 @@ export class AnswerReader {
   async #readWhole(watch: Watch): Promise<LLMAnswer> {
     const document = await this.#readDocument(watch);
     if (document === undefined) throw brokenOff();
-    const seen = parsed(Answer, document);
+    const seen = checked(Answer, jsonOf(document));
     const usage = seen.usage ?? { input_tokens: 0, output_tokens: seen.tokens_used ?? 0, cached_tokens: 0 };
     this.#count(usage);
     return { ...seen, usage, tokens_used: usage.input_tokens + usage.output_tokens };
@@ -76,7 +76,7 @@ export class AnswerReader {
         if (document === undefined) break;
         length += document.length;
         if (length > LONGEST_ANSWER) throw tooLong();
-        const event = parsed(Event, document);
+        const event = eventOf(document);
         if (event.type === "text_delta") answer.content += event.text;
         else if (event.type === "reasoning_delta") answer.reasoning += event.text;
         else if (event.type === "tool_call") answer.tool_calls.push(event.call);
@@ -157,15 +157,34 @@ const Event = z.discriminatedUnion("type", [
   }),
 ]);
 
-function parsed<S extends z.ZodType>(schema: S, document: string): z.infer<S> {
-  let json: unknown;
+/** An answer is thousands of pieces of text: they are told without the schema. */
+function eventOf(document: string): z.infer<typeof Event> {
+  const json = jsonOf(document);
+  return isDelta(json) ? json : checked(Event, json);
+}
+
+function isDelta(value: unknown): value is { type: "text_delta" | "reasoning_delta"; text: string } {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    "type" in value &&
+    (value.type === "text_delta" || value.type === "reasoning_delta") &&
+    "text" in value &&
+    typeof value.text === "string"
+  );
+}
+
+function jsonOf(document: string): unknown {
   try {
-    json = JSON.parse(document);
+    return JSON.parse(document);
   } catch (cause) {
     const shown = JSON.stringify(document.slice(0, 80));
     const message = `the model's driver must answer in JSON, one document a read; it answered ${shown}`;
     throw new SyscallError("DRIVER", message, { cause, retryable: true });
   }
+}
+
+function checked<S extends z.ZodType>(schema: S, json: unknown): z.infer<S> {
   const result = schema.safeParse(json);
   if (result.success) return result.data;
   const message = `the model's driver answered something unknown: ${z.prettifyError(result.error)}`;
