@@ -36,7 +36,7 @@ export async function ensureDaemon(o: DaemonOptions): Promise<Client> {
   if (o.env.RNIX_UNIT) {
     throw new SyscallError(
       "UNAVAILABLE",
-      `No daemon runs, and none is started from inside a run (RNIX_UNIT=${o.env.RNIX_UNIT}): it would outlive the run. Use --no-daemon here.`,
+      `No daemon runs, and none is started from inside a run (RNIX_UNIT=${o.env.RNIX_UNIT}): it would outlive the run. A run of --no-daemon can spawn none from its shell; one that the daemon holds can.`,
     );
   }
   return startAndWait(o);

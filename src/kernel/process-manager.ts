@@ -61,9 +61,14 @@ export class ProcessManager {
     }
   }
 
-  /** Sends a signal. One that has ended already takes none, and that is no error. */
+  /**
+   * Sends a signal to this process alone: what it has spawned goes on, as PID 0's. One that has ended already
+   * takes none, and that is no error.
+   */
   kill(pid: PID, signal: Signal): void {
-    this.#deliver(this.#ports.table.get(pid), signal);
+    const proc = this.#ports.table.get(pid);
+    if (ENDING.has(signal)) this.#orphan(proc);
+    this.#deliver(proc, signal);
   }
 
   /** Sends a signal to a process and all below it; returns how many it reached. */
@@ -106,8 +111,11 @@ export class ProcessManager {
   async shutdown({ now = false }: { now?: boolean } = {}): Promise<void> {
     this.#closing = true;
     const live = this.#ports.table.all();
-    for (const proc of live)
+    for (const proc of live) {
       proc.stop(now ? killed(SIGKILL, proc.paused) : { code: 75, reason: "suspended" });
+      // One that is suspended already stays so: only its programs get no grace any more.
+      if (now) this.#ports.children.hurryOwner(proc.uuid);
+    }
     await Promise.all(live.map((proc) => proc.done.then(() => reapProcess(this.#reap, proc))));
   }
 
@@ -159,7 +167,8 @@ export class ProcessManager {
     // A check, or a program that has just ended, may have spawned some more.
     proc.ending = true;
     await this.#endChildren(proc);
-    const exit = verdict(outcome, proc.checks, proc.childResults);
+    // Not the reason of when it stopped: a kill may have come in the meantime.
+    const exit = verdict(latest(proc, outcome), proc.checks, proc.childResults);
     proc.terminate(exit);
     await this.#record(proc);
     this.#tellParent(proc, exit);
@@ -209,9 +218,20 @@ export class ProcessManager {
       if (live.length === 0) return;
       for (const child of live) {
         ended.add(child);
-        this.#deliver(child, SIGTERM);
+        child.stop(killed(SIGTERM, child.paused));
       }
       await Promise.all(live.map((child) => child.done));
+    }
+  }
+
+  /** One that is still being built has nobody else to end it, and stays. */
+  #orphan(proc: Process): void {
+    for (const pid of [...proc.children]) {
+      const child = this.#ports.table.find(pid);
+      if (child?.state !== "running") continue;
+      proc.children.splice(proc.children.indexOf(child.pid), 1);
+      child.ppid = 0;
+      void this.#attempt(child, "record", () => child.record.info(child.info()));
     }
   }
 
@@ -234,7 +254,10 @@ export class ProcessManager {
       case SIGTERM:
       case SIGINT:
       case SIGKILL:
-        proc.stop(killed(signal, proc.paused));
+        // What still runs of a process that is suspended, or was asked to end, is not waited for any more.
+        if (signal === SIGKILL || proc.stopped?.reason === "suspended")
+          this.#ports.children.hurryOwner(proc.uuid);
+        proc.kill(killed(signal, proc.paused));
         return;
       case SIGPAUSE:
         proc.pause();
@@ -250,6 +273,12 @@ export class ProcessManager {
     }
     if (proc.state === "running") void this.#attempt(proc, "record", () => proc.record.info(proc.info()));
   }
+}
+
+const ENDING: ReadonlySet<Signal> = new Set([SIGTERM, SIGKILL, SIGINT]);
+
+function latest(proc: Process, outcome: Outcome): Outcome {
+  return outcome.kind === "stopped" && proc.stopped ? { kind: "stopped", status: proc.stopped } : outcome;
 }
 
 function failed(error: SyscallError): Outcome {

@@ -210,6 +210,14 @@ export class Process {
     this.#resume?.resolve();
   }
 
+  /**
+   * A signal's end. It goes before a suspension that is under way: whoever asked for that may lose patience.
+   */
+  kill(status: ExitStatus): void {
+    if (this.#stop?.reason === "suspended" && !this.#exit) this.#stop = status;
+    else this.stop(status);
+  }
+
   pause(): void {
     if (this.paused || this.#state !== "running") return;
     this.#pausedAtMono = this.#clock.monotonic();

@@ -1,0 +1,383 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdirSync, readdirSync, statSync } from "node:fs";
+import { createServer } from "node:net";
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import { PROTOCOL } from "../../src/server/frame.ts";
+import { ProcInfo } from "../../src/store/schema.ts";
+import { version } from "../../src/version.ts";
+import { binary } from "./support/binary.ts";
+import { processesOf } from "./support/leftovers.ts";
+import { Machine } from "./support/machine.ts";
+import { Running } from "./support/running.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { isAlive, until } from "./support/until.ts";
+import { Receipt, recordOf } from "./support/verdict.ts";
+
+setDefaultTimeout(30_000);
+
+/** Runs until it is ended. */
+const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
+const held = (machine: Machine): Promise<void> => until("the held call", () => machine.has("held"));
+
+test("eight commands at once on a machine with no daemon start one, and all are served", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ "say so": [says("so")] }));
+  const commands = Array.from({ length: 8 }, () => machine.start(["spawn", "say so", "--output", "json"]));
+  const ended = await Promise.all(commands.map(({ done }) => done));
+  const receipts = ended.map(({ stdout }) => Receipt.parse(JSON.parse(stdout)));
+  expect(receipts.map(({ exit_code, result }) => [exit_code, result])).toEqual(Array(8).fill([0, "so"]));
+  expect(receipts.map(({ pid }) => pid).toSorted()).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+  await until("the end of the daemons that came second", () => machine.strays().length === 0);
+  expect(logLines(machine, /listening on/)).toHaveLength(1);
+});
+
+describe("after kill -9 of the daemon", () => {
+  const BEGIN = { text: "I look.", ...calls(["Bash", { command: "echo looked" }]) };
+  const NASTY = calls([
+    "Bash",
+    { command: "setsid sleep 601 & env -i setsid sleep 602 & (trap '' TERM; exec sleep 603) & sleep 604" },
+  ]);
+
+  test("the next start ends what it left, and tells the truth about its runs", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "build it": [BEGIN, NASTY], "say so": [says("so")] }));
+    const attached = machine.start(["spawn", "build it", "--output", "json"]);
+    await until("four programs", () => sleeping(machine) === 4);
+    const killed = Number(machine.daemonPid);
+    process.kill(killed, "SIGKILL");
+
+    const lost = await attached.done;
+    expect(lost).toMatchObject({ code: 69 });
+    const receipt = Receipt.parse(JSON.parse(lost.stdout));
+    expect(receipt).toMatchObject({ pid: 1, exit_code: 69, error: { code: "UNAVAILABLE" } });
+    expect(receipt.error?.message).toContain("rnix ps -a");
+    const { uuid } = receipt;
+    expect(sleeping(machine)).toBe(4);
+    expect(machine.has(machine.socket)).toBe(true);
+    expect((await machine.run(["daemon", "status"])).code).toBe(69);
+
+    const doctor = await machine.run(["doctor"]);
+    expect(doctor.stdout).toContain("sleep 604");
+    expect(machine.daemonPid).not.toBe(killed);
+    await machine.until(["daemon", "logs"], /ended what a dead rnix left running: .*sleep 604/);
+    expect(sleeping(machine)).toBe(0);
+
+    const [info] = await listed(machine);
+    expect(info).toMatchObject({
+      uuid,
+      pid: 1,
+      state: "suspended",
+      exit_code: 75,
+      exit_reason: "suspended",
+      steps: 2,
+      tokens_used: 30,
+      tool_calls: 2,
+      error: { code: "CLOSED", message: expect.stringContaining("kill -9") },
+    });
+    expect(await listed(machine, [])).toEqual([]);
+    expect((await machine.run(["ps", "-a"])).stdout).toMatch(/\n1 +suspended/);
+    const log = (await machine.run(["log", "1"])).stdout;
+    expect(log).toMatch(/I look\.[\s\S]*Bash echo looked\n +looked\n[\s\S]*sleep 604/);
+    expect((await machine.run(["steps", "1", "--json"])).stdout).toContain('"step": 1');
+    expect((await machine.run(["strace", "1"])).stdout).toContain("/dev/shell");
+    const waited = await machine.run(["wait", uuid]);
+    expect(waited).toMatchObject({ code: 75 });
+    expect(waited.stderr).toContain("kill -9");
+    const next = await machine.run(["spawn", "say so", "--output", "json"]);
+    expect(JSON.parse(next.stdout)).toMatchObject({ exit_code: 0 });
+    expect(JSON.parse(next.stdout).pid).toBeGreaterThan(1);
+  });
+
+  test("the first command finds a dead socket and is served by a new daemon", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "say so": [says("so")] }));
+    for (let round = 0; round < 2; round++) {
+      expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
+      const pid = Number(machine.daemonPid);
+      process.kill(pid, "SIGKILL");
+      await until("the daemon's end", () => !isAlive(pid));
+    }
+    expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
+    expect(readdirSync(join(machine.dataDir, "kernels"))).toHaveLength(1);
+  });
+});
+
+test("a plain file where the socket belongs is in nobody's way", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ "say so": [says("so")] }));
+  mkdirSync(dirname(machine.socket), { mode: 0o700 });
+  machine.write(machine.socket, "");
+  machine.write(machine.socket.replace(/\.sock$/, ".pid"), "1\n");
+  expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
+  expect(machine.daemonPid).not.toBe(1);
+});
+
+describe("the idle stop", () => {
+  const SHORT = { daemon_idle_stop: "300ms", daemon_idle_check: "50ms" };
+
+  test("comes by itself and leaves nothing; the next command starts another", async () => {
+    await using machine = new Machine();
+    machine.config(SHORT);
+    await machine.model(scenes({ "say so": [says("so")] }));
+    for (let round = 0; round < 2; round++) {
+      expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
+      await until("the idle stop", () => machine.leftovers().length === 0);
+    }
+    expect(logLines(machine, /nothing to do: stopping/)).toHaveLength(2);
+  });
+
+  test("waits for a run that nobody follows, also while it is paused", async () => {
+    await using machine = new Machine();
+    machine.config(SHORT);
+    await machine.model(
+      scenes({ "take your time": [calls(["Bash", { command: "touch held; sleep 1" }]), says("done")] }),
+    );
+    const uuid = await detach(machine, "take your time");
+    await held(machine);
+    expect((await machine.run(["pause", uuid])).code).toBe(0);
+    // Longer than the idle time: a daemon that did not count it would have gone.
+    await until("a second call's time", () => sleeping(machine) === 0);
+    expect((await machine.run(["continue", uuid])).code).toBe(0);
+    await until("the idle stop", () => machine.leftovers().length === 0);
+    expect(recordOf(machine, uuid)).toMatchObject({ exit_code: 0, result: "done" });
+    expect(logLines(machine, /listening on/)).toHaveLength(1);
+  });
+});
+
+describe("daemon stop", () => {
+  for (const [now, expected] of [
+    [false, { exit_code: 75, exit_reason: "suspended", state: "suspended" }],
+    [true, { exit_code: 137, exit_reason: "killed", state: "dead" }],
+  ] as const) {
+    test(`${now ? "--now kills" : "suspends"} what runs, followed or not, and leaves no program`, async () => {
+      await using machine = new Machine();
+      const model = await machine.model(
+        scenes({ "hold it": [HOLD], "think about it": [{ fault: { kind: "hang" } }] }),
+      );
+      const followed = machine.start(["spawn", "hold it", "--output", "json"]);
+      const uuid = await detach(machine, "think about it");
+      await Promise.all([held(machine), model.arrived(2)]);
+      const waiting = machine.start(["wait", uuid]);
+      const log = machine.start(["log", uuid, "-f"]);
+      const paused = await machine.run(["pause", uuid]);
+      expect(paused.code).toBe(0);
+      expect((await machine.run(["continue", uuid])).code).toBe(0);
+
+      const stopped = await machine.run(["daemon", "stop", ...(now ? ["--now"] : [])]);
+      expect(stopped).toMatchObject({ code: 0, stdout: "" });
+      expect(stopped.stderr).toContain("has stopped");
+      expect(machine.leftovers().filter((left) => !/rnix (wait|log|spawn)/.test(left))).toEqual([]);
+
+      const end = await followed.done;
+      expect(end.code).toBe(expected.exit_code);
+      const receipt = Receipt.parse(JSON.parse(end.stdout));
+      expect(receipt).toMatchObject({ exit_code: expected.exit_code, exit_reason: expected.exit_reason });
+      for (const one of [receipt.uuid, uuid]) expect(recordOf(machine, one)).toMatchObject(expected);
+      expect((await waiting.done).code).toBe(expected.exit_code);
+      expect((await log.done).code).toBe(0);
+    });
+  }
+
+  test("of none is no error, and no daemon is started for it", async () => {
+    await using machine = new Machine();
+    expect(await machine.run(["daemon", "stop"])).toMatchObject({ code: 0 });
+    expect(await machine.run(["daemon", "status", "--json"])).toMatchObject({
+      code: 69,
+      stdout: '{"running":false}\n',
+    });
+    expect(machine.leftovers()).toEqual([]);
+  });
+});
+
+describe("a daemon of another version", () => {
+  test("is named with both versions and the command that ends it; nothing is asked of it but that", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "say so": [says("so")] }));
+    await using other = await otherDaemon(machine.socket);
+    for (const args of [["ps"], ["spawn", "say so"], ["kill", "1"], ["daemon", "start"]]) {
+      const { code, stdout, stderr } = await machine.run(args);
+      expect({ args, code, stdout }).toEqual({ args, code: 69, stdout: "" });
+      expect(stderr).toContain("rnix 9.9.9 (later)");
+      expect(stderr).toContain(`rnix ${version} (`);
+      expect(stderr).toContain("`rnix daemon stop`");
+    }
+    expect(new Set(other.asked)).toEqual(new Set(["ping"]));
+
+    const status = await machine.run(["daemon", "status"]);
+    expect(status.code).toBe(0);
+    expect(status.stdout).toContain("9.9.9");
+    // Beside it, not through it.
+    expect((await machine.run(["spawn", "say so", "--no-daemon", "-q"])).stdout).toBe("so\n");
+
+    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    expect(other.asked.at(-1)).toBe("shutdown");
+    expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
+  });
+});
+
+test("daemon status, logs and start tell how it is", async () => {
+  await using machine = new Machine();
+  const started = await machine.run(["daemon", "start"]);
+  expect(started).toMatchObject({ code: 0, stdout: "" });
+  expect(started.stderr).toContain(`PID ${machine.daemonPid}`);
+  const again = await machine.run(["daemon", "start"]);
+  expect(again.stderr).toBe(started.stderr);
+
+  const status = await machine.run(["daemon", "status", "--json"]);
+  expect(JSON.parse(status.stdout)).toEqual({
+    running: true,
+    version,
+    protocol: PROTOCOL,
+    build: expect.any(String),
+    pid: machine.daemonPid,
+    started_at_ms: expect.any(Number),
+    uptime_ms: expect.any(Number),
+    socket: machine.socket,
+    log: join(machine.dataDir, "daemon.log"),
+    processes: 0,
+    connections: 1,
+    rss_bytes: expect.any(Number),
+    loop_delay_ms: { p50: expect.any(Number), max: expect.any(Number) },
+  });
+  const logs = await machine.run(["daemon", "logs", "-n", "1"]);
+  expect(logs.stdout).toMatch(/^\S+ \[\d+\] listening on \S+\n$/);
+  expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+  const later = await machine.run(["daemon", "logs"]);
+  expect(later.stdout).toMatch(/listening on[\s\S]*stopped\n$/);
+  expect(machine.leftovers()).toEqual([]);
+});
+
+describe("daemon start --foreground", () => {
+  for (const [signals, expected] of [
+    [["SIGTERM"], { exit_code: 75, exit_reason: "suspended" }],
+    [["SIGINT"], { exit_code: 75, exit_reason: "suspended" }],
+    [["SIGHUP"], { exit_code: 75, exit_reason: "suspended" }],
+  ] as const) {
+    test(`ends with 0 on ${signals}, with its runs suspended and nothing left`, async () => {
+      await using machine = new Machine();
+      await machine.model(scenes({ "hold it": [HOLD] }));
+      const daemon = machine.start(["daemon", "start", "--foreground"]);
+      await daemon.stderr.has(/listening on/);
+      expect(machine.daemonPid).toBe(daemon.pid);
+      const second = await machine.run(["daemon", "start", "--foreground"]);
+      expect(second.code).toBe(0);
+      expect(second.stderr).toContain("another daemon runs already");
+
+      const uuid = await detach(machine, "hold it");
+      await held(machine);
+      for (const signal of signals) daemon.signal(signal);
+      const { code, stderr } = await daemon.done;
+      expect(code).toBe(0);
+      expect(stderr).toContain("stopped");
+      expect(machine.leftovers()).toEqual([]);
+      expect(recordOf(machine, uuid)).toMatchObject(expected);
+    });
+  }
+
+  test("kills what runs on the second signal", async () => {
+    await using machine = new Machine();
+    machine.config({ grace: "20s" });
+    await machine.model(
+      scenes({
+        "hold it": [
+          calls(["Bash", { command: "trap 'touch asked' TERM; touch held; while :; do sleep 600; done" }]),
+        ],
+      }),
+    );
+    const daemon = machine.start(["daemon", "start", "--foreground"]);
+    await daemon.stderr.has(/listening on/);
+    await detach(machine, "hold it");
+    await held(machine);
+    daemon.signal("SIGTERM");
+    await until("the asked program's answer", () => machine.has("asked"));
+    daemon.signal("SIGTERM");
+    const { code, ms } = await daemon.done;
+    expect(code).toBe(0);
+    expect(ms).toBeLessThan(15_000);
+    expect(machine.leftovers()).toEqual([]);
+  });
+});
+
+describe("nobody else can read or reach anything", () => {
+  for (const umask of ["000", "022", "077"]) {
+    test(`with umask ${umask}`, async () => {
+      await using machine = new Machine();
+      await machine.model(
+        scenes({ "say so": [calls(["Bash", { command: "umask; seq 40000" }]), says("so")] }),
+      );
+      const argv = ["sh", "-c", `umask ${umask}; exec "$0" "$@"`, binary(), "spawn", "say so", "-q"];
+      const ran = new Running({ argv, cwd: machine.project, env: machine.env });
+      expect(await ran.done).toMatchObject({ code: 0, stdout: "so\n" });
+      const folders = [dirname(machine.socket), machine.dataDir, join(machine.project, ".rnix/data")];
+      const open = folders.flatMap(below).filter((path) => (statSync(path).mode & 0o077) !== 0);
+      expect(open).toEqual([]);
+      expect(statSync(machine.socket).mode & 0o777).toBe(0o600);
+    });
+  }
+});
+
+/** The folder and everything in it. */
+function below(folder: string): string[] {
+  const names = readdirSync(folder, { recursive: true, encoding: "utf8" });
+  return [folder, ...names.map((name) => join(folder, name))];
+}
+
+async function detach(machine: Machine, intent: string): Promise<string> {
+  const { stdout, code } = await machine.run(["spawn", intent, "--detach"]);
+  expect(code).toBe(0);
+  return stdout.trim().split(" ")[1] ?? "";
+}
+
+async function listed(machine: Machine, flags = ["-a"]): Promise<ProcInfo[]> {
+  return z.array(ProcInfo).parse(JSON.parse((await machine.run(["ps", "--json", ...flags])).stdout));
+}
+
+function sleeping(machine: Machine): number {
+  return processesOf(machine.root).filter(({ command }) => command.startsWith("sleep ")).length;
+}
+
+function logLines(machine: Machine, pattern: RegExp): string[] {
+  const lines = machine.read(join(machine.dataDir, "daemon.log")).split("\n");
+  return lines.filter((line) => pattern.test(line));
+}
+
+/** Answers what every version understands, as a later one. Its process is a program that `shutdown` ends. */
+async function otherDaemon(socket: string): Promise<AsyncDisposable & { asked: string[] }> {
+  mkdirSync(dirname(socket), { recursive: true, mode: 0o700 });
+  const program = Bun.spawn(["cat"], { stdin: "pipe", stdout: "ignore" });
+  const identity = { version: "9.9.9", protocol: 7, build: "later", pid: program.pid, started_at_ms: 1 };
+  const status = {
+    uptime_ms: 1,
+    socket,
+    log: "",
+    processes: 0,
+    connections: 1,
+    rss_bytes: 1,
+    loop_delay_ms: { p50: 0, max: 0 },
+  };
+  const asked: string[] = [];
+  const server = createServer((stream) => {
+    stream.on("error", () => stream.destroy());
+    stream.on("data", (chunk) => {
+      const { method, id } = z
+        .object({ method: z.string(), id: z.number() })
+        .parse(JSON.parse(String(chunk)));
+      asked.push(method);
+      const payload = method === "shutdown" ? { pid: program.pid } : { ...identity, ...status };
+      stream.write(`${JSON.stringify({ ok: true, id, payload })}\n`);
+      if (method !== "shutdown") return;
+      program.kill();
+      server.close();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(socket, resolve));
+  return {
+    asked,
+    async [Symbol.asyncDispose]() {
+      program.kill();
+      await program.exited;
+      if (server.listening) server.close();
+    },
+  };
+}

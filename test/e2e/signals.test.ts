@@ -1,0 +1,356 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { z } from "zod";
+import { ProcInfo } from "../../src/store/schema.ts";
+import { processesOf } from "./support/leftovers.ts";
+import { Machine } from "./support/machine.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { isAlive, until } from "./support/until.ts";
+import { Receipt, recordOf } from "./support/verdict.ts";
+
+setDefaultTimeout(30_000);
+
+const CTRL_C = "\x03";
+/** Runs until it is ended, and says when it has begun. */
+const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
+/** The same, and TERM does not end it. */
+const DEAF = calls(["Bash", { command: "trap 'touch asked' TERM; touch held; while :; do sleep 600; done" }]);
+const held = (machine: Machine): Promise<void> => until("the held call", () => machine.has("held"));
+
+describe("Ctrl-C on the command", () => {
+  test("once suspends the run: 75, with what to do, and nothing is left running", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [HOLD] }));
+    const command = machine.startAtTerminal(["spawn", "hold it"]);
+    await held(machine);
+    command.type(CTRL_C);
+    const { screen, code } = await command.done;
+    expect(code).toBe(75);
+    expect(screen).toContain("suspended");
+    const [info] = await listed(machine);
+    expect(info).toMatchObject({ state: "suspended", exit_code: 75, exit_reason: "suspended", steps: 1 });
+    // What it was at is kept, and said.
+    expect(screen).toContain(info?.uuid ?? "?");
+    expect(machine.strays()).toEqual([]);
+  });
+
+  test("twice kills it: 130", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [DEAF] }));
+    const command = machine.startAtTerminal(["spawn", "hold it"]);
+    await held(machine);
+    command.type(CTRL_C);
+    await until("the asked program's answer", () => machine.has("asked"));
+    command.type(CTRL_C);
+    const { code } = await command.done;
+    expect(code).toBe(130);
+    const [info] = await listed(machine);
+    expect(info).toMatchObject({ exit_code: 130, exit_reason: "interrupted" });
+    expect(machine.strays()).toEqual([]);
+  });
+
+  for (const [times, expected] of [
+    [1, { exit_code: 75, exit_reason: "suspended", state: "suspended" }],
+    [2, { exit_code: 130, exit_reason: "interrupted", state: "dead" }],
+  ] as const) {
+    test(`with --no-daemon, ${times === 1 ? "once" : "twice"}, does the same and leaves nothing at all`, async () => {
+      await using machine = new Machine();
+      await machine.model(scenes({ "hold it": [DEAF] }));
+      const command = machine.startAtTerminal(["spawn", "hold it", "--no-daemon"]);
+      await held(machine);
+      command.type(CTRL_C);
+      if (times === 2) {
+        await until("the asked program's answer", () => machine.has("asked"));
+        command.type(CTRL_C);
+      }
+      expect(await command.done).toMatchObject({ code: expected.exit_code });
+      expect(machine.leftovers()).toEqual([]);
+      const [info] = await listed(machine);
+      expect(info).toMatchObject(expected);
+    });
+  }
+
+  test("while the model is silent suspends at once, with the words so far kept", async () => {
+    await using machine = new Machine();
+    await machine.model(
+      scenes({ "think about it": [{ text: "I think that", chunks: 2, fault: { kind: "hang_midway" } }] }),
+    );
+    const command = machine.startAtTerminal(["spawn", "think about it"]);
+    await command.shows(/I thi/);
+    command.type(CTRL_C);
+    expect((await command.done).code).toBe(75);
+    expect((await listed(machine))[0]).toMatchObject({ exit_reason: "suspended" });
+  });
+
+  test("before there is a run ends the command, and leaves none", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [HOLD] }));
+    // It waits for the intent that never comes.
+    const command = machine.startAtTerminal(["spawn", "-"]);
+    await command.shows(/what is the agent to do/);
+    command.type(CTRL_C);
+    expect((await command.done).code).toBe(130);
+    expect(machine.leftovers()).toEqual([]);
+  });
+});
+
+describe("a signal to the command", () => {
+  for (const [signal, inside] of [
+    ["SIGTERM", []],
+    ["SIGINT", []],
+    ["SIGTERM", ["--no-daemon"]],
+    ["SIGHUP", ["--no-daemon"]],
+  ] as const) {
+    test(`${signal} suspends the run ${inside.length ? "of --no-daemon" : ""}: 75, and the receipt says so`, async () => {
+      await using machine = new Machine();
+      await machine.model(scenes({ "hold it": [HOLD] }));
+      const command = machine.start(["spawn", "hold it", "--output", "json", ...inside]);
+      await held(machine);
+      command.signal(signal);
+      const { code, stdout } = await command.done;
+      expect(code).toBe(75);
+      const receipt = Receipt.parse(JSON.parse(stdout));
+      expect(receipt).toMatchObject({ exit_code: 75, exit_reason: "suspended" });
+      expect(recordOf(machine, receipt.uuid)).toMatchObject({ state: "suspended", exit_code: 75 });
+      expect(machine.strays()).toEqual([]);
+    });
+  }
+
+  test("TERM twice kills the run, and jsonl still ends with its complete", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [DEAF] }));
+    const command = machine.start(["spawn", "hold it", "--output", "jsonl"]);
+    await held(machine);
+    command.signal("SIGTERM");
+    await until("the asked program's answer", () => machine.has("asked"));
+    command.signal("SIGTERM");
+    const { code, stdout } = await command.done;
+    const last = JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "");
+    expect(last).toMatchObject({ type: "complete", payload: { exit_code: code } });
+    expect(code).toBe(130);
+    expect(machine.strays()).toEqual([]);
+  });
+
+  test("a closed terminal leaves the run going on in the daemon", async () => {
+    await using machine = new Machine();
+    await machine.model(
+      scenes({
+        "go on": [
+          calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]),
+          says("gone on"),
+        ],
+      }),
+    );
+    const command = machine.startAtTerminal(["spawn", "go on"]);
+    await held(machine);
+    command.signal("SIGHUP");
+    await command.done;
+    machine.write("go", "");
+    const waited = await machine.run(["wait", "1"]);
+    expect(waited).toMatchObject({ code: 0, stdout: "gone on\n" });
+  });
+});
+
+describe("rnix kill", () => {
+  const ENDS: [flags: string[], exit_code: number, exit_reason: string][] = [
+    [[], 143, "terminated"],
+    [["-s", "TERM"], 143, "terminated"],
+    [["-s", "SIGINT"], 130, "interrupted"],
+    [["-s", "3"], 130, "interrupted"],
+    [["-s", "KILL"], 137, "killed"],
+    [["-s", "2"], 137, "killed"],
+  ];
+
+  test("ends a run with the code of the signal, whatever it is at; its waiter gets the same", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({ "hold it": [HOLD], "think about it": [{ fault: { kind: "hang" } }] }),
+    );
+    for (const [flags, exit_code, exit_reason] of ENDS) {
+      const before = model.requests.length;
+      const spawned = [
+        machine.start(["spawn", "hold it", "-q"]),
+        machine.start(["spawn", "think about it", "-q"]),
+      ];
+      await Promise.all([held(machine), model.arrived(before + 2)]);
+      machine.remove("held");
+      const pids = (await listed(machine, [])).map(({ pid }) => String(pid));
+      const killed = await machine.run(["kill", ...flags, ...pids]);
+      expect({ flags, code: killed.code }).toEqual({ flags, code: 0 });
+      for (const { done } of spawned)
+        expect({ flags, code: (await done).code }).toEqual({ flags, code: exit_code });
+      for (const pid of pids) {
+        const waited = await machine.run(["wait", pid, "--json"]);
+        expect(JSON.parse(waited.stdout)).toMatchObject({ exit_code, exit_reason });
+      }
+      expect(machine.strays()).toEqual([]);
+    }
+  });
+
+  test("-s KILL does not wait for the grace, and hurries one that TERM is waiting for", async () => {
+    await using machine = new Machine();
+    machine.config({ grace: "5m" });
+    await machine.model(scenes({ "hold it": [DEAF] }));
+    for (const first of ["KILL", "TERM"]) {
+      const command = machine.start(["spawn", "hold it", "-q"]);
+      await held(machine);
+      machine.remove("held");
+      const [info] = await listed(machine, []);
+      await machine.run(["kill", "-s", first, String(info?.pid)]);
+      if (first === "TERM") {
+        await until("the asked program's answer", () => machine.has("asked"));
+        await machine.run(["kill", "-s", "KILL", String(info?.pid)]);
+      }
+      expect({ first, code: (await command.done).code }).toEqual({
+        first,
+        code: first === "KILL" ? 137 : 143,
+      });
+      expect(machine.strays()).toEqual([]);
+    }
+  });
+
+  test("refuses what is no signal of the kernel, with the way to write it", async () => {
+    await using machine = new Machine();
+    for (const [args, hint] of [
+      [["-9", "1"], "-s KILL"],
+      [["-s", "9", "1"], "-s KILL"],
+      [["-s", "HUP", "1"], "TERM (1)"],
+      [["-s", "STOP", "1"], "TERM (1)"],
+      [["-TERM", "1"], "-s TERM"],
+      [["-s", "0", "1"], "TERM (1)"],
+    ] as const) {
+      const { code, stderr } = await machine.run(["kill", ...args]);
+      expect({ args, code }).toEqual({ args, code: 64 });
+      expect(stderr).toContain(hint);
+    }
+    expect(machine.leftovers()).toEqual([]);
+  });
+
+  test("goes on to the next when one is not there, and says which", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [HOLD] }));
+    const command = machine.start(["spawn", "hold it", "-q"]);
+    await held(machine);
+    const killed = await machine.run(["kill", "77", "1"]);
+    expect(killed.code).toBe(64);
+    expect(killed.stderr).toContain("77");
+    expect((await command.done).code).toBe(143);
+  });
+});
+
+describe("rnix pause", () => {
+  test("stops a run between its calls, freezes its time, and ps says so; continue goes on", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "take two": [
+          calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]),
+          says("done"),
+        ],
+      }),
+    );
+    const command = machine.start(["spawn", "take two", "--output", "json"]);
+    await held(machine);
+    expect((await machine.run(["pause", "1"])).stderr).toContain("PAUSE");
+    machine.write("go", "");
+    await until("the end of the call", () => sleepers(machine) === 0);
+    const [first] = await listed(machine, []);
+    expect(first).toMatchObject({ state: "running", is_paused: true });
+    expect(first?.paused_at_ms).toBeGreaterThan(first?.created_at_ms ?? 0);
+    expect((await machine.run(["ps"])).stdout).toMatch(/\n1 +paused/);
+    await machine.run(["pause", "1"]);
+    const [second] = await listed(machine, []);
+    expect(second?.elapsed_ms).toBe(first?.elapsed_ms ?? -1);
+    expect(second?.paused_at_ms).toBe(first?.paused_at_ms ?? -1);
+    expect(model.requests).toHaveLength(1);
+
+    expect((await machine.run(["continue", "1"])).code).toBe(0);
+    const { stdout, code, ms } = await command.done;
+    expect(code).toBe(0);
+    const receipt = Receipt.parse(JSON.parse(stdout));
+    expect(receipt).toMatchObject({ result: "done" });
+    expect(receipt.elapsed_ms).toBeLessThan(ms);
+  });
+
+  test("time that is paused counts towards no deadline", async () => {
+    await using machine = new Machine();
+    await machine.model(
+      scenes({ "take two": [calls(["Bash", { command: "touch held; sleep 0.3" }]), says("done")] }),
+    );
+    const command = machine.start(["spawn", "take two", "-q", "--timeout", "2s"]);
+    await held(machine);
+    const began = performance.now();
+    await machine.run(["pause", "1"]);
+    await until("more than the run's time", () => performance.now() - began > 2_500);
+    expect((await listed(machine, []))[0]).toMatchObject({ is_paused: true });
+    await machine.run(["continue", "1"]);
+    expect(await command.done).toMatchObject({ code: 0, stdout: "done\n" });
+  });
+
+  test("a paused run can be killed, suspended by Ctrl-C, and stopped with the daemon", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [HOLD] }));
+    for (const [end, code, reason] of [
+      ["kill", 143, "killed_while_paused"],
+      ["Ctrl-C", 75, "suspended"],
+      ["daemon stop", 75, "suspended"],
+    ] as const) {
+      const command = machine.start(["spawn", "hold it", "--output", "json"]);
+      await held(machine);
+      machine.remove("held");
+      const [info] = await listed(machine, []);
+      expect((await machine.run(["pause", String(info?.pid)])).code).toBe(0);
+      if (end === "kill") await machine.run(["kill", String(info?.pid)]);
+      else if (end === "Ctrl-C") command.signal("SIGINT");
+      else await machine.run(["daemon", "stop"]);
+      const { stdout } = await command.done;
+      expect(JSON.parse(stdout)).toMatchObject({ exit_code: code, exit_reason: reason });
+      expect(machine.strays()).toEqual([]);
+    }
+  });
+
+  test("and every other signal reaches nobody in a run that has ended, which is no error", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "say so": [says("so")] }));
+    await machine.run(["spawn", "say so", "-q"]);
+    for (const command of ["pause", "continue", "kill"]) {
+      const { code, stderr } = await machine.run([command, "1"]);
+      expect({ command, code }).toEqual({ command, code: 0 });
+      expect(stderr).toContain("0 processes");
+    }
+  });
+});
+
+describe("attach", () => {
+  test("Ctrl-C detaches and leaves the run running", async () => {
+    await using machine = new Machine();
+    await machine.model(
+      scenes({
+        "go on": [
+          calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]),
+          says("gone on"),
+        ],
+      }),
+    );
+    await machine.run(["spawn", "go on", "--detach"]);
+    await held(machine);
+    const attached = machine.startAtTerminal(["attach", "1"]);
+    const other = machine.start(["attach", "1"]);
+    await attached.shows(/1/);
+    attached.type(CTRL_C);
+    const { screen, code } = await attached.done;
+    expect(code).toBe(0);
+    expect(screen).toContain("rnix attach 1");
+    expect((await listed(machine, []))[0]).toMatchObject({ state: "running", is_paused: false });
+    machine.write("go", "");
+    expect(await other.done).toMatchObject({ code: 0, stdout: "gone on\n" });
+    expect(await machine.run(["attach", "1"])).toMatchObject({ code: 0, stdout: "gone on\n" });
+  });
+});
+
+async function listed(machine: Machine, flags = ["-a"]): Promise<ProcInfo[]> {
+  return z.array(ProcInfo).parse(JSON.parse((await machine.run(["ps", "--json", ...flags])).stdout));
+}
+
+function sleepers(machine: Machine): number {
+  return processesOf(machine.root).filter(({ command, pid }) => /sleep/.test(command) && isAlive(pid)).length;
+}
