@@ -1,3 +1,5 @@
+import { realpathSync } from "node:fs";
+import { relative } from "node:path";
 import type { ContextManager } from "../context/manager.ts";
 import { assembleHead } from "../context/prompt.ts";
 import { O_RDWR, SyscallError } from "../plugin/index.ts";
@@ -87,11 +89,12 @@ export class ProcessBuilder {
   async #construct(
     intent: string,
     agent: AgentInfo,
-    opts: SpawnOpts,
+    given: SpawnOpts,
     undo: (() => unknown)[],
   ): Promise<Process> {
     const { table } = this.#ports;
-    const parent = this.#parentOf(opts);
+    const parent = this.#parentOf(given);
+    const opts = parent ? withinParent(given, parent) : given;
     const namespace = opts.devices.namespace.over(this.#ports.devices);
     const named = namespace.tools();
     const permissions = permissionsOf(agent, opts, namespace, named, parent);
@@ -199,6 +202,44 @@ export class ProcessBuilder {
   }
 }
 
+/**
+ * What a child was given, cut to what its parent has. Its settings were read anew, and a parent may have
+ * written them. PERMISSION for a folder that the parent may not touch.
+ */
+function withinParent(given: SpawnOpts, parent: Process): SpawnOpts {
+  const { opts } = parent.spec;
+  const folders = foldersOf(opts).map(realOrSame);
+  const outside = foldersOf(given).find(
+    (dir) => !folders.some((folder) => isInside(folder, realOrSame(dir))),
+  );
+  if (outside !== undefined) {
+    throw new SyscallError(
+      "PERMISSION",
+      `${outside} is outside of what process ${parent.pid} may touch (${foldersOf(opts).join(", ")}), and its child gets no more than that.`,
+    );
+  }
+  const spawnDepth = Math.min(given.limits.spawnDepth, opts.limits.spawnDepth);
+  const liveChildren = Math.min(given.limits.liveChildren, opts.limits.liveChildren);
+  return { ...given, limits: { ...given.limits, spawnDepth, liveChildren } };
+}
+
+function foldersOf({ project, folders = [] }: SpawnOpts): string[] {
+  return [project.dir, ...folders];
+}
+
+function isInside(folder: string, path: string): boolean {
+  const inner = relative(folder, path);
+  return inner !== ".." && !inner.startsWith("../");
+}
+
+function realOrSame(dir: string): string {
+  try {
+    return realpathSync(dir);
+  } catch {
+    return dir; // Not there: whoever opens something in it will say so.
+  }
+}
+
 /** The spawner's list, or else the agent's; a child's is always within its parent's. */
 function permissionsOf(
   agent: AgentInfo,
@@ -209,7 +250,7 @@ function permissionsOf(
 ): Permissions {
   const allow = opts.allow ?? agent.allowedTools;
   const deny = opts.deny ?? [];
-  if (parent) return parent.permissions.child(allow, deny);
+  if (parent) return parent.permissions.child(allow, deny, opts.cwd);
   return Permissions.of({
     allow,
     deny,

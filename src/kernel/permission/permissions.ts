@@ -51,11 +51,15 @@ export class Permissions {
     );
   }
 
-  /** The rights of a child: its own list within these, and these deny rules beside its own. INVALID as in `of`. */
-  child(allow: readonly string[], deny: readonly string[]): Permissions {
-    const layers = [known(allow, this.#facts), ...this.#allow];
+  /**
+   * The rights of a child: its own list within these, and these deny rules beside its own. INVALID as in
+   * `of`. `cwd`: where the paths it names start, which need not be its parent's folder.
+   */
+  child(allow: readonly string[], deny: readonly string[], cwd?: string): Permissions {
+    const facts = cwd === undefined ? this.#facts : { ...this.#facts, cwd };
+    const layers = [known(allow, facts), ...this.#allow];
     if (this.#skills) layers.push(this.#skills);
-    return new Permissions(layers, [...this.#deny, ...known(deny, this.#facts)], undefined, this.#facts);
+    return new Permissions(layers, [...this.#deny, ...known(deny, facts)], undefined, facts);
   }
 
   /**

@@ -1,0 +1,68 @@
+import { describe, expect, test } from "bun:test";
+import { mkdirSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { SyscallError } from "../../src/plugin/index.ts";
+import { calls, KernelHarness, type Model, says, toolDevice } from "../support/kernel.ts";
+
+/** The parent waits for its end; a child makes these calls and finishes. */
+function parentAnd(...child: Parameters<typeof calls>): Model {
+  return (request, signal) => {
+    if (request.intent !== "parent") return request.messages.length === 1 ? calls(...child) : says("done");
+    return new Promise((_resolve, reject) => {
+      signal.addEventListener("abort", () => reject(new SyscallError("CANCELLED", "cancelled")));
+    });
+  };
+}
+
+describe("a child holds no more than its parent, however it was spawned", () => {
+  test("a pattern of the parent's means the same files in the child's folder", async () => {
+    const read = toolDevice("Read", (input) => `read ${input.path}`, {
+      subject: "path",
+      input: { type: "object", properties: { path: { type: "string" } } },
+    });
+    await using h = new KernelHarness({
+      model: parentAnd(["Read", { path: "src/key" }], ["Read", { path: "../src/a" }]),
+      devices: { "/dev/fs": read },
+    });
+    for (const dir of ["src", "hidden/src"]) mkdirSync(join(h.project, dir), { recursive: true });
+    const parentPid = await h.spawn("parent", { allow: ["Read(src/**)"] });
+    const { info } = await h.run("child", { parentPid, allow: ["Read"], cwd: join(h.project, "hidden") });
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[0]?.tool_calls.map((call) => call.state)).toEqual(["denied", "done"]);
+  });
+
+  test("its project and its folders lie within those of its parent, links followed", async () => {
+    await using h = new KernelHarness({ model: parentAnd(["Plan", { steps: ["x"] }]) });
+    const added = join(h.dir, "added");
+    for (const dir of [join(added, "sub"), join(h.project, "inner"), join(h.dir, "other")])
+      mkdirSync(dir, { recursive: true });
+    symlinkSync(join(h.dir, "other"), join(h.project, "link"));
+    const parentPid = await h.spawn("parent", { folders: [added] });
+    const project = (dir: string) => ({ id: "o", dir, dataDir: h.dataDir, trusted: true });
+    const refused = [
+      { project: project(join(h.dir, "other")) },
+      { folders: [h.dir] },
+      { folders: ["/"] },
+      { folders: [join(h.project, "link")] },
+    ];
+    for (const more of refused) {
+      const spawned = h.spawn("child", { parentPid, ...more }).catch((error: unknown) => error);
+      expect(await spawned).toMatchObject({ code: "PERMISSION" });
+    }
+    const inside = [
+      { project: project(join(h.project, "inner")) },
+      { folders: [join(added, "sub"), h.project] },
+    ];
+    for (const more of inside) expect((await h.run("child", { parentPid, ...more })).info.exit_code).toBe(0);
+  });
+
+  test("depth and number of children are those of the first of them", async () => {
+    await using h = new KernelHarness({ model: parentAnd(), limits: { spawnDepth: 1, liveChildren: 1 } });
+    const wide = { ...h.opts().limits, spawnDepth: 100, liveChildren: 100 };
+    h.leases--;
+    const parent = await h.spawn("parent");
+    const child = await h.spawn("parent", { parentPid: parent, limits: wide });
+    const below = h.spawn("child", { parentPid: child, limits: wide }).catch((error: unknown) => error);
+    expect(await below).toMatchObject({ code: "EXHAUSTED" });
+  });
+});
