@@ -20,6 +20,8 @@ export interface ProviderRequest {
   flags?: { provider?: string; model?: string };
   /** What agent.yaml names. */
   agent?: { name: string; provider?: string; model?: string };
+  /** The choice of the run that spawns this one: its address and key are in no environment of a tool. */
+  parent?: ProviderChoice;
   clock: Timers;
   /** Told of a driver that fails to say whether it can be used: the others are asked all the same. */
   warn(text: string): void;
@@ -49,13 +51,14 @@ export interface ProviderLine {
 }
 
 /**
- * The provider and model of a run: flag, RNIX_PROVIDER and RNIX_MODEL, agent.yaml, the project's
+ * The provider and model of a run: flag, RNIX_PROVIDER and RNIX_MODEL, agent.yaml, the parent's, the project's
  * providers.yaml, the user's, what is found on the machine (design §6). NOT_FOUND: no such provider.
  * INVALID: no model. UNAVAILABLE (exit 69): nothing found, or the one that was named lacks its key.
  */
 export async function resolveProvider(request: ProviderRequest): Promise<ProviderChoice> {
   const named = wishes(request).find(({ provider }) => provider !== undefined);
   if (named?.provider === undefined) return await detected(request);
+  if (named.provider === request.parent?.name) return takenOver(request.parent, named.because, request);
   const provider = providerNamed(named.provider, request);
   usable(provider, request);
   const wished = modelWish(provider.name, request) ?? provider.defaultModel;
@@ -93,7 +96,7 @@ interface Wish {
 }
 
 /** Who may name a provider or a model, the strongest first. */
-function wishes({ flags, env, agent, providers }: ProviderRequest): Wish[] {
+function wishes({ flags, env, agent, parent, providers }: ProviderRequest): Wish[] {
   return [
     { provider: flags?.provider, model: flags?.model, because: "--provider" },
     {
@@ -102,6 +105,7 @@ function wishes({ flags, env, agent, providers }: ProviderRequest): Wish[] {
       because: "RNIX_PROVIDER",
     },
     { provider: agent?.provider, model: agent?.model, because: `the agent ${agent?.name}` },
+    { provider: parent?.name, model: parent?.model, because: "its parent's" },
     ...providers.defaults.map(({ name, because }) => ({ provider: name, because })),
   ];
 }
@@ -111,6 +115,14 @@ function modelWish(provider: string, request: ProviderRequest): string | undefin
   return wishes(request).find(
     (wish) => wish.model !== undefined && (wish.provider === undefined || wish.provider === provider),
   )?.model;
+}
+
+/** The parent's provider as it stands; only the model may be another one of its. */
+function takenOver(parent: ProviderChoice, because: string, request: ProviderRequest): ProviderChoice {
+  const model = modelWish(parent.name, request) ?? parent.model;
+  if (model === parent.model) return { ...parent, because };
+  const { contextWindow, maxOutput, price } = request.providers.byName.get(parent.name)?.models[model] ?? {};
+  return { ...parent, model, contextWindow, maxOutput, price, because };
 }
 
 /** The first of the stock drivers, then of the others, that finds what it needs in this environment. */

@@ -147,6 +147,12 @@ export class Kernel {
     return this.#table.findByUuid(uuidOrPrefix)?.pid;
   }
 
+  /** What a child takes over from this process: its provider, with address and key, and its environment. */
+  handedDown(pid: PID): Pick<SpawnOpts, "provider" | "env"> {
+    const { provider, env } = this.#table.get(pid).spec.opts;
+    return { provider, env };
+  }
+
   detail(pid: PID): ProcessDetail {
     const proc = this.#table.get(pid);
     const info = proc.info();

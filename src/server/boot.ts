@@ -103,7 +103,10 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
       planSpawn(request, unit, {
         workspaces,
         clock,
-        findPid: (uuid) => kernel.findPid(uuid),
+        parent: (uuid) => {
+          const pid = kernel.findPid(uuid);
+          return pid === undefined ? undefined : { pid, ...kernel.handedDown(pid) };
+        },
         remember: (project) => projects.remember(project),
       }),
   };

@@ -1,12 +1,13 @@
 import { type Agent, loadAgent, requireChecks } from "../config/agents.ts";
 import { toolEnvironment, userEnv } from "../config/environment.ts";
+import type { Env } from "../config/paths.ts";
 import { type Project, prepareProject } from "../config/project.ts";
 import { loadProjectDoc } from "../config/project-doc.ts";
 import { resolveProvider } from "../config/provider-choice.ts";
 import { loadProviders } from "../config/providers.ts";
 import { loadSettings } from "../config/settings.ts";
 import type { Clock } from "../kernel/clock.ts";
-import type { Limit, PID } from "../kernel/types.ts";
+import type { Limit, PID, SpawnOpts } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { readAttachments } from "./attachments.ts";
 import type { SpawnRequest } from "./protocol.ts";
@@ -16,10 +17,16 @@ import type { Workspaces } from "./workspace.ts";
 /** The agent of a run that names none. */
 const DEFAULT_AGENT = "default";
 
+/** A process that spawns another one. */
+export interface Parent extends Pick<SpawnOpts, "provider" | "env"> {
+  pid: PID;
+}
+
 export interface SpawnPorts {
   workspaces: Workspaces;
   clock: Clock;
-  findPid(uuid: string): PID | undefined;
+  /** The live process of this UUID, with what its child takes over. */
+  parent(uuid: string): Parent | undefined;
   /** Puts the project on the list of those that are swept and listed. */
   remember(project: Project): Promise<void>;
 }
@@ -34,8 +41,8 @@ export async function planSpawn(
   unit: string | undefined,
   ports: SpawnPorts,
 ): Promise<SpawnPlan> {
-  const parentPid = parentOf(request, unit, ports);
-  if (parentPid !== undefined && request.trust) throw trustFromInside();
+  const parent = parentOf(request, unit, ports);
+  if (parent && request.trust) throw trustFromInside();
   const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
   const { project, places, trusted, lease } = await ports.workspaces.at(where);
   const settings = await loadSettings(places);
@@ -51,10 +58,11 @@ export async function planSpawn(
     const provider = await resolveProvider({
       providers,
       devices: devices.namespace,
-      env: request.env,
+      env: parent ? fromInside(parent, request.env) : request.env,
       userEnv: userEnv(places.configDir),
       flags: { provider: request.provider, model: request.model },
       agent: { name: agent.name, provider: agent.provider, model: agent.model },
+      parent: parent?.provider,
       clock: ports.clock,
       warn: (text) => void notices.push(text),
     });
@@ -74,7 +82,7 @@ export async function planSpawn(
         systemPrompt: request.system_prompt,
         projectDoc,
         input: attached.text,
-        parentPid,
+        parentPid: parent?.pid,
         allow: request.allow,
         deny: request.deny,
         maxSteps: wireLimit(request.max_steps),
@@ -93,15 +101,23 @@ export async function planSpawn(
 }
 
 /** A command typed in a process's shell makes that process's child, and can't choose not to. */
-function parentOf(request: SpawnRequest, unit: string | undefined, ports: SpawnPorts): PID | undefined {
+function parentOf(request: SpawnRequest, unit: string | undefined, ports: SpawnPorts): Parent | undefined {
   const uuid = unit ?? request.env.RNIX_UNIT ?? request.parent_uuid;
   if (uuid === undefined) return undefined;
-  const pid = ports.findPid(uuid);
-  if (pid !== undefined) return pid;
+  const parent = ports.parent(uuid);
+  if (parent) return parent;
   throw new SyscallError(
     "NOT_FOUND",
     `The parent process ${uuid} is not alive here. A run of --no-daemon has its children with --no-daemon too.`,
   );
+}
+
+/**
+ * The environment that a child's provider is looked for in: the parent's. In one of its own making, a run
+ * that has no key could have the user's sent to wherever it likes.
+ */
+function fromInside(parent: Parent, { RNIX_PROVIDER, RNIX_MODEL }: Env): Env {
+  return { ...parent.env, RNIX_PROVIDER, RNIX_MODEL };
 }
 
 function trustFromInside(): SyscallError {

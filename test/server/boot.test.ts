@@ -267,6 +267,58 @@ test("what is typed in a process's shell is that process's child", async () => {
   expect([shown.ppid, shown.parent_uuid]).toEqual([parent.answer.pid, parent.answer.uuid]);
 });
 
+describe("a child's provider", () => {
+  /** A run that hangs, and what a shell in it would have for an environment: no key, and what it likes. */
+  async function childOf(
+    home: Home,
+    model: ModelServer,
+    env: Record<string, string>,
+    more: Partial<SpawnRequest> = {},
+  ): Promise<StreamEvent[]> {
+    await using session = await inside(home);
+    const parent = await (await session.connect()).open("spawn", request(home, model));
+    await model.arrived(1);
+    const inShell = { ...home.env, ...env, RNIX_UNIT: parent.answer.uuid };
+    return await follow(await session.connect(), {
+      intent: "help",
+      cwd: home.project,
+      env: inShell,
+      ...more,
+    });
+  }
+
+  test.each([
+    ["when it names none", {}, {}, "m"],
+    ["when it names the same", { RNIX_PROVIDER: "openai" }, {}, "m"],
+    ["with another model", {}, { model: "other" }, "other"],
+    [
+      "whatever address its shell names",
+      { OPENAI_BASE_URL: "http://127.0.0.1:1/v1" },
+      { provider: "openai" },
+      "m",
+    ],
+  ] as const)("is its parent's, with address and key, %s", async (_when, env, more, named) => {
+    await using home = new Home();
+    await using model = await ModelServer.start([{ fault: { kind: "hang" } }, DONE]);
+    expect(receipt(await childOf(home, model, env, more))).toMatchObject({
+      exit_code: 0,
+      provider: "openai",
+      model: named,
+    });
+  });
+
+  test("of another name never takes an address from its shell together with the user's key", async () => {
+    await using home = new Home();
+    await using model = await ModelServer.start([{ fault: { kind: "hang" } }, DONE]);
+    await using elsewhere = await ModelServer.start({ turns: [DONE], loop: true });
+    writeFileSync(join(home.paths.configDir, "env"), "OPENAI_API_KEY=sk-of-the-user-0123\n", { mode: 0o600 });
+    const shell = { OPENAI_BASE_URL: elsewhere.openaiUrl };
+    const more = { provider: "openai-compatible", model: "m" };
+    expect(receipt(await childOf(home, model, shell, more)).exit_code).toBe(0);
+    expect(elsewhere.requests).toEqual([]);
+  });
+});
+
 describe("what is there", () => {
   test("is listed with its source: agents, skills, tools with the agent's rights, providers with the chosen one", async () => {
     await using home = new Home();
