@@ -6,6 +6,7 @@ import { O_RDWR, SyscallError } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { NamedTool, Namespace } from "../vfs/namespace.ts";
 import type { DeviceRegistry } from "../vfs/registry.ts";
+import { Account } from "./account.ts";
 import type { Clock } from "./clock.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { FileSystem } from "./file-system.ts";
@@ -281,13 +282,16 @@ function limitsOf(
   agent: AgentInfo,
   opts: SpawnOpts,
   parent: Process | undefined,
-): { maxSteps: Limit; contextBudget: Limit; timeoutMs: Limit } {
+): { maxSteps: Limit; account: Account; timeoutMs: Limit } {
   const { limits } = opts;
   return {
     maxSteps: within(first(opts.maxSteps, agent.maxSteps, limits.maxSteps), parent?.spec.maxSteps ?? null),
-    contextBudget: within(
-      first(opts.contextBudget, agent.contextBudget, limits.contextBudget),
-      parent ? left(parent.spec.contextBudget, parent.tokensUsed) : null,
+    account: new Account(
+      within(
+        first(opts.contextBudget, agent.contextBudget, limits.contextBudget),
+        parent?.spec.account.left ?? null,
+      ),
+      parent?.spec.account,
     ),
     timeoutMs: within(
       first(opts.timeoutMs, agent.timeoutMs, limits.timeoutMs),

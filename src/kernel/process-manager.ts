@@ -238,7 +238,6 @@ export class ProcessManager {
   #tellParent(proc: Process, exit: ExitStatus): void {
     const parent = this.#ports.table.find(proc.ppid);
     if (!parent) return;
-    parent.childTokens += proc.tokensUsed;
     parent.childResults.push({
       uuid: proc.uuid,
       pid: proc.pid,

@@ -4,6 +4,7 @@ import type { CheckResult, ChildResult, ProcInfo, Usage } from "../store/schema.
 import { FdTable } from "../vfs/fd-table.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
+import type { Account } from "./account.ts";
 import type { Channel } from "./channel.ts";
 import type { Clock } from "./clock.ts";
 import { Deadline } from "./deadline.ts";
@@ -43,7 +44,8 @@ export interface ProcessSpec {
   permissions: Permissions;
   record: RunWriter;
   maxSteps: Limit;
-  contextBudget: Limit;
+  /** The tokens and the money of the process and all below it. */
+  account: Account;
   timeoutMs: Limit;
   checks: readonly string[];
   kernelId: string;
@@ -74,9 +76,6 @@ export class Process {
   step = 0;
   toolCalls = 0;
   usage: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
-  /** Tokens of finished and running children, theirs included. */
-  childTokens = 0;
-  costUsd: number | null = null;
   plan: string | null = null;
   /** What the Complete tool was given. */
   completion: string | null = null;
@@ -158,8 +157,13 @@ export class Process {
     return this.spec.opts.provider;
   }
 
+  /** Those of its children, ended and running, included. */
   get tokensUsed(): number {
-    return this.usage.input_tokens + this.usage.output_tokens + this.childTokens;
+    return this.spec.account.tokens;
+  }
+
+  get costUsd(): number | null {
+    return this.spec.account.costUsd;
   }
 
   /** Running time in ms: what counts towards deadlines. Paused time is not in it. */
@@ -294,7 +298,7 @@ export class Process {
       tokens_used: this.tokensUsed,
       usage: { ...this.usage },
       cost_usd: this.costUsd,
-      context_budget: spec.contextBudget,
+      context_budget: spec.account.limit,
       max_cost: null,
       timeout_ms: spec.timeoutMs,
       allowed_devices: this.permissions.allowedDevices(),

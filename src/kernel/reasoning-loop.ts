@@ -17,7 +17,7 @@ import type { ModelDevice, ModelGate } from "./llm/gate.ts";
 import { LoopGuard } from "./loop-guard.ts";
 import type { Process } from "./process.ts";
 import { runToolCalls, type ToolCallPorts, toolMessage } from "./tool-call.ts";
-import type { ExitReason, LogEntry, ProcessEvent } from "./types.ts";
+import type { ExitReason, LogEntry, ProcessEvent, ProviderChoice } from "./types.ts";
 import type { Outcome } from "./verdict.ts";
 
 const ANSWER_PIECE = 1024 * 1024;
@@ -79,6 +79,8 @@ class ReasoningLoop {
   #planned = false;
   /** The answer under way was given less room than the model has, because the budget has no more. */
   #roomFromBudget = false;
+  /** Gives back what was held back for the call under way. */
+  #release: (() => void) | undefined;
   #reads = 0;
   #readBytes = 0;
   /** What the attempts of the call under way have reported: it is spent, also when the call fails for good. */
@@ -184,25 +186,29 @@ class ReasoningLoop {
   }
 
   /**
-   * The budget check before the call: the input's estimate and the answer must fit into what is left, so the
-   * answer is given no more room than that. A call that does not fit is not made.
+   * The budget check before the call: the input's estimate and the answer must fit into what is left for the
+   * process and for all above it, so the answer is given no more room than that, and both are held back until
+   * the call is paid. A call that does not fit is not made. Of a model whose longest answer is not known only
+   * the input is held back: all the rest would stop whoever runs beside it.
    */
   #reserve(request: LLMRequest): number | undefined {
-    const { contextBudget } = this.#proc.spec;
+    const { account } = this.#proc.spec;
     const { maxOutput } = this.#proc.provider;
     this.#roomFromBudget = false;
-    if (contextBudget === null) return maxOutput;
+    const { left } = account;
+    if (left === null) return maxOutput;
     const input = estimateRequest(request);
-    const room = contextBudget - this.#proc.tokensUsed - input;
+    const room = left - input;
     if (room > 0) {
       this.#roomFromBudget = maxOutput === undefined || room < maxOutput;
+      this.#release = account.reserve(input + Math.min(room, maxOutput ?? 0));
       return this.#roomFromBudget ? room : maxOutput;
     }
     throw new Broken(
       "budget_exceeded",
       new SyscallError(
         "EXHAUSTED",
-        `The token budget does not cover another call: ${this.#proc.tokensUsed} of ${contextBudget} tokens are used and the next call needs about ${input}. Give it more with --budget.`,
+        `The token budget does not cover another call: ${left} tokens are left of it and the next call needs about ${input}. Give it more with --budget.`,
       ),
     );
   }
@@ -265,12 +271,9 @@ class ReasoningLoop {
     usage.input_tokens += used.input_tokens;
     usage.output_tokens += used.output_tokens;
     usage.cached_tokens += used.cached_tokens;
-    if (!provider.price) return;
-    const { price } = provider;
-    const fresh = used.input_tokens - used.cached_tokens;
-    const millionths =
-      fresh * price.input + used.cached_tokens * price.cached + used.output_tokens * price.output;
-    this.#proc.costUsd = (this.#proc.costUsd ?? 0) + millionths / 1_000_000;
+    this.#release?.();
+    this.#release = undefined;
+    this.#proc.spec.account.pay(used.input_tokens + used.output_tokens, costOf(used, provider.price));
   }
 
   async #act(answer: LLMAnswer): Promise<ToolCallRecord[]> {
@@ -381,6 +384,15 @@ class Spending {
       cached_tokens: this.#before.cached_tokens + this.#attempt.cached_tokens,
     };
   }
+}
+
+/** In USD; prices are per million tokens. null: not known. */
+function costOf(used: Usage, price: ProviderChoice["price"]): number | null {
+  if (!price) return null;
+  const fresh = used.input_tokens - used.cached_tokens;
+  const millionths =
+    fresh * price.input + used.cached_tokens * price.cached + used.output_tokens * price.output;
+  return millionths / 1_000_000;
 }
 
 function broken(reason: ExitReason, message: string): Outcome {

@@ -66,3 +66,33 @@ describe("a child holds no more than its parent, however it was spawned", () => 
     expect(await below).toMatchObject({ code: "EXHAUSTED" });
   });
 });
+
+describe("a budget is that of the whole tree", () => {
+  /** Plans for ever, a hundred tokens at a time. */
+  const busy: Model = (request, signal) => {
+    if (request.intent === "parent") return parentAnd()(request, signal);
+    return [
+      ...calls(["Plan", { steps: [String(request.messages.length)] }]).filter(({ type }) => type !== "usage"),
+      { type: "usage", usage: { input_tokens: 80, output_tokens: 20, cached_tokens: 0 } },
+    ];
+  };
+
+  test("children beside each other do not use more than their parent has, and it shows what they use", async () => {
+    await using h = new KernelHarness({ model: busy });
+    const price = { input: 1, output: 1, cached: 1 };
+    const provider = { ...h.opts().provider, maxOutput: 20, price };
+    h.leases--;
+    const parentPid = await h.spawn("parent", { contextBudget: 3_000, provider });
+    const runs = await Promise.all([1, 2, 3, 4].map(() => h.run("child", { parentPid, provider })));
+    const used = runs.map(({ info }) => info.tokens_used);
+    const total = used.reduce((sum, tokens) => sum + tokens, 0);
+    expect(runs.map(({ info }) => info.exit_reason)).toEqual(Array(4).fill("budget_exceeded"));
+    expect(total).toBeGreaterThan(1_000);
+    expect(total).toBeLessThanOrEqual(3_000);
+    const parent = h.kernel.procInfo(parentPid);
+    expect(parent).toMatchObject({ tokens_used: total, usage: { input_tokens: 0 } });
+    expect(parent.cost_usd).toBeCloseTo(total / 1_000_000);
+    h.kernel.kill(parentPid, 1);
+    expect((await h.follow(parentPid)).info.tokens_used).toBe(total);
+  });
+});
