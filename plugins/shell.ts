@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import {
   type Child,
   type Data,
@@ -324,9 +325,14 @@ function checked(command: string): string {
   return command;
 }
 
-function shellOf(env: Readonly<Record<string, string>>): string {
-  return Bun.which("bash", { PATH: env.PATH ?? "", cwd: "/" }) ?? "/bin/sh";
+/** Searched for once as long as it stays: with a long PATH that takes as long as starting it. */
+function shellOf({ PATH = "" }: Readonly<Record<string, string>>): string {
+  if (found?.path !== PATH || !existsSync(found.shell))
+    found = { path: PATH, shell: Bun.which("bash", { PATH, cwd: "/" }) ?? "/bin/sh" };
+  return found.shell;
 }
+
+let found: { path: string; shell: string } | undefined;
 
 function timedOut(ms: number): string {
   return `[timed out after ${ms} ms: the command and everything it had started were ended; what is above was printed until then]`;

@@ -75,6 +75,10 @@ class Answer {
   /** What did not fit into the last read. */
   rest = "";
   readonly #controller = new AbortController();
+  /** Of the call under way: one serves at a time. */
+  #giveUp: (reason: unknown) => void = () => undefined;
+  #followed: AbortSignal | undefined;
+  readonly #onAbort = () => this.#giveUp(cancelled(this.#followed?.reason));
 
   async next(): Promise<string> {
     const { done, value } = await this.documents.next();
@@ -82,24 +86,31 @@ class Answer {
   }
 
   end(): void {
+    this.#follow(undefined);
     this.documents = nothing();
     this.#controller.abort(new SyscallError("CANCELLED", "the model's answer was given up"));
   }
 
   /** Does a part of it under a call's signal. What fails or is aborted ends the answer, and the request. */
   async during<T>(signal: AbortSignal, work: (ended: AbortSignal) => Promise<T>): Promise<T> {
-    const aborted = Promise.withResolvers<never>();
-    const abort = () => aborted.reject(cancelled(signal.reason));
     try {
       if (signal.aborted) throw cancelled(signal.reason);
-      signal.addEventListener("abort", abort, { once: true });
+      this.#follow(signal);
+      const aborted = Promise.withResolvers<never>();
+      this.#giveUp = aborted.reject;
       return await Promise.race([work(this.#controller.signal), aborted.promise]);
     } catch (error) {
       this.end();
       throw error;
-    } finally {
-      signal.removeEventListener("abort", abort);
     }
+  }
+
+  /** The calls of one answer come with the same signal: it is listened to once, not anew for each piece. */
+  #follow(signal: AbortSignal | undefined): void {
+    if (signal === this.#followed) return;
+    this.#followed?.removeEventListener("abort", this.#onAbort);
+    this.#followed = signal;
+    signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
 }
 

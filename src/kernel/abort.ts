@@ -39,16 +39,42 @@ export async function heed<T>(
     const timer = clock.timer(graceMs, () => deaf.reject(signal.reason));
     cancelTimer = timer.cancel;
   };
-  if (signal.aborted) onAbort();
-  else signal.addEventListener("abort", onAbort, { once: true });
+  const ignore = onceAborted(signal, onAbort);
   try {
     return await Promise.race([work, deaf.promise]);
   } catch (thrown) {
     throw signal.aborted && isCancelled(thrown) ? signal.reason : thrown;
   } finally {
-    signal.removeEventListener("abort", onAbort);
+    ignore();
     cancelTimer();
   }
+}
+
+/**
+ * Calls `f` once when the signal is aborted, at once when it already is, until the returned function is called.
+ * However many listen to a signal, it has one listener of the runtime's: adding and removing one for each
+ * read of a long answer costs more than the reads.
+ */
+export function onceAborted(signal: AbortSignal, f: () => void): () => void {
+  if (signal.aborted) {
+    f();
+    return () => undefined;
+  }
+  const listening = listeners.get(signal) ?? listenTo(signal);
+  listening.add(f);
+  return () => void listening.delete(f);
+}
+
+const listeners = new WeakMap<AbortSignal, Set<() => void>>();
+
+function listenTo(signal: AbortSignal): Set<() => void> {
+  const listening = new Set<() => void>();
+  listeners.set(signal, listening);
+  const tellAll = () => {
+    for (const f of [...listening]) f();
+  };
+  signal.addEventListener("abort", tellAll, { once: true });
+  return listening;
 }
 
 function isCancelled(thrown: unknown): boolean {

@@ -11,6 +11,7 @@ import {
   type Usage,
 } from "../../plugin/index.ts";
 import { ToolCall as ToolCallSchema, Usage as UsageSchema } from "../../store/message.ts";
+import { onceAborted } from "../abort.ts";
 import { estimateTokens } from "./estimate.ts";
 import type { Watch } from "./watch.ts";
 
@@ -240,12 +241,10 @@ function isJson(text: string): boolean {
 /** The work's outcome, or the signal's reason as soon as it is aborted, whatever the work does then. */
 async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const aborted = Promise.withResolvers<never>();
-  const onAbort = () => aborted.reject(signal.reason);
-  if (signal.aborted) onAbort();
-  signal.addEventListener("abort", onAbort, { once: true });
+  const ignore = onceAborted(signal, () => aborted.reject(signal.reason));
   try {
     return await Promise.race([work, aborted.promise]);
   } finally {
-    signal.removeEventListener("abort", onAbort);
+    ignore();
   }
 }
