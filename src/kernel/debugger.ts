@@ -56,8 +56,20 @@ export class Debugger {
       ...outcome,
       duration_ms: roundMs(proc.sinceSpawnMs() - startedMs),
     };
-    proc.record.event(event);
+    this.#keep(proc, event);
     for (const tracer of proc.tracers) tracer.push(event);
+  }
+
+  /**
+   * A syscall that was made has not failed because its event can't be written. The record keeps the event
+   * and tries again with the step, and what fails then ends the run for what it is.
+   */
+  #keep(proc: Process, event: SyscallEvent): void {
+    try {
+      proc.record.event(event);
+    } catch (thrown) {
+      if (!(thrown instanceof SyscallError)) throw thrown;
+    }
   }
 }
 

@@ -204,7 +204,11 @@ export class Kernel {
       tools: {
         files: own.files,
         clock,
-        endCall: (uuid, callId) => children.endCall(uuid, callId),
+        // The end of the process ends them once more: the call itself was made.
+        endCall: (uuid, callId) =>
+          children
+            .endCall(uuid, callId)
+            .catch((thrown) => this.#ports.log?.("warn", `run ${uuid}`, `programs: ${String(thrown)}`)),
         beforeEffect: (proc) => changes.begin(proc),
         onStart: (proc, call, path) =>
           this.#log(proc, "tool", () => `${call.name} ${path} ${JSON.stringify(call.input)}`),

@@ -157,7 +157,8 @@ class StepCalls {
         const text = await this.#readAll(fd, deadline.signal);
         return { state: "done", result: await this.#fit(call, target, text) };
       } finally {
-        await files.close(proc, fd);
+        // What goes wrong in it is in the trace, and changes nothing of what the call came to.
+        await files.close(proc, fd).catch(() => undefined);
       }
     } catch (thrown) {
       return failure(thrown);
@@ -189,10 +190,20 @@ class StepCalls {
   async #fit(call: ToolCall, target: ProcessTool, text: string): Promise<string> {
     const max = target.tool.maxResult ?? this.#proc.spec.opts.limits.toolResultChars;
     if (text.length <= max) return text;
-    const file = await this.#proc.record.spill(`${call.name}-${call.id}.txt`, text);
+    const where = await this.#keep(call, text);
     const head = Math.ceil(max * 0.75);
     const tail = max - head;
-    return `${text.slice(0, head)}\n[… ${text.length - max} of ${text.length} characters left out here. The whole result is in ${file} …]\n${text.slice(text.length - tail)}`;
+    return `${text.slice(0, head)}\n[… ${text.length - max} of ${text.length} characters left out here. ${where} …]\n${text.slice(text.length - tail)}`;
+  }
+
+  /** The call has been made: what it came to is worth more than the part of it that can't be kept. */
+  async #keep(call: ToolCall, text: string): Promise<string> {
+    try {
+      return `The whole result is in ${await this.#proc.record.spill(`${call.name}-${call.id}.txt`, text)}`;
+    } catch (thrown) {
+      if (!(thrown instanceof SyscallError)) throw thrown;
+      return `The whole result could not be kept: ${thrown.message}`;
+    }
   }
 }
 

@@ -132,6 +132,80 @@ describe("a process ends, whatever goes wrong at its end", () => {
   });
 });
 
+describe("a disk that takes no more of the trace", () => {
+  test("fails no call: the run ends for what it is, at its step's record", async () => {
+    const seen: unknown[] = [];
+    const look = toolDevice("Look", () => "ok", { annotations: { readOnlyHint: true } });
+    const many = Array.from({ length: 80 }, (): [string, Record<string, unknown>] => ["Look", {}]);
+    await using h = new KernelHarness({
+      model: script(calls(...many), says("never")),
+      devices: { "/dev/look": look },
+      fs: failing((path) => path.endsWith("events.jsonl")),
+    });
+    const { info, events } = await h.run("go");
+    for (const event of events)
+      if (event.type === "log" && event.entry.kind === "result") seen.push(event.entry.text);
+    expect(seen).toEqual(Array(80).fill("ok"));
+    expect(info).toMatchObject({ exit_code: 1, exit_reason: "record_error", error: { code: "EXHAUSTED" } });
+    expect(openBelow(h.dataDir)).toEqual([]);
+  });
+});
+
+test("a result that can't be kept beside the run is shown in part", async () => {
+  const act = toolDevice("Act", () => "x".repeat(1_000), { maxResult: 100 });
+  await using h = new KernelHarness({
+    model: script(calls(["Act", {}]), says("done")),
+    devices: { "/dev/act": act },
+    fs: {
+      ...realFs,
+      open: (path, mode) => {
+        if (path.includes("/spill/")) throw Object.assign(new Error("no space left"), { code: "ENOSPC" });
+        return realFs.open(path, mode);
+      },
+    },
+  });
+  const { info } = await h.run("go");
+  expect(info.exit_code).toBe(0);
+  const { records } = await h.runs.steps(info.uuid);
+  expect(records[0]?.tool_calls[0]).toMatchObject({ state: "done" });
+  expect(records[0]?.tool_calls[0]?.result).toContain("could not be kept");
+});
+
+describe("a driver that fails at its close", () => {
+  test.each([
+    ["after it answered", (): string => "answered", { state: "done", result: "answered" }],
+    [
+      "after it failed",
+      (): string => {
+        throw new SyscallError("UNAVAILABLE", "not now");
+      },
+      { state: "failed", error_code: "UNAVAILABLE" },
+    ],
+  ] as const)("does not change what its call came to: %s", async (_when, run, outcome) => {
+    const device = toolDevice("Act", run);
+    await using h = new KernelHarness({
+      model: script(calls(["Act", {}]), says("done")),
+      devices: {
+        "/dev/act": {
+          ...device,
+          factory: async (...args) => {
+            const file = await device.factory(...args);
+            file.close = () => Promise.reject(new Error("broken close"));
+            return file;
+          },
+        },
+      },
+    });
+    const { info } = await h.run("go");
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[0]?.tool_calls[0]).toMatchObject(outcome);
+    const { records: traced } = await h.runs.events(info.uuid);
+    expect(traced.filter((event) => event.syscall === "Close" && event.error_code === "DRIVER")).toHaveLength(
+      1,
+    );
+  });
+});
+
 describe("while the checks run", () => {
   test.each([
     ["a kill", 143, "terminated"],
