@@ -52,6 +52,7 @@ export class ModelGate {
     options: ModelCallOptions,
   ): Promise<LLMAnswer> {
     const slots = this.#slotsOf(key, options.concurrency ?? DEFAULT_CONCURRENCY);
+    slots.calls++;
     const ticket = { order: this.#tickets++, patienceMs: options.totalMs };
     const reader = new AnswerReader(device, request, options.onEvent);
     const total = new Watch(this.#clock, options.signal);
@@ -63,6 +64,7 @@ export class ModelGate {
       }
     } finally {
       total.stop();
+      slots.calls--;
       if (slots.idle) this.#slots.delete(key);
     }
   }

@@ -20,6 +20,8 @@ interface Waiter {
  */
 export class Slots {
   limit: number;
+  /** Under way, those that wait for a retry and hold no place among them. */
+  calls = 0;
   readonly #clock: Clock;
   #used = 0;
   #waiters: Waiter[] = [];
@@ -73,7 +75,7 @@ export class Slots {
 
   /** Nothing is going on here and nothing has to be remembered. */
   get idle(): boolean {
-    return this.#used === 0 && this.#waiters.length === 0 && this.#hold === undefined;
+    return this.calls === 0 && this.#hold === undefined;
   }
 
   #next(): void {

@@ -424,6 +424,34 @@ describe("one key", () => {
     await Promise.all([second, third]);
   });
 
+  test("counts a call that waits for its retry among its own, also when nobody else is there", async () => {
+    const { gate, clock, options } = setUp(() => 0);
+    const one = { ...options, concurrency: 1 };
+    const line = new Line();
+    const flaky = line.device("again");
+    let failures = 1;
+    const device: ModelDevice = {
+      write: (data, signal) =>
+        failures-- > 0 ? Promise.reject(new SyscallError("UNAVAILABLE", "down")) : flaky.write(data, signal),
+      read: flaky.read,
+    };
+    const first = gate.call("k", device, request(), one);
+    await settled();
+    const second = gate.call("k", line.device("second"), request(), one);
+    await settled();
+    line.finish("second");
+    await second;
+    const third = gate.call("k", line.device("third"), request(), one);
+    await clock.advance(250);
+    expect(line.started).toEqual(["second", "third"]);
+    line.finish("third");
+    await third;
+    await settled();
+    expect(line.started).toEqual(["second", "third", "again"]);
+    line.finish("again");
+    await first;
+  });
+
   test("that was told to stay away stays away for all its callers", async () => {
     const { gate, clock, options } = setUp(() => 0);
     const limited = new SyscallError("EXHAUSTED", "slow down", { retryAfterMs: 5000 });
