@@ -59,9 +59,8 @@ describe.skipIf(OWN_MOUNTS === undefined)(
         }
         expect(model.requests).toEqual([]);
       }
-      const elsewhere = join(machine.root, "data", "elsewhere");
       const { stdout, code } = await machine.run(["spawn", "write it", "--output", "json"], {
-        env: { RNIX_DATA_DIR: elsewhere },
+        env: { RNIX_DATA_DIR: machine.elsewhere },
       });
       const receipt = Receipt.parse(JSON.parse(stdout));
       expect(receipt).toMatchObject({ exit_code: code, exit_reason: "completed", files_changed: [] });
@@ -69,7 +68,6 @@ describe.skipIf(OWN_MOUNTS === undefined)(
       expect(write).toMatch(/^Error PERMISSION: .*read-only/);
       expect(bash).toContain("Read-only file system");
       machine.wrapper = [];
-      machine.remove(elsewhere);
     });
 
     test("a disk that fills up while a run goes on: exit 1, record_error, and no effect of a step unrecorded", async () => {

@@ -17,7 +17,7 @@ const LEFT: Record<string, { leave: Leave; named: RegExp }> = {
   },
   "a process in a session of its own": {
     leave: async (machine) => void (await sleeper(["setsid", "--fork"], machine).exited),
-    named: /process \d+: .*sleep/,
+    named: /process \d+: (setsid|sleep)/,
   },
   "a temporary file": {
     leave: (machine) => void machine.write(join(machine.temp, "rnix-x", "y"), ""),

@@ -117,14 +117,14 @@ describe("what is put before the model", () => {
 
   test("a folder of --add may be used, the one beside it may not", async () => {
     await using machine = new Machine();
-    const outside = join(machine.root, "data", "outside");
+    const outside = machine.elsewhere;
     const model = await machine.model(
       scenes({
         "look there": [
           calls(
             ["Read", { path: join(outside, "in", "a.txt") }],
             ["Read", { path: join(outside, "beside.txt") }],
-            ["Read", { path: "../data/outside/beside.txt" }],
+            ["Read", { path: "../elsewhere/beside.txt" }],
           ),
           says("seen"),
         ],
@@ -136,7 +136,6 @@ describe("what is put before the model", () => {
     const [inside, ...beside] = toolResults(last(model));
     expect(inside).toContain("inside");
     for (const result of beside) expect(result).toStartWith("Error PERMISSION");
-    machine.remove(outside);
   });
 });
 

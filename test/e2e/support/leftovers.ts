@@ -32,7 +32,7 @@ const USER_DATA =
   /^data\/rnix\/(projects\.json(\.lock)?|pids(\.lock)?|daemon\.log(\.1)?|trust\/[^/]+\.json|steps\/.*|demo\/\.rnix\/.*)$/;
 
 function isExpected(path: string): boolean {
-  return path.startsWith("project/") || path.startsWith("config/") || USER_DATA.test(path);
+  return /^(project|config|elsewhere)\//.test(path) || USER_DATA.test(path);
 }
 
 /** As src/store writes a document: under another name first. */
@@ -52,12 +52,13 @@ function mentions(pid: number, root: string): boolean {
   return [read(pid, "environ"), read(pid, "cmdline"), workingFolder(pid)].some((text) => text.includes(root));
 }
 
+/** One that is just being started has no arguments yet, but a name. */
 function commandOf(pid: number): string {
-  return read(pid, "cmdline").replaceAll("\0", " ").trim();
+  return read(pid, "cmdline").replaceAll("\0", " ").trim() || read(pid, "comm").trim();
 }
 
 /** Empty for one that has gone in the meantime. */
-function read(pid: number, file: "environ" | "cmdline"): string {
+function read(pid: number, file: "environ" | "cmdline" | "comm"): string {
   try {
     return readFileSync(`/proc/${pid}/${file}`, "utf8");
   } catch {

@@ -40,6 +40,8 @@ const IMPATIENT = { grace: "1s", daemon_idle_stop: "60s" };
 export class Machine implements AsyncDisposable {
   readonly root = realpathSync(mkdtempSync(join(tmpdir(), "rnix-e2e-")));
   readonly project = join(this.root, "project");
+  /** A folder outside the project. */
+  readonly elsewhere = join(this.root, "elsewhere");
   readonly home = join(this.root, "home");
   readonly configDir = join(this.root, "config", "rnix");
   readonly dataDir = join(this.root, "data", "rnix");
@@ -59,7 +61,14 @@ export class Machine implements AsyncDisposable {
   readonly #models: ModelServer[] = [];
 
   constructor({ git = false }: { git?: boolean } = {}) {
-    for (const folder of [this.project, this.home, this.temp, this.configDir, dirname(this.dataDir)]) {
+    for (const folder of [
+      this.project,
+      this.elsewhere,
+      this.home,
+      this.temp,
+      this.configDir,
+      dirname(this.dataDir),
+    ]) {
       mkdirSync(folder, { recursive: true });
     }
     mkdirSync(join(this.root, "run"), { mode: 0o700 });

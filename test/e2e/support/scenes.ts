@@ -1,18 +1,21 @@
 import type { Turn } from "../../support/model-server/script.ts";
 import type { RecordedRequest, TurnFunction } from "../../support/model-server/server.ts";
 
+import { firstUserMessage } from "./requests.ts";
+
 /** What the model does with one request of a run. */
 export type Scene = Turn | ((request: RecordedRequest) => Turn | Promise<Turn>);
 
 /**
- * One model for many runs: which scenes a run gets is told by its intent, which is in every request of it.
+ * One model for many runs: which scenes a run gets is told by how its intent begins, which is in every request of it.
  * The n-th request of a run, retries included, gets the n-th scene; the last one stays. A request without an
  * answer in it after one that had some begins anew.
  */
 export function scenes(book: Record<string, Scene[]>): TurnFunction {
   const played = new Map<string, { scene: number; answers: number }>();
   return (request) => {
-    const intent = Object.keys(book).find((one) => request.text.includes(JSON.stringify(one).slice(1, -1)));
+    const asked = firstUserMessage(request);
+    const intent = Object.keys(book).find((one) => asked.startsWith(one));
     const list = intent === undefined ? undefined : book[intent];
     if (intent === undefined || list === undefined) return unknown("no scene is for this request's intent");
     const before = played.get(intent);
