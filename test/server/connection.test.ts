@@ -3,6 +3,7 @@ import { once } from "node:events";
 import type { Duplex } from "node:stream";
 import { Client, wireCode } from "../../src/client/client.ts";
 import { overStream } from "../../src/client/memory.ts";
+import type { ExitStatus } from "../../src/kernel/types.ts";
 import { MAX_REQUEST_BYTES, type SpawnRequest } from "../../src/server/protocol.ts";
 import { MAX_CONNECTIONS } from "../../src/server/server.ts";
 import { FakeClock } from "../support/fake-clock.ts";
@@ -199,3 +200,31 @@ async function spawned(connect: () => Promise<Duplex>): Promise<number> {
   const { answer } = await client.open("spawn", { ...RUN, detach: true });
   return answer.pid;
 }
+
+test("a request that never comes to its end does not hold up the server's", async () => {
+  const clock = new FakeClock();
+  await using server = await serve("memory", { clock });
+  const client = new Client(overStream(await server.connect()));
+  const run = await client.open("spawn", { ...RUN, detach: true });
+  const stuck = Promise.withResolvers<ExitStatus>();
+  let asked = false;
+  server.kernel.suspend = () => {
+    asked = true;
+    return stuck.promise;
+  };
+  const waiting = new Client(overStream(await server.connect())).request("suspend", { pid: run.answer.pid });
+  const cut = waiting.catch((error: unknown) => error);
+  await until(() => asked);
+  let closed = false;
+  const closing = server.server.close().then(() => {
+    closed = true;
+  });
+  await until(() => clock.pending > 0);
+  for (let i = 0; i < 10 && !closed; i++) await clock.advance(1000);
+  expect(closed).toBe(true);
+  await closing;
+  expect(await cut).toBeInstanceOf(Error);
+  expect(server.logged.join()).toContain("did not come to their end");
+  expect(clock.pending).toBe(0);
+  stuck.resolve({ code: 75, reason: "suspended" });
+});
