@@ -221,8 +221,18 @@ function step(value: unknown, key: PropertyKey): unknown {
 
 function shown(value: unknown): string {
   if (value === undefined) return "nothing";
-  const text = JSON.stringify(value);
+  const text = written(value);
   return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+}
+
+/** JSON can be read to any depth, and not be written to any. */
+function written(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    if (error instanceof RangeError) return "something nested too deeply to show";
+    throw error;
+  }
 }
 
 function toWire(error: unknown, system: System): WireError {

@@ -1,0 +1,296 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+import { ProcInfo } from "../../src/store/schema.ts";
+import { binary } from "./support/binary.ts";
+import { processesOf } from "./support/leftovers.ts";
+import { Machine, OPENAI_KEY } from "./support/machine.ts";
+import { toolResults } from "./support/requests.ts";
+import { calls, type Scene, says, scenes } from "./support/scenes.ts";
+import { until } from "./support/until.ts";
+import { Receipt, recordOf, verdict } from "./support/verdict.ts";
+
+setDefaultTimeout(30_000);
+
+const RNIX = `'${binary()}'`;
+const bash = (command: string): Scene => calls(["Bash", { command }]);
+const HOLD = bash("touch held; until test -e go; do sleep 0.02; done");
+const held = (machine: Machine): Promise<void> => until("the held call", () => machine.has("held"));
+
+describe("a spawn from inside a run", () => {
+  test("makes a child: in its parent's receipt, tokens and tree, with its parent's keys", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "parent task": [bash(`${RNIX} spawn 'child chore' -q; echo "code $?"`), says("done")],
+        "child chore": [HOLD, says("child done")],
+      }),
+    );
+    const parent = machine.start(["spawn", "parent task", "--output", "json"]);
+    await held(machine);
+    const tree = await machine.run(["ps", "--tree"]);
+    expect(tree.stdout).toMatch(/\n1 +running[^\n]*parent task\n[^\n]*2 +running[^\n]*child chore\n/);
+    machine.write("go", "");
+    const receipt = Receipt.parse(JSON.parse((await parent.done).stdout));
+    expect(receipt).toMatchObject({ exit_code: 0, result: "done", tokens_used: 60 });
+    expect(receipt.children).toEqual([
+      {
+        uuid: expect.any(String),
+        pid: 2,
+        agent: "default",
+        exit_code: 0,
+        exit_reason: "completed",
+        tokens_used: 30,
+      },
+    ]);
+    expect(recordOf(machine, receipt.children[0]?.uuid ?? "")).toMatchObject({
+      ppid: 1,
+      parent_uuid: receipt.uuid,
+      result: "child done",
+    });
+    expect(model.requests.flatMap(toolResults).at(-1)).toBe("child done\ncode 0");
+    const keys = model.requests.map(({ headers }) => headers.get("authorization"));
+    expect(new Set(keys)).toEqual(new Set([`Bearer ${OPENAI_KEY}`]));
+  });
+
+  test("sends the keys of its parent nowhere but where the parent's go", async () => {
+    await using machine = new Machine();
+    await using thief = await new Machine().model([says("thanks")]);
+    await machine.model(
+      scenes({
+        "parent task": [
+          bash(`OPENAI_BASE_URL=${thief.openaiUrl} ${RNIX} spawn 'child chore' -q`),
+          says("done"),
+        ],
+        "child chore": [says("child done")],
+      }),
+    );
+    const { receipt } = await verdict(machine, ["parent task"]);
+    expect(receipt.children).toMatchObject([{ exit_code: 0 }]);
+    expect(thief.requests).toEqual([]);
+  });
+
+  test("that does not complete makes its parent's end a failure", async () => {
+    await using machine = new Machine();
+    await machine.model(
+      scenes({
+        "parent task": [bash(`${RNIX} spawn 'child chore' -q --check false`), says("all is well")],
+        "child chore": [says("child done")],
+      }),
+    );
+    const { receipt } = await verdict(machine, ["parent task"]);
+    expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "failed", result: "all is well" });
+    expect(receipt.children).toMatchObject([{ exit_code: 1, exit_reason: "check_failed" }]);
+    expect(receipt.error?.message).toContain("check_failed");
+  });
+
+  test("that is detached ends with its parent at the latest", async () => {
+    await using machine = new Machine();
+    await machine.model(
+      scenes({
+        "parent task": [
+          bash(`${RNIX} spawn 'child chore' --detach; until test -e held; do sleep 0.02; done`),
+          says("done"),
+        ],
+        "child chore": [HOLD],
+      }),
+    );
+    const { receipt } = await verdict(machine, ["parent task"]);
+    expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "failed" });
+    expect(receipt.children).toMatchObject([{ exit_code: 143, exit_reason: "terminated" }]);
+  });
+
+  const FAMILY: Record<string, Scene[]> = {
+    "parent task": [bash(`${RNIX} spawn 'child chore' --detach; sleep 600`)],
+    "child chore": [HOLD, says("child done")],
+  };
+
+  test("is killed with its parent", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes(FAMILY));
+    const parent = machine.start(["spawn", "parent task", "--output", "json"]);
+    await held(machine);
+    expect((await machine.run(["kill", "1"])).stderr).toContain("2 processes");
+    const receipt = Receipt.parse(JSON.parse((await parent.done).stdout));
+    expect(receipt).toMatchObject({ exit_code: 143, children: [{ pid: 2, exit_code: 143 }] });
+    expect((await listed(machine)).map(({ exit_code }) => exit_code)).toEqual([143, 143]);
+    expect(machine.strays()).toEqual([]);
+  });
+
+  test("goes on as PID 0's when its parent is killed with --no-tree", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes(FAMILY));
+    const parent = machine.start(["spawn", "parent task", "--output", "json"]);
+    await held(machine);
+    expect((await machine.run(["kill", "--no-tree", "1"])).stderr).toContain("1 process\n");
+    const receipt = Receipt.parse(JSON.parse((await parent.done).stdout));
+    expect(receipt).toMatchObject({ exit_code: 143, children: [] });
+    expect(await listed(machine, [])).toMatchObject([{ pid: 2, state: "running", ppid: 0 }]);
+    machine.write("go", "");
+    expect(await machine.run(["wait", "2"])).toMatchObject({ code: 0, stdout: "child done\n" });
+  });
+
+  test("is refused beyond the depth and the number of live children, however it is tried", async () => {
+    await using machine = new Machine();
+    machine.config({ spawn_depth: 2, live_children: 3 });
+    const dig = (to: string): Scene[] => [
+      bash(`${RNIX} spawn 'dig ${to}' -q; echo "code $?"`),
+      says(`before ${to}`),
+    ];
+    const model = await machine.model(
+      scenes({
+        "dig a": dig("b"),
+        "dig b": dig("c"),
+        "dig c": dig("d"),
+        "dig d": dig("e"),
+        storm: [
+          bash(
+            `for i in 1 2 3 4 5 6 7 8; do ${RNIX} spawn 'child chore' --detach & done; wait; touch stormed; ${RNIX} ps --json`,
+          ),
+          says("over"),
+        ],
+        "child chore": [{ fault: { kind: "hang" } }],
+      }),
+    );
+    const { receipt } = await verdict(machine, ["dig a"]);
+    expect(receipt).toMatchObject({ exit_code: 0, result: "before b" });
+    expect(model.requests.some(({ text }) => text.includes('"dig d"'))).toBe(false);
+    expect(model.requests.flatMap(toolResults).join("\n")).toMatch(/depth.*2[\s\S]*code [1-9]/);
+
+    const storm = await verdict(machine, ["storm"]);
+    expect(storm.receipt.children).toHaveLength(3);
+    const result = model.requests.flatMap(toolResults).at(-1) ?? "";
+    expect(result.match(/^\d+ [0-9a-f-]{36}$/gm)).toHaveLength(3);
+    expect(result.match(/^rnix spawn: .*3.*$/gm)).toHaveLength(5);
+  });
+
+  test("without a daemon is refused with the reason, and starts none", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({ "parent task": [bash(`${RNIX} spawn 'child chore' -q; echo "code $?"`), says("done")] }),
+    );
+    const { receipt } = await verdict(machine, ["parent task", "--no-daemon"]);
+    expect(receipt).toMatchObject({ exit_code: 0, children: [] });
+    expect(model.requests.flatMap(toolResults).at(-1)).toMatch(/from inside a run[\s\S]*code 69/);
+    expect(machine.leftovers()).toEqual([]);
+  });
+});
+
+test("inside a run what moves rights or ends the daemon is refused", async () => {
+  await using machine = new Machine();
+  const refused = [
+    "trust --yes",
+    "trust --follow --yes",
+    "daemon stop",
+    "daemon stop --now",
+    "daemon start --foreground",
+    "spawn --trust 'child chore'",
+  ];
+  const command = refused.map((one) => `${RNIX} ${one}; echo "code $?"`).join("; ");
+  const model = await machine.model(
+    scenes({ "try it": [bash(command), says("tried")], "child chore": [says("never")] }),
+  );
+  machine.write("plugins/x.ts", "throw new Error('it was run');\n");
+  const { receipt } = await verdict(machine, ["try it"]);
+  expect(receipt).toMatchObject({ exit_code: 0, children: [] });
+  const result = model.requests.flatMap(toolResults).at(-1) ?? "";
+  expect(result.match(/^code [1-9]\d*$/gm)).toHaveLength(refused.length);
+  expect(result.match(/refused inside a run/g)).toHaveLength(refused.length);
+  expect((await machine.run(["trust", "--show"])).stdout).not.toContain("follow");
+  expect(machine.has(`${machine.dataDir}/trust`)).toBe(false);
+});
+
+describe("what a tool gets of the environment", () => {
+  test("holds no key, nor does the daemon, nor anything that is written", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "look around": [bash("env; tr '\\0' '\\n' < /proc/$PPID/environ"), says("looked")],
+        // The command's own environment is what its caller gave it: the daemon's is not.
+        "look at yours": [bash("env"), says("looked")],
+      }),
+    );
+    const env = {
+      COPY_OF_THE_KEY: OPENAI_KEY,
+      BUN_CONFIG_MARKER: "of-the-caller",
+      BUN_OPTIONS: "--smol",
+      PLAIN: "of-the-caller-too",
+    };
+    for (const args of [["look around"], ["look at yours", "--no-daemon"]]) {
+      const { receipt } = await verdict(machine, args, { env });
+      expect(receipt.exit_code).toBe(0);
+      const result = model.requests.flatMap(toolResults).at(-1) ?? "";
+      expect(result).toContain("PLAIN=of-the-caller-too");
+      expect(result).toContain(`RNIX_UNIT=${receipt.uuid}`);
+      for (const foreign of ["API_KEY", "BUN_", "sk-scripted"]) expect(result).not.toContain(foreign);
+    }
+    const daemon = readFileSync(`/proc/${machine.daemonPid}/environ`, "utf8");
+    for (const foreign of ["API_KEY", "BUN_", "PLAIN", "sk-scripted"]) expect(daemon).not.toContain(foreign);
+    expect(machine.search("sk-scripted")).toEqual([]);
+  });
+});
+
+describe("nothing that a command leaves behind outlives its call", () => {
+  /** Each leaves one program that would run for ten minutes. */
+  const ESCAPES: Record<string, string> = {
+    nohup: "nohup sleep 700 >/dev/null 2>&1 &",
+    setsid: "setsid sleep 701 &",
+    "double fork": "( ( setsid sleep 702 </dev/null >/dev/null 2>&1 & ) & )",
+    "cleared environment": "env -i setsid sleep 703 &",
+    "deaf to TERM": "(trap '' TERM HUP INT; exec sleep 704) &",
+    "all of it":
+      "env -i setsid sh -c \"trap '' TERM HUP INT; (sleep 705; true) & exec sleep 705\" </dev/null >/dev/null 2>&1 &",
+    elsewhere:
+      'env -i setsid sh -c \'cd /; exec sh -c "sleep 706; true" $0\' "$PWD" </dev/null >/dev/null 2>&1 &',
+    "born of TERM": "setsid sh -c 'trap \"setsid sleep 707 & exit\" TERM; while :; do sleep 0.02; done' &",
+    "a tree": "for i in 1 2 3; do (sleep 708 & sleep 708 & sleep 708 & wait) & done",
+    stopped: "sh -c 'kill -STOP $$; sleep 709' &",
+  };
+  const all = Object.values(ESCAPES).join("\n");
+
+  for (const [name, command] of Object.entries(ESCAPES)) {
+    test(name, async () => {
+      await using machine = new Machine();
+      await machine.model(scenes({ "leave it": [bash(`${command}\ntouch left`), says("left")] }));
+      const { receipt } = await verdict(machine, ["leave it", "--no-daemon"]);
+      expect(receipt).toMatchObject({ exit_code: 0, tool_calls: 1 });
+      expect(machine.has("left")).toBe(true);
+      expect(machine.leftovers()).toEqual([]);
+    });
+  }
+
+  const ENDS: Record<string, (machine: Machine) => Promise<unknown>> = {
+    kill: (machine) => machine.run(["kill", "1"]),
+    "kill -s KILL": (machine) => machine.run(["kill", "-s", "KILL", "1"]),
+    "the call's time": () => Promise.resolve(),
+    "daemon stop": (machine) => machine.run(["daemon", "stop"]),
+    "daemon stop --now": (machine) => machine.run(["daemon", "stop", "--now"]),
+  };
+  for (const [how, end] of Object.entries(ENDS)) {
+    test(`ended by ${how}, all of them at once`, async () => {
+      await using machine = new Machine();
+      const timed = how === "the call's time";
+      await machine.model(
+        scenes({
+          "leave it": [
+            calls(["Bash", { command: `${all}\ntouch held\nsleep 600`, ...(timed && { timeout_ms: 1500 }) }]),
+            says("left"),
+          ],
+        }),
+      );
+      const command = machine.start(["spawn", "leave it", "--output", "json"]);
+      await held(machine);
+      expect(
+        processesOf(machine.root).filter(({ command }) => /sleep 70\d/.test(command)).length,
+      ).toBeGreaterThan(9);
+      await end(machine);
+      const receipt = Receipt.parse(JSON.parse((await command.done).stdout));
+      expect(receipt.exit_code === 0).toBe(timed);
+      expect(machine.strays()).toEqual([]);
+    });
+  }
+});
+
+async function listed(machine: Machine, flags = ["-a"]): Promise<ProcInfo[]> {
+  return z.array(ProcInfo).parse(JSON.parse((await machine.run(["ps", "--json", ...flags])).stdout));
+}
