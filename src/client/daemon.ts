@@ -8,6 +8,7 @@ import type { PingPayload } from "../server/protocol.ts";
 import { hasSocketFolder } from "../server/socket-folder.ts";
 import { Client } from "./client.ts";
 import { dialSocket } from "./socket.ts";
+import type { StartedDaemon } from "./start-daemon.ts";
 
 /** A connection, and the answer to the first ping. */
 const HELLO_MS = 3000;
@@ -84,10 +85,12 @@ async function startAndWait(o: DaemonOptions): Promise<Client> {
   const command = o.command ?? daemonCommand();
   let daemon = startDaemon(command, daemonEnv(o.env), logFile);
   // Read while the daemon starts: what it takes to read them is not waited for.
-  const { socketWaitMs, socketRetryMs } = await waitingTimes(o.env);
+  const { socketWaitMs, socketRetryMs } = await waitingTimes(o.env).catch((thrown) =>
+    afterItsEnd(daemon, clock, thrown),
+  );
   const until = clock.monotonic() + socketWaitMs;
   for (let look = FIRST_LOOK_MS; clock.monotonic() < until; look = Math.min(look * 2, socketRetryMs)) {
-    await new Promise<void>((resolve) => void setTimeout(resolve, look));
+    await pause(look);
     const client = await dialDaemon(o);
     if (client) return client;
     if (daemon.exitCode === 0) daemon = startDaemon(command, daemonEnv(o.env), logFile);
@@ -97,6 +100,17 @@ async function startAndWait(o: DaemonOptions): Promise<Client> {
     "UNAVAILABLE",
     `The daemon did not answer within ${socketWaitMs} ms of its start. ${lastWords(logFile)}`,
   );
+}
+
+/** Settings that we can't read stop the daemon as well: it is not left on its way to its end. */
+async function afterItsEnd(daemon: StartedDaemon, clock: Clock, thrown: unknown): Promise<never> {
+  const until = clock.monotonic() + HELLO_MS;
+  while (daemon.exitCode === null && clock.monotonic() < until) await pause(FIRST_LOOK_MS);
+  throw thrown;
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, ms));
 }
 
 async function waitingTimes(env: Env): Promise<{ socketWaitMs: number; socketRetryMs: number }> {
