@@ -6,10 +6,33 @@ import type { Io, Session } from "./io.ts";
 /** A run that was told to die and says nothing for so long is left to the daemon. */
 const PATIENCE_MS = 30_000;
 
+/** A run inside the command has nowhere to go on when the terminal is closed: HUP counts like the others. */
+const INSIDE = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+/**
+ * As long as a server is inside this command no signal ends it on the spot, not while it comes up nor while it
+ * goes: its lock and its programs would be left lying there.
+ */
+export class HeldSignals {
+  /** One came before the run did. */
+  any = false;
+  readonly #stop: (() => void)[];
+
+  constructor(io: Io, o: { inside: boolean }) {
+    const held = (): void => {
+      this.any = true;
+    };
+    this.#stop = o.inside ? INSIDE.map((name) => io.onSignal(name, held)) : [];
+  }
+
+  [Symbol.dispose](): void {
+    for (const stop of this.#stop) stop();
+  }
+}
+
 /**
  * Ctrl-C or TERM on the command (design §2): the first suspends the run, the second kills it, a third stops
- * waiting for that. A run inside the command has nowhere to go on when the terminal is closed: HUP counts
- * like the others there.
+ * waiting for that.
  */
 export class Interrupts {
   readonly #io: Io;
@@ -27,7 +50,7 @@ export class Interrupts {
     this.#session = session;
     this.#say = say;
     const signalled = () => this.#signalled();
-    const names = o.inside ? (["SIGINT", "SIGTERM", "SIGHUP"] as const) : (["SIGINT", "SIGTERM"] as const);
+    const names = o.inside ? INSIDE : (["SIGINT", "SIGTERM"] as const);
     this.#stop = names.map((name) => io.onSignal(name, signalled));
   }
 

@@ -2,7 +2,7 @@ import { SyscallError } from "../plugin/index.ts";
 import type { Receipt, SpawnRequest } from "../server/protocol.ts";
 import { EXIT } from "./exit.ts";
 import { Follower, type OutputMode } from "./follow.ts";
-import { Interrupts } from "./interrupts.ts";
+import { HeldSignals, Interrupts } from "./interrupts.ts";
 import { environment, type Io, type Session } from "./io.ts";
 
 export interface AgentRun {
@@ -25,8 +25,9 @@ export interface Outcome {
 /** Spawns an agent and follows it to its end. The exit code is always that of the receipt that was printed. */
 export async function runAgent(io: Io, run: AgentRun): Promise<Outcome> {
   const follower = new Follower(io, run.output, run);
+  using held = new HeldSignals(io, run);
   try {
-    const { session, input } = await prepare(io, run);
+    const { session, input } = await prepare(io, run, held);
     try {
       const env = { ...environment(io), ...run.env };
       const request = { ...run.request, env, env_given: Object.keys(run.env), input };
@@ -75,14 +76,22 @@ async function spawn(
 }
 
 /** Connects and reads stdin side by side, so that a silent pipe costs no time. */
-async function prepare(io: Io, run: AgentRun): Promise<{ session: Session; input: string | undefined }> {
+async function prepare(
+  io: Io,
+  run: AgentRun,
+  held: HeldSignals,
+): Promise<{ session: Session; input: string | undefined }> {
   const [session, input] = await Promise.allSettled([io.session({ inside: run.inside }), run.input?.()]);
   if (session.status === "rejected") throw session.reason;
   if (session.value === null)
     throw new SyscallError("UNAVAILABLE", "no daemon runs and none could be started");
-  if (input.status === "rejected") {
+  if (input.status === "rejected" || held.any) {
     await session.value.close();
-    throw input.reason;
+    throw input.status === "rejected" ? input.reason : neverBegun();
   }
   return { session: session.value, input: input.value };
+}
+
+function neverBegun(): SyscallError {
+  return new SyscallError("CANCELLED", "interrupted before the run began");
 }

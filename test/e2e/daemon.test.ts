@@ -89,6 +89,19 @@ describe("after kill -9 of the daemon", () => {
     expect(JSON.parse(next.stdout).pid).toBeGreaterThan(1);
   });
 
+  test("of a --no-daemon command too the next start ends what it left", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "build it": [BEGIN, NASTY] }));
+    const command = machine.start(["spawn", "build it", "--no-daemon", "-q"]);
+    await until("four programs", () => sleeping(machine) === 4);
+    command.signal("SIGKILL");
+    await command.done;
+    expect(sleeping(machine)).toBe(4);
+    expect(await listed(machine)).toMatchObject([{ exit_reason: "suspended", steps: 2 }]);
+    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    await until("the end of what was left", () => sleeping(machine) === 0);
+  });
+
   test("the first command finds a dead socket and is served by a new daemon", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "say so": [says("so")] }));

@@ -142,11 +142,37 @@ describe("a signal to the command", () => {
     );
     const command = machine.startAtTerminal(["spawn", "go on"]);
     await held(machine);
-    command.signal("SIGHUP");
+    command.hangUp();
     await command.done;
     machine.write("go", "");
     const waited = await machine.run(["wait", "1"]);
     expect(waited).toMatchObject({ code: 0, stdout: "gone on\n" });
+  });
+});
+
+describe("a closed terminal", () => {
+  test("suspends the run of --no-daemon, and leaves nothing", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [HOLD] }));
+    const command = machine.startAtTerminal(["spawn", "hold it", "--no-daemon"]);
+    await held(machine);
+    command.hangUp();
+    await command.done;
+    expect(machine.leftovers()).toEqual([]);
+    expect(await listed(machine)).toMatchObject([{ exit_reason: "suspended" }]);
+  });
+
+  test("suspends what a daemon in the foreground runs, and leaves nothing", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [HOLD] }));
+    const daemon = machine.startAtTerminal(["daemon", "start", "--foreground"]);
+    await daemon.shows(/listening on/);
+    await machine.run(["spawn", "hold it", "--detach"]);
+    await held(machine);
+    daemon.hangUp();
+    await daemon.done;
+    expect(machine.leftovers()).toEqual([]);
+    expect(await listed(machine)).toMatchObject([{ exit_reason: "suspended" }]);
   });
 });
 

@@ -124,6 +124,11 @@ export class AtTerminal {
   signal(name: NodeJS.Signals): void {
     this.#process.kill(name);
   }
+
+  /** Closes the terminal's window. */
+  hangUp(): void {
+    this.#process.terminal?.close();
+  }
 }
 
 /** Text that arrives, and those who wait for a part of it. */
