@@ -108,7 +108,7 @@ function parentOf(request: SpawnRequest, unit: string | undefined, ports: SpawnP
   if (parent) return parent;
   throw new SyscallError(
     "NOT_FOUND",
-    `The parent process ${uuid} is not alive here. A run of --no-daemon has its children with --no-daemon too.`,
+    `The parent process ${uuid} is not alive here. From the shell of a run, others are spawned by the daemon that runs it: a run of --no-daemon can spawn none.`,
   );
 }
 

@@ -1,0 +1,81 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { binary } from "./support/binary.ts";
+import { Machine } from "./support/machine.ts";
+import { toolNames, toolResults } from "./support/requests.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { recordOf, verdict } from "./support/verdict.ts";
+
+setDefaultTimeout(30_000);
+
+const SPAWN = `${binary()} spawn 'do a part' --output json`;
+
+test("a rnix in the shell of a run makes that run's child, with no more rights and at its expense", async () => {
+  await using machine = new Machine();
+  const model = await machine.model(
+    scenes({
+      "do the whole": [calls(["Bash", { command: `${SPAWN} --allow Write --allow Read` }]), says("whole")],
+      "do a part": [calls(["Write", { path: "a.txt", content: "x" }]), says("part")],
+    }),
+  );
+  const { receipt } = await verdict(machine, ["do the whole", "--deny", "Write"]);
+  expect(receipt).toMatchObject({
+    exit_code: 0,
+    result: "whole",
+    children: [{ agent: "default", exit_code: 0, exit_reason: "completed", tokens_used: 30 }],
+    tokens_used: 60,
+    usage: { input_tokens: 20, output_tokens: 10 },
+  });
+  const [child] = receipt.children;
+  expect(recordOf(machine, child?.uuid ?? "")).toMatchObject({
+    parent_uuid: receipt.uuid,
+    ppid: receipt.pid,
+  });
+  const ofChild = model.requests.filter(
+    ({ text }) => text.includes("do a part") && !text.includes("do the whole"),
+  );
+  expect(ofChild.map(toolNames)).toEqual([["Read"], ["Read"]]);
+  expect(ofChild.flatMap(toolResults)).toEqual([expect.stringMatching(/^Error (NOT_FOUND|PERMISSION)/)]);
+  expect(machine.has("a.txt")).toBe(false);
+});
+
+test("a child that fails fails its parent, whatever the parent says", async () => {
+  await using machine = new Machine();
+  await machine.model(
+    scenes({
+      "do the whole": [calls(["Bash", { command: SPAWN }]), says("all is well")],
+      "do a part": [{ fault: { kind: "status", status: 401 } }],
+    }),
+  );
+  const { receipt } = await verdict(machine, ["do the whole"]);
+  expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "failed", result: "all is well" });
+  expect(receipt.error?.message).toContain(receipt.children[0]?.uuid ?? "no child");
+});
+
+test("what is for a person is refused there, and a run without a daemon spawns no others", async () => {
+  await using machine = new Machine();
+  const rnix = binary();
+  const commands = [
+    `${rnix} trust --yes`,
+    `${rnix} daemon stop`,
+    `${SPAWN} --trust`,
+    `${SPAWN} --no-daemon`,
+    SPAWN,
+  ];
+  const model = await machine.model(
+    scenes({
+      "try it": [
+        calls(...commands.map((command): [string, Record<string, unknown>] => ["Bash", { command }])),
+        says("tried"),
+      ],
+    }),
+  );
+  const { receipt } = await verdict(machine, ["try it", "--no-daemon"]);
+  expect(receipt).toMatchObject({ exit_code: 0, result: "tried", children: [] });
+  const results = model.requests.at(-1);
+  const codes = (results === undefined ? [] : toolResults(results)).map(
+    (one) => /\[exit code (\d+)\]$/.exec(one)?.[1],
+  );
+  expect(codes).toEqual(["1", "1", "69", "64", "69"]);
+  expect(machine.daemonPid).toBeNull();
+  expect(machine.leftovers()).toEqual([]);
+});
