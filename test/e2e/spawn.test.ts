@@ -121,6 +121,24 @@ describe("what a run prints", () => {
     expect(events.at(-1).payload).toMatchObject({ event: "complete", exit_code: 0, result: "It is\n42." });
   });
 
+  test("as jsonl of a run that fails: its complete tells how, and no error beside it", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "say it": [{ fault: { kind: "status", status: 401 } }] }));
+    for (const where of [[], ["--no-daemon"]]) {
+      const { stdout, code } = await machine.run(["spawn", "say it", "--output", "jsonl", ...where]);
+      const events = stdout
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line));
+      const ends = events.filter(({ type }) => type === "complete" || type === "error");
+      expect(ends).toMatchObject([
+        { type: "complete", payload: { exit_code: code, exit_reason: "llm_error" } },
+      ]);
+      expect(events.at(-1)).toEqual(ends[0]);
+      expect(code).toBe(1);
+    }
+  });
+
   test("at a terminal: the words as they come, a line per step, and no answer twice", async () => {
     await using machine = new Machine();
     const half = Promise.withResolvers<void>();

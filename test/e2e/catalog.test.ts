@@ -1,0 +1,87 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { z } from "zod";
+import { Machine } from "./support/machine.ts";
+import { says, scenes } from "./support/scenes.ts";
+
+setDefaultTimeout(30_000);
+
+const Named = z.array(z.looseObject({ name: z.string() }));
+
+test("what can be run, with what, and where it comes from: the build's own, the user's, the project's", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ "": [says("OK")] }));
+  machine.write("agents/mine/agent.yaml", "name: mine\ndescription: Mine\nallowed_tools: [Read]\n");
+  machine.write("agents/mine/instructions.md", "Do.\n");
+  machine.write("agents/broken/agent.yaml", "name: broken\n");
+  machine.write(".agents/skills/own/SKILL.md", "---\nname: own\ndescription: Own\n---\nDo.\n");
+
+  const agents = await machine.run(["agents", "--json"]);
+  expect(names(agents.stdout)).toEqual(["code-analyst", "coder", "default", "mine"]);
+  expect(agents.stderr).toContain("agents/broken");
+  expect(names((await machine.run(["skills", "--json"])).stdout)).toEqual([
+    "code-analysis",
+    "own",
+    "testing",
+  ]);
+  expect(names((await machine.run(["plugins", "--json"])).stdout)).toEqual(
+    expect.arrayContaining(["anthropic", "fs", "openai", "replay", "shell"]),
+  );
+
+  const tools = Tools.parse(JSON.parse((await machine.run(["tools", "--agent", "mine", "--json"])).stdout));
+  const allowed = tools.filter((tool) => tool.allowed).map(({ name }) => name);
+  expect(allowed).toEqual(["Read"]);
+
+  const providers = await machine.run(["providers", "--probe", "--json"]);
+  expect(JSON.parse(providers.stdout)).toEqual(
+    expect.arrayContaining([
+      expect.objectContaining({
+        name: "anthropic",
+        usable: true,
+        probe: expect.objectContaining({ ok: true }),
+      }),
+      expect.objectContaining({ name: "openai", chosen: true, probe: expect.objectContaining({ ok: true }) }),
+    ]),
+  );
+  expect(providers.stdout).not.toContain("sk-scripted");
+});
+
+test("commands that set up a project leave it as they say, and doctor finds nothing wrong", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ "": [says("OK")] }));
+  const made = await machine.run(["init"]);
+  expect(made.code).toBe(0);
+  for (const file of [".rnix/.gitignore", ".rnix/config.yaml", ".rnix/tsconfig.json"])
+    expect(machine.has(file)).toBe(true);
+  expect(machine.read(".rnix/.gitignore")).toContain("data/");
+  machine.write(".rnix/config.yaml", "max_steps: 7\n");
+  const config = Settings.parse(JSON.parse((await machine.run(["config", "--json"])).stdout));
+  expect(config.find(({ key }) => key === "max_steps")).toMatchObject({
+    value: "7",
+    source: expect.stringContaining(".rnix/config.yaml:1:1"),
+  });
+  expect((await machine.run(["init"])).code).toBe(0);
+  expect(machine.read(".rnix/config.yaml")).toBe("max_steps: 7\n");
+
+  const doctor = await machine.run(["doctor", "--json"]);
+  expect(doctor.code).toBe(0);
+  expect(JSON.parse(doctor.stdout)).toMatchObject({ ok: true });
+});
+
+test("version, help and completions need no daemon, and start none", async () => {
+  await using machine = new Machine();
+  const version = JSON.parse((await machine.run(["version", "--json"])).stdout);
+  expect(version).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/), build: expect.any(String) });
+  expect((await machine.run(["--help"])).stdout).toContain("spawn");
+  for (const shell of ["bash", "zsh", "fish"]) {
+    expect((await machine.run(["completions", shell])).stdout).toContain("rnix");
+  }
+  expect((await machine.run(["ps", "--json"])).stdout.trim()).toBe("[]");
+  expect(machine.leftovers()).toEqual([]);
+});
+
+const Tools = z.array(z.looseObject({ name: z.string(), allowed: z.boolean() }));
+const Settings = z.array(z.looseObject({ key: z.string(), value: z.string(), source: z.string() }));
+
+function names(json: string): string[] {
+  return Named.parse(JSON.parse(json)).map(({ name }) => name);
+}
