@@ -8,6 +8,7 @@ import { Server } from "./server.ts";
 import { answers, listen } from "./socket.ts";
 import { makeSocketFolder } from "./socket-folder.ts";
 import type { Booted, Host } from "./system.ts";
+import { Tidy } from "./tidy.ts";
 import { within } from "./within.ts";
 
 /** How long a second daemon waits for one that is just ending, and how often it looks. */
@@ -86,7 +87,11 @@ class Daemon {
       this.#booted = booted;
       const server = new Server(booted.system);
       this.#server = server;
-      this.#net = await listen(paths.socket, (stream) => server.accept(stream));
+      const tidy = new Tidy();
+      this.#net = await listen(paths.socket, (stream) => {
+        server.accept(stream);
+        stream.once("close", () => tidy.served());
+      });
       log(`listening on ${paths.socket}`);
       const idleStop = new IdleStop({
         clock,
