@@ -135,7 +135,7 @@ describe("the idle stop", () => {
     await machine.model(scenes({ "say so": [says("so")] }));
     for (let round = 0; round < 2; round++) {
       expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
-      await until("the idle stop", () => machine.leftovers().length === 0);
+      await idleStop(machine);
     }
     expect(logLines(machine, /nothing to do: stopping/)).toHaveLength(2);
   });
@@ -152,7 +152,7 @@ describe("the idle stop", () => {
     // Longer than the idle time: a daemon that did not count it would have gone.
     await until("a second call's time", () => sleeping(machine) === 0);
     expect((await machine.run(["continue", uuid])).code).toBe(0);
-    await until("the idle stop", () => machine.leftovers().length === 0);
+    await idleStop(machine);
     expect(recordOf(machine, uuid)).toMatchObject({ exit_code: 0, result: "done" });
     expect(logLines(machine, /listening on/)).toHaveLength(1);
   });
@@ -334,6 +334,12 @@ describe("nobody else can read or reach anything", () => {
 function below(folder: string): string[] {
   const names = readdirSync(folder, { recursive: true, encoding: "utf8" });
   return [folder, ...names.map((name) => join(folder, name))];
+}
+
+/** The files are looked at when nobody writes them any more. */
+async function idleStop(machine: Machine): Promise<void> {
+  await until("the idle stop", () => processesOf(machine.root).length === 0);
+  expect(machine.leftovers()).toEqual([]);
 }
 
 async function detach(machine: Machine, intent: string): Promise<string> {
