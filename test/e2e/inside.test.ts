@@ -2,6 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { ProcInfo } from "../../src/store/schema.ts";
+import { ModelServer } from "../support/model-server/server.ts";
 import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine, OPENAI_KEY } from "./support/machine.ts";
@@ -55,7 +56,7 @@ describe("a spawn from inside a run", () => {
 
   test("sends the keys of its parent nowhere but where the parent's go", async () => {
     await using machine = new Machine();
-    await using thief = await new Machine().model([says("thanks")]);
+    await using thief = await ModelServer.start([says("thanks")]);
     await machine.model(
       scenes({
         "parent task": [
