@@ -1,7 +1,7 @@
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, lstat, mkdir, open, readdir, readlink, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
-import { type OpenContext, SyscallError } from "rnix/plugin";
+import { type GuardedFolder, type OpenContext, SyscallError } from "rnix/plugin";
 import { errnoOf, systemError } from "./errors.ts";
 import { nearest } from "./nearest.ts";
 
@@ -37,6 +37,7 @@ const RECORDS = /(?:^|\/)\.rnix\/data(?:\/|$)/i;
 export class Confinement {
   readonly #context: OpenContext;
   #roots: Promise<string[]> | undefined;
+  #guarded: Promise<GuardedFolder[]> | undefined;
 
   constructor(context: OpenContext) {
     this.#context = context;
@@ -97,7 +98,7 @@ export class Confinement {
     try {
       const target = await locate(absolute);
       await this.#checkInside(target.path, path);
-      await this.#checkNoRecord(target.path, path);
+      await this.#checkNotOurs(target.path, path);
       if (target.stat) checkRegular(target.stat, path);
       return target;
     } catch (thrown) {
@@ -141,15 +142,27 @@ export class Confinement {
   async #checkInside(real: string, path: string): Promise<void> {
     const roots = await this.#realRoots();
     if (!roots.some((root) => isInside(root, real))) throw this.#outside(path, real);
-  }
-
-  async #checkNoRecord(real: string, path: string): Promise<void> {
-    const roots = await this.#realRoots();
-    if (!roots.some((root) => isInside(root, real) && RECORDS.test(relative(root, real)))) return;
+    const guarded = await this.#realGuarded();
+    if (!guarded.some(({ dir, readable }) => !readable && isInside(dir, real))) return;
     throw new SyscallError(
       "PERMISSION",
-      `${path} belongs to the records of Rnix (.rnix/data), which tools can't change.`,
+      `${path} belongs to the settings and keys of Rnix, which tools can't read.`,
     );
+  }
+
+  async #checkNotOurs(real: string, path: string): Promise<void> {
+    const roots = await this.#realRoots();
+    const guarded = await this.#realGuarded();
+    const record = roots.some((root) => isInside(root, real) && RECORDS.test(relative(root, real)));
+    if (!record && !guarded.some(({ dir }) => isInside(dir, real))) return;
+    throw new SyscallError("PERMISSION", `${path} belongs to the records of Rnix, which tools can't change.`);
+  }
+
+  #realGuarded(): Promise<GuardedFolder[]> {
+    this.#guarded ??= Promise.all(
+      this.#context.guarded.map(async ({ dir, readable }) => ({ dir: await realOrSame(dir), readable })),
+    );
+    return this.#guarded;
   }
 
   #realRoots(): Promise<string[]> {

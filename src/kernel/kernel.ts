@@ -1,5 +1,6 @@
 import { ContextManager } from "../context/manager.ts";
 import type { Children } from "../os/children.ts";
+import type { GuardedFolder } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs.ts";
 import { DeviceRegistry } from "../vfs/registry.ts";
 import { Changes } from "./changes.ts";
@@ -37,6 +38,8 @@ export interface KernelPorts {
   kernelId: string;
   platform: string;
   userDataDir: string;
+  /** The user's settings, keys and records: no run writes there. */
+  guarded: readonly GuardedFolder[];
   clock: Clock;
   random(): number;
   uuid(): string;
@@ -79,6 +82,7 @@ export class Kernel {
     const openContexts = new OpenContexts({
       children,
       userDataDir: ports.userDataDir,
+      guarded: ports.guarded,
       log: (level, source, text) => ports.log?.(level, source, text),
       progress: (proc, tool, text) => this.#emit(proc, { type: "notice", text: `${tool}: ${text}` }),
     });

@@ -1,6 +1,12 @@
 import { isAbsolute, join, relative } from "node:path";
 import type { Children } from "../os/children.ts";
-import { type ExecRequest, type OpenContext, type Services, SyscallError } from "../plugin/index.ts";
+import {
+  type ExecRequest,
+  type GuardedFolder,
+  type OpenContext,
+  type Services,
+  SyscallError,
+} from "../plugin/index.ts";
 import { PluginStore } from "../store/plugin-store.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
 import type { OpenAs } from "./file-system.ts";
@@ -10,6 +16,8 @@ export interface OpenContextPorts {
   children: Children;
   /** The user's own data folder, for the `user` scope of the store. */
   userDataDir: string;
+  /** The user's own folders that no run writes to; its records are added. */
+  guarded: readonly GuardedFolder[];
   /** Where a plugin's `log` goes. */
   log(level: "debug" | "info" | "warn", source: string, text: string): void;
   /** Tells those who watch the process. */
@@ -39,6 +47,7 @@ export class OpenContexts {
       project: { id: opts.project.id, dir: opts.project.dir, trusted: opts.project.trusted },
       cwd: opts.cwd,
       folders: opts.folders ?? [],
+      guarded: [{ dir: opts.project.dataDir, readable: true }, ...this.#ports.guarded],
       env: opts.env,
       call,
       config: entry.path === opts.provider.device ? opts.provider.config : entry.config,

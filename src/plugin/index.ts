@@ -98,6 +98,12 @@ export type VFSFileFactory = (
   context: OpenContext,
 ) => VFSFile | Promise<VFSFile>;
 
+/** A folder of records, trust, settings or keys. */
+export interface GuardedFolder {
+  dir: string;
+  readable: boolean;
+}
+
 /** Who opened the file. Every service acts in that process's name: its rights, deadline and record. */
 export interface OpenContext extends Partial<Services> {
   process: {
@@ -115,6 +121,8 @@ export interface OpenContext extends Partial<Services> {
   cwd: string;
   /** Further folders the run may touch (`--add`), absolute. */
   folders: readonly string[];
+  /** Rnix's own folders, absolute: no driver writes there for a run, and none reads where it is not readable. */
+  guarded: readonly GuardedFolder[];
   env: Readonly<Record<string, string>>;
   call?: { id: string; tool: string; deadlineMs: number };
   /** This plugin's part of config.yaml, checked against its configSchema. For a model device: the provider's entry. */

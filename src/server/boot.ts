@@ -7,6 +7,7 @@ import { Kernel } from "../kernel/kernel.ts";
 import { becomeSubreaper, Children, sweepChildren } from "../os/children.ts";
 import { embeddedAgents, embeddedSkills } from "../plugin/host/embedded.ts";
 import { PluginHost } from "../plugin/host/host.ts";
+import type { GuardedFolder } from "../plugin/index.ts";
 import { FileLock } from "../store/lock.ts";
 import { PidSource } from "../store/pids.ts";
 import { RunStore } from "../store/runs.ts";
@@ -66,6 +67,7 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
     kernelId,
     platform: `${process.platform} ${process.arch}`,
     userDataDir: user.dataDir,
+    guarded: guardedFolders(user),
     clock,
     random: Math.random,
     uuid: () => Bun.randomUUIDv7(),
@@ -154,4 +156,14 @@ function dataDirs(
   const known = projects.list().map((project) => project.data_dir);
   const here = cwd === undefined ? [] : [workspaces.projectOf({ cwd, env }).dataDir];
   return [...new Set([...here, ...known, ...inUse.keys()])];
+}
+
+/**
+ * What would let a run raise itself above its rights, or lie about what it did. Not the whole data folder: the
+ * demo's project lies in it.
+ */
+function guardedFolders({ configDir, dataDir }: UserPaths): GuardedFolder[] {
+  const { locks, ledgers } = kernelFolders(dataDir);
+  const own = [locks, ledgers, ...["trust", "steps", "plugins"].map((name) => join(dataDir, name))];
+  return [{ dir: configDir, readable: false }, ...own.map((dir) => ({ dir, readable: true }))];
 }

@@ -51,6 +51,7 @@ function contextOf(choice: ProviderChoice, place: ProbePlace): OpenContext {
     ...place,
     process: { pid: 0, uuid: "", agent: "", depth: 0, attended: false, operator: true },
     folders: [],
+    guarded: [],
     config: choice.config,
     secret: choice.secret,
     progress: () => undefined,

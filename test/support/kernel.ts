@@ -152,6 +152,7 @@ export class KernelHarness {
       kernelId: "test",
       platform: "test",
       userDataDir: join(this.dir, "user"),
+      guarded: [],
       clock: options.clock ?? realClock,
       random: () => 0.5,
       uuid: () => Bun.randomUUIDv7(),

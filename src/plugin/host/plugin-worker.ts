@@ -125,9 +125,9 @@ class WorkerFile implements VFSFile {
 }
 
 function wireContext(context: OpenContext): WireContext {
-  const { process, project, cwd, folders, env, call, config } = context;
+  const { process, project, cwd, folders, guarded, env, call, config } = context;
   const services = SERVICES.filter((service) => context[service] !== undefined);
-  return { process, project, cwd, folders, env, call, config, services };
+  return { process, project, cwd, folders, guarded, env, call, config, services };
 }
 
 function needsOf(shape: PluginShape): Plugin["needs"] {

@@ -98,7 +98,10 @@ export type Note =
 
 /** The data of an OpenContext, and which services are behind it. */
 export interface WireContext
-  extends Pick<OpenContext, "process" | "project" | "cwd" | "folders" | "env" | "call" | "config"> {
+  extends Pick<
+    OpenContext,
+    "process" | "project" | "cwd" | "folders" | "guarded" | "env" | "call" | "config"
+  > {
   services: (keyof Services)[];
 }
 

@@ -229,6 +229,42 @@ describe("the run's records", () => {
   });
 });
 
+describe("Rnix's own folders in a project that holds them, as HOME does", () => {
+  const at = (project: Project): OpenContext => ({
+    ...project.context,
+    guarded: [
+      { dir: project.path("conf"), readable: false },
+      { dir: project.path("trust"), readable: true },
+    ],
+  });
+
+  test("are written by nobody, and read where they are readable", async () => {
+    using project = new Project();
+    project.put("conf/env", "KEY=secret");
+    project.put("trust/p.json", "{}");
+    project.put("confused/x", "mine");
+    const context = at(project);
+    for (const path of ["conf/env", "conf/plugins/new.ts", "trust/p.json", "trust/new.json"]) {
+      const write = { op: "write", path, content: "x" };
+      expect((await failure(() => project.run(write, undefined, context))).code).toBe("PERMISSION");
+    }
+    expect(
+      (await failure(() => project.run({ op: "read", path: "conf/env" }, undefined, context))).code,
+    ).toBe("PERMISSION");
+    expect(await project.run({ op: "read", path: "trust/p.json" }, undefined, context)).toBe("1\t{}");
+    expect(await project.run({ op: "read", path: "confused/x" }, undefined, context)).toBe("1\tmine");
+  });
+
+  test("are not searched either", async () => {
+    using project = new Project();
+    project.put("conf/env", "KEY=secret");
+    project.put("other.txt", "KEY=other");
+    const found = await project.run({ op: "grep", pattern: "KEY=" }, undefined, at(project));
+    expect(found).toContain("other.txt");
+    expect(found).not.toContain("env");
+  });
+});
+
 describe("a folder that is exchanged for a symlink again and again", () => {
   /**
    * Puts a folder of the project and a link to the one outside in the same place in turn, until it is

@@ -25,6 +25,7 @@ export function testContext(
     project: { id: "test-project", dir, trusted: true },
     cwd: dir,
     folders: [],
+    guarded: [],
     env: { PATH: process.env.PATH ?? "", HOME: dir },
     config: undefined,
     progress: (text) => void notes.progress.push(text),
