@@ -1,5 +1,6 @@
 import { SyscallError } from "../plugin/index.ts";
 import { Channel } from "./channel.ts";
+import { withDetail } from "./error-detail.ts";
 import type { Process } from "./process.ts";
 import type { SyscallEvent } from "./types.ts";
 
@@ -80,15 +81,7 @@ export function namedError(thrown: unknown, syscall: string, pid: number): Sysca
     return new SyscallError("INTERNAL", `${syscall}: ${text}`, { cause: thrown, syscall, pid });
   }
   if (thrown.syscall !== undefined) return thrown;
-  return new SyscallError(thrown.code, thrown.message, {
-    cause: thrown.cause,
-    retryAfterMs: thrown.retryAfterMs,
-    resetAtMs: thrown.resetAtMs,
-    retryable: thrown.retryable,
-    device: thrown.device,
-    syscall,
-    pid,
-  });
+  return withDetail(thrown, { syscall, pid });
 }
 
 function roundMs(ms: number): number {

@@ -10,6 +10,7 @@ import {
 import { heed } from "./abort.ts";
 import type { Clock } from "./clock.ts";
 import type { Debugger } from "./debugger.ts";
+import { withDetail } from "./error-detail.ts";
 import type { OpenContexts } from "./open-context.ts";
 import type { Process } from "./process.ts";
 
@@ -206,13 +207,7 @@ async function driver<T>(plugin: string, device: string, run: () => Promise<T>):
   } catch (thrown) {
     if (thrown instanceof SyscallError) {
       if (thrown.device !== undefined) throw thrown;
-      throw new SyscallError(thrown.code, thrown.message, {
-        cause: thrown.cause,
-        retryAfterMs: thrown.retryAfterMs,
-        resetAtMs: thrown.resetAtMs,
-        retryable: thrown.retryable,
-        device,
-      });
+      throw withDetail(thrown, { device });
     }
     const text = thrown instanceof Error ? thrown.message : String(thrown);
     throw new SyscallError("DRIVER", `Plugin ${plugin}, ${device}: ${text}`, { cause: thrown, device });

@@ -31,7 +31,8 @@ export function verdict(
   }
   const check = checks.find((done) => done.exit_code !== 0);
   if (check) {
-    const how = check.exit_code === null ? "did not end" : `ended with ${check.exit_code}`;
+    const how =
+      check.exit_code === null ? "was ended before it did so itself" : `ended with ${check.exit_code}`;
     return {
       code: 1,
       reason: "check_failed",

@@ -13,6 +13,7 @@ import { loadSkills, type Skill } from "../config/skills.ts";
 import type { Clock } from "../kernel/clock.ts";
 import { kernelTools } from "../kernel/devices/kernel-tools.ts";
 import { Permissions } from "../kernel/permission/permissions.ts";
+import { isChecked } from "../kernel/tool-input.ts";
 import type { ProviderChoice } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Namespace } from "../vfs/namespace.ts";
@@ -197,6 +198,7 @@ function toolsOf(devices: Namespace, projectDir: string, agent: Agent | undefine
     plugin: entry.plugin,
     layer: entry.layer,
     input: tool.input,
+    checked: isChecked(tool),
     annotations: tool.annotations ?? {},
     allowed: rights?.showsTool(tool.name) ?? true,
   }));

@@ -196,6 +196,8 @@ export interface ToolWire {
   plugin: string;
   layer: string;
   input: object;
+  /** False for a schema beyond what can be read: its driver checks the input alone. */
+  checked: boolean;
   annotations: ToolAnnotations;
   /** The agent asked about may use it; true where none was asked about. */
   allowed: boolean;

@@ -97,6 +97,23 @@ describe("a run", () => {
     ]);
   });
 
+  test("tells calls apart to which the model gave one id, or none", async () => {
+    const twice: LLMEvent[] = [
+      ...["same", "same", ""].map(
+        (id): LLMEvent => ({ type: "tool_call", call: { id, name: "Plan", input: { steps: [id] } } }),
+      ),
+      { type: "stop", reason: "tool_calls" },
+    ];
+    await using h = new KernelHarness({ model: script(twice, says("done")) });
+    const { info } = await h.run("go");
+    expect(info.exit_code).toBe(0);
+    const messages = h.requests[1]?.messages ?? [];
+    const asked = messages.flatMap((message) => message.tool_calls?.map((call) => call.id) ?? []);
+    const answered = messages.flatMap((message) => message.tool_call_id ?? []);
+    expect(new Set(asked).size).toBe(3);
+    expect(answered).toEqual(asked);
+  });
+
   test("ends by the tool Complete with its result", async () => {
     await using h = new KernelHarness({ model: script(calls(["Complete", { result: "all done" }])) });
     const { info } = await h.run("go");

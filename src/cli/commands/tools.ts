@@ -29,7 +29,12 @@ export default defineCommand({
           { title: "DEVICE", value: ({ path }) => path },
           { title: "PLUGIN", value: ({ plugin }) => plugin },
           { title: "FROM", value: ({ layer }) => layer },
-          { title: "DESCRIPTION", value: ({ description }) => firstSentence(description), flexible: true },
+          {
+            title: "DESCRIPTION",
+            value: ({ description, checked }) =>
+              `${checked ? "" : "(input unchecked) "}${firstSentence(description)}`,
+            flexible: true,
+          },
         ],
         flags,
       );

@@ -49,7 +49,8 @@ export class AnswerReader {
     requireSubstance(answer);
     const spent = { ...this.#spent };
     const usage = spent.input_tokens + spent.output_tokens > 0 ? spent : this.#guess(answer);
-    return { ...answer, usage, tokens_used: usage.input_tokens + usage.output_tokens };
+    const tokens_used = usage.input_tokens + usage.output_tokens;
+    return { ...answer, tool_calls: told(answer.tool_calls), usage, tokens_used };
   }
 
   async #readWhole(watch: Watch): Promise<LLMAnswer> {
@@ -125,6 +126,16 @@ export class AnswerReader {
     this.#spent.output_tokens += usage.output_tokens;
     this.#spent.cached_tokens += usage.cached_tokens;
   }
+}
+
+/** Calls told apart: a model that uses an id twice, or none, would have its results mixed up, or refused. */
+function told(calls: ToolCall[]): ToolCall[] {
+  const taken = new Set<string>();
+  return calls.map((call, index) => {
+    const id = call.id === "" || taken.has(call.id) ? `${call.id || "call"}-${index + 1}` : call.id;
+    taken.add(id);
+    return id === call.id ? call : { ...call, id };
+  });
 }
 
 const READ_MAX = 1024 * 1024;
