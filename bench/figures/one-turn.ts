@@ -7,10 +7,12 @@ export async function oneTurn(place: Place): Promise<Figure[]> {
   const user = place.user("main");
   await user.daemon();
   const bare = user.command([place.floors.client, place.oneTurn.openaiUrl, "m"]);
+  const usual = user.command([...bare.argv, "stdout"]);
   const warm = user.spawn(place.oneTurn);
   const alone = user.spawn(place.oneTurn, "--no-daemon");
   const time = await interleaved(place.rounds, {
     bare: () => timed(bare),
+    usual: () => timed(usual),
     warm: () => user.timedWithDaemon(warm),
     alone: () => timed(alone),
   });
@@ -25,6 +27,12 @@ export async function oneTurn(place: Place): Promise<Figure[]> {
   const cpu = floor(time.bare.cpuMs);
   const memory = floor(mib(await peakOf(bare)));
   return [
+    {
+      what: "the bare client, when it prints by `process.stdout`, wall",
+      value: time.usual.wallMs,
+      unit: "ms",
+      floor: wall,
+    },
     {
       what: "one-turn spawn, daemon running, wall",
       value: time.warm.wallMs,

@@ -1,6 +1,7 @@
 /**
  * The floor of a run: a bare client that makes the same HTTP calls, streamed, and runs the shell command
- * that the model asks for, with no record, no permission, no daemon. `client URL MODEL`.
+ * that the model asks for, with no record, no permission, no daemon. `client URL MODEL [stdout]`: the third
+ * argument makes it print by `process.stdout`, as most programs do and as costs as much again as all the rest.
  */
 interface Delta {
   content?: string;
@@ -12,7 +13,7 @@ interface Answer {
   calls: { id: string; name: string; input: string }[];
 }
 
-const [url, model] = process.argv.slice(2);
+const [url, model, printer] = process.argv.slice(2);
 const messages: object[] = [{ role: "user", content: "go" }];
 for (;;) {
   const response = await fetch(`${url}/chat/completions`, {
@@ -22,7 +23,8 @@ for (;;) {
   });
   const answer = await read(response);
   if (answer.calls.length === 0) {
-    await Bun.write(Bun.stdout, `${answer.text}\n`);
+    if (printer === "stdout") process.stdout.write(`${answer.text}\n`);
+    else await Bun.write(Bun.stdout, `${answer.text}\n`);
     break;
   }
   messages.push({
