@@ -12,18 +12,18 @@ import { logLevel } from "./log-level.ts";
 const EXIT = { done: 0, broken: 1, blocked: 69 } as const;
 
 export interface DaemonMainOptions {
-  /** On a terminal: what the log gets is also printed. */
-  foreground: boolean;
+  /** In the foreground: gets what the log gets. */
+  print?(text: string): void;
   env?: Env;
 }
 
 /** `rnix daemon --internal` and `rnix daemon start --foreground`: the long-running process, to its end. */
-export async function daemonMain({ foreground, env = process.env }: DaemonMainOptions): Promise<number> {
+export async function daemonMain({ print, env = process.env }: DaemonMainOptions): Promise<number> {
   const user = userPaths(env);
   const file = new DaemonLog(daemonLogPath(user.dataDir), realClock);
   const log = (text: string): void => {
     file.write(text);
-    if (foreground) process.stderr.write(`${text}\n`);
+    print?.(text);
   };
   try {
     return await run(user, env, file.path, log);

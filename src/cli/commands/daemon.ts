@@ -21,7 +21,7 @@ const start = defineCommand({
   ],
   async run(io, flags) {
     refuseInsideRun(io, "daemon start");
-    if (flags.foreground) return serve({ foreground: true });
+    if (flags.foreground) return serve(await terminalLog());
     return withWire(io, async (wire) => {
       const { pid, socket } = await wire.request("daemon_status", {});
       io.stderr.write(`the daemon runs: PID ${pid}, ${socket}\n`);
@@ -106,13 +106,20 @@ export default defineCommand({
   subcommands: { start, status, stop, logs },
   async run(_io, flags) {
     if (!flags.internal) throw usageError("expected start, status, stop or logs");
-    return serve({ foreground: false });
+    return serve();
   },
 });
 
-async function serve(o: { foreground: boolean }): Promise<number> {
+async function serve(print?: (text: string) => void): Promise<number> {
   const { daemonMain } = await import("../../server/main.ts");
-  return daemonMain(o);
+  return daemonMain({ print });
+}
+
+/** A log for eyes: on stderr, with the time where there is a terminal. Loaded for this alone. */
+async function terminalLog(): Promise<(text: string) => void> {
+  const { createConsola } = await import("consola");
+  const log = createConsola({ stdout: process.stderr, stderr: process.stderr });
+  return (text) => log.log(text);
 }
 
 function text(io: Io, status: DaemonStatus): string {

@@ -1,4 +1,4 @@
 import { daemonMain } from "../../../src/server/main.ts";
 
 /** The daemon alone, as `rnix daemon --internal` runs it. */
-process.exit(await daemonMain({ foreground: false }));
+process.exit(await daemonMain({}));
