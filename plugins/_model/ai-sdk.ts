@@ -19,14 +19,14 @@ import type { Model } from "./model-file.ts";
 import { callOptions } from "./prompt.ts";
 
 /** A provider package made ready for one request. */
-export interface Prepared {
+interface Prepared {
   model: LanguageModelV4;
   options: LanguageModelV4CallOptions;
   blame: Blame;
 }
 
 /** What a driver adds to the request's common form: its package, its key, its own options. */
-export type Prepare = (request: LLMRequest, options: LanguageModelV4CallOptions) => Promise<Prepared>;
+type Prepare = (request: LLMRequest, options: LanguageModelV4CallOptions) => Promise<Prepared>;
 
 /** A model behind one of the AI SDK's provider packages, spoken to by `doGenerate` and `doStream`. */
 export class AiSdkModel implements Model {

@@ -68,7 +68,7 @@ export function unreachable(error: unknown, blame: Blame): SyscallError {
   );
 }
 
-export interface ErrorDocument {
+interface ErrorDocument {
   message: string;
   code?: string;
   type?: string;

@@ -1,5 +1,5 @@
 /** So many bytes at a file's start tell whether it is text. */
-export const PROBE_BYTES = 8_192;
+const PROBE_BYTES = 8_192;
 
 /** What a binary file is, by its first bytes; undefined for text. */
 export function binaryKind(start: Uint8Array): string | undefined {

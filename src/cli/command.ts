@@ -2,7 +2,7 @@ import { usageError } from "./exit.ts";
 import { type Flags, type FlagValues, type Parsed, readFlags } from "./flags.ts";
 import type { Io } from "./io.ts";
 
-export interface Argument {
+interface Argument {
   /** As the help shows it: PID, INTENT. */
   name: string;
   about: string;
@@ -13,7 +13,7 @@ export interface Argument {
   choices?: readonly string[];
 }
 
-export interface Example {
+interface Example {
   line: string;
   about: string;
 }
@@ -32,7 +32,7 @@ interface Description {
   subcommands?: Readonly<Record<string, Command>>;
 }
 
-export interface CommandSpec<F extends Flags> extends Description {
+interface CommandSpec<F extends Flags> extends Description {
   flags: F;
   /** Does it and answers the exit code. Absent: one of the subcommands must be named. */
   run?(io: Io, flags: FlagValues<F>, args: string[]): Promise<number>;

@@ -6,7 +6,7 @@ import { commit, version } from "../version.ts";
 import { environment, type Io, project, withWire } from "./io.ts";
 import { plural } from "./output/format.ts";
 
-export interface Finding {
+interface Finding {
   name: string;
   /** `note`: worth knowing, nothing to do. */
   state: "ok" | "note" | "bad";

@@ -5,7 +5,7 @@ import { Follower, type OutputMode } from "./follow.ts";
 import { HeldSignals, Interrupts } from "./interrupts.ts";
 import { environment, type Io, type Session } from "./io.ts";
 
-export interface AgentRun {
+interface AgentRun {
   request: Omit<SpawnRequest, "env" | "env_given" | "input">;
   /** On top of the command's own environment. */
   env: Record<string, string>;

@@ -4,7 +4,7 @@ import { type Project, prepareProject, type SettingLine } from "../server/setup.
 import { contractSource } from "./contract-source.ts" with { type: "macro" };
 import { usageError } from "./exit.ts";
 
-export interface Written {
+interface Written {
   written: string[];
   /** They were there already. */
   kept: string[];

@@ -17,13 +17,13 @@ const ANSWER_MS = 30_000;
 /** Events read ahead of the caller; beyond it the server is made to wait. */
 const READ_AHEAD = 256;
 
-export interface ClientOptions {
+interface ClientOptions {
   /** RNIX_UNIT of the command's environment: the process it is typed in. */
   unit?: string;
   clock?: Clock;
 }
 
-export interface RequestOptions {
+interface RequestOptions {
   /** null: as long as the connection lives. */
   timeoutMs?: number | null;
 }

@@ -3,7 +3,7 @@ import { type Message, SyscallError } from "../plugin/index.ts";
 export type CtxID = number;
 
 /** The default capacity of CtxAlloc, in messages (seeds 1.3). */
-export const DEFAULT_CTX_SIZE = 64;
+const DEFAULT_CTX_SIZE = 64;
 
 export interface Prompt {
   systemPrompt: string;

@@ -1,7 +1,7 @@
 import { SyscallError } from "../plugin/index.ts";
 import type { Clock } from "./clock.ts";
 
-export interface LimitedSignal {
+interface LimitedSignal {
   signal: AbortSignal;
   /** Stops the timer and lets go of the parent. Whoever made the signal calls it, whatever happened. */
   release(): void;

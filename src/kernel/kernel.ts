@@ -32,7 +32,7 @@ import type {
 } from "./types.ts";
 
 /** What the kernel needs of the outside world, given at boot. */
-export interface KernelPorts {
+interface KernelPorts {
   version: string;
   /** Names the lock this kernel holds for its life. */
   kernelId: string;

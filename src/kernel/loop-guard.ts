@@ -6,7 +6,7 @@ const FAILING_STEPS_IN_A_ROW = 8;
 /** So many failing steps in all, where a step without failure takes one back. */
 const FAILING_STEPS = 16;
 
-export type Trip = { reason: "loop_detected" | "circuit_breaker"; message: string };
+type Trip = { reason: "loop_detected" | "circuit_breaker"; message: string };
 
 /**
  * Ends runs that go round in circles. Two detectors, both over whole steps:

@@ -12,7 +12,7 @@ import type { DeviceEntry } from "../vfs/registry.ts";
 import type { OpenAs } from "./file-system.ts";
 import type { Process } from "./process.ts";
 
-export interface OpenContextPorts {
+interface OpenContextPorts {
   children: Children;
   /** The user's own data folder, for the `user` scope of the store. */
   userDataDir: string;

@@ -15,7 +15,7 @@ import { Process, type ProcessTool } from "./process.ts";
 import type { ProcessTable } from "./process-table.ts";
 import type { AgentInfo, Limit, PID, SpawnOpts } from "./types.ts";
 
-export interface BuilderPorts {
+interface BuilderPorts {
   version: string;
   /** Names the lock this kernel holds for its life. */
   kernelId: string;

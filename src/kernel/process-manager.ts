@@ -14,7 +14,7 @@ import type { AgentInfo, ExitStatus, KernelCallbacks, PID, ProcInfo, Signal, Spa
 import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "./types.ts";
 import { killed, type Outcome, verdict } from "./verdict.ts";
 
-export interface ProcessManagerPorts {
+interface ProcessManagerPorts {
   table: ProcessTable;
   builder: ProcessBuilder;
   loop: LoopPorts;

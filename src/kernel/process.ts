@@ -30,7 +30,7 @@ export interface ProcessTool {
 }
 
 /** What is fixed when a process is built. */
-export interface ProcessSpec {
+interface ProcessSpec {
   pid: PID;
   uuid: string;
   ppid: PID;

@@ -63,7 +63,7 @@ export interface Limits {
 }
 
 /** A project as the kernel needs it: where it is, where its data goes, what devices it sees. */
-export interface ProjectHandle {
+interface ProjectHandle {
   id: string;
   dir: string;
   dataDir: string;

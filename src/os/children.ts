@@ -17,7 +17,7 @@ export { becomeSubreaper } from "./subreaper.ts";
 export type { Ended } from "./sweep.ts";
 
 /** For whom a program runs. */
-export interface Owner {
+interface Owner {
   /** The process. */
   uuid: string;
   /** Its tool call, for programs that end with it. */

@@ -3,7 +3,7 @@ import { isRunning, type Process, type ProcessTable } from "./process-table.ts";
 import { signal, terminate } from "./signal.ts";
 import { pause } from "./wait.ts";
 
-export interface EndOptions {
+interface EndOptions {
   table: ProcessTable;
   /** Who is to end, looked up again until there is nobody. */
   find(): Promise<Process[]>;

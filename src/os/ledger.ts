@@ -11,7 +11,7 @@ import type { Identity } from "./process-table.ts";
  */
 export const LEDGER_VERSION = 1;
 
-export interface IntentLine {
+interface IntentLine {
   t: "intent";
   id: string;
   uuid: string;
@@ -22,17 +22,17 @@ export interface IntentLine {
   /** RFC 3339. */
   at: string;
 }
-export interface StartLine extends Identity {
+interface StartLine extends Identity {
   t: "start";
   id: string;
 }
-export interface EndLine {
+interface EndLine {
   t: "end";
   id: string;
 }
 type Line = IntentLine | StartLine | EndLine;
 
-export function ledgerPath(ledgerDir: string, kernelId: string): string {
+function ledgerPath(ledgerDir: string, kernelId: string): string {
   return join(ledgerDir, `${kernelId}${LEDGER_SUFFIX}`);
 }
 

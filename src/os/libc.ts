@@ -4,7 +4,7 @@ import { dlopen, ptr } from "bun:ffi";
  * The few calls of the C library that Bun does not offer, on Linux. Elsewhere there is none of this: without
  * a subreaper there is nothing to reap, and pipes are Bun's own.
  */
-export interface Libc {
+interface Libc {
   /** prctl(2) with one number. 0 when it worked. */
   prctl(option: number, value: number): number;
   /** True when `pid` was a zombie of ours and is gone now. Never waits. */

@@ -1,7 +1,7 @@
 import { COOKIE, type Process, type ProcessTable, type Trace, withDescendants } from "./process-table.ts";
 
 /** Runs `ps` and gives what it printed; it ends by itself, and with status 1 when it found nobody. */
-export type RunPs = (argv: string[]) => Promise<string>;
+type RunPs = (argv: string[]) => Promise<string>;
 
 /** Processes as `ps` tells them, where there is no /proc. A cleared environment hides a program here. */
 export function psTable(run: RunPs): ProcessTable {

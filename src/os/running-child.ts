@@ -9,7 +9,7 @@ import type { Exit, Spawned } from "./spawn.ts";
 import type { ByteReader } from "./stdio.ts";
 import { type Alarm, alarm, pause, settles } from "./wait.ts";
 
-export interface RunningChildOptions {
+interface RunningChildOptions {
   id: string;
   /** Null where marks can't be had. */
   mark: string | null;

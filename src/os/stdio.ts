@@ -20,7 +20,7 @@ export interface Stdin {
  * /dev/stdout, /dev/stderr or /dev/stdin when that is a socket, as scripts do. So there it is a real pipe;
  * elsewhere, and when no descriptor is left, it is Bun's.
  */
-export interface StdioPipe {
+interface StdioPipe {
   /** Given to the program. */
   theirs: number;
   ours: number;

@@ -5,7 +5,7 @@ import { SyscallError } from "../plugin/index.ts";
 /** All attached text together: more than any model's context holds. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
-export interface Attachments {
+interface Attachments {
   /** Put before the model with the intent; absent when nothing was attached. */
   text?: string;
   /** Further folders the run may touch. */

@@ -21,7 +21,7 @@ import type { Booted, Host, System } from "./system.ts";
 import { within } from "./within.ts";
 import { Workspaces } from "./workspace.ts";
 
-export interface BootOptions {
+interface BootOptions {
   user: UserPaths;
   /** The server's own environment: for questions that bring none. */
   env: Env;

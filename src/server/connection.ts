@@ -5,7 +5,7 @@ import { encode, type Frame, Framer, MAX_ANSWER_BYTES } from "./frame.ts";
 import { MAX_REQUEST_BYTES, type Response, type StreamEvent } from "./protocol.ts";
 
 /** A client that takes nothing of what is waiting for it for so long is cut off. */
-export const STALL_MS = 10 * 60_000;
+const STALL_MS = 10 * 60_000;
 
 /** What a request's handler sees of the client that made it. */
 export interface Peer {
@@ -17,7 +17,7 @@ export interface Peer {
 
 /** What follows a request: the next one, or nothing, because a stream had the connection. */
 export type Next = "next" | "close";
-export type Handle = (frame: Frame, peer: Peer) => Promise<Next>;
+type Handle = (frame: Frame, peer: Peer) => Promise<Next>;
 
 /**
  * One client (seeds 5.6): its requests are handled one after the other, in the order they came. Nothing more

@@ -41,10 +41,10 @@ export interface Caller {
 }
 
 /** A plain method looks up, checks, acts and returns its answer. */
-export type Plain<P, A> = (payload: P, system: System, caller: Caller) => A | Promise<A>;
+type Plain<P, A> = (payload: P, system: System, caller: Caller) => A | Promise<A>;
 
 /** A streaming one throws as long as nothing is `accept`ed; after that it only sends, and the connection ends with it. */
-export type Streaming<P, A> = (payload: P, system: System, out: Outgoing<A>, caller: Caller) => Promise<void>;
+type Streaming<P, A> = (payload: P, system: System, out: Outgoing<A>, caller: Caller) => Promise<void>;
 
 export interface Outgoing<A> {
   /** Says yes; from here on the connection belongs to the stream. */

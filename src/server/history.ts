@@ -3,10 +3,7 @@ import type { RunStore } from "../store/runs.ts";
 import type { StepRecord, SyscallEventWire, Usage } from "../store/schema.ts";
 
 /** What is read of one data folder. */
-export type RunReader = Pick<
-  RunStore,
-  "dataDir" | "survey" | "info" | "find" | "steps" | "events" | "journal"
->;
+type RunReader = Pick<RunStore, "dataDir" | "survey" | "info" | "find" | "steps" | "events" | "journal">;
 
 /** A run as its records tell it. */
 export interface Run {
@@ -14,7 +11,7 @@ export interface Run {
   records: RunReader;
 }
 
-export interface HistoryPorts {
+interface HistoryPorts {
   /** The data folders of all known projects and, where `cwd` is given, of the project it lies in. */
   dataDirs(cwd?: string): string[];
   open(dataDir: string): RunReader;

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "../kernel/clock.ts";
 
-export interface IdleStopPorts {
+interface IdleStopPorts {
   clock: Clock;
   /** null: never. */
   afterMs: number | null;

@@ -10,7 +10,7 @@ import { within } from "./within.ts";
 /** What stuck processes get beyond their grace when the command ends. */
 const DRAIN_MS = 5000;
 
-export interface InsideServer {
+interface InsideServer {
   /** The client's end of a new connection. */
   connect(): Duplex;
   /** Ends what runs, and leaves nothing behind. */

@@ -11,7 +11,7 @@ import { logLevel } from "./log-level.ts";
 /** Exit codes of the daemon itself: another one runs already (the same as done), or one that does not answer. */
 const EXIT = { done: 0, broken: 1, blocked: 69 } as const;
 
-export interface DaemonMainOptions {
+interface DaemonMainOptions {
   /** In the foreground: gets what the log gets. */
   print?(text: string): void;
   env?: Env;

@@ -9,7 +9,7 @@ const PROBE_MS = 20_000;
 /** Enough for a model that thinks before it says "OK". */
 const MAX_OUTPUT = 512;
 
-export type ProbePlace = Pick<OpenContext, "project" | "cwd" | "env">;
+type ProbePlace = Pick<OpenContext, "project" | "cwd" | "env">;
 
 /** Asks a provider's model for one word, in the name of PID 0. Throws what a run would end with. */
 export async function probe(

@@ -93,7 +93,7 @@ export function readDaemonLog(env: Env): string[] {
 }
 
 /** A program that a kernel which is dead has left running. */
-export interface Leftover {
+interface Leftover {
   uuid: string;
   argv: string[];
   pids: number[];

@@ -18,11 +18,11 @@ import type { Workspaces } from "./workspace.ts";
 const DEFAULT_AGENT = "default";
 
 /** A process that spawns another one. */
-export interface Parent extends Pick<SpawnOpts, "provider" | "env"> {
+interface Parent extends Pick<SpawnOpts, "provider" | "env"> {
   pid: PID;
 }
 
-export interface SpawnPorts {
+interface SpawnPorts {
   workspaces: Workspaces;
   clock: Clock;
   /** The live process of this UUID, with what its child takes over. */

@@ -7,7 +7,7 @@ import type { HostProject, PluginHost } from "../plugin/host/host.ts";
 import type { HostLease } from "../plugin/host/lease.ts";
 import type { PluginReport } from "../plugin/host/report.ts";
 
-export interface WorkspacePorts {
+interface WorkspacePorts {
   user: UserPaths;
   uid: number;
   plugins: Pick<PluginHost, "lease" | "list">;

@@ -6,9 +6,9 @@ import { SCHEMA_VERSION } from "./schema-version.ts";
 import { gatedSync } from "./sync-gate.ts";
 
 /** A document is read whole into memory; nothing of ours comes near this. */
-export const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
+const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
 
-export interface StoredDocument {
+interface StoredDocument {
   text: string;
   /** Hash of the content: equal exactly when the content is. */
   version: string;
@@ -26,7 +26,7 @@ export async function readDocument(path: string, fs: FsPort = realFs): Promise<S
   }
 }
 
-export function contentVersion(text: string): string {
+function contentVersion(text: string): string {
   return Bun.CryptoHasher.hash("sha256", text, "hex");
 }
 

@@ -2,10 +2,10 @@ import nodeFs from "node:fs";
 import { type Code, SyscallError } from "../plugin/index.ts";
 
 export const FILE_MODE = 0o600;
-export const DIR_MODE = 0o700;
+const DIR_MODE = 0o700;
 
 /** `append` and `update` make the file when it is missing, `create` refuses an existing one. */
-export type OpenMode = "read" | "append" | "update" | "create" | "replace";
+type OpenMode = "read" | "append" | "update" | "create" | "replace";
 
 /**
  * The few file operations the store is built on, so that a test can put a full disk or a short write

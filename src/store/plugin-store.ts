@@ -11,7 +11,7 @@ const LOCK_WAIT_MS = 10_000;
 const MAX_DOCUMENT_CHARS = 16 * 1024 * 1024;
 const PAGE = 1_000;
 
-export interface PluginStoreOptions {
+interface PluginStoreOptions {
   /** The plugin's name; its files are in a folder of this name in each scope. */
   plugin: string;
   /** Folders of the scopes, absolute. No `run`: the opening process has none, the scope is UNAVAILABLE. */

@@ -13,14 +13,14 @@ export const JOURNAL = "step.journal";
 export const EVENTS = "events.jsonl";
 export const INFO = "proc-info.json";
 export const META = "process-meta.json";
-export const SPILL = "spill";
+const SPILL = "spill";
 
 export interface RunLimits {
   /** Lines of events.jsonl; what comes after is counted and dropped. */
   eventsPerRun: number;
 }
 
-export const DEFAULT_RUN_LIMITS: RunLimits = { eventsPerRun: 100_000 };
+const DEFAULT_RUN_LIMITS: RunLimits = { eventsPerRun: 100_000 };
 
 /** Lines kept in memory before they are written: bounded, and one write for many. */
 const EVENT_BATCH = 256;

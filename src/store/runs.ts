@@ -21,13 +21,13 @@ const DEFAULT_PAGE = 10_000;
 /** Runs read at once by a listing. */
 const READERS = 32;
 
-export interface Journal {
+interface Journal {
   /** What the open step has done, in order. Empty when there is none, or when its step is recorded. */
   entries: JournalEntry[];
   damaged: number;
 }
 
-export interface Survey {
+interface Survey {
   /** Every run whose record could be read, oldest first. */
   runs: ProcInfo[];
   /** Those that could not, and why: a newer schema, a damaged file, no record at all. */

@@ -1,6 +1,6 @@
 import { type OpenFlag, SyscallError, type VFSFile } from "../plugin/index.ts";
 
-export interface OpenFile {
+interface OpenFile {
   file: VFSFile;
   /** The whole path it was opened by. */
   path: string;

@@ -170,7 +170,7 @@ function wordsOutput(io: Io, o: { quiet: boolean; answer: boolean }): Io["stdout
 }
 
 /** What was chosen, and why: printed before the first step. */
-export function providerLine(o: { provider: string; model: string; because: string }): string {
+function providerLine(o: { provider: string; model: string; because: string }): string {
   const why = o.because === "" ? "" : ` (${o.because})`;
   return `provider ${o.provider}${why}, model ${o.model}`;
 }
@@ -186,7 +186,7 @@ function spent(o: { tokens_used: number; cost_usd: number | null }, style: Style
 }
 
 /** "completed · 3 steps · 2 tool calls · 1.2k tokens · $0.01 · 2.1s · sandbox none". */
-export function receiptLine(receipt: Receipt, style: Style): string {
+function receiptLine(receipt: Receipt, style: Style): string {
   const parts = [
     receipt.exit_reason,
     plural(receipt.steps, "step"),

@@ -2,7 +2,7 @@ import { type Device, SyscallError } from "../../plugin/index.ts";
 import type { ProcInfo } from "../types.ts";
 import { snapshotFile } from "./snapshot-file.ts";
 
-export interface ProcSource {
+interface ProcSource {
   info(pid: number): ProcInfo | undefined;
   contextSummary(pid: number): string;
 }

@@ -10,7 +10,7 @@ import { type EmbeddedFile, type FileDigest, pluginEntries, stockFiles, textFile
 const ROOT = resolve(import.meta.dir, "../../..");
 const PLUGINS = join(ROOT, "plugins");
 
-export interface StockPlugin {
+interface StockPlugin {
   name: string;
   /** Its own files below `plugins/`, by content. */
   files: readonly FileDigest[];

@@ -36,7 +36,7 @@ export interface HostOptions extends Partial<DiskPorts> {
 }
 
 /** A plugin of a project as trust is asked for it. */
-export interface ProjectPlugin {
+interface ProjectPlugin {
   name: string;
   /** Absolute: its entry first, then everything it imports. */
   files: string[];

@@ -22,7 +22,7 @@ export function asProblem(thrown: unknown): Problem {
   return thrown instanceof SyscallError ? { message: wire.message } : { ...wire.place, message: said(wire) };
 }
 
-export interface DeviceReport {
+interface DeviceReport {
   path: string;
   match: "exact" | "prefix";
   tools: string[];

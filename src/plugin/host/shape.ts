@@ -56,7 +56,7 @@ const Shape = z.strictObject({
 /** A plugin without its functions: what can be known of it from outside. */
 export type PluginShape = z.infer<typeof Shape>;
 
-export interface Judged {
+interface Judged {
   shape: PluginShape;
   /** What is odd but stops nothing. */
   warnings: string[];

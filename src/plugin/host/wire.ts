@@ -165,7 +165,7 @@ export function fromWire(wire: WireError, plugin: string): SyscallError {
 }
 
 /** One line: what was thrown and, where it is known, the file and line. */
-export function described(wire: WireError): string {
+function described(wire: WireError): string {
   return wire.place ? `${said(wire)} (${placeText(wire.place)})` : said(wire);
 }
 

@@ -20,7 +20,7 @@ import {
 } from "./wire.ts";
 
 /** All in ms. */
-export interface WorkerLimits {
+interface WorkerLimits {
   /** Import of the module until its shape is known. */
   loadMs: number;
   /** A factory. */
