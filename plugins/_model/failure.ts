@@ -200,16 +200,20 @@ function resetOf(name: string, headers: Record<string, string>): number[] {
   return Number.isFinite(at) ? [at] : [];
 }
 
-const ErrorBody = z.object({
-  message: z.string(),
-  code: z.union([z.string(), z.number()]).nullish(),
-  type: z.string().nullish(),
-});
-const Wrapped = z.union([
-  z.object({ error: ErrorBody }),
-  z.object({ response: z.object({ error: ErrorBody }) }),
-  z.object({ error: z.string() }),
-]);
+const ErrorBody = z.lazy(() =>
+  z.object({
+    message: z.string(),
+    code: z.union([z.string(), z.number()]).nullish(),
+    type: z.string().nullish(),
+  }),
+);
+const Wrapped = z.lazy(() =>
+  z.union([
+    z.object({ error: ErrorBody }),
+    z.object({ response: z.object({ error: ErrorBody }) }),
+    z.object({ error: z.string() }),
+  ]),
+);
 
 function errorObject(value: unknown): ErrorDocument | undefined {
   if (value instanceof Error) return undefined;

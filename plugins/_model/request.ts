@@ -80,23 +80,29 @@ const ToolCall = z.object({
   invalid: z.object({ text: z.string(), reason: z.string() }).optional(),
 });
 
-const Message = z.object({
-  role: z.enum(ROLES),
-  content: z.string(),
-  tool_call_id: z.string().optional(),
-  tool_calls: z.array(ToolCall).optional(),
-});
+const Message = z.lazy(() =>
+  z.object({
+    role: z.enum(ROLES),
+    content: z.string(),
+    tool_call_id: z.string().optional(),
+    tool_calls: z.array(ToolCall).optional(),
+  }),
+);
 
-const Request = z.object({
-  intent: z.string().default(""),
-  system_prompt: z.string().default(""),
-  model: z.string().min(1),
-  max_turns: z.number().optional(),
-  timeout_ms: z.number().optional(),
-  messages: z.array(Message).default([]),
-  tools: z
-    .array(z.object({ name: z.string(), description: z.string(), input: z.record(z.string(), z.unknown()) }))
-    .optional(),
-  max_output: z.number().int().positive().optional(),
-  stream: z.boolean().optional(),
-});
+const Request = z.lazy(() =>
+  z.object({
+    intent: z.string().default(""),
+    system_prompt: z.string().default(""),
+    model: z.string().min(1),
+    max_turns: z.number().optional(),
+    timeout_ms: z.number().optional(),
+    messages: z.array(Message).default([]),
+    tools: z
+      .array(
+        z.object({ name: z.string(), description: z.string(), input: z.record(z.string(), z.unknown()) }),
+      )
+      .optional(),
+    max_output: z.number().int().positive().optional(),
+    stream: z.boolean().optional(),
+  }),
+);

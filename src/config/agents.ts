@@ -112,29 +112,31 @@ const EMBEDDED = "embedded";
 const LATER = ["mcp", "max_cost", "network", "supervise"];
 const LATER_MODELS = ["fallback", "effort"];
 
-const AgentFile = strict(
-  {
-    name: text("the agent's name"),
-    description: text("a text that says what the agent is for"),
-    models: strict(
-      { provider: text("a provider's name").optional(), preferred: text("a model's name").optional() },
-      LATER_MODELS,
-    ).optional(),
-    skills: texts("a list of skill names").optional(),
-    deferred_skills: texts("a list of skill names").optional(),
-    allowed_tools: z
-      .union([z.literal("*").transform(() => ["*"]), texts()], {
-        error: ({ input }) =>
-          `expected a list of tool names and patterns, or "*" for all, got ${shown(input)}`,
-      })
-      .optional(),
-    max_steps: limit(SETTINGS.max_steps).optional(),
-    context_budget: limit(SETTINGS.context_budget).optional(),
-    timeout: limit(SETTINGS.timeout).optional(),
-    sandbox: choice(["auto", "required", "off"]).optional(),
-    checks: texts("a list of commands").optional(),
-  },
-  LATER,
+const AgentFile = z.lazy(() =>
+  strict(
+    {
+      name: text("the agent's name"),
+      description: text("a text that says what the agent is for"),
+      models: strict(
+        { provider: text("a provider's name").optional(), preferred: text("a model's name").optional() },
+        LATER_MODELS,
+      ).optional(),
+      skills: texts("a list of skill names").optional(),
+      deferred_skills: texts("a list of skill names").optional(),
+      allowed_tools: z
+        .union([z.literal("*").transform(() => ["*"]), texts()], {
+          error: ({ input }) =>
+            `expected a list of tool names and patterns, or "*" for all, got ${shown(input)}`,
+        })
+        .optional(),
+      max_steps: limit(SETTINGS.max_steps).optional(),
+      context_budget: limit(SETTINGS.context_budget).optional(),
+      timeout: limit(SETTINGS.timeout).optional(),
+      sandbox: choice(["auto", "required", "off"]).optional(),
+      checks: texts("a list of commands").optional(),
+    },
+    LATER,
+  ),
 );
 
 interface Found {

@@ -13,7 +13,7 @@ const KnownProject = z.object({
   dir: z.string(),
   data_dir: z.string(),
 });
-const Registry = z.object({ v: z.literal(VERSION), projects: z.array(KnownProject) });
+const Registry = z.lazy(() => z.object({ v: z.literal(VERSION), projects: z.array(KnownProject) }));
 
 export type KnownProject = z.infer<typeof KnownProject>;
 

@@ -110,54 +110,59 @@ export function driverDefaults(driver: string): Partial<DriverDefaults> {
 const FILE = "providers.yaml";
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 
-const tokens = number({ measure: "count" });
-const dollars = z
-  .number({ error: ({ input }) => `expected USD per million tokens, got ${shown(input)}` })
-  .min(0, {
-    error: "expected at least 0",
-  });
+const tokens = () => number({ measure: "count" });
+const dollars = () =>
+  z
+    .number({ error: ({ input }) => `expected USD per million tokens, got ${shown(input)}` })
+    .min(0, { error: "expected at least 0" });
 
-const Model = strict({
-  context_window: tokens.optional(),
-  max_output: tokens.optional(),
-  price: strict({ input: dollars, output: dollars, cached: dollars.optional() }).optional(),
-});
+const Model = z.lazy(() =>
+  strict({
+    context_window: tokens().optional(),
+    max_output: tokens().optional(),
+    price: strict({ input: dollars(), output: dollars(), cached: dollars().optional() }).optional(),
+  }),
+);
 
-const Entry = strict(
-  {
-    driver: text("a driver's name").optional(),
-    base_url: z
-      .url({
-        protocol: /^https?$/,
-        error: ({ input }) => `expected a URL of http or https, got ${shown(input)}`,
-      })
-      .optional(),
-    api_key_env: z
-      .string({ error: ({ input }) => `expected a variable's name, got ${shown(input)}` })
-      .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: "expected a variable's name, never the key itself" })
-      .optional(),
-    default_model: text("a model's name").optional(),
-    models: z.record(z.string(), Model, { error: "expected a mapping of model names" }).optional(),
-    concurrency: number({ measure: "count", max: 10_000 }).optional(),
-    extra: z.record(z.string(), z.unknown(), { error: "expected a mapping" }).optional(),
-  },
-  ["requests_per_minute", "api_key_command"],
+const Entry = z.lazy(() =>
+  strict(
+    {
+      driver: text("a driver's name").optional(),
+      base_url: z
+        .url({
+          protocol: /^https?$/,
+          error: ({ input }) => `expected a URL of http or https, got ${shown(input)}`,
+        })
+        .optional(),
+      api_key_env: z
+        .string({ error: ({ input }) => `expected a variable's name, got ${shown(input)}` })
+        .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: "expected a variable's name, never the key itself" })
+        .optional(),
+      default_model: text("a model's name").optional(),
+      models: z.record(z.string(), Model, { error: "expected a mapping of model names" }).optional(),
+      concurrency: number({ measure: "count", max: 10_000 }).optional(),
+      extra: z.record(z.string(), z.unknown(), { error: "expected a mapping" }).optional(),
+    },
+    ["requests_per_minute", "api_key_command"],
+  ),
 );
 type Entry = z.infer<typeof Entry>;
 
-const ProvidersFile = strict({
-  default_provider: text("a provider's name").optional(),
-  providers: z
-    .record(
-      z.string().regex(NAME, { error: 'expected a name of letters, digits, ".", "_" and "-"' }),
-      Entry,
-      {
-        error: ({ code, input }) =>
-          code === "invalid_type" ? `expected a mapping of provider names, got ${shown(input)}` : undefined,
-      },
-    )
-    .optional(),
-});
+const ProvidersFile = z.lazy(() =>
+  strict({
+    default_provider: text("a provider's name").optional(),
+    providers: z
+      .record(
+        z.string().regex(NAME, { error: 'expected a name of letters, digits, ".", "_" and "-"' }),
+        Entry,
+        {
+          error: ({ code, input }) =>
+            code === "invalid_type" ? `expected a mapping of provider names, got ${shown(input)}` : undefined,
+        },
+      )
+      .optional(),
+  }),
+);
 type ProvidersFile = Checked<typeof ProvidersFile>;
 
 function stockProviders(): Map<string, Provider> {

@@ -97,27 +97,31 @@ export async function configPlugins(file: string): Promise<Record<string, unknow
   return (await readConfig(file, "project"))?.value.plugins;
 }
 
-const Plugins = z.record(z.string(), z.record(z.string(), z.unknown()), {
-  error: "expected a mapping of plugin names to their settings",
-});
+const Plugins = z.lazy(() =>
+  z.record(z.string(), z.record(z.string(), z.unknown()), {
+    error: "expected a mapping of plugin names to their settings",
+  }),
+);
 
 const KEYS = Object.keys(SETTINGS).filter(isKey);
 const LATER = KEYS.filter((key) => !SETTINGS[key].works);
 
-const ConfigFile = strict(
-  {
-    ...Object.fromEntries(
-      KEYS.filter((key) => SETTINGS[key].works).map((key) => [key, limit(SETTINGS[key]).optional()]),
+const ConfigFile = z.lazy(() =>
+  strict(
+    {
+      ...Object.fromEntries(
+        KEYS.filter((key) => SETTINGS[key].works).map((key) => [key, limit(SETTINGS[key]).optional()]),
+      ),
+      plugins: Plugins.optional(),
+    },
+    LATER,
+  ).transform(({ plugins, ...numbers }) => ({
+    plugins: Plugins.optional().parse(plugins),
+    numbers: Object.entries(numbers).flatMap(([key, value]) =>
+      isKey(key) && (value === null || typeof value === "number") ? [{ key, value }] : [],
     ),
-    plugins: Plugins.optional(),
-  },
-  LATER,
-).transform(({ plugins, ...numbers }) => ({
-  plugins: Plugins.optional().parse(plugins),
-  numbers: Object.entries(numbers).flatMap(([key, value]) =>
-    isKey(key) && (value === null || typeof value === "number") ? [{ key, value }] : [],
-  ),
-}));
+  })),
+);
 
 type ConfigFile = Checked<typeof ConfigFile>;
 type Values = Map<SettingKey, { value: number | null; source: string }>;

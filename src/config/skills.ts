@@ -111,27 +111,33 @@ const MAX_SCRIPTS = 1000;
 const FRONT_MATTER = /^(\uFEFF?---[ \t]*\r?\n)([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/;
 
 /** What is needed to use it. Everything else is for other programs to read. */
-const Lenient = z.looseObject({
-  name: z.coerce.string().min(1),
-  description: text("a text that says what it does and when to use it"),
-  "allowed-tools": z.union([z.string(), z.array(z.string())]).optional(),
-});
-
-const Strict = strict({
-  name: z
-    .string({ error: ({ input }) => `expected a name, got ${shown(input)}` })
-    .max(MAX_NAME, { error: `expected at most ${MAX_NAME} characters` })
-    .regex(NAME, { error: "expected lowercase letters, digits and single hyphens between them" }),
-  description: text("a text that says what it does and when to use it").max(1024, {
-    error: "expected at most 1024 characters",
+const Lenient = z.lazy(() =>
+  z.looseObject({
+    name: z.coerce.string().min(1),
+    description: text("a text that says what it does and when to use it"),
+    "allowed-tools": z.union([z.string(), z.array(z.string())]).optional(),
   }),
-  license: text().optional(),
-  compatibility: text().max(500, { error: "expected at most 500 characters" }).optional(),
-  metadata: z
-    .record(z.string(), text(), { error: ({ input }) => `expected a mapping of texts, got ${shown(input)}` })
-    .optional(),
-  "allowed-tools": text("tool names with spaces between them").optional(),
-});
+);
+
+const Strict = z.lazy(() =>
+  strict({
+    name: z
+      .string({ error: ({ input }) => `expected a name, got ${shown(input)}` })
+      .max(MAX_NAME, { error: `expected at most ${MAX_NAME} characters` })
+      .regex(NAME, { error: "expected lowercase letters, digits and single hyphens between them" }),
+    description: text("a text that says what it does and when to use it").max(1024, {
+      error: "expected at most 1024 characters",
+    }),
+    license: text().optional(),
+    compatibility: text().max(500, { error: "expected at most 500 characters" }).optional(),
+    metadata: z
+      .record(z.string(), text(), {
+        error: ({ input }) => `expected a mapping of texts, got ${shown(input)}`,
+      })
+      .optional(),
+    "allowed-tools": text("tool names with spaces between them").optional(),
+  }),
+);
 
 /** One SKILL.md, not yet read. */
 interface Found {

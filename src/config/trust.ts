@@ -33,14 +33,16 @@ export interface ReviewedItem extends TrustItem {
 }
 
 const VERSION = 1;
-const Record_ = z.object({
-  v: z.literal(VERSION),
-  project: z.string(),
-  /** The folder is trusted whatever is in it. */
-  follow: z.boolean(),
-  since: z.string(),
-  digests: z.record(z.string(), z.string()),
-});
+const Record_ = z.lazy(() =>
+  z.object({
+    v: z.literal(VERSION),
+    project: z.string(),
+    /** The folder is trusted whatever is in it. */
+    follow: z.boolean(),
+    since: z.string(),
+    digests: z.record(z.string(), z.string()),
+  }),
+);
 type TrustRecord = z.infer<typeof Record_>;
 
 /**

@@ -4,7 +4,10 @@ import { formatDuration, MAX_DURATION_MS, parseDuration } from "./duration.ts";
 import { nearestName } from "./nearest.ts";
 import { formatSize, parseSize } from "./size.ts";
 
-/** What the files' values are made of, as zod types whose messages say what was expected and what came. */
+/**
+ * What the files' values are made of, as zod types whose messages say what was expected and what came. A file's
+ * own schema is a `z.lazy`: most runs find no such file, and building all schemas takes longer than their work.
+ */
 
 /** The words in which a file says "no limit" and "not at all"; `0` means neither and is refused. */
 export const UNLIMITED = "unlimited";

@@ -65,24 +65,26 @@ async function deadLedgers(
 }
 
 const Header = z.object({ t: z.literal("ledger"), v: z.number() });
-const Line = z.discriminatedUnion("t", [
-  z.object({
-    t: z.literal("intent"),
-    id: z.string(),
-    uuid: z.string(),
-    call: z.string().optional(),
-    mark: z.string(),
-    argv: z.array(z.string()),
-  }),
-  z.object({
-    t: z.literal("start"),
-    id: z.string(),
-    pid: z.number().int().min(2),
-    start: z.string(),
-    boot: z.string(),
-  }),
-  z.object({ t: z.literal("end"), id: z.string() }),
-]);
+const Line = z.lazy(() =>
+  z.discriminatedUnion("t", [
+    z.object({
+      t: z.literal("intent"),
+      id: z.string(),
+      uuid: z.string(),
+      call: z.string().optional(),
+      mark: z.string(),
+      argv: z.array(z.string()),
+    }),
+    z.object({
+      t: z.literal("start"),
+      id: z.string(),
+      pid: z.number().int().min(2),
+      start: z.string(),
+      boot: z.string(),
+    }),
+    z.object({ t: z.literal("end"), id: z.string() }),
+  ]),
+);
 
 interface Program {
   uuid: string;

@@ -129,14 +129,16 @@ interface Call {
 
 type Entry = (call: Call) => Promise<void>;
 
-function plain<P, A>(schema: z.ZodType<P>, handle: Plain<P, A>): Entry {
+function plain<P, A>(schema: () => z.ZodType<P>, handle: Plain<P, A>): Entry {
+  const check = checker(schema);
   return async ({ payload, system, caller, peer, id }) => {
-    const result = await handle(check(schema, payload), system, caller);
+    const result = await handle(check(payload), system, caller);
     await peer.send({ ok: true, payload: result, ...(id !== undefined && { id }) });
   };
 }
 
-function streaming<P, A>(schema: z.ZodType<P>, handle: Streaming<P, A>): Entry {
+function streaming<P, A>(schema: () => z.ZodType<P>, handle: Streaming<P, A>): Entry {
+  const check = checker(schema);
   return async (call) => {
     const { peer, id, system, caller } = call;
     const out: Outgoing<A> = {
@@ -148,7 +150,7 @@ function streaming<P, A>(schema: z.ZodType<P>, handle: Streaming<P, A>): Entry {
       send: (event) => peer.send(event),
       gone: peer.gone,
     };
-    await handle(check(schema, call.payload), system, out, caller);
+    await handle(check(call.payload), system, out, caller);
   };
 }
 
@@ -199,11 +201,15 @@ function isMethod(name: string): name is Method {
   return Object.hasOwn(TABLE, name);
 }
 
-/** The payload as the method may rely on it. */
-function check<P>(schema: z.ZodType<P>, payload: unknown): P {
-  const result = schema.safeParse(payload);
-  if (result.success) return result.data;
-  throw new SyscallError("INVALID", describe(result.error, payload));
+/** Gives the payload as the method may rely on it. The schema is built at the first call and kept. */
+function checker<P>(build: () => z.ZodType<P>): (payload: unknown) => P {
+  let schema: z.ZodType<P> | undefined;
+  return (payload) => {
+    schema ??= build();
+    const result = schema.safeParse(payload);
+    if (result.success) return result.data;
+    throw new SyscallError("INVALID", describe(result.error, payload));
+  };
 }
 
 /** `payload.max_steps: expected …, got -1`: the first fault that was found. */

@@ -14,91 +14,111 @@ import type { Action, ProcInfo, StepRecord, SyscallEventWire } from "../store/sc
 /** A request line may be this long; a larger payload is refused with TOO_LARGE. */
 export const MAX_REQUEST_BYTES = 16 * 1024 * 1024;
 
-const Uuid = z.string().min(1).max(64);
-const Pid = z.int().nonnegative();
-/** Absent or 0: the default. "unlimited": none. A negative number is INVALID. */
-const WireLimit = z.union([z.int().nonnegative(), z.literal("unlimited")]);
-const Strings = z.array(z.string());
+const Uuid = () => z.string().min(1).max(64);
 
 /** A process by PID or UUID; where both are given the UUID counts. `uuid` may be a unique prefix. */
-const Target = z.object({ pid: Pid.optional(), uuid: Uuid.optional(), cwd: z.string().optional() });
+const Target = () =>
+  z.object({
+    pid: z.int().nonnegative().optional(),
+    uuid: Uuid().optional(),
+    cwd: z.string().optional(),
+  });
 
-export const SpawnRequest = z.object({
-  intent: z.string().min(1),
-  agent: z.string().optional(),
-  provider: z.string().optional(),
-  model: z.string().optional(),
-  max_steps: WireLimit.optional(),
-  context_budget: WireLimit.optional(),
-  timeout_ms: WireLimit.optional(),
-  allow: Strings.optional(),
-  deny: Strings.optional(),
-  sandbox: z.enum(["auto", "required", "off"]).optional(),
-  trust: z.boolean().optional(),
-  check: Strings.optional(),
-  system_prompt: z.string().optional(),
-  /** Files to attach, absolute, and folders the run may touch. */
-  add: Strings.optional(),
-  /** Absolute. */
-  cwd: z.string(),
-  /** The spawner's whole environment: the daemon keeps it in memory only. */
-  env: z.record(z.string(), z.string()),
-  /** Names of the variables given by `--env`. */
-  env_given: Strings.optional(),
-  /** Text attached from stdin. */
-  input: z.string().optional(),
-  parent_uuid: Uuid.optional(),
-  /** A person sits at the client's terminal. */
-  attended: z.boolean().optional(),
-  /** Answer with pid and uuid, then close: no stream. */
-  detach: z.boolean().optional(),
+function SpawnRequest() {
+  // A schema costs more to build than to use: fields of one kind share theirs.
+  const text = z.string().optional();
+  const texts = z.array(z.string()).optional();
+  const flag = z.boolean().optional();
+  /** Absent or 0: the default. "unlimited": none. A negative number is INVALID. */
+  const limit = z.union([z.int().nonnegative(), z.literal("unlimited")]).optional();
+  return z.object({
+    intent: z.string().min(1),
+    agent: text,
+    provider: text,
+    model: text,
+    max_steps: limit,
+    context_budget: limit,
+    timeout_ms: limit,
+    allow: texts,
+    deny: texts,
+    sandbox: z.enum(["auto", "required", "off"]).optional(),
+    trust: flag,
+    check: texts,
+    system_prompt: text,
+    /** Files to attach, absolute, and folders the run may touch. */
+    add: texts,
+    /** Absolute. */
+    cwd: z.string(),
+    /** The spawner's whole environment: the daemon keeps it in memory only. */
+    env: z.record(z.string(), z.string()),
+    /** Names of the variables given by `--env`. */
+    env_given: texts,
+    /** Text attached from stdin. */
+    input: text,
+    parent_uuid: Uuid().optional(),
+    /** A person sits at the client's terminal. */
+    attended: flag,
+    /** Answer with pid and uuid, then close: no stream. */
+    detach: flag,
+  });
+}
+
+const Page = () => ({
+  after: z.int().nonnegative().optional(),
+  limit: z.int().positive().max(10_000).optional(),
 });
+const Listing = () =>
+  z.object({ cwd: z.string().optional(), all_projects: z.boolean().optional(), ...Page() });
+const Project = () => ({ cwd: z.string(), env: z.record(z.string(), z.string()).optional() });
 
-const Page = { after: z.int().nonnegative().optional(), limit: z.int().positive().max(10_000).optional() };
-const Project = { cwd: z.string(), env: z.record(z.string(), z.string()).optional() };
-
-/** Every method, with the schema of its payload. `streaming` ones take the connection over and close it. */
+/**
+ * Every method, with what makes the schema of its payload: the server builds it at the method's first call.
+ * `streaming` ones take the connection over and close it.
+ */
 export const METHODS = {
-  ping: { streaming: false, payload: z.object({}) },
+  ping: { streaming: false, payload: () => z.object({}) },
   spawn: { streaming: true, payload: SpawnRequest },
   list_procs: {
     streaming: false,
-    payload: z.object({ cwd: z.string().optional(), all_projects: z.boolean().optional(), ...Page }),
+    payload: Listing,
   },
   list_all_procs: {
     streaming: false,
-    payload: z.object({ cwd: z.string().optional(), all_projects: z.boolean().optional(), ...Page }),
+    payload: Listing,
   },
-  kill: { streaming: false, payload: Target.extend({ signal: z.int().optional() }) },
-  signal_tree: { streaming: false, payload: Target.extend({ signal: z.int().optional() }) },
+  kill: { streaming: false, payload: () => Target().extend({ signal: z.int().optional() }) },
+  signal_tree: { streaming: false, payload: () => Target().extend({ signal: z.int().optional() }) },
   suspend: { streaming: false, payload: Target },
-  wait: { streaming: false, payload: Target.extend({ timeout_ms: z.int().positive().optional() }) },
+  wait: { streaming: false, payload: () => Target().extend({ timeout_ms: z.int().positive().optional() }) },
   attach: { streaming: true, payload: Target },
   attach_debug: { streaming: true, payload: Target },
   /** `follow: false`: what there is so far, then eof. */
-  attach_log: { streaming: true, payload: Target.extend({ follow: z.boolean().optional() }) },
-  list_events: { streaming: false, payload: Target.extend(Page) },
-  list_steps: { streaming: false, payload: Target.extend(Page) },
-  get_step_detail: { streaming: false, payload: Target.extend({ step: z.int().positive() }) },
+  attach_log: { streaming: true, payload: () => Target().extend({ follow: z.boolean().optional() }) },
+  list_events: { streaming: false, payload: () => Target().extend(Page()) },
+  list_steps: { streaming: false, payload: () => Target().extend(Page()) },
+  get_step_detail: { streaming: false, payload: () => Target().extend({ step: z.int().positive() }) },
   get_proc_detail: { streaming: false, payload: Target },
   show: { streaming: false, payload: Target },
-  list_plugins: { streaming: false, payload: z.object(Project) },
-  list_tools: { streaming: false, payload: z.object({ ...Project, agent: z.string().optional() }) },
-  list_agents: { streaming: false, payload: z.object(Project) },
-  list_skills: { streaming: false, payload: z.object(Project) },
-  list_providers: { streaming: false, payload: z.object({ ...Project, probe: z.boolean().optional() }) },
-  daemon_status: { streaming: false, payload: z.object({}) },
-  shutdown: { streaming: false, payload: z.object({ now: z.boolean().optional() }) },
+  list_plugins: { streaming: false, payload: () => z.object(Project()) },
+  list_tools: { streaming: false, payload: () => z.object({ ...Project(), agent: z.string().optional() }) },
+  list_agents: { streaming: false, payload: () => z.object(Project()) },
+  list_skills: { streaming: false, payload: () => z.object(Project()) },
+  list_providers: {
+    streaming: false,
+    payload: () => z.object({ ...Project(), probe: z.boolean().optional() }),
+  },
+  daemon_status: { streaming: false, payload: () => z.object({}) },
+  shutdown: { streaming: false, payload: () => z.object({ now: z.boolean().optional() }) },
 } as const;
 
 export type Method = keyof typeof METHODS;
-export type Payload<M extends Method> = z.infer<(typeof METHODS)[M]["payload"]>;
+export type Payload<M extends Method> = z.infer<ReturnType<(typeof METHODS)[M]["payload"]>>;
 export type StreamingMethod = {
   [M in Method]: (typeof METHODS)[M]["streaming"] extends true ? M : never;
 }[Method];
 export type PlainMethod = Exclude<Method, StreamingMethod>;
-export type Target = z.infer<typeof Target>;
-export type SpawnRequest = z.infer<typeof SpawnRequest>;
+export type Target = z.infer<ReturnType<typeof Target>>;
+export type SpawnRequest = z.infer<ReturnType<typeof SpawnRequest>>;
 
 /**
  * The envelope of every request. `id` is echoed in the answers. `unit` is the client's RNIX_UNIT: the process
@@ -108,7 +128,7 @@ export const Request = z.object({
   method: z.string(),
   payload: z.unknown().optional(),
   id: z.union([z.string(), z.number()]).optional(),
-  unit: Uuid.optional(),
+  unit: Uuid().optional(),
 });
 export type Request = z.infer<typeof Request>;
 

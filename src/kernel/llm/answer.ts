@@ -145,29 +145,33 @@ const LONGEST_ANSWER = 16 * 1024 * 1024;
 const Stop = z.enum(["end_turn", "tool_calls", "max_tokens", "refusal", "unknown"]);
 
 /** Tools, stop reason and usage may be missing: a driver of the seeds answers `{content, tokens_used}`. */
-const Answer = z.object({
-  content: z.string(),
-  reasoning: z.string().optional(),
-  tool_calls: z.array(ToolCallSchema).default([]),
-  stop_reason: Stop.default("end_turn"),
-  usage: UsageSchema.optional(),
-  tokens_used: z.number().optional(),
-});
-
-const Event = z.discriminatedUnion("type", [
-  z.object({ type: z.literal("text_delta"), text: z.string() }),
-  z.object({ type: z.literal("reasoning_delta"), text: z.string() }),
-  z.object({ type: z.literal("tool_call"), call: ToolCallSchema }),
-  z.object({ type: z.literal("usage"), usage: UsageSchema }),
-  z.object({ type: z.literal("stop"), reason: Stop }),
+const Answer = z.lazy(() =>
   z.object({
-    type: z.literal("error"),
-    code: z.enum(CODES),
-    message: z.string(),
-    retry_after_ms: z.number().optional(),
-    retryable: z.boolean().optional(),
+    content: z.string(),
+    reasoning: z.string().optional(),
+    tool_calls: z.array(ToolCallSchema).default([]),
+    stop_reason: Stop.default("end_turn"),
+    usage: UsageSchema.optional(),
+    tokens_used: z.number().optional(),
   }),
-]);
+);
+
+const Event = z.lazy(() =>
+  z.discriminatedUnion("type", [
+    z.object({ type: z.literal("text_delta"), text: z.string() }),
+    z.object({ type: z.literal("reasoning_delta"), text: z.string() }),
+    z.object({ type: z.literal("tool_call"), call: ToolCallSchema }),
+    z.object({ type: z.literal("usage"), usage: UsageSchema }),
+    z.object({ type: z.literal("stop"), reason: Stop }),
+    z.object({
+      type: z.literal("error"),
+      code: z.enum(CODES),
+      message: z.string(),
+      retry_after_ms: z.number().optional(),
+      retryable: z.boolean().optional(),
+    }),
+  ]),
+);
 
 /** An answer is thousands of pieces of text: they are told without the schema. */
 function eventOf(document: string): z.infer<typeof Event> {
