@@ -12,6 +12,7 @@ import { kernelTools } from "./devices/kernel-tools.ts";
 import { procDevice } from "./devices/proc.ts";
 import { FileSystem } from "./file-system.ts";
 import { ModelGate } from "./llm/gate.ts";
+import { callEntry, resultEntry } from "./log-entry.ts";
 import { OpenContexts } from "./open-context.ts";
 import type { Process } from "./process.ts";
 import { ProcessBuilder } from "./process-builder.ts";
@@ -22,6 +23,7 @@ import type {
   AgentInfo,
   ExitStatus,
   KernelCallbacks,
+  LogEntry,
   PID,
   ProcessDetail,
   ProcessEvent,
@@ -53,9 +55,6 @@ interface KernelPorts {
 
 /** Events that one attached client may lag behind by. */
 const WATCH_BUFFER = 256;
-
-/** Of a call or a result so much is shown in the live log; the record has the whole. */
-const LOGGED = 2000;
 
 /** The kernel: its parts put together, and the syscalls through them. */
 export class Kernel {
@@ -214,9 +213,8 @@ export class Kernel {
             .endCall(uuid, callId)
             .catch((thrown) => this.#ports.log?.("warn", `run ${uuid}`, `programs: ${String(thrown)}`)),
         beforeEffect: (proc) => changes.begin(proc),
-        onStart: (proc, call, path) =>
-          this.#log(proc, "tool", () => `${call.name} ${path} ${JSON.stringify(call.input)}`),
-        onEnd: (proc, record) => this.#log(proc, "result", () => record.error ?? record.result ?? ""),
+        onStart: (proc, call, path) => this.#log(proc, (at) => callEntry(at, call, path)),
+        onEnd: (proc, record) => this.#log(proc, (at) => resultEntry(at, record)),
       },
       onStep: (proc) => {
         callbacks?.onStep(proc.pid, proc.step, proc.spec.maxSteps);
@@ -230,10 +228,11 @@ export class Kernel {
     for (const watcher of proc.watchers) watcher.push(event);
   }
 
-  #log(proc: Process, kind: "tool" | "result", text: () => string): void {
+  /** Worded only where somebody watches. */
+  #log(proc: Process, entry: (at: { ts: string; step: number }) => LogEntry): void {
     if (proc.watchers.size === 0) return;
     const ts = new Date(this.#ports.clock.now()).toISOString();
-    this.#emit(proc, { type: "log", entry: { ts, step: proc.step, kind, text: text().slice(0, LOGGED) } });
+    this.#emit(proc, { type: "log", entry: entry({ ts, step: proc.step }) });
   }
 }
 

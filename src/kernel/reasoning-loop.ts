@@ -14,10 +14,11 @@ import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
 import { estimateRequest } from "./llm/estimate.ts";
 import type { ModelDevice, ModelGate } from "./llm/gate.ts";
+import { wordsEntry } from "./log-entry.ts";
 import { LoopGuard } from "./loop-guard.ts";
 import type { Process } from "./process.ts";
 import { runToolCalls, type ToolCallPorts, toolMessage } from "./tool-call.ts";
-import type { ExitReason, LogEntry, ProcessEvent, ProviderChoice } from "./types.ts";
+import type { ExitReason, ProcessEvent, ProviderChoice } from "./types.ts";
 import type { Outcome } from "./verdict.ts";
 
 const ANSWER_PIECE = 1024 * 1024;
@@ -356,10 +357,11 @@ class ReasoningLoop {
     );
   }
 
-  #log(kind: LogEntry["kind"], text: string | undefined): void {
+  #log(kind: "text" | "thought", text: string | undefined): void {
     if (!text) return;
     const ts = new Date(this.#ports.clock.now()).toISOString();
-    this.#ports.emit(this.#proc, { type: "log", entry: { ts, step: this.#proc.step, kind, text } });
+    const entry = wordsEntry({ ts, step: this.#proc.step }, kind, text);
+    this.#ports.emit(this.#proc, { type: "log", entry });
   }
 }
 

@@ -1,9 +1,9 @@
-import type { ProcessEvent, ProcInfo } from "../../kernel/types.ts";
+import type { LogEntry, ProcessEvent, ProcInfo } from "../../kernel/types.ts";
 import type { Outgoing } from "../dispatch.ts";
 import { until } from "../events.ts";
 import { allSteps, type Run } from "../history.ts";
 import { locate, recordsOf, refOf } from "../locate.ts";
-import { entriesOfJournal, entriesOfStep, type LogEntry } from "../log-entries.ts";
+import { entriesOfJournal, entriesOfStep } from "../log-entries.ts";
 import type { Payload, ProcRef } from "../protocol.ts";
 import type { System } from "../system.ts";
 
