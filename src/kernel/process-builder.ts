@@ -10,6 +10,7 @@ import { Account } from "./account.ts";
 import type { Clock } from "./clock.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { FileSystem } from "./file-system.ts";
+import { factsOf } from "./permission/facts.ts";
 import { Permissions } from "./permission/permissions.ts";
 import { Process, type ProcessTool } from "./process.ts";
 import type { ProcessTable } from "./process-table.ts";
@@ -97,8 +98,7 @@ export class ProcessBuilder {
     const parent = this.#parentOf(given);
     const opts = parent ? withinParent(given, parent) : given;
     const namespace = opts.devices.namespace.over(this.#ports.devices);
-    const named = namespace.tools();
-    const permissions = permissionsOf(agent, opts, namespace, named, parent);
+    const permissions = permissionsOf(agent, opts, namespace, parent);
     const uuid = this.#ports.uuid();
     const runs = this.#ports.runs(opts.project.dataDir);
     const record = runs.create(uuid, { eventsPerRun: opts.limits.eventsPerRun });
@@ -113,7 +113,7 @@ export class ProcessBuilder {
       agent,
       opts,
       namespace,
-      tools: shownTools(named, permissions, agent),
+      tools: shownTools(namespace.tools(), permissions, agent),
       permissions,
       record,
       ...limitsOf(agent, opts, parent),
@@ -246,7 +246,6 @@ function permissionsOf(
   agent: AgentInfo,
   opts: SpawnOpts,
   namespace: Namespace,
-  named: readonly NamedTool[],
   parent: Process | undefined,
 ): Permissions {
   const allow = opts.allow ?? agent.allowedTools;
@@ -255,12 +254,7 @@ function permissionsOf(
   return Permissions.of({
     allow,
     deny,
-    tools: named.map(({ tool, entry }) => ({
-      name: tool.name,
-      subject: tool.subject ?? tool.path,
-      path: entry.path,
-    })),
-    devices: namespace.entries().map((entry) => entry.path),
+    ...factsOf(namespace),
     projectDir: opts.project.dir,
     cwd: opts.cwd,
   });

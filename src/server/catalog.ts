@@ -12,6 +12,7 @@ import { loadSettings } from "../config/settings.ts";
 import { loadSkills, type Skill } from "../config/skills.ts";
 import type { Clock } from "../kernel/clock.ts";
 import { kernelTools } from "../kernel/devices/kernel-tools.ts";
+import { factsOf } from "../kernel/permission/facts.ts";
 import { Permissions } from "../kernel/permission/permissions.ts";
 import { isChecked } from "../kernel/tool-input.ts";
 import type { ProviderChoice } from "../kernel/types.ts";
@@ -177,21 +178,15 @@ function kernelDevices(): DeviceRegistry {
 }
 
 function toolsOf(devices: Namespace, projectDir: string, agent: Agent | undefined): ToolWire[] {
-  const named = devices.tools();
   const rights =
     agent &&
     Permissions.of({
       allow: agent.allowedTools,
       deny: [],
-      tools: named.map(({ tool, entry }) => ({
-        name: tool.name,
-        subject: tool.subject ?? tool.path,
-        path: entry.path,
-      })),
-      devices: devices.entries().map(({ path }) => path),
+      ...factsOf(devices),
       projectDir,
     });
-  return named.map(({ tool, entry }) => ({
+  return devices.tools().map(({ tool, entry }) => ({
     name: tool.name,
     description: tool.description,
     path: entry.path,
