@@ -1,4 +1,3 @@
-import nodeFs from "node:fs";
 import { join } from "node:path";
 import type { Data } from "../plugin/index.ts";
 import { SyscallError } from "../plugin/index.ts";
@@ -193,18 +192,6 @@ export class RunWriter {
       if (!this.#stepOpen && this.#journalDurable) this.#emptyJournal();
     } finally {
       this.#journal.close();
-    }
-  }
-
-  /** Removes the run with everything beside it: for one that never came to be. */
-  async discard(): Promise<void> {
-    await this.#emptying;
-    this.#journal.close();
-    this.#events = [];
-    try {
-      await nodeFs.promises.rm(this.dir, { recursive: true, force: true });
-    } catch (error) {
-      throw ioError(error, `remove run ${this.uuid}`, this.dir);
     }
   }
 

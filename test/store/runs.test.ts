@@ -117,15 +117,6 @@ describe("the files of a run", () => {
       expect(await codeOf(() => store.remove(wrong))).toBe("INVALID");
     }
   });
-
-  test("discarded, nothing is left", async () => {
-    const { dataDir, writer } = newRun();
-    writer.journal(answer(1));
-    writer.event(event("Open"));
-    await writer.discard();
-    expect(readdirSync(join(dataDir, "steps"))).toEqual([]);
-    expect(openFiles(dataDir)).toBe(0);
-  });
 });
 
 describe("a step", () => {
