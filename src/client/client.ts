@@ -3,6 +3,7 @@ import { CODES, type Code, SyscallError } from "../plugin/index.ts";
 import { encode, type Frame, Framer, MAX_ANSWER_BYTES } from "../server/frame.ts";
 import type {
   Answers,
+  Method,
   Payload,
   PlainMethod,
   Response,
@@ -59,8 +60,7 @@ export class Client {
     payload: Payload<M>,
     o: RequestOptions = {},
   ): Promise<Answers[M]> {
-    const answer = await this.#ask(method, payload, o.timeoutMs === undefined ? ANSWER_MS : o.timeoutMs);
-    return answer as Answers[M];
+    return this.#ask(method, payload, o);
   }
 
   /** Begins a stream: resolves when the server has said yes, and then gives its events. */
@@ -72,9 +72,8 @@ export class Client {
     const events = new Events(this.#pipe, () => this.close());
     this.#events = events;
     try {
-      const answer = await this.#ask(method, payload, o.timeoutMs === undefined ? ANSWER_MS : o.timeoutMs);
       return {
-        answer: answer as Answers[M],
+        answer: await this.#ask(method, payload, o),
         close: () => this.close(),
         [Symbol.asyncIterator]: () => events,
       };
@@ -89,11 +88,13 @@ export class Client {
     this.#lose(new SyscallError("CLOSED", "The connection to the server was closed by this command."));
   }
 
-  async #ask(method: string, payload: object, timeoutMs: number | null): Promise<unknown> {
+  async #ask<M extends Method>(method: M, payload: object, o: RequestOptions): Promise<Answers[M]> {
     if (this.#lost) throw this.#lost;
     const id = this.#nextId++;
+    const { timeoutMs = ANSWER_MS } = o;
     return new Promise((resolve, reject) => {
-      const waiting: Waiting = { id, resolve, reject };
+      // The server is ours and answers each method by `Answers`.
+      const waiting: Waiting = { id, resolve: (answered) => resolve(answered as Answers[M]), reject };
       if (timeoutMs !== null) {
         waiting.timer = this.#clock.timer(timeoutMs, () => {
           this.#lose(
@@ -238,7 +239,7 @@ function parse(frame: Frame): Response | StreamEvent | SyscallError {
   if (frame.kind === "too_large") {
     return new SyscallError(
       "EXHAUSTED",
-      `The server's answer is longer than ${MAX_ANSWER_BYTES} bytes. Ask for less with --after and --limit.`,
+      `The server's answer is longer than ${MAX_ANSWER_BYTES} bytes. Ask for it in pages with "after" and "limit".`,
     );
   }
   if (frame.kind === "line") {

@@ -20,6 +20,11 @@ import type { Process } from "./process.ts";
  */
 const AFTER_GRACE_MS = 2_000;
 
+/** Characters of a device path: as many as Linux takes (PATH_MAX). */
+const MAX_PATH = 4096;
+/** Characters of a path or a subject that a message quotes. */
+const QUOTED = 200;
+
 /** In whose name a path is opened. */
 export type OpenAs =
   /** A raw open by the process itself: its rights must cover the device path. */
@@ -215,11 +220,11 @@ async function driver<T>(plugin: string, device: string, run: () => Promise<T>):
 }
 
 function checkPath(path: string): void {
-  const wrong = !path.startsWith("/") || path.includes("\0") || path.length > 4096;
+  const wrong = !path.startsWith("/") || path.includes("\0") || path.length > MAX_PATH;
   if (wrong) {
     throw new SyscallError(
       "INVALID",
-      `Expected an absolute device path like /dev/fs/README.md, got ${JSON.stringify(path.slice(0, 200))}.`,
+      `Expected an absolute device path like /dev/fs/README.md, got ${JSON.stringify(path.slice(0, QUOTED))}.`,
     );
   }
 }
@@ -230,7 +235,7 @@ function checkPermission(proc: Process, path: string, as: OpenAs): void {
   const subject = as.kind === "tool" ? as.subject : undefined;
   const refusal = proc.permissions.refusal({ tool, path, subject });
   if (refusal === null) return;
-  const what = tool === null ? path : subject === undefined ? tool : `${tool}(${subject.slice(0, 200)})`;
+  const what = tool === null ? path : subject === undefined ? tool : `${tool}(${subject.slice(0, QUOTED)})`;
   throw new SyscallError(
     "PERMISSION",
     `Agent ${proc.spec.agent.name} may not use ${what}. ${refusal} Allowed: ${proc.permissions.allowedTools().join(", ") || "nothing"}.`,

@@ -1,4 +1,4 @@
-import type { OpenContext, SyscallError } from "../plugin/index.ts";
+import type { SyscallError } from "../plugin/index.ts";
 import type { PermissionRecord, ProcInfo, SyscallEventWire } from "../store/schema.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 
@@ -141,7 +141,7 @@ export interface SpawnOpts {
   systemPrompt?: string;
   /** AGENTS.md of the project, if there is one. */
   projectDoc?: string;
-  /** Attached text (stdin, --add files), put before the intent's message. */
+  /** Attached text (stdin, --add files): it follows the intent in the first message. */
   input?: string;
   parentPid?: PID;
   /** Instead of the agent's list. An empty list is no tool at all. */
@@ -196,4 +196,4 @@ export interface ProcessDetail {
 }
 
 export type SyscallEvent = SyscallEventWire;
-export type { OpenContext, ProcInfo };
+export type { ProcInfo };

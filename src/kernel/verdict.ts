@@ -13,8 +13,8 @@ export type Outcome =
   | { kind: "broken"; reason: ExitReason; error: SyscallError };
 
 /**
- * The verdict: the one place that decides how a run ended (design §2). Exit code, JSON, process record and
- * ledger all show what this says. A failed tool does not enter into it.
+ * The verdict: the one place that decides how a run ended (design §2). Exit code, JSON and process record
+ * all show what this says. A failed tool does not enter into it.
  */
 export function verdict(
   outcome: Outcome,

@@ -4,11 +4,7 @@ import { SyscallError } from "../plugin/index.ts";
 import type { Mark } from "./mark.ts";
 import type { Identity } from "./process-table.ts";
 
-/**
- * The programs one kernel started, on disk before each of them runs, so that whoever comes after a kernel
- * that was killed can end them. One file per kernel, JSON lines, the same three for every program: `intent`
- * before it starts, `start` with its identity right after, `end` when nothing of it is left.
- */
+/** In its first line: a newer one is not read. */
 export const LEDGER_VERSION = 1;
 
 interface IntentLine {
@@ -44,6 +40,11 @@ const COMPACT_BYTES = 256 * 1024;
 /** Characters of a command line kept, for people to read. */
 const ARGV_CHARS = 1000;
 
+/**
+ * The programs one kernel started, on disk before each of them runs, so that whoever comes after a kernel
+ * that was killed can end them. One file per kernel, JSON lines, the same three for every program: `intent`
+ * before it starts, `start` with its identity right after, `end` when nothing of it is left.
+ */
 export class Ledger {
   readonly #dir: string;
   readonly #path: string;

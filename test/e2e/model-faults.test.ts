@@ -266,6 +266,7 @@ function endless(): Bun.Server<undefined> {
       new Response(
         new ReadableStream({
           async pull(controller) {
+            // The pace of a model, not a wait of the test: without one it would say too much before its time is up.
             await Bun.sleep(20);
             controller.enqueue(`data: ${JSON.stringify(chunk)}\n\n`);
           },

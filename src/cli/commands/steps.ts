@@ -75,7 +75,7 @@ function whole(detail: StepDetail, style: Style): string {
       ["step", String(step)],
       ["time", ts],
       ["action", action],
-      ["tokens", `${usage.input_tokens} in, ${usage.output_tokens} out, ${tokens_used} so far`],
+      ["tokens", `${usage.input_tokens} in, ${usage.output_tokens} out, ${tokens_used} in all`],
     ],
     style,
   );

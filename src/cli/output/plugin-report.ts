@@ -24,7 +24,7 @@ export function pluginReport(report: CheckReport, style: Style): string {
   return `${style.bold(report.name)}: ${verdict}\n${fields(rows, style)}${problems.join("")}${warnings.join("")}`;
 }
 
-/** file:line:column: what, as far as it is known. */
+/** file:line:column: what, as far as it is known. The host's own words for it would bring the host along. */
 export function problemPlace({ file, line, column, message }: Problem): string {
   return [file, line, column, ` ${message}`]
     .filter((part) => part !== undefined)

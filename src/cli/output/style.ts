@@ -17,7 +17,6 @@ interface Glyphs {
   note: string;
   step: string;
   tool: string;
-  result: string;
   dot: string;
   branch: string;
   lastBranch: string;
@@ -46,7 +45,6 @@ const UNICODE: Glyphs = {
   note: "•",
   step: "●",
   tool: "→",
-  result: "  ",
   dot: " · ",
   branch: "├─ ",
   lastBranch: "└─ ",
@@ -59,7 +57,6 @@ const ASCII: Glyphs = {
   note: "note",
   step: "*",
   tool: ">",
-  result: "  ",
   dot: ", ",
   branch: "|- ",
   lastBranch: "`- ",

@@ -21,7 +21,7 @@ export function procDevice(source: ProcSource): Device {
         );
       }
       const file = match[2] ?? "";
-      return snapshotFile(`/proc`, subpath.slice(1), contentOf(file, info, source));
+      return snapshotFile("/proc", subpath.slice(1), contentOf(file, info, source));
     },
   };
 }
