@@ -1,5 +1,5 @@
-import { existsSync } from "node:fs";
-import { readdir, readFile, rm } from "node:fs/promises";
+import { existsSync, readdirSync } from "node:fs";
+import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
@@ -27,7 +27,7 @@ export async function sweep(
   graceMs: number,
 ): Promise<Ended[]> {
   const ended: Ended[] = [];
-  for (const { kernelId, path } of await deadLedgers(ledgerDir, kernelAlive)) {
+  for (const { kernelId, path } of deadLedgers(ledgerDir, kernelAlive)) {
     const left = await endPrograms(kernelId, await openPrograms(path), table, graceMs);
     ended.push(...left);
     if (left.every((program) => program.ended)) await rm(path, { force: true });
@@ -42,7 +42,7 @@ export async function leftRunning(
   table: ProcessTable,
 ): Promise<Omit<Ended, "ended">[]> {
   const left: Omit<Ended, "ended">[] = [];
-  for (const { kernelId, path } of await deadLedgers(ledgerDir, kernelAlive)) {
+  for (const { kernelId, path } of deadLedgers(ledgerDir, kernelAlive)) {
     const programs = await openPrograms(path);
     const found = await table.members(programs.map((program) => program.trace));
     for (const { uuid, call, argv, trace } of programs) {
@@ -53,12 +53,13 @@ export async function leftRunning(
   return left;
 }
 
-async function deadLedgers(
+/** Not by a thread of the pool: at the start of a command its first one costs more than the rest of the boot. */
+function deadLedgers(
   ledgerDir: string,
   kernelAlive: (kernelId: string) => boolean,
-): Promise<{ kernelId: string; path: string }[]> {
+): { kernelId: string; path: string }[] {
   if (!existsSync(ledgerDir)) return [];
-  return (await readdir(ledgerDir))
+  return readdirSync(ledgerDir)
     .filter((name) => name.endsWith(LEDGER_SUFFIX))
     .map((name) => ({ kernelId: name.slice(0, -LEDGER_SUFFIX.length), path: join(ledgerDir, name) }))
     .filter(({ kernelId }) => !kernelAlive(kernelId));

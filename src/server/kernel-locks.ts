@@ -32,6 +32,8 @@ export class KernelLocks {
   /** Removes the files of dead kernels: a file that is not there is as free as one that nobody holds. */
   sweep(): void {
     for (const kernelId of readdirSync(this.#folder)) {
+      // Looked at first: to take a lock that is held, our own too, is tried for milliseconds.
+      if (this.isAlive(kernelId)) continue;
       FileLock.tryAcquire(join(this.#folder, kernelId))?.release({ remove: true });
     }
   }
