@@ -1,8 +1,8 @@
-import type { Duplex } from "node:stream";
+import type { ByteStream } from "../server/connection.ts";
 import type { Pipe, PipeListener } from "./pipe.ts";
 
 /** A client's pipe over a stream in this process: the client's end of a pair whose other end is served. */
-export function overStream(stream: Duplex): Pipe {
+export function overStream(stream: ByteStream): Pipe {
   return {
     listen({ data, closed }: PipeListener) {
       let cause: Error | undefined;

@@ -1,4 +1,3 @@
-import { createHash, randomUUID } from "node:crypto";
 import {
   type BigIntStats,
   closeSync,
@@ -83,12 +82,12 @@ export function digestFile(file: string): string | null {
 }
 
 export function digestText(content: string | Uint8Array): string {
-  return `sha256:${createHash("sha256").update(content).digest("hex")}`;
+  return `sha256:${Bun.CryptoHasher.hash("sha256", content, "hex")}`;
 }
 
 /** Replaces the file at once or not at all, on disk when it returns: 0600 in a folder of 0700. */
 export function writeAtomic(file: string, text: string): void {
-  const temporary = `${file}.${randomUUID()}.tmp`;
+  const temporary = `${file}.${crypto.randomUUID()}.tmp`;
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     const fd = openSync(temporary, "wx", 0o600);

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { lstatSync, mkdirSync, realpathSync, type Stats, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
@@ -116,7 +115,7 @@ function project(dir: string, kind: Project["kind"], at: Whereabouts): Project {
 }
 
 function projectId(dir: string): string {
-  return createHash("sha256").update(dir).digest("hex").slice(0, 16);
+  return Bun.CryptoHasher.hash("sha256", dir, "hex").slice(0, 16);
 }
 
 function dataDir(dir: string, kind: Project["kind"], { env, home, uid }: Whereabouts): string {

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import type { ToolCallRecord } from "../store/schema.ts";
 
 /** A failing fingerprint in so many steps in a row trips the breaker. */
@@ -69,7 +68,7 @@ export class LoopGuard {
 }
 
 function fingerprint(calls: readonly ToolCallRecord[]): string {
-  const hash = createHash("sha1");
+  const hash = new Bun.CryptoHasher("sha1");
   for (const call of calls) {
     hash.update(JSON.stringify([call.name, call.input, call.state, call.result, call.error_code]));
   }

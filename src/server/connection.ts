@@ -1,4 +1,3 @@
-import type { Duplex } from "node:stream";
 import type { Clock } from "../kernel/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { encode, type Frame, Framer, MAX_ANSWER_BYTES } from "./frame.ts";
@@ -6,6 +5,21 @@ import { MAX_REQUEST_BYTES, type Response, type StreamEvent } from "./protocol.t
 
 /** A client that takes nothing of what is waiting for it for so long is cut off. */
 const STALL_MS = 10 * 60_000;
+
+/** What carries a client's bytes, as of node:stream's Duplex: a socket, or the memory of this command. */
+export interface ByteStream {
+  on(event: "data", listener: (chunk: Buffer) => void): unknown;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "end" | "drain" | "finish" | "close", listener: () => void): unknown;
+  off(event: "drain" | "finish", listener: () => void): unknown;
+  /** False: wait for "drain". */
+  write(text: string): boolean;
+  end(): unknown;
+  end(text: string, done: () => void): unknown;
+  pause(): unknown;
+  resume(): unknown;
+  destroy(): unknown;
+}
 
 /** What a request's handler sees of the client that made it. */
 export interface Peer {
@@ -26,7 +40,7 @@ type Handle = (frame: Frame, peer: Peer) => Promise<Next>;
  * before it gets here, in the channel it is attached by, so that it never slows a run.
  */
 export class Connection {
-  readonly #stream: Duplex;
+  readonly #stream: ByteStream;
   readonly #clock: Clock;
   readonly #stallMs: number;
   readonly #framer = new Framer(MAX_REQUEST_BYTES);
@@ -37,7 +51,7 @@ export class Connection {
   #taken = false;
   #wake: (() => void) | undefined;
 
-  constructor(stream: Duplex, clock: Clock, stallMs = STALL_MS) {
+  constructor(stream: ByteStream, clock: Clock, stallMs = STALL_MS) {
     this.#stream = stream;
     this.#clock = clock;
     this.#stallMs = stallMs;

@@ -1,9 +1,10 @@
-import { type Duplex, duplexPair } from "node:stream";
 import { type Env, userPaths } from "../config/paths.ts";
 import { loadSettings } from "../config/settings.ts";
 import { realClock } from "../kernel/clock.ts";
 import { boot } from "./boot.ts";
+import type { ByteStream } from "./connection.ts";
 import { logLevel } from "./log-level.ts";
+import { memoryPair } from "./memory-stream.ts";
 import { Server } from "./server.ts";
 import { within } from "./within.ts";
 
@@ -12,7 +13,7 @@ const DRAIN_MS = 5000;
 
 interface InsideServer {
   /** The client's end of a new connection. */
-  connect(): Duplex;
+  connect(): ByteStream;
   /** Ends what runs, and leaves nothing behind. */
   close(): Promise<void>;
 }
@@ -38,10 +39,7 @@ export async function startInside(env: Env, log: (text: string) => void): Promis
   const server = new Server(system);
   return {
     connect() {
-      const [client, ours] = duplexPair();
-      // A socket's ends know of each other; these are told.
-      client.on("close", () => ours.destroy());
-      ours.on("close", () => client.destroy());
+      const [client, ours] = memoryPair();
       server.accept(ours);
       return client;
     },

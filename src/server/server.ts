@@ -1,5 +1,4 @@
-import type { Duplex } from "node:stream";
-import { Connection } from "./connection.ts";
+import { type ByteStream, Connection } from "./connection.ts";
 import { dispatch } from "./dispatch.ts";
 import { encode } from "./frame.ts";
 import type { System } from "./system.ts";
@@ -26,7 +25,7 @@ export class Server {
   }
 
   /** Serves this client from now on; the stream is the server's to close. */
-  accept(stream: Duplex): void {
+  accept(stream: ByteStream): void {
     if (this.#open.size >= MAX_CONNECTIONS) {
       stream.on("error", () => stream.destroy());
       stream.end(encode({ ok: false, error: TOO_MANY }), () => stream.destroy());

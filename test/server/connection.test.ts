@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { once } from "node:events";
-import type { Duplex } from "node:stream";
+import { Duplex } from "node:stream";
 import { Client, wireCode } from "../../src/client/client.ts";
 import { overStream } from "../../src/client/memory.ts";
 import type { ExitStatus } from "../../src/kernel/types.ts";
+import type { ByteStream } from "../../src/server/connection.ts";
 import { MAX_REQUEST_BYTES, type SpawnRequest } from "../../src/server/protocol.ts";
 import { MAX_CONNECTIONS } from "../../src/server/server.ts";
 import { FakeClock } from "../support/fake-clock.ts";
@@ -167,7 +167,7 @@ test("requests sent without waiting are answered in order, and a client that tak
     return stream.write(line.repeat(100));
   };
   // Until both directions are full: the server has stopped reading because nobody takes its answers.
-  await until(() => !more() && stream.writableLength > 10_000_000);
+  await until(() => !more() && stream instanceof Duplex && stream.writableLength > 10_000_000);
   expect(clock.pending).toBe(1);
   let lines = 0;
   stream.on("data", (chunk: Buffer) => {
@@ -183,7 +183,7 @@ test("the server's end lets a stream that is ending be read, and cuts the others
   const client = new Client(overStream(await server.connect()));
   const run = await client.open("spawn", RUN);
   await until(() => server.server.connections === 2);
-  const ended = once(idle, "end");
+  const ended = new Promise<void>((resolve) => idle.on("end", resolve));
   idle.resume();
   const closing = server.server.close();
   await server.kernel.finish(run.answer.pid, { code: 75, reason: "suspended" });
@@ -195,7 +195,7 @@ test("the server's end lets a stream that is ending be read, and cuts the others
   expect(server.server.connections).toBe(0);
 });
 
-async function spawned(connect: () => Promise<Duplex>): Promise<number> {
+async function spawned(connect: () => Promise<ByteStream>): Promise<number> {
   const client = new Client(overStream(await connect()));
   const { answer } = await client.open("spawn", { ...RUN, detach: true });
   return answer.pid;

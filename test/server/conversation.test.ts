@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Duplex } from "node:stream";
+import type { ByteStream } from "../../src/server/connection.ts";
 import { Framer, MAX_ANSWER_BYTES } from "../../src/server/frame.ts";
 import { serve, TRANSPORTS } from "./support/fixture.ts";
 
@@ -55,12 +55,12 @@ function script(file: string): Line[] {
 
 /** One connection, read line by line. */
 class Talker {
-  readonly stream: Duplex;
+  readonly stream: ByteStream;
   readonly #framer = new Framer(MAX_ANSWER_BYTES);
   readonly #lines: (unknown | null)[] = [];
   #wake: (() => void) | undefined;
 
-  constructor(stream: Duplex) {
+  constructor(stream: ByteStream) {
     this.stream = stream;
     stream.on("data", (chunk: Buffer) => {
       for (const frame of this.#framer.push(chunk)) {

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 
@@ -66,7 +65,7 @@ export function textFiles(folder: string): EmbeddedFile[] {
 }
 
 export function sha256(data: string | Uint8Array): string {
-  return createHash("sha256").update(data).digest("hex");
+  return Bun.CryptoHasher.hash("sha256", data, "hex");
 }
 
 const scanner = new Bun.Transpiler({ loader: "ts" });

@@ -2,13 +2,14 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { connect, type Server as NetServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Duplex, duplexPair } from "node:stream";
 import { defaultSettings } from "../../../src/config/settings.ts";
 import { type Clock, realClock } from "../../../src/kernel/clock.ts";
 import type { SpawnOpts } from "../../../src/kernel/types.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { Catalog } from "../../../src/server/catalog.ts";
+import type { ByteStream } from "../../../src/server/connection.ts";
 import { History } from "../../../src/server/history.ts";
+import { memoryPair } from "../../../src/server/memory-stream.ts";
 import { Server } from "../../../src/server/server.ts";
 import { listen } from "../../../src/server/socket.ts";
 import type { Host, System } from "../../../src/server/system.ts";
@@ -33,7 +34,7 @@ export interface Fixture extends AsyncDisposable {
   logged: string[];
   /** What `host.stop` was called with. */
   stops: boolean[];
-  connect(): Promise<Duplex>;
+  connect(): Promise<ByteStream>;
 }
 
 export const TRANSPORTS = ["socket", "memory"] as const;
@@ -137,7 +138,7 @@ const EMPTY: Catalog = {
 };
 
 interface Wire {
-  connect(): Promise<Duplex>;
+  connect(): Promise<ByteStream>;
   stop(): void;
 }
 
@@ -158,9 +159,7 @@ async function overSocket(dir: string, server: Server): Promise<Wire> {
 function overMemory(server: Server): Wire {
   return {
     async connect() {
-      const [ours, theirs] = duplexPair();
-      theirs.on("close", () => ours.destroy());
-      ours.on("close", () => theirs.destroy());
+      const [ours, theirs] = memoryPair();
       server.accept(theirs);
       return ours;
     },
