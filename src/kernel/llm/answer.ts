@@ -156,13 +156,14 @@ const Answer = z.lazy(() =>
   }),
 );
 
-const Event = z.lazy(() =>
-  z.discriminatedUnion("type", [
-    z.object({ type: z.literal("text_delta"), text: z.string() }),
-    z.object({ type: z.literal("reasoning_delta"), text: z.string() }),
-    z.object({ type: z.literal("tool_call"), call: ToolCallSchema }),
-    z.object({ type: z.literal("usage"), usage: UsageSchema }),
-    z.object({ type: z.literal("stop"), reason: Stop }),
+/** The kinds of events. A short answer has two of them, so each has its schema built when the first of it comes. */
+const EVENTS = {
+  text_delta: z.lazy(() => z.object({ type: z.literal("text_delta"), text: z.string() })),
+  reasoning_delta: z.lazy(() => z.object({ type: z.literal("reasoning_delta"), text: z.string() })),
+  tool_call: z.lazy(() => z.object({ type: z.literal("tool_call"), call: ToolCallSchema })),
+  usage: z.lazy(() => z.object({ type: z.literal("usage"), usage: UsageSchema })),
+  stop: z.lazy(() => z.object({ type: z.literal("stop"), reason: Stop })),
+  error: z.lazy(() =>
     z.object({
       type: z.literal("error"),
       code: z.enum(CODES),
@@ -170,13 +171,15 @@ const Event = z.lazy(() =>
       retry_after_ms: z.number().optional(),
       retryable: z.boolean().optional(),
     }),
-  ]),
-);
+  ),
+};
+const KINDS = ["text_delta", "reasoning_delta", "tool_call", "usage", "stop", "error"] as const;
+const Kind = z.lazy(() => z.object({ type: z.enum(KINDS) }));
 
 /** An answer is thousands of pieces of text: they are told without the schema. */
-function eventOf(document: string): z.infer<typeof Event> {
+function eventOf(document: string): LLMEvent {
   const json = jsonOf(document);
-  return isDelta(json) ? json : checked(Event, json);
+  return isDelta(json) ? json : checked(EVENTS[checked(Kind, json).type], json);
 }
 
 function isDelta(value: unknown): value is { type: "text_delta" | "reasoning_delta"; text: string } {
