@@ -2,17 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { runCommandLine } from "../../src/cli/cli.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import type { ProcDetail, StepDetail, StreamEvent } from "../../src/server/protocol.ts";
-import {
-  complete,
-  entry,
-  FakeIo,
-  type FakeOptions,
-  procInfo,
-  REF,
-  receipt,
-  SPAWNED,
-  step,
-} from "./support.ts";
+import { procInfo } from "../support/samples.ts";
+import { complete, entry, FakeIo, type FakeOptions, REF, receipt, SPAWNED, step } from "./support.ts";
 
 async function run(argv: string[], o: FakeOptions = {}) {
   const io = new FakeIo({ cwd: "/project", ...o });

@@ -1,6 +1,5 @@
 import type { ConnectOptions, Input, Io, Output, Session, Wire } from "../../src/cli/io.ts";
 import type { Stream } from "../../src/client/client.ts";
-import type { ProcInfo } from "../../src/kernel/types.ts";
 import type { SyscallError } from "../../src/plugin/index.ts";
 import type {
   Answers,
@@ -216,55 +215,4 @@ export function delta(n: number, text: string): StreamEvent {
 
 export function entry(n: number, kind: "thought" | "text" | "tool" | "result", text: string): StreamEvent {
   return { type: "log_entry", payload: { ts: "2026-01-01T00:00:00Z", step: n, kind, text } };
-}
-
-export function procInfo(o: Partial<ProcInfo> = {}): ProcInfo {
-  return {
-    v: 1,
-    pid: 1,
-    ppid: 0,
-    uuid: "u1",
-    parent_uuid: null,
-    origin_uuid: null,
-    state: "running",
-    intent: "do it",
-    agent: "default",
-    skills: [],
-    provider: "openai",
-    model: "m",
-    project: "/project",
-    cwd: "/project",
-    ctx_id: 1,
-    steps: 0,
-    max_steps: 100,
-    tokens_used: 0,
-    usage: { input_tokens: 0, output_tokens: 0, cached_tokens: 0 },
-    cost_usd: null,
-    context_budget: null,
-    max_cost: null,
-    timeout_ms: 3_600_000,
-    allowed_devices: [],
-    allowed_tools: ["*"],
-    permissions: { allow: [["*"]], deny: [] },
-    sandbox: "none",
-    created_at_ms: 1_767_225_600_000,
-    ended_at_ms: null,
-    elapsed_ms: 0,
-    is_paused: false,
-    paused_at_ms: 0,
-    result: null,
-    partial: false,
-    exit_code: null,
-    exit_reason: null,
-    error: null,
-    checks: [],
-    tool_calls: 0,
-    files_changed: [],
-    files_changed_complete: true,
-    children: [],
-    versions: { rnix: "0.1.0" },
-    kernel: "k",
-    env: { names: [], values: {} },
-    ...o,
-  };
 }

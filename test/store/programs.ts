@@ -3,7 +3,8 @@ import { FileLock } from "../../src/store/lock.ts";
 import { PidSource } from "../../src/store/pids.ts";
 import { PluginStore } from "../../src/store/plugin-store.ts";
 import { RunStore } from "../../src/store/runs.ts";
-import { answer, callStart, procInfo, stepRecord } from "./samples.ts";
+import { procInfo } from "../support/samples.ts";
+import { answer, callStart, stepRecord } from "./samples.ts";
 
 const [name = "", first = "", second = "", third = ""] = process.argv.slice(2);
 
@@ -48,7 +49,7 @@ const programs: Record<string, () => unknown> = {
   /** Writes steps until it is killed. */
   async writeSteps() {
     const writer = new RunStore(first).create(second);
-    writer.info(procInfo(second));
+    writer.info(procInfo({ uuid: second }));
     for (let step = 1; ; step++) {
       writer.journal(answer(step));
       writer.journal(callStart(step));

@@ -11,7 +11,8 @@ import {
 import { basename, join } from "node:path";
 import { type FsPort, realFs } from "../../src/store/fs-port.ts";
 import { RunStore } from "../../src/store/runs.ts";
-import { answer, callStart, event, procInfo, stepRecord } from "./samples.ts";
+import { procInfo } from "../support/samples.ts";
+import { answer, callStart, event, stepRecord } from "./samples.ts";
 import {
   codeOf,
   errorOf,
@@ -44,7 +45,7 @@ describe("the files of a run", () => {
   test("are laid out as documented, for their user alone, and closed between steps", async () => {
     const { dataDir, writer, file } = newRun();
     writer.meta({ v: 1, system_prompt: "p", tools: [] });
-    writer.info(procInfo(UUID));
+    writer.info(procInfo({ uuid: UUID }));
     writer.journal(answer(1));
     expect(openFiles(dataDir)).toBe(1);
     writer.event(event("Open"));
@@ -69,7 +70,7 @@ describe("the files of a run", () => {
 
   test("every line and every document says its schema version", async () => {
     const { writer, file } = newRun();
-    writer.info(procInfo(UUID));
+    writer.info(procInfo({ uuid: UUID }));
     writer.journal(answer(1));
     writer.journal(callStart(1));
     writer.event(event("Open"));
@@ -85,7 +86,7 @@ describe("the files of a run", () => {
 
   test("can be read back while and after they are written", async () => {
     const { store, writer } = newRun();
-    const info = procInfo(UUID, { intent: "grün 世界" });
+    const info = procInfo({ uuid: UUID, intent: "grün 世界" });
     writer.info(info);
     writer.meta({ v: 1, system_prompt: "p", tools: [{ name: "Read", description: "d", input: {} }] });
     writer.step(stepRecord(1));
@@ -161,7 +162,7 @@ describe("a step", () => {
     expect(await store.journal(UUID)).toEqual({ entries: [], damaged: 0 });
     const reopened = await store.reopen(UUID).catch((error: unknown) => error);
     expect(reopened).toMatchObject({ code: "NOT_FOUND" });
-    writer.info(procInfo(UUID));
+    writer.info(procInfo({ uuid: UUID }));
     const again = await store.reopen(UUID);
     again.journal(answer(2));
     expect((await store.journal(UUID)).entries).toEqual([answer(2)]);
@@ -413,7 +414,7 @@ describe("a disk that does not take it", () => {
       };
       expect(await codeOf(() => newRun(fsWith({ mkdir: fail })))).toBe(code);
       const { writer } = newRun(fsWith({ rename: fail, writeAsync: async () => fail() }));
-      expect(await codeOf(() => writer.info(procInfo(UUID)))).toBe(code);
+      expect(await codeOf(() => writer.info(procInfo({ uuid: UUID })))).toBe(code);
       expect(await codeOf(() => writer.spill("x", "text"))).toBe(code);
       expect(readdirSync(writer.spillDir)).toEqual([]);
     });
@@ -478,7 +479,7 @@ describe("events", () => {
 
   test("of a run that goes on count towards the same cap", async () => {
     const { store, writer } = newRun(realFs, { eventsPerRun: 10 });
-    writer.info(procInfo(UUID));
+    writer.info(procInfo({ uuid: UUID }));
     for (let i = 1; i <= 8; i++) writer.event(event("Read", i));
     await writer.close();
     const again = await store.reopen(UUID, { eventsPerRun: 10 });
@@ -527,7 +528,7 @@ describe("the catalogue", () => {
     const dataDir = temporaryFolder();
     const store = new RunStore(dataDir);
     expect(await store.list()).toEqual([]);
-    for (const uuid of uuids.toReversed()) store.create(uuid).info(procInfo(uuid));
+    for (const uuid of uuids.toReversed()) store.create(uuid).info(procInfo({ uuid }));
     mkdirSync(join(dataDir, "steps", "not-a-uuid"));
     const broken: [string, string | null, string][] = [
       ["019b0000-0000-7000-8000-000000000001", "", "an empty file"],

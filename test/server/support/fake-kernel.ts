@@ -16,6 +16,7 @@ import { SyscallError } from "../../../src/plugin/index.ts";
 import type { KernelApi } from "../../../src/server/system.ts";
 import type { RunStore, RunWriter } from "../../../src/store/runs.ts";
 import type { JournalEntry, StepRecord } from "../../../src/store/schema.ts";
+import { procInfo } from "../../support/samples.ts";
 
 interface FakeProcess {
   info: ProcInfo;
@@ -243,50 +244,13 @@ export function stepRecord(step: number, words: string): StepRecord {
   };
 }
 
-const BLANK: ProcInfo = {
-  v: 1,
-  pid: 0,
-  ppid: 0,
-  uuid: "",
-  parent_uuid: null,
-  origin_uuid: null,
-  state: "running",
-  intent: "",
-  agent: "none",
-  skills: [],
+const BLANK = procInfo({
   provider: "fake",
-  model: "m",
-  project: "",
-  cwd: "",
-  ctx_id: 1,
-  steps: 0,
   max_steps: 10,
   tokens_used: 12,
   usage: { input_tokens: 10, output_tokens: 2, cached_tokens: 0 },
-  cost_usd: null,
-  context_budget: null,
-  max_cost: null,
   timeout_ms: null,
   allowed_devices: ["*"],
-  allowed_tools: ["*"],
-  permissions: { allow: [["*"]], deny: [] },
-  sandbox: "none",
-  created_at_ms: 1_767_225_600_000,
-  ended_at_ms: null,
-  elapsed_ms: 0,
-  is_paused: false,
-  paused_at_ms: 0,
-  result: null,
-  partial: false,
-  exit_code: null,
-  exit_reason: null,
-  error: null,
-  checks: [],
-  tool_calls: 0,
-  files_changed: [],
-  files_changed_complete: true,
-  children: [],
   versions: { rnix: "0.0.0" },
   kernel: "fake-kernel",
-  env: { names: [], values: {} },
-};
+});
