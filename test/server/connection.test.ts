@@ -22,13 +22,11 @@ describe("a slow client", () => {
       const client = new Client(overStream(stream));
       const run = await client.open("spawn", RUN);
       stream.pause();
-      const before = process.memoryUsage().rss;
       for (let i = 0; i < EVENTS; i++) {
         server.kernel.emit(run.answer.pid, { type: "text_delta", step: 1, text: `${i} ${"x".repeat(1000)}` });
         if (i % 1000 === 0) await new Promise((resolve) => setImmediate(resolve));
       }
       await server.kernel.finish(run.answer.pid, { code: 0, reason: "completed", result: "done" });
-      expect(process.memoryUsage().rss - before).toBeLessThan(60 * 1024 * 1024);
 
       let deltas = 0;
       let dropped: number | undefined;
@@ -37,6 +35,8 @@ describe("a slow client", () => {
         if (event.type === "complete") dropped = event.dropped;
       }
       expect(deltas).toBeGreaterThan(0);
+      // What was held for it, and in the pipes between, is what it gets in the end.
+      expect(deltas).toBeLessThan(EVENTS / 20);
       expect(deltas + (dropped ?? 0)).toBe(EVENTS);
     });
   }
