@@ -16,7 +16,7 @@ export interface Model {
   stream(request: LLMRequest, signal: AbortSignal): Promise<AsyncIterable<LLMEvent>>;
 }
 
-export interface ModelFacts {
+interface ModelFacts {
   name: string;
   devicePath: string;
   /** Models it is known to have; any other name may be asked for too. */

@@ -37,7 +37,7 @@ export const operation = z.discriminatedUnion("op", [
   }),
 ]);
 
-export type Operation = z.infer<typeof operation>;
+type Operation = z.infer<typeof operation>;
 export type Input<Op extends Operation["op"]> = Omit<Extract<Operation, { op: Op }>, "op">;
 
 /** INVALID when the text is not one of the operations; the message lists what is wrong. */

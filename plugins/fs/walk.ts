@@ -10,7 +10,7 @@ const MAX_ENTRIES = 200_000;
 /** What listing one entry costs, in bytes looked at. */
 const ENTRY_COST = 512;
 
-export interface Found {
+interface Found {
   path: string;
   /** Relative to where the walk began, with "/". */
   relative: string;

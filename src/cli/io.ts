@@ -20,7 +20,7 @@ export interface Input {
   read(): Promise<Uint8Array | null>;
 }
 
-export interface Timer {
+interface Timer {
   cancel(): void;
 }
 

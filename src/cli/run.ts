@@ -17,7 +17,7 @@ interface AgentRun {
 }
 
 /** `receipt` is null for a detached run: it has only begun. */
-export interface Outcome {
+interface Outcome {
   code: number;
   receipt: Receipt | null;
 }

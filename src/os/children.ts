@@ -14,7 +14,6 @@ import { type Ended, sweep } from "./sweep.ts";
 import { processTable } from "./this-system.ts";
 
 export { becomeSubreaper } from "./subreaper.ts";
-export type { Ended } from "./sweep.ts";
 
 /** For whom a program runs. */
 interface Owner {

@@ -24,7 +24,7 @@ import type { AgentWire, Answers, Diagnostic, ProviderWire, SkillWire, ToolWire 
 import type { Workspace, Workspaces } from "./workspace.ts";
 
 /** Which project is asked about: a command's folder and environment. */
-export interface Place {
+interface Place {
   /** Absolute. */
   cwd: string;
   env?: Record<string, string>;

@@ -15,7 +15,7 @@ export { prepareProject } from "../config/project.ts";
 export { checkSkills } from "../config/skills.ts";
 export type { CheckReport, Project, ReviewedItem, SettingLine };
 
-export interface Where {
+interface Where {
   /** Absolute. */
   cwd: string;
   env: Env;

@@ -27,7 +27,7 @@ export interface Booted {
 }
 
 /** Who answers: told by ping and daemon_status. */
-export interface Identity {
+interface Identity {
   version: string;
   build: string;
   startedAtMs: number;

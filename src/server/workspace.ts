@@ -15,7 +15,7 @@ interface WorkspacePorts {
   embedded: { agents(): Promise<EmbeddedFile[]>; skills(): Promise<EmbeddedFile[]> };
 }
 
-export interface Where {
+interface Where {
   /** Absolute. */
   cwd: string;
   env: Env;

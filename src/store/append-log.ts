@@ -149,7 +149,7 @@ function endsLine(fs: FsPort, fd: number, size: number): boolean {
   return fs.read(fd, last, size - 1) === 1 && last[0] === NEWLINE;
 }
 
-export interface Line {
+interface Line {
   /** From 1. */
   number: number;
   /** Valid during the visit only. Undefined for a line too long to be one of ours. */

@@ -9,9 +9,9 @@ import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 import { EVENTS, INFO, JOURNAL, META, type RunLimits, RunWriter, STEPS } from "./run-writer.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
 
-export { type RunLimits, RunWriter } from "./run-writer.ts";
+export { RunWriter } from "./run-writer.ts";
 
-export interface Page {
+interface Page {
   /** The line to go on after; 0 or absent from the start. */
   after?: number;
   limit?: number;

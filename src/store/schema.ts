@@ -1,12 +1,12 @@
 import { z } from "zod";
-import { Message, ToolCall, Usage } from "./message.ts";
+import { Message, Usage } from "./message.ts";
 import { SCHEMA_VERSION } from "./schema-version.ts";
 
 /**
  * What is written below `.rnix/data/steps/<uuid>/` (interfaces §3). Every file carries `v`; a newer one is
  * refused, not guessed at. Unknown keys are kept out of the way, so that a later version may add some.
  */
-export { Message, ToolCall, Usage };
+export { Usage };
 
 /** How one tool call of a step went. `unknown`: it had started and no end was ever recorded. */
 export const ToolCallRecord = z.object({

@@ -27,7 +27,7 @@ export class FakeOutput implements Output {
 }
 
 /** What a fake server answers: payloads by method, events for the streams. A SyscallError is a refusal. */
-export interface Script {
+interface Script {
   answers?: { [M in Method]?: Answers[M] | SyscallError };
   events?: (StreamEvent | Promise<StreamEvent>)[];
   /** No daemon runs: null with `onlyRunning`. */
@@ -42,7 +42,7 @@ export interface FakeOptions extends Script {
   stderrTTY?: boolean;
 }
 
-export interface Asked {
+interface Asked {
   method: Method;
   payload: unknown;
 }

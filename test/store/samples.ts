@@ -1,6 +1,6 @@
 import type { JournalEntry, StepRecord, SyscallEventWire } from "../../src/store/schema.ts";
 
-export const USAGE = { input_tokens: 1, output_tokens: 2, cached_tokens: 0 };
+const USAGE = { input_tokens: 1, output_tokens: 2, cached_tokens: 0 };
 const TS = "2026-11-20T00:00:00.000Z";
 
 export function answer(step: number, text = "hällo"): JournalEntry {

@@ -91,7 +91,7 @@ export function toolDevice(
   };
 }
 
-export interface HarnessOptions {
+interface HarnessOptions {
   model: Model;
   devices?: Record<string, Device>;
   needs?: Record<string, (keyof Services)[]>;

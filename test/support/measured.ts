@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-export interface Measured {
+interface Measured {
   answer: string;
   /** What the process held at most beyond what it held before the work. */
   peakBytes: number;

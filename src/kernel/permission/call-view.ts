@@ -5,7 +5,7 @@ import { segments } from "./glob.ts";
 import type { Place } from "./path-pattern.ts";
 
 /** What a pattern for a tool is compared with. */
-export type SubjectKind = "path" | "command";
+type SubjectKind = "path" | "command";
 
 export interface ToolFacts {
   name: string;

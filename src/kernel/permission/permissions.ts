@@ -6,7 +6,7 @@ import { matchPath, matchText, segments } from "./glob.ts";
 import { nearestName } from "./nearest.ts";
 import { parseRule, type Rule } from "./rule.ts";
 
-export type { Call, Facts, SubjectKind, ToolFacts } from "./call-view.ts";
+export type { Call, Facts } from "./call-view.ts";
 
 /**
  * What one process may do. A call is covered when every layer allows it, the process's own list and those

@@ -1,8 +1,6 @@
 import * as stock from "./checkout.ts";
 import { type EmbeddedFile, sha256 } from "./stock-files.ts";
 
-export type { EmbeddedFile };
-
 export interface EmbeddedPlugin {
   name: string;
   /** Over the content of `files`: the plugin's version. */

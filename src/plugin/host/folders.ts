@@ -5,7 +5,7 @@ import type { PluginLayer } from "./report.ts";
 import { Stamps } from "./stamps.ts";
 import { type PluginEntry, pluginEntries, sha256 } from "./stock-files.ts";
 
-export interface Folder {
+interface Folder {
   path: string;
   layer: PluginLayer;
 }

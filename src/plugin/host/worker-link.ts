@@ -59,7 +59,7 @@ export interface WorkerOptions {
 
 const MOST_PROBLEMS = 10;
 
-export interface Bounds {
+interface Bounds {
   signal?: AbortSignal;
   limit?: "loadMs" | "openMs" | "callMs";
   /** Called when an answer comes after the call was given up. */

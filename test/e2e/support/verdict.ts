@@ -32,7 +32,7 @@ export const Receipt = z.strictObject({
 });
 export type Receipt = z.infer<typeof Receipt>;
 
-export interface Verdict {
+interface Verdict {
   receipt: Receipt;
   /** As it lies on disk. */
   info: ProcInfo;

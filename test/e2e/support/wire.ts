@@ -10,7 +10,7 @@ const Line = z.looseObject({
   dropped: z.number().optional(),
   error: z.looseObject({ code: z.string(), message: z.string() }).optional(),
 });
-export type Line = z.infer<typeof Line>;
+type Line = z.infer<typeof Line>;
 
 /** A client that is none of ours: it sends the bytes it is told to, and reads when it is asked to. */
 export class RawClient {

@@ -38,7 +38,7 @@ export interface Fixture extends AsyncDisposable {
 }
 
 export const TRANSPORTS = ["socket", "memory"] as const;
-export type Transport = (typeof TRANSPORTS)[number];
+type Transport = (typeof TRANSPORTS)[number];
 
 /** The server with a fake kernel behind it, over a real Unix socket or an in-memory pair. */
 export async function serve(

@@ -40,7 +40,7 @@ import { ABORT_MS, exchange, expectCode, expectStat, failure, open, settled, tex
 const PLUGINS = resolve(import.meta.dir, "../../../plugins");
 const FLAGS: OpenFlag[] = [O_RDONLY, O_WRONLY, O_RDWR];
 
-export interface Operation {
+interface Operation {
   /** A sentence on what it shows. */
   title: string;
   /** The path that is opened: the device's, or one below a prefix device. */

@@ -26,7 +26,7 @@ export interface Call {
   model: string;
 }
 
-export const chatCompletions: Dialect = {
+const chatCompletions: Dialect = {
   path: "/v1/chat/completions",
   key: bearer,
   assistantMessages: countAssistant,
@@ -82,7 +82,7 @@ export const chatCompletions: Dialect = {
   errorEvent: (code, message) => data(openaiError(0, code, message)),
 };
 
-export const responses: Dialect = {
+const responses: Dialect = {
   path: "/v1/responses",
   key: bearer,
   assistantMessages(body) {
@@ -167,7 +167,7 @@ export const responses: Dialect = {
     }),
 };
 
-export const messages: Dialect = {
+const messages: Dialect = {
   path: "/v1/messages",
   key: (headers) => headers.get("x-api-key") ?? bearer(headers),
   assistantMessages: countAssistant,
