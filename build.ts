@@ -2,6 +2,8 @@ import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import type { BunPlugin } from "bun";
+import { stockAgentFront } from "./src/config/agents.ts";
+import { stockSkillFront } from "./src/config/skills.ts";
 import { pluginEntries, stockFiles, textFiles } from "./src/plugin/host/stock-files.ts";
 
 /**
@@ -89,10 +91,16 @@ const embed: BunPlugin = {
     builder.onResolve({ filter: /^rnix-embedded:/ }, ({ path }) => ({ path, namespace: "rnix-embedded" }));
     builder.onLoad({ filter: /.*/, namespace: "rnix-embedded" }, ({ path }) => ({
       loader: "json",
-      contents: JSON.stringify(textFiles(join(ROOT, path.slice("rnix-embedded:".length)))),
+      contents: JSON.stringify(embeddedFiles(path.slice("rnix-embedded:".length))),
     }));
   },
 };
+
+/** Their YAML is read and checked here, so that no start of the binary does it again. */
+function embeddedFiles(folder: string): object[] {
+  const front = folder === "agents" ? stockAgentFront : stockSkillFront;
+  return textFiles(join(ROOT, folder)).map((file) => ({ ...file, front: front(file) }));
+}
 
 function embeddedModule(): string {
   const folder = join(ROOT, "plugins");

@@ -1,5 +1,5 @@
 import { existsSync, readdirSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import type { AgentInfo, SkillInfo } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
@@ -7,6 +7,7 @@ import { SETTINGS } from "./defaults.ts";
 import { FileCache, fileError, readText, systemCode } from "./file.ts";
 import { suggestion } from "./nearest.ts";
 import {
+  type EmbeddedFile,
   inProject,
   type Places,
   type Problem,
@@ -17,7 +18,7 @@ import {
 } from "./places.ts";
 import { loadSkill } from "./skills.ts";
 import { choice, limit, shown, strict, text, texts } from "./values.ts";
-import { type Checked, parseStockYaml, readYaml, yamlError } from "./yaml.ts";
+import { type Checked, parseStockYaml, readYaml, stockYaml, yamlError } from "./yaml.ts";
 
 /** An agent as its files define it, and what settles the rest of a spawn. */
 export interface Agent extends AgentInfo {
@@ -138,6 +139,14 @@ const AgentFile = z.lazy(() =>
     LATER,
   ),
 );
+
+/** What an agent.yaml says. */
+export type AgentFront = z.infer<typeof AgentFile>;
+
+/** Reads and checks a stock agent.yaml, for the build; undefined for the agent's other files. */
+export function stockAgentFront({ path, text }: EmbeddedFile): AgentFront | undefined {
+  return basename(path) === AGENT_FILE ? parseStockYaml(AgentFile, text, stockLabel(path)).value : undefined;
+}
 
 interface Found {
   name: string;
@@ -280,17 +289,22 @@ function onDisk({ dir, tier }: Root, name: string): Found {
 }
 
 function embedded(name: string, places: Places): Found[] {
-  const textOf = (file: string) => places.agents.find(({ path }) => path === `${name}/${file}`)?.text;
-  const manifest = textOf(AGENT_FILE);
+  const fileOf = (file: string) => places.agents.find(({ path }) => path === `${name}/${file}`);
+  const manifest = fileOf(AGENT_FILE);
   if (manifest === undefined) return [];
+  const instructions = fileOf(INSTRUCTIONS_FILE)?.text ?? null;
   return [
     {
       name,
       source: EMBEDDED,
       tier: "embedded",
-      manifest: async () => parseStockYaml(AgentFile, manifest, `${EMBEDDED}/agents/${name}/${AGENT_FILE}`),
-      instructions: () => textOf(INSTRUCTIONS_FILE)?.trim() ?? null,
-      content: () => `${manifest}\n${textOf(INSTRUCTIONS_FILE) ?? null}`,
+      manifest: async () => stockYaml(AgentFile, manifest.front, manifest.text, stockLabel(manifest.path)),
+      instructions: () => instructions?.trim() ?? null,
+      content: () => `${manifest.text}\n${instructions}`,
     },
   ];
+}
+
+function stockLabel(path: string): string {
+  return `${EMBEDDED}/agents/${path}`;
 }

@@ -1,14 +1,18 @@
 import { realpathSync } from "node:fs";
 import { join, sep } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
+import type { AgentFront } from "./agents.ts";
 import { systemCode } from "./file.ts";
 import type { Project } from "./project.ts";
+import type { SkillFront } from "./skills.ts";
 import type { TrustView } from "./trust.ts";
 
 /** A file of the build, by its path below `agents/` or `skills/`. */
-export interface EmbeddedFile {
+export interface EmbeddedFile<Front = never> {
   path: string;
   text: string;
+  /** What its YAML says, where that was read and checked when the binary was built. */
+  front?: Front;
 }
 
 /** From where agents, skills, providers and settings are read for one command. */
@@ -18,8 +22,8 @@ export interface Places {
   /** `~/.config/rnix`. */
   configDir: string;
   home: string;
-  agents: readonly EmbeddedFile[];
-  skills: readonly EmbeddedFile[];
+  agents: readonly EmbeddedFile<AgentFront>[];
+  skills: readonly EmbeddedFile<SkillFront>[];
 }
 
 export type Tier = "project" | "user" | "embedded";

@@ -6,6 +6,7 @@ import { SyscallError } from "../plugin/index.ts";
 import { FileCache, fileError, readText, systemCode } from "./file.ts";
 import { suggestion } from "./nearest.ts";
 import {
+  type EmbeddedFile,
   inProject,
   type Places,
   type Problem,
@@ -15,7 +16,7 @@ import {
   type Tier,
 } from "./places.ts";
 import { shown, strict, text } from "./values.ts";
-import { parseStockYaml, parseYaml, type YamlText } from "./yaml.ts";
+import { parseStockYaml, parseYaml, stockYaml, type YamlText } from "./yaml.ts";
 
 /** A skill, called by its folder's name (Agent Skills: the name equals the folder's). */
 export interface Skill extends SkillInfo {
@@ -139,6 +140,16 @@ const Strict = z.lazy(() =>
   }),
 );
 
+/** What is needed of the front matter of a SKILL.md. */
+export type SkillFront = z.infer<typeof Lenient>;
+
+/** Reads and checks a stock SKILL.md, for the build; undefined for the skill's other files. */
+export function stockSkillFront({ path, text }: EmbeddedFile): SkillFront | undefined {
+  if (basename(path) !== SKILL_FILE) return undefined;
+  const label = `${EMBEDDED}/skills/${path}`;
+  return parseStockYaml(Lenient, split(text, label).front, label).value;
+}
+
 /** One SKILL.md, not yet read. */
 interface Found {
   name: string;
@@ -147,6 +158,8 @@ interface Found {
   /** Absolute; "" for an embedded one. */
   dir: string;
   tier: Tier;
+  /** An embedded one's, read by the build. */
+  front?: SkillFront;
   /** null when there is none after all. */
   read(): string | null;
 }
@@ -177,7 +190,7 @@ async function parseSkill(found: Found, content: string): Promise<Skill> {
   const { front, body } = split(content, label);
   const { value, text: yaml } =
     found.tier === "embedded"
-      ? parseStockYaml(Lenient, front, label)
+      ? stockYaml(Lenient, found.front, front, label)
       : await parseYaml(Lenient, front, label, 2);
   const listed = value["allowed-tools"];
   return {
@@ -282,7 +295,8 @@ function onDisk({ dir, tier }: Root, name: string): Found {
 
 function embedded(name: string, places: Places): Found[] {
   const file = places.skills.find(({ path }) => path === `${name}/${SKILL_FILE}`);
-  return file ? [{ name, file: EMBEDDED, dir: "", tier: "embedded", read: () => file.text }] : [];
+  if (!file) return [];
+  return [{ name, file: EMBEDDED, dir: "", tier: "embedded", front: file.front, read: () => file.text }];
 }
 
 function scriptsOf(dir: string): string[] {

@@ -57,12 +57,20 @@ export async function parseYaml<S extends ZodType>(
  * longer than all else a spawn reads. It knows no places and lets doubled keys pass, so it is for nothing else.
  */
 export function parseStockYaml<S extends ZodType>(schema: S, text: string, file: string): Checked<S> {
-  const parsed: YamlText = {
-    file,
-    value: Bun.YAML.parse(text) ?? {},
-    place: () => ({ line: 1, column: 1 }),
-  };
+  const parsed = stockText(file, Bun.YAML.parse(text) ?? {});
   return { value: check(schema, parsed), text: parsed };
+}
+
+/** The same where the build has done it: `front` is what it found. */
+export function stockYaml<S extends ZodType>(
+  schema: S,
+  front: z.infer<S> | undefined,
+  text: string,
+  file: string,
+): Checked<S> {
+  return front === undefined
+    ? parseStockYaml(schema, text, file)
+    : { value: front, text: stockText(file, front) };
 }
 
 export interface Checked<S extends ZodType> {
@@ -78,6 +86,10 @@ export function yamlError(
   what: "key" | "value" = "value",
 ): SyscallError {
   return invalid(text.file, [{ ...text.place(path, what), message }]);
+}
+
+function stockText(file: string, value: unknown): YamlText {
+  return { file, value, place: () => ({ line: 1, column: 1 }) };
 }
 
 let cache: FileCache<YamlText> | undefined;

@@ -1,5 +1,5 @@
 import type { Env, UserPaths } from "../config/paths.ts";
-import type { EmbeddedFile, Places } from "../config/places.ts";
+import type { Places } from "../config/places.ts";
 import { findProject, type Project } from "../config/project.ts";
 import type { Settings } from "../config/settings.ts";
 import { Trust, trustAll } from "../config/trust.ts";
@@ -12,7 +12,7 @@ interface WorkspacePorts {
   uid: number;
   plugins: Pick<PluginHost, "lease" | "list">;
   /** The build's own, loaded when they are first needed. */
-  embedded: { agents(): Promise<EmbeddedFile[]>; skills(): Promise<EmbeddedFile[]> };
+  embedded: { agents(): Promise<Places["agents"]>; skills(): Promise<Places["skills"]> };
 }
 
 interface Where {

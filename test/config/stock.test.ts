@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { loadAgent, loadAgents } from "../../src/config/agents.ts";
+import { loadAgent, loadAgents, stockAgentFront } from "../../src/config/agents.ts";
 import type { EmbeddedFile, Places } from "../../src/config/places.ts";
 import { loadProviders } from "../../src/config/providers.ts";
 import { loadSettings } from "../../src/config/settings.ts";
-import { checkSkills, loadSkills } from "../../src/config/skills.ts";
+import { checkSkills, loadSkills, stockSkillFront } from "../../src/config/skills.ts";
 import { Sandbox } from "./sandbox.ts";
 
 const ROOT = join(import.meta.dir, "../..");
@@ -71,6 +71,21 @@ test("our own checkout, whose folders are the stock ones, hides nothing from its
   }
   expect((await loadAgents(stock(box))).shadowed).toEqual([]);
   expect((await loadSkills(stock(box))).shadowed).toEqual([]);
+});
+
+test("what the build reads of them, through JSON, is what a run would read", async () => {
+  using box = new Sandbox();
+  const read = stock(box);
+  const built: Pick<Places, "agents" | "skills"> = JSON.parse(
+    JSON.stringify({
+      agents: embedded("agents").map((file) => ({ ...file, front: stockAgentFront(file) })),
+      skills: embedded("skills").map((file) => ({ ...file, front: stockSkillFront(file) })),
+    }),
+  );
+  expect(built.agents.filter(({ front }) => front).length).toBe(3);
+  expect(built.skills.filter(({ front }) => front).length).toBeGreaterThan(1);
+  const agents = async (places: Places): Promise<unknown> => JSON.stringify(await loadAgents(places));
+  expect(await agents({ ...read, ...built })).toEqual(await agents(read));
 });
 
 test("the build's own parser reads of them what the library reads", async () => {

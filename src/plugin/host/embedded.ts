@@ -1,5 +1,6 @@
+import type { Places } from "../../config/places.ts";
 import * as stock from "./checkout.ts";
-import { type EmbeddedFile, sha256 } from "./stock-files.ts";
+import { sha256 } from "./stock-files.ts";
 
 export interface EmbeddedPlugin {
   name: string;
@@ -20,12 +21,12 @@ export function embeddedPlugins(): readonly EmbeddedPlugin[] {
 }
 
 /** Files below `agents/` by relative path, loaded when asked for. */
-export function embeddedAgents(): Promise<EmbeddedFile[]> {
+export function embeddedAgents(): Promise<Places["agents"]> {
   return stock.agents();
 }
 
 /** Files below `skills/` by relative path, loaded when asked for. */
-export function embeddedSkills(): Promise<EmbeddedFile[]> {
+export function embeddedSkills(): Promise<Places["skills"]> {
   return stock.skills();
 }
 
