@@ -6,13 +6,13 @@ const ROOT = join(import.meta.dir, "..");
 
 /** The arrows of design §1. A room may import itself and whatever its arrows lead to, near or far. */
 const ARROWS: Record<string, readonly string[]> = {
-  cli: ["client", "version"],
+  cli: ["client", "version", "nearest"],
   client: ["server", "version"],
   server: ["cron", "plugin/host", "config", "kernel", "version"],
   "plugin/host": ["config", "plugin", "vfs", "version"],
-  config: ["plugin", "vfs"],
+  config: ["plugin", "vfs", "nearest"],
   cron: ["kernel"],
-  kernel: ["daemons", "context", "vfs", "store", "os"],
+  kernel: ["daemons", "context", "vfs", "store", "os", "nearest"],
   daemons: ["store", "os"],
   context: ["plugin"],
   vfs: ["plugin"],
@@ -20,6 +20,7 @@ const ARROWS: Record<string, readonly string[]> = {
   os: ["plugin"],
   plugin: [],
   version: [],
+  nearest: [],
 };
 
 /** Where a type may come from beside that: a type is gone when the program runs. */

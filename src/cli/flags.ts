@@ -1,5 +1,5 @@
 import { parseDuration } from "../config/duration.ts";
-import { nearestName } from "../config/nearest.ts";
+import { nearestName } from "../nearest.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { usageError } from "./exit.ts";
 

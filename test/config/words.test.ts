@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { formatDuration, parseDuration } from "../../src/config/duration.ts";
-import { nearestName, suggestion } from "../../src/config/nearest.ts";
+import { suggestion } from "../../src/config/nearest.ts";
 import { formatSize, parseSize } from "../../src/config/size.ts";
+import { nearestName } from "../../src/nearest.ts";
 import { failure } from "./sandbox.ts";
 
 describe("a duration", () => {

@@ -1,9 +1,9 @@
+import { nearestName } from "../../nearest.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { PermissionRecord } from "../../store/schema.ts";
 import { type Call, CallView, type Facts, isAtOrBelow, subjectKind, type ToolFacts } from "./call-view.ts";
 import { type CommandPattern, coversLine, deniesLine } from "./command-pattern.ts";
 import { matchPath, matchText, segments } from "./glob.ts";
-import { nearestName } from "./nearest.ts";
 import { parseRule, type Rule } from "./rule.ts";
 
 export type { Call, Facts } from "./call-view.ts";
