@@ -53,7 +53,7 @@ export class OpenContexts {
       config: entry.path === opts.provider.device ? opts.provider.config : entry.config,
       progress: (text) => this.#ports.progress(proc, call?.tool ?? entry.path, text),
       changed: (file) => noteChange(proc, file),
-      log: (level, text) => this.#ports.log(level, `plugin ${entry.plugin}, PID ${proc.pid}`, text),
+      log: (level, text) => this.#ports.log(level, sourceOf(proc, entry), text),
       spill: (name, data) => proc.record.spill(name, data),
       inbox: async (text) => {
         proc.inbox.push(text);
@@ -64,6 +64,7 @@ export class OpenContexts {
 
   #services(proc: Process, entry: DeviceEntry, call: string | undefined): Partial<Services> {
     const services: Partial<Services> = {};
+    const source = sourceOf(proc, entry);
     if (entry.needs.includes("exec")) services.exec = (request) => this.exec(proc, request, call);
     if (entry.needs.includes("store")) {
       services.store = new PluginStore({
@@ -71,6 +72,10 @@ export class OpenContexts {
         run: join(proc.record.dir, "plugins"),
         project: join(proc.spec.opts.project.dataDir, "plugins"),
         user: join(this.#ports.userDataDir, "plugins"),
+        onDamaged: (log, damaged, lines) => {
+          const more = damaged > lines.length ? ", …" : "";
+          this.#ports.log("warn", source, `${log}: damaged lines left out: ${lines.join(", ")}${more}`);
+        },
       });
     }
     if (entry.needs.includes("secret")) {
@@ -96,6 +101,11 @@ export class OpenContexts {
       { ...request, cwd: request.cwd ?? opts.cwd, env: { ...opts.env, ...request.env } },
     );
   }
+}
+
+/** Who speaks, in the daemon's log. */
+function sourceOf(proc: Process, entry: DeviceEntry): string {
+  return `plugin ${entry.plugin}, PID ${proc.pid}`;
 }
 
 /** Kept relative to the project where it lies inside, so that a receipt reads the same on every machine. */

@@ -133,7 +133,7 @@ export interface OpenContext extends Partial<Services> {
   log(level: "debug" | "info" | "warn", text: string): void;
   /** Keeps data beside the run under this name; returns the absolute path. */
   spill(name: string, data: Data): Promise<string>;
-  /** Adds a text to the process's inbox: durable, told to the model at the next step. */
+  /** Adds a text to the process's inbox: told to the model at the next step, whose record keeps it. */
   inbox(text: string): Promise<void>;
 }
 
@@ -219,7 +219,7 @@ export interface ToolDef {
   timeoutMs?: number;
   /** Characters of the result shown to the model; the rest is kept in a file. */
   maxResult?: number;
-  /** Shown by name only until it is searched for. */
+  /** May be shown by name only until it is searched for. This version shows every tool. */
   defer?: boolean;
   annotations?: ToolAnnotations;
 }

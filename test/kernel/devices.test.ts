@@ -1,8 +1,10 @@
 import { describe, expect, test } from "bun:test";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { procDevice } from "../../src/kernel/devices/proc.ts";
 import { snapshotFile } from "../../src/kernel/devices/snapshot-file.ts";
 import type { AgentInfo, SkillInfo } from "../../src/kernel/types.ts";
-import { O_RDONLY, SyscallError } from "../../src/plugin/index.ts";
+import { type Device, O_RDONLY, SyscallError } from "../../src/plugin/index.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, says, script, toolDevice } from "../support/kernel.ts";
 
@@ -220,4 +222,25 @@ describe("files of a process", () => {
     while (closed === 0) await new Promise((resolve) => setImmediate(resolve));
     expect(closed).toBe(1);
   });
+});
+
+test("lines of a plugin's log that can't be read are left out, and named in the kernel's log", async () => {
+  const { tools } = toolDevice("Lines", () => "");
+  const lines: Device = {
+    tools,
+    factory: (subpath, flags, context) =>
+      toolDevice("Lines", async () =>
+        JSON.stringify(await context.store?.lines("project", "asked", 0, 10)),
+      ).factory(subpath, flags, context),
+  };
+  await using h = new KernelHarness({
+    model: script(calls(["Lines", {}]), says("done")),
+    devices: { "/dev/lines": lines },
+    needs: { "/dev/lines": ["store"] },
+  });
+  mkdirSync(join(h.dataDir, "plugins/test"), { recursive: true });
+  writeFileSync(join(h.dataDir, "plugins/test/asked"), '{"n":1}\nrubbish\n{"n":2}\n');
+  await h.run("read them");
+  expect(h.requests.at(-1)?.messages.at(-1)?.content).toBe('[{"n":1},{"n":2}]');
+  expect(h.warnings).toEqual(["plugin test, PID 1: asked: damaged lines left out: 2"]);
 });

@@ -12,7 +12,7 @@ export default defineCommand({
   examples: [
     {
       line: "rnix providers",
-      about: "what was found: keys in the environment, providers.yaml, local servers",
+      about: "what was found: keys in the environment and providers.yaml",
     },
     { line: "rnix providers --probe", about: "and whether it works" },
   ],
