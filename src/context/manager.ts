@@ -5,6 +5,9 @@ export type CtxID = number;
 /** The default capacity of CtxAlloc, in messages (seeds 1.3). */
 const DEFAULT_CTX_SIZE = 64;
 
+/** Characters of a message in a summary or an error. */
+const SHOWN = 120;
+
 export interface Prompt {
   systemPrompt: string;
   messages: readonly Message[];
@@ -158,5 +161,5 @@ function isMessage(value: unknown): value is Message {
 
 function shorten(text: string): string {
   const line = text.replace(/\s+/g, " ").trim();
-  return line.length > 120 ? `${line.slice(0, 119)}…` : line;
+  return line.length > SHOWN ? `${line.slice(0, SHOWN - 1)}…` : line;
 }

@@ -12,7 +12,10 @@ import { type ReapPorts, reapProcess } from "./reap.ts";
 import { type LoopPorts, reason } from "./reasoning-loop.ts";
 import type { AgentInfo, ExitStatus, KernelCallbacks, PID, ProcInfo, Signal, SpawnOpts } from "./types.ts";
 import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "./types.ts";
-import { killed, type Outcome, verdict } from "./verdict.ts";
+import { killed, type Outcome, SUSPENDED, verdict } from "./verdict.ts";
+
+/** Characters of an intent in the trace; the record has the whole. */
+const INTENT_SHOWN = 200;
 
 interface ProcessManagerPorts {
   table: ProcessTable;
@@ -83,7 +86,7 @@ export class ProcessManager {
   /** Ends a run so that it can be gone on with later: exit 75. Resolves when its record is on disk. */
   async suspend(pid: PID): Promise<ExitStatus> {
     const proc = this.#ports.table.get(pid);
-    proc.stop({ code: 75, reason: "suspended" });
+    proc.stop(SUSPENDED);
     return await proc.done;
   }
 
@@ -112,7 +115,7 @@ export class ProcessManager {
     this.#closing = true;
     const live = this.#ports.table.all();
     for (const proc of live) {
-      proc.stop(now ? killed(SIGKILL, proc.paused) : { code: 75, reason: "suspended" });
+      proc.stop(now ? killed(SIGKILL, proc.paused) : SUSPENDED);
       // One that is suspended already stays so: only its programs get no grace any more.
       if (now) this.#ports.children.hurryOwner(proc.uuid);
     }
@@ -123,7 +126,7 @@ export class ProcessManager {
     const { intent, agent } = proc.spec;
     const { callbacks, debug } = this.#ports;
     const args = {
-      intent: intent.slice(0, 200),
+      intent: intent.slice(0, INTENT_SHOWN),
       agent: agent.name,
       provider: proc.provider.name,
       model: proc.provider.model,

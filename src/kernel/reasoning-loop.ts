@@ -22,6 +22,8 @@ import type { ExitReason, ProcessEvent, ProviderChoice } from "./types.ts";
 import type { Outcome } from "./verdict.ts";
 
 const ANSWER_PIECE = 1024 * 1024;
+/** Characters of a step's summary. */
+const SUMMARY = 160;
 
 export interface LoopPorts {
   clock: Clock;
@@ -416,5 +418,5 @@ function summarize(answer: LLMAnswer, calls: readonly ToolCallRecord[]): string 
       ? answer.content
       : calls.map((call) => `${call.name}${call.state === "done" ? "" : ` (${call.state})`}`).join(", ");
   const line = text.replace(/\s+/g, " ").trim();
-  return line.length > 160 ? `${line.slice(0, 159)}…` : line;
+  return line.length > SUMMARY ? `${line.slice(0, SUMMARY - 1)}…` : line;
 }

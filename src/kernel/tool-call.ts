@@ -9,6 +9,8 @@ import { checkToolInput } from "./tool-input.ts";
 const READ_PIECE = 1024 * 1024;
 /** Of one result this much is read; a driver that has more must offer ranges. */
 const READ_LIMIT = 16 * 1024 * 1024;
+/** Of a result that is cut the beginning gets this share, the end the rest. */
+const HEAD_SHARE = 0.75;
 /** So many calls of one batch run side by side. */
 const PARALLEL = 8;
 
@@ -191,7 +193,7 @@ class StepCalls {
     const max = target.tool.maxResult ?? this.#proc.spec.opts.limits.toolResultChars;
     if (text.length <= max) return text;
     const where = await this.#keep(call, text);
-    const head = Math.ceil(max * 0.75);
+    const head = Math.ceil(max * HEAD_SHARE);
     const tail = max - head;
     return `${text.slice(0, head)}\n[… ${text.length - max} of ${text.length} characters left out here. ${where} …]\n${text.slice(text.length - tail)}`;
   }

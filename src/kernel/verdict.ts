@@ -53,6 +53,9 @@ export function verdict(
   return { code: 0, reason: "completed" };
 }
 
+/** The status of a run that was stopped so that it can be gone on with (EX_TEMPFAIL of sysexits.h). */
+export const SUSPENDED: ExitStatus = { code: 75, reason: "suspended" };
+
 /** The status of a run that a signal ended: 128 and the number that Unix gives the signal. */
 export function killed(signal: Signal, paused: boolean): ExitStatus {
   const name = signal === SIGKILL ? "SIGKILL" : signal === SIGINT ? "SIGINT" : "SIGTERM";

@@ -1,4 +1,5 @@
 import type { ProcInfo } from "../kernel/types.ts";
+import { SUSPENDED } from "../kernel/verdict.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { StepRecord, SyscallEventWire, Usage } from "../store/schema.ts";
 
@@ -83,8 +84,8 @@ export class History {
       state: "suspended",
       is_paused: false,
       paused_at_ms: 0,
-      exit_code: 75,
-      exit_reason: "suspended",
+      exit_code: SUSPENDED.code,
+      exit_reason: SUSPENDED.reason,
       error: {
         code: "CLOSED",
         message: `The rnix that ran it ended without a word (a crash or kill -9) at step ${words.steps}.`,
