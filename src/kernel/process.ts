@@ -67,7 +67,7 @@ export class Process {
   readonly children: PID[] = [];
   readonly childResults: ChildResult[] = [];
 
-  /** Re-parented to 0 when the parent is reaped first. */
+  /** 0 once its parent has gone before it, or was signalled alone to end. */
   ppid: PID;
   permissions: Permissions;
   /** The skills loaded so far: those of the agent and those the Skill tool brought. */
