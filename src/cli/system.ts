@@ -1,3 +1,4 @@
+import type { Stats } from "node:fs";
 import { SyscallError } from "../plugin/index.ts";
 import type { Input, Io, Output } from "./io.ts";
 
@@ -43,7 +44,7 @@ class SystemOutput implements Output {
   }
 
   get isTTY(): boolean {
-    this.#terminal ??= process.getBuiltinModule("node:tty").isatty(this.#fd);
+    this.#terminal ??= isTerminal(this.#fd);
     return this.#terminal;
   }
 
@@ -100,16 +101,27 @@ class SystemInput implements Input {
 }
 
 function kindOfStdin(): Input["kind"] {
-  const { fstatSync } = process.getBuiltinModule("node:fs");
-  const { isatty } = process.getBuiltinModule("node:tty");
-  if (isatty(0)) return "tty";
+  if (isTerminal(0)) return "tty";
+  const stat = statOf(0);
+  if (stat?.isFile()) return "file";
+  return stat?.isFIFO() || stat?.isSocket() ? "pipe" : "none";
+}
+
+/** node:tty brings sockets and streams along: it is asked only about what may be a terminal. */
+function isTerminal(fd: number): boolean {
+  const stat = statOf(fd);
+  if (!stat?.isCharacterDevice()) return false;
+  const { statSync } = process.getBuiltinModule("node:fs");
+  const nothing = statSync("/dev/null", { throwIfNoEntry: false });
+  return stat.rdev !== nothing?.rdev && process.getBuiltinModule("node:tty").isatty(fd);
+}
+
+/** null when it was closed by the caller (`<&-`): the same as empty. */
+function statOf(fd: number): Stats | null {
   try {
-    const stat = fstatSync(0);
-    if (stat.isFile()) return "file";
-    return stat.isFIFO() || stat.isSocket() ? "pipe" : "none";
+    return process.getBuiltinModule("node:fs").fstatSync(fd);
   } catch (error) {
-    // Closed by the caller (`<&-`): the same as empty.
-    if (error instanceof Error && "code" in error && error.code === "EBADF") return "none";
+    if (error instanceof Error && "code" in error && error.code === "EBADF") return null;
     throw error;
   }
 }
