@@ -23,22 +23,13 @@ export class ProcessTable {
 
   get(pid: PID): Process {
     const proc = this.#byPid.get(pid);
-    if (!proc)
-      throw new SyscallError(
-        "NOT_FOUND",
-        `There is no live process ${pid}. \`rnix ps -a\` lists the ended ones.`,
-        { pid },
-      );
+    if (!proc) throw notLive(pid, { pid });
     return proc;
   }
 
   getByUuid(uuid: string): Process {
     const proc = this.#byUuid.get(uuid);
-    if (!proc)
-      throw new SyscallError(
-        "NOT_FOUND",
-        `There is no live process ${uuid}. \`rnix ps -a\` lists the ended ones.`,
-      );
+    if (!proc) throw notLive(uuid);
     return proc;
   }
 
@@ -75,4 +66,9 @@ export class ProcessTable {
   get size(): number {
     return this.#byPid.size;
   }
+}
+
+function notLive(name: PID | string, detail?: { pid: PID }): SyscallError {
+  const message = `There is no live process ${name}. \`rnix ps -a\` lists the ended ones.`;
+  return new SyscallError("NOT_FOUND", message, detail);
 }

@@ -1,4 +1,4 @@
-import { matchText } from "./glob.ts";
+import { matchText, matchWild } from "./glob.ts";
 import { parseCommandLine, type SimpleCommand, type Word } from "./shell-words.ts";
 
 /** Programs that run the rest of their words as a command. */
@@ -73,28 +73,7 @@ function matchWords(
   words: readonly Word[],
   fits: (wanted: string, word: Word) => boolean,
 ): boolean {
-  let p = 0;
-  let w = 0;
-  let star = -1;
-  let taken = 0;
-  while (w < words.length) {
-    const wanted = pattern[p];
-    const word = words[w];
-    if (wanted === "*") {
-      star = p++;
-      taken = w;
-    } else if (wanted !== undefined && word !== undefined && fits(wanted, word)) {
-      p++;
-      w++;
-    } else if (star >= 0) {
-      p = star + 1;
-      w = ++taken;
-    } else {
-      return false;
-    }
-  }
-  while (pattern[p] === "*") p++;
-  return p === pattern.length;
+  return matchWild(pattern, words, "*", fits);
 }
 
 /** From a word on that the shell expands, anything may follow, nothing too. */

@@ -1,26 +1,6 @@
-/** `*` stands for any characters, `?` for one. No backtracking to speak of: patterns meet hostile text. */
+/** `*` stands for any characters, `?` for one. */
 export function matchText(pattern: string, text: string): boolean {
-  let p = 0;
-  let t = 0;
-  /** Where to go on when what follows the last star does not fit: the star takes one character more. */
-  let star = -1;
-  let taken = 0;
-  while (t < text.length) {
-    if (pattern[p] === "*") {
-      star = p++;
-      taken = t;
-    } else if (p < pattern.length && (pattern[p] === text[t] || pattern[p] === "?")) {
-      p++;
-      t++;
-    } else if (star >= 0) {
-      p = star + 1;
-      t = ++taken;
-    } else {
-      return false;
-    }
-  }
-  while (pattern[p] === "*") p++;
-  return p === pattern.length;
+  return matchWild(pattern, text, "*", (wanted, char) => wanted === char || wanted === "?");
 }
 
 /**
@@ -28,27 +8,41 @@ export function matchText(pattern: string, text: string): boolean {
  * included. So `src/**` is the folder and everything below it.
  */
 export function matchPath(pattern: readonly string[], path: readonly string[]): boolean {
+  return matchWild(pattern, path, "**", matchText);
+}
+
+/**
+ * Whether the parts fit the pattern's, one by one, where a `star` of the pattern stands for any number of them.
+ * No backtracking to speak of: patterns meet hostile text.
+ */
+export function matchWild<Part>(
+  pattern: ArrayLike<string>,
+  parts: ArrayLike<Part>,
+  star: string,
+  fits: (wanted: string, part: Part) => boolean,
+): boolean {
   let p = 0;
   let t = 0;
-  let star = -1;
+  /** Where to go on when what follows the last star does not fit: the star takes one part more. */
+  let lastStar = -1;
   let taken = 0;
-  while (t < path.length) {
-    const segment = path[t] ?? "";
+  while (t < parts.length) {
     const wanted = pattern[p];
-    if (wanted === "**") {
-      star = p++;
+    const part = parts[t];
+    if (wanted === star) {
+      lastStar = p++;
       taken = t;
-    } else if (wanted !== undefined && matchText(wanted, segment)) {
+    } else if (wanted !== undefined && part !== undefined && fits(wanted, part)) {
       p++;
       t++;
-    } else if (star >= 0) {
-      p = star + 1;
+    } else if (lastStar >= 0) {
+      p = lastStar + 1;
       t = ++taken;
     } else {
       return false;
     }
   }
-  while (pattern[p] === "**") p++;
+  while (pattern[p] === star) p++;
   return p === pattern.length;
 }
 
