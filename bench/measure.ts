@@ -76,6 +76,20 @@ export function cpuOf(pid: number): number {
   return threads + (user + system) * 10;
 }
 
+/** Waits until a process does nothing: what it tidies up behind one command would slow down the next that is timed. */
+export async function rest(pid: number): Promise<void> {
+  let before = Number.NEGATIVE_INFINITY;
+  for (let look = 0; look < MOST_LOOKS; look++) {
+    const now = cpuOf(pid);
+    if (now === before) return;
+    before = now;
+    await Bun.sleep(LOOK_MS);
+  }
+}
+
+const LOOK_MS = 10;
+const MOST_LOOKS = 50;
+
 /** Resident memory of a process in bytes, now and at its peak; 0 when it has ended. */
 export function memoryOf(pid: number): { now: number; peak: number } {
   let status: string;

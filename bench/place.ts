@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ModelServer, type RecordedRequest, type Turn } from "../test/support/model-server/server.ts";
-import { type Command, cpuOf, type Timing, timed } from "./measure.ts";
+import { type Command, cpuOf, rest, type Timing, timed } from "./measure.ts";
 
 /** Tool calls of the long run. */
 export const TURNS = 50;
@@ -114,7 +114,9 @@ export class User {
     const pid = await this.daemon();
     const before = cpuOf(pid);
     const timing = await timed(command);
-    return { ...timing, cpuMs: timing.cpuMs + cpuOf(pid) - before };
+    const cpuMs = timing.cpuMs + cpuOf(pid) - before;
+    await rest(pid);
+    return { ...timing, cpuMs };
   }
 
   async stopDaemon(): Promise<void> {
