@@ -59,6 +59,7 @@ class Talker {
   readonly #framer = new Framer(MAX_ANSWER_BYTES);
   readonly #lines: (unknown | null)[] = [];
   #wake: (() => void) | undefined;
+  #ended = false;
 
   constructor(stream: ByteStream) {
     this.stream = stream;
@@ -68,8 +69,9 @@ class Talker {
         this.#push(JSON.parse(frame.text));
       }
     });
-    stream.on("error", () => undefined);
-    stream.on("end", () => this.#push(null));
+    // Closed with something of ours unread, it comes to a reset and not to an "end".
+    stream.on("error", () => this.#end());
+    stream.on("end", () => this.#end());
   }
 
   /** The next line; null when the server has closed. */
@@ -80,6 +82,12 @@ class Talker {
       });
     }
     return this.#lines.shift();
+  }
+
+  #end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#push(null);
   }
 
   #push(line: unknown): void {
