@@ -10,8 +10,8 @@ import { realClock } from "../../src/kernel/clock.ts";
 import type { SpawnRequest } from "../../src/server/protocol.ts";
 import { TempDir } from "../server/support/fixture.ts";
 import { refusal } from "../server/support/refusal.ts";
-import { until } from "../server/support/until.ts";
 import { FakeClock } from "../support/fake-clock.ts";
+import { until } from "../support/until.ts";
 
 const RUN: SpawnRequest = { intent: "x", cwd: "/w", env: {} };
 

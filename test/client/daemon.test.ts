@@ -6,10 +6,11 @@ import { wireCode } from "../../src/client/client.ts";
 import { type DaemonOptions, dialDaemon, ensureDaemon } from "../../src/client/daemon.ts";
 import { FileLock } from "../../src/store/lock.ts";
 import { commit, version } from "../../src/version.ts";
-import { Home, isAlive } from "../server/support/home.ts";
+import { Home } from "../server/support/home.ts";
 import { refusal } from "../server/support/refusal.ts";
-import { until } from "../server/support/until.ts";
 import { FakeClock } from "../support/fake-clock.ts";
+import { isAlive } from "../support/is-alive.ts";
+import { until } from "../support/until.ts";
 
 const PROGRAM = join(import.meta.dir, "../server/support/daemon-program.ts");
 const COMMAND = [process.execPath, PROGRAM];

@@ -1,17 +1,17 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { z } from "zod";
+import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { Running } from "./support/running.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
-import { until } from "./support/until.ts";
 import { Receipt } from "./support/verdict.ts";
 import { RawClient } from "./support/wire.ts";
 
 setDefaultTimeout(30_000);
 
 const HOLD = calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]);
-const held = (machine: Machine): Promise<void> => until("the held call", () => machine.has("held"));
+const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
 const MIB = 1024 * 1024;
 
 describe("a client that dies", () => {

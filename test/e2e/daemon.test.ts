@@ -6,19 +6,20 @@ import { z } from "zod";
 import { PROTOCOL } from "../../src/server/frame.ts";
 import { ProcInfo } from "../../src/store/schema.ts";
 import { version } from "../../src/version.ts";
+import { isAlive } from "../support/is-alive.ts";
+import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
 import { Running } from "./support/running.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
-import { isAlive, until } from "./support/until.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
 setDefaultTimeout(30_000);
 
 /** Runs until it is ended. */
 const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
-const held = (machine: Machine): Promise<void> => until("the held call", () => machine.has("held"));
+const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
 
 test("eight commands at once on a machine with no daemon start one, and all are served", async () => {
   await using machine = new Machine();
@@ -28,7 +29,7 @@ test("eight commands at once on a machine with no daemon start one, and all are 
   const receipts = ended.map(({ stdout }) => Receipt.parse(JSON.parse(stdout)));
   expect(receipts.map(({ exit_code, result }) => [exit_code, result])).toEqual(Array(8).fill([0, "so"]));
   expect(receipts.map(({ pid }) => pid).toSorted()).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
-  await until("the end of the daemons that came second", () => machine.strays().length === 0);
+  await until(() => machine.strays().length === 0, "the end of the daemons that came second");
   expect(logLines(machine, /listening on/)).toHaveLength(1);
 });
 
@@ -43,7 +44,7 @@ describe("after kill -9 of the daemon", () => {
     await using machine = new Machine();
     await machine.model(scenes({ "build it": [BEGIN, NASTY], "say so": [says("so")] }));
     const attached = machine.start(["spawn", "build it", "--output", "json"]);
-    await until("four programs", () => sleeping(machine) === 4);
+    await until(() => sleeping(machine) === 4, "four programs");
     const killed = Number(machine.daemonPid);
     process.kill(killed, "SIGKILL");
 
@@ -93,13 +94,13 @@ describe("after kill -9 of the daemon", () => {
     await using machine = new Machine();
     await machine.model(scenes({ "build it": [BEGIN, NASTY] }));
     const command = machine.start(["spawn", "build it", "--no-daemon", "-q"]);
-    await until("four programs", () => sleeping(machine) === 4);
+    await until(() => sleeping(machine) === 4, "four programs");
     command.signal("SIGKILL");
     await command.done;
     expect(sleeping(machine)).toBe(4);
     expect(await listed(machine)).toMatchObject([{ exit_reason: "suspended", steps: 2 }]);
     expect((await machine.run(["daemon", "start"])).code).toBe(0);
-    await until("the end of what was left", () => sleeping(machine) === 0);
+    await until(() => sleeping(machine) === 0, "the end of what was left");
   });
 
   test("the first command finds a dead socket and is served by a new daemon", async () => {
@@ -109,7 +110,7 @@ describe("after kill -9 of the daemon", () => {
       expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
       const pid = Number(machine.daemonPid);
       process.kill(pid, "SIGKILL");
-      await until("the daemon's end", () => !isAlive(pid));
+      await until(() => !isAlive(pid), "the daemon's end");
     }
     expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
     expect(readdirSync(join(machine.dataDir, "kernels"))).toHaveLength(1);
@@ -150,7 +151,7 @@ describe("the idle stop", () => {
     await held(machine);
     expect((await machine.run(["pause", uuid])).code).toBe(0);
     // Longer than the idle time: a daemon that did not count it would have gone.
-    await until("a second call's time", () => sleeping(machine) === 0);
+    await until(() => sleeping(machine) === 0, "a second call's time");
     expect((await machine.run(["continue", uuid])).code).toBe(0);
     await idleStop(machine);
     expect(recordOf(machine, uuid)).toMatchObject({ exit_code: 0, result: "done" });
@@ -303,7 +304,7 @@ describe("daemon start --foreground", () => {
     await detach(machine, "hold it");
     await held(machine);
     daemon.signal("SIGTERM");
-    await until("the asked program's answer", () => machine.has("asked"));
+    await until(() => machine.has("asked"), "the asked program's answer");
     daemon.signal("SIGTERM");
     const { code, ms } = await daemon.done;
     expect(code).toBe(0);
@@ -338,7 +339,7 @@ function below(folder: string): string[] {
 
 /** The files are looked at when nobody writes them any more. */
 async function idleStop(machine: Machine): Promise<void> {
-  await until("the idle stop", () => processesOf(machine.root).length === 0);
+  await until(() => processesOf(machine.root).length === 0, "the idle stop");
   expect(machine.leftovers()).toEqual([]);
 }
 

@@ -3,12 +3,12 @@ import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { ProcInfo } from "../../src/store/schema.ts";
 import { ModelServer } from "../support/model-server/server.ts";
+import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine, OPENAI_KEY } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
 import { calls, type Scene, says, scenes } from "./support/scenes.ts";
-import { until } from "./support/until.ts";
 import { Receipt, recordOf, verdict } from "./support/verdict.ts";
 
 setDefaultTimeout(30_000);
@@ -16,7 +16,7 @@ setDefaultTimeout(30_000);
 const RNIX = `'${binary()}'`;
 const bash = (command: string): Scene => calls(["Bash", { command }]);
 const HOLD = bash("touch held; until test -e go; do sleep 0.02; done");
-const held = (machine: Machine): Promise<void> => until("the held call", () => machine.has("held"));
+const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
 
 describe("a spawn from inside a run", () => {
   test("makes a child: in its parent's receipt, tokens and tree, with its parent's keys", async () => {

@@ -1,10 +1,11 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { z } from "zod";
 import { ProcInfo } from "../../src/store/schema.ts";
+import { isAlive } from "../support/is-alive.ts";
+import { until } from "../support/until.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
-import { isAlive, until } from "./support/until.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
 setDefaultTimeout(30_000);
@@ -14,7 +15,7 @@ const CTRL_C = "\x03";
 const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
 /** The same, and TERM does not end it. */
 const DEAF = calls(["Bash", { command: "trap 'touch asked' TERM; touch held; while :; do sleep 600; done" }]);
-const held = (machine: Machine): Promise<void> => until("the held call", () => machine.has("held"));
+const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
 
 describe("Ctrl-C on the command", () => {
   test("once suspends the run: 75, with what to do, and nothing is left running", async () => {
@@ -39,7 +40,7 @@ describe("Ctrl-C on the command", () => {
     const command = machine.startAtTerminal(["spawn", "hold it"]);
     await held(machine);
     command.type(CTRL_C);
-    await until("the asked program's answer", () => machine.has("asked"));
+    await until(() => machine.has("asked"), "the asked program's answer");
     command.type(CTRL_C);
     const { code } = await command.done;
     expect(code).toBe(130);
@@ -59,7 +60,7 @@ describe("Ctrl-C on the command", () => {
       await held(machine);
       command.type(CTRL_C);
       if (times === 2) {
-        await until("the asked program's answer", () => machine.has("asked"));
+        await until(() => machine.has("asked"), "the asked program's answer");
         command.type(CTRL_C);
       }
       expect(await command.done).toMatchObject({ code: expected.exit_code });
@@ -121,7 +122,7 @@ describe("a signal to the command", () => {
     const command = machine.start(["spawn", "hold it", "--output", "jsonl"]);
     await held(machine);
     command.signal("SIGTERM");
-    await until("the asked program's answer", () => machine.has("asked"));
+    await until(() => machine.has("asked"), "the asked program's answer");
     command.signal("SIGTERM");
     const { code, stdout } = await command.done;
     const last = JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "");
@@ -223,7 +224,7 @@ describe("rnix kill", () => {
       const [info] = await listed(machine, []);
       await machine.run(["kill", "-s", first, String(info?.pid)]);
       if (first === "TERM") {
-        await until("the asked program's answer", () => machine.has("asked"));
+        await until(() => machine.has("asked"), "the asked program's answer");
         await machine.run(["kill", "-s", "KILL", String(info?.pid)]);
       }
       expect({ first, code: (await command.done).code }).toEqual({
@@ -278,7 +279,7 @@ describe("rnix pause", () => {
     await held(machine);
     expect((await machine.run(["pause", "1"])).stderr).toContain("PAUSE");
     machine.write("go", "");
-    await until("the end of the call", () => sleepers(machine) === 0);
+    await until(() => sleepers(machine) === 0, "the end of the call");
     const [first] = await listed(machine, []);
     expect(first).toMatchObject({ state: "running", is_paused: true });
     expect(first?.paused_at_ms).toBeGreaterThan(first?.created_at_ms ?? 0);
@@ -306,7 +307,7 @@ describe("rnix pause", () => {
     await held(machine);
     const began = performance.now();
     await machine.run(["pause", "1"]);
-    await until("more than the run's time", () => performance.now() - began > 2_500);
+    await until(() => performance.now() - began > 2_500, "more than the run's time");
     expect((await listed(machine, []))[0]).toMatchObject({ is_paused: true });
     await machine.run(["continue", "1"]);
     expect(await command.done).toMatchObject({ code: 0, stdout: "done\n" });

@@ -6,6 +6,7 @@ import { type Device, SyscallError } from "../../src/plugin/index.ts";
 import { type FsPort, realFs } from "../../src/store/fs-port.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice } from "../support/kernel.ts";
+import { until } from "../support/until.ts";
 
 /** A model that does not answer before it is cancelled. */
 const silent: Model = (_request, signal) =>
@@ -314,9 +315,4 @@ function linkOf(fd: string): string {
   } catch {
     return ""; // The descriptor of the listing itself.
   }
-}
-
-/** Waits for a condition by giving way to whatever works towards it. */
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
 }

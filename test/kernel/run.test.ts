@@ -4,6 +4,7 @@ import { type LLMEvent, SyscallError } from "../../src/plugin/index.ts";
 import { type FsPort, realFs } from "../../src/store/fs-port.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice, usage } from "../support/kernel.ts";
+import { until } from "../support/until.ts";
 
 /** A model that does not answer before it is cancelled. */
 const silent: Model = (_request, signal) =>
@@ -562,9 +563,4 @@ function fullJournal(writes: number): FsPort {
       return realFs.write(fd, data);
     },
   };
-}
-
-/** Waits for a condition by giving way to whatever works towards it. */
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
 }

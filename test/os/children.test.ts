@@ -2,17 +2,9 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type ExecRequest, SyscallError } from "../../src/plugin/index.ts";
-import {
-  Bench,
-  errorOf,
-  firstLine,
-  isAlive,
-  openDescriptors,
-  output,
-  PATH,
-  stateOf,
-  until,
-} from "./support.ts";
+import { isAlive } from "../support/is-alive.ts";
+import { until } from "../support/until.ts";
+import { Bench, errorOf, firstLine, openDescriptors, output, PATH, stateOf } from "./support.ts";
 
 describe("what a program gets", () => {
   test("its output comes apart by stream, and its exit code", async () => {

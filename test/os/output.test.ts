@@ -3,7 +3,8 @@ import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Output, type OutputLimits } from "../../src/os/output.ts";
 import type { SyscallError } from "../../src/plugin/index.ts";
-import { Bench, errorOf, output, stateOf, until } from "./support.ts";
+import { until } from "../support/until.ts";
+import { Bench, errorOf, output, stateOf } from "./support.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 

@@ -3,7 +3,8 @@ import { linuxTable } from "../../src/os/linux-table.ts";
 import { markOf, readMark, underMark } from "../../src/os/mark.ts";
 import { COOKIE, isRunning, type ProcessTable, type Trace } from "../../src/os/process-table.ts";
 import { psTable } from "../../src/os/ps-table.ts";
-import { Bench, PATH, stateOf, until } from "./support.ts";
+import { until } from "../support/until.ts";
+import { Bench, PATH, stateOf } from "./support.ts";
 
 const ps = psTable(async (argv) => {
   const proc = Bun.spawn(argv, { env: { PATH, LC_ALL: "C" }, stdout: "pipe", stderr: "ignore" });

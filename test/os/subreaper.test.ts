@@ -1,8 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { isAlive } from "../support/is-alive.ts";
+import { until } from "../support/until.ts";
 import { RemoteKernel } from "./fixture/remote-kernel.ts";
-import { Bench, isAlive, until } from "./support.ts";
+import { Bench } from "./support.ts";
 
 describe.if(process.platform === "linux")("a kernel that is a subreaper", () => {
   for (const [what, script] of [

@@ -84,19 +84,6 @@ export async function firstLine(child: Child): Promise<string> {
   return text.trim();
 }
 
-/** Goes on as soon as the condition holds; fails when it does not within some seconds. */
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + 8000;
-  while (!(await condition())) {
-    if (performance.now() > end) throw new Error(`waited 8 s in vain for ${condition}`);
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-}
-
-export function isAlive(pid: number): boolean {
-  return stateOf(pid) !== null && stateOf(pid) !== "Z";
-}
-
 /** As in ps(1): R, S, T, Z, …; null when there is no such process. */
 export function stateOf(pid: number): string | null {
   return statOf(pid)?.state ?? null;

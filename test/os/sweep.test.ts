@@ -2,8 +2,10 @@ import { describe, expect, test } from "bun:test";
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { sweepChildren } from "../../src/os/children.ts";
+import { isAlive } from "../support/is-alive.ts";
+import { until } from "../support/until.ts";
 import { RemoteKernel } from "./fixture/remote-kernel.ts";
-import { Bench, errorOf, isAlive, until } from "./support.ts";
+import { Bench, errorOf } from "./support.ts";
 
 const nobody = (): boolean => false;
 

@@ -12,6 +12,7 @@ import {
 } from "../../src/plugin/index.ts";
 import { testContext } from "../support/conformance/context.ts";
 import { exchange, failure } from "../support/conformance/vfs-file.ts";
+import { until } from "../support/until.ts";
 import { ManualTimers } from "./support/manual-timers.ts";
 import { pluginSource, Scratch, type Source } from "./support/scratch.ts";
 
@@ -46,11 +47,6 @@ function open(worker: PluginWorker, more: Partial<OpenContext> = {}, subpath = "
 }
 
 const never = new AbortController().signal;
-
-/** A place in the loop after everything that was already under way. */
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
-}
 
 describe("a plugin in a Worker", () => {
   test("answers like one in the kernel's thread, text as text and bytes as bytes", async () => {

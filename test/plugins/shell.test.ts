@@ -18,8 +18,10 @@ import {
 } from "../../src/plugin/index.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
 import { exchange, failure, text } from "../support/conformance/vfs-file.ts";
+import { isAlive } from "../support/is-alive.ts";
 import { measured } from "../support/measured.ts";
 import { type OpenContextOptions, openContext, type RealContext } from "../support/open-context.ts";
+import { until } from "../support/until.ts";
 
 const never = new AbortController().signal;
 
@@ -57,21 +59,6 @@ async function bash(input: object | string, context = real().context, signal = n
   } finally {
     await file.close();
   }
-}
-
-/** Resolves when the condition holds, looked at again whenever the event loop has come round. */
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise<void>((resolve) => setImmediate(resolve));
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-  // A zombie that only waits to be collected runs no more.
-  return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
 }
 
 let shared: RealContext;
@@ -341,7 +328,7 @@ describe("a command that takes too long", () => {
     );
     expect(answer).toMatch(/^begun\n\[timed out after 300 ms/);
     await made.endCall();
-    expect(isRunning(Number(readFileSync(join(dir, "pid"), "utf8")))).toBe(false);
+    expect(isAlive(Number(readFileSync(join(dir, "pid"), "utf8")))).toBe(false);
     expect(made.children.list()).toEqual([]);
   });
 
@@ -421,7 +408,7 @@ describe("nothing is left running", () => {
     expect(await bash({ command }, made.context)).toBe("started");
     await made.endCall();
     expect(carriers(marker)).toEqual([]);
-    expect(isRunning(Number(readFileSync(join(dir, "pid"), "utf8")))).toBe(false);
+    expect(isAlive(Number(readFileSync(join(dir, "pid"), "utf8")))).toBe(false);
   });
 
   test("of a command that is closed and never read", async () => {

@@ -6,10 +6,11 @@ import { ensureDaemon } from "../../src/client/daemon.ts";
 import { openSession, type Session } from "../../src/client/session.ts";
 import type { SpawnRequest, StreamEvent } from "../../src/server/protocol.ts";
 import { commit, version } from "../../src/version.ts";
+import { isAlive } from "../support/is-alive.ts";
 import { ModelServer, type Turn } from "../support/model-server/server.ts";
-import { Home, isAlive } from "./support/home.ts";
+import { until } from "../support/until.ts";
+import { Home } from "./support/home.ts";
 import { refusal } from "./support/refusal.ts";
-import { until } from "./support/until.ts";
 
 /** The whole system but the commands: boot, kernel, plugins, drivers, a scripted model. */
 const DAEMON = [process.execPath, join(import.meta.dir, "support/daemon-program.ts")];

@@ -7,9 +7,9 @@ import type { ByteStream } from "../../src/server/connection.ts";
 import { MAX_REQUEST_BYTES, type SpawnRequest } from "../../src/server/protocol.ts";
 import { MAX_CONNECTIONS } from "../../src/server/server.ts";
 import { FakeClock } from "../support/fake-clock.ts";
+import { until } from "../support/until.ts";
 import { serve, TRANSPORTS } from "./support/fixture.ts";
 import { refusal } from "./support/refusal.ts";
-import { until } from "./support/until.ts";
 
 const RUN: SpawnRequest = { intent: "run", cwd: "/w", env: {}, trust: true };
 const EVENTS = 100_000;

@@ -10,10 +10,10 @@ import type { SpawnRequest } from "../../src/server/protocol.ts";
 import { FileLock } from "../../src/store/lock.ts";
 import { RunStore } from "../../src/store/runs.ts";
 import { FakeClock } from "../support/fake-clock.ts";
+import { until } from "../support/until.ts";
 import { FakeKernel } from "./support/fake-kernel.ts";
 import { fakeSystem, TempDir } from "./support/fixture.ts";
 import { refusal } from "./support/refusal.ts";
-import { until } from "./support/until.ts";
 
 const RUN: SpawnRequest = { intent: "run", cwd: "/w", env: {}, trust: true };
 const IDLE_MS = 60_000;

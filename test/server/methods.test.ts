@@ -6,10 +6,10 @@ import { overStream } from "../../src/client/memory.ts";
 import { History } from "../../src/server/history.ts";
 import type { SpawnRequest, StreamEvent } from "../../src/server/protocol.ts";
 import { RunStore } from "../../src/store/runs.ts";
+import { until } from "../support/until.ts";
 import { stepRecord } from "./support/fake-kernel.ts";
 import { type Fixture, serve, TempDir } from "./support/fixture.ts";
 import { refusal } from "./support/refusal.ts";
-import { until } from "./support/until.ts";
 
 const RUN: SpawnRequest = { intent: "run", cwd: "/w", env: {}, trust: true };
 

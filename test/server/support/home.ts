@@ -2,7 +2,8 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type UserPaths, userPaths } from "../../../src/config/paths.ts";
-import { until } from "./until.ts";
+import { isAlive } from "../../support/is-alive.ts";
+import { until } from "../../support/until.ts";
 
 /** A user of its own: HOME, XDG folders and a project, with every daemon in it ended and all of it removed. */
 export class Home implements AsyncDisposable {
@@ -67,20 +68,5 @@ function kill(pid: number): void {
     process.kill(pid, "SIGKILL");
   } catch (error) {
     if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
-  }
-}
-
-/** Not there, or a zombie that only waits to be reaped by whoever started it. */
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-  if (process.platform !== "linux") return true;
-  try {
-    return !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
-  } catch {
-    return false;
   }
 }
