@@ -35,6 +35,13 @@ describe("the stock agents", () => {
     expect(skills).toEqual([["code-analysis"], ["testing", "code-analysis"], ["code-analysis", "testing"]]);
   });
 
+  test("who say that they change nothing hold no tool that could, git's --output included", async () => {
+    using box = new Sandbox();
+    const { agents } = await loadAgents(stock(box));
+    const analyst = agents.find(({ name }) => name === "code-analyst");
+    expect(analyst?.allowedTools).toEqual(["Read", "Glob", "Grep", "Plan", "Skill", "Complete"]);
+  });
+
   test("name only tools that are there, and speak only of those they have", async () => {
     using box = new Sandbox();
     const { agents } = await loadAgents(stock(box));
