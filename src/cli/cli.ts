@@ -31,7 +31,7 @@ async function dispatch(argv: string[], io: Io, words: string[]): Promise<number
     io.stdout.write(await commandHelp(words, command, io));
     return EXIT.ok;
   }
-  const parsed = parse(rest, command.flags, command.explainFlag);
+  const parsed = await parse(rest, command.flags, command.explainFlag);
   if (command.run !== undefined) return command.run(io, parsed);
   throw usageError(`one of ${Object.keys(command.subcommands ?? {}).join(", ")} is expected`);
 }

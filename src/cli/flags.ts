@@ -118,32 +118,35 @@ export interface Parsed {
 /**
  * Splits the arguments by the flags' definitions, strictly: an unknown flag, a missing value and a flag
  * given twice that may be given once are errors. `hint` may explain an unknown flag better than the nearest
- * name does. It reads what node:util's parseArgs reads, which takes longer to load than to parse.
+ * name does.
  */
-export function parse(args: string[], flags: Flags, hint?: (flag: string) => string | undefined): Parsed {
-  const values = new Map<string, string[]>();
-  const positionals: string[] = [];
-  const left = [...args];
-  for (let arg = left.shift(); arg !== undefined; arg = left.shift()) {
-    if (arg === "--") positionals.push(...left.splice(0));
-    else if (!looksLikeFlag(arg)) positionals.push(arg);
-    else {
-      for (const { name, written, value } of flagsIn(arg, flags)) {
-        const flag = Object.hasOwn(flags, name) ? flags[name] : undefined;
-        if (flag === undefined) throw unknownFlag(written, flags, hint);
-        const given = flag.takesValue ? requiredValue(written, flag, value ?? nextValue(left)) : "";
-        if (!flag.takesValue && value !== undefined) {
-          throw usageError(`${written} takes no value, got ${JSON.stringify(value)}`);
-        }
-        values.set(name, [...(values.get(name) ?? []), given]);
-      }
-    }
+export async function parse(
+  args: string[],
+  flags: Flags,
+  hint?: (flag: string) => string | undefined,
+): Promise<Parsed> {
+  // node:util takes longer to load than `rnix version` and `rnix ps` take to answer.
+  if (args.length === 0) return { values: new Map(), positionals: [] };
+  const { parseArgs } = await import("node:util");
+  const options = Object.fromEntries(
+    Object.entries(flags).map(([name, flag]) => [
+      name,
+      {
+        type: flag.takesValue ? ("string" as const) : ("boolean" as const),
+        multiple: true,
+        ...(flag.short === undefined ? {} : { short: flag.short }),
+      },
+    ]),
+  );
+  const config = { args, options, allowPositionals: true };
+  try {
+    const { values, positionals } = parseArgs({ ...config, strict: true });
+    return { values: collect(flags, values), positionals };
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    const { tokens } = parseArgs({ ...config, strict: false, tokens: true });
+    throw explain(tokens, flags, hint) ?? usageError(error.message);
   }
-  for (const [name, { length }] of values) {
-    if (length === 1 || flags[name]?.repeatable) continue;
-    throw usageError(`--${name} was given ${length} times; it takes one value`);
-  }
-  return { values, positionals };
 }
 
 /** The typed values of a command's flags. */
@@ -211,56 +214,46 @@ function wrongValue(name: string, value: string, expected: string, more = ""): E
   return usageError(`${name}: expected ${expected}, got ${JSON.stringify(value)}${more}`);
 }
 
-/** The word behind a flag, unless it looks like the next flag: that is what a forgotten value looks like. */
-function nextValue(left: string[]): string | undefined {
-  return left[0] === undefined || looksLikeFlag(left[0]) ? undefined : left.shift();
-}
-
-/** "-" alone is none: it stands for stdin. */
-function looksLikeFlag(arg: string): boolean {
-  return arg.length > 1 && arg.startsWith("-");
-}
-
-interface Given {
-  name: string;
-  /** As it was written, without its value. */
-  written: string;
-  /** What stands in the same word. */
-  value?: string;
-}
-
-/** `--name`, `--name=value`, `-n`, several short ones as `-nm`, and `-nvalue`. */
-function flagsIn(arg: string, flags: Flags): Given[] {
-  if (arg.startsWith("--")) {
-    const cut = arg.indexOf("=");
-    if (cut < 0) return [{ name: arg.slice(2), written: arg }];
-    return [{ name: arg.slice(2, cut), written: arg.slice(0, cut), value: arg.slice(cut + 1) }];
+function collect(flags: Flags, values: Record<string, unknown>): Map<string, string[]> {
+  const collected = new Map<string, string[]>();
+  for (const [name, given] of Object.entries(values)) {
+    const all = Array.isArray(given) ? given : [given];
+    if (all.length > 1 && flags[name]?.repeatable === false) {
+      throw usageError(`--${name} was given ${all.length} times; it takes one value`);
+    }
+    collected.set(
+      name,
+      all.map((value) => (typeof value === "string" ? value : "")),
+    );
   }
-  const given: Given[] = [];
-  for (let at = 1; at < arg.length; at++) {
-    const letter = arg.charAt(at);
-    const [name, flag] = Object.entries(flags).find(([, { short }]) => short === letter) ?? [letter];
-    const value = flag?.takesValue && at + 1 < arg.length ? arg.slice(at + 1) : undefined;
-    given.push({ name, written: `-${letter}`, value });
-    if (value !== undefined) break;
-  }
-  return given;
+  return collected;
 }
 
-function requiredValue(written: string, flag: Flags[string], value: string | undefined): string {
-  if (value !== undefined) return value;
-  throw usageError(
-    `${written} needs a value (${flag.hint ?? "VALUE"}); one that begins with "-" is written ${written}=-…`,
-  );
-}
+type Token = { kind: string; name?: string; rawName?: string; value?: string | undefined };
 
-function unknownFlag(
-  written: string,
+/** Says what is wrong with arguments that the strict parser has refused. */
+function explain(
+  tokens: Token[],
   flags: Flags,
   hint: ((flag: string) => string | undefined) | undefined,
-): Error {
-  const known = Object.entries(flags).flatMap(([name, { hidden }]) => (hidden ? [] : [name]));
-  return usageError(
-    `unknown flag ${written}${hint?.(written) ?? didYouMean(written.replace(/^-+/, ""), known, "--")}`,
-  );
+): Error | undefined {
+  for (const { kind, name, rawName, value } of tokens) {
+    if (kind !== "option" || name === undefined || rawName === undefined) continue;
+    const flag = Object.hasOwn(flags, name) ? flags[name] : undefined;
+    if (flag === undefined) {
+      const known = Object.entries(flags).flatMap(([n, f]) => (f.hidden ? [] : [n]));
+      return usageError(
+        `unknown flag ${rawName}${hint?.(rawName) ?? didYouMean(rawName.replace(/^-+/, ""), known, "--")}`,
+      );
+    }
+    if (!flag.takesValue && value !== undefined) {
+      return usageError(`${rawName} takes no value, got ${JSON.stringify(value)}`);
+    }
+    if (flag.takesValue && (value === undefined || value.startsWith("-"))) {
+      return usageError(
+        `${rawName} needs a value (${flag.hint ?? "VALUE"}); one that begins with "-" is written ${rawName}=-…`,
+      );
+    }
+  }
+  return undefined;
 }

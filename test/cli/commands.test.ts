@@ -86,7 +86,7 @@ describe("every command", () => {
       const own = words.split(" ");
       const rest = args.slice(0, own.length).join(" ") === words ? args.slice(own.length) : args.slice(1);
       const sub = rest[0] === undefined ? undefined : command.subcommands?.[rest[0]];
-      const parsed = parse(sub ? rest.slice(1) : rest, (sub ?? command).flags);
+      const parsed = await parse(sub ? rest.slice(1) : rest, (sub ?? command).flags);
       expect(() => readFlags((sub ?? command).flags, parsed)).not.toThrow();
     }
   });
