@@ -14,7 +14,7 @@ import { pluginEntries, stockFiles, textFiles } from "./src/plugin/host/stock-fi
 const ROOT = import.meta.dir;
 
 /** What the executable can be built for. Any but this machine's own makes Bun fetch that platform's Bun. */
-export const TARGETS = {
+const TARGETS = {
   "linux-x64": "bun-linux-x64",
   "linux-x64-baseline": "bun-linux-x64-baseline",
   "linux-x64-musl": "bun-linux-x64-musl",
@@ -23,7 +23,7 @@ export const TARGETS = {
   "darwin-x64": "bun-darwin-x64",
   "darwin-arm64": "bun-darwin-arm64",
 } as const satisfies Record<string, Bun.Build.CompileTarget>;
-export type Target = keyof typeof TARGETS;
+type Target = keyof typeof TARGETS;
 
 /** Optional native packages of our libraries: they can't be in the file and are done without. */
 const NATIVES = ["@mongodb-js/zstd", "node-liblzma"];
@@ -31,7 +31,7 @@ const NATIVES = ["@mongodb-js/zstd", "node-liblzma"];
 /** Where the Worker's entry stands in the executable: its place below the common folder of the entries. */
 const WORKER = "src/plugin/host/worker.ts";
 
-export interface BuildOptions {
+interface BuildOptions {
   /** Absolute; src/main.ts by default. Tests build small programs around a part. */
   entry?: string;
   outfile: string;

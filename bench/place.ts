@@ -59,7 +59,7 @@ export async function withPlace(
   }
 }
 
-export class User {
+class User {
   readonly #rnix: string;
   readonly #home: string;
   readonly #runtime: string;

@@ -33,7 +33,7 @@ export interface Agent extends AgentInfo {
   notices: string[];
 }
 
-export interface AgentList {
+interface AgentList {
   agents: Agent[];
   problems: Problem[];
   shadowed: { name: string; path: string; by: string }[];
@@ -96,7 +96,7 @@ export async function projectChecks(places: Places): Promise<ProjectChecks[]> {
   return [...byName.values()].filter(({ checks }) => checks.length > 0);
 }
 
-export interface ProjectChecks {
+interface ProjectChecks {
   name: string;
   file: string;
   checks: string[];

@@ -19,7 +19,7 @@ export interface Project {
   kind: "rnix" | "git" | "folder" | "none";
 }
 
-export interface Whereabouts {
+interface Whereabouts {
   /** Absolute, or relative to nothing: INVALID. */
   cwd: string;
   home: string;
@@ -28,7 +28,7 @@ export interface Whereabouts {
 }
 
 /** The part of the file system that decides, so that a test can show another owner or a border. */
-export interface ProjectFs {
+interface ProjectFs {
   realpath(path: string): string;
   lstat(path: string): Pick<Stats, "dev" | "uid" | "mode" | "isDirectory"> | null;
 }

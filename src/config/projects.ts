@@ -15,7 +15,7 @@ const KnownProject = z.object({
 });
 const Registry = z.lazy(() => z.object({ v: z.literal(VERSION), projects: z.array(KnownProject) }));
 
-export type KnownProject = z.infer<typeof KnownProject>;
+type KnownProject = z.infer<typeof KnownProject>;
 
 /** A lock that is free when its holder has died: `FileLock` of the store. */
 export interface Locks {

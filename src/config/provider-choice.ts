@@ -31,7 +31,7 @@ export interface ProviderRequest {
 type Lookup = Omit<ProviderRequest, "clock" | "warn">;
 
 /** `Clock` of the kernel, as far as a deadline needs it. */
-export interface Timers {
+interface Timers {
   timer(ms: number, f: () => void): { cancel(): void };
 }
 

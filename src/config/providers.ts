@@ -26,7 +26,7 @@ export interface Provider {
   withheld: boolean;
 }
 
-export interface ModelFacts {
+interface ModelFacts {
   contextWindow?: number;
   maxOutput?: number;
   /** USD per million tokens. */
@@ -44,7 +44,7 @@ export interface Providers {
 }
 
 /** One entry of a project's providers.yaml, as far as it decides where a key and a prompt go. */
-export interface Move {
+interface Move {
   name: string;
   file: string;
   part: string;
@@ -52,7 +52,7 @@ export interface Move {
 }
 
 /** What a driver of ours reads from the environment when no file says otherwise. */
-export interface DriverDefaults {
+interface DriverDefaults {
   keyEnv?: string;
   baseUrlEnv?: string;
   needsKey: boolean;

@@ -20,7 +20,7 @@ export interface Settings {
 }
 
 /** What the long-running process and its clients live by. Milliseconds. */
-export interface ServerNumbers {
+interface ServerNumbers {
   /** null: it does not stop by itself. */
   idleStopMs: Limit;
   idleCheckMs: number;
@@ -42,7 +42,7 @@ export interface SettingLine {
 }
 
 /** Without a project, or with one of kind "none", only the user's file counts. */
-export type SettingsPlaces = Pick<Places, "configDir"> & Partial<Pick<Places, "project" | "trust">>;
+type SettingsPlaces = Pick<Places, "configDir"> & Partial<Pick<Places, "project" | "trust">>;
 
 /**
  * The defaults, under the user's config.yaml, under the project's. INVALID names file, line and column. An

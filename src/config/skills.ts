@@ -27,7 +27,7 @@ export interface Skill extends SkillInfo {
   warnings: string[];
 }
 
-export interface SkillList {
+interface SkillList {
   skills: Skill[];
   /** Those that could not be read. */
   problems: Problem[];

@@ -8,7 +8,7 @@ import { projectScripts } from "./skills.ts";
 import type { Trust, TrustItem } from "./trust.ts";
 
 /** A plugin of the project, as the plugin host has read it without running it. */
-export interface PluginFiles {
+interface PluginFiles {
   name: string;
   /** Absolute: its entry first, then everything it imports. */
   files: readonly string[];

@@ -15,7 +15,7 @@ export interface TrustView {
   allowsPart(file: string, part: string, value: unknown): boolean;
 }
 
-export type TrustKind = "plugin" | "config" | "provider" | "mcp" | "init" | "checks" | "scripts";
+type TrustKind = "plugin" | "config" | "provider" | "mcp" | "init" | "checks" | "scripts";
 
 /** One thing that trust is asked for. */
 export interface TrustItem {

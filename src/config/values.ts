@@ -10,10 +10,10 @@ import { formatSize, parseSize } from "./size.ts";
  */
 
 /** The words in which a file says "no limit" and "not at all"; `0` means neither and is refused. */
-export const UNLIMITED = "unlimited";
-export const NONE = "none";
+const UNLIMITED = "unlimited";
+const NONE = "none";
 
-export type Measure = "count" | "duration" | "size";
+type Measure = "count" | "duration" | "size";
 
 export interface Bounds {
   measure: Measure;

@@ -13,7 +13,7 @@ export interface YamlText {
   place(path: readonly PropertyKey[], what?: "key" | "value"): Place;
 }
 
-export interface Place {
+interface Place {
   line: number;
   column: number;
 }

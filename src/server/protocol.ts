@@ -1,16 +1,16 @@
 import { z } from "zod";
-
-export { PROTOCOL } from "./frame.ts";
-
 import type { PluginReport } from "../plugin/host/report.ts";
 import type { ToolAnnotations } from "../plugin/index.ts";
 import type { Action, ProcInfo, StepRecord, SyscallEventWire } from "../store/schema.ts";
 
-/**
+/*
  * The NDJSON protocol (seeds 5.3 to 5.9, interfaces §5): one JSON object per line, requests in, answers and
  * stream events out. This file is its only definition; the server checks requests with it, the client
  * takes its types from it.
  */
+
+export { PROTOCOL } from "./frame.ts";
+
 /** A request line may be this long; a larger payload is refused with TOO_LARGE. */
 export const MAX_REQUEST_BYTES = 16 * 1024 * 1024;
 
@@ -248,7 +248,7 @@ export interface ProviderWire {
   device: string;
   model: string | null;
   base_url: string | null;
-  /** Where its key comes from ("OPENAI_API_KEY", "api_key_command", "none needed"), never the key. */
+  /** Where its key comes from ("OPENAI_API_KEY", "not needed"), never the key. */
   key: string | null;
   usable: boolean;
   /** Why it would be taken, or why it can not be used. */
