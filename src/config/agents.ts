@@ -8,7 +8,9 @@ import { FileCache, fileError, readText, systemCode } from "./file.ts";
 import { suggestion } from "./nearest.ts";
 import {
   type EmbeddedFile,
+  embeddedNames,
   inProject,
+  isFolderName,
   type Places,
   type Problem,
   problemsOf,
@@ -242,12 +244,11 @@ function everyAgent(places: Places, problems: Problem[]): Found[] {
   const inFolders = roots(places).flatMap((root) =>
     foldersOf(root, problems).map((name) => onDisk(root, name)),
   );
-  const names = new Set(places.agents.map(({ path }) => path.split("/")[0] ?? ""));
-  return [...inFolders, ...[...names].flatMap((name) => embedded(name, places))];
+  return [...inFolders, ...embeddedNames(places.agents).flatMap((name) => embedded(name, places))];
 }
 
 function placesOf(name: string, places: Places): Found[] {
-  if (name === "" || name === "." || name === ".." || /[/\\\0]/.test(name)) return [];
+  if (!isFolderName(name)) return [];
   return [...roots(places).map((root) => onDisk(root, name)), ...embedded(name, places)];
 }
 

@@ -40,6 +40,16 @@ export interface Root {
   tier: "project" | "user";
 }
 
+/** Names of what the build brings, in its order. */
+export function embeddedNames(files: readonly { path: string }[]): string[] {
+  return [...new Set(files.map(({ path }) => path.split("/")[0] ?? ""))];
+}
+
+/** Whether a name is that of one folder and leads nowhere else. */
+export function isFolderName(name: string): boolean {
+  return name !== "" && name !== "." && name !== ".." && !/[/\\\0]/.test(name);
+}
+
 /** Folders of the project, absolute; none outside of one. */
 export function inProject({ project }: Pick<Places, "project">, ...folders: string[]): Root[] {
   if (project.kind === "none") return [];

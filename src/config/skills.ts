@@ -7,7 +7,9 @@ import { FileCache, fileError, readText, systemCode } from "./file.ts";
 import { suggestion } from "./nearest.ts";
 import {
   type EmbeddedFile,
+  embeddedNames,
   inProject,
+  isFolderName,
   type Places,
   type Problem,
   problemsOf,
@@ -252,12 +254,11 @@ const EMBEDDED = "embedded";
 
 function everySkill(places: Places, problems: Problem[]): Found[] {
   const inFolders = roots(places).flatMap((root) => skillFolders(root, problems));
-  const names = new Set(places.skills.map(({ path }) => path.split("/")[0] ?? ""));
-  return [...inFolders, ...[...names].flatMap((name) => embedded(name, places))];
+  return [...inFolders, ...embeddedNames(places.skills).flatMap((name) => embedded(name, places))];
 }
 
 function placesOf(name: string, places: Places): Found[] {
-  if (name === "" || name === "." || name === ".." || /[/\\\0]/.test(name)) return [];
+  if (!isFolderName(name)) return [];
   return [...roots(places).map((root) => onDisk(root, name)), ...embedded(name, places)];
 }
 
