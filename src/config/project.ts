@@ -50,7 +50,7 @@ export function findProject(at: Whereabouts, fs: ProjectFs = realFs): Project {
 
 /**
  * Makes `.rnix/` with a `.gitignore` for its data, and the data folder: what the first run in a project
- * needs. PERMISSION says what to do when the project cannot be written.
+ * needs. UNAVAILABLE (exit 69) says what to do when that cannot be written: nothing was spent yet.
  */
 export function prepareProject(project: Project): void {
   const inProject = project.kind !== "none" && project.dataDir === ownDataDir(project.dir);
@@ -63,7 +63,7 @@ export function prepareProject(project: Project): void {
   } catch (cause) {
     const why = fileError(cause, project.dataDir, "make");
     throw new SyscallError(
-      why.code,
+      "UNAVAILABLE",
       `${why.message} Runs are recorded there; set RNIX_DATA_DIR to a folder that you can write to.`,
       { cause },
     );

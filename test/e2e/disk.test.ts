@@ -25,7 +25,7 @@ test("where a project's data folder can't be made, a run is refused before it co
     const { receipt, stderr } = await refusal(machine, ["write it", ...where], {
       env: { RNIX_DATA_DIR: join(file, "data") },
     });
-    expect(receipt.exit_code).toBe(1);
+    expect(receipt).toMatchObject({ exit_code: 69, exit_reason: "unavailable" });
     for (const part of [join(file, "data"), "RNIX_DATA_DIR"]) {
       expect(receipt.error?.message).toContain(part);
       expect(stderr).toContain(part);
@@ -52,7 +52,7 @@ describe.skipIf(OWN_MOUNTS === undefined)(
       );
       for (const where of [[], ["--no-daemon"]]) {
         const { receipt, stderr } = await refusal(machine, ["write it", ...where]);
-        expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "failed" });
+        expect(receipt).toMatchObject({ exit_code: 69, exit_reason: "unavailable" });
         for (const part of ["read-only", "RNIX_DATA_DIR"]) {
           expect(receipt.error?.message).toContain(part);
           expect(stderr).toContain(part);
