@@ -26,12 +26,19 @@ export async function oneTurn(place: Place): Promise<Figure[]> {
   const wall = floor(time.bare.wallMs);
   const cpu = floor(time.bare.cpuMs);
   const memory = floor(mib(await peakOf(bare)));
+  const usually = (value: number) => ({ name: "usual client", value });
   return [
     {
       what: "the bare client, when it prints by `process.stdout`, wall",
       value: time.usual.wallMs,
       unit: "ms",
       floor: wall,
+    },
+    {
+      what: "the bare client, when it prints by `process.stdout`, CPU",
+      value: time.usual.cpuMs,
+      unit: "ms",
+      floor: cpu,
     },
     {
       what: "one-turn spawn, daemon running, wall",
@@ -67,6 +74,27 @@ export async function oneTurn(place: Place): Promise<Figure[]> {
       value: mib(await peakOf(alone)),
       unit: "MiB",
       floor: memory,
+    },
+    {
+      what: "one-turn spawn, daemon running, wall, to the usual client",
+      value: time.warm.wallMs,
+      unit: "ms",
+      floor: usually(time.usual.wallMs),
+      goal: 3,
+    },
+    {
+      what: "one-turn spawn, daemon running, CPU of all parts, to the usual client",
+      value: time.warm.cpuMs,
+      unit: "ms",
+      floor: usually(time.usual.cpuMs),
+      goal: 3,
+    },
+    {
+      what: "one-turn spawn, `--no-daemon`, wall, to the usual client",
+      value: time.alone.wallMs,
+      unit: "ms",
+      floor: usually(time.usual.wallMs),
+      goal: 5,
     },
   ];
 }
