@@ -4,6 +4,7 @@ import type { Changes } from "./changes.ts";
 import { runChecks } from "./checks.ts";
 import { type Debugger, namedError } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
+import { LastRecords } from "./last-records.ts";
 import type { OpenContexts } from "./open-context.ts";
 import type { Process } from "./process.ts";
 import type { ProcessBuilder } from "./process-builder.ts";
@@ -36,6 +37,7 @@ export class ProcessManager {
   readonly #ports: ProcessManagerPorts;
   readonly #reap: ReapPorts;
   readonly #tasks = new WeakMap<Process, Promise<void>>();
+  readonly #lastRecords = new LastRecords();
   #closing = false;
 
   constructor(ports: ProcessManagerPorts) {
@@ -120,6 +122,7 @@ export class ProcessManager {
       if (now) this.#ports.children.hurryOwner(proc.uuid);
     }
     await Promise.all(live.map((proc) => proc.done.then(() => reapProcess(this.#reap, proc))));
+    this.#lastRecords.retry();
   }
 
   async #start(proc: Process): Promise<void> {
@@ -194,9 +197,10 @@ export class ProcessManager {
   /** The end made durable. A disk that refuses it is reported; the verdict that is told stands all the same. */
   async #record(proc: Process): Promise<void> {
     const info = proc.info();
+    // What the reap, which follows at once, leaves of it.
+    const last: ProcInfo = info.state === "zombie" ? { ...info, state: "dead" } : info;
     await this.#attempt(proc, "the end could not be recorded", () =>
-      // What the reap, which follows at once, leaves of it.
-      proc.record.info(info.state === "zombie" ? { ...info, state: "dead" } : info),
+      this.#lastRecords.write(proc.uuid, () => proc.record.info(last)),
     );
     await this.#attempt(proc, "the end could not be made durable", () => proc.record.close());
   }

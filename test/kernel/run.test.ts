@@ -497,6 +497,26 @@ describe("records", () => {
     },
   );
 
+  test.each(["another run ends", "the kernel shuts down"])(
+    "of the end that the disk refused are written when it takes them again and %s",
+    async (when) => {
+      const disk = { full: false };
+      const model = script(() => {
+        disk.full = true;
+        return says("done");
+      }, says("second"));
+      await using h = new KernelHarness({ model, fs: fullForInfo(disk) });
+      const { info } = await h.run("go");
+      expect(info).toMatchObject({ exit_code: 0, exit_reason: "completed" });
+      expect(h.warnings.join()).toContain("the end could not be recorded");
+      expect((await h.runs.info(info.uuid))?.state).toBe("running");
+      disk.full = false;
+      if (when === "another run ends") await h.run("again");
+      else await h.kernel.shutdown();
+      expect(await h.runs.info(info.uuid)).toMatchObject({ state: "dead", exit_code: 0, result: "done" });
+    },
+  );
+
   test("a spawn that fails leaves nothing", async () => {
     await using h = new KernelHarness({ model: silent });
     const opts = h.opts();
@@ -561,6 +581,19 @@ function fullJournal(writes: number): FsPort {
       if (journals.has(fd) && left-- <= 0)
         throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
       return realFs.write(fd, data);
+    },
+  };
+}
+
+/** A disk that takes no process record as long as it is full. */
+function fullForInfo(disk: { full: boolean }): FsPort {
+  return {
+    ...realFs,
+    rename(from, to) {
+      if (disk.full && to.endsWith("proc-info.json")) {
+        throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
+      }
+      realFs.rename(from, to);
     },
   };
 }

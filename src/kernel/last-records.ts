@@ -1,0 +1,35 @@
+/** So many ended runs may wait for their disk; beyond that the oldest is given up. */
+const MOST = 1000;
+
+/**
+ * The last records of runs whose disk refused them. Their verdicts have been told; until the disk takes
+ * them it still says that they run. They are tried again when another run ends, and at the kernel's end.
+ */
+export class LastRecords {
+  readonly #waiting = new Map<string, () => void>();
+
+  /** Writes the last record of a run, or keeps it for later and throws what refused it. */
+  write(uuid: string, write: () => void): void {
+    this.retry();
+    try {
+      write();
+    } catch (thrown) {
+      const oldest = this.#waiting.keys().next();
+      if (this.#waiting.size >= MOST && !oldest.done) this.#waiting.delete(oldest.value);
+      this.#waiting.set(uuid, write);
+      throw thrown;
+    }
+  }
+
+  /** Tries those that wait, oldest first, and leaves off at the first that is refused again. */
+  retry(): void {
+    for (const [uuid, write] of this.#waiting) {
+      try {
+        write();
+      } catch {
+        return; // Told when it was refused the first time; it waits on.
+      }
+      this.#waiting.delete(uuid);
+    }
+  }
+}
