@@ -1,6 +1,6 @@
 import type { Clock } from "../kernel/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { encode, type Frame, Framer, MAX_ANSWER_BYTES } from "./frame.ts";
+import { encode, type Frame, Framer, MAX_ANSWER_BYTES, type Room } from "./frame.ts";
 import { MAX_REQUEST_BYTES, type Response, type StreamEvent } from "./protocol.ts";
 
 /** A client that takes nothing of what is waiting for it for so long is cut off. */
@@ -33,6 +33,12 @@ export interface Peer {
 export type Next = "next" | "close";
 type Handle = (frame: Frame, peer: Peer) => Promise<Next>;
 
+export interface ConnectionOptions {
+  stallMs?: number;
+  /** What unfinished requests of all connections may hold together. */
+  room?: Room;
+}
+
 /**
  * One client (seeds 5.6): its requests are handled one after the other, in the order they came. Nothing more
  * is read while one is waiting behind the one being handled, and nothing more is handled while the client
@@ -43,7 +49,7 @@ export class Connection {
   readonly #stream: ByteStream;
   readonly #clock: Clock;
   readonly #stallMs: number;
-  readonly #framer = new Framer(MAX_REQUEST_BYTES);
+  readonly #framer: Framer;
   readonly #frames: Frame[] = [];
   readonly #gone = new AbortController();
   readonly #closed: Promise<void>;
@@ -51,8 +57,9 @@ export class Connection {
   #taken = false;
   #wake: (() => void) | undefined;
 
-  constructor(stream: ByteStream, clock: Clock, stallMs = STALL_MS) {
+  constructor(stream: ByteStream, clock: Clock, { stallMs = STALL_MS, room }: ConnectionOptions = {}) {
     this.#stream = stream;
+    this.#framer = new Framer(MAX_REQUEST_BYTES, room);
     this.#clock = clock;
     this.#stallMs = stallMs;
     this.#closed = new Promise((resolve) => stream.on("close", resolve));
@@ -65,6 +72,7 @@ export class Connection {
     // A client that resets the connection is no fault of ours: "close" follows, and that ends everything.
     stream.on("error", () => stream.destroy());
     stream.on("close", () => {
+      this.#framer.release();
       this.#gone.abort();
       this.#notify();
     });

@@ -172,6 +172,12 @@ function read(frame: Frame): Request | WireError {
       message: `A request line may hold ${MAX_REQUEST_BYTES} bytes; this one is longer. Put large input into a file and name it.`,
     };
   }
+  if (frame.kind === "no_room") {
+    return {
+      code: "EXHAUSTED",
+      message: "All clients together are sending more than there is room for. Try again in a moment.",
+    };
+  }
   if (frame.kind === "not_utf8") return badRequest("The line is not valid UTF-8.");
   let value: unknown;
   try {

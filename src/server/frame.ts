@@ -6,6 +6,8 @@ export type Frame =
   | { kind: "line"; text: string }
   /** The line is longer than the limit. Told once; the rest of it is dropped. */
   | { kind: "too_large" }
+  /** All clients together hold more unfinished lines than there is room for. Told once, like the above. */
+  | { kind: "no_room" }
   | { kind: "not_utf8" };
 
 /** Of the whole protocol; told by ping. */
@@ -17,17 +19,41 @@ export const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 const LF = 10;
 const CR = 13;
 
-/** Cuts a stream of bytes into frames. Holds at most one unfinished line of `limit` bytes. */
+/** Bytes of unfinished lines that all framers which share it may hold together. */
+export class Room {
+  #left: number;
+
+  constructor(bytes: number) {
+    this.#left = bytes;
+  }
+
+  take(bytes: number): boolean {
+    if (bytes > this.#left) return false;
+    this.#left -= bytes;
+    return true;
+  }
+
+  give(bytes: number): void {
+    this.#left += bytes;
+  }
+}
+
+/**
+ * Cuts a stream of bytes into frames. Holds at most one unfinished line of `limit` bytes, within the room that
+ * it shares; whoever lets go of the stream calls `release`.
+ */
 export class Framer {
   readonly #limit: number;
+  readonly #room: Room | undefined;
   readonly #decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   /** The unfinished line: its first `#size` bytes. */
   #held = new Uint8Array(0);
   #size = 0;
   #skipping = false;
 
-  constructor(limit: number) {
+  constructor(limit: number, room?: Room) {
     this.#limit = limit;
+    this.#room = room;
   }
 
   push(chunk: Uint8Array): Frame[] {
@@ -48,6 +74,12 @@ export class Framer {
     return frames;
   }
 
+  /** Gives up the unfinished line: its end will not come. */
+  release(): void {
+    this.#forget();
+    this.#skipping = true;
+  }
+
   /** A line has its end. One that came in one piece is not copied. */
   #line(last: Uint8Array, frames: Frame[]): void {
     const whole = this.#size === 0 && last.length <= this.#limit;
@@ -63,10 +95,10 @@ export class Framer {
   #hold(part: Uint8Array, frames: Frame[]): void {
     if (this.#skipping || part.length === 0) return;
     const size = this.#size + part.length;
-    if (size > this.#limit) {
-      this.#forget();
-      this.#skipping = true;
-      frames.push({ kind: "too_large" });
+    const tooLarge = size > this.#limit;
+    if (tooLarge || this.#room?.take(part.length) === false) {
+      this.release();
+      frames.push({ kind: tooLarge ? "too_large" : "no_room" });
       return;
     }
     if (size > this.#held.length) {
@@ -79,6 +111,7 @@ export class Framer {
   }
 
   #forget(): void {
+    this.#room?.give(this.#size);
     this.#held = new Uint8Array(0);
     this.#size = 0;
   }

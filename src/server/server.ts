@@ -1,11 +1,14 @@
 import { type ByteStream, Connection } from "./connection.ts";
 import { dispatch } from "./dispatch.ts";
-import { encode } from "./frame.ts";
+import { encode, Room } from "./frame.ts";
+import { MAX_REQUEST_BYTES } from "./protocol.ts";
 import type { System } from "./system.ts";
 import { within } from "./within.ts";
 
 /** Far more than a person opens; a program that leaks connections is told so. */
 export const MAX_CONNECTIONS = 1024;
+/** So many requests of full length may be on their way at once; those of a command are a few KiB. */
+const UNFINISHED_BYTES = 4 * MAX_REQUEST_BYTES;
 /** What was written gets so long to be taken when the server ends. */
 const FLUSH_MS = 2000;
 
@@ -14,6 +17,7 @@ export class Server {
   readonly #system: System;
   readonly #stallMs: number | undefined;
   readonly #open = new Map<Connection, Promise<void>>();
+  readonly #room = new Room(UNFINISHED_BYTES);
 
   constructor(system: System, o: { stallMs?: number } = {}) {
     this.#system = system;
@@ -31,7 +35,10 @@ export class Server {
       stream.end(encode({ ok: false, error: TOO_MANY }), () => stream.destroy());
       return;
     }
-    const connection = new Connection(stream, this.#system.clock, this.#stallMs);
+    const connection = new Connection(stream, this.#system.clock, {
+      stallMs: this.#stallMs,
+      room: this.#room,
+    });
     const served = connection
       .serve((frame, peer) => dispatch(frame, peer, this.#system, () => connection.take()))
       .catch((error: unknown) => {

@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { Duplex } from "node:stream";
+import { Duplex, PassThrough } from "node:stream";
 import { Client, wireCode } from "../../src/client/client.ts";
 import { overStream } from "../../src/client/memory.ts";
 import type { ExitStatus } from "../../src/kernel/types.ts";
-import type { ByteStream } from "../../src/server/connection.ts";
+import { type ByteStream, Connection } from "../../src/server/connection.ts";
+import { Room } from "../../src/server/frame.ts";
 import { MAX_REQUEST_BYTES, type SpawnRequest } from "../../src/server/protocol.ts";
 import { MAX_CONNECTIONS } from "../../src/server/server.ts";
 import { FakeClock } from "../support/fake-clock.ts";
@@ -60,6 +61,22 @@ describe("a slow client", () => {
     expect(server.kernel.watchers(answer.pid)).toBe(0);
     expect(server.kernel.active).toBe(1);
   });
+});
+
+test("what a client that goes held of the room for unfinished requests is given back", async () => {
+  const room = new Room(10);
+  const stream = new PassThrough();
+  const connection = new Connection(stream, new FakeClock(), { room });
+  const served = connection.serve(async () => "next");
+  stream.write("1234567890");
+  await until(() => {
+    const full = !room.take(1);
+    if (!full) room.give(1);
+    return full;
+  });
+  stream.destroy();
+  await served;
+  expect(room.take(10)).toBe(true);
 });
 
 describe("a client that goes away", () => {

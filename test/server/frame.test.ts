@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { encode, type Frame, Framer } from "../../src/server/frame.ts";
+import { encode, type Frame, Framer, Room } from "../../src/server/frame.ts";
 
 const LIMIT = 1024;
 
@@ -84,6 +84,31 @@ describe("a framer cuts", () => {
     expect(framer.push(bytes("x"))).toEqual([{ kind: "too_large" }]);
     for (let i = 0; i < 100; i++) expect(framer.push(bytes("x".repeat(LIMIT)))).toEqual([]);
     expect(framer.push(bytes("\n{}\n"))).toEqual(lines("{}"));
+  });
+});
+
+describe("framers that share a room", () => {
+  test("hold together no more than it has, and the one that finds none is told", () => {
+    const room = new Room(10);
+    const [one, other] = [new Framer(LIMIT, room), new Framer(LIMIT, room)];
+    expect(one.push(bytes("123456"))).toEqual([]);
+    expect(other.push(bytes("12345"))).toEqual([{ kind: "no_room" }]);
+    expect(other.push(bytes("678\n{}\n"))).toEqual(lines("{}"));
+    expect(one.push(bytes("\n"))).toEqual(lines("123456"));
+  });
+
+  test.each<[string, (framer: Framer) => unknown]>([
+    ["its line ends", (framer) => framer.push(bytes("\n"))],
+    ["its line is too large", (framer) => framer.push(bytes("x".repeat(LIMIT)))],
+    ["its stream is let go", (framer) => framer.release()],
+    ["its stream ends", (framer) => framer.end()],
+  ])("give back what they held when %s", (_when, act) => {
+    const room = new Room(LIMIT);
+    const one = new Framer(LIMIT, room);
+    one.push(bytes("x".repeat(LIMIT)));
+    expect(room.take(1)).toBe(false);
+    act(one);
+    expect(room.take(LIMIT)).toBe(true);
   });
 });
 
