@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { chmodSync, chownSync, lstatSync, mkdirSync, readFileSync, realpathSync, symlinkSync } from "node:fs";
+import { chmodSync, lstatSync, mkdirSync, readFileSync, realpathSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { userPaths } from "../../src/config/paths.ts";
 import { findProject, prepareProject } from "../../src/config/project.ts";
@@ -155,16 +155,21 @@ describe("the project is", () => {
     expect(findProject({ ...at, uid: box.uid + 1 })).toMatchObject({ dir: cwd, kind: "folder" });
   });
 
-  const asRoot = process.getuid?.() === 0 ? test : test.skip;
-  asRoot("not one whose .rnix was given away (needs root to give it away)", () => {
+  test("not one whose folder or .rnix was given away", () => {
     using box = new Sandbox();
-    chownSync(join(box.projectDir, ".rnix"), 12345, 12345);
-    expect(box.project().kind).toBe("folder");
-    chownSync(join(box.projectDir, ".rnix"), 0, 0);
-    chownSync(box.projectDir, 12345, 12345);
-    expect(box.project().kind).toBe("folder");
-    chownSync(box.projectDir, 0, 0);
-    expect(box.project().kind).toBe("rnix");
+    const at = { cwd: box.projectDir, home: box.home, uid: box.uid, env: {} };
+    const givenAway = (given: string) => ({
+      realpath: realpathSync,
+      lstat(path: string) {
+        const stat = lstatSync(path, { throwIfNoEntry: false });
+        if (stat && path === given) stat.uid = box.uid + 1;
+        return stat ?? null;
+      },
+    });
+    expect(findProject(at).kind).toBe("rnix");
+    for (const given of [join(box.projectDir, ".rnix"), box.projectDir]) {
+      expect(findProject(at, givenAway(given)).kind).toBe("folder");
+    }
   });
 
   test("not across a file-system border", () => {

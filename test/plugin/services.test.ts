@@ -1,0 +1,87 @@
+import { expect } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PluginStore } from "../../src/store/plugin-store.ts";
+import { describePlugin } from "../support/conformance/plugin.ts";
+import { openContext, type RealContext } from "../support/open-context.ts";
+
+/**
+ * The services as a driver has them, in the kernel's thread and in a Worker alike: real programs, a real store.
+ * Each place has a context of its own, so that neither finds what the other has left.
+ */
+const DEVICE = "/dev/services";
+const places: { kept: string; real: RealContext }[] = [];
+
+describePlugin("services", () => import("./support/services.ts"), {
+  entry: join(import.meta.dir, "support/services.ts"),
+  setup: (dir) => {
+    const kept = mkdtempSync(join(tmpdir(), "rnix-services-"));
+    const real = openContext(dir, kept);
+    places.push({ kept, real });
+    const scopes = { run: join(kept, "run"), project: join(kept, "project"), user: join(kept, "user") };
+    return {
+      exec: real.context.exec,
+      store: new PluginStore({ plugin: "services", ...scopes }),
+      secret: async () => "the key",
+    };
+  },
+  teardown: async () => {
+    for (const { kept, real } of places.splice(0)) {
+      await real.endCall();
+      expect(real.children.list()).toEqual([]);
+      await real[Symbol.asyncDispose]();
+      rmSync(kept, { recursive: true });
+    }
+  },
+  operations: [
+    {
+      title: "exec starts a program, feeds it, and tells its output by stream and its end",
+      device: DEVICE,
+      input: { op: "exec", argv: ["sh", "-c", "cat; echo wrong >&2; exit 3"] },
+      answer: (answer) =>
+        expect(JSON.parse(answer)).toEqual({
+          streams: { 1: "from stdin", 2: "wrong\n" },
+          code: 3,
+          signal: null,
+          timedOut: false,
+        }),
+    },
+    {
+      title: "exec of a program that is not there keeps its code",
+      device: DEVICE,
+      input: { op: "exec", argv: ["no-such-program-anywhere"] },
+      error: "NOT_FOUND",
+    },
+    {
+      title: "store replaces a document by its version, and scopes are apart",
+      device: DEVICE,
+      input: { op: "document", doc: "a/b.txt" },
+      answer: (answer) => expect(JSON.parse(answer)).toEqual({ text: "two", current: true, missing: null }),
+    },
+    {
+      title: "store refuses a document that has changed since",
+      device: DEVICE,
+      input: { op: "stale", doc: "stale.txt" },
+      error: "INVALID",
+    },
+    {
+      title: "store refuses a name that leads out of it",
+      device: DEVICE,
+      input: { op: "document", doc: "../out" },
+      error: "INVALID",
+    },
+    {
+      title: "store appends to a log and pages through it",
+      device: DEVICE,
+      input: { op: "log", doc: "log" },
+      answer: (answer) => expect(JSON.parse(answer)).toEqual([{ n: 2 }]),
+    },
+    {
+      title: "secret answers the key",
+      device: DEVICE,
+      input: { op: "secret" },
+      answer: (answer) => expect(answer).toBe('"the key"'),
+    },
+  ],
+});

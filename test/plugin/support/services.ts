@@ -1,0 +1,83 @@
+import { definePlugin, type OpenContext, SyscallError, type VFSFile } from "rnix/plugin";
+
+/** A driver that does with its services what it is told, and answers what came of it. */
+export default definePlugin({
+  name: "services",
+  needs: ["exec", "store", "secret"],
+  devices: { "/dev/services": { factory: (_subpath, _flags, context) => new ServicesFile(context) } },
+});
+
+class ServicesFile implements VFSFile {
+  readonly #context: OpenContext;
+  #answer = "";
+
+  constructor(context: OpenContext) {
+    this.#context = context;
+  }
+
+  async write(data: string | Uint8Array, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) throw new SyscallError("CANCELLED", "The call was cancelled.");
+    const { op, ...input } = parsed(String(data));
+    this.#answer = JSON.stringify(await run(this.#context, op, input));
+  }
+
+  async read(max: number): Promise<string> {
+    const piece = this.#answer.slice(0, max);
+    this.#answer = this.#answer.slice(max);
+    return piece;
+  }
+
+  async close(): Promise<void> {
+    this.#answer = "";
+  }
+
+  async stat() {
+    return { name: "services", size: this.#answer.length, isDevice: true, devicePath: "/dev/services" };
+  }
+}
+
+function parsed(text: string): { op: string; doc: string; argv: string[] } {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new SyscallError("INVALID", "Expected an operation as JSON.", { cause });
+  }
+}
+
+async function run(
+  { exec, store, secret }: OpenContext,
+  op: string,
+  input: { doc: string; argv: string[] },
+): Promise<unknown> {
+  if (!exec || !store || !secret)
+    throw new SyscallError("UNAVAILABLE", "A service that was named is not there.");
+  switch (op) {
+    case "exec": {
+      const child = await exec({ argv: input.argv, stdin: "from stdin", life: "call" });
+      const decoder = new TextDecoder();
+      const streams: Record<number, string> = { 1: "", 2: "" };
+      for (let piece = await child.read(); piece; piece = await child.read()) {
+        streams[piece.fd] += decoder.decode(piece.data);
+      }
+      const { code, signal, timedOut } = await child.exited();
+      return { streams, code, signal, timedOut };
+    }
+    case "document": {
+      const first = await store.replace("run", input.doc, "one", null);
+      const second = await store.replace("run", input.doc, "two", first);
+      const read = await store.read("run", input.doc);
+      const missing = await store.read("user", input.doc);
+      return { text: read?.text, current: read?.version === second, missing };
+    }
+    case "stale":
+      await store.replace("project", input.doc, "one", null);
+      return await store.replace("project", input.doc, "two", null);
+    case "log":
+      for (const n of [1, 2, 3]) await store.append("user", input.doc, { n });
+      return await store.lines("user", input.doc, 1, 1);
+    case "secret":
+      return await secret();
+    default:
+      throw new SyscallError("INVALID", `No operation ${op}.`);
+  }
+}
