@@ -57,7 +57,11 @@ export async function build({
       splitting: true,
       sourcemap: "inline",
       external: NATIVES,
-      define: { RNIX_COMMIT: JSON.stringify(await commit()) },
+      define: {
+        RNIX_COMMIT: JSON.stringify(await commit()),
+        // Bun bakes it in, too: by default the one of whoever builds.
+        "process.env.NODE_ENV": '"production"',
+      },
       plugins: [embed],
       throw: false,
       compile: {

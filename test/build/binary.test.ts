@@ -13,13 +13,17 @@ let binary: string;
 beforeAll(async () => {
   scratch = new Scratch();
   binary = join(scratch.dir, "bin", "program");
+  const { NODE_ENV } = process.env;
+  process.env.NODE_ENV = "builder";
   await build({ entry: join(import.meta.dir, "program.ts"), outfile: binary });
+  process.env.NODE_ENV = NODE_ENV;
 }, 60_000);
 afterAll(() => scratch[Symbol.dispose]());
 
 interface About {
   version: string;
   commit: string;
+  nodeEnv: string;
   plugins: string[];
   agents: string[];
   skills: string[];
@@ -53,6 +57,10 @@ describe("the compiled binary", () => {
     const files = (folder: string) => [...new Bun.Glob("**/*").scanSync(join(CHECKOUT, folder))].sort();
     expect(about.agents).toEqual(files("agents"));
     expect(about.skills).toEqual(files("skills"));
+  });
+
+  test("is built for production, whatever NODE_ENV the builder has", async () => {
+    expect((await run<About>(["about"])).nodeEnv).toBe("production");
   });
 
   test("imports all stock plugins in a moment: nothing heavy comes with them", async () => {

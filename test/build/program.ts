@@ -12,6 +12,7 @@ const answers: Record<string, () => Promise<unknown>> = {
   about: async () => ({
     version,
     commit,
+    nodeEnv: process.env.NODE_ENV,
     plugins: embeddedPlugins().map(({ name }) => name),
     agents: (await embeddedAgents()).map(({ path }) => path),
     skills: (await embeddedSkills()).map(({ path }) => path),
