@@ -1,5 +1,6 @@
 import { SyscallError } from "../plugin/index.ts";
 import { Channel } from "./channel.ts";
+import type { Clock } from "./clock.ts";
 import { withDetail } from "./error-detail.ts";
 import type { Process } from "./process.ts";
 import type { SyscallEvent } from "./types.ts";
@@ -9,14 +10,60 @@ const TRACE_BUFFER = 256;
 
 /**
  * Records every syscall: on disk in full through the process's record, live to whoever is attached
- * through channels that drop. A syscall is whatever runs inside `call`.
+ * through channels that drop. A syscall is whatever runs inside `call`. Those of PID 0 that concern no
+ * process, or one that has gone, are kept in memory, the last ones.
  */
 export class Debugger {
+  readonly #clock: Clock;
+  readonly #startedMono: number;
+  readonly #ofPid0: SyscallEvent[] = [];
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#startedMono = clock.monotonic();
+  }
+
   /** The AttachDebug syscall: live events from now on, until the process is reaped. */
   attach(proc: Process): Channel<SyscallEvent> {
     const channel: Channel<SyscallEvent> = new Channel(TRACE_BUFFER, () => proc.tracers.delete(channel));
     proc.tracers.add(channel);
     return channel;
+  }
+
+  /** What PID 0 did last, oldest first; times are ms since the kernel's start. */
+  get ofPid0(): readonly SyscallEvent[] {
+    return this.#ofPid0;
+  }
+
+  /**
+   * A call that PID 0 makes: a person's command, or the kernel itself. It is recorded with the process it is
+   * about, where that has not ended.
+   */
+  callByPid0<T>(
+    about: Process | undefined,
+    syscall: string,
+    args: Record<string, unknown>,
+    run: () => T,
+    result: (value: T) => unknown = () => undefined,
+  ): T {
+    const live = about && (about.state === "created" || about.state === "running") ? about : undefined;
+    const since = (): number => live?.sinceSpawnMs() ?? this.#clock.monotonic() - this.#startedMono;
+    const startedMs = since();
+    const record = (outcome: Pick<SyscallEvent, "result" | "error" | "error_code">): void => {
+      const pid = live?.pid ?? 0;
+      const event = eventOf(pid, syscall, { ...args, by: 0 }, startedMs, since(), outcome);
+      if (live) this.#tell(live, event);
+      else this.#keepOfPid0(event);
+    };
+    try {
+      const value = run();
+      record({ result: result(value) });
+      return value;
+    } catch (thrown) {
+      const error = namedError(thrown, syscall, about?.pid ?? 0);
+      record({ error: error.message, error_code: error.code });
+      throw error;
+    }
   }
 
   /**
@@ -49,16 +96,17 @@ export class Debugger {
     startedMs: number,
     outcome: Pick<SyscallEvent, "result" | "error" | "error_code">,
   ): void {
-    const event: SyscallEvent = {
-      timestamp_ms: roundMs(startedMs),
-      pid: proc.pid,
-      syscall,
-      args,
-      ...outcome,
-      duration_ms: roundMs(proc.sinceSpawnMs() - startedMs),
-    };
+    this.#tell(proc, eventOf(proc.pid, syscall, args, startedMs, proc.sinceSpawnMs(), outcome));
+  }
+
+  #tell(proc: Process, event: SyscallEvent): void {
     this.#keep(proc, event);
     for (const tracer of proc.tracers) tracer.push(event);
+  }
+
+  #keepOfPid0(event: SyscallEvent): void {
+    this.#ofPid0.push(event);
+    if (this.#ofPid0.length > TRACE_BUFFER) this.#ofPid0.shift();
   }
 
   /**
@@ -72,6 +120,24 @@ export class Debugger {
       if (!(thrown instanceof SyscallError)) throw thrown;
     }
   }
+}
+
+function eventOf(
+  pid: number,
+  syscall: string,
+  args: Record<string, unknown>,
+  startedMs: number,
+  endedMs: number,
+  outcome: Pick<SyscallEvent, "result" | "error" | "error_code">,
+): SyscallEvent {
+  return {
+    timestamp_ms: roundMs(startedMs),
+    pid,
+    syscall,
+    args,
+    ...outcome,
+    duration_ms: roundMs(endedMs - startedMs),
+  };
 }
 
 /** The same error with the syscall and the process it belongs to; a foreign one becomes INTERNAL. */

@@ -11,14 +11,17 @@ import { Debugger } from "./debugger.ts";
 import { kernelTools } from "./devices/kernel-tools.ts";
 import { procDevice } from "./devices/proc.ts";
 import { FileSystem } from "./file-system.ts";
+import { LifecycleManager } from "./lifecycle-manager.ts";
 import { ModelGate } from "./llm/gate.ts";
 import { callEntry, resultEntry } from "./log-entry.ts";
 import { OpenContexts } from "./open-context.ts";
 import type { Process } from "./process.ts";
 import { ProcessBuilder } from "./process-builder.ts";
+import { ProcessLife } from "./process-life.ts";
 import { ProcessManager } from "./process-manager.ts";
 import { ProcessTable } from "./process-table.ts";
-import type { LoopPorts } from "./reasoning-loop.ts";
+import { type LoopPorts, reason } from "./reasoning-loop.ts";
+import { SignalManager } from "./signal-manager.ts";
 import type {
   AgentInfo,
   ExitStatus,
@@ -59,13 +62,15 @@ const WATCH_BUFFER = 256;
 /** The kernel: its parts put together, and the syscalls through them. */
 export class Kernel {
   /** Debugger (1). */
-  readonly debug = new Debugger();
+  readonly debug: Debugger;
   /** ContextManager (4). */
   readonly ctx: ContextSyscalls;
   /** FileSystem (5). */
   readonly files: FileSystem;
   /** ProcessManager (5). */
   readonly processes: ProcessManager;
+  readonly signals: SignalManager;
+  readonly lifecycle: LifecycleManager;
 
   readonly #ports: KernelPorts;
   readonly #table = new ProcessTable();
@@ -74,7 +79,7 @@ export class Kernel {
   constructor(ports: KernelPorts) {
     this.#ports = ports;
     const { children, clock, callbacks, random } = ports;
-    const { debug } = this;
+    const debug = new Debugger(clock);
     const table = this.#table;
     const contexts = this.#contexts;
     const devices = this.#ownDevices();
@@ -91,21 +96,24 @@ export class Kernel {
     const gate = new ModelGate({ clock, random });
     const warn = (source: string, text: string): void => ports.log?.("warn", source, text);
     const builder = new ProcessBuilder({ ...ports, table, devices, contexts, ctx, files, warn });
+    const holders = {};
+    const reap = { table, contexts, children, holders, warn };
+    const life = new ProcessLife({ table, files, openContexts, changes, children, reap, callbacks, warn });
+    const loop = this.#loopPorts({ ctx, files, debug, gate, changes });
+    this.debug = debug;
     this.files = files;
     this.ctx = ctx;
+    this.signals = new SignalManager({ table, life, children });
     this.processes = new ProcessManager({
       table,
       builder,
-      loop: this.#loopPorts({ ctx, files, debug, gate, changes }),
-      files,
+      life,
+      signals: this.signals,
+      reason: (proc) => reason(loop, proc),
       debug,
-      openContexts,
-      changes,
-      children,
-      reap: { table, contexts, children, warn },
       callbacks,
-      warn,
     });
+    this.lifecycle = new LifecycleManager({ table, processes: this.processes, life, children });
   }
 
   /** Live processes. */
@@ -122,11 +130,11 @@ export class Kernel {
   }
 
   signalTree(pid: PID, signal: Signal): number {
-    return this.processes.signalTree(pid, signal);
+    return this.signals.signalTree(pid, signal);
   }
 
   suspend(pid: PID): Promise<ExitStatus> {
-    return this.processes.suspend(pid);
+    return this.lifecycle.suspend(pid);
   }
 
   wait(pid: PID): Promise<ExitStatus> {
@@ -138,7 +146,7 @@ export class Kernel {
   }
 
   shutdown(options?: { now?: boolean }): Promise<void> {
-    return this.processes.shutdown(options);
+    return this.lifecycle.shutdown(options);
   }
 
   procInfo(pid: PID): ProcInfo {

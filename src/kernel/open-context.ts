@@ -50,7 +50,7 @@ export class OpenContexts {
       guarded: [{ dir: opts.project.dataDir, readable: true }, ...this.#ports.guarded],
       env: opts.env,
       call,
-      config: entry.path === opts.provider.device ? opts.provider.config : entry.config,
+      config: entry.path === opts.provider?.device ? opts.provider.config : entry.config,
       progress: (text) => this.#ports.progress(proc, call?.tool ?? entry.path, text),
       changed: (file) => noteChange(proc, file),
       log: (level, text) => this.#ports.log(level, sourceOf(proc, entry), text),
@@ -80,7 +80,7 @@ export class OpenContexts {
     }
     if (entry.needs.includes("secret")) {
       services.secret = () => {
-        if (entry.path === proc.provider.device) return proc.provider.secret();
+        if (proc.spec.opts.provider?.device === entry.path) return proc.provider.secret();
         throw new SyscallError(
           "PERMISSION",
           `Plugin ${entry.plugin} asked for a key, but ${entry.path} is not the process's model.`,

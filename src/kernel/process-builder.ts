@@ -14,7 +14,7 @@ import { factsOf } from "./permission/facts.ts";
 import { Permissions } from "./permission/permissions.ts";
 import { Process, type ProcessTool } from "./process.ts";
 import type { ProcessTable } from "./process-table.ts";
-import type { AgentInfo, Limit, PID, SpawnOpts } from "./types.ts";
+import type { AgentInfo, Limit, PID, ProcessKind, SpawnOpts } from "./types.ts";
 
 interface BuilderPorts {
   version: string;
@@ -60,6 +60,7 @@ export class ProcessBuilder {
   }
 
   async build(
+    kind: ProcessKind,
     intent: string,
     agent: AgentInfo | null,
     opts: SpawnOpts,
@@ -67,7 +68,7 @@ export class ProcessBuilder {
   ): Promise<Process> {
     const undo: (() => unknown)[] = [() => opts.devices.release()];
     try {
-      const proc = await this.#construct(intent, agent ?? GENERIC, opts, undo);
+      const proc = await this.#construct(kind, intent, agent ?? GENERIC, opts, undo);
       await this.#open(proc, undo);
       await start(proc);
       return proc;
@@ -89,6 +90,7 @@ export class ProcessBuilder {
   }
 
   async #construct(
+    kind: ProcessKind,
     intent: string,
     agent: AgentInfo,
     given: SpawnOpts,
@@ -110,6 +112,7 @@ export class ProcessBuilder {
       parentUuid: parent?.uuid ?? null,
       depth: parent ? parent.spec.depth + 1 : 0,
       intent,
+      kind,
       agent,
       opts,
       namespace,
@@ -146,14 +149,14 @@ export class ProcessBuilder {
     proc.record.meta({
       v: 1,
       system_prompt: head,
-      tools: [...proc.spec.tools.values()].map(({ tool }) => ({
+      tools: [...proc.tools.values()].map(({ tool }) => ({
         name: tool.name,
         description: tool.description,
         input: { ...tool.input },
       })),
     });
     undo.push(() => files.closeAll(proc));
-    proc.llmFd = await files.open(proc, proc.provider.device, O_RDWR, { kind: "kernel" });
+    if (opts.provider) proc.llmFd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });
   }
 
   #parentOf(opts: SpawnOpts): Process | undefined {

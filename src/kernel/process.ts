@@ -16,6 +16,7 @@ import type {
   Limit,
   PID,
   ProcessEvent,
+  ProcessKind,
   ProcessState,
   ProviderChoice,
   SkillInfo,
@@ -23,7 +24,7 @@ import type {
   SyscallEvent,
 } from "./types.ts";
 
-/** A tool as the model of this process sees it: where it leads, fixed at spawn. */
+/** A tool as the model of this process sees it, and where it leads. */
 export interface ProcessTool {
   tool: ToolDef;
   entry: DeviceEntry;
@@ -37,9 +38,11 @@ interface ProcessSpec {
   parentUuid: string | null;
   depth: number;
   intent: string;
+  kind: ProcessKind;
   agent: AgentInfo;
   opts: SpawnOpts;
   namespace: Namespace;
+  /** Those it is shown from the start. */
   tools: ReadonlyMap<string, ProcessTool>;
   permissions: Permissions;
   record: RunWriter;
@@ -70,6 +73,11 @@ export class Process {
   /** 0 once its parent has gone before it, or was signalled alone to end. */
   ppid: PID;
   permissions: Permissions;
+  /**
+   * What its model is shown. What comes later is appended, and nothing is ever taken out or moved: a
+   * provider's prompt cache must hit, and a tool that was withdrawn is refused when it is called.
+   */
+  readonly tools: Map<string, ProcessTool>;
   /** The skills loaded so far: those of the agent and those the Skill tool brought. */
   readonly skills: SkillInfo[];
 
@@ -119,6 +127,7 @@ export class Process {
     this.uuid = spec.uuid;
     this.ppid = spec.ppid;
     this.permissions = spec.permissions;
+    this.tools = new Map(spec.tools);
     this.record = spec.record;
     this.skills = [...spec.agent.skills];
     this.#clock = spec.clock;
@@ -154,7 +163,7 @@ export class Process {
   }
 
   get provider(): ProviderChoice {
-    return this.spec.opts.provider;
+    return this.spec.opts.provider ?? NO_MODEL;
   }
 
   /** Those of its children, ended and running, included. */
@@ -282,6 +291,7 @@ export class Process {
       pid: this.pid,
       ppid: this.ppid,
       uuid: this.uuid,
+      kind: spec.kind,
       parent_uuid: spec.parentUuid,
       origin_uuid: null,
       state: exit?.reason === "suspended" ? "suspended" : this.#state,
@@ -333,6 +343,17 @@ export class Process {
     };
   }
 }
+
+/** Of a process that is no agent. */
+const NO_MODEL: ProviderChoice = {
+  name: "",
+  device: "",
+  model: "",
+  config: {},
+  gateKey: "",
+  because: "",
+  secret: () => Promise.reject(new SyscallError("UNAVAILABLE", "This process has no model.")),
+};
 
 /** Variables whose values may be kept on disk (design §2, "Environment"). */
 const KEPT: ReadonlySet<string> = new Set([

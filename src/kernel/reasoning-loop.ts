@@ -74,7 +74,7 @@ class ReasoningLoop {
   readonly #ports: LoopPorts;
   readonly #proc: Process;
   readonly #guard: LoopGuard;
-  readonly #tools: LLMTool[];
+  #tools: LLMTool[] = [];
   readonly #device: ModelDevice;
   /** Text of the answer that is arriving: what is kept when the run is cut off in its middle. */
   #arriving = "";
@@ -93,11 +93,6 @@ class ReasoningLoop {
     this.#ports = ports;
     this.#proc = proc;
     this.#guard = new LoopGuard(proc.spec.opts.limits.loopThreshold);
-    this.#tools = [...proc.spec.tools.values()].map(({ tool }) => ({
-      name: tool.name,
-      description: tool.description,
-      input: tool.input,
-    }));
     this.#device = {
       write: (data, signal) => ports.files.write(proc, proc.llmFd, data, signal),
       read: async (max, signal) => {
@@ -180,12 +175,24 @@ class ReasoningLoop {
       model: proc.provider.model,
       timeout_ms: proc.spec.opts.limits.modelTotalMs,
       messages: [...prompt.messages],
-      tools: this.#tools,
+      tools: this.#shownTools(),
       stream: true,
     };
     const maxOutput = this.#reserve(request);
     if (maxOutput !== undefined) request.max_output = maxOutput;
     return request;
+  }
+
+  #shownTools(): LLMTool[] {
+    const { tools } = this.#proc;
+    if (tools.size > this.#tools.length) {
+      this.#tools = [...tools.values()].map(({ tool: { name, description, input } }) => ({
+        name,
+        description,
+        input,
+      }));
+    }
+    return this.#tools;
   }
 
   /**
@@ -218,8 +225,9 @@ class ReasoningLoop {
 
   /** The model's answer, through the gate that all processes of one provider and key share. */
   async #ask(request: LLMRequest): Promise<LLMAnswer> {
-    const { limits, provider } = this.#proc.spec.opts;
     const proc = this.#proc;
+    const { provider } = proc;
+    const { limits } = proc.spec.opts;
     this.#arriving = "";
     this.#reads = 0;
     this.#readBytes = 0;

@@ -71,7 +71,7 @@ class StepCalls {
     const proc = this.#proc;
     const started = new Date(this.#ports.clock.now()).toISOString();
     const startedMono = this.#ports.clock.monotonic();
-    const target = proc.spec.tools.get(call.name);
+    const target = proc.tools.get(call.name);
     const path = target ? target.entry.path : null;
     let outcome: Outcome;
     if (proc.stopped) {
@@ -227,7 +227,7 @@ function batches(proc: Process, calls: readonly ToolCall[]): ToolCall[][] {
   const all: ToolCall[][] = [];
   let open: ToolCall[] | undefined;
   for (const call of calls) {
-    if (!isReadOnly(proc.spec.tools.get(call.name))) {
+    if (!isReadOnly(proc.tools.get(call.name))) {
       all.push([call]);
       open = undefined;
     } else if (open && open.length < PARALLEL) {
@@ -262,7 +262,7 @@ function subjectOf(target: ProcessTool, call: ToolCall): string | undefined {
 }
 
 function unknownTool(proc: Process, name: string): SyscallError {
-  const names = [...proc.spec.tools.keys()];
+  const names = [...proc.tools.keys()];
   return new SyscallError(
     "NOT_FOUND",
     `There is no tool ${JSON.stringify(name)}. These are there: ${names.join(", ") || "none"}.`,

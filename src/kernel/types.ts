@@ -11,6 +11,9 @@ export const SIGPAUSE = 4;
 export const SIGRESUME = 5;
 export type Signal = 1 | 2 | 3 | 4 | 5;
 
+/** What a process does with its life. Only agents reason and have a model. */
+export type ProcessKind = "agent" | "supervisor" | "command";
+
 export type ProcessState = "created" | "running" | "zombie" | "dead";
 
 /** How a run ended (design §2, "How a run ends"). The verdict function is the only one to make it. */
@@ -130,7 +133,8 @@ export interface ProviderChoice {
 export interface SpawnOpts {
   project: ProjectHandle;
   devices: DeviceLease;
-  provider: ProviderChoice;
+  /** null: it has no model, and is no agent. */
+  provider: ProviderChoice | null;
   cwd: string;
   /** Further folders of `--add`. */
   folders?: string[];

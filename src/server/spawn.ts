@@ -62,7 +62,7 @@ export async function planSpawn(
       userEnv: userEnv(places.configDir),
       flags: { provider: request.provider, model: request.model },
       agent: { name: agent.name, provider: agent.provider, model: agent.model },
-      parent: parent?.provider,
+      parent: parent?.provider ?? undefined,
       clock: ports.clock,
       warn: (text) => void notices.push(text),
     });

@@ -106,6 +106,8 @@ export const ProcInfo = z.object({
   pid: z.number(),
   ppid: z.number(),
   uuid: z.string(),
+  /** Records of before there were others have none. */
+  kind: z.enum(["agent", "supervisor", "command"]).default("agent"),
   parent_uuid: z.string().nullable(),
   origin_uuid: z.string().nullable(),
   state: z.enum(["created", "running", "zombie", "dead", "suspended"]),

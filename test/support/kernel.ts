@@ -9,6 +9,7 @@ import type {
   Limits,
   ProcessEvent,
   ProcInfo,
+  ProviderChoice,
   SpawnOpts,
 } from "../../src/kernel/types.ts";
 import { Children } from "../../src/os/children.ts";
@@ -168,23 +169,15 @@ export class KernelHarness {
     return this.kernel.spawn(intent, agent, this.opts(more));
   }
 
-  opts(more: Partial<SpawnOpts> = {}): SpawnOpts {
+  opts(more: Partial<SpawnOpts> = {}): SpawnOpts & { provider: ProviderChoice } {
     this.leases++;
     return {
       project: { id: "p", dir: this.project, dataDir: this.dataDir, trusted: true },
       devices: { namespace: this.#namespace(), versions: {}, release: () => void this.leases-- },
-      provider: {
-        name: "scripted",
-        device: "/dev/llm/scripted",
-        model: "m",
-        config: {},
-        gateKey: "scripted",
-        because: "test",
-        secret: async () => "key",
-      },
       cwd: this.project,
       env: { PATH: process.env.PATH ?? "/usr/bin:/bin" },
       ...more,
+      provider: more.provider ?? this.#provider(),
       limits: { ...LIMITS, ...this.#o.limits, ...more.limits },
     };
   }
@@ -219,6 +212,18 @@ export class KernelHarness {
     rmSync(this.dir, { recursive: true, force: true });
     if (Object.values(left).some((count) => count !== 0))
       throw new Error(`left behind: ${JSON.stringify(left)}`);
+  }
+
+  #provider(): ProviderChoice {
+    return {
+      name: "scripted",
+      device: "/dev/llm/scripted",
+      model: "m",
+      config: {},
+      gateKey: "scripted",
+      because: "test",
+      secret: async () => "key",
+    };
   }
 
   #namespace(): Namespace {

@@ -7,6 +7,7 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     pid: 1,
     ppid: 0,
     uuid: "u1",
+    kind: "agent",
     parent_uuid: null,
     origin_uuid: null,
     state: "running",

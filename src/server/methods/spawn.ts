@@ -27,7 +27,7 @@ export async function spawn(
         await out.send(toStreamEvent(ref, event, channel.dropped));
         continue;
       }
-      await out.send(spawnEvent(event.info, opts.provider.because));
+      await out.send(spawnEvent(event.info, opts.provider?.because));
       for (const notice of notices) await out.send(noticeEvent(ref, notice));
     }
   } finally {

@@ -1,0 +1,169 @@
+import type { Children } from "../os/children.ts";
+import type { SyscallError } from "../plugin/index.ts";
+import type { Changes } from "./changes.ts";
+import { runChecks } from "./checks.ts";
+import { namedError } from "./debugger.ts";
+import type { FileSystem } from "./file-system.ts";
+import { LastRecords } from "./last-records.ts";
+import type { OpenContexts } from "./open-context.ts";
+import type { Process } from "./process.ts";
+import type { ProcessTable } from "./process-table.ts";
+import { type ReapPorts, reapProcess } from "./reap.ts";
+import type { ExitStatus, KernelCallbacks, ProcInfo } from "./types.ts";
+import { SIGTERM } from "./types.ts";
+import { killed, type Outcome, verdict } from "./verdict.ts";
+
+/** What a process does between its start and its end: an agent reasons, a supervisor supervises. */
+export type Task = (proc: Process) => Promise<Outcome>;
+
+interface ProcessLifePorts {
+  table: ProcessTable;
+  files: FileSystem;
+  openContexts: OpenContexts;
+  changes: Changes;
+  children: Children;
+  reap: Omit<ReapPorts, "task">;
+  callbacks?: KernelCallbacks;
+  warn(source: string, text: string): void;
+}
+
+/** How a process lives from its start to its reap, whatever its task is. Owns the task. */
+export class ProcessLife {
+  readonly #ports: ProcessLifePorts;
+  readonly #reap: ReapPorts;
+  readonly #tasks = new WeakMap<Process, Promise<void>>();
+  readonly #lastRecords = new LastRecords();
+
+  constructor(ports: ProcessLifePorts) {
+    this.#ports = ports;
+    this.#reap = { ...ports.reap, task: (proc) => this.#tasks.get(proc) ?? Promise.resolve() };
+  }
+
+  /** Sets the task of a started process going. */
+  begin(proc: Process, task: Task): void {
+    this.#tasks.set(proc, this.#run(proc, task));
+  }
+
+  /** Reaps a zombie; once, whoever comes first. */
+  reap(proc: Process): Promise<void> {
+    return reapProcess(this.#reap, proc);
+  }
+
+  /** Last records that a full disk refused are tried once more. */
+  retryRecords(): void {
+    this.#lastRecords.retry();
+  }
+
+  /** A change that must be on disk. What goes wrong is told; the change stands. */
+  async note(proc: Process): Promise<void> {
+    await this.#attempt(proc, "record", () => proc.record.info(proc.info()));
+  }
+
+  /** Works, finishes, and is followed by the automatic reap. It never rejects. */
+  async #run(proc: Process, task: Task): Promise<void> {
+    const { warn } = this.#ports;
+    const outcome = await task(proc).catch((defect) => failed(namedError(defect, "ReasonStep", proc.pid)));
+    await this.#finish(proc, outcome).catch((defect) => warn(`PID ${proc.pid}`, `finish: ${String(defect)}`));
+    // Not awaited: the reap waits for this very task.
+    void this.reap(proc).catch((defect) => warn(`PID ${proc.pid}`, `reap: ${String(defect)}`));
+  }
+
+  /**
+   * What belongs to the process ends first, then the verdict is written, then the world is told. Whatever
+   * goes wrong on the way, it comes to its end: others wait for it.
+   */
+  async #finish(proc: Process, ran: Outcome): Promise<void> {
+    const { callbacks, children, files } = this.#ports;
+    await this.#endChildren(proc);
+    const outcome = await this.#conclude(proc, ran).catch((thrown) =>
+      failed(namedError(thrown, "Check", proc.pid)),
+    );
+    await this.#attempt(proc, "programs", () => children.endOwner(proc.uuid));
+    await this.#attempt(proc, "close", () => files.closeAll(proc));
+    // A check, or a program that has just ended, may have spawned some more.
+    proc.ending = true;
+    await this.#endChildren(proc);
+    // Not the reason of when it stopped: a kill may have come in the meantime.
+    const exit = verdict(latest(proc, outcome), proc.checks, childrenThatCount(proc));
+    proc.terminate(exit);
+    await this.#record(proc);
+    this.#tellParent(proc, exit);
+    await this.#attempt(proc, "callbacks", () => {
+      if (exit.error) callbacks?.onError(proc.pid, exit.error);
+      callbacks?.onComplete(proc.pid, proc.result ?? "", exit);
+    });
+    for (const watcher of [...proc.watchers]) watcher.end({ type: "complete", info: proc.info() });
+    proc.settle();
+  }
+
+  /** Checks and the list of changed files, while the process may still start programs. */
+  async #conclude(proc: Process, ran: Outcome): Promise<Outcome> {
+    const { changes, openContexts } = this.#ports;
+    if (ran.kind === "finished") proc.checks = await runChecks(openContexts, proc);
+    await changes.end(proc);
+    return ran.kind !== "broken" && proc.stopped ? { kind: "stopped", status: proc.stopped } : ran;
+  }
+
+  /** The end made durable. A disk that refuses it is reported; the verdict that is told stands all the same. */
+  async #record(proc: Process): Promise<void> {
+    const info = proc.info();
+    // What the reap, which follows at once, leaves of it.
+    const last: ProcInfo = info.state === "zombie" ? { ...info, state: "dead" } : info;
+    await this.#attempt(proc, "the end could not be recorded", () =>
+      this.#lastRecords.write(proc.uuid, () => proc.record.info(last)),
+    );
+    await this.#attempt(proc, "the end could not be made durable", () => proc.record.close());
+  }
+
+  /** A part of the end: what goes wrong in it is told, and the next one follows. */
+  async #attempt(proc: Process, what: string, part: () => Promise<void> | void): Promise<void> {
+    try {
+      await part();
+    } catch (thrown) {
+      this.#ports.warn(`PID ${proc.pid}`, `${what}: ${namedError(thrown, what, proc.pid).message}`);
+    }
+  }
+
+  /** A process that ends first ends its children and waits until they have, and those that came meanwhile. */
+  async #endChildren(proc: Process): Promise<void> {
+    const ended = new Set<Process>();
+    for (;;) {
+      const live = proc.children
+        .map((pid) => this.#ports.table.find(pid))
+        .filter((child) => child !== undefined)
+        .filter((child) => !ended.has(child));
+      if (live.length === 0) return;
+      for (const child of live) {
+        ended.add(child);
+        child.stop(killed(SIGTERM, child.paused));
+      }
+      await Promise.all(live.map((child) => child.done));
+    }
+  }
+
+  #tellParent(proc: Process, exit: ExitStatus): void {
+    const parent = this.#ports.table.find(proc.ppid);
+    if (!parent) return;
+    parent.childResults.push({
+      uuid: proc.uuid,
+      pid: proc.pid,
+      agent: proc.spec.agent.name,
+      exit_code: exit.code,
+      exit_reason: exit.reason,
+      tokens_used: proc.tokensUsed,
+    });
+  }
+}
+
+/** A supervisor decides itself what a child's failure means. */
+function childrenThatCount(proc: Process): Process["childResults"] {
+  return proc.spec.kind === "supervisor" ? [] : proc.childResults;
+}
+
+function latest(proc: Process, outcome: Outcome): Outcome {
+  return outcome.kind === "stopped" && proc.stopped ? { kind: "stopped", status: proc.stopped } : outcome;
+}
+
+function failed(error: SyscallError): Outcome {
+  return { kind: "broken", reason: "failed", error };
+}
