@@ -27,7 +27,7 @@ export async function runAgent(io: Io, run: AgentRun): Promise<Outcome> {
   const follower = new Follower(io, run.output, run);
   using held = new HeldSignals(io, run);
   try {
-    const { session, input } = await prepare(io, run, held);
+    const { session, input } = await prepare(io, run, held, follower);
     try {
       const env = { ...environment(io), ...run.env };
       const request = { ...run.request, env, env_given: Object.keys(run.env), input };
@@ -80,8 +80,11 @@ async function prepare(
   io: Io,
   run: AgentRun,
   held: HeldSignals,
+  follower: Follower,
 ): Promise<{ session: Session; input: string | undefined }> {
-  const [session, input] = await Promise.allSettled([io.session({ inside: run.inside }), run.input?.()]);
+  // A server inside the command has no log file: it is silent unless somebody asks to hear it.
+  const log = io.env.RNIX_LOG ? (line: string) => follower.view.say(line) : undefined;
+  const [session, input] = await Promise.allSettled([io.session({ inside: run.inside, log }), run.input?.()]);
   if (session.status === "rejected") throw session.reason;
   if (session.value === null)
     throw new SyscallError("UNAVAILABLE", "no daemon runs and none could be started");

@@ -19,7 +19,7 @@ export interface SessionOptions {
   onlyRunning?: boolean;
   /** Also a daemon of another version: for `daemon status` and `daemon stop`. */
   anyVersion?: boolean;
-  /** Warnings of a server inside this command; a daemon has a log. */
+  /** The log of a server inside this command; a daemon has a file for it. */
   log?(text: string): void;
 }
 

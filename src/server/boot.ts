@@ -16,6 +16,7 @@ import { ProjectCatalog } from "./catalog.ts";
 import { History } from "./history.ts";
 import { KernelLocks, kernelFolders } from "./kernel-locks.ts";
 import { isLogged, type LogLevel } from "./log-level.ts";
+import { runLog } from "./run-log.ts";
 import { planSpawn } from "./spawn.ts";
 import type { Booted, Host, System } from "./system.ts";
 import { within } from "./within.ts";
@@ -27,7 +28,7 @@ interface BootOptions {
   env: Env;
   settings: Settings;
   host: Host;
-  /** From here on what drivers and the kernel tell is logged. */
+  /** From here on what drivers and the kernel tell is logged; runs, as they begin and end, at info. */
   logLevel: LogLevel;
   log(text: string): void;
 }
@@ -62,7 +63,10 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
     stores.set(dataDir, known);
     return known;
   };
-  const kernel = new Kernel({
+  const logFrom = (level: LogLevel, source: string, text: string): void => {
+    if (isLogged(level, logLevel)) log(`${level} ${source}: ${text}`);
+  };
+  const kernel: Kernel = new Kernel({
     version,
     kernelId,
     platform: `${process.platform} ${process.arch}`,
@@ -74,9 +78,8 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
     pids,
     children,
     runs,
-    log: (level, source, text) => {
-      if (isLogged(level, logLevel)) log(`${level} ${source}: ${text}`);
-    },
+    callbacks: runLog({ info: (pid) => kernel.procInfo(pid), log: logFrom }),
+    log: logFrom,
   });
 
   const plugins = new PluginHost({ configDir: user.configDir });

@@ -262,6 +262,40 @@ test("daemon status, logs and start tell how it is", async () => {
   expect(machine.leftovers()).toEqual([]);
 });
 
+test("daemon logs tells what ran and how it ended, from the level on that RNIX_LOG had when the daemon started", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ "say so": [says("so")] }));
+  const run = async (args: string[]): Promise<string> => {
+    const { stdout } = await machine.run(["spawn", "say so", ...args, "--output", "json"]);
+    return Receipt.parse(JSON.parse(stdout)).uuid;
+  };
+  const lines = async () => {
+    const { stdout } = await machine.run(["daemon", "logs"]);
+    return Array.from(stdout.matchAll(/\w+ PID \d+: (?:spawned|step|ended).*/g), ([line]) => line);
+  };
+  const told = (pid: number, uuid: string, end: string, steps: string[] = []) => [
+    `info PID ${pid}: spawned ${uuid}, agent default on openai/m: say so`,
+    ...steps.map((step) => `debug PID ${pid}: ${step}`),
+    `info PID ${pid}: ended with ${end}`,
+  ];
+  const expected = [
+    ...told(1, await run([]), "0, completed"),
+    ...told(
+      2,
+      await run(["--check", "false"]),
+      "1, check_failed: The agent finished, but the check `false` ended with 1.",
+    ),
+  ];
+  expect(await lines()).toEqual(expected);
+  await machine.run(["daemon", "stop"]);
+  machine.env.RNIX_LOG = "debug";
+  expected.push(...told(3, await run([]), "0, completed", ["step 1/100"]));
+  await machine.run(["daemon", "stop"]);
+  machine.env.RNIX_LOG = "warn";
+  await run([]);
+  expect(await lines()).toEqual(expected);
+});
+
 describe("daemon start --foreground", () => {
   for (const [signals, expected] of [
     [["SIGTERM"], { exit_code: 75, exit_reason: "suspended" }],

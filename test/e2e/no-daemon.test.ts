@@ -71,3 +71,19 @@ test("a daemon beside it sees its runs and their PIDs, and never takes them for 
   const [first, second] = all.map(({ pid }) => pid);
   expect(second).toBeGreaterThan(first ?? 0);
 });
+
+test("what the server inside the command logs is told on stderr where RNIX_LOG asks for it, and nowhere else", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ "do it": [says("done")] }));
+  const inside = ["spawn", "do it", "--no-daemon", "-q"];
+  expect(await machine.run(inside)).toMatchObject({ code: 0, stdout: "done\n", stderr: "" });
+  const loud = await machine.run(inside, { env: { RNIX_LOG: "info" } });
+  expect(loud).toMatchObject({ code: 0, stdout: "done\n" });
+  expect(loud.stderr).toMatch(
+    /^info PID 2: spawned \S+, agent default on openai\/m: do it\ninfo PID 2: ended with 0, completed\n$/,
+  );
+  const wrong = await machine.run(inside, { env: { RNIX_LOG: "loud" } });
+  expect(wrong).toMatchObject({ code: 64, stdout: "" });
+  expect(wrong.stderr).toContain('RNIX_LOG: expected debug, info, warn; got "loud"');
+  expect(machine.leftovers()).toEqual([]);
+});
