@@ -1,4 +1,5 @@
 import type { SyscallError } from "../../plugin/index.ts";
+import { type Backoff, backoffDelayMs } from "../restart.ts";
 
 /**
  * Whether the same request may be made again after this error (interfaces §1, Defaults: 429, 5xx, 529,
@@ -16,8 +17,7 @@ export function isRetryable(error: SyscallError): boolean {
 export function backoffMs(error: SyscallError, attempt: number, now: number, random: () => number): number {
   const asked = askedMs(error, now);
   if (asked !== undefined) return asked + random() * Math.min(asked * ASKED_JITTER, LONGEST_JITTER_MS);
-  const step = Math.min(FIRST_MS * 2 ** (attempt - 1), LONGEST_MS);
-  return step / 2 + (random() * step) / 2;
+  return backoffDelayMs(BACKOFF, attempt, random);
 }
 
 /** How long the other side asked us to stay away, if it did. */
@@ -27,7 +27,6 @@ export function askedMs(error: SyscallError, now: number): number | undefined {
   return undefined;
 }
 
-const FIRST_MS = 500;
-const LONGEST_MS = 30_000;
+const BACKOFF: Backoff = { firstMs: 500, longestMs: 30_000, jitter: 0.5 };
 const ASKED_JITTER = 0.1;
 const LONGEST_JITTER_MS = 1_000;
