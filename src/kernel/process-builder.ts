@@ -4,7 +4,7 @@ import type { ContextManager } from "../context/manager.ts";
 import { assembleHead } from "../context/prompt.ts";
 import { O_RDWR, SyscallError } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs.ts";
-import type { NamedTool, Namespace } from "../vfs/namespace.ts";
+import type { Namespace } from "../vfs/namespace.ts";
 import type { DeviceRegistry } from "../vfs/registry.ts";
 import { Account } from "./account.ts";
 import type { Clock } from "./clock.ts";
@@ -12,8 +12,9 @@ import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { FileSystem } from "./file-system.ts";
 import { factsOf } from "./permission/facts.ts";
 import { Permissions } from "./permission/permissions.ts";
-import { Process, type ProcessTool } from "./process.ts";
+import { Process } from "./process.ts";
 import type { ProcessTable } from "./process-table.ts";
+import { shownTools, writeMeta } from "./tool-list.ts";
 import type { AgentInfo, Limit, PID, ProcessKind, SpawnOpts } from "./types.ts";
 
 interface BuilderPorts {
@@ -116,7 +117,7 @@ export class ProcessBuilder {
       agent,
       opts,
       namespace,
-      tools: shownTools(namespace.tools(), permissions, agent),
+      tools: shownTools(namespace, permissions, agent),
       permissions,
       record,
       ...limitsOf(agent, opts, parent),
@@ -146,15 +147,7 @@ export class ProcessBuilder {
     const content = opts.input === undefined ? intent : `${intent}\n\n<input>\n${opts.input}\n</input>`;
     await ctx.append(proc, { role: "user", content });
     proc.unrecorded.push({ role: "user", content });
-    proc.record.meta({
-      v: 1,
-      system_prompt: head,
-      tools: [...proc.tools.values()].map(({ tool }) => ({
-        name: tool.name,
-        description: tool.description,
-        input: { ...tool.input },
-      })),
-    });
+    writeMeta(proc, contexts);
     undo.push(() => files.closeAll(proc));
     if (opts.provider) proc.llmFd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });
   }
@@ -261,18 +254,6 @@ function permissionsOf(
     projectDir: opts.project.dir,
     cwd: opts.cwd,
   });
-}
-
-/** What the model is shown, fixed for the run: no tool that none of its calls could ever use. */
-function shownTools(
-  named: readonly NamedTool[],
-  permissions: Permissions,
-  agent: AgentInfo,
-): ReadonlyMap<string, ProcessTool> {
-  const shown = named
-    .filter(({ tool }) => permissions.showsTool(tool.name))
-    .filter(({ tool }) => tool.name !== "Skill" || agent.deferredSkills.length > 0);
-  return new Map(shown.map(({ tool, entry }) => [tool.name, { tool, entry }]));
 }
 
 function limitsOf(

@@ -98,7 +98,7 @@ export class RunWriter {
     this.#infoDirty = true;
   }
 
-  /** Writes the prompt's head and the tools, once, at spawn. */
+  /** Replaces the prompt's head and the tools: at spawn, and when tools were added. */
   meta(meta: ProcessMeta): void {
     replaceDocumentNow(join(this.dir, META), JSON.stringify(meta), this.#fs);
     this.#namesDirty = true;

@@ -160,7 +160,7 @@ export const ProcInfo = z.object({
   env: z.object({ names: z.array(z.string()), values: z.record(z.string(), z.string()) }),
 });
 
-/** process-meta.json: the fixed head of the prompt and the tools shown, written once at spawn. */
+/** process-meta.json: the fixed head of the prompt and the tools shown, which are only ever appended to. */
 export const ProcessMeta = z.object({
   v: z.literal(SCHEMA_VERSION),
   system_prompt: z.string(),

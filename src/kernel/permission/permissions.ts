@@ -72,6 +72,11 @@ export class Permissions {
     return new Permissions(this.#allow, this.#deny, [...rules.values()], this.#facts);
   }
 
+  /** The same rights where other tools and devices are there, as a mount brings them and takes them away. */
+  withFacts(facts: Partial<Facts>): Permissions {
+    return new Permissions(this.#allow, this.#deny, this.#skills, { ...this.#facts, ...facts });
+  }
+
   covers(call: Call): boolean {
     return this.refusal(call) === null;
   }

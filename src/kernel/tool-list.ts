@@ -1,0 +1,45 @@
+import type { ContextManager } from "../context/manager.ts";
+import type { NamedTool, Namespace } from "../vfs/namespace.ts";
+import type { Permissions } from "./permission/permissions.ts";
+import type { Process, ProcessTool } from "./process.ts";
+import type { AgentInfo } from "./types.ts";
+
+/** What the model may be shown of a namespace: no tool that none of its calls could ever use. */
+export function shownTools(
+  namespace: Namespace,
+  permissions: Permissions,
+  agent: AgentInfo,
+): Map<string, ProcessTool> {
+  const shown = namespace
+    .tools()
+    .filter(({ tool }) => permissions.showsTool(tool.name))
+    .filter(({ tool }) => tool.name !== "Skill" || agent.deferredSkills.length > 0);
+  return new Map(shown.map(({ tool, entry }: NamedTool) => [tool.name, { tool, entry }]));
+}
+
+/**
+ * Appends to a live process's tools what it may use by now and has not been shown yet. The names of the new
+ * ones, which the caller tells the model. None is taken out or moved: a provider's prompt cache must hit, and
+ * what was withdrawn is refused when it is called.
+ */
+export function appendTools(proc: Process, contexts: ContextManager): string[] {
+  const shown = shownTools(proc.spec.namespace, proc.permissions, proc.spec.agent);
+  const fresh = [...shown].filter(([name]) => !proc.tools.has(name));
+  if (fresh.length === 0) return [];
+  for (const [name, tool] of fresh) proc.tools.set(name, tool);
+  writeMeta(proc, contexts);
+  return fresh.map(([name]) => name);
+}
+
+/** The prompt's head and the tools shown, on disk as they are now. */
+export function writeMeta(proc: Process, contexts: ContextManager): void {
+  proc.record.meta({
+    v: 1,
+    system_prompt: contexts.buildPrompt(proc.ctxId).systemPrompt,
+    tools: [...proc.tools.values()].map(({ tool: { name, description, input } }) => ({
+      name,
+      description,
+      input: { ...input },
+    })),
+  });
+}
