@@ -63,6 +63,8 @@ export class ProcessLife {
   async #run(proc: Process, task: Task): Promise<void> {
     const { warn } = this.#ports;
     const outcome = await task(proc).catch((defect) => failed(namedError(defect, "ReasonStep", proc.pid)));
+    // A process that is paused stays so: its checks are programs, and its clock, which has their deadlines, stands.
+    await proc.gate();
     await this.#finish(proc, outcome).catch((defect) => warn(`PID ${proc.pid}`, `finish: ${String(defect)}`));
     // Not awaited: the reap waits for this very task.
     void this.reap(proc).catch((defect) => warn(`PID ${proc.pid}`, `reap: ${String(defect)}`));

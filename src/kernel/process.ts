@@ -6,9 +6,9 @@ import type { Namespace } from "../vfs/namespace.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
 import type { Account } from "./account.ts";
 import type { Channel } from "./channel.ts";
-import type { Clock } from "./clock.ts";
-import { Deadline } from "./deadline.ts";
+import type { Clock, Timer } from "./clock.ts";
 import type { Permissions } from "./permission/permissions.ts";
+import { ProcessClock } from "./process-clock.ts";
 import { transition } from "./state.ts";
 import type {
   AgentInfo,
@@ -65,6 +65,8 @@ export class Process {
   readonly uuid: string;
   readonly spec: ProcessSpec;
   readonly createdAtMs: number;
+  /** Deadlines of what the process does are counted with it: it stands still while the process is paused. */
+  readonly clock: ProcessClock;
   readonly fds = new FdTable();
   readonly record: RunWriter;
   readonly children: PID[] = [];
@@ -113,11 +115,9 @@ export class Process {
   #state: ProcessState = "created";
   #exit: ExitStatus | undefined;
   #stop: ExitStatus | undefined;
-  #deadline: Deadline | undefined;
+  #timeLimit: Timer | undefined;
   #resume: PromiseWithResolvers<void> | undefined;
-  #pausedAtMono = 0;
   #pausedAtMs = 0;
-  #pausedTotalMs = 0;
   #endedAtMs: number | null = null;
   #endedElapsedMs = 0;
 
@@ -131,6 +131,7 @@ export class Process {
     this.record = spec.record;
     this.skills = [...spec.agent.skills];
     this.#clock = spec.clock;
+    this.clock = new ProcessClock(spec.clock);
     this.createdAtMs = spec.clock.now();
     this.#createdMono = spec.clock.monotonic();
   }
@@ -177,9 +178,7 @@ export class Process {
 
   /** Running time in ms: what counts towards deadlines. Paused time is not in it. */
   get elapsedMs(): number {
-    if (this.#endedAtMs !== null) return this.#endedElapsedMs;
-    const until = this.paused ? this.#pausedAtMono : this.#clock.monotonic();
-    return until - this.#createdMono - this.#pausedTotalMs;
+    return this.#endedAtMs === null ? this.clock.monotonic() : this.#endedElapsedMs;
   }
 
   /** Ms since the spawn, for syscall events: paused time is in it. */
@@ -192,7 +191,7 @@ export class Process {
     this.#state = transition(this.pid, this.#state, "running");
     const limit = this.spec.timeoutMs;
     if (limit === null) return;
-    this.#deadline = new Deadline(this.#clock, limit, () =>
+    this.#timeLimit = this.clock.timer(limit, () =>
       this.stop({
         code: 1,
         reason: "timeout",
@@ -209,7 +208,8 @@ export class Process {
 
   /**
    * Tells the reasoning task to end with this status. The first reason stands, but for a suspension under
-   * way: who kills the run meanwhile does not want it to go on later.
+   * way: who kills the run meanwhile does not want it to go on later. It is paused no more: what its end still
+   * has to do has deadlines.
    */
   stop(status: ExitStatus): void {
     if (this.#state === "zombie" || this.#state === "dead") return;
@@ -220,7 +220,7 @@ export class Process {
         pid: this.pid,
       }),
     );
-    this.#resume?.resolve();
+    this.resume();
   }
 
   /**
@@ -231,34 +231,34 @@ export class Process {
     else this.stop(status);
   }
 
+  /** Nothing for one that is paused already, or has been told to stop. */
   pause(): void {
-    if (this.paused || this.#state !== "running") return;
-    this.#pausedAtMono = this.#clock.monotonic();
+    const alive = this.#state === "created" || this.#state === "running";
+    if (!alive || this.paused || this.#stop) return;
+    this.clock.stop();
     this.#pausedAtMs = this.#clock.now();
-    this.#deadline?.stop();
     this.#resume = Promise.withResolvers<void>();
   }
 
   /** Resume of a process that is not paused is nothing. */
   resume(): void {
     if (!this.#resume) return;
-    this.#pausedTotalMs += this.#clock.monotonic() - this.#pausedAtMono;
+    this.clock.run();
     this.#pausedAtMs = 0;
     const gate = this.#resume;
     this.#resume = undefined;
-    this.#deadline?.run();
     gate.resolve();
   }
 
   /** It never came to be, and its builder takes back what there was of it: who waits for it is told. */
   abandon(): void {
-    this.#deadline?.stop();
+    this.#timeLimit?.cancel();
     this.#done.resolve(this.#stop ?? { code: 1, reason: "failed" });
   }
 
   /** Waits while paused. Returns at once when the process is told to stop. */
   async gate(): Promise<void> {
-    while (this.#resume && !this.#stop) await this.#resume.promise;
+    while (this.#resume) await this.#resume.promise;
   }
 
   /** Running → Zombie. Whoever waits is told by `settle`, after the record is on disk. */
@@ -266,7 +266,7 @@ export class Process {
     // What has ended is not paused, and no later signal sets its clock going.
     this.resume();
     this.#state = transition(this.pid, this.#state, "zombie");
-    this.#deadline?.stop();
+    this.#timeLimit?.cancel();
     this.#endedElapsedMs = this.elapsedMs;
     this.#endedAtMs = this.#clock.now();
     this.#exit = exit;

@@ -240,6 +240,7 @@ class ReasoningLoop {
         () =>
           this.#ports.gate.call(provider.gateKey, this.#device, request, {
             signal: proc.signal,
+            clock: proc.clock,
             totalMs: limits.modelTotalMs,
             idleMs: limits.modelIdleMs,
             retries: limits.modelRetries,

@@ -134,12 +134,12 @@ class StepCalls {
 
   /** Open, write the input, read the result, close: the only way a tool is ever called. */
   async #onDevice(call: ToolCall, target: ProcessTool, path: string): Promise<Outcome> {
-    const { files, clock } = this.#ports;
+    const { files } = this.#ports;
     const proc = this.#proc;
     const { limits } = proc.spec.opts;
     const ms = target.tool.timeoutMs ?? limits.toolMs;
     const deadline = withDeadline(
-      clock,
+      proc.clock,
       proc.signal,
       ms,
       `${call.name} did not answer within ${ms} ms and was ended.`,

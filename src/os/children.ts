@@ -12,6 +12,7 @@ import { type Spawned, spawn } from "./spawn.ts";
 import { isSubreaper } from "./subreaper.ts";
 import { type Ended, sweep } from "./sweep.ts";
 import { processTable } from "./this-system.ts";
+import type { Alarm } from "./wait.ts";
 
 export { becomeSubreaper } from "./subreaper.ts";
 
@@ -23,6 +24,8 @@ interface Owner {
   call?: string;
   /** Absolute; where output that memory does not hold is kept. Made when it is needed. */
   spillDir: string;
+  /** The owner's own time, which its programs' deadlines are counted in; the system's when absent. */
+  clock?: { timer(ms: number, ring: () => void): Alarm };
 }
 
 export interface ChildrenOptions {
@@ -186,6 +189,8 @@ export class Children {
       graceMs: this.#o.graceMs,
       quietMs: this.#o.quietMs ?? QUIET_MS,
       timeoutMs: request.timeoutMs,
+      // A shared program outlives who started it.
+      clock: typeof request.life === "string" ? owner.clock : undefined,
       orphans: (of) => this.#orphansOf(of),
       onFault,
     });

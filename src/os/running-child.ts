@@ -18,6 +18,8 @@ interface RunningChildOptions {
   graceMs: number;
   quietMs: number;
   timeoutMs: number | undefined;
+  /** What `timeoutMs` is counted in: the system's time when there is none. */
+  clock: { timer(ms: number, ring: () => void): Alarm } | undefined;
   /** Orphans that belong to this program, as a subreaper sees them; null when this process is none. */
   orphans(child: RunningChild): Orphan[] | null;
   onFault(error: SyscallError): void;
@@ -63,10 +65,11 @@ export class RunningChild {
     this.#info = this.#finish();
     this.gone = this.#clear();
     if (options.timeoutMs !== undefined) {
-      this.#timer = alarm(options.timeoutMs, () => {
+      const ring = (): void => {
         this.#timedOut = true;
         void this.end();
-      });
+      };
+      this.#timer = options.clock?.timer(options.timeoutMs, ring) ?? alarm(options.timeoutMs, ring);
     }
   }
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/kernel/types.ts";
 import { type Device, SyscallError } from "../../src/plugin/index.ts";
 import { type FsPort, realFs } from "../../src/store/fs-port.ts";
-import { FakeClock } from "../support/fake-clock.ts";
+import { FakeClock, passing } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice } from "../support/kernel.ts";
 import { until } from "../support/until.ts";
 
@@ -271,17 +271,6 @@ describe("pausing at the end", () => {
     broken = false;
   });
 });
-
-/** Lets time pass until something has come to its end. */
-async function passing<T>(clock: FakeClock, work: Promise<T>): Promise<T> {
-  let over = false;
-  const end = (): void => {
-    over = true;
-  };
-  work.then(end, end);
-  while (!over) await clock.advance(1_000);
-  return work;
-}
 
 /** A disk that takes nothing more for the files that are named. */
 function failing(which: (path: string) => boolean): FsPort {

@@ -65,3 +65,14 @@ export class FakeClock implements Clock {
 export function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
+
+/** Lets time pass until something has come to its end. */
+export async function passing<T>(clock: FakeClock, work: Promise<T>): Promise<T> {
+  let over = false;
+  const end = (): void => {
+    over = true;
+  };
+  work.then(end, end);
+  while (!over) await clock.advance(1_000);
+  return work;
+}

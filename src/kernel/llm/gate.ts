@@ -9,6 +9,8 @@ export type { ModelDevice } from "./answer.ts";
 
 export interface ModelCallOptions {
   signal: AbortSignal;
+  /** Whose time the deadlines and the waits between attempts are counted in; the gate's own when absent. */
+  clock?: Clock;
   /** From the first attempt's start to the answer's end, retries and the waits between them included. */
   totalMs: number;
   /** The longest silence of a streamed answer, the time to its first word included. */
@@ -42,7 +44,8 @@ export class ModelGate {
    * One answer of the model, whole and not empty. Throws the last attempt's error when the retries are used
    * up or the wait that the provider asks for is longer than what is left of `totalMs`; TIMEOUT at a
    * deadline; the signal's reason or CANCELLED when the caller gave up. Waiting in the queue for the first
-   * attempt counts towards no deadline: whoever is before us has one. Usage includes what broken attempts
+   * attempt counts towards no deadline: whoever is before us has one, which stands still only while a person
+   * has paused it. Usage includes what broken attempts
    * have reported.
    */
   async call(
@@ -55,7 +58,7 @@ export class ModelGate {
     slots.calls++;
     const ticket = { order: this.#tickets++, patienceMs: options.totalMs };
     const reader = new AnswerReader(device, request, options.onEvent);
-    const total = new Watch(this.#clock, options.signal);
+    const total = new Watch(options.clock ?? this.#clock, options.signal);
     try {
       for (let attempt = 1; ; attempt++) {
         const outcome = await this.#attempt(slots, ticket, reader, total, options);
@@ -86,7 +89,7 @@ export class ModelGate {
   ): Promise<LLMAnswer | SyscallError> {
     await slots.acquire(ticket, total.signal);
     total.arm(options.totalMs, () => tooSlow("did not finish its answer", options.totalMs, "total"));
-    const idle = new Watch(this.#clock, total.signal);
+    const idle = new Watch(options.clock ?? this.#clock, total.signal);
     if (reader.streams) idle.arm(options.idleMs, () => tooSlow("sent nothing", options.idleMs, "idle"));
     try {
       return await reader.read(idle);
@@ -117,26 +120,26 @@ export class ModelGate {
     const delayMs = backoffMs(error, attempt, now, this.#random);
     if (delayMs >= total.leftMs) throw final;
     options.onRetry({ attempt, delayMs, error });
-    await this.#sleep(delayMs, total.signal);
-  }
-
-  #sleep(ms: number, signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
-    return new Promise((resolve, reject) => {
-      const timer = this.#clock.timer(ms, () => {
-        signal.removeEventListener("abort", leave);
-        resolve();
-      });
-      const leave = () => {
-        timer.cancel();
-        reject(signal.reason);
-      };
-      signal.addEventListener("abort", leave, { once: true });
-    });
+    await sleep(options.clock ?? this.#clock, delayMs, total.signal);
   }
 }
 
 const DEFAULT_CONCURRENCY = 32;
+
+function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  return new Promise((resolve, reject) => {
+    const timer = clock.timer(ms, () => {
+      signal.removeEventListener("abort", leave);
+      resolve();
+    });
+    const leave = () => {
+      timer.cancel();
+      reject(signal.reason);
+    };
+    signal.addEventListener("abort", leave, { once: true });
+  });
+}
 
 /** The same error, for whoever will not wait that long. */
 function comeBackLater(error: SyscallError, ms: number): SyscallError {
