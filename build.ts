@@ -7,8 +7,8 @@ import { stockSkillFront } from "./src/config/skills.ts";
 import { pluginEntries, stockFiles, textFiles } from "./src/plugin/host/stock-files.ts";
 
 /**
- * Builds the single executable (design §13): `bun build.ts [--target NAME] [--outfile PATH]`.
- * This machine's target by default. Prints the path of what was built.
+ * Builds the single executable (design §13): `bun build.ts [--target NAME] [--version TEXT] [--outfile PATH]`.
+ * This machine's target and package.json's version by default. Prints the path of what was built.
  */
 
 const ROOT = import.meta.dir;
@@ -36,12 +36,15 @@ interface BuildOptions {
   entry?: string;
   outfile: string;
   target?: Target;
+  /** package.json's by default. */
+  version?: string;
 }
 
 export async function build({
   entry = join(ROOT, "src/main.ts"),
   outfile,
   target,
+  version,
 }: BuildOptions): Promise<void> {
   mkdirSync(dirname(outfile), { recursive: true });
   // Bun also writes the source maps it has put inside; they, and a half-written file, stay in this folder.
@@ -59,6 +62,7 @@ export async function build({
       external: NATIVES,
       define: {
         RNIX_COMMIT: JSON.stringify(await commit()),
+        ...(version !== undefined && { RNIX_VERSION: JSON.stringify(version) }),
         // Bun bakes it in, too: by default the one of whoever builds.
         "process.env.NODE_ENV": '"production"',
       },
@@ -138,14 +142,14 @@ function isTarget(name: string): name is Target {
 
 if (import.meta.main) {
   const { values } = parseArgs({
-    options: { target: { type: "string" }, outfile: { type: "string" } },
+    options: { target: { type: "string" }, version: { type: "string" }, outfile: { type: "string" } },
   });
-  const { target } = values;
+  const { target, version } = values;
   if (target !== undefined && !isTarget(target)) {
     process.stderr.write(`Unknown target "${target}". There are: ${Object.keys(TARGETS).join(", ")}.\n`);
     process.exit(64);
   }
   const outfile = resolve(values.outfile ?? join(ROOT, "rnix"));
-  await build({ outfile, target });
+  await build({ outfile, target, version });
   process.stdout.write(`${outfile}\n`);
 }

@@ -123,7 +123,7 @@ function isSame(o: DaemonOptions, { version, build, protocol }: PingPayload): bo
 }
 
 function otherVersion(o: DaemonOptions, pong: PingPayload): SyscallError {
-  const message = `The daemon that runs (PID ${pong.pid}) is rnix ${pong.version} (${pong.build}), this command is rnix ${o.version} (${o.build}). \`rnix daemon stop\` ends it; the next command starts one of its own version.`;
+  const message = `The daemon that runs (PID ${pong.pid}) is rnix ${pong.version} (${pong.build}), this command is rnix ${o.version} (${o.build}). \`rnix daemon stop\` ends it and suspends what it runs; the next command starts one of its own version.`;
   return new SyscallError("UNAVAILABLE", message, { cause: { code: "VERSION", message } });
 }
 

@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { wireCode } from "../../src/client/client.ts";
 import { type DaemonOptions, dialDaemon, ensureDaemon } from "../../src/client/daemon.ts";
+import { PROTOCOL } from "../../src/server/frame.ts";
 import { FileLock } from "../../src/store/lock.ts";
 import { commit, version } from "../../src/version.ts";
 import { Home } from "../server/support/home.ts";
@@ -173,6 +174,27 @@ describe("a client is told", () => {
     const pid = home.daemonPid();
     await client.request("shutdown", {});
     await until(() => !isAlive(pid));
+  });
+
+  test("by VERSION that a daemon of the same version speaks another protocol, which is asked nothing more", async () => {
+    await using home = new Home();
+    mkdirSync(dirname(home.paths.socket), { mode: 0o700 });
+    const asked: string[] = [];
+    const identity = { version, build: commit, protocol: PROTOCOL + 1, pid: 1, started_at_ms: 1 };
+    const later = createServer((stream) =>
+      stream.on("data", (line) => {
+        const { method, id } = JSON.parse(String(line));
+        asked.push(method);
+        stream.write(`${JSON.stringify({ ok: true, id, payload: identity })}\n`);
+      }),
+    ).listen(home.paths.socket);
+    try {
+      const error = await refusal(ensureDaemon(options(home)));
+      expect([error.code, wireCode(error)]).toEqual(["UNAVAILABLE", "VERSION"]);
+      expect(asked).toEqual(["ping"]);
+    } finally {
+      later.close();
+    }
   });
 
   test("why the daemon did not start, with the end of its log", async () => {

@@ -1,6 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, readdirSync, statSync } from "node:fs";
-import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { PROTOCOL } from "../../src/server/frame.ts";
@@ -204,32 +203,6 @@ describe("daemon stop", () => {
   });
 });
 
-describe("a daemon of another version", () => {
-  test("is named with both versions and the command that ends it; nothing is asked of it but that", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "say so": [says("so")] }));
-    await using other = await otherDaemon(machine.socket);
-    for (const args of [["ps"], ["spawn", "say so"], ["kill", "1"], ["daemon", "start"]]) {
-      const { code, stdout, stderr } = await machine.run(args);
-      expect({ args, code, stdout }).toEqual({ args, code: 69, stdout: "" });
-      expect(stderr).toContain("rnix 9.9.9 (later)");
-      expect(stderr).toContain(`rnix ${version} (`);
-      expect(stderr).toContain("`rnix daemon stop`");
-    }
-    expect(new Set(other.asked)).toEqual(new Set(["ping"]));
-
-    const status = await machine.run(["daemon", "status"]);
-    expect(status.code).toBe(0);
-    expect(status.stdout).toContain("9.9.9");
-    // Beside it, not through it.
-    expect((await machine.run(["spawn", "say so", "--no-daemon", "-q"])).stdout).toBe("so\n");
-
-    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
-    expect(other.asked.at(-1)).toBe("shutdown");
-    expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
-  });
-});
-
 test("daemon status, logs and start tell how it is", async () => {
   await using machine = new Machine();
   const started = await machine.run(["daemon", "start"]);
@@ -394,44 +367,4 @@ function sleeping(machine: Machine): number {
 function logLines(machine: Machine, pattern: RegExp): string[] {
   const lines = machine.read(join(machine.dataDir, "daemon.log")).split("\n");
   return lines.filter((line) => pattern.test(line));
-}
-
-/** Answers what every version understands, as a later one. Its process is a program that `shutdown` ends. */
-async function otherDaemon(socket: string): Promise<AsyncDisposable & { asked: string[] }> {
-  mkdirSync(dirname(socket), { recursive: true, mode: 0o700 });
-  const program = Bun.spawn(["cat"], { stdin: "pipe", stdout: "ignore" });
-  const identity = { version: "9.9.9", protocol: 7, build: "later", pid: program.pid, started_at_ms: 1 };
-  const status = {
-    uptime_ms: 1,
-    socket,
-    log: "",
-    processes: 0,
-    connections: 1,
-    rss_bytes: 1,
-    loop_delay_ms: { p50: 0, max: 0 },
-  };
-  const asked: string[] = [];
-  const server = createServer((stream) => {
-    stream.on("error", () => stream.destroy());
-    stream.on("data", (chunk) => {
-      const { method, id } = z
-        .object({ method: z.string(), id: z.number() })
-        .parse(JSON.parse(String(chunk)));
-      asked.push(method);
-      const payload = method === "shutdown" ? { pid: program.pid } : { ...identity, ...status };
-      stream.write(`${JSON.stringify({ ok: true, id, payload })}\n`);
-      if (method !== "shutdown") return;
-      program.kill();
-      server.close();
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(socket, resolve));
-  return {
-    asked,
-    async [Symbol.asyncDispose]() {
-      program.kill();
-      await program.exited;
-      if (server.listening) server.close();
-    },
-  };
 }

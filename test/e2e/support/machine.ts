@@ -22,6 +22,8 @@ export interface RunOptions extends Pick<Command, "stdin"> {
   env?: Record<string, string | undefined>;
   /** The project by default. */
   cwd?: string;
+  /** Another rnix than the one that is tested. */
+  rnix?: string;
 }
 
 const DAEMONS_OWN =
@@ -200,10 +202,10 @@ export class Machine implements AsyncDisposable {
     if (problems.length > 0) throw new Error(`left behind:\n${problems.join("\n")}`);
   }
 
-  #command(args: string[], { env, cwd }: RunOptions): Omit<Command, "stdin"> {
+  #command(args: string[], { env, cwd, rnix }: RunOptions): Omit<Command, "stdin"> {
     const merged = Object.entries({ ...this.env, ...env });
     return {
-      argv: [...this.wrapper, binary(), ...args],
+      argv: [...this.wrapper, rnix ?? binary(), ...args],
       cwd: cwd ?? this.project,
       env: Object.fromEntries(
         merged.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
