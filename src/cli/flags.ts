@@ -89,6 +89,11 @@ export function limit(about: string, hint: string): Flag<number | "unlimited" | 
   return one(about, hint, {}, LIMIT, (value) => (value === "unlimited" ? value : wholeNumber(value)));
 }
 
+/** An amount in USD such as 1.50, or `unlimited` written out. */
+export function costLimit(about: string): Flag<number | "unlimited" | undefined> {
+  return one(about, "USD", {}, COST, (value) => (value === "unlimited" ? value : dollars(value)));
+}
+
 /** A duration such as 10m, in ms, or `unlimited` written out. */
 export function timeLimit(about: string): Flag<number | "unlimited" | undefined> {
   return one(about, "DUR", {}, `${DURATION}, or "unlimited"`, (value) =>
@@ -160,6 +165,7 @@ export function readFlags<F extends Flags>(flags: F, parsed: Parsed): FlagValues
 }
 
 const LIMIT = 'a whole number above 0, or "unlimited"';
+const COST = 'an amount in USD above 0 such as 1.50, or "unlimited"';
 const DURATION = "a duration such as 90s, 10m or 1h30m";
 
 function one<T>(
@@ -187,6 +193,11 @@ function one<T>(
 function wholeNumber(value: string): number | undefined {
   const number = Number(value);
   return /^\d+$/.test(value) && number > 0 && Number.isSafeInteger(number) ? number : undefined;
+}
+
+function dollars(value: string): number | undefined {
+  const number = Number(value);
+  return /^\d*\.?\d+$/.test(value) && number > 0 && Number.isFinite(number) ? number : undefined;
 }
 
 function milliseconds(value: string): number | undefined {

@@ -112,7 +112,7 @@ const INSTRUCTIONS_FILE = "instructions.md";
 const EMBEDDED = "embedded";
 
 /** Part of the format (interfaces §2), of features that this version does not have. */
-const LATER = ["mcp", "max_cost", "network", "supervise"];
+const LATER = ["mcp", "network", "supervise"];
 const LATER_MODELS = ["fallback", "effort"];
 
 const AgentFile = z.lazy(() =>
@@ -134,6 +134,7 @@ const AgentFile = z.lazy(() =>
         .optional(),
       max_steps: limit(SETTINGS.max_steps).optional(),
       context_budget: limit(SETTINGS.context_budget).optional(),
+      max_cost: limit(SETTINGS.max_cost).optional(),
       timeout: limit(SETTINGS.timeout).optional(),
       sandbox: choice(["auto", "required", "off"]).optional(),
       checks: texts("a list of commands").optional(),
@@ -192,6 +193,7 @@ async function read(found: Found, places: Places): Promise<Agent | null> {
     allowedTools: value.allowed_tools ?? ["*"],
     maxSteps: value.max_steps,
     contextBudget: value.context_budget,
+    maxCost: value.max_cost,
     timeoutMs: value.timeout,
     checks,
     source: found.source,

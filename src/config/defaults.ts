@@ -16,12 +16,13 @@ const MIB = 1024 * KIB;
 
 /**
  * The one table of numbers that Rnix lives by (interfaces §1, "Defaults"). A key is written like this in
- * config.yaml; `max_steps`, `timeout` and `context_budget` are also an agent's and a flag's, which win.
+ * config.yaml; `max_steps`, `timeout`, `context_budget` and `max_cost` are also an agent's and a flag's, which win.
  */
 export const SETTINGS = {
   max_steps: run("count", 100, "steps of a run", { unlimited: true }),
   timeout: run("duration", 60 * MIN, "wall time of a run; paused time does not count", { unlimited: true }),
   context_budget: run("count", null, "tokens of a run and its children, then exit 2", { unlimited: true }),
+  max_cost: run("dollars", null, "cost of a run and its children, then exit 2", { unlimited: true }),
   model_timeout: run("duration", 10 * MIN, "one model call, in all"),
   model_idle_timeout: run("duration", 2 * MIN, "silence within a model call"),
   model_retries: run("count", 2, "retries of a model call, then llm_error", { none: true, max: 100 }),
@@ -32,8 +33,8 @@ export const SETTINGS = {
   }),
   tools_shown: later("count", 40, "tools shown in full before ToolSearch is used"),
   check_timeout: run("duration", 10 * MIN, "one check at the end of a run"),
-  spawn_depth: run("count", 5, "children below children", { none: true, max: 100 }),
-  live_children: run("count", 16, "children of one process at the same time", { none: true, max: 10_000 }),
+  spawn_depth: run("count", 5, "processes below processes", { none: true, max: 100 }),
+  live_children: run("count", 16, "processes below one run at the same time", { none: true, max: 10_000 }),
   shell_memory: run("size", 64 * KIB, "a command's output kept in memory", { min: KIB, max: 16 * MIB }),
   shell_disk: run("size", 16 * MIB, "a command's output kept on disk", { min: KIB, max: 1024 * MIB }),
   loop_threshold: run("count", 25, "identical action, input and result in a row, then loop_detected", {

@@ -165,6 +165,7 @@ function limitsOf(values: Values): Limits {
     maxSteps: settingOf(values, "max_steps"),
     timeoutMs: settingOf(values, "timeout"),
     contextBudget: settingOf(values, "context_budget"),
+    maxCost: settingOf(values, "max_cost"),
     modelTotalMs: numberOf(values, "model_timeout"),
     modelIdleMs: numberOf(values, "model_idle_timeout"),
     modelRetries: numberOf(values, "model_retries"),

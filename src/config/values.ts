@@ -13,7 +13,7 @@ import { formatSize, parseSize } from "./size.ts";
 const UNLIMITED = "unlimited";
 const NONE = "none";
 
-type Measure = "count" | "duration" | "size";
+type Measure = "count" | "duration" | "size" | "dollars";
 
 export interface Bounds {
   measure: Measure;
@@ -115,11 +115,14 @@ function readLimit(input: unknown, bounds: Bounds): number | null | string {
   if (input === 0 || input === "0") return `expected ${expected(bounds)}, got 0; ${insteadOfZero(bounds)}`;
   const number = readMeasure(input, bounds);
   if (typeof number === "string") return number;
-  const { min = 1, max = ceiling(bounds.measure) } = bounds;
+  const { min = floor(bounds.measure), max = ceiling(bounds.measure) } = bounds;
   return number < min || number > max ? `expected ${expected(bounds)}, got ${shown(input)}` : number;
 }
 
 function readMeasure(input: unknown, bounds: Bounds): number | string {
+  if (bounds.measure === "dollars") {
+    return typeof input === "number" ? input : `expected ${expected(bounds)}, got ${shown(input)}`;
+  }
   if (bounds.measure === "count") {
     return typeof input === "number" && Number.isSafeInteger(input)
       ? input
@@ -134,9 +137,14 @@ function readMeasure(input: unknown, bounds: Bounds): number | string {
 }
 
 function expected(bounds: Bounds): string {
-  const { measure, min = 1, max = ceiling(measure), unlimited, none } = bounds;
+  const { measure, min = floor(bounds.measure), max = ceiling(measure), unlimited, none } = bounds;
   const write = (value: number) => formatLimit(value, bounds);
-  const what = { count: "a whole number", duration: "a duration", size: "a size" }[measure];
+  const what = {
+    count: "a whole number",
+    duration: "a duration",
+    size: "a size",
+    dollars: "an amount in USD",
+  }[measure];
   const range =
     max === ceiling(measure) ? `of at least ${write(min)}` : `from ${write(min)} to ${write(max)}`;
   const words = [unlimited ? UNLIMITED : [], none ? NONE : []].flat();
@@ -146,6 +154,11 @@ function expected(bounds: Bounds): string {
 function insteadOfZero({ unlimited, none }: Bounds): string {
   if (none) return `write ${NONE} for not at all`;
   return unlimited ? `write ${UNLIMITED} for no limit` : "leave the key out for the default";
+}
+
+/** A millionth of a dollar is less than any call costs. */
+function floor(measure: Measure): number {
+  return measure === "dollars" ? 0.000001 : 1;
 }
 
 function ceiling(measure: Measure): number {

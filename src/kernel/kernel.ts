@@ -10,6 +10,7 @@ import { ContextSyscalls } from "./context-syscalls.ts";
 import { Debugger } from "./debugger.ts";
 import { kernelTools } from "./devices/kernel-tools.ts";
 import { procDevice } from "./devices/proc.ts";
+import { Envelope, UNLIMITED } from "./envelope.ts";
 import { FileSystem } from "./file-system.ts";
 import { LifecycleManager } from "./lifecycle-manager.ts";
 import { ModelGate } from "./llm/gate.ts";
@@ -72,6 +73,8 @@ export class Kernel {
   readonly signals: SignalManager;
   readonly lifecycle: LifecycleManager;
 
+  /** What all processes together have used, and hold back. */
+  readonly envelope = new Envelope(UNLIMITED);
   readonly #ports: KernelPorts;
   readonly #table = new ProcessTable();
   readonly #contexts = new ContextManager();
@@ -95,7 +98,16 @@ export class Kernel {
     const changes = new Changes(openContexts);
     const gate = new ModelGate({ clock, random });
     const warn = (source: string, text: string): void => ports.log?.("warn", source, text);
-    const builder = new ProcessBuilder({ ...ports, table, devices, contexts, ctx, files, warn });
+    const builder = new ProcessBuilder({
+      ...ports,
+      table,
+      devices,
+      contexts,
+      ctx,
+      envelope: this.envelope,
+      files,
+      warn,
+    });
     const holders = {};
     const reap = { table, contexts, children, holders, warn };
     const life = new ProcessLife({ table, files, openContexts, changes, children, reap, callbacks, warn });

@@ -6,9 +6,9 @@ import { O_RDWR, SyscallError } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import type { DeviceRegistry } from "../vfs/registry.ts";
-import { Account } from "./account.ts";
 import type { Clock } from "./clock.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
+import type { Envelope, EnvelopeLimits } from "./envelope.ts";
 import type { FileSystem } from "./file-system.ts";
 import { factsOf } from "./permission/facts.ts";
 import { Permissions } from "./permission/permissions.ts";
@@ -32,6 +32,8 @@ interface BuilderPorts {
   devices: DeviceRegistry;
   contexts: ContextManager;
   ctx: ContextSyscalls;
+  /** What all processes draw from. */
+  envelope: Envelope;
   files: FileSystem;
   warn(source: string, text: string): void;
 }
@@ -99,9 +101,14 @@ export class ProcessBuilder {
   ): Promise<Process> {
     const { table } = this.#ports;
     const parent = this.#parentOf(given);
-    const opts = parent ? withinParent(given, parent) : given;
+    const opts = given;
+    if (parent) requireWithinParent(opts, parent);
     const namespace = opts.devices.namespace.over(this.#ports.devices);
     const permissions = permissionsOf(agent, opts, namespace, parent);
+    const limits = limitsOf(kind, agent, opts);
+    requirePrice(limits, opts, parent);
+    const envelope = (parent?.spec.envelope ?? this.#ports.envelope).child(limits, parent?.elapsedMs ?? 0);
+    undo.push(() => envelope.close());
     const uuid = this.#ports.uuid();
     const runs = this.#ports.runs(opts.project.dataDir);
     const record = runs.create(uuid, { eventsPerRun: opts.limits.eventsPerRun });
@@ -120,7 +127,9 @@ export class ProcessBuilder {
       tools: shownTools(namespace, permissions, agent),
       permissions,
       record,
-      ...limitsOf(agent, opts, parent),
+      envelope,
+      maxSteps: envelope.limits.steps,
+      timeoutMs: envelope.limits.timeMs,
       checks: [...agent.checks, ...(opts.checks ?? [])],
       kernelId: this.#ports.kernelId,
       version: this.#ports.version,
@@ -162,20 +171,6 @@ export class ProcessBuilder {
         `The parent process ${opts.parentPid} does not exist or has ended.`,
       );
     }
-    const { spawnDepth, liveChildren } = parent.spec.opts.limits;
-    if (parent.spec.depth + 1 > spawnDepth) {
-      throw new SyscallError(
-        "EXHAUSTED",
-        `Process ${parent.pid} stands at the spawn depth of ${spawnDepth} and may spawn no deeper.`,
-      );
-    }
-    const live = parent.children.filter((pid) => table.find(pid) !== undefined).length;
-    if (live >= liveChildren) {
-      throw new SyscallError(
-        "EXHAUSTED",
-        `Process ${parent.pid} has ${live} live children and may have no more at once.`,
-      );
-    }
     return parent;
   }
 
@@ -199,11 +194,8 @@ export class ProcessBuilder {
   }
 }
 
-/**
- * What a child was given, cut to what its parent has. Its settings were read anew, and a parent may have
- * written them. PERMISSION for a folder that the parent may not touch.
- */
-function withinParent(given: SpawnOpts, parent: Process): SpawnOpts {
+/** PERMISSION for a folder that the parent may not touch. */
+function requireWithinParent(given: SpawnOpts, parent: Process): void {
   const { opts } = parent.spec;
   const folders = foldersOf(opts).map(realOrSame);
   const outside = foldersOf(given).find(
@@ -215,9 +207,6 @@ function withinParent(given: SpawnOpts, parent: Process): SpawnOpts {
       `${outside} is outside of what process ${parent.pid} may touch (${foldersOf(opts).join(", ")}), and its child gets no more than that.`,
     );
   }
-  const spawnDepth = Math.min(given.limits.spawnDepth, opts.limits.spawnDepth);
-  const liveChildren = Math.min(given.limits.liveChildren, opts.limits.liveChildren);
-  return { ...given, limits: { ...given.limits, spawnDepth, liveChildren } };
 }
 
 function foldersOf({ project, folders = [] }: SpawnOpts): string[] {
@@ -256,39 +245,33 @@ function permissionsOf(
   });
 }
 
-function limitsOf(
-  agent: AgentInfo,
-  opts: SpawnOpts,
-  parent: Process | undefined,
-): { maxSteps: Limit; account: Account; timeoutMs: Limit } {
-  const { limits } = opts;
+/**
+ * What it may use if nobody above has less. Only agents have limits that nobody gave them: what the system
+ * itself runs, a supervisor for instance, is its operator's.
+ */
+function limitsOf(kind: ProcessKind, agent: AgentInfo, opts: SpawnOpts): EnvelopeLimits {
+  const defaults: Partial<SpawnOpts["limits"]> = kind === "agent" ? opts.limits : {};
   return {
-    maxSteps: within(first(opts.maxSteps, agent.maxSteps, limits.maxSteps), parent?.spec.maxSteps ?? null),
-    account: new Account(
-      within(
-        first(opts.contextBudget, agent.contextBudget, limits.contextBudget),
-        parent?.spec.account.left ?? null,
-      ),
-      parent?.spec.account,
-    ),
-    timeoutMs: within(
-      first(opts.timeoutMs, agent.timeoutMs, limits.timeoutMs),
-      parent ? left(parent.spec.timeoutMs, parent.elapsedMs) : null,
-    ),
+    tokens: first(opts.contextBudget, agent.contextBudget, defaults.contextBudget),
+    cost: first(opts.maxCost, agent.maxCost, defaults.maxCost),
+    steps: first(opts.maxSteps, agent.maxSteps, defaults.maxSteps),
+    timeMs: first(opts.timeoutMs, agent.timeoutMs, defaults.timeoutMs),
+    children: first(defaults.liveChildren),
+    depth: first(defaults.spawnDepth),
   };
+}
+
+/** What costs nobody knows how much can't be kept within a cost. */
+function requirePrice(limits: EnvelopeLimits, { provider }: SpawnOpts, parent: Process | undefined): void {
+  if (!provider || provider.price) return;
+  if (limits.cost === null && !parent?.spec.envelope.limited("cost")) return;
+  throw new SyscallError(
+    "INVALID",
+    `A cost limit needs the model's price, and that of ${provider.model} is not known. Write price: {input, output} in USD per million tokens under providers: ${provider.name}: models: "${provider.model}" into ~/.config/rnix/providers.yaml, or limit the tokens instead (--budget).`,
+  );
 }
 
 /** The first that somebody spoke of; null is a word too: no limit. */
 function first(...limits: (Limit | undefined)[]): Limit {
   return limits.find((limit) => limit !== undefined) ?? null;
-}
-
-/** No child's limit is wider than what its parent has. */
-function within(limit: Limit, bound: Limit): Limit {
-  if (bound === null) return limit;
-  return limit === null ? bound : Math.min(limit, bound);
-}
-
-function left(limit: Limit, used: number): Limit {
-  return limit === null ? null : Math.max(0, limit - used);
 }

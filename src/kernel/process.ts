@@ -4,9 +4,9 @@ import type { CheckResult, ChildResult, ProcInfo, Usage } from "../store/schema.
 import { FdTable } from "../vfs/fd-table.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
-import type { Account } from "./account.ts";
 import type { Channel } from "./channel.ts";
 import type { Clock, Timer } from "./clock.ts";
+import type { Envelope } from "./envelope.ts";
 import type { Permissions } from "./permission/permissions.ts";
 import { ProcessClock } from "./process-clock.ts";
 import { transition } from "./state.ts";
@@ -47,8 +47,8 @@ interface ProcessSpec {
   permissions: Permissions;
   record: RunWriter;
   maxSteps: Limit;
-  /** The tokens and the money of the process and all below it. */
-  account: Account;
+  /** What the process and all below it may use, and have used. */
+  envelope: Envelope;
   timeoutMs: Limit;
   checks: readonly string[];
   kernelId: string;
@@ -169,11 +169,11 @@ export class Process {
 
   /** Those of its children, ended and running, included. */
   get tokensUsed(): number {
-    return this.spec.account.tokens;
+    return this.spec.envelope.tokens;
   }
 
   get costUsd(): number | null {
-    return this.spec.account.costUsd;
+    return this.spec.envelope.cost;
   }
 
   /** Running time in ms: what counts towards deadlines. Paused time is not in it. */
@@ -308,8 +308,8 @@ export class Process {
       tokens_used: this.tokensUsed,
       usage: { ...this.usage },
       cost_usd: this.costUsd,
-      context_budget: spec.account.limit,
-      max_cost: null,
+      context_budget: spec.envelope.limits.tokens,
+      max_cost: spec.envelope.limits.cost,
       timeout_ms: spec.timeoutMs,
       allowed_devices: this.permissions.allowedDevices(),
       allowed_tools: this.permissions.allowedTools(),

@@ -58,6 +58,7 @@ async function reapOnce(ports: ReapPorts, proc: Process): Promise<void> {
   ports.contexts.ctxFree(proc.ctxId); // 10
   proc.reap(); // 11
   ports.table.remove(proc); // 12
+  proc.spec.envelope.close();
   proc.spec.opts.devices.release();
 }
 

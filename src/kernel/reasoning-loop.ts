@@ -12,13 +12,13 @@ import type { Clock } from "./clock.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
-import { estimateRequest } from "./llm/estimate.ts";
+import { type CallBudget, reserveCall } from "./llm/call-budget.ts";
 import type { ModelDevice, ModelGate } from "./llm/gate.ts";
 import { wordsEntry } from "./log-entry.ts";
 import { LoopGuard } from "./loop-guard.ts";
 import type { Process } from "./process.ts";
 import { runToolCalls, type ToolCallPorts, toolMessage } from "./tool-call.ts";
-import type { ExitReason, ProcessEvent, ProviderChoice } from "./types.ts";
+import type { ExitReason, ProcessEvent } from "./types.ts";
 import type { Outcome } from "./verdict.ts";
 
 const ANSWER_PIECE = 1024 * 1024;
@@ -82,8 +82,6 @@ class ReasoningLoop {
   #planned = false;
   /** The answer under way was given less room than the model has, because the budget has no more. */
   #roomFromBudget = false;
-  /** Gives back what was held back for the call under way. */
-  #release: (() => void) | undefined;
   #reads = 0;
   #readBytes = 0;
   /** What the attempts of the call under way have reported: it is spent, also when the call fails for good. */
@@ -108,21 +106,12 @@ class ReasoningLoop {
   async step(): Promise<Outcome | undefined> {
     const proc = this.#proc;
     await this.#drainInbox();
-    if (proc.spec.maxSteps !== null && proc.step >= proc.spec.maxSteps) {
-      throw new Broken(
-        "max_steps",
-        new SyscallError(
-          "EXHAUSTED",
-          `The run used all of its ${proc.spec.maxSteps} steps. Give it more with --max-steps.`,
-        ),
-      );
-    }
     const request = this.#request();
+    const budget = await this.#reserve(request);
     proc.step++;
     this.#ports.onStep(proc);
     const ts = new Date(this.#ports.clock.now()).toISOString();
-    const answer = await this.#ask(request);
-    this.#account(answer);
+    const answer = await this.#ask(request, budget);
     const assistant: Message = { role: "assistant", content: answer.content };
     if (answer.tool_calls.length > 0) assistant.tool_calls = answer.tool_calls;
     recorded(() =>
@@ -169,7 +158,7 @@ class ReasoningLoop {
   #request(): LLMRequest {
     const proc = this.#proc;
     const prompt = this.#ports.ctx.prompt(proc);
-    const request: LLMRequest = {
+    return {
       intent: proc.spec.intent,
       system_prompt: prompt.systemPrompt,
       model: proc.provider.model,
@@ -178,9 +167,6 @@ class ReasoningLoop {
       tools: this.#shownTools(),
       stream: true,
     };
-    const maxOutput = this.#reserve(request);
-    if (maxOutput !== undefined) request.max_output = maxOutput;
-    return request;
   }
 
   #shownTools(): LLMTool[] {
@@ -196,35 +182,20 @@ class ReasoningLoop {
   }
 
   /**
-   * The budget check before the call: the input's estimate and the answer must fit into what is left for the
-   * process and for all above it, so the answer is given no more room than that, and both are held back until
-   * the call is paid. A call that does not fit is not made. Of a model whose longest answer is not known only
-   * the input is held back: all the rest would stop whoever runs beside it.
+   * The budget check before the call. The answer gets no more room than there is, and a call that does not fit
+   * is not made. Stopped while it waits for what others hold back, it throws.
    */
-  #reserve(request: LLMRequest): number | undefined {
-    const { account } = this.#proc.spec;
-    const { maxOutput } = this.#proc.provider;
-    this.#roomFromBudget = false;
-    const { left } = account;
-    if (left === null) return maxOutput;
-    const input = estimateRequest(request);
-    const room = left - input;
-    if (room > 0) {
-      this.#roomFromBudget = maxOutput === undefined || room < maxOutput;
-      this.#release = account.reserve(input + Math.min(room, maxOutput ?? 0));
-      return this.#roomFromBudget ? room : maxOutput;
-    }
-    throw new Broken(
-      "budget_exceeded",
-      new SyscallError(
-        "EXHAUSTED",
-        `The token budget does not cover another call: ${left} tokens are left of it and the next call needs about ${input}. Give it more with --budget.`,
-      ),
-    );
+  async #reserve(request: LLMRequest): Promise<CallBudget> {
+    const { spec, provider, signal } = this.#proc;
+    const budget = await reserveCall(spec.envelope, request, provider, signal);
+    if ("reason" in budget) throw new Broken(budget.reason, budget.error);
+    this.#roomFromBudget = budget.lowered;
+    if (budget.maxOutput !== undefined) request.max_output = budget.maxOutput;
+    return budget;
   }
 
   /** The model's answer, through the gate that all processes of one provider and key share. */
-  async #ask(request: LLMRequest): Promise<LLMAnswer> {
+  async #ask(request: LLMRequest, budget: CallBudget): Promise<LLMAnswer> {
     const proc = this.#proc;
     const { provider } = proc;
     const { limits } = proc.spec.opts;
@@ -232,8 +203,9 @@ class ReasoningLoop {
     this.#reads = 0;
     this.#readBytes = 0;
     this.#spent = new Spending();
+    let used: Usage | undefined;
     try {
-      return await this.#ports.debug.call(
+      const answer = await this.#ports.debug.call(
         proc,
         "Read",
         { fd: proc.llmFd, length: ANSWER_PIECE },
@@ -265,27 +237,24 @@ class ReasoningLoop {
           }),
         () => ({ bytes: this.#readBytes, pieces: this.#reads }),
       );
+      used = answer.usage;
+      if (answer.content !== "") this.#lastText = answer.content;
+      this.#arriving = "";
+      return answer;
     } catch (thrown) {
-      this.#pay(this.#spent.total());
       if (proc.stopped || !(thrown instanceof SyscallError)) throw thrown;
       throw new Broken("llm_error", thrown);
+    } finally {
+      this.#pay(used ?? this.#spent.total(), budget);
     }
   }
 
-  #account(answer: LLMAnswer): void {
-    this.#pay(answer.usage);
-    if (answer.content !== "") this.#lastText = answer.content;
-    this.#arriving = "";
-  }
-
-  #pay(used: Usage): void {
-    const { usage, provider } = this.#proc;
+  #pay(used: Usage, budget: CallBudget): void {
+    const { usage } = this.#proc;
     usage.input_tokens += used.input_tokens;
     usage.output_tokens += used.output_tokens;
     usage.cached_tokens += used.cached_tokens;
-    this.#release?.();
-    this.#release = undefined;
-    this.#proc.spec.account.pay(used.input_tokens + used.output_tokens, costOf(used, provider.price));
+    budget.pay(used);
   }
 
   async #act(answer: LLMAnswer): Promise<ToolCallRecord[]> {
@@ -397,15 +366,6 @@ class Spending {
       cached_tokens: this.#before.cached_tokens + this.#attempt.cached_tokens,
     };
   }
-}
-
-/** In USD; prices are per million tokens. null: not known. */
-function costOf(used: Usage, price: ProviderChoice["price"]): number | null {
-  if (!price) return null;
-  const fresh = used.input_tokens - used.cached_tokens;
-  const millionths =
-    fresh * price.input + used.cached_tokens * price.cached + used.output_tokens * price.output;
-  return millionths / 1_000_000;
 }
 
 function broken(reason: ExitReason, message: string): Outcome {

@@ -48,6 +48,8 @@ export interface Limits {
   maxSteps: Limit;
   timeoutMs: Limit;
   contextBudget: Limit;
+  /** In USD. */
+  maxCost: Limit;
   modelTotalMs: number;
   modelIdleMs: number;
   modelRetries: number;
@@ -103,6 +105,7 @@ export interface AgentInfo {
   allowedTools: string[];
   maxSteps?: Limit;
   contextBudget?: Limit;
+  maxCost?: Limit;
   timeoutMs?: Limit;
   checks: string[];
   /** From where it was loaded: a path or "embedded". */
@@ -154,6 +157,7 @@ export interface SpawnOpts {
   /** Absent: the agent's, then `limits`. */
   maxSteps?: Limit;
   contextBudget?: Limit;
+  maxCost?: Limit;
   timeoutMs?: Limit;
   checks?: string[];
   sandbox?: string;

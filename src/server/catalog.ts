@@ -210,6 +210,7 @@ function agentWire(agent: Agent): AgentWire {
     allowed_tools: allowedTools,
     max_steps: agent.maxSteps ?? null,
     context_budget: agent.contextBudget ?? null,
+    max_cost: agent.maxCost ?? null,
     timeout_ms: agent.timeoutMs ?? null,
     checks,
   };

@@ -38,6 +38,8 @@ function SpawnRequest() {
     model: text,
     max_steps: limit,
     context_budget: limit,
+    /** In USD. */
+    max_cost: z.union([z.number().nonnegative(), z.literal("unlimited")]).optional(),
     timeout_ms: limit,
     allow: texts,
     deny: texts,
@@ -232,6 +234,7 @@ export interface AgentWire {
   allowed_tools: string[];
   max_steps: number | null;
   context_budget: number | null;
+  max_cost: number | null;
   timeout_ms: number | null;
   checks: string[];
 }

@@ -87,6 +87,7 @@ export async function planSpawn(
         deny: request.deny,
         maxSteps: wireLimit(request.max_steps),
         contextBudget: wireLimit(request.context_budget),
+        maxCost: wireLimit(request.max_cost),
         timeoutMs: wireLimit(request.timeout_ms),
         checks: request.check,
         sandbox: "none",

@@ -20,7 +20,9 @@ describe("the request", () => {
     const { io } = await spawn(
       [
         "do it",
-        ..."--agent coder --provider p --model m --max-steps 5 --budget unlimited --timeout 1h30m".split(" "),
+        ..."--agent coder --provider p --model m --max-steps 5 --budget unlimited --max-cost 1.50 --timeout 1h30m".split(
+          " ",
+        ),
         ..."--allow Read --allow Bash(git*) --deny Write --deny WebFetch --sandbox off --trust".split(" "),
         ..."--check a --check b --system-prompt be-brief --cwd .. --no-input --no-daemon".split(" "),
         ..."--env A=1 --env B=x=y".split(" "),
@@ -35,6 +37,7 @@ describe("the request", () => {
       model: "m",
       max_steps: 5,
       context_budget: "unlimited",
+      max_cost: 1.5,
       timeout_ms: 5_400_000,
       allow: ["Read", "Bash(git*)"],
       deny: ["Write", "WebFetch"],
@@ -101,7 +104,6 @@ describe("the request", () => {
 
   test.each([
     "--effort",
-    "--max-cost",
     "--output-schema",
     "--on-ask",
     "--resume-on-restart",

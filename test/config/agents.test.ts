@@ -29,6 +29,7 @@ deferred_skills: [two]
 allowed_tools: [Read, "Bash(git *)"]
 max_steps: 50
 context_budget: unlimited
+max_cost: 1.50
 timeout: 30m
 sandbox: auto
 checks: ["npm test"]
@@ -41,6 +42,7 @@ checks: ["npm test"]
       allowedTools: ["Read", "Bash(git *)"],
       maxSteps: 50,
       contextBudget: null,
+      maxCost: 1.5,
       timeoutMs: 1_800_000,
       checks: ["npm test"],
       source,

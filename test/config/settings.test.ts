@@ -15,6 +15,7 @@ describe("the defaults", () => {
       maxSteps: 100,
       timeoutMs: 60 * MIN,
       contextBudget: null,
+      maxCost: null,
       modelTotalMs: 10 * MIN,
       modelIdleMs: 2 * MIN,
       modelRetries: 2,

@@ -3,6 +3,7 @@ import { mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, toolDevice } from "../support/kernel.ts";
+import { until } from "../support/until.ts";
 
 /** The parent waits for its end; a child makes these calls and finishes. */
 function parentAnd(...child: Parameters<typeof calls>): Model {
@@ -69,28 +70,34 @@ describe("a child holds no more than its parent, however it was spawned", () => 
 
 describe("a budget is that of the whole tree", () => {
   /** Plans for ever, a hundred tokens at a time. */
-  const busy: Model = (request, signal) => {
-    if (request.intent === "parent") return parentAnd()(request, signal);
+  const busy: Model = (request) => {
+    if (request.intent === "parent") return calls(["Wait", {}]);
     return [
       ...calls(["Plan", { steps: [String(request.messages.length)] }]).filter(({ type }) => type !== "usage"),
       { type: "usage", usage: { input_tokens: 80, output_tokens: 20, cached_tokens: 0 } },
     ];
   };
 
+  /** Until the process is told to stop. */
+  const wait = toolDevice("Wait", (_input, signal) => {
+    return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+  });
+
   test("children beside each other do not use more than their parent has, and it shows what they use", async () => {
-    await using h = new KernelHarness({ model: busy });
+    await using h = new KernelHarness({ model: busy, devices: { "/dev/wait": wait } });
     const price = { input: 1, output: 1, cached: 1 };
     const provider = { ...h.opts().provider, maxOutput: 20, price };
     h.leases--;
     const parentPid = await h.spawn("parent", { contextBudget: 3_000, provider });
+    await until(() => h.kernel.procInfo(parentPid).tool_calls === 1);
     const runs = await Promise.all([1, 2, 3, 4].map(() => h.run("child", { parentPid, provider })));
     const used = runs.map(({ info }) => info.tokens_used);
-    const total = used.reduce((sum, tokens) => sum + tokens, 0);
+    const total = used.reduce((sum, tokens) => sum + tokens, 15);
     expect(runs.map(({ info }) => info.exit_reason)).toEqual(Array(4).fill("budget_exceeded"));
     expect(total).toBeGreaterThan(1_000);
     expect(total).toBeLessThanOrEqual(3_000);
     const parent = h.kernel.procInfo(parentPid);
-    expect(parent).toMatchObject({ tokens_used: total, usage: { input_tokens: 0 } });
+    expect(parent).toMatchObject({ tokens_used: total, usage: { input_tokens: 10 } });
     expect(parent.cost_usd).toBeCloseTo(total / 1_000_000);
     h.kernel.kill(parentPid, 1);
     expect((await h.follow(parentPid)).info.tokens_used).toBe(total);

@@ -438,7 +438,7 @@ describe("children", () => {
   });
 
   test("depth and number are limited", async () => {
-    await using h = new KernelHarness({ model: silent, limits: { spawnDepth: 2, liveChildren: 2 } });
+    await using h = new KernelHarness({ model: silent, limits: { spawnDepth: 2, liveChildren: 3 } });
     const one = await h.spawn("1");
     const two = await h.spawn("2", { parentPid: one });
     const three = await h.spawn("3", { parentPid: two });

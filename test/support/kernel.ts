@@ -106,6 +106,7 @@ const LIMITS: Limits = {
   maxSteps: 100,
   timeoutMs: 3_600_000,
   contextBudget: null,
+  maxCost: null,
   modelTotalMs: 600_000,
   modelIdleMs: 120_000,
   modelRetries: 0,

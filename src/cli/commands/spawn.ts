@@ -1,6 +1,6 @@
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
-import { bool, choice, limit, list, pairs, text, timeLimit } from "../flags.ts";
+import { bool, choice, costLimit, limit, list, pairs, text, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import type { Io } from "../io.ts";
 import { absoluteFolder, absolutePath, textOrFile } from "../paths.ts";
@@ -22,6 +22,9 @@ export default defineCommand({
     model: text("which model", "MODEL"),
     "max-steps": limit('steps of the run at most, or "unlimited"', "N"),
     budget: limit('tokens of the run and its children at most, or "unlimited"; beyond it exit 2', "TOKENS"),
+    "max-cost": costLimit(
+      'cost of the run and its children at most, or "unlimited"; beyond it exit 2. Needs the model\'s price',
+    ),
     timeout: timeLimit('running time at most, such as 10m, or "unlimited"'),
     allow: list("allow only these tools, such as Read or Bash(git *)", "TOOL"),
     deny: list("refuse these tools", "TOOL"),
@@ -78,6 +81,7 @@ export default defineCommand({
         model: flags.model,
         max_steps: flags["max-steps"],
         context_budget: flags.budget,
+        max_cost: flags["max-cost"],
         timeout_ms: flags.timeout,
         sandbox: flags.sandbox,
         trust: flags.trust || undefined,

@@ -1,0 +1,235 @@
+import { SyscallError } from "../plugin/index.ts";
+import { onceAborted } from "./abort.ts";
+import type { Limit } from "./types.ts";
+
+/** What a process and all below it may use together. */
+export interface EnvelopeLimits {
+  /** Of model calls, input and output. */
+  tokens: Limit;
+  /** In USD. */
+  cost: Limit;
+  /** A step of a child's counts in its parent's envelope too. */
+  steps: Limit;
+  /** Running time in ms. */
+  timeMs: Limit;
+  /** Live processes below it, at whatever depth. */
+  children: Limit;
+  /** Levels of processes below it. */
+  depth: Limit;
+}
+
+export const UNLIMITED: EnvelopeLimits = {
+  tokens: null,
+  cost: null,
+  steps: null,
+  timeMs: null,
+  children: null,
+  depth: null,
+};
+
+/** What is used up by working. Time passes by itself; places of children are given back. */
+export interface Amount {
+  tokens: number;
+  cost: number;
+  steps: number;
+}
+
+/** What was used; the cost is null where nobody knows a price. */
+export type Used = Omit<Amount, "cost"> & { cost: number | null };
+
+/** Held back until it is settled, once, with what was really used. */
+export interface Hold {
+  settle(used: Used): void;
+}
+
+/**
+ * What a process and all below it have used, and what they may (design §2: "A child can never hold more than
+ * its parent"). Whatever is used, held back or taken here is so in every envelope above too, or not at all:
+ * a tree of any size keeps within the limits of its root, also when a process in the middle has gone.
+ */
+export class Envelope {
+  readonly limits: EnvelopeLimits;
+  /** This one, then those above it. */
+  readonly #chain: readonly Envelope[];
+  readonly #used: Amount = { tokens: 0, cost: 0, steps: 0 };
+  readonly #held: Amount = { tokens: 0, cost: 0, steps: 0 };
+  #holds = 0;
+  #priced = false;
+  #live = 0;
+  #closed = false;
+  /** Those who wait until something that is held back here is settled. Made on first use. */
+  #waiting: Set<() => void> | undefined;
+
+  /** One that draws from nothing: a child's is made by `child`. */
+  constructor(limits: EnvelopeLimits, above?: Envelope) {
+    this.limits = limits;
+    this.#chain = above ? [this, ...above.#chain] : [this];
+  }
+
+  get tokens(): number {
+    return this.#used.tokens;
+  }
+
+  get steps(): number {
+    return this.#used.steps;
+  }
+
+  /** In USD; null as long as nothing with a price was used. */
+  get cost(): number | null {
+    return this.#priced ? this.#used.cost : null;
+  }
+
+  /** Live processes below it. */
+  get live(): number {
+    return this.#live;
+  }
+
+  /** What is held back in it, and by how many. */
+  get held(): Readonly<Amount & { holds: number }> {
+    return { ...this.#held, holds: this.#holds };
+  }
+
+  /** Neither used nor held back, in the tightest of the envelopes above and this; Infinity where none is limited. */
+  left(what: keyof Amount): number {
+    return this.#tightest((one) => remaining(one.limits[what], one.#used[what] + one.#held[what]));
+  }
+
+  /** What would be left if nothing of what is held back were used. */
+  unspent(what: keyof Amount): number {
+    return this.#tightest((one) => remaining(one.limits[what], one.#used[what]));
+  }
+
+  /** Whether this or one above has a limit of it. */
+  limited(what: keyof Amount): boolean {
+    return this.#chain.some((one) => one.limits[what] !== null);
+  }
+
+  /** Holds back all of it, in all envelopes, or throws EXHAUSTED and holds nothing. */
+  reserve(amount: Amount): Hold {
+    for (const what of AMOUNTS) {
+      if (amount[what] > this.left(what) + ROUNDING) {
+        throw new SyscallError(
+          "EXHAUSTED",
+          `${amount[what]} ${NAMES[what]} are asked for and ${this.left(what)} are left of what the process may use.`,
+        );
+      }
+    }
+    for (const one of this.#chain) {
+      add(one.#held, amount, 1);
+      one.#holds++;
+    }
+    let settled = false;
+    return {
+      settle: (used) => {
+        if (settled) throw new SyscallError("INTERNAL", "What was held back is settled a second time.");
+        settled = true;
+        for (const one of this.#chain) one.#settle(amount, used);
+      },
+    };
+  }
+
+  /** Resolves when something that is held back beside it was settled. Throws the signal's reason. */
+  async changed(signal: AbortSignal): Promise<void> {
+    const outermost =
+      this.#chain.findLast(({ limits }) => limits.tokens !== null || limits.cost !== null) ?? this;
+    outermost.#waiting ??= new Set();
+    const waiting = outermost.#waiting;
+    const woken = Promise.withResolvers<void>();
+    waiting.add(woken.resolve);
+    const ignore = onceAborted(signal, () => woken.resolve());
+    try {
+      await woken.promise;
+    } finally {
+      waiting.delete(woken.resolve);
+      ignore();
+    }
+    signal.throwIfAborted();
+  }
+
+  /**
+   * The envelope of a new process below this one, with no wider limits than what this one still has. It takes
+   * a place in all above until it is closed. EXHAUSTED where there is none, or nothing to live by.
+   */
+  child(wanted: EnvelopeLimits, elapsedMs: number): Envelope {
+    const timeLeft = remaining(this.limits.timeMs, elapsedMs);
+    this.#requireRoom(timeLeft);
+    const envelope = new Envelope(
+      {
+        tokens: within(wanted.tokens, this.unspent("tokens")),
+        cost: within(wanted.cost, this.unspent("cost")),
+        steps: within(wanted.steps, this.unspent("steps")),
+        timeMs: within(wanted.timeMs, timeLeft),
+        children: wanted.children,
+        depth: within(wanted.depth, this.limits.depth === null ? Infinity : this.limits.depth - 1),
+      },
+      this,
+    );
+    for (const one of this.#chain) one.#live++;
+    return envelope;
+  }
+
+  /** Its process has gone: its place is free. What it has used stays used above. */
+  close(): void {
+    if (this.#closed) throw new SyscallError("INTERNAL", "A process has given its place back a second time.");
+    this.#closed = true;
+    for (const one of this.#chain.slice(1)) one.#live--;
+  }
+
+  #requireRoom(timeLeftMs: number): void {
+    if (this.limits.depth !== null && this.limits.depth < 1) throw refusal(TOO_DEEP);
+    const full = this.#chain.find(({ limits, live }) => limits.children !== null && live >= limits.children);
+    if (full) throw refusal(tooMany(full.limits.children ?? 0));
+    const spent = AMOUNTS.find((what) => this.unspent(what) <= 0);
+    if (spent) throw refusal(`No ${NAMES[spent]} are left for it`);
+    if (timeLeftMs <= 0) throw refusal("No time is left for it");
+  }
+
+  #settle(amount: Amount, used: Used): void {
+    add(this.#held, amount, -1);
+    this.#holds--;
+    // Cents are fractions that do not add up to nothing again.
+    if (this.#holds === 0) this.#held.cost = 0;
+    add(this.#used, { ...used, cost: used.cost ?? 0 }, 1);
+    if (used.cost !== null) this.#priced = true;
+    for (const wake of [...(this.#waiting ?? [])]) wake();
+  }
+
+  #tightest(leftOf: (envelope: Envelope) => number): number {
+    let least = Infinity;
+    for (const one of this.#chain) least = Math.min(least, leftOf(one));
+    return least;
+  }
+}
+
+/** Of fractions of a cent; a whole token is far more. */
+const ROUNDING = 1e-9;
+const AMOUNTS = ["tokens", "cost", "steps"] as const;
+const NAMES = { tokens: "tokens", cost: "USD", steps: "steps" } as const;
+
+const TOO_DEEP = "It would stand deeper than processes may be spawned (setting spawn_depth)";
+
+function tooMany(places: number): string {
+  return `All ${places} places for processes below this run are taken (setting live_children)`;
+}
+
+/** Read by models, who would try it again and again. */
+function refusal(why: string): SyscallError {
+  return new SyscallError(
+    "EXHAUSTED",
+    `No process can be spawned here. ${why}. Do not try again: do the work in this process, with the tools it has.`,
+  );
+}
+
+function add(sum: Amount, amount: Amount, sign: 1 | -1): void {
+  for (const what of AMOUNTS) sum[what] += sign * amount[what];
+}
+
+function remaining(limit: Limit, used: number): number {
+  return limit === null ? Infinity : Math.max(0, limit - used);
+}
+
+/** No child's limit is wider than what its parent has. */
+function within(limit: Limit, bound: number): Limit {
+  if (bound === Infinity) return limit;
+  return limit === null ? bound : Math.min(limit, bound);
+}

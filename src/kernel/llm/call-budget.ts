@@ -1,0 +1,106 @@
+import { type LLMRequest, SyscallError, type Usage } from "../../plugin/index.ts";
+import type { Envelope } from "../envelope.ts";
+import type { ProviderChoice } from "../types.ts";
+import { estimateRequest } from "./estimate.ts";
+
+/**
+ * Under a budget, an answer of a model whose longest one is not known gets so much room: more than a step's
+ * answer takes, and not all there is, or none could run beside it.
+ */
+const ASSUMED_OUTPUT = 32_000;
+
+/** A model call that is paid for, whatever it comes to. */
+export interface CallBudget {
+  /** The answer's room, in tokens; undefined: the model's own. */
+  maxOutput: number | undefined;
+  /** It is less than what the model could give, because the budget has no more. */
+  lowered: boolean;
+  /** Called once, when the call has ended, with what it has really used. */
+  pay(used: Usage): void;
+}
+
+/** What a run has not enough of for another step. */
+export type Shortage = { reason: "max_steps" | "budget_exceeded"; error: SyscallError };
+
+/**
+ * Holds back what one step may use: the step, the input's estimate and the longest answer (design §4, "Budget
+ * is a reservation"). The answer gets less room where the budget ends. What only calls under way hold back is
+ * waited for: they give back what they do not use. `request.max_output` is for the caller to set.
+ */
+export async function reserveCall(
+  envelope: Envelope,
+  request: LLMRequest,
+  { price, maxOutput }: Pick<ProviderChoice, "price" | "maxOutput">,
+  signal: AbortSignal,
+): Promise<CallBudget | Shortage> {
+  const input = estimateRequest(request);
+  const limited = envelope.limited("tokens") || envelope.limited("cost");
+  const longest = maxOutput ?? ASSUMED_OUTPUT;
+  const room = (look: "left" | "unspent"): number =>
+    roomFor(input, { tokens: envelope[look]("tokens"), cost: envelope[look]("cost") }, price);
+  for (;;) {
+    if (envelope.left("steps") < 1) return noStep(envelope);
+    const possible = Math.min(longest, room("unspent"));
+    if (possible < 1) return noBudget(envelope, input);
+    if (room("left") >= possible) {
+      const amount = { input_tokens: input, output_tokens: possible, cached_tokens: 0 };
+      const hold = envelope.reserve({
+        tokens: input + possible,
+        cost: costOf(amount, price) ?? 0,
+        steps: 1,
+      });
+      return {
+        maxOutput: limited ? possible : maxOutput,
+        lowered: possible < longest,
+        pay: (used) =>
+          hold.settle({
+            tokens: used.input_tokens + used.output_tokens,
+            cost: costOf(used, price),
+            steps: 1,
+          }),
+      };
+    }
+    await envelope.changed(signal);
+  }
+}
+
+/** In USD; prices are per million tokens. null: not known. */
+function costOf(used: Usage, price: ProviderChoice["price"]): number | null {
+  if (!price) return null;
+  const fresh = used.input_tokens - used.cached_tokens;
+  return (
+    (fresh * price.input + used.cached_tokens * price.cached + used.output_tokens * price.output) / MILLION
+  );
+}
+
+const MILLION = 1_000_000;
+
+/** Tokens of an answer that fit in beside the input. */
+function roomFor(
+  input: number,
+  budget: { tokens: number; cost: number },
+  price: ProviderChoice["price"],
+): number {
+  const byTokens = budget.tokens - input;
+  if (!price || budget.cost === Infinity) return byTokens;
+  const cost = budget.cost - (input * price.input) / MILLION;
+  if (cost <= 0) return 0;
+  if (price.output === 0) return byTokens;
+  // A whole number of tokens may come out as a hair less than itself.
+  return Math.min(byTokens, Math.floor((cost * MILLION) / price.output + 1e-6));
+}
+
+function noStep({ limits }: Envelope): Shortage {
+  const all = limits.steps === null ? "all the steps there were" : `all of its ${limits.steps} steps`;
+  const message = `The run and its children used ${all}. Give it more with --max-steps.`;
+  return { reason: "max_steps", error: new SyscallError("EXHAUSTED", message) };
+}
+
+function noBudget(envelope: Envelope, input: number): Shortage {
+  const tokens = envelope.unspent("tokens");
+  const message =
+    tokens > input
+      ? `The cost limit does not cover another call: $${envelope.unspent("cost").toFixed(4)} are left of it and the next call's input is about ${input} tokens. Give it more with --max-cost.`
+      : `The token budget does not cover another call: ${tokens} tokens are left of it and the next call needs about ${input}. Give it more with --budget.`;
+  return { reason: "budget_exceeded", error: new SyscallError("EXHAUSTED", message) };
+}
