@@ -5,6 +5,8 @@ import { withDetail } from "./error-detail.ts";
 import type { Process } from "./process.ts";
 import type { SyscallEvent } from "./types.ts";
 
+type SyscallOutcome = Pick<SyscallEvent, "result" | "error" | "error_code">;
+
 /** Live events a tracer may lag behind by (seeds 1.5). The record on disk has them all. */
 const TRACE_BUFFER = 256;
 
@@ -46,15 +48,7 @@ export class Debugger {
     run: () => T,
     result: (value: T) => unknown = () => undefined,
   ): T {
-    const live = about && (about.state === "created" || about.state === "running") ? about : undefined;
-    const since = (): number => live?.sinceSpawnMs() ?? this.#clock.monotonic() - this.#startedMono;
-    const startedMs = since();
-    const record = (outcome: Pick<SyscallEvent, "result" | "error" | "error_code">): void => {
-      const pid = live?.pid ?? 0;
-      const event = eventOf(pid, syscall, { ...args, by: 0 }, startedMs, since(), outcome);
-      if (live) this.#tell(live, event);
-      else this.#keepOfPid0(event);
-    };
+    const record = this.#ofPid0Call(about, syscall, args);
     try {
       const value = run();
       record({ result: result(value) });
@@ -62,6 +56,51 @@ export class Debugger {
     } catch (thrown) {
       const error = namedError(thrown, syscall, about?.pid ?? 0);
       record({ error: error.message, error_code: error.code });
+      throw error;
+    }
+  }
+
+  /** The same for a call that takes its time: it is recorded where it belongs when it is over. */
+  async awaitByPid0<T>(
+    about: Process | undefined,
+    syscall: string,
+    args: Record<string, unknown>,
+    run: () => Promise<T>,
+    result: (value: T) => unknown = () => undefined,
+  ): Promise<T> {
+    const record = this.#ofPid0Call(about, syscall, args);
+    try {
+      const value = await run();
+      record({ result: result(value) });
+      return value;
+    } catch (thrown) {
+      const error = namedError(thrown, syscall, about?.pid ?? 0);
+      record({ error: error.message, error_code: error.code });
+      throw error;
+    }
+  }
+
+  /**
+   * A call that is over when it returns: `by` makes it and has it in its record, or PID 0 does when `by` is no
+   * process.
+   */
+  callNow<T>(
+    by: Process | undefined,
+    about: Process | undefined,
+    syscall: string,
+    args: Record<string, unknown>,
+    run: () => T,
+    result: (value: T) => unknown = () => undefined,
+  ): T {
+    if (!by) return this.callByPid0(about, syscall, args, run, result);
+    const startedMs = by.sinceSpawnMs();
+    try {
+      const value = run();
+      this.#record(by, syscall, args, startedMs, { result: result(value) });
+      return value;
+    } catch (thrown) {
+      const error = namedError(thrown, syscall, about?.pid ?? by.pid);
+      this.#record(by, syscall, args, startedMs, { error: error.message, error_code: error.code });
       throw error;
     }
   }
@@ -89,12 +128,37 @@ export class Debugger {
     }
   }
 
+  /** Starts such a call; what is returned records how it went. */
+  #ofPid0Call(
+    about: Process | undefined,
+    syscall: string,
+    args: Record<string, unknown>,
+  ): (outcome: SyscallOutcome) => void {
+    const since = (): number => this.#clock.monotonic() - this.#startedMono;
+    const startedMs = since();
+    const spawnedMs = about ? startedMs - about.sinceSpawnMs() : 0;
+    return (outcome) => {
+      const live = about && (about.state === "created" || about.state === "running") ? about : undefined;
+      const shift = live ? spawnedMs : 0;
+      const event = eventOf(
+        live?.pid ?? 0,
+        syscall,
+        { ...args, by: 0 },
+        startedMs - shift,
+        since() - shift,
+        outcome,
+      );
+      if (live) this.#tell(live, event);
+      else this.#keepOfPid0(event);
+    };
+  }
+
   #record(
     proc: Process,
     syscall: string,
     args: Record<string, unknown>,
     startedMs: number,
-    outcome: Pick<SyscallEvent, "result" | "error" | "error_code">,
+    outcome: SyscallOutcome,
   ): void {
     this.#tell(proc, eventOf(proc.pid, syscall, args, startedMs, proc.sinceSpawnMs(), outcome));
   }
@@ -128,7 +192,7 @@ function eventOf(
   args: Record<string, unknown>,
   startedMs: number,
   endedMs: number,
-  outcome: Pick<SyscallEvent, "result" | "error" | "error_code">,
+  outcome: SyscallOutcome,
 ): SyscallEvent {
   return {
     timestamp_ms: roundMs(startedMs),

@@ -16,6 +16,7 @@ import { LifecycleManager } from "./lifecycle-manager.ts";
 import { ModelGate } from "./llm/gate.ts";
 import { callEntry, resultEntry } from "./log-entry.ts";
 import { OpenContexts } from "./open-context.ts";
+import { ProcGroupManager } from "./proc-group-manager.ts";
 import type { Process } from "./process.ts";
 import { ProcessBuilder } from "./process-builder.ts";
 import { ProcessLife } from "./process-life.ts";
@@ -70,7 +71,10 @@ export class Kernel {
   readonly files: FileSystem;
   /** ProcessManager (5). */
   readonly processes: ProcessManager;
+  /** SignalManager (4). */
   readonly signals: SignalManager;
+  /** ProcGroupManager (4). */
+  readonly groups: ProcGroupManager;
   readonly lifecycle: LifecycleManager;
 
   /** What all processes together have used, and hold back. */
@@ -108,14 +112,22 @@ export class Kernel {
       files,
       warn,
     });
-    const holders = {};
+    this.signals = new SignalManager({
+      table,
+      children,
+      debug,
+      clock,
+      warn,
+      note: (proc) => life.note(proc),
+    });
+    this.groups = new ProcGroupManager({ table, signals: this.signals, debug });
+    const holders = { groups: this.groups, signals: this.signals };
     const reap = { table, contexts, children, holders, warn };
     const life = new ProcessLife({ table, files, openContexts, changes, children, reap, callbacks, warn });
     const loop = this.#loopPorts({ ctx, files, debug, gate, changes });
     this.debug = debug;
     this.files = files;
     this.ctx = ctx;
-    this.signals = new SignalManager({ table, life, children });
     this.processes = new ProcessManager({
       table,
       builder,

@@ -4,7 +4,7 @@ import type { Process } from "./process.ts";
 import type { ProcessBuilder } from "./process-builder.ts";
 import type { ProcessLife, Task } from "./process-life.ts";
 import type { ProcessTable } from "./process-table.ts";
-import type { SignalManager } from "./signal-manager.ts";
+import { assertSignal, type Disposition, type SignalManager } from "./signal-manager.ts";
 import type {
   AgentInfo,
   ExitStatus,
@@ -15,7 +15,6 @@ import type {
   Signal,
   SpawnOpts,
 } from "./types.ts";
-import { SIGINT, SIGKILL, SIGTERM } from "./types.ts";
 
 /** Characters of an intent in the trace; the record has the whole. */
 const INTENT_SHOWN = 200;
@@ -74,30 +73,53 @@ export class ProcessManager {
   }
 
   /**
-   * Sends a signal to this process alone: what it has spawned goes on, as PID 0's. One that has ended already
-   * takes none, and that is no error.
+   * Sends a signal to this process alone: what it has spawned goes on, as PID 0's, when it ends of it. One that
+   * has ended already takes none, and that is no error. `by` is the process that calls, none is PID 0, here
+   * and below.
    */
-  kill(pid: PID, signal: Signal): void {
-    const proc = this.#ports.table.get(pid);
-    if (ENDING.has(signal)) this.#orphan(proc);
-    this.#ports.signals.deliver(proc, signal);
+  kill(pid: PID, signal: Signal, by?: Process): void {
+    const { table, signals, debug } = this.#ports;
+    const deliver = (): Disposition | "ended" => {
+      assertSignal(signal);
+      const proc = table.get(pid);
+      return proc.state === "zombie" || proc.state === "dead"
+        ? "ended"
+        : signals.deliver(proc, signal, "alone");
+    };
+    debug.callNow(by, table.find(pid), "Kill", { pid, signal }, deliver, (done) => done);
   }
 
   /** Waits for the end, then for the reap, which whoever comes first does. */
-  async wait(pid: PID): Promise<ExitStatus> {
-    const proc = this.#ports.table.get(pid);
-    const exit = await proc.done;
-    await this.#ports.life.reap(proc);
-    return exit;
+  async wait(pid: PID, by?: Process): Promise<ExitStatus> {
+    const { table, life, debug } = this.#ports;
+    const wait = async (): Promise<ExitStatus> => {
+      const proc = table.get(pid);
+      const exit = await proc.done;
+      await life.reap(proc);
+      return exit;
+    };
+    const short = ({ code, reason }: ExitStatus): unknown => ({ code, reason });
+    return by
+      ? debug.call(by, "Wait", { pid }, wait, short)
+      : debug.awaitByPid0(undefined, "Wait", { pid }, wait, short);
   }
 
   /** Snapshots: nothing in them changes when the process does. */
-  listProcs(): ProcInfo[] {
-    return this.#ports.table.all().map((proc) => proc.info());
+  listProcs(by?: Process): ProcInfo[] {
+    const list = (): ProcInfo[] => this.#ports.table.all().map((proc) => proc.info());
+    return this.#ports.debug.callNow(by, undefined, "ListProcs", {}, list, (infos) => infos.length);
   }
 
   getPid(proc: Process): PID {
-    return proc.pid;
+    const { debug } = this.#ports;
+    return debug.callNow(
+      proc,
+      proc,
+      "GetPID",
+      {},
+      () => proc.pid,
+      (pid) => pid,
+    );
   }
 
   /** Takes no new processes from now on. */
@@ -126,17 +148,4 @@ export class ProcessManager {
     );
     callbacks?.onSpawn(proc.pid, intent, proc.provider.name, proc.provider.model);
   }
-
-  /** One that is still being built has nobody else to end it, and stays. */
-  #orphan(proc: Process): void {
-    for (const pid of [...proc.children]) {
-      const child = this.#ports.table.find(pid);
-      if (child?.state !== "running") continue;
-      proc.children.splice(proc.children.indexOf(child.pid), 1);
-      child.ppid = 0;
-      void this.#ports.life.note(child);
-    }
-  }
 }
-
-const ENDING: ReadonlySet<Signal> = new Set([SIGTERM, SIGKILL, SIGINT]);

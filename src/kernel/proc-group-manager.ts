@@ -1,0 +1,148 @@
+import { SyscallError } from "../plugin/index.ts";
+import type { Debugger } from "./debugger.ts";
+import type { Process } from "./process.ts";
+import type { ProcessTable } from "./process-table.ts";
+import type { Holder } from "./reap.ts";
+import { assertSignal, type SignalManager } from "./signal-manager.ts";
+import type { PID, Signal } from "./types.ts";
+
+/** The name of a process group: 1 to 64 of letters, digits and `._:-`. */
+export type PGID = string;
+
+interface ProcGroupManagerPorts {
+  table: ProcessTable;
+  signals: SignalManager;
+  debug: Debugger;
+}
+
+const NAME = /^[A-Za-z0-9._:-]{1,64}$/;
+/** So many groups a process may be in at once. */
+const GROUPS_PER_PROCESS = 64;
+
+/**
+ * JoinGroup, LeaveGroup, GetProcGroup, SignalGroup (seeds 002 §8.3). A group is there from its first member to its
+ * last: one that nobody is in is not known, whether it ever was or not. Members leave at their reap. In all of
+ * them `by` is the process that makes the call, none is PID 0.
+ */
+export class ProcGroupManager implements Holder {
+  readonly #ports: ProcGroupManagerPorts;
+  readonly #members = new Map<PGID, Set<Process>>();
+  readonly #groups = new Map<Process, Set<PGID>>();
+
+  constructor(ports: ProcGroupManagerPorts) {
+    this.#ports = ports;
+  }
+
+  /** One membership, however often it joins. NOT_FOUND for a process that has ended, EXHAUSTED beyond 64 groups. */
+  joinGroup(pid: PID, groupId: PGID, by?: Process): void {
+    this.#call(by, pid, "JoinGroup", { pid, group: groupId }, () => {
+      if (!NAME.test(groupId)) throw noName(groupId);
+      const proc = this.#ports.table.get(pid);
+      if (proc.state === "zombie") {
+        throw new SyscallError("NOT_FOUND", `Process ${pid} has ended and joins no group.`, { pid });
+      }
+      const groups = this.#groups.get(proc) ?? new Set();
+      if (groups.size >= GROUPS_PER_PROCESS && !groups.has(groupId)) {
+        throw new SyscallError(
+          "EXHAUSTED",
+          `Process ${pid} is in ${groups.size} groups and may be in no more at once. Let it leave one first.`,
+          { pid },
+        );
+      }
+      this.#groups.set(proc, groups.add(groupId));
+      const members = this.#members.get(groupId) ?? new Set();
+      this.#members.set(groupId, members.add(proc));
+    });
+  }
+
+  /** NOT_FOUND when the process is not in the group. The last one to leave ends the group. */
+  leaveGroup(pid: PID, groupId: PGID, by?: Process): void {
+    this.#call(by, pid, "LeaveGroup", { pid, group: groupId }, () => {
+      const proc = this.#ports.table.get(pid);
+      if (!this.#groups.get(proc)?.has(groupId)) {
+        throw new SyscallError("NOT_FOUND", `Process ${pid} is not in the group ${shown(groupId)}.`, { pid });
+      }
+      this.#leave(proc, groupId);
+    });
+  }
+
+  /** The members in the order in which they joined. NOT_FOUND for a group without any. */
+  getProcGroup(groupId: PGID, by?: Process): PID[] {
+    return this.#call(
+      by,
+      undefined,
+      "GetProcGroup",
+      { group: groupId },
+      () => this.#membersOf(groupId).map((proc) => proc.pid),
+      (pids) => pids.length,
+    );
+  }
+
+  /** Sends a signal to every member; returns how many it reached. NOT_FOUND for a group without any. */
+  signalGroup(groupId: PGID, signal: Signal, by?: Process): number {
+    return this.#call(
+      by,
+      undefined,
+      "SignalGroup",
+      { group: groupId, signal },
+      () => {
+        assertSignal(signal);
+        return this.#ports.signals.signalAll(this.#membersOf(groupId), signal, by);
+      },
+      (reached) => reached,
+    );
+  }
+
+  /** Reap step 6 of the seeds. */
+  clear(proc: Process): void {
+    for (const groupId of [...(this.#groups.get(proc) ?? [])]) this.#leave(proc, groupId);
+  }
+
+  /** Memberships. */
+  get size(): number {
+    let size = 0;
+    for (const members of this.#members.values()) size += members.size;
+    return size;
+  }
+
+  #leave(proc: Process, groupId: PGID): void {
+    const groups = this.#groups.get(proc);
+    groups?.delete(groupId);
+    if (groups?.size === 0) this.#groups.delete(proc);
+    const members = this.#members.get(groupId);
+    members?.delete(proc);
+    if (members?.size === 0) this.#members.delete(groupId);
+  }
+
+  #membersOf(groupId: PGID): Process[] {
+    const members = this.#members.get(groupId);
+    if (members) return [...members];
+    throw new SyscallError(
+      "NOT_FOUND",
+      `There is no process group ${shown(groupId)}: it is there while a process is in it.`,
+    );
+  }
+
+  #call<T>(
+    by: Process | undefined,
+    about: PID | undefined,
+    syscall: string,
+    args: Record<string, unknown>,
+    run: () => T,
+    result?: (value: T) => unknown,
+  ): T {
+    const proc = about === undefined ? undefined : this.#ports.table.find(about);
+    return this.#ports.debug.callNow(by, proc, syscall, args, run, result);
+  }
+}
+
+function noName(groupId: PGID): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `Expected a group's name of 1 to 64 letters, digits and ._:- characters, got ${shown(groupId)}.`,
+  );
+}
+
+function shown(groupId: PGID): string {
+  return JSON.stringify(groupId.slice(0, 80));
+}
