@@ -4,6 +4,7 @@ import { SyscallError } from "../plugin/index.ts";
 import { AppendLog } from "./append-log.ts";
 import { makeFolder, replaceDocumentNow, syncDirectory, syncDocument } from "./document.ts";
 import { errno, type FsPort, ioError, realFs, writeAllAsync } from "./fs-port.ts";
+import { InboxLog, type InboxRest } from "./inbox-log.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
 import { SCHEMA_VERSION } from "./schema-version.ts";
 
@@ -45,6 +46,7 @@ export class RunWriter {
   readonly #steps: AppendLog;
   readonly #journal: AppendLog;
   readonly #eventLog: AppendLog;
+  #inbox: InboxLog | undefined;
   readonly #limits: RunLimits;
   #events: string[] = [];
   #eventsTaken: number;
@@ -62,7 +64,10 @@ export class RunWriter {
   #namesDirty = true;
   readonly #spilled = new Map<string, number>();
 
-  /** The folder is there. `taken`: events that events.jsonl holds already; `journalled`: so does the journal. */
+  /**
+   * The folder is there. `taken`: events that events.jsonl holds already; `journalled`: so does the journal;
+   * `inbox`: what inbox.jsonl does.
+   */
   constructor(o: {
     uuid: string;
     dir: string;
@@ -70,12 +75,14 @@ export class RunWriter {
     limits?: RunLimits;
     taken?: number;
     journalled?: boolean;
+    inbox?: InboxRest;
   }) {
     this.uuid = o.uuid;
     this.dir = o.dir;
     this.#fs = o.fs ?? realFs;
     this.#limits = o.limits ?? DEFAULT_RUN_LIMITS;
     this.#eventsTaken = o.taken ?? 0;
+    if (o.inbox) this.#inbox = this.#newInbox(o.inbox);
     this.#stepOpen = o.journalled ?? false;
     this.#journalDurable = o.journalled ?? false;
     const fs = this.#fs;
@@ -90,6 +97,12 @@ export class RunWriter {
   /** Where results too large to show are kept, absolute. Made on first use. */
   get spillDir(): string {
     return join(this.dir, SPILL);
+  }
+
+  /** What arrives for the run. Made on first use: most runs are sent nothing. */
+  get inbox(): InboxLog {
+    this.#inbox ??= this.#newInbox();
+    return this.#inbox;
   }
 
   /** Replaces the process record. Not durable by itself: `sync` and `close` make it so. */
@@ -141,6 +154,7 @@ export class RunWriter {
     if (!this.#journalDurable) this.#journal.empty();
     else if (this.#journal.size >= JOURNAL_BYTES) this.#emptyWhenRecorded();
     this.#journal.close();
+    this.#inbox?.acknowledge(record);
     this.flush();
   }
 
@@ -190,6 +204,7 @@ export class RunWriter {
       await this.#emptying;
       this.#throwFailure();
       if (!this.#stepOpen && this.#journalDurable) this.#emptyJournal();
+      await this.#inbox?.close();
     } finally {
       this.#journal.close();
     }
@@ -224,6 +239,11 @@ export class RunWriter {
     this.#journal.empty();
     this.#journal.close();
     this.#journalDurable = false;
+  }
+
+  #newInbox(rest?: InboxRest): InboxLog {
+    const { uuid, dir } = this;
+    return new InboxLog({ uuid, dir, fs: this.#fs, rest, syncSteps: () => this.#steps.sync() });
   }
 
   async #syncNames(): Promise<void> {

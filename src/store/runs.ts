@@ -6,8 +6,16 @@ import { eachLine, type LogPage, readLog } from "./append-log.ts";
 import { prepareDataDir } from "./data-dir.ts";
 import { checkSchemaVersion, makeFolder, parseDocument, readDocument } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
+import { acknowledgedBy, INBOX, type InboxRest } from "./inbox-log.ts";
 import { EVENTS, INFO, JOURNAL, META, type RunLimits, RunWriter, STEPS } from "./run-writer.ts";
-import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
+import type {
+  InboxEntry,
+  JournalEntry,
+  ProcessMeta,
+  ProcInfo,
+  StepRecord,
+  SyscallEventWire,
+} from "./schema.ts";
 
 export { RunWriter } from "./run-writer.ts";
 
@@ -24,6 +32,14 @@ const READERS = 32;
 interface Journal {
   /** What the open step has done, in order. Empty when there is none, or when its step is recorded. */
   entries: JournalEntry[];
+  damaged: number;
+}
+
+/** What has arrived for a run and no record acknowledges, in the order it came. */
+interface Inbox extends InboxRest {
+  unread: InboxEntry[];
+  /** Numbers of those that the open step has told its model, by its journal. */
+  inOpenStep: number[];
   damaged: number;
 }
 
@@ -62,7 +78,8 @@ export class RunStore {
     if ((await this.info(uuid)) === null) throw noSuchRun(uuid);
     const taken = await countLines(this.#fs, join(dir, EVENTS));
     const journalled = (await countLines(this.#fs, join(dir, JOURNAL))) > 0;
-    return new RunWriter({ uuid, dir, fs: this.#fs, limits, taken, journalled });
+    const inbox = await this.inbox(uuid);
+    return new RunWriter({ uuid, dir, fs: this.#fs, limits, taken, journalled, inbox });
   }
 
   /** The folder of a run, absolute; it need not be there. INVALID for what is not a UUID. */
@@ -130,6 +147,28 @@ export class RunStore {
     return { entries: journal.records.filter((entry) => entry.step > recorded), damaged: journal.damaged };
   }
 
+  /** What the run has still to be told. Reading it changes nothing. */
+  async inbox(uuid: string): Promise<Inbox> {
+    const { InboxLine } = await schemas();
+    const lines = await this.#log(uuid, INBOX, InboxLine, { limit: Number.MAX_SAFE_INTEGER });
+    const inbox: Inbox = { unread: [], inOpenStep: [], last: 0, damaged: lines.damaged };
+    // Not asked of the lines: a file that was emptied has none, and its numbers are not given again.
+    if (lines.next === 0 && !(await this.#has(uuid, INBOX))) return inbox;
+    const spent = new Set<number>();
+    for await (const record of this.#everyStep(uuid))
+      for (const seq of acknowledgedBy(record)) spent.add(seq);
+    for (const line of lines.records) if (line.kind === "taken") for (const seq of line.seqs) spent.add(seq);
+    for (const line of lines.records) {
+      if (line.kind === "taken") continue;
+      inbox.last = Math.max(inbox.last, line.seq);
+      if (!spent.has(line.seq)) inbox.unread.push(line);
+    }
+    for (const seq of spent) inbox.last = Math.max(inbox.last, seq);
+    const told = new Set((await this.journal(uuid)).entries.flatMap(toldBy));
+    inbox.inOpenStep = inbox.unread.map(({ seq }) => seq).filter((seq) => told.has(seq));
+    return inbox;
+  }
+
   /** Removes a run and everything beside it. The run must have ended. */
   async remove(uuid: string): Promise<void> {
     const dir = this.dir(uuid);
@@ -178,10 +217,25 @@ export class RunStore {
   /** The highest step in steps.jsonl; -1 when there is none. */
   async #lastStep(uuid: string): Promise<number> {
     let last = -1;
+    for await (const record of this.#everyStep(uuid)) last = Math.max(last, record.step);
+    return last;
+  }
+
+  async #has(uuid: string, file: string): Promise<boolean> {
+    const dir = this.dir(uuid);
+    try {
+      return (await this.#fs.list(dir)).includes(file);
+    } catch (error) {
+      if (errno(error) === "ENOENT") return false;
+      throw ioError(error, `look into run ${uuid}`, dir);
+    }
+  }
+
+  async *#everyStep(uuid: string): AsyncGenerator<StepRecord> {
     for (let after = 0; ; ) {
       const page = await this.steps(uuid, { after, limit: 100 });
-      for (const record of page.records) last = Math.max(last, record.step);
-      if (page.next === after) return last;
+      yield* page.records;
+      if (page.next === after) return;
       after = page.next;
     }
   }
@@ -194,6 +248,12 @@ function schemas(): Promise<typeof import("./schema.ts")> {
 
 /** What bun's and every other UUID looks like; also keeps a run's folder inside ours. */
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** The inbox numbers that an entry of the open step has told the model. */
+function toldBy(entry: JournalEntry): number[] {
+  if (entry.t === "answer") return entry.inbox ?? [];
+  return entry.t === "call_end" ? (entry.call.inbox ?? []) : [];
+}
 
 async function countLines(fs: FsPort, path: string): Promise<number> {
   let lines = 0;

@@ -20,6 +20,8 @@ export const ToolCallRecord = z.object({
   started_at: z.string(),
   duration_ms: z.number(),
   state: z.enum(["done", "failed", "denied", "cancelled", "waiting", "unknown"]),
+  /** Numbers of the inbox entries that its result holds. */
+  inbox: z.array(z.number()).optional(),
 });
 
 export const Action = z.enum(["tool_call", "plan", "replan", "spawn", "specialize", "complete", "text"]);
@@ -34,6 +36,8 @@ export const StepRecord = z.object({
   action: Action,
   summary: z.string(),
   tool_calls: z.array(ToolCallRecord),
+  /** Numbers of the inbox entries that `messages` hold. With those of the calls: what the step acknowledges. */
+  inbox: z.array(z.number()).optional(),
   usage: Usage,
   tokens_used: z.number(),
 });
@@ -47,6 +51,10 @@ export const JournalEntry = z.discriminatedUnion("t", [
     ts: z.string(),
     message: Message,
     usage: Usage,
+    /** What the conversation gained before it, as the step's record will hold it. */
+    messages: z.array(Message).optional(),
+    /** Numbers of the inbox entries that these hold. */
+    inbox: z.array(z.number()).optional(),
   }),
   z.object({
     t: z.literal("call_start"),
@@ -60,6 +68,28 @@ export const JournalEntry = z.discriminatedUnion("t", [
     safe: z.boolean(),
   }),
   z.object({ t: z.literal("call_end"), step: z.number(), ts: z.string(), call: ToolCallRecord }),
+]);
+
+const Arrived = { v: z.literal(SCHEMA_VERSION), seq: z.number(), ts: z.string() };
+
+/** What has arrived for a run from outside, and is told to its model. `seq` is its number in this inbox. */
+export const InboxEntry = z.discriminatedUnion("kind", [
+  /** From another process; PID 0, which has no UUID, is the operator. */
+  z.object({
+    ...Arrived,
+    kind: z.literal("message"),
+    from_pid: z.number(),
+    from_uuid: z.string().nullable(),
+    data: z.string(),
+  }),
+  /** From a driver; `source` is its plugin. */
+  z.object({ ...Arrived, kind: z.literal("notice"), source: z.string(), text: z.string() }),
+]);
+
+/** One line of inbox.jsonl: an entry, or the numbers of those that a program has taken. */
+export const InboxLine = z.discriminatedUnion("kind", [
+  InboxEntry,
+  z.object({ v: z.literal(SCHEMA_VERSION), kind: z.literal("taken"), seqs: z.array(z.number()) }),
 ]);
 
 /** One line of events.jsonl and one `syscall_event` on the wire (seeds 5.5). Times are ms since the spawn. */
@@ -173,6 +203,10 @@ export type ToolCallRecord = z.infer<typeof ToolCallRecord>;
 export type Action = z.infer<typeof Action>;
 export type StepRecord = z.infer<typeof StepRecord>;
 export type JournalEntry = z.infer<typeof JournalEntry>;
+export type InboxEntry = z.infer<typeof InboxEntry>;
+/** As it is handed in: the inbox gives it its number. */
+export type InboxDraft = WithoutNumber<InboxEntry>;
+type WithoutNumber<T> = T extends unknown ? Omit<T, "v" | "seq"> : never;
 export type SyscallEventWire = z.infer<typeof SyscallEventWire>;
 export type CheckResult = z.infer<typeof CheckResult>;
 export type ChildResult = z.infer<typeof ChildResult>;

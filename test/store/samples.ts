@@ -3,8 +3,9 @@ import type { JournalEntry, StepRecord, SyscallEventWire } from "../../src/store
 const USAGE = { input_tokens: 1, output_tokens: 2, cached_tokens: 0 };
 const TS = "2026-11-20T00:00:00.000Z";
 
-export function answer(step: number, text = "hällo"): JournalEntry {
-  return { t: "answer", v: 1, step, ts: TS, message: { role: "assistant", content: text }, usage: USAGE };
+export function answer(step: number, text = "hällo") {
+  const message = { role: "assistant", content: text } as const;
+  return { t: "answer", v: 1, step, ts: TS, message, usage: USAGE } satisfies JournalEntry;
 }
 
 export function callStart(step: number): JournalEntry {
@@ -18,6 +19,26 @@ export function callStart(step: number): JournalEntry {
     input: { command: "true" },
     safe: false,
   };
+}
+
+export function callEnd(step: number) {
+  return {
+    t: "call_end",
+    step,
+    ts: TS,
+    call: {
+      id: `c${step}`,
+      name: "ReadMessages",
+      path: "/dev/kernel/read_messages",
+      input: {},
+      result: "",
+      error: null,
+      error_code: null,
+      started_at: TS,
+      duration_ms: 1,
+      state: "done",
+    },
+  } satisfies JournalEntry;
 }
 
 export function stepRecord(step: number, text = "hällo"): StepRecord {
