@@ -14,7 +14,7 @@ import { Envelope, UNLIMITED } from "./envelope.ts";
 import { FileSystem } from "./file-system.ts";
 import { LifecycleManager } from "./lifecycle-manager.ts";
 import { ModelGate } from "./llm/gate.ts";
-import { callEntry, resultEntry } from "./log-entry.ts";
+import { callEntry, resultEntry, supervisorEntry } from "./log-entry.ts";
 import { OpenContexts } from "./open-context.ts";
 import { ProcGroupManager } from "./proc-group-manager.ts";
 import type { Process } from "./process.ts";
@@ -24,6 +24,7 @@ import { ProcessManager } from "./process-manager.ts";
 import { ProcessTable } from "./process-table.ts";
 import { type LoopPorts, reason } from "./reasoning-loop.ts";
 import { SignalManager } from "./signal-manager.ts";
+import { SupervisorManager } from "./supervisor/supervisor-manager.ts";
 import type {
   AgentInfo,
   ExitStatus,
@@ -75,6 +76,8 @@ export class Kernel {
   readonly signals: SignalManager;
   /** ProcGroupManager (4). */
   readonly groups: ProcGroupManager;
+  /** SupervisorManager (4). */
+  readonly supervisors: SupervisorManager;
   readonly lifecycle: LifecycleManager;
 
   /** What all processes together have used, and hold back. */
@@ -136,6 +139,18 @@ export class Kernel {
       reason: (proc) => reason(loop, proc),
       debug,
       callbacks,
+    });
+    this.supervisors = new SupervisorManager({
+      table,
+      life,
+      debug,
+      clock,
+      random,
+      warn,
+      processes: this.processes,
+      signals: this.signals,
+      exec: (proc, request) => openContexts.exec(proc, request, undefined),
+      tell: (proc, event) => this.#log(proc, (at) => supervisorEntry(at, event)),
     });
     this.lifecycle = new LifecycleManager({ table, processes: this.processes, life, children });
   }

@@ -1,4 +1,5 @@
 import type { Children } from "../os/children.ts";
+import type { Process } from "./process.ts";
 import type { ProcessLife } from "./process-life.ts";
 import type { ProcessManager } from "./process-manager.ts";
 import type { ProcessTable } from "./process-table.ts";
@@ -37,11 +38,18 @@ export class LifecycleManager {
     processes.close();
     const live = table.all();
     for (const proc of live) {
+      // Its supervisor does that, in its order.
+      if (!now && this.#isSupervised(proc)) continue;
       proc.stop(now ? killed(SIGKILL, proc.paused) : SUSPENDED);
       // One that is suspended already stays so: only its programs get no grace any more.
       if (now) children.hurryOwner(proc.uuid);
     }
     await Promise.all(live.map((proc) => proc.done.then(() => life.reap(proc))));
     life.retryRecords();
+  }
+
+  #isSupervised({ ppid }: Process): boolean {
+    const parent = this.#ports.table.find(ppid);
+    return parent !== undefined && (parent.spec.kind === "supervisor" || this.#isSupervised(parent));
   }
 }

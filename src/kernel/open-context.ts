@@ -97,7 +97,13 @@ export class OpenContexts {
     }
     const { opts } = proc.spec;
     return this.#ports.children.exec(
-      { uuid: proc.uuid, call, spillDir: proc.record.spillDir, clock: proc.clock },
+      {
+        uuid: proc.uuid,
+        call,
+        spillDir: proc.record.spillDir,
+        graceMs: opts.limits.graceMs,
+        clock: proc.clock,
+      },
       { ...request, cwd: request.cwd ?? opts.cwd, env: { ...opts.env, ...request.env } },
     );
   }

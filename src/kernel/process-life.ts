@@ -162,8 +162,11 @@ function childrenThatCount(proc: Process): Process["childResults"] {
   return proc.spec.kind === "supervisor" ? [] : proc.childResults;
 }
 
+/** Only an agent's run can be gone on with: whoever suspends something else ends it. */
 function latest(proc: Process, outcome: Outcome): Outcome {
-  return outcome.kind === "stopped" && proc.stopped ? { kind: "stopped", status: proc.stopped } : outcome;
+  if (outcome.kind !== "stopped" || !proc.stopped) return outcome;
+  const ends = proc.stopped.reason === "suspended" && proc.spec.kind !== "agent";
+  return { kind: "stopped", status: ends ? killed(SIGTERM, false) : proc.stopped };
 }
 
 function failed(error: SyscallError): Outcome {

@@ -97,6 +97,8 @@ export class Process {
   llmFd = -1;
   /** It comes to its end and takes no more children. */
   ending = false;
+  /** Called when it is killed at once, also while it is ending already: its task may have something to leave out. */
+  onKill: (() => void) | undefined;
   /** Its conversation; allocated when it is built, freed at its reap. */
   ctxId = 0;
 
@@ -213,6 +215,7 @@ export class Process {
    */
   stop(status: ExitStatus): void {
     if (this.#state === "zombie" || this.#state === "dead") return;
+    if (status.code === KILLED) this.onKill?.();
     if (this.#stop && this.#stop.reason !== "suspended") return;
     this.#stop = status;
     this.#abort.abort(
@@ -221,14 +224,6 @@ export class Process {
       }),
     );
     this.resume();
-  }
-
-  /**
-   * A signal's end. It goes before a suspension that is under way: whoever asked for that may lose patience.
-   */
-  kill(status: ExitStatus): void {
-    if (this.#stop?.reason === "suspended" && !this.#exit) this.#stop = status;
-    else this.stop(status);
   }
 
   /** Nothing for one that is paused already, or has been told to stop. */
@@ -343,6 +338,9 @@ export class Process {
     };
   }
 }
+
+/** The exit code of a SIGKILL. */
+const KILLED = 137;
 
 /** Of a process that is no agent. */
 const NO_MODEL: ProviderChoice = {

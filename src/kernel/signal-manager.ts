@@ -159,11 +159,12 @@ export class SignalManager implements Holder {
       if (proc.paused !== before && proc.state === "running") void this.#ports.note(proc);
       return;
     }
-    if (reach === "alone") this.#orphan(proc);
+    // A supervisor's children are nobody else's: they end with it.
+    if (reach === "alone" && proc.spec.kind !== "supervisor") this.#orphan(proc);
     // What still runs of a process that is suspended, or was asked to end, is not waited for any more.
     if (signal === SIGKILL || proc.stopped?.reason === "suspended")
       this.#ports.children.hurryOwner(proc.uuid);
-    proc.kill(killed(signal, proc.paused));
+    proc.stop(killed(signal, proc.paused));
   }
 
   /** Its children go on as PID 0's. One that is still being built has nobody else to end it, and stays. */

@@ -33,6 +33,7 @@ export type ExitReason =
   | "circuit_breaker"
   | "loop_detected"
   | "record_error"
+  | "max_restarts_exceeded"
   | "budget_exceeded"
   | "suspended"
   | "interrupted"

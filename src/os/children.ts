@@ -24,6 +24,8 @@ interface Owner {
   call?: string;
   /** Absolute; where output that memory does not hold is kept. Made when it is needed. */
   spillDir: string;
+  /** What its programs get after TERM; the kernel's grace when absent. A shared one has the kernel's. */
+  graceMs?: number;
   /** The owner's own time, which its programs' deadlines are counted in; the system's when absent. */
   clock?: { timer(ms: number, ring: () => void): Alarm };
 }
@@ -186,7 +188,7 @@ export class Children {
       mark,
       output: new Output(join(owner.spillDir, `output-${id}.log`), limits, onFault),
       table: this.#table,
-      graceMs: this.#o.graceMs,
+      graceMs: (typeof request.life === "string" ? owner.graceMs : undefined) ?? this.#o.graceMs,
       quietMs: this.#o.quietMs ?? QUIET_MS,
       timeoutMs: request.timeoutMs,
       // A shared program outlives who started it.

@@ -1,0 +1,39 @@
+import { SyscallError } from "../../plugin/index.ts";
+import type { PID } from "../types.ts";
+import type { SupervisorSpec } from "./spec.ts";
+
+/** What a supervisor says when it can't do what was asked of it. */
+
+export function notStarted(supervisor: string, child: string, thrown: unknown): SyscallError {
+  const why = thrown instanceof Error ? thrown.message : String(thrown);
+  return new SyscallError(
+    thrown instanceof SyscallError ? thrown.code : "INTERNAL",
+    `Supervisor ${supervisor}: its child ${child} did not start: ${why}`,
+    { cause: thrown },
+  );
+}
+
+export function tooManyRestarts(pid: PID, { name, intensity, periodMs }: SupervisorSpec): SyscallError {
+  return new SyscallError(
+    "EXHAUSTED",
+    `Supervisor ${name} gave up: its children needed more than ${intensity} restarts within ${periodMs / 1000} s. \`rnix strace ${pid}\` shows how they ended.`,
+  );
+}
+
+export function isEnding(pid: PID): SyscallError {
+  return new SyscallError("CLOSED", `Supervisor ${pid} is ending and starts nothing.`);
+}
+
+export function isPaused(pid: PID): SyscallError {
+  return new SyscallError(
+    "UNAVAILABLE",
+    `Supervisor ${pid} is paused and starts nothing. Continue it first: \`rnix continue ${pid}\`.`,
+  );
+}
+
+export function noSuchChild(pid: PID, id: string, known: readonly string[]): SyscallError {
+  return new SyscallError(
+    "NOT_FOUND",
+    `Supervisor ${pid} has no child ${id}. Its children are: ${known.join(", ")}.`,
+  );
+}

@@ -1,0 +1,94 @@
+import type { Debugger } from "../debugger.ts";
+import type { Process } from "../process.ts";
+import type { RestartLimit } from "../restart.ts";
+import type { ExitStatus, PID, SyscallEvent } from "../types.ts";
+
+/** What an event says: who reads along is told the same as who reads the record later. */
+export type SupervisorEvent = Pick<SyscallEvent, "syscall" | "args" | "result" | "error">;
+
+export interface JournalPorts {
+  debug: Debugger;
+  /** To those who follow the supervisor's log. */
+  tell(proc: Process, event: SupervisorEvent): void;
+  warn(source: string, text: string): void;
+}
+
+/**
+ * What a supervisor did and why: events in its own record, beside its syscalls. On disk at once: it has no
+ * steps to go there with.
+ */
+export class Journal {
+  readonly #proc: Process;
+  readonly #ports: JournalPorts;
+
+  constructor(proc: Process, ports: JournalPorts) {
+    this.#proc = proc;
+    this.#ports = ports;
+  }
+
+  /** The start of all children; throws what it throws. */
+  began<T>(args: Record<string, unknown>, start: () => Promise<T>): Promise<T> {
+    return this.#event("SpawnSupervisor", args, start, () => this.#proc.pid);
+  }
+
+  /** The start of a child; throws what it throws. */
+  started(child: string, start: () => Promise<Process>): Promise<Process> {
+    return this.#event("SupervisorStart", { child }, start, ({ pid }) => pid);
+  }
+
+  /** An end that was seen, or a start that failed, and what follows from it. */
+  async decided(child: string, pid: PID | null, exit: ExitStatus | null, decision: string): Promise<void> {
+    const args = { child, pid, exit_code: exit?.code ?? null, exit_reason: exit?.reason ?? null };
+    await this.#event("SupervisorExit", args, noop, () => decision);
+  }
+
+  /** The end of a child that its supervisor brings about. */
+  stopped<T extends { exit: ExitStatus; killed: boolean }>(
+    child: string,
+    pid: PID,
+    shutdown: number | string,
+    stop: () => Promise<T>,
+  ): Promise<T> {
+    const result = ({ exit, killed }: T): string => `${exit.reason}${killed ? ", it had to be killed" : ""}`;
+    return this.#event("SupervisorStop", { child, pid, shutdown }, stop, result);
+  }
+
+  /** The time of a restart has come, or somebody asked for it. */
+  async restarting(children: readonly string[]): Promise<void> {
+    await this.#event("SupervisorRestart", { children }, noop, noop);
+  }
+
+  async gaveUp({ intensity, periodMs }: RestartLimit): Promise<void> {
+    const args = { intensity, period_ms: periodMs };
+    await this.#event("SupervisorGiveUp", args, noop, () => "max_restarts_exceeded");
+  }
+
+  async #event<T>(
+    syscall: string,
+    args: Record<string, unknown>,
+    run: () => Promise<T> | T,
+    result: (value: T) => unknown,
+  ): Promise<T> {
+    const { debug, tell } = this.#ports;
+    try {
+      const value = await debug.call(this.#proc, syscall, args, run, result);
+      tell(this.#proc, { syscall, args, result: result(value) });
+      return value;
+    } catch (thrown) {
+      tell(this.#proc, { syscall, args, error: thrown instanceof Error ? thrown.message : String(thrown) });
+      throw thrown;
+    } finally {
+      this.#flush();
+    }
+  }
+
+  #flush(): void {
+    try {
+      this.#proc.record.flush();
+    } catch (thrown) {
+      this.#ports.warn(`PID ${this.#proc.pid}`, `its last events are not on disk yet: ${String(thrown)}`);
+    }
+  }
+}
+
+const noop = (): undefined => undefined;

@@ -1,0 +1,63 @@
+import type { Clock } from "../clock.ts";
+import type { Process } from "../process.ts";
+import type { ProcessLife } from "../process-life.ts";
+import type { ProcessTable } from "../process-table.ts";
+import type { SignalManager } from "../signal-manager.ts";
+import { type ExitStatus, SIGKILL, SIGTERM } from "../types.ts";
+import { SUSPENDED } from "../verdict.ts";
+import type { Shutdown } from "./spec.ts";
+
+export interface StopPorts {
+  table: ProcessTable;
+  life: ProcessLife;
+  signals: SignalManager;
+  /** The kernel's own: a grace runs on while its supervisor is paused. */
+  clock: Clock;
+}
+
+/** "suspend": what it does is to be gone on with later. */
+export type Ask = "terminate" | "suspend";
+
+/**
+ * Asks, waits, kills; resolves when the child is reaped. `hurry` cuts the waiting short. Answers how it ended,
+ * and whether it had to be killed.
+ */
+export async function stopChild(
+  ports: StopPorts,
+  supervisor: Process,
+  child: Process,
+  { shutdown, ask, hurry }: { shutdown: Shutdown; ask: Ask; hurry: Promise<void> },
+): Promise<{ exit: ExitStatus; killed: boolean }> {
+  if (shutdown !== "brutal_kill") {
+    if (ask === "suspend") suspendTree(ports.table, child);
+    else ports.signals.signalAll([child], SIGTERM, supervisor);
+    await endsWithin(ports.clock, child, shutdown, hurry);
+  }
+  const dies = child.exit === undefined;
+  if (dies) ports.signals.signalAll(ports.table.tree(child), SIGKILL, supervisor);
+  const exit = await child.done;
+  await ports.life.reap(child);
+  return { exit, killed: dies };
+}
+
+async function endsWithin(
+  clock: Clock,
+  child: Process,
+  ms: number | "infinity",
+  hurry: Promise<void>,
+): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const timer = ms === "infinity" ? undefined : clock.timer(ms, late.resolve);
+  await Promise.race([child.done, late.promise, hurry]);
+  timer?.cancel();
+}
+
+/** A supervisor below suspends its own, in its order. */
+function suspendTree(table: ProcessTable, proc: Process): void {
+  proc.stop(SUSPENDED);
+  if (proc.spec.kind === "supervisor") return;
+  for (const pid of proc.children) {
+    const child = table.find(pid);
+    if (child) suspendTree(table, child);
+  }
+}

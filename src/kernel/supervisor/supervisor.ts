@@ -1,0 +1,336 @@
+import { SyscallError } from "../../plugin/index.ts";
+import { onceAborted } from "../abort.ts";
+import type { Process } from "../process.ts";
+import { RestartDelays, rulesFor } from "../restart.ts";
+import type { ExitStatus, PID } from "../types.ts";
+import type { Outcome } from "../verdict.ts";
+import { isEnding, isPaused, noSuchChild, notStarted, tooManyRestarts } from "./faults.ts";
+import { Journal, type JournalPorts } from "./journal.ts";
+import { type PendingRestart, RestartSchedule } from "./restart-schedule.ts";
+import {
+  comesBack,
+  fallenState,
+  keptDown,
+  type Slot,
+  type SupervisedChild,
+  slotOf,
+  supervisedChild,
+} from "./slot.ts";
+import { type SupervisorSpec, shutdownOf } from "./spec.ts";
+import { type StartPorts, startChild } from "./start-child.ts";
+import { type Ask, type StopPorts, stopChild } from "./stop-child.ts";
+
+export type SupervisorPorts = StartPorts & StopPorts & JournalPorts & { random(): number };
+
+type Work =
+  | { kind: "exit"; slot: Slot; proc: Process; exit: ExitStatus }
+  | { kind: "due"; restart: PendingRestart }
+  | { kind: "asked"; slot: Slot; answer: PromiseWithResolvers<PID> };
+
+/**
+ * The task of one supervisor. It does one thing at a time, as OTP's does: what happens meanwhile waits its
+ * turn, and the end of a process that is no child's any more is nothing.
+ *
+ * Other than in OTP there is a growing delay before each restart, a child that finished cleanly waits until
+ * the window has room again, so that ends of this kind alone never use the limit up, and a supervisor whose
+ * children have all ended for good ends itself.
+ */
+export class Supervisor {
+  readonly #proc: Process;
+  readonly #spec: SupervisorSpec;
+  readonly #ports: SupervisorPorts;
+  readonly #journal: Journal;
+  readonly #slots: readonly Slot[];
+  readonly #schedule: RestartSchedule;
+  readonly #work: Work[] = [];
+  /** Told to end at once, it waits for no child any more. */
+  readonly #hurry = Promise.withResolvers<void>();
+  #wake = Promise.withResolvers<void>();
+  /** It takes no more requests. */
+  #ending = false;
+
+  constructor(proc: Process, spec: SupervisorSpec, ports: SupervisorPorts) {
+    this.#proc = proc;
+    this.#spec = spec;
+    this.#ports = ports;
+    this.#journal = new Journal(proc, ports);
+    const rules = rulesFor(spec);
+    const delays = { ...rules, backoff: spec.backoff ?? rules.backoff };
+    this.#slots = spec.children.map((child) =>
+      slotOf(child, new RestartDelays(delays, () => ports.random())),
+    );
+    this.#schedule = new RestartSchedule({
+      limit: spec,
+      clock: ports.clock,
+      timers: proc.clock,
+      group: (slot) => this.#group(slot),
+      due: (restart) => this.#post({ kind: "due", restart }),
+    });
+  }
+
+  children(): SupervisedChild[] {
+    return this.#slots.map((slot) =>
+      supervisedChild(slot, slot.state === "waiting" ? this.#schedule.dueInMs(slot) : null),
+    );
+  }
+
+  /** Ends the child's process, if it has one, and starts it anew; counts towards no limit. */
+  restartChild(id: string): Promise<PID> {
+    const { pid, stopped, paused } = this.#proc;
+    const slot = this.#slots.find(({ spec }) => spec.id === id);
+    if (!slot) throw noSuchChild(pid, id, this.#ids());
+    if (this.#ending || stopped) throw isEnding(pid);
+    if (paused) throw isPaused(pid);
+    const answer = Promise.withResolvers<PID>();
+    this.#post({ kind: "asked", slot, answer });
+    return answer.promise;
+  }
+
+  /** `started` is told when all children run, or why not: then what had started has ended again. */
+  async run(started: PromiseWithResolvers<void>): Promise<Outcome> {
+    const ignore = onceAborted(this.#proc.signal, () => this.#wake.resolve());
+    this.#proc.onKill = () => this.#hurry.resolve();
+    try {
+      const failure = await this.#startAll();
+      if (!failure) {
+        started.resolve();
+        return await this.#supervise();
+      }
+      await this.#stopAll();
+      started.reject(failure);
+      return this.#stopped() ?? { kind: "broken", reason: "failed", error: failure };
+    } finally {
+      ignore();
+      this.#close();
+      // Where a defect has ended it: nobody waits for ever.
+      started.reject(isEnding(this.#proc.pid));
+    }
+  }
+
+  async #supervise(): Promise<Outcome> {
+    while (!this.#slots.every(({ state }) => state === "ended")) {
+      const work = await this.#next();
+      const within = work !== undefined && (await this.#do(work));
+      if (within) continue;
+      // Before its children end: none of them comes back, and nobody may ask for it.
+      this.#close();
+      await this.#stopAll();
+      return (
+        this.#stopped() ?? {
+          kind: "broken",
+          reason: "max_restarts_exceeded",
+          error: tooManyRestarts(this.#proc.pid, this.#spec),
+        }
+      );
+    }
+    return { kind: "finished" };
+  }
+
+  /** What is to be done next; nothing once it is told to stop. While it is paused, it does nothing. */
+  async #next(): Promise<Work | undefined> {
+    for (;;) {
+      await this.#proc.gate();
+      if (this.#proc.stopped) return undefined;
+      const work = this.#work.shift();
+      if (work) return work;
+      await this.#wake.promise;
+      this.#wake = Promise.withResolvers<void>();
+    }
+  }
+
+  #post(work: Work): void {
+    this.#work.push(work);
+    this.#wake.resolve();
+  }
+
+  /** False: that was one restart too many. */
+  async #do(work: Work): Promise<boolean> {
+    switch (work.kind) {
+      case "exit":
+        return await this.#exited(work.slot, work.proc, work.exit);
+      case "due":
+        return !this.#schedule.take(work.restart) || !(await this.#startGroup(work.restart)).tooMany;
+      case "asked":
+        try {
+          return await this.#asked(work.slot, work.answer);
+        } catch (thrown) {
+          work.answer.reject(thrown);
+          throw thrown;
+        }
+    }
+  }
+
+  /** In their order; the first that does not start is the reason why none does. */
+  async #startAll(): Promise<SyscallError | undefined> {
+    const { name, strategy, intensity, periodMs } = this.#spec;
+    const args = { name, strategy, intensity, period_ms: periodMs, children: this.#ids() };
+    try {
+      await this.#journal.began(args, async () => {
+        for (const slot of this.#slots) await this.#start(slot);
+      });
+      return undefined;
+    } catch (thrown) {
+      if (thrown instanceof SyscallError) return thrown;
+      throw thrown;
+    }
+  }
+
+  /** Throws why it did not, in words that name the child. */
+  async #start(slot: Slot): Promise<void> {
+    await this.#proc.gate();
+    if (this.#proc.stopped) throw isEnding(this.#proc.pid);
+    const proc = await this.#journal.started(slot.spec.id, () =>
+      startChild(this.#ports, this.#proc, slot.spec).catch((thrown: unknown) => {
+        throw notStarted(this.#spec.name, slot.spec.id, thrown);
+      }),
+    );
+    slot.proc = proc;
+    slot.state = "running";
+    slot.startedAt = this.#ports.clock.monotonic();
+    slot.starts++;
+    void proc.done.then((exit) => this.#post({ kind: "exit", slot, proc, exit }));
+  }
+
+  async #exited(slot: Slot, proc: Process, exit: ExitStatus): Promise<boolean> {
+    if (slot.proc !== proc) return true;
+    await this.#ports.life.reap(proc);
+    this.#letGo(slot, proc, exit);
+    const kept = keptDown(slot, exit);
+    if (!kept) return await this.#recover(slot, proc.pid, exit);
+    slot.state = kept.state;
+    await this.#journal.decided(slot.spec.id, proc.pid, exit, kept.because);
+    return true;
+  }
+
+  /**
+   * The slot fell, or did not start (no PID): who falls with it ends, and all wait for their time. False: one
+   * restart too many.
+   */
+  async #recover(slot: Slot, pid: PID | null, exit: ExitStatus | null): Promise<boolean> {
+    slot.state = "waiting";
+    const clean = exit?.code === 0;
+    const upMs = exit ? this.#ports.clock.monotonic() - slot.startedAt : 0;
+    const delayMs = this.#schedule.fell(slot, clean, upMs);
+    if (delayMs === null) {
+      await this.#journal.decided(slot.spec.id, pid, exit, "one restart too many");
+      await this.#journal.gaveUp(this.#spec);
+      return false;
+    }
+    const { intensity, periodMs } = this.#spec;
+    const used = `${this.#schedule.count} of ${intensity} in ${periodMs} ms`;
+    await this.#journal.decided(slot.spec.id, pid, exit, `restart in ${Math.round(delayMs)} ms (${used})`);
+    for (const fallen of this.#group(slot).reverse()) {
+      if (!(await this.#stop(fallen, "terminate"))) continue;
+      fallen.state = fallenState(fallen);
+    }
+    this.#schedule.add(slot, delayMs, !clean);
+    return true;
+  }
+
+  /** Those who fall with a slot, and itself, in the order of their start. */
+  #group(slot: Slot): Slot[] {
+    switch (this.#spec.strategy) {
+      case "one_for_one":
+        return [slot];
+      case "one_for_all":
+        return [...this.#slots];
+      case "rest_for_one":
+        return this.#slots.slice(this.#slots.indexOf(slot));
+    }
+  }
+
+  /** The first that does not start ends it: it has fallen once more. */
+  async #startGroup({ slot }: PendingRestart): Promise<{ failure?: SyscallError; tooMany?: boolean }> {
+    const down = this.#group(slot).filter(comesBack);
+    await this.#journal.restarting(down.map(({ spec }) => spec.id));
+    for (const next of down) {
+      const failure = await this.#tryStart(next);
+      if (this.#proc.stopped) return { failure: isEnding(this.#proc.pid) };
+      if (failure) return { failure, tooMany: !(await this.#recover(next, null, null)) };
+    }
+    return {};
+  }
+
+  async #tryStart(slot: Slot): Promise<SyscallError | undefined> {
+    try {
+      await this.#start(slot);
+      return undefined;
+    } catch (thrown) {
+      if (thrown instanceof SyscallError) return thrown;
+      throw thrown;
+    }
+  }
+
+  /** A person's wish: that child alone, or all it waits with. Siblings that run are left alone. */
+  async #asked(slot: Slot, answer: PromiseWithResolvers<PID>): Promise<boolean> {
+    const waits = slot.state === "waiting" ? this.#schedule.of(slot) : undefined;
+    const { failure, tooMany } = waits ? await this.#startNow(waits) : await this.#startAnew(slot);
+    if (slot.proc && !failure) answer.resolve(slot.proc.pid);
+    else answer.reject(failure ?? isEnding(this.#proc.pid));
+    return !tooMany;
+  }
+
+  async #startNow(restart: PendingRestart): Promise<{ failure?: SyscallError; tooMany?: boolean }> {
+    this.#schedule.cancel(restart);
+    return await this.#startGroup(restart);
+  }
+
+  /** What ran until now is missed as if it had fallen; what had ended stays so. */
+  async #startAnew(slot: Slot): Promise<{ failure?: SyscallError; tooMany?: boolean }> {
+    await this.#journal.restarting([slot.spec.id]);
+    const ran = await this.#stop(slot, "terminate");
+    if (ran) slot.state = fallenState(slot);
+    const failure = await this.#tryStart(slot);
+    if (!failure || slot.state !== "waiting" || this.#proc.stopped) return { failure };
+    return { failure, tooMany: !(await this.#recover(slot, null, null)) };
+  }
+
+  /** All that run, the last started first. */
+  async #stopAll(): Promise<void> {
+    const ask = this.#proc.stopped?.reason === "suspended" ? "suspend" : "terminate";
+    for (const slot of [...this.#slots].reverse()) await this.#stop(slot, ask);
+  }
+
+  /** False: it had no process. */
+  async #stop(slot: Slot, ask: Ask): Promise<boolean> {
+    const { proc } = slot;
+    if (!proc) return false;
+    const shutdown = shutdownOf(slot.spec);
+    const { exit } = await this.#journal.stopped(slot.spec.id, proc.pid, shutdown, () =>
+      stopChild(this.#ports, this.#proc, proc, { shutdown, ask, hurry: this.#hurry.promise }),
+    );
+    this.#letGo(slot, proc, exit);
+    return true;
+  }
+
+  /** It is reaped. What is kept of those before it is bounded: a supervisor may live for years. */
+  #letGo(slot: Slot, proc: Process, exit: ExitStatus): void {
+    slot.proc = undefined;
+    slot.exit = exit;
+    const { children, childResults } = this.#proc;
+    const at = children.indexOf(proc.pid);
+    if (at >= 0) children.splice(at, 1);
+    childResults.splice(0, childResults.length - RESULTS_KEPT);
+  }
+
+  /** No restart comes any more, and who has asked for one is told so. */
+  #close(): void {
+    this.#ending = true;
+    this.#schedule.clear();
+    for (const work of this.#work.splice(0)) {
+      if (work.kind === "asked") work.answer.reject(isEnding(this.#proc.pid));
+    }
+  }
+
+  /** How it ended, when it was told to: that goes before whatever else it came to. */
+  #stopped(): Outcome | undefined {
+    return this.#proc.stopped && { kind: "stopped", status: this.#proc.stopped };
+  }
+
+  #ids(): string[] {
+    return this.#slots.map(({ spec }) => spec.id);
+  }
+}
+
+/** Results of ended children that the supervisor's own record has. */
+const RESULTS_KEPT = 100;
