@@ -7,11 +7,14 @@ import {
   SyscallError,
   type VFSFile,
 } from "../plugin/index.ts";
+import type { OpenFile } from "../vfs/fd-table.ts";
+import type { DeviceEntry } from "../vfs/registry.ts";
 import { heed } from "./abort.ts";
 import type { Clock } from "./clock.ts";
 import type { Debugger } from "./debugger.ts";
 import { withDetail } from "./error-detail.ts";
 import type { OpenContexts } from "./open-context.ts";
+import { type OpenRight, OpenRights } from "./open-rights.ts";
 import type { Process } from "./process.ts";
 
 /**
@@ -22,7 +25,7 @@ const AFTER_GRACE_MS = 2_000;
 
 /** Characters of a device path: as many as Linux takes (PATH_MAX). */
 const MAX_PATH = 4096;
-/** Characters of a path or a subject that a message quotes. */
+/** Characters of a path that a message quotes. */
 const QUOTED = 200;
 
 /** In whose name a path is opened. */
@@ -42,6 +45,7 @@ export class FileSystem {
   readonly #debug: Debugger;
   readonly #contexts: OpenContexts;
   readonly #clock: Clock;
+  readonly #rights = new OpenRights();
   readonly #busy = new WeakSet<VFSFile>();
 
   constructor(parts: { debug: Debugger; contexts: OpenContexts; clock: Clock }) {
@@ -66,21 +70,25 @@ export class FileSystem {
       args,
       async () => {
         checkPath(path);
-        checkPermission(proc, path, as);
-        const { entry, subpath } = proc.spec.namespace.resolve(path);
-        const context = this.#contexts.make(proc, entry, as);
-        const opening = driver(entry.plugin, entry.path, async () =>
-          entry.device.factory(subpath, flags, context),
-        );
-        const file = await heed(opening, signal, this.#clock, patience(proc)).catch((thrown) => {
-          // Given up on: should the factory still hand over a file, nobody else would close it.
-          opening.then(
-            (late) => late.close(),
-            () => undefined,
-          );
+        const right = this.#rights.check(proc, path, as);
+        if (right) args.rule = right.rule;
+        try {
+          const { entry, subpath } = proc.spec.namespace.resolve(path);
+          const context = this.#contexts.make(proc, entry, as);
+          const open = (until: AbortSignal) =>
+            this.#openFile(proc, entry, () => entry.device.factory(subpath, flags, context), until);
+          const file = await (right ? right.run(signal, open) : open(signal));
+          if (right?.withdrawn) {
+            await this.#closeFile(proc, { file, plugin: entry.plugin, device: entry.path });
+            throw right.withdrawn;
+          }
+          const fd = proc.fds.add({ file, path, device: entry.path, plugin: entry.plugin, flags, right });
+          if (right) right.fd = fd;
+          return fd;
+        } catch (thrown) {
+          right?.end();
           throw thrown;
-        });
-        return proc.fds.add({ file, path, device: entry.path, plugin: entry.plugin, flags });
+        }
       },
       (fd) => fd,
     );
@@ -110,14 +118,7 @@ export class FileSystem {
     const open = proc.fds.get(fd);
     if (open.flags === O_WRONLY)
       throw new SyscallError("PERMISSION", `FD ${fd} (${open.path}) is open for writing only.`);
-    return this.#exclusive(open.file, () =>
-      heed(
-        driver(open.plugin, open.device, () => open.file.read(length, signal)),
-        signal,
-        this.#clock,
-        patience(proc),
-      ),
-    );
+    return this.#operate(proc, open, signal, (until) => open.file.read(length, until));
   }
 
   write(proc: Process, fd: number, data: Data, signal: AbortSignal = proc.signal): Promise<void> {
@@ -126,33 +127,17 @@ export class FileSystem {
       if (open.flags === O_RDONLY) {
         throw new SyscallError("PERMISSION", `FD ${fd} (${open.path}) is open for reading only.`);
       }
-      await this.#exclusive(open.file, () =>
-        heed(
-          driver(open.plugin, open.device, () => open.file.write(data, signal)),
-          signal,
-          this.#clock,
-          patience(proc),
-        ),
-      );
+      await this.#operate(proc, open, signal, (until) => open.file.write(data, until));
     });
   }
 
   close(proc: Process, fd: number): Promise<void> {
     return this.#debug.call(proc, "Close", { fd }, async () => {
-      const { file, plugin, device } = proc.fds.take(fd);
-      const giveUp = new AbortController();
-      const timer = this.#clock.timer(patience(proc), () =>
-        giveUp.abort(new SyscallError("TIMEOUT", `Plugin ${plugin} did not close ${device} in time.`)),
-      );
+      const open = proc.fds.take(fd);
       try {
-        await heed(
-          driver(plugin, device, () => file.close()),
-          giveUp.signal,
-          this.#clock,
-          0,
-        );
+        await this.#closeFile(proc, open);
       } finally {
-        timer.cancel();
+        open.right?.end();
       }
     });
   }
@@ -164,7 +149,7 @@ export class FileSystem {
       { path },
       async () => {
         checkPath(path);
-        checkPermission(proc, path, { kind: "process" });
+        this.#rights.check(proc, path, { kind: "process" })?.end();
         const { entry, subpath } = proc.spec.namespace.resolve(path);
         const context = this.#contexts.make(proc, entry, { kind: "process" });
         const file = await driver(entry.plugin, entry.path, async () =>
@@ -187,6 +172,79 @@ export class FileSystem {
       await this.close(proc, fd).catch((thrown) => failures.push(thrown));
     }
     if (failures.length > 0) throw failures[0];
+  }
+
+  /**
+   * After the process's rights have become less: what is under way on files that they do not cover any more
+   * fails with PERMISSION, and those that the process has opened itself are closed; the file of a tool call
+   * closes with its call. Answers how many files that were.
+   */
+  async withdraw(proc: Process, by: string): Promise<number> {
+    const withdrawn = this.#rights.withdraw(proc, by);
+    const raw = withdrawn.filter(({ call }) => call.tool === null);
+    // What goes wrong in it is in the trace, and takes nothing back.
+    await Promise.allSettled(raw.map((right) => this.#closeWithdrawn(proc, right)));
+    return withdrawn.length;
+  }
+
+  async #closeWithdrawn(proc: Process, right: OpenRight): Promise<void> {
+    await right.idle;
+    if (right.fd !== undefined && proc.fds.has(right.fd)) await this.close(proc, right.fd);
+  }
+
+  /** Has the device's factory open a file; one that comes too late is closed. */
+  async #openFile(
+    proc: Process,
+    { plugin, path }: DeviceEntry,
+    factory: () => VFSFile | Promise<VFSFile>,
+    signal: AbortSignal,
+  ): Promise<VFSFile> {
+    const opening = driver(plugin, path, async () => factory());
+    return heed(opening, signal, this.#clock, patience(proc)).catch((thrown) => {
+      // Given up on: should the factory still hand over a file, nobody else would close it.
+      opening.then(
+        (late) => late.close(),
+        () => undefined,
+      );
+      throw thrown;
+    });
+  }
+
+  async #closeFile(
+    proc: Process,
+    { file, plugin, device }: Pick<OpenFile<OpenRight>, "file" | "plugin" | "device">,
+  ): Promise<void> {
+    const giveUp = new AbortController();
+    const timer = this.#clock.timer(patience(proc), () =>
+      giveUp.abort(new SyscallError("TIMEOUT", `Plugin ${plugin} did not close ${device} in time.`)),
+    );
+    try {
+      await heed(
+        driver(plugin, device, () => file.close()),
+        giveUp.signal,
+        this.#clock,
+        0,
+      );
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  /** One operation on an open file: alone on it, and under its right. */
+  #operate<T>(
+    proc: Process,
+    { file, plugin, device, right }: OpenFile<OpenRight>,
+    signal: AbortSignal,
+    operation: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const run = (until: AbortSignal): Promise<T> =>
+      heed(
+        driver(plugin, device, () => operation(until)),
+        until,
+        this.#clock,
+        patience(proc),
+      );
+    return this.#exclusive(file, () => (right ? right.run(signal, run) : run(signal)));
   }
 
   async #exclusive<T>(file: VFSFile, run: () => Promise<T>): Promise<T> {
@@ -227,20 +285,6 @@ function checkPath(path: string): void {
       `Expected an absolute device path like /dev/fs/README.md, got ${JSON.stringify(path.slice(0, QUOTED))}.`,
     );
   }
-}
-
-function checkPermission(proc: Process, path: string, as: OpenAs): void {
-  if (as.kind === "kernel") return;
-  const tool = as.kind === "tool" ? as.tool : null;
-  const subject = as.kind === "tool" ? as.subject : undefined;
-  const refusal = proc.permissions.refusal({ tool, path, subject });
-  if (refusal === null) return;
-  const what = tool === null ? path : subject === undefined ? tool : `${tool}(${subject.slice(0, QUOTED)})`;
-  throw new SyscallError(
-    "PERMISSION",
-    `Agent ${proc.spec.agent.name} may not use ${what}. ${refusal} Allowed: ${proc.permissions.allowedTools().join(", ") || "nothing"}.`,
-    { device: path },
-  );
 }
 
 function patience(proc: Process): number {

@@ -7,6 +7,7 @@ import type { DeviceEntry } from "../vfs/registry.ts";
 import type { Channel } from "./channel.ts";
 import type { Clock, Timer } from "./clock.ts";
 import type { Envelope } from "./envelope.ts";
+import type { OpenRight } from "./open-rights.ts";
 import type { Permissions } from "./permission/permissions.ts";
 import { ProcessClock } from "./process-clock.ts";
 import { transition } from "./state.ts";
@@ -67,7 +68,7 @@ export class Process {
   readonly createdAtMs: number;
   /** Deadlines of what the process does are counted with it: it stands still while the process is paused. */
   readonly clock: ProcessClock;
-  readonly fds = new FdTable();
+  readonly fds = new FdTable<OpenRight>();
   readonly record: RunWriter;
   readonly children: PID[] = [];
   readonly childResults: ChildResult[] = [];

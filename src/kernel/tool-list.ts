@@ -1,5 +1,6 @@
 import type { ContextManager } from "../context/manager.ts";
 import type { NamedTool, Namespace } from "../vfs/namespace.ts";
+import type { Envelope } from "./envelope.ts";
 import type { Permissions } from "./permission/permissions.ts";
 import type { Process, ProcessTool } from "./process.ts";
 import type { AgentInfo } from "./types.ts";
@@ -9,11 +10,13 @@ export function shownTools(
   namespace: Namespace,
   permissions: Permissions,
   agent: AgentInfo,
+  envelope: Envelope,
 ): Map<string, ProcessTool> {
   const shown = namespace
     .tools()
     .filter(({ tool }) => permissions.showsTool(tool.name))
-    .filter(({ tool }) => tool.name !== "Skill" || agent.deferredSkills.length > 0);
+    .filter(({ tool }) => tool.name !== "Skill" || agent.deferredSkills.length > 0)
+    .filter(({ tool }) => tool.name !== "Agent" || envelope.limits.depth !== 0);
   return new Map(shown.map(({ tool, entry }: NamedTool) => [tool.name, { tool, entry }]));
 }
 
@@ -23,11 +26,12 @@ export function shownTools(
  * what was withdrawn is refused when it is called.
  */
 export function appendTools(proc: Process, contexts: ContextManager): string[] {
-  const shown = shownTools(proc.spec.namespace, proc.permissions, proc.spec.agent);
+  const shown = shownTools(proc.spec.namespace, proc.permissions, proc.spec.agent, proc.spec.envelope);
   const fresh = [...shown].filter(([name]) => !proc.tools.has(name));
   if (fresh.length === 0) return [];
   for (const [name, tool] of fresh) proc.tools.set(name, tool);
-  writeMeta(proc, contexts);
+  // One that is being built is written by its builder.
+  if (proc.ctxId !== 0) writeMeta(proc, contexts);
   return fresh.map(([name]) => name);
 }
 

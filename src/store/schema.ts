@@ -26,6 +26,14 @@ export const ToolCallRecord = z.object({
 
 export const Action = z.enum(["tool_call", "plan", "replan", "spawn", "specialize", "complete", "text"]);
 
+/** What a run has used when a step is written, its children included: what counts on when it is resumed. */
+const SoFar = z.object({
+  tokens_used: z.number(),
+  cost_usd: z.number().nullable(),
+  steps_used: z.number(),
+  elapsed_ms: z.number(),
+});
+
 /** One line of steps.jsonl: a finished step, with only the messages that are new in it. */
 export const StepRecord = z.object({
   v: z.literal(SCHEMA_VERSION),
@@ -40,6 +48,7 @@ export const StepRecord = z.object({
   inbox: z.array(z.number()).optional(),
   usage: Usage,
   tokens_used: z.number(),
+  so_far: SoFar.optional(),
 });
 
 /** One line of step.journal: what the open step has done so far, in the order it was done. */
@@ -51,6 +60,8 @@ export const JournalEntry = z.discriminatedUnion("t", [
     ts: z.string(),
     message: Message,
     usage: Usage,
+    stop_reason: z.enum(["end_turn", "tool_calls", "max_tokens", "refusal", "unknown"]).optional(),
+    so_far: SoFar.optional(),
     /** What the conversation gained before it, as the step's record will hold it. */
     messages: z.array(Message).optional(),
     /** Numbers of the inbox entries that these hold. */
@@ -84,6 +95,8 @@ export const InboxEntry = z.discriminatedUnion("kind", [
   }),
   /** From a driver; `source` is its plugin. */
   z.object({ ...Arrived, kind: z.literal("notice"), source: z.string(), text: z.string() }),
+  /** What the user gave a run to go on with. */
+  z.object({ ...Arrived, kind: z.literal("input"), text: z.string() }),
 ]);
 
 /** One line of inbox.jsonl: an entry, or the numbers of those that a program has taken. */
@@ -122,13 +135,27 @@ export const ChildResult = z.object({
 
 /** A process's rights, saved and restored as one unit. See kernel/permission. */
 export const PermissionRecord = z.object({
-  /** Every layer must allow a call: the process's own list and those of all its ancestors. */
+  /** Every list must allow a call: the process's own, which comes first, and those of all its ancestors. */
   allow: z.array(z.array(z.string())),
-  /** None of these may cover it. */
+  /** None of these may cover it, nor any of `revoked` and `deny_above`. */
   deny: z.array(z.string()),
   /** Lists of the skills called so far, together: one more layer. Absent: no skill has narrowed. */
   skills: z.array(z.string()).optional(),
+  /** Deny rules that processes above have made on it: `by` is the UUID of who may take it back. */
+  revoked: z.array(z.object({ rule: z.string(), by: z.string() })).optional(),
+  /** The deny rules of all its ancestors. */
+  deny_above: z.array(z.string()).optional(),
 });
+
+/** What a suspended run waits for (design §2, "Waiting"). Its waker resumes it; `never`: only a person does. */
+export const Wake = z.discriminatedUnion("on", [
+  z.object({ on: z.literal("at"), at_ms: z.number() }),
+  z.object({ on: z.literal("answer"), id: z.string() }),
+  z.object({ on: z.literal("child"), uuid: z.string() }),
+  z.object({ on: z.literal("unit"), id: z.string() }),
+  z.object({ on: z.literal("message") }),
+  z.object({ on: z.literal("never") }),
+]);
 
 /** proc-info.json, `list_procs`, `ps --json`, `show --json` and `wait`: one set of names for a process. */
 export const ProcInfo = z.object({
@@ -153,6 +180,8 @@ export const ProcInfo = z.object({
   /** null: no limit. */
   max_steps: z.number().nullable(),
   /** This process and its children. */
+  steps_used: z.number().optional(),
+  /** This process and its children. */
   tokens_used: z.number(),
   /** This process alone. */
   usage: Usage,
@@ -176,6 +205,8 @@ export const ProcInfo = z.object({
   partial: z.boolean(),
   exit_code: z.number().nullable(),
   exit_reason: z.string().nullable(),
+  /** Of a run that was suspended: why, and what it waits for. */
+  suspended: z.object({ reason: z.string(), wake: Wake }).nullable().default(null),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
   checks: z.array(CheckResult),
   tool_calls: z.number(),
@@ -197,6 +228,19 @@ export const ProcessMeta = z.object({
   tools: z.array(
     z.object({ name: z.string(), description: z.string(), input: z.record(z.string(), z.unknown()) }),
   ),
+  /** What it was spawned with and its process record does not tell. Absent in records of before it was kept. */
+  spawned: z
+    .object({
+      /** Attached text: it follows the intent in the first message. */
+      input: z.string().nullable(),
+      /** Commands that must succeed at the end. */
+      checks: z.array(z.string()),
+      /** Outside of the project. */
+      folders: z.array(z.string()),
+      /** Levels of processes that may be below it. null: no limit. */
+      depth: z.number().nullable(),
+    })
+    .optional(),
 });
 
 export type ToolCallRecord = z.infer<typeof ToolCallRecord>;
@@ -208,6 +252,8 @@ export type InboxEntry = z.infer<typeof InboxEntry>;
 export type InboxDraft = WithoutNumber<InboxEntry>;
 type WithoutNumber<T> = T extends unknown ? Omit<T, "v" | "seq"> : never;
 export type SyscallEventWire = z.infer<typeof SyscallEventWire>;
+export type SoFar = z.infer<typeof SoFar>;
+export type Wake = z.infer<typeof Wake>;
 export type CheckResult = z.infer<typeof CheckResult>;
 export type ChildResult = z.infer<typeof ChildResult>;
 export type PermissionRecord = z.infer<typeof PermissionRecord>;

@@ -1,6 +1,6 @@
 import { type OpenFlag, SyscallError, type VFSFile } from "../plugin/index.ts";
 
-interface OpenFile {
+export interface OpenFile<Right> {
   file: VFSFile;
   /** The whole path it was opened by. */
   path: string;
@@ -8,29 +8,35 @@ interface OpenFile {
   device: string;
   plugin: string;
   flags: OpenFlag;
+  /** What its opener's rights had to cover; absent where none were asked for. */
+  right?: Right;
 }
 
 const FIRST_FD = 3;
 
 /** The open files of one process (seeds 2.17): numbers start at 3, only grow and are never reused. */
-export class FdTable {
-  readonly #files = new Map<number, OpenFile>();
+export class FdTable<Right = never> {
+  readonly #files = new Map<number, OpenFile<Right>>();
   #next = FIRST_FD;
 
-  add(open: OpenFile): number {
+  add(open: OpenFile<Right>): number {
     const fd = this.#next++;
     this.#files.set(fd, open);
     return fd;
   }
 
-  get(fd: number): OpenFile {
+  get(fd: number): OpenFile<Right> {
     const open = this.#files.get(fd);
     if (!open) throw new SyscallError("NOT_FOUND", `File descriptor ${fd} is not open.`);
     return open;
   }
 
+  has(fd: number): boolean {
+    return this.#files.has(fd);
+  }
+
   /** Takes the descriptor out of the table; the caller closes the file. Only one caller gets it. */
-  take(fd: number): OpenFile {
+  take(fd: number): OpenFile<Right> {
     const open = this.get(fd);
     this.#files.delete(fd);
     return open;

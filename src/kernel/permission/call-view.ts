@@ -21,6 +21,8 @@ export interface ToolFacts {
 export interface Facts {
   tools: readonly ToolFacts[];
   devices: readonly string[];
+  /** How names of tools begin that may be meant though none is there: of what is not mounted (yet). */
+  expected?: readonly string[];
   /** Absolute. Path patterns are relative to it. */
   projectDir?: string;
   /** Absolute. Relative subjects start here; the project's folder by default. */

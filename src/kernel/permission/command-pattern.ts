@@ -1,4 +1,4 @@
-import { matchText, matchWild } from "./glob.ts";
+import { fitsWithin, matchText, matchWild } from "./glob.ts";
 import { parseCommandLine, type SimpleCommand, type Word } from "./shell-words.ts";
 
 /** Programs that run the rest of their words as a command. */
@@ -37,6 +37,15 @@ export class CommandPattern {
     });
   }
 
+  /** Whether every command that the other pattern covers is covered by this one. */
+  contains(other: CommandPattern): boolean {
+    return other.#forms.every((inner) =>
+      this.#forms.some((outer) =>
+        matchWild(outer, inner, "*", (wanted, word) => word !== "*" && within(wanted, word)),
+      ),
+    );
+  }
+
   /** One command of a line may be what is denied. What cannot be known of it counts against it too. */
   mayBe(command: SimpleCommand): boolean {
     return readings(command.words).some((words) => this.#denyForms.some((form) => mayMatch(form, words)));
@@ -65,6 +74,11 @@ export function deniesLine(pattern: CommandPattern, line: CommandLine): boolean 
 function covered(wanted: string, text: string): boolean {
   if (!wanted.includes("*")) return wanted === text;
   return matchText(wanted, text) && !/(?:^|\/)\.\.(?:\/|$)/.test(text);
+}
+
+/** A `?` is a letter like any other where there is no star. */
+function within(wanted: string, word: string): boolean {
+  return wanted.includes("*") ? fitsWithin(wanted, word) : wanted === word;
 }
 
 /** A word `*` of the pattern stands for any number of words. */

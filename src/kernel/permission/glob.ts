@@ -11,6 +11,11 @@ export function matchPath(pattern: readonly string[], path: readonly string[]): 
   return matchWild(pattern, path, "**", matchText);
 }
 
+/** Whether every text that fits the pattern `inner` fits `outer` too: its stars are letters only a star takes. */
+export function fitsWithin(outer: string, inner: string): boolean {
+  return matchWild(outer, inner, "*", (wanted, char) => wanted === char || (wanted === "?" && char !== "*"));
+}
+
 /**
  * Whether the parts fit the pattern's, one by one, where a `star` of the pattern stands for any number of them.
  * No backtracking to speak of: patterns meet hostile text.

@@ -1,4 +1,4 @@
-import { matchPath, segments } from "./glob.ts";
+import { fitsWithin, matchPath, matchWild, segments } from "./glob.ts";
 
 /** One place a path may mean. */
 export interface Place {
@@ -27,6 +27,17 @@ export class PathPattern {
     if (this.problem !== undefined) return false;
     const path = this.#absolute ? place.absolute : place.relative;
     return path !== null && matchPath(this.#parts, path);
+  }
+
+  /** Whether every place that the other pattern covers is covered by this one. */
+  contains(other: PathPattern): boolean {
+    if (this.problem !== undefined || this.#absolute !== other.#absolute) return false;
+    return matchWild(
+      this.#parts,
+      other.#parts,
+      "**",
+      (wanted, part) => part !== "**" && fitsWithin(wanted, part),
+    );
   }
 
   /**

@@ -1,41 +1,79 @@
-import { nearestName } from "../../nearest.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { PermissionRecord } from "../../store/schema.ts";
-import { type Call, CallView, type Facts, isAtOrBelow, subjectKind, type ToolFacts } from "./call-view.ts";
-import { type CommandPattern, coversLine, deniesLine } from "./command-pattern.ts";
-import { matchPath, matchText, segments } from "./glob.ts";
+import { type Call, CallView, type Facts, isAtOrBelow, type ToolFacts } from "./call-view.ts";
+import { contains } from "./containment.ts";
+import { coveredBy, denies, type Layer } from "./coverage.ts";
+import { knownRules } from "./known-rules.ts";
 import { parseRule, type Rule } from "./rule.ts";
+import { coversDevice, coversWholeTool, liesBelow, touchesTool } from "./rule-reach.ts";
 
 export type { Call, Facts } from "./call-view.ts";
 
+/** Rules that a grant or a revoke names: of a person, they are few. */
+const MAX_OWN_RULES = 1_000;
+
+/** Who grants or revokes: a process by its UUID, or PID 0. */
+export type Grantor = string | null;
+
+/** Why a call is covered or is not: the rule of the process's own list, or one sentence to show. */
+export type Decision = { rule: string } | { refusal: string };
+
+interface Parts {
+  /** The process's own list. */
+  own: Layer;
+  /** What comes with its mounts, by their path: to its own list while they stand. */
+  mounts: ReadonlyMap<string, Layer>;
+  /** What its skills list together; undefined: no skill narrows. */
+  skills: Layer | undefined;
+  /** Its own deny rules: of its spawn, and of PID 0. */
+  deny: Layer;
+  /** Deny rules of processes above, each with who made it and may take it back. */
+  revoked: readonly { rule: Rule; by: string }[];
+  /** The lists of all its ancestors and of their skills. */
+  above: readonly Layer[];
+  /** The deny rules of all its ancestors. */
+  denyAbove: Layer;
+}
+
 /**
- * What one process may do. A call is covered when every layer allows it, the process's own list and those
- * of all its ancestors, and no deny rule touches it. Layers and deny rules are only ever added, so a child
- * never holds more than its parent. Immutable.
+ * What one process may do. A call is covered when every list allows it, the process's own and those of all
+ * its ancestors, and no deny rule touches it. A process's own part may grow; as it always stands within its
+ * parent's, no process ever holds more than its parent. Immutable.
  */
 export class Permissions {
-  readonly #allow: readonly Layer[];
-  readonly #deny: readonly Rule[];
-  /** What the called skills list together; undefined: no skill narrows. */
-  readonly #skills: Layer | undefined;
+  readonly #parts: Parts;
   readonly #facts: Facts;
+  /** Its own list and what comes with its mounts. */
+  readonly #own: Layer;
+  /** Every list that must allow a call. */
+  readonly #limits: readonly Layer[];
+  /** Every rule that forbids. */
+  readonly #denials: Layer;
 
-  private constructor(
-    allow: readonly Layer[],
-    deny: readonly Rule[],
-    skills: Layer | undefined,
-    facts: Facts,
-  ) {
-    this.#allow = allow;
-    this.#deny = deny;
-    this.#skills = skills;
+  private constructor(parts: Parts, facts: Facts) {
+    const { own, mounts, skills, deny, revoked, above, denyAbove } = parts;
+    this.#parts = parts;
     this.#facts = facts;
+    this.#own = mounts.size === 0 ? own : [...own, ...[...mounts.values()].flat()];
+    this.#limits = skills ? [this.#own, skills, ...above] : [this.#own, ...above];
+    this.#denials = [...deny, ...revoked.map(({ rule }) => rule), ...denyAbove];
   }
 
   /** The rights of a process without a parent. INVALID for a rule that is malformed or names what is not there. */
   static of(o: { allow: readonly string[]; deny: readonly string[] } & Facts): Permissions {
     const { allow, deny, ...facts } = o;
-    return new Permissions([known(allow, facts)], known(deny, facts), undefined, facts);
+    return new Permissions(
+      {
+        own: knownRules(allow, facts),
+        mounts: NO_MOUNTS,
+        skills: undefined,
+        deny: knownRules(deny, facts),
+        revoked: [],
+        above: [],
+        denyAbove: [],
+      },
+      facts,
+    );
   }
 
   /**
@@ -43,10 +81,17 @@ export class Permissions {
    * and goes on denying.
    */
   static from(record: PermissionRecord, facts: Facts): Permissions {
+    const [own = [], ...above] = record.allow.map((layer) => layer.map(parseRule));
     return new Permissions(
-      record.allow.map((layer) => layer.map(parseRule)),
-      record.deny.map(parseRule),
-      record.skills?.map(parseRule),
+      {
+        own,
+        mounts: NO_MOUNTS,
+        skills: record.skills?.map(parseRule),
+        deny: record.deny.map(parseRule),
+        revoked: (record.revoked ?? []).map(({ rule, by }) => ({ rule: parseRule(rule), by })),
+        above,
+        denyAbove: (record.deny_above ?? []).map(parseRule),
+      },
       facts,
     );
   }
@@ -57,9 +102,38 @@ export class Permissions {
    */
   child(allow: readonly string[], deny: readonly string[], cwd?: string): Permissions {
     const facts = cwd === undefined ? this.#facts : { ...this.#facts, cwd };
-    const layers = [known(allow, facts), ...this.#allow];
-    if (this.#skills) layers.push(this.#skills);
-    return new Permissions(layers, [...this.#deny, ...known(deny, facts)], undefined, facts);
+    return new Permissions(
+      {
+        own: knownRules(allow, facts),
+        mounts: NO_MOUNTS,
+        skills: undefined,
+        deny: knownRules(deny, facts),
+        revoked: [],
+        above: this.#limits,
+        denyAbove: this.#denials,
+      },
+      facts,
+    );
+  }
+
+  /** These rights within what the parent's are by now. */
+  under(parent: Permissions): Permissions {
+    return this.#with({ above: parent.#limits, denyAbove: parent.#denials });
+  }
+
+  /** The same rights where other tools and devices are there, as a mount brings them and takes them away. */
+  withFacts(facts: Partial<Facts>): Permissions {
+    return new Permissions(this.#parts, { ...this.#facts, ...facts });
+  }
+
+  /** With the rights that come with a mount at this path. They are undone with it, and not saved. */
+  withMount(path: string, texts: readonly string[]): Permissions {
+    return this.#with({ mounts: new Map(this.#parts.mounts).set(path, texts.map(parseRule)) });
+  }
+
+  withoutMount(path: string): Permissions {
+    const mounts = new Map(this.#parts.mounts);
+    return mounts.delete(path) ? this.#with({ mounts }) : this;
   }
 
   /**
@@ -67,38 +141,86 @@ export class Permissions {
    * allow together. A name that is not there covers nothing. INVALID for a malformed rule.
    */
   narrow(allow: readonly string[]): Permissions {
-    const rules = new Map((this.#skills ?? []).map((rule) => [rule.text, rule]));
+    const rules = new Map((this.#parts.skills ?? []).map((rule) => [rule.text, rule]));
     for (const text of allow) if (!rules.has(text)) rules.set(text, parseRule(text));
-    return new Permissions(this.#allow, this.#deny, [...rules.values()], this.#facts);
+    return this.#with({ skills: [...rules.values()] });
   }
 
-  /** The same rights where other tools and devices are there, as a mount brings them and takes them away. */
-  withFacts(facts: Partial<Facts>): Permissions {
-    return new Permissions(this.#allow, this.#deny, this.#skills, { ...this.#facts, ...facts });
+  /** The rules these texts are. INVALID as in `of`. */
+  rules(texts: readonly string[]): readonly Rule[] {
+    return knownRules(texts, this.#facts);
+  }
+
+  /**
+   * With these rules more, and without the deny rules that are the same: those of its spawn and of PID 0 only
+   * PID 0 takes back, those of a process only that one and PID 0. `lift`: nobody stands above any more, and
+   * what its ancestors had is widened with it.
+   */
+  grant(rules: readonly Rule[], by: Grantor, o: { lift: boolean }): Permissions {
+    const others = (layer: Layer): Layer => layer.filter((rule) => !has(rules, rule));
+    const plus = (layer: Layer): Layer => [
+      ...layer,
+      ...rules.filter((rule) => !layer.some((held) => contains(held, rule, this.#facts))),
+    ];
+    const { own, skills, deny, revoked, above, denyAbove } = this.#parts;
+    return this.#grown({
+      own: plus(own),
+      skills: skills && plus(skills),
+      deny: by === null ? others(deny) : deny,
+      revoked: revoked.filter((entry) => !has(rules, entry.rule) || (by !== null && by !== entry.by)),
+      above: o.lift ? above.map(plus) : above,
+      denyAbove: o.lift ? others(denyAbove) : denyAbove,
+    });
+  }
+
+  /** Without what these rules cover: each is a deny rule from now on, until the same rule is granted. */
+  revoke(rules: readonly Rule[], by: Grantor): Permissions {
+    const { deny, revoked } = this.#parts;
+    if (by === null) return this.#grown({ deny: [...deny, ...rules.filter((rule) => !has(deny, rule))] });
+    const known = [...deny, ...revoked.map((entry) => entry.rule)];
+    const fresh = rules.filter((rule) => !has(known, rule)).map((rule) => ({ rule, by }));
+    return this.#grown({ revoked: [...revoked, ...fresh] });
+  }
+
+  /** Why it does not hold this rule, as one sentence to show; null when it does. */
+  lacks(rule: Rule): string | null {
+    const denying = this.#denials.find((denied) => contains(denied, rule, this.#facts));
+    if (denying) return `the deny rule ${denying.text} forbids it`;
+    const held = this.#limits.every((layer) => layer.some((own) => contains(own, rule, this.#facts)));
+    return held ? null : `what it may use is ${this.allowedTools().join(", ") || "nothing"}`;
+  }
+
+  /** Whether any of the tools that can be used, or of their inputs, is one that the rule means. */
+  touches(rule: Rule): boolean {
+    return this.#facts.tools.some((tool) => touchesTool(rule, tool) && this.showsTool(tool.name));
   }
 
   covers(call: Call): boolean {
-    return this.refusal(call) === null;
+    return "rule" in this.decide(call);
   }
 
   /** Why a call is not covered, as one sentence to show; null when it is. */
   refusal(call: Call): string | null {
+    const decision = this.decide(call);
+    return "refusal" in decision ? decision.refusal : null;
+  }
+
+  decide(call: Call): Decision {
     const view = new CallView(call, this.#facts);
-    const denying = this.#deny.find((rule) => denies(rule, view));
-    if (denying) return `The deny rule ${denying.text} forbids it.`;
-    const layer = this.#layers().find((rules) => !layerCovers(rules, view));
-    if (!layer) return null;
-    const near = layer.filter((rule) => rule.kind === "pattern" && rule.name === call.tool);
-    if (near.length > 0) return `Only ${near.map((rule) => rule.text).join(", ")} is allowed.`;
-    return `${call.tool ?? call.path} is not among the allowed tools.`;
+    const denying = this.#denials.find((rule) => denies(rule, view));
+    if (denying) return { refusal: `The deny rule ${denying.text} forbids it.` };
+    const rule = coveredBy(this.#own, view);
+    if (rule === null) return { refusal: refusalOf(this.#own, call) };
+    const limit = this.#limits.find((layer) => coveredBy(layer, view) === null);
+    return limit ? { refusal: refusalOf(limit, call) } : { rule };
   }
 
   /** Whether any input of this tool could be covered: whether it is worth showing. */
   showsTool(name: string): boolean {
     const tool = this.#facts.tools.find((candidate) => candidate.name === name);
     if (!tool) return false;
-    if (this.#deny.some((rule) => coversWholeTool(rule, tool))) return false;
-    return this.#layers().every((layer) => layer.some((rule) => touchesTool(rule, tool)));
+    if (this.#denials.some((rule) => coversWholeTool(rule, tool))) return false;
+    return this.#limits.every((layer) => layer.some((rule) => touchesTool(rule, tool)));
   }
 
   /** The tools that can be used, for people: `Read`, and with conditions `Bash(git *)`. */
@@ -107,29 +229,50 @@ export class Permissions {
     return [...new Set(shown.flatMap((tool) => this.#describe(tool)))].sort();
   }
 
+  /** What is denied, by whomever: nothing of it can be used, whatever is allowed. */
+  deniedTools(): string[] {
+    return [...new Set(this.#denials.map((rule) => rule.text))].sort();
+  }
+
   /** The devices that are covered whole, whatever is done with them. */
   allowedDevices(): string[] {
     return this.#facts.devices
-      .filter((device) => this.#layers().every((layer) => layer.some((rule) => coversDevice(rule, device))))
-      .filter((device) => !this.#deny.some((rule) => this.#touchesDevice(rule, device)))
+      .filter((device) => this.#limits.every((layer) => layer.some((rule) => coversDevice(rule, device))))
+      .filter((device) => !this.#denials.some((rule) => this.#touchesDevice(rule, device)))
       .toSorted();
   }
 
   /** Everything there is to save, as one unit. */
   record(): PermissionRecord {
+    const { own, skills, deny, revoked, above, denyAbove } = this.#parts;
     return {
-      allow: this.#allow.map((layer) => layer.map((rule) => rule.text)),
-      deny: this.#deny.map((rule) => rule.text),
-      ...(this.#skills && { skills: this.#skills.map((rule) => rule.text) }),
+      allow: [own, ...above].map(textsOf),
+      deny: textsOf(deny),
+      ...(skills && { skills: textsOf(skills) }),
+      ...(revoked.length > 0 && { revoked: revoked.map(({ rule, by }) => ({ rule: rule.text, by })) }),
+      ...(denyAbove.length > 0 && { deny_above: textsOf(denyAbove) }),
     };
   }
 
-  #layers(): readonly Layer[] {
-    return this.#skills ? [...this.#allow, this.#skills] : this.#allow;
+  #with(change: Partial<Parts>): Permissions {
+    return new Permissions({ ...this.#parts, ...change }, this.#facts);
+  }
+
+  #grown(change: Partial<Parts>): Permissions {
+    const grown = this.#with(change);
+    const { own, deny, revoked } = grown.#parts;
+    const rules = own.length + deny.length + revoked.length;
+    if (rules > MAX_OWN_RULES) {
+      throw new SyscallError(
+        "EXHAUSTED",
+        `A process may have ${MAX_OWN_RULES} rules of its own, and this would be ${rules}.`,
+      );
+    }
+    return grown;
   }
 
   #describe(tool: ToolFacts): string[] {
-    const conditional = this.#layers().find((layer) => !layer.some((rule) => coversWholeTool(rule, tool)));
+    const conditional = this.#limits.find((layer) => !layer.some((rule) => coversWholeTool(rule, tool)));
     if (!conditional) return [tool.name];
     return conditional.filter((rule) => touchesTool(rule, tool)).map((rule) => rule.text);
   }
@@ -141,184 +284,19 @@ export class Permissions {
   }
 }
 
-type Layer = readonly Rule[];
+const NO_MOUNTS: ReadonlyMap<string, Layer> = new Map();
 
-// --- One call -------------------------------------------------------------------------------------------
-
-function layerCovers(layer: Layer, view: CallView): boolean {
-  return layer.some((rule) => rule.kind !== "pattern" && covers(rule, view)) || patternsCover(layer, view);
+/** What a list has to say about a call that it does not cover. */
+function refusalOf(layer: Layer, call: Call): string {
+  const near = layer.filter((rule) => rule.kind === "pattern" && rule.name === call.tool);
+  if (near.length > 0) return `Only ${textsOf(near).join(", ")} is allowed.`;
+  return `${call.tool ?? call.path} is not among the allowed tools.`;
 }
 
-function covers(rule: Exclude<Rule, { kind: "pattern" }>, view: CallView): boolean {
-  if (rule.kind === "all") return true;
-  if (rule.kind === "tool") return view.tool !== undefined && namesTool(rule, view.tool.name);
-  if (!rule.glob)
-    return isAtOrBelow(view.device || view.call.path, rule.text) || everyPath(view, rule.segments);
-  return everyPath(view, rule.segments) || matchesAllBelow(rule.segments, view.device);
+function has(layer: Layer, rule: Rule): boolean {
+  return layer.some(({ text }) => text === rule.text);
 }
 
-/** Several patterns for one tool count together: each command of a line may have its own. */
-function patternsCover(layer: Layer, view: CallView): boolean {
-  const { tool, kind } = view;
-  if (!tool) return false;
-  const rules = layer.filter((rule) => rule.kind === "pattern").filter((rule) => rule.name === tool.name);
-  if (rules.length === 0) return false;
-  if (kind === "command") return coversLine(rules.map(commandOf), view.commandLine);
-  return (
-    view.places.length > 0 && view.places.every((place) => rules.some((rule) => rule.path.covers(place)))
-  );
-}
-
-function commandOf(rule: { command: CommandPattern }): CommandPattern {
-  return rule.command;
-}
-
-/** What cannot be told counts as denied. */
-function denies(rule: Rule, view: CallView): boolean {
-  const { tool } = view.call;
-  switch (rule.kind) {
-    case "all":
-      return true;
-    case "device":
-      return deviceDenies(rule, view);
-    case "tool":
-      // Opened raw, a device would do whatever is written to it: also what this tool does.
-      return tool === null
-        ? view.toolsThere.some(({ name }) => namesTool(rule, name))
-        : namesTool(rule, tool);
-    case "pattern":
-      if (tool === null) return view.toolsThere.some(({ name }) => name === rule.name);
-      return tool === rule.name && patternDenies(rule, view);
-  }
-}
-
-function patternDenies(rule: Rule & { kind: "pattern" }, view: CallView): boolean {
-  if (view.kind === "command") return deniesLine(rule.command, view.commandLine);
-  if (view.kind === undefined || view.places.length === 0) return true;
-  return view.places.some((place) => rule.path.denies(place));
-}
-
-function deviceDenies(rule: Rule & { kind: "device" }, view: CallView): boolean {
-  const { path: opened, tool } = view.call;
-  if (isAtOrBelow(opened, rule.text)) return true;
-  // Opened raw at its root, a device can be told any path.
-  if (tool === null && opened === view.device && liesBelow(rule, view.device)) return true;
-  const wanted = rule.segments.map((part) => part.toLowerCase());
-  return view.devicePaths.some((path) => {
-    if (path === null) return view.device === "" || liesBelow(rule, view.device);
-    const folded = path.map((part) => part.toLowerCase());
-    if (matchPath(wanted, folded) || (!rule.glob && startsWith(folded, wanted))) return true;
-    return isAbove(folded, wanted);
-  });
-}
-
-// --- Devices and names ----------------------------------------------------------------------------------
-
-function namesTool(rule: { name: string; glob: boolean }, name: string): boolean {
-  return rule.glob ? matchText(rule.name, name) : rule.name === name;
-}
-
-function everyPath(view: CallView, pattern: readonly string[]): boolean {
-  const glob = pattern.some(isWild);
-  return view.devicePaths.every(
-    (path) => path !== null && (glob ? matchPath(pattern, path) : startsWith(path, pattern)),
-  );
-}
-
-function startsWith(path: readonly string[], head: readonly string[]): boolean {
-  return path.length >= head.length && head.every((part, i) => part === path[i]);
-}
-
-/** A folder above what the pattern names: searching it would reach there. */
-function isAbove(folder: readonly string[], pattern: readonly string[]): boolean {
-  const wild = pattern.findIndex(isWild);
-  const named = wild < 0 ? pattern : pattern.slice(0, wild);
-  return folder.length < named.length && startsWith(named, folder);
-}
-
-function isWild(part: string): boolean {
-  return /[*?]/.test(part);
-}
-
-/** The pattern ends in `**` and what is before it fits the device or something above it. */
-function matchesAllBelow(pattern: readonly string[], device: string): boolean {
-  if (device === "" || pattern.at(-1) !== "**") return false;
-  const parts = segments(device);
-  return [[], ...parts.map((_, i) => parts.slice(0, i + 1))].some((above) =>
-    matchPath(pattern.slice(0, -1), above),
-  );
-}
-
-/** Everything that could be done with this device, by whatever tool. */
-function coversDevice(rule: Rule, device: string): boolean {
-  if (rule.kind === "all") return true;
-  if (rule.kind !== "device") return false;
-  return rule.glob ? matchesAllBelow(rule.segments, device) : isAtOrBelow(device, rule.text);
-}
-
-function coversWholeTool(rule: Rule, tool: ToolFacts): boolean {
-  if (rule.kind === "tool") return namesTool(rule, tool.name);
-  return coversDevice(rule, tool.path);
-}
-
-function touchesTool(rule: Rule, tool: ToolFacts): boolean {
-  if (rule.kind === "pattern") return rule.name === tool.name;
-  return coversWholeTool(rule, tool) || (rule.kind === "device" && liesBelow(rule, tool.path));
-}
-
-/** Something at or below the device could fit the rule. */
-function liesBelow(rule: Rule & { kind: "device" }, device: string): boolean {
-  for (const [i, part] of segments(device).entries()) {
-    const wanted = rule.segments[i];
-    if (wanted === "**") return true;
-    if (wanted === undefined || !matchText(wanted, part)) return false;
-  }
-  return true;
-}
-
-// --- Names that are not there ---------------------------------------------------------------------------
-
-/** Parses the rules and refuses what is not there: a wrong letter must not change anybody's rights. */
-function known(texts: readonly string[], facts: Facts): Layer {
-  return texts.map((text) => {
-    const rule = parseRule(text);
-    checkKnown(rule, facts);
-    return rule;
-  });
-}
-
-function checkKnown(rule: Rule, facts: Facts): void {
-  if (rule.kind === "all" || ("glob" in rule && rule.glob)) return;
-  if (rule.kind === "device") {
-    const there = facts.devices.some(
-      (device) => isAtOrBelow(rule.text, device) || isAtOrBelow(device, rule.text),
-    );
-    if (!there) throw unknown("device", rule.text, rule.text, facts.devices);
-    return;
-  }
-  const tool = facts.tools.find((candidate) => candidate.name === rule.name);
-  if (!tool) {
-    const names = facts.tools.map((candidate) => candidate.name);
-    throw unknown("tool", rule.name, rule.text, names);
-  }
-  if (rule.kind === "pattern") checkPattern(rule, tool);
-}
-
-function checkPattern(rule: Rule & { kind: "pattern" }, tool: ToolFacts): void {
-  let problem: string | undefined;
-  if (tool.subject === undefined) problem = `nothing of ${tool.name}'s input is compared with patterns`;
-  else if (subjectKind(tool) === "path" && rule.path.problem)
-    problem = `the path pattern has ${rule.path.problem}`;
-  if (problem) throw new SyscallError("INVALID", `Tool rule ${JSON.stringify(rule.text)}: ${problem}.`);
-}
-
-function unknown(what: string, name: string, rule: string, names: readonly string[]): SyscallError {
-  const near = nearestName(name, names);
-  const question = near === undefined ? "" : ` Did you mean ${JSON.stringify(near)}?`;
-  const list = names.length === 0 ? "none" : names.toSorted().join(", ");
-  const inRule = rule === name ? "" : ` (in the rule ${JSON.stringify(rule)})`;
-  return new SyscallError(
-    "INVALID",
-    `There is no ${what} ${JSON.stringify(name)}${inRule}.${question} These are there: ${list}.`,
-  );
+function textsOf(layer: Layer): string[] {
+  return layer.map((rule) => rule.text);
 }

@@ -509,8 +509,9 @@ describe("saved and restored as one unit", () => {
         ["*", "mcp__x__*"],
         ["Read", "Bash(git *)", "/dev/fs/src/**"],
       ],
-      deny: ["Bash(rm *)", "Write"],
+      deny: ["Write"],
       skills: ["Read", "Bash"],
+      deny_above: ["Bash(rm *)"],
     });
     expect(of(["*"]).record()).toEqual({ allow: [["*"]], deny: [] });
   });

@@ -1,0 +1,93 @@
+import { type CallView, isAtOrBelow } from "./call-view.ts";
+import { type CommandPattern, coversLine, deniesLine } from "./command-pattern.ts";
+import { matchPath } from "./glob.ts";
+import type { Rule } from "./rule.ts";
+import { isWild, liesBelow, matchesAllBelow, namesTool, startsWith } from "./rule-reach.ts";
+
+/* Rules against one call. */
+
+export type Layer = readonly Rule[];
+
+/** The rule that covers the call, or all that do together; null when none does. */
+export function coveredBy(layer: Layer, view: CallView): string | null {
+  const alone = layer.find((rule) => rule.kind !== "pattern" && covers(rule, view));
+  return alone ? alone.text : patternsCover(layer, view);
+}
+
+function covers(rule: Exclude<Rule, { kind: "pattern" }>, view: CallView): boolean {
+  if (rule.kind === "all") return true;
+  if (rule.kind === "tool") return view.tool !== undefined && namesTool(rule, view.tool.name);
+  if (!rule.glob)
+    return isAtOrBelow(view.device || view.call.path, rule.text) || everyPath(view, rule.segments);
+  return everyPath(view, rule.segments) || matchesAllBelow(rule.segments, view.device);
+}
+
+/** Several patterns for one tool count together: each command of a line may have its own. */
+function patternsCover(layer: Layer, view: CallView): string | null {
+  const { tool, kind } = view;
+  if (!tool) return null;
+  const rules = layer.filter((rule) => rule.kind === "pattern").filter((rule) => rule.name === tool.name);
+  if (rules.length === 0) return null;
+  const covered =
+    kind === "command"
+      ? coversLine(rules.map(commandOf), view.commandLine)
+      : view.places.length > 0 && view.places.every((place) => rules.some((rule) => rule.path.covers(place)));
+  return covered ? rules.map((rule) => rule.text).join(", ") : null;
+}
+
+function commandOf(rule: { command: CommandPattern }): CommandPattern {
+  return rule.command;
+}
+
+/** What cannot be told counts as denied. */
+export function denies(rule: Rule, view: CallView): boolean {
+  const { tool } = view.call;
+  switch (rule.kind) {
+    case "all":
+      return true;
+    case "device":
+      return deviceDenies(rule, view);
+    case "tool":
+      // Opened raw, a device would do whatever is written to it: also what this tool does.
+      return tool === null
+        ? view.toolsThere.some(({ name }) => namesTool(rule, name))
+        : namesTool(rule, tool);
+    case "pattern":
+      if (tool === null) return view.toolsThere.some(({ name }) => name === rule.name);
+      return tool === rule.name && patternDenies(rule, view);
+  }
+}
+
+function patternDenies(rule: Rule & { kind: "pattern" }, view: CallView): boolean {
+  if (view.kind === "command") return deniesLine(rule.command, view.commandLine);
+  if (view.kind === undefined || view.places.length === 0) return true;
+  return view.places.some((place) => rule.path.denies(place));
+}
+
+function deviceDenies(rule: Rule & { kind: "device" }, view: CallView): boolean {
+  const { path: opened, tool } = view.call;
+  if (isAtOrBelow(opened, rule.text)) return true;
+  // Opened raw at its root, a device can be told any path.
+  if (tool === null && opened === view.device && liesBelow(rule, view.device)) return true;
+  const wanted = rule.segments.map((part) => part.toLowerCase());
+  return view.devicePaths.some((path) => {
+    if (path === null) return view.device === "" || liesBelow(rule, view.device);
+    const folded = path.map((part) => part.toLowerCase());
+    if (matchPath(wanted, folded) || (!rule.glob && startsWith(folded, wanted))) return true;
+    return isAbove(folded, wanted);
+  });
+}
+
+function everyPath(view: CallView, pattern: readonly string[]): boolean {
+  const glob = pattern.some(isWild);
+  return view.devicePaths.every(
+    (path) => path !== null && (glob ? matchPath(pattern, path) : startsWith(path, pattern)),
+  );
+}
+
+/** A folder above what the pattern names: searching it would reach there. */
+function isAbove(folder: readonly string[], pattern: readonly string[]): boolean {
+  const wild = pattern.findIndex(isWild);
+  const named = wild < 0 ? pattern : pattern.slice(0, wild);
+  return folder.length < named.length && startsWith(named, folder);
+}

@@ -1,0 +1,53 @@
+import { isAtOrBelow, type ToolFacts } from "./call-view.ts";
+import { matchPath, matchText, segments } from "./glob.ts";
+import type { Rule } from "./rule.ts";
+
+/* How far one rule reaches: over tools, devices and what lies below them. */
+
+export function namesTool(rule: { name: string; glob: boolean }, name: string): boolean {
+  return rule.glob ? matchText(rule.name, name) : rule.name === name;
+}
+
+export function startsWith(path: readonly string[], head: readonly string[]): boolean {
+  return path.length >= head.length && head.every((part, i) => part === path[i]);
+}
+
+export function isWild(part: string): boolean {
+  return /[*?]/.test(part);
+}
+
+/** The pattern ends in `**` and what is before it fits the device or something above it. */
+export function matchesAllBelow(pattern: readonly string[], device: string): boolean {
+  if (device === "" || pattern.at(-1) !== "**") return false;
+  const parts = segments(device);
+  return [[], ...parts.map((_, i) => parts.slice(0, i + 1))].some((above) =>
+    matchPath(pattern.slice(0, -1), above),
+  );
+}
+
+/** Everything that could be done with this device, by whatever tool. */
+export function coversDevice(rule: Rule, device: string): boolean {
+  if (rule.kind === "all") return true;
+  if (rule.kind !== "device") return false;
+  return rule.glob ? matchesAllBelow(rule.segments, device) : isAtOrBelow(device, rule.text);
+}
+
+export function coversWholeTool(rule: Rule, tool: ToolFacts): boolean {
+  if (rule.kind === "tool") return namesTool(rule, tool.name);
+  return coversDevice(rule, tool.path);
+}
+
+export function touchesTool(rule: Rule, tool: ToolFacts): boolean {
+  if (rule.kind === "pattern") return rule.name === tool.name;
+  return coversWholeTool(rule, tool) || (rule.kind === "device" && liesBelow(rule, tool.path));
+}
+
+/** Something at or below the device could fit the rule. */
+export function liesBelow(rule: Rule & { kind: "device" }, device: string): boolean {
+  for (const [i, part] of segments(device).entries()) {
+    const wanted = rule.segments[i];
+    if (wanted === "**") return true;
+    if (wanted === undefined || !matchText(wanted, part)) return false;
+  }
+  return true;
+}
