@@ -19,6 +19,7 @@ export class Debugger {
   readonly #clock: Clock;
   readonly #startedMono: number;
   readonly #ofPid0: SyscallEvent[] = [];
+  readonly #pid0Tracers = new Set<Channel<SyscallEvent>>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -30,6 +31,21 @@ export class Debugger {
     const channel: Channel<SyscallEvent> = new Channel(TRACE_BUFFER, () => proc.tracers.delete(channel));
     proc.tracers.add(channel);
     return channel;
+  }
+
+  /** The same of PID 0, which has no record: what is kept of it first. Ends with the kernel. */
+  attachPid0(): Channel<SyscallEvent> {
+    const channel: Channel<SyscallEvent> = new Channel(2 * TRACE_BUFFER, () =>
+      this.#pid0Tracers.delete(channel),
+    );
+    for (const event of this.#ofPid0) channel.push(event);
+    this.#pid0Tracers.add(channel);
+    return channel;
+  }
+
+  /** The kernel has ended: who traces PID 0 is told. */
+  end(): void {
+    for (const tracer of [...this.#pid0Tracers]) tracer.end();
   }
 
   /** What PID 0 did last, oldest first; times are ms since the kernel's start. */
@@ -171,6 +187,7 @@ export class Debugger {
   #keepOfPid0(event: SyscallEvent): void {
     this.#ofPid0.push(event);
     if (this.#ofPid0.length > TRACE_BUFFER) this.#ofPid0.shift();
+    for (const tracer of this.#pid0Tracers) tracer.push(event);
   }
 
   /**

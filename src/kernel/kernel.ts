@@ -184,8 +184,14 @@ export class Kernel {
     return this.processes.listProcs();
   }
 
-  shutdown(options?: { now?: boolean }): Promise<void> {
-    return this.lifecycle.shutdown(options);
+  /** The same for whoever looks for one of them: no syscall, and so not recorded. */
+  procInfos(): ProcInfo[] {
+    return this.#table.all().map((proc) => proc.info());
+  }
+
+  async shutdown(options?: { now?: boolean }): Promise<void> {
+    await this.lifecycle.shutdown(options);
+    this.debug.end();
   }
 
   procInfo(pid: PID): ProcInfo {
@@ -226,9 +232,9 @@ export class Kernel {
     return channel;
   }
 
-  /** Live syscall events until the process is reaped. */
+  /** Live syscall events until the process is reaped; of PID 0, until the kernel ends. */
   attachDebug(pid: PID): Channel<SyscallEvent> {
-    return this.debug.attach(this.#table.get(pid));
+    return pid === 0 ? this.debug.attachPid0() : this.debug.attach(this.#table.get(pid));
   }
 
   #ownDevices(): DeviceRegistry {

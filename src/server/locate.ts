@@ -13,7 +13,7 @@ export async function locate(system: System, target: Target): Promise<Located> {
   if (target.pid === undefined) {
     throw new SyscallError("INVALID", 'The request names no process: expected "pid" or "uuid".');
   }
-  const live = system.kernel.listProcs().find((info) => info.pid === target.pid);
+  const live = system.kernel.procInfos().find((info) => info.pid === target.pid);
   if (live) return { live: true, pid: live.pid, info: live };
   const run = await system.history.byPid(target.pid, target.cwd);
   if (!run) {
@@ -55,7 +55,7 @@ export async function recordsOf(system: System, found: Located): Promise<Run> {
 }
 
 async function byUuid(system: System, prefix: string, cwd: string | undefined): Promise<Located> {
-  const live = system.kernel.listProcs().filter((info) => info.uuid.startsWith(prefix));
+  const live = system.kernel.procInfos().filter((info) => info.uuid.startsWith(prefix));
   const exact = live.find((info) => info.uuid === prefix);
   if (exact) return { live: true, pid: exact.pid, info: exact };
   const uuids = new Set(live.map((info) => info.uuid));

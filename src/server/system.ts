@@ -61,6 +61,7 @@ export type KernelApi = Pick<
   | "signalTree"
   | "suspend"
   | "listProcs"
+  | "procInfos"
   | "procInfo"
   | "detail"
   | "attach"

@@ -122,6 +122,21 @@ test("an ended run tells the same from disk, to a daemon that never saw it too",
   }
 });
 
+test("PID 0 is the kernel: what it did for no process is told, and what it does, until it ends", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ "build it": [END] }));
+  await machine.run(["spawn", "build it"]);
+  expect((await machine.run(["ps"])).code).toBe(0);
+  const strace = machine.start(["strace", "0", "--json"]);
+  await strace.stdout.has(/"ListProcs"/);
+  expect((await machine.run(["ps"])).code).toBe(0);
+  await strace.stdout.has(/"ListProcs"[\s\S]*"ListProcs"/);
+  expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+  const { stdout, code } = await strace.done;
+  expect(code).toBe(0);
+  expect(lines(stdout).map((event) => SyscallEventWire.parse(event).pid)).not.toContain(1);
+});
+
 test("a PID that is not there is named, and nothing is made up for it", async () => {
   await using machine = new Machine();
   for (const command of ["show", "log", "steps", "strace", "wait", "attach", "kill", "pause", "continue"]) {

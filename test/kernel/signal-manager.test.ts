@@ -434,6 +434,12 @@ describe("every call is recorded", () => {
       syscall,
       result ?? error_code,
     ]);
+    const traced: unknown[] = [];
+    const trace = h.kernel.attachDebug(0);
+    h.kernel.listProcs();
+    trace.end();
+    for await (const event of trace) traced.push(event);
+    expect(traced).toEqual([...h.kernel.debug.ofPid0]);
     expect(told).toEqual([
       [0, "ListProcs", 1],
       [0, "Wait", { code: 143, reason: "terminated" }],

@@ -8,15 +8,18 @@ import { target } from "../target.ts";
 
 export default defineCommand({
   about: "Print a process's syscalls, live or from its record",
-  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
+  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one; 0 is the kernel itself" }],
   flags: { json },
   examples: [
     { line: "rnix strace 3", about: "every syscall as it is made, until the process ends" },
     { line: "rnix strace 3 --json", about: "one event per line" },
   ],
-  notes: ["Of a running process it shows what happens from now on, of an ended one everything."],
+  notes: [
+    "Of a running process it shows what happens from now on, of an ended one everything.",
+    "PID 0 makes the calls that concern no process, or one that has gone: the last are kept in memory.",
+  ],
   run(io, flags, [pid = ""]) {
-    const payload = target(io, pid);
+    const payload = pid === "0" ? { pid: 0 } : target(io, pid);
     return withWire(io, async (wire) => {
       const style = styleOf(io, io.stdout);
       for await (const event of await wire.open("attach_debug", payload)) {

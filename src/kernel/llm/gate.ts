@@ -45,8 +45,7 @@ export class ModelGate {
    * up or the wait that the provider asks for is longer than what is left of `totalMs`; TIMEOUT at a
    * deadline; the signal's reason or CANCELLED when the caller gave up. Waiting in the queue for the first
    * attempt counts towards no deadline: whoever is before us has one, which stands still only while a person
-   * has paused it. Usage includes what broken attempts
-   * have reported.
+   * has paused it. Usage includes what broken attempts have reported.
    */
   async call(
     key: string,

@@ -5,21 +5,29 @@ import { type Located, locateLive, refOf } from "../locate.ts";
 import type { Payload, ProcRef } from "../protocol.ts";
 import type { System } from "../system.ts";
 
-/** The syscalls of a process as they are made (seeds 5.8); of one that has ended, from disk. Then eof. */
+/** PID 0: the kernel itself, which has no UUID. */
+const PID0: ProcRef = { pid: 0, uuid: "" };
+
+/**
+ * The syscalls of a process as they are made (seeds 5.8); of one that has ended, from disk. Then eof. Of PID 0
+ * the last ones that are kept, and then what comes.
+ */
 export async function attachDebug(
   payload: Payload<"attach_debug">,
   system: System,
   out: Outgoing<ProcRef>,
 ): Promise<void> {
+  if (payload.pid === 0 && payload.uuid === undefined) return follow(PID0, system, out);
   const found = await locateLive(system, payload, "traced");
   const ref = refOf(found.info);
-  if (!found.live) {
-    await out.accept(ref);
-    await replay(found, out);
-    await out.send({ type: "eof" });
-    return;
-  }
-  const channel = system.kernel.attachDebug(found.pid);
+  if (found.live) return follow(ref, system, out);
+  await out.accept(ref);
+  await replay(found, out);
+  await out.send({ type: "eof" });
+}
+
+async function follow(ref: ProcRef, system: System, out: Outgoing<ProcRef>): Promise<void> {
+  const channel = system.kernel.attachDebug(ref.pid);
   try {
     await out.accept(ref);
     for await (const event of until(channel, out.gone)) {

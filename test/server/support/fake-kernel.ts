@@ -101,6 +101,10 @@ export class FakeKernel implements KernelApi {
   }
 
   listProcs(): ProcInfo[] {
+    return this.procInfos();
+  }
+
+  procInfos(): ProcInfo[] {
     return [...this.#table.values()].map(({ info }) => info);
   }
 
