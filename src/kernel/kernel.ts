@@ -12,6 +12,8 @@ import { kernelTools } from "./devices/kernel-tools.ts";
 import { procDevice } from "./devices/proc.ts";
 import { Envelope, UNLIMITED } from "./envelope.ts";
 import { FileSystem } from "./file-system.ts";
+import { Inboxes } from "./ipc/inboxes.ts";
+import { IpcManager } from "./ipc/ipc-manager.ts";
 import { LifecycleManager } from "./lifecycle-manager.ts";
 import { ModelGate } from "./llm/gate.ts";
 import { callEntry, resultEntry, supervisorEntry } from "./log-entry.ts";
@@ -78,6 +80,8 @@ export class Kernel {
   readonly groups: ProcGroupManager;
   /** SupervisorManager (4). */
   readonly supervisors: SupervisorManager;
+  /** IpcManager (3). */
+  readonly ipc: IpcManager;
   readonly lifecycle: LifecycleManager;
 
   /** What all processes together have used, and hold back. */
@@ -85,6 +89,7 @@ export class Kernel {
   readonly #ports: KernelPorts;
   readonly #table = new ProcessTable();
   readonly #contexts = new ContextManager();
+  readonly #inboxes = new Inboxes();
 
   constructor(ports: KernelPorts) {
     this.#ports = ports;
@@ -98,6 +103,7 @@ export class Kernel {
       userDataDir: ports.userDataDir,
       guarded: ports.guarded,
       log: (level, source, text) => ports.log?.(level, source, text),
+      inbox: (proc, source, text) => this.#notice(proc, source, text),
       progress: (proc, tool, text) => this.#emit(proc, { type: "notice", text: `${tool}: ${text}` }),
     });
     const files = new FileSystem({ debug, contexts: openContexts, clock });
@@ -115,6 +121,7 @@ export class Kernel {
       files,
       warn,
     });
+    this.ipc = new IpcManager({ table, inboxes: this.#inboxes, debug, clock });
     this.signals = new SignalManager({
       table,
       children,
@@ -124,7 +131,7 @@ export class Kernel {
       note: (proc) => life.note(proc),
     });
     this.groups = new ProcGroupManager({ table, signals: this.signals, debug });
-    const holders = { groups: this.groups, signals: this.signals };
+    const holders = { messages: this.#inboxes, groups: this.groups, signals: this.signals };
     const reap = { table, contexts, children, holders, warn };
     const life = new ProcessLife({ table, files, openContexts, changes, children, reap, callbacks, warn });
     const loop = this.#loopPorts({ ctx, files, debug, gate, changes });
@@ -239,8 +246,9 @@ export class Kernel {
 
   #ownDevices(): DeviceRegistry {
     const devices = new DeviceRegistry();
+    const tools = kernelTools({ lookup: (uuid) => this.#table.getByUuid(uuid), ipc: () => this.ipc });
     const own = { plugin: "kernel", layer: "kernel", needs: [] } as const;
-    for (const [path, device] of Object.entries(kernelTools((uuid) => this.#table.getByUuid(uuid)))) {
+    for (const [path, device] of Object.entries(tools)) {
       devices.register({ ...own, path, device });
     }
     const proc = procDevice({
@@ -257,6 +265,7 @@ export class Kernel {
     return {
       ...own,
       clock,
+      inboxes: this.#inboxes,
       tools: {
         files: own.files,
         clock,
@@ -266,6 +275,7 @@ export class Kernel {
             .endCall(uuid, callId)
             .catch((thrown) => this.#ports.log?.("warn", `run ${uuid}`, `programs: ${String(thrown)}`)),
         beforeEffect: (proc) => changes.begin(proc),
+        settleInbox: (proc, callId, told) => this.#inboxes.settle(proc, callId, told),
         onStart: (proc, call, path) => this.#log(proc, (at) => callEntry(at, call, path)),
         onEnd: (proc, record) => this.#log(proc, (at) => resultEntry(at, record)),
       },
@@ -275,6 +285,11 @@ export class Kernel {
       },
       emit: (proc, event) => this.#emit(proc, event),
     };
+  }
+
+  async #notice(proc: Process, source: string, text: string): Promise<void> {
+    const ts = new Date(this.#ports.clock.now()).toISOString();
+    await this.#inboxes.put(proc, { kind: "notice", ts, source, text });
   }
 
   #emit(proc: Process, event: ProcessEvent): void {

@@ -20,6 +20,8 @@ interface OpenContextPorts {
   guarded: readonly GuardedFolder[];
   /** Where a plugin's `log` goes. */
   log(level: "debug" | "info" | "warn", source: string, text: string): void;
+  /** Tells the process's model, at its next step. Durable when it returns. */
+  inbox(proc: Process, source: string, text: string): Promise<void>;
   /** Tells those who watch the process. */
   progress(proc: Process, tool: string, text: string): void;
 }
@@ -55,9 +57,7 @@ export class OpenContexts {
       changed: (file) => noteChange(proc, file),
       log: (level, text) => this.#ports.log(level, sourceOf(proc, entry), text),
       spill: (name, data) => proc.record.spill(name, data),
-      inbox: async (text) => {
-        proc.inbox.push(text);
-      },
+      inbox: (text) => this.#ports.inbox(proc, entry.plugin, text),
       ...this.#services(proc, entry, call?.id),
     };
   }

@@ -103,8 +103,6 @@ export class Process {
   /** Its conversation; allocated when it is built, freed at its reap. */
   ctxId = 0;
 
-  /** Texts waiting to be told to the model at the next step. */
-  readonly inbox: string[] = [];
   /** Messages of the context that no step record holds yet. */
   readonly unrecorded: Message[] = [];
 

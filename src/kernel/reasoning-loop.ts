@@ -12,6 +12,8 @@ import type { Clock } from "./clock.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
+import type { Inboxes } from "./ipc/inboxes.ts";
+import { stepText } from "./ipc/wording.ts";
 import { type CallBudget, reserveCall } from "./llm/call-budget.ts";
 import type { ModelDevice, ModelGate } from "./llm/gate.ts";
 import { wordsEntry } from "./log-entry.ts";
@@ -31,6 +33,7 @@ export interface LoopPorts {
   files: FileSystem;
   debug: Debugger;
   gate: ModelGate;
+  inboxes: Inboxes;
   tools: ToolCallPorts;
   onStep(proc: Process): void;
   emit(proc: Process, event: ProcessEvent): void;
@@ -55,6 +58,9 @@ export async function reason(ports: LoopPorts, proc: Process): Promise<Outcome> 
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
     if (thrown instanceof Broken) return { kind: "broken", reason: thrown.reason, error: thrown.error };
     throw thrown;
+  } finally {
+    // What came now would be told to nobody. A run that is suspended is told when it goes on.
+    if (proc.stopped?.reason !== "suspended") ports.inboxes.of(proc).close();
   }
 }
 
@@ -79,6 +85,8 @@ class ReasoningLoop {
   /** Text of the answer that is arriving: what is kept when the run is cut off in its middle. */
   #arriving = "";
   #lastText = "";
+  /** Numbers of what this step was told of the inbox, if it was told something. */
+  #told: number[] | undefined;
   #planned = false;
   /** The answer under way was given less room than the model has, because the budget has no more. */
   #roomFromBudget = false;
@@ -122,6 +130,8 @@ class ReasoningLoop {
         ts,
         message: assistant,
         usage: answer.usage,
+        messages: proc.unrecorded.length > 0 ? [...proc.unrecorded] : undefined,
+        inbox: this.#told,
       }),
     );
     this.#log("thought", answer.reasoning);
@@ -132,7 +142,7 @@ class ReasoningLoop {
     proc.unrecorded.push(assistant);
     this.#record(ts, answer, calls);
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
-    return this.#finished(answer) ?? this.#circles(calls);
+    return (await this.#finished(answer)) ?? this.#circles(calls);
   }
 
   /** What there is of an answer when the run is cut off. Not called for a run that finished. */
@@ -143,14 +153,12 @@ class ReasoningLoop {
     this.#proc.partial = true;
   }
 
-  /** Background signals become one message; the step record that holds it acknowledges them. */
+  /** What has arrived becomes one message; the step record that holds it acknowledges it. */
   async #drainInbox(): Promise<void> {
-    const texts = this.#proc.inbox.splice(0);
-    if (texts.length === 0) return;
-    const message: Message = {
-      role: "user",
-      content: texts.map((text) => `<system-reminder>${text}</system-reminder>`).join("\n"),
-    };
+    const entries = this.#ports.inboxes.take(this.#proc);
+    this.#told = entries.length > 0 ? entries.map(({ seq }) => seq) : undefined;
+    if (entries.length === 0) return;
+    const message: Message = { role: "user", content: stepText(entries) };
     await this.#ports.ctx.append(this.#proc, message);
     this.#proc.unrecorded.push(message);
   }
@@ -279,6 +287,7 @@ class ReasoningLoop {
         action,
         summary: summarize(answer, calls),
         tool_calls: calls,
+        inbox: this.#told,
         usage: answer.usage,
         tokens_used: answer.tokens_used,
       }),
@@ -296,15 +305,15 @@ class ReasoningLoop {
     return again ? "replan" : "plan";
   }
 
-  #finished(answer: LLMAnswer): Outcome | undefined {
+  async #finished(answer: LLMAnswer): Promise<Outcome | undefined> {
     const proc = this.#proc;
     if (proc.completion !== null) {
       proc.result = proc.completion;
       return { kind: "finished" };
     }
     if (answer.tool_calls.length > 0) return undefined;
-    // A background signal that came in the meantime is told to the model before the run may end.
-    if (proc.inbox.length > 0) return undefined;
+    // What came in the meantime is told to the model before the run may end.
+    if (!(await this.#ports.inboxes.of(proc).finish())) return undefined;
     if (answer.stop_reason === "max_tokens" || answer.stop_reason === "refusal") {
       proc.result = answer.content;
       proc.partial = true;

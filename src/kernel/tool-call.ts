@@ -21,6 +21,8 @@ export interface ToolCallPorts {
   endCall(uuid: string, callId: string): Promise<void>;
   /** Called, and waited for, before a call that may change something. */
   beforeEffect(proc: Process): Promise<void>;
+  /** The call is over: the numbers of the inbox entries that its result tells, if it is told. */
+  settleInbox(proc: Process, callId: string, told: boolean): number[];
   onStart(proc: Process, call: ToolCall, path: string): void;
   onEnd(proc: Process, record: ToolCallRecord): void;
 }
@@ -28,23 +30,28 @@ export interface ToolCallPorts {
 /**
  * Runs the calls of one answer: neighbouring read-only ones side by side, all others alone and in order.
  * A call that fails is a result, not an exception; what is thrown is a record that could not be written.
+ * `settled`: those of a step that is gone on with which are not made again, by their ids.
  */
 export async function runToolCalls(
   ports: ToolCallPorts,
   proc: Process,
   calls: readonly ToolCall[],
+  settled: ReadonlyMap<string, ToolCallRecord> = NONE,
 ): Promise<ToolCallRecord[]> {
   const step = new StepCalls(ports, proc);
   const records: ToolCallRecord[] = [];
   for (const batch of batches(proc, calls)) {
     // All of a batch end before a failure leaves: nothing goes on behind the loop's back.
-    for (const settled of await Promise.allSettled(batch.map((call) => step.run(call)))) {
-      if (settled.status === "rejected") throw settled.reason;
-      records.push(settled.value);
+    const run = async (call: ToolCall): Promise<ToolCallRecord> => settled.get(call.id) ?? step.run(call);
+    for (const made of await Promise.allSettled(batch.map(run))) {
+      if (made.status === "rejected") throw made.reason;
+      records.push(made.value);
     }
   }
   return records;
 }
+
+const NONE: ReadonlyMap<string, ToolCallRecord> = new Map();
 
 /** What the model is shown of a call: the message is made from the record alone, so it can be made again. */
 export function toolMessage(record: ToolCallRecord): Message {
@@ -79,6 +86,7 @@ class StepCalls {
     } else {
       outcome = await this.#attempt(call, target, started);
     }
+    const told = this.#ports.settleInbox(proc, call.id, outcome.state === "done");
     const record: ToolCallRecord = {
       id: call.id,
       name: call.name,
@@ -90,6 +98,7 @@ class StepCalls {
       started_at: started,
       duration_ms: Math.round((this.#ports.clock.monotonic() - startedMono) * 1000) / 1000,
       state: outcome.state,
+      ...(told.length > 0 && { inbox: told }),
     };
     proc.record.journal({
       t: "call_end",

@@ -159,7 +159,12 @@ describe("the tool Skill", () => {
   test("is not shown to an agent without skills to load", async () => {
     await using h = new KernelHarness({ model: script(says("done")) });
     await h.run("go");
-    expect(h.requests[0]?.tools?.map((tool) => tool.name)).toEqual(["Complete", "Plan"]);
+    expect(h.requests[0]?.tools?.map((tool) => tool.name)).toEqual([
+      "Complete",
+      "Plan",
+      "ReadMessages",
+      "SendMessage",
+    ]);
   });
 });
 

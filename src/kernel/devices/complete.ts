@@ -1,0 +1,23 @@
+import type { KernelCall, KernelTool } from "./tool-device.ts";
+
+export const complete: KernelTool = {
+  path: "/dev/kernel/complete",
+  tool: {
+    name: "Complete",
+    description:
+      "Finish the run with this result. Call it alone, when the task is done and nothing is left to do.",
+    input: {
+      type: "object",
+      properties: { result: { type: "string", description: "The final answer, whole." } },
+      required: ["result"],
+      additionalProperties: false,
+    },
+    annotations: { idempotentHint: true },
+  },
+  run: finish,
+};
+
+function finish({ proc, input }: KernelCall): string {
+  proc.completion = String(input.result);
+  return "The run is complete.";
+}

@@ -1,0 +1,32 @@
+import type { KernelCall, KernelTool } from "./tool-device.ts";
+
+export const plan: KernelTool = {
+  path: "/dev/kernel/plan",
+  tool: {
+    name: "Plan",
+    description:
+      "Write down the steps you intend to take before work that needs several of them. Call it again when the plan changes.",
+    input: {
+      type: "object",
+      properties: {
+        steps: { type: "array", items: { type: "string" }, minItems: 1, description: "The steps, in order." },
+        reason: { type: "string", description: "Why the plan is as it is, or why it changed." },
+      },
+      required: ["steps"],
+      additionalProperties: false,
+    },
+    annotations: { idempotentHint: true },
+  },
+  run: note,
+};
+
+function note({ proc, input }: KernelCall): string {
+  proc.plan = planText(input);
+  return `The plan is noted:\n${proc.plan}`;
+}
+
+/** A plan as it is kept, from the input of its call. */
+export function planText(input: Record<string, unknown>): string {
+  const steps = Array.isArray(input.steps) ? input.steps.map(String) : [];
+  return steps.map((step, index) => `${index + 1}. ${step}`).join("\n");
+}

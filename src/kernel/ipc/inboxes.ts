@@ -1,0 +1,54 @@
+import { SyscallError } from "../../plugin/index.ts";
+import type { InboxDraft, InboxEntry } from "../../store/schema.ts";
+import type { Process } from "../process.ts";
+import type { Holder } from "../reap.ts";
+import { Inbox } from "./inbox.ts";
+
+/** The inboxes of all processes. Each is made on first use: a process that is sent nothing has none. */
+export class Inboxes implements Holder {
+  readonly #inboxes = new Map<Process, Inbox>();
+
+  /** The one way in, whoever sends and whatever it is. CLOSED when the process will not be told any more. */
+  put(proc: Process, draft: InboxDraft): Promise<InboxEntry> {
+    // One that is being suspended is told when it goes on.
+    const ending = proc.stopped && proc.stopped.reason !== "suspended";
+    if (proc.state !== "running" || ending) {
+      throw new SyscallError(
+        "CLOSED",
+        `Process ${proc.pid} has ended or is ending: nothing reaches it any more.`,
+      );
+    }
+    return this.of(proc).put(draft);
+  }
+
+  /** For the step that begins. */
+  take(proc: Process): InboxEntry[] {
+    return this.#inboxes.get(proc)?.take() ?? [];
+  }
+
+  /** A tool call is over: the numbers of what its result tells. */
+  settle(proc: Process, callId: string, told: boolean): number[] {
+    return this.#inboxes.get(proc)?.settle(callId, told) ?? [];
+  }
+
+  /** Of a process that lives: one that has ended has a closed one. */
+  of(proc: Process): Inbox {
+    let inbox = this.#inboxes.get(proc);
+    if (!inbox) {
+      inbox = new Inbox(proc.pid, () => proc.record.inbox);
+      if (proc.state === "zombie" || proc.state === "dead") inbox.close();
+      else this.#inboxes.set(proc, inbox);
+    }
+    return inbox;
+  }
+
+  /** Reap step 5: whoever waits for a message of the process is released. */
+  clear(proc: Process): void {
+    this.#inboxes.get(proc)?.close();
+    this.#inboxes.delete(proc);
+  }
+
+  get size(): number {
+    return this.#inboxes.size;
+  }
+}
