@@ -37,6 +37,11 @@ export interface Amount {
 /** What was used; the cost is null where nobody knows a price. */
 export type Used = Omit<Amount, "cost"> & { cost: number | null };
 
+/** What a process had used before it was suspended: in its own envelope only, it is no news to those above. */
+export type Before = Used & { elapsedMs: number };
+
+const NOTHING: Before = { tokens: 0, cost: null, steps: 0, elapsedMs: 0 };
+
 /** Held back until it is settled, once, with what was really used. */
 export interface Hold {
   settle(used: Used): void;
@@ -61,9 +66,11 @@ export class Envelope {
   #waiting: Set<() => void> | undefined;
 
   /** One that draws from nothing: a child's is made by `child`. */
-  constructor(limits: EnvelopeLimits, above?: Envelope) {
+  constructor(limits: EnvelopeLimits, above?: Envelope, before: Before = NOTHING) {
     this.limits = limits;
     this.#chain = above ? [this, ...above.#chain] : [this];
+    add(this.#used, { ...before, cost: before.cost ?? 0 }, 1);
+    this.#priced = before.cost !== null;
   }
 
   get tokens(): number {
@@ -148,24 +155,35 @@ export class Envelope {
 
   /**
    * The envelope of a new process below this one, with no wider limits than what this one still has. It takes
-   * a place in all above until it is closed. EXHAUSTED where there is none, or nothing to live by.
+   * a place in all above until it is closed. EXHAUSTED where there is none, or nothing to live by. `before`:
+   * of one that is gone on with.
    */
-  child(wanted: EnvelopeLimits, elapsedMs: number): Envelope {
-    const timeLeft = remaining(this.limits.timeMs, elapsedMs);
-    this.#requireRoom(timeLeft);
+  child(wanted: EnvelopeLimits, elapsedMs: number, before: Before = NOTHING): Envelope {
+    this.requireRoom(elapsedMs);
     const envelope = new Envelope(
       {
-        tokens: within(wanted.tokens, this.unspent("tokens")),
-        cost: within(wanted.cost, this.unspent("cost")),
-        steps: within(wanted.steps, this.unspent("steps")),
-        timeMs: within(wanted.timeMs, timeLeft),
+        tokens: within(wanted.tokens, this.unspent("tokens") + before.tokens),
+        cost: within(wanted.cost, this.unspent("cost") + (before.cost ?? 0)),
+        steps: within(wanted.steps, this.unspent("steps") + before.steps),
+        timeMs: within(wanted.timeMs, remaining(this.limits.timeMs, elapsedMs) + before.elapsedMs),
         children: wanted.children,
         depth: within(wanted.depth, this.limits.depth === null ? Infinity : this.limits.depth - 1),
       },
       this,
+      before,
     );
     for (const one of this.#chain) one.#live++;
     return envelope;
+  }
+
+  /** EXHAUSTED when no process can be spawned below this one. `elapsedMs`: what of its time has passed. */
+  requireRoom(elapsedMs: number): void {
+    if (this.limits.depth !== null && this.limits.depth < 1) throw refusal(TOO_DEEP);
+    const full = this.#chain.find(({ limits, live }) => limits.children !== null && live >= limits.children);
+    if (full) throw refusal(tooMany(full.limits.children ?? 0));
+    const spent = AMOUNTS.find((what) => this.unspent(what) <= 0);
+    if (spent) throw refusal(`No ${NAMES[spent]} are left for it`);
+    if (remaining(this.limits.timeMs, elapsedMs) <= 0) throw refusal("No time is left for it");
   }
 
   /** Its process has gone: its place is free. What it has used stays used above. */
@@ -173,15 +191,6 @@ export class Envelope {
     if (this.#closed) throw new SyscallError("INTERNAL", "A process has given its place back a second time.");
     this.#closed = true;
     for (const one of this.#chain.slice(1)) one.#live--;
-  }
-
-  #requireRoom(timeLeftMs: number): void {
-    if (this.limits.depth !== null && this.limits.depth < 1) throw refusal(TOO_DEEP);
-    const full = this.#chain.find(({ limits, live }) => limits.children !== null && live >= limits.children);
-    if (full) throw refusal(tooMany(full.limits.children ?? 0));
-    const spent = AMOUNTS.find((what) => this.unspent(what) <= 0);
-    if (spent) throw refusal(`No ${NAMES[spent]} are left for it`);
-    if (timeLeftMs <= 0) throw refusal("No time is left for it");
   }
 
   #settle(amount: Amount, used: Used): void {

@@ -5,6 +5,7 @@ import type { RunStore } from "../store/runs.ts";
 import { DeviceRegistry } from "../vfs/registry.ts";
 import { Changes } from "./changes.ts";
 import { Channel } from "./channel.ts";
+import { ChildAgents } from "./child-agents.ts";
 import type { Clock } from "./clock.ts";
 import { ContextSyscalls } from "./context-syscalls.ts";
 import { Debugger } from "./debugger.ts";
@@ -29,6 +30,8 @@ import { SignalManager } from "./signal-manager.ts";
 import { SupervisorManager } from "./supervisor/supervisor-manager.ts";
 import type {
   AgentInfo,
+  ChildPlan,
+  ChildWish,
   ExitStatus,
   KernelCallbacks,
   LogEntry,
@@ -57,6 +60,8 @@ interface KernelPorts {
   children: Children;
   /** The records of one data folder; the same object for the same folder. */
   runs(dataDir: string): RunStore;
+  /** Settles what the child is made of that the agent with this UUID wants. */
+  planChild(parentUuid: string, wish: ChildWish): Promise<ChildPlan>;
   callbacks?: KernelCallbacks;
   log?(level: "debug" | "info" | "warn", source: string, text: string): void;
 }
@@ -90,6 +95,7 @@ export class Kernel {
   readonly #table = new ProcessTable();
   readonly #contexts = new ContextManager();
   readonly #inboxes = new Inboxes();
+  readonly #agents: ChildAgents;
 
   constructor(ports: KernelPorts) {
     this.#ports = ports;
@@ -159,6 +165,12 @@ export class Kernel {
       exec: (proc, request) => openContexts.exec(proc, request, undefined),
       tell: (proc, event) => this.#log(proc, (at) => supervisorEntry(at, event)),
     });
+    this.#agents = new ChildAgents({
+      ...ports,
+      table,
+      processes: this.processes,
+      tell: (proc, text) => this.#emit(proc, { type: "notice", text }),
+    });
     this.lifecycle = new LifecycleManager({ table, processes: this.processes, life, children });
   }
 
@@ -210,10 +222,10 @@ export class Kernel {
     return this.#table.findByUuid(uuidOrPrefix)?.pid;
   }
 
-  /** What a child takes over from this process: its provider, with address and key, and its environment. */
-  handedDown(pid: PID): Pick<SpawnOpts, "provider" | "env"> {
-    const { provider, env } = this.#table.get(pid).spec.opts;
-    return { provider, env };
+  /** What a child takes over from this process: its provider, with address and key, its environment, its folders. */
+  handedDown(pid: PID): Pick<SpawnOpts, "provider" | "env" | "envGiven" | "cwd" | "folders" | "attended"> {
+    const { provider, env, envGiven, cwd, folders, attended } = this.#table.get(pid).spec.opts;
+    return { provider, env, envGiven, cwd, folders, attended };
   }
 
   detail(pid: PID): ProcessDetail {
@@ -246,7 +258,11 @@ export class Kernel {
 
   #ownDevices(): DeviceRegistry {
     const devices = new DeviceRegistry();
-    const tools = kernelTools({ lookup: (uuid) => this.#table.getByUuid(uuid), ipc: () => this.ipc });
+    const tools = kernelTools({
+      lookup: (uuid) => this.#table.getByUuid(uuid),
+      ipc: () => this.ipc,
+      agents: () => this.#agents,
+    });
     const own = { plugin: "kernel", layer: "kernel", needs: [] } as const;
     for (const [path, device] of Object.entries(tools)) {
       devices.register({ ...own, path, device });
@@ -282,6 +298,7 @@ export class Kernel {
       onStep: (proc) => {
         callbacks?.onStep(proc.pid, proc.step, proc.spec.maxSteps);
         this.#emit(proc, stepEvent(proc));
+        this.#agents.onStep(proc);
       },
       emit: (proc, event) => this.#emit(proc, event),
     };

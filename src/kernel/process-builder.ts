@@ -124,7 +124,7 @@ export class ProcessBuilder {
       agent,
       opts,
       namespace,
-      tools: shownTools(namespace, permissions, agent),
+      tools: shownTools(namespace, permissions, agent, envelope),
       permissions,
       record,
       envelope,

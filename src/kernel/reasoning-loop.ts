@@ -298,6 +298,8 @@ class ReasoningLoop {
   #action(calls: readonly ToolCallRecord[]): Action {
     const done = new Set(calls.filter((call) => call.state === "done").map((call) => call.name));
     if (calls.length === 0 || done.has("Complete")) return "complete";
+    if (calls.some(({ name, state }) => name === "Agent" && (state === "done" || state === "failed")))
+      return "spawn";
     if (done.has("Skill")) return "specialize";
     if (!done.has("Plan")) return "tool_call";
     const again = this.#planned;

@@ -166,6 +166,22 @@ export interface SpawnOpts {
   limits: Limits;
 }
 
+/** What an agent says of the child that it wants. */
+export interface ChildWish {
+  intent: string;
+  agent?: string;
+  /** Of the parent's provider. */
+  model?: string;
+}
+
+/** What a child is made of, with what its parent's watchers should know. */
+export interface ChildPlan {
+  agent: AgentInfo | null;
+  /** The lease in it is held for whoever spawns. */
+  opts: SpawnOpts;
+  notices: string[];
+}
+
 /** How the kernel speaks to whoever embeds it (seeds 1.3). None given is silent. None may throw. */
 export interface KernelCallbacks {
   onSpawn(pid: PID, intent: string, provider: string, model: string): void;

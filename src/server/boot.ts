@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { type Env, thisUser, type UserPaths } from "../config/paths.ts";
+import type { Project } from "../config/project.ts";
 import { Projects } from "../config/projects.ts";
 import type { Settings } from "../config/settings.ts";
 import { realClock } from "../kernel/clock.ts";
@@ -17,7 +18,7 @@ import { History } from "./history.ts";
 import { KernelLocks, kernelFolders } from "./kernel-locks.ts";
 import { isLogged, type LogLevel } from "./log-level.ts";
 import { runLog } from "./run-log.ts";
-import { planSpawn } from "./spawn.ts";
+import { planChild, planSpawn } from "./spawn.ts";
 import type { Booted, Host, System } from "./system.ts";
 import { within } from "./within.ts";
 import { Workspaces } from "./workspace.ts";
@@ -78,6 +79,7 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
     pids,
     children,
     runs,
+    planChild: (uuid, wish) => planChild(uuid, wish, spawnPorts),
     callbacks: runLog({ info: (pid) => kernel.procInfo(pid), log: logFrom }),
     log: logFrom,
   });
@@ -96,6 +98,15 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
     kernelAlive: (id) => locks.isAlive(id),
   });
 
+  const spawnPorts = {
+    workspaces,
+    clock,
+    parent: (uuid: string) => {
+      const pid = kernel.findPid(uuid);
+      return pid === undefined ? undefined : { pid, ...kernel.handedDown(pid) };
+    },
+    remember: (project: Project) => projects.remember(project),
+  };
   const system: System = {
     kernel,
     history,
@@ -104,16 +115,7 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
     identity: { version, build: commit, startedAtMs: clock.now() },
     host,
     log,
-    plan: (request, unit) =>
-      planSpawn(request, unit, {
-        workspaces,
-        clock,
-        parent: (uuid) => {
-          const pid = kernel.findPid(uuid);
-          return pid === undefined ? undefined : { pid, ...kernel.handedDown(pid) };
-        },
-        remember: (project) => projects.remember(project),
-      }),
+    plan: (request, unit) => planSpawn(request, unit, spawnPorts),
   };
   // Waited for, but not for the grace of a program that will not go: the first client is here.
   await within(clock, SWEEP_WAIT_MS, sweep);

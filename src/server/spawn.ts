@@ -7,7 +7,7 @@ import { resolveProvider } from "../config/provider-choice.ts";
 import { loadProviders } from "../config/providers.ts";
 import { loadSettings } from "../config/settings.ts";
 import type { Clock } from "../kernel/clock.ts";
-import type { Limit, PID, SpawnOpts } from "../kernel/types.ts";
+import type { ChildWish, Limit, PID, SpawnOpts } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { readAttachments } from "./attachments.ts";
 import type { SpawnRequest } from "./protocol.ts";
@@ -18,7 +18,7 @@ import type { Workspaces } from "./workspace.ts";
 const DEFAULT_AGENT = "default";
 
 /** A process that spawns another one. */
-interface Parent extends Pick<SpawnOpts, "provider" | "env"> {
+interface Parent extends Pick<SpawnOpts, "provider" | "env" | "envGiven" | "cwd" | "folders" | "attended"> {
   pid: PID;
 }
 
@@ -99,6 +99,25 @@ export async function planSpawn(
     devices.release();
     throw error;
   }
+}
+
+/**
+ * The same for a child that an agent spawns itself: in its folder, with its environment, and with its provider
+ * unless the child's agent names another. A model that was named is one of the parent's provider.
+ */
+export async function planChild(
+  uuid: string,
+  { intent, agent, model }: ChildWish,
+  ports: SpawnPorts,
+): Promise<SpawnPlan> {
+  const parent = ports.parent(uuid);
+  if (!parent) throw new SyscallError("NOT_FOUND", `The process ${uuid} that spawns has ended.`);
+  const { cwd, env, envGiven, folders, attended } = parent;
+  const provider = model === undefined ? undefined : parent.provider?.name;
+  // What the shell would be told of a provider is not the parent's choice, which may have come by a flag.
+  const request = { intent, agent, provider, model, cwd, env: { ...env, RNIX_PROVIDER: "", RNIX_MODEL: "" } };
+  const plan = await planSpawn(request, uuid, ports);
+  return { ...plan, opts: { ...plan.opts, env, envGiven, folders, attended } };
 }
 
 /** A command typed in a process's shell makes that process's child, and can't choose not to. */

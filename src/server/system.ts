@@ -1,6 +1,6 @@
 import type { Clock } from "../kernel/clock.ts";
 import type { Kernel } from "../kernel/kernel.ts";
-import type { AgentInfo, SpawnOpts } from "../kernel/types.ts";
+import type { ChildPlan } from "../kernel/types.ts";
 import type { Catalog } from "./catalog.ts";
 import type { History } from "./history.ts";
 import type { SpawnRequest } from "./protocol.ts";
@@ -46,12 +46,8 @@ export interface Host {
   stop(now: boolean): void;
 }
 
-export interface SpawnPlan {
-  agent: AgentInfo | null;
-  opts: SpawnOpts;
-  /** What the user should know before the first step: parts that are not trusted, skills without their tools. */
-  notices: string[];
-}
+/** Its notices: parts that are not trusted, skills without their tools. */
+export type SpawnPlan = ChildPlan;
 
 /** The kernel, as far as the server uses it. */
 export type KernelApi = Pick<

@@ -75,7 +75,10 @@ describe("completions", () => {
       ["start", "status", "stop"],
     ],
     [["rnix", "daemon", "stop", "--n"], ["--now"]],
-    [["rnix", "spawn", "--max"], ["--max-steps", "--max-cost"]],
+    [
+      ["rnix", "spawn", "--max"],
+      ["--max-steps", "--max-cost"],
+    ],
     [
       ["rnix", "spawn", "x", "--output", "json"],
       ["json", "jsonl"],

@@ -5,6 +5,7 @@ import { type Clock, realClock } from "../../src/kernel/clock.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
 import type {
   AgentInfo,
+  ChildWish,
   KernelCallbacks,
   Limits,
   ProcessEvent,
@@ -64,6 +65,14 @@ export function script(...answers: (LLMEvent[] | ((request: LLMRequest) => LLMEv
   };
 }
 
+/** A model that does not answer before it is cancelled. */
+export const silent: Model = (_request, signal) =>
+  new Promise((_resolve, reject) => {
+    signal.addEventListener("abort", () => reject(new SyscallError("CANCELLED", "cancelled")), {
+      once: true,
+    });
+  });
+
 /** A device that answers what `run` makes of its input. */
 export function toolDevice(
   name: string,
@@ -100,6 +109,8 @@ interface HarnessOptions {
   limits?: Partial<Limits>;
   fs?: FsPort;
   callbacks?: KernelCallbacks;
+  /** What children that an agent spawns are made of, beside what all have here. */
+  planChild?(wish: ChildWish): Promise<Partial<SpawnOpts> & { agent?: AgentInfo }>;
 }
 
 const LIMITS: Limits = {
@@ -161,6 +172,10 @@ export class KernelHarness {
       pids: { next: () => ++this.#pid },
       children: this.children,
       runs: () => this.runs,
+      planChild: async (_parent, wish) => {
+        const { agent = null, ...more } = (await options.planChild?.(wish)) ?? {};
+        return { agent, opts: this.opts(more), notices: [] };
+      },
       callbacks: options.callbacks,
       log: (_level, source, text) => this.warnings.push(`${source}: ${text}`),
     });
@@ -208,6 +223,8 @@ export class KernelHarness {
       leases: this.leases,
       files: this.openFiles,
       programs: this.children.list().length,
+      places: this.kernel.envelope.live,
+      holds: this.kernel.envelope.held.holds,
     };
     await this.children.close();
     rmSync(this.dir, { recursive: true, force: true });

@@ -1,6 +1,8 @@
 import type { Device } from "../../plugin/index.ts";
+import type { ChildAgents } from "../child-agents.ts";
 import type { IpcManager } from "../ipc/ipc-manager.ts";
 import type { Process } from "../process.ts";
+import { agentTool } from "./agent.ts";
 import { complete } from "./complete.ts";
 import { readMessages, sendMessage } from "./messages.ts";
 import { plan } from "./plan.ts";
@@ -11,10 +13,11 @@ interface KernelToolPorts {
   /** The process that opened a file, by its UUID. */
   lookup(uuid: string): Process;
   ipc(): IpcManager;
+  agents(): ChildAgents;
 }
 
 /** The kernel's own tools: devices below /dev/kernel, by path. The ports are asked when a tool is called. */
-export function kernelTools({ lookup, ipc }: KernelToolPorts): Record<string, Device> {
-  const tools = [plan, skillTool, complete, sendMessage(ipc), readMessages(ipc)];
+export function kernelTools({ lookup, ipc, agents }: KernelToolPorts): Record<string, Device> {
+  const tools = [agentTool(agents), plan, skillTool, complete, sendMessage(ipc), readMessages(ipc)];
   return Object.fromEntries(tools.map((tool) => [tool.path, toolDevice(tool, lookup)]));
 }
