@@ -18,6 +18,7 @@ import { IpcManager } from "./ipc/ipc-manager.ts";
 import { LifecycleManager } from "./lifecycle-manager.ts";
 import { ModelGate } from "./llm/gate.ts";
 import { callEntry, resultEntry, supervisorEntry } from "./log-entry.ts";
+import { MountManager } from "./mount-manager.ts";
 import { OpenContexts } from "./open-context.ts";
 import { ProcGroupManager } from "./proc-group-manager.ts";
 import type { Process } from "./process.ts";
@@ -28,6 +29,7 @@ import { ProcessTable } from "./process-table.ts";
 import { type LoopPorts, reason } from "./reasoning-loop.ts";
 import { SignalManager } from "./signal-manager.ts";
 import { SupervisorManager } from "./supervisor/supervisor-manager.ts";
+import { appendTools } from "./tool-list.ts";
 import type {
   AgentInfo,
   ChildPlan,
@@ -88,6 +90,8 @@ export class Kernel {
   /** IpcManager (3). */
   readonly ipc: IpcManager;
   readonly lifecycle: LifecycleManager;
+  /** MountManager (3). */
+  readonly mounts: MountManager;
 
   /** What all processes together have used, and hold back. */
   readonly envelope = new Envelope(UNLIMITED);
@@ -117,6 +121,15 @@ export class Kernel {
     const changes = new Changes(openContexts);
     const gate = new ModelGate({ clock, random });
     const warn = (source: string, text: string): void => ports.log?.("warn", source, text);
+    this.mounts = new MountManager({
+      ...ports,
+      table,
+      debug,
+      files,
+      log: (level, source, text) => ports.log?.(level, source, text),
+      appendTools: (proc) => void appendTools(proc, contexts),
+      tell: (proc, text) => this.#notice(proc, "kernel", text),
+    });
     const builder = new ProcessBuilder({
       ...ports,
       table,
@@ -125,6 +138,7 @@ export class Kernel {
       ctx,
       envelope: this.envelope,
       files,
+      mounts: this.mounts,
       warn,
     });
     this.ipc = new IpcManager({ table, inboxes: this.#inboxes, debug, clock });
@@ -137,9 +151,19 @@ export class Kernel {
       note: (proc) => life.note(proc),
     });
     this.groups = new ProcGroupManager({ table, signals: this.signals, debug });
-    const holders = { messages: this.#inboxes, groups: this.groups, signals: this.signals };
+    const holders = { mounts: this.mounts, messages: this.#inboxes, groups: this.groups, signals: this.signals };
     const reap = { table, contexts, children, holders, warn };
-    const life = new ProcessLife({ table, files, openContexts, changes, children, reap, callbacks, warn });
+    const life = new ProcessLife({
+      table,
+      files,
+      mounts: this.mounts,
+      openContexts,
+      changes,
+      children,
+      reap,
+      callbacks,
+      warn,
+    });
     const loop = this.#loopPorts({ ctx, files, debug, gate, changes });
     this.debug = debug;
     this.files = files;
@@ -171,7 +195,13 @@ export class Kernel {
       processes: this.processes,
       tell: (proc, text) => this.#emit(proc, { type: "notice", text }),
     });
-    this.lifecycle = new LifecycleManager({ table, processes: this.processes, life, children });
+    this.lifecycle = new LifecycleManager({
+      table,
+      processes: this.processes,
+      life,
+      children,
+      mounts: this.mounts,
+    });
   }
 
   /** Live processes. */
@@ -245,6 +275,7 @@ export class Kernel {
     const proc = this.#table.get(pid);
     const channel: Channel<ProcessEvent> = new Channel(WATCH_BUFFER, () => proc.watchers.delete(channel));
     channel.push({ type: "spawn", info: proc.info() });
+    for (const text of proc.notices) channel.push({ type: "notice", text });
     if (proc.step > 0) channel.push(stepEvent(proc));
     if (proc.exit) channel.end({ type: "complete", info: proc.info() });
     else proc.watchers.add(channel);

@@ -1,4 +1,5 @@
 import type { Children } from "../os/children.ts";
+import type { MountManager } from "./mount-manager.ts";
 import type { Process } from "./process.ts";
 import type { ProcessLife } from "./process-life.ts";
 import type { ProcessManager } from "./process-manager.ts";
@@ -12,6 +13,7 @@ interface LifecycleManagerPorts {
   processes: ProcessManager;
   life: ProcessLife;
   children: Children;
+  mounts: MountManager;
 }
 
 /** How runs are laid down, and the end of the kernel (design §2). */
@@ -34,7 +36,7 @@ export class LifecycleManager {
    * ones. Resolves when the last is reaped. The owner of the ports closes them afterwards.
    */
   async shutdown({ now = false }: { now?: boolean } = {}): Promise<void> {
-    const { table, processes, life, children } = this.#ports;
+    const { table, processes, life, children, mounts } = this.#ports;
     processes.close();
     const live = table.all();
     for (const proc of live) {
@@ -45,6 +47,8 @@ export class LifecycleManager {
       if (now) children.hurryOwner(proc.uuid);
     }
     await Promise.all(live.map((proc) => proc.done.then(() => life.reap(proc))));
+    // What many see, such as a service, outlives them.
+    await mounts.unmountAll();
     life.retryRecords();
   }
 

@@ -10,6 +10,8 @@ import type { Clock } from "./clock.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { Envelope, EnvelopeLimits } from "./envelope.ts";
 import type { FileSystem } from "./file-system.ts";
+import { toolPrefix } from "./mount/mount-point.ts";
+import type { MountManager } from "./mount-manager.ts";
 import { factsOf } from "./permission/facts.ts";
 import { Permissions } from "./permission/permissions.ts";
 import { Process } from "./process.ts";
@@ -35,6 +37,7 @@ interface BuilderPorts {
   /** What all processes draw from. */
   envelope: Envelope;
   files: FileSystem;
+  mounts: MountManager;
   warn(source: string, text: string): void;
 }
 
@@ -103,8 +106,9 @@ export class ProcessBuilder {
     const parent = this.#parentOf(given);
     const opts = given;
     if (parent) requireWithinParent(opts, parent);
-    const namespace = opts.devices.namespace.over(this.#ports.devices);
-    const permissions = permissionsOf(agent, opts, namespace, parent);
+    const namespace = this.#namespace(opts);
+    // The tools of what it is to mount are not there yet.
+    const permissions = permissionsOf(agent, opts, namespace, parent, opts.mounts?.map(toolPrefix));
     const limits = limitsOf(kind, agent, opts);
     requirePrice(limits, opts, parent);
     const envelope = (parent?.spec.envelope ?? this.#ports.envelope).child(limits, parent?.elapsedMs ?? 0);
@@ -156,9 +160,40 @@ export class ProcessBuilder {
     const content = opts.input === undefined ? intent : `${intent}\n\n<input>\n${opts.input}\n</input>`;
     await ctx.append(proc, { role: "user", content });
     proc.unrecorded.push({ role: "user", content });
+    undo.push(() => this.#ports.mounts.clear(proc));
+    await this.#mount(proc);
     writeMeta(proc, contexts);
     undo.push(() => files.closeAll(proc));
     if (opts.provider) proc.llmFd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });
+  }
+
+  /** What it sees: what is mounted for many, its plugins' devices, the kernel's own. */
+  #namespace({ devices, project }: SpawnOpts): Namespace {
+    const { mounts, devices: own } = this.#ports;
+    const shared = mounts.shared(project).toReversed();
+    return shared.reduce((view, table) => view.with(table), devices.namespace.over(own));
+  }
+
+  /**
+   * Mounts what it starts with, and shows its model the tools that came. INVALID for a rule that names none of
+   * them, PERMISSION when it may use nothing of what it requires.
+   */
+  async #mount(proc: Process): Promise<void> {
+    const { opts, agent, namespace } = proc.spec;
+    if (!opts.mounts || opts.mounts.length === 0) return;
+    const { mounts, table } = this.#ports;
+    const parent = proc.ppid === 0 ? undefined : table.find(proc.ppid);
+    const failed = await mounts.mountAll(proc, opts.mounts);
+    const missing = failed.map(({ request }) => toolPrefix(request));
+    permissionsOf(agent, opts, namespace, parent, missing);
+    proc.permissions = proc.permissions.withFacts({ expected: missing });
+    proc.notices.push(
+      ...failed.map(({ request, error }) => `${request.type} ${request.name}: ${error.message}`),
+    );
+    proc.notices.push(...(await mounts.dropUnusable(proc)));
+    proc.tools.clear();
+    for (const [name, tool] of shownTools(namespace, proc.permissions, agent, proc.spec.envelope))
+      proc.tools.set(name, tool);
   }
 
   #parentOf(opts: SpawnOpts): Process | undefined {
@@ -232,14 +267,16 @@ function permissionsOf(
   opts: SpawnOpts,
   namespace: Namespace,
   parent: Process | undefined,
+  expected?: readonly string[],
 ): Permissions {
+  const facts = { ...factsOf(namespace), expected };
   const allow = opts.allow ?? agent.allowedTools;
   const deny = opts.deny ?? [];
-  if (parent) return parent.permissions.child(allow, deny, opts.cwd);
+  if (parent) return parent.permissions.withFacts(facts).child(allow, deny, opts.cwd);
   return Permissions.of({
     allow,
     deny,
-    ...factsOf(namespace),
+    ...facts,
     projectDir: opts.project.dir,
     cwd: opts.cwd,
   });

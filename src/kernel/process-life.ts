@@ -5,6 +5,7 @@ import { runChecks } from "./checks.ts";
 import { namedError } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
 import { LastRecords } from "./last-records.ts";
+import type { MountManager } from "./mount-manager.ts";
 import type { OpenContexts } from "./open-context.ts";
 import type { Process } from "./process.ts";
 import type { ProcessTable } from "./process-table.ts";
@@ -19,6 +20,7 @@ export type Task = (proc: Process) => Promise<Outcome>;
 interface ProcessLifePorts {
   table: ProcessTable;
   files: FileSystem;
+  mounts: MountManager;
   openContexts: OpenContexts;
   changes: Changes;
   children: Children;
@@ -75,13 +77,14 @@ export class ProcessLife {
    * goes wrong on the way, it comes to its end: others wait for it.
    */
   async #finish(proc: Process, ran: Outcome): Promise<void> {
-    const { callbacks, children, files } = this.#ports;
+    const { callbacks, children, files, mounts } = this.#ports;
     await this.#endChildren(proc);
     const outcome = await this.#conclude(proc, ran).catch((thrown) =>
       failed(namedError(thrown, "Check", proc.pid)),
     );
     await this.#attempt(proc, "programs", () => children.endOwner(proc.uuid));
     await this.#attempt(proc, "close", () => files.closeAll(proc));
+    await this.#attempt(proc, "mounts", () => mounts.clear(proc));
     // A check, or a program that has just ended, may have spawned some more.
     proc.ending = true;
     await this.#endChildren(proc);

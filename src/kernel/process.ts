@@ -110,6 +110,8 @@ export class Process {
   readonly tracers = new Set<Channel<SyscallEvent>>();
 
   readonly #clock: Clock;
+  /** What it was spawned without, for whoever watches. */
+  readonly notices: string[] = [];
   readonly #abort = new AbortController();
   readonly #done = Promise.withResolvers<ExitStatus>();
   readonly #createdMono: number;

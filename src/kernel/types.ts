@@ -1,4 +1,4 @@
-import type { SyscallError } from "../plugin/index.ts";
+import type { MountType, Services, SyscallError } from "../plugin/index.ts";
 import type { PermissionRecord, ProcInfo, SyscallEventWire } from "../store/schema.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 
@@ -69,7 +69,7 @@ export interface Limits {
 }
 
 /** A project as the kernel needs it: where it is, where its data goes, what devices it sees. */
-interface ProjectHandle {
+export interface ProjectHandle {
   id: string;
   dir: string;
   dataDir: string;
@@ -79,9 +79,35 @@ interface ProjectHandle {
 /** The devices as they were at spawn, held until `release`: an old plugin answers as long as it is leased. */
 export interface DeviceLease {
   namespace: Namespace;
+  /** What can be mounted, by type. */
+  mounts?: ReadonlyMap<string, MountOpener>;
   /** Plugin name to version or digest, for the receipt. */
   versions: Record<string, string>;
   release(): void;
+}
+
+/** A plugin's `mount`, as the kernel opens it. Two leases of one version of a plugin have the same `type`. */
+export interface MountOpener {
+  plugin: string;
+  needs: readonly (keyof Services)[];
+  /** The plugin's part of config.yaml, already checked. */
+  config: unknown;
+  type: MountType;
+}
+
+/** One thing to be mounted. */
+export interface MountRequest {
+  type: string;
+  /** Letters, digits, ".", "_", "-", without "__": the last part of its path and the middle of its tools' names. */
+  name: string;
+  /** What the plugin is given; only data. */
+  config: object;
+  /** Ms until it must stand. */
+  timeoutMs?: number;
+  /** False: a process has its own. By default those with the same project, config and environment share one. */
+  shared?: boolean;
+  /** False: a run goes on without it, and says so. */
+  required?: boolean;
 }
 
 export interface SkillInfo {
@@ -152,6 +178,8 @@ export interface SpawnOpts {
   /** Attached text (stdin, --add files): it follows the intent in the first message. */
   input?: string;
   parentPid?: PID;
+  /** Mounted before the process starts, side by side. Its rights come with each. */
+  mounts?: readonly MountRequest[];
   /** Instead of the agent's list. An empty list is no tool at all. */
   allow?: string[];
   deny?: string[];

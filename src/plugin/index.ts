@@ -233,6 +233,35 @@ export interface Device {
   provider?: { detect(env: Record<string, string>): Promise<{ model: string } | null> };
 }
 
+/** What `mount` opened: a table of devices that comes and goes and may change, such as an MCP server's tools. */
+export interface Mounted {
+  /**
+   * By their place below the mount point: "" is the point itself, "/tools/search" lies below it. Their tools
+   * are shown as `<type>__<name of the mount>__<tool>`, so that none takes the place of another.
+   */
+  devices: Record<string, Device>;
+  /** Called once with whom to tell of a changed table: the whole new one. For a table that can change. */
+  onChange?(tell: (devices: Record<string, Device>) => void): void;
+  /**
+   * Called once with whom to tell when it has ended by itself, and why. The kernel then opens it anew, at
+   * growing intervals; until it is back, its devices answer UNAVAILABLE.
+   */
+  onEnd?(tell: (why: SyscallError) => void): void;
+  /** Called exactly once, also after it has ended. Frees everything. Its programs are ended after it. */
+  unmount(): Promise<void>;
+}
+
+/** Device tables of one type that can be mounted: at spawn, or for all processes of a project. */
+export interface MountType {
+  /** Letters and digits, the first a letter: they stand at `/mnt/<type>/…`. */
+  type: string;
+  /**
+   * The context acts for no single process: others come to use what is opened, and it lives until the last of
+   * them has let go. Programs have `life: "process"`: they are ended with the mount. Aborted: nobody waits any more.
+   */
+  open(config: object, context: OpenContext, signal: AbortSignal): Promise<Mounted>;
+}
+
 export interface Plugin {
   name: string;
   api?: 1;
@@ -240,6 +269,7 @@ export interface Plugin {
   /** JSON Schema of this plugin's part of config.yaml. */
   configSchema?: object;
   devices?: Record<string, Device>;
+  mount?: MountType;
   dispose?(): Promise<void>;
 }
 

@@ -1,5 +1,5 @@
 import { SyscallError, type ToolDef } from "../plugin/index.ts";
-import type { DeviceEntry, DeviceRegistry, Match } from "./registry.ts";
+import { type DeviceEntry, DeviceRegistry, type Match } from "./registry.ts";
 
 export interface NamedTool {
   tool: ToolDef;
@@ -11,10 +11,20 @@ export interface NamedTool {
  * user's, the stock ones, the kernel's). Two projects served by one kernel share only the far tables.
  */
 export class Namespace {
-  readonly #layers: readonly DeviceRegistry[];
+  #layers: readonly DeviceRegistry[];
+  #own: DeviceRegistry | undefined;
 
   constructor(layers: readonly DeviceRegistry[]) {
     this.#layers = layers;
+  }
+
+  /** The table of this view alone, nearer than all others. Made when it is first asked for: few have mounts. */
+  get own(): DeviceRegistry {
+    if (!this.#own) {
+      this.#own = new DeviceRegistry();
+      this.#layers = [this.#own, ...this.#layers];
+    }
+    return this.#own;
   }
 
   /** The same view with a nearer table in front. */

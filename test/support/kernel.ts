@@ -8,13 +8,14 @@ import type {
   ChildWish,
   KernelCallbacks,
   Limits,
+  MountOpener,
   ProcessEvent,
   ProcInfo,
   ProviderChoice,
   SpawnOpts,
 } from "../../src/kernel/types.ts";
 import { Children } from "../../src/os/children.ts";
-import type { Services } from "../../src/plugin/index.ts";
+import type { MountType, Services } from "../../src/plugin/index.ts";
 import {
   type Device,
   type LLMEvent,
@@ -105,6 +106,8 @@ interface HarnessOptions {
   model: Model;
   devices?: Record<string, Device>;
   needs?: Record<string, (keyof Services)[]>;
+  /** What can be mounted, with every service. */
+  mounts?: readonly MountType[];
   clock?: Clock;
   limits?: Partial<Limits>;
   fs?: FsPort;
@@ -189,7 +192,12 @@ export class KernelHarness {
     this.leases++;
     return {
       project: { id: "p", dir: this.project, dataDir: this.dataDir, trusted: true },
-      devices: { namespace: this.#namespace(), versions: {}, release: () => void this.leases-- },
+      devices: {
+        namespace: this.#namespace(),
+        mounts: this.#mounts(),
+        versions: {},
+        release: () => void this.leases--,
+      },
       cwd: this.project,
       env: { PATH: process.env.PATH ?? "/usr/bin:/bin" },
       ...more,
@@ -221,6 +229,7 @@ export class KernelHarness {
     const left = {
       processes: this.kernel.active,
       leases: this.leases,
+      mounts: this.kernel.mounts.size,
       files: this.openFiles,
       programs: this.children.list().length,
       places: this.kernel.envelope.live,
@@ -242,6 +251,11 @@ export class KernelHarness {
       because: "test",
       secret: async () => "key",
     };
+  }
+
+  #mounts(): ReadonlyMap<string, MountOpener> {
+    const own = { plugin: "test", needs: ["exec", "store"], config: undefined } as const;
+    return new Map((this.#o.mounts ?? []).map((type) => [type.type, { ...own, type }]));
   }
 
   #namespace(): Namespace {

@@ -1,0 +1,342 @@
+import { SyscallError } from "../plugin/index.ts";
+import type { DeviceRegistry } from "../vfs/registry.ts";
+import type { Debugger } from "./debugger.ts";
+import type { FileSystem } from "./file-system.ts";
+import { checkRequest, mountPath, mountRules, placed } from "./mount/mount-point.ts";
+import type { MountSourcePorts } from "./mount/mount-source.ts";
+import { MountSources } from "./mount/mount-sources.ts";
+import {
+  type MountInfo,
+  type MountPoint,
+  type MountScope,
+  type MountTable,
+  MountTables,
+  mountInfos,
+  pointAt,
+  scopeKey,
+  takeOut,
+} from "./mount/mount-tables.ts";
+import { factsOf } from "./permission/facts.ts";
+import type { Process } from "./process.ts";
+import type { ProcessTable } from "./process-table.ts";
+import type { Holder } from "./reap.ts";
+import type { DeviceLease, MountRequest, PID, ProjectHandle } from "./types.ts";
+
+export type { MountInfo, MountScope } from "./mount/mount-tables.ts";
+
+interface MountManagerPorts extends MountSourcePorts {
+  debug: Debugger;
+  table: ProcessTable;
+  files: Pick<FileSystem, "close">;
+  /** Shows a live process the tools it may use by now. */
+  appendTools(proc: Process): void;
+  /** Into the process's inbox. */
+  tell(proc: Process, text: string): Promise<void>;
+}
+
+/** A mount that was not required, and why it is not there. */
+export interface FailedMount {
+  request: MountRequest;
+  error: SyscallError;
+}
+
+/**
+ * Mount, Unmount, UnmountAll (seeds 000 §3.4, 002 §8.4), for any table of devices. What several have mounted
+ * is opened once and closed when the last of them lets go. A mount that fails leaves nothing behind.
+ */
+export class MountManager implements Holder {
+  readonly #ports: MountManagerPorts;
+  readonly #tables: MountTables;
+  readonly #sources: MountSources;
+  #closing = false;
+
+  constructor(ports: MountManagerPorts) {
+    this.#ports = ports;
+    this.#tables = new MountTables(ports.table);
+    this.#sources = new MountSources({
+      ...ports,
+      changed: (points) => {
+        for (const point of points) if (point.placed) this.#place(point);
+      },
+      inbox: async (points, text) => {
+        const users = [...points].flatMap(({ table }) => this.#tables.whoSees(table));
+        for (const proc of new Set(users)) await ports.tell(proc, text);
+      },
+    });
+  }
+
+  /** Processes that have mounts, mounts that many see, and what is open for them. */
+  get size(): number {
+    return this.#tables.size + this.#sources.size;
+  }
+
+  /** The tables that a process of this project sees in front of its plugins' devices, nearest first. */
+  shared(project: ProjectHandle): DeviceRegistry[] {
+    return (["project", "user"] as const).map((of) => this.#tables.scope({ of, project }).devices());
+  }
+
+  list(pid: PID): MountInfo[] {
+    return mountInfos(this.#tables.find(this.#ports.table.get(pid)));
+  }
+
+  listShared(scope: Pick<MountScope, "of" | "project">): MountInfo[] {
+    return mountInfos(this.#tables.scope(scope));
+  }
+
+  /** Mounts for one process, with the rights that come with it. Answers the path. */
+  async mount(pid: PID, request: MountRequest): Promise<string> {
+    const proc = this.#ports.table.get(pid);
+    const path = mountPath(request, pid);
+    return this.#ports.debug.call(
+      proc,
+      "Mount",
+      { path, type: request.type },
+      async () => {
+        const { project, env, devices } = proc.spec.opts;
+        try {
+          await this.#mount(this.#tables.of(proc), request, path, { project, env, devices }, proc.signal);
+        } finally {
+          this.#tables.forgetEmpty(proc);
+        }
+        return path;
+      },
+      String,
+    );
+  }
+
+  /**
+   * Mounts what a process is to start with, side by side. When one that is required fails, all are taken back
+   * and its error is thrown; those that were not required are answered.
+   */
+  async mountAll(proc: Process, requests: readonly MountRequest[]): Promise<FailedMount[]> {
+    const settled = await Promise.allSettled(requests.map((request) => this.mount(proc.pid, request)));
+    const failed: FailedMount[] = [];
+    for (const [i, request] of requests.entries()) {
+      const result = settled[i];
+      if (result?.status !== "rejected") continue;
+      const error: unknown = result.reason;
+      if (request.required !== false || !(error instanceof SyscallError)) {
+        await this.clear(proc);
+        throw error;
+      }
+      failed.push({ request, error });
+    }
+    return failed;
+  }
+
+  /**
+   * Unmounts what the process may use no tool of, and answers with a word on each. PERMISSION when it was
+   * required.
+   */
+  async dropUnusable(proc: Process): Promise<string[]> {
+    const points = [...(this.#tables.find(proc)?.points.values() ?? [])];
+    const unusable = points.filter(
+      ({ tools }) => tools.size > 0 && ![...tools].some((name) => proc.permissions.showsTool(name)),
+    );
+    const words: string[] = [];
+    for (const { request, path, tools } of unusable) {
+      const { type, name, required } = request;
+      const text = `${type} ${name} is mounted for nothing: agent ${proc.spec.agent.name} may use none of its ${tools.size} tools, by its own list, its parent's or a deny rule.`;
+      if (required !== false) throw new SyscallError("PERMISSION", text);
+      await this.#unmountOf(proc, path);
+      words.push(text);
+    }
+    return words;
+  }
+
+  /** Mounts for all who are in the scope, those that live already included. The lease is released with it. */
+  mountShared(scope: MountScope, request: MountRequest): Promise<string> {
+    const path = mountPath(request);
+    const args = { path, type: request.type, scope: scopeKey(scope) };
+    return this.#ports.debug.awaitByPid0(
+      undefined,
+      "Mount",
+      args,
+      async () => {
+        try {
+          const never = new AbortController().signal;
+          const point = await this.#mount(this.#tables.scope(scope), request, path, scope, never);
+          point.release = () => scope.devices.release();
+          return path;
+        } catch (thrown) {
+          scope.devices.release();
+          throw thrown;
+        }
+      },
+      String,
+    );
+  }
+
+  /** NOT_FOUND when the process has nothing mounted there. Throws what the plugin threw; it is unmounted. */
+  async unmount(pid: PID, path: string): Promise<void> {
+    await this.#unmountOf(this.#ports.table.get(pid), path);
+  }
+
+  unmountShared(scope: Pick<MountScope, "of" | "project">, path: string): Promise<void> {
+    return this.#ports.debug.awaitByPid0(undefined, "Unmount", { path, scope: scopeKey(scope) }, () =>
+      this.#unmount(pointAt(this.#tables.scope(scope), path)),
+    );
+  }
+
+  /** Everything, when the kernel ends: nothing can be mounted afterwards. */
+  unmountAll(): Promise<void> {
+    return this.#ports.debug.awaitByPid0(undefined, "UnmountAll", {}, async () => {
+      this.#closing = true;
+      const points = this.#tables.all().flatMap((table) => [...table.points.values()]);
+      await Promise.all(
+        points.map((point) => this.#unmount(point).catch((thrown) => this.#warn(thrown, point.table))),
+      );
+    });
+  }
+
+  /** All mounts of a process that ends. What goes wrong is told, and never keeps it from ending. */
+  async clear(proc: Process): Promise<void> {
+    const table = this.#tables.find(proc);
+    if (!table) return;
+    const paths = [...table.points.keys()];
+    await Promise.all(
+      paths.map((path) => this.#unmountOf(proc, path).catch((thrown) => this.#warn(thrown, table))),
+    );
+  }
+
+  async #mount(
+    table: MountTable,
+    request: MountRequest,
+    path: string,
+    where: Pick<MountScope, "project" | "env" | "devices">,
+    signal: AbortSignal,
+  ): Promise<MountPoint> {
+    this.#refuse(table, request, path);
+    const opener = where.devices.mounts?.get(request.type);
+    if (!opener) throw unknownType(request.type, where.devices);
+    const source = this.#sources.find(request, opener, where);
+    const point: MountPoint = { request, path, table, source, placed: false, tools: new Set() };
+    table.points.set(path, point);
+    source.points.add(point);
+    try {
+      await source.source.ready(signal);
+      if (table.points.get(path) !== point) {
+        throw new SyscallError("CLOSED", `${path} was unmounted while it was being mounted.`);
+      }
+      this.#place(point);
+      return point;
+    } catch (thrown) {
+      await this.#leave(point)().catch((fault) => this.#warn(fault, table));
+      throw thrown;
+    }
+  }
+
+  #refuse({ proc, points }: MountTable, request: MountRequest, path: string): void {
+    checkRequest(request);
+    if (this.#closing) throw new SyscallError("CLOSED", "The kernel is shutting down and mounts no more.");
+    if (proc && (proc.stopped || (proc.state !== "created" && proc.state !== "running"))) {
+      throw new SyscallError("CLOSED", `Process ${proc.pid} is ending and mounts no more.`);
+    }
+    if (!points.has(path)) return;
+    throw new SyscallError("INVALID", `${path} is mounted already. Unmount it first, or take another name.`);
+  }
+
+  #unmountOf(proc: Process, path: string): Promise<void> {
+    return this.#ports.debug.call(proc, "Unmount", { path }, () =>
+      this.#unmount(pointAt(this.#tables.find(proc), path)),
+    );
+  }
+
+  async #unmount(point: MountPoint): Promise<void> {
+    const closed = this.#leave(point);
+    try {
+      for (const proc of this.#tables.whoSees(point.table)) await this.#closeFiles(proc, point.path);
+    } finally {
+      await closed();
+    }
+  }
+
+  async #closeFiles(proc: Process, below: string): Promise<void> {
+    const there = proc.fds.list().filter(({ path }) => path === below || path.startsWith(`${below}/`));
+    for (const { fd } of there) await this.#ports.files.close(proc, fd);
+  }
+
+  /** Puts the devices of a source where they are seen, in place of those that stood there. */
+  #place(point: MountPoint): void {
+    const { request, path, table, source } = point;
+    const { entries, problems } = placed(request, path, source.source);
+    for (const problem of problems) this.#warn(`${path}: ${problem}`, table);
+    const registry = table.devices();
+    takeOut(registry, path);
+    for (const entry of entries) registry.register(entry);
+    const before = point.tools;
+    point.placed = true;
+    point.tools = new Set(entries.flatMap(({ device }) => device.tools ?? []).map(({ name }) => name));
+    if (table.proc) give(table.proc, request, path);
+    this.#seen(point, before);
+  }
+
+  /**
+   * Takes a point out of everyone's sight, at once. What is returned closes its source, where nobody else uses
+   * it.
+   */
+  #leave(point: MountPoint): () => Promise<void> {
+    const { path, table } = point;
+    if (table.points.get(path) === point) table.points.delete(path);
+    if (table.proc) this.#tables.forgetEmpty(table.proc);
+    const close = this.#sources.leave(point);
+    if (point.placed) {
+      point.placed = false;
+      takeOut(table.devices(), path);
+      if (table.proc) table.proc.permissions = table.proc.permissions.withoutMount(path);
+      const before = point.tools;
+      point.tools = new Set();
+      this.#seen(point, before);
+    }
+    return async () => {
+      try {
+        await close();
+      } finally {
+        point.release?.();
+      }
+    };
+  }
+
+  /** The rights of all who see the table know what is there now, and those at work are told of its tools. */
+  #seen(point: MountPoint, before: ReadonlySet<string>): void {
+    const fresh = [...point.tools].filter((name) => !before.has(name));
+    const gone = [...before].filter((name) => !point.tools.has(name));
+    for (const proc of this.#tables.whoSees(point.table)) {
+      proc.permissions = proc.permissions.withFacts(factsOf(proc.spec.namespace));
+      if (proc.state !== "running" || proc.stopped) continue;
+      this.#ports.appendTools(proc);
+      const text = news(
+        fresh.filter((name) => proc.permissions.showsTool(name)),
+        gone.filter((name) => proc.tools.has(name)),
+      );
+      if (text !== "") void this.#ports.tell(proc, text).catch((thrown) => this.#warn(thrown, point.table));
+    }
+  }
+
+  #warn(thrown: unknown, { proc }: MountTable): void {
+    const text = thrown instanceof Error ? thrown.message : String(thrown);
+    this.#ports.log("warn", proc ? `PID ${proc.pid}` : "mounts", text);
+  }
+}
+
+/** What comes with a mount of its own: the right to it, unless the spawner's list says what it may use. */
+function give(proc: Process, request: MountRequest, path: string): void {
+  if (proc.spec.opts.allow !== undefined) return;
+  proc.permissions = proc.permissions.withMount(path, mountRules(request, path));
+}
+
+function unknownType(type: string, { mounts }: DeviceLease): SyscallError {
+  const types = [...(mounts?.keys() ?? [])].sort();
+  return new SyscallError(
+    "NOT_FOUND",
+    `No plugin mounts the type ${JSON.stringify(type.slice(0, 64))}. There are: ${types.join(", ") || "none"}.`,
+  );
+}
+
+/** For the model. */
+function news(fresh: readonly string[], gone: readonly string[]): string {
+  const parts: string[] = [];
+  if (fresh.length > 0) parts.push(`You may now use these tools: ${fresh.join(", ")}.`);
+  if (gone.length > 0) parts.push(`These tools are gone: ${gone.join(", ")}.`);
+  return parts.join(" ");
+}

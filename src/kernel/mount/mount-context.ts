@@ -1,0 +1,105 @@
+import { join } from "node:path";
+import type { Children } from "../../os/children.ts";
+import {
+  type Child,
+  type ExecRequest,
+  type GuardedFolder,
+  type OpenContext,
+  type Services,
+  SyscallError,
+} from "../../plugin/index.ts";
+import { PluginStore } from "../../store/plugin-store.ts";
+import type { MountOpener, ProjectHandle } from "../types.ts";
+
+export interface MountContextPorts {
+  children: Children;
+  userDataDir: string;
+  guarded: readonly GuardedFolder[];
+  log(level: "debug" | "info" | "warn", source: string, text: string): void;
+}
+
+/** One opening of one mount: the owner of the programs that it starts. */
+export interface Opening {
+  /** Its own, not a process's: the programs live as long as what is opened. */
+  uuid: string;
+  opener: MountOpener;
+  /** Type and name, for the log. */
+  label: string;
+  project: ProjectHandle;
+  env: Record<string, string>;
+  /** Aborted when it is over: from then on nothing is started in its name. */
+  signal: AbortSignal;
+  /** Tells the processes that use it. */
+  inbox(text: string): Promise<void>;
+}
+
+/**
+ * What a plugin is given to open a mount. It acts for no single process, so it stands in the project's folder
+ * and has no run to keep things beside; calls on its devices have their own process's context.
+ */
+export function mountContext(ports: MountContextPorts, opening: Opening): OpenContext {
+  const { opener, label, project, env } = opening;
+  const log = (level: "debug" | "info" | "warn", text: string): void =>
+    ports.log(level, `plugin ${opener.plugin}, mount ${label}`, text);
+  return {
+    process: {
+      pid: 0,
+      uuid: opening.uuid,
+      agent: "",
+      depth: 0,
+      attended: false,
+      operator: false,
+    },
+    project: { id: project.id, dir: project.dir, trusted: project.trusted },
+    cwd: project.dir,
+    folders: [],
+    guarded: [{ dir: project.dataDir, readable: true }, ...ports.guarded],
+    env,
+    config: opener.config,
+    progress: (text) => log("debug", text),
+    changed: (file) => log("debug", `changed ${file}`),
+    log,
+    spill: async () => {
+      throw new SyscallError(
+        "UNAVAILABLE",
+        "A mount has no run to keep data beside: use the context of the call that the data is for.",
+      );
+    },
+    inbox: (text) => opening.inbox(text),
+    ...services(ports, opening, log),
+  };
+}
+
+function services(
+  ports: MountContextPorts,
+  opening: Opening,
+  log: (level: "warn", text: string) => void,
+): Partial<Services> {
+  const { opener, project } = opening;
+  const offered: Partial<Services> = {};
+  if (opener.needs.includes("exec")) offered.exec = (request) => exec(ports, opening, request);
+  if (opener.needs.includes("store")) {
+    offered.store = new PluginStore({
+      plugin: opener.plugin,
+      project: join(project.dataDir, "plugins"),
+      user: join(ports.userDataDir, "plugins"),
+      onDamaged: (name, damaged, lines) =>
+        log("warn", `${name}: ${damaged} damaged lines left out, such as ${lines.join(", ")}`),
+    });
+  }
+  return offered;
+}
+
+/** Its output is for the plugin to read: nothing of it is kept on disk. */
+async function exec(ports: MountContextPorts, opening: Opening, request: ExecRequest): Promise<Child> {
+  const { uuid, project, env, signal } = opening;
+  if (signal.aborted) throw new SyscallError("CLOSED", "The mount is closed and starts no more programs.");
+  const owner = { uuid, spillDir: join(project.dataDir, "mounts", uuid) };
+  return ports.children.exec(owner, {
+    ...request,
+    life: typeof request.life === "string" ? "process" : request.life,
+    cwd: request.cwd ?? project.dir,
+    env: { ...env, ...request.env },
+    maxOutput: 0,
+  });
+}

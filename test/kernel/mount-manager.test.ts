@@ -1,0 +1,564 @@
+import { describe, expect, test } from "bun:test";
+import type { Process } from "../../src/kernel/process.ts";
+import type { Task } from "../../src/kernel/process-life.ts";
+import type { AgentInfo, MountRequest, PID, SpawnOpts } from "../../src/kernel/types.ts";
+import { O_RDWR, SyscallError } from "../../src/plugin/index.ts";
+import { FakeClock, settled } from "../support/fake-clock.ts";
+import { isAlive } from "../support/is-alive.ts";
+import { calls, KernelHarness, type Model, says, script, silent } from "../support/kernel.ts";
+import { echo, Mountable } from "../support/mountable.ts";
+import { seeded } from "../support/seeded.ts";
+import { until } from "../support/until.ts";
+
+const one: MountRequest = { type: "table", name: "one", config: { at: "home" } };
+
+function agent(more: Partial<AgentInfo>): AgentInfo {
+  return {
+    name: "worker",
+    description: "",
+    instructions: "",
+    skills: [],
+    deferredSkills: [],
+    allowedTools: ["*"],
+    checks: [],
+    source: "test",
+    ...more,
+  };
+}
+
+/** Every event of a process's record. */
+async function eventsOf(h: KernelHarness, uuid: string, ...names: string[]) {
+  const { records } = await h.runs.events(uuid);
+  return records.filter(({ syscall }) => names.includes(syscall));
+}
+
+describe("what a process starts with", () => {
+  test("stands at its path, is called like any device, and goes with the process", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({
+      model: script(calls(["table__one__Echo", { op: "mine", n: 1 }]), says("done")),
+      mounts: [table.type],
+    });
+    const { info } = await h.run("go", { mounts: [one] });
+    expect(info.exit_code).toBe(0);
+    expect(h.requests[0]?.tools?.map(({ name }) => name)).toContain("table__one__Echo");
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[0]?.tool_calls[0]).toMatchObject({
+      path: `/mnt/table/${info.pid}-one/echo`,
+      result: '{"op":"mine","n":1}',
+      state: "done",
+    });
+    expect(table.tables[0]?.config).toEqual({ at: "home" });
+    expect(table.tables[0]?.unmounted).toBe(true);
+    const path = `/mnt/table/${info.pid}-one`;
+    expect(await eventsOf(h, info.uuid, "Mount", "Unmount")).toMatchObject([
+      { syscall: "Mount", args: { path, type: "table" }, result: path },
+      { syscall: "Unmount", args: { path } },
+    ]);
+  });
+
+  test("what is written to the device is what its plugin calls the tool", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({
+      model: script(calls(["table__one__Echo", {}]), says("done")),
+      mounts: [table.type],
+    });
+    const { info } = await h.run("go", { mounts: [one] });
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[0]?.tool_calls[0]?.result).toBe('{"op":"Echo"}');
+  });
+
+  test("a required one that fails takes all of them back, and the process with them", async () => {
+    const table = new Mountable();
+    const broken = new Mountable("broken", {
+      opening: () => {
+        throw new SyscallError("UNAVAILABLE", "nobody there");
+      },
+    });
+    await using h = new KernelHarness({ model: silent, mounts: [table.type, broken.type] });
+    const spawned = h.spawn("go", { mounts: [one, { ...one, type: "broken" }] });
+    expect(await failure(spawned)).toMatchObject({ code: "UNAVAILABLE", message: "nobody there" });
+    expect(table.tables.map(({ unmounted }) => unmounted)).toEqual([true]);
+    expect(h.kernel.mounts.size).toBe(0);
+    expect(h.kernel.listProcs()).toEqual([]);
+  });
+
+  test("one that is not required is gone without, and who watches is told", async () => {
+    const broken = new Mountable("broken", {
+      opening: () => {
+        throw new Error("no such host");
+      },
+    });
+    await using h = new KernelHarness({ model: script(says("done")), mounts: [broken.type] });
+    const mounts = [{ ...one, type: "broken", required: false }];
+    const list = agent({ allowedTools: ["Plan", "broken__one__search"] });
+    const { info, events } = await h.run("go", { mounts }, list);
+    expect(info.exit_code).toBe(0);
+    expect(events).toContainEqual({
+      type: "notice",
+      text: "broken one: Plugin test, broken one: no such host",
+    });
+  });
+
+  test("an unknown type, and a name that fits in no path, say what is expected", async () => {
+    await using h = new KernelHarness({ model: silent, mounts: [new Mountable().type] });
+    expect(await failure(h.spawn("go", { mounts: [{ ...one, type: "mcp" }] }))).toMatchObject({
+      code: "NOT_FOUND",
+      message: 'No plugin mounts the type "mcp". There are: table.',
+    });
+    for (const name of ["", "a/b", "..", "a__b", "x".repeat(65)]) {
+      expect(await failure(h.spawn("go", { mounts: [{ ...one, name }] }))).toMatchObject({ code: "INVALID" });
+    }
+    const twice = failure(h.spawn("go", { mounts: [one, one] }));
+    expect(await twice).toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining("mounted already"),
+    });
+  });
+
+  test("names of tools fit the providers' rules, are told apart, and none is offered twice", async () => {
+    const long = "x".repeat(80);
+    const table = new Mountable("table", { devices: echo(`${long}a`, `${long}b`, "a.b", "a_b") });
+    await using h = new KernelHarness({ model: script(says("done")), mounts: [table.type] });
+    await h.run("go", { mounts: [{ ...one, name: "on.e" }] });
+    const names = h.requests[0]?.tools?.map(({ name }) => name).filter((name) => name.startsWith("table__"));
+    expect(names).toHaveLength(3);
+    for (const name of names ?? []) expect(name).toMatch(/^table__on_e__[A-Za-z0-9_-]{1,51}$/);
+    expect(h.warnings.join("\n")).toContain("Its tool a_b is not offered");
+  });
+});
+
+describe("a mount that does not come to stand", () => {
+  test("is given up at its deadline; what comes later is unmounted at once", async () => {
+    const clock = new FakeClock();
+    const late = Promise.withResolvers<void>();
+    let signal: AbortSignal | undefined;
+    const table = new Mountable("table", {
+      opening: (given) => {
+        signal = given;
+        return late.promise;
+      },
+    });
+    await using h = new KernelHarness({ model: silent, mounts: [table.type], clock });
+    const spawned = failure(h.spawn("go", { mounts: [one] }));
+    await until(() => table.attempts === 1);
+    await clock.advance(4_999);
+    expect(signal?.aborted).toBe(false);
+    await clock.advance(1);
+    expect(await spawned).toMatchObject({
+      code: "TIMEOUT",
+      message: "table one was not there within 5000 ms. Give it more time where it is declared.",
+    });
+    expect(signal?.aborted).toBe(true);
+    late.resolve();
+    await until(() => table.tables[0]?.unmounted === true);
+    expect(h.kernel.mounts.size).toBe(0);
+  });
+
+  test("leaves none of its programs behind, and starts none any more", async () => {
+    let pid = 0;
+    const given = Promise.withResolvers<void>();
+    let afterwards: unknown;
+    const table = new Mountable("table", {
+      opening: async (signal, context) => {
+        const child = await context.exec?.({ argv: ["sleep", "600"], life: "process" });
+        pid = child?.pid ?? 0;
+        given.resolve();
+        await new Promise((resolve) => signal.addEventListener("abort", resolve));
+        afterwards = await failure(context.exec?.({ argv: ["true"], life: "process" }));
+      },
+    });
+    await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+    const spawned = failure(h.spawn("go", { mounts: [{ ...one, timeoutMs: 200 }] }));
+    await given.promise;
+    expect(isAlive(pid)).toBe(true);
+    expect(await spawned).toMatchObject({ code: "TIMEOUT" });
+    expect(isAlive(pid)).toBe(false);
+    expect(afterwards).toMatchObject({ code: "CLOSED" });
+  });
+
+  test("is over at once when its process is killed meanwhile", async () => {
+    const table = new Mountable("table", { opening: () => new Promise(() => {}) });
+    await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+    const spawned = failure(h.spawn("go", { mounts: [one] }));
+    await until(() => table.attempts === 1);
+    h.kernel.kill(h.kernel.listProcs()[0]?.pid ?? 0, 2);
+    expect(await spawned).toMatchObject({ code: "CANCELLED" });
+    expect(h.kernel.mounts.size).toBe(0);
+  });
+});
+
+describe("what several have mounted", () => {
+  test("is opened once and closed when the last lets go", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+    const [a, b] = await Promise.all([h.spawn("a", { mounts: [one] }), h.spawn("b", { mounts: [one] })]);
+    expect(table.attempts).toBe(1);
+    await end(h, a);
+    expect(table.open).toBe(1);
+    await end(h, b);
+    expect(table.open).toBe(0);
+    await h.kernel.wait(await h.spawn("c", { mounts: [one], timeoutMs: 1 }));
+    expect(table.attempts).toBe(2);
+  });
+
+  const differing: [string, MountRequest, Record<string, string>][] = [
+    ["another config", { ...one, config: { at: "work" } }, {}],
+    ["another environment", one, { TOKEN: "t" }],
+    ["a wish for its own", { ...one, shared: false }, {}],
+  ];
+  for (const [what, request, env] of differing) {
+    test(`is not shared with ${what}`, async () => {
+      const table = new Mountable();
+      await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+      await h.spawn("a", { mounts: [one] });
+      await h.spawn("b", { mounts: [request], env: { PATH: "/bin", ...env } });
+      expect(table.open).toBe(2);
+    });
+  }
+
+  test("its opening goes on when the one that began it is killed, and ends when nobody waits", async () => {
+    const stands = Promise.withResolvers<void>();
+    const table = new Mountable("table", { opening: () => stands.promise });
+    await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+    const a = failure(h.spawn("a", { mounts: [one] }));
+    const b = h.spawn("b", { mounts: [one] });
+    await until(() => h.kernel.listProcs().length === 2 && table.attempts === 1);
+    const first = h.kernel.listProcs().find(({ intent }) => intent === "a");
+    h.kernel.kill(first?.pid ?? 0, 2);
+    expect(await a).toMatchObject({ code: "CANCELLED" });
+    stands.resolve();
+    expect(h.kernel.mounts.list(await b)).toMatchObject([{ type: "table", down: null }]);
+  });
+
+  test("a process sees its own mount, and nobody else's", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+    const a = await h.spawn("a", { mounts: [one] });
+    const b = await raw(h, { mounts: [{ ...one, name: "two" }] });
+    expect(await h.kernel.files.open(b, `/mnt/table/${b.pid}-two/echo`, O_RDWR)).toBeNumber();
+    const foreign = failure(h.kernel.files.open(b, `/mnt/table/${a}-one/echo`, O_RDWR));
+    expect(await foreign).toMatchObject({ code: "NOT_FOUND" });
+  });
+});
+
+describe("rights", () => {
+  const list = (allowedTools: string[]): AgentInfo => agent({ allowedTools });
+
+  test("naming a mount gives its tools beside the agent's list", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({
+      model: script(calls(["table__one__Echo", {}]), says("done")),
+      mounts: [table.type],
+    });
+    const { info } = await h.run("go", { mounts: [one] }, list([]));
+    expect(info.allowed_tools).toEqual([]);
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[0]?.tool_calls[0]?.state).toBe("done");
+  });
+
+  test("a rule may name its tools, and one that names none of them is an error", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({ model: script(says("a")), mounts: [table.type] });
+    await h.run("go", { mounts: [one] }, list(["table__one__Echo"]));
+    const wrong = await failure(h.spawn("go", { mounts: [one] }, list(["table__one__Ecco"])));
+    expect(wrong).toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining('Did you mean "table__one__Echo"?'),
+    });
+    expect(table.open).toBe(0);
+  });
+
+  test("the spawner's list and a deny rule go before it: mounted for nothing is refused", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({ model: script(says("a"), says("b")), mounts: [table.type] });
+    const useless: Parameters<KernelHarness["spawn"]>[1][] = [
+      { allow: ["Plan"] },
+      { deny: ["table__one__*"] },
+    ];
+    for (const more of useless) {
+      const refused = await failure(h.spawn("go", { mounts: [one], ...more }));
+      expect(refused).toMatchObject({ code: "PERMISSION" });
+      expect(table.open).toBe(0);
+      const { events } = await h.run("go", { mounts: [{ ...one, required: false }], ...more });
+      expect(events.filter(({ type }) => type === "notice")).toHaveLength(1);
+      expect(h.requests.at(-1)?.tools?.map(({ name }) => name)).not.toContain("table__one__Echo");
+    }
+  });
+
+  test("a child has it only where its parent has", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+    const without = await h.spawn("without", {}, list(["Plan"]));
+    const refused = await failure(h.spawn("child", { parentPid: without, mounts: [one] }));
+    expect(refused).toMatchObject({ code: "PERMISSION" });
+    const parentPid = await h.spawn("with", { mounts: [one] }, list(["Plan"]));
+    const child = await h.spawn("child", { parentPid, mounts: [one] }, list([]));
+    expect(h.kernel.mounts.list(child)).toHaveLength(1);
+    expect(table.open).toBe(1);
+  });
+
+  test("an unmount undoes exactly what came with the mount", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+    for (const allowedTools of [["Plan"], ["*"], ["Plan", "table__one__*"]]) {
+      const pid = await h.spawn("go", {}, list(allowedTools));
+      const before = h.kernel.procInfo(pid);
+      const path = await h.kernel.mounts.mount(pid, one);
+      expect(h.kernel.procInfo(pid).allowed_tools).toContain("table__one__Echo");
+      await h.kernel.mounts.unmount(pid, path);
+      const { permissions, allowed_tools, allowed_devices } = h.kernel.procInfo(pid);
+      expect({ permissions, allowed_tools, allowed_devices }).toEqual({
+        permissions: before.permissions,
+        allowed_tools: before.allowed_tools,
+        allowed_devices: before.allowed_devices,
+      });
+    }
+  });
+});
+
+describe("a live process", () => {
+  test("is shown a table's new tools and told which came and went; the gone ones fail", async () => {
+    const table = new Mountable();
+    const steps: (() => void)[] = [
+      () => table.tables[0]?.change(echo("More")),
+      () => table.tables[0]?.change(echo("More")),
+    ];
+    await using h = new KernelHarness({
+      mounts: [table.type],
+      model: async (request) => {
+        const turn = request.messages.filter(({ role }) => role === "assistant").length;
+        steps[turn]?.();
+        await settled();
+        if (turn === 0) return calls(["table__one__Echo", {}]);
+        if (turn === 1) return calls(["table__one__More", {}]);
+        return says("done");
+      },
+    });
+    const { info } = await h.run("go", { mounts: [one] });
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[0]?.tool_calls[0]).toMatchObject({ state: "failed", error_code: "NOT_FOUND" });
+    expect(records[1]?.tool_calls[0]).toMatchObject({ state: "done" });
+    const names = h.requests.map(({ tools }) => tools?.map(({ name }) => name) ?? []);
+    expect(names[1]).toEqual([...(names[0] ?? []), "table__one__More"]);
+    const told = h.requests.at(-1)?.messages.filter(({ content }) => content.includes("may now use"));
+    expect(told).toHaveLength(1);
+    expect(told?.[0]?.content).toContain(
+      "You may now use these tools: table__one__More. These tools are gone: table__one__Echo.",
+    );
+  });
+
+  test("an unmount closes the files it has open there", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+    const proc = await raw(h);
+    const path = await h.kernel.mounts.mount(proc.pid, one);
+    await h.kernel.files.open(proc, `${path}/echo`, O_RDWR);
+    expect(proc.fds.size).toBe(1);
+    await h.kernel.mounts.unmount(proc.pid, path);
+    expect(proc.fds.size).toBe(0);
+    expect(await failure(h.kernel.mounts.unmount(proc.pid, path))).toMatchObject({ code: "NOT_FOUND" });
+  });
+});
+
+describe("what ends by itself", () => {
+  test("answers UNAVAILABLE until it is back, at growing intervals; too often, it is left until wanted", async () => {
+    const clock = new FakeClock();
+    const table = new Mountable();
+    await using h = new KernelHarness({ model: silent, mounts: [table.type], clock });
+    const proc = await raw(h, { mounts: [one] });
+    const { pid } = proc;
+    const open = () => h.kernel.files.open(proc, `/mnt/table/${pid}-one/echo`, O_RDWR);
+    const down = () => h.kernel.mounts.list(pid)[0]?.down;
+    const delays: number[] = [];
+    for (let n = 0; n < 3; n++) {
+      table.tables.at(-1)?.end("it broke.");
+      await until(() => down()?.includes("It is started again") === true);
+      expect(await failure(open())).toMatchObject({
+        code: "UNAVAILABLE",
+        message: expect.stringContaining("table one is down: it broke."),
+        retryAfterMs: expect.any(Number),
+      });
+      const wait = clock.waits[0] ?? 0;
+      delays.push(wait);
+      await clock.advance(wait);
+      await until(() => down() === null);
+      expect(table.open).toBe(1);
+    }
+    expect(delays).toEqual(delays.toSorted((a, b) => a - b));
+    expect(new Set(delays).size).toBeGreaterThan(1);
+    table.tables.at(-1)?.end("it broke again.");
+    await until(() => down()?.includes("left alone") === true);
+    expect(clock.pending).toBe(0);
+    await clock.advance(30_000);
+    expect(await failure(open())).toMatchObject({ code: "UNAVAILABLE" });
+    expect(table.tables).toHaveLength(4);
+    await clock.advance(40_000);
+    expect(await failure(open())).toMatchObject({ code: "UNAVAILABLE" });
+    await clock.advance(clock.waits[0] ?? 0);
+    await until(() => down() === null);
+    expect(table.open).toBe(1);
+  });
+
+  test("its programs are ended before it is opened again", async () => {
+    const pids: number[] = [];
+    const table = new Mountable("table", {
+      opening: async (_signal, context) => {
+        const child = await context.exec?.({ argv: ["sleep", "600"], life: "process" });
+        pids.push(child?.pid ?? 0);
+        if (pids.length > 1) expect(isAlive(pids[0] ?? 0)).toBe(false);
+      },
+    });
+    await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+    const pid = await h.spawn("go", { mounts: [one] });
+    table.tables[0]?.end("gone");
+    await until(() => pids.length === 2 && h.kernel.mounts.list(pid)[0]?.down === null);
+    await end(h, pid);
+    expect(pids.map(isAlive)).toEqual([false, false]);
+  });
+
+  test("an unmount that fails or hangs does not keep a process from ending", async () => {
+    const clock = new FakeClock();
+    for (const unmounting of [() => new Promise<void>(() => {}), () => Promise.reject(new Error("stuck"))]) {
+      const table = new Mountable("table", { unmounting });
+      await using h = new KernelHarness({ model: silent, mounts: [table.type], clock });
+      const pid = await h.spawn("go", { mounts: [one] });
+      h.kernel.kill(pid, 1);
+      const waited = h.kernel.wait(pid);
+      await until(() => table.tables[0]?.unmounted === true);
+      await clock.advance(5_000);
+      expect(await waited).toMatchObject({ code: 143 });
+      expect(h.warnings.join("\n")).toMatch(/did not unmount it within 5000 ms|stuck/);
+    }
+  });
+});
+
+describe("what many see", () => {
+  test("stands for every process of the project, live ones too, and for no other project's", async () => {
+    const table = new Mountable();
+    const turns = new Map<string, PromiseWithResolvers<void>>();
+    const model: Model = async (request) => {
+      const turn = Promise.withResolvers<void>();
+      if (request.messages.length === 1) {
+        turns.set(request.intent, turn);
+        await turn.promise;
+        return calls(["Plan", { steps: ["x"] }]);
+      }
+      return says("done");
+    };
+    await using h = new KernelHarness({ model, mounts: [table.type] });
+    const scope = () => ({ of: "project" as const, ...h.opts() });
+    const live = await h.spawn("live");
+    const other = await h.spawn("other", {
+      project: { id: "other", dir: h.project, dataDir: h.dataDir, trusted: true },
+    });
+    await until(() => turns.size === 2);
+    const path = await h.kernel.mounts.mountShared(scope(), one);
+    expect(path).toBe("/mnt/table/one");
+    for (const turn of turns.values()) turn.resolve();
+    await Promise.all([h.follow(live), h.follow(other)]);
+    const second = (intent: string) =>
+      h.requests.filter((request) => request.intent === intent)[1]?.tools?.map(({ name }) => name);
+    expect(second("live")).toContain("table__one__Echo");
+    expect(second("other")).not.toContain("table__one__Echo");
+    const later = await h.spawn("later");
+    await until(() => turns.has("later"));
+    expect(h.requests.at(-1)?.tools?.map(({ name }) => name)).toContain("table__one__Echo");
+    expect(table.open).toBe(1);
+    const { project } = scope();
+    h.leases--; // That scope was only looked at.
+    await h.kernel.mounts.unmountShared({ of: "project", project }, path);
+    expect(table.open).toBe(0);
+    h.kernel.kill(later, 2);
+    await h.kernel.wait(later);
+  });
+
+  test("the kernel's end unmounts it", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+    await h.kernel.mounts.mountShared({ of: "user", ...h.opts() }, one);
+    await h.kernel.shutdown();
+    expect(table.open).toBe(0);
+    const late = failure(h.kernel.mounts.mountShared({ of: "user", ...h.opts() }, one));
+    expect(await late).toMatchObject({ code: "CLOSED" });
+  });
+});
+
+describe("whatever happens in whatever order", () => {
+  for (const seed of [1, 2, 3, 4, 5, 6, 7, 8]) {
+    test(`seed ${seed}: everything that was opened is closed once, and nothing is held`, async () => {
+      const random = seeded(seed);
+      const pick = <T>(all: readonly T[]): T | undefined => all[Math.floor(random() * all.length)];
+      const table = new Mountable("table", {
+        opening: async () => {
+          for (let n = random() * 4; n > 0; n--) await settled();
+          if (random() < 0.2) throw new SyscallError("UNAVAILABLE", "not today");
+        },
+      });
+      await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+      const live: PID[] = [];
+      const doing: Promise<unknown>[] = [];
+      const request = (): MountRequest => ({
+        type: "table",
+        name: pick(["a", "b", "c"]) ?? "a",
+        config: { n: Math.floor(random() * 2) },
+        shared: random() < 0.7,
+        required: random() < 0.5,
+      });
+      for (let step = 0; step < 120; step++) {
+        const pid = pick(live) ?? 0;
+        const what = random();
+        if (live.length < 4 || what < 0.2) {
+          const spawned = h.spawn(`p${step}`, { mounts: [request()] });
+          doing.push(spawned.then((at) => live.push(at), isRefusal));
+        } else if (what < 0.5) doing.push(h.kernel.mounts.mount(pid, request()).catch(isRefusal));
+        else if (what < 0.7) {
+          const path = `/mnt/table/${pid}-${pick(["a", "b", "c"])}`;
+          doing.push(h.kernel.mounts.unmount(pid, path).catch(isRefusal));
+        } else if (what < 0.8) pick(table.tables.filter(({ unmounted }) => !unmounted))?.end("it broke");
+        else if (what < 0.9) pick(table.tables)?.change(random() < 0.5 ? echo("Echo", "More") : {});
+        else if (live.length > 0) {
+          live.splice(live.indexOf(pid), 1);
+          h.kernel.kill(pid, 2);
+        }
+        if (random() < 0.5) await settled();
+      }
+      await Promise.all(doing);
+      await h.kernel.shutdown({ now: true });
+      await until(() => table.open === 0);
+      expect(h.kernel.mounts.size).toBe(0);
+    });
+  }
+});
+
+/** A process without a model, in the test's hands. */
+async function raw(h: KernelHarness, more: Partial<SpawnOpts> = {}): Promise<Process> {
+  const started = Promise.withResolvers<Process>();
+  const task: Task = async (proc) => {
+    started.resolve(proc);
+    await new Promise((resolve) => proc.signal.addEventListener("abort", resolve, { once: true }));
+    return { kind: "finished" };
+  };
+  await h.kernel.processes.spawnTask("command", task, "raw", null, { ...h.opts(more), provider: null });
+  return started.promise;
+}
+
+function isRefusal(thrown: unknown): void {
+  const expected = ["UNAVAILABLE", "INVALID", "NOT_FOUND", "CLOSED", "CANCELLED"];
+  if (thrown instanceof SyscallError && expected.includes(thrown.code)) return;
+  throw thrown;
+}
+
+async function failure(work: Promise<unknown> | undefined): Promise<unknown> {
+  try {
+    await work;
+  } catch (thrown) {
+    return thrown;
+  }
+  throw new Error("it did not fail");
+}
+
+async function end(h: KernelHarness, pid: PID): Promise<void> {
+  h.kernel.kill(pid, 2);
+  await h.kernel.wait(pid);
+}
