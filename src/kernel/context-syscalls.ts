@@ -48,20 +48,27 @@ export class ContextSyscalls {
     return this.#debug.call(proc, "CtxFree", { cid }, () => this.#contexts.ctxFree(cid));
   }
 
-  /** Appends one message to the process's own context. */
+  /** Appends one message to the process's own context, and to what the next step's record will hold. */
   append(proc: Process, message: Message): Promise<void> {
-    return this.#debug.call(proc, "CtxWrite", { cid: proc.ctxId, offset: 0, role: message.role }, () =>
-      this.#contexts.appendMessage(proc.ctxId, message),
-    );
+    return this.#debug.call(proc, "CtxWrite", { cid: proc.ctxId, offset: 0, role: message.role }, () => {
+      this.#contexts.appendMessage(proc.ctxId, message);
+      proc.unrecorded.push(message);
+    });
   }
 
-  /** Appends an answer and the results of all its calls, together or not at all. */
+  /**
+   * Appends an answer and the results of all its calls, together or not at all. The results are recorded
+   * with their calls, so of the messages the next step's record holds only the answer.
+   */
   appendTurn(proc: Process, assistant: Message, results: readonly Message[]): Promise<void> {
     return this.#debug.call(
       proc,
       "CtxWrite",
       { cid: proc.ctxId, offset: 0, messages: 1 + results.length },
-      () => this.#contexts.appendTurn(proc.ctxId, assistant, results),
+      () => {
+        this.#contexts.appendTurn(proc.ctxId, assistant, results);
+        proc.unrecorded.push(assistant);
+      },
     );
   }
 

@@ -7,6 +7,7 @@ import { Changes } from "./changes.ts";
 import { Channel } from "./channel.ts";
 import { ChildAgents } from "./child-agents.ts";
 import type { Clock } from "./clock.ts";
+import { ConcurrencyManager } from "./concurrency/concurrency-manager.ts";
 import { ContextSyscalls } from "./context-syscalls.ts";
 import { Debugger } from "./debugger.ts";
 import { kernelTools } from "./devices/kernel-tools.ts";
@@ -90,6 +91,8 @@ export class Kernel {
   /** IpcManager (3). */
   readonly ipc: IpcManager;
   readonly lifecycle: LifecycleManager;
+  /** ConcurrencyManager (4). */
+  readonly concurrency: ConcurrencyManager;
   /** MountManager (3). */
   readonly mounts: MountManager;
 
@@ -151,7 +154,16 @@ export class Kernel {
       note: (proc) => life.note(proc),
     });
     this.groups = new ProcGroupManager({ table, signals: this.signals, debug });
-    const holders = { mounts: this.mounts, messages: this.#inboxes, groups: this.groups, signals: this.signals };
+    this.concurrency = new ConcurrencyManager({ table, debug, ctx, clock, warn });
+    const { threads, coroutines } = this.concurrency;
+    const holders = {
+      mounts: this.mounts,
+      messages: this.#inboxes,
+      groups: this.groups,
+      signals: this.signals,
+      threads,
+      coroutines,
+    };
     const reap = { table, contexts, children, holders, warn };
     const life = new ProcessLife({
       table,

@@ -159,7 +159,6 @@ export class ProcessBuilder {
     contexts.setSystemPrompt(proc.ctxId, head);
     const content = opts.input === undefined ? intent : `${intent}\n\n<input>\n${opts.input}\n</input>`;
     await ctx.append(proc, { role: "user", content });
-    proc.unrecorded.push({ role: "user", content });
     undo.push(() => this.#ports.mounts.clear(proc));
     await this.#mount(proc);
     writeMeta(proc, contexts);

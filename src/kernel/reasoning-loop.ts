@@ -139,8 +139,7 @@ class ReasoningLoop {
 
     const calls = await this.#act(answer);
     await this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage));
-    proc.unrecorded.push(assistant);
-    this.#record(ts, answer, calls);
+    this.#record(ts, assistant, answer, calls);
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
     return (await this.#finished(answer)) ?? this.#circles(calls);
   }
@@ -160,7 +159,6 @@ class ReasoningLoop {
     if (entries.length === 0) return;
     const message: Message = { role: "user", content: stepText(entries) };
     await this.#ports.ctx.append(this.#proc, message);
-    this.#proc.unrecorded.push(message);
   }
 
   #request(): LLMRequest {
@@ -274,15 +272,17 @@ class ReasoningLoop {
     }
   }
 
-  #record(ts: string, answer: LLMAnswer, calls: ToolCallRecord[]): void {
+  /** What a thread has appended since the answer belongs to the next step. */
+  #record(ts: string, assistant: Message, answer: LLMAnswer, calls: ToolCallRecord[]): void {
     const proc = this.#proc;
+    const { unrecorded } = proc;
     const action = this.#action(calls);
     recorded(() =>
       proc.record.step({
         v: 1,
         step: proc.step,
         ts,
-        messages: proc.unrecorded.splice(0),
+        messages: unrecorded.splice(0, unrecorded.indexOf(assistant) + 1),
         raw_response: answer.content,
         action,
         summary: summarize(answer, calls),

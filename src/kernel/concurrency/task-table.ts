@@ -1,0 +1,71 @@
+import { SyscallError } from "../../plugin/index.ts";
+
+/** A thread or a coroutine, as far as keeping it goes. */
+interface Task {
+  /** It has not ended. */
+  readonly live: boolean;
+  /** It has ended, and how has been told. */
+  readonly told: boolean;
+}
+
+/** At once per process. */
+const MAX_LIVE = 256;
+/** Those that have ended included: how they ended can be asked for until the reap. */
+const MAX_KEPT = 1024;
+
+/** The threads or the coroutines of one process, by ids that only grow. */
+export class TaskTable<T extends Task> {
+  readonly #tasks = new Map<number, T>();
+  readonly #what: string;
+  #next = 1;
+
+  /** `what` is their name in errors: "thread". */
+  constructor(what: string) {
+    this.#what = what;
+  }
+
+  get size(): number {
+    return this.#tasks.size;
+  }
+
+  /** EXHAUSTED when there are too many at once, or too many that nobody has asked how they ended. */
+  add(make: (id: number) => T): T {
+    this.#makeRoom();
+    const id = this.#next++;
+    const task = make(id);
+    this.#tasks.set(id, task);
+    return task;
+  }
+
+  get(id: number): T {
+    const task = this.#tasks.get(id);
+    if (task) return task;
+    const why =
+      id >= 1 && id < this.#next
+        ? `is forgotten: ${MAX_KEPT} are kept, and how it ended had been told`
+        : `does not exist; ${this.#next - 1} were made`;
+    throw new SyscallError("NOT_FOUND", `In this process ${this.#what} ${id} ${why}.`);
+  }
+
+  live(): T[] {
+    return [...this.#tasks.values()].filter((task) => task.live);
+  }
+
+  #makeRoom(): void {
+    if (this.live().length >= MAX_LIVE) {
+      throw new SyscallError(
+        "EXHAUSTED",
+        `The process has ${MAX_LIVE} ${this.#what}s at once and may have no more. Wait for one to end.`,
+      );
+    }
+    if (this.#tasks.size < MAX_KEPT) return;
+    const oldest = [...this.#tasks].find(([, task]) => task.told);
+    if (!oldest) {
+      throw new SyscallError(
+        "EXHAUSTED",
+        `The process keeps ${MAX_KEPT} ${this.#what}s, and of none that ended was asked how. Ask for some first.`,
+      );
+    }
+    this.#tasks.delete(oldest[0]);
+  }
+}

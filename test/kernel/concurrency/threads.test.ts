@@ -1,0 +1,306 @@
+import { describe, expect, test } from "bun:test";
+import { ContextManager } from "../../../src/context/manager.ts";
+import type { Thread } from "../../../src/kernel/concurrency/concurrency-manager.ts";
+import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../../src/kernel/types.ts";
+import { SyscallError } from "../../../src/plugin/index.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { calls, KernelHarness, says, script, silent, toolDevice } from "../../support/kernel.ts";
+import { until } from "../../support/until.ts";
+
+/** Resolves when the thread is cancelled. */
+function cancelled({ signal }: Thread): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+describe("a thread", () => {
+  test("gives its result to several joiners, before and after its end", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const { concurrency } = h.kernel;
+    const pid = await h.spawn("go");
+    const work = Promise.withResolvers<string>();
+    const tid = await concurrency.spawnThread(pid, "sum up", () => work.promise);
+    const early = [concurrency.joinThread(pid, tid), concurrency.joinThread(pid, tid)];
+    work.resolve("42");
+    expect(await Promise.all([...early, concurrency.joinThread(pid, tid)])).toEqual(["42", "42", "42"]);
+  });
+
+  test("gives its error, as often as it is asked for", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const { concurrency } = h.kernel;
+    const pid = await h.spawn("go");
+    const own = await concurrency.spawnThread(pid, "fails", () => {
+      throw new SyscallError("UNAVAILABLE", "not today");
+    });
+    const foreign = await concurrency.spawnThread(pid, "breaks", () => Promise.reject(new Error("oops")));
+    for (const _again of [1, 2]) {
+      await expect(concurrency.joinThread(pid, own)).rejects.toMatchObject({ code: "UNAVAILABLE", pid });
+      await expect(concurrency.joinThread(pid, foreign)).rejects.toMatchObject({
+        code: "INTERNAL",
+        message: "JoinThread: oops",
+      });
+    }
+  });
+
+  test("has an id that only grows, and one that nobody has is NOT_FOUND", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const { concurrency } = h.kernel;
+    const pid = await h.spawn("go");
+    expect(await concurrency.spawnThread(pid, "a", () => 1)).toBe(1);
+    await concurrency.joinThread(pid, 1);
+    expect(await concurrency.spawnThread(pid, "b", () => 1)).toBe(2);
+    for (const tid of [0, 3, -1, 1.5]) {
+      await expect(concurrency.joinThread(pid, tid)).rejects.toMatchObject({
+        code: "NOT_FOUND",
+        syscall: "JoinThread",
+      });
+    }
+    const other = await h.spawn("other");
+    await expect(concurrency.joinThread(other, 1)).rejects.toMatchObject({ code: "NOT_FOUND" });
+  });
+
+  test("is one of a bounded number: at once, and of those that ended", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const { concurrency } = h.kernel;
+    const pid = await h.spawn("go");
+    const work = Promise.withResolvers<void>();
+    for (let i = 0; i < 256; i++) await concurrency.spawnThread(pid, "waits", () => work.promise);
+    const one = (): Promise<number> => concurrency.spawnThread(pid, "one more", () => "done");
+    await expect(one()).rejects.toMatchObject({ code: "EXHAUSTED" });
+    work.resolve();
+    await concurrency.joinThread(pid, 1);
+    for (let tid = 257; tid <= 1024; tid++) await one();
+    // Only the first was joined: it makes room, and then nobody does.
+    expect(await one()).toBe(1025);
+    await expect(concurrency.joinThread(pid, 1)).rejects.toThrow("is forgotten");
+    await expect(one()).rejects.toMatchObject({ code: "EXHAUSTED" });
+    expect(concurrency.threads.size).toBe(1024);
+  });
+
+  test("is waited for no longer than its joiner will", async () => {
+    const clock = new FakeClock();
+    await using h = new KernelHarness({ model: silent, clock });
+    const { concurrency } = h.kernel;
+    const pid = await h.spawn("go", { timeoutMs: null });
+    await until(() => h.requests.length === 1); // Its model call has its deadlines.
+    const timers = clock.pending;
+    const tid = await concurrency.spawnThread(pid, "waits", cancelled);
+    const timed = concurrency.joinThread(pid, tid, { timeoutMs: 500 });
+    const caller = new AbortController();
+    const aborted = concurrency.joinThread(pid, tid, { signal: caller.signal });
+    caller.abort(new SyscallError("CANCELLED", "had enough"));
+    await expect(aborted).rejects.toMatchObject({ code: "CANCELLED", message: "had enough" });
+    h.kernel.kill(pid, SIGPAUSE);
+    await clock.advance(10_000);
+    h.kernel.kill(pid, SIGRESUME);
+    const refused = timed.catch((error: unknown) => error);
+    await clock.advance(500);
+    expect(await refused).toMatchObject({ code: "TIMEOUT" });
+    expect(clock.pending).toBe(timers);
+  });
+});
+
+describe("the conversation that threads share", () => {
+  test("takes every append whole, in the order of the calls, between the turns of the model", async () => {
+    let started: (() => void) | undefined;
+    const begun = new Promise<void>((resolve) => {
+      started = resolve;
+    });
+    const go = Promise.withResolvers<string>();
+    await using h = new KernelHarness({
+      model: script(calls(["Act", {}]), calls(["Act", {}]), says("done")),
+      devices: {
+        "/dev/act": toolDevice("Act", () => {
+          started?.();
+          return go.promise;
+        }),
+      },
+    });
+    const pid = await h.spawn("go");
+    const run = h.follow(pid);
+    await begun;
+    const tids = await Promise.all(
+      [1, 2, 3].map((thread) =>
+        h.kernel.concurrency.spawnThread(pid, `thread ${thread}`, async ({ append }) => {
+          for (let i = 0; i < 20; i++) await append({ role: "user", content: `${thread}.${i}` });
+        }),
+      ),
+    );
+    await Promise.all(tids.map((tid) => h.kernel.concurrency.joinThread(pid, tid)));
+    go.resolve("acted");
+    const { info } = await run;
+    const appended = (h.requests[1]?.messages ?? []).flatMap(({ role, content }) =>
+      role === "user" && content !== "go" ? [content] : [],
+    );
+    expect(appended).toHaveLength(60);
+    for (const thread of [1, 2, 3]) {
+      const own = appended.filter((content) => content.startsWith(`${thread}.`));
+      expect(own).toEqual(own.map((_, i) => `${thread}.${i}`));
+    }
+    // On disk as the model saw it.
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[0]?.messages.map(({ content }) => content)).toEqual(["go", ...appended, ""]);
+  });
+
+  test("is never torn: what a thread appends while a turn is recorded stands behind it", async () => {
+    await using h = new KernelHarness({
+      model: script(...Array.from({ length: 20 }, () => calls(["Act", {}])), says("done")),
+      devices: { "/dev/act": toolDevice("Act", () => "acted") },
+    });
+    const pid = await h.spawn("go", { timeoutMs: null });
+    let appends = 0;
+    const run = h.follow(pid);
+    await h.kernel.concurrency.spawnThread(pid, "chatters", async ({ append }) => {
+      for (; appends < 1_000; appends++) await append({ role: "user", content: `note ${appends}` });
+    });
+    const { info } = await run;
+    expect(info.exit_code).toBe(0);
+    expect(appends).toBeGreaterThan(20);
+    const { records } = await h.runs.steps(info.uuid);
+    const rebuilt = records.flatMap(({ messages, tool_calls }) => [
+      ...messages.map(({ role, content }) => `${role} ${content}`),
+      ...tool_calls.map(({ result }) => `tool ${result}`),
+    ]);
+    const seen = h.requests.at(-1)?.messages.map(({ role, content }) => `${role} ${content}`) ?? [];
+    expect(rebuilt.slice(0, seen.length)).toEqual(seen);
+  });
+
+  test("is read by a thread, and takes no part of a turn from it", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const pid = await h.spawn("go");
+    let thread: Thread | undefined;
+    await h.kernel.concurrency.spawnThread(pid, "reads", async (self) => {
+      thread = self;
+      await cancelled(self);
+    });
+    await until(() => thread !== undefined);
+    if (!thread) throw new Error("the thread did not begin");
+    expect(JSON.parse(await thread.read(0, 1)).messages).toMatchObject([{ role: "user", content: "go" }]);
+    const call = { id: "1", name: "Act", input: {} };
+    for (const message of [
+      { role: "tool", content: "made up", tool_call_id: "1" },
+      { role: "assistant", content: "", tool_calls: [call] },
+      { role: "system", content: "obey" },
+    ] as const) {
+      await expect(
+        thread.append({ ...message, tool_calls: "tool_calls" in message ? [call] : undefined }),
+      ).rejects.toMatchObject({ code: "INVALID" });
+    }
+    h.kernel.kill(pid, SIGKILL);
+    await until(() => h.kernel.active === 0);
+    await expect(thread.append({ role: "user", content: "late" })).rejects.toMatchObject({ code: "CLOSED" });
+    await expect(thread.read(0, 0)).rejects.toMatchObject({ code: "CLOSED" });
+  });
+
+  test("is kept by a manager whose every write is one turn of the event loop", () => {
+    const contexts = new ContextManager();
+    const id = contexts.ctxAlloc();
+    // None gives back a promise: nothing can come between the parts of a write.
+    expect(contexts.appendMessage(id, { role: "user", content: "a" })).toBeUndefined();
+    expect(contexts.appendTurn(id, { role: "assistant", content: "b" }, [])).toBeUndefined();
+    expect(contexts.messageCount(id)).toBe(2);
+  });
+});
+
+describe("the end of the process", () => {
+  test.each([
+    ["a kill", "CANCELLED"],
+    ["its own", "CANCELLED"],
+  ])("cancels its threads and waits for them: %s", async (how, code) => {
+    const answer = Promise.withResolvers<void>();
+    await using h = new KernelHarness({
+      model: async (_request, signal) => {
+        signal.addEventListener("abort", () => answer.reject(signal.reason), { once: true });
+        await answer.promise;
+        return says("done");
+      },
+    });
+    const { concurrency } = h.kernel;
+    const pid = await h.spawn("go");
+    const order: string[] = [];
+    const tid = await concurrency.spawnThread(pid, "cleans up", async (thread) => {
+      await cancelled(thread);
+      order.push("cancelled");
+      await new Promise((resolve) => setImmediate(resolve));
+      order.push("cleaned up");
+      return thread.signal.reason;
+    });
+    const joined = concurrency.joinThread(pid, tid).catch((error: unknown) => error);
+    if (how === "a kill") h.kernel.kill(pid, SIGTERM);
+    else answer.resolve();
+    await h.kernel.wait(pid);
+    expect(order).toEqual(["cancelled", "cleaned up"]);
+    expect(await joined).toMatchObject({ code });
+    expect(concurrency.threads.size).toBe(0);
+    expect(() => concurrency.joinThread(pid, tid)).toThrow("no live process");
+    expect(h.warnings).toEqual([]);
+  });
+
+  test("does not wait for a deaf thread for ever, and says so", async () => {
+    const clock = new FakeClock();
+    await using h = new KernelHarness({ model: silent, clock });
+    const { concurrency } = h.kernel;
+    const pid = await h.spawn("go");
+    const late = Promise.withResolvers<string>();
+    const tid = await concurrency.spawnThread(pid, "does not listen", () => late.promise);
+    h.kernel.kill(pid, SIGKILL);
+    const ended = h.kernel.wait(pid);
+    await until(() => h.kernel.listProcs()[0]?.state === "zombie");
+    // Who asks a zombie waits as long as the reap does.
+    const joined = concurrency.joinThread(pid, tid).catch((error: unknown) => error);
+    await until(() => h.kernel.listProcs()[0]?.state === "zombie" && clock.pending === 1); // The grace.
+    await clock.advance(1_000);
+    expect(await ended).toMatchObject({ code: 137 });
+    expect(await joined).toMatchObject({ code: "CANCELLED" });
+    expect(h.warnings).toEqual([
+      `PID ${pid}: 1 of its threads did not end within 1000 ms of their cancellation and were given up: "does not listen"`,
+    ]);
+    expect([h.kernel.active, concurrency.threads.size, clock.pending]).toEqual([0, 0, 0]);
+    late.resolve("too late");
+  });
+
+  test("begins no thread and no coroutine any more: CLOSED, and NOT_FOUND after the reap", async () => {
+    const clock = new FakeClock();
+    await using h = new KernelHarness({ model: silent, clock });
+    const { concurrency } = h.kernel;
+    const pid = await h.spawn("go");
+    await concurrency.spawnThread(pid, "keeps it a zombie", () => new Promise(() => {}));
+    const both = (): Promise<unknown>[] => [
+      concurrency.spawnThread(pid, "late", () => 1),
+      concurrency.spawnCoroutine(pid, "late", () => 1),
+    ];
+    h.kernel.kill(pid, SIGTERM);
+    for (const refused of both()) await expect(refused).rejects.toMatchObject({ code: "CLOSED" });
+    await until(() => h.kernel.listProcs()[0]?.state === "zombie");
+    for (const refused of both()) await expect(refused).rejects.toMatchObject({ code: "CLOSED" });
+    await until(() => h.kernel.listProcs()[0]?.state === "zombie" && clock.pending === 1); // The grace.
+    await clock.advance(1_000);
+    await until(() => h.kernel.active === 0);
+    expect(() => concurrency.spawnThread(pid, "late", () => 1)).toThrow("no live process");
+  });
+});
+
+test("both are recorded as syscalls of their process", async () => {
+  await using h = new KernelHarness({ model: silent });
+  const { concurrency } = h.kernel;
+  const pid = await h.spawn("go");
+  const { uuid } = h.kernel.procInfo(pid);
+  const tid = await concurrency.spawnThread(pid, "sum up", () => 1);
+  await concurrency.joinThread(pid, tid);
+  const coid = await concurrency.spawnCoroutine(pid, "count", () => 2);
+  await concurrency.resumeCoroutine(pid, coid);
+  await concurrency.resumeCoroutine(pid, coid).catch(() => undefined);
+  h.kernel.kill(pid, SIGTERM);
+  await h.kernel.wait(pid);
+  const { records } = await h.runs.events(uuid);
+  const own = records.filter(({ syscall }) => /Thread|Coroutine/.test(syscall));
+  expect(own).toMatchObject([
+    { syscall: "SpawnThread", pid, args: { intent: "sum up" }, result: 1 },
+    { syscall: "JoinThread", args: { tid: 1 } },
+    { syscall: "SpawnCoroutine", args: { intent: "count" }, result: 1 },
+    { syscall: "ResumeCoroutine", args: { coid: 1 }, result: { done: true } },
+    { syscall: "ResumeCoroutine", args: { coid: 1 }, error_code: "CLOSED" },
+  ]);
+});
