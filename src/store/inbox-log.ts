@@ -15,6 +15,8 @@ export interface InboxRest {
   /** The highest number ever given: none is given twice. */
   last: number;
   unread: readonly InboxEntry[];
+  /** Bytes of the file that nobody needs any more. */
+  spentBytes: number;
 }
 
 interface InboxLogOptions {
@@ -50,12 +52,13 @@ export class InboxLog {
   /** The file's name is durable in its folder. */
   #named: boolean;
   /** Bytes of the file that nobody needs any more. */
-  #spentBytes = 0;
+  #spentBytes: number;
 
   constructor(o: InboxLogOptions) {
     this.#o = o;
     this.#log = new AppendLog(join(o.dir, INBOX), `${INBOX} of run ${o.uuid}`, { fs: o.fs });
     this.#last = o.rest?.last ?? 0;
+    this.#spentBytes = o.rest?.spentBytes ?? 0;
     this.#named = o.rest !== undefined;
     for (const entry of o.rest?.unread ?? []) this.#unread.set(entry.seq, JSON.stringify(entry));
   }
@@ -157,6 +160,6 @@ function takenLine(seqs: readonly number[]): string {
 }
 
 /** In the file, with its newline. */
-function bytesOf(line: string): number {
+export function bytesOf(line: string): number {
   return Buffer.byteLength(line) + 1;
 }

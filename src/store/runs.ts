@@ -6,7 +6,7 @@ import { eachLine, type LogPage, readLog } from "./append-log.ts";
 import { prepareDataDir } from "./data-dir.ts";
 import { checkSchemaVersion, makeFolder, parseDocument, readDocument } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
-import { acknowledgedBy, INBOX, type InboxRest } from "./inbox-log.ts";
+import { acknowledgedBy, bytesOf, INBOX, type InboxRest } from "./inbox-log.ts";
 import { EVENTS, INFO, JOURNAL, META, type RunLimits, RunWriter, STEPS } from "./run-writer.ts";
 import type {
   InboxEntry,
@@ -151,9 +151,16 @@ export class RunStore {
   async inbox(uuid: string): Promise<Inbox> {
     const { InboxLine } = await schemas();
     const lines = await this.#log(uuid, INBOX, InboxLine, { limit: Number.MAX_SAFE_INTEGER });
-    const inbox: Inbox = { unread: [], inOpenStep: [], last: 0, damaged: lines.damaged };
-    // Not asked of the lines: a file that was emptied has none, and its numbers are not given again.
-    if (lines.next === 0 && !(await this.#has(uuid, INBOX))) return inbox;
+    const size = this.#size(uuid, INBOX);
+    const inbox: Inbox = {
+      unread: [],
+      inOpenStep: [],
+      last: 0,
+      spentBytes: size ?? 0,
+      damaged: lines.damaged,
+    };
+    // A file that was emptied has no lines, and still its numbers are not given again.
+    if (size === null) return inbox;
     const spent = new Set<number>();
     for await (const record of this.#everyStep(uuid))
       for (const seq of acknowledgedBy(record)) spent.add(seq);
@@ -161,7 +168,9 @@ export class RunStore {
     for (const line of lines.records) {
       if (line.kind === "taken") continue;
       inbox.last = Math.max(inbox.last, line.seq);
-      if (!spent.has(line.seq)) inbox.unread.push(line);
+      if (spent.has(line.seq)) continue;
+      inbox.unread.push(line);
+      inbox.spentBytes -= bytesOf(JSON.stringify(line));
     }
     for (const seq of spent) inbox.last = Math.max(inbox.last, seq);
     const told = new Set((await this.journal(uuid)).entries.flatMap(toldBy));
@@ -221,13 +230,19 @@ export class RunStore {
     return last;
   }
 
-  async #has(uuid: string, file: string): Promise<boolean> {
-    const dir = this.dir(uuid);
+  /** In bytes; null when there is none. */
+  #size(uuid: string, file: string): number | null {
+    const path = join(this.dir(uuid), file);
     try {
-      return (await this.#fs.list(dir)).includes(file);
+      const fd = this.#fs.open(path, "read");
+      try {
+        return this.#fs.size(fd);
+      } finally {
+        this.#fs.close(fd);
+      }
     } catch (error) {
-      if (errno(error) === "ENOENT") return false;
-      throw ioError(error, `look into run ${uuid}`, dir);
+      if (errno(error) === "ENOENT") return null;
+      throw ioError(error, `read ${file} of run ${uuid}`, path);
     }
   }
 

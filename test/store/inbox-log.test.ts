@@ -30,12 +30,18 @@ describe("the inbox of a run", () => {
   test("is made with its first entry, holds them in order, and no file stays open", async () => {
     const { dataDir, store, writer, file } = newRun();
     expect(existsSync(file)).toBe(false);
-    expect(await store.inbox(UUID)).toEqual({ unread: [], inOpenStep: [], last: 0, damaged: 0 });
+    expect(await store.inbox(UUID)).toEqual({
+      unread: [],
+      inOpenStep: [],
+      last: 0,
+      spentBytes: 0,
+      damaged: 0,
+    });
     const first = await writer.inbox.add(message("hällo"));
     const second = await writer.inbox.add({ kind: "notice", ts: TS, source: "lsp", text: "2 errors" });
     expect(first).toEqual({ v: 1, seq: 1, ...message("hällo") });
     expect(second).toMatchObject({ v: 1, seq: 2, kind: "notice" });
-    expect(await store.inbox(UUID)).toEqual({ unread: [first, second], inOpenStep: [], last: 2, damaged: 0 });
+    expect(await store.inbox(UUID)).toMatchObject({ unread: [first, second], last: 2, spentBytes: 0 });
     expect(openFiles(dataDir)).toBe(0);
     expect(statSync(file).mode & 0o777).toBe(0o600);
   });
@@ -146,6 +152,22 @@ describe("the inbox of a run", () => {
     expect(longest).toBeLessThan(300 * 1024);
     expect(await store.inbox(UUID)).toMatchObject({ unread: [{ seq: 301 }], damaged: 0, last: 301 });
   });
+});
+
+test("an inbox of a run that goes on again and again is emptied once all is told", async () => {
+  const { store, writer, file } = newRun();
+  writer.info(procInfo({ uuid: UUID }));
+  await writer.inbox.add(message("a"));
+  await writer.inbox.add(message("b"));
+  // Killed: neither its end nor any emptying came.
+  writer.step({ ...stepRecord(1), inbox: [1] });
+  const again = await store.reopen(UUID);
+  again.step({ ...stepRecord(2), inbox: [2] });
+  const left = await store.inbox(UUID);
+  expect(left.spentBytes).toBe(statSync(file).size);
+  const third = await store.reopen(UUID);
+  await third.close();
+  expect(readFileSync(file, "utf8")).toBe("");
 });
 
 describe("a power cut", () => {

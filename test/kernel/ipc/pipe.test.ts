@@ -1,0 +1,261 @@
+import { describe, expect, test } from "bun:test";
+import { PIPE_BYTES, Pipe } from "../../../src/kernel/ipc/pipe.ts";
+import { SIGKILL } from "../../../src/kernel/types.ts";
+import { SyscallError, type VFSFile } from "../../../src/plugin/index.ts";
+import { settled as ended, expectCode, expectStat, failure } from "../../support/conformance/vfs-file.ts";
+import { settled } from "../../support/fake-clock.ts";
+import { KernelHarness, says, script } from "../../support/kernel.ts";
+import { seeded } from "../../support/seeded.ts";
+import { codeOf, idle } from "./support.ts";
+
+const never = new AbortController().signal;
+
+function abortable(): { signal: AbortSignal; abort(): void } {
+  const controller = new AbortController();
+  return {
+    signal: controller.signal,
+    abort: () => controller.abort(new SyscallError("CANCELLED", "The test gave up.")),
+  };
+}
+
+/** Everything up to the end. */
+async function drain(reader: VFSFile, max = 1000): Promise<Buffer> {
+  const pieces: Uint8Array[] = [];
+  for (;;) {
+    const piece = await reader.read(max, never);
+    if (!(piece instanceof Uint8Array)) throw new Error("a pipe answers bytes");
+    expect(piece.length).toBeLessThanOrEqual(max);
+    if (piece.length === 0) return Buffer.concat(pieces);
+    pieces.push(piece);
+  }
+}
+
+/** Whether it is over by now. */
+async function isOver(work: Promise<unknown>): Promise<boolean> {
+  let over = false;
+  work.finally(() => {
+    over = true;
+  });
+  await settled();
+  return over;
+}
+
+describe("a pipe", () => {
+  test("gives what was written, text and bytes, in order and at most as much as asked for", async () => {
+    const { writer, reader } = new Pipe("p");
+    await writer.write("grün ", never);
+    await writer.write(new Uint8Array([0, 255]), never);
+    await writer.write("", never);
+    expect(await reader.read(3, never)).toEqual(new Uint8Array(Buffer.from("grü").subarray(0, 3)));
+    expect(await reader.read(100, never)).toEqual(
+      new Uint8Array([...Buffer.from("grün ").subarray(3), 0, 255]),
+    );
+  });
+
+  test("makes a read wait for a write, and for nothing more", async () => {
+    const { writer, reader } = new Pipe("p");
+    const read = reader.read(100, never);
+    expect(await isOver(read)).toBe(false);
+    await writer.write("x", never);
+    expect(Buffer.from(await read).toString()).toBe("x");
+  });
+
+  test("makes a write wait for room: at most 64 KiB are on their way", async () => {
+    const { writer, reader } = new Pipe("p");
+    const data = Buffer.alloc(3 * PIPE_BYTES, "abcdefg");
+    const write = writer.write(data, never);
+    expect(await isOver(write)).toBe(false);
+    expect((await reader.stat()).size).toBe(PIPE_BYTES);
+    const first = Buffer.from(await reader.read(PIPE_BYTES, never));
+    expect(first.length).toBe(PIPE_BYTES);
+    expect(await isOver(write)).toBe(false);
+    const rest = drain(reader, 10_000);
+    await write;
+    await writer.close();
+    expect(Buffer.concat([first, await rest]).equals(data)).toBe(true);
+  });
+
+  test("does not keep the writer's own memory", async () => {
+    const { writer, reader } = new Pipe("p");
+    const data = new Uint8Array([1, 2, 3]);
+    await writer.write(data, never);
+    data.fill(9);
+    expect(await reader.read(10, never)).toEqual(new Uint8Array([1, 2, 3]));
+  });
+
+  test("ends with an empty read when its writer is gone and all is read, and stays at its end", async () => {
+    const { writer, reader } = new Pipe("p");
+    await writer.write("rest", never);
+    await writer.close();
+    expect(String(await drain(reader))).toBe("rest");
+    expect(await reader.read(10, never)).toHaveLength(0);
+  });
+
+  test("releases a reader that waits when the writer closes", async () => {
+    const { writer, reader } = new Pipe("p");
+    const read = reader.read(10, never);
+    await writer.close();
+    expect(await read).toHaveLength(0);
+  });
+
+  test("is CLOSED to the writer when the reader is gone, also while it waits for room", async () => {
+    const { writer, reader } = new Pipe("p");
+    const waiting = failure(() => writer.write(Buffer.alloc(PIPE_BYTES + 1), never));
+    await settled();
+    await reader.close();
+    const error = await waiting;
+    expectCode(error, "CLOSED");
+    expect(error.message).toContain(`${PIPE_BYTES} of ${PIPE_BYTES + 1} bytes`);
+    expectCode(await failure(() => writer.write("x", never)), "CLOSED");
+  });
+
+  test("is CLOSED to whoever uses an end that was closed, also while it waits", async () => {
+    const { writer, reader } = new Pipe("p");
+    const reading = failure(() => reader.read(1, never));
+    await settled();
+    await reader.close();
+    expectCode(await reading, "CLOSED");
+    await writer.close();
+    expectCode(await failure(() => writer.write("x", never)), "CLOSED");
+  });
+
+  test("says how much of a write that is aborted it has taken; what it took is read", async () => {
+    const { writer, reader } = new Pipe("p");
+    const { signal, abort } = abortable();
+    const writing = failure(() => writer.write(Buffer.alloc(PIPE_BYTES + 5, "x"), signal));
+    await settled();
+    abort();
+    const error = await writing;
+    expectCode(error, "CANCELLED");
+    expect(error.message).toContain(`${PIPE_BYTES} of ${PIPE_BYTES + 5} bytes`);
+    await writer.close();
+    expect(await drain(reader)).toHaveLength(PIPE_BYTES);
+  });
+
+  test("loses and reorders nothing, whatever the sizes and the turns", async () => {
+    for (const seed of [1, 2, 3, 4, 5]) {
+      const random = seeded(seed);
+      const below = (n: number): number => Math.floor(random() * n);
+      const { writer, reader } = new Pipe("p");
+      const sent: Buffer[] = [];
+      const got: Uint8Array[] = [];
+      const write = async (): Promise<void> => {
+        for (let n = 0; n < 200; n++) {
+          const piece = Buffer.from(Array.from({ length: below(3000) }, () => below(256)));
+          sent.push(piece);
+          await writer.write(piece, never);
+          if (below(3) === 0) await settled();
+        }
+        await writer.close();
+      };
+      const read = async (): Promise<void> => {
+        for (;;) {
+          const piece = await reader.read(1 + below(5000), never);
+          if (piece.length === 0) return;
+          got.push(Buffer.from(piece));
+          if (below(3) === 0) await settled();
+        }
+      };
+      await Promise.all([write(), read()]);
+      expect(Buffer.concat(got).equals(Buffer.concat(sent))).toBe(true);
+      await reader.close();
+    }
+  });
+});
+
+describe("each end is a VFSFile as the contract has it", () => {
+  const ends = ["writer", "reader"] as const;
+
+  test.each(ends)("the %s describes itself, and closes once, unused", async (end) => {
+    const file = new Pipe("/pipe")[end];
+    expectStat(await file.stat(), "/pipe");
+    expect(await file.close()).toBeUndefined();
+  });
+
+  test("the wrong direction is PERMISSION", async () => {
+    const { writer, reader } = new Pipe("p");
+    expectCode(await failure(() => writer.read(1, never)), "PERMISSION");
+    expectCode(await failure(() => reader.write("x", never)), "PERMISSION");
+  });
+
+  test("an abort is answered with CANCELLED at once, and it closes after it", async () => {
+    const { writer, reader } = new Pipe("p");
+    const { signal, abort } = abortable();
+    const reading = failure(() => reader.read(1, signal));
+    await settled();
+    abort();
+    expectCode(await reading, "CANCELLED");
+    expect(await reader.close()).toBeUndefined();
+    expect(await writer.close()).toBeUndefined();
+  });
+
+  test("nothing begins under a signal that has fired", async () => {
+    const { writer, reader } = new Pipe("p");
+    const signal = AbortSignal.abort(new SyscallError("CANCELLED", "Too late."));
+    expectCode(await failure(() => writer.write("x", signal)), "CANCELLED");
+    expectCode(await failure(() => reader.read(1, signal)), "CANCELLED");
+    expect((await reader.stat()).size).toBe(0);
+  });
+
+  test("any bytes at all go through", async () => {
+    for (const data of ["", "{", "[]", new Uint8Array([0, 255, 254])]) {
+      const { writer, reader } = new Pipe("p");
+      expect(await ended(() => writer.write(data, never))).toBeUndefined();
+      await writer.close();
+      expect(await drain(reader)).toEqual(Buffer.from(data));
+    }
+  });
+});
+
+describe("Pipe", () => {
+  const harness = (): KernelHarness => new KernelHarness({ model: script(says("done")) });
+
+  test("puts an end into each process's table, which are read and written like any file", async () => {
+    await using h = harness();
+    const { ipc, files } = h.kernel;
+    const [a, b] = [await idle(h), await idle(h)];
+    const { writeFd, readFd } = await ipc.pipe(a.pid, b.pid);
+    await files.write(a, writeFd, "through");
+    expect(Buffer.from(await files.read(b, readFd, 100)).toString()).toBe("through");
+    expect(await codeOf(() => files.read(a, writeFd, 1))).toBe("PERMISSION");
+    expect(await codeOf(() => files.write(b, readFd, "x"))).toBe("PERMISSION");
+    await files.close(a, writeFd);
+    expect(await files.read(b, readFd, 100)).toHaveLength(0);
+    expect(await codeOf(() => files.write(a, writeFd, "x"))).toBe("NOT_FOUND");
+  });
+
+  test("may join a process with itself", async () => {
+    await using h = harness();
+    const { ipc, files } = h.kernel;
+    const a = await idle(h);
+    const { writeFd, readFd } = await ipc.pipe(a.pid, a.pid);
+    expect(writeFd).not.toBe(readFd);
+    await files.write(a, writeFd, "x");
+    expect(await files.read(a, readFd, 9)).toHaveLength(1);
+  });
+
+  test("ends with its processes: the reader sees the end, the writer that nobody reads", async () => {
+    await using h = harness();
+    const { ipc, files } = h.kernel;
+    const [a, b, c] = [await idle(h), await idle(h), await idle(h)];
+    const toB = await ipc.pipe(a.pid, b.pid);
+    const toC = await ipc.pipe(b.pid, c.pid);
+    const reading = files.read(b, toB.readFd, 10);
+    h.kernel.kill(a.pid, SIGKILL);
+    expect(await reading).toHaveLength(0);
+    const writing = codeOf(() => files.write(b, toC.writeFd, Buffer.alloc(PIPE_BYTES + 1)));
+    h.kernel.kill(c.pid, SIGKILL);
+    expect(await writing).toBe("CLOSED");
+  });
+
+  test("of a process that is gone or ending is refused", async () => {
+    await using h = harness();
+    const [a, b] = [await idle(h), await idle(h)];
+    h.kernel.kill(b.pid, SIGKILL);
+    expect(await codeOf(() => h.kernel.ipc.pipe(a.pid, b.pid))).toBe("CLOSED");
+    await h.kernel.wait(b.pid);
+    expect(await codeOf(() => h.kernel.ipc.pipe(a.pid, b.pid))).toBe("NOT_FOUND");
+    expect(await codeOf(() => h.kernel.ipc.pipe(b.pid, a.pid))).toBe("NOT_FOUND");
+    expect(a.fds.list().map(({ path }) => path)).toEqual(["/dev/llm/scripted"]);
+  });
+});
