@@ -3,6 +3,7 @@ import type { Children } from "../os/children.ts";
 import type { GuardedFolder } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs.ts";
 import { DeviceRegistry } from "../vfs/registry.ts";
+import { CapabilityManager, type Rights } from "./capability-manager.ts";
 import { Changes } from "./changes.ts";
 import { Channel } from "./channel.ts";
 import { ChildAgents } from "./child-agents.ts";
@@ -86,6 +87,8 @@ export class Kernel {
   readonly signals: SignalManager;
   /** ProcGroupManager (4). */
   readonly groups: ProcGroupManager;
+  /** CapabilityManager (2). */
+  readonly capabilities: CapabilityManager;
   /** SupervisorManager (4). */
   readonly supervisors: SupervisorManager;
   /** IpcManager (3). */
@@ -156,6 +159,15 @@ export class Kernel {
     this.groups = new ProcGroupManager({ table, signals: this.signals, debug });
     this.concurrency = new ConcurrencyManager({ table, debug, ctx, clock, warn });
     const { threads, coroutines } = this.concurrency;
+    this.capabilities = new CapabilityManager({
+      table,
+      files,
+      debug,
+      appendTools: (proc) => void appendTools(proc, contexts),
+      tell: (proc, text) => this.#notice(proc, "kernel", text),
+      note: (proc) => life.note(proc),
+      warn,
+    });
     const holders = {
       mounts: this.mounts,
       messages: this.#inboxes,
@@ -237,6 +249,15 @@ export class Kernel {
     return this.lifecycle.suspend(pid);
   }
 
+  /** By PID 0, as all here. */
+  grant(pid: PID, rules: readonly string[]): Promise<Rights> {
+    return this.capabilities.grant(pid, rules);
+  }
+
+  revoke(pid: PID, rules: readonly string[]): Promise<Rights> {
+    return this.capabilities.revoke(pid, rules);
+  }
+
   wait(pid: PID): Promise<ExitStatus> {
     return this.processes.wait(pid);
   }
@@ -305,6 +326,7 @@ export class Kernel {
       lookup: (uuid) => this.#table.getByUuid(uuid),
       ipc: () => this.ipc,
       agents: () => this.#agents,
+      capabilities: () => this.capabilities,
     });
     const own = { plugin: "kernel", layer: "kernel", needs: [] } as const;
     for (const [path, device] of Object.entries(tools)) {

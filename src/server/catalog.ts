@@ -171,7 +171,9 @@ function kernelDevices(): DeviceRegistry {
   const unopened = (): never => {
     throw new SyscallError("INTERNAL", "A device of the catalog was opened.");
   };
-  for (const [path, device] of Object.entries(kernelTools({ lookup: unopened, ipc: unopened, agents: unopened }))) {
+  for (const [path, device] of Object.entries(
+    kernelTools({ lookup: unopened, ipc: unopened, agents: unopened, capabilities: unopened }),
+  )) {
     devices.register({ path, device, plugin: "kernel", layer: "kernel", needs: [] });
   }
   return devices;

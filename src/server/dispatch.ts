@@ -15,6 +15,7 @@ import { listProviders } from "./methods/list-providers.ts";
 import { listSkills } from "./methods/list-skills.ts";
 import { listTools } from "./methods/list-tools.ts";
 import { ping } from "./methods/ping.ts";
+import { allow, deny } from "./methods/rights.ts";
 import { show } from "./methods/show.ts";
 import { shutdown } from "./methods/shutdown.ts";
 import { signalTree } from "./methods/signal-tree.ts";
@@ -62,6 +63,8 @@ const TABLE: Record<Method, Entry> = {
   kill: plain(METHODS.kill.payload, kill),
   signal_tree: plain(METHODS.signal_tree.payload, signalTree),
   suspend: plain(METHODS.suspend.payload, suspend),
+  allow: plain(METHODS.allow.payload, allow),
+  deny: plain(METHODS.deny.payload, deny),
   wait: plain(METHODS.wait.payload, wait),
   attach: streaming(METHODS.attach.payload, attach),
   attach_debug: streaming(METHODS.attach_debug.payload, attachDebug),

@@ -65,6 +65,9 @@ function SpawnRequest() {
   });
 }
 
+/** Rules as in `allow` and `deny` of a spawn. */
+const RightsRequest = () => Target().extend({ tools: z.array(z.string().min(1).max(1_000)).min(1).max(100) });
+
 const Page = () => ({
   after: z.int().nonnegative().optional(),
   limit: z.int().positive().max(10_000).optional(),
@@ -91,6 +94,8 @@ export const METHODS = {
   kill: { streaming: false, payload: () => Target().extend({ signal: z.int().optional() }) },
   signal_tree: { streaming: false, payload: () => Target().extend({ signal: z.int().optional() }) },
   suspend: { streaming: false, payload: Target },
+  allow: { streaming: false, payload: RightsRequest },
+  deny: { streaming: false, payload: RightsRequest },
   wait: { streaming: false, payload: () => Target().extend({ timeout_ms: z.int().positive().optional() }) },
   attach: { streaming: true, payload: Target },
   attach_debug: { streaming: true, payload: Target },
@@ -156,6 +161,8 @@ export interface Answers {
   kill: ProcRef;
   signal_tree: ProcRef & { affected: number };
   suspend: ProcRef & { state: ProcInfo["state"]; step: number };
+  allow: RightsAnswer;
+  deny: RightsAnswer;
   wait: Receipt;
   attach: ProcRef;
   attach_debug: ProcRef;
@@ -179,6 +186,12 @@ export interface Answers {
 export interface ProcRef {
   pid: number;
   uuid: string;
+}
+
+/** What a run may use after the change. Nothing of `denied_tools`, whatever is allowed. */
+export interface RightsAnswer extends ProcRef {
+  allowed_tools: string[];
+  denied_tools: string[];
 }
 
 export interface StepSummary {

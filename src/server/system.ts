@@ -56,6 +56,8 @@ export type KernelApi = Pick<
   | "kill"
   | "signalTree"
   | "suspend"
+  | "grant"
+  | "revoke"
   | "listProcs"
   | "procInfos"
   | "procInfo"

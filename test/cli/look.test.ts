@@ -353,3 +353,46 @@ describe("signals", () => {
     expect(io.asked).toEqual([]);
   });
 });
+
+describe("rights", () => {
+  const answer = { ...REF, allowed_tools: ["Bash(git *)", "Read"], denied_tools: ["Write"] };
+  const answers = { allow: answer, deny: answer };
+
+  test.each(["allow", "deny"] as const)("rnix %s names the tools and tells what is left", async (command) => {
+    const { code, out, err, io } = await run([command, "7", "Bash(git *)", "Read"], { answers });
+    expect(code).toBe(0);
+    expect(io.payloads(command)).toEqual([{ pid: 7, cwd: "/project", tools: ["Bash(git *)", "Read"] }]);
+    expect(err).toBe("process 7 may use: Bash(git *), Read\ndenied: Write\n");
+    expect(out).toBe("");
+  });
+
+  test("--json prints the answer alone", async () => {
+    const { out, err } = await run(["allow", "0199", "Read", "--json"], { answers });
+    expect(JSON.parse(out)).toEqual(answer);
+    expect(err).toBe("");
+  });
+
+  test("nothing left is said so", async () => {
+    const nothing = { ...REF, allowed_tools: [], denied_tools: [] };
+    const { err } = await run(["deny", "7", "*"], { answers: { deny: nothing } });
+    expect(err).toBe("process 7 may use: nothing\n");
+  });
+
+  test.each([
+    [["7"], "TOOL is missing"],
+    [["nobody", "Read"], "expected a PID, a UUID"],
+    [["7", ""], "expected a tool"],
+  ])("rnix allow %j is refused", async (args, hint) => {
+    const { code, err, io } = await run(["allow", ...args], { answers });
+    expect(code).toBe(64);
+    expect(err).toContain(hint);
+    expect(io.asked).toEqual([]);
+  });
+
+  test.each(["allow", "deny"])("rnix %s is refused inside a run", async (command) => {
+    const { code, err, io } = await run([command, "7", "Read"], { answers, env: { RNIX_UNIT: "u1" } });
+    expect(code).toBe(1);
+    expect(err).toContain("refused inside a run");
+    expect(io.asked).toEqual([]);
+  });
+});

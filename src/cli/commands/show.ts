@@ -28,6 +28,11 @@ export default defineCommand({
   },
 });
 
+/** Whoever made the rule. */
+function deniedBy({ deny, revoked = [], deny_above = [] }: ProcDetail["permissions"]): string[] {
+  return [...deny, ...revoked.map(({ rule }) => rule), ...deny_above];
+}
+
 function text(p: ProcDetail, style: Style): string {
   const sections: [string, [string, string | null][]][] = [
     [
@@ -72,7 +77,7 @@ function text(p: ProcDetail, style: Style): string {
         ["tools", list(p.allowed_tools)],
         ["devices", list(p.allowed_devices)],
         ["allow", p.permissions.allow.map((layer) => list(layer) ?? "nothing").join("\nand ")],
-        ["deny", list(p.permissions.deny)],
+        ["deny", list(deniedBy(p.permissions))],
         ["sandbox", p.sandbox],
       ],
     ],

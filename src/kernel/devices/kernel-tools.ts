@@ -1,4 +1,5 @@
 import type { Device } from "../../plugin/index.ts";
+import type { CapabilityManager } from "../capability-manager.ts";
 import type { ChildAgents } from "../child-agents.ts";
 import type { IpcManager } from "../ipc/ipc-manager.ts";
 import type { Process } from "../process.ts";
@@ -14,10 +15,18 @@ interface KernelToolPorts {
   lookup(uuid: string): Process;
   ipc(): IpcManager;
   agents(): ChildAgents;
+  capabilities(): CapabilityManager;
 }
 
 /** The kernel's own tools: devices below /dev/kernel, by path. The ports are asked when a tool is called. */
-export function kernelTools({ lookup, ipc, agents }: KernelToolPorts): Record<string, Device> {
-  const tools = [agentTool(agents), plan, skillTool, complete, sendMessage(ipc), readMessages(ipc)];
+export function kernelTools({ lookup, ipc, agents, capabilities }: KernelToolPorts): Record<string, Device> {
+  const tools = [
+    agentTool(agents),
+    plan,
+    skillTool(capabilities),
+    complete,
+    sendMessage(ipc),
+    readMessages(ipc),
+  ];
   return Object.fromEntries(tools.map((tool) => [tool.path, toolDevice(tool, lookup)]));
 }

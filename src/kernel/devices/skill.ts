@@ -1,29 +1,35 @@
 import { SyscallError } from "../../plugin/index.ts";
+import type { CapabilityManager } from "../capability-manager.ts";
 import type { Process } from "../process.ts";
+import type { SkillInfo } from "../types.ts";
 import type { KernelCall, KernelTool } from "./tool-device.ts";
 
-export const skillTool: KernelTool = {
-  path: "/dev/kernel/skill",
-  tool: {
-    name: "Skill",
-    description:
-      'Load one of the skills that are listed under "Skills that can be loaded". Its instructions are the result.',
-    input: {
-      type: "object",
-      properties: { skill: { type: "string", description: "The skill's name." } },
-      required: ["skill"],
-      additionalProperties: false,
+export function skillTool(capabilities: () => CapabilityManager): KernelTool {
+  return {
+    path: "/dev/kernel/skill",
+    tool: {
+      name: "Skill",
+      description:
+        'Load one of the skills that are listed under "Skills that can be loaded". Its instructions are the result.',
+      input: {
+        type: "object",
+        properties: { skill: { type: "string", description: "The skill's name." } },
+        required: ["skill"],
+        additionalProperties: false,
+      },
+      annotations: { idempotentHint: true },
     },
-    annotations: { idempotentHint: true },
-  },
-  run: loadSkill,
-};
+    run: (call) => loadSkill(capabilities(), call),
+  };
+}
 
-/** Tools that finishing and planning need are not taken away by a skill's list. */
-const ALWAYS = ["Plan", "Skill", "Complete"];
+/** A skill's list as rules: the tools that finishing and planning need are not taken away by it. */
+export function withAlways(list: readonly string[]): string[] {
+  return [...list, "Plan", "Skill", "Complete"];
+}
 
 /** Loads a skill and narrows the rights to the agent's own and what the called skills list together. */
-async function loadSkill({ proc, input }: KernelCall): Promise<string> {
+async function loadSkill(capabilities: CapabilityManager, { proc, input }: KernelCall): Promise<string> {
   const name = String(input.skill);
   if (proc.skills.some((skill) => skill.name === name)) {
     throw new SyscallError("INVALID", `The skill ${name} is already loaded.`);
@@ -37,7 +43,7 @@ async function loadSkill({ proc, input }: KernelCall): Promise<string> {
     );
   }
   const body = await skill.body();
-  const withheld = skill.allowedTools === null ? 0 : narrow(proc, skill.allowedTools);
+  const withheld = narrow(capabilities, proc, skill);
   proc.skills.push(skill);
   const base = skill.dir === "" ? "" : `\nBase folder of this skill: ${skill.dir}`;
   const note = withheld === 0 ? "" : `\n[${withheld} of your tools are withheld while this skill is loaded.]`;
@@ -45,8 +51,9 @@ async function loadSkill({ proc, input }: KernelCall): Promise<string> {
 }
 
 /** How many of the tools are withheld from now on. */
-function narrow(proc: Process, list: readonly string[]): number {
+function narrow(capabilities: CapabilityManager, proc: Process, skill: SkillInfo): number {
+  if (skill.allowedTools === null) return 0;
   const before = proc.permissions.allowedTools().length;
-  proc.permissions = proc.permissions.narrow([...list, ...ALWAYS]);
+  capabilities.narrow(proc, skill.name, withAlways(skill.allowedTools));
   return before - proc.permissions.allowedTools().length;
 }

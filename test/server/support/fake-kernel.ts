@@ -1,3 +1,4 @@
+import type { Rights } from "../../../src/kernel/capability-manager.ts";
 import { Channel } from "../../../src/kernel/channel.ts";
 import type {
   AgentInfo,
@@ -51,7 +52,7 @@ export class FakeKernel implements KernelApi {
     const pid = this.#nextPid++;
     const uuid = `00000000-0000-7000-8000-${String(pid).padStart(12, "0")}`;
     const info: ProcInfo = {
-      ...BLANK,
+      ...structuredClone(BLANK),
       pid,
       uuid,
       intent,
@@ -98,6 +99,20 @@ export class FakeKernel implements KernelApi {
     const exit: ExitStatus = { code: 75, reason: "suspended" };
     await this.finish(pid, exit);
     return exit;
+  }
+
+  async grant(pid: PID, rules: readonly string[]): Promise<Rights> {
+    const { info } = this.#get(pid);
+    info.allowed_tools = [...new Set([...info.allowed_tools, ...rules])];
+    info.permissions.deny = info.permissions.deny.filter((rule) => !rules.includes(rule));
+    return { allowed: info.allowed_tools, denied: info.permissions.deny };
+  }
+
+  async revoke(pid: PID, rules: readonly string[]): Promise<Rights> {
+    const { info } = this.#get(pid);
+    info.allowed_tools = info.allowed_tools.filter((tool) => !rules.includes(tool));
+    info.permissions.deny = [...info.permissions.deny, ...rules];
+    return { allowed: info.allowed_tools, denied: info.permissions.deny };
   }
 
   listProcs(): ProcInfo[] {
