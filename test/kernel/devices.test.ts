@@ -160,6 +160,7 @@ describe("the tool Skill", () => {
     await using h = new KernelHarness({ model: script(says("done")) });
     await h.run("go");
     expect(h.requests[0]?.tools?.map((tool) => tool.name)).toEqual([
+      "Agent",
       "Complete",
       "Plan",
       "ReadMessages",
