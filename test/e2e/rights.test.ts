@@ -1,0 +1,145 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { until } from "../support/until.ts";
+import { binary } from "./support/binary.ts";
+import { Machine } from "./support/machine.ts";
+import { toolNames, toolResults } from "./support/requests.ts";
+import { calls, type Scene, says, scenes } from "./support/scenes.ts";
+import { Receipt, recordOf } from "./support/verdict.ts";
+
+setDefaultTimeout(30_000);
+
+const RNIX = `'${binary()}'`;
+const bash = (command: string): Scene => calls(["Bash", { command }]);
+const HOLD = "touch held; until test -e go; do sleep 0.02; done";
+const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
+
+describe("rnix deny", () => {
+  test("ends the command that runs, tells the model by whom, and the run goes on without", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({ "do it": [bash(`${HOLD} & sleep 600`), bash("touch again"), says("could not")] }),
+    );
+    const run = machine.start(["spawn", "do it", "--output", "json"]);
+    await held(machine);
+    const { code, stderr, stdout } = await machine.run(["deny", "1", "Bash"]);
+    expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
+    expect(stderr).toMatch(/^process 1 may use: .*Read.*\ndenied: Bash\n$/);
+    const receipt = Receipt.parse(JSON.parse((await run.done).stdout));
+    expect(receipt).toMatchObject({ exit_code: 0, result: "could not", tool_calls: 2 });
+    const results = model.requests.flatMap(toolResults);
+    expect(results[0]).toMatch(/PERMISSION.*Bash\(touch held.*It was withdrawn by the operator \(PID 0\)/);
+    expect(results.at(-1)).toMatch(/PERMISSION.*The deny rule Bash forbids it/);
+    expect(machine.has("again")).toBe(false);
+    expect(model.requests.map(({ text }) => text).join()).toContain(
+      "Bash was withdrawn by the operator (PID 0)",
+    );
+    // A provider's prompt cache: what the model is shown does not change.
+    expect(model.requests.map(toolNames)).toEqual(
+      model.requests.map(() => toolNames(model.requests[0] ?? fail())),
+    );
+    expect(recordOf(machine, receipt.uuid).permissions).toEqual({ allow: [["*"]], deny: ["Bash"] });
+    expect((await machine.run(["show", "1"])).stdout).toMatch(/deny +Bash\n/);
+    await until(() => machine.strays().length === 0, "the programs' end");
+  });
+
+  test("reaches what the run has spawned, and is taken back by rnix allow", async () => {
+    await using machine = new Machine();
+    await machine.model(
+      scenes({
+        "parent task": [bash(`${RNIX} spawn 'child chore' -q`), says("done")],
+        "child chore": [bash(HOLD), calls(["Write", { path: "b", content: "free" }]), says("child done")],
+      }),
+    );
+    const run = machine.start(["spawn", "parent task", "--output", "json"]);
+    await held(machine);
+    await machine.run(["deny", "1", "Edit", "Write"]);
+    const child = await machine.run(["allow", "2", "Write"]);
+    expect(child.code).toBe(1);
+    expect(child.stderr).toMatch(/PID 1, above PID 2, does not hold Write .*rnix allow 1 'Write'\n$/);
+    expect((await machine.run(["show", "2"])).stdout).toMatch(/deny +Edit, Write\n/);
+    const { stderr } = await machine.run(["allow", "1", "Edit", "Write"]);
+    expect(stderr).not.toContain("denied");
+    machine.write("go", "");
+    expect(Receipt.parse(JSON.parse((await run.done).stdout))).toMatchObject({ exit_code: 0 });
+    expect(machine.read("b")).toBe("free");
+  });
+});
+
+describe("rnix allow", () => {
+  test("shows a tool to a run at work, which it uses; the trace says by which rule", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "do it": [bash(HOLD), calls(["Write", { path: "new", content: "x" }]), says("written")],
+      }),
+    );
+    const run = machine.start([
+      "spawn",
+      "do it",
+      "--output",
+      "json",
+      "--allow",
+      "Bash",
+      "--allow",
+      "Read(src/**)",
+    ]);
+    await held(machine);
+    const answer = await machine.run(["allow", "1", "Write(new*)", "--json"]);
+    expect(JSON.parse(answer.stdout)).toMatchObject({
+      pid: 1,
+      allowed_tools: ["Bash", "Read(src/**)", "Write(new*)"],
+      denied_tools: [],
+    });
+    machine.write("go", "");
+    const receipt = Receipt.parse(JSON.parse((await run.done).stdout));
+    expect(receipt).toMatchObject({ exit_code: 0, result: "written" });
+    expect(machine.read("new")).toBe("x");
+    expect(toolNames(model.requests[0] ?? fail())).toEqual(["Bash", "Read"]);
+    expect(toolNames(model.requests.at(-1) ?? fail())).toEqual(["Bash", "Read", "Write"]);
+    const trace = (await machine.run(["strace", "1", "--json"])).stdout;
+    expect(trace).toMatch(/"CapGrant","args":\{"pid":1,"rules":\["Write\(new\*\)"\],"by":0\}/);
+    expect(trace).toMatch(/"tool":"Write","rule":"Write\(new\*\)"/);
+  });
+
+  test("says what it can't do, and of which run", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "do it": [bash(HOLD), says("done")] }));
+    const run = machine.start(["spawn", "do it", "-q"]);
+    await held(machine);
+    const refused: [string[], number, RegExp][] = [
+      [["allow", "1", "Bsh"], 64, /no tool "Bsh"\. Did you mean "Bash"\?/],
+      [["deny", "1", "Bash("], 64, /expected a pattern like Bash\(git \*\)/],
+      [["allow", "7", "Bash"], 64, /No process with PID 7/],
+      [["allow", "1"], 64, /TOOL is missing/],
+    ];
+    for (const [args, code, message] of refused) {
+      const answer = await machine.run(args);
+      expect([args, answer.code]).toEqual([args, code]);
+      expect(answer.stderr).toMatch(message);
+    }
+    machine.write("go", "");
+    await run.done;
+    const late = await machine.run(["deny", "1", "Bash"]);
+    expect(late).toMatchObject({ code: 64, stderr: expect.stringContaining("PID 1 has ended (completed)") });
+  });
+
+  test("is no way for a run to get at more", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({ "do it": [bash(`${RNIX} allow 1 Write; ${RNIX} deny 1 Read; echo over`), says("done")] }),
+    );
+    const run = await machine.run(["spawn", "do it", "--output", "json", "--allow", "Bash"]);
+    const receipt = Receipt.parse(JSON.parse(run.stdout));
+    expect(
+      model.requests
+        .flatMap(toolResults)
+        .at(-1)
+        ?.match(/refused inside a run/g),
+    ).toHaveLength(2);
+    expect(recordOf(machine, receipt.uuid).permissions).toEqual({ allow: [["Bash"]], deny: [] });
+  });
+});
+
+function fail(): never {
+  throw new Error("the model was not asked");
+}
