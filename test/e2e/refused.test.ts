@@ -165,7 +165,11 @@ describe("refused before it costs anything, with the receipt's exit code and wha
 describe("flags that are not there or wrong are named with what was expected, and nothing is started", () => {
   const WRONG: Record<string, { args: string[]; says: string[] }> = {
     "an unknown flag": { args: ["spawn", "x", "--agnet", "default"], says: ["--agnet", "--agent"] },
-    "a flag of a later version": { args: ["spawn", "x", "--max-cost", "1"], says: ["--max-cost"] },
+    "a flag of a later version": { args: ["spawn", "x", "--network", "off"], says: ["--network"] },
+    "a cost of zero": {
+      args: ["spawn", "x", "--max-cost", "0"],
+      says: ["--max-cost", "USD", "unlimited", '"0"'],
+    },
     "steps of zero": { args: ["spawn", "x", "--max-steps", "0"], says: ["--max-steps", "unlimited", '"0"'] },
     "a negative budget": { args: ["spawn", "x", "--budget=-5"], says: ["--budget", '"-5"'] },
     "a time without a unit": {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import type { Task } from "../../src/kernel/process-life.ts";
 import type { ProcInfo } from "../../src/kernel/types.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/kernel/types.ts";
 import { type LLMRequest, SyscallError } from "../../src/plugin/index.ts";
@@ -310,4 +311,27 @@ describe("a storm", () => {
       expect(info.tokens_used).toBeLessThanOrEqual(h.kernel.envelope.tokens);
     },
   );
+});
+
+test("a supervisor has no limits that nobody gave it, and those it runs have theirs each", async () => {
+  await using h = new KernelHarness({ model: silent, limits: { liveChildren: 1, spawnDepth: 1 } });
+  const stopped: Task = (proc) =>
+    new Promise((resolve) => {
+      const end = (): void =>
+        resolve({ kind: "stopped", status: proc.stopped ?? { code: 1, reason: "failed" } });
+      proc.signal.addEventListener("abort", end, { once: true });
+    });
+  const opts = { ...h.opts(), provider: null };
+  const top = await h.kernel.processes.spawnTask("supervisor", stopped, "watch", null, opts);
+  expect(h.kernel.procInfo(top)).toMatchObject({ max_steps: null, timeout_ms: null, context_budget: null });
+  for (const intent of ["one", "two", "three"]) {
+    const parentPid = await h.spawn(intent, { parentPid: top });
+    expect(h.kernel.procInfo(parentPid)).toMatchObject({ max_steps: 100, timeout_ms: 3_600_000 });
+    const below = await h.spawn("below", { parentPid });
+    for (const pid of [parentPid, below]) {
+      const refused = h.spawn("more", { parentPid: pid }).catch((error: unknown) => error);
+      expect(await refused).toMatchObject({ code: "EXHAUSTED", syscall: "Spawn" });
+    }
+  }
+  expect(h.kernel.active).toBe(7);
 });
