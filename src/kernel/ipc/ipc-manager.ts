@@ -46,7 +46,7 @@ export class IpcManager {
    * order they were sent in. NOT_FOUND when there is no such process, CLOSED when it has ended or is ending,
    * PERMISSION for one of another project (PID 0 may write to all), EXHAUSTED when its inbox is full.
    */
-  send(from: PID, to: PID, data: Data): Promise<ProcessMessage> {
+  async send(from: PID, to: PID, data: Data): Promise<ProcessMessage> {
     const { table, debug } = this.#ports;
     const args = { to, size: data.length };
     const seq = (message: ProcessMessage): number => message.seq;
@@ -79,7 +79,7 @@ export class IpcManager {
    * Takes the oldest message, waiting for one. TIMEOUT when none came, CLOSED when the process ends, CANCELLED
    * when it is told to, or the signal's reason.
    */
-  recv(pid: PID, o: RecvOptions = {}): Promise<ProcessMessage> {
+  async recv(pid: PID, o: RecvOptions = {}): Promise<ProcessMessage> {
     const { table, inboxes, debug } = this.#ports;
     const proc = table.get(pid);
     const ms = o.timeoutMs ?? proc.spec.opts.limits.toolMs;
@@ -136,7 +136,7 @@ export class IpcManager {
    * Joins two processes, or one with itself, by a pipe: an end for each, which goes with its process. CLOSED when
    * one of them is ending, PERMISSION when they are of two projects.
    */
-  pipe(writer: PID, reader: PID): Promise<{ writeFd: number; readFd: number }> {
+  async pipe(writer: PID, reader: PID): Promise<{ writeFd: number; readFd: number }> {
     const { table, debug } = this.#ports;
     const from = table.get(writer);
     return debug.call(
@@ -147,7 +147,7 @@ export class IpcManager {
         const to = table.get(reader);
         checkSameProject(from, to);
         for (const proc of [from, to]) {
-          if (proc.state !== "running" || proc.stopped) {
+          if (proc.state !== "running" || proc.stopped || proc.ending) {
             throw new SyscallError(
               "CLOSED",
               `Process ${proc.pid} has ended or is ending and opens no more files.`,
