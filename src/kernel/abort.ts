@@ -67,6 +67,26 @@ export function onceAborted(signal: AbortSignal, f: () => void): () => void {
 
 const listeners = new WeakMap<AbortSignal, Set<() => void>>();
 
+/** An abort of ours: `onceAborted` hears of it without a listener of the runtime's, which costs more than a syscall. */
+export class Abort {
+  readonly #controller = new AbortController();
+  readonly #listening = new Set<() => void>();
+
+  constructor() {
+    listeners.set(this.signal, this.#listening);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  abort(reason: unknown): void {
+    if (this.signal.aborted) return;
+    this.#controller.abort(reason);
+    for (const f of [...this.#listening]) f();
+  }
+}
+
 function listenTo(signal: AbortSignal): Set<() => void> {
   const listening = new Set<() => void>();
   listeners.set(signal, listening);

@@ -1,5 +1,5 @@
 import { SyscallError } from "../plugin/index.ts";
-import { onceAborted } from "./abort.ts";
+import { Abort, onceAborted } from "./abort.ts";
 import type { OpenAs } from "./file-system.ts";
 import type { Call } from "./permission/permissions.ts";
 import type { Process } from "./process.ts";
@@ -51,7 +51,8 @@ export class OpenRight {
   /** Ends it; whoever closes the file, or fails to open it, calls this. */
   readonly end: () => void;
   #withdrawn: SyscallError | undefined;
-  #cancel: ((reason: SyscallError) => void) | undefined;
+  /** Of the operations, which come one after the other: one for all, until one of them is aborted. */
+  #abort: Abort | undefined;
   #underWay: Promise<unknown> = Promise.resolve();
 
   constructor(call: Call, rule: string, end: () => void) {
@@ -73,16 +74,16 @@ export class OpenRight {
   /** What is under way fails with this, and all that comes. */
   withdraw(reason: SyscallError): void {
     this.#withdrawn ??= reason;
-    this.#cancel?.(reason);
+    this.#abort?.abort(reason);
   }
 
   /** Runs one operation, under a signal that follows the given one and the withdrawal. */
   async run<T>(signal: AbortSignal, operation: (signal: AbortSignal) => Promise<T>): Promise<T> {
     if (this.#withdrawn) throw this.#withdrawn;
-    const controller = new AbortController();
-    this.#cancel = (reason) => controller.abort(reason);
-    const ignore = onceAborted(signal, () => controller.abort(signal.reason));
-    const running = operation(controller.signal);
+    const abort = this.#abort?.signal.aborted === false ? this.#abort : new Abort();
+    this.#abort = abort;
+    const ignore = onceAborted(signal, () => abort.abort(signal.reason));
+    const running = operation(abort.signal);
     this.#underWay = running.catch(() => undefined);
     try {
       return await running;
@@ -90,7 +91,6 @@ export class OpenRight {
       throw this.#withdrawn ?? thrown;
     } finally {
       ignore();
-      this.#cancel = undefined;
     }
   }
 }
