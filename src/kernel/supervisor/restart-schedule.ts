@@ -7,16 +7,17 @@ export interface PendingRestart {
   readonly slot: Slot;
   /** It has its place in the window. A clean end has none before the restart is made. */
   readonly counted: boolean;
+  /** On the supervisor's own clock. */
   readonly dueAt: number;
   timer: Timer | undefined;
 }
 
 interface SchedulePorts {
   limit: RestartLimit;
-  /** Its `monotonic` counts the window. */
+  /** Counts the window. */
   clock: Clock;
-  /** Stands still while the supervisor is paused. */
-  timers: Clock;
+  /** The supervisor's: it stands still while the supervisor is paused, and with it every delay. */
+  own: Clock;
   /** Who falls with a slot, and itself. */
   group(slot: Slot): readonly Slot[];
   due(restart: PendingRestart): void;
@@ -58,7 +59,7 @@ export class RestartSchedule {
     this.#arm({
       slot,
       counted: counted || merged.some((one) => one.counted),
-      dueAt: Math.max(this.#now() + delayMs, ...merged.map((one) => one.dueAt)),
+      dueAt: Math.max(this.#ports.own.monotonic() + delayMs, ...merged.map((one) => one.dueAt)),
       timer: undefined,
     });
   }
@@ -71,7 +72,7 @@ export class RestartSchedule {
     const now = this.#now();
     const room = this.#window.roomInMs(now);
     if (room === 0) return this.#window.add(now);
-    this.#arm({ ...restart, dueAt: now + room });
+    this.#arm({ ...restart, dueAt: this.#ports.own.monotonic() + room });
     return false;
   }
 
@@ -82,7 +83,7 @@ export class RestartSchedule {
 
   dueInMs(slot: Slot): number | null {
     const restart = this.of(slot);
-    return restart ? Math.max(0, restart.dueAt - this.#now()) : null;
+    return restart ? Math.max(0, restart.dueAt - this.#ports.own.monotonic()) : null;
   }
 
   cancel(restart: PendingRestart): void {
@@ -96,8 +97,8 @@ export class RestartSchedule {
 
   #arm(restart: PendingRestart): void {
     this.#pending.set(restart.slot, restart);
-    const ms = Math.max(0, restart.dueAt - this.#now());
-    restart.timer = this.#ports.timers.timer(ms, () => this.#ports.due(restart));
+    const { own, due } = this.#ports;
+    restart.timer = own.timer(Math.max(0, restart.dueAt - own.monotonic()), () => due(restart));
   }
 
   #now(): number {

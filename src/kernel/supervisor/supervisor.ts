@@ -62,7 +62,7 @@ export class Supervisor {
     this.#schedule = new RestartSchedule({
       limit: spec,
       clock: ports.clock,
-      timers: proc.clock,
+      own: proc.clock,
       group: (slot) => this.#group(slot),
       due: (restart) => this.#post({ kind: "due", restart }),
     });
