@@ -16,5 +16,19 @@ describePlugin("echo", () => import("./support/echo.ts"), {
     { title: "has nothing below it but /below", device: "/dev/echo/above", input: null, error: "NOT_FOUND" },
   ],
   unknown: "/dev/echo/no/such",
+  mount: {
+    config: () => ({ prefix: "# " }),
+    operations: [
+      {
+        title: "answers after its prefix",
+        device: "/say",
+        input: { op: "say.it", text: "hello" },
+        answer: (text) => expect(text).toBe("# hello"),
+      },
+      { title: "takes text only", device: "/say", input: { op: "say.it" }, error: "INVALID" },
+    ],
+    refused: [{ title: "without a prefix", config: () => ({}), error: "INVALID" }],
+    endless: () => ({ prefix: "wait" }),
+  },
   endless: { device: "/dev/echo", input: { op: "Echo", text: "wait" } },
 });

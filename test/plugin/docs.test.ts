@@ -65,6 +65,8 @@ describe("docs/plugins.md", () => {
     const wanted = [
       "Plugin",
       "Device",
+      "MountType",
+      "Mounted",
       "ToolDef",
       "ToolAnnotations",
       "OpenContext",

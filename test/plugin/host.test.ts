@@ -521,6 +521,32 @@ describe("the end", () => {
   });
 });
 
+describe("what can be mounted", () => {
+  const mount = (type: string): string =>
+    `mount: { type: "${type}", open: async () => ({ devices: {}, unmount: async () => {} }) }, needs: ["exec"]`;
+
+  test("is in the lease by its type, from the nearer layer and in one layer once", async () => {
+    write("user/plugins/a.ts", "a", "x", { plugin: mount("table") });
+    write("user/plugins/b.ts", "b", "x", { plugin: mount("table") });
+    write("project/plugins/c.ts", "c", "x", { plugin: mount("queue") });
+    const host = hostWith();
+    const lease = await host.lease(project());
+    const types = [...(lease.mounts ?? [])].map(([type, { plugin, needs }]) => [type, plugin, needs]);
+    expect(types).toContainEqual(["table", "a", ["exec"]]);
+    expect(types).toContainEqual(["queue", "c", ["exec"]]);
+    expect(texts(reportOf(lease.reports, "b"))).toEqual([
+      "It can't be mounted: plugin a of the same layer has the type table.",
+    ]);
+    expect(reportOf(lease.reports, "c")?.mounts).toBe("queue");
+    const again = await host.lease(project());
+    expect(again.mounts?.get("queue")?.type, "the same version, the same type").toBe(
+      lease.mounts?.get("queue")?.type,
+    );
+    lease.release();
+    again.release();
+  });
+});
+
 describe("rnix plugins check", () => {
   test("tells what a plugin is, after loading it on trial", async () => {
     const tool = '{ name: "Same", description: "Does what the other does", input: { type: "object" } }';
@@ -534,6 +560,7 @@ describe("rnix plugins check", () => {
       ok: true,
       files: [file],
       needs: ["store"],
+      mounts: null,
       takes: [],
       problems: [],
       warnings: [],

@@ -5,6 +5,7 @@ import { staticCheck } from "../../src/plugin/host/static-check.ts";
 import { WORKER_LIMITS, type WorkerOptions } from "../../src/plugin/host/worker-link.ts";
 import {
   type Child,
+  type Code,
   type Data,
   type OpenContext,
   SyscallError,
@@ -441,3 +442,141 @@ function fakeChild(): { child: Child; log: string[] } {
   };
   return { child, log };
 }
+
+describe("a mount of a plugin in a Worker", () => {
+  /** A mount whose `config.later` happens once it stands; `config.first` before. */
+  const source = `import { definePlugin, SyscallError } from "rnix/plugin";
+const device = (name, more = {}) => ({
+  tools: [{ name, description: "Says who it is", input: { type: "object" }, ...more }],
+  factory: () => ({
+    write: async () => {}, read: async () => "", close: async () => {},
+    stat: async () => ({ name, size: 0, isDevice: true, devicePath: name }),
+  }),
+});
+export default definePlugin({
+  name: "p",
+  needs: ["exec", "store"],
+  mount: {
+    type: "p",
+    async open(config, context, signal) {
+      if (config.first === "late") await new Promise((resolve) => signal.addEventListener("abort", () => setTimeout(resolve, 500)));
+      if (config.first === "deaf") await new Promise(() => {});
+      if (config.first === "throw") throw new TypeError("no table");
+      if (config.first === "nothing") return null;
+      if (config.first === "bad") return { devices: { "/a": { tools: [] } }, unmount: async () => {} };
+      if (config.first === "busy") for (;;);
+      let tell = () => {};
+      let end = () => {};
+      setTimeout(async () => {
+        if (config.later === "change") { tell({ "/a": device("one") }); tell({ "/b": device("two") }); }
+        if (config.later === "bad") tell({ "/b": { tools: [] } });
+        if (config.later === "end") end(new SyscallError("CLOSED", "it hung up"));
+        if (config.later === "crash") process.exit(1);
+        if (config.later === "exec") await context.inbox(String((await context.exec({ argv: ["true"], life: "process" })).pid));
+      }, 50);
+      return {
+        devices: { "": device("root"), "/a": device("one", { annotations: { readOnlyHint: true } }) },
+        onChange: (f) => { tell = f; },
+        onEnd: (f) => { end = f; },
+        unmount: async () => {
+          console.log("unmounted");
+          if (config.last === "throw") throw new Error("it is stuck");
+        },
+      };
+    },
+  },
+});
+`;
+
+  async function mounted(config: object, more: Partial<OpenContext> = {}, signal = never) {
+    const said: string[] = [];
+    const worker = await start(source, { log: (_level, _plugin, text) => void said.push(text) });
+    const { context, notes } = testContext("/tmp", more);
+    const { mount } = worker.plugin;
+    if (!mount) throw new Error("The plugin mounts nothing.");
+    return { worker, notes, said, context, open: () => mount.open(config, context, signal) };
+  }
+
+  test("has its devices, opened there, and is unmounted once", async () => {
+    const { worker, said, context, open: mount } = await mounted({});
+    const table = await mount();
+    expect(Object.keys(table.devices)).toEqual(["", "/a"]);
+    expect(table.devices["/a"]?.tools).toMatchObject([{ name: "one", annotations: { readOnlyHint: true } }]);
+    const file = await table.devices["/a"]?.factory("", 2, context);
+    expect(await file?.stat()).toMatchObject({ name: "one" });
+    await file?.close();
+    expect(worker.openFiles).toBe(1);
+    await table.unmount();
+    expect(worker.openFiles).toBe(0);
+    expect(said).toEqual(["unmounted"]);
+    expect(await failure(async () => table.devices["/a"]?.factory("", 2, context))).toMatchObject({
+      code: "NOT_FOUND",
+    });
+  });
+
+  test("tells of the last of several changes, and of its end", async () => {
+    const changing = await (await mounted({ later: "change" })).open();
+    const changed = await new Promise<object>((resolve) => changing.onChange?.(resolve));
+    expect(Object.keys(changed)).toEqual(["/b"]);
+    const ending = await (await mounted({ later: "end" })).open();
+    const why = await new Promise<unknown>((resolve) => ending.onEnd?.(resolve));
+    expect(why).toMatchObject({ code: "CLOSED", message: "it hung up" });
+  });
+
+  test("whose change does not fit stays as it was, and the plugin is named", async () => {
+    const { worker, open: mount } = await mounted({ later: "bad" });
+    const table = await mount();
+    let changes = 0;
+    table.onChange?.(() => changes++);
+    await until(() => worker.problems.length > 0);
+    expect(worker.problems[0]?.message).toContain('mount: devices["/b"].factory: expected a function');
+    expect(changes).toBe(0);
+  });
+
+  test("ends with its Worker", async () => {
+    const table = await (await mounted({ later: "crash" })).open();
+    const why = await new Promise<unknown>((resolve) => table.onEnd?.(resolve));
+    expect(why).toMatchObject({ code: "CLOSED", message: expect.stringContaining("process.exit") });
+    expect(await table.unmount()).toBeUndefined();
+  });
+
+  test("uses the services of whoever opened it", async () => {
+    const child = { pid: 7, reused: false } as Child;
+    const { notes, open: mount } = await mounted({ later: "exec" }, { exec: async () => child });
+    const table = await mount();
+    await until(() => notes.inbox.length > 0);
+    expect(notes.inbox).toEqual(["7"]);
+    await table.unmount();
+  });
+
+  const FAULTS: [string, Code, string][] = [
+    ["throw", "DRIVER", "no table"],
+    ["nothing", "INVALID", "mount: devices"],
+    ["bad", "INVALID", 'mount: devices["/a"].factory: expected a function'],
+  ];
+  for (const [first, code, message] of FAULTS) {
+    test(`that can't be opened (${first}) leaves nothing open`, async () => {
+      const { worker, open: mount } = await mounted({ first });
+      expect(await failure(mount)).toMatchObject({ code, message: expect.stringContaining(message) });
+      await until(() => worker.openFiles === 0);
+    });
+  }
+
+  test("that comes to stand after it was given up is unmounted", async () => {
+    const controller = new AbortController();
+    const { worker, said, open: mount } = await mounted({ first: "late" }, {}, controller.signal);
+    const opening = failure(mount);
+    await new Promise((turned) => setImmediate(turned));
+    controller.abort(new SyscallError("TIMEOUT", "too late"));
+    expect(await opening).toMatchObject({ code: "TIMEOUT", message: "too late" });
+    expect(worker.openFiles).toBe(0);
+    await until(() => said.length > 0);
+  });
+
+  test("whose unmount throws is gone all the same", async () => {
+    const { worker, open: mount } = await mounted({ last: "throw" });
+    const table = await mount();
+    expect(await failure(() => table.unmount())).toMatchObject({ code: "DRIVER" });
+    expect(worker.openFiles).toBe(0);
+  });
+});

@@ -56,6 +56,7 @@ describe("the shape of a plugin", () => {
         },
         "/dev/other": { factory },
       },
+      mount: { type: "weather", open: async () => ({ devices: {}, unmount: async () => {} }) },
       dispose: async () => {},
     });
     expect(judged(plugin).warnings).toEqual([]);
@@ -120,6 +121,16 @@ describe("the shape of a plugin", () => {
       "a misspelt hint",
       withDevice({ tools: [{ ...tool, annotations: { readonlyHint: true } }] }),
       'unknown "readonlyHint"',
+    ],
+    [
+      "a mount of no type",
+      { name: "weather", mount: { type: "a b", open: factory } },
+      "mount.type: expected a letter",
+    ],
+    [
+      "a mount that can't be opened",
+      { name: "weather", mount: { type: "w" } },
+      "mount.open: expected a function",
     ],
     ["a provider without detect", withDevice({ provider: {} }), "provider.detect: expected a function"],
   ];

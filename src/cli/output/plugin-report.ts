@@ -17,6 +17,7 @@ export function pluginReport(report: CheckReport, style: Style): string {
       "device",
       `${path}${provider ? ", a model provider" : ""}${tools.length === 0 ? "" : `: ${tools.join(", ")}`}`,
     ]),
+    ...(report.mounts === null ? [] : [["mounts", `/mnt/${report.mounts}`] satisfies [string, string]]),
     ...report.takes.map((what): [string, string] => ["takes", `${what} of a stock plugin`]),
   ];
   const problems = report.problems.map((problem) => `${style.red("error")}    ${problemPlace(problem)}\n`);

@@ -19,6 +19,7 @@ export async function checkPlugin(
     files: files.map(({ path }) => path),
     needs: [],
     devices: [],
+    mounts: null,
     takes: [],
     problems: [...problems],
     warnings: [],
@@ -28,7 +29,8 @@ export async function checkPlugin(
     const worker = await PluginWorker.start({ name, entry: file, code, ...ports });
     report.needs = worker.plugin.needs ?? [];
     report.devices = devicesOf(worker.plugin);
-    report.takes = await stock.takenBy(name, worker.plugin.devices);
+    report.mounts = worker.plugin.mount?.type ?? null;
+    report.takes = await stock.takenBy(name, worker.plugin);
     report.warnings = [...worker.problems];
     await worker.end();
     // Ending on its own right after the import (a timer that throws) shows in what is left of it.

@@ -184,7 +184,7 @@ export class PluginHost {
       const { plugin } = loading.held;
       release = loading.held.release;
       const config = await pluginSettings(plugin, settings?.[plugin.name]);
-      if (report.runs === "worker") report.takes = await this.#stock.takenBy(plugin.name, plugin.devices);
+      if (report.runs === "worker") report.takes = await this.#stock.takenBy(plugin.name, plugin);
       describe(report, plugin);
       return { report, plugin, config, release };
     } catch (thrown) {

@@ -1,4 +1,4 @@
-import type { DeviceLease } from "../../kernel/types.ts";
+import type { DeviceLease, MountOpener } from "../../kernel/types.ts";
 import { Namespace } from "../../vfs/namespace.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Device, Plugin, ToolDef } from "../index.ts";
@@ -23,9 +23,11 @@ export interface HostLease extends DeviceLease {
 
 export function leaseOf(reports: PluginReport[], loaded: readonly Mountable[]): HostLease {
   const namespace = mount(loaded);
+  const mounts = mountTypes(loaded);
   const versions = loaded.map(({ report }) => [report.name, report.version ?? "unknown"]);
   return {
     namespace,
+    mounts,
     versions: Object.fromEntries(versions),
     reports,
     notices: reports.flatMap(noticesOf),
@@ -61,6 +63,25 @@ function mount(plugins: readonly Mountable[]): Namespace {
     return table;
   });
   return new Namespace(layers);
+}
+
+/** What can be mounted, by type: as with devices, the nearer layer's, and in one layer the first. */
+function mountTypes(plugins: readonly Mountable[]): ReadonlyMap<string, MountOpener> {
+  const types = new Map<string, MountOpener & { layer: string }>();
+  for (const layer of ["project", "user", "stock"] as const) {
+    for (const { plugin, config, report } of plugins) {
+      if (report.layer !== layer || !plugin.mount) continue;
+      const { type } = plugin.mount;
+      const taken = types.get(type);
+      if (taken?.layer === layer) {
+        const message = `It can't be mounted: plugin ${taken.plugin} of the same layer has the type ${type}.`;
+        report.problems.push({ message });
+      }
+      if (taken) continue;
+      types.set(type, { plugin: plugin.name, needs: plugin.needs ?? [], config, type: plugin.mount, layer });
+    }
+  }
+  return types;
 }
 
 function mountOne(

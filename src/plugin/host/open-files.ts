@@ -8,7 +8,7 @@ interface HeldChild {
   ofCall: boolean;
 }
 
-/** The files open in one Worker, by number: whose they are, and the services they may ask for. */
+/** The files and mounts open in one Worker, by number: whose they are, and the services they may ask for. */
 export class OpenFiles {
   readonly #contexts = new Map<number, OpenContext>();
   readonly #children = new Map<number, HeldChild>();
@@ -22,6 +22,12 @@ export class OpenFiles {
   drop(file: number): void {
     this.#contexts.delete(file);
     for (const [id, held] of this.#children) if (held.file === file && held.ofCall) this.#children.delete(id);
+  }
+
+  /** The same for a mount, with which all its programs end. */
+  dropMount(mount: number): void {
+    this.#contexts.delete(mount);
+    for (const [id, held] of this.#children) if (held.file === mount) this.#children.delete(id);
   }
 
   clear(): void {

@@ -2,6 +2,8 @@ import type {
   Data,
   Device,
   FileStat,
+  Mounted,
+  MountType,
   OpenContext,
   OpenFlag,
   Plugin,
@@ -9,7 +11,7 @@ import type {
   VFSFile,
 } from "../index.ts";
 import type { Problem } from "./report.ts";
-import { judge, type PluginShape } from "./shape.ts";
+import { judge, judgeMounted, type PluginShape } from "./shape.ts";
 import { type DriverCall, SERVICES, type WireContext } from "./wire.ts";
 import { WorkerLink, type WorkerOptions } from "./worker-link.ts";
 
@@ -44,7 +46,13 @@ export class PluginWorker {
     this.shape = shape;
     this.problems = link.problems;
     this.#link = link;
-    this.plugin = { name, needs: needsOf(shape), configSchema: shape.configSchema, devices: this.#devices() };
+    this.plugin = {
+      name,
+      needs: needsOf(shape),
+      configSchema: shape.configSchema,
+      devices: this.#devices(),
+      mount: this.#mountType(),
+    };
   }
 
   /** Why it is gone; undefined while it lives. */
@@ -83,9 +91,62 @@ export class PluginWorker {
     return devices;
   }
 
-  async #open(device: string, subpath: string, flags: OpenFlag, context: OpenContext): Promise<VFSFile> {
+  #mountType(): MountType | undefined {
+    if (!this.shape.mount) return undefined;
+    const { type } = this.shape.mount;
+    return { type, open: (config, context, signal) => this.#mount(config, context, signal) };
+  }
+
+  async #mount(config: object, context: OpenContext, signal: AbortSignal): Promise<Mounted> {
+    const link = this.#link;
+    const mount = link.files.add(context);
+    const events = new MountedEvents(link, (sketch) => this.#mounted(mount, sketch));
+    link.mounts.set(mount, events);
+    const close = () => link.closeMount(mount);
+    // Given up on, it may still come to stand: nobody else would end it.
+    const closeLate = () => void close().catch((thrown) => link.note(thrown));
+    const call: DriverCall = { m: "mount", mount, config, context: wireContext(context) };
+    let answered = false;
+    try {
+      const sketch = await link.ask(call, { signal, late: closeLate });
+      answered = true;
+      return { devices: this.#mounted(mount, sketch), ...events.handles, unmount: close };
+    } catch (thrown) {
+      if (answered) closeLate();
+      else link.files.dropMount(mount);
+      link.mounts.delete(mount);
+      throw thrown;
+    }
+  }
+
+  /** The devices of a drawn mount. INVALID when they do not fit the contract. */
+  #mounted(mount: number, sketch: unknown): Record<string, Device> {
+    const { devices } = judgeMounted(this.name, sketch);
+    return Object.fromEntries(
+      Object.entries(devices).map(([place, { match, tools }]): [string, Device] => [
+        place,
+        { match, tools, factory: (...args) => this.#open(place, ...args, mount) },
+      ]),
+    );
+  }
+
+  async #open(
+    device: string,
+    subpath: string,
+    flags: OpenFlag,
+    context: OpenContext,
+    mount?: number,
+  ): Promise<VFSFile> {
     const file = this.#link.files.add(context);
-    const call: DriverCall = { m: "open", file, device, subpath, flags, context: wireContext(context) };
+    const call: DriverCall = {
+      m: "open",
+      file,
+      mount,
+      device,
+      subpath,
+      flags,
+      context: wireContext(context),
+    };
     // Given up on, the factory may still succeed: nobody else would close that file.
     const closeLate = () => void this.#link.closeFile(file);
     try {
@@ -95,6 +156,49 @@ export class PluginWorker {
       throw thrown;
     }
     return new WorkerFile(this.#link, file);
+  }
+}
+
+/** What a mount tells from then on, until somebody listens: the last word of each kind is kept. */
+class MountedEvents {
+  readonly #link: WorkerLink;
+  readonly #devices: (sketch: unknown) => Record<string, Device>;
+  #tellChange: ((devices: Record<string, Device>) => void) | undefined;
+  #tellEnd: ((why: SyscallError) => void) | undefined;
+  #change: Record<string, Device> | undefined;
+  #end: SyscallError | undefined;
+
+  constructor(link: WorkerLink, devices: (sketch: unknown) => Record<string, Device>) {
+    this.#link = link;
+    this.#devices = devices;
+  }
+
+  readonly handles: Pick<Mounted, "onChange" | "onEnd"> = {
+    onChange: (tell) => {
+      this.#tellChange = tell;
+      if (this.#change) tell(this.#change);
+    },
+    onEnd: (tell) => {
+      this.#tellEnd = tell;
+      if (this.#end) tell(this.#end);
+    },
+  };
+
+  /** What does not fit the contract is a problem of the plugin's; what stood before stays. */
+  changed(sketch: unknown): void {
+    try {
+      this.#change = this.#devices(sketch);
+    } catch (thrown) {
+      this.#link.note(thrown);
+      return;
+    }
+    this.#tellChange?.(this.#change);
+  }
+
+  ended(why: SyscallError): void {
+    if (this.#end) return;
+    this.#end = why;
+    this.#tellEnd?.(why);
   }
 }
 

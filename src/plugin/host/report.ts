@@ -43,6 +43,8 @@ export interface PluginReport {
   runs: "kernel" | "worker";
   needs: readonly (keyof Services)[];
   devices: DeviceReport[];
+  /** The type of what it can mount, below /mnt; null when it mounts nothing. */
+  mounts: string | null;
   /** Device paths and tool names of stock plugins that it takes. */
   takes: string[];
   problems: Problem[];
@@ -58,6 +60,7 @@ export interface CheckReport {
   files: string[];
   needs: readonly (keyof Services)[];
   devices: DeviceReport[];
+  mounts: string | null;
   takes: string[];
   /** What stops it. */
   problems: Problem[];
@@ -77,6 +80,7 @@ export function newReport(name: string, layer: PluginLayer, source: string): Plu
     version: null,
     needs: [],
     devices: [],
+    mounts: null,
     takes: [],
     problems: [],
   };
@@ -86,6 +90,7 @@ export function describe(report: PluginReport, plugin: Plugin): void {
   report.state = "loaded";
   report.needs = plugin.needs ?? [];
   report.devices = devicesOf(plugin);
+  report.mounts = plugin.mount?.type ?? null;
 }
 
 export function devicesOf({ devices = {} }: Pick<Plugin, "devices">): DeviceReport[] {

@@ -44,17 +44,41 @@ const DeviceShape = z.strictObject({
   provider: z.strictObject({ detect: functionMark }).optional(),
 });
 
+const MountShape = z.strictObject({
+  type: text.regex(/^[A-Za-z][A-Za-z0-9]{0,31}$/, {
+    error: "expected a letter, then at most 31 letters and digits",
+  }),
+  open: functionMark,
+});
+
+/** Names of mounted tools are put together by the kernel, which fits them into what a model takes. */
+const MountedTool = Tool.extend({ name: text.min(1).max(200, { error: "expected at most 200 characters" }) });
+
+const MountedShape = z.strictObject({
+  devices: z.record(
+    z.string(),
+    DeviceShape.omit({ provider: true }).extend({ tools: z.array(MountedTool).optional() }),
+  ),
+  unmount: functionMark,
+  onChange: functionMark.optional(),
+  onEnd: functionMark.optional(),
+});
+
 const Shape = z.strictObject({
   name: text,
   api: z.literal(API, { error: `this Rnix speaks version ${API} of the contract` }).optional(),
   needs: z.array(text).optional(),
   configSchema: z.looseObject({}).optional(),
   devices: z.record(z.string(), DeviceShape).optional(),
+  mount: MountShape.optional(),
   dispose: functionMark.optional(),
 });
 
 /** A plugin without its functions: what can be known of it from outside. */
 export type PluginShape = z.infer<typeof Shape>;
+
+/** What a mount has opened, without its functions. */
+export type MountedShape = z.infer<typeof MountedShape>;
 
 interface Judged {
   shape: PluginShape;
@@ -76,6 +100,16 @@ export function judge(name: string, drawn: unknown): Judged {
   const problems = [...headProblems(name, parsed.data), ...deviceProblems(name, parsed.data)];
   if (problems.length > 0) throw invalid(name, problems);
   return { shape: parsed.data, warnings: unreadable(parsed.data) };
+}
+
+/** Reads what the `mount` of the plugin `name` answered, drawn. INVALID lists everything that is wrong with it. */
+export function judgeMounted(name: string, drawn: unknown): MountedShape {
+  const parsed = MountedShape.safeParse(drawn);
+  if (parsed.success) return parsed.data;
+  throw invalid(
+    name,
+    parsed.error.issues.map((issue) => `mount: ${issueText(issue)}`),
+  );
 }
 
 /** The plugin that a module imported in this thread exports. INVALID when it does not fit the contract. */

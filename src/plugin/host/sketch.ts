@@ -10,7 +10,7 @@ export function sketch(value: unknown): unknown {
 export const FUNCTION = "[function]";
 
 /** Methods the contract knows: a plugin or device written as a class has them on its prototype. */
-const METHODS = ["factory", "detect", "dispose"];
+const METHODS = ["factory", "detect", "dispose", "open", "unmount", "onChange", "onEnd"];
 const DEEPEST = 64;
 
 function draw(value: unknown, above: Set<object>): unknown {

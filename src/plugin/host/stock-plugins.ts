@@ -4,6 +4,9 @@ import { type EmbeddedPlugin, embeddedPlugins } from "./embedded.ts";
 import { exportedPlugin } from "./exported.ts";
 import type { FileDigest } from "./stock-files.ts";
 
+/** Where what a plugin mounts stands, by its type. */
+const MOUNTS = "/mnt/";
+
 /** The plugins that come with Rnix, in this thread. Each is imported when it is first wanted. */
 export class StockPlugins {
   readonly #loaded = new Map<string, Promise<Plugin>>();
@@ -24,9 +27,9 @@ export class StockPlugins {
     return plugin;
   }
 
-  /** What of the stock's a plugin from disk stands in the place of, in words: "plugin fs", "/dev/fs", "Read". */
-  async takenBy(name: string, devices: Plugin["devices"]): Promise<string[]> {
-    const paths = Object.keys(devices ?? {});
+  /** What of the stock's a plugin from disk stands in the place of: "plugin fs", "/dev/fs", "Read", "/mnt/mcp". */
+  async takenBy(name: string, { devices, mount }: Pick<Plugin, "devices" | "mount">): Promise<string[]> {
+    const paths = [...Object.keys(devices ?? {}), ...(mount ? [MOUNTS + mount.type] : [])];
     const tools = Object.values(devices ?? {}).flatMap((device) => device.tools ?? []);
     const taken = new Set([...paths, ...tools.map((tool) => tool.name)]);
     return (await this.#claims(name)).filter((claim) => taken.has(claim) || claim === `plugin ${name}`);
@@ -40,8 +43,10 @@ export class StockPlugins {
     const own = files.filter(({ path }) => !path.includes("/node_modules/"));
     const texts = await Promise.all(own.map(({ path }) => readFile(path, "utf8").catch(() => "")));
     const source = texts.join("\n");
-    const written = (claim: string) =>
-      [`"${claim}"`, `'${claim}'`, `\`${claim}\``].some((text) => source.includes(text));
+    const written = (claim: string) => {
+      const word = claim.startsWith(MOUNTS) ? claim.slice(MOUNTS.length) : claim;
+      return [`"${word}"`, `'${word}'`, `\`${word}\``].some((text) => source.includes(text));
+    };
     return (await this.#claims(name)).filter((claim) => claim === `plugin ${name}` || written(claim));
   }
 
@@ -57,7 +62,8 @@ export class StockPlugins {
   async #claims(name: string): Promise<string[]> {
     const claims = this.named(name) ? [`plugin ${name}`] : [];
     for (const stock of this.all) {
-      const { devices = {} } = await this.load(stock);
+      const { devices = {}, mount } = await this.load(stock);
+      if (mount) claims.push(MOUNTS + mount.type);
       for (const [path, device] of Object.entries(devices)) {
         claims.push(path, ...(device.tools ?? []).map((tool) => tool.name));
       }

@@ -29,6 +29,10 @@ export type ToHost =
   | { t: "answer"; id: number; value?: unknown; error?: WireError }
   | { t: "call"; id: number; file: number; call: ServiceCall }
   | { t: "note"; file: number; note: Note }
+  /** What stands in a mount is something else now: drawn, as it was answered to `mount`. */
+  | { t: "changed"; mount: number; sketch: unknown }
+  /** A mount has ended by itself. */
+  | { t: "ended"; mount: number; error: WireError }
   /** Written to its console. */
   | { t: "said"; text: string }
   /** Nobody caught it; the Worker ends. */
@@ -37,12 +41,24 @@ export type ToHost =
 
 /** What the kernel asks of a driver. Files have numbers given by the kernel's side. */
 export type DriverCall =
-  | { m: "open"; file: number; device: string; subpath: string; flags: OpenFlag; context: WireContext }
+  | {
+      m: "open";
+      file: number;
+      /** Its device is one of this mount's. */
+      mount?: number;
+      device: string;
+      subpath: string;
+      flags: OpenFlag;
+      context: WireContext;
+    }
   | { m: "write"; file: number; data: Data }
   | { m: "read"; file: number; max: number }
   | { m: "close"; file: number }
   | { m: "stat"; file: number }
   | { m: "detect"; device: string; env: Record<string, string> }
+  /** A mount has its number from the same row as files, and a context like one. */
+  | { m: "mount"; mount: number; config: object; context: WireContext }
+  | { m: "unmount"; mount: number }
   | { m: "dispose" };
 
 /** What a call is answered with, by `Answers` as a table of functions. */
@@ -56,6 +72,9 @@ export interface DriverAnswers {
   close(): void;
   stat(): FileStat;
   detect(): { model: string } | null;
+  /** What was opened, drawn. */
+  mount(): unknown;
+  unmount(): void;
   dispose(): void;
 }
 

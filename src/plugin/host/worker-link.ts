@@ -57,6 +57,12 @@ export interface WorkerOptions {
   onLess?(): void;
 }
 
+/** Who is told what becomes of a mount. */
+interface MountEvents {
+  changed(sketch: unknown): void;
+  ended(why: SyscallError): void;
+}
+
 const MOST_PROBLEMS = 10;
 
 interface Bounds {
@@ -69,6 +75,7 @@ interface Bounds {
 /** The messages to and from one Worker, and its end. */
 export class WorkerLink {
   readonly files = new OpenFiles();
+  readonly mounts = new Map<number, MountEvents>();
   readonly problems: Problem[] = [];
   ended: SyscallError | undefined;
   /** Why it ended, when nobody here wanted it to. */
@@ -136,6 +143,17 @@ export class WorkerLink {
     this.#options.onLess?.();
   }
 
+  /** Ends a mount. Throws what its unmount threw; it is gone all the same. */
+  async closeMount(mount: number): Promise<void> {
+    this.mounts.delete(mount);
+    try {
+      if (!this.ended) await this.ask({ m: "unmount", mount }, { limit: "callMs" });
+    } finally {
+      this.files.dropMount(mount);
+      this.#options.onLess?.();
+    }
+  }
+
   /** Keeps what went wrong for `rnix plugins`. */
   note(thrown: unknown): void {
     // What is no SyscallError of the driver's own was kept when it came.
@@ -168,6 +186,12 @@ export class WorkerLink {
         break;
       case "note":
         this.files.note(message.file, message.note);
+        break;
+      case "changed":
+        this.mounts.get(message.mount)?.changed(message.sketch);
+        break;
+      case "ended":
+        this.mounts.get(message.mount)?.ended(this.#error(message.error));
         break;
       case "said":
         this.#options.log?.("info", this.#options.name, message.text);
@@ -270,6 +294,8 @@ export class WorkerLink {
     this.#loaded.reject(this.ended);
     this.#calls.failAll(this.ended);
     this.files.clear();
+    for (const mount of this.mounts.values()) mount.ended(this.ended);
+    this.mounts.clear();
     onLess?.();
   }
 

@@ -12,6 +12,7 @@ import {
   toWire,
 } from "./wire.ts";
 import { HostServices } from "./worker-context.ts";
+import { WorkerMounts } from "./worker-mounts.ts";
 
 /**
  * The Worker of one version of one plugin from disk. It imports the plugin and serves the kernel's calls
@@ -27,6 +28,7 @@ const endWorker = process.exit.bind(process);
 
 const services = new HostServices(post);
 const files = new Map<number, VFSFile>();
+const mounts = new WorkerMounts(post);
 const running = new Map<number, AbortController>();
 let plugin: Plugin | undefined;
 let pluginName = "";
@@ -93,7 +95,8 @@ async function perform(
   switch (call.m) {
     case "open": {
       const context = services.context(call.file, call.context);
-      const file = await device(call.device).factory(call.subpath, call.flags, context);
+      const from = call.mount === undefined ? device(call.device) : mounts.device(call.mount, call.device);
+      const file = await from.factory(call.subpath, call.flags, context);
       files.set(call.file, checkedFile(file, call.device));
       return;
     }
@@ -113,6 +116,14 @@ async function perform(
     }
     case "detect":
       return checkedModel(await device(call.device).provider?.detect(call.env));
+    case "mount": {
+      const context = services.context(call.mount, call.context);
+      const { mount } = plugin ?? {};
+      if (!mount) throw new SyscallError("NOT_FOUND", `Plugin ${pluginName} mounts nothing.`);
+      return mounts.add(call.mount, await mount.open(call.config, context, signal));
+    }
+    case "unmount":
+      return mounts.end(call.mount);
     case "dispose":
       return void (await plugin?.dispose?.());
   }

@@ -18,6 +18,22 @@ export default definePlugin({
       provider: { detect: async (env) => (env.ECHO ? { model: "echo-1" } : null) },
     },
   },
+  mount: {
+    type: "echo",
+    open: async (config, context, signal) => {
+      const { prefix } = Object(config);
+      signal.throwIfAborted();
+      if (prefix === "wait") await aborted(signal);
+      if (typeof prefix !== "string") throw new SyscallError("INVALID", "prefix: expected a text.");
+      const say = {
+        name: "say.it",
+        description: "Answers the text it is given, after the prefix it was mounted with.",
+        input: { type: "object", properties: { text: { type: "string" } }, required: ["text"] },
+      };
+      const device = { factory: () => open("", { ...context, config: { prefix } }), tools: [say] };
+      return { devices: { "/say": device }, unmount: async () => {} };
+    },
+  },
 });
 
 function open(subpath: string, { config }: OpenContext): VFSFile {

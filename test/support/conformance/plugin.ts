@@ -25,6 +25,7 @@ import { staticCheck } from "../../../src/plugin/host/static-check.ts";
 import {
   type Code,
   type Data,
+  type Mounted,
   O_RDONLY,
   O_RDWR,
   O_WRONLY,
@@ -64,8 +65,21 @@ export interface PluginCases {
   operations: Operation[];
   /** A path below a prefix device where nothing is; a reason when the device answers every path. */
   unknown?: string | { skip: string };
+  /** What its `mount` opens. */
+  mount?: MountCases;
   /** An operation that does not end by itself, where the driver has one: it is aborted in its middle. */
   endless?: Pick<Operation, "device" | "input" | "flags">;
+}
+
+export interface MountCases {
+  /** What `open` is given; only data. */
+  config(dir: string): object;
+  /** Those in `device` are places below the mount point. */
+  operations: Operation[];
+  /** Configs that can't be opened, and with which code. */
+  refused: { title: string; config(dir: string): object; error: Code }[];
+  /** A config that `open` never comes to an end with. */
+  endless?(dir: string): object;
 }
 
 interface Loaded {
@@ -77,15 +91,22 @@ export function describePlugin(name: string, load: () => Promise<unknown>, cases
   const entry = cases.entry ?? stockEntry(name);
   describe(`plugin ${name}, imported`, () => describeModule(name, entry, load));
   describe(`plugin ${name}, in the kernel's thread`, () => {
-    describeDevices(cases, async () => ({ plugin: pluginModule(name, await load()), end: async () => {} }));
+    const here = async (): Promise<Loaded> => ({
+      plugin: pluginModule(name, await load()),
+      end: async () => {},
+    });
+    describeDevices(cases, here);
+    if (cases.mount) describeMount(cases, cases.mount, here);
   });
   describe(`plugin ${name}, in a Worker`, () => {
-    describeDevices(cases, async () => {
+    const there = async (): Promise<Loaded> => {
       const { code, problems } = await staticCheck(entry);
       expect(problems).toEqual([]);
       const worker = await PluginWorker.start({ name, entry, code: code ?? "" });
       return { plugin: worker.plugin, end: () => worker.end() };
-    });
+    };
+    describeDevices(cases, there);
+    if (cases.mount) describeMount(cases, cases.mount, there);
   });
 }
 
@@ -117,6 +138,88 @@ function describeModule(name: string, entry: string, load: () => Promise<unknown
       }
     }
   });
+}
+
+/** A mount like the kernel's: opened, used, unmounted once. */
+function describeMount(cases: PluginCases, mounts: MountCases, load: () => Promise<Loaded>): void {
+  let dir: string;
+  let loaded: Loaded;
+  let context: OpenContext;
+  const never = new AbortController().signal;
+  const mount = (config: object, signal = never): Promise<Mounted> => {
+    if (!loaded.plugin.mount) throw new Error("the plugin mounts nothing");
+    return loaded.plugin.mount.open(config, context, signal);
+  };
+  beforeAll(async () => {
+    dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-conformance-")));
+    loaded = await load();
+    context = testContext(dir, await cases.setup?.(dir)).context;
+  });
+  afterAll(async () => {
+    await loaded?.end();
+    await cases.teardown?.();
+    rmSync(dir, { recursive: true, force: true });
+  });
+
+  test("a mount has places that can stand below its point, and tools with schemas", async () => {
+    const mounted = await mount(mounts.config(dir));
+    const table = tableOf(mounted);
+    expect(table.entries().length).toBeGreaterThan(0);
+    for (const { device } of table.entries()) {
+      expect(device.provider).toBeUndefined();
+      for (const tool of device.tools ?? []) expect(tool.input).toMatchObject({ type: "object" });
+    }
+    expect(await mounted.unmount()).toBeUndefined();
+  });
+
+  for (const operation of mounts.operations) {
+    test(`mounted: ${operation.title}`, async () => {
+      const mounted = await mount(mounts.config(dir));
+      try {
+        const run = async (): Promise<Data> => {
+          const file = await open(tableOf(mounted), POINT + operation.device, context, operation.flags);
+          return exchange(file, written(operation.input)).finally(() => file.close());
+        };
+        if (operation.error) expectCode(await failure(run), operation.error);
+        else await operation.answer?.(text(await run()), dir);
+      } finally {
+        await mounted.unmount();
+      }
+    });
+  }
+
+  for (const { title, config, error } of mounts.refused) {
+    test(`does not mount ${title}`, async () => {
+      expectCode(await failure(() => mount(config(dir))), error);
+    });
+  }
+
+  test("does not begin to mount under a signal that has fired", async () => {
+    const gone = AbortSignal.abort(new SyscallError("CANCELLED", "Too late."));
+    expectCode(await failure(() => mount(mounts.config(dir), gone)), "CANCELLED");
+  });
+
+  const { endless } = mounts;
+  if (!endless) return;
+  test("gives an opening up when its signal fires", async () => {
+    const controller = new AbortController();
+    const opening = failure(() => mount(endless(dir), controller.signal));
+    await new Promise((turned) => setImmediate(turned));
+    const started = performance.now();
+    controller.abort(new SyscallError("CANCELLED", "The test gave up."));
+    expectCode(await opening, "CANCELLED");
+    expect(performance.now() - started).toBeLessThan(ABORT_MS);
+  });
+}
+
+const POINT = "/mnt/test/1-x";
+
+function tableOf(mounted: Mounted): DeviceRegistry {
+  const table = new DeviceRegistry();
+  for (const [place, device] of Object.entries(mounted.devices)) {
+    table.register({ path: POINT + place, device, plugin: "p", layer: "mount", needs: [] });
+  }
+  return table;
 }
 
 function describeDevices(cases: PluginCases, load: () => Promise<Loaded>): void {
