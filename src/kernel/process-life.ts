@@ -63,13 +63,20 @@ export class ProcessLife {
 
   /** Works, finishes, and is followed by the automatic reap. It never rejects. */
   async #run(proc: Process, task: Task): Promise<void> {
-    const { warn } = this.#ports;
     const outcome = await task(proc).catch((defect) => failed(namedError(defect, "ReasonStep", proc.pid)));
     // A process that is paused stays so: its checks are programs, and its clock, which has their deadlines, stands.
     await proc.gate();
-    await this.#finish(proc, outcome).catch((defect) => warn(`PID ${proc.pid}`, `finish: ${String(defect)}`));
+    await this.#finish(proc, outcome).catch((defect) => this.#endAnyhow(proc, defect));
     // Not awaited: the reap waits for this very task.
-    void this.reap(proc).catch((defect) => warn(`PID ${proc.pid}`, `reap: ${String(defect)}`));
+    void this.reap(proc);
+  }
+
+  /** The end itself has a defect: whoever waits for the process is told all the same. */
+  #endAnyhow(proc: Process, defect: unknown): void {
+    const error = namedError(defect, "Finish", proc.pid);
+    this.#ports.warn(`PID ${proc.pid}`, `finish: ${error.message}`);
+    if (!proc.exit) proc.terminate({ code: 1, reason: "failed", error });
+    proc.settle();
   }
 
   /**
@@ -83,10 +90,10 @@ export class ProcessLife {
       failed(namedError(thrown, "Check", proc.pid)),
     );
     await this.#attempt(proc, "programs", () => children.endOwner(proc.uuid));
+    // A check, or a program that has just ended, may have spawned some more; from here nothing new begins.
+    proc.ending = true;
     await this.#attempt(proc, "close", () => files.closeAll(proc));
     await this.#attempt(proc, "mounts", () => mounts.clear(proc));
-    // A check, or a program that has just ended, may have spawned some more.
-    proc.ending = true;
     await this.#endChildren(proc);
     // Not the reason of when it stopped: a kill may have come in the meantime.
     const exit = verdict(latest(proc, outcome), proc.checks, childrenThatCount(proc));

@@ -272,6 +272,16 @@ export class Process {
     if (this.#exit) this.#done.resolve(this.#exit);
   }
 
+  /** Whatever still runs in its name is told to end, as it has itself (reap step 2). */
+  cancel(): void {
+    if (this.signal.aborted) return;
+    this.#abort.abort(
+      new SyscallError("CANCELLED", `Process ${this.pid} has ended.`, {
+        pid: this.pid,
+      }),
+    );
+  }
+
   /** Zombie → Dead. */
   reap(): void {
     this.#state = transition(this.pid, this.#state, "dead");

@@ -1,5 +1,6 @@
 import type { ContextManager } from "../context/manager.ts";
 import type { Children } from "../os/children.ts";
+import { namedError } from "./debugger.ts";
 import type { Process } from "./process.ts";
 import type { ProcessTable } from "./process-table.ts";
 
@@ -13,20 +14,24 @@ export interface Holder {
 /** In the order in which they let go. */
 export type HolderName = "mounts" | "messages" | "groups" | "signals" | "threads" | "coroutines";
 
+export type Holders = Record<HolderName, Holder>;
+
 export interface ReapPorts {
-  table: ProcessTable;
-  contexts: ContextManager;
-  children: Children;
-  holders: Partial<Record<HolderName, Holder>>;
-  /** The reasoning task of a process; it has closed the process's files when it ends. */
+  table: Pick<ProcessTable, "find" | "remove">;
+  contexts: Pick<ContextManager, "ctxFree">;
+  children: Pick<Children, "endOwner">;
+  holders: Holders;
+  /** The task of a process; it has closed the process's files when it ends. */
   task(proc: Process): Promise<void>;
   warn(source: string, text: string): void;
 }
 
+type Step = readonly [what: string, run: () => Promise<void> | void];
+
 /** One reap per process, whoever comes first: everyone else waits for the same one. */
 const reaps = new WeakMap<Process, Promise<void>>();
 
-/** Frees everything a zombie holds, in the order of the seeds (2.5). */
+/** Frees everything a zombie holds, in the order of the seeds (2.5). It never rejects. */
 export function reapProcess(ports: ReapPorts, proc: Process): Promise<void> {
   let reap = reaps.get(proc);
   if (!reap) {
@@ -37,29 +42,42 @@ export function reapProcess(ports: ReapPorts, proc: Process): Promise<void> {
 }
 
 async function reapOnce(ports: ReapPorts, proc: Process): Promise<void> {
-  const letGo = (name: HolderName): Promise<void> | void => ports.holders[name]?.clear(proc);
   // It never came to be: its builder has taken it back.
   if (ports.table.find(proc.pid) !== proc) return;
-  handleOrphanChildren(ports, proc); // 1
-  proc.stop(proc.exit ?? { code: 137, reason: "killed" }); // 2: no-op on a zombie
-  await ports.task(proc); // 3
-  // Background programs and mounts end between 3 and 4. A program that would not go holds nothing of the process.
-  await ports.children
-    .endOwner(proc.uuid)
-    .catch((thrown) => ports.warn(`PID ${proc.pid}`, `programs: ${String(thrown)}`));
-  await letGo("mounts");
-  for (const tracer of [...proc.tracers]) tracer.end(); // 4
-  for (const watcher of [...proc.watchers]) watcher.end();
-  letGo("messages"); // 5
-  letGo("groups"); // 6
-  letGo("signals"); // 7
-  await letGo("threads"); // 8
-  await letGo("coroutines"); // 9
-  ports.contexts.ctxFree(proc.ctxId); // 10
-  proc.reap(); // 11
-  ports.table.remove(proc); // 12
-  proc.spec.envelope.close();
-  proc.spec.opts.devices.release();
+  for (const [what, run] of steps(ports, proc)) {
+    // A step that goes wrong is told, and the next one follows: one fault must not keep all the rest.
+    try {
+      const pending = run();
+      // Those that wait for nothing follow each other at once: nobody sees a process half freed.
+      if (pending) await pending;
+    } catch (thrown) {
+      ports.warn(`PID ${proc.pid}`, `reap, ${what}: ${namedError(thrown, "Reap", proc.pid).message}`);
+    }
+  }
+}
+
+function steps(ports: ReapPorts, proc: Process): Step[] {
+  const { table, contexts, children, holders } = ports;
+  return [
+    ["orphans", () => handleOrphanChildren(ports, proc)], // 1
+    ["cancel", () => proc.cancel()], // 2
+    ["task", () => ports.task(proc)], // 3
+    // Background programs and mounts end between 3 and 4. A program that would not go holds nothing of the process.
+    ["programs", () => children.endOwner(proc.uuid)],
+    ["mounts", () => holders.mounts.clear(proc)],
+    ["channels", () => endChannels(proc)], // 4
+    ["messages", () => holders.messages.clear(proc)], // 5
+    ["groups", () => holders.groups.clear(proc)], // 6
+    ["signals", () => holders.signals.clear(proc)], // 7
+    ["threads", () => holders.threads.clear(proc)], // 8
+    ["coroutines", () => holders.coroutines.clear(proc)], // 9
+    ["context", () => contexts.ctxFree(proc.ctxId)], // 10
+    ["state", () => proc.reap()], // 11
+    ["table", () => table.remove(proc)], // 12
+    ["parent", () => leaveParent(ports, proc)],
+    ["envelope", () => proc.spec.envelope.close()],
+    ["devices", () => proc.spec.opts.devices.release()],
+  ];
 }
 
 /** Running children go to PID 0; ended ones that still wait for their parent are reaped. */
@@ -70,4 +88,15 @@ function handleOrphanChildren(ports: ReapPorts, proc: Process): void {
     child.ppid = 0;
     if (child.state === "zombie") void reapProcess(ports, child);
   }
+}
+
+function endChannels(proc: Process): void {
+  for (const channel of [...proc.tracers, ...proc.watchers]) channel.end();
+}
+
+/** A parent that lives long does not keep the PIDs of all children it ever had. */
+function leaveParent({ table }: ReapPorts, proc: Process): void {
+  const siblings = table.find(proc.ppid)?.children ?? [];
+  const at = siblings.indexOf(proc.pid);
+  if (at >= 0) siblings.splice(at, 1);
 }

@@ -133,6 +133,26 @@ describe("a process ends, whatever goes wrong at its end", () => {
   });
 });
 
+test("a defect in the end itself is told, and whoever waits for the process too", async () => {
+  await using h = new KernelHarness({ model: silent });
+  let broken = false;
+  const env = new Proxy<Record<string, string>>(
+    {},
+    {
+      ownKeys: () => {
+        if (broken) throw new Error("broken env");
+        return [];
+      },
+    },
+  );
+  const pid = await h.spawn("go", { env });
+  broken = true;
+  h.kernel.kill(pid, SIGTERM);
+  expect(await h.kernel.wait(pid)).toMatchObject({ code: 143 });
+  expect(h.kernel.active).toBe(0);
+  expect(h.warnings.join()).toContain("finish: Finish: broken env");
+});
+
 describe("a disk that takes no more of the trace", () => {
   test("fails no call: the run ends for what it is, at its step's record", async () => {
     const seen: unknown[] = [];

@@ -75,7 +75,7 @@ export class ConcurrencyManager {
 
   /**
    * Waits for a thread and gives back its result, or throws its error, to as many as ask, until the reap.
-   * NOT_FOUND for a TID that the process does not have; CANCELLED when the process is told to end first.
+   * NOT_FOUND for a TID that the process does not have; CANCELLED when the process ends first, or is told to.
    */
   joinThread(pid: PID, tid: TID, options: WaitOptions = {}): Promise<unknown> {
     const proc = this.#ports.table.get(pid);

@@ -123,8 +123,11 @@ export class CoroutineTask {
 
   #start(input: unknown): void {
     this.#state = "running";
-    Promise.resolve(this.#self)
-      .then((self) => this.#body(self, input))
+    Promise.resolve()
+      .then(() => {
+        this.signal.throwIfAborted();
+        return this.#body(this.#self, input);
+      })
       .then(
         (value) => this.#finish(value),
         (error: unknown) => this.#fail(error),

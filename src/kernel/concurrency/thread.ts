@@ -56,10 +56,13 @@ export class ThreadTask {
     return this.#ended.promise;
   }
 
-  /** The work begins after its maker has got the id. */
+  /** The work begins after its maker has got the id, and not at all when it is cancelled before. */
   start(work: ThreadWork, thread: Thread): void {
-    Promise.resolve(thread)
-      .then(work)
+    Promise.resolve()
+      .then(() => {
+        this.signal.throwIfAborted();
+        return work(thread);
+      })
       .then(
         (value) => this.#end({ value }),
         (error: unknown) => this.#end({ error }),

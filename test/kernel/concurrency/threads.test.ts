@@ -3,7 +3,7 @@ import { ContextManager } from "../../../src/context/manager.ts";
 import type { Thread } from "../../../src/kernel/concurrency/concurrency-manager.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../../src/kernel/types.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
-import { FakeClock } from "../../support/fake-clock.ts";
+import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, says, script, silent, toolDevice } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
 
@@ -238,6 +238,19 @@ describe("the end of the process", () => {
     expect(h.warnings).toEqual([]);
   });
 
+  test("begins no thread that was cancelled before it could", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const pid = await h.spawn("go");
+    let begun = false;
+    const spawned = h.kernel.concurrency.spawnThread(pid, "too late", () => {
+      begun = true;
+    });
+    h.kernel.kill(pid, SIGKILL);
+    await spawned;
+    await h.kernel.wait(pid);
+    expect(begun).toBe(false);
+  });
+
   test("does not wait for a deaf thread for ever, and says so", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
@@ -245,6 +258,7 @@ describe("the end of the process", () => {
     const pid = await h.spawn("go");
     const late = Promise.withResolvers<string>();
     const tid = await concurrency.spawnThread(pid, "does not listen", () => late.promise);
+    await settled(); // It has begun.
     h.kernel.kill(pid, SIGKILL);
     const ended = h.kernel.wait(pid);
     await until(() => h.kernel.listProcs()[0]?.state === "zombie");
@@ -267,6 +281,7 @@ describe("the end of the process", () => {
     const { concurrency } = h.kernel;
     const pid = await h.spawn("go");
     await concurrency.spawnThread(pid, "keeps it a zombie", () => new Promise(() => {}));
+    await settled();
     const both = (): Promise<unknown>[] => [
       concurrency.spawnThread(pid, "late", () => 1),
       concurrency.spawnCoroutine(pid, "late", () => 1),
