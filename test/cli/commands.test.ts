@@ -33,6 +33,7 @@ describe("every command", () => {
     expect(COMMANDS.map(([words]) => words).sort()).toEqual(
       [
         "agents",
+        "allow",
         "attach",
         "completions",
         "config",
@@ -43,6 +44,7 @@ describe("every command", () => {
         "daemon status",
         "daemon stop",
         "demo",
+        "deny",
         "doctor",
         "init",
         "kill",
