@@ -133,7 +133,10 @@ export interface OpenContext extends Partial<Services> {
   log(level: "debug" | "info" | "warn", text: string): void;
   /** Keeps data beside the run under this name; returns the absolute path. */
   spill(name: string, data: Data): Promise<string>;
-  /** Adds a text to the process's inbox: told to the model at the next step, whose record keeps it. */
+  /**
+   * Adds a text, at most 64 KiB, to the process's inbox: durable when it returns, told to the model once, at its next
+   * step. EXHAUSTED when the inbox is full, CLOSED when the run is ending.
+   */
   inbox(text: string): Promise<void>;
 }
 

@@ -22,7 +22,7 @@ function stock(box: Sandbox): Places {
 }
 
 /** What this version has: a stock agent may name nothing else. */
-const TOOLS = ["Read", "Write", "Edit", "Glob", "Grep", "Bash", "Plan", "Skill", "Complete"];
+const TOOLS = "Read Write Edit Glob Grep Bash Agent Plan Skill Complete SendMessage ReadMessages".split(" ");
 
 describe("the stock agents", () => {
   test("load without a word of complaint, with the skills they name", async () => {
