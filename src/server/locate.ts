@@ -55,11 +55,12 @@ export async function recordsOf(system: System, found: Located): Promise<Run> {
 }
 
 async function byUuid(system: System, prefix: string, cwd: string | undefined): Promise<Located> {
-  const live = system.kernel.procInfos().filter((info) => info.uuid.startsWith(prefix));
-  const exact = live.find((info) => info.uuid === prefix);
+  const exact = system.kernel.procInfos().find((info) => info.uuid === prefix);
   if (exact) return { live: true, pid: exact.pid, info: exact };
-  const uuids = new Set(live.map((info) => info.uuid));
-  for (const uuid of await system.history.find(prefix, cwd)) uuids.add(uuid);
+  const uuids = new Set(await system.history.find(prefix, cwd));
+  // Asked when the disk has answered: until then one may have ended.
+  const live = system.kernel.procInfos().filter((info) => info.uuid.startsWith(prefix));
+  for (const { uuid } of live) uuids.add(uuid);
   if (uuids.size > 1) {
     const some = [...uuids].sort().slice(0, 5).join(", ");
     throw new SyscallError(

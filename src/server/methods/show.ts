@@ -8,7 +8,9 @@ export async function show(payload: Payload<"show">, system: System): Promise<An
   const found = await locate(system, payload);
   const { info } = found;
   const receipt = info.exit_code === null ? null : receiptOf(info);
-  if (!found.live) return { ...info, live: false, fds: [], context: null, receipt };
+  // What has ended is not live, whether it is reaped or is just being.
+  if (!found.live || info.ended_at_ms !== null)
+    return { ...info, live: false, fds: [], context: null, receipt };
   const { fds, context } = system.kernel.detail(found.pid);
   return { ...info, live: true, fds, context, receipt };
 }

@@ -187,6 +187,12 @@ export class FakeKernel implements KernelApi {
     return this.#table.get(pid)?.watchers.size ?? 0;
   }
 
+  /** Ended, and not reaped yet. */
+  zombie(pid: PID): void {
+    const proc = this.#get(pid);
+    proc.info = { ...proc.info, ...ENDED, state: "zombie", exit_code: 0, exit_reason: "completed" };
+  }
+
   /** Ends it and takes it out of the table; what is left is on disk. */
   async finish(pid: PID, exit: { code: number; reason: ExitReason; result?: string }): Promise<void> {
     const proc = this.#table.get(pid);
@@ -206,8 +212,7 @@ export class FakeKernel implements KernelApi {
       exit_code: exit.code,
       exit_reason: exit.reason,
       result: exit.result ?? null,
-      ended_at_ms: BLANK.created_at_ms + 1000,
-      elapsed_ms: 1000,
+      ...ENDED,
     };
     proc.record.info(proc.info);
     await proc.record.close();
@@ -273,3 +278,6 @@ const BLANK = procInfo({
   versions: { rnix: "0.0.0" },
   kernel: "fake-kernel",
 });
+
+/** A second after it began. */
+const ENDED = { ended_at_ms: BLANK.created_at_ms + 1000, elapsed_ms: 1000 };
