@@ -169,11 +169,7 @@ export class CapabilityManager {
   async #apply(proc: Process, change: Change, by: Process | undefined): Promise<void> {
     const { table, files } = this.#ports;
     const tree = table.tree(proc).map((member) => ({ member, before: member.permissions }));
-    for (const { member } of tree) {
-      const parent = this.#parentOf(member);
-      if (member === proc) member.permissions = change.after;
-      else if (parent) member.permissions = member.permissions.under(parent.permissions);
-    }
+    table.setPermissions(proc, change.after);
     const closed = tree.map(({ member }) => files.withdraw(member, change.who));
     for (const { member } of tree) this.#announce(member);
     const told = tree

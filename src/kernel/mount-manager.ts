@@ -267,7 +267,7 @@ export class MountManager implements Holder {
     const before = point.tools;
     point.placed = true;
     point.tools = new Set(entries.flatMap(({ device }) => device.tools ?? []).map(({ name }) => name));
-    if (table.proc) give(table.proc, request, path);
+    if (table.proc) this.#give(table.proc, request, path);
     this.#seen(point, before);
   }
 
@@ -283,7 +283,7 @@ export class MountManager implements Holder {
     if (point.placed) {
       point.placed = false;
       takeOut(table.devices(), path);
-      if (table.proc) table.proc.permissions = table.proc.permissions.withoutMount(path);
+      if (table.proc) this.#ports.table.setPermissions(table.proc, table.proc.permissions.withoutMount(path));
       const before = point.tools;
       point.tools = new Set();
       this.#seen(point, before);
@@ -313,16 +313,16 @@ export class MountManager implements Holder {
     }
   }
 
+  /** What comes with a mount of its own: the right to it, unless the spawner's list says what it may use. */
+  #give(proc: Process, request: MountRequest, path: string): void {
+    if (proc.spec.opts.allow !== undefined) return;
+    this.#ports.table.setPermissions(proc, proc.permissions.withMount(path, mountRules(request, path)));
+  }
+
   #warn(thrown: unknown, { proc }: MountTable): void {
     const text = thrown instanceof Error ? thrown.message : String(thrown);
     this.#ports.log("warn", proc ? `PID ${proc.pid}` : "mounts", text);
   }
-}
-
-/** What comes with a mount of its own: the right to it, unless the spawner's list says what it may use. */
-function give(proc: Process, request: MountRequest, path: string): void {
-  if (proc.spec.opts.allow !== undefined) return;
-  proc.permissions = proc.permissions.withMount(path, mountRules(request, path));
 }
 
 function unknownType(type: string, { mounts }: DeviceLease): SyscallError {

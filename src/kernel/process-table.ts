@@ -1,4 +1,5 @@
 import { SyscallError } from "../plugin/index.ts";
+import type { Permissions } from "./permission/permissions.ts";
 import type { Process } from "./process.ts";
 import type { PID } from "./types.ts";
 
@@ -61,6 +62,15 @@ export class ProcessTable {
       }
     }
     return found;
+  }
+
+  /** The one way to change rights: those of all below stand within them at once, as no process holds more than its parent. */
+  setPermissions(root: Process, permissions: Permissions): void {
+    root.permissions = permissions;
+    for (const proc of this.tree(root)) {
+      const parent = proc === root ? undefined : this.#byPid.get(proc.ppid);
+      if (parent) proc.permissions = proc.permissions.under(parent.permissions);
+    }
   }
 
   get size(): number {

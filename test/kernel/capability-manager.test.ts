@@ -4,6 +4,7 @@ import type { Process } from "../../src/kernel/process.ts";
 import { type PID, SIGKILL, type SpawnOpts } from "../../src/kernel/types.ts";
 import { type Device, O_RDWR, SyscallError } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, says, script, silent, toolDevice } from "../support/kernel.ts";
+import { Mountable } from "../support/mountable.ts";
 import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
 
@@ -387,6 +388,18 @@ test("a skill that narrows one narrows those below, and is on disk at once", asy
   expect([parent, child].map(({ permissions }) => permissions.allowedTools())).toEqual([["A"], ["A"]]);
   expect((await h.runs.info(child.uuid))?.permissions.allow).toEqual([["*"], ["*"], ["A"]]);
   expect((await h.runs.info(parent.uuid))?.permissions.skills).toEqual(["A"]);
+});
+
+test("what came with a mount of one is gone for those below with it", async () => {
+  const { type } = new Mountable();
+  const request = { type: "table", name: "one", config: {} };
+  await using h = new KernelHarness({ model: silent, mounts: [type] });
+  const parent = await idle(h);
+  const path = await h.kernel.mounts.mount(parent.pid, request);
+  const child = await idle(h, { parentPid: parent.pid });
+  expect(child.permissions.record().allow[1]).toContain("table__one__*");
+  await h.kernel.mounts.unmount(parent.pid, path);
+  expect(child.permissions.record().allow[1]).toEqual(["*"]);
 });
 
 test("every change is recorded, and every Open says by which rule, or why not", async () => {
