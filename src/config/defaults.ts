@@ -51,8 +51,11 @@ export const SETTINGS = {
   mcp_mount_timeout: later("duration", 5 * S, "mounting an MCP server"),
   mcp_request_timeout: later("duration", 60 * S, "one request to an MCP server"),
   question_timeout: later("duration", 5 * MIN, "a question to a person"),
-  supervisor_restarts: later("count", 3, "restarts a supervisor makes within its window"),
-  supervisor_window: later("duration", 60 * S, "the supervisor's window"),
+  supervisor_restarts: run("count", 3, "restarts of a supervisor's children within its window", {
+    none: true,
+    max: 1000,
+  }),
+  supervisor_window: run("duration", 60 * S, "the supervisor's window"),
   cron_grace: later("duration", MIN, "how late a scheduled run is still on time"),
 } as const satisfies Record<string, Setting>;
 

@@ -11,6 +11,7 @@ import { type Checked, readYaml, yamlError } from "./yaml.ts";
 export interface Settings {
   limits: Limits;
   server: ServerNumbers;
+  supervisors: SupervisorNumbers;
   /** Each plugin's part of config.yaml, by the plugin's name: the project's keys over the user's. */
   plugins: Record<string, Record<string, unknown>>;
   /** What was left out because the project is not trusted, for the user to read. */
@@ -27,6 +28,12 @@ interface ServerNumbers {
   socketWaitMs: number;
   socketRetryMs: number;
   graceMs: number;
+}
+
+/** More restarts than this within the window, and a supervisor gives up, unless init.yaml says otherwise. */
+interface SupervisorNumbers {
+  restarts: number;
+  windowMs: number;
 }
 
 /** One row of `rnix config`. */
@@ -61,6 +68,7 @@ export async function loadSettings(places: SettingsPlaces): Promise<Settings> {
   return {
     limits: limitsOf(values),
     server: serverNumbers(values),
+    supervisors: supervisorNumbers(values),
     plugins: mergePlugins(user?.value.plugins, trusted ? own?.value.plugins : undefined),
     withheld: trusted ? [] : [`the "plugins" part of ${own?.text.file}`],
     values,
@@ -70,7 +78,14 @@ export async function loadSettings(places: SettingsPlaces): Promise<Settings> {
 /** The defaults alone, for a command that has no file to read. */
 export function defaultSettings(): Settings {
   const values: Values = new Map();
-  return { limits: limitsOf(values), server: serverNumbers(values), plugins: {}, withheld: [], values };
+  return {
+    limits: limitsOf(values),
+    server: serverNumbers(values),
+    supervisors: supervisorNumbers(values),
+    plugins: {},
+    withheld: [],
+    values,
+  };
 }
 
 /** Every row of the table as it is now: what `rnix config` prints. */
@@ -189,6 +204,13 @@ function serverNumbers(values: Values): ServerNumbers {
     socketWaitMs: numberOf(values, "socket_wait"),
     socketRetryMs: numberOf(values, "socket_retry"),
     graceMs: numberOf(values, "grace"),
+  };
+}
+
+function supervisorNumbers(values: Values): SupervisorNumbers {
+  return {
+    restarts: numberOf(values, "supervisor_restarts"),
+    windowMs: numberOf(values, "supervisor_window"),
   };
 }
 

@@ -39,6 +39,13 @@ describe("the defaults", () => {
     });
   });
 
+  test("of supervisors are the documented ones, and set like the others", async () => {
+    expect(defaultSettings().supervisors).toEqual({ restarts: 3, windowMs: 60_000 });
+    using box = new Sandbox();
+    box.write(USER, "supervisor_restarts: none\nsupervisor_window: 5m\n");
+    expect((await loadSettings(box.places())).supervisors).toEqual({ restarts: 0, windowMs: 300_000 });
+  });
+
   test("are the same as what is loaded where no file is", async () => {
     using box = new Sandbox();
     expect(await loadSettings(box.places())).toEqual(defaultSettings());
@@ -51,8 +58,6 @@ describe("the defaults", () => {
       mcp_mount_timeout: "5s",
       mcp_request_timeout: "1m",
       question_timeout: "5m",
-      supervisor_restarts: "3",
-      supervisor_window: "1m",
       cron_grace: "1m",
     });
   });

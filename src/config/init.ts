@@ -1,0 +1,258 @@
+import { isAbsolute, join } from "node:path";
+import { z } from "zod";
+import type { RestartPolicy, Strategy } from "../kernel/supervisor/spec.ts";
+import type { Limit } from "../kernel/types.ts";
+import { SETTINGS } from "./defaults.ts";
+import type { Project } from "./project.ts";
+import { choice, limit, number, shown, strict, text, texts } from "./values.ts";
+import { readYaml, type YamlText, yamlError } from "./yaml.ts";
+
+/** What an init.yaml says (interfaces §2): what is started with the daemon, in this order. */
+export interface InitFile {
+  file: string;
+  services: InitService[];
+  supervisors: InitSupervisor[];
+}
+
+/** A program that is kept running. Absent numbers are the settings'. */
+export interface InitService {
+  name: string;
+  type: "command";
+  /** The daemon, or a run in the project, does not start without it. */
+  required: boolean;
+  config: {
+    argv: string[];
+    /** Relative to the project's folder, or for the user's file to HOME. */
+    cwd?: string;
+    env: Record<string, string>;
+    restart: RestartPolicy;
+    maxRestarts?: number;
+    periodMs?: number;
+    shutdown?: InitShutdown;
+  };
+}
+
+/** Agents that are kept at work. */
+export interface InitSupervisor {
+  name: string;
+  strategy: Strategy;
+  maxRestarts?: number;
+  periodMs?: number;
+  required: boolean;
+  /** Absolute. Always there in the user's file, never in a project's. */
+  project?: string;
+  children: InitChild[];
+}
+
+export interface InitChild {
+  id: string;
+  intent: string;
+  agent?: string;
+  provider?: string;
+  model?: string;
+  restart: RestartPolicy;
+  shutdown?: InitShutdown;
+  maxSteps?: Limit;
+  contextBudget?: Limit;
+  maxCost?: Limit;
+  timeoutMs?: Limit;
+  allow?: string[];
+  deny?: string[];
+}
+
+/** Ms between TERM and KILL, or no TERM at all. */
+type InitShutdown = number | "brutal_kill";
+
+/** Of a project; what it says counts when it is trusted. null outside of one. */
+export function projectInitFile({ dir, kind }: Project): string | null {
+  return kind === "none" ? null : join(dir, ".rnix", FILE);
+}
+
+/** The user's: `home` is what `~` stands for. null when there is none. INVALID names file, line and column. */
+export async function loadUserInit(configDir: string, home: string): Promise<InitFile | null> {
+  const read = await readYaml(UserFile, join(configDir, FILE));
+  if (!read) return null;
+  requireNames(read.value, read.text);
+  const supervisors = read.value.supervisors.map((supervisor, index) => ({
+    ...supervisor,
+    project: projectOf(supervisor.project, home, read.text, ["supervisors", index, "project"]),
+  }));
+  return { ...read.value, file: read.text.file, supervisors };
+}
+
+/** The same for a project's. */
+export async function loadProjectInit(file: string): Promise<InitFile | null> {
+  const read = await readYaml(ProjectFile, file);
+  if (!read) return null;
+  requireNames(read.value, read.text);
+  return { ...read.value, file: read.text.file };
+}
+
+const FILE = "init.yaml";
+/** One that can also be the last part of a mount's path. */
+const NAME = /^(?!.*__)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+const name = (what: string) =>
+  text(what).regex(NAME, {
+    error: ({ input }) =>
+      `expected ${what} of at most 64 letters, digits, ".", "_" and "-", without "__", got ${shown(input)}`,
+  });
+
+const required = () =>
+  z.boolean({ error: ({ input }) => `expected true or false, got ${shown(input)}` }).default(false);
+
+const restart = () => choice(["permanent", "transient", "temporary"]).default("permanent");
+const maxRestarts = () => number(SETTINGS.supervisor_restarts).optional();
+const period = () => number(SETTINGS.supervisor_window).optional();
+
+const shutdown = () =>
+  z
+    .union([z.literal("brutal_kill"), number({ measure: "duration" })], {
+      error: ({ input }) => `expected a duration of at least 1ms, or brutal_kill, got ${shown(input)}`,
+    })
+    .optional();
+
+/** As an agent's checks: a text is a line for the shell. A list is a program and its arguments. */
+const command = () =>
+  z.union(
+    [
+      text("a command line").transform((line) => ["/bin/sh", "-c", line]),
+      texts().min(1, { error: "expected a program and its arguments, got an empty list" }),
+    ],
+    {
+      error: ({ input }) =>
+        `expected a command line, or a list of a program and its arguments, got ${shown(input)}`,
+    },
+  );
+
+const environment = () =>
+  z
+    .record(
+      z.string().regex(VARIABLE, { error: "expected a variable's name" }),
+      z.string({ error: ({ input }) => `expected a text, in quotes if need be, got ${shown(input)}` }),
+      {
+        error: ({ code, input }) =>
+          code === "invalid_type" ? `expected a mapping of variables, got ${shown(input)}` : undefined,
+      },
+    )
+    .default({});
+
+const CommandService = () =>
+  strict({
+    name: name("the service's name"),
+    type: z.literal("command"),
+    required: required(),
+    config: strict({
+      command: command(),
+      cwd: text("a folder").optional(),
+      env: environment(),
+      restart: restart(),
+      max_restarts: maxRestarts(),
+      period: period(),
+      shutdown: shutdown(),
+    }).transform(({ command: argv, max_restarts, period: periodMs, ...same }) => ({
+      ...same,
+      argv,
+      maxRestarts: max_restarts,
+      periodMs,
+    })),
+  });
+
+const TYPES = ["command"];
+
+const Service = () =>
+  z.discriminatedUnion("type", [CommandService()], {
+    error: ({ input }) =>
+      typeof input === "object" && input !== null && !Array.isArray(input)
+        ? `expected one of ${TYPES.join(", ")}, got ${shown(Reflect.get(input, "type"))}`
+        : `expected a mapping of name, type, required, config, got ${shown(input)}`,
+  });
+
+const Child = () =>
+  strict({
+    id: name("the child's id"),
+    intent: text("what the agent is to do"),
+    agent: text("an agent's name").optional(),
+    provider: text("a provider's name").optional(),
+    model: text("a model's name").optional(),
+    restart: restart(),
+    shutdown: shutdown(),
+    max_steps: limit(SETTINGS.max_steps).optional(),
+    context_budget: limit(SETTINGS.context_budget).optional(),
+    max_cost: limit(SETTINGS.max_cost).optional(),
+    timeout: limit(SETTINGS.timeout).optional(),
+    allow: texts("a list of tools").optional(),
+    deny: texts("a list of tools").optional(),
+  }).transform(({ max_steps, context_budget, max_cost, timeout, ...same }) => ({
+    ...same,
+    maxSteps: max_steps,
+    contextBudget: context_budget,
+    maxCost: max_cost,
+    timeoutMs: timeout,
+  }));
+
+const supervisor = () => ({
+  name: name("the supervisor's name"),
+  strategy: choice(["one_for_one", "one_for_all", "rest_for_one"]).default("one_for_one"),
+  max_restarts: maxRestarts(),
+  period: period(),
+  required: required(),
+  children: z
+    .array(Child(), { error: ({ input }) => `expected a list of children, got ${shown(input)}` })
+    .min(1, { error: "expected at least one child" }),
+});
+
+const numbers = <S extends { max_restarts?: number; period?: number }>({
+  max_restarts,
+  period,
+  ...same
+}: S) => ({
+  ...same,
+  maxRestarts: max_restarts,
+  periodMs: period,
+});
+
+/** Of what is listed first to last: services, then supervisors. */
+const file = <S extends z.ZodType>(supervisors: S) => {
+  const list = <T extends z.ZodType>(one: T, what: string) =>
+    z.array(one, { error: ({ input }) => `expected a list of ${what}, got ${shown(input)}` }).default([]);
+  return strict({ services: list(Service(), "services"), supervisors: list(supervisors, "supervisors") });
+};
+
+const UserFile = z.lazy(() =>
+  file(
+    strict({ ...supervisor(), project: text("the folder of the project that its agents work in") }).transform(
+      numbers,
+    ),
+  ),
+);
+const ProjectFile = z.lazy(() => file(strict(supervisor()).transform(numbers)));
+
+/** What runs is told apart by its name. */
+function requireNames(
+  { services, supervisors }: Pick<InitFile, "services" | "supervisors">,
+  yaml: YamlText,
+): void {
+  const seen = new Set<string>();
+  const once = (path: PropertyKey[], key: "name" | "id", value: string, known: Set<string>): void => {
+    if (known.has(value)) {
+      throw yamlError(yaml, [...path, key], `expected another ${key}: "${value}" is taken`);
+    }
+    known.add(value);
+  };
+  for (const [index, service] of services.entries()) once(["services", index], "name", service.name, seen);
+  for (const [index, { name, children }] of supervisors.entries()) {
+    once(["supervisors", index], "name", name, seen);
+    const ids = new Set<string>();
+    for (const [at, { id }] of children.entries()) {
+      once(["supervisors", index, "children", at], "id", id, ids);
+    }
+  }
+}
+
+function projectOf(written: string, home: string, yaml: YamlText, path: readonly PropertyKey[]): string {
+  const dir = written === "~" || written.startsWith("~/") ? join(home, written.slice(1)) : written;
+  if (isAbsolute(dir)) return dir;
+  throw yamlError(yaml, path, `expected an absolute path, or one that begins with ~/, got ${shown(written)}`);
+}
