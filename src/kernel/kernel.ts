@@ -19,7 +19,7 @@ import { Inboxes } from "./ipc/inboxes.ts";
 import { IpcManager } from "./ipc/ipc-manager.ts";
 import { LifecycleManager } from "./lifecycle-manager.ts";
 import { ModelGate } from "./llm/gate.ts";
-import { callEntry, resultEntry, supervisorEntry } from "./log-entry.ts";
+import { callEntry, resultEntry } from "./log-entry.ts";
 import { MountManager } from "./mount-manager.ts";
 import { OpenContexts } from "./open-context.ts";
 import { ProcGroupManager } from "./proc-group-manager.ts";
@@ -211,7 +211,6 @@ export class Kernel {
       processes: this.processes,
       signals: this.signals,
       exec: (proc, request) => openContexts.exec(proc, request, undefined),
-      tell: (proc, event) => this.#log(proc, (at) => supervisorEntry(at, event)),
     });
     this.#agents = new ChildAgents({
       ...ports,

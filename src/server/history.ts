@@ -81,11 +81,10 @@ export class History {
     return {
       ...info,
       ...words,
-      state: "suspended",
+      // Only an agent's run can be gone on with.
+      ...(info.kind === "agent" ? LAID_DOWN : ENDED),
       is_paused: false,
       paused_at_ms: 0,
-      exit_code: SUSPENDED.code,
-      exit_reason: SUSPENDED.reason,
       error: {
         code: "CLOSED",
         message: `The rnix that ran it ended without a word (a crash or kill -9) at step ${words.steps}.`,
@@ -93,6 +92,9 @@ export class History {
     };
   }
 }
+
+const LAID_DOWN = { state: "suspended", exit_code: SUSPENDED.code, exit_reason: SUSPENDED.reason } as const;
+const ENDED = { state: "dead", exit_code: 137, exit_reason: "killed" } as const;
 
 type LastWords = Pick<ProcInfo, "steps" | "tool_calls" | "usage" | "tokens_used" | "elapsed_ms">;
 

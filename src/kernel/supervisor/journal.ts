@@ -1,15 +1,10 @@
 import type { Debugger } from "../debugger.ts";
 import type { Process } from "../process.ts";
 import type { RestartLimit } from "../restart.ts";
-import type { ExitStatus, PID, SyscallEvent } from "../types.ts";
-
-/** What an event says: who reads along is told the same as who reads the record later. */
-export type SupervisorEvent = Pick<SyscallEvent, "syscall" | "args" | "result" | "error">;
+import type { ExitStatus, PID } from "../types.ts";
 
 export interface JournalPorts {
   debug: Debugger;
-  /** To those who follow the supervisor's log. */
-  tell(proc: Process, event: SupervisorEvent): void;
   warn(source: string, text: string): void;
 }
 
@@ -69,14 +64,8 @@ export class Journal {
     run: () => Promise<T> | T,
     result: (value: T) => unknown,
   ): Promise<T> {
-    const { debug, tell } = this.#ports;
     try {
-      const value = await debug.call(this.#proc, syscall, args, run, result);
-      tell(this.#proc, { syscall, args, result: result(value) });
-      return value;
-    } catch (thrown) {
-      tell(this.#proc, { syscall, args, error: thrown instanceof Error ? thrown.message : String(thrown) });
-      throw thrown;
+      return await this.#ports.debug.call(this.#proc, syscall, args, run, result);
     } finally {
       this.#flush();
     }

@@ -1,4 +1,5 @@
 import { SyscallError } from "../../plugin/index.ts";
+import { onceAborted } from "../abort.ts";
 import type { Process } from "../process.ts";
 import { type ExitStatus, type PID, SIGTERM } from "../types.ts";
 import { killed } from "../verdict.ts";
@@ -15,21 +16,26 @@ export class SupervisorManager {
   readonly #ports: SupervisorPorts;
   /** Until its task has ended. */
   readonly #live = new Map<Process, Supervisor>();
+  /** Also those that have ended, for whoever keeps their process. */
+  readonly #all = new WeakMap<Process, Supervisor>();
 
   constructor(ports: Omit<SupervisorPorts, "spawnSupervisor">) {
     this.#ports = {
       ...ports,
-      spawnSupervisor: (spec, parentPid) => this.#spawn(spec, parentPid),
+      spawnSupervisor: (spec, parentPid) => {
+        const parent = ports.table.get(parentPid);
+        return this.#spawn(spec, parent.signal, parent);
+      },
     };
   }
 
   /**
    * Starts a supervisor, and its children in their order; returns when all of them run. INVALID for a
    * specification that can't be kept. When a child does not start, those before it are ended in reverse
-   * order, the supervisor ends as `failed`, and its reason is thrown.
+   * order, the supervisor ends as `failed`, and its reason is thrown. The signal calls the start off.
    */
-  spawnSupervisor(spec: SupervisorSpec): Promise<PID> {
-    return this.#spawn(spec, undefined);
+  spawnSupervisor(spec: SupervisorSpec, signal = new AbortController().signal): Promise<PID> {
+    return this.#spawn(spec, signal, undefined);
   }
 
   /**
@@ -66,16 +72,19 @@ export class SupervisorManager {
     return await this.#call(by, pid, "RestartChild", { pid, child: id }, restart, (started) => started);
   }
 
+  /** The same for whoever only looks, and of one that has ended, too: no syscall, and so not recorded. */
+  childrenOf(proc: Process): SupervisedChild[] {
+    return this.#all.get(proc)?.children() ?? [];
+  }
+
   /** Supervisors whose task has not ended. */
   get size(): number {
     return this.#live.size;
   }
 
-  async #spawn(spec: SupervisorSpec, parentPid: PID | undefined): Promise<PID> {
+  async #spawn(spec: SupervisorSpec, signal: AbortSignal, parent: Process | undefined): Promise<PID> {
     checkSpec(spec);
     const { table, clock, processes, life } = this.#ports;
-    const parent = parentPid === undefined ? undefined : table.get(parentPid);
-    const signal = parent?.signal ?? new AbortController().signal;
     const { opts } = await planned(clock, signal, async (stop) => ({ opts: await spec.opts(stop) }));
     const started = Promise.withResolvers<void>();
     started.promise.catch(() => undefined); // Not heard when the spawn itself fails.
@@ -84,9 +93,11 @@ export class SupervisorManager {
       (proc) => this.#run(proc, spec, started),
       spec.name,
       systemAgent("supervisor"),
-      { ...opts, provider: null, parentPid },
+      { ...opts, provider: null, parentPid: parent?.pid },
     );
     const proc = table.get(pid);
+    // A parent that is told to end sees to its children itself.
+    const ignore = parent ? undefined : onceAborted(signal, () => proc.stop(killed(SIGTERM, proc.paused)));
     try {
       await started.promise;
       return pid;
@@ -94,12 +105,15 @@ export class SupervisorManager {
       await proc.done;
       await life.reap(proc);
       throw thrown;
+    } finally {
+      ignore?.();
     }
   }
 
   async #run(proc: Process, spec: SupervisorSpec, started: PromiseWithResolvers<void>) {
     const supervisor = new Supervisor(proc, spec, this.#ports);
     this.#live.set(proc, supervisor);
+    this.#all.set(proc, supervisor);
     try {
       return await supervisor.run(started);
     } finally {

@@ -2,9 +2,10 @@ import type { LogEntry, ProcessEvent, ProcInfo } from "../../kernel/types.ts";
 import type { Outgoing } from "../dispatch.ts";
 import { until } from "../events.ts";
 import { allSteps, type Run } from "../history.ts";
-import { locate, recordsOf, refOf } from "../locate.ts";
+import { type Located, locate, recordsOf, refOf } from "../locate.ts";
 import { entriesOfJournal, entriesOfStep } from "../log-entries.ts";
-import type { Payload, ProcRef } from "../protocol.ts";
+import type { Payload, ProcRef, StreamEvent } from "../protocol.ts";
+import { supervisorLog } from "../supervisor-log.ts";
 import type { System } from "../system.ts";
 
 /**
@@ -17,6 +18,8 @@ export async function attachLog(
   out: Outgoing<ProcRef>,
 ): Promise<void> {
   const found = await locate(system, payload);
+  if (found.info.kind === "supervisor")
+    return attachSupervisorLog(found, payload.follow !== false, system, out);
   // Before the records are read, so that nothing falls between them and what is live.
   const channel = found.live && payload.follow !== false ? system.kernel.attach(found.pid) : undefined;
   try {
@@ -29,11 +32,33 @@ export async function attachLog(
           await out.send({ type: "log_entry", payload: event.entry });
       }
     }
-    const dropped = channel?.dropped ?? 0;
-    await out.send({ type: "eof", ...(dropped > 0 && { payload: { dropped } }) });
+    await out.send(eof(channel?.dropped));
   } finally {
     channel?.end();
   }
+}
+
+async function attachSupervisorLog(
+  found: Located,
+  follow: boolean,
+  system: System,
+  out: Outgoing<ProcRef>,
+): Promise<void> {
+  const channel = found.live && follow ? system.kernel.attachDebug(found.pid) : undefined;
+  try {
+    const run = await recordsOf(system, found);
+    await out.accept(refOf(found.info));
+    for await (const entry of supervisorLog(run, channel, out.gone)) {
+      await out.send({ type: "log_entry", payload: entry });
+    }
+    await out.send(eof(channel?.dropped));
+  } finally {
+    channel?.end();
+  }
+}
+
+function eof(dropped = 0): StreamEvent {
+  return { type: "eof", ...(dropped > 0 && { payload: { dropped } }) };
 }
 
 /** Sends what the records hold; answers whether a live entry was among it. */

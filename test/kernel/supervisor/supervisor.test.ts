@@ -488,27 +488,6 @@ describe("RestartChild", () => {
 });
 
 describe("what a supervisor does", () => {
-  test("is told to who follows its log, in the words of its record", async () => {
-    await using s = new Supervised();
-    const pid = await s.spawn(s.spec("one_for_one", [s.agent("a")], { intensity: 1 }));
-    const following = s.h.follow(pid);
-    await s.fail("a");
-    await s.clock.advance(await waits(s, pid, "a"));
-    await runs(s, pid, "a");
-    await s.fail("a");
-    const { events } = await following;
-    const texts = events.flatMap((event) => (event.type === "log" ? [event.entry.text] : []));
-    expect(texts).toEqual([
-      expect.stringMatching(
-        /^a \(PID \d+\) ended: llm_error \(exit 1\); restart in 500 ms \(1 of 1 in 60000 ms\)$/,
-      ),
-      "starting a",
-      expect.stringMatching(/^a: runs as PID \d+$/),
-      expect.stringMatching(/^a \(PID \d+\) ended: llm_error \(exit 1\); one restart too many$/),
-      "gave up: more than 1 restarts in 60000 ms",
-    ]);
-  });
-
   test("is recorded under its syscall, too", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a")]));
