@@ -7,7 +7,6 @@ import { History } from "../../src/server/history.ts";
 import type { SpawnRequest, StreamEvent } from "../../src/server/protocol.ts";
 import { RunStore } from "../../src/store/runs.ts";
 import { procInfo } from "../support/samples.ts";
-import { procInfo } from "../support/samples.ts";
 import { until } from "../support/until.ts";
 import { stepRecord } from "./support/fake-kernel.ts";
 import { type Fixture, serve, TempDir } from "./support/fixture.ts";
@@ -226,16 +225,6 @@ test("a run that has ended is not live, also before it is reaped", async () => {
   const ended = await client.request("show", { pid });
   expect([ended.live, ended.fds, ended.context, ended.receipt?.exit_code]).toEqual([false, [], null, 0]);
   await server.kernel.finish(pid, { code: 0, reason: "completed" });
-});
-
-test("history shows a supervisor whose kernel has died as killed: nobody can go on with it", async () => {
-  using dir = new TempDir();
-  const runs = new RunStore(dir.path);
-  const info = procInfo({ uuid: "00000000-0000-7000-8000-0000000f0002", kind: "supervisor" });
-  runs.create(info.uuid).info(info);
-  const history = new History({ dataDirs: () => [dir.path], open: () => runs, kernelAlive: () => false });
-  const run = await history.byUuid(info.uuid);
-  expect(run?.info).toMatchObject({ state: "dead", exit_code: 137, exit_reason: "killed" });
 });
 
 test("history shows a supervisor whose kernel has died as killed: nobody can go on with it", async () => {
