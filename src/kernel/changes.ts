@@ -34,13 +34,15 @@ export class Changes {
   /** At the run's end, while it may still start programs. */
   async end(proc: Process): Promise<void> {
     const begun = this.#before.get(proc);
+    // What was changed before a crash nobody knows.
+    const knownSoFar = proc.spec.progress?.filesChangedComplete ?? true;
     if (!begun) {
-      proc.filesChangedComplete = true;
+      proc.filesChangedComplete = knownSoFar;
       return;
     }
     const before = await begun;
     const after = before && (await this.#status(proc, "changes-after"));
-    proc.filesChangedComplete = after !== null;
+    proc.filesChangedComplete = knownSoFar && after !== null;
     if (!before || !after) return;
     for (const [file, state] of after) if (before.get(file) !== state) proc.filesChanged.add(file);
     for (const file of before.keys()) if (!after.has(file)) proc.filesChanged.add(file);

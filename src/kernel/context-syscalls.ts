@@ -72,6 +72,19 @@ export class ContextSyscalls {
     );
   }
 
+  /** The conversation of a run that is gone on with; the last `unrecorded` of it stand in no record yet. */
+  restore(proc: Process, messages: readonly Message[], unrecorded: readonly Message[]): Promise<void> {
+    return this.#debug.call(
+      proc,
+      "CtxWrite",
+      { cid: proc.ctxId, offset: 0, messages: messages.length },
+      () => {
+        for (const message of messages) this.#contexts.appendMessage(proc.ctxId, message);
+        proc.unrecorded.push(...unrecorded);
+      },
+    );
+  }
+
   /** The prompt of the next model call. A look, not a syscall. */
   prompt(proc: Process): Prompt {
     return this.#contexts.buildPrompt(proc.ctxId);

@@ -15,6 +15,7 @@ import { kernelTools } from "./devices/kernel-tools.ts";
 import { procDevice } from "./devices/proc.ts";
 import { Envelope, UNLIMITED } from "./envelope.ts";
 import { FileSystem } from "./file-system.ts";
+import { countHeld, type Held, type HeldParts } from "./held.ts";
 import { Inboxes } from "./ipc/inboxes.ts";
 import { IpcManager } from "./ipc/ipc-manager.ts";
 import { LifecycleManager } from "./lifecycle-manager.ts";
@@ -46,6 +47,7 @@ import type {
   Signal,
   SpawnOpts,
   SyscallEvent,
+  Wake,
 } from "./types.ts";
 
 /** What the kernel needs of the outside world, given at boot. */
@@ -64,6 +66,8 @@ interface KernelPorts {
   children: Children;
   /** The records of one data folder; the same object for the same folder. */
   runs(dataDir: string): RunStore;
+  /** Whether the kernel of this id is alive: its lock is held. */
+  kernelAlive(kernelId: string): boolean;
   /** Settles what the child is made of that the agent with this UUID wants. */
   planChild(parentUuid: string, wish: ChildWish): Promise<ChildPlan>;
   callbacks?: KernelCallbacks;
@@ -89,15 +93,16 @@ export class Kernel {
   readonly groups: ProcGroupManager;
   /** CapabilityManager (2). */
   readonly capabilities: CapabilityManager;
-  /** SupervisorManager (4). */
-  readonly supervisors: SupervisorManager;
   /** IpcManager (3). */
   readonly ipc: IpcManager;
+  /** SupervisorManager (4). */
+  readonly supervisors: SupervisorManager;
+  /** LifecycleManager (4). */
   readonly lifecycle: LifecycleManager;
-  /** ConcurrencyManager (4). */
-  readonly concurrency: ConcurrencyManager;
   /** MountManager (3). */
   readonly mounts: MountManager;
+  /** ConcurrencyManager (4). */
+  readonly concurrency: ConcurrencyManager;
 
   /** What all processes together have used, and hold back. */
   readonly envelope = new Envelope(UNLIMITED);
@@ -106,6 +111,7 @@ export class Kernel {
   readonly #contexts = new ContextManager();
   readonly #inboxes = new Inboxes();
   readonly #agents: ChildAgents;
+  readonly #held: HeldParts;
 
   constructor(ports: KernelPorts) {
     this.#ports = ports;
@@ -144,10 +150,13 @@ export class Kernel {
       ctx,
       envelope: this.envelope,
       files,
+      inboxes: this.#inboxes,
       mounts: this.mounts,
       warn,
     });
     this.ipc = new IpcManager({ table, inboxes: this.#inboxes, debug, clock });
+    this.concurrency = new ConcurrencyManager({ table, debug, ctx, clock, warn });
+    const { threads, coroutines } = this.concurrency;
     this.signals = new SignalManager({
       table,
       children,
@@ -157,8 +166,6 @@ export class Kernel {
       note: (proc) => life.note(proc),
     });
     this.groups = new ProcGroupManager({ table, signals: this.signals, debug });
-    this.concurrency = new ConcurrencyManager({ table, debug, ctx, clock, warn });
-    const { threads, coroutines } = this.concurrency;
     this.capabilities = new CapabilityManager({
       table,
       files,
@@ -212,19 +219,33 @@ export class Kernel {
       signals: this.signals,
       exec: (proc, request) => openContexts.exec(proc, request, undefined),
     });
-    this.#agents = new ChildAgents({
+    const agents = new ChildAgents({
       ...ports,
       table,
       processes: this.processes,
       tell: (proc, text) => this.#emit(proc, { type: "notice", text }),
     });
+    const { supervisors, envelope } = this;
+    this.#agents = agents;
+    this.#held = { table, life, contexts, children, holders, supervisors, agents, gate, envelope };
     this.lifecycle = new LifecycleManager({
       table,
       processes: this.processes,
       life,
       children,
       mounts: this.mounts,
+      debug,
+      inboxes: this.#inboxes,
+      clock,
+      runs: ports.runs,
+      // Of this kernel, only what stands in its table lives.
+      kernelAlive: (id) => id !== ports.kernelId && ports.kernelAlive(id),
     });
+  }
+
+  /** What is held for processes, by kind: all 0 when there is none. */
+  held(): Held {
+    return countHeld(this.#held);
   }
 
   /** Live processes. */
@@ -244,8 +265,12 @@ export class Kernel {
     return this.signals.signalTree(pid, signal);
   }
 
-  suspend(pid: PID): Promise<ExitStatus> {
-    return this.lifecycle.suspend(pid);
+  suspend(pid: PID, o?: { reason?: string; wake?: Wake }): Promise<ExitStatus> {
+    return this.lifecycle.suspend(pid, o);
+  }
+
+  resume(uuid: string, agent: AgentInfo | null, opts: SpawnOpts, o?: { input?: string }): Promise<PID> {
+    return this.lifecycle.resume(uuid, agent, opts, o);
   }
 
   /** By PID 0, as all here. */

@@ -21,6 +21,11 @@ export class LastRecords {
     }
   }
 
+  /** The run is gone on with: what it had ended with is not written any more. */
+  forget(uuid: string): void {
+    this.#waiting.delete(uuid);
+  }
+
   /** Tries those that wait, oldest first, and leaves off at the first that is refused again. */
   retry(): void {
     for (const [uuid, write] of this.#waiting) {

@@ -1,12 +1,18 @@
 import type { Children } from "../os/children.ts";
+import { SyscallError } from "../plugin/index.ts";
+import type { RunStore } from "../store/runs.ts";
+import type { Clock } from "./clock.ts";
+import { type Debugger, namedError } from "./debugger.ts";
+import type { Inboxes } from "./ipc/inboxes.ts";
 import type { MountManager } from "./mount-manager.ts";
 import type { Process } from "./process.ts";
 import type { ProcessLife } from "./process-life.ts";
 import type { ProcessManager } from "./process-manager.ts";
 import type { ProcessTable } from "./process-table.ts";
-import type { ExitStatus, PID } from "./types.ts";
+import { hasEnded, readSavedRun, type SavedRun } from "./resume/saved-run.ts";
+import type { AgentInfo, ExitStatus, PID, ProcInfo, SpawnOpts, Wake } from "./types.ts";
 import { SIGKILL } from "./types.ts";
-import { killed, SUSPENDED } from "./verdict.ts";
+import { killed, suspendedFor } from "./verdict.ts";
 
 interface LifecycleManagerPorts {
   table: ProcessTable;
@@ -14,21 +20,99 @@ interface LifecycleManagerPorts {
   life: ProcessLife;
   children: Children;
   mounts: MountManager;
+  debug: Debugger;
+  inboxes: Inboxes;
+  clock: Clock;
+  /** The records of one data folder. */
+  runs(dataDir: string): RunStore;
+  /** Whether another kernel of this id is alive: its runs are its own. */
+  kernelAlive(kernelId: string): boolean;
 }
 
-/** How runs are laid down, and the end of the kernel (design §2). */
+/** What a run is gone on with. */
+interface ResumeOptions {
+  /** Told to its model as the user's words. */
+  input?: string;
+}
+
+/** Where a run stands on disk. */
+interface CheckpointInfo {
+  uuid: string;
+  /** The last step that a Resume would find whole. */
+  step: number;
+}
+
+/** Checkpoint, Suspend, Resume, Shutdown: how runs are laid down and taken up again (design §2). */
 export class LifecycleManager {
   readonly #ports: LifecycleManagerPorts;
+  /** Runs that are being taken up. */
+  readonly #resuming = new Set<string>();
 
   constructor(ports: LifecycleManagerPorts) {
     this.#ports = ports;
   }
 
-  /** Ends a run so that it can be gone on with later: exit 75. Resolves when its record is on disk. */
-  async suspend(pid: PID): Promise<ExitStatus> {
-    const proc = this.#ports.table.get(pid);
-    proc.stop(SUSPENDED);
+  /**
+   * Makes everything recorded of a process so far survive a power loss. `by` is the process that calls, none is
+   * PID 0, here and below. NOT_FOUND when it has ended.
+   */
+  async checkpoint(pid: PID, by?: Process): Promise<CheckpointInfo> {
+    const { table, debug } = this.#ports;
+    const save = async (): Promise<CheckpointInfo> => {
+      const proc = table.get(pid);
+      if (proc.exit) throw new SyscallError("NOT_FOUND", `PID ${pid} has ended: its records are complete.`);
+      const step = proc.recordedStep;
+      // Written at once: a record of what runs must not be written when its end already is.
+      proc.record.info(proc.info());
+      await proc.record.sync();
+      return { uuid: proc.uuid, step };
+    };
+    return by
+      ? debug.call(by, "Checkpoint", { pid }, save, ({ step }) => step)
+      : debug.awaitByPid0(table.find(pid), "Checkpoint", { pid }, save, ({ step }) => step);
+  }
+
+  /**
+   * Ends a run so that it can be gone on with later: exit 75. The model call under way is cancelled, and what
+   * there is of its text is kept. Resolves when the record is on disk; for one that has ended already, with how.
+   */
+  async suspend(pid: PID, o: SuspendOptions = {}): Promise<ExitStatus> {
+    const { table, debug } = this.#ports;
+    const { reason = "asked for", wake = { on: "never" }, by } = o;
+    const proc = debug.callNow(by, table.find(pid), "Suspend", { pid, reason, wake }, () => {
+      const found = table.get(pid);
+      found.stop(suspendedFor(reason, wake));
+      return found;
+    });
     return await proc.done;
+  }
+
+  /**
+   * Goes on with a run that has ended or was cut off: a new process with its UUID and a new PID. Its conversation
+   * is what its records say, and the head of its prompt does not change; a call that had started and of which no
+   * end is known is made again where that does no harm, and else its model is told (design §7). The device lease
+   * becomes the kernel's, as at a spawn. INVALID when the run lives, when another takes it up at the same time,
+   * when it has completed and there is no input to go on with, and for what is no agent's run.
+   */
+  async resume(uuid: string, agent: AgentInfo | null, opts: SpawnOpts, o: ResumeOptions = {}): Promise<PID> {
+    let handedOn = false;
+    let claim: Claim | undefined;
+    try {
+      await this.#require(uuid, opts);
+      claim = this.#claim(uuid, opts);
+      const saved = await this.#read(uuid, agent, opts);
+      const news = whatFollows(saved, o.input);
+      handedOn = true;
+      return await this.#ports.processes.resume(saved, agent, opts, async (proc) => {
+        this.#ports.life.forgetRecord(uuid);
+        if (news) await this.#tell(proc, news);
+      });
+    } catch (thrown) {
+      if (!handedOn) opts.devices.release();
+      throw namedError(thrown, "Resume", 0);
+    } finally {
+      claim?.release();
+    }
   }
 
   /**
@@ -36,13 +120,19 @@ export class LifecycleManager {
    * ones. Resolves when the last is reaped. The owner of the ports closes them afterwards.
    */
   async shutdown({ now = false }: { now?: boolean } = {}): Promise<void> {
+    const { debug, table } = this.#ports;
+    const end = (): Promise<void> => this.#endAll(now);
+    await debug.awaitByPid0(undefined, "Shutdown", { now, processes: table.size }, end);
+  }
+
+  async #endAll(now: boolean): Promise<void> {
     const { table, processes, life, children, mounts } = this.#ports;
     processes.close();
     const live = table.all();
     for (const proc of live) {
       // Its supervisor does that, in its order.
       if (!now && this.#isSupervised(proc)) continue;
-      proc.stop(now ? killed(SIGKILL, proc.paused) : SUSPENDED);
+      proc.stop(now ? killed(SIGKILL, proc.paused) : suspendedFor("rnix was stopped"));
       // One that is suspended already stays so: only its programs get no grace any more.
       if (now) children.hurryOwner(proc.uuid);
     }
@@ -52,8 +142,91 @@ export class LifecycleManager {
     life.retryRecords();
   }
 
+  /** No other takes the run up meanwhile, in this kernel or in another. */
+  #claim(uuid: string, opts: SpawnOpts): Claim {
+    if (this.#resuming.has(uuid)) throw takenUp(uuid);
+    const lock = this.#ports.runs(opts.project.dataDir).claim(uuid);
+    if (!lock) throw takenUp(uuid);
+    this.#resuming.add(uuid);
+    return {
+      release: () => {
+        this.#resuming.delete(uuid);
+        lock.release({ remove: true });
+      },
+    };
+  }
+
+  async #require(uuid: string, opts: SpawnOpts): Promise<ProcInfo> {
+    const info = await this.#ports.runs(opts.project.dataDir).info(uuid);
+    if (info) return info;
+    throw new SyscallError("NOT_FOUND", `There is no run ${uuid}. \`rnix ps -a\` lists those that are.`);
+  }
+
+  async #read(uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<SavedRun> {
+    const { table, life, kernelAlive } = this.#ports;
+    const here = table.findByUuid(uuid);
+    if (here && !here.exit) throw alive(here.pid);
+    // It has ended and holds things of the run until it is reaped.
+    if (here) await life.reap(here);
+    life.retryRecords();
+    const info = await this.#require(uuid, opts);
+    if (info.ended_at_ms === null && kernelAlive(info.kernel)) throw alive(info.pid);
+    if (info.kind !== "agent") {
+      throw new SyscallError("INVALID", `Run ${uuid} is a ${info.kind}'s: only agents are gone on with.`);
+    }
+    return readSavedRun(this.#ports.runs(opts.project.dataDir), info, agent);
+  }
+
+  async #tell(proc: Process, news: News): Promise<void> {
+    const ts = new Date(this.#ports.clock.now()).toISOString();
+    await this.#ports.inboxes.put(proc, { ...news, ts });
+  }
+
   #isSupervised({ ppid }: Process): boolean {
     const parent = this.#ports.table.find(ppid);
     return parent !== undefined && (parent.spec.kind === "supervisor" || this.#isSupervised(parent));
   }
+}
+
+interface Claim {
+  release(): void;
+}
+
+interface SuspendOptions {
+  /** For people. */
+  reason?: string;
+  wake?: Wake;
+  by?: Process;
+}
+
+type News = { kind: "input"; text: string } | { kind: "notice"; source: string; text: string };
+
+/**
+ * What its model is told first. Where it has had its last word somebody must say something, or there is nothing
+ * for it to answer.
+ */
+function whatFollows({ info, history }: SavedRun, input: string | undefined): News | undefined {
+  if (input !== undefined) return { kind: "input", text: input };
+  if (!hasEnded(info)) return undefined;
+  if (info.exit_reason === "completed") {
+    throw new SyscallError(
+      "INVALID",
+      `Run ${info.uuid} has completed: give it something to go on with, such as rnix resume ${info.uuid} "and now …".`,
+    );
+  }
+  if (history.openStep || history.messages.at(-1)?.role !== "assistant") return undefined;
+  const why = info.error?.message ?? `It had ended: ${info.exit_reason}.`;
+  return { kind: "notice", source: "rnix", text: `This run had ended and goes on now. ${why}` };
+}
+
+function alive(pid: PID): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `The run lives, as PID ${pid}: only one that has ended or was suspended is resumed. \`rnix attach ${pid}\` follows it.`,
+    { pid },
+  );
+}
+
+function takenUp(uuid: string): SyscallError {
+  return new SyscallError("INVALID", `Run ${uuid} is being resumed by another at this moment.`);
 }

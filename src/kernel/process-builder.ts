@@ -1,23 +1,24 @@
-import { realpathSync } from "node:fs";
-import { relative } from "node:path";
 import type { ContextManager } from "../context/manager.ts";
 import { assembleHead } from "../context/prompt.ts";
 import { O_RDWR, SyscallError } from "../plugin/index.ts";
-import type { RunStore } from "../store/runs.ts";
+import type { RunLimits } from "../store/run-writer.ts";
+import type { RunStore, RunWriter } from "../store/runs.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import type { DeviceRegistry } from "../vfs/registry.ts";
 import type { Clock } from "./clock.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
-import type { Envelope, EnvelopeLimits } from "./envelope.ts";
+import type { Envelope } from "./envelope.ts";
 import type { FileSystem } from "./file-system.ts";
+import type { Inboxes } from "./ipc/inboxes.ts";
 import { toolPrefix } from "./mount/mount-point.ts";
 import type { MountManager } from "./mount-manager.ts";
-import { factsOf } from "./permission/facts.ts";
-import { Permissions } from "./permission/permissions.ts";
 import { Process } from "./process.ts";
 import type { ProcessTable } from "./process-table.ts";
+import { restoreTools, savedLimits, savedOpts, savedPermissions } from "./resume/restore.ts";
+import { firstMessage, type SavedRun } from "./resume/saved-run.ts";
+import { limitsOf, permissionsOf, requirePrice, requireWithinParent } from "./spawn-terms.ts";
 import { shownTools, writeMeta } from "./tool-list.ts";
-import type { AgentInfo, Limit, PID, ProcessKind, SpawnOpts } from "./types.ts";
+import type { AgentInfo, PID, ProcessKind, SpawnOpts } from "./types.ts";
 
 interface BuilderPorts {
   version: string;
@@ -37,8 +38,19 @@ interface BuilderPorts {
   /** What all processes draw from. */
   envelope: Envelope;
   files: FileSystem;
+  inboxes: Inboxes;
   mounts: MountManager;
   warn(source: string, text: string): void;
+}
+
+/** What a process is to be made of. */
+interface Order {
+  kind: ProcessKind;
+  intent: string;
+  agent: AgentInfo;
+  opts: SpawnOpts;
+  /** The run that it goes on with. */
+  saved?: SavedRun;
 }
 
 /** An agent that nobody named: no instructions, every tool. */
@@ -65,17 +77,45 @@ export class ProcessBuilder {
     this.#ports = ports;
   }
 
-  async build(
+  build(
     kind: ProcessKind,
     intent: string,
     agent: AgentInfo | null,
     opts: SpawnOpts,
     start: (proc: Process) => Promise<void>,
   ): Promise<Process> {
+    return this.#make({ kind, intent, agent: agent ?? GENERIC, opts }, start);
+  }
+
+  /**
+   * The same for a run that is gone on with: same UUID, new PID, and everything else as its records have it but
+   * for what `opts` brings anew, the limits of it where they are given. Of `agent` it takes the skills to load.
+   * The caller has made sure that nobody else holds the run.
+   */
+  async rebuild(
+    saved: SavedRun,
+    agent: AgentInfo | null,
+    opts: SpawnOpts,
+    start: (proc: Process) => Promise<void>,
+  ): Promise<Process> {
+    const { kind, intent, agent: name } = saved.info;
+    const order = {
+      kind,
+      intent,
+      agent: { ...(agent ?? GENERIC), name },
+      opts: savedOpts(saved, opts),
+      saved,
+    };
+    return this.#make(order, start);
+  }
+
+  async #make(order: Order, start: (proc: Process) => Promise<void>): Promise<Process> {
+    const { opts, saved } = order;
     const undo: (() => unknown)[] = [() => opts.devices.release()];
     try {
-      const proc = await this.#construct(kind, intent, agent ?? GENERIC, opts, undo);
-      await this.#open(proc, undo);
+      const record = saved && (await this.#runs(opts).reopen(saved.info.uuid, runLimits(opts)));
+      const proc = this.#construct(order, record, undo);
+      await this.#open(proc, saved, undo);
       await start(proc);
       return proc;
     } catch (thrown) {
@@ -95,33 +135,29 @@ export class ProcessBuilder {
     }
   }
 
-  async #construct(
-    kind: ProcessKind,
-    intent: string,
-    agent: AgentInfo,
-    given: SpawnOpts,
-    undo: (() => unknown)[],
-  ): Promise<Process> {
+  /** At once: nothing it looks at changes before it stands in the table. `reopened`: of a run gone on with. */
+  #construct(order: Order, reopened: RunWriter | undefined, undo: (() => unknown)[]): Process {
+    const { kind, intent, agent, opts, saved } = order;
     const { table } = this.#ports;
-    const parent = this.#parentOf(given);
-    const opts = given;
+    const parent = saved ? this.#liveParentOf(saved) : this.#parentOf(opts);
     if (parent) requireWithinParent(opts, parent);
     const namespace = this.#namespace(opts);
     // The tools of what it is to mount are not there yet.
-    const permissions = permissionsOf(agent, opts, namespace, parent, opts.mounts?.map(toolPrefix));
-    const limits = limitsOf(kind, agent, opts);
+    const permissions = saved
+      ? savedPermissions(saved, namespace, opts, parent)
+      : permissionsOf(agent, opts, namespace, parent, opts.mounts?.map(toolPrefix));
+    const limits = saved ? savedLimits(saved, opts) : limitsOf(kind, agent, opts);
     requirePrice(limits, opts, parent);
-    const envelope = (parent?.spec.envelope ?? this.#ports.envelope).child(limits, parent?.elapsedMs ?? 0);
+    const above = parent?.spec.envelope ?? this.#ports.envelope;
+    const envelope = above.child(limits, parent?.elapsedMs ?? 0, saved?.before);
     undo.push(() => envelope.close());
-    const uuid = this.#ports.uuid();
-    const runs = this.#ports.runs(opts.project.dataDir);
-    const record = runs.create(uuid, { eventsPerRun: opts.limits.eventsPerRun });
-    undo.push(() => runs.remove(uuid));
+    const record = reopened ?? this.#newRecord(opts, undo);
+    const { uuid } = record;
     const proc = new Process({
       pid: this.#ports.pids.next(),
       uuid,
       ppid: parent?.pid ?? 0,
-      parentUuid: parent?.uuid ?? null,
+      parentUuid: parent?.uuid ?? saved?.info.parent_uuid ?? null,
       depth: parent ? parent.spec.depth + 1 : 0,
       intent,
       kind,
@@ -134,10 +170,11 @@ export class ProcessBuilder {
       envelope,
       maxSteps: envelope.limits.steps,
       timeoutMs: envelope.limits.timeMs,
-      checks: [...agent.checks, ...(opts.checks ?? [])],
+      checks: saved?.spawned.checks ?? [...agent.checks, ...(opts.checks ?? [])],
       kernelId: this.#ports.kernelId,
       version: this.#ports.version,
       clock: this.#ports.clock,
+      progress: saved?.progress,
     });
     table.add(proc);
     parent?.children.push(proc.pid);
@@ -149,18 +186,35 @@ export class ProcessBuilder {
     return proc;
   }
 
+  #runs(opts: SpawnOpts): RunStore {
+    return this.#ports.runs(opts.project.dataDir);
+  }
+
+  #newRecord(opts: SpawnOpts, undo: (() => unknown)[]): RunWriter {
+    const uuid = this.#ports.uuid();
+    const runs = this.#runs(opts);
+    const record = runs.create(uuid, runLimits(opts));
+    undo.push(() => runs.remove(uuid));
+    return record;
+  }
+
   /** Its conversation, its model, its first files on disk. */
-  async #open(proc: Process, undo: (() => unknown)[]): Promise<void> {
-    const { contexts, ctx, files } = this.#ports;
+  async #open(proc: Process, saved: SavedRun | undefined, undo: (() => unknown)[]): Promise<void> {
+    const { contexts, ctx, files, inboxes } = this.#ports;
     const { intent, agent, opts } = proc.spec;
-    const head = await this.#head(agent, opts);
+    const head = saved?.meta.system_prompt ?? (await this.#head(agent, opts));
     proc.ctxId = await ctx.alloc(proc, Number.POSITIVE_INFINITY);
     undo.push(() => contexts.ctxFree(proc.ctxId));
     contexts.setSystemPrompt(proc.ctxId, head);
-    const content = opts.input === undefined ? intent : `${intent}\n\n<input>\n${opts.input}\n</input>`;
-    await ctx.append(proc, { role: "user", content });
+    if (saved) await ctx.restore(proc, saved.history.messages, saved.history.unrecorded);
+    else await ctx.append(proc, firstMessage(intent, opts.input));
+    if (saved && saved.unread.length > 0) {
+      undo.push(() => inboxes.clear(proc));
+      inboxes.of(proc).restore(saved.unread);
+    }
     undo.push(() => this.#ports.mounts.clear(proc));
-    await this.#mount(proc);
+    await this.#mount(proc, saved);
+    if (saved) restoreTools(proc, saved.meta.tools);
     writeMeta(proc, contexts);
     undo.push(() => files.closeAll(proc));
     if (opts.provider) proc.llmFd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });
@@ -177,14 +231,15 @@ export class ProcessBuilder {
    * Mounts what it starts with, and shows its model the tools that came. INVALID for a rule that names none of
    * them, PERMISSION when it may use nothing of what it requires.
    */
-  async #mount(proc: Process): Promise<void> {
+  async #mount(proc: Process, saved: SavedRun | undefined): Promise<void> {
     const { opts, agent, namespace } = proc.spec;
     if (!opts.mounts || opts.mounts.length === 0) return;
     const { mounts, table } = this.#ports;
     const parent = proc.ppid === 0 ? undefined : table.find(proc.ppid);
     const failed = await mounts.mountAll(proc, opts.mounts);
     const missing = failed.map(({ request }) => toolPrefix(request));
-    permissionsOf(agent, opts, namespace, parent, missing);
+    // Saved rights may name what is not there any more.
+    if (!saved) permissionsOf(agent, opts, namespace, parent, missing);
     proc.permissions = proc.permissions.withFacts({ expected: missing });
     proc.notices.push(
       ...failed.map(({ request, error }) => `${request.type} ${request.name}: ${error.message}`),
@@ -195,11 +250,16 @@ export class ProcessBuilder {
       proc.tools.set(name, tool);
   }
 
+  /** One that has ended leaves its child to PID 0. */
+  #liveParentOf({ info }: SavedRun): Process | undefined {
+    const parent = info.parent_uuid === null ? undefined : this.#ports.table.findByUuid(info.parent_uuid);
+    return parent && takesChildren(parent) ? parent : undefined;
+  }
+
   #parentOf(opts: SpawnOpts): Process | undefined {
     if (!opts.parentPid) return undefined;
-    const { table } = this.#ports;
-    const parent = table.find(opts.parentPid);
-    if (parent?.state !== "running" || parent.stopped || parent.ending) {
+    const parent = this.#ports.table.find(opts.parentPid);
+    if (!parent || !takesChildren(parent)) {
       throw new SyscallError(
         "NOT_FOUND",
         `The parent process ${opts.parentPid} does not exist or has ended.`,
@@ -228,86 +288,10 @@ export class ProcessBuilder {
   }
 }
 
-/** PERMISSION for a folder that the parent may not touch. */
-function requireWithinParent(given: SpawnOpts, parent: Process): void {
-  const { opts } = parent.spec;
-  const folders = foldersOf(opts).map(realOrSame);
-  const outside = foldersOf(given).find(
-    (dir) => !folders.some((folder) => isInside(folder, realOrSame(dir))),
-  );
-  if (outside !== undefined) {
-    throw new SyscallError(
-      "PERMISSION",
-      `${outside} is outside of what process ${parent.pid} may touch (${foldersOf(opts).join(", ")}), and its child gets no more than that.`,
-    );
-  }
+function takesChildren(parent: Process): boolean {
+  return parent.state === "running" && !parent.stopped && !parent.ending;
 }
 
-function foldersOf({ project, folders = [] }: SpawnOpts): string[] {
-  return [project.dir, ...folders];
-}
-
-function isInside(folder: string, path: string): boolean {
-  const inner = relative(folder, path);
-  return inner !== ".." && !inner.startsWith("../");
-}
-
-function realOrSame(dir: string): string {
-  try {
-    return realpathSync(dir);
-  } catch {
-    return dir; // Not there: whoever opens something in it will say so.
-  }
-}
-
-/** The spawner's list, or else the agent's; a child's is always within its parent's. */
-function permissionsOf(
-  agent: AgentInfo,
-  opts: SpawnOpts,
-  namespace: Namespace,
-  parent: Process | undefined,
-  expected?: readonly string[],
-): Permissions {
-  const facts = { ...factsOf(namespace), expected };
-  const allow = opts.allow ?? agent.allowedTools;
-  const deny = opts.deny ?? [];
-  if (parent) return parent.permissions.withFacts(facts).child(allow, deny, opts.cwd);
-  return Permissions.of({
-    allow,
-    deny,
-    ...facts,
-    projectDir: opts.project.dir,
-    cwd: opts.cwd,
-  });
-}
-
-/**
- * What it may use if nobody above has less. Only agents have limits that nobody gave them: what the system
- * itself runs, a supervisor for instance, is its operator's.
- */
-function limitsOf(kind: ProcessKind, agent: AgentInfo, opts: SpawnOpts): EnvelopeLimits {
-  const defaults: Partial<SpawnOpts["limits"]> = kind === "agent" ? opts.limits : {};
-  return {
-    tokens: first(opts.contextBudget, agent.contextBudget, defaults.contextBudget),
-    cost: first(opts.maxCost, agent.maxCost, defaults.maxCost),
-    steps: first(opts.maxSteps, agent.maxSteps, defaults.maxSteps),
-    timeMs: first(opts.timeoutMs, agent.timeoutMs, defaults.timeoutMs),
-    children: first(defaults.liveChildren),
-    depth: first(defaults.spawnDepth),
-  };
-}
-
-/** What costs nobody knows how much can't be kept within a cost. */
-function requirePrice(limits: EnvelopeLimits, { provider }: SpawnOpts, parent: Process | undefined): void {
-  if (!provider || provider.price) return;
-  if (limits.cost === null && !parent?.spec.envelope.limited("cost")) return;
-  throw new SyscallError(
-    "INVALID",
-    `A cost limit needs the model's price, and that of ${provider.model} is not known. Write price: {input, output} in USD per million tokens under providers: ${provider.name}: models: "${provider.model}" into ~/.config/rnix/providers.yaml, or limit the tokens instead (--budget).`,
-  );
-}
-
-/** The first that somebody spoke of; null is a word too: no limit. */
-function first(...limits: (Limit | undefined)[]): Limit {
-  return limits.find((limit) => limit !== undefined) ?? null;
+function runLimits({ limits }: SpawnOpts): RunLimits {
+  return { eventsPerRun: limits.eventsPerRun };
 }

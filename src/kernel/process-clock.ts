@@ -14,9 +14,10 @@ export class ProcessClock implements Clock {
   /** Made with the first timer: most processes wait for nothing. */
   #timers: Set<HeldTimer> | undefined;
 
-  constructor(real: Clock) {
+  /** `ranMs`: what it has run already, before it was suspended. */
+  constructor(real: Clock, ranMs = 0) {
     this.#real = real;
-    this.#zero = real.monotonic();
+    this.#zero = real.monotonic() - ranMs;
   }
 
   /** The date does not stop. */
@@ -24,7 +25,7 @@ export class ProcessClock implements Clock {
     return this.#real.now();
   }
 
-  /** Ms that the process has run since it was made. */
+  /** Ms that the process has run. */
   monotonic(): number {
     return this.#stoppedAt ?? this.#real.monotonic() - this.#zero;
   }

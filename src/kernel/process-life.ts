@@ -35,15 +35,25 @@ export class ProcessLife {
   readonly #reap: ReapPorts;
   readonly #tasks = new WeakMap<Process, Promise<void>>();
   readonly #lastRecords = new LastRecords();
+  #running = 0;
 
   constructor(ports: ProcessLifePorts) {
     this.#ports = ports;
     this.#reap = { ...ports.reap, task: (proc) => this.#tasks.get(proc) ?? Promise.resolve() };
   }
 
+  /** Tasks under way. */
+  get tasks(): number {
+    return this.#running;
+  }
+
   /** Sets the task of a started process going. */
   begin(proc: Process, task: Task): void {
-    this.#tasks.set(proc, this.#run(proc, task));
+    this.#running++;
+    this.#tasks.set(
+      proc,
+      this.#run(proc, task).finally(() => this.#running--),
+    );
   }
 
   /** Reaps a zombie; once, whoever comes first. */
@@ -54,6 +64,11 @@ export class ProcessLife {
   /** Last records that a full disk refused are tried once more. */
   retryRecords(): void {
     this.#lastRecords.retry();
+  }
+
+  /** The run has another process by now: a last record that still waits for its disk is void. */
+  forgetRecord(uuid: string): void {
+    this.#lastRecords.forget(uuid);
   }
 
   /** A change that must be on disk. What goes wrong is told; the change stands. */
@@ -156,6 +171,9 @@ export class ProcessLife {
   #tellParent(proc: Process, exit: ExitStatus): void {
     const parent = this.#ports.table.find(proc.ppid);
     if (!parent) return;
+    // One that was suspended before and gone on with has one result: its last.
+    const before = parent.childResults.findIndex(({ uuid }) => uuid === proc.uuid);
+    if (before >= 0) parent.childResults.splice(before, 1);
     parent.childResults.push({
       uuid: proc.uuid,
       pid: proc.pid,

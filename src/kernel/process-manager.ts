@@ -4,6 +4,7 @@ import type { Process } from "./process.ts";
 import type { ProcessBuilder } from "./process-builder.ts";
 import type { ProcessLife, Task } from "./process-life.ts";
 import type { ProcessTable } from "./process-table.ts";
+import type { SavedRun } from "./resume/saved-run.ts";
 import { assertSignal, type Disposition, type SignalManager } from "./signal-manager.ts";
 import type {
   AgentInfo,
@@ -55,21 +56,29 @@ export class ProcessManager {
     agent: AgentInfo | null,
     opts: SpawnOpts,
   ): Promise<PID> {
-    const { builder, life } = this.#ports;
-    try {
-      if (this.#closing) {
-        opts.devices.release();
-        throw new SyscallError(
-          "UNAVAILABLE",
-          "The kernel is shutting down and takes no new processes. Try again in a moment.",
-        );
-      }
-      const proc = await builder.build(kind, intent, agent, opts, (built) => this.#start(built));
-      life.begin(proc, task);
-      return proc.pid;
-    } catch (thrown) {
-      throw namedError(thrown, "Spawn", 0);
-    }
+    const { builder } = this.#ports;
+    const build = (): Promise<Process> =>
+      builder.build(kind, intent, agent, opts, (built) => this.#start(built));
+    return this.#create("Spawn", opts, task, build);
+  }
+
+  /**
+   * Creates a process that goes on with a run which nobody holds; see LifecycleManager, which makes sure of that.
+   * `begun` is called when it runs, before its first step.
+   */
+  async resume(
+    saved: SavedRun,
+    agent: AgentInfo | null,
+    opts: SpawnOpts,
+    begun: (proc: Process) => Promise<void>,
+  ): Promise<PID> {
+    const { builder, reason } = this.#ports;
+    const build = (): Promise<Process> =>
+      builder.rebuild(saved, agent, opts, async (built) => {
+        await this.#goOn(built);
+        await begun(built);
+      });
+    return this.#create("Resume", opts, reason, build);
   }
 
   /**
@@ -127,18 +136,49 @@ export class ProcessManager {
     this.#closing = true;
   }
 
+  async #create(
+    syscall: "Spawn" | "Resume",
+    opts: SpawnOpts,
+    task: Task,
+    build: () => Promise<Process>,
+  ): Promise<PID> {
+    try {
+      if (this.#closing) {
+        opts.devices.release();
+        throw new SyscallError(
+          "UNAVAILABLE",
+          "The kernel is shutting down and takes no new processes. Try again in a moment.",
+        );
+      }
+      const proc = await build();
+      this.#ports.life.begin(proc, task);
+      return proc.pid;
+    } catch (thrown) {
+      throw namedError(thrown, syscall, 0);
+    }
+  }
+
+  async #goOn(proc: Process): Promise<void> {
+    const args = { uuid: proc.uuid, step: proc.recordedStep, provider: proc.provider.name };
+    await this.#run(proc, "Resume", args);
+  }
+
   async #start(proc: Process): Promise<void> {
     const { intent, agent } = proc.spec;
-    const { callbacks, debug } = this.#ports;
     const args = {
       intent: intent.slice(0, INTENT_SHOWN),
       agent: agent.name,
       provider: proc.provider.name,
       model: proc.provider.model,
     };
+    await this.#run(proc, "Spawn", args);
+  }
+
+  async #run(proc: Process, syscall: "Spawn" | "Resume", args: Record<string, unknown>): Promise<void> {
+    const { callbacks, debug } = this.#ports;
     await debug.call(
       proc,
-      "Spawn",
+      syscall,
       args,
       () => {
         proc.start();
@@ -146,6 +186,6 @@ export class ProcessManager {
       },
       () => proc.pid,
     );
-    callbacks?.onSpawn(proc.pid, intent, proc.provider.name, proc.provider.model);
+    callbacks?.onSpawn(proc.pid, proc.spec.intent, proc.provider.name, proc.provider.model);
   }
 }

@@ -10,6 +10,8 @@ import type { Envelope } from "./envelope.ts";
 import type { OpenRight } from "./open-rights.ts";
 import type { Permissions } from "./permission/permissions.ts";
 import { ProcessClock } from "./process-clock.ts";
+import type { OpenStep } from "./resume/history.ts";
+import type { Progress } from "./resume/progress.ts";
 import { transition } from "./state.ts";
 import type {
   AgentInfo,
@@ -55,6 +57,8 @@ interface ProcessSpec {
   kernelId: string;
   version: string;
   clock: Clock;
+  /** Of a run that is gone on with. */
+  progress?: Progress;
 }
 
 /**
@@ -71,7 +75,7 @@ export class Process {
   readonly fds = new FdTable<OpenRight>();
   readonly record: RunWriter;
   readonly children: PID[] = [];
-  readonly childResults: ChildResult[] = [];
+  readonly childResults: ChildResult[];
 
   /** 0 once its parent has gone before it, or was signalled alone to end. */
   ppid: PID;
@@ -84,22 +88,30 @@ export class Process {
   /** The skills loaded so far: those of the agent and those the Skill tool brought. */
   readonly skills: SkillInfo[];
 
-  step = 0;
-  toolCalls = 0;
-  usage: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
-  plan: string | null = null;
+  step: number;
+  /** The last step that its records hold: where a Resume would go on from. */
+  recordedStep: number;
+  /** Begun before it was laid down: its first step finishes it. */
+  openStep: OpenStep | null;
+  /** Said before it was laid down: its end is all that is missing. */
+  answered: string | null;
+  toolCalls: number;
+  usage: Usage;
+  plan: string | null;
   /** What the Complete tool was given. */
-  completion: string | null = null;
+  completion: string | null;
   result: string | null = null;
   partial = false;
   checks: CheckResult[] = [];
-  readonly filesChanged = new Set<string>();
+  readonly filesChanged: Set<string>;
   filesChangedComplete = false;
   llmFd = -1;
   /** It comes to its end and takes no more children. */
   ending = false;
   /** Called when it is killed at once, also while it is ending already: its task may have something to leave out. */
   onKill: (() => void) | undefined;
+  /** What it was spawned without, for whoever watches. */
+  readonly notices: string[] = [];
   /** Its conversation; allocated when it is built, freed at its reap. */
   ctxId = 0;
 
@@ -110,8 +122,6 @@ export class Process {
   readonly tracers = new Set<Channel<SyscallEvent>>();
 
   readonly #clock: Clock;
-  /** What it was spawned without, for whoever watches. */
-  readonly notices: string[] = [];
   readonly #abort = new AbortController();
   readonly #done = Promise.withResolvers<ExitStatus>();
   readonly #createdMono: number;
@@ -132,11 +142,22 @@ export class Process {
     this.permissions = spec.permissions;
     this.tools = new Map(spec.tools);
     this.record = spec.record;
-    this.skills = [...spec.agent.skills];
+    const { progress = nothingYet(spec.clock) } = spec;
+    this.step = progress.step;
+    this.recordedStep = progress.step;
+    this.openStep = progress.openStep;
+    this.answered = progress.answered;
+    this.toolCalls = progress.toolCalls;
+    this.usage = { ...progress.usage };
+    this.plan = progress.plan;
+    this.completion = progress.completion;
+    this.childResults = [...progress.children];
+    this.filesChanged = new Set(progress.filesChanged);
+    this.skills = [...spec.agent.skills, ...progress.skills];
     this.#clock = spec.clock;
-    this.clock = new ProcessClock(spec.clock);
-    this.createdAtMs = spec.clock.now();
-    this.#createdMono = spec.clock.monotonic();
+    this.clock = new ProcessClock(spec.clock, progress.elapsedMs);
+    this.createdAtMs = progress.createdAtMs;
+    this.#createdMono = spec.clock.monotonic() - Math.max(0, spec.clock.now() - progress.createdAtMs);
   }
 
   get state(): ProcessState {
@@ -184,7 +205,7 @@ export class Process {
     return this.#endedAtMs === null ? this.clock.monotonic() : this.#endedElapsedMs;
   }
 
-  /** Ms since the spawn, for syscall events: paused time is in it. */
+  /** Ms since the spawn, for syscall events: paused and suspended time is in it. */
   sinceSpawnMs(): number {
     return this.#clock.monotonic() - this.#createdMono;
   }
@@ -194,7 +215,7 @@ export class Process {
     this.#state = transition(this.pid, this.#state, "running");
     const limit = this.spec.timeoutMs;
     if (limit === null) return;
-    this.#timeLimit = this.clock.timer(limit, () =>
+    this.#timeLimit = this.clock.timer(limit - (this.spec.progress?.elapsedMs ?? 0), () =>
       this.stop({
         code: 1,
         reason: "timeout",
@@ -220,7 +241,7 @@ export class Process {
     if (this.#stop && this.#stop.reason !== "suspended") return;
     this.#stop = status;
     this.#abort.abort(
-      new SyscallError("CANCELLED", `Process ${this.pid} was told to stop: ${status.reason}.`, {
+      new SyscallError("CANCELLED", cutOff(this.pid, status), {
         pid: this.pid,
       }),
     );
@@ -311,6 +332,7 @@ export class Process {
       ctx_id: this.ctxId,
       steps: this.step,
       max_steps: spec.maxSteps,
+      steps_used: spec.envelope.steps,
       tokens_used: this.tokensUsed,
       usage: { ...this.usage },
       cost_usd: this.costUsd,
@@ -330,6 +352,7 @@ export class Process {
       partial: this.partial,
       exit_code: exit?.code ?? null,
       exit_reason: exit?.reason ?? null,
+      suspended: exit?.suspended ?? null,
       error: exit?.error ? { code: exit.error.code, message: exit.error.message } : null,
       checks: this.checks,
       tool_calls: this.toolCalls,
@@ -352,6 +375,31 @@ export class Process {
 
 /** The exit code of a SIGKILL. */
 const KILLED = 137;
+
+/** Why a call was cancelled: a model that is gone on with reads it. */
+function cutOff(pid: PID, { reason }: ExitStatus): string {
+  return reason === "suspended"
+    ? "The run was suspended while this was under way: it was cut off, and may have been done in part."
+    : `Process ${pid} was told to stop: ${reason}.`;
+}
+
+function nothingYet(clock: Clock): Progress {
+  return {
+    createdAtMs: clock.now(),
+    elapsedMs: 0,
+    step: 0,
+    openStep: null,
+    answered: null,
+    toolCalls: 0,
+    usage: { input_tokens: 0, output_tokens: 0, cached_tokens: 0 },
+    plan: null,
+    completion: null,
+    skills: [],
+    children: [],
+    filesChanged: [],
+    filesChangedComplete: true,
+  };
+}
 
 /** Of a process that is no agent. */
 const NO_MODEL: ProviderChoice = {

@@ -7,7 +7,7 @@ import {
   SyscallError,
   type Usage,
 } from "../plugin/index.ts";
-import type { Action, ToolCallRecord } from "../store/schema.ts";
+import type { Action, SoFar, ToolCallRecord } from "../store/schema.ts";
 import type { Clock } from "./clock.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { Debugger } from "./debugger.ts";
@@ -19,6 +19,7 @@ import type { ModelDevice, ModelGate } from "./llm/gate.ts";
 import { wordsEntry } from "./log-entry.ts";
 import { LoopGuard } from "./loop-guard.ts";
 import type { Process } from "./process.ts";
+import type { OpenStep } from "./resume/history.ts";
 import { runToolCalls, type ToolCallPorts, toolMessage } from "./tool-call.ts";
 import type { ExitReason, ProcessEvent } from "./types.ts";
 import type { Outcome } from "./verdict.ts";
@@ -87,7 +88,7 @@ class ReasoningLoop {
   #lastText = "";
   /** Numbers of what this step was told of the inbox, if it was told something. */
   #told: number[] | undefined;
-  #planned = false;
+  #planned: boolean;
   /** The answer under way was given less room than the model has, because the budget has no more. */
   #roomFromBudget = false;
   #reads = 0;
@@ -99,6 +100,7 @@ class ReasoningLoop {
     this.#ports = ports;
     this.#proc = proc;
     this.#guard = new LoopGuard(proc.spec.opts.limits.loopThreshold);
+    this.#planned = proc.plan !== null;
     this.#device = {
       write: (data, signal) => ports.files.write(proc, proc.llmFd, data, signal),
       read: async (max, signal) => {
@@ -113,6 +115,14 @@ class ReasoningLoop {
   /** One step, whole: an outcome when it was the last one. */
   async step(): Promise<Outcome | undefined> {
     const proc = this.#proc;
+    const { openStep, answered } = proc;
+    proc.openStep = null;
+    proc.answered = null;
+    if (openStep) return this.#goOn(openStep);
+    if (answered !== null && (await this.#ports.inboxes.of(proc).finish())) {
+      proc.result = answered;
+      return { kind: "finished" };
+    }
     await this.#drainInbox();
     const request = this.#request();
     const budget = await this.#reserve(request);
@@ -130,6 +140,8 @@ class ReasoningLoop {
         ts,
         message: assistant,
         usage: answer.usage,
+        stop_reason: answer.stop_reason,
+        so_far: this.#soFar(),
         messages: proc.unrecorded.length > 0 ? [...proc.unrecorded] : undefined,
         inbox: this.#told,
       }),
@@ -137,7 +149,43 @@ class ReasoningLoop {
     this.#log("thought", answer.reasoning);
     this.#log("text", answer.content);
 
-    const calls = await this.#act(answer);
+    return this.#act(ts, assistant, answer);
+  }
+
+  /** Finishes the step that was open when the run was cut off: its answer is there, and some of its calls are. */
+  async #goOn({
+    step,
+    ts,
+    message,
+    usage,
+    stopReason,
+    inbox,
+    settled,
+  }: OpenStep): Promise<Outcome | undefined> {
+    const proc = this.#proc;
+    proc.step = step;
+    this.#ports.onStep(proc);
+    this.#told = inbox;
+    this.#lastText = message.content;
+    const answer: LLMAnswer = {
+      content: message.content,
+      tool_calls: message.tool_calls ?? [],
+      stop_reason: stopReason,
+      usage,
+      tokens_used: usage.input_tokens + usage.output_tokens,
+    };
+    return this.#act(ts, message, answer, settled);
+  }
+
+  /** What follows an answer: its calls, the record of both, and whether it was the last. */
+  async #act(
+    ts: string,
+    assistant: Message,
+    answer: LLMAnswer,
+    settled?: ReadonlyMap<string, ToolCallRecord>,
+  ): Promise<Outcome | undefined> {
+    const proc = this.#proc;
+    const calls = await this.#call(answer, settled);
     await this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage));
     this.#record(ts, assistant, answer, calls);
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
@@ -157,8 +205,7 @@ class ReasoningLoop {
     const entries = this.#ports.inboxes.take(this.#proc);
     this.#told = entries.length > 0 ? entries.map(({ seq }) => seq) : undefined;
     if (entries.length === 0) return;
-    const message: Message = { role: "user", content: stepText(entries) };
-    await this.#ports.ctx.append(this.#proc, message);
+    await this.#ports.ctx.append(this.#proc, { role: "user", content: stepText(entries) });
   }
 
   #request(): LLMRequest {
@@ -263,10 +310,13 @@ class ReasoningLoop {
     budget.pay(used);
   }
 
-  async #act(answer: LLMAnswer): Promise<ToolCallRecord[]> {
+  async #call(
+    answer: LLMAnswer,
+    settled: ReadonlyMap<string, ToolCallRecord> | undefined,
+  ): Promise<ToolCallRecord[]> {
     if (answer.tool_calls.length === 0) return [];
     try {
-      return await runToolCalls(this.#ports.tools, this.#proc, answer.tool_calls);
+      return await runToolCalls(this.#ports.tools, this.#proc, answer.tool_calls, settled);
     } catch (thrown) {
       throw thrown instanceof SyscallError ? new Broken("record_error", thrown) : thrown;
     }
@@ -290,8 +340,20 @@ class ReasoningLoop {
         inbox: this.#told,
         usage: answer.usage,
         tokens_used: answer.tokens_used,
+        so_far: this.#soFar(),
       }),
     );
+    proc.recordedStep = proc.step;
+  }
+
+  #soFar(): SoFar {
+    const { tokensUsed, costUsd, elapsedMs, spec } = this.#proc;
+    return {
+      tokens_used: tokensUsed,
+      cost_usd: costUsd,
+      steps_used: spec.envelope.steps,
+      elapsed_ms: Math.round(elapsedMs),
+    };
   }
 
   /** What kind of step it was: the kernel's own tools are the actions of the seeds (5.1). */

@@ -82,7 +82,7 @@ class StepCalls {
     const path = target ? target.entry.path : null;
     let outcome: Outcome;
     if (proc.stopped) {
-      outcome = { state: "cancelled", error: proc.signal.reason };
+      outcome = { state: "cancelled", error: notBegun(call) };
     } else {
       outcome = await this.#attempt(call, target, started);
     }
@@ -222,6 +222,10 @@ interface Outcome {
   state: ToolCallRecord["state"];
   result?: string;
   error?: SyscallError;
+}
+
+function notBegun({ name }: ToolCall): SyscallError {
+  return new SyscallError("CANCELLED", `The run was told to stop before ${name} was begun: nothing was done.`);
 }
 
 function failure(thrown: unknown): Outcome {

@@ -45,5 +45,11 @@ export function writeMeta(proc: Process, contexts: ContextManager): void {
       description,
       input: { ...input },
     })),
+    spawned: {
+      input: proc.spec.opts.input ?? null,
+      checks: [...proc.spec.checks],
+      folders: [...(proc.spec.opts.folders ?? [])],
+      depth: proc.spec.envelope.limits.depth,
+    },
   });
 }

@@ -1,5 +1,5 @@
 import type { MountType, Services, SyscallError } from "../plugin/index.ts";
-import type { PermissionRecord, ProcInfo, SyscallEventWire } from "../store/schema.ts";
+import type { PermissionRecord, ProcInfo, SyscallEventWire, Wake } from "../store/schema.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 
 export type PID = number;
@@ -21,6 +21,14 @@ export interface ExitStatus {
   code: number;
   reason: ExitReason;
   error?: SyscallError;
+  /** With the reason `suspended`: why, and what it waits for. */
+  suspended?: Suspension;
+}
+
+/** Why a run was laid down, for people, and what it is to be gone on with for. */
+export interface Suspension {
+  reason: string;
+  wake: Wake;
 }
 
 export type ExitReason =
@@ -249,4 +257,4 @@ export interface ProcessDetail {
 }
 
 export type SyscallEvent = SyscallEventWire;
-export type { ProcInfo };
+export type { ProcInfo, Wake };

@@ -79,6 +79,7 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
     pids,
     children,
     runs,
+    kernelAlive: (id) => locks.isAlive(id),
     planChild: (uuid, wish) => planChild(uuid, wish, spawnPorts),
     callbacks: runLog({ info: (pid) => kernel.procInfo(pid), log: logFrom }),
     log: logFrom,

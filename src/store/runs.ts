@@ -7,6 +7,7 @@ import { prepareDataDir } from "./data-dir.ts";
 import { checkSchemaVersion, makeFolder, parseDocument, readDocument } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 import { acknowledgedBy, bytesOf, INBOX, type InboxRest } from "./inbox-log.ts";
+import { FileLock } from "./lock.ts";
 import { EVENTS, INFO, JOURNAL, META, type RunLimits, RunWriter, STEPS } from "./run-writer.ts";
 import type {
   InboxEntry,
@@ -24,6 +25,9 @@ interface Page {
   after?: number;
   limit?: number;
 }
+
+/** In the folder of a run that is about to be gone on with. */
+const CLAIM = "resume.lock";
 
 const DEFAULT_PAGE = 10_000;
 /** Runs read at once by a listing. */
@@ -80,6 +84,14 @@ export class RunStore {
     const journalled = (await countLines(this.#fs, join(dir, JOURNAL))) > 0;
     const inbox = await this.inbox(uuid);
     return new RunWriter({ uuid, dir, fs: this.#fs, limits, taken, journalled, inbox });
+  }
+
+  /**
+   * Takes a run for whoever goes on with it, over all kernels: null when somebody else is about to. Held until
+   * the run's record names its new kernel, and given back with `remove`.
+   */
+  claim(uuid: string): FileLock | null {
+    return FileLock.tryAcquire(join(this.dir(uuid), CLAIM));
   }
 
   /** The folder of a run, absolute; it need not be there. INVALID for what is not a UUID. */

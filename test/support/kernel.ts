@@ -27,6 +27,7 @@ import { type FsPort, realFs } from "../../src/store/fs-port.ts";
 import { RunStore } from "../../src/store/runs.ts";
 import { Namespace } from "../../src/vfs/namespace.ts";
 import { DeviceRegistry } from "../../src/vfs/registry.ts";
+import { CountingClock } from "./counting-clock.ts";
 
 /** What the scripted model does with one request: the events of its answer, or a refusal. */
 export type Model = (request: LLMRequest, signal: AbortSignal) => LLMEvent[] | Promise<LLMEvent[]>;
@@ -111,6 +112,8 @@ interface HarnessOptions {
   clock?: Clock;
   limits?: Partial<Limits>;
   fs?: FsPort;
+  /** Whether another kernel of this id is alive; none is by default. */
+  kernelAlive?: (id: string) => boolean;
   callbacks?: KernelCallbacks;
   /** What children that an agent spawns are made of, beside what all have here. */
   planChild?(wish: ChildWish): Promise<Partial<SpawnOpts> & { agent?: AgentInfo }>;
@@ -150,9 +153,12 @@ export class KernelHarness {
   openFiles = 0;
   #pid = 0;
   readonly #o: HarnessOptions;
+  /** Every timer of the kernel goes through it. */
+  readonly clock: CountingClock;
 
   constructor(options: HarnessOptions) {
     this.#o = options;
+    this.clock = new CountingClock(options.clock ?? realClock);
     mkdirSync(this.project, { recursive: true });
     const fs = options.fs ?? realFs;
     this.runs = new RunStore(this.dataDir, fs);
@@ -169,12 +175,13 @@ export class KernelHarness {
       platform: "test",
       userDataDir: join(this.dir, "user"),
       guarded: [],
-      clock: options.clock ?? realClock,
+      clock: this.clock,
       random: () => 0.5,
       uuid: () => Bun.randomUUIDv7(),
       pids: { next: () => ++this.#pid },
       children: this.children,
       runs: () => this.runs,
+      kernelAlive: (id) => options.kernelAlive?.(id) ?? false,
       planChild: async (_parent, wish) => {
         const { agent = null, ...more } = (await options.planChild?.(wish)) ?? {};
         return { agent, opts: this.opts(more), notices: [] };
@@ -227,13 +234,10 @@ export class KernelHarness {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kernel.shutdown({ now: true });
     const left = {
-      processes: this.kernel.active,
+      ...this.kernel.held(),
       leases: this.leases,
-      mounts: this.kernel.mounts.size,
       files: this.openFiles,
-      programs: this.children.list().length,
-      places: this.kernel.envelope.live,
-      holds: this.kernel.envelope.held.holds,
+      timers: this.clock.pending,
     };
     await this.children.close();
     rmSync(this.dir, { recursive: true, force: true });

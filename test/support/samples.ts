@@ -40,6 +40,7 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     partial: false,
     exit_code: null,
     exit_reason: null,
+    suspended: null,
     error: null,
     checks: [],
     tool_calls: 0,

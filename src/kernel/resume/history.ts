@@ -1,0 +1,113 @@
+import {
+  type Message,
+  type StopReason,
+  SyscallError,
+  type ToolCall,
+  type Usage,
+} from "../../plugin/index.ts";
+import type { JournalEntry, StepRecord, ToolCallRecord } from "../../store/schema.ts";
+import { toolMessage } from "../tool-call.ts";
+
+/** A step that was begun and has no record: its answer is there, and its calls have gone as far as its journal says. */
+export interface OpenStep {
+  step: number;
+  ts: string;
+  message: Message;
+  usage: Usage;
+  stopReason: StopReason;
+  /** Numbers of the inbox entries that the messages before its answer hold. */
+  inbox: number[] | undefined;
+  /** By call: those that have ended, and those of which nobody knows. All others are made now. */
+  settled: ReadonlyMap<string, ToolCallRecord>;
+}
+
+/** What a run's records say of its conversation, in the form a provider takes: no call is without its result. */
+export interface SavedHistory {
+  /** The last step with a record; 0 when there is none. */
+  step: number;
+  /** Everything its model was told and said, up to where it goes on. */
+  messages: Message[];
+  /** The last of them, which no record holds yet. */
+  unrecorded: Message[];
+  openStep: OpenStep | null;
+}
+
+type Entry<T> = Extract<JournalEntry, { t: T }>;
+
+/**
+ * The conversation as it stood (design §7). `first` is the first message, for a run that was cut off before
+ * anything of it was recorded. INVALID when a step in the middle can't be read: what was done in it is not known.
+ */
+export function rebuildHistory(
+  steps: readonly StepRecord[],
+  journal: readonly JournalEntry[],
+  first: Message,
+): SavedHistory {
+  const step = lastOf(steps);
+  const told = steps.flatMap(({ messages, tool_calls }) => [...messages, ...tool_calls.map(toolMessage)]);
+  const answer = journal.find((entry): entry is Entry<"answer"> => entry.t === "answer");
+  const unrecorded = answer?.messages ?? (steps.length === 0 ? [first] : []);
+  return {
+    step,
+    messages: [...told, ...unrecorded],
+    unrecorded,
+    openStep: answer ? openStepOf(answer, journal) : null,
+  };
+}
+
+/** Steps count up from 1; a hole between them is a line that was lost. */
+function lastOf(steps: readonly StepRecord[]): number {
+  for (const [index, { step }] of steps.entries()) {
+    if (step === index + 1) continue;
+    throw new SyscallError(
+      "INVALID",
+      `Step ${index + 1} can't be read in steps.jsonl: what was done in it is lost, so the run can't go on. \`rnix steps\` lists those that are there.`,
+    );
+  }
+  return steps.length;
+}
+
+function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): OpenStep {
+  const { step, ts, message, usage } = answer;
+  const settled = new Map<string, ToolCallRecord>();
+  for (const entry of journal) {
+    if (entry.step !== step) continue;
+    if (entry.t === "call_start" && !entry.safe) settled.set(entry.id, unknown(entry));
+    // What is safe is made again, whatever became of it.
+    if (entry.t === "call_end") settled.set(entry.call.id, entry.call);
+  }
+  return {
+    step,
+    ts,
+    message,
+    usage,
+    stopReason: answer.stop_reason ?? "end_turn",
+    inbox: answer.inbox,
+    settled: onlyCalled(message.tool_calls ?? [], settled),
+  };
+}
+
+function onlyCalled(
+  calls: readonly ToolCall[],
+  settled: ReadonlyMap<string, ToolCallRecord>,
+): ReadonlyMap<string, ToolCallRecord> {
+  const ids = new Set(calls.map(({ id }) => id));
+  return new Map([...settled].filter(([id]) => ids.has(id)));
+}
+
+/** It had started, and no end was ever recorded (design §7). */
+function unknown({ id, name, path, input, ts }: Entry<"call_start">): ToolCallRecord {
+  return {
+    id,
+    name,
+    path,
+    input,
+    result: null,
+    error:
+      "rnix was ended from outside while this call was under way: it may or may not have happened, whole or in part. Look at what is there before you do it again.",
+    error_code: "CLOSED",
+    started_at: ts,
+    duration_ms: 0,
+    state: "unknown",
+  };
+}

@@ -1,0 +1,27 @@
+import type { ChildResult, Usage } from "../../store/schema.ts";
+import type { SkillInfo } from "../types.ts";
+import type { OpenStep } from "./history.ts";
+
+/** What a run had done when it was laid down: the process that goes on with it starts from here. */
+export interface Progress {
+  createdAtMs: number;
+  /** Running time in ms. */
+  elapsedMs: number;
+  /** The last step with a record. */
+  step: number;
+  /** The step that its first one finishes; null: it asks its model anew. */
+  openStep: OpenStep | null;
+  /** Its final answer, when it was cut off between that and its end. */
+  answered: string | null;
+  toolCalls: number;
+  usage: Usage;
+  plan: string | null;
+  /** What the Complete tool was given in the open step. */
+  completion: string | null;
+  /** Loaded while it ran, beside those of its agent. */
+  skills: readonly SkillInfo[];
+  children: readonly ChildResult[];
+  filesChanged: readonly string[];
+  /** Those are all of them. */
+  filesChangedComplete: boolean;
+}

@@ -1,0 +1,178 @@
+import { type Message, SyscallError } from "../../plugin/index.ts";
+import type { RunStore } from "../../store/runs.ts";
+import type {
+  InboxEntry,
+  JournalEntry,
+  ProcessMeta,
+  ProcInfo,
+  SoFar,
+  StepRecord,
+  ToolCallRecord,
+} from "../../store/schema.ts";
+import { planText } from "../devices/plan.ts";
+import type { Before } from "../envelope.ts";
+import type { AgentInfo, SkillInfo } from "../types.ts";
+import { rebuildHistory, type SavedHistory } from "./history.ts";
+import type { Progress } from "./progress.ts";
+
+/** A run as its records tell it: all that is needed to go on with it. */
+export interface SavedRun {
+  info: ProcInfo;
+  meta: ProcessMeta;
+  spawned: NonNullable<ProcessMeta["spawned"]>;
+  history: SavedHistory;
+  progress: Progress;
+  /** What it has used, its children included. */
+  before: Before;
+  /** Skills whose lists its saved rights do not hold yet, oldest first. */
+  narrowing: readonly SkillInfo[];
+  /** What it was not told yet. */
+  unread: readonly InboxEntry[];
+}
+
+/**
+ * Reads a run that no kernel holds. Where it was cut off without a word its steps tell what its process record
+ * does not. NOT_FOUND when there is none, INVALID when a part that it can't go on without can't be read.
+ */
+export async function readSavedRun(
+  runs: RunStore,
+  info: ProcInfo,
+  agent: AgentInfo | null,
+): Promise<SavedRun> {
+  const { uuid } = info;
+  const [meta, steps, journal, inbox] = await Promise.all([
+    runs.meta(uuid),
+    everyStep(runs, uuid),
+    runs.journal(uuid),
+    runs.inbox(uuid),
+  ]);
+  if (!meta?.spawned) throw unreadable(uuid);
+  const { spawned } = meta;
+  const history = rebuildHistory(steps, journal.entries, firstMessage(info.intent, spawned.input));
+  const calls = callsOf(steps, history);
+  const called = skillsCalled(calls, agent);
+  const narrowing = called.filter(({ name }) => !info.skills.includes(name));
+  const soFar = usedSoFar(info, steps, journal.entries);
+  const { openStep } = history;
+  const told = new Set(openStep ? inbox.inOpenStep : []);
+  return {
+    info,
+    meta,
+    spawned,
+    history,
+    before: {
+      tokens: soFar.tokens_used,
+      cost: soFar.cost_usd,
+      steps: soFar.steps_used,
+      elapsedMs: soFar.elapsed_ms,
+    },
+    narrowing,
+    unread: inbox.unread.filter(({ seq }) => !told.has(seq)),
+    progress: {
+      createdAtMs: info.created_at_ms,
+      elapsedMs: soFar.elapsed_ms,
+      step: history.step,
+      openStep,
+      answered: hasEnded(info) ? null : finalAnswer(steps, history),
+      toolCalls: hasEnded(info) ? info.tool_calls : Math.max(info.tool_calls, calls.length),
+      usage: usageOf(info, steps, journal.entries),
+      plan: lastPlan(calls),
+      completion: openStep ? completionOf([...openStep.settled.values()]) : null,
+      skills: called,
+      children: info.children,
+      filesChanged: info.files_changed,
+      filesChangedComplete: info.files_changed_complete,
+    },
+  };
+}
+
+/** What the user said: the attached text follows the intent. */
+export function firstMessage(intent: string, input: string | null | undefined): Message {
+  const content = input === null || input === undefined ? intent : `${intent}\n\n<input>\n${input}\n</input>`;
+  return { role: "user", content };
+}
+
+/** It came to an end of its own, and that is in its record. */
+export function hasEnded({ ended_at_ms, exit_reason }: ProcInfo): boolean {
+  return ended_at_ms !== null && exit_reason !== "suspended";
+}
+
+const PAGE = 500;
+
+async function everyStep(runs: RunStore, uuid: string): Promise<StepRecord[]> {
+  const steps: StepRecord[] = [];
+  for (let after = 0; ; ) {
+    const page = await runs.steps(uuid, { after, limit: PAGE });
+    steps.push(...page.records);
+    if (page.next === after) return steps;
+    after = page.next;
+  }
+}
+
+/** Those that are known to have ended, oldest first. */
+function callsOf(steps: readonly StepRecord[], { openStep }: SavedHistory): ToolCallRecord[] {
+  return [...steps.flatMap((step) => step.tool_calls), ...(openStep?.settled.values() ?? [])];
+}
+
+function done(calls: readonly ToolCallRecord[], name: string): ToolCallRecord[] {
+  return calls.filter((call) => call.name === name && call.state === "done");
+}
+
+function lastPlan(calls: readonly ToolCallRecord[]): string | null {
+  const last = done(calls, "Plan").at(-1);
+  return last ? planText(last.input) : null;
+}
+
+function completionOf(calls: readonly ToolCallRecord[]): string | null {
+  const last = done(calls, "Complete").at(-1);
+  return last ? String(last.input.result) : null;
+}
+
+/** A skill that is not there any more has been told to the model; its list is in the saved rights. */
+function skillsCalled(calls: readonly ToolCallRecord[], agent: AgentInfo | null): SkillInfo[] {
+  const names = new Set(done(calls, "Skill").map(({ input }) => String(input.skill)));
+  return agent?.deferredSkills.filter(({ name }) => names.has(name)) ?? [];
+}
+
+/** Its last step answered, and the run was cut off before that became its end. */
+function finalAnswer(steps: readonly StepRecord[], { openStep }: SavedHistory): string | null {
+  const last = steps.at(-1);
+  if (!last || openStep) return null;
+  return completionOf(last.tool_calls) ?? (last.tool_calls.length === 0 ? last.raw_response : null);
+}
+
+/** The record of an end says it all; what was cut off has said it with its last answer. */
+function usedSoFar(info: ProcInfo, steps: readonly StepRecord[], journal: readonly JournalEntry[]): SoFar {
+  const recorded: SoFar = {
+    tokens_used: info.tokens_used,
+    cost_usd: info.cost_usd,
+    steps_used: info.steps_used ?? info.steps,
+    elapsed_ms: info.elapsed_ms,
+  };
+  if (info.ended_at_ms !== null) return recorded;
+  const open = journal.findLast((entry) => entry.t === "answer");
+  return open?.so_far ?? steps.findLast((step) => step.so_far)?.so_far ?? recorded;
+}
+
+function usageOf(
+  info: ProcInfo,
+  steps: readonly StepRecord[],
+  journal: readonly JournalEntry[],
+): Progress["usage"] {
+  if (info.ended_at_ms !== null) return info.usage;
+  const usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+  const answers = journal.filter((entry) => entry.t === "answer");
+  for (const answer of [...steps, ...answers]) {
+    usage.input_tokens += answer.usage.input_tokens;
+    usage.output_tokens += answer.usage.output_tokens;
+    usage.cached_tokens += answer.usage.cached_tokens;
+  }
+  return usage;
+}
+
+function unreadable(uuid: string): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `Run ${uuid} can't be gone on with: its process-meta.json, which holds the head of its prompt and what must be true at its end, is missing or of an older rnix. Begin it anew: rnix spawn.`,
+  );
+}

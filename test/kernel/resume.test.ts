@@ -1,0 +1,458 @@
+import { describe, expect, test } from "bun:test";
+import { cpSync } from "node:fs";
+import type { AgentInfo, SkillInfo } from "../../src/kernel/types.ts";
+import type { LLMRequest } from "../../src/plugin/index.ts";
+import { FakeClock } from "../support/fake-clock.ts";
+import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../support/kernel.ts";
+import { until } from "../support/until.ts";
+
+const READ_ONLY = { annotations: { readOnlyHint: true } };
+
+/** What is on disk of the run at this moment: what `kill -9` leaves to a kernel that starts later. */
+function crashInto(later: KernelHarness, from: KernelHarness): void {
+  cpSync(from.dataDir, later.dataDir, { recursive: true });
+}
+
+async function uuidOf(h: KernelHarness, pid: number): Promise<string> {
+  return h.kernel.procInfo(pid).uuid;
+}
+
+function resume(h: KernelHarness, uuid: string, o: { input?: string } = {}, agent: AgentInfo | null = null) {
+  return h.kernel.resume(uuid, agent, h.opts(), o);
+}
+
+async function resumed(h: KernelHarness, uuid: string, o: { input?: string } = {}) {
+  return (await h.follow(await resume(h, uuid, o))).info;
+}
+
+function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) =>
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true }),
+  );
+}
+
+/** A model that is silent at its `nth` call, and plays the others. */
+function silentAt(nth: number, model: Model): Model {
+  let call = 0;
+  return (request, signal) => (++call === nth ? silent(request, signal) : model(request, signal));
+}
+
+/** The later request begins with the whole of the earlier: what a provider has cached of it still counts. */
+function expectGoesOn(later: LLMRequest | undefined, earlier: LLMRequest | undefined): void {
+  expect(later?.system_prompt).toBe(earlier?.system_prompt ?? "");
+  expect(later?.tools).toEqual(earlier?.tools ?? []);
+  const before = earlier?.messages ?? [];
+  expect(JSON.stringify(later?.messages.slice(0, before.length))).toBe(JSON.stringify(before));
+}
+
+describe("a run that was suspended goes on", () => {
+  test("in its first model call: the same question is asked again, by a new PID of the same UUID", async () => {
+    await using h = new KernelHarness({ model: silentAt(1, script(says("done"))) });
+    const pid = await h.spawn("go", { input: "attached text" });
+    await until(() => h.requests.length === 1);
+    const uuid = await uuidOf(h, pid);
+    expect(await h.kernel.suspend(pid)).toMatchObject({ code: 75, reason: "suspended" });
+    const info = await resumed(h, uuid);
+    expect(info).toMatchObject({ uuid, exit_code: 0, result: "done", steps: 1, state: "zombie" });
+    expect(info.pid).toBeGreaterThan(pid);
+    expect(h.requests[1]?.messages).toEqual(h.requests[0]?.messages ?? []);
+    expectGoesOn(h.requests[1], h.requests[0]);
+    expect((await h.runs.steps(uuid)).records.map(({ step }) => step)).toEqual([1]);
+  });
+
+  test("in a later model call: its conversation, steps, tokens and calls count on", async () => {
+    const act = toolDevice("Act", () => "acted");
+    const answers = script(calls(["Act", { n: 1 }]), says("done"));
+    await using h = new KernelHarness({ model: silentAt(2, answers), devices: { "/dev/act": act } });
+    const pid = await h.spawn("go");
+    await until(() => h.requests.length === 2);
+    const uuid = await uuidOf(h, pid);
+    await h.kernel.suspend(pid);
+    const info = await resumed(h, uuid);
+    expect(info).toMatchObject({ exit_code: 0, steps: 2, tool_calls: 1, tokens_used: 30 });
+    expect(info.usage).toEqual({ input_tokens: 20, output_tokens: 10, cached_tokens: 0 });
+    expectGoesOn(h.requests[2], h.requests[1]);
+    expect(h.requests[2]?.messages).toHaveLength(3);
+  });
+
+  test("in a tool: what was cut off is told to its model, and what was not begun too", async () => {
+    let made = 0;
+    const hang = toolDevice("Hang", (_input, signal) => {
+      made++;
+      return untilAborted(signal);
+    });
+    await using h = new KernelHarness({
+      model: script(calls(["Hang", {}], ["Hang", {}]), says("done")),
+      devices: { "/dev/hang": hang },
+    });
+    const pid = await h.spawn("go");
+    await until(() => made === 1);
+    const uuid = await uuidOf(h, pid);
+    await h.kernel.suspend(pid, { reason: "lunch", wake: { on: "at", at_ms: 7 } });
+    expect(await h.runs.info(uuid)).toMatchObject({
+      state: "suspended",
+      suspended: { reason: "lunch", wake: { on: "at", at_ms: 7 } },
+    });
+    expect(await resumed(h, uuid)).toMatchObject({ exit_code: 0, suspended: null });
+    expect(made).toBe(1);
+    const [, , first, second] = h.requests[1]?.messages ?? [];
+    expect(first?.content).toContain("may have been done in part");
+    expect(second?.content).toContain("nothing was done");
+  });
+
+  test("as often as it is suspended", async () => {
+    const look = toolDevice("Look", () => "seen", READ_ONLY);
+    let call = 0;
+    const model: Model = (request, signal) => {
+      call++;
+      if (call % 2 === 1) return silent(request, signal);
+      return call < 8 ? calls(["Look", { call }]) : says("done");
+    };
+    await using h = new KernelHarness({ model, devices: { "/dev/look": look } });
+    let pid = await h.spawn("go");
+    const uuid = await uuidOf(h, pid);
+    for (let cut = 1; cut <= 4; cut++) {
+      await until(() => h.requests.length === cut * 2 - 1);
+      await h.kernel.suspend(pid);
+      pid = await resume(h, uuid);
+    }
+    await until(() => h.kernel.active === 0);
+    expect(await h.runs.info(uuid)).toMatchObject({ exit_code: 0, result: "done", steps: 4 });
+    for (const [at, request] of h.requests.entries()) if (at > 0) expectGoesOn(request, h.requests[at - 1]);
+    expect((await h.runs.steps(uuid)).records.map(({ step }) => step)).toEqual([1, 2, 3, 4]);
+  });
+
+  test("with its limits, of which what was used is used", async () => {
+    const look = toolDevice("Look", () => "seen", READ_ONLY);
+    const answers = script(calls(["Look", { n: 1 }]), calls(["Look", { n: 2 }]), says("never"));
+    await using h = new KernelHarness({ model: silentAt(2, answers), devices: { "/dev/look": look } });
+    const pid = await h.spawn("go", { maxSteps: 3 });
+    await until(() => h.requests.length === 2);
+    const uuid = await uuidOf(h, pid);
+    await h.kernel.suspend(pid);
+    // The step that was cut off was a step too.
+    const info = await resumed(h, uuid);
+    expect(info).toMatchObject({ exit_code: 1, exit_reason: "max_steps", max_steps: 3, steps: 2 });
+    const more = await h.kernel.resume(uuid, null, h.opts({ maxSteps: 10 }));
+    expect((await h.follow(more)).info).toMatchObject({
+      exit_code: 0,
+      result: "never",
+      max_steps: 10,
+      steps: 3,
+    });
+  });
+
+  test("with the time that it ran, and without the time that it lay", async () => {
+    const clock = new FakeClock();
+    await using h = new KernelHarness({ model: silent, clock });
+    const pid = await h.spawn("go", { timeoutMs: 10_000 });
+    await until(() => h.requests.length === 1);
+    const uuid = await uuidOf(h, pid);
+    await clock.advance(6_000);
+    await h.kernel.suspend(pid);
+    await until(() => h.kernel.active === 0);
+    await clock.advance(3_600_000);
+    const run = h.follow(await resume(h, uuid));
+    await until(() => h.requests.length === 2);
+    expect(h.kernel.procInfo(2)).toMatchObject({ elapsed_ms: 6_000, created_at_ms: Date.UTC(2026, 0, 1) });
+    await clock.advance(3_999);
+    expect(h.kernel.procInfo(2).state).toBe("running");
+    await clock.advance(1);
+    expect((await run).info).toMatchObject({ exit_reason: "timeout", elapsed_ms: 10_000 });
+  });
+
+  test("with its rights and its skills as one, and its plan", async () => {
+    const skill: SkillInfo = {
+      name: "care",
+      description: "how to be careful",
+      dir: "",
+      allowedTools: ["Look"],
+      body: async () => "Be careful.",
+    };
+    const agent: AgentInfo = {
+      name: "careful",
+      description: "",
+      instructions: "You are careful.",
+      skills: [],
+      deferredSkills: [skill],
+      allowedTools: ["*"],
+      checks: [],
+      source: "test",
+    };
+    const answers = script(
+      calls(["Plan", { steps: ["look", "act"] }], ["Skill", { skill: "care" }]),
+      calls(["Act", {}], ["Look", {}], ["Plan", { steps: ["other"] }]),
+      says("done"),
+    );
+    await using h = new KernelHarness({
+      model: silentAt(2, answers),
+      devices: {
+        "/dev/look": toolDevice("Look", () => "seen", READ_ONLY),
+        "/dev/act": toolDevice("Act", () => "acted"),
+      },
+    });
+    const pid = await h.spawn("go", {}, agent);
+    await until(() => h.requests.length === 2);
+    const before = h.kernel.procInfo(pid);
+    await h.kernel.suspend(pid);
+    const again = await resume(h, before.uuid, {}, { ...agent, instructions: "You are somebody else." });
+    expect(h.kernel.procInfo(again)).toMatchObject({
+      agent: "careful",
+      skills: ["care"],
+      permissions: before.permissions,
+      allowed_tools: before.allowed_tools,
+    });
+    await h.follow(again);
+    expectGoesOn(h.requests[2], h.requests[1]);
+    const record = (await h.runs.steps(before.uuid)).records[1];
+    expect(record?.tool_calls.map(({ state }) => state)).toEqual(["denied", "done", "done"]);
+    expect(record?.action).toBe("replan");
+  });
+
+  test("with the tools that it was shown, though one is gone and another has come", async () => {
+    const gone = toolDevice("Gone", () => "there", READ_ONLY);
+    const fresh = toolDevice("Fresh", () => "fresh", READ_ONLY);
+    const answers = script(calls(["Gone", {}], ["Fresh", {}]), says("done"));
+    await using first = new KernelHarness({ model: silent, devices: { "/dev/gone": gone } });
+    await using second = new KernelHarness({ model: answers, devices: { "/dev/fresh": fresh } });
+    const pid = await first.spawn("go");
+    await until(() => first.requests.length === 1);
+    const uuid = await uuidOf(first, pid);
+    await first.kernel.suspend(pid);
+    crashInto(second, first);
+    await resumed(second, uuid);
+    const shown = first.requests[0]?.tools?.map(({ name }) => name) ?? [];
+    expect(second.requests[0]?.tools?.map(({ name }) => name)).toEqual([...shown, "Fresh"]);
+    expect((await second.runs.steps(uuid)).records[0]?.tool_calls.map(({ state }) => state)).toEqual([
+      "failed",
+      "done",
+    ]);
+  });
+
+  test("with its checks, which are its agent's no more", async () => {
+    await using h = new KernelHarness({ model: silentAt(1, script(says("done"))) });
+    const pid = await h.spawn("go", { checks: ["false"] });
+    await until(() => h.requests.length === 1);
+    const uuid = await uuidOf(h, pid);
+    await h.kernel.suspend(pid);
+    expect(await resumed(h, uuid)).toMatchObject({ exit_reason: "check_failed" });
+  });
+
+  test("with what it was sent and not told", async () => {
+    await using h = new KernelHarness({ model: silentAt(1, script(says("done"))) });
+    const pid = await h.spawn("go");
+    await until(() => h.requests.length === 1);
+    const uuid = await uuidOf(h, pid);
+    await h.kernel.ipc.send(0, pid, "hear me");
+    await h.kernel.suspend(pid);
+    await resumed(h, uuid);
+    expect(h.requests[1]?.messages).toHaveLength(2);
+    expect(h.requests[1]?.messages[1]?.content).toContain("hear me");
+    expect((await h.runs.inbox(uuid)).unread).toEqual([]);
+  });
+});
+
+describe("a run whose kernel was killed goes on", () => {
+  /** A run that is killed while its tool is at work, and the kernel that goes on with it. */
+  async function killedIn(annotations: object) {
+    let made = 0;
+    const hang = toolDevice("Act", (_input, signal) => (++made === 1 ? untilAborted(signal) : "acted"), {
+      annotations,
+    });
+    const answers = script(calls(["Act", { n: 1 }]));
+    const first = new KernelHarness({
+      model: answers,
+      devices: { "/dev/act": hang },
+      limits: { toolMs: 2_000 },
+    });
+    const second = new KernelHarness({ model: script(says("done")), devices: { "/dev/act": hang } });
+    const pid = await first.spawn("go");
+    await until(() => made === 1);
+    const uuid = await uuidOf(first, pid);
+    crashInto(second, first);
+    const info = await resumed(second, uuid);
+    await first[Symbol.asyncDispose]();
+    return { h: second, info, made, told: second.requests[0]?.messages.at(-1)?.content ?? "" };
+  }
+
+  for (const hint of ["readOnlyHint", "idempotentHint"]) {
+    test(`in a call with ${hint}: it is made again`, async () => {
+      const { h, info, made, told } = await killedIn({ [hint]: true });
+      await using _ = h;
+      expect({ code: info.exit_code, made, told, steps: info.steps }).toEqual({
+        code: 0,
+        made: 2,
+        told: "acted",
+        steps: 2,
+      });
+    });
+  }
+
+  test("in another call: its model is told that nobody knows, and it is not made again", async () => {
+    const { h, info, made, told } = await killedIn({});
+    await using _ = h;
+    expect({ code: info.exit_code, made, tokens: info.tokens_used }).toEqual({
+      code: 0,
+      made: 1,
+      tokens: 30,
+    });
+    expect(told).toContain("may or may not have happened");
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records.map(({ step }) => step)).toEqual([1, 2]);
+    expect(records[0]?.tool_calls[0]).toMatchObject({ state: "unknown", input: { n: 1 } });
+  });
+
+  test("in its model call: what it had used before counts, and nothing is said twice", async () => {
+    const look = toolDevice("Look", () => "seen", READ_ONLY);
+    await using first = new KernelHarness({
+      model: silentAt(2, script(calls(["Look", {}]))),
+      devices: { "/dev/look": look },
+    });
+    await using second = new KernelHarness({ model: script(says("done")), devices: { "/dev/look": look } });
+    const pid = await first.spawn("go", { input: "text" });
+    await until(() => first.requests.length === 2);
+    const uuid = await uuidOf(first, pid);
+    crashInto(second, first);
+    const info = await resumed(second, uuid);
+    expect(info).toMatchObject({ exit_code: 0, steps: 2, tokens_used: 30, steps_used: 2, tool_calls: 1 });
+    expect(second.requests[0]?.messages).toEqual(first.requests[1]?.messages ?? []);
+  });
+
+  test("after its last answer: it ends with it, and its model is asked nothing", async () => {
+    await using first = new KernelHarness({ model: script(says("the answer")) });
+    await using second = new KernelHarness({ model: script() });
+    const pid = await first.spawn("go", { checks: ["sleep 600"] });
+    const uuid = await uuidOf(first, pid);
+    await until(async () => (await first.runs.steps(uuid)).records.length === 1);
+    crashInto(second, first);
+    const again = await second.kernel.resume(
+      uuid,
+      null,
+      second.opts({ limits: { ...second.opts().limits, checkMs: 1 } }),
+    );
+    second.leases--;
+    const { info } = await second.follow(again);
+    expect(info).toMatchObject({ result: "the answer", exit_reason: "check_failed", steps: 1 });
+    expect(second.requests).toEqual([]);
+  });
+});
+
+describe("a run that has ended", () => {
+  test("goes on with what it is given, at the end of its conversation", async () => {
+    await using h = new KernelHarness({ model: script(says("one"), says("two")) });
+    const { info } = await h.run("go");
+    expect(await resumed(h, info.uuid, { input: "and now?" })).toMatchObject({
+      exit_code: 0,
+      result: "two",
+      steps: 2,
+    });
+    expect(h.requests[1]?.messages.slice(1)).toEqual([
+      { role: "assistant", content: "one" },
+      { role: "user", content: "and now?" },
+    ]);
+  });
+
+  test("and has completed goes on with nothing less: INVALID, and it stays as it is", async () => {
+    await using h = new KernelHarness({ model: script(says("one")) });
+    const { info } = await h.run("go");
+    await until(() => h.kernel.active === 0);
+    const before = await h.runs.info(info.uuid);
+    expect(await resume(h, info.uuid).catch((error: unknown) => error)).toMatchObject({
+      code: "INVALID",
+      syscall: "Resume",
+      message: expect.stringContaining("has completed"),
+    });
+    expect(await h.runs.info(info.uuid)).toEqual(before);
+  });
+
+  test("by a check that failed is told so", async () => {
+    await using h = new KernelHarness({ model: script(says("one"), says("two")) });
+    const { info } = await h.run("go", { checks: ["false"] });
+    await resumed(h, info.uuid);
+    expect(h.requests[1]?.messages.at(-1)?.content).toContain("the check `false` ended with 1");
+  });
+});
+
+describe("who takes up a run", () => {
+  test("is one alone: of two at once, and of many, the others are told", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const pid = await h.spawn("go");
+    const uuid = await uuidOf(h, pid);
+    await h.kernel.suspend(pid);
+    const tries = await Promise.allSettled(Array.from({ length: 5 }, () => resume(h, uuid)));
+    expect(tries.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+    for (const one of tries)
+      if (one.status === "rejected")
+        expect(one.reason).toMatchObject({
+          code: "INVALID",
+          message: expect.stringContaining("being resumed"),
+        });
+    expect(await resume(h, uuid).catch((error: unknown) => error)).toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining("lives, as PID 2"),
+    });
+  });
+
+  test("is one alone over kernels, too", async () => {
+    await using h = new KernelHarness({ model: silent, kernelAlive: (id) => id === "other" });
+    const pid = await h.spawn("go");
+    const uuid = await uuidOf(h, pid);
+    await h.kernel.suspend(pid);
+    const claim = h.runs.claim(uuid);
+    expect(await resume(h, uuid).catch((error: unknown) => error)).toMatchObject({ code: "INVALID" });
+    claim?.release({ remove: true });
+    const info = await h.runs.info(uuid);
+    if (!info) throw new Error("no record");
+    (await h.runs.reopen(uuid)).info({ ...info, state: "running", ended_at_ms: null, kernel: "other" });
+    expect(await resume(h, uuid).catch((error: unknown) => error)).toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining("lives"),
+    });
+  });
+
+  test("takes up nothing that is not there, and leaves nothing", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const none = Bun.randomUUIDv7();
+    expect(await resume(h, none).catch((error: unknown) => error)).toMatchObject({ code: "NOT_FOUND" });
+    expect(await h.runs.find("")).toEqual([]);
+  });
+
+  test("and fails leaves the run as it was", async () => {
+    await using h = new KernelHarness({ model: silentAt(1, script(says("done"))) });
+    const pid = await h.spawn("go");
+    await until(() => h.requests.length === 1);
+    const uuid = await uuidOf(h, pid);
+    await h.kernel.suspend(pid);
+    await until(() => h.kernel.active === 0);
+    const before = await h.runs.info(uuid);
+    const opts = h.opts();
+    const broken = { ...opts, provider: { ...opts.provider, device: "/dev/llm/none" } };
+    await expect(h.kernel.resume(uuid, null, broken)).rejects.toMatchObject({ code: "NOT_FOUND" });
+    expect(await h.runs.info(uuid)).toEqual(before);
+    expect(h.kernel.active).toBe(0);
+    expect(await resumed(h, uuid)).toMatchObject({ exit_code: 0 });
+  });
+});
+
+describe("Checkpoint", () => {
+  test("tells the step that a Resume would find whole, and is in the trace", async () => {
+    const look = toolDevice("Look", () => "seen", READ_ONLY);
+    await using h = new KernelHarness({
+      model: silentAt(2, script(calls(["Look", {}]))),
+      devices: { "/dev/look": look },
+    });
+    const pid = await h.spawn("go");
+    const uuid = await uuidOf(h, pid);
+    await until(() => h.requests.length === 2);
+    expect(await h.kernel.lifecycle.checkpoint(pid)).toEqual({ uuid, step: 1 });
+    await h.kernel.suspend(pid);
+    const { records } = await h.runs.events(uuid);
+    expect(records.filter(({ syscall }) => ["Checkpoint", "Suspend"].includes(syscall))).toMatchObject([
+      { syscall: "Checkpoint", args: { pid, by: 0 }, result: 1 },
+      { syscall: "Suspend", args: { pid, reason: "asked for", wake: { on: "never" }, by: 0 } },
+    ]);
+    expect(await h.kernel.lifecycle.checkpoint(pid).catch((error: unknown) => error)).toMatchObject({
+      code: "NOT_FOUND",
+    });
+  });
+});
