@@ -101,7 +101,7 @@ export async function planned<T extends { opts: SpawnOpts }>(
 ): Promise<T> {
   const message = `What it is to be built with could not be read within ${PLAN_MS / 1000} s.`;
   const limited = withDeadline(clock, signal, PLAN_MS, message);
-  const plans = plan(limited.signal);
+  const plans = (async () => await plan(limited.signal))();
   const givenUp = Promise.withResolvers<never>();
   const ignore = onceAborted(limited.signal, () => givenUp.reject(limited.signal.reason));
   try {

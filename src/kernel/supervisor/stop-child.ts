@@ -4,7 +4,6 @@ import type { ProcessLife } from "../process-life.ts";
 import type { ProcessTable } from "../process-table.ts";
 import type { SignalManager } from "../signal-manager.ts";
 import { type ExitStatus, SIGKILL, SIGTERM } from "../types.ts";
-import { SUSPENDED } from "../verdict.ts";
 import type { Shutdown } from "./spec.ts";
 
 export interface StopPorts {
@@ -15,8 +14,8 @@ export interface StopPorts {
   clock: Clock;
 }
 
-/** "suspend": what it does is to be gone on with later. */
-export type Ask = "terminate" | "suspend";
+/** How a child is to end: told to by a TERM, or laid down with this status, to be gone on with later. */
+export type Ask = "terminate" | ExitStatus;
 
 /**
  * Asks, waits, kills; resolves when the child is reaped. `hurry` cuts the waiting short. Answers how it ended,
@@ -29,8 +28,8 @@ export async function stopChild(
   { shutdown, ask, hurry }: { shutdown: Shutdown; ask: Ask; hurry: Promise<void> },
 ): Promise<{ exit: ExitStatus; killed: boolean }> {
   if (shutdown !== "brutal_kill") {
-    if (ask === "suspend") suspendTree(ports.table, child);
-    else ports.signals.signalAll([child], SIGTERM, supervisor);
+    if (ask === "terminate") ports.signals.signalAll([child], SIGTERM, supervisor);
+    else suspendTree(ports.table, child, ask);
     await endsWithin(ports.clock, child, shutdown, hurry);
   }
   const dies = child.exit === undefined;
@@ -53,11 +52,11 @@ async function endsWithin(
 }
 
 /** A supervisor below suspends its own, in its order. */
-function suspendTree(table: ProcessTable, proc: Process): void {
-  proc.stop(SUSPENDED);
+function suspendTree(table: ProcessTable, proc: Process, status: ExitStatus): void {
+  proc.stop(status);
   if (proc.spec.kind === "supervisor") return;
   for (const pid of proc.children) {
     const child = table.find(pid);
-    if (child) suspendTree(table, child);
+    if (child) suspendTree(table, child, status);
   }
 }

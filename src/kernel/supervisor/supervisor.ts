@@ -287,7 +287,8 @@ export class Supervisor {
 
   /** All that run, the last started first. */
   async #stopAll(): Promise<void> {
-    const ask = this.#proc.stopped?.reason === "suspended" ? "suspend" : "terminate";
+    const { stopped } = this.#proc;
+    const ask = stopped?.reason === "suspended" ? stopped : "terminate";
     for (const slot of [...this.#slots].reverse()) await this.#stop(slot, ask);
   }
 

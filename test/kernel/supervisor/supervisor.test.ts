@@ -1,6 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import type { Strategy } from "../../../src/kernel/supervisor/spec.ts";
-import { type PID, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM, type Signal } from "../../../src/kernel/types.ts";
+import {
+  type PID,
+  SIGKILL,
+  SIGPAUSE,
+  SIGRESUME,
+  SIGTERM,
+  type Signal,
+  type SpawnOpts,
+} from "../../../src/kernel/types.ts";
 import type { SyscallError } from "../../../src/plugin/index.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { Supervised } from "../../support/supervised.ts";
@@ -110,17 +118,21 @@ describe("a supervisor", () => {
     expect(s.h.kernel.active).toBe(0);
   });
 
-  test("gives up a child that is planned for too long", async () => {
+  test("gives up a child that is planned for too long, and lets go of what comes too late", async () => {
     await using s = new Supervised();
     const planning = Promise.withResolvers<void>();
-    const plan = (): Promise<never> => {
+    const late = Promise.withResolvers<{ intent: string; agent: null; opts: SpawnOpts }>();
+    const plan = () => {
       planning.resolve();
-      return new Promise(() => {});
+      return late.promise;
     };
     const spawned = s.spawn(s.spec("one_for_one", [{ id: "slow", start: { kind: "agent", plan } }]));
     await planning.promise;
     await s.clock.advance(60_000);
     expect(await refusal(spawned)).toMatchObject({ code: "TIMEOUT" });
+    expect(s.h.leases).toBe(0);
+    late.resolve({ intent: "late", agent: null, opts: s.h.opts() });
+    await until(() => s.h.leases === 0);
   });
 });
 
