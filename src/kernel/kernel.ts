@@ -16,6 +16,7 @@ import { procDevice } from "./devices/proc.ts";
 import { Envelope, UNLIMITED } from "./envelope.ts";
 import { FileSystem } from "./file-system.ts";
 import { countHeld, type Held, type HeldParts } from "./held.ts";
+import { InitManager } from "./init-manager.ts";
 import { Inboxes } from "./ipc/inboxes.ts";
 import { IpcManager } from "./ipc/ipc-manager.ts";
 import { LifecycleManager } from "./lifecycle-manager.ts";
@@ -97,6 +98,8 @@ export class Kernel {
   readonly ipc: IpcManager;
   /** SupervisorManager (4). */
   readonly supervisors: SupervisorManager;
+  /** InitManager (2). */
+  readonly init: InitManager;
   /** LifecycleManager (4). */
   readonly lifecycle: LifecycleManager;
   /** MountManager (3). */
@@ -225,6 +228,14 @@ export class Kernel {
       processes: this.processes,
       tell: (proc, text) => this.#emit(proc, { type: "notice", text }),
     });
+    this.init = new InitManager({
+      table,
+      debug,
+      clock,
+      supervisors: this.supervisors,
+      mounts: this.mounts,
+      log: (level, source, text) => ports.log?.(level, source, text),
+    });
     const { supervisors, envelope } = this;
     this.#agents = agents;
     this.#held = { table, life, contexts, children, holders, supervisors, agents, gate, envelope };
@@ -234,6 +245,7 @@ export class Kernel {
       life,
       children,
       mounts: this.mounts,
+      init: this.init,
       debug,
       inboxes: this.#inboxes,
       clock,

@@ -3,6 +3,7 @@ import { SyscallError } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { Clock } from "./clock.ts";
 import { type Debugger, namedError } from "./debugger.ts";
+import type { InitManager } from "./init-manager.ts";
 import type { Inboxes } from "./ipc/inboxes.ts";
 import type { MountManager } from "./mount-manager.ts";
 import type { Process } from "./process.ts";
@@ -20,6 +21,7 @@ interface LifecycleManagerPorts {
   life: ProcessLife;
   children: Children;
   mounts: MountManager;
+  init: InitManager;
   debug: Debugger;
   inboxes: Inboxes;
   clock: Clock;
@@ -126,9 +128,11 @@ export class LifecycleManager {
   }
 
   async #endAll(now: boolean): Promise<void> {
-    const { table, processes, life, children, mounts } = this.#ports;
+    const { table, processes, life, children, mounts, init } = this.#ports;
     processes.close();
-    const live = table.all();
+    init.close();
+    // What the system itself keeps running ends after those that may use it.
+    const live = table.all().filter((proc) => now || !init.owns(this.#rootOf(proc)));
     for (const proc of live) {
       // Its supervisor does that, in its order.
       if (!now && this.#isSupervised(proc)) continue;
@@ -144,6 +148,7 @@ export class LifecycleManager {
 
   /** No other takes the run up meanwhile, in this kernel or in another. */
   #claim(uuid: string, opts: SpawnOpts): Claim {
+    await init.stop();
     if (this.#resuming.has(uuid)) throw takenUp(uuid);
     const lock = this.#ports.runs(opts.project.dataDir).claim(uuid);
     if (!lock) throw takenUp(uuid);
@@ -189,6 +194,11 @@ export class LifecycleManager {
 }
 
 interface Claim {
+  #rootOf(proc: Process): Process {
+    const parent = this.#ports.table.find(proc.ppid);
+    return parent ? this.#rootOf(parent) : proc;
+  }
+
   release(): void;
 }
 

@@ -144,8 +144,15 @@ export class MountManager implements Holder {
     return words;
   }
 
-  /** Mounts for all who are in the scope, those that live already included. The lease is released with it. */
-  mountShared(scope: MountScope, request: MountRequest): Promise<string> {
+  /**
+   * Mounts for all who are in the scope, those that live already included. The lease is released with it. The
+   * signal calls it off as long as it does not stand.
+   */
+  mountShared(
+    scope: MountScope,
+    request: MountRequest,
+    signal = new AbortController().signal,
+  ): Promise<string> {
     const path = mountPath(request);
     const args = { path, type: request.type, scope: scopeKey(scope) };
     return this.#ports.debug.awaitByPid0(
@@ -154,8 +161,7 @@ export class MountManager implements Holder {
       args,
       async () => {
         try {
-          const never = new AbortController().signal;
-          const point = await this.#mount(this.#tables.scope(scope), request, path, scope, never);
+          const point = await this.#mount(this.#tables.scope(scope), request, path, scope, signal);
           point.release = () => scope.devices.release();
           return path;
         } catch (thrown) {

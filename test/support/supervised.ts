@@ -7,7 +7,7 @@ import type {
   SupervisorSpec,
 } from "../../src/kernel/supervisor/spec.ts";
 import type { PID } from "../../src/kernel/types.ts";
-import { type LLMEvent, type LLMRequest, SyscallError } from "../../src/plugin/index.ts";
+import { type LLMEvent, type LLMRequest, type MountType, SyscallError } from "../../src/plugin/index.ts";
 import { FakeClock } from "./fake-clock.ts";
 import { KernelHarness, says } from "./kernel.ts";
 import { until } from "./until.ts";
@@ -33,8 +33,9 @@ export class Supervised {
   readonly #calls = new Map<string, PromiseWithResolvers<LLMEvent[]>>();
   readonly #generations = new Map<string, number>();
 
-  constructor() {
+  constructor({ mounts }: { mounts?: readonly MountType[] } = {}) {
     this.h = new KernelHarness({
+      mounts,
       model: (request, signal) => this.#answer(request, signal),
       clock: this.clock,
       // Nothing of it ends by itself, however far the clock is moved.

@@ -1,0 +1,114 @@
+import { SyscallError } from "../plugin/index.ts";
+import type { Debugger } from "./debugger.ts";
+import type { InitPlan, InitUnitStatus } from "./init/plan.ts";
+import { InitUnit, type InitUnitPorts, textOf } from "./init/unit.ts";
+import type { Process } from "./process.ts";
+
+export type { InitPlan, InitStart, InitState, InitUnitPlan, InitUnitStatus } from "./init/plan.ts";
+
+interface InitManagerPorts extends InitUnitPorts {
+  debug: Debugger;
+}
+
+/**
+ * InitBoot, InitStatus (design §2): what the system itself keeps running. It owns the units until `stop`; both
+ * syscalls are PID 0's.
+ */
+export class InitManager {
+  readonly #ports: InitManagerPorts;
+  /** Of each plan in the order of their start. */
+  readonly #plans = new Map<InitPlan["project"], InitUnit[]>();
+  readonly #boots = new Set<Promise<void>>();
+  readonly #closing = new AbortController();
+  #stopping: Promise<void> | undefined;
+
+  constructor(ports: InitManagerPorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * Brings the units up, one after the other. One that does not come up is logged and left out; when it was
+   * required, those before it are stopped in reverse, and UNAVAILABLE says why. What failed may be tried again:
+   * INVALID while some of it is up.
+   */
+  async initBoot(plan: InitPlan): Promise<void> {
+    const args = { project: plan.project, units: plan.units.map(({ name }) => name) };
+    const boot = this.#ports.debug.awaitByPid0(
+      undefined,
+      "InitBoot",
+      args,
+      () => this.#boot(plan),
+      (up) => up,
+    );
+    const over = boot.then(
+      () => undefined,
+      () => undefined, // Whoever asked for it is told.
+    );
+    this.#boots.add(over);
+    await boot.finally(() => this.#boots.delete(over));
+  }
+
+  /** Every unit of every plan, in the order of their start. */
+  initStatus(): InitUnitStatus[] {
+    const look = (): InitUnitStatus[] => [...this.#plans.values()].flat().map((unit) => unit.status());
+    return this.#ports.debug.callByPid0(undefined, "InitStatus", {}, look, ({ length }) => length);
+  }
+
+  /** Whether it ends with its unit, when the kernel does. */
+  owns(proc: Process): boolean {
+    return [...this.#plans.values()].flat().some((unit) => unit.process === proc);
+  }
+
+  /** Brings nothing up any more; what is just coming up is called off. */
+  close(): void {
+    this.#closing.abort(new SyscallError("CANCELLED", "The kernel is shutting down and brings nothing up."));
+  }
+
+  /** Ends all units: those of projects side by side, then the user's, in each the last started first. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+
+  async #stop(): Promise<void> {
+    this.close();
+    await Promise.all(this.#boots);
+    const projects = [...this.#plans].filter(([project]) => project !== null);
+    await Promise.all(projects.map(([, units]) => stopAll(units)));
+    await stopAll(this.#plans.get(null) ?? []);
+  }
+
+  /** Names of the units that are up. */
+  async #boot({ project, units: plans }: InitPlan): Promise<string[]> {
+    const { signal } = this.#closing;
+    signal.throwIfAborted();
+    if (this.#plans.get(project)?.some(({ isUp }) => isUp)) {
+      throw new SyscallError("INVALID", `The units of ${project ?? "the user"} are up already.`);
+    }
+    const units = plans.map((plan) => new InitUnit(plan, project, this.#ports));
+    this.#plans.set(project, units);
+    for (const unit of units) {
+      const failure = await unit.start(signal).then(
+        () => undefined,
+        (thrown: unknown) => ({ thrown }),
+      );
+      if (!failure) continue;
+      const { type, name, required } = unit.plan;
+      if (required || signal.aborted) {
+        await stopAll(units);
+        throw notUp(`The ${required ? "required " : ""}${type} ${name}`, failure.thrown);
+      }
+      const where = project === null ? "init" : `init ${project}`;
+      this.#ports.log("warn", where, `goes on without the ${type} ${name}: ${textOf(failure.thrown)}`);
+    }
+    return units.filter(({ isUp }) => isUp).map(({ plan }) => plan.name);
+  }
+}
+
+async function stopAll(units: readonly InitUnit[]): Promise<void> {
+  for (const unit of units.toReversed()) await unit.stop();
+}
+
+function notUp(what: string, thrown: unknown): SyscallError {
+  return new SyscallError("UNAVAILABLE", `${what} did not come up: ${textOf(thrown)}`, { cause: thrown });
+}

@@ -1,0 +1,193 @@
+import { SyscallError } from "../../plugin/index.ts";
+import { onceAborted, withDeadline } from "../abort.ts";
+import type { Clock } from "../clock.ts";
+import type { MountManager, MountScope } from "../mount-manager.ts";
+import type { Process } from "../process.ts";
+import type { ProcessTable } from "../process-table.ts";
+import { planned } from "../supervisor/start-child.ts";
+import type { SupervisorManager } from "../supervisor/supervisor-manager.ts";
+import type { ExitStatus } from "../types.ts";
+import type { InitStart, InitState, InitUnitPlan, InitUnitStatus } from "./plan.ts";
+
+export interface InitUnitPorts {
+  table: ProcessTable;
+  clock: Clock;
+  supervisors: SupervisorManager;
+  mounts: MountManager;
+  log(level: "info" | "warn", source: string, text: string): void;
+}
+
+/** A unit may take so long to come up. */
+const START_MS = 60_000;
+/** One that is required has not come up when something of it falls within this time. */
+const SETTLE_MS = 200;
+
+/** A service or supervisor of an init.yaml: what became of it, from its start to its end. */
+export class InitUnit {
+  readonly plan: InitUnitPlan;
+  readonly #project: string | null;
+  readonly #ports: InitUnitPorts;
+  #state: InitState = "waiting";
+  #since: number;
+  #error: string | null = null;
+  #closing: AbortSignal | undefined;
+  #proc: Process | undefined;
+  #mounted: { scope: MountScope; path: string } | undefined;
+
+  constructor(plan: InitUnitPlan, project: string | null, ports: InitUnitPorts) {
+    this.plan = plan;
+    this.#project = project;
+    this.#ports = ports;
+    this.#since = ports.clock.now();
+  }
+
+  get isUp(): boolean {
+    return this.#state === "starting" || this.#state === "running";
+  }
+
+  /** Its supervisor, also one that has ended. */
+  get process(): Process | undefined {
+    return this.#proc;
+  }
+
+  status(): InitUnitStatus {
+    const { name, type, required } = this.plan;
+    const down = this.#state === "running" ? this.#down() : null;
+    return {
+      project: this.#project,
+      name,
+      type,
+      required,
+      state: down === null ? this.#state : "failed",
+      sinceMs: this.#since,
+      pid: this.#proc?.pid ?? null,
+      restarts: this.#restarts(),
+      error: down ?? this.#error,
+    };
+  }
+
+  /**
+   * Throws why it did not come up; nothing of it is left then. The signal is the end of the kernel, and calls it
+   * off.
+   */
+  async start(signal: AbortSignal): Promise<void> {
+    this.#closing = signal;
+    const late = `It did not come up within ${START_MS / 1000} s.`;
+    const deadline = withDeadline(this.#ports.clock, signal, START_MS, late);
+    this.#become("starting");
+    try {
+      await this.#bringUp(this.plan.start, deadline.signal);
+      if (this.plan.required) await this.#settle(deadline.signal);
+      if (this.#state === "starting") this.#become("running");
+    } catch (thrown) {
+      const why: unknown = deadline.signal.aborted ? deadline.signal.reason : thrown;
+      await this.stop();
+      this.#become("failed", textOf(why));
+      throw why;
+    } finally {
+      deadline.release();
+    }
+  }
+
+  /** Ends it in order. What goes wrong is logged. */
+  async stop(): Promise<void> {
+    const { supervisors, mounts, log } = this.#ports;
+    const proc = this.#proc;
+    const mounted = this.#mounted;
+    if (this.isUp || this.#state === "waiting") this.#become("stopped");
+    this.#mounted = undefined;
+    try {
+      if (mounted) await mounts.unmountShared(mounted.scope, mounted.path);
+      if (proc && !proc.exit) await this.#endOf(proc, supervisors.stopSupervisor(proc.pid));
+    } catch (thrown) {
+      log("warn", this.#label(), `it did not end well: ${textOf(thrown)}`);
+    }
+  }
+
+  async #bringUp(start: InitStart, signal: AbortSignal): Promise<void> {
+    const { supervisors, mounts, table, clock } = this.#ports;
+    if (start.kind === "supervisor") {
+      this.#proc = table.get(await supervisors.spawnSupervisor(start.spec, signal));
+      void this.#proc.done.then((exit) => this.#ended(exit));
+      return;
+    }
+    const { opts } = await planned(clock, signal, async (stop) => ({ opts: await start.opts(stop) }));
+    const { project, devices, env } = opts;
+    const scope: MountScope = { of: start.of, project, devices, env };
+    this.#mounted = { scope, path: await mounts.mountShared(scope, start.request, signal) };
+  }
+
+  /** A program that is there, and ends at once, has not come up; its supervisor alone would try it again. */
+  async #settle(signal: AbortSignal): Promise<void> {
+    const proc = this.#proc;
+    if (!proc) return;
+    await this.#watch(proc, signal);
+    signal.throwIfAborted();
+    const fallen = this.#ports.supervisors.childrenOf(proc).find(({ exit }) => exit && exit.code !== 0);
+    if (fallen?.exit) {
+      throw new SyscallError("UNAVAILABLE", `${fallen.id} ended as it started: ${wordsOf(fallen.exit)}`);
+    }
+    if (proc.exit && proc.exit.code !== 0) throw new SyscallError("UNAVAILABLE", wordsOf(proc.exit));
+  }
+
+  async #watch(proc: Process, signal: AbortSignal): Promise<void> {
+    const over = Promise.withResolvers<void>();
+    const timer = this.#ports.clock.timer(SETTLE_MS, over.resolve);
+    const ignore = onceAborted(signal, over.resolve);
+    await Promise.race([proc.done, over.promise]);
+    timer.cancel();
+    ignore();
+  }
+
+  /** One that has just ended by itself is what was wanted. */
+  async #endOf(proc: Process, stopping: Promise<ExitStatus>): Promise<void> {
+    try {
+      await stopping;
+    } catch (thrown) {
+      if (!(thrown instanceof SyscallError) || (thrown.code !== "CLOSED" && thrown.code !== "NOT_FOUND")) {
+        throw thrown;
+      }
+      await proc.done;
+    }
+  }
+
+  #ended(exit: ExitStatus): void {
+    // Told to: then it is known already.
+    if (!this.isUp) return;
+    const well = exit.code === 0 || this.#closing?.aborted === true;
+    this.#become(well ? "stopped" : "failed", well ? null : wordsOf(exit));
+    this.#ports.log(well ? "info" : "warn", this.#label(), `it has ended: ${wordsOf(exit)}`);
+  }
+
+  /** Why what is mounted can't be used now. */
+  #down(): string | null {
+    if (!this.#mounted) return null;
+    const { scope, path } = this.#mounted;
+    return this.#ports.mounts.listShared(scope).find((one) => one.path === path)?.down ?? null;
+  }
+
+  #restarts(): number | null {
+    if (this.plan.start.kind === "mount") return null;
+    if (!this.#proc) return 0;
+    const children = this.#ports.supervisors.childrenOf(this.#proc);
+    return children.reduce((sum, { restarts }) => sum + restarts, 0);
+  }
+
+  #become(state: InitState, error: string | null = null): void {
+    this.#state = state;
+    this.#since = this.#ports.clock.now();
+    this.#error = error;
+  }
+
+  #label(): string {
+    return `init ${this.#project ?? "of the user"}, ${this.plan.type} ${this.plan.name}`;
+  }
+}
+
+function wordsOf({ code, reason, error }: ExitStatus): string {
+  return `${reason} (${code})${error ? `. ${error.message}` : ""}`;
+}
+
+export function textOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}
