@@ -36,6 +36,7 @@ export async function heed<T>(
   const deaf = Promise.withResolvers<never>();
   let cancelTimer = (): void => {};
   const onAbort = (): void => {
+    if (graceMs <= 0) return deaf.reject(signal.reason);
     const timer = clock.timer(graceMs, () => deaf.reject(signal.reason));
     cancelTimer = timer.cancel;
   };

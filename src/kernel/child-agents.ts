@@ -24,6 +24,11 @@ export class ChildAgents {
     this.#ports = ports;
   }
 
+  /** Children that are waited for. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
   /**
    * Spawns a child and waits until it is reaped, however it ends. Rejects when none can be spawned, EXHAUSTED
    * where the parent's envelope allows none, and with the signal's reason when the parent is told to stop.

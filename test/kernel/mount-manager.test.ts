@@ -437,9 +437,10 @@ describe("what many see", () => {
   test("stands for every process of the project, live ones too, and for no other project's", async () => {
     const table = new Mountable();
     const turns = new Map<string, PromiseWithResolvers<void>>();
-    const model: Model = async (request) => {
+    const model: Model = async (request, signal) => {
       const turn = Promise.withResolvers<void>();
       if (request.messages.length === 1) {
+        signal.addEventListener("abort", () => turn.reject(signal.reason), { once: true });
         turns.set(request.intent, turn);
         await turn.promise;
         return calls(["Plan", { steps: ["x"] }]);

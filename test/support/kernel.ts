@@ -28,6 +28,7 @@ import { RunStore } from "../../src/store/runs.ts";
 import { Namespace } from "../../src/vfs/namespace.ts";
 import { DeviceRegistry } from "../../src/vfs/registry.ts";
 import { CountingClock } from "./counting-clock.ts";
+import { settled } from "./fake-clock.ts";
 
 /** What the scripted model does with one request: the events of its answer, or a refusal. */
 export type Model = (request: LLMRequest, signal: AbortSignal) => LLMEvent[] | Promise<LLMEvent[]>;
@@ -70,9 +71,9 @@ export function script(...answers: (LLMEvent[] | ((request: LLMRequest) => LLMEv
 /** A model that does not answer before it is cancelled. */
 export const silent: Model = (_request, signal) =>
   new Promise((_resolve, reject) => {
-    signal.addEventListener("abort", () => reject(new SyscallError("CANCELLED", "cancelled")), {
-      once: true,
-    });
+    const cancelled = (): void => reject(new SyscallError("CANCELLED", "cancelled"));
+    if (signal.aborted) cancelled();
+    signal.addEventListener("abort", cancelled, { once: true });
   });
 
 /** A device that answers what `run` makes of its input. */
@@ -233,6 +234,7 @@ export class KernelHarness {
   /** Ends everything and fails when something is left. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kernel.shutdown({ now: true });
+    await settled(); // What was cut off has its turn to clean up.
     const left = {
       ...this.kernel.held(),
       leases: this.leases,

@@ -71,6 +71,13 @@ export class ModelGate {
     }
   }
 
+  /** Under way, those that wait for their place or for a retry included. */
+  get calls(): number {
+    let calls = 0;
+    for (const slots of this.#slots.values()) calls += slots.calls;
+    return calls;
+  }
+
   #slotsOf(key: string, limit: number): Slots {
     const slots = this.#slots.get(key) ?? new Slots(this.#clock, limit);
     slots.limit = limit;

@@ -219,6 +219,7 @@ describe("the end of the process", () => {
     });
     const { concurrency } = h.kernel;
     const pid = await h.spawn("go");
+    await until(() => h.requests.length === 1);
     const order: string[] = [];
     const tid = await concurrency.spawnThread(pid, "cleans up", async (thread) => {
       await cancelled(thread);
