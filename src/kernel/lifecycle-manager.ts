@@ -141,6 +141,7 @@ export class LifecycleManager {
       if (now) children.hurryOwner(proc.uuid);
     }
     await Promise.all(live.map((proc) => proc.done.then(() => life.reap(proc))));
+    await init.stop();
     // What many see, such as a service, outlives them.
     await mounts.unmountAll();
     life.retryRecords();
@@ -148,7 +149,6 @@ export class LifecycleManager {
 
   /** No other takes the run up meanwhile, in this kernel or in another. */
   #claim(uuid: string, opts: SpawnOpts): Claim {
-    await init.stop();
     if (this.#resuming.has(uuid)) throw takenUp(uuid);
     const lock = this.#ports.runs(opts.project.dataDir).claim(uuid);
     if (!lock) throw takenUp(uuid);
@@ -187,6 +187,11 @@ export class LifecycleManager {
     await this.#ports.inboxes.put(proc, { ...news, ts });
   }
 
+  #rootOf(proc: Process): Process {
+    const parent = this.#ports.table.find(proc.ppid);
+    return parent ? this.#rootOf(parent) : proc;
+  }
+
   #isSupervised({ ppid }: Process): boolean {
     const parent = this.#ports.table.find(ppid);
     return parent !== undefined && (parent.spec.kind === "supervisor" || this.#isSupervised(parent));
@@ -194,11 +199,6 @@ export class LifecycleManager {
 }
 
 interface Claim {
-  #rootOf(proc: Process): Process {
-    const parent = this.#ports.table.find(proc.ppid);
-    return parent ? this.#rootOf(parent) : proc;
-  }
-
   release(): void;
 }
 
