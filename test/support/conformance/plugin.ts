@@ -321,6 +321,7 @@ function describeDevices(cases: PluginCases, load: () => Promise<Loaded>): void 
 
   test("does not begin under a signal that has fired", async () => {
     const operation = endless ?? cases.operations.find(({ error }) => error === undefined);
+    if (!operation && cases.mount) return; // A plugin whose devices are all mounted: see there.
     if (!operation) throw new Error("the cases hold no operation that succeeds");
     const file = await open(table, operation.device, context, operation.flags);
     const signal = AbortSignal.abort(new SyscallError("CANCELLED", "Too late."));

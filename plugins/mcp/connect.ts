@@ -1,0 +1,95 @@
+import { Client, type Transport } from "@modelcontextprotocol/client";
+import { type OpenContext, SyscallError } from "rnix/plugin";
+import { failure } from "./failure.ts";
+import { HttpTransport } from "./http-transport.ts";
+import { ProgramTransport } from "./program-transport.ts";
+import type { ServerSettings } from "./settings.ts";
+
+/** A connection that stands. */
+export interface Connection {
+  client: Client;
+  /** Ends the session where there is one, and the program. Never throws. */
+  close(): Promise<void>;
+  /** Why it is gone; undefined while it stands, as far as can be known. */
+  end(): string | undefined;
+}
+
+export interface ConnectionEvents {
+  toolsChanged(): void;
+  closed(): void;
+  error(error: Error): void;
+}
+
+/** Of the time to mount, so much is waited for an answer to the newer revision's first question. */
+const PROBE_SHARE = 0.4;
+/** Changes that come within this time are one. */
+const DEBOUNCE_MS = 200;
+
+/** Connects by the newest revision that both speak. Whatever fails, nothing of it is left running. */
+export async function connect(
+  settings: ServerSettings,
+  context: OpenContext,
+  events: ConnectionEvents,
+  signal: AbortSignal,
+): Promise<Connection> {
+  if ("url" in settings) return attempt(settings, new HttpTransport(settings), events, signal, false);
+  const first = new ProgramTransport(settings, context);
+  try {
+    return await attempt(settings, first, events, signal, false);
+  } catch (thrown) {
+    // A server of before 2026 may end at a question it does not know: it is asked the old way.
+    if (signal.aborted || first.end === undefined) throw thrown;
+    return attempt(settings, new ProgramTransport(settings, context), events, signal, true);
+  }
+}
+
+async function attempt(
+  settings: ServerSettings,
+  transport: Transport | ProgramTransport,
+  events: ConnectionEvents,
+  signal: AbortSignal,
+  legacy: boolean,
+): Promise<Connection> {
+  const { name, mountTimeoutMs } = settings;
+  const client = new Client(
+    { name: "rnix", version: "1" },
+    {
+      versionNegotiation: { mode: "auto", probe: { timeoutMs: mountTimeoutMs * PROBE_SHARE } },
+      listChanged: {
+        tools: { autoRefresh: false, debounceMs: DEBOUNCE_MS, onChanged: () => events.toolsChanged() },
+      },
+    },
+  );
+  const close = async (): Promise<void> => {
+    await Promise.allSettled([client.close(), transport.close()]);
+  };
+  const onAbort = (): void => void close();
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    const options = { signal, timeout: mountTimeoutMs };
+    await client.connect(transport, legacy ? { ...options, prior: { kind: "legacy" } } : options);
+  } catch (thrown) {
+    await close();
+    throw connectFailure(thrown, name, transport, signal);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+  client.onclose = events.closed;
+  client.onerror = events.error;
+  return { client, close, end: () => (transport instanceof ProgramTransport ? transport.end : undefined) };
+}
+
+/** With what the program said: why a server does not come up, it tells on its stderr. */
+function connectFailure(
+  thrown: unknown,
+  name: string,
+  transport: Transport,
+  signal: AbortSignal,
+): SyscallError {
+  const error = failure(thrown, name, signal);
+  if (!(transport instanceof ProgramTransport) || signal.aborted) return error;
+  if (transport.end !== undefined) {
+    return new SyscallError("UNAVAILABLE", `MCP server ${name} ${transport.end}`, { cause: thrown });
+  }
+  return new SyscallError(error.code, `${error.message}${transport.words}`, { cause: thrown });
+}

@@ -1,0 +1,69 @@
+const NEWLINE = 10;
+/** Kept of the beginning and of the end of a line that is too long. */
+const SAMPLE_BYTES = 4_096;
+
+/** A line that is too long to be kept: how it begins and ends. */
+export interface LongLine {
+  bytes: number;
+  head: string;
+  tail: string;
+}
+
+/** Cuts bytes into lines. Of one beyond `maxBytes` only its ends are kept: memory is bounded. */
+export class Lines {
+  readonly #maxBytes: number;
+  #pieces: Uint8Array[] = [];
+  #bytes = 0;
+  #tail: Uint8Array = new Uint8Array();
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** The lines that are whole by now, without their ends. */
+  push(data: Uint8Array): (string | LongLine)[] {
+    const lines: (string | LongLine)[] = [];
+    let from = 0;
+    for (let at = data.indexOf(NEWLINE); at >= 0; at = data.indexOf(NEWLINE, from)) {
+      this.#add(data.subarray(from, at));
+      lines.push(this.#take());
+      from = at + 1;
+    }
+    this.#add(data.subarray(from));
+    return lines;
+  }
+
+  /** What came after the last whole line; "" for nothing. */
+  rest(): string | LongLine {
+    return this.#take();
+  }
+
+  #add(piece: Uint8Array): void {
+    if (piece.length === 0) return;
+    this.#bytes += piece.length;
+    if (this.#bytes <= this.#maxBytes) {
+      // A copy: the caller's buffer may be used again.
+      this.#pieces.push(piece.slice());
+      return;
+    }
+    if (this.#pieces.length > 1 || (this.#pieces[0]?.length ?? 0) > SAMPLE_BYTES) {
+      const whole = Buffer.concat(this.#pieces);
+      this.#pieces = [whole.subarray(0, SAMPLE_BYTES)];
+      this.#tail = whole;
+    }
+    if (this.#pieces.length === 0) this.#pieces.push(piece.slice(0, SAMPLE_BYTES));
+    this.#tail = Buffer.from(
+      Buffer.concat([this.#tail.subarray(-SAMPLE_BYTES), piece]).subarray(-SAMPLE_BYTES),
+    );
+  }
+
+  #take(): string | LongLine {
+    const bytes = this.#bytes;
+    const text = new TextDecoder().decode(this.#pieces[0] && Buffer.concat(this.#pieces));
+    const tail = new TextDecoder().decode(this.#tail);
+    this.#pieces = [];
+    this.#tail = new Uint8Array();
+    this.#bytes = 0;
+    return bytes > this.#maxBytes ? { bytes, head: text, tail } : text;
+  }
+}

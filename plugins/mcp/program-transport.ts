@@ -1,0 +1,161 @@
+import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
+import { deserializeMessage } from "@modelcontextprotocol/client";
+import { type Child, type OpenContext, SyscallError } from "rnix/plugin";
+import { tooLarge } from "./failure.ts";
+import { Lines, type LongLine } from "./lines.ts";
+import type { ProgramSettings } from "./settings.ts";
+
+/** Between the end of its input and TERM: a server that heeds the protocol ends by itself. */
+const LEAVE_MS = 500;
+/** Characters kept of what it printed last, for the message that says why it ended. */
+const LAST_WORDS = 2_000;
+/** Lines of a server that go to the log within a second; the rest is counted. */
+const LOGGED_PER_SECOND = 50;
+const LOGGED_CHARS = 2_000;
+
+/**
+ * A server on the stdin and stdout of a program that `exec` has started. The library's own transport starts
+ * programs without a group, and nobody would end what they start.
+ */
+export class ProgramTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: <T extends JSONRPCMessage>(message: T) => void;
+  /** With these two the library knows it for stdio: silence then means an older server, not an outage. */
+  readonly stderr = null;
+
+  readonly #settings: ProgramSettings;
+  readonly #context: OpenContext;
+  readonly #log: (text: string) => void;
+  #child: Child | undefined;
+  #closing: Promise<void> | undefined;
+  #lastWords = "";
+  #end: string | undefined;
+
+  constructor(settings: ProgramSettings, context: OpenContext) {
+    this.#settings = settings;
+    this.#context = context;
+    this.#log = limitedLog((text) => context.log("info", `${settings.name}: ${text}`));
+  }
+
+  get pid(): number | null {
+    return this.#child?.pid ?? null;
+  }
+
+  /** How it ended by itself, with its last words; undefined while it runs, and when it was told to end. */
+  get end(): string | undefined {
+    return this.#end;
+  }
+
+  async start(): Promise<void> {
+    const { exec } = this.#context;
+    if (!exec) throw new SyscallError("UNAVAILABLE", "No programs can be started here (no exec service).");
+    const { command, args, env, cwd } = this.#settings;
+    const child = await exec({ argv: [command, ...args], env, cwd, stdin: "pipe", life: "process" });
+    this.#child = child;
+    if (this.#closing) return child.kill();
+    void this.#follow(child);
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    if (!this.#child || this.#closing || this.#end !== undefined) {
+      throw new SyscallError("UNAVAILABLE", `${this.#settings.name} ${this.#end ?? "is not running."}`);
+    }
+    await this.#child.write(`${JSON.stringify(message)}\n`);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    const child = this.#child;
+    if (!child) return;
+    await child.end().catch(() => undefined); // Its input may be gone with it.
+    const leaving = Promise.withResolvers<void>();
+    const timer = setTimeout(leaving.resolve, LEAVE_MS);
+    await Promise.race([child.exited(), leaving.promise]);
+    clearTimeout(timer);
+    await child.kill();
+  }
+
+  async #follow(child: Child): Promise<void> {
+    try {
+      const out = new Lines(this.#settings.maxOutputBytes);
+      const err = new Lines(LOGGED_CHARS);
+      for (let piece = await child.read(); piece !== null; piece = await child.read()) {
+        if (piece.fd === 1) for (const line of out.push(piece.data)) this.#received(line);
+        else for (const line of err.push(piece.data)) this.#said(line);
+      }
+      this.#said(err.rest());
+      const { code, signal } = await child.exited();
+      if (!this.#closing)
+        this.#end = `ended ${signal === null ? `with exit code ${code}` : `by ${signal}`}.${this.words}`;
+    } catch (thrown) {
+      this.#end = `can't be read any more: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
+      // Whatever is wrong with its output, it is of no use any longer.
+      await child.kill().catch((fault) => this.onerror?.(errorOf(fault)));
+    }
+    this.onclose?.();
+  }
+
+  /** One line of its output: a message, or something that does not belong there. */
+  #received(line: string | LongLine): void {
+    if (line === "") return;
+    if (typeof line !== "string") {
+      this.#tooLarge(line);
+      return;
+    }
+    const message = messageOf(line);
+    if (message) this.onmessage?.(message);
+    else this.#said(line);
+  }
+
+  /** The request that it answers fails; everything else goes on. */
+  #tooLarge({ bytes, head, tail }: LongLine): void {
+    // Its number is the first field or the last one, by whoever wrote it.
+    const id = /^\{(?:"jsonrpc":"2\.0",)?"id":(\d+)/.exec(head)?.[1] ?? /"id":(\d+)\}\s*$/.exec(tail)?.[1];
+    if (id !== undefined) this.onmessage?.(tooLarge(this.#settings, Number(id), bytes));
+    else this.onerror?.(new Error(`A message of ${bytes} bytes was dropped.`));
+  }
+
+  #said(line: string | LongLine): void {
+    if (line === "") return;
+    const text = typeof line === "string" ? line : `${line.head}…`;
+    this.#lastWords = `${this.#lastWords}${text}\n`.slice(-LAST_WORDS);
+    this.#log(text.slice(0, LOGGED_CHARS));
+  }
+
+  /** What it printed last beside the protocol, as a sentence; "" for nothing. */
+  get words(): string {
+    return this.#lastWords === "" ? "" : ` It said: ${this.#lastWords.trimEnd()}`;
+  }
+}
+
+/** null for what is no message: many a server prints something else before its first. */
+function messageOf(line: string): JSONRPCMessage | null {
+  try {
+    return deserializeMessage(line);
+  } catch {
+    return null;
+  }
+}
+
+function limitedLog(log: (text: string) => void): (text: string) => void {
+  let since = 0;
+  let count = 0;
+  return (text) => {
+    const now = performance.now();
+    if (now - since >= 1_000) {
+      if (count > LOGGED_PER_SECOND) log(`(${count - LOGGED_PER_SECOND} more lines)`);
+      since = now;
+      count = 0;
+    }
+    if (++count <= LOGGED_PER_SECOND) log(text);
+  };
+}
+
+function errorOf(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown));
+}

@@ -1,0 +1,45 @@
+import type { CallToolResult, ReadResourceResult } from "@modelcontextprotocol/client";
+import type { OpenContext } from "rnix/plugin";
+
+/** What a tool answered, as text for a model. Images and sound are kept as files, and the text says where. */
+export async function resultText(result: CallToolResult, context: OpenContext): Promise<string> {
+  const parts: string[] = [];
+  for (const block of result.content) parts.push(await blockText(block, context));
+  const text = parts.filter((part) => part !== "").join("\n");
+  if (text !== "" || result.structuredContent === undefined) return text;
+  return JSON.stringify(result.structuredContent);
+}
+
+export async function resourceText(result: ReadResourceResult, context: OpenContext): Promise<string> {
+  const parts = result.contents.map((contents) => contentsText(contents, context));
+  return (await Promise.all(parts)).join("\n");
+}
+
+async function blockText(block: CallToolResult["content"][number], context: OpenContext): Promise<string> {
+  switch (block.type) {
+    case "text":
+      return block.text;
+    case "image":
+    case "audio":
+      return keep(block.type, block.mimeType, block.data, context);
+    case "resource_link":
+      return `[resource ${block.uri}: ${block.title ?? block.name}]`;
+    case "resource":
+      return `[resource ${block.resource.uri}]\n${await contentsText(block.resource, context)}`;
+  }
+}
+
+async function contentsText(
+  contents: ReadResourceResult["contents"][number],
+  context: OpenContext,
+): Promise<string> {
+  if ("text" in contents) return contents.text;
+  return keep("resource", contents.mimeType ?? "application/octet-stream", contents.blob, context);
+}
+
+async function keep(what: string, mimeType: string, base64: string, context: OpenContext): Promise<string> {
+  const bytes = Buffer.from(base64, "base64");
+  const extension = /^[\w.+-]+\/([\w-]+)/.exec(mimeType)?.[1] ?? "bin";
+  const path = await context.spill(`mcp-${what}.${extension}`, bytes);
+  return `[${what}, ${mimeType}, ${bytes.length} bytes: ${path}]`;
+}

@@ -1,0 +1,47 @@
+import { SyscallError } from "rnix/plugin";
+import { z } from "zod";
+
+const MS = z
+  .int()
+  .positive()
+  .max(24 * 3_600_000);
+const limits = {
+  /** What the user calls it. */
+  name: z.string().min(1),
+  /** For the hand-shake. */
+  mountTimeoutMs: MS.default(5_000),
+  /** For one request, progress or not. */
+  requestTimeoutMs: MS.default(60_000),
+  /** Of one message. */
+  maxOutputBytes: z
+    .int()
+    .min(1_024)
+    .max(64 * 1024 * 1024)
+    .default(1024 * 1024),
+};
+const texts = z.record(z.string(), z.string()).default({});
+
+const Settings = z.union([
+  z.strictObject({
+    ...limits,
+    command: z.string().min(1),
+    args: z.array(z.string()).default([]),
+    env: texts,
+    cwd: z.string().optional(),
+  }),
+  z.strictObject({ ...limits, url: z.url({ protocol: /^https?$/ }), headers: texts }),
+]);
+
+/** How one server is reached: a program on its stdin and stdout, or an address (streamable HTTP). */
+export type ServerSettings = z.infer<typeof Settings>;
+export type ProgramSettings = Extract<ServerSettings, { command: string }>;
+export type HttpSettings = Extract<ServerSettings, { url: string }>;
+
+export function settingsOf(config: object): ServerSettings {
+  const parsed = Settings.safeParse(config);
+  if (parsed.success) return parsed.data;
+  throw new SyscallError(
+    "INVALID",
+    `MCP server: expected { name, command, args?, env?, cwd? } or { name, url, headers? }, and numbers for mountTimeoutMs, requestTimeoutMs and maxOutputBytes. ${z.prettifyError(parsed.error)}`,
+  );
+}

@@ -1,0 +1,340 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import plugin from "../../plugins/mcp/index.ts";
+import { type Mounted, O_RDWR, type OpenContext, SyscallError } from "../../src/plugin/index.ts";
+import { describePlugin } from "../support/conformance/plugin.ts";
+import { exchange, failure, text } from "../support/conformance/vfs-file.ts";
+import { isAlive } from "../support/is-alive.ts";
+import { HttpMcpServer } from "../support/mcp-server/http.ts";
+import { openContext, type RealContext } from "../support/open-context.ts";
+import { until } from "../support/until.ts";
+
+const SERVER = resolve(import.meta.dir, "../support/mcp-server/main.ts");
+const never = new AbortController().signal;
+
+let root: string;
+let dir: string;
+const open: AsyncDisposable[] = [];
+
+beforeEach(() => {
+  root = realpathSync(mkdtempSync(join(tmpdir(), "rnix-mcp-")));
+  dir = join(root, "project");
+  mkdirSync(dir);
+});
+
+afterEach(async () => {
+  for (const one of open.splice(0).reverse()) await one[Symbol.asyncDispose]();
+  rmSync(root, { recursive: true, force: true });
+});
+
+function program(behaviour = "", more: object = {}): object {
+  return { name: "test", command: process.execPath, args: [SERVER, behaviour], ...more };
+}
+
+function real(): RealContext {
+  const made = openContext(dir, join(root, "kept"));
+  open.push(made);
+  return made;
+}
+
+async function mount(config: object, { context } = real(), signal = never): Promise<Mounted> {
+  const mounted = await plugin.mount.open(config, context, signal);
+  open.push({ [Symbol.asyncDispose]: () => mounted.unmount() });
+  return mounted;
+}
+
+/** One call, as the kernel makes it. */
+async function call(
+  mounted: Mounted,
+  tool: string,
+  input: object = {},
+  { context, signal = never }: { context?: OpenContext; signal?: AbortSignal } = {},
+): Promise<string> {
+  const device = mounted.devices[`/tools/${tool}`];
+  const op = device?.tools?.[0]?.op;
+  if (!device) throw new Error(`There is no ${tool}.`);
+  const file = await device.factory("", O_RDWR, context ?? real().context);
+  try {
+    return text(await exchange(file, JSON.stringify({ op, ...input }), { signal }));
+  } finally {
+    await file.close();
+  }
+}
+
+async function read(mounted: Mounted, place: string, subpath = ""): Promise<string> {
+  const file = await mounted.devices[place]?.factory(subpath, 0, real().context);
+  if (!file) throw new Error(`There is no ${place}.`);
+  return text(await exchange(file, null)).toString();
+}
+
+describePlugin("mcp", () => import("../../plugins/mcp/index.ts"), {
+  setup: (folder) => {
+    const made = openContext(folder, join(folder, ".kept"));
+    conformance.push(made);
+    return { exec: made.context.exec };
+  },
+  teardown: async () => {
+    for (const made of conformance.splice(0)) await made[Symbol.asyncDispose]();
+  },
+  operations: [],
+  unknown: { skip: "it has devices only when something is mounted" },
+  mount: {
+    config: () => program(),
+    operations: [
+      {
+        title: "calls a tool",
+        device: "/tools/echo",
+        input: { op: "mcp:echo", text: "hi" },
+        answer: (said) => expect(JSON.parse(said)).toEqual({ text: "hi" }),
+      },
+      {
+        title: "says what is there",
+        device: "",
+        input: null,
+        answer: (said) => expect(JSON.parse(said)).toEqual(["tools", "resources"]),
+      },
+      { title: "names what is not there", device: "/prompts", input: null, error: "NOT_FOUND" },
+      { title: "takes an object", device: "/tools/echo", input: "[1]", error: "INVALID" },
+    ],
+    refused: [
+      { title: "what is neither program nor address", config: () => ({ name: "x" }), error: "INVALID" },
+      {
+        title: "a program that is not there",
+        config: () => ({ name: "x", command: "/no/such/server" }),
+        error: "NOT_FOUND",
+      },
+    ],
+    endless: () => program("hang"),
+  },
+});
+const conformance: RealContext[] = [];
+
+describe("a server on stdin and stdout", () => {
+  test("has its tools as devices, with their schemas and what they say of themselves", async () => {
+    const mounted = await mount(program());
+    const echo = mounted.devices["/tools/echo"]?.tools?.[0];
+    expect(echo).toMatchObject({
+      name: "echo",
+      description: "Answers its input",
+      timeoutMs: 61_000,
+      annotations: { readOnlyHint: true, idempotentHint: true },
+      input: { type: "object", required: ["text"] },
+    });
+    expect(mounted.devices["/tools/env"]?.tools?.[0]?.description).toBe(
+      "The tool env of the MCP server test.",
+    );
+    expect(mounted.devices["/tools/a.b"]?.tools?.[0]?.name).toBe("a.b");
+    expect(await call(mounted, "a.b")).toBe("dotted");
+  });
+
+  test("gets a tool's own argument op, and not the kernel's", async () => {
+    const mounted = await mount(program());
+    expect(await call(mounted, "echo", { text: "a", op: "mine" })).toBe('{"text":"a","op":"mine"}');
+    expect(await call(mounted, "echo", { text: "a" })).toBe('{"text":"a"}');
+  });
+
+  test("has the run's environment, and its own variables", async () => {
+    const mounted = await mount(program("", { env: { TOKEN: "t0p" } }));
+    expect(await call(mounted, "env", { name: "TOKEN" })).toBe("t0p");
+    expect(await call(mounted, "env", { name: "HOME" })).toBe(dir);
+  });
+
+  test("answers pictures as files and tables as JSON", async () => {
+    const mounted = await mount(program());
+    const { context, notes } = real();
+    const said = await call(mounted, "picture", {}, { context });
+    expect(said).toBe(`a dot\n[image, image/png, 4 bytes: ${notes.spilled[0]}]`);
+    expect(readFileSync(notes.spilled[0] ?? "", "utf8")).toBe("PNG!");
+    expect(await call(mounted, "table")).toBe('{"rows":7}');
+  });
+
+  test("fails with what a tool says is wrong, or with the protocol's reason", async () => {
+    const mounted = await mount(program());
+    expect(await failure(() => call(mounted, "fail"))).toMatchObject({
+      code: "DRIVER",
+      message: "the disk is full",
+    });
+    const wrong = await failure(() => call(mounted, "echo", { text: 1 }));
+    expect(wrong.message).toContain("text");
+  });
+
+  test("lists and reads resources: at their paths, and by the two tools for models", async () => {
+    const mounted = await mount(program());
+    expect(JSON.parse(await read(mounted, "/resources"))).toMatchObject([{ uri: "file:///notes.txt" }]);
+    expect(await read(mounted, "/resources", "/file:///notes.txt")).toBe("remember the milk");
+    expect(await read(mounted, "/resources", "/file%3A%2F%2F%2Fnotes.txt")).toBe("remember the milk");
+    expect(JSON.parse(await read(mounted, "", "/tools"))).toContainEqual(
+      expect.objectContaining({ name: "echo" }),
+    );
+    const device = mounted.devices["/resources"];
+    expect(device?.tools?.map(({ name }) => name)).toEqual(["list_resources", "read_resource"]);
+    const file = await device?.factory("", O_RDWR, real().context);
+    if (!file) throw new Error("There are no resources.");
+    const input = '{"op":"read_resource","uri":"file:///notes.txt"}';
+    expect(text(await exchange(file, input))).toBe("remember the milk");
+    const missing = await failure(() => read(mounted, "/resources", "/file:///no"));
+    expect(["INVALID", "NOT_FOUND"]).toContain(missing.code);
+  });
+
+  test("that changes its list of tools tells the new one", async () => {
+    const mounted = await mount(program());
+    const changed = new Promise<object>((tell) => mounted.onChange?.(tell));
+    expect(await call(mounted, "grow")).toBe("grown");
+    expect(Object.keys(await changed)).toContain("/tools/grown");
+    expect(await call(mounted, "grown")).toBe("I am new");
+  });
+
+  test("is told of a cancelled call, and shows its progress before", async () => {
+    const made = real();
+    const mounted = await mount(program(), made);
+    const caller = real();
+    const controller = new AbortController();
+    const calling = failure(() =>
+      call(mounted, "slow", {}, { context: caller.context, signal: controller.signal }),
+    );
+    await until(() => caller.notes.progress.length > 0);
+    expect(caller.notes.progress).toEqual(["1 of 3: still at it"]);
+    controller.abort(new SyscallError("CANCELLED", "enough"));
+    expect(await calling).toMatchObject({ code: "CANCELLED", message: "enough" });
+    await until(() => made.notes.log.some((line) => line.includes("slow was cancelled")));
+    expect(await call(mounted, "echo", { text: "still here" })).toContain("still here");
+  });
+
+  test("that is too slow fails at the request's limit, and lives", async () => {
+    const mounted = await mount(program("", { requestTimeoutMs: 200 }));
+    expect(await failure(() => call(mounted, "slow"))).toMatchObject({ code: "TIMEOUT" });
+    expect(await call(mounted, "echo", { text: "still here" })).toContain("still here");
+  });
+
+  test("that answers too much fails that call only", async () => {
+    const mounted = await mount(program("", { maxOutputBytes: 100_000 }));
+    for (const bytes of [100_000, 16 * 1024 * 1024]) {
+      expect(await failure(() => call(mounted, "big", { bytes }))).toMatchObject({
+        code: "EXHAUSTED",
+        message: expect.stringMatching(/answered with \d+ bytes or more, and 100000 are the most/),
+      });
+    }
+    expect((await call(mounted, "big", { bytes: 90_000 })).length).toBe(90_000);
+  });
+
+  test("that prints something else before, or floods its stderr, is served all the same", async () => {
+    for (const behaviour of ["chatty", "flood"]) {
+      const made = real();
+      const mounted = await mount(program(behaviour), made);
+      expect(await call(mounted, "echo", { text: "x" })).toContain("x");
+      const lines = made.notes.log.filter((line) =>
+        line.includes(behaviour === "flood" ? "noise" : "Listening"),
+      );
+      expect(lines.length).toBeGreaterThan(0);
+      expect(made.notes.log.length, "a flood is not let into the log").toBeLessThan(1_000);
+    }
+  });
+
+  test("of before 2026, that ends at a question it does not know, is asked the old way", async () => {
+    const mounted = await mount(program("old"));
+    expect(await call(mounted, "echo", { text: "x" })).toContain("x");
+  });
+
+  test("that dies in a call fails it with its last words, and says that it has ended", async () => {
+    const mounted = await mount(program());
+    const ended = new Promise<SyscallError>((tell) => mounted.onEnd?.(tell));
+    const dying = await failure(() => call(mounted, "die"));
+    expect(dying.code).toBe("UNAVAILABLE");
+    expect(await ended).toMatchObject({
+      code: "UNAVAILABLE",
+      message: "MCP server test ended with exit code 3. It said: something broke",
+    });
+    expect(await failure(() => call(mounted, "echo", { text: "x" }))).toMatchObject({ code: "UNAVAILABLE" });
+  });
+
+  const FAULTS: [string, string, RegExp][] = [
+    ["exit", "UNAVAILABLE", /^MCP server test ended with exit code 1\. It said: no token: set TEST_TOKEN$/],
+    ["hang", "TIMEOUT", /^MCP server test: /],
+    ["garbage", "TIMEOUT", /It said: <html>502 Bad Gateway/],
+  ];
+  for (const [behaviour, code, message] of FAULTS) {
+    test(`that does not come up (${behaviour}) says why, and leaves nothing running`, async () => {
+      const made = real();
+      const failed = await failure(() => mount(program(behaviour, { mountTimeoutMs: 600 }), made));
+      expect(failed).toMatchObject({ code, message: expect.stringMatching(message) });
+      expect(made.children.list()).toEqual([]);
+    });
+  }
+
+  test("goes when it is unmounted, with everything it has started, however stubborn", async () => {
+    for (const behaviour of ["", "stubborn"]) {
+      const made = real();
+      const mounted = await mount(program(behaviour), made);
+      const [running] = made.children.list();
+      expect(isAlive(running?.pid ?? 0)).toBe(true);
+      await mounted.unmount();
+      expect(made.children.list()).toEqual([]);
+      expect(isAlive(running?.pid ?? 0)).toBe(false);
+    }
+  });
+});
+
+describe("a server at an address", () => {
+  async function serve(authorization?: string): Promise<HttpMcpServer> {
+    const server = new HttpMcpServer(authorization);
+    open.push(server);
+    return server;
+  }
+
+  test("is called like any other, tells of changes, and its session is ended", async () => {
+    const server = await serve();
+    const mounted = await mount({ name: "web", url: server.url });
+    expect(await call(mounted, "echo", { text: "hi" })).toBe('{"text":"hi"}');
+    expect(await read(mounted, "/resources", "/file:///notes.txt")).toBe("remember the milk");
+    const changed = new Promise<object>((tell) => mounted.onChange?.(tell));
+    await call(mounted, "grow");
+    expect(Object.keys(await changed)).toContain("/tools/grown");
+    expect(server.sessions).toBe(1);
+    await mounted.unmount();
+    await until(() => server.sessions === 0);
+  });
+
+  test("gets its headers; without them it says what is missing", async () => {
+    const server = await serve("Bearer t0p");
+    const headers = { Authorization: "Bearer t0p" };
+    const mounted = await mount({ name: "web", url: server.url, headers });
+    expect(await call(mounted, "echo", { text: "hi" })).toContain("hi");
+    expect(await failure(() => mount({ name: "web", url: server.url }))).toMatchObject({
+      code: "PERMISSION",
+    });
+  });
+
+  test("that answers too much, too late or not at all fails that call", async () => {
+    const server = await serve();
+    const mounted = await mount({
+      name: "web",
+      url: server.url,
+      maxOutputBytes: 50_000,
+      requestTimeoutMs: 500,
+    });
+    expect(await failure(() => call(mounted, "big", { bytes: 60_000 }))).toMatchObject({ code: "EXHAUSTED" });
+    expect(await failure(() => call(mounted, "slow"))).toMatchObject({ code: "TIMEOUT" });
+    server.refuse = 503;
+    expect(await failure(() => call(mounted, "echo", { text: "x" }))).toMatchObject({ code: "UNAVAILABLE" });
+    server.refuse = undefined;
+    expect(await call(mounted, "echo", { text: "again" })).toContain("again");
+  });
+
+  test("that has forgotten the session has ended: it is mounted anew", async () => {
+    const server = await serve();
+    const mounted = await mount({ name: "web", url: server.url });
+    const ended = new Promise<SyscallError>((tell) => mounted.onEnd?.(tell));
+    server.forget();
+    expect(await failure(() => call(mounted, "echo", { text: "x" }))).toMatchObject({ code: "UNAVAILABLE" });
+    expect((await ended).message).toContain("does not know this session any more");
+  });
+
+  test("where nobody listens is UNAVAILABLE", async () => {
+    const gone = await serve();
+    const { url } = gone;
+    await gone[Symbol.asyncDispose]();
+    expect(await failure(() => mount({ name: "web", url }))).toMatchObject({ code: "UNAVAILABLE" });
+  });
+});

@@ -1,0 +1,60 @@
+import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
+import { z } from "zod";
+
+/** A server with one tool for each way in which a tool can behave. */
+export function testServer(): McpServer {
+  const server = new McpServer({ name: "test", version: "1.0.0" }, { capabilities: { logging: {} } });
+  const text = (said: string) => ({ content: [{ type: "text" as const, text: said }] });
+
+  server.registerTool(
+    "echo",
+    {
+      description: "Answers its input",
+      inputSchema: { text: z.string(), op: z.string().optional() },
+      annotations: { readOnlyHint: true, idempotentHint: true },
+    },
+    async (input) => text(JSON.stringify(input)),
+  );
+  server.registerTool("env", { inputSchema: { name: z.string() } }, async ({ name }) =>
+    text(process.env[name] ?? "(none)"),
+  );
+  server.registerTool("fail", { description: "Fails" }, async () => ({
+    isError: true,
+    content: [{ type: "text" as const, text: "the disk is full" }],
+  }));
+  server.registerTool("big", { inputSchema: { bytes: z.number() } }, async ({ bytes }) =>
+    text("x".repeat(bytes)),
+  );
+  server.registerTool("picture", {}, async () => ({
+    content: [
+      { type: "text" as const, text: "a dot" },
+      { type: "image" as const, mimeType: "image/png", data: Buffer.from("PNG!").toString("base64") },
+    ],
+  }));
+  server.registerTool("table", { outputSchema: { rows: z.number() } }, async () => ({
+    content: [],
+    structuredContent: { rows: 7 },
+  }));
+  server.registerTool("slow", {}, async ({ signal, sendNotification, _meta }) => {
+    if (_meta?.progressToken !== undefined) {
+      const params = { progressToken: _meta.progressToken, progress: 1, total: 3, message: "still at it" };
+      await sendNotification({ method: "notifications/progress", params });
+    }
+    await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+    process.stderr.write("slow was cancelled\n");
+    return text("too late");
+  });
+  server.registerTool("grow", { description: "Adds a tool" }, async () => {
+    server.registerTool("grown", { description: "It was added" }, async () => text("I am new"));
+    return text("grown");
+  });
+  server.registerTool("die", {}, async () => {
+    process.stderr.write("something broke\n");
+    process.exit(3);
+  });
+  server.registerTool("a.b", { description: "Has a dot in its name" }, async () => text("dotted"));
+  server.registerResource("notes", "file:///notes.txt", { description: "Notes" }, async (uri) => ({
+    contents: [{ uri: uri.href, text: "remember the milk" }],
+  }));
+  return server;
+}
