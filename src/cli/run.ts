@@ -1,19 +1,34 @@
+import type { Stream } from "../client/client.ts";
 import { SyscallError } from "../plugin/index.ts";
-import type { Receipt, SpawnRequest } from "../server/protocol.ts";
+import type { Receipt } from "../server/protocol.ts";
 import { EXIT } from "./exit.ts";
 import { Follower, type OutputMode } from "./follow.ts";
 import { HeldSignals, Interrupts } from "./interrupts.ts";
-import { environment, type Io, type Session } from "./io.ts";
+import { environment, type Io, type Session, type Wire } from "./io.ts";
 
 interface AgentRun {
-  request: Omit<SpawnRequest, "env" | "env_given" | "input">;
+  /** Asks for the run, once its input is read and a server is there. */
+  open(wire: Wire, given: Given): Promise<Stream<"spawn" | "resume">>;
   /** On top of the command's own environment. */
   env: Record<string, string>;
+  /** Do not follow it. */
+  detach: boolean;
+  /** Nobody is to be asked, though a terminal is there. */
+  nobody: boolean;
   /** Text to attach, fetched while the connection is made. */
   input?: () => Promise<string | undefined>;
   inside: boolean;
   output: OutputMode;
   quiet: boolean;
+}
+
+/** What is found when the run is asked for. */
+export interface Given {
+  /** The command's, and what the run adds to it. */
+  env: Record<string, string>;
+  input: string | undefined;
+  /** A person sits at the terminal. */
+  attended: true | undefined;
 }
 
 /** `receipt` is null for a detached run: it has only begun. */
@@ -22,7 +37,7 @@ interface Outcome {
   receipt: Receipt | null;
 }
 
-/** Spawns an agent and follows it to its end. The exit code is always that of the receipt that was printed. */
+/** Spawns an agent, or goes on with a run, and follows it to its end. The exit code is always that of the receipt that was printed. */
 export async function runAgent(io: Io, run: AgentRun): Promise<Outcome> {
   const follower = new Follower(io, run.output, run);
   using held = new HeldSignals(io, run);
@@ -30,8 +45,7 @@ export async function runAgent(io: Io, run: AgentRun): Promise<Outcome> {
     const { session, input } = await prepare(io, run, held, follower);
     try {
       const env = { ...environment(io), ...run.env };
-      const request = { ...run.request, env, env_given: Object.keys(run.env), input };
-      return await spawn(io, session, request, follower, run);
+      return await begin(io, session, { env, input, attended: attended(io, run) }, follower, run);
     } finally {
       await session.close();
     }
@@ -55,18 +69,18 @@ export async function told<T>(
   }
 }
 
-async function spawn(
+async function begin(
   io: Io,
   session: Session,
-  request: SpawnRequest,
+  given: Given,
   follower: Follower,
-  o: { inside: boolean },
+  run: AgentRun,
 ): Promise<Outcome> {
-  using interrupts = new Interrupts(io, session, (line) => follower.view.say(line), o);
+  using interrupts = new Interrupts(io, session, (line) => follower.view.say(line), run);
   const wire = await session.connect();
-  const stream = await Promise.race([wire.open("spawn", request), interrupts.abandoned]);
-  follower.begin(stream.answer, request.detach === true);
-  if (request.detach) {
+  const stream = await Promise.race([run.open(wire, given), interrupts.abandoned]);
+  follower.begin(stream.answer, run.detach);
+  if (run.detach) {
     stream.close();
     return { code: EXIT.ok, receipt: null };
   }
@@ -93,6 +107,10 @@ async function prepare(
     throw input.status === "rejected" ? input.reason : neverBegun();
   }
   return { session: session.value, input: input.value };
+}
+
+function attended(io: Io, { nobody }: AgentRun): true | undefined {
+  return (!nobody && !io.env.CI && io.stdin.kind === "tty" && io.stderr.isTTY) || undefined;
 }
 
 function neverBegun(): SyscallError {

@@ -281,7 +281,12 @@ export class Kernel {
     return this.lifecycle.suspend(pid, o);
   }
 
-  resume(uuid: string, agent: AgentInfo | null, opts: SpawnOpts, o?: { input?: string }): Promise<PID> {
+  resume(
+    uuid: string,
+    agent: AgentInfo | null,
+    opts: SpawnOpts,
+    o?: { input?: string },
+  ): Promise<{ pid: PID; step: number }> {
     return this.lifecycle.resume(uuid, agent, opts, o);
   }
 
@@ -345,7 +350,7 @@ export class Kernel {
     const channel: Channel<ProcessEvent> = new Channel(WATCH_BUFFER, () => proc.watchers.delete(channel));
     channel.push({ type: "spawn", info: proc.info() });
     for (const text of proc.notices) channel.push({ type: "notice", text });
-    if (proc.step > 0) channel.push(stepEvent(proc));
+    if (proc.step > proc.recordedStep) channel.push(stepEvent(proc));
     if (proc.exit) channel.end({ type: "complete", info: proc.info() });
     else proc.watchers.add(channel);
     return channel;

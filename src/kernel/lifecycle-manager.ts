@@ -94,9 +94,15 @@ export class LifecycleManager {
    * is what its records say, and the head of its prompt does not change; a call that had started and of which no
    * end is known is made again where that does no harm, and else its model is told (design §7). The device lease
    * becomes the kernel's, as at a spawn. INVALID when the run lives, when another takes it up at the same time,
-   * when it has completed and there is no input to go on with, and for what is no agent's run.
+   * when it has completed and there is no input to go on with, and for what is no agent's run. `step` is the last
+   * one that was whole.
    */
-  async resume(uuid: string, agent: AgentInfo | null, opts: SpawnOpts, o: ResumeOptions = {}): Promise<PID> {
+  async resume(
+    uuid: string,
+    agent: AgentInfo | null,
+    opts: SpawnOpts,
+    o: ResumeOptions = {},
+  ): Promise<{ pid: PID; step: number }> {
     let handedOn = false;
     let claim: Claim | undefined;
     try {
@@ -105,10 +111,11 @@ export class LifecycleManager {
       const saved = await this.#read(uuid, agent, opts);
       const news = whatFollows(saved, o.input);
       handedOn = true;
-      return await this.#ports.processes.resume(saved, agent, opts, async (proc) => {
+      const pid = await this.#ports.processes.resume(saved, agent, opts, async (proc) => {
         this.#ports.life.forgetRecord(uuid);
         if (news) await this.#tell(proc, news);
       });
+      return { pid, step: saved.history.step };
     } catch (thrown) {
       if (!handedOn) opts.devices.release();
       throw namedError(thrown, "Resume", 0);

@@ -17,6 +17,7 @@ import { ProjectCatalog } from "./catalog.ts";
 import { History } from "./history.ts";
 import { KernelLocks, kernelFolders } from "./kernel-locks.ts";
 import { isLogged, type LogLevel } from "./log-level.ts";
+import { planResume } from "./resume.ts";
 import { runLog } from "./run-log.ts";
 import { planChild, planSpawn } from "./spawn.ts";
 import type { Booted, Host, System } from "./system.ts";
@@ -117,6 +118,7 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
     host,
     log,
     plan: (request, unit) => planSpawn(request, unit, spawnPorts),
+    planResume: (run, request) => planResume(run, request, spawnPorts),
   };
   // Waited for, but not for the grace of a program that will not go: the first client is here.
   await within(clock, SWEEP_WAIT_MS, sweep);

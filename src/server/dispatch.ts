@@ -15,6 +15,7 @@ import { listProviders } from "./methods/list-providers.ts";
 import { listSkills } from "./methods/list-skills.ts";
 import { listTools } from "./methods/list-tools.ts";
 import { ping } from "./methods/ping.ts";
+import { resume } from "./methods/resume.ts";
 import { allow, deny } from "./methods/rights.ts";
 import { show } from "./methods/show.ts";
 import { shutdown } from "./methods/shutdown.ts";
@@ -63,6 +64,7 @@ const TABLE: Record<Method, Entry> = {
   kill: plain(METHODS.kill.payload, kill),
   signal_tree: plain(METHODS.signal_tree.payload, signalTree),
   suspend: plain(METHODS.suspend.payload, suspend),
+  resume: streaming(METHODS.resume.payload, resume),
   allow: plain(METHODS.allow.payload, allow),
   deny: plain(METHODS.deny.payload, deny),
   wait: plain(METHODS.wait.payload, wait),

@@ -1,7 +1,7 @@
 import type { ProcInfo } from "../kernel/types.ts";
 import { SUSPENDED } from "../kernel/verdict.ts";
 import type { RunStore } from "../store/runs.ts";
-import type { StepRecord, SyscallEventWire, Usage } from "../store/schema.ts";
+import type { SoFar, StepRecord, SyscallEventWire, Usage } from "../store/schema.ts";
 
 /** What is read of one data folder. */
 type RunReader = Pick<RunStore, "dataDir" | "survey" | "info" | "find" | "steps" | "events" | "journal">;
@@ -26,7 +26,7 @@ interface HistoryPorts {
  */
 export class History {
   readonly #ports: HistoryPorts;
-  /** Of runs whose kernel has died: what they did does not change any more. By UUID. */
+  /** Of runs whose kernel has died: what they did does not change any more. By life: UUID, kernel and PID. */
   readonly #lastWords = new Map<string, LastWords>();
 
   constructor(ports: HistoryPorts) {
@@ -76,8 +76,10 @@ export class History {
   /** The record of a run whose kernel has died is as old as its last signal: its steps tell what came after. */
   async #truth(info: ProcInfo, records: RunReader): Promise<ProcInfo> {
     if (info.ended_at_ms !== null || this.#ports.kernelAlive(info.kernel)) return info;
-    const words = this.#lastWords.get(info.uuid) ?? (await lastWords(info, records));
-    this.#lastWords.set(info.uuid, words);
+    // A run that was gone on with may have been cut off again, by another kernel.
+    const life = `${info.uuid} ${info.kernel} ${info.pid}`;
+    const words = this.#lastWords.get(life) ?? (await lastWords(info, records));
+    this.#lastWords.set(life, words);
     return {
       ...info,
       ...words,
@@ -87,7 +89,7 @@ export class History {
       paused_at_ms: 0,
       error: {
         code: "CLOSED",
-        message: `The rnix that ran it ended without a word (a crash or kill -9) at step ${words.steps}.`,
+        message: `The rnix that ran it ended without a word (a crash or kill -9) at step ${words.steps}.${info.kind === "agent" ? ` \`rnix resume ${info.uuid}\` goes on with it.` : ""}`,
       },
     };
   }
@@ -96,7 +98,8 @@ export class History {
 const LAID_DOWN = { state: "suspended", exit_code: SUSPENDED.code, exit_reason: SUSPENDED.reason } as const;
 const ENDED = { state: "dead", exit_code: 137, exit_reason: "killed" } as const;
 
-type LastWords = Pick<ProcInfo, "steps" | "tool_calls" | "usage" | "tokens_used" | "elapsed_ms">;
+type LastWords = Pick<ProcInfo, "steps" | "tool_calls" | "usage" | "tokens_used" | "elapsed_ms"> &
+  Partial<SoFar>;
 
 /** What the steps and the open step say. The time is that of the last sign of life. */
 async function lastWords(info: ProcInfo, records: RunReader): Promise<LastWords> {
@@ -106,19 +109,25 @@ async function lastWords(info: ProcInfo, records: RunReader): Promise<LastWords>
     words.steps = Math.max(words.steps, step);
     words.elapsed_ms = Math.max(words.elapsed_ms, Date.parse(ts) - created_at_ms);
   };
-  for await (const { step, ts, usage, tool_calls } of allSteps(records, uuid)) {
+  let soFar: SoFar | undefined;
+  for await (const { step, ts, usage, tool_calls, so_far } of allSteps(records, uuid)) {
     saw(step, ts);
+    soFar = so_far ?? soFar;
     add(words.usage, usage);
     for (const call of tool_calls) saw(step, call.started_at);
     words.tool_calls += tool_calls.length;
   }
   for (const entry of (await records.journal(uuid)).entries) {
     saw(entry.step, entry.ts);
-    if (entry.t === "answer") add(words.usage, entry.usage);
+    if (entry.t === "answer") {
+      add(words.usage, entry.usage);
+      soFar = entry.so_far ?? soFar;
+    }
     if (entry.t === "call_start") words.tool_calls++;
   }
   words.tokens_used = words.usage.input_tokens + words.usage.output_tokens;
-  return words;
+  // What its children have used, and that it did not run while it was suspended, only its own account tells.
+  return { ...words, ...soFar };
 }
 
 const NO_USAGE = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };

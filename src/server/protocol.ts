@@ -68,6 +68,26 @@ function SpawnRequest() {
 /** Rules as in `allow` and `deny` of a spawn. */
 const RightsRequest = () => Target().extend({ tools: z.array(z.string().min(1).max(1_000)).min(1).max(100) });
 
+function ResumeRequest() {
+  const flag = z.boolean().optional();
+  /** Of the whole run, what was used before included. Absent: as it was. */
+  const limit = z.union([z.int().positive(), z.literal("unlimited")]).optional();
+  return Target().extend({
+    /** What its model is told first. */
+    input: z.string().min(1).optional(),
+    max_steps: limit,
+    context_budget: limit,
+    /** In USD. */
+    max_cost: z.union([z.number().positive(), z.literal("unlimited")]).optional(),
+    timeout_ms: limit,
+    trust: flag,
+    /** The caller's whole environment: keys are looked for in it. */
+    env: z.record(z.string(), z.string()),
+    attended: flag,
+    detach: flag,
+  });
+}
+
 const Page = () => ({
   after: z.int().nonnegative().optional(),
   limit: z.int().positive().max(10_000).optional(),
@@ -94,6 +114,7 @@ export const METHODS = {
   kill: { streaming: false, payload: () => Target().extend({ signal: z.int().optional() }) },
   signal_tree: { streaming: false, payload: () => Target().extend({ signal: z.int().optional() }) },
   suspend: { streaming: false, payload: Target },
+  resume: { streaming: true, payload: ResumeRequest },
   allow: { streaming: false, payload: RightsRequest },
   deny: { streaming: false, payload: RightsRequest },
   wait: { streaming: false, payload: () => Target().extend({ timeout_ms: z.int().positive().optional() }) },
@@ -125,6 +146,7 @@ export type StreamingMethod = {
 }[Method];
 export type PlainMethod = Exclude<Method, StreamingMethod>;
 export type Target = z.infer<ReturnType<typeof Target>>;
+export type ResumeRequest = z.infer<ReturnType<typeof ResumeRequest>>;
 export type SpawnRequest = z.infer<ReturnType<typeof SpawnRequest>>;
 
 /**
@@ -161,6 +183,8 @@ export interface Answers {
   kill: ProcRef;
   signal_tree: ProcRef & { affected: number };
   suspend: ProcRef & { state: ProcInfo["state"]; step: number };
+  /** The last step that was whole: the next one is made now. */
+  resume: ProcRef & { resumed_from_step: number };
   allow: RightsAnswer;
   deny: RightsAnswer;
   wait: Receipt;

@@ -22,7 +22,7 @@ interface Parent extends Pick<SpawnOpts, "provider" | "env" | "envGiven" | "cwd"
   pid: PID;
 }
 
-interface SpawnPorts {
+export interface SpawnPorts {
   workspaces: Workspaces;
   clock: Clock;
   /** The live process of this UUID, with what its child takes over. */
@@ -40,13 +40,14 @@ export async function planSpawn(
   request: SpawnRequest,
   unit: string | undefined,
   ports: SpawnPorts,
+  agentOf: typeof loadAgent = loadAgent,
 ): Promise<SpawnPlan> {
   const parent = parentOf(request, unit, ports);
   if (parent && request.trust) throw trustFromInside();
   const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
   const { project, places, trusted, lease } = await ports.workspaces.at(where);
   const settings = await loadSettings(places);
-  const agent = await loadAgent(request.agent ?? DEFAULT_AGENT, places);
+  const agent = await agentOf(request.agent ?? DEFAULT_AGENT, places);
   requireChecks(agent);
   refuseSandbox(request, agent);
   const attached = await readAttachments(request.add ?? [], request.input);

@@ -2,8 +2,8 @@ import type { Clock } from "../kernel/clock.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { ChildPlan } from "../kernel/types.ts";
 import type { Catalog } from "./catalog.ts";
-import type { History } from "./history.ts";
-import type { SpawnRequest } from "./protocol.ts";
+import type { History, Run } from "./history.ts";
+import type { ResumeRequest, SpawnRequest } from "./protocol.ts";
 
 /** What the methods act on: made once, by boot. */
 export interface System {
@@ -15,6 +15,8 @@ export interface System {
   host: Host;
   /** Everything that is settled before a process exists. INVALID, NOT_FOUND: exit 64. UNAVAILABLE: 69. */
   plan(request: SpawnRequest, unit: string | undefined): Promise<SpawnPlan>;
+  /** The same for a run that is gone on with. */
+  planResume(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
   /** A line for the daemon's log. */
   log(text: string): void;
 }
@@ -56,6 +58,7 @@ export type KernelApi = Pick<
   | "kill"
   | "signalTree"
   | "suspend"
+  | "resume"
   | "grant"
   | "revoke"
   | "listProcs"

@@ -252,7 +252,8 @@ describe("rnix wait", () => {
     const { code, out, err } = await run(["wait", "7"], { answers });
     expect(code).toBe(exit_code);
     expect(out).toBe("The answer.\n");
-    expect(err).toBe(exit_code === 0 ? "" : `process 7: ${exit_reason} (exit ${exit_code})\n`);
+    const more = exit_code === 75 ? `; to go on: rnix resume ${REF.uuid}` : "";
+    expect(err).toBe(exit_code === 0 ? "" : `process 7: ${exit_reason} (exit ${exit_code})${more}\n`);
     expect(JSON.parse((await run(["wait", "7", "--json"], { answers })).out)).toEqual(
       receipt({ exit_code, exit_reason }),
     );
@@ -351,6 +352,16 @@ describe("signals", () => {
     expect(code).toBe(64);
     expect(err).toContain(hint);
     expect(io.asked).toEqual([]);
+  });
+});
+
+describe("rnix suspend", () => {
+  test("tells the command that goes on with it", async () => {
+    const answers = { suspend: { ...REF, state: "suspended" as const, step: 3 } };
+    const { code, out, err, io } = await run(["suspend", "7"], { answers });
+    expect({ code, out }).toEqual({ code: 0, out: "" });
+    expect(err).toBe(`process 7: suspended at step 3; to go on: rnix resume ${REF.uuid}\n`);
+    expect(io.payloads("suspend")).toEqual([{ pid: 7, cwd: "/project" }]);
   });
 });
 

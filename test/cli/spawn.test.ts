@@ -194,9 +194,9 @@ describe("--output", () => {
     expect(err).toContain("check_failed (exit 1): a check failed (the text above is not a finished answer)");
   });
 
-  test("a suspended run says where to look", async () => {
+  test("a suspended run says how to go on", async () => {
     const { err } = await spawn(["x"], { events: [complete({ exit_code: 75, exit_reason: "suspended" })] });
-    expect(err).toContain(`rnix log ${REF.uuid}`);
+    expect(err).toContain(`rnix resume ${REF.uuid}`);
   });
 
   test("--detach prints the PID and the UUID and returns", async () => {

@@ -17,8 +17,13 @@ async function uuidOf(h: KernelHarness, pid: number): Promise<string> {
   return h.kernel.procInfo(pid).uuid;
 }
 
-function resume(h: KernelHarness, uuid: string, o: { input?: string } = {}, agent: AgentInfo | null = null) {
-  return h.kernel.resume(uuid, agent, h.opts(), o);
+async function resume(
+  h: KernelHarness,
+  uuid: string,
+  o: { input?: string } = {},
+  agent: AgentInfo | null = null,
+): Promise<number> {
+  return (await h.kernel.resume(uuid, agent, h.opts(), o)).pid;
 }
 
 async function resumed(h: KernelHarness, uuid: string, o: { input?: string } = {}) {
@@ -134,7 +139,8 @@ describe("a run that was suspended goes on", () => {
     const info = await resumed(h, uuid);
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "max_steps", max_steps: 3, steps: 2 });
     const more = await h.kernel.resume(uuid, null, h.opts({ maxSteps: 10 }));
-    expect((await h.follow(more)).info).toMatchObject({
+    expect(more.step).toBe(2);
+    expect((await h.follow(more.pid)).info).toMatchObject({
       exit_code: 0,
       result: "never",
       max_steps: 10,
@@ -331,7 +337,7 @@ describe("a run whose kernel was killed goes on", () => {
       second.opts({ limits: { ...second.opts().limits, checkMs: 1 } }),
     );
     second.leases--;
-    const { info } = await second.follow(again);
+    const { info } = await second.follow(again.pid);
     expect(info).toMatchObject({ result: "the answer", exit_reason: "check_failed", steps: 1 });
     expect(second.requests).toEqual([]);
   });

@@ -250,3 +250,43 @@ test("a run of another kernel can be looked at, and not be signalled", async () 
   }
   expect((await client.request("show", { uuid })).live).toBe(true);
 });
+
+describe("resume", () => {
+  test("answers the new PID and after which step, and streams the run to its end", async () => {
+    await using server = await serve("memory");
+    const { pid, uuid } = await detached(server);
+    server.kernel.step(pid, stepRecord(1, "one"));
+    await (await clientOf(server)).request("suspend", { pid });
+    const stream = await (await clientOf(server)).open("resume", { uuid, env: {}, input: "echo two" });
+    expect(stream.answer).toEqual({ pid: pid + 1, uuid, resumed_from_step: 1 });
+    const { events, ended } = collect(stream);
+    await ended;
+    expect(events.map((event) => ("payload" in event ? event.payload : null))).toEqual([
+      expect.objectContaining({ event: "spawn", pid: pid + 1, uuid }),
+      { event: "notice", pid: pid + 1, uuid, text: "as it was" },
+      expect.objectContaining({ event: "step", step: 2 }),
+      expect.objectContaining({ step: 2, text: "two" }),
+      expect.objectContaining({ event: "complete", pid: pid + 1, uuid, result: "two" }),
+    ]);
+  });
+
+  test("detached, it answers and leaves the run to itself; its old PID names it as long as it lies", async () => {
+    await using server = await serve("memory");
+    const { pid, uuid } = await detached(server);
+    await (await clientOf(server)).request("suspend", { pid });
+    const { answer } = await (await clientOf(server)).open("resume", { pid, env: {}, detach: true });
+    expect(answer).toEqual({ pid: pid + 1, uuid, resumed_from_step: 0 });
+    expect((await (await clientOf(server)).request("show", { uuid })).live).toBe(true);
+  });
+
+  test("is refused inside a run, for what is not there, and with a limit that is none", async () => {
+    await using server = await serve("memory");
+    const { uuid } = await detached(server);
+    const inside = new Client(overStream(await server.connect()), { unit: uuid });
+    expect((await refusal(inside.open("resume", { uuid, env: {} }))).code).toBe("PERMISSION");
+    const client = await clientOf(server);
+    expect((await refusal(client.open("resume", { uuid: "beef", env: {} }))).code).toBe("NOT_FOUND");
+    const another = await clientOf(server);
+    expect((await refusal(another.open("resume", { uuid, env: {}, max_steps: 0 }))).code).toBe("INVALID");
+  });
+});

@@ -25,8 +25,10 @@ export default defineCommand({
       const { code, receipt } = await runAgent(
         { ...io, stderr: io.stdout },
         {
-          request: { intent: INTENT, provider: "replay", model: SCRIPT_FILE, check: [TEST], cwd: demo.dir },
+          open: (wire, given) => wire.open("spawn", { ...RUN, ...given, cwd: demo.dir }),
           env: {},
+          detach: false,
+          nobody: true,
           inside: false,
           output: "text",
           quiet: false,
@@ -43,6 +45,7 @@ export default defineCommand({
 
 /** The replay driver's model: relative to the run's folder. */
 const SCRIPT_FILE = ".demo.json";
+const RUN = { intent: INTENT, provider: "replay", model: SCRIPT_FILE, check: [TEST] };
 
 /**
  * A folder for this run in a project in the user's data folder. So the record outlives the folder, and all

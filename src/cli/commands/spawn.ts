@@ -2,9 +2,9 @@ import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
 import { bool, choice, costLimit, limit, list, pairs, text, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
-import type { Io } from "../io.ts";
+import type { Io, Wire } from "../io.ts";
 import { absoluteFolder, absolutePath, textOrFile } from "../paths.ts";
-import { runAgent, told } from "../run.ts";
+import { type Given, runAgent, told } from "../run.ts";
 import { type Attached, readAttached, readIntent, STDIN_LIMIT } from "../stdin.ts";
 
 export default defineCommand({
@@ -92,14 +92,16 @@ export default defineCommand({
         add: unlessEmpty(flags.add.map((path) => absolutePath(io, "--add", path))),
         cwd,
         detach: flags.detach || undefined,
-        attended: attended(io, flags["no-input"] || flags.detach) || undefined,
       };
       const fromStdin = intentArgument === undefined || intentArgument === "-";
       const intent = fromStdin ? await intentFromStdin(io, intentArgument) : intentArgument;
       if (intent.trim() === "") throw usageError("INTENT is empty: what is the agent to do?");
       return {
-        request: { ...options, intent },
+        open: (wire: Wire, given: Given) =>
+          wire.open("spawn", { ...options, intent, ...given, env_given: Object.keys(flags.env) }),
         env: flags.env,
+        detach: flags.detach,
+        nobody: flags["no-input"] || flags.detach,
         input: fromStdin ? undefined : () => attachedInput(io),
         inside: flags["no-daemon"],
       };
@@ -122,10 +124,6 @@ async function attachedInput(io: Io): Promise<string | undefined> {
   if (input?.truncated)
     io.stderr.write(`rnix spawn: only the first ${STDIN_LIMIT} bytes of stdin are attached\n`);
   return input?.text;
-}
-
-function attended(io: Io, nobody: boolean): boolean {
-  return !nobody && !io.env.CI && io.stdin.kind === "tty" && io.stderr.isTTY;
 }
 
 function unlessEmpty(values: string[]): string[] | undefined {

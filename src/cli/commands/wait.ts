@@ -24,7 +24,9 @@ export default defineCommand({
       }
       if (receipt.exit_code !== EXIT.ok) {
         const why = receipt.error === null ? "" : `: ${receipt.error.message}`;
-        io.stderr.write(`process ${receipt.pid}: ${receipt.exit_reason} (exit ${receipt.exit_code})${why}\n`);
+        const how = `${receipt.exit_reason} (exit ${receipt.exit_code})${why}`;
+        const more = receipt.exit_code === EXIT.suspended ? `; to go on: rnix resume ${receipt.uuid}` : "";
+        io.stderr.write(`process ${receipt.pid}: ${how}${more}\n`);
       }
       return receipt.exit_code;
     });

@@ -134,7 +134,7 @@ export class RunView {
     const failed = receipt.exit_code !== 0;
     for (const check of receipt.checks) this.#check(check);
     if (receipt.exit_code === EXIT.suspended) {
-      this.say(style.yellow(`suspended; what it did is kept: rnix log ${receipt.uuid}`));
+      this.say(style.yellow(`suspended; to go on: rnix resume ${receipt.uuid}`));
     } else if (failed) {
       const why = receipt.error === null ? "" : `: ${receipt.error.message}`;
       const partial = receipt.partial && receipt.result ? " (the text above is not a finished answer)" : "";

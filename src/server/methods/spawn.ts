@@ -17,17 +17,34 @@ export async function spawn(
   const { agent, opts, notices } = await system.plan(payload, caller.unit);
   const pid = await system.kernel.spawn(payload.intent, agent, opts);
   const ref = refOf(system.kernel.procInfo(pid));
-  if (payload.detach) return out.accept(ref);
-  // Not a tick after the spawn: whoever watches from the start misses nothing.
-  const channel = system.kernel.attach(pid);
+  await streamRun(system, ref, { because: opts.provider?.because, notices, detach: payload.detach }, out);
+}
+
+interface Told {
+  /** Why this provider. */
+  because: string | undefined;
+  notices: readonly string[];
+  detach: boolean | undefined;
+}
+
+/** Answers, and tells what the process does until it ends. Called in the same tick as it began: nothing is missed. */
+export async function streamRun<A extends ProcRef>(
+  system: System,
+  answer: A,
+  { because, notices, detach }: Told,
+  out: Outgoing<A>,
+): Promise<void> {
+  if (detach) return out.accept(answer);
+  const ref = { pid: answer.pid, uuid: answer.uuid };
+  const channel = system.kernel.attach(ref.pid);
   try {
-    await out.accept(ref);
+    await out.accept(answer);
     for await (const event of until(channel, out.gone)) {
       if (event.type !== "spawn") {
         await out.send(toStreamEvent(ref, event, channel.dropped));
         continue;
       }
-      await out.send(spawnEvent(event.info, opts.provider?.because));
+      await out.send(spawnEvent(event.info, because));
       for (const notice of notices) await out.send(noticeEvent(ref, notice));
     }
   } finally {

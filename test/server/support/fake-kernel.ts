@@ -101,6 +101,25 @@ export class FakeKernel implements KernelApi {
     return exit;
   }
 
+  /** The same process with a new PID, which has been told the input. */
+  async resume(
+    uuid: string,
+    _agent: AgentInfo | null,
+    _opts: SpawnOpts,
+    o: { input?: string } = {},
+  ): Promise<{ pid: PID; step: number }> {
+    const before = await this.#runs.info(uuid);
+    if (!before) throw new SyscallError("NOT_FOUND", `There is no run ${uuid}.`);
+    const pid = this.#nextPid++;
+    const info: ProcInfo = { ...before, ...RUNNING, pid, intent: o.input ?? before.intent };
+    const record = await this.#runs.reopen(uuid);
+    record.info(info);
+    const watchers: FakeProcess["watchers"] = new Set();
+    this.#table.set(pid, { info, record, watchers, tracers: new Set(), done: Promise.withResolvers() });
+    if (o.input?.startsWith("echo ")) void this.#echo(pid, o.input.slice(5), info.steps + 1);
+    return { pid, step: info.steps };
+  }
+
   async grant(pid: PID, rules: readonly string[]): Promise<Rights> {
     const { info } = this.#get(pid);
     info.allowed_tools = [...new Set([...info.allowed_tools, ...rules])];
@@ -222,13 +241,13 @@ export class FakeKernel implements KernelApi {
     proc.done.resolve(exit);
   }
 
-  async #echo(pid: PID, words: string): Promise<void> {
+  async #echo(pid: PID, words: string, step = 1): Promise<void> {
     // A turn of the loop, as a model would take: whoever spawned it is attached by then.
     await new Promise<void>((resolve) => setImmediate(resolve));
-    this.emit(pid, { type: "step", step: 1, total: 10, tokensUsed: 0, costUsd: null });
-    this.emit(pid, { type: "text_delta", step: 1, text: words });
+    this.emit(pid, { type: "step", step, total: 10, tokensUsed: 0, costUsd: null });
+    this.emit(pid, { type: "text_delta", step, text: words });
     this.syscall(pid, { timestamp_ms: 1, pid, syscall: "Read", args: { fd: 3 }, duration_ms: 2 });
-    this.step(pid, stepRecord(1, words));
+    this.step(pid, stepRecord(step, words));
     await this.finish(pid, { code: 0, reason: "completed", result: words });
   }
 
@@ -278,6 +297,8 @@ const BLANK = procInfo({
   versions: { rnix: "0.0.0" },
   kernel: "fake-kernel",
 });
+
+const RUNNING = { state: "running", ended_at_ms: null, exit_code: null, exit_reason: null } as const;
 
 /** A second after it began. */
 const ENDED = { ended_at_ms: BLANK.created_at_ms + 1000, elapsed_ms: 1000 };

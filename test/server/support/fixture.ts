@@ -103,6 +103,7 @@ export function fakeSystem(
         notices: request.trust ? [] : ["plugins are not trusted"],
       };
     },
+    planResume: async ({ info }) => ({ agent: null, opts: optsOf(info.cwd), notices: ["as it was"] }),
   };
 }
 

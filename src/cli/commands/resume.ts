@@ -1,0 +1,68 @@
+import { defineCommand } from "../command.ts";
+import { EXIT, usageError } from "../exit.ts";
+import { bool, choice, costLimit, limit, timeLimit } from "../flags.ts";
+import { OUTPUTS } from "../follow.ts";
+import { refuseInsideRun } from "../io.ts";
+import { runAgent, told } from "../run.ts";
+import { readIntent } from "../stdin.ts";
+import { target } from "../target.ts";
+
+export default defineCommand({
+  about: "Go on with a run that was suspended or has ended",
+  args: [
+    { name: "UUID", about: "its UUID, the beginning of it, or its PID" },
+    { name: "INPUT", about: 'what to tell it first, "-" reads it from stdin', optional: true },
+  ],
+  flags: {
+    "max-steps": limit('steps of the whole run at most, those made included, or "unlimited"', "N"),
+    budget: limit('tokens of the whole run at most, those used included, or "unlimited"', "TOKENS"),
+    "max-cost": costLimit('cost of the whole run at most, what was spent included, or "unlimited"'),
+    timeout: timeLimit('running time at most, what has run included, such as 20m, or "unlimited"'),
+    trust: bool("let it use what the project brings that runs code"),
+    detach: bool("print the PID and UUID and return; the run goes on in the daemon"),
+    "no-daemon": bool("run inside this command; nothing is left running"),
+    "no-input": bool("nobody is there to be asked (so it is in CI)"),
+    output: choice("what is printed: the answer, one object at the end, or every event as a line", OUTPUTS),
+    quiet: bool("print no progress", { short: "q" }),
+  },
+  examples: [
+    { line: "rnix resume 01975a2e", about: "from where it was: after Ctrl-C, a daemon's stop or a kill -9" },
+    { line: 'rnix resume 01975a2e "now do the same for the tests"', about: "goes on with a finished run" },
+    { line: "rnix resume 01975a2e --budget 200000", about: "a run that has used up its budget gets more" },
+  ],
+  notes: [
+    "It is the same run: its UUID, conversation, project, rights, checks and limits stay, and what it has used counts. The PID is a new one.",
+    "A tool call that was under way when rnix was killed is made again where that does no harm; otherwise the model is told that it may or may not have happened.",
+  ],
+  async run(io, flags, [uuid = "", inputArgument]) {
+    refuseInsideRun(io, "resume");
+    const form = { output: flags.output ?? "text", quiet: flags.quiet };
+    const wanted = await told(io, form, async () => {
+      if (flags.detach && flags["no-daemon"]) {
+        throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
+      }
+      const input = inputArgument === "-" ? await readIntent(io) : inputArgument;
+      if (input?.trim() === "") throw usageError("INPUT is empty: leave it out to go on without a word");
+      const request = {
+        ...target(io, uuid),
+        input,
+        max_steps: flags["max-steps"],
+        context_budget: flags.budget,
+        max_cost: flags["max-cost"],
+        timeout_ms: flags.timeout,
+        trust: flags.trust || undefined,
+        detach: flags.detach || undefined,
+      };
+      return { request, inside: flags["no-daemon"], nobody: flags["no-input"] || flags.detach };
+    });
+    const { request } = wanted;
+    const outcome = await runAgent(io, {
+      ...wanted,
+      ...form,
+      env: {},
+      detach: request.detach === true,
+      open: (wire, { env, attended }) => wire.open("resume", { ...request, env, attended }),
+    });
+    return outcome.receipt?.exit_code ?? EXIT.ok;
+  },
+});

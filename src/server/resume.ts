@@ -1,0 +1,87 @@
+import { type Agent, loadAgent } from "../config/agents.ts";
+import type { Places } from "../config/places.ts";
+import { SyscallError } from "../plugin/index.ts";
+import type { Run } from "./history.ts";
+import type { ResumeRequest } from "./protocol.ts";
+import { planSpawn, type SpawnPorts } from "./spawn.ts";
+import type { SpawnPlan } from "./system.ts";
+
+/**
+ * What is settled before a run goes on: as for a spawn, in the run's own project and with its own provider and
+ * model. Trust is that of now, and keys are the caller's. INVALID when its project is another one by now.
+ */
+export async function planResume(
+  { info, records }: Run,
+  request: ResumeRequest,
+  ports: SpawnPorts,
+): Promise<SpawnPlan> {
+  const kept = info.env.values;
+  const plan = await planSpawn(
+    {
+      intent: info.intent,
+      agent: info.agent,
+      provider: info.provider,
+      model: info.model,
+      cwd: info.project,
+      // What it was given, and what its programs found their way by, stays as it was.
+      env: { ...request.env, ...kept },
+      env_given: Object.keys(kept),
+      max_steps: request.max_steps,
+      context_budget: request.context_budget,
+      max_cost: request.max_cost,
+      timeout_ms: request.timeout_ms,
+      trust: request.trust,
+      attended: request.attended,
+    },
+    undefined,
+    ports,
+    agentOrBlank,
+  );
+  const { opts, notices } = plan;
+  try {
+    requireSameProject(opts.project.dir, info.project);
+  } catch (error) {
+    opts.devices.release();
+    throw error;
+  }
+  return {
+    ...plan,
+    notices,
+    opts: {
+      ...opts,
+      // Where its records are, whatever RNIX_DATA_DIR says today.
+      project: { ...opts.project, dataDir: records.dataDir },
+      provider: opts.provider && { ...opts.provider, because: "as before" },
+    },
+  };
+}
+
+/** A run outlives its agent's files: the head of its prompt and its rights are in its records. */
+async function agentOrBlank(name: string, places: Places): Promise<Agent> {
+  try {
+    return await loadAgent(name, places);
+  } catch (error) {
+    if (!(error instanceof SyscallError) || error.code !== "NOT_FOUND") throw error;
+    return {
+      name,
+      description: "",
+      instructions: "",
+      skills: [],
+      deferredSkills: [],
+      allowedTools: [],
+      checks: [],
+      source: "",
+      tier: "embedded",
+      checksWithheld: false,
+      notices: [`the agent ${name} is not there any more: no further skill of it can be loaded`],
+    };
+  }
+}
+
+function requireSameProject(found: string, project: string): void {
+  if (found === project) return;
+  throw new SyscallError(
+    "INVALID",
+    `The run's project was ${project}, and that folder belongs to ${found} now. Move it back, or begin the work anew with rnix spawn.`,
+  );
+}

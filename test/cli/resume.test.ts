@@ -1,0 +1,91 @@
+import { describe, expect, test } from "bun:test";
+import { runCommandLine } from "../../src/cli/cli.ts";
+import type { Input } from "../../src/cli/io.ts";
+import { complete, FakeIo, type FakeOptions, REF, SPAWNED, step } from "./support.ts";
+
+function piped(text: string): Input {
+  const chunks = [new TextEncoder().encode(text)];
+  return { kind: "pipe", read: async () => chunks.shift() ?? null };
+}
+
+async function resume(args: string[], o: FakeOptions = {}) {
+  const answers = { resume: { ...REF, resumed_from_step: 1 } };
+  const io = new FakeIo({ answers, events: [SPAWNED, step(2), complete()], cwd: "/project", ...o });
+  const code = await runCommandLine(["resume", ...args], io);
+  return { code, out: io.stdout.text, err: io.stderr.text, io };
+}
+
+describe("rnix resume", () => {
+  test("carries its flags under their names on the wire, and follows the run to its end", async () => {
+    const { code, out, io } = await resume(
+      [
+        REF.uuid,
+        "go on",
+        ..."--max-steps 9 --budget 1000 --max-cost 2 --timeout unlimited --trust --no-daemon".split(" "),
+      ],
+      { env: { KEY: "k" } },
+    );
+    expect(code).toBe(0);
+    expect(out).toBe("The answer.\n");
+    expect(JSON.parse(JSON.stringify(io.payloads("resume")))).toEqual([
+      {
+        uuid: REF.uuid,
+        cwd: "/project",
+        input: "go on",
+        max_steps: 9,
+        context_budget: 1000,
+        max_cost: 2,
+        timeout_ms: "unlimited",
+        trust: true,
+        env: { KEY: "k" },
+      },
+    ]);
+    expect(io.sessions).toEqual([{ inside: true }]);
+    expect(io.openSessions).toBe(0);
+  });
+
+  test("says nothing about what was not asked for, and reads no stdin", async () => {
+    const { io } = await resume(["7"], { stdin: piped("unread") });
+    expect(JSON.parse(JSON.stringify(io.payloads("resume")))).toEqual([{ pid: 7, cwd: "/project", env: {} }]);
+  });
+
+  test("reads what it is told from stdin after -", async () => {
+    const { io } = await resume(["7", "-"], { stdin: piped("from a pipe") });
+    expect(io.payloads("resume")[0]?.input).toBe("from a pipe");
+  });
+
+  test("--detach prints the PID and the UUID, and --output json the receipt", async () => {
+    expect(await resume(["7", "--detach"])).toMatchObject({ code: 0, out: `7 ${REF.uuid}\n` });
+    const { out } = await resume(["7", "--output", "json"]);
+    expect(JSON.parse(out)).toMatchObject({ ...REF, exit_code: 0 });
+  });
+
+  test("its exit code is the run's", async () => {
+    const events = [complete({ exit_code: 75, exit_reason: "suspended" })];
+    const { code, err } = await resume(["7"], { events });
+    expect(code).toBe(75);
+    expect(err).toContain(`to go on: rnix resume ${REF.uuid}`);
+  });
+
+  test.each([
+    [[], "UUID is missing"],
+    [["nobody"], "expected a PID, a UUID"],
+    [["7", ""], "INPUT is empty"],
+    [["7", "--fork"], "unknown flag --fork"],
+    [["7", "--from-step", "2"], "unknown flag --from-step"],
+    [["7", "--max-steps", "0"], "--max-steps"],
+    [["7", "--detach", "--no-daemon"], "exclude each other"],
+  ])("%j is refused", async (args, hint) => {
+    const { code, err, io } = await resume(args);
+    expect(code).toBe(64);
+    expect(err).toContain(hint);
+    expect(io.asked).toEqual([]);
+  });
+
+  test("is refused inside a run", async () => {
+    const { code, err, io } = await resume(["7"], { env: { RNIX_UNIT: "u1" } });
+    expect(code).toBe(1);
+    expect(err).toContain("refused inside a run");
+    expect(io.asked).toEqual([]);
+  });
+});

@@ -1,0 +1,152 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { until } from "../support/until.ts";
+import { Machine } from "./support/machine.ts";
+import { toolResults } from "./support/requests.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { Receipt, recordOf } from "./support/verdict.ts";
+
+setDefaultTimeout(60_000);
+
+const CTRL_C = "\x03";
+/** Leaves a line, and does not come to its end. */
+const HOLD = calls(["Bash", { command: "echo line >> lines; touch held; sleep 600" }]);
+
+async function killDaemon(machine: Machine): Promise<void> {
+  process.kill(machine.daemonPid ?? 0, "SIGKILL");
+}
+
+function stepsOf(machine: Machine, uuid: string): { step: number; tool_calls: { state: string }[] }[] {
+  const lines = machine
+    .read(join(".rnix/data/steps", uuid, "steps.jsonl"))
+    .trimEnd()
+    .split("\n");
+  return lines.map((line) => JSON.parse(line));
+}
+
+describe("a run that Ctrl-C has suspended", () => {
+  test("goes on with rnix resume to its end: 75, then 0, the same conversation under the same UUID", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
+    const command = machine.startAtTerminal([
+      "spawn",
+      "hold it",
+      "--system-prompt",
+      "Be brief.",
+      "--deny",
+      "Write",
+    ]);
+    await until(() => machine.has("held"));
+    command.type(CTRL_C);
+    const { screen, code } = await command.done;
+    expect(code).toBe(75);
+    const [, uuid = ""] = /rnix resume ([0-9a-f-]+)/.exec(screen) ?? [];
+    const before = recordOf(machine, uuid);
+    expect(before.suspended).toEqual({ reason: "asked for", wake: { on: "never" } });
+
+    const resumed = await machine.run(["resume", uuid]);
+    expect(resumed).toMatchObject({ code: 0, stdout: "went on\n" });
+    const after = recordOf(machine, uuid);
+    expect(after).toMatchObject({ exit_code: 0, steps: 2, tool_calls: 1, permissions: before.permissions });
+    expect(after.pid).toBeGreaterThan(before.pid);
+    const [first, second] = model.requests;
+    expect(JSON.stringify(second?.body)).toContain("may have been done in part");
+    expect(second?.body.messages?.slice(0, 2)).toEqual(first?.body.messages ?? []);
+    expect(second?.body.tools).toEqual(first?.body.tools);
+    expect(machine.strays()).toEqual([]);
+  });
+
+  test("with --no-daemon is gone on with by the daemon, and the other way round", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [HOLD, HOLD, says("went on")] }));
+    const inside = machine.start(["spawn", "hold it", "--no-daemon", "--output", "json"]);
+    await until(() => machine.has("held"));
+    inside.signal("SIGINT");
+    const { uuid } = Receipt.parse(JSON.parse((await inside.done).stdout));
+    machine.remove("held");
+    const daemon = machine.start(["resume", uuid, "--output", "json"]);
+    await until(() => machine.has("held"));
+    expect((await machine.run(["suspend", uuid])).code).toBe(0);
+    expect((await daemon.done).code).toBe(75);
+    const last = await machine.run(["resume", uuid, "--no-daemon", "--output", "json"]);
+    expect(Receipt.parse(JSON.parse(last.stdout))).toMatchObject({
+      uuid,
+      exit_code: 0,
+      steps: 3,
+      result: "went on",
+    });
+  });
+
+  test("by a stop of the daemon goes on with the next one, with a limit of its own", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [HOLD, HOLD] }));
+    const spawned = machine.start(["spawn", "hold it", "--output", "json"]);
+    await until(() => machine.has("held"));
+    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    const { uuid, exit_code } = Receipt.parse(JSON.parse((await spawned.done).stdout));
+    expect(exit_code).toBe(75);
+    const { code, stderr } = await machine.run(["resume", uuid, "--max-steps", "1"]);
+    expect(code).toBe(1);
+    expect(stderr).toContain("max_steps");
+  });
+});
+
+describe("a daemon that is killed while a run's tool is at work", () => {
+  test("loses nothing: the model is told that nobody knows, and the command is not run again", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "hold it": [HOLD, says("I have looked")] }));
+    const command = machine.start(["spawn", "hold it"]);
+    await until(() => machine.has("held"));
+    const uuid = /process \d+ {2}(\S+)/.exec(command.stderr.text)?.[1] ?? "";
+    await killDaemon(machine);
+    await command.done;
+    const listed = await machine.run(["ps", "-a", "--json"]);
+    expect(JSON.parse(listed.stdout)).toMatchObject([{ uuid, state: "suspended", exit_code: 75, steps: 1 }]);
+
+    const resumed = await machine.run(["resume", uuid]);
+    expect(resumed).toMatchObject({ code: 0, stdout: "I have looked\n" });
+    expect(machine.read("lines")).toBe("line\n");
+    const [, last] = model.requests;
+    expect(last && toolResults(last).join()).toContain("may or may not have happened");
+    expect(
+      stepsOf(machine, uuid).map(({ step, tool_calls }) => [step, tool_calls.map((call) => call.state)]),
+    ).toEqual([
+      [1, ["unknown"]],
+      [2, []],
+    ]);
+    expect(machine.strays()).toEqual([]);
+  });
+});
+
+describe("rnix resume", () => {
+  test("goes on with a finished run by what it is given; without that it is refused and nothing is changed", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "answer me": [says("one"), says("two")] }));
+    const first = await machine.run(["spawn", "answer me", "--output", "json"]);
+    const { uuid } = Receipt.parse(JSON.parse(first.stdout));
+    const before = recordOf(machine, uuid);
+    const refused = await machine.run(["resume", uuid]);
+    expect(refused.code).toBe(64);
+    expect(refused.stderr).toContain("has completed");
+    expect(recordOf(machine, uuid)).toEqual(before);
+    const { code, stdout } = await machine.run(["resume", uuid, "and more?"]);
+    expect({ code, stdout }).toEqual({ code: 0, stdout: "two\n" });
+    expect(JSON.stringify(model.requests.at(-1)?.body)).toContain("and more?");
+  });
+
+  test("of a run that lives is refused, and from another folder finds the run's own project", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [HOLD, calls(["Bash", { command: "pwd" }]), says("done")] }));
+    const command = machine.start(["spawn", "hold it", "--output", "json"]);
+    await until(() => machine.has("held"));
+    const [info] = JSON.parse((await machine.run(["ps", "--json"])).stdout);
+    const refused = await machine.run(["resume", info.uuid]);
+    expect(refused.code).toBe(64);
+    expect(refused.stderr).toContain("lives, as PID 1");
+    await machine.run(["suspend", "1"]);
+    await command.done;
+    const resumed = await machine.run(["resume", info.uuid], { cwd: machine.elsewhere });
+    expect(resumed.code).toBe(0);
+    expect(resumed.stderr).toContain(machine.project);
+  });
+});
