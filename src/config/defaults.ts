@@ -41,6 +41,7 @@ export const SETTINGS = {
     min: 2,
   }),
   events_per_run: run("count", 100_000, "syscall events kept on disk of one run", { max: 10_000_000 }),
+  results_per_run: run("size", 256 * MIB, "large results kept whole beside one run", { min: KIB }),
   grace: run("duration", 10 * S, "between TERM and KILL", { max: 10 * MIN }),
   daemon_idle_stop: user("duration", 60 * S, "the daemon stops after so long without work or clients", {
     unlimited: true,

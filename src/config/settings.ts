@@ -204,6 +204,7 @@ function serverNumbers(values: Values): ServerNumbers {
     socketWaitMs: numberOf(values, "socket_wait"),
     socketRetryMs: numberOf(values, "socket_retry"),
     graceMs: numberOf(values, "grace"),
+    resultBytes: numberOf(values, "results_per_run"),
   };
 }
 

@@ -56,7 +56,7 @@ export class OpenContexts {
       progress: (text) => this.#ports.progress(proc, call?.tool ?? entry.path, text),
       changed: (file) => noteChange(proc, file),
       log: (level, text) => this.#ports.log(level, sourceOf(proc, entry), text),
-      spill: (name, data) => proc.record.spill(name, data),
+      spill: async (name, data) => (await proc.record.keep(name, data)).path,
       inbox: (text) => this.#ports.inbox(proc, entry.plugin, text),
       ...this.#services(proc, entry, call?.id),
     };

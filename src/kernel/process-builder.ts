@@ -293,5 +293,5 @@ function takesChildren(parent: Process): boolean {
 }
 
 function runLimits({ limits }: SpawnOpts): RunLimits {
-  return { eventsPerRun: limits.eventsPerRun };
+  return { eventsPerRun: limits.eventsPerRun, resultBytes: limits.resultBytes };
 }

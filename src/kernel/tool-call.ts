@@ -93,6 +93,7 @@ class StepCalls {
       path,
       input: call.input,
       result: outcome.result ?? null,
+      ...(outcome.kept && { kept: outcome.kept }),
       error: outcome.error?.message ?? null,
       error_code: outcome.error?.code ?? null,
       started_at: started,
@@ -166,7 +167,7 @@ class StepCalls {
         const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
         await files.write(proc, fd, input, deadline.signal);
         const text = await this.#readAll(fd, deadline.signal);
-        return { state: "done", result: await this.#fit(call, target, text) };
+        return { state: "done", ...(await this.#fit(call, target, text)) };
       } finally {
         // What goes wrong in it is in the trace, and changes nothing of what the call came to.
         await files.close(proc, fd).catch(() => undefined);
@@ -198,29 +199,36 @@ class StepCalls {
   }
 
   /** A result beyond what the model is shown is kept whole beside the run; the model is told where. */
-  async #fit(call: ToolCall, target: ProcessTool, text: string): Promise<string> {
+  async #fit(call: ToolCall, target: ProcessTool, text: string): Promise<Shown> {
     const max = target.tool.maxResult ?? this.#proc.spec.opts.limits.toolResultChars;
-    if (text.length <= max) return text;
-    const where = await this.#keep(call, text);
+    if (text.length <= max) return { result: text };
+    const { where, kept } = await this.#keep(call, text);
     const head = Math.ceil(max * HEAD_SHARE);
     const tail = max - head;
-    return `${text.slice(0, head)}\n[… ${text.length - max} of ${text.length} characters left out here. ${where} …]\n${text.slice(text.length - tail)}`;
+    const result = `${text.slice(0, head)}\n[… ${text.length - max} of ${text.length} characters left out here. ${where} …]\n${text.slice(text.length - tail)}`;
+    return { result, ...(kept && { kept }) };
   }
 
   /** The call has been made: what it came to is worth more than the part of it that can't be kept. */
-  async #keep(call: ToolCall, text: string): Promise<string> {
+  async #keep(call: ToolCall, text: string): Promise<{ where: string; kept?: KeptRef }> {
     try {
-      return `The whole result is in ${await this.#proc.record.spill(`${call.name}-${call.id}.txt`, text)}`;
+      const { path, ...kept } = await this.#proc.record.keep(`${call.name}.txt`, text);
+      return { where: `The whole result is in ${path}`, kept };
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
-      return `The whole result could not be kept: ${thrown.message}`;
+      return { where: `The whole result could not be kept: ${thrown.message}` };
     }
   }
 }
 
+/** A result as it is recorded. */
+type Shown = Pick<ToolCallRecord, "kept"> & { result: string };
+type KeptRef = NonNullable<ToolCallRecord["kept"]>;
+
 interface Outcome {
   state: ToolCallRecord["state"];
   result?: string;
+  kept?: KeptRef;
   error?: SyscallError;
 }
 

@@ -74,6 +74,8 @@ export interface Limits {
   shellMemoryBytes: number;
   shellDiskBytes: number;
   eventsPerRun: number;
+  /** Of results beside one run, in all. */
+  resultBytes: number;
 }
 
 /** A project as the kernel needs it: where it is, where its data goes, what devices it sees. */

@@ -131,7 +131,10 @@ export interface OpenContext extends Partial<Services> {
   /** Tells the run that this file (absolute) was changed. */
   changed(file: string): void;
   log(level: "debug" | "info" | "warn", text: string): void;
-  /** Keeps data beside the run under this name; returns the absolute path. */
+  /**
+   * Keeps data beside the run, each content once, in a file with the ending of this name; returns the absolute path.
+   * EXHAUSTED when the run has kept too much.
+   */
   spill(name: string, data: Data): Promise<string>;
   /**
    * Adds a text, at most 64 KiB, to the process's inbox: durable when it returns, told to the model once, at its next

@@ -4,14 +4,16 @@ import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 
 /**
  * Makes a data folder, mode 0700. Where it is a project's own, `.rnix/data`, the first run also leaves a
- * `.gitignore` in `.rnix/` that keeps `data/` out of the repository. One that is there is not touched.
+ * `.gitignore` in `.rnix/` that keeps `data/` out of the repository. One that is there is not touched. True when the
+ * data folder was made here.
  */
-export function prepareDataDir(dataDir: string, fs: FsPort = realFs): void {
-  makeFolder(dataDir, fs);
+export function prepareDataDir(dataDir: string, fs: FsPort = realFs): boolean {
+  const made = makeFolder(dataDir, fs);
   const parent = dirname(dataDir);
-  if (basename(dataDir) !== "data" || basename(parent) !== ".rnix") return;
+  if (basename(dataDir) !== "data" || basename(parent) !== ".rnix") return made;
   const ignore = join(parent, ".gitignore");
   if (!exists(ignore, fs)) replaceDocumentNow(ignore, "data/\n", fs);
+  return made;
 }
 
 function exists(path: string, fs: FsPort): boolean {

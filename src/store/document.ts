@@ -74,15 +74,9 @@ export function replaceDocumentNow(path: string, text: string, fs: FsPort = real
   }
 }
 
-/** Makes a document that was replaced without waiting durable. */
-export async function syncDocument(path: string, fs: FsPort = realFs): Promise<void> {
-  await syncPath(path, fs);
-  await syncDirectory(dirname(path), fs);
-}
-
 /** Makes names in a folder durable: files made, renamed and removed in it. */
 export function syncDirectory(dir: string, fs: FsPort = realFs): Promise<void> {
-  return syncPath(dir, fs);
+  return syncFile(dir, fs);
 }
 
 /** Makes a folder of mode 0700 with the parents it lacks. True when it was made here. */
@@ -102,6 +96,16 @@ export function checkSchemaVersion(value: unknown, what: string, known: number =
     "INVALID",
     `${what} has schema version ${found.data.v}; this rnix reads versions up to ${known}. It was written by a newer rnix: update this one. Nothing was changed.`,
   );
+}
+
+/** The text is a document of a newer schema, and not one that is damaged. */
+export function isOfNewerSchema(text: string, known: number = SCHEMA_VERSION): boolean {
+  try {
+    const found = Versioned.safeParse(JSON.parse(text));
+    return found.success && (found.data.v ?? known) > known;
+  } catch {
+    return false; // No JSON: damaged.
+  }
 }
 
 const Versioned = z.object({ v: z.number().optional() });
@@ -159,7 +163,8 @@ async function readBytes(path: string, fs: FsPort): Promise<Uint8Array | null> {
   }
 }
 
-async function syncPath(path: string, fs: FsPort): Promise<void> {
+/** Makes what a file or a folder holds durable. */
+export async function syncFile(path: string, fs: FsPort): Promise<void> {
   try {
     const fd = fs.open(path, "read");
     try {

@@ -30,6 +30,17 @@ export interface FsPort {
   rename(from: string, to: string): void;
   remove(path: string): void;
   list(dir: string): Promise<string[]>;
+  /** null when there is nothing of this name. */
+  stat(path: string): FileFacts | null;
+}
+
+/** What changes with a file: a replaced one has another `ino`, an edited one another time. */
+export interface FileFacts {
+  size: number;
+  /** With fractions. */
+  mtimeMs: number;
+  ino: number;
+  isFolder: boolean;
 }
 
 export const realFs: FsPort = {
@@ -56,6 +67,12 @@ export const realFs: FsPort = {
   rename: (from, to) => nodeFs.renameSync(from, to),
   remove: (path) => nodeFs.unlinkSync(path),
   list: (dir) => nodeFs.promises.readdir(dir),
+  stat: (path) => {
+    const found = nodeFs.lstatSync(path, { throwIfNoEntry: false });
+    if (found === undefined) return null;
+    const { size, mtimeMs, ino } = found;
+    return { size, mtimeMs, ino, isFolder: found.isDirectory() };
+  },
 };
 
 const { O_RDONLY, O_WRONLY, O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_TRUNC } = nodeFs.constants;

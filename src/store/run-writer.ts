@@ -1,12 +1,13 @@
 import { join } from "node:path";
-import type { Data } from "../plugin/index.ts";
-import { SyscallError } from "../plugin/index.ts";
+import type { Data, SyscallError } from "../plugin/index.ts";
 import { AppendLog } from "./append-log.ts";
-import { makeFolder, replaceDocumentNow, syncDirectory, syncDocument } from "./document.ts";
-import { errno, type FsPort, ioError, realFs, writeAllAsync } from "./fs-port.ts";
+import { syncDirectory } from "./document.ts";
+import { type FsPort, ioError, realFs } from "./fs-port.ts";
 import { InboxLog, type InboxRest } from "./inbox-log.ts";
+import { type KeptRef, KeptResults } from "./kept-results.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
 import { SCHEMA_VERSION } from "./schema-version.ts";
+import { SteadyDocument } from "./steady-document.ts";
 
 export const STEPS = "steps.jsonl";
 export const JOURNAL = "step.journal";
@@ -18,6 +19,8 @@ const SPILL = "spill";
 export interface RunLimits {
   /** Lines of events.jsonl; what comes after is counted and dropped. */
   eventsPerRun: number;
+  /** Bytes of results beside the records; what comes after is shown in part and not kept. */
+  resultBytes?: number;
 }
 
 const DEFAULT_RUN_LIMITS: RunLimits = { eventsPerRun: 100_000 };
@@ -46,6 +49,9 @@ export class RunWriter {
   readonly #steps: AppendLog;
   readonly #journal: AppendLog;
   readonly #eventLog: AppendLog;
+  readonly #info: SteadyDocument;
+  readonly #meta: SteadyDocument;
+  readonly #results: KeptResults;
   #inbox: InboxLog | undefined;
   readonly #limits: RunLimits;
   #events: string[] = [];
@@ -60,19 +66,21 @@ export class RunWriter {
   #journalDurable: boolean;
   #emptying: Promise<void> = Promise.resolve();
   #failure: SyscallError | undefined;
-  #infoDirty = false;
-  #namesDirty = true;
-  readonly #spilled = new Map<string, number>();
+  /** Folders whose entries are not durable yet: the run's own, and of a new run those that lead to it. */
+  readonly #namesDirty: Set<string>;
+  #namesSyncing: Promise<unknown> = Promise.resolve();
 
   /**
-   * The folder is there. `taken`: events that events.jsonl holds already; `journalled`: so does the journal;
-   * `inbox`: what inbox.jsonl does.
+   * The folder is there. `above`: of a new run, the folders that lead to it. Of one that is gone on with:
+   * `taken`: events that events.jsonl holds already; `journalled`: so does the journal; `inbox`: what inbox.jsonl
+   * does.
    */
   constructor(o: {
     uuid: string;
     dir: string;
     fs?: FsPort;
     limits?: RunLimits;
+    above?: readonly string[];
     taken?: number;
     journalled?: boolean;
     inbox?: InboxRest;
@@ -86,6 +94,12 @@ export class RunWriter {
     this.#stepOpen = o.journalled ?? false;
     this.#journalDurable = o.journalled ?? false;
     const fs = this.#fs;
+    const { uuid, dir } = o;
+    this.#namesDirty = new Set([dir, ...(o.above ?? [])]);
+    const there = o.taken !== undefined;
+    this.#info = new SteadyDocument(join(dir, INFO), { fs, there });
+    this.#meta = new SteadyDocument(join(dir, META), { fs, there });
+    this.#results = new KeptResults({ uuid, dir, fs, maxBytes: this.#limits.resultBytes });
     this.#steps = new AppendLog(join(o.dir, STEPS), `${STEPS} of run ${o.uuid}`, { fs });
     this.#journal = new AppendLog(join(o.dir, JOURNAL), `${JOURNAL} of run ${o.uuid}`, {
       fs,
@@ -94,7 +108,7 @@ export class RunWriter {
     this.#eventLog = new AppendLog(join(o.dir, EVENTS), `${EVENTS} of run ${o.uuid}`, { fs });
   }
 
-  /** Where results too large to show are kept, absolute. Made on first use. */
+  /** Where programs write what they print beyond what is kept in memory, absolute. Made on first use. */
   get spillDir(): string {
     return join(this.dir, SPILL);
   }
@@ -107,14 +121,14 @@ export class RunWriter {
 
   /** Replaces the process record. Not durable by itself: `sync` and `close` make it so. */
   info(info: ProcInfo): void {
-    replaceDocumentNow(join(this.dir, INFO), JSON.stringify(info), this.#fs);
-    this.#infoDirty = true;
+    this.#info.replace(JSON.stringify(info));
+    this.#namesDirty.add(this.dir);
   }
 
-  /** Replaces the prompt's head and the tools: at spawn, and when tools were added. */
+  /** Replaces the prompt's head and the tools: at spawn, and when tools were added. Durable as `info` is. */
   meta(meta: ProcessMeta): void {
-    replaceDocumentNow(join(this.dir, META), JSON.stringify(meta), this.#fs);
-    this.#namesDirty = true;
+    this.#meta.replace(JSON.stringify(meta));
+    this.#namesDirty.add(this.dir);
   }
 
   /** Appends to the open step: an answer, a call's start, a call's end. */
@@ -133,8 +147,7 @@ export class RunWriter {
     this.#throwFailure();
     if (this.#stepOpen) this.#journalDurable = true;
     const [disk, events] = await Promise.allSettled([
-      // On disk together: who starts first does not matter, all are there before the caller goes on.
-      all([this.#journal.sync(), this.#steps.sync(), this.#syncNames()]),
+      this.#syncRecords(),
       // Events need not be durable: they are written while the disk works.
       Promise.try(() => this.flush()),
     ]);
@@ -149,6 +162,8 @@ export class RunWriter {
   /** Records a finished step. From then on its journal is void, and emptied now or later. */
   step(record: StepRecord): void {
     this.#throwFailure();
+    // It may be the one that makes the file.
+    if (this.#steps.size === 0) this.#namesDirty.add(this.dir);
     this.#steps.append(versioned(record));
     this.#stepOpen = false;
     if (!this.#journalDurable) this.#journal.empty();
@@ -178,22 +193,9 @@ export class RunWriter {
     }
   }
 
-  /**
-   * Keeps data beside the run. The name is made safe and unique; the absolute path is returned. A file is
-   * never written to twice.
-   */
-  async spill(name: string, data: Data): Promise<string> {
-    makeFolder(this.spillDir, this.#fs);
-    const { fd, path } = this.#createSpill(safeName(name));
-    try {
-      await writeAllAsync(this.#fs, fd, typeof data === "string" ? Buffer.from(data) : data);
-    } catch (error) {
-      this.#fs.remove(path);
-      throw ioError(error, `keep a result of run ${this.uuid}`, path);
-    } finally {
-      this.#fs.close(fd);
-    }
-    return path;
+  /** Keeps data beside the run, for a record to name it: see KeptResults. */
+  keep(name: string, data: Data): Promise<KeptRef & { path: string }> {
+    return this.#results.keep(name, data);
   }
 
   /** The end of the run: everything is durable, no file is open. Safe to call again. */
@@ -246,15 +248,32 @@ export class RunWriter {
     return new InboxLog({ uuid, dir, fs: this.#fs, rest, syncSteps: () => this.#steps.sync() });
   }
 
-  async #syncNames(): Promise<void> {
-    if (this.#infoDirty) {
-      this.#infoDirty = false;
-      this.#namesDirty = false;
-      await syncDocument(join(this.dir, INFO), this.#fs);
-    } else if (this.#namesDirty) {
-      this.#namesDirty = false;
-      await syncDirectory(this.dir, this.#fs);
+  /** On disk together: who starts first does not matter, all are there before the caller goes on. */
+  async #syncRecords(): Promise<void> {
+    for (let settled = false; !settled; ) {
+      const tasks = [
+        this.#info.sync(),
+        this.#meta.sync(),
+        this.#journal.sync(),
+        this.#steps.sync(),
+        this.#results.sync(),
+        this.#syncNames(),
+      ] as const;
+      // Until all are over, also when one fails: nothing is left running.
+      await Promise.allSettled(tasks);
+      const [info, meta] = await Promise.all(tasks);
+      settled = [this.#info.settle(info), this.#meta.settle(meta)].every(Boolean);
     }
+  }
+
+  /** A file's own sync need not make its name durable, nor that of the folder it is in. */
+  #syncNames(): Promise<unknown> {
+    if (this.#namesDirty.size > 0) {
+      const folders = [...this.#namesDirty];
+      this.#namesDirty.clear();
+      this.#namesSyncing = Promise.all(folders.map((folder) => syncDirectory(folder, this.#fs)));
+    }
+    return this.#namesSyncing;
   }
 
   /** The last line of a capped events.jsonl says that, and how much, is missing. */
@@ -277,49 +296,13 @@ export class RunWriter {
     );
   }
 
-  #createSpill(name: string): { fd: number; path: string } {
-    for (let n = this.#spilled.get(name) ?? 1; n < MAX_SPILLS; n++) {
-      const path = join(this.spillDir, n === 1 ? name : numbered(name, n));
-      this.#spilled.set(name, n + 1);
-      try {
-        return { fd: this.#fs.open(path, "create"), path };
-      } catch (error) {
-        if (errno(error) !== "EEXIST") throw ioError(error, `keep a result of run ${this.uuid}`, path);
-      }
-    }
-    throw new SyscallError("EXHAUSTED", `Run ${this.uuid} has kept ${MAX_SPILLS} results named ${name}.`);
-  }
-
   #throwFailure(): void {
     if (this.#failure) throw this.#failure;
   }
 }
 
-const MAX_SPILLS = 100_000;
-const MAX_NAME = 100;
-
 /** One line of JSON that says its schema version; stringified once. */
 function versioned(record: object): string {
   const json = JSON.stringify(record);
   return "v" in record ? json : `{"v":${SCHEMA_VERSION},${json.slice(1)}`;
-}
-
-/** Waits for all of them to be over before the first failure is thrown: nothing is left running. */
-async function all(tasks: Promise<void>[]): Promise<void> {
-  for (const result of await Promise.allSettled(tasks)) {
-    if (result.status === "rejected") throw result.reason;
-  }
-}
-
-function safeName(name: string): string {
-  const safe = name
-    .replace(/[^A-Za-z0-9._-]+/g, "_")
-    .replace(/^[._]+/, "")
-    .slice(0, MAX_NAME);
-  return safe === "" ? "result" : safe;
-}
-
-function numbered(name: string, n: number): string {
-  const dot = name.lastIndexOf(".");
-  return dot > 0 ? `${name.slice(0, dot)}-${n}${name.slice(dot)}` : `${name}-${n}`;
 }

@@ -1,10 +1,10 @@
 import nodeFs from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { eachLine, type LogPage, readLog } from "./append-log.ts";
 import { prepareDataDir } from "./data-dir.ts";
-import { checkSchemaVersion, makeFolder, parseDocument, readDocument } from "./document.ts";
+import { checkSchemaVersion, makeFolder } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 import { acknowledgedBy, bytesOf, INBOX, type InboxRest } from "./inbox-log.ts";
 import { FileLock } from "./lock.ts";
@@ -17,6 +17,7 @@ import type {
   StepRecord,
   SyscallEventWire,
 } from "./schema.ts";
+import { mendSteady, readSteady } from "./steady-document.ts";
 
 export { RunWriter } from "./run-writer.ts";
 
@@ -59,6 +60,8 @@ export class RunStore {
   readonly dataDir: string;
   readonly #fs: FsPort;
   readonly #steps: string;
+  /** A run of this store has been begun. */
+  #began = false;
 
   constructor(dataDir: string, fs: FsPort = realFs) {
     this.dataDir = dataDir;
@@ -69,17 +72,23 @@ export class RunStore {
   /** Makes the folder of a new run, and the data folder if this is its first. INVALID when there is a run of this UUID. */
   create(uuid: string, limits?: RunLimits): RunWriter {
     const dir = this.dir(uuid);
-    prepareDataDir(this.dataDir, this.#fs);
+    const made = prepareDataDir(this.dataDir, this.#fs);
     if (!makeFolder(dir, this.#fs)) {
       throw new SyscallError("INVALID", `Run ${uuid} is there already: expected a new UUID.`);
     }
-    return new RunWriter({ uuid, dir, fs: this.#fs, limits });
+    const above = [this.#steps];
+    // Once: another run may have made them and been cut off.
+    if (!this.#began) above.push(this.dataDir, dirname(this.dataDir));
+    if (made) above.push(dirname(dirname(this.dataDir)));
+    this.#began = true;
+    return new RunWriter({ uuid, dir, fs: this.#fs, limits, above });
   }
 
   /** Goes on writing a run that has ended. Its caller has made sure that no other kernel holds it. */
   async reopen(uuid: string, limits?: RunLimits): Promise<RunWriter> {
     const dir = this.dir(uuid);
     if ((await this.info(uuid)) === null) throw noSuchRun(uuid);
+    for (const file of [INFO, META]) await mendSteady(join(dir, file), this.#fs);
     const taken = await countLines(this.#fs, join(dir, EVENTS));
     const journalled = (await countLines(this.#fs, join(dir, JOURNAL))) > 0;
     const inbox = await this.inbox(uuid);
@@ -218,10 +227,8 @@ export class RunStore {
     }
   }
 
-  async #document<T>(uuid: string, file: string, schema: z.ZodType<T>): Promise<T | null> {
-    const path = join(this.dir(uuid), file);
-    const document = await readDocument(path, this.#fs);
-    return document && parseDocument(schema, document.text, `${file} of run ${uuid}`);
+  #document<T>(uuid: string, file: string, schema: z.ZodType<T>): Promise<T | null> {
+    return readSteady(join(this.dir(uuid), file), schema, `${file} of run ${uuid}`, this.#fs);
   }
 
   #log<T>(uuid: string, file: string, schema: z.ZodType<T>, page: Page): Promise<LogPage<T>> {

@@ -8,13 +8,24 @@ import { SCHEMA_VERSION } from "./schema-version.ts";
  */
 export { Usage };
 
+/** What is kept whole beside the records, in a file named by its content (src/store/kept-results.ts). */
+const KeptRef = z.object({
+  /** Relative to the run's folder. */
+  file: z.string(),
+  sha256: z.string(),
+  bytes: z.number(),
+});
+
 /** How one tool call of a step went. `unknown`: it had started and no end was ever recorded. */
 export const ToolCallRecord = z.object({
   id: z.string(),
   name: z.string(),
   path: z.string().nullable(),
   input: z.record(z.string(), z.unknown()),
+  /** What the model is shown of it. */
   result: z.string().nullable(),
+  /** The whole of it, where the model is shown a part. */
+  kept: KeptRef.optional(),
   error: z.string().nullable(),
   error_code: z.string().nullable(),
   started_at: z.string(),
@@ -25,6 +36,15 @@ export const ToolCallRecord = z.object({
 });
 
 export const Action = z.enum(["tool_call", "plan", "replan", "spawn", "specialize", "complete", "text"]);
+
+export const ChildResult = z.object({
+  uuid: z.string(),
+  pid: z.number(),
+  agent: z.string(),
+  exit_code: z.number().nullable(),
+  exit_reason: z.string().nullable(),
+  tokens_used: z.number(),
+});
 
 /** What a run has used when a step is written, its children included: what counts on when it is resumed. */
 const SoFar = z.object({
@@ -48,6 +68,8 @@ export const StepRecord = z.object({
   inbox: z.array(z.number()).optional(),
   usage: Usage,
   tokens_used: z.number(),
+  /** Children that have ended since the step before. */
+  children: z.array(ChildResult).optional(),
   so_far: SoFar.optional(),
 });
 
@@ -124,15 +146,6 @@ export const CheckResult = z.object({
   output: z.string().optional(),
 });
 
-export const ChildResult = z.object({
-  uuid: z.string(),
-  pid: z.number(),
-  agent: z.string(),
-  exit_code: z.number().nullable(),
-  exit_reason: z.string().nullable(),
-  tokens_used: z.number(),
-});
-
 /** A process's rights, saved and restored as one unit. See kernel/permission. */
 export const PermissionRecord = z.object({
   /** Every list must allow a call: the process's own, which comes first, and those of all its ancestors. */
@@ -145,6 +158,8 @@ export const PermissionRecord = z.object({
   revoked: z.array(z.object({ rule: z.string(), by: z.string() })).optional(),
   /** The deny rules of all its ancestors. */
   deny_above: z.array(z.string()).optional(),
+  /** Its own list is its spawner's word on what it may use: what is mounted adds nothing to it. */
+  fixed: z.literal(true).optional(),
 });
 
 /** What a suspended run waits for (design §2, "Waiting"). Its waker resumes it; `never`: only a person does. */

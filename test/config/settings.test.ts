@@ -29,6 +29,7 @@ describe("the defaults", () => {
       shellMemoryBytes: 64 * 1024,
       shellDiskBytes: 16 * 1024 * 1024,
       eventsPerRun: 100_000,
+      resultBytes: 256 * 1024 * 1024,
     });
     expect(defaultSettings().server).toEqual({
       idleStopMs: 60_000,

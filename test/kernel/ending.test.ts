@@ -180,7 +180,7 @@ test("a result that can't be kept beside the run is shown in part", async () => 
     fs: {
       ...realFs,
       open: (path, mode) => {
-        if (path.includes("/spill/")) throw Object.assign(new Error("no space left"), { code: "ENOSPC" });
+        if (path.includes("/results/")) throw Object.assign(new Error("no space left"), { code: "ENOSPC" });
         return realFs.open(path, mode);
       },
     },

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
 import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/kernel/types.ts";
 import { type LLMEvent, SyscallError } from "../../src/plugin/index.ts";
 import { type FsPort, realFs } from "../../src/store/fs-port.ts";
@@ -230,7 +232,26 @@ describe("a call that goes wrong is told to the model and does not end the run",
     expect(info.exit_code).toBe(0);
     const shown = h.requests[1]?.messages.at(-1)?.content ?? "";
     expect(shown.length).toBeLessThan(101_000);
-    expect(shown).toContain("The whole result is in");
+    const { records } = await h.runs.steps(info.uuid);
+    const kept = records[0]?.tool_calls[0]?.kept;
+    // Of one result so much is read.
+    expect(kept?.bytes).toBeGreaterThan(16 * 1024 * 1024);
+    expect(shown).toContain(`The whole result is in ${join(h.runs.dir(info.uuid), kept?.file ?? "")} …]`);
+    expect((await stat(join(h.runs.dir(info.uuid), kept?.file ?? ""))).size).toBe(kept?.bytes ?? 0);
+  });
+
+  test("the same large result over and over is kept once, and every record names it", async () => {
+    const same = toolDevice("Same", () => "y".repeat(2_000), { maxResult: 100 });
+    await using h = new KernelHarness({
+      model: script(...Array.from({ length: 5 }, () => calls(["Same", {}])), says("done")),
+      devices: { "/dev/same": same },
+    });
+    const { info } = await h.run("go");
+    const { records } = await h.runs.steps(info.uuid);
+    const kept = records.flatMap(({ tool_calls }) => tool_calls.map((call) => call.kept?.file));
+    expect(kept).toHaveLength(5);
+    expect(new Set(kept).size).toBe(1);
+    expect(await readdir(join(h.runs.dir(info.uuid), "results"))).toHaveLength(1);
   });
 });
 

@@ -507,6 +507,7 @@ describe("blocks, handlers, signals and time in any order", () => {
     rename: () => {},
     remove: () => {},
     list: async () => [],
+    stat: () => null,
   };
   test.each(Array.from({ length: 50 }, (_, seed) => [seed]))("seed %i", async (seed) => {
     const clock = new FakeClock();

@@ -51,16 +51,16 @@ describe("the files of a run", () => {
     writer.event(event("Open"));
     writer.step(stepRecord(1));
     expect(openFiles(dataDir)).toBe(0);
-    const kept = await writer.spill("out.txt", "text");
+    const kept = await writer.keep("out.txt", "text");
     await writer.close();
     expect(writer.dir).toBe(join(dataDir, "steps", UUID));
-    expect(kept).toBe(file("spill/out.txt"));
+    expect(kept.path).toBe(file(kept.file));
     expect(modes(writer.dir)).toEqual({
       "events.jsonl": "600",
       "proc-info.json": "600",
       "process-meta.json": "600",
-      spill: "700",
-      "spill/out.txt": "600",
+      results: "700",
+      [kept.file]: "600",
       "step.journal": "600",
       "steps.jsonl": "600",
     });
@@ -415,8 +415,8 @@ describe("a disk that does not take it", () => {
       expect(await codeOf(() => newRun(fsWith({ mkdir: fail })))).toBe(code);
       const { writer } = newRun(fsWith({ rename: fail, writeAsync: async () => fail() }));
       expect(await codeOf(() => writer.info(procInfo({ uuid: UUID })))).toBe(code);
-      expect(await codeOf(() => writer.spill("x", "text"))).toBe(code);
-      expect(readdirSync(writer.spillDir)).toEqual([]);
+      expect(await codeOf(() => writer.keep("x", "text"))).toBe(code);
+      expect(readdirSync(join(writer.dir, "results"))).toEqual([]);
     });
   }
 });
@@ -488,36 +488,6 @@ describe("events", () => {
     const { records } = await store.events(UUID);
     expect(records).toHaveLength(11);
     expect(records[10]?.args).toEqual({ dropped: 2, limit: 10 });
-  });
-});
-
-describe("kept results", () => {
-  test("have safe names, each its own file", async () => {
-    const { writer } = newRun();
-    const names = [
-      "out.txt",
-      "out.txt",
-      "../../etc/passwd",
-      ".hidden",
-      "",
-      "a b/c.log",
-      "x".repeat(300),
-      "ä",
-    ];
-    const paths = await Promise.all(names.map((name, i) => writer.spill(name, `text ${i}`)));
-    expect(new Set(paths).size).toBe(names.length);
-    for (const [i, path] of paths.entries()) {
-      expect(path).toStartWith(`${writer.spillDir}/`);
-      expect(basename(path)).toMatch(/^[A-Za-z0-9][A-Za-z0-9._-]{0,104}$/);
-      expect(readFileSync(path, "utf8")).toBe(`text ${i}`);
-    }
-    expect(basename(paths[1] ?? "")).toBe("out-2.txt");
-  });
-
-  test("are bytes where bytes were given", async () => {
-    const { writer } = newRun();
-    const bytes = new Uint8Array([0, 255, 10]);
-    expect(new Uint8Array(readFileSync(await writer.spill("b", bytes)))).toEqual(bytes);
   });
 });
 

@@ -140,6 +140,7 @@ const LIMITS: Limits = {
   eventsPerRun: 100_000,
 };
 
+  resultBytes: 256 * 1024 * 1024,
 /** A whole kernel on a temporary project, with a scripted model and real records and programs. */
 export class KernelHarness {
   readonly dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-kernel-")));
