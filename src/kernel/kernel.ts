@@ -69,6 +69,8 @@ interface KernelPorts {
   runs(dataDir: string): RunStore;
   /** Whether the kernel of this id is alive: its lock is held. */
   kernelAlive(kernelId: string): boolean;
+  /** Ends the programs of all kernels that are dead by now; resolves when they are gone. It never rejects. */
+  sweepPrograms(): Promise<void>;
   /** Settles what the child is made of that the agent with this UUID wants. */
   planChild(parentUuid: string, wish: ChildWish): Promise<ChildPlan>;
   callbacks?: KernelCallbacks;
@@ -252,6 +254,7 @@ export class Kernel {
       runs: ports.runs,
       // Of this kernel, only what stands in its table lives.
       kernelAlive: (id) => id !== ports.kernelId && ports.kernelAlive(id),
+      sweepPrograms: ports.sweepPrograms,
     });
   }
 

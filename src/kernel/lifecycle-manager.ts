@@ -29,6 +29,8 @@ interface LifecycleManagerPorts {
   runs(dataDir: string): RunStore;
   /** Whether another kernel of this id is alive: its runs are its own. */
   kernelAlive(kernelId: string): boolean;
+  /** Ends the programs of all kernels that are dead by now; resolves when they are gone. */
+  sweepPrograms(): Promise<void>;
 }
 
 /** What a run is gone on with. */
@@ -175,7 +177,7 @@ export class LifecycleManager {
   }
 
   async #read(uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<SavedRun> {
-    const { table, life, kernelAlive } = this.#ports;
+    const { table, life, kernelAlive, sweepPrograms } = this.#ports;
     const here = table.findByUuid(uuid);
     if (here && !here.exit) throw alive(here.pid);
     // It has ended and holds things of the run until it is reaped.
@@ -186,6 +188,8 @@ export class LifecycleManager {
     if (info.kind !== "agent") {
       throw new SyscallError("INVALID", `Run ${uuid} is a ${info.kind}'s: only agents are gone on with.`);
     }
+    // A call that its model is told of as unknown must not go on happening behind its back.
+    if (info.ended_at_ms === null) await sweepPrograms();
     return readSavedRun(this.#ports.runs(opts.project.dataDir), info, agent);
   }
 

@@ -48,7 +48,12 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
   const kernelId = Bun.randomUUIDv7();
   const lock = locks.take(kernelId);
   becomeSubreaper();
-  const sweep = sweepLeftovers(folders.ledgers, locks, limits.graceMs, log);
+  let sweep = sweepLeftovers(folders.ledgers, locks, limits.graceMs, log);
+  // A kernel that died since the last one began is in the next.
+  const sweepAgain = (): Promise<void> => {
+    sweep = sweep.then(() => sweepLeftovers(folders.ledgers, locks, limits.graceMs, log));
+    return sweep;
+  };
 
   const children = new Children({
     ledgerDir: folders.ledgers,
@@ -81,6 +86,7 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
     children,
     runs,
     kernelAlive: (id) => locks.isAlive(id),
+    sweepPrograms: sweepAgain,
     planChild: (uuid, wish) => planChild(uuid, wish, spawnPorts),
     callbacks: runLog({ info: (pid) => kernel.procInfo(pid), log: logFrom }),
     log: logFrom,

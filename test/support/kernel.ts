@@ -184,6 +184,7 @@ export class KernelHarness {
       children: this.children,
       runs: () => this.runs,
       kernelAlive: (id) => options.kernelAlive?.(id) ?? false,
+      sweepPrograms: async () => {},
       planChild: async (_parent, wish) => {
         const { agent = null, ...more } = (await options.planChild?.(wish)) ?? {};
         return { agent, opts: this.opts(more), notices: [] };

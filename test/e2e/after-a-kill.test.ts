@@ -1,0 +1,46 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { isAlive } from "../support/is-alive.ts";
+import { until } from "../support/until.ts";
+import { Machine } from "./support/machine.ts";
+import { toolResults } from "./support/requests.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { Receipt } from "./support/verdict.ts";
+
+setDefaultTimeout(30_000);
+
+/** Ends only when it is killed, and does what it was asked to until then. */
+const stubborn = "trap '' TERM; echo $$ > program; while :; do echo x >> effects; sleep 0.1; done";
+
+for (const inside of [false, true]) {
+  test(`a run whose ${inside ? "command" : "daemon"} was killed goes on when its program is gone, and not before`, async () => {
+    await using machine = new Machine();
+    let left: boolean | undefined;
+    const program = (): number => Number(machine.read("program"));
+    const model = await machine.model(
+      scenes({
+        "do it": [
+          calls(["Bash", { command: stubborn }]),
+          () => {
+            left = isAlive(program());
+            return says("done");
+          },
+        ],
+      }),
+    );
+    // In the second case a daemon is there all the time: its start has swept nothing of the command's.
+    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    const run = machine.start(["spawn", "do it", ...(inside ? ["--no-daemon"] : ["--detach"])]);
+    await until(() => machine.has("effects"), "the program's first effect");
+    process.kill(inside ? run.pid : (machine.daemonPid ?? fail()), "SIGKILL");
+    await run.done;
+    const uuid = /"uuid": ?"([^"]+)"/.exec((await machine.run(["ps", "-a", "--json"])).stdout)?.[1] ?? fail();
+    const { stdout } = await machine.run(["resume", uuid, "--output", "json"]);
+    expect(Receipt.parse(JSON.parse(stdout))).toMatchObject({ exit_code: 0, result: "done" });
+    expect(left).toBe(false);
+    expect(toolResults(model.requests.at(-1) ?? fail()).at(-1)).toContain("may or may not have happened");
+  });
+}
+
+function fail(): never {
+  throw new Error("it is not there");
+}
