@@ -20,7 +20,10 @@ export async function examine(io: Io): Promise<Finding[]> {
   const findings = [binary(), ...folders(io), keys(io)];
   findings.push(await attempt("programs left running", () => leftRunning(io)));
   findings.push(await attempt("daemon", () => daemon(io)));
-  if (findings.at(-1)?.state === "ok") findings.push(await attempt("providers", () => providers(io)));
+  if (findings.at(-1)?.state === "ok") {
+    findings.push(await attempt("init.yaml", () => init(io)));
+    findings.push(await attempt("providers", () => providers(io)));
+  }
   findings.push({ name: "sandbox", state: "note", text: "none: the programs of a run have your rights" });
   return findings;
 }
@@ -93,6 +96,25 @@ async function daemon(io: Io): Promise<Finding> {
   return withWire(io, async (wire) => {
     const status = await wire.request("daemon_status", {});
     return { name: "daemon", state: "ok", text: `PID ${status.pid}, ${status.socket}, log ${status.log}` };
+  });
+}
+
+/** Of the user and of all projects: one daemon keeps it all running. */
+async function init(io: Io): Promise<Finding> {
+  return withWire(io, async (wire) => {
+    const { init, init_problems } = await wire.request("daemon_status", {});
+    const name = "init.yaml";
+    const failed = init.filter(({ state }) => state === "failed");
+    const wrong = [
+      ...init_problems.map(({ path, message }) => `${path}: ${message}`),
+      ...failed.map(({ type, name, error }) => `${type} ${name}: ${error ?? "failed"}`),
+    ];
+    if (wrong.length > 0) {
+      return { name, state: "bad", text: wrong.join("; "), advice: "rnix daemon status shows all of it" };
+    }
+    const running = init.filter(({ state }) => state === "running").length;
+    const text = init.length === 0 ? "nothing is to be kept running" : `${running} of ${init.length} running`;
+    return { name, state: "ok", text };
   });
 }
 

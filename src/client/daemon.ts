@@ -12,6 +12,8 @@ import type { StartedDaemon } from "./start-daemon.ts";
 
 /** A connection, and the answer to the first ping. */
 const HELLO_MS = 3000;
+/** How long the init.yaml of a daemon that was started just now may take; then its command does not wait for it. */
+export const INIT_MS = 300_000;
 /** How soon after its start a daemon is looked for; doubled up to the setting. */
 const FIRST_LOOK_MS = 4;
 
@@ -45,6 +47,10 @@ export async function ensureDaemon(o: DaemonOptions): Promise<Client> {
 
 /** A connection to the running daemon; null when none runs. */
 export async function dialDaemon(o: DaemonOptions): Promise<Client | null> {
+  return (await dial(o))?.client ?? null;
+}
+
+async function dial(o: DaemonOptions): Promise<{ client: Client; pong: PingPayload } | null> {
   const { socket } = userPaths(o.env);
   if (!hasSocketFolder(socket, thisUser().uid)) return null;
   const clock = o.clock ?? realClock;
@@ -52,7 +58,7 @@ export async function dialDaemon(o: DaemonOptions): Promise<Client | null> {
   if (!pipe) return null;
   const client = new Client(pipe, { unit: o.env.RNIX_UNIT, clock });
   const pong = await hello(client, o.env);
-  if (pong && (o.anyVersion || isSame(o, pong))) return client;
+  if (pong && (o.anyVersion || isSame(o, pong))) return { client, pong };
   client.close();
   if (pong) throw otherVersion(o, pong);
   return null;
@@ -91,15 +97,27 @@ async function startAndWait(o: DaemonOptions): Promise<Client> {
   const until = clock.monotonic() + socketWaitMs;
   for (let look = FIRST_LOOK_MS; clock.monotonic() < until; look = Math.min(look * 2, socketRetryMs)) {
     await pause(look);
-    const client = await dialDaemon(o);
-    if (client) return client;
+    const found = await dial(o);
+    if (found) return await comesUp(found);
     if (daemon.exitCode === 0) daemon = startDaemon(command, daemonEnv(o.env), logFile);
-    else if (daemon.exitCode !== null) throw didNotStart(daemon.exitCode, logFile);
+    else if (daemon.exitCode !== null) throw didNotStart(daemon.exitCode, lastWords(logFile, daemon.pid));
   }
   throw new SyscallError(
     "UNAVAILABLE",
-    `The daemon did not answer within ${socketWaitMs} ms of its start. ${lastWords(logFile)}`,
+    `The daemon did not answer within ${socketWaitMs} ms of its start. ${lastWords(logFile, daemon.pid)}`,
   );
+}
+
+/** What init.yaml requires is not there: the daemon ends, and says why to whoever has started it. */
+async function comesUp({ client, pong }: { client: Client; pong: PingPayload }): Promise<Client> {
+  if (!pong.starting) return client;
+  try {
+    await client.request("ping", { started: true }, { timeoutMs: INIT_MS });
+    return client;
+  } catch (error) {
+    client.close();
+    throw error;
+  }
 }
 
 /** Settings that we can't read stop the daemon as well: it is not left on its way to its end. */
@@ -144,16 +162,26 @@ function pidIn(pidFile: string): string {
   }
 }
 
-function didNotStart(code: number, logFile: string): SyscallError {
+function didNotStart(code: number, words: string): SyscallError {
   return new SyscallError(
-    "UNAVAILABLE",
-    `The daemon ended with ${code} as it started. ${lastWords(logFile)}`,
+    code === WRONG_FILE ? "INVALID" : "UNAVAILABLE",
+    `The daemon ended with ${code} as it started. ${words}`,
   );
 }
 
-function lastWords(logFile: string): string {
+/** How the daemon ends when it can't read one of the user's files: that is the exit code of a command, too. */
+const WRONG_FILE = 64;
+
+function lastWords(logFile: string, pid: number | undefined): string {
   try {
-    const lines = readFileSync(logFile, "utf8").trimEnd().split("\n");
+    const all = readFileSync(logFile, "utf8").trimEnd().split("\n");
+    // What others wrote before it is no word of its own.
+    const lines = all.slice(
+      Math.max(
+        0,
+        all.findIndex((line) => line.includes(` [${pid}] `)),
+      ),
+    );
     return `The end of ${logFile}:\n${lines.slice(-5).join("\n")}`;
   } catch {
     return `It wrote no log to ${logFile}.`;

@@ -1,9 +1,12 @@
 import { spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
+import { isPlain } from "../config/environment.ts";
 import { SyscallError } from "../plugin/index.ts";
 
 export interface StartedDaemon {
+  /** undefined: it could not be started. */
+  readonly pid: number | undefined;
   /** Set when it has ended: the daemon itself, or one that found another running (0). */
   readonly exitCode: number | null;
 }
@@ -27,7 +30,7 @@ export function startDaemon(
       env,
       stdio: ["ignore", log, log],
     });
-    const started: { exitCode: number | null } = { exitCode: null };
+    const started: { pid: number | undefined; exitCode: number | null } = { pid: child.pid, exitCode: null };
     child.on("exit", (code) => {
       started.exitCode = code ?? KILLED;
     });
@@ -73,14 +76,10 @@ export function daemonCommand(): string[] {
 export function daemonEnv(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) {
-    if (value !== undefined && (KEPT.has(name) || /^(?:XDG|LC)_/.test(name))) kept[name] = value;
+    if (value !== undefined && (isPlain(name) || OWN.has(name))) kept[name] = value;
   }
   return kept;
 }
 
-const KEPT: ReadonlySet<string> = new Set([
-  ...["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"],
-  ...["RNIX_SOCKET", "RNIX_DATA_DIR", "RNIX_LOG"],
-  // Read by the runtime as it starts, for servers with a certificate of one's own.
-  ...["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"],
-]);
+/** What a daemon alone reads. */
+const OWN: ReadonlySet<string> = new Set(["RNIX_DATA_DIR", "RNIX_LOG"]);

@@ -25,8 +25,29 @@ const OTHER_SECRETS = new Set([
   "CLAUDE_CODE_OAUTH_TOKEN",
 ]);
 
+/** Where things are on this machine, and how its user likes them: what says nothing of whoever set it. */
+const PLAIN = new Set(["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"]);
+/** Read by the runtime as it starts, for servers with a certificate of one's own. */
+const CERTIFICATES = new Set(["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"]);
+/** Which daemon a command in a run finds. */
+const SOCKET = "RNIX_SOCKET";
+
 /** A value shorter than this is not taken for a copy of a key. */
 const MIN_SECRET = 12;
+
+/** Whether a variable is one of those that the daemon keeps of whoever happened to start it. */
+export function isPlain(name: string): boolean {
+  return PLAIN.has(name) || CERTIFICATES.has(name) || name === SOCKET || /^(?:XDG|LC)_/.test(name);
+}
+
+/**
+ * What a run that nobody's shell starts has of the daemon's environment (design §2): no key, also not of one in
+ * the foreground. Keys are in `~/.config/rnix/env`.
+ */
+export function callerless(env: Env): Record<string, string> {
+  const plain = Object.entries(env).filter(([name]) => isPlain(name));
+  return Object.fromEntries(plain.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
+}
 
 /**
  * The environment a run's tools get: the spawner's without provider keys (`names`: those that providers.yaml

@@ -15,11 +15,12 @@ import { RunStore } from "../store/runs.ts";
 import { commit, version } from "../version.ts";
 import { ProjectCatalog } from "./catalog.ts";
 import { History } from "./history.ts";
+import { DaemonInit } from "./init.ts";
 import { KernelLocks, kernelFolders } from "./kernel-locks.ts";
 import { isLogged, type LogLevel } from "./log-level.ts";
 import { planResume } from "./resume.ts";
 import { runLog } from "./run-log.ts";
-import { planChild, planSpawn } from "./spawn.ts";
+import { parentUuid, planChild, planSpawn } from "./spawn.ts";
 import type { Booted, Host, System } from "./system.ts";
 import { within } from "./within.ts";
 import { Workspaces } from "./workspace.ts";
@@ -115,6 +116,15 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
     },
     remember: (project: Project) => projects.remember(project),
   };
+  const init = new DaemonInit({
+    kernel: kernel.init,
+    user,
+    env,
+    clock,
+    projects: () => projectFolders(projects),
+    spawn: spawnPorts,
+    log: logFrom,
+  });
   const system: System = {
     kernel,
     history,
@@ -122,9 +132,20 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
     clock,
     identity: { version, build: commit, startedAtMs: clock.now() },
     host,
+    init,
     log,
-    plan: (request, unit) => planSpawn(request, unit, spawnPorts),
-    planResume: (run, request) => planResume(run, request, spawnPorts),
+    async plan(request, unit) {
+      // What a run spawns is a part of it.
+      const inside = parentUuid(request, unit) !== undefined;
+      const left = inside ? [] : await init.ready(request);
+      const plan = await planSpawn(request, unit, spawnPorts);
+      return { ...plan, notices: [...left, ...plan.notices] };
+    },
+    async planResume(run, request) {
+      const left = await init.ready({ cwd: run.info.project, env: request.env });
+      const plan = await planResume(run, request, spawnPorts);
+      return { ...plan, notices: [...left, ...plan.notices] };
+    },
   };
   // Waited for, but not for the grace of a program that will not go: the first client is here.
   await within(clock, SWEEP_WAIT_MS, sweep);
@@ -157,6 +178,12 @@ async function sweepLeftovers(
       `what a dead rnix left could not be ended: ${error instanceof Error ? error.message : String(error)}`,
     );
   }
+}
+
+/** Of those that have one: runs outside of projects have no init.yaml but the user's. */
+function projectFolders(projects: Projects): string[] {
+  const known = projects.list().filter(({ id }) => id !== "user");
+  return [...new Set(known.map(({ dir }) => dir))];
 }
 
 /** Where runs may be: of every project known, of those in use, and of the one that is asked from. */

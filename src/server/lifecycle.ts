@@ -36,17 +36,19 @@ export interface DaemonPorts {
   onSignal(stop: (now: boolean) => void): () => void;
 }
 
+/** How it ended: "blocked" by one that holds its place and does not answer, or without what init.yaml requires. */
+type DaemonEnd = "stopped" | "already running" | "blocked" | { failed: unknown };
+
 /**
  * The long-running process from its lock to its last file. There is one per socket: the lock is held for
  * life, and a socket is stale exactly when it is free. Resolves when everything is gone again.
  */
-export async function runDaemon(ports: DaemonPorts): Promise<"stopped" | "already running" | "blocked"> {
+export async function runDaemon(ports: DaemonPorts): Promise<DaemonEnd> {
   makeSocketFolder(ports.paths.socket, ports.uid);
   const lock = await acquire(ports);
   if (typeof lock === "string") return lock;
   try {
-    await new Daemon(ports).run();
-    return "stopped";
+    return await new Daemon(ports).run();
   } finally {
     lock.release({ remove: true });
   }
@@ -69,6 +71,8 @@ class Daemon {
   readonly #ports: DaemonPorts;
   readonly #stopped = Promise.withResolvers<void>();
   #stopping = false;
+  /** Why it did not come up. */
+  #failure: { failed: unknown } | undefined;
   #booted: Booted | undefined;
   #server: Server | undefined;
   #net: NetServer | undefined;
@@ -77,7 +81,7 @@ class Daemon {
     this.#ports = ports;
   }
 
-  async run(): Promise<void> {
+  async run(): Promise<DaemonEnd> {
     const { paths, clock, idle, log } = this.#ports;
     writeFileSync(paths.pidFile, `${process.pid}\n`, { mode: 0o600 });
     const loopDelay = new LoopDelay(clock);
@@ -93,22 +97,36 @@ class Daemon {
         stream.once("close", () => tidy.served());
       });
       log(`listening on ${paths.socket}`);
+      this.#bringUp(booted);
       const idleStop = new IdleStop({
         clock,
         afterMs: idle.afterMs,
         everyMs: idle.everyMs,
-        busy: () => booted.system.kernel.active > 0 || server.connections > 0,
+        busy: () => booted.system.kernel.active > 0 || server.connections > 0 || booted.system.init.starting,
         stop: () => this.#retire(),
       });
       await this.#stopped.promise;
       idleStop.close();
       await this.#close(server, booted);
       log("stopped");
+      return this.#failure ?? "stopped";
     } finally {
       unlisten();
       loopDelay.close();
       rmSync(paths.pidFile, { force: true });
     }
+  }
+
+  /**
+   * What init.yaml asks for, behind the open socket: its own programs may be clients, and whoever starts the daemon
+   * can ask how it goes. Without what is required it ends.
+   */
+  #bringUp({ system }: Booted): void {
+    system.init.start().catch((failed: unknown) => {
+      // Stopped meanwhile: that is why.
+      if (!this.#stopping) this.#failure = { failed };
+      this.#stop(false);
+    });
   }
 
   #host(loopDelay: LoopDelay): Host {

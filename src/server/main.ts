@@ -8,8 +8,11 @@ import { DaemonLog, daemonLogPath } from "./daemon-log.ts";
 import { runDaemon } from "./lifecycle.ts";
 import { logLevel } from "./log-level.ts";
 
-/** Exit codes of the daemon itself: another one runs already (the same as done), or one that does not answer. */
-const EXIT = { done: 0, broken: 1, blocked: 69 } as const;
+/**
+ * Exit codes of the daemon itself: another one runs already (the same as done); the user's init.yaml is wrong; one
+ * that does not answer holds its place, or what init.yaml requires did not come up.
+ */
+const EXIT = { done: 0, broken: 1, wrong: 64, unavailable: 69 } as const;
 
 interface DaemonMainOptions {
   /** In the foreground: gets what the log gets. */
@@ -28,8 +31,7 @@ export async function daemonMain({ print, env = process.env }: DaemonMainOptions
   try {
     return await run(user, env, file.path, log);
   } catch (error) {
-    // Whoever started us reads it there.
-    log(error instanceof SyscallError ? error.message : textOf(error));
+    log(messageOf(error));
     return EXIT.broken;
   }
 }
@@ -54,13 +56,23 @@ async function run(user: UserPaths, env: Env, logFile: string, log: (text: strin
         log(`A fault of rnix itself, suspending what runs: ${textOf(defect)}`);
       }),
   });
+  if (typeof end === "object") {
+    log(messageOf(end.failed));
+    return exitOf(end.failed);
+  }
   if (end === "stopped") return broken ? EXIT.broken : EXIT.done;
   if (end === "already running") {
     log("another daemon runs already");
     return EXIT.done;
   }
   log(`another daemon holds ${user.lockFile} and does not answer on ${user.socket}`);
-  return EXIT.blocked;
+  return EXIT.unavailable;
+}
+
+function exitOf(error: unknown): number {
+  if (!(error instanceof SyscallError)) return EXIT.broken;
+  if (error.code === "INVALID") return EXIT.wrong;
+  return error.code === "UNAVAILABLE" ? EXIT.unavailable : EXIT.broken;
 }
 
 /** The first signal suspends what runs, the second kills it. A broken rule of ours ends us loudly, but in order. */
@@ -86,6 +98,11 @@ function listen(stop: (now: boolean) => void, onDefect: (defect: unknown) => voi
   return () => {
     for (const [event, listener] of listeners) process.off(event, listener);
   };
+}
+
+/** Whoever started us reads it there. */
+function messageOf(error: unknown): string {
+  return error instanceof SyscallError ? error.message : textOf(error);
 }
 
 function textOf(error: unknown): string {

@@ -101,7 +101,8 @@ const Project = () => ({ cwd: z.string(), env: z.record(z.string(), z.string()).
  * `streaming` ones take the connection over and close it.
  */
 export const METHODS = {
-  ping: { streaming: false, payload: () => z.object({}) },
+  /** `started`: answers when the user's init.yaml is up, or says why it is not. */
+  ping: { streaming: false, payload: () => z.object({ started: z.boolean().optional() }) },
   spawn: { streaming: true, payload: SpawnRequest },
   list_procs: {
     streaming: false,
@@ -314,6 +315,26 @@ export interface DaemonStatus extends PingPayload {
   rss_bytes: number;
   /** How late a timer fired in the last minute: the median and the worst. */
   loop_delay_ms: { p50: number; max: number };
+  /** What init.yaml keeps running, in the order of its start. */
+  init: InitUnitWire[];
+  /** Each init.yaml that is not up, and why. */
+  init_problems: Diagnostic[];
+}
+
+export interface InitUnitWire {
+  /** The project's folder; null: of the user's init.yaml. */
+  project: string | null;
+  name: string;
+  type: string;
+  required: boolean;
+  state: "waiting" | "starting" | "running" | "failed" | "stopped";
+  /** Unix ms. */
+  since_ms: number;
+  /** Of its supervisor; null: it is no process. */
+  pid: number | null;
+  /** null: nobody counts them. */
+  restarts: number | null;
+  error: string | null;
 }
 
 export interface PingPayload {
@@ -322,6 +343,8 @@ export interface PingPayload {
   build: string;
   pid: number;
   started_at_ms: number;
+  /** The user's init.yaml is not up yet: `ping {started}` waits for it. */
+  starting?: true;
 }
 
 /** Progress of a run (seeds 5.5). `total` is null where there is no limit. */

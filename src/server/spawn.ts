@@ -121,9 +121,14 @@ export async function planChild(
   return { ...plan, opts: { ...plan.opts, env, envGiven, folders, attended } };
 }
 
+/** Whose child a request makes: none where a person has typed the command. */
+export function parentUuid(request: SpawnRequest, unit: string | undefined): string | undefined {
+  return unit ?? request.env.RNIX_UNIT ?? request.parent_uuid;
+}
+
 /** A command typed in a process's shell makes that process's child, and can't choose not to. */
 function parentOf(request: SpawnRequest, unit: string | undefined, ports: SpawnPorts): Parent | undefined {
-  const uuid = unit ?? request.env.RNIX_UNIT ?? request.parent_uuid;
+  const uuid = parentUuid(request, unit);
   if (uuid === undefined) return undefined;
   const parent = ports.parent(uuid);
   if (parent) return parent;

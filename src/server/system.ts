@@ -3,6 +3,7 @@ import type { Kernel } from "../kernel/kernel.ts";
 import type { ChildPlan } from "../kernel/types.ts";
 import type { Catalog } from "./catalog.ts";
 import type { History, Run } from "./history.ts";
+import type { Init } from "./init.ts";
 import type { ResumeRequest, SpawnRequest } from "./protocol.ts";
 
 /** What the methods act on: made once, by boot. */
@@ -13,6 +14,7 @@ export interface System {
   clock: Clock;
   identity: Identity;
   host: Host;
+  init: Init;
   /** Everything that is settled before a process exists. INVALID, NOT_FOUND: exit 64. UNAVAILABLE: 69. */
   plan(request: SpawnRequest, unit: string | undefined): Promise<SpawnPlan>;
   /** The same for a run that is gone on with. */

@@ -324,6 +324,8 @@ describe("rnix doctor", () => {
       connections: 1,
       rss_bytes: 1,
       loop_delay_ms: { p50: 0, max: 0 },
+      init: [],
+      init_problems: [],
     },
     list_providers: {
       providers: [

@@ -226,6 +226,8 @@ test("daemon status, logs and start tell how it is", async () => {
     connections: 1,
     rss_bytes: expect.any(Number),
     loop_delay_ms: { p50: expect.any(Number), max: expect.any(Number) },
+    init: [],
+    init_problems: [],
   });
   const logs = await machine.run(["daemon", "logs", "-n", "1"]);
   expect(logs.stdout).toMatch(/^\S+ \[\d+\] listening on \S+\n$/);

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { Client } from "../../src/client/client.ts";
 import { overStream } from "../../src/client/memory.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
+import type { Init } from "../../src/server/init.ts";
 import { type DaemonPorts, runDaemon } from "../../src/server/lifecycle.ts";
 import type { SpawnRequest } from "../../src/server/protocol.ts";
 import { FileLock } from "../../src/store/lock.ts";
@@ -12,7 +13,7 @@ import { RunStore } from "../../src/store/runs.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { until } from "../support/until.ts";
 import { FakeKernel } from "./support/fake-kernel.ts";
-import { fakeSystem, TempDir } from "./support/fixture.ts";
+import { fakeSystem, NO_INIT, TempDir } from "./support/fixture.ts";
 import { refusal } from "./support/refusal.ts";
 
 const RUN: SpawnRequest = { intent: "run", cwd: "/w", env: {}, trust: true };
@@ -33,7 +34,8 @@ class TestDaemon implements AsyncDisposable {
   };
   signal: (now: boolean) => void = () => undefined;
   closed = 0;
-  ended: Promise<string> = Promise.resolve("");
+  ended: Promise<unknown> = Promise.resolve("");
+  init: Init = NO_INIT;
 
   readonly #runs = new RunStore(this.dir.path);
 
@@ -60,6 +62,7 @@ class TestDaemon implements AsyncDisposable {
           clock: this.clock,
           log: (text) => this.logged.push(text),
           host,
+          init: this.init,
         }),
         close: async () => void this.closed++,
       }),
@@ -215,6 +218,60 @@ describe("a shutdown", () => {
   });
 });
 
+describe("what init.yaml asks for", () => {
+  /** An init that the test decides upon. */
+  function undecided(daemon: TestDaemon): PromiseWithResolvers<void> {
+    const up = Promise.withResolvers<void>();
+    daemon.init = { ...NO_INIT, start: () => up.promise, started: () => up.promise, starting: true };
+    return up;
+  }
+
+  test("comes up behind the open socket, and whoever asks for it is told when it is", async () => {
+    await using daemon = new TestDaemon();
+    const up = undecided(daemon);
+    await daemon.start();
+    const client = await daemon.client();
+    expect(await client.request("ping", {})).toMatchObject({ starting: true });
+    const told: string[] = [];
+    const started = client.request("ping", { started: true }).then(() => told.push("up"));
+    const other = await daemon.client();
+    await other.request("daemon_status", {});
+    other.close();
+    expect(told).toEqual([]);
+    up.resolve();
+    await started;
+    client.close();
+  });
+
+  test("is the daemon's end when it does not come up, and every client that waits is told why", async () => {
+    await using daemon = new TestDaemon();
+    const up = undecided(daemon);
+    await daemon.start();
+    const why = new SyscallError("UNAVAILABLE", "init.yaml: the required command db did not come up");
+    const clients = await Promise.all(Array.from({ length: 20 }, () => daemon.client()));
+    const told = clients.map((client) => refusal(client.request("ping", { started: true })));
+    // All of them have been heard.
+    await (await daemon.client()).request("daemon_status", {});
+    up.reject(why);
+    for (const error of await Promise.all(told)) {
+      expect([error.code, error.message]).toEqual(["UNAVAILABLE", why.message]);
+    }
+    expect(await daemon.ended).toEqual({ failed: why });
+    expect([daemon.closed, isRunning(daemon), daemon.clock.pending]).toEqual([1, false, 0]);
+  });
+
+  test("keeps the daemon from stopping as idle while it comes up, and not from being stopped", async () => {
+    await using daemon = new TestDaemon();
+    const up = undecided(daemon);
+    await daemon.start();
+    await daemon.clock.advance(10 * IDLE_MS);
+    expect(isRunning(daemon)).toBe(true);
+    daemon.signal(false);
+    up.reject(new SyscallError("CANCELLED", "called off"));
+    expect(await daemon.ended).toBe("stopped");
+  });
+});
+
 describe("one instance", () => {
   test("goes when it finds another that answers", async () => {
     await using daemon = new TestDaemon();
@@ -241,7 +298,7 @@ describe("one instance", () => {
   test("gives up after three seconds on one that neither answers nor goes", async () => {
     await using daemon = new TestDaemon();
     const other = FileLock.tryAcquire(daemon.paths.lockFile);
-    let ended: string | undefined;
+    let ended: unknown;
     const waiting = runDaemon(daemon.ports()).then((end) => {
       ended = end;
     });

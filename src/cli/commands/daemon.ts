@@ -4,6 +4,7 @@ import { EXIT, usageError } from "../exit.ts";
 import { bool, count, json } from "../flags.ts";
 import { type Io, refuseInsideRun, withWire } from "../io.ts";
 import { formatBytes, formatElapsed } from "../output/format.ts";
+import { initText } from "../output/init.ts";
 import { styleOf } from "../output/style.ts";
 import { fields } from "../output/table.ts";
 
@@ -22,7 +23,9 @@ const start = defineCommand({
   async run(io, flags) {
     refuseInsideRun(io, "daemon start");
     if (flags.foreground) return serve(await terminalLog());
+    const { INIT_MS } = await import("../../client/daemon.ts");
     return withWire(io, async (wire) => {
+      await wire.request("ping", { started: true }, { timeoutMs: INIT_MS });
       const { pid, socket } = await wire.request("daemon_status", {});
       io.stderr.write(`the daemon runs: PID ${pid}, ${socket}\n`);
       return EXIT.ok;
@@ -34,7 +37,10 @@ const status = defineCommand({
   about: "Print how the daemon is; exit 69 when none runs",
   flags: { json },
   examples: [
-    { line: "rnix daemon status", about: "version, uptime, processes, memory, how late its timers fire" },
+    {
+      line: "rnix daemon status",
+      about: "version, uptime, processes, memory, how late its timers fire, what init.yaml keeps running",
+    },
   ],
   async run(io, flags) {
     const session = await io.session({ onlyRunning: true, anyVersion: true });
@@ -137,7 +143,8 @@ function text(io: Io, status: DaemonStatus): string {
       `${status.loop_delay_ms.p50.toFixed(1)} ms median, ${status.loop_delay_ms.max.toFixed(1)} ms worst`,
     ],
   ];
-  return fields(rows, styleOf(io, io.stdout));
+  const style = styleOf(io, io.stdout);
+  return fields(rows, style) + initText(status, io.stdout, style);
 }
 
 async function waitFor(io: Io, ms: number, condition: () => Promise<boolean>): Promise<boolean> {

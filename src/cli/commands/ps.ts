@@ -85,7 +85,7 @@ function columns(o: { all: boolean; "all-projects": boolean }): Column<Row>[] {
     { title: "STATE", value: ({ info }) => (info.is_paused ? "paused" : info.state) },
     ...(o.all ? [{ title: "EXIT", value: ({ info }: Row) => exitOf(info) }] : []),
     { title: "AGENT", value: ({ info }) => info.agent },
-    { title: "MODEL", value: ({ info }) => info.model },
+    { title: "MODEL", value: ({ info }) => info.model || "-" },
     { title: "STEPS", value: ({ info }) => String(info.steps), right: true },
     { title: "TOKENS", value: ({ info }) => formatCount(info.tokens_used), right: true },
     { title: "COST", value: ({ info }) => formatCost(info.cost_usd), right: true },

@@ -1,9 +1,10 @@
 import type { Answers, Payload } from "../protocol.ts";
 import type { System } from "../system.ts";
-import { ping } from "./ping.ts";
+import { identityOf } from "./ping.ts";
 
 export function daemonStatus(_: Payload<"daemon_status">, system: System): Answers["daemon_status"] {
-  const who = ping({}, system);
+  const who = identityOf(system);
+  const init = system.init.status();
   const { socket, log, connections, loopDelay } = system.host;
   return {
     ...who,
@@ -14,5 +15,7 @@ export function daemonStatus(_: Payload<"daemon_status">, system: System): Answe
     connections: connections(),
     rss_bytes: process.memoryUsage.rss(),
     loop_delay_ms: loopDelay(),
+    init: init.units,
+    init_problems: init.problems,
   };
 }

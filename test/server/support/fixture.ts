@@ -9,6 +9,7 @@ import { SyscallError } from "../../../src/plugin/index.ts";
 import type { Catalog } from "../../../src/server/catalog.ts";
 import type { ByteStream } from "../../../src/server/connection.ts";
 import { History } from "../../../src/server/history.ts";
+import type { Init } from "../../../src/server/init.ts";
 import { memoryPair } from "../../../src/server/memory-stream.ts";
 import { Server } from "../../../src/server/server.ts";
 import { listen } from "../../../src/server/socket.ts";
@@ -84,7 +85,7 @@ export function fakeSystem(
   dataDir: string,
   kernel: FakeKernel,
   runs: RunStore,
-  o: { clock: Clock; log(text: string): void; host: Host },
+  o: { clock: Clock; log(text: string): void; host: Host; init?: Init },
 ): System {
   return {
     kernel,
@@ -93,6 +94,7 @@ export function fakeSystem(
     clock: o.clock,
     identity: { version: "0.0.0", build: "test", startedAtMs: 1_767_225_600_000 },
     host: o.host,
+    init: o.init ?? NO_INIT,
     log: o.log,
     async plan(request) {
       if (request.agent === "nobody") throw new SyscallError("NOT_FOUND", 'There is no agent "nobody".');
@@ -106,6 +108,15 @@ export function fakeSystem(
     planResume: async ({ info }) => ({ agent: null, opts: optsOf(info.cwd), notices: ["as it was"] }),
   };
 }
+
+/** Nothing is to be brought up. */
+export const NO_INIT: Init = {
+  start: async () => undefined,
+  started: async () => undefined,
+  starting: false,
+  ready: async () => [],
+  status: () => ({ units: [], problems: [] }),
+};
 
 function optsOf(cwd: string): SpawnOpts {
   const unused = (): never => {

@@ -1,0 +1,317 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chmodSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { DaemonStatus, InitUnitWire } from "../../src/server/protocol.ts";
+import type { ProcInfo } from "../../src/store/schema.ts";
+import { isAlive } from "../support/is-alive.ts";
+import { until } from "../support/until.ts";
+import { binary } from "./support/binary.ts";
+import { processesOf } from "./support/leftovers.ts";
+import { Machine, OPENAI_KEY } from "./support/machine.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { recordOf } from "./support/verdict.ts";
+
+setDefaultTimeout(30_000);
+
+/** A program that counts its starts in a file, dies twice, and then stays. */
+const THIRD_TIME =
+  'sh -c \'echo started >> "$0"; [ "$(wc -l < "$0")" -lt 3 ] && exit 1; exec sleep 600\' starts';
+
+function usersInit(machine: Machine, yaml: string): string {
+  return machine.write(join(machine.configDir, "init.yaml"), yaml);
+}
+
+function service(name: string, command: string, more = ""): string {
+  return `  - { name: ${name}, type: command, ${more}config: { command: ${JSON.stringify(command)} } }\n`;
+}
+
+async function status(machine: Machine): Promise<DaemonStatus> {
+  return JSON.parse((await machine.run(["daemon", "status", "--json"])).stdout);
+}
+
+async function unit(machine: Machine, name: string): Promise<InitUnitWire> {
+  const found = (await status(machine)).init.find((one) => one.name === name);
+  if (!found) throw new Error(`init has no ${name}`);
+  return found;
+}
+
+async function listed(machine: Machine): Promise<ProcInfo[]> {
+  return JSON.parse((await machine.run(["ps", "--json", "--all-projects"])).stdout);
+}
+
+function sleeping(machine: Machine): number {
+  return processesOf(machine.root).filter(({ command }) => command.startsWith("sleep ")).length;
+}
+
+const noDaemon = (machine: Machine): Promise<void> =>
+  until(() => processesOf(machine.root).length === 0, "the daemon's end");
+
+describe("a service of the user's init.yaml", () => {
+  test("is started with the daemon, brought back when it dies, shown, and ended with the daemon", async () => {
+    await using machine = new Machine();
+    const starts = join(machine.home, "starts");
+    usersInit(machine, `services:\n${service("web", THIRD_TIME, "required: false, ")}`);
+    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    await until(async () => (await unit(machine, "web")).restarts === 2, "its second restart");
+    expect(machine.read(starts)).toBe("started\n".repeat(3));
+    expect(sleeping(machine)).toBe(1);
+    const web = await unit(machine, "web");
+    expect(web).toEqual({
+      project: null,
+      name: "web",
+      type: "command",
+      required: false,
+      state: "running",
+      since_ms: expect.any(Number),
+      pid: 1,
+      restarts: 2,
+      error: null,
+    });
+    const text = (await machine.run(["daemon", "status"])).stdout;
+    expect(text).toMatch(/\nINIT +TYPE +REQUIRED +STATE +FOR +PID +RESTARTS +PROJECT +ERROR\n/);
+    expect(text).toMatch(/\nweb +command +no +running +\S+ +1 +2 +- +-\n/);
+
+    expect((await machine.run(["ps", "--tree", "--all-projects"])).stdout).toMatch(
+      /\n1 +\S+ +running +supervisor .* web\n`- \d+ +\S+ +running +command .*/,
+    );
+    expect((await machine.run(["log", "1"])).stdout).toContain("restart");
+    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    expect(machine.leftovers().filter((left) => !left.includes("home/starts"))).toEqual([]);
+    machine.remove(starts);
+  });
+
+  test("has nothing of the environment of whoever started the daemon, but may be a client of it at once", async () => {
+    await using machine = new Machine();
+    machine.env.SECRET_OF_A_SHELL = "x";
+    const command = `env > seen; '${binary()}' ps --all-projects > listed; '${binary()}' daemon stop 2> refused; exec sleep 600`;
+    const out = join(machine.elsewhere);
+    usersInit(
+      machine,
+      `services:\n  - name: client\n    type: command\n    required: true\n    config: { command: ${JSON.stringify(command)}, cwd: ${out}, env: { OWN: word } }\n`,
+    );
+    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    await until(() => sleeping(machine) === 1, "the program's last command");
+    const seen = machine.read(join(out, "seen"));
+    expect(seen).toContain("OWN=word");
+    expect(seen).not.toContain("SECRET_OF_A_SHELL");
+    expect(machine.read(join(out, "listed"))).toMatch(/supervisor .* client/);
+    expect(machine.read(join(out, "refused"))).toContain("refused inside a run");
+    expect((await unit(machine, "client")).state).toBe("running");
+  });
+
+  for (const [what, command, why] of [
+    ["is not there", "[/no/such/program]", "/no/such/program"],
+    ["ends as it starts", '"echo no port left; exit 3"', "no port left"],
+  ] as const) {
+    test(`that is required and ${what} is the end of the daemon: 69 and why, for every command that starts one`, async () => {
+      await using machine = new Machine();
+      await machine.model(scenes({ "say so": [says("so")] }));
+      const file = usersInit(
+        machine,
+        `services:\n${service("first", "sleep 601")}  - { name: db, type: command, required: true, config: { command: ${command} } }\n`,
+      );
+      for (const args of [
+        ["spawn", "say so"],
+        ["daemon", "start"],
+        ["ps", "-a"],
+      ]) {
+        const { code, stderr, stdout } = await machine.run(args);
+        expect({ code, stdout }).toEqual({ code: 69, stdout: "" });
+        expect(stderr).toContain(`${file}: The required command db did not come up: `);
+        expect(stderr).toContain(why);
+        await noDaemon(machine);
+      }
+      const foreground = await machine.run(["daemon", "start", "--foreground"]);
+      expect(foreground.code).toBe(69);
+      expect(foreground.stderr).toContain("The required command db did not come up");
+      expect(sleeping(machine)).toBe(0);
+      // Without a daemon there is no init, and nothing that it could be in the way of.
+      const inside = await machine.run(["spawn", "say so", "--no-daemon", "-q"]);
+      expect(inside).toMatchObject({ code: 0, stdout: "so\n" });
+
+      machine.remove(file);
+      expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
+    });
+  }
+
+  test("that is optional and fails is a warning, in the log and in the status", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "say so": [says("so")] }));
+    usersInit(
+      machine,
+      "services:\n  - { name: db, type: command, config: { command: [/no/such/program] } }\n",
+    );
+    expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
+    expect(await unit(machine, "db")).toMatchObject({
+      state: "failed",
+      error: expect.stringContaining("/no/such/program"),
+    });
+    expect((await machine.run(["daemon", "logs"])).stdout).toContain("goes on without the command db");
+    const doctor = await machine.run(["doctor"]);
+    expect(doctor.code).toBe(1);
+    expect(doctor.stdout).toContain("init.yaml: command db: ");
+  });
+
+  test("wrong in its file is exit 64, with line and column", async () => {
+    await using machine = new Machine();
+    const file = usersInit(machine, "services:\n  - { name: db, type: comand }\n");
+    const { code, stderr } = await machine.run(["daemon", "start"]);
+    expect(code).toBe(64);
+    expect(stderr).toContain(`${file}:2:23: `);
+    await noDaemon(machine);
+  });
+});
+
+describe("a supervisor of the user's init.yaml", () => {
+  test("keeps agents of its project at work, with keys from the user's file", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "watch the house": [{ fault: { kind: "hang" } }],
+        "tidy up": [calls(["Bash", { command: "echo tidy > tidied" }]), says("tidy")],
+      }),
+    );
+    const env = machine.write(
+      join(machine.configDir, "env"),
+      `OPENAI_API_KEY=${OPENAI_KEY}\nOPENAI_BASE_URL=${model.openaiUrl}\n`,
+    );
+    chmodSync(env, 0o600);
+    usersInit(
+      machine,
+      `supervisors:
+  - name: house
+    strategy: one_for_one
+    required: true
+    project: ${machine.project}
+    children:
+      - { id: watch, intent: watch the house, provider: openai, model: m, max_steps: 7 }
+      - { id: tidy, intent: tidy up, provider: openai, model: m, restart: transient, allow: [Bash] }
+`,
+    );
+    machine.env.OPENAI_API_KEY = "sk-of-the-shell-and-not-of-the-agents";
+    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    await until(() => machine.has("tidied"), "the work of the second agent");
+    await until(async () => (await listed(machine)).length === 2, "its end");
+    const [house, watch] = await listed(machine);
+    expect(house).toMatchObject({
+      kind: "supervisor",
+      agent: "supervisor",
+      intent: "house",
+      project: machine.project,
+    });
+    expect(watch).toMatchObject({ intent: "watch the house", parent_uuid: house?.uuid, max_steps: 7 });
+    const keys = model.requests.map(({ headers }) => headers.get("authorization"));
+    expect(new Set(keys)).toEqual(new Set([`Bearer ${OPENAI_KEY}`]));
+
+    // It is an agent like any other: killed, it comes back.
+    expect((await machine.run(["kill", String(watch?.pid)])).code).toBe(0);
+    await until(async () => {
+      const [, again] = await listed(machine);
+      return again !== undefined && again.pid > (watch?.pid ?? 0);
+    }, "its next process");
+    expect((await unit(machine, "house")).restarts).toBe(1);
+    await model.arrived(4);
+    const [, again] = await listed(machine);
+    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    expect(machine.leftovers()).toEqual([]);
+    expect(recordOf(machine, again?.uuid ?? "")).toMatchObject({ exit_code: 143, exit_reason: "terminated" });
+    expect(recordOf(machine, house?.uuid ?? "")).toMatchObject({ exit_code: 143, exit_reason: "terminated" });
+  });
+});
+
+describe("a project's init.yaml", () => {
+  const FILE = ".rnix/init.yaml";
+
+  test("untrusted is left out and named; once it is trusted the next run brings it up", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "say so": [says("so")] }));
+    machine.write(FILE, `services:\n${service("queue", "touch up; exec sleep 600")}`);
+    const before = await machine.run(["spawn", "say so"]);
+    expect(before.code).toBe(0);
+    expect(before.stderr).toContain(`not trusted, so left out: the services of ${machine.project}/${FILE}`);
+    expect(machine.has("up")).toBe(false);
+    expect(await status(machine)).toMatchObject({
+      init: [],
+      init_problems: [{ path: `${machine.project}/${FILE}`, message: expect.stringContaining("rnix trust") }],
+    });
+
+    const trusted = await machine.run(["trust", "--yes"]);
+    expect(trusted.stdout).toContain("services started with the daemon");
+    const after = await machine.run(["spawn", "say so"]);
+    expect(after.stderr).not.toContain("not trusted");
+    expect(await unit(machine, "queue")).toMatchObject({ state: "running", project: machine.project });
+    expect((await status(machine)).init_problems).toEqual([]);
+    await until(() => machine.has("up"), "the program");
+
+    // Whoever changes it must be trusted again.
+    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    machine.write(FILE, `services:\n${service("queue", "touch worse; exec sleep 600")}`);
+    expect((await machine.run(["spawn", "say so"])).stderr).toContain("not trusted");
+    expect(machine.has("worse")).toBe(false);
+  });
+
+  test("comes up with the daemon, and after kill -9 of the daemon there is one of each again", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "say so": [says("so")] }));
+    machine.write(FILE, `services:\n${service("queue", "exec sleep 600")}`);
+    await machine.run(["trust", "--yes"]);
+    expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
+    await until(() => sleeping(machine) === 1, "the program");
+    const killed = Number(machine.daemonPid);
+    process.kill(killed, "SIGKILL");
+    await until(() => !isAlive(killed), "the daemon's end");
+    expect(sleeping(machine)).toBe(1);
+    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    await machine.until(["daemon", "status"], /queue +command +no +running/);
+    await machine.until(["daemon", "logs"], /ended what a dead rnix left running: .*sleep 600/);
+    await until(() => sleeping(machine) === 1, "the end of the old one");
+    const ended = JSON.parse((await machine.run(["ps", "-a", "--json"])).stdout);
+    expect(ended.filter(({ state }: ProcInfo) => state === "running")).toHaveLength(2);
+  });
+
+  for (const [what, yaml, code, words] of [
+    [
+      "requires what does not come up",
+      "services:\n  - { name: db, type: command, required: true, config: { command: [/no/such/program] } }\n",
+      69,
+      "The required command db did not come up: ",
+    ],
+    ["is wrong", "services:\n  - { name: db, type: comand }\n", 64, "init.yaml:2:23: "],
+  ] as const) {
+    test(`that ${what} refuses that project's runs until it is put right, and no other's`, async () => {
+      await using machine = new Machine();
+      await machine.model(scenes({ "say so": [says("so")] }));
+      machine.write(FILE, yaml);
+      await machine.run(["trust", "--yes"]);
+      const other = join(machine.elsewhere, "other");
+      mkdirSync(join(other, ".rnix"), { recursive: true });
+      for (let round = 0; round < 2; round++) {
+        const refused = await machine.run(["spawn", "say so"]);
+        expect(refused.code).toBe(code);
+        expect(refused.stderr).toContain(words);
+        expect((await machine.run(["spawn", "say so", "-q"], { cwd: other })).stdout).toBe("so\n");
+      }
+      const { init_problems } = await status(machine);
+      expect(init_problems).toMatchObject([
+        { path: `${machine.project}/${FILE}`, message: expect.stringContaining(words) },
+      ]);
+      const daemon = machine.daemonPid;
+
+      machine.write(FILE, `services:\n${service("db", "exec sleep 600", "required: true, ")}`);
+      await machine.run(["trust", "--yes"]);
+      expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
+      expect(await unit(machine, "db")).toMatchObject({ state: "running" });
+      expect((await status(machine)).init_problems).toEqual([]);
+      expect(machine.daemonPid).toBe(daemon);
+    });
+  }
+
+  test("is nothing to --no-daemon", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "say so": [says("so")] }));
+    machine.write(FILE, `services:\n${service("queue", "touch up; exec sleep 600", "required: true, ")}`);
+    await machine.run(["trust", "--yes"]);
+    expect((await machine.run(["spawn", "say so", "-q", "--no-daemon"])).stdout).toBe("so\n");
+    expect(machine.has("up")).toBe(false);
+  });
+});
