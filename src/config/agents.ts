@@ -5,6 +5,7 @@ import type { AgentInfo, SkillInfo } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { SETTINGS } from "./defaults.ts";
 import { FileCache, fileError, readText, systemCode } from "./file.ts";
+import type { McpWish } from "./mcp.ts";
 import { suggestion } from "./nearest.ts";
 import {
   type EmbeddedFile,
@@ -29,6 +30,8 @@ export interface Agent extends AgentInfo {
   provider?: string;
   model?: string;
   sandbox?: "auto" | "required" | "off";
+  /** MCP servers that it is spawned with. */
+  mcp: McpWish[];
   /** It declares checks and its project is not trusted: see `requireChecks`. */
   checksWithheld: boolean;
   /** For the user to read: skills left out, and why. */
@@ -112,7 +115,7 @@ const INSTRUCTIONS_FILE = "instructions.md";
 const EMBEDDED = "embedded";
 
 /** Part of the format (interfaces §2), of features that this version does not have. */
-const LATER = ["mcp", "network", "supervise"];
+const LATER = ["network", "supervise"];
 const LATER_MODELS = ["fallback", "effort"];
 
 const AgentFile = z.lazy(() =>
@@ -131,6 +134,14 @@ const AgentFile = z.lazy(() =>
           error: ({ input }) =>
             `expected a list of tool names and patterns, or "*" for all, got ${shown(input)}`,
         })
+        .optional(),
+      mcp: z
+        .array(
+          z.union([text(), strict({ name: text("a server's name"), required: z.boolean().optional() })], {
+            error: ({ input }) => `expected a server's name, or {name, required}, got ${shown(input)}`,
+          }),
+          { error: ({ input }) => `expected a list of MCP servers, got ${shown(input)}` },
+        )
         .optional(),
       max_steps: limit(SETTINGS.max_steps).optional(),
       context_budget: limit(SETTINGS.context_budget).optional(),
@@ -196,6 +207,11 @@ async function read(found: Found, places: Places): Promise<Agent | null> {
     maxCost: value.max_cost,
     timeoutMs: value.timeout,
     checks,
+    mcp: (value.mcp ?? []).map((server, index) => ({
+      name: typeof server === "string" ? server : server.name,
+      required: typeof server === "string" || server.required !== false,
+      wrong: (message) => yamlError(yaml, ["mcp", index], message),
+    })),
     source: found.source,
     tier: found.tier,
     provider: value.models?.provider,

@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Limit, Limits } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { SETTINGS, type Setting, type SettingKey } from "./defaults.ts";
+import type { McpNumbers } from "./mcp.ts";
 import type { Places } from "./places.ts";
 import type { TrustView } from "./trust.ts";
 import { formatLimit, limit, strict } from "./values.ts";
@@ -12,6 +13,7 @@ export interface Settings {
   limits: Limits;
   server: ServerNumbers;
   supervisors: SupervisorNumbers;
+  mcp: McpNumbers;
   /** Each plugin's part of config.yaml, by the plugin's name: the project's keys over the user's. */
   plugins: Record<string, Record<string, unknown>>;
   /** What was left out because the project is not trusted, for the user to read. */
@@ -69,6 +71,10 @@ export async function loadSettings(places: SettingsPlaces): Promise<Settings> {
     limits: limitsOf(values),
     server: serverNumbers(values),
     supervisors: supervisorNumbers(values),
+    mcp: {
+      mountMs: numberOf(values, "mcp_mount_timeout"),
+      requestMs: numberOf(values, "mcp_request_timeout"),
+    },
     plugins: mergePlugins(user?.value.plugins, trusted ? own?.value.plugins : undefined),
     withheld: trusted ? [] : [`the "plugins" part of ${own?.text.file}`],
     values,
@@ -82,6 +88,10 @@ export function defaultSettings(): Settings {
     limits: limitsOf(values),
     server: serverNumbers(values),
     supervisors: supervisorNumbers(values),
+    mcp: {
+      mountMs: numberOf(values, "mcp_mount_timeout"),
+      requestMs: numberOf(values, "mcp_request_timeout"),
+    },
     plugins: {},
     withheld: [],
     values,

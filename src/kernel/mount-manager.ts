@@ -4,7 +4,7 @@ import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
 import { checkRequest, mountPath, mountRules, placed } from "./mount/mount-point.ts";
 import type { MountSourcePorts } from "./mount/mount-source.ts";
-import { MountSources } from "./mount/mount-sources.ts";
+import { MountSources, type SharedSource } from "./mount/mount-sources.ts";
 import {
   type MountInfo,
   type MountPoint,
@@ -13,6 +13,7 @@ import {
   MountTables,
   mountInfos,
   pointAt,
+  type ScopeRef,
   scopeKey,
   takeOut,
 } from "./mount/mount-tables.ts";
@@ -60,7 +61,10 @@ export class MountManager implements Holder {
       },
       inbox: async (points, text) => {
         const users = [...points].flatMap(({ table }) => this.#tables.whoSees(table));
-        for (const proc of new Set(users)) await ports.tell(proc, text);
+        const told = await Promise.allSettled([...new Set(users)].map((proc) => ports.tell(proc, text)));
+        // One that is ending, or whose inbox is full, keeps it from no other.
+        const failed = told.find((one) => one.status === "rejected");
+        if (failed) throw failed.reason;
       },
     });
   }
@@ -79,8 +83,17 @@ export class MountManager implements Holder {
     return mountInfos(this.#tables.find(this.#ports.table.get(pid)));
   }
 
-  listShared(scope: Pick<MountScope, "of" | "project">): MountInfo[] {
+  listShared(scope: ScopeRef): MountInfo[] {
     return mountInfos(this.#tables.scope(scope));
+  }
+
+  /** The names of what many see of this type: a process of the project that asks for one gets the same. */
+  services(project: Pick<ProjectHandle, "id">, type: string): string[] {
+    const names = (["project", "user"] as const)
+      .flatMap((of) => [...this.#tables.scope({ of, project }).points.values()])
+      .filter((point) => point.placed && point.request.type === type)
+      .map((point) => point.request.name);
+    return [...new Set(names)];
   }
 
   /** Mounts for one process, with the rights that come with it. Answers the path. */
@@ -178,7 +191,7 @@ export class MountManager implements Holder {
     await this.#unmountOf(this.#ports.table.get(pid), path);
   }
 
-  unmountShared(scope: Pick<MountScope, "of" | "project">, path: string): Promise<void> {
+  unmountShared(scope: ScopeRef, path: string): Promise<void> {
     return this.#ports.debug.awaitByPid0(undefined, "Unmount", { path, scope: scopeKey(scope) }, () =>
       this.#unmount(pointAt(this.#tables.scope(scope), path)),
     );
@@ -215,7 +228,7 @@ export class MountManager implements Holder {
     this.#refuse(table, request, path);
     const opener = where.devices.mounts?.get(request.type);
     if (!opener) throw unknownType(request.type, where.devices);
-    const source = this.#sources.find(request, opener, where);
+    const source = this.#service(table, request, where.project) ?? this.#sources.find(request, opener, where);
     const point: MountPoint = { request, path, table, source, placed: false, tools: new Set() };
     table.points.set(path, point);
     source.points.add(point);
@@ -230,6 +243,16 @@ export class MountManager implements Holder {
       await this.#leave(point)().catch((fault) => this.#warn(fault, table));
       throw thrown;
     }
+  }
+
+  /** What is mounted under this name for many goes before a process's own: it gets a place of its own there. */
+  #service({ proc }: MountTable, request: MountRequest, project: ProjectHandle): SharedSource | undefined {
+    if (!proc) return undefined;
+    const path = mountPath(request);
+    const [point] = (["project", "user"] as const)
+      .map((of) => this.#tables.scope({ of, project }).points.get(path))
+      .filter((found) => found?.placed);
+    return point?.source;
   }
 
   #refuse({ proc, points }: MountTable, request: MountRequest, path: string): void {
@@ -319,9 +342,8 @@ export class MountManager implements Holder {
     }
   }
 
-  /** What comes with a mount of its own: the right to it, unless the spawner's list says what it may use. */
+  /** What comes with a mount of its own: the right to it. */
   #give(proc: Process, request: MountRequest, path: string): void {
-    if (proc.spec.opts.allow !== undefined) return;
     this.#ports.table.setPermissions(proc, proc.permissions.withMount(path, mountRules(request, path)));
   }
 

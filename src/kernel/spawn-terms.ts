@@ -56,14 +56,10 @@ export function permissionsOf(
   const facts = { ...factsOf(namespace), expected };
   const allow = opts.allow ?? agent.allowedTools;
   const deny = opts.deny ?? [];
-  if (parent) return parent.permissions.withFacts(facts).child(allow, deny, opts.cwd);
-  return Permissions.of({
-    allow,
-    deny,
-    ...facts,
-    projectDir: opts.project.dir,
-    cwd: opts.cwd,
-  });
+  const rights = parent
+    ? parent.permissions.withFacts(facts).child(allow, deny, opts.cwd)
+    : Permissions.of({ allow, deny, ...facts, projectDir: opts.project.dir, cwd: opts.cwd });
+  return opts.allow === undefined ? rights : rights.fixed();
 }
 
 /**

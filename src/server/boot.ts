@@ -114,6 +114,7 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
       const pid = kernel.findPid(uuid);
       return pid === undefined ? undefined : { pid, ...kernel.handedDown(pid) };
     },
+    services: (project: Project, type: string) => kernel.mounts.services(project, type),
     remember: (project: Project) => projects.remember(project),
   };
   const init = new DaemonInit({

@@ -12,6 +12,7 @@ import { loadSettings } from "../config/settings.ts";
 import { loadSkills, type Skill } from "../config/skills.ts";
 import type { Clock } from "../kernel/clock.ts";
 import { kernelTools } from "../kernel/devices/kernel-tools.ts";
+import { toolPrefix } from "../kernel/mount/mount-point.ts";
 import { factsOf } from "../kernel/permission/facts.ts";
 import { Permissions } from "../kernel/permission/permissions.ts";
 import { isChecked } from "../kernel/tool-input.ts";
@@ -186,6 +187,8 @@ function toolsOf(devices: Namespace, projectDir: string, agent: Agent | undefine
       allow: agent.allowedTools,
       deny: [],
       ...factsOf(devices),
+      // A server's tools are there only where it is mounted.
+      expected: agent.mcp.map(({ name }) => toolPrefix({ type: "mcp", name })),
       projectDir,
     });
   return devices.tools().map(({ tool, entry }) => ({

@@ -70,6 +70,7 @@ async function agentOrBlank(name: string, places: Places): Promise<Agent> {
       deferredSkills: [],
       allowedTools: [],
       checks: [],
+      mcp: [],
       source: "",
       tier: "embedded",
       checksWithheld: false,

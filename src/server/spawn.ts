@@ -1,5 +1,6 @@
 import { type Agent, loadAgent, requireChecks } from "../config/agents.ts";
 import { toolEnvironment, userEnv } from "../config/environment.ts";
+import { mcpMounts } from "../config/mcp.ts";
 import type { Env } from "../config/paths.ts";
 import { type Project, prepareProject } from "../config/project.ts";
 import { loadProjectDoc } from "../config/project-doc.ts";
@@ -27,6 +28,8 @@ export interface SpawnPorts {
   clock: Clock;
   /** The live process of this UUID, with what its child takes over. */
   parent(uuid: string): Parent | undefined;
+  /** The names of what is mounted for all runs of the project, of this type. */
+  services(project: Project, type: string): string[];
   /** Puts the project on the list of those that are swept and listed. */
   remember(project: Project): Promise<void>;
 }
@@ -53,7 +56,17 @@ export async function planSpawn(
   const attached = await readAttachments(request.add ?? [], request.input);
   const projectDoc = loadProjectDoc(project, request.cwd)?.text;
   const providers = await loadProviders(places);
-  const notices = [...[...settings.withheld, ...providers.withheld].map(untrusted), ...agent.notices];
+  const mcp = await mcpMounts(agent.mcp, {
+    places,
+    envs: [request.env, userEnv(places.configDir)],
+    numbers: settings.mcp,
+    services: ports.services(project, "mcp"),
+  });
+  const notices = [
+    ...[...settings.withheld, ...providers.withheld].map(untrusted),
+    ...agent.notices,
+    ...mcp.notices,
+  ];
   const devices = await lease(settings);
   try {
     const provider = await resolveProvider({
@@ -84,6 +97,7 @@ export async function planSpawn(
         projectDoc,
         input: attached.text,
         parentPid: parent?.pid,
+        mounts: mcp.mounts,
         allow: request.allow,
         deny: request.deny,
         maxSteps: wireLimit(request.max_steps),

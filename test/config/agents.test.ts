@@ -132,7 +132,8 @@ describe("a mistake in an agent's files is INVALID and names the place", () => {
   test.each([
     ["an unknown key", "max_stps: 5\n", "3:1", 'did you mean "max_steps"?'],
     ["an unknown key further in", "models:\n  provder: x\n", "4:3", 'did you mean "provider"?'],
-    ["a key of a later version", "mcp: [github]\n", "3:1", "does not work in this version"],
+    ["a key of a later version", "network: off\n", "3:1", "does not work in this version"],
+    ["a server without a name", "mcp: [{ required: false }]\n", "3:7", "expected a server's name"],
     ["a later key further in", "models: { effort: high }\n", "3:11", "does not work in this version"],
     ["zero steps", "max_steps: 0\n", "3:12", "unlimited"],
     ["no unit", "timeout: 30\n", "3:10", "30s"],

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { Permissions } from "../../src/kernel/permission/permissions.ts";
 import type { Process } from "../../src/kernel/process.ts";
 import type { Task } from "../../src/kernel/process-life.ts";
 import type { AgentInfo, MountRequest, PID, SpawnOpts } from "../../src/kernel/types.ts";
@@ -317,6 +318,30 @@ describe("rights", () => {
   });
 });
 
+describe("rights of a tree", () => {
+  test("a child loses with its parent what its parent loses", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+    const parentPid = await h.spawn("parent", { mounts: [one] }, agent({ allowedTools: ["Plan"] }));
+    const child = await h.spawn("child", { parentPid, mounts: [one] }, agent({ allowedTools: [] }));
+    const tools = () => h.kernel.procInfo(child).allowed_tools;
+    expect(tools()).toEqual(["table__one__Echo"]);
+    await h.kernel.mounts.unmount(parentPid, `/mnt/table/${parentPid}-one`);
+    expect(tools()).toEqual([]);
+    await h.kernel.mounts.mount(parentPid, one);
+    expect(tools()).toEqual(["table__one__Echo"]);
+  });
+
+  test("the spawner's own list is saved as such: mounts add nothing to it after a resume either", () => {
+    const facts = { tools: [], devices: [] };
+    const rights = Permissions.of({ allow: [], deny: [], ...facts }).fixed();
+    const again = Permissions.from(rights.record(), facts).withMount("/mnt/x", ["/mnt/x"]);
+    expect(again.covers({ tool: null, path: "/mnt/x" })).toBe(false);
+    const open = Permissions.of({ allow: [], deny: [], ...facts }).withMount("/mnt/x", ["/mnt/x"]);
+    expect(open.covers({ tool: null, path: "/mnt/x" })).toBe(true);
+  });
+});
+
 describe("a live process", () => {
   test("is shown a table's new tools and told which came and went; the gone ones fail", async () => {
     const table = new Mountable();
@@ -472,6 +497,19 @@ describe("what many see", () => {
     expect(table.open).toBe(0);
     h.kernel.kill(later, 2);
     await h.kernel.wait(later);
+  });
+
+  test("a process that asks for it by name gets the same, at its own place and with its rights", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+    await h.kernel.mounts.mountShared({ of: "user", ...h.opts() }, one);
+    expect(h.kernel.mounts.services({ id: "p" }, "table")).toEqual(["one"]);
+    const pid = await h.spawn("go", { mounts: [{ ...one, config: {} }] }, agent({ allowedTools: [] }));
+    expect(h.kernel.mounts.list(pid)).toMatchObject([{ path: `/mnt/table/${pid}-one` }]);
+    expect(h.kernel.procInfo(pid).allowed_tools).toEqual(["table__one__Echo"]);
+    expect(table.attempts).toBe(1);
+    await end(h, pid);
+    expect(table.open).toBe(1);
   });
 
   test("the kernel's end unmounts it", async () => {

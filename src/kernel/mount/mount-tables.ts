@@ -15,6 +15,11 @@ export interface MountScope {
   env: Record<string, string>;
 }
 
+/** Which scope is meant. */
+export interface ScopeRef extends Pick<MountScope, "of"> {
+  project: Pick<ProjectHandle, "id">;
+}
+
 /** A mount as `rnix show` tells it. */
 export interface MountInfo {
   path: string;
@@ -84,7 +89,7 @@ export class MountTables {
     return this.#ofProcess.get(proc);
   }
 
-  scope(scope: Pick<MountScope, "of" | "project">): MountTable {
+  scope(scope: ScopeRef): MountTable {
     const key = scopeKey(scope);
     const known = this.#ofScope.get(key);
     if (known) return known;
@@ -105,7 +110,7 @@ export class MountTables {
   }
 }
 
-export function scopeKey({ of, project }: Pick<MountScope, "of" | "project">): string {
+export function scopeKey({ of, project }: ScopeRef): string {
   return of === "user" ? USER : project.id;
 }
 

@@ -23,6 +23,8 @@ interface Parts {
   own: Layer;
   /** What comes with its mounts, by their path: to its own list while they stand. */
   mounts: ReadonlyMap<string, Layer>;
+  /** Its own list is its spawner's: mounts add nothing to it. */
+  fixed: boolean;
   /** What its skills list together; undefined: no skill narrows. */
   skills: Layer | undefined;
   /** Its own deny rules: of its spawn, and of PID 0. */
@@ -66,6 +68,7 @@ export class Permissions {
       {
         own: knownRules(allow, facts),
         mounts: NO_MOUNTS,
+        fixed: false,
         skills: undefined,
         deny: knownRules(deny, facts),
         revoked: [],
@@ -86,6 +89,7 @@ export class Permissions {
       {
         own,
         mounts: NO_MOUNTS,
+        fixed: record.fixed === true,
         skills: record.skills?.map(parseRule),
         deny: record.deny.map(parseRule),
         revoked: (record.revoked ?? []).map(({ rule, by }) => ({ rule: parseRule(rule), by })),
@@ -106,6 +110,7 @@ export class Permissions {
       {
         own: knownRules(allow, facts),
         mounts: NO_MOUNTS,
+        fixed: false,
         skills: undefined,
         deny: knownRules(deny, facts),
         revoked: [],
@@ -126,8 +131,14 @@ export class Permissions {
     return new Permissions(this.#parts, { ...this.#facts, ...facts });
   }
 
+  /** The same, to which mounts add nothing: its own list is its spawner's word on what it may use. */
+  fixed(): Permissions {
+    return this.#with({ fixed: true });
+  }
+
   /** With the rights that come with a mount at this path. They are undone with it, and not saved. */
   withMount(path: string, texts: readonly string[]): Permissions {
+    if (this.#parts.fixed) return this;
     return this.#with({ mounts: new Map(this.#parts.mounts).set(path, texts.map(parseRule)) });
   }
 
@@ -244,13 +255,14 @@ export class Permissions {
 
   /** Everything there is to save, as one unit. */
   record(): PermissionRecord {
-    const { own, skills, deny, revoked, above, denyAbove } = this.#parts;
+    const { own, skills, deny, revoked, above, denyAbove, fixed } = this.#parts;
     return {
       allow: [own, ...above].map(textsOf),
       deny: textsOf(deny),
       ...(skills && { skills: textsOf(skills) }),
       ...(revoked.length > 0 && { revoked: revoked.map(({ rule, by }) => ({ rule: rule.text, by })) }),
       ...(denyAbove.length > 0 && { deny_above: textsOf(denyAbove) }),
+      ...(fixed && { fixed }),
     };
   }
 

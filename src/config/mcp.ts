@@ -1,0 +1,270 @@
+import { join } from "node:path";
+import { z } from "zod";
+import type { MountRequest } from "../kernel/types.ts";
+import { SyscallError } from "../plugin/index.ts";
+import { digestText, readText } from "./file.ts";
+import { suggestion } from "./nearest.ts";
+import type { Env } from "./paths.ts";
+import type { Places } from "./places.ts";
+import { choice, number, shown, strict, text, texts } from "./values.ts";
+import { parseYaml, type YamlText, yamlError } from "./yaml.ts";
+
+/** A server that an agent names. `wrong` points at the place where it does. */
+export interface McpWish {
+  name: string;
+  required: boolean;
+  wrong(message: string): SyscallError;
+}
+
+/** The settings' numbers, for servers that bring none. */
+export interface McpNumbers {
+  mountMs: number;
+  requestMs: number;
+}
+
+interface McpMounts {
+  mounts: MountRequest[];
+  /** For the user to read: what the run goes without, and why. */
+  notices: string[];
+}
+
+interface McpSurroundings {
+  places: Pick<Places, "project" | "configDir" | "trust">;
+  /** Where `${NAME}` is looked up, the first that has it. */
+  envs: readonly Env[];
+  numbers: McpNumbers;
+  /** Servers that are up for the project already. */
+  services?: readonly string[];
+}
+
+/** The type of the mounts, and the plugin that knows it. */
+const TYPE = "mcp";
+
+/**
+ * What the servers that an agent names are mounted with. INVALID, with line and column, for one that is not
+ * there or not well said. One whose project is not trusted, or that misses a variable, is an error too when the
+ * agent requires it; otherwise the run goes on without it.
+ */
+export async function mcpMounts(
+  wishes: readonly McpWish[],
+  surroundings: McpSurroundings,
+): Promise<McpMounts> {
+  const result: McpMounts = { mounts: [], notices: [] };
+  if (wishes.length === 0) return result;
+  const files = await mcpFiles(surroundings.places);
+  for (const wish of wishes) {
+    const found = findServer(wish, files, surroundings);
+    if (typeof found !== "string") result.mounts.push(found);
+    else if (wish.required) throw new SyscallError("INVALID", found);
+    else result.notices.push(found);
+  }
+  return result;
+}
+
+/** The mount of one server, or why it can't be had here. */
+function findServer(
+  { name, required, wrong }: McpWish,
+  files: readonly McpFile[],
+  { envs, numbers, services = [] }: McpSurroundings,
+): MountRequest | string {
+  if (services.includes(name)) return { type: TYPE, name, config: { name }, required };
+  const naming = files.filter((file) => file.names.includes(name));
+  const file = naming.find(({ trusted }) => trusted);
+  if (file) {
+    try {
+      const request = mcpRequest(name, file.entry(name), file.wrong(name), { numbers, envs });
+      return { ...request, required };
+    } catch (thrown) {
+      if (thrown instanceof MissingVariable) return thrown.message;
+      throw thrown;
+    }
+  }
+  const [withheld] = naming;
+  if (withheld) {
+    return `The MCP server ${name} is left out: ${withheld.path} is not trusted. Look at it, then run \`rnix trust\`, or give --trust for this run.`;
+  }
+  const names = files.flatMap((known) => known.names);
+  const where = `.rnix/mcp.yaml, .mcp.json or ~/.config/rnix/mcp.yaml`;
+  throw wrong(
+    `expected an MCP server of ${where}, got ${JSON.stringify(name)}${names.length === 0 ? "; there is none" : ""}${suggestion(name, names)}`,
+  );
+}
+
+/** What a file says of one server. */
+export type McpEntry = z.infer<ReturnType<typeof mcpEntry>>;
+
+/** An INVALID that points into a server's entry. */
+type Wrong = (path: readonly PropertyKey[], message: string) => SyscallError;
+
+/**
+ * The mount of a server. `${NAME}` and `${NAME:-otherwise}` in what it says stand for variables. INVALID for
+ * one that says neither a command nor an address; MissingVariable for a variable that is not set.
+ */
+export function mcpRequest(
+  name: string,
+  entry: McpEntry,
+  wrong: Wrong,
+  { numbers, envs }: Pick<McpSurroundings, "numbers" | "envs">,
+): MountRequest {
+  const { command, url, type } = entry;
+  const http = type === undefined ? url !== undefined : type !== "stdio";
+  if (http ? url === undefined || command !== undefined : command === undefined || url !== undefined) {
+    throw wrong([], "expected either a command (stdio) or a url (http)");
+  }
+  const expand = (value: string, ...path: PropertyKey[]): string =>
+    expanded(value, envs, (message) => wrong(path, message));
+  const all = (values: Record<string, string> | undefined, field: string): Record<string, string> =>
+    Object.fromEntries(Object.entries(values ?? {}).map(([key, value]) => [key, expand(value, field, key)]));
+  const how = http
+    ? { url: expand(url ?? "", "url"), headers: all(entry.headers, "headers") }
+    : {
+        command: expand(command ?? "", "command"),
+        args: (entry.args ?? []).map((value, index) => expand(value, "args", index)),
+        env: all(entry.env, "env"),
+        ...(entry.cwd !== undefined && { cwd: expand(entry.cwd, "cwd") }),
+      };
+  if (http && !/^https?:\/\//.test(how.url ?? "")) throw wrong(["url"], "expected a URL of http or https");
+  const mountTimeoutMs = entry.mount_timeout ?? numbers.mountMs;
+  return {
+    type: TYPE,
+    name,
+    config: {
+      name,
+      ...how,
+      mountTimeoutMs,
+      requestTimeoutMs: entry.request_timeout ?? numbers.requestMs,
+      ...(entry.max_output !== undefined && { maxOutputBytes: entry.max_output }),
+    },
+    // The server's own failure comes first: it says more than a deadline does.
+    timeoutMs: mountTimeoutMs + MARGIN_MS,
+    shared: entry.shared,
+  };
+}
+
+/** Of the kernel's deadline over the plugin's own. */
+const MARGIN_MS = 1_000;
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const NAME = /^(?!.*__)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+const TYPES = ["stdio", "http", "streamable-http"] as const;
+
+/** One server, as mcp.yaml and a service of init.yaml say it. */
+export function mcpEntry() {
+  return strict({
+    type: choice(TYPES).optional(),
+    command: text("a program").optional(),
+    args: texts("a list of arguments").optional(),
+    env: mapping("variables", words()).optional(),
+    cwd: text("a folder").optional(),
+    url: text("a URL of http or https").optional(),
+    headers: mapping("headers", words()).optional(),
+    mount_timeout: number({ measure: "duration" }).optional(),
+    request_timeout: number({ measure: "duration" }).optional(),
+    max_output: number({ measure: "size", min: KIB, max: 64 * MIB }).optional(),
+    shared: z.boolean({ error: ({ input }) => `expected true or false, got ${shown(input)}` }).optional(),
+  });
+}
+
+function mapping<Value extends z.ZodType>(what: string, value: Value) {
+  return z.record(z.string(), value, {
+    error: ({ code, input }) =>
+      code === "invalid_type" ? `expected a mapping of ${what}, got ${shown(input)}` : undefined,
+  });
+}
+
+function words() {
+  return z.string({ error: ({ input }) => `expected a text, in quotes if need be, got ${shown(input)}` });
+}
+
+/** One file that names servers. */
+interface McpFile {
+  path: string;
+  trusted: boolean;
+  names: readonly string[];
+  entry(name: string): McpEntry;
+  wrong(name: string): Wrong;
+}
+
+/** Nearest first. A file that can't be read at all is an error: a server of it may be meant. */
+async function mcpFiles({ project, configDir, trust }: McpSurroundings["places"]): Promise<McpFile[]> {
+  const own = project.kind === "none" ? [] : [join(project.dir, ".rnix", FILE), join(project.dir, FOREIGN)];
+  const files: McpFile[] = [];
+  for (const path of [...own, join(configDir, FILE)]) {
+    const source = readText(path);
+    if (source === null) continue;
+    // Over the text that was read, not over what the file is by then.
+    const digest = digestText(source).replace("sha256:", "");
+    const trusted = !own.includes(path) || trust.allowsContent([{ path, digest }]);
+    files.push({ path, trusted, ...(await serversOf(source, path)) });
+  }
+  return files;
+}
+
+const FILE = "mcp.yaml";
+/** The ecosystem's, in which other programs keep words of their own: what we do not know is left alone. */
+const FOREIGN = ".mcp.json";
+
+/** JSON is YAML: both are read by one parser, which knows the places. */
+async function serversOf(source: string, path: string): Promise<Pick<McpFile, "names" | "entry" | "wrong">> {
+  const foreign = path.endsWith(FOREIGN);
+  const key = foreign ? "mcpServers" : "servers";
+  const servers = mapping("server names", z.unknown()).optional();
+  const schema = foreign ? z.looseObject({ [key]: servers }) : strict({ [key]: servers });
+  const { value, text: yaml } = await parseYaml(schema, source, path);
+  const byName = value[key] ?? {};
+  const wrong = (name: string): Wrong => {
+    return (at, message) => yamlError(yaml, [key, name, ...at], message);
+  };
+  return {
+    names: Object.keys(byName),
+    wrong,
+    entry: (name) => {
+      if (!NAME.test(name)) {
+        throw yamlError(
+          yaml,
+          [key, name],
+          `expected a name of at most 64 letters, digits, ".", "_" and "-", without "__", got ${shown(name)}`,
+          "key",
+        );
+      }
+      const parsed = mcpEntry().safeParse(foreign ? known(byName[name]) : byName[name]);
+      if (parsed.success) return parsed.data;
+      throw issueError(yaml, [key, name], parsed.error.issues[0]);
+    },
+  };
+}
+
+function issueError(
+  yaml: YamlText,
+  at: readonly PropertyKey[],
+  issue: z.core.$ZodIssue | undefined,
+): SyscallError {
+  const { path = [], message = "expected a server" } = issue ?? {};
+  if (issue?.code !== "unrecognized_keys") return yamlError(yaml, [...at, ...path], message);
+  return yamlError(yaml, [...at, ...path, issue.keys[0] ?? ""], message, "key");
+}
+
+/** Of another program's entry, what we know. */
+function known(entry: unknown): unknown {
+  if (typeof entry !== "object" || entry === null || Array.isArray(entry)) return entry;
+  return Object.fromEntries(Object.entries(entry).filter(([key]) => FOREIGN_KEYS.has(key)));
+}
+
+const FOREIGN_KEYS = new Set(["type", "command", "args", "env", "cwd", "url", "headers"]);
+
+/** An INVALID like any other, but an optional server is left out for it. */
+class MissingVariable extends SyscallError {}
+
+const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
+
+function expanded(value: string, envs: readonly Env[], wrong: (message: string) => SyscallError): string {
+  return value.replaceAll(VARIABLE, (_whole, name: string, otherwise: string | undefined) => {
+    const set = envs.map((env) => env[name]).find((text) => text !== undefined && text !== "");
+    if (set !== undefined) return set;
+    if (otherwise !== undefined) return otherwise;
+    const { code, message } = wrong(
+      `the variable ${name} is not set; set it, or write \${${name}:-} for nothing`,
+    );
+    throw new MissingVariable(code, message);
+  });
+}

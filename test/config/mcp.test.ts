@@ -1,0 +1,167 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { type McpWish, mcpMounts } from "../../src/config/mcp.ts";
+import { trustItems } from "../../src/config/trust-items.ts";
+import { SyscallError } from "../../src/plugin/index.ts";
+import { failure, Sandbox } from "./sandbox.ts";
+
+const USER = "home/.config/rnix/mcp.yaml";
+const PROJECT = "home/work/.rnix/mcp.yaml";
+const FOREIGN = "home/work/.mcp.json";
+
+let box: Sandbox;
+beforeEach(() => {
+  box = new Sandbox();
+});
+afterEach(() => box[Symbol.dispose]());
+
+function wish(name: string, required = true): McpWish {
+  return { name, required, wrong: (message) => new SyscallError("INVALID", `agent.yaml:3:7: ${message}`) };
+}
+
+function mounts(wishes: readonly McpWish[], env: Record<string, string> = {}, services: string[] = []) {
+  const numbers = { mountMs: 5_000, requestMs: 60_000 };
+  return mcpMounts(wishes, { places: box.places(), envs: [env], numbers, services });
+}
+
+/** Everything of the project is trusted as it is now. */
+async function trust(): Promise<void> {
+  const given = box.trust();
+  given.accept(await trustItems(box.places(), given, []), Date.UTC(2026, 0, 1));
+}
+
+describe("an agent's MCP servers", () => {
+  test("are mounted with what the user's mcp.yaml says, variables filled in", async () => {
+    box.write(
+      USER,
+      `servers:
+  github:
+    command: npx
+    args: [-y, "server-github@\${VERSION:-1.2}"]
+    env: { TOKEN: "\${GITHUB_TOKEN}" }
+    mount_timeout: 20s
+    request_timeout: 2m
+    max_output: 4MiB
+    shared: false
+  web: { url: "https://\${HOST}/mcp", headers: { Authorization: "Bearer \${KEY}" } }
+`,
+    );
+    const env = { GITHUB_TOKEN: "t0p", HOST: "example.com", KEY: "k" };
+    expect(await mounts([wish("github"), wish("web", false)], env)).toEqual({
+      notices: [],
+      mounts: [
+        {
+          type: "mcp",
+          name: "github",
+          config: {
+            name: "github",
+            command: "npx",
+            args: ["-y", "server-github@1.2"],
+            env: { TOKEN: "t0p" },
+            mountTimeoutMs: 20_000,
+            requestTimeoutMs: 120_000,
+            maxOutputBytes: 4 * 1024 * 1024,
+          },
+          timeoutMs: 21_000,
+          shared: false,
+          required: true,
+        },
+        {
+          type: "mcp",
+          name: "web",
+          config: {
+            name: "web",
+            url: "https://example.com/mcp",
+            headers: { Authorization: "Bearer k" },
+            mountTimeoutMs: 5_000,
+            requestTimeoutMs: 60_000,
+          },
+          timeoutMs: 6_000,
+          shared: undefined,
+          required: false,
+        },
+      ],
+    });
+  });
+
+  test("are the project's where it is trusted, before the ecosystem's file and the user's", async () => {
+    const said = async () => {
+      const { mounts: found } = await mounts([wish("x")]);
+      return found.map(({ config }) => Object(config).command);
+    };
+    box.write(USER, "servers: { x: { command: users } }\n");
+    box.write(FOREIGN, '{"mcpServers": {"x": {"command": "foreign", "alwaysAllow": ["y"]}}, "other": 1}');
+    expect(await said(), "nothing of the project is trusted").toEqual(["users"]);
+    await trust();
+    expect(await said()).toEqual(["foreign"]);
+    box.write(PROJECT, "servers: { x: { command: own } }\n");
+    expect(await said(), "the new file is not trusted yet").toEqual(["foreign"]);
+    await trust();
+    expect(await said()).toEqual(["own"]);
+  });
+
+  test("of a project that is not trusted are left out where the agent can do without", async () => {
+    const file = box.write(FOREIGN, '{"mcpServers": {"x": {"command": "c"}}}');
+    const text = `The MCP server x is left out: ${file} is not trusted. Look at it, then run \`rnix trust\`, or give --trust for this run.`;
+    expect(await mounts([wish("x", false)])).toEqual({ mounts: [], notices: [text] });
+    expect(await failure(() => mounts([wish("x")]))).toMatchObject({ code: "INVALID", message: text });
+  });
+
+  test("whose variable is not set are left out where the agent can do without", async () => {
+    const file = box.write(USER, `servers:\n  x: { command: c, env: { A: "\${TOKEN}" } }\n`);
+    const text = `${file}:2:30: the variable TOKEN is not set; set it, or write \${TOKEN:-} for nothing`;
+    expect((await mounts([wish("x", false)])).notices).toEqual([text]);
+    expect((await failure(() => mounts([wish("x")]))).message).toBe(text);
+  });
+
+  test("may be up for the project already: nothing is read of them", async () => {
+    expect((await mounts([wish("db")], {}, ["db"])).mounts).toEqual([
+      { type: "mcp", name: "db", config: { name: "db" }, required: true },
+    ]);
+  });
+
+  test("that are not there point at the agent's word, and at what may be meant", async () => {
+    box.write(USER, "servers: { github: { command: c } }\n");
+    const wrong = await failure(() => mounts([wish("githb", false)]));
+    expect(wrong.message).toContain("agent.yaml:3:7: expected an MCP server");
+    expect(wrong.message).toContain('got "githb"');
+    expect(wrong.message).toContain('Did you mean "github"?');
+  });
+
+  test("cost nothing to an agent that names none, whatever the files say", async () => {
+    box.write(USER, "servers: [\n");
+    expect(await mounts([])).toEqual({ mounts: [], notices: [] });
+  });
+
+  const FAULTS: [string, string, string, string][] = [
+    ["an unknown key", "servers: { x: { comand: c } }", "1:17", 'did you mean "command"?'],
+    ["both ways at once", "servers: { x: { command: c, url: https://e.com } }", "1:15", "either a command"],
+    ["neither way", "servers: { x: { args: [a] } }", "1:15", "either a command"],
+    [
+      "a way that is none",
+      "servers: { x: { type: sse, url: https://e.com } }",
+      "1:23",
+      "expected one of stdio",
+    ],
+    ["no address", "servers: { x: { url: nowhere } }", "1:22", "expected a URL"],
+    ["another protocol", "servers: { x: { url: ftp://e.com } }", "1:22", "expected a URL"],
+    ["a list of servers", "servers: [x]", "1:10", "expected a mapping of server names"],
+    ["a number as a variable", "servers: { x: { command: c, env: { A: 1 } } }", "1:39", "in quotes"],
+    ["no duration", "servers: { x: { command: c, mount_timeout: soon } }", "1:44", "duration"],
+    ["too little output", "servers: { x: { command: c, max_output: 1B } }", "1:41", "from 1KiB"],
+    ["something else", "mcpServers: {}", "1:1", "unknown key"],
+  ];
+  for (const [what, text, place, message] of FAULTS) {
+    test(`${what} is an error with its place`, async () => {
+      const file = box.write(USER, `${text}\n`);
+      const wrong = await failure(() => mounts([wish("x")]));
+      expect(wrong.code).toBe("INVALID");
+      expect(wrong.message).toContain(`${file}:${place}: `);
+      expect(wrong.message).toContain(message);
+    });
+  }
+
+  test("a name that fits in no path is an error of the file that has it", async () => {
+    box.write(USER, "servers: { a__b: { command: c } }\n");
+    expect((await failure(() => mounts([wish("a__b")]))).message).toContain("1:12: expected a name");
+  });
+});
