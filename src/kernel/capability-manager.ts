@@ -195,7 +195,9 @@ export class CapabilityManager {
     try {
       await this.#ports.tell(proc, news);
     } catch (thrown) {
-      // An inbox that is full, or of a run that ends now: the change stands, and refusals say what it is.
+      // It ends now: there is nobody to tell.
+      if (thrown instanceof SyscallError && thrown.code === "CLOSED") return;
+      // An inbox that is full: the change stands, and refusals say what it is.
       this.#warn(proc, thrown);
     }
   }

@@ -113,6 +113,8 @@ interface HarnessOptions {
   clock?: Clock;
   limits?: Partial<Limits>;
   fs?: FsPort;
+  /** Where its folder is made; the system's by default. */
+  tmp?: string;
   /** Whether another kernel of this id is alive; none is by default. */
   kernelAlive?: (id: string) => boolean;
   callbacks?: KernelCallbacks;
@@ -143,9 +145,9 @@ const LIMITS: Limits = {
   resultBytes: 256 * 1024 * 1024,
 /** A whole kernel on a temporary project, with a scripted model and real records and programs. */
 export class KernelHarness {
-  readonly dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-kernel-")));
-  readonly project = join(this.dir, "project");
-  readonly dataDir = join(this.project, ".rnix/data");
+  readonly dir: string;
+  readonly project: string;
+  readonly dataDir: string;
   readonly kernel: Kernel;
   readonly children: Children;
   readonly runs: RunStore;
@@ -160,6 +162,9 @@ export class KernelHarness {
 
   constructor(options: HarnessOptions) {
     this.#o = options;
+    this.dir = realpathSync(mkdtempSync(join(options.tmp ?? tmpdir(), "rnix-kernel-")));
+    this.project = join(this.dir, "project");
+    this.dataDir = join(this.project, ".rnix/data");
     this.clock = new CountingClock(options.clock ?? realClock);
     mkdirSync(this.project, { recursive: true });
     const fs = options.fs ?? realFs;
