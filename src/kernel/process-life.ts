@@ -1,5 +1,6 @@
 import type { Children } from "../os/children.ts";
 import type { SyscallError } from "../plugin/index.ts";
+import type { ChildResult } from "../store/schema.ts";
 import type { Changes } from "./changes.ts";
 import { runChecks } from "./checks.ts";
 import { namedError } from "./debugger.ts";
@@ -12,7 +13,7 @@ import type { ProcessTable } from "./process-table.ts";
 import { type ReapPorts, reapProcess } from "./reap.ts";
 import type { ExitStatus, KernelCallbacks, ProcInfo } from "./types.ts";
 import { SIGTERM } from "./types.ts";
-import { killed, type Outcome, verdict } from "./verdict.ts";
+import { killed, type Outcome, suspendedFor, verdict } from "./verdict.ts";
 
 /** What a process does between its start and its end: an agent reasons, a supervisor supervises. */
 export type Task = (proc: Process) => Promise<Outcome>;
@@ -162,7 +163,7 @@ export class ProcessLife {
       if (live.length === 0) return;
       for (const child of live) {
         ended.add(child);
-        child.stop(killed(SIGTERM, child.paused));
+        child.stop(endWith(proc, child));
       }
       await Promise.all(live.map((child) => child.done));
     }
@@ -174,15 +175,24 @@ export class ProcessLife {
     // One that was suspended before and gone on with has one result: its last.
     const before = parent.childResults.findIndex(({ uuid }) => uuid === proc.uuid);
     if (before >= 0) parent.childResults.splice(before, 1);
-    parent.childResults.push({
+    const result: ChildResult = {
       uuid: proc.uuid,
       pid: proc.pid,
       agent: proc.spec.agent.name,
       exit_code: exit.code,
       exit_reason: exit.reason,
       tokens_used: proc.tokensUsed,
-    });
+    };
+    parent.childResults.push(result);
+    if (parent.spec.kind === "agent") parent.newChildResults.push(result);
   }
+}
+
+/** What is laid down lays down what it has spawned: that can be gone on with, too. */
+function endWith(proc: Process, child: Process): ExitStatus {
+  return proc.stopped?.reason === "suspended"
+    ? suspendedFor(`PID ${proc.pid}, which spawned it, was suspended`)
+    : killed(SIGTERM, child.paused);
 }
 
 /** A supervisor decides itself what a child's failure means. */

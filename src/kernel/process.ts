@@ -9,9 +9,10 @@ import type { Clock, Timer } from "./clock.ts";
 import type { Envelope } from "./envelope.ts";
 import type { OpenRight } from "./open-rights.ts";
 import type { Permissions } from "./permission/permissions.ts";
+import { procInfoOf } from "./proc-info.ts";
 import { ProcessClock } from "./process-clock.ts";
 import type { OpenStep } from "./resume/history.ts";
-import type { Progress } from "./resume/progress.ts";
+import { nothingYet, type Progress } from "./resume/progress.ts";
 import { transition } from "./state.ts";
 import type {
   AgentInfo,
@@ -76,6 +77,8 @@ export class Process {
   readonly record: RunWriter;
   readonly children: PID[] = [];
   readonly childResults: ChildResult[];
+  /** Those that no step record holds yet. */
+  readonly newChildResults: ChildResult[] = [];
 
   /** 0 once its parent has gone before it, or was signalled alone to end. */
   ppid: PID;
@@ -308,68 +311,19 @@ export class Process {
     this.#state = transition(this.pid, this.#state, "dead");
   }
 
+  /** When it ended; null as long as it lives. */
+  get endedAtMs(): number | null {
+    return this.#endedAtMs;
+  }
+
+  /** Since when it is paused; 0 when it is not. */
+  get pausedAtMs(): number {
+    return this.#pausedAtMs;
+  }
+
   /** Everything about it, as it is written to proc-info.json and sent on the wire. */
   info(): ProcInfo {
-    const { spec } = this;
-    const given = new Set(spec.opts.envGiven ?? []);
-    const exit = this.#exit;
-    return {
-      v: 1,
-      pid: this.pid,
-      ppid: this.ppid,
-      uuid: this.uuid,
-      kind: spec.kind,
-      parent_uuid: spec.parentUuid,
-      origin_uuid: null,
-      state: exit?.reason === "suspended" ? "suspended" : this.#state,
-      intent: spec.intent,
-      agent: spec.agent.name,
-      skills: this.skills.map((skill) => skill.name),
-      provider: this.provider.name,
-      model: this.provider.model,
-      project: spec.opts.project.dir,
-      cwd: spec.opts.cwd,
-      ctx_id: this.ctxId,
-      steps: this.step,
-      max_steps: spec.maxSteps,
-      steps_used: spec.envelope.steps,
-      tokens_used: this.tokensUsed,
-      usage: { ...this.usage },
-      cost_usd: this.costUsd,
-      context_budget: spec.envelope.limits.tokens,
-      max_cost: spec.envelope.limits.cost,
-      timeout_ms: spec.timeoutMs,
-      allowed_devices: this.permissions.allowedDevices(),
-      allowed_tools: this.permissions.allowedTools(),
-      permissions: this.permissions.record(),
-      sandbox: spec.opts.sandbox ?? "none",
-      created_at_ms: this.createdAtMs,
-      ended_at_ms: this.#endedAtMs,
-      elapsed_ms: Math.round(this.elapsedMs),
-      is_paused: this.paused,
-      paused_at_ms: this.#pausedAtMs,
-      result: this.result,
-      partial: this.partial,
-      exit_code: exit?.code ?? null,
-      exit_reason: exit?.reason ?? null,
-      suspended: exit?.suspended ?? null,
-      error: exit?.error ? { code: exit.error.code, message: exit.error.message } : null,
-      checks: this.checks,
-      tool_calls: this.toolCalls,
-      files_changed: [...this.filesChanged].sort(),
-      files_changed_complete: this.filesChangedComplete,
-      children: this.childResults,
-      versions: { rnix: spec.version, ...spec.opts.devices.versions },
-      kernel: spec.kernelId,
-      env: {
-        names: Object.keys(spec.opts.env).sort(),
-        values: Object.fromEntries(
-          Object.entries(spec.opts.env).filter(
-            ([name]) => KEPT.has(name) || name.startsWith("LC_") || given.has(name),
-          ),
-        ),
-      },
-    };
+    return procInfoOf(this);
   }
 }
 
@@ -383,24 +337,6 @@ function cutOff(pid: PID, { reason }: ExitStatus): string {
     : `Process ${pid} was told to stop: ${reason}.`;
 }
 
-function nothingYet(clock: Clock): Progress {
-  return {
-    createdAtMs: clock.now(),
-    elapsedMs: 0,
-    step: 0,
-    openStep: null,
-    answered: null,
-    toolCalls: 0,
-    usage: { input_tokens: 0, output_tokens: 0, cached_tokens: 0 },
-    plan: null,
-    completion: null,
-    skills: [],
-    children: [],
-    filesChanged: [],
-    filesChangedComplete: true,
-  };
-}
-
 /** Of a process that is no agent. */
 const NO_MODEL: ProviderChoice = {
   name: "",
@@ -411,18 +347,3 @@ const NO_MODEL: ProviderChoice = {
   because: "",
   secret: () => Promise.reject(new SyscallError("UNAVAILABLE", "This process has no model.")),
 };
-
-/** Variables whose values may be kept on disk (design §2, "Environment"). */
-const KEPT: ReadonlySet<string> = new Set([
-  "PATH",
-  "HOME",
-  "USER",
-  "LOGNAME",
-  "SHELL",
-  "LANG",
-  "LANGUAGE",
-  "TZ",
-  "TERM",
-  "TMPDIR",
-  "PWD",
-]);

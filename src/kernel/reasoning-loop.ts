@@ -7,7 +7,7 @@ import {
   SyscallError,
   type Usage,
 } from "../plugin/index.ts";
-import type { Action, SoFar, ToolCallRecord } from "../store/schema.ts";
+import type { ToolCallRecord } from "../store/schema.ts";
 import type { Clock } from "./clock.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { Debugger } from "./debugger.ts";
@@ -16,17 +16,17 @@ import type { Inboxes } from "./ipc/inboxes.ts";
 import { stepText } from "./ipc/wording.ts";
 import { type CallBudget, reserveCall } from "./llm/call-budget.ts";
 import type { ModelDevice, ModelGate } from "./llm/gate.ts";
+import { Spending } from "./llm/spending.ts";
 import { wordsEntry } from "./log-entry.ts";
 import { LoopGuard } from "./loop-guard.ts";
 import type { Process } from "./process.ts";
 import type { OpenStep } from "./resume/history.ts";
+import { actionOf, soFar, stepRecord } from "./step-record.ts";
 import { runToolCalls, type ToolCallPorts, toolMessage } from "./tool-call.ts";
 import type { ExitReason, ProcessEvent } from "./types.ts";
 import type { Outcome } from "./verdict.ts";
 
 const ANSWER_PIECE = 1024 * 1024;
-/** Characters of a step's summary. */
-const SUMMARY = 160;
 
 export interface LoopPorts {
   clock: Clock;
@@ -141,7 +141,7 @@ class ReasoningLoop {
         message: assistant,
         usage: answer.usage,
         stop_reason: answer.stop_reason,
-        so_far: this.#soFar(),
+        so_far: soFar(proc),
         messages: proc.unrecorded.length > 0 ? [...proc.unrecorded] : undefined,
         inbox: this.#told,
       }),
@@ -322,51 +322,13 @@ class ReasoningLoop {
     }
   }
 
-  /** What a thread has appended since the answer belongs to the next step. */
   #record(ts: string, assistant: Message, answer: LLMAnswer, calls: ToolCallRecord[]): void {
     const proc = this.#proc;
-    const { unrecorded } = proc;
-    const action = this.#action(calls);
-    recorded(() =>
-      proc.record.step({
-        v: 1,
-        step: proc.step,
-        ts,
-        messages: unrecorded.splice(0, unrecorded.indexOf(assistant) + 1),
-        raw_response: answer.content,
-        action,
-        summary: summarize(answer, calls),
-        tool_calls: calls,
-        inbox: this.#told,
-        usage: answer.usage,
-        tokens_used: answer.tokens_used,
-        so_far: this.#soFar(),
-      }),
-    );
+    const action = actionOf(calls, this.#planned);
+    if (action === "plan") this.#planned = true;
+    const told = this.#told;
+    recorded(() => proc.record.step(stepRecord(proc, { ts, assistant, answer, calls, action, told })));
     proc.recordedStep = proc.step;
-  }
-
-  #soFar(): SoFar {
-    const { tokensUsed, costUsd, elapsedMs, spec } = this.#proc;
-    return {
-      tokens_used: tokensUsed,
-      cost_usd: costUsd,
-      steps_used: spec.envelope.steps,
-      elapsed_ms: Math.round(elapsedMs),
-    };
-  }
-
-  /** What kind of step it was: the kernel's own tools are the actions of the seeds (5.1). */
-  #action(calls: readonly ToolCallRecord[]): Action {
-    const done = new Set(calls.filter((call) => call.state === "done").map((call) => call.name));
-    if (calls.length === 0 || done.has("Complete")) return "complete";
-    if (calls.some(({ name, state }) => name === "Agent" && (state === "done" || state === "failed")))
-      return "spawn";
-    if (done.has("Skill")) return "specialize";
-    if (!done.has("Plan")) return "tool_call";
-    const again = this.#planned;
-    this.#planned = true;
-    return again ? "replan" : "plan";
   }
 
   async #finished(answer: LLMAnswer): Promise<Outcome | undefined> {
@@ -418,29 +380,6 @@ class ReasoningLoop {
   }
 }
 
-/** Usage as the attempts of one call report it: the last word of each counts. */
-class Spending {
-  #before: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
-  #attempt: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
-
-  report(usage: Usage): void {
-    this.#attempt = usage;
-  }
-
-  nextAttempt(): void {
-    this.#before = this.total();
-    this.#attempt = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
-  }
-
-  total(): Usage {
-    return {
-      input_tokens: this.#before.input_tokens + this.#attempt.input_tokens,
-      output_tokens: this.#before.output_tokens + this.#attempt.output_tokens,
-      cached_tokens: this.#before.cached_tokens + this.#attempt.cached_tokens,
-    };
-  }
-}
-
 function broken(reason: ExitReason, message: string): Outcome {
   return { kind: "broken", reason, error: new SyscallError("EXHAUSTED", message) };
 }
@@ -452,13 +391,4 @@ function recorded(write: () => void): void {
   } catch (thrown) {
     throw thrown instanceof SyscallError ? new Broken("record_error", thrown) : thrown;
   }
-}
-
-function summarize(answer: LLMAnswer, calls: readonly ToolCallRecord[]): string {
-  const text =
-    calls.length === 0
-      ? answer.content
-      : calls.map((call) => `${call.name}${call.state === "done" ? "" : ` (${call.state})`}`).join(", ");
-  const line = text.replace(/\s+/g, " ").trim();
-  return line.length > SUMMARY ? `${line.slice(0, SUMMARY - 1)}…` : line;
 }

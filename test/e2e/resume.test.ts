@@ -134,6 +134,23 @@ describe("rnix resume", () => {
     expect(JSON.stringify(model.requests.at(-1)?.body)).toContain("and more?");
   });
 
+  test("twice at once: one has the run, the other is told", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
+    const command = machine.start(["spawn", "hold it", "--no-daemon", "--output", "json"]);
+    await until(() => machine.has("held"));
+    command.signal("SIGINT");
+    const { uuid } = Receipt.parse(JSON.parse((await command.done).stdout));
+    const tries = await Promise.all(
+      [["--no-daemon"], ["--no-daemon"], []].map((how) => machine.run(["resume", uuid, ...how])),
+    );
+    // Whoever comes when the first is done finds a run that has completed.
+    expect(tries.map(({ code }) => code).sort()).toEqual([0, 64, 64]);
+    for (const { code, stderr } of tries)
+      if (code !== 0) expect(stderr).toMatch(/being resumed|lives, as PID|has completed/);
+    expect(stepsOf(machine, uuid).map(({ step }) => step)).toEqual([1, 2]);
+  });
+
   test("of a run that lives is refused, and from another folder finds the run's own project", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "hold it": [HOLD, calls(["Bash", { command: "pwd" }]), says("done")] }));

@@ -245,3 +245,15 @@ test.each([1, 2, 3, 4, 5])(
     for (const count of Object.values(seen)) expect(count).toBeGreaterThan(5);
   },
 );
+
+test("what a process had used before it was suspended is used in its own envelope alone, and widens its limits", () => {
+  const top = root({ tokens: 100, steps: 10, timeMs: 1_000 });
+  top.reserve({ tokens: 60, cost: 0, steps: 4 }).settle({ tokens: 60, cost: null, steps: 4 });
+  const before = { tokens: 30, cost: 0.5, steps: 2, elapsedMs: 300 };
+  const low = top.child({ ...UNLIMITED, tokens: 50 }, 400, before);
+  expect([low.tokens, low.steps, low.cost]).toEqual([30, 2, 0.5]);
+  expect([top.tokens, top.steps, top.cost]).toEqual([60, 4, null]);
+  // Its own 50 hold; of the rest it has what is left above, beside what it has used.
+  expect(low.limits).toMatchObject({ tokens: 50, steps: 8, timeMs: 900 });
+  expect([low.left("tokens"), low.left("steps")]).toEqual([20, 6]);
+});

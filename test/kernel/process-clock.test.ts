@@ -22,6 +22,19 @@ describe("the clock of a process", () => {
     expect([clock.monotonic(), clock.now() - started]).toEqual([15, 115]);
   });
 
+  test("goes on from what its process had run before it was suspended", async () => {
+    const real = new FakeClock();
+    const clock = new ProcessClock(real, 400);
+    await real.advance(10);
+    expect(clock.monotonic()).toBe(410);
+    let fired = false;
+    clock.timer(5, () => {
+      fired = true;
+    });
+    await real.advance(5);
+    expect(fired).toBe(true);
+  });
+
   test("its timers stand with it, and go on with what was left of them", async () => {
     const real = new FakeClock();
     const clock = new ProcessClock(real);

@@ -343,6 +343,66 @@ describe("a run whose kernel was killed goes on", () => {
   });
 });
 
+describe("a run with children", () => {
+  /** The parent spawns an agent, and says "done" when it is told anything of it; the child is silent at first. */
+  function family(): Model {
+    let asked = 0;
+    return (request, signal) => {
+      if (request.intent === "child") return ++asked === 1 ? silent(request, signal) : says("child's answer");
+      return request.messages.length === 1 ? calls(["Agent", { intent: "child" }]) : says("done");
+    };
+  }
+
+  test("that is suspended lays them down with it, and is not failed by that when it goes on", async () => {
+    await using h = new KernelHarness({ model: family() });
+    const pid = await h.spawn("parent");
+    await until(() => h.kernel.active === 2 && h.requests.length === 2);
+    const [parent, child] = h.kernel.listProcs();
+    if (!parent || !child) throw new Error("no child");
+    await h.kernel.suspend(pid);
+    await until(() => h.kernel.active === 0);
+    expect(await h.runs.info(child.uuid)).toMatchObject({
+      state: "suspended",
+      parent_uuid: parent.uuid,
+      suspended: { reason: "PID 1, which spawned it, was suspended" },
+    });
+    expect(await resumed(h, parent.uuid)).toMatchObject({ exit_code: 0, result: "done", children: [] });
+    expect(await resumed(h, child.uuid)).toMatchObject({ exit_code: 0, result: "child's answer", ppid: 0 });
+  });
+
+  test("has a child that goes on as its own while it lives, and its result once", async () => {
+    const model: Model = (request, signal) => {
+      if (request.intent === "parent") return silent(request, signal);
+      return request.messages.length === 1 ? silent(request, signal) : says("child's answer");
+    };
+    await using h = new KernelHarness({ model });
+    const parent = await h.spawn("parent");
+    const pid = await h.spawn("child", { parentPid: parent });
+    const uuid = await uuidOf(h, pid);
+    await until(() => h.requests.length === 2);
+    await h.kernel.suspend(pid);
+    expect(h.kernel.procInfo(parent).children).toMatchObject([{ uuid, exit_code: 75 }]);
+    expect(await resumed(h, uuid, { input: "go on" })).toMatchObject({ exit_code: 0, ppid: parent });
+    expect(h.kernel.procInfo(parent).children).toMatchObject([{ uuid, exit_code: 0 }]);
+  });
+
+  test("that was killed with its kernel knows how they ended", async () => {
+    const model: Model = (request, signal) => {
+      if (request.intent === "child") return says("child's answer");
+      return request.messages.length === 1 ? calls(["Agent", { intent: "child" }]) : silent(request, signal);
+    };
+    await using first = new KernelHarness({ model });
+    await using second = new KernelHarness({ model: script(says("done")) });
+    const pid = await first.spawn("parent");
+    const uuid = await uuidOf(first, pid);
+    await until(() => first.requests.length === 3);
+    crashInto(second, first);
+    const info = await resumed(second, uuid);
+    expect(info.children).toMatchObject([{ exit_code: 0, tokens_used: 15 }]);
+    expect(info.tokens_used).toBe(45);
+  });
+});
+
 describe("a run that has ended", () => {
   test("goes on with what it is given, at the end of its conversation", async () => {
     await using h = new KernelHarness({ model: script(says("one"), says("two")) });

@@ -215,6 +215,24 @@ test("history reads the runs of every data folder, and shows one whose kernel ha
   expect(await history.byPid(2)).toBeUndefined();
 });
 
+test("history shows what a run had used when its kernel died, each life of it for itself", async () => {
+  await using server = await serve("memory");
+  const { pid, uuid } = await detached(server);
+  const soFar = { tokens_used: 70, cost_usd: 0.5, steps_used: 3, elapsed_ms: 900 };
+  server.kernel.step(pid, { ...stepRecord(1, "one"), so_far: soFar });
+  const runs = new RunStore(server.dir);
+  const history = new History({ dataDirs: () => [server.dir], open: () => runs, kernelAlive: () => false });
+  expect((await history.byUuid(uuid))?.info).toMatchObject({
+    ...soFar,
+    steps: 1,
+    usage: { input_tokens: 10 },
+  });
+  // Gone on with by another kernel, which died too.
+  server.kernel.step(pid, { ...stepRecord(2, "two"), so_far: { ...soFar, tokens_used: 90 } });
+  (await runs.reopen(uuid)).info({ ...server.kernel.procInfo(pid), kernel: "another" });
+  expect((await history.byUuid(uuid))?.info).toMatchObject({ steps: 2, tokens_used: 90 });
+});
+
 test("a run that has ended is not live, also before it is reaped", async () => {
   await using server = await serve("memory");
   const client = await clientOf(server);

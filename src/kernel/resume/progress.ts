@@ -1,4 +1,5 @@
 import type { ChildResult, Usage } from "../../store/schema.ts";
+import type { Clock } from "../clock.ts";
 import type { SkillInfo } from "../types.ts";
 import type { OpenStep } from "./history.ts";
 
@@ -24,4 +25,23 @@ export interface Progress {
   filesChanged: readonly string[];
   /** Those are all of them. */
   filesChangedComplete: boolean;
+}
+
+/** Of a run that begins. */
+export function nothingYet(clock: Clock): Progress {
+  return {
+    createdAtMs: clock.now(),
+    elapsedMs: 0,
+    step: 0,
+    openStep: null,
+    answered: null,
+    toolCalls: 0,
+    usage: { input_tokens: 0, output_tokens: 0, cached_tokens: 0 },
+    plan: null,
+    completion: null,
+    skills: [],
+    children: [],
+    filesChanged: [],
+    filesChangedComplete: true,
+  };
 }

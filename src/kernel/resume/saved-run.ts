@@ -1,6 +1,7 @@
 import { type Message, SyscallError } from "../../plugin/index.ts";
 import type { RunStore } from "../../store/runs.ts";
 import type {
+  ChildResult,
   InboxEntry,
   JournalEntry,
   ProcessMeta,
@@ -79,7 +80,7 @@ export async function readSavedRun(
       plan: lastPlan(calls),
       completion: openStep ? completionOf([...openStep.settled.values()]) : null,
       skills: called,
-      children: info.children,
+      children: childrenOf(info, steps),
       filesChanged: info.files_changed,
       filesChangedComplete: info.files_changed_complete,
     },
@@ -139,6 +140,16 @@ function finalAnswer(steps: readonly StepRecord[], { openStep }: SavedHistory): 
   const last = steps.at(-1);
   if (!last || openStep) return null;
   return completionOf(last.tool_calls) ?? (last.tool_calls.length === 0 ? last.raw_response : null);
+}
+
+/**
+ * How its children ended. One that was laid down with it has not: whoever goes on with that one brings its result,
+ * if this process lives by then.
+ */
+function childrenOf(info: ProcInfo, steps: readonly StepRecord[]): ChildResult[] {
+  const recorded = info.ended_at_ms === null ? steps.flatMap(({ children = [] }) => children) : [];
+  const last = new Map([...info.children, ...recorded].map((child) => [child.uuid, child]));
+  return [...last.values()].filter(({ exit_reason }) => exit_reason !== "suspended");
 }
 
 /** The record of an end says it all; what was cut off has said it with its last answer. */
