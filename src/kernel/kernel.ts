@@ -30,6 +30,7 @@ import { ProcessBuilder } from "./process-builder.ts";
 import { ProcessLife } from "./process-life.ts";
 import { ProcessManager } from "./process-manager.ts";
 import { ProcessTable } from "./process-table.ts";
+import { forget } from "./reap.ts";
 import { type LoopPorts, reason } from "./reasoning-loop.ts";
 import { SignalManager } from "./signal-manager.ts";
 import { SupervisorManager } from "./supervisor/supervisor-manager.ts";
@@ -157,6 +158,7 @@ export class Kernel {
       files,
       inboxes: this.#inboxes,
       mounts: this.mounts,
+      forget: (proc) => forget(reap, proc),
       warn,
     });
     this.ipc = new IpcManager({ table, inboxes: this.#inboxes, debug, clock });

@@ -40,6 +40,8 @@ interface BuilderPorts {
   files: FileSystem;
   inboxes: Inboxes;
   mounts: MountManager;
+  /** Takes back what others have given to a process that did not come to be. */
+  forget(proc: Process): Promise<void>;
   warn(source: string, text: string): void;
 }
 
@@ -178,9 +180,10 @@ export class ProcessBuilder {
     });
     table.add(proc);
     parent?.children.push(proc.pid);
-    undo.push(() => {
+    undo.push(async () => {
       table.remove(proc);
       parent?.children.splice(parent.children.indexOf(proc.pid), 1);
+      await this.#ports.forget(proc);
       proc.abandon();
     });
     return proc;

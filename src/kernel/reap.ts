@@ -44,14 +44,27 @@ export function reapProcess(ports: ReapPorts, proc: Process): Promise<void> {
 async function reapOnce(ports: ReapPorts, proc: Process): Promise<void> {
   // It never came to be: its builder has taken it back.
   if (ports.table.find(proc.pid) !== proc) return;
-  for (const [what, run] of steps(ports, proc)) {
+  await takeSteps(ports, proc, steps(ports, proc));
+}
+
+/** Takes back what others have given to a process that did not come to be; its builder does the rest. */
+export function forget(ports: Pick<ReapPorts, "holders" | "warn">, proc: Process): Promise<void> {
+  return takeSteps(ports, proc, given(ports.holders, proc));
+}
+
+async function takeSteps(
+  { warn }: Pick<ReapPorts, "warn">,
+  proc: Process,
+  order: readonly Step[],
+): Promise<void> {
+  for (const [what, run] of order) {
     // A step that goes wrong is told, and the next one follows: one fault must not keep all the rest.
     try {
       const pending = run();
       // Those that wait for nothing follow each other at once: nobody sees a process half freed.
       if (pending) await pending;
     } catch (thrown) {
-      ports.warn(`PID ${proc.pid}`, `reap, ${what}: ${namedError(thrown, "Reap", proc.pid).message}`);
+      warn(`PID ${proc.pid}`, `reap, ${what}: ${namedError(thrown, "Reap", proc.pid).message}`);
     }
   }
 }
@@ -65,18 +78,25 @@ function steps(ports: ReapPorts, proc: Process): Step[] {
     // Background programs and mounts end between 3 and 4. A program that would not go holds nothing of the process.
     ["programs", () => children.endOwner(proc.uuid)],
     ["mounts", () => holders.mounts.clear(proc)],
-    ["channels", () => endChannels(proc)], // 4
-    ["messages", () => holders.messages.clear(proc)], // 5
-    ["groups", () => holders.groups.clear(proc)], // 6
-    ["signals", () => holders.signals.clear(proc)], // 7
-    ["threads", () => holders.threads.clear(proc)], // 8
-    ["coroutines", () => holders.coroutines.clear(proc)], // 9
+    ...given(holders, proc), // 4 to 9
     ["context", () => contexts.ctxFree(proc.ctxId)], // 10
     ["state", () => proc.reap()], // 11
     ["table", () => table.remove(proc)], // 12
     ["parent", () => leaveParent(ports, proc)],
     ["envelope", () => proc.spec.envelope.close()],
     ["devices", () => proc.spec.opts.devices.release()],
+  ];
+}
+
+/** What is held for a process by others, from its first moment on. */
+function given(holders: Holders, proc: Process): Step[] {
+  return [
+    ["channels", () => endChannels(proc)], // 4
+    ["messages", () => holders.messages.clear(proc)], // 5
+    ["groups", () => holders.groups.clear(proc)], // 6
+    ["signals", () => holders.signals.clear(proc)], // 7
+    ["threads", () => holders.threads.clear(proc)], // 8
+    ["coroutines", () => holders.coroutines.clear(proc)], // 9
   ];
 }
 

@@ -67,6 +67,34 @@ describe("a process that does not come to be", () => {
     expect(await h.runs.find("")).toEqual([]);
   });
 
+  test("leaves nothing of what others have given it meanwhile", async () => {
+    const clock = new FakeClock();
+    const { device, opening } = slowToOpen();
+    await using h = new KernelHarness({ model: silent, devices: { "/dev/llm/slow": device }, clock });
+    const opts = h.opts();
+    const spawned = h.kernel.spawn("go", null, {
+      ...opts,
+      provider: { ...opts.provider, device: "/dev/llm/slow" },
+    });
+    await opening;
+    const [info] = h.kernel.procInfos();
+    if (!info) throw new Error("it stands in no table");
+    const { pid } = info;
+    h.kernel.groups.joinGroup(pid, "early");
+    h.kernel.signals.sigBlock(pid, SIGPAUSE);
+    const trace = h.kernel.attachDebug(pid);
+    const watch = h.kernel.attach(pid);
+    h.kernel.kill(pid, SIGTERM);
+    expect(
+      await passing(
+        clock,
+        spawned.catch((error: unknown) => error),
+      ),
+    ).toMatchObject({ code: "CANCELLED" });
+    expect(h.kernel.held()).toMatchObject({ processes: 0, groups: 0, signals: 0 });
+    expect([trace.ended, watch.ended]).toEqual([true, true]);
+  });
+
   test("leaves nothing when its first record can't be written", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({
