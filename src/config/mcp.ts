@@ -6,7 +6,7 @@ import { digestText, readText } from "./file.ts";
 import { suggestion } from "./nearest.ts";
 import type { Env } from "./paths.ts";
 import type { Places } from "./places.ts";
-import { choice, number, shown, strict, text, texts } from "./values.ts";
+import { choice, number, shown, strict, text } from "./values.ts";
 import { parseYaml, type YamlText, yamlError } from "./yaml.ts";
 
 /** A server that an agent names. `wrong` points at the place where it does. */
@@ -153,7 +153,9 @@ export function mcpEntry() {
   return strict({
     type: choice(TYPES).optional(),
     command: text("a program").optional(),
-    args: texts("a list of arguments").optional(),
+    args: z
+      .array(words(), { error: ({ input }) => `expected a list of arguments, got ${shown(input)}` })
+      .optional(),
     env: mapping("variables", words()).optional(),
     cwd: text("a folder").optional(),
     url: text("a URL of http or https").optional(),

@@ -212,6 +212,7 @@ export class MountManager implements Holder {
   async clear(proc: Process): Promise<void> {
     const table = this.#tables.find(proc);
     if (!table) return;
+    table.ending = true;
     const paths = [...table.points.keys()];
     await Promise.all(
       paths.map((path) => this.#unmountOf(proc, path).catch((thrown) => this.#warn(thrown, table))),
@@ -332,7 +333,7 @@ export class MountManager implements Holder {
     const gone = [...before].filter((name) => !point.tools.has(name));
     for (const proc of this.#tables.whoSees(point.table)) {
       proc.permissions = proc.permissions.withFacts(factsOf(proc.spec.namespace));
-      if (proc.state !== "running" || proc.stopped) continue;
+      if (proc.state !== "running" || proc.stopped || point.table.ending) continue;
       this.#ports.appendTools(proc);
       const text = news(
         fresh.filter((name) => proc.permissions.showsTool(name)),

@@ -49,6 +49,8 @@ export interface MountTable {
   devices(): DeviceRegistry;
   points: Map<string, MountPoint>;
   sees(proc: Process): boolean;
+  /** Its process ends: nobody is told of what goes. */
+  ending?: boolean;
 }
 
 const USER = "user";

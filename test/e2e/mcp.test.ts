@@ -1,0 +1,132 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join, resolve } from "node:path";
+import type { ModelServer } from "../support/model-server/server.ts";
+import { Machine } from "./support/machine.ts";
+import { toolNames, toolResults } from "./support/requests.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { verdict } from "./support/verdict.ts";
+
+setDefaultTimeout(40_000);
+
+const SERVER = resolve(import.meta.dir, "../support/mcp-server/main.ts");
+
+/** An agent of the project that has the server `notes`, and the file that says what that is. */
+function prepare(machine: Machine, behaviour = "", mcp = "[notes]"): void {
+  machine.write(
+    ".rnix/agents/keeper/agent.yaml",
+    `name: keeper\ndescription: Keeps notes\nallowed_tools: []\nmcp: ${mcp}\n`,
+  );
+  machine.write(".rnix/agents/keeper/instructions.md", "Keep the notes.\n");
+  // Bun would keep what it has transpiled in HOME.
+  const args = ["BUN_RUNTIME_TRANSPILER_CACHE_PATH=0", process.execPath, SERVER, behaviour];
+  const notes = { command: "env", args, env: { TOKEN: "$" + "{NOTES_TOKEN}" } };
+  machine.write(".mcp.json", JSON.stringify({ mcpServers: { notes } }, null, 2));
+}
+
+const env = { NOTES_TOKEN: "t0p" };
+const last = (model: ModelServer) => {
+  const request = model.requests.at(-1);
+  if (!request) throw new Error("The model was not asked.");
+  return request;
+};
+
+describe("an agent with an MCP server", () => {
+  for (const way of [[], ["--no-daemon"]]) {
+    test(`uses its tools as any others ${way.join("") || "through the daemon"}, once its file is trusted`, async () => {
+      await using machine = new Machine();
+      const model = await machine.model(
+        scenes({
+          "keep it": [
+            calls(["mcp__notes__echo", { text: "milk" }], ["mcp__notes__env", { name: "TOKEN" }]),
+            calls(["mcp__notes__read_resource", { uri: "file:///notes.txt" }], ["mcp__notes__nothing", {}]),
+            says("kept"),
+          ],
+        }),
+      );
+      prepare(machine);
+      const args = ["keep it", "--agent", "keeper", ...way];
+
+      const untrusted = await machine.run(["spawn", ...args], { env });
+      expect(untrusted.code).toBe(64);
+      expect(untrusted.stderr).toContain(
+        `The MCP server notes is left out: ${join(machine.project, ".mcp.json")}`,
+      );
+      expect(untrusted.stderr).toContain("rnix trust");
+      expect(model.requests).toEqual([]);
+      expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+
+      const unset = await machine.run(["spawn", ...args]);
+      expect(unset.code).toBe(64);
+      expect(unset.stderr).toContain("the variable NOTES_TOKEN is not set");
+
+      const { receipt, info } = await verdict(machine, args, { env });
+      expect(receipt.exit_code).toBe(0);
+      expect(toolNames(last(model))).toEqual(expect.arrayContaining(["mcp__notes__echo", "mcp__notes__a_b"]));
+      expect(toolNames(last(model))).not.toContain("Bash");
+      const results = toolResults(last(model));
+      expect(results.slice(0, 3)).toEqual(['{"text":"milk"}', "t0p", "remember the milk"]);
+      expect(results[3]).toStartWith("Error NOT_FOUND");
+      // It was told to the model, and is in that answer; nowhere else.
+      expect(machine.search("t0p").filter((file) => !/\/(steps\.jsonl|step\.journal)$/.test(file))).toEqual(
+        [],
+      );
+
+      const trace = await machine.run(["strace", info.uuid]);
+      expect(trace.stdout + trace.stderr).toContain(`/mnt/mcp/${info.pid}-notes`);
+      expect(machine.strays().filter((one) => one.includes("mcp-server"))).toEqual([]);
+    });
+  }
+
+  test("goes on without one that is not required, and says so; a required one that does not come up is 69", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "keep it": [says("kept nothing")] }));
+    prepare(machine, "exit", "[{name: notes, required: false}]");
+    const args = ["keep it", "--agent", "keeper"];
+
+    const untrusted = await verdict(machine, args, { env });
+    expect(untrusted.receipt.exit_code).toBe(0);
+    expect(untrusted.stderr).toContain("The MCP server notes is left out");
+
+    await machine.run(["trust", "--yes"]);
+    const optional = await verdict(machine, args, { env });
+    expect(optional.receipt.exit_code).toBe(0);
+    expect(optional.stderr).toContain("ended with exit code 1. It said: no token: set TEST_TOKEN");
+    const asked = model.requests.length;
+
+    prepare(machine, "exit");
+    await machine.run(["trust", "--yes"]);
+    const required = await machine.run(["spawn", ...args], { env });
+    expect(required.code).toBe(69);
+    expect(required.stderr).toContain("no token: set TEST_TOKEN");
+    expect(model.requests.length).toBe(asked);
+    expect(machine.strays()).toEqual([]);
+  });
+
+  test("is told when it dies, and works on when it is back", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "break it": [
+          calls(["mcp__notes__die", {}]),
+          calls(["Bash", { command: "sleep 2" }]),
+          calls(["mcp__notes__echo", { text: "back" }]),
+          says("mended"),
+        ],
+      }),
+    );
+    prepare(machine);
+    machine.write(
+      ".rnix/agents/keeper/agent.yaml",
+      "name: keeper\ndescription: Keeps notes\nmcp: [notes]\nallowed_tools: [Bash]\n",
+    );
+    await machine.run(["trust", "--yes"]);
+    const { receipt } = await verdict(machine, ["break it", "--agent", "keeper"], {
+      env,
+    });
+    const results = toolResults(last(model));
+    expect(results[0]).toContain("Error UNAVAILABLE");
+    expect(results[0]).toContain("something broke");
+    expect(results.at(-1)).toBe('{"text":"back"}');
+    expect(receipt.exit_code).toBe(0);
+  });
+});
