@@ -2,7 +2,9 @@ import { isAbsolute, join } from "node:path";
 import { z } from "zod";
 import type { RestartPolicy, Strategy } from "../kernel/supervisor/spec.ts";
 import type { Limit } from "../kernel/types.ts";
+import type { SyscallError } from "../plugin/index.ts";
 import { SETTINGS } from "./defaults.ts";
+import { type McpEntry, mcpEntry } from "./mcp.ts";
 import type { Project } from "./project.ts";
 import { choice, limit, number, shown, strict, text, texts } from "./values.ts";
 import { readYaml, type YamlText, yamlError } from "./yaml.ts";
@@ -14,12 +16,17 @@ export interface InitFile {
   supervisors: InitSupervisor[];
 }
 
-/** A program that is kept running. Absent numbers are the settings'. */
-export interface InitService {
+export type InitService = CommandService | McpService;
+
+interface Service {
   name: string;
-  type: "command";
   /** The daemon, or a run in the project, does not start without it. */
   required: boolean;
+}
+
+/** A program that is kept running. Absent numbers are the settings'. */
+export interface CommandService extends Service {
+  type: "command";
   config: {
     argv: string[];
     /** Relative to the project's folder, or for the user's file to HOME. */
@@ -30,6 +37,14 @@ export interface InitService {
     periodMs?: number;
     shutdown?: InitShutdown;
   };
+}
+
+/** An MCP server that all runs of the project share, or all of the user's. */
+export interface McpService extends Service {
+  type: "mcp";
+  config: McpEntry;
+  /** An INVALID that points into its config. */
+  wrong(path: readonly PropertyKey[], message: string): SyscallError;
 }
 
 /** Agents that are kept at work. */
@@ -77,7 +92,7 @@ export async function loadUserInit(configDir: string, home: string): Promise<Ini
     ...supervisor,
     project: projectOf(supervisor.project, home, read.text, ["supervisors", index, "project"]),
   }));
-  return { ...read.value, file: read.text.file, supervisors };
+  return { file: read.text.file, services: servicesOf(read), supervisors };
 }
 
 /** The same for a project's. */
@@ -85,7 +100,7 @@ export async function loadProjectInit(file: string): Promise<InitFile | null> {
   const read = await readYaml(ProjectFile, file);
   if (!read) return null;
   requireNames(read.value, read.text);
-  return { ...read.value, file: read.text.file };
+  return { file: read.text.file, services: servicesOf(read), supervisors: read.value.supervisors };
 }
 
 const FILE = "init.yaml";
@@ -138,11 +153,12 @@ const environment = () =>
     )
     .default({});
 
+const service = () => ({ name: name("the service's name"), required: required() });
+
 const CommandService = () =>
   strict({
-    name: name("the service's name"),
+    ...service(),
     type: z.literal("command"),
-    required: required(),
     config: strict({
       command: command(),
       cwd: text("a folder").optional(),
@@ -159,10 +175,12 @@ const CommandService = () =>
     })),
   });
 
-const TYPES = ["command"];
+const McpService = () => strict({ ...service(), type: z.literal("mcp"), config: mcpEntry() });
+
+const TYPES = ["command", "mcp"];
 
 const Service = () =>
-  z.discriminatedUnion("type", [CommandService()], {
+  z.discriminatedUnion("type", [CommandService(), McpService()], {
     error: ({ input }) =>
       typeof input === "object" && input !== null && !Array.isArray(input)
         ? `expected one of ${TYPES.join(", ")}, got ${shown(Reflect.get(input, "type"))}`
@@ -229,9 +247,26 @@ const UserFile = z.lazy(() =>
 );
 const ProjectFile = z.lazy(() => file(strict(supervisor()).transform(numbers)));
 
+type Written = z.infer<ReturnType<typeof Service>>;
+
+function servicesOf({
+  value,
+  text: yaml,
+}: {
+  value: { services: Written[] };
+  text: YamlText;
+}): InitService[] {
+  return value.services.map((written, index) => {
+    if (written.type === "command") return written;
+    const wrong = (path: readonly PropertyKey[], message: string): SyscallError =>
+      yamlError(yaml, ["services", index, "config", ...path], message);
+    return { ...written, wrong };
+  });
+}
+
 /** What runs is told apart by its name. */
 function requireNames(
-  { services, supervisors }: Pick<InitFile, "services" | "supervisors">,
+  { services, supervisors }: { services: { name: string }[]; supervisors: InitSupervisor[] },
   yaml: YamlText,
 ): void {
   const seen = new Set<string>();

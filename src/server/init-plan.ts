@@ -1,8 +1,9 @@
 import { isAbsolute, join } from "node:path";
-import type { InitChild, InitFile, InitService, InitSupervisor } from "../config/init.ts";
+import type { CommandService, InitChild, InitFile, InitSupervisor, McpService } from "../config/init.ts";
+import { mcpRequest } from "../config/mcp.ts";
+import type { Env } from "../config/paths.ts";
 import { prepareProject } from "../config/project.ts";
-import type { Settings } from "../config/settings.ts";
-import { loadSettings } from "../config/settings.ts";
+import { loadSettings, type Settings } from "../config/settings.ts";
 import type { InitPlan, InitUnitPlan } from "../kernel/init-manager.ts";
 import type { ChildSpec, SupervisorSpec } from "../kernel/supervisor/spec.ts";
 import type { DeviceLease, Limit, SpawnOpts } from "../kernel/types.ts";
@@ -15,9 +16,11 @@ interface Surroundings {
   /** The project's folder; null: the file is the user's. */
   project: string | null;
   home: string;
-  settings: Pick<Settings, "supervisors">;
+  settings: Settings;
   /** What a run without a caller has. */
   env: Record<string, string>;
+  /** The user's file of keys. */
+  keys(): Env;
   ports: SpawnPorts;
   warn(source: string, text: string): void;
 }
@@ -27,14 +30,16 @@ export function initPlan(init: InitFile, at: Surroundings): InitPlan {
   return {
     project: at.project,
     units: [
-      ...init.services.map((service) => commandUnit(service, at)),
+      ...init.services.map((service) =>
+        service.type === "command" ? commandUnit(service, at) : mcpUnit(service, at),
+      ),
       ...init.supervisors.map((supervisor) => supervisorUnit(supervisor, at)),
     ],
   };
 }
 
 /** A program has a supervisor of its own: its restarts count for it alone. */
-function commandUnit({ name, type, required, config }: InitService, at: Surroundings): InitUnitPlan {
+function commandUnit({ name, type, required, config }: CommandService, at: Surroundings): InitUnitPlan {
   const base = at.project ?? at.home;
   const cwd = config.cwd === undefined ? base : folder(config.cwd, base, at.home);
   const child: ChildSpec = {
@@ -51,6 +56,16 @@ function commandUnit({ name, type, required, config }: InitService, at: Surround
   };
   const spec = specOf({ ...config, name, strategy: "one_for_one", children: [child] }, base, at);
   return { name, type, required, start: { kind: "supervisor", spec } };
+}
+
+function mcpUnit({ name, type, required, config, wrong }: McpService, at: Surroundings): InitUnitPlan {
+  const plan = async () => {
+    const envs = [at.env, at.keys()];
+    const request = mcpRequest(name, config, wrong, { numbers: at.settings.mcp, envs });
+    return { request, opts: await planSystem(at.project ?? at.home, at, "with devices") };
+  };
+  const of = at.project === null ? "user" : "project";
+  return { name, type, required, start: { kind: "mount", of, plan } };
 }
 
 function supervisorUnit(supervisor: InitSupervisor, at: Surroundings): InitUnitPlan {
@@ -101,20 +116,27 @@ function specOf(
   };
 }
 
-/** What a process of the system's own is built with: it has no agent and no model, and opens nothing. */
-async function planSystem(dir: string, { ports, env }: Surroundings): Promise<SpawnOpts> {
-  const { project, trusted, places } = await ports.workspaces.at({ cwd: dir, env });
-  const { limits } = await loadSettings(places);
+/**
+ * What a process of the system's own is built with: it has no agent and no model, and opens nothing. A mount needs
+ * the plugins that can make it.
+ */
+async function planSystem(
+  dir: string,
+  { ports, env }: Surroundings,
+  how: "with devices" | "bare" = "bare",
+): Promise<SpawnOpts> {
+  const { project, trusted, places, lease } = await ports.workspaces.at({ cwd: dir, env });
+  const settings = await loadSettings(places);
   prepareProject(project);
   await ports.remember(project);
   return {
     project: { id: project.id, dir: project.dir, dataDir: project.dataDir, trusted },
-    devices: nothing(),
+    devices: how === "bare" ? nothing() : await lease(settings),
     provider: null,
     cwd: dir,
     env,
     sandbox: "none",
-    limits,
+    limits: settings.limits,
   };
 }
 

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { callerless } from "../config/environment.ts";
+import { callerless, userEnv } from "../config/environment.ts";
 import { loadProjectInit, loadUserInit, projectInitFile } from "../config/init.ts";
 import type { Env, UserPaths } from "../config/paths.ts";
 import type { Project } from "../config/project.ts";
@@ -158,7 +158,8 @@ export class DaemonInit implements Init {
     settings: Awaited<ReturnType<typeof loadSettings>>,
   ): Promise<void> {
     const { kernel, user, spawn, log } = this.#ports;
-    const at = { project, home: user.home, settings, env: this.#env, ports: spawn };
+    const keys = (): Env => userEnv(user.configDir);
+    const at = { project, home: user.home, settings, env: this.#env, keys, ports: spawn };
     const plan = initPlan(init, { ...at, warn: (source, text) => log("warn", source, text) });
     const began = this.#ports.clock.monotonic();
     try {

@@ -112,6 +112,26 @@ supervisors:
     });
   });
 
+  test("has MCP servers as mcp.yaml has them, and says where what is wrong with one stands", async () => {
+    using box = new Sandbox();
+    const TOKEN = `\${ISSUES_TOKEN}`;
+    const file = box.write(
+      USER,
+      `services:\n  - name: issues\n    type: mcp\n    required: true\n    config:\n      command: issues\n      args: [--all]\n      env: { TOKEN: '${TOKEN}' }\n      mount_timeout: 20s\n`,
+    );
+    const [service] = (await user(box))?.services ?? [];
+    expect(service).toMatchObject({
+      name: "issues",
+      type: "mcp",
+      required: true,
+      config: { command: "issues", args: ["--all"], env: { TOKEN }, mount_timeout: 20_000 },
+    });
+    if (service?.type !== "mcp") throw new Error("no MCP server");
+    expect(service.wrong(["env", "TOKEN"], "it is not set").message).toBe(`${file}:8:21: it is not set`);
+    box.write(USER, "services:\n  - { name: a, type: mcp, config: { comand: x } }\n");
+    expect((await failure(() => user(box))).message).toStartWith(`${file}:2:37: unknown key "comand"`);
+  });
+
   test("that is not there is nothing, and an empty one has nothing in it", async () => {
     using box = new Sandbox();
     expect([await user(box), await project(box)]).toEqual([null, null]);
@@ -147,7 +167,7 @@ describe("a mistake is told with file, line and column", () => {
       "2:5",
       'expected a mapping of name, type, required, config, got "web"',
     ],
-    ["a type", "user", "services:\n  - { name: a, type: mpc }\n", "2:22", "expected one of command"],
+    ["a type", "user", "services:\n  - { name: a, type: mpc }\n", "2:22", "expected one of command, mcp"],
     ["no type", "user", "services:\n  - { name: a }\n", "2:5", "got nothing"],
     [
       "a config",

@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, mkdirSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { DaemonStatus, InitUnitWire } from "../../src/server/protocol.ts";
 import type { ProcInfo } from "../../src/store/schema.ts";
 import { isAlive } from "../support/is-alive.ts";
@@ -8,6 +8,7 @@ import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine, OPENAI_KEY } from "./support/machine.ts";
+import { toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
 
@@ -159,6 +160,83 @@ describe("a service of the user's init.yaml", () => {
     expect(code).toBe(64);
     expect(stderr).toContain(`${file}:2:23: `);
     await noDaemon(machine);
+  });
+});
+
+describe("an MCP server of an init.yaml", () => {
+  const SERVER = resolve(import.meta.dir, "../support/mcp-server/main.ts");
+  interface Wanted {
+    required?: boolean;
+    behaviour?: string;
+    /** The variable that its token is in. */
+    token?: string;
+  }
+  const notes = (machine: Machine, { required = false, behaviour = "", token = "HOME" }: Wanted): string =>
+    `services:
+  - name: notes
+    type: mcp
+    required: ${required}
+    config:
+      command: ${process.execPath}
+      args: [${SERVER}, ${JSON.stringify(behaviour)}]
+      # HOME is where its runtime keeps a cache of its own.
+      env: { TOKEN: "\${${token}}", HOME: ${machine.elsewhere} }
+      mount_timeout: 2s
+`;
+  const servers = (machine: Machine): number =>
+    processesOf(machine.root).filter(({ command }) => command.includes(SERVER)).length;
+
+  test("is one for all runs, with variables of the user's file, and gone with the daemon", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "ask one": [calls(["mcp__notes__env", { name: "TOKEN" }]), says("one")],
+        "ask two": [calls(["mcp__notes__echo", { text: "milk" }]), says("two")],
+      }),
+    );
+    chmodSync(machine.write(join(machine.configDir, "env"), "NOTES_TOKEN=t0p\n"), 0o600);
+    usersInit(machine, notes(machine, { required: true, token: "NOTES_TOKEN" }));
+    for (const intent of ["ask one", "ask two"]) {
+      expect((await machine.run(["spawn", intent, "-q"])).code).toBe(0);
+      expect(servers(machine)).toBe(1);
+    }
+    expect(model.requests.flatMap(toolResults)).toEqual(["t0p", '{"text":"milk"}']);
+    expect(await unit(machine, "notes")).toMatchObject({
+      type: "mcp",
+      required: true,
+      state: "running",
+      pid: null,
+      restarts: null,
+    });
+    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    expect(machine.leftovers()).toEqual([]);
+  });
+
+  test("that is required and slow to fail is waited for, longer than for a socket, and is 69 and why", async () => {
+    await using machine = new Machine();
+    machine.config({ socket_wait: "1s" });
+    usersInit(machine, notes(machine, { required: true, behaviour: "hang" }));
+    const first = machine.start(["ps", "-a"]);
+    await until(() => servers(machine) === 1, "the server's start");
+    // It can be looked at meanwhile.
+    expect(await unit(machine, "notes")).toMatchObject({ state: "starting" });
+    const second = machine.start(["daemon", "start"]);
+    for (const { done } of [first, second]) {
+      const { code, stderr } = await done;
+      expect(code).toBe(69);
+      expect(stderr).toContain("The required mcp notes did not come up: ");
+    }
+    await noDaemon(machine);
+  });
+
+  test("misses a variable: that unit alone fails, and the status says where", async () => {
+    await using machine = new Machine();
+    const file = usersInit(machine, notes(machine, { token: "NO_SUCH_TOKEN" }));
+    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    expect(await unit(machine, "notes")).toMatchObject({
+      state: "failed",
+      error: expect.stringContaining(`${file}:9:21: `),
+    });
   });
 });
 

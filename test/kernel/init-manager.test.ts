@@ -37,8 +37,8 @@ function stuck(s: Supervised): ChildSpec {
 
 function mount(s: Supervised, name: string, { required = false }: Wanted = {}): InitUnitPlan {
   const request = { type: "table", name, config: {} };
-  const opts = async () => s.h.opts();
-  return { name, type: "mcp", required, start: { kind: "mount", of: "project", request, opts } };
+  const plan = async () => ({ request, opts: s.h.opts() });
+  return { name, type: "mcp", required, start: { kind: "mount", of: "project", plan } };
 }
 
 function plan(units: InitUnitPlan[], project: string | null = null): InitPlan {

@@ -24,8 +24,7 @@ export type InitStart =
   | {
       kind: "mount";
       of: "project" | "user";
-      request: MountRequest;
-      opts(signal: AbortSignal): Promise<SpawnOpts>;
+      plan(signal: AbortSignal): Promise<{ request: MountRequest; opts: SpawnOpts }>;
     };
 
 /** "waiting": those before it come first. "stopped": it has ended and nothing was wrong with that. */

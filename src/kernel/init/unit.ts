@@ -111,10 +111,10 @@ export class InitUnit {
       void this.#proc.done.then((exit) => this.#ended(exit));
       return;
     }
-    const { opts } = await planned(clock, signal, async (stop) => ({ opts: await start.opts(stop) }));
+    const { request, opts } = await planned(clock, signal, start.plan);
     const { project, devices, env } = opts;
     const scope: MountScope = { of: start.of, project, devices, env };
-    this.#mounted = { scope, path: await mounts.mountShared(scope, start.request, signal) };
+    this.#mounted = { scope, path: await mounts.mountShared(scope, request, signal) };
   }
 
   /** A program that is there, and ends at once, has not come up; its supervisor alone would try it again. */
