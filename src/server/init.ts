@@ -15,7 +15,7 @@ import type { SpawnPorts } from "./spawn.ts";
 import { within } from "./within.ts";
 
 interface InitPorts {
-  kernel: InitManager;
+  kernel: Pick<InitManager, "initBoot" | "initStatus">;
   user: UserPaths;
   /** The server's own environment. */
   env: Env;

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { loadProjectInit, loadUserInit, projectInitFile } from "../../src/config/init.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 
@@ -130,6 +132,16 @@ supervisors:
     expect(service.wrong(["env", "TOKEN"], "it is not set").message).toBe(`${file}:8:21: it is not set`);
     box.write(USER, "services:\n  - { name: a, type: mcp, config: { comand: x } }\n");
     expect((await failure(() => user(box))).message).toStartWith(`${file}:2:37: unknown key "comand"`);
+  });
+
+  test("of the README is one that can be read", async () => {
+    using box = new Sandbox();
+    const readme = readFileSync(join(import.meta.dir, "../../README.md"), "utf8");
+    const [, yaml = ""] = /```yaml\n(services:[\s\S]*?)```/.exec(readme) ?? [];
+    box.write(USER, yaml);
+    const init = await user(box);
+    expect(init?.services.map(({ name }) => name)).toEqual(["redis", "issues"]);
+    expect(init?.supervisors).toMatchObject([{ name: "reviewers", project: `${box.home}/work/shop` }]);
   });
 
   test("that is not there is nothing, and an empty one has nothing in it", async () => {
