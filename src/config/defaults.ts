@@ -49,7 +49,8 @@ export const SETTINGS = {
   daemon_idle_check: user("duration", 5 * S, "how often it looks whether it is idle"),
   socket_wait: user("duration", 3 * S, "how long a command waits for a daemon it has started", { max: MIN }),
   socket_retry: user("duration", 100, "how often it tries meanwhile", { max: MIN }),
-  mcp_mount_timeout: run("duration", 5 * S, "mounting an MCP server"),
+  // A client waits 30 s for the answer to its spawn.
+  mcp_mount_timeout: run("duration", 5 * S, "mounting an MCP server", { max: 20 * S }),
   mcp_request_timeout: run("duration", 60 * S, "one request to an MCP server"),
   question_timeout: later("duration", 5 * MIN, "a question to a person"),
   supervisor_restarts: run("count", 3, "restarts of a supervisor's children within its window", {

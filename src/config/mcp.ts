@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import type { MountRequest } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
+import { SETTINGS } from "./defaults.ts";
 import { digestText, readText } from "./file.ts";
 import { suggestion } from "./nearest.ts";
 import type { Env } from "./paths.ts";
@@ -160,8 +161,8 @@ export function mcpEntry() {
     cwd: text("a folder").optional(),
     url: text("a URL of http or https").optional(),
     headers: mapping("headers", words()).optional(),
-    mount_timeout: number({ measure: "duration" }).optional(),
-    request_timeout: number({ measure: "duration" }).optional(),
+    mount_timeout: number(SETTINGS.mcp_mount_timeout).optional(),
+    request_timeout: number(SETTINGS.mcp_request_timeout).optional(),
     max_output: number({ measure: "size", min: KIB, max: 64 * MIB }).optional(),
     shared: z.boolean({ error: ({ input }) => `expected true or false, got ${shown(input)}` }).optional(),
   });

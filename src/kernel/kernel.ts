@@ -343,6 +343,7 @@ export class Kernel {
     return {
       info,
       fds: proc.fds.list(),
+      mounts: this.mounts.list(pid),
       env: info.env,
       permissions: info.permissions,
       context: { messages: this.#contexts.messageCount(proc.ctxId) },

@@ -6,7 +6,6 @@ import { checkRequest, mountPath, mountRules, placed } from "./mount/mount-point
 import type { MountSourcePorts } from "./mount/mount-source.ts";
 import { MountSources, type SharedSource } from "./mount/mount-sources.ts";
 import {
-  type MountInfo,
   type MountPoint,
   type MountScope,
   type MountTable,
@@ -21,9 +20,9 @@ import { factsOf } from "./permission/facts.ts";
 import type { Process } from "./process.ts";
 import type { ProcessTable } from "./process-table.ts";
 import type { Holder } from "./reap.ts";
-import type { DeviceLease, MountRequest, PID, ProjectHandle } from "./types.ts";
+import type { DeviceLease, MountInfo, MountRequest, PID, ProjectHandle } from "./types.ts";
 
-export type { MountInfo, MountScope } from "./mount/mount-tables.ts";
+export type { MountScope } from "./mount/mount-tables.ts";
 
 interface MountManagerPorts extends MountSourcePorts {
   debug: Debugger;

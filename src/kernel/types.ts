@@ -105,6 +105,14 @@ export interface MountOpener {
   type: MountType;
 }
 
+/** A mount as `rnix show` tells it. */
+export interface MountInfo {
+  path: string;
+  type: string;
+  /** Why it can't be used now; null while it can. */
+  down: string | null;
+}
+
 /** One thing to be mounted. */
 export interface MountRequest {
   type: string;
@@ -253,6 +261,7 @@ export type ProcessEvent =
 export interface ProcessDetail {
   info: ProcInfo;
   fds: { fd: number; path: string }[];
+  mounts: MountInfo[];
   env: { names: string[]; values: Record<string, string> };
   permissions: PermissionRecord;
   context: { messages: number };

@@ -242,6 +242,8 @@ export interface ProcDetail extends ProcInfo {
   /** The process is held by the daemon now; else this is its record on disk. */
   live: boolean;
   fds: { fd: number; path: string }[];
+  /** What it has mounted; `down` says why it can't be used now. */
+  mounts: { path: string; type: string; down: string | null }[];
   /** null: not known, the process is not live. */
   context: { messages: number } | null;
   /** null as long as it runs. */

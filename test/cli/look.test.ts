@@ -107,6 +107,10 @@ const DETAIL: ProcDetail = {
   ...PARENT,
   live: true,
   fds: [{ fd: 3, path: "/dev/llm/openai" }],
+  mounts: [
+    { path: "/mnt/mcp/3-github", type: "mcp", down: null },
+    { path: "/mnt/mcp/3-db", type: "mcp", down: "mcp db is down: it ended." },
+  ],
   context: { messages: 5 },
   receipt: null,
 };

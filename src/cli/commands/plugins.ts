@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import type { Answers } from "../../server/protocol.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
@@ -73,7 +74,7 @@ export default defineCommand({
           { title: "STATE", value: ({ state }) => state },
           { title: "VERSION", value: ({ version }) => version ?? "-" },
           { title: "LAYER", value: ({ layer }) => layer },
-          { title: "DEVICES", value: ({ devices }) => devices.map(({ path }) => path).join(",") || "-" },
+          { title: "DEVICES", value: devicesOf },
           { title: "TOOLS", value: ({ devices }) => devices.flatMap(({ tools }) => tools).join(",") || "-" },
           { title: "FROM", value: ({ source }) => source, flexible: true },
         ],
@@ -81,3 +82,9 @@ export default defineCommand({
       );
     }),
 });
+
+/** The paths that are its own, and where what it mounts stands. */
+function devicesOf({ devices, mounts }: Answers["list_plugins"]["plugins"][number]): string {
+  const paths = devices.map(({ path }) => path);
+  return [...paths, ...(mounts === null ? [] : [`/mnt/${mounts}`])].join(",") || "-";
+}

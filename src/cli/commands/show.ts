@@ -9,7 +9,7 @@ import { fields } from "../output/table.ts";
 import { target } from "../target.ts";
 
 export default defineCommand({
-  about: "Print everything about one process: identity, rights, budgets, open files, verdict",
+  about: "Print everything about one process: identity, rights, budgets, mounts, open files, verdict",
   args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
   flags: { json },
   examples: [
@@ -80,6 +80,10 @@ function text(p: ProcDetail, style: Style): string {
         ["deny", list(deniedBy(p.permissions))],
         ["sandbox", p.sandbox],
       ],
+    ],
+    [
+      "mounts",
+      p.mounts.map(({ path, type, down }): [string, string] => [type, down ? `${path}: ${down}` : path]),
     ],
     ["open files", p.fds.map(({ fd, path }): [string, string] => [String(fd), path])],
     [

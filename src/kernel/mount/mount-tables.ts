@@ -2,7 +2,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Process } from "../process.ts";
 import type { ProcessTable } from "../process-table.ts";
-import type { DeviceLease, MountRequest, ProjectHandle } from "../types.ts";
+import type { DeviceLease, MountInfo, MountRequest, ProjectHandle } from "../types.ts";
 import type { SharedSource } from "./mount-sources.ts";
 
 /** Who sees a mount that is no process's: all processes of a project, or all of the user's. */
@@ -18,14 +18,6 @@ export interface MountScope {
 /** Which scope is meant. */
 export interface ScopeRef extends Pick<MountScope, "of"> {
   project: Pick<ProjectHandle, "id">;
-}
-
-/** A mount as `rnix show` tells it. */
-export interface MountInfo {
-  path: string;
-  type: string;
-  /** Why it can't be used now; null while it can. */
-  down: string | null;
 }
 
 /** One place where a source stands. */

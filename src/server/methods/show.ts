@@ -10,7 +10,7 @@ export async function show(payload: Payload<"show">, system: System): Promise<An
   const receipt = info.exit_code === null ? null : receiptOf(info);
   // What has ended is not live, whether it is reaped or is just being.
   if (!found.live || info.ended_at_ms !== null)
-    return { ...info, live: false, fds: [], context: null, receipt };
-  const { fds, context } = system.kernel.detail(found.pid);
-  return { ...info, live: true, fds, context, receipt };
+    return { ...info, live: false, fds: [], mounts: [], context: null, receipt };
+  const { fds, mounts, context } = system.kernel.detail(found.pid);
+  return { ...info, live: true, fds, mounts, context, receipt };
 }

@@ -151,6 +151,7 @@ export class FakeKernel implements KernelApi {
     return {
       info,
       fds: [{ fd: 3, path: "/dev/llm/fake" }],
+      mounts: [],
       env: info.env,
       permissions: info.permissions,
       context: { messages: 1 },
