@@ -163,15 +163,17 @@ async function readBytes(path: string, fs: FsPort): Promise<Uint8Array | null> {
   }
 }
 
-/** Makes what a file or a folder holds durable. */
+/** Makes what a file or a folder holds durable. Opened in its turn: of many that end at once, few are. */
 export async function syncFile(path: string, fs: FsPort): Promise<void> {
   try {
-    const fd = fs.open(path, "read");
-    try {
-      await gatedSync(() => fs.fsync(fd));
-    } finally {
-      fs.close(fd);
-    }
+    await gatedSync(async () => {
+      const fd = fs.open(path, "read");
+      try {
+        await fs.fsync(fd);
+      } finally {
+        fs.close(fd);
+      }
+    });
   } catch (error) {
     throw ioError(error, `make ${basename(path)} durable`, path);
   }

@@ -9,6 +9,7 @@ import {
   readDocument,
   replaceDocument,
   replaceDocumentNow,
+  syncFile,
 } from "../../src/store/document.ts";
 import { type FsPort, realFs } from "../../src/store/fs-port.ts";
 import { codeOf, errorOf, fsWith, modes, openFiles, systemError, temporaryFolder } from "./support.ts";
@@ -121,6 +122,27 @@ describe("documents", () => {
       expect(error?.message).toContain(message);
     }
   });
+});
+
+test("many that are made durable at once are opened one after the other", async () => {
+  const dir = temporaryFolder();
+  const path = join(dir, "document.json");
+  replaceDocumentNow(path, "{}");
+  let open = 0;
+  let most = 0;
+  const fs = fsWith({
+    open: (...args) => {
+      most = Math.max(most, ++open);
+      return realFs.open(...args);
+    },
+    close: (fd) => {
+      open--;
+      realFs.close(fd);
+    },
+  });
+  await Promise.all(Array.from({ length: 200 }, () => syncFile(path, fs)));
+  expect(open).toBe(0);
+  expect(most).toBeLessThanOrEqual(4);
 });
 
 describe("the data folder", () => {
