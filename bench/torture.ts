@@ -1,0 +1,86 @@
+import { resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { Machine } from "../test/e2e/support/machine.ts";
+import { type TortureReport, torture } from "../test/e2e/support/torture/torture.ts";
+
+const USAGE = `bun bench/torture.ts [--kills N] [--seed N] [--rnix PATH]
+  --kills  how often a kernel is killed with SIGKILL, 500 by default
+  --seed   of the first campaign, 1 by default; each has the next one
+  --rnix   the binary to try, ./rnix by default
+`;
+
+/** Kills of one campaign: on a machine of its own, which is looked through whole after each. */
+const CAMPAIGN = 25;
+
+const { values: flags } = parseArgs({
+  options: {
+    kills: { type: "string", default: "500" },
+    seed: { type: "string", default: "1" },
+    rnix: { type: "string" },
+    help: { type: "boolean" },
+  },
+});
+if (flags.help) {
+  process.stderr.write(USAGE);
+  process.exit(0);
+}
+if (flags.rnix !== undefined) process.env.RNIX_BINARY = resolve(flags.rnix);
+
+const kills = Number(flags.kills);
+const first = Number(flags.seed);
+const reports: TortureReport[] = [];
+const wrong: string[] = [];
+const began = performance.now();
+for (let done = 0, seed = first; done < kills; done += CAMPAIGN, seed++) {
+  try {
+    await using machine = new Machine();
+    const report = await torture(machine, { seed, kills: Math.min(CAMPAIGN, kills - done) });
+    reports.push(report);
+    wrong.push(...report.wrong.map((one) => `seed ${seed}: ${one}`));
+  } catch (error) {
+    // What a machine has left behind is told when it is taken away.
+    wrong.push(`seed ${seed}: ${String(error)}`);
+  }
+  process.stderr.write(`\r${Math.min(done + CAMPAIGN, kills)} of ${kills} kills, ${wrong.length} faults`);
+}
+const minutes = (performance.now() - began) / 60_000;
+process.stderr.write("\n");
+process.stdout.write(table(reports, minutes));
+for (const fault of wrong) process.stdout.write(`- ${fault}\n`);
+process.exit(wrong.length === 0 ? 0 : 1);
+
+function table(all: readonly TortureReport[], minutes: number): string {
+  const sum = (count: (report: TortureReport) => number): number =>
+    all.reduce((total, report) => total + count(report), 0);
+  const rows: [string, number | string][] = [
+    ["kills of the daemon", sum(({ kills }) => kills.daemon)],
+    ["kills of a command with `--no-daemon`", sum(({ kills }) => kills.inside)],
+    ["runs gone on with by `rnix resume`", sum(({ resumed }) => resumed)],
+    ["steps recorded", sum(({ steps }) => steps)],
+    ...named(
+      "runs",
+      all.map(({ ends }) => ends),
+    ),
+    ...named(
+      "lines appended and messages sent",
+      all.map(({ calls }) => calls),
+    ),
+    ...named(
+      "hit by a kill",
+      all.map(({ phases }) => phases),
+    ),
+    ["faults", sum(({ wrong }) => wrong.length)],
+    ["minutes", minutes.toFixed(1)],
+  ];
+  return `| what | |\n|---|--:|\n${rows.map(([what, count]) => `| ${what} | ${count.toLocaleString("en")} |\n`).join("")}`;
+}
+
+function named(what: string, all: readonly Record<string, number>[]): [string, number][] {
+  const sums: Record<string, number> = {};
+  for (const counts of all) {
+    for (const [name, count] of Object.entries(counts)) sums[name] = (sums[name] ?? 0) + count;
+  }
+  return Object.entries(sums)
+    .toSorted(([, a], [, b]) => b - a)
+    .map(([name, count]) => [`${what}: ${name}`, count]);
+}

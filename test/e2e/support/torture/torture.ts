@@ -1,0 +1,291 @@
+import { join } from "node:path";
+import { z } from "zod";
+import { KernelLocks, kernelFolders } from "../../../../src/server/kernel-locks.ts";
+import { ProcInfo } from "../../../../src/store/schema.ts";
+import { isAlive } from "../../../support/is-alive.ts";
+import { seeded } from "../../../support/seeded.ts";
+import type { Machine } from "../machine.ts";
+import type { Result, Running } from "../running.ts";
+import { badlyRecorded, damage, lostEffects, made, wrongEffects, wronglyTold } from "./checks.ts";
+import { type OnDisk, phaseOf, runsOnDisk } from "./on-disk.ts";
+import { Actors, intents } from "./roles.ts";
+
+/** What was seen in a campaign. */
+export interface TortureReport {
+  kills: { daemon: number; inside: number };
+  /** How often a run was hit where. */
+  phases: Record<string, number>;
+  /** How runs have ended, children included. */
+  ends: Record<string, number>;
+  steps: number;
+  /** Lines appended and messages sent, by how their calls are recorded. */
+  calls: Record<string, number>;
+  resumed: number;
+  /** What is not as it must be: one sentence each. */
+  wrong: string[];
+}
+
+interface TortureOptions {
+  seed: number;
+  kills: number;
+  /** How far each agent counts. */
+  goal?: number;
+}
+
+/** From the start of the commands to the kill, at most. Start-up and resumes are within it. */
+const LONGEST_LIFE_MS = 900;
+/** Of the kills so many hit a command that runs its agent itself. */
+const INSIDE_SHARE = 0.2;
+/** Of those of the daemon so many come while it suspends its runs. */
+const STOPPING_SHARE = 0.15;
+/** Rounds to bring all runs to their end when nothing is killed any more. */
+const ROUNDS_TO_END = 40;
+
+/**
+ * Agents whose effects can be counted, and a kill -9 of their kernels at random points: of the daemon, of commands
+ * with `--no-daemon`, while they start, resume, work, suspend. After each kill everything is gone on with, until all
+ * is killed that is to be; then all agents are brought to their end, and all that is on disk is held to what they
+ * did. The seed decides the kills' delays and the agents' ways; what a kill hits, the machine does too.
+ */
+export async function torture(machine: Machine, options: TortureOptions): Promise<TortureReport> {
+  const campaign = new Campaign(machine, options);
+  await campaign.run();
+  return campaign.report();
+}
+
+/** One run that is followed from its spawn to its end, through all its lives. */
+interface Agent {
+  intent: string;
+  /** By `--no-daemon`, the command that holds it. */
+  inside?: { command?: Running };
+}
+
+class Campaign {
+  readonly #machine: Machine;
+  readonly #options: Required<TortureOptions>;
+  readonly #random: () => number;
+  readonly #actors: Actors;
+  readonly #locks: KernelLocks;
+  readonly #goals = new Map<string, number>();
+  #agents: Agent[] = [];
+  #before = new Map<string, OnDisk>();
+  /** Runs that a kill has hit, by UUID. */
+  readonly #hit = new Set<string>();
+  readonly #kills = { daemon: 0, inside: 0 };
+  readonly #phases: Record<string, number> = {};
+  readonly #wrong: string[] = [];
+  #resumed = 0;
+  #files = 0;
+
+  constructor(machine: Machine, options: TortureOptions) {
+    this.#machine = machine;
+    this.#options = { goal: 15, ...options };
+    this.#random = seeded(options.seed);
+    this.#actors = new Actors(seeded(options.seed + 1));
+    this.#locks = new KernelLocks(kernelFolders(machine.dataDir).locks);
+  }
+
+  async run(): Promise<void> {
+    await this.#machine.model(this.#actors.play);
+    while (this.#kills.daemon + this.#kills.inside < this.#options.kills && this.#wrong.length === 0) {
+      this.#repopulate();
+      this.#giveSender();
+      const commands = this.#start();
+      await Bun.sleep(this.#random() * LONGEST_LIFE_MS);
+      await this.#kill();
+      await this.#judge(commands);
+      this.#look();
+    }
+    await this.#toTheEnd();
+  }
+
+  report(): TortureReport {
+    const runs = this.#onDisk();
+    return {
+      kills: this.#kills,
+      phases: this.#phases,
+      ends: counted(runs.map(({ info }) => info?.exit_reason ?? info?.state ?? "never recorded")),
+      steps: runs.reduce((sum, { steps }) => sum + steps.length, 0),
+      calls: counted([...made(runs).values()].map(({ state }) => state)),
+      resumed: this.#resumed,
+      wrong: [...this.#wrong, ...this.#actors.refused],
+    };
+  }
+
+  /** Whoever has come to its end is replaced by another one of its kind. */
+  #repopulate(): void {
+    const { goal } = this.#options;
+    const file = (): string => `file-${++this.#files}`;
+    const counting = (): string => {
+      const name = file();
+      this.#goals.set(name, goal);
+      return name;
+    };
+    const have = (role: string, inside: boolean): number =>
+      this.#agents.filter(
+        (agent) => agent.intent.startsWith(`${role} `) && (agent.inside !== undefined) === inside,
+      ).length;
+    for (let n = have("count", false); n < 3; n++)
+      this.#agents.push({ intent: intents.count(counting(), goal) });
+    for (let n = have("count", true); n < 1; n++)
+      this.#agents.push({ intent: intents.count(counting(), goal), inside: {} });
+    for (let n = have("lead", false); n < 1; n++)
+      this.#agents.push({ intent: intents.lead(counting(), goal) });
+    if (have("receive", false) === 0) this.#agents.push({ intent: intents.receive(file()) });
+  }
+
+  /** A sender is spawned when its receiver is there. */
+  #giveSender(): void {
+    const receiver = this.#agents.find(({ intent }) => intent.startsWith("receive "));
+    const uuid = receiver && this.#find(receiver)?.uuid;
+    if (receiver === undefined || uuid === undefined) return;
+    const [, name = ""] = receiver.intent.split(" ");
+    const intent = intents.send(name, this.#options.goal, uuid);
+    if (!this.#agents.some((agent) => agent.intent === intent)) this.#agents.push({ intent });
+  }
+
+  /** Spawns those that are on no disk yet, and goes on with those that were cut off. */
+  #start(): Promise<Result>[] {
+    const runs = this.#onDisk();
+    return this.#agents.flatMap((agent) => {
+      const run = this.#find(agent, runs);
+      if (run && (this.#lives(run) || hasEnded(run))) return [];
+      // Its record is still to come.
+      if (agent.inside?.command && isAlive(agent.inside.command.pid)) return [];
+      if (run) this.#resumed++;
+      const what = run ? ["resume", run.uuid] : ["spawn", agent.intent, "--max-steps", "unlimited"];
+      if (!agent.inside) return [this.#machine.run([...what, "--detach", "--output", "json"])];
+      agent.inside.command = this.#machine.start([...what, "--no-daemon", "--output", "json"]);
+      return [];
+    });
+  }
+
+  async #kill(): Promise<void> {
+    const inside = this.#agents.find(({ inside }) => inside?.command && isAlive(inside.command.pid))?.inside
+      ?.command;
+    if (inside && this.#random() < INSIDE_SHARE) {
+      this.#kills.inside++;
+      await end(inside.pid);
+      return;
+    }
+    const pid = this.#machine.daemonPid;
+    if (pid === null || !isAlive(pid)) return; // It has not been started yet.
+    if (this.#random() < STOPPING_SHARE) {
+      process.kill(pid, "SIGTERM");
+      await Bun.sleep(this.#random() * 30);
+    }
+    this.#kills.daemon++;
+    await end(pid);
+  }
+
+  /** A command whose daemon is killed says so; what else goes wrong is a fault. */
+  async #judge(commands: Promise<Result>[]): Promise<void> {
+    for (const { code, stderr } of await Promise.all(commands)) {
+      if (code !== 0 && code !== 69) this.#wrong.push(`a command ended with ${code}: ${stderr}`);
+    }
+  }
+
+  /** After a kill: where it has hit each run, and whether all that was recorded is still there. */
+  #look(): void {
+    const runs = this.#onDisk();
+    for (const run of runs) {
+      const phase = phaseOf(run);
+      // Each of its lives is hit once.
+      const same = this.#before.get(run.uuid)?.info?.pid === run.info?.pid && this.#hit.has(run.uuid);
+      if (this.#lives(run) || phase === "ended" || same) continue;
+      this.#hit.add(run.uuid);
+      this.#phases[phase] = (this.#phases[phase] ?? 0) + 1;
+    }
+    this.#wrong.push(...damage(this.#before, runs), ...badlyRecorded(runs));
+    this.#before = new Map(runs.map((run) => [run.uuid, run]));
+    for (const agent of this.#agents) {
+      const run = this.#find(agent, runs);
+      if (run && hasEnded(run)) this.#wrong.push(...wrongEnd(run));
+    }
+    this.#agents = this.#agents.filter((agent) => {
+      const run = this.#find(agent, runs);
+      return !run || !hasEnded(run);
+    });
+  }
+
+  /** Nobody is killed any more: every run ends. */
+  async #toTheEnd(): Promise<void> {
+    for (let round = 0; round < ROUNDS_TO_END && this.#wrong.length === 0; round++) {
+      this.#giveSender();
+      const left = this.#agents.filter((agent) => {
+        const run = this.#find(agent);
+        return !run || !hasEnded(run);
+      });
+      if (left.length === 0) break;
+      await this.#judge(this.#start());
+      for (const { inside } of left) await inside?.command?.done;
+      await Bun.sleep(250);
+    }
+    await this.#childrenCanGoOn();
+    const runs = this.#onDisk();
+    this.#look();
+    for (const agent of this.#agents) {
+      const run = this.#find(agent);
+      if (!run || !hasEnded(run)) this.#wrong.push(`"${agent.intent}" has not come to its end`);
+    }
+    this.#wrong.push(...wrongEffects(this.#machine, this.#goals), ...lostEffects(this.#machine));
+    for (const run of runs) {
+      const [role, file = ""] = run.info?.intent.split(" ") ?? [];
+      if (role === "receive") this.#wrong.push(...wronglyTold(run, runs, file));
+    }
+    this.#wrong.push(...this.#machine.strays().map((stray) => `left behind: ${stray}`));
+  }
+
+  /** Children that were left behind, and whose work their parents have had done again, can be gone on with. */
+  async #childrenCanGoOn(): Promise<void> {
+    const { stdout } = await this.#machine.run(["ps", "-a", "--json"]);
+    const listed = new Map(
+      z
+        .array(ProcInfo)
+        .parse(JSON.parse(stdout))
+        .map((info) => [info.uuid, info]),
+    );
+    for (const { uuid } of this.#onDisk().filter((run) => run.info && !hasEnded(run))) {
+      const state = listed.get(uuid)?.state;
+      if (state !== "suspended") this.#wrong.push(`run ${uuid} has not ended, and is listed as ${state}`);
+    }
+  }
+
+  #onDisk(): OnDisk[] {
+    return runsOnDisk(this.#dataDir);
+  }
+
+  get #dataDir(): string {
+    return join(this.#machine.project, ".rnix/data");
+  }
+
+  #find({ intent }: Agent, runs = this.#onDisk()): OnDisk | undefined {
+    return runs.find(({ info }) => info?.intent === intent && info.parent_uuid === null);
+  }
+
+  #lives({ info }: OnDisk): boolean {
+    return info !== null && info.ended_at_ms === null && this.#locks.isAlive(info.kernel);
+  }
+}
+
+async function end(pid: number): Promise<void> {
+  process.kill(pid, "SIGKILL");
+  while (isAlive(pid)) await Bun.sleep(1);
+}
+
+function counted(words: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const word of words) counts[word] = (counts[word] ?? 0) + 1;
+  return counts;
+}
+
+function hasEnded({ info }: OnDisk): boolean {
+  return info !== null && info.ended_at_ms !== null && info.state !== "suspended";
+}
+
+/** The end of a child that was suspended with its parent is the child's own, and its parent's verdict knows it. */
+function wrongEnd({ uuid, info }: OnDisk): string[] {
+  if (info?.exit_reason === "completed") return [];
+  if (info?.children.some(({ exit_reason }) => exit_reason === "terminated")) return [];
+  return [`run ${uuid} ("${info?.intent}") ended as ${info?.exit_reason}: ${info?.error?.message}`];
+}
