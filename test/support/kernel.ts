@@ -140,9 +140,9 @@ const LIMITS: Limits = {
   shellMemoryBytes: 65_536,
   shellDiskBytes: 1 << 24,
   eventsPerRun: 100_000,
+  resultBytes: 256 * 1024 * 1024,
 };
 
-  resultBytes: 256 * 1024 * 1024,
 /** A whole kernel on a temporary project, with a scripted model and real records and programs. */
 export class KernelHarness {
   readonly dir: string;
