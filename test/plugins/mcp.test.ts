@@ -237,6 +237,11 @@ describe("a server on stdin and stdout", () => {
     expect(await call(mounted, "echo", { text: "x" })).toContain("x");
   });
 
+  test("of 2026 alone, that knows no hand-shake, is asked the new way", async () => {
+    const mounted = await mount(program("modern"));
+    expect(await call(mounted, "echo", { n: 1 })).toBe('{"n":1}');
+  });
+
   test("that dies in a call fails it with its last words, and says that it has ended", async () => {
     const mounted = await mount(program());
     const ended = new Promise<SyscallError>((tell) => mounted.onEnd?.(tell));

@@ -3,6 +3,7 @@
  * played by hand.
  */
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
+import { serveModern } from "./modern.ts";
 import { testServer } from "./tools.ts";
 
 const behaviour = process.argv[2] ?? "";
@@ -27,6 +28,9 @@ switch (behaviour) {
   case "chatty":
     process.stdout.write("Starting the server…\n\nListening.\n");
     await serve();
+    break;
+  case "modern":
+    await serveModern();
     break;
   case "old":
     // As servers that end at whatever comes before `initialize`.
