@@ -1,6 +1,8 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join, resolve } from "node:path";
 import type { ModelServer } from "../support/model-server/server.ts";
+import { until } from "../support/until.ts";
+import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
 import { toolNames, toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
@@ -128,5 +130,19 @@ describe("an agent with an MCP server", () => {
     expect(results[0]).toContain("something broke");
     expect(results.at(-1)).toBe('{"text":"back"}');
     expect(receipt.exit_code).toBe(0);
+  });
+
+  test("leaves no server behind when the daemon is killed, once there is one again", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [calls(["mcp__notes__slow", {}])] }));
+    prepare(machine);
+    await machine.run(["trust", "--yes"]);
+    const running = machine.start(["spawn", "hold it", "--agent", "keeper"], { env });
+    const servers = () => processesOf(machine.root).filter(({ command }) => command.includes(SERVER));
+    await until(() => servers().length === 1);
+    process.kill(machine.daemonPid ?? 0, "SIGKILL");
+    expect((await running.done).code).not.toBe(0);
+    await machine.run(["daemon", "start"]);
+    await until(() => servers().length === 0);
   });
 });
