@@ -1,15 +1,42 @@
 import type { ProcInfo } from "../kernel/types.ts";
 import { SUSPENDED } from "../kernel/verdict.ts";
+import type { RunRow } from "../store/catalogue.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { SoFar, StepRecord, SyscallEventWire, Usage } from "../store/schema.ts";
 
 /** What is read of one data folder. */
-type RunReader = Pick<RunStore, "dataDir" | "survey" | "info" | "find" | "steps" | "events" | "journal">;
+type RunReader = Pick<RunStore, "dataDir" | "catalogue" | "info" | "find" | "steps" | "events" | "journal">;
 
 /** A run as its records tell it. */
 export interface Run {
   info: ProcInfo;
   records: RunReader;
+}
+
+/** Which runs are asked for. */
+interface Listing {
+  cwd?: string;
+  /** Those of this project's folder. */
+  project?: string;
+  /** A PID: they only grow. */
+  after?: number;
+  limit?: number;
+  /** What the kernel holds: known better than by their records. */
+  live?: () => readonly ProcInfo[];
+}
+
+interface Listed {
+  runs: ProcInfo[];
+  /** Of all pages. */
+  total: number;
+  unreadable: { path: string; message: string }[];
+}
+
+/** A line of a listing before its record is read. */
+interface Entry extends Pick<RunRow, "pid" | "project" | "uuid"> {
+  /** Of one that is on disk only. */
+  row?: RunRow;
+  records?: RunReader;
 }
 
 interface HistoryPorts {
@@ -33,23 +60,36 @@ export class History {
     this.#ports = ports;
   }
 
-  /** By PID, ascending. A run that can't be read hides no other: it is named in `unreadable`. */
-  async list(cwd?: string): Promise<{ runs: ProcInfo[]; unreadable: { path: string; message: string }[] }> {
-    const runs: ProcInfo[] = [];
-    const unreadable: { path: string; message: string }[] = [];
+  /** A page of the runs, by PID, ascending. A run that can't be read hides no other: it is named in `unreadable`. */
+  async list({ cwd, project, after = 0, limit, live }: Listing = {}): Promise<Listed> {
+    const onDisk: Required<Entry>[] = [];
+    const unreadable: Listed["unreadable"] = [];
     for (const records of this.#stores(cwd)) {
-      const survey = await records.survey();
-      for (const info of survey.runs) runs.push(await this.#truth(info, records));
-      for (const { uuid, error } of survey.damaged) {
+      const { rows, damaged } = await (await records.catalogue()).list();
+      for (const row of rows) onDisk.push({ ...row, row, records });
+      for (const { uuid, error } of damaged) {
         unreadable.push({ path: `${records.dataDir}/steps/${uuid}`, message: error.message });
       }
     }
-    return { runs: runs.sort((a, b) => a.pid - b.pid), unreadable };
+    // Asked when the disk has answered: until then one may have ended.
+    const held = new Map(live?.().map((info) => [info.uuid, info]));
+    const ended = onDisk.filter(({ uuid }) => !held.has(uuid));
+    const found: Entry[] = [...ended, ...held.values()];
+    const wanted = project === undefined ? found : found.filter((entry) => entry.project === project);
+    const page = wanted
+      .sort((a, b) => a.pid - b.pid)
+      .filter(({ pid }) => pid > after)
+      .slice(0, limit);
+    const infos = await this.#infos(page);
+    const runs = page.flatMap(({ uuid }) => held.get(uuid) ?? infos.get(uuid) ?? []);
+    return { runs, total: wanted.length, unreadable };
   }
 
   async byPid(pid: number, cwd?: string): Promise<Run | undefined> {
     for (const records of this.#stores(cwd)) {
-      const info = (await records.survey()).runs.find((run) => run.pid === pid);
+      const { rows } = await (await records.catalogue()).list();
+      const uuid = rows.find((row) => row.pid === pid)?.uuid;
+      const info = uuid === undefined ? null : await records.info(uuid);
       if (info) return { info: await this.#truth(info, records), records };
     }
     return undefined;
@@ -69,6 +109,18 @@ export class History {
     return [...new Set(found.flat())];
   }
 
+  async #infos(entries: readonly Entry[]): Promise<Map<string, ProcInfo>> {
+    const found = new Map<string, ProcInfo>();
+    const byStore = Map.groupBy(entries, ({ records }) => records);
+    for (const [records, of] of byStore) {
+      if (records === undefined) continue;
+      const catalogue = await records.catalogue();
+      const infos = await catalogue.infos(of.flatMap(({ row }) => row ?? []));
+      for (const info of infos) found.set(info.uuid, await this.#truth(info, records));
+    }
+    return found;
+  }
+
   #stores(cwd: string | undefined): RunReader[] {
     return this.#ports.dataDirs(cwd).map((dir) => this.#ports.open(dir));
   }
@@ -79,6 +131,7 @@ export class History {
     // A run that was gone on with may have been cut off again, by another kernel.
     const life = `${info.uuid} ${info.kernel} ${info.pid}`;
     const words = this.#lastWords.get(life) ?? (await lastWords(info, records));
+    if (this.#lastWords.size >= MOST_LAST_WORDS) this.#lastWords.clear();
     this.#lastWords.set(life, words);
     return {
       ...info,
@@ -94,6 +147,8 @@ export class History {
     };
   }
 }
+
+const MOST_LAST_WORDS = 1000;
 
 const LAID_DOWN = { state: "suspended", exit_code: SUSPENDED.code, exit_reason: SUSPENDED.reason } as const;
 const ENDED = { state: "dead", exit_code: 137, exit_reason: "killed" } as const;

@@ -152,17 +152,23 @@ function endsLine(fs: FsPort, fd: number, size: number): boolean {
 interface Line {
   /** From 1. */
   number: number;
+  /** Where it begins in the file. */
+  at: number;
   /** Valid during the visit only. Undefined for a line too long to be one of ours. */
   bytes: Uint8Array | undefined;
   /** It ends in a newline. False can be only the last one: cut off, or being written right now. */
   ended: boolean;
 }
 
-/** Visits the lines of a file in order until `visit` returns false. A file that is not there has none. */
+/**
+ * Visits the lines of a file in order until `visit` returns false, from the byte `from` on, where one begins. A file
+ * that is not there has none.
+ */
 export async function eachLine(
   fs: FsPort,
   path: string,
   visit: (line: Line) => boolean | undefined,
+  from = 0,
 ): Promise<void> {
   let fd: number;
   try {
@@ -172,7 +178,7 @@ export async function eachLine(
     throw ioError(error, "read", path);
   }
   try {
-    await eachLineOf(fs, fd, visit);
+    await eachLineOf(fs, fd, visit, from);
   } catch (error) {
     throw ioError(error, "read", path);
   } finally {
@@ -180,14 +186,21 @@ export async function eachLine(
   }
 }
 
-async function eachLineOf(fs: FsPort, fd: number, visit: (line: Line) => boolean | undefined): Promise<void> {
+async function eachLineOf(
+  fs: FsPort,
+  fd: number,
+  visit: (line: Line) => boolean | undefined,
+  from: number,
+): Promise<void> {
   const chunk = new Uint8Array(CHUNK_BYTES);
   let begun: Uint8Array[] = [];
   let begunBytes = 0;
   let number = 0;
-  for (let position = 0; ; ) {
+  let at = from;
+  for (let position = from; ; ) {
     const got = await fs.readAsync(fd, chunk, position);
     if (got === 0) break;
+    const base = position;
     position += got;
     let start = 0;
     const filled = chunk.subarray(0, got);
@@ -196,14 +209,15 @@ async function eachLineOf(fs: FsPort, fd: number, visit: (line: Line) => boolean
       begun = [];
       begunBytes = 0;
       start = end + 1;
-      if (visit({ number: ++number, bytes, ended: true }) === false) return;
+      if (visit({ number: ++number, at, bytes, ended: true }) === false) return;
+      at = base + start;
     }
     begunBytes += got - start;
     if (begunBytes > MAX_LINE_BYTES) begun = [];
     else if (start < got) begun.push(filled.slice(start));
   }
   if (begunBytes > 0) {
-    visit({ number: number + 1, bytes: joined(begun, begunBytes, new Uint8Array(0)), ended: false });
+    visit({ number: number + 1, at, bytes: joined(begun, begunBytes, new Uint8Array(0)), ended: false });
   }
 }
 

@@ -30,7 +30,7 @@ export interface FsPort {
   rename(from: string, to: string): void;
   remove(path: string): void;
   list(dir: string): Promise<string[]>;
-  /** null when there is nothing of this name. */
+  /** null when there is nothing of this name, or it can't be seen: to open it tells why. */
   stat(path: string): FileFacts | null;
 }
 
@@ -68,12 +68,18 @@ export const realFs: FsPort = {
   remove: (path) => nodeFs.unlinkSync(path),
   list: (dir) => nodeFs.promises.readdir(dir),
   stat: (path) => {
-    const found = nodeFs.lstatSync(path, { throwIfNoEntry: false });
-    if (found === undefined) return null;
-    const { size, mtimeMs, ino } = found;
-    return { size, mtimeMs, ino, isFolder: found.isDirectory() };
+    try {
+      const found = nodeFs.lstatSync(path, { throwIfNoEntry: false });
+      return found ? { ...factsOf(found), isFolder: found.isDirectory() } : null;
+    } catch {
+      return null;
+    }
   },
 };
+
+function factsOf({ size, mtimeMs, ino }: nodeFs.Stats): Omit<FileFacts, "isFolder"> {
+  return { size, mtimeMs, ino };
+}
 
 const { O_RDONLY, O_WRONLY, O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_TRUNC } = nodeFs.constants;
 const FLAGS: Record<OpenMode, number> = {

@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import type { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { eachLine, type LogPage, readLog } from "./append-log.ts";
+import type { DamagedRun, RunCatalogue } from "./catalogue.ts";
 import { prepareDataDir } from "./data-dir.ts";
 import { checkSchemaVersion, makeFolder } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
@@ -31,8 +32,6 @@ interface Page {
 const CLAIM = "resume.lock";
 
 const DEFAULT_PAGE = 10_000;
-/** Runs read at once by a listing. */
-const READERS = 32;
 
 interface Journal {
   /** What the open step has done, in order. Empty when there is none, or when its step is recorded. */
@@ -52,7 +51,7 @@ interface Survey {
   /** Every run whose record could be read, oldest first. */
   runs: ProcInfo[];
   /** Those that could not, and why: a newer schema, a damaged file, no record at all. */
-  damaged: { uuid: string; error: SyscallError }[];
+  damaged: DamagedRun[];
 }
 
 /** The runs kept in one data folder: `steps/<uuid>/`, live ones and ended ones alike. */
@@ -60,6 +59,7 @@ export class RunStore {
   readonly dataDir: string;
   readonly #fs: FsPort;
   readonly #steps: string;
+  #catalogue: Promise<RunCatalogue> | undefined;
   /** A run of this store has been begun. */
   #began = false;
 
@@ -117,21 +117,26 @@ export class RunStore {
   }
 
   async survey(): Promise<Survey> {
-    const uuids = await this.#uuids();
-    const found: (ProcInfo | SyscallError | null)[] = [];
-    let next = 0;
-    const read = async (): Promise<void> => {
-      for (let i = next++; i < uuids.length; i = next++) found[i] = await this.#infoOrError(uuids[i] ?? "");
-    };
-    await Promise.all(Array.from({ length: READERS }, read));
-    const survey: Survey = { runs: [], damaged: [] };
-    for (const [i, result] of found.entries()) {
-      const uuid = uuids[i] ?? "";
-      if (result instanceof SyscallError) survey.damaged.push({ uuid, error: result });
-      else if (result === null) survey.damaged.push({ uuid, error: noRecord(uuid) });
-      else survey.runs.push(result);
-    }
-    return survey;
+    const catalogue = await this.catalogue();
+    const { rows, damaged } = await catalogue.list();
+    return { runs: await catalogue.infos(rows), damaged };
+  }
+
+  /** What listings go by. Made when it is first asked for: most programs list nothing. */
+  catalogue(): Promise<RunCatalogue> {
+    this.#catalogue ??= this.#openCatalogue();
+    return this.#catalogue;
+  }
+
+  async #openCatalogue(): Promise<RunCatalogue> {
+    const { RunCatalogue } = await import("./catalogue.ts");
+    return new RunCatalogue({
+      dataDir: this.dataDir,
+      fs: this.#fs,
+      uuids: () => this.#uuids(),
+      runDir: (uuid) => this.dir(uuid),
+      info: (uuid) => this.info(uuid),
+    });
   }
 
   /** A run's process record; null when there is no such run. */
@@ -218,15 +223,6 @@ export class RunStore {
     }
   }
 
-  async #infoOrError(uuid: string): Promise<ProcInfo | SyscallError | null> {
-    try {
-      return await this.info(uuid);
-    } catch (error) {
-      if (error instanceof SyscallError) return error;
-      throw error;
-    }
-  }
-
   #document<T>(uuid: string, file: string, schema: z.ZodType<T>): Promise<T | null> {
     return readSteady(join(this.dir(uuid), file), schema, `${file} of run ${uuid}`, this.#fs);
   }
@@ -300,11 +296,4 @@ async function countLines(fs: FsPort, path: string): Promise<number> {
 
 function noSuchRun(uuid: string): SyscallError {
   return new SyscallError("NOT_FOUND", `No run ${uuid} here. \`rnix ps -a\` lists those that are.`);
-}
-
-function noRecord(uuid: string): SyscallError {
-  return new SyscallError(
-    "NOT_FOUND",
-    `Run ${uuid} has a folder but no ${INFO}: it ended before its first record. The folder can be deleted.`,
-  );
 }

@@ -16,15 +16,11 @@ export async function listAllProcs(
   payload: Payload<"list_all_procs">,
   system: System,
 ): Promise<Answers["list_all_procs"]> {
-  const { runs, unreadable } = await system.history.list(payload.cwd);
-  const live = new Map(system.kernel.listProcs().map((info) => [info.uuid, info]));
-  const ended = runs.filter((info) => !live.has(info.uuid));
-  const all = await ofProject(
-    [...ended, ...live.values()].sort((a, b) => a.pid - b.pid),
-    payload,
-    system,
-  );
-  return { processes: page(all, payload), total: all.length, unreadable };
+  const { cwd, after, limit, all_projects } = payload;
+  const project = cwd === undefined || all_projects ? undefined : system.catalog.projectDir(cwd);
+  const live = () => system.kernel.listProcs();
+  const { runs, total, unreadable } = await system.history.list({ cwd, project, after, limit, live });
+  return { processes: runs, total, unreadable };
 }
 
 type Request = Payload<"list_procs">;
