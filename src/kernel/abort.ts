@@ -36,7 +36,10 @@ export async function heed<T>(
   const deaf = Promise.withResolvers<never>();
   let cancelTimer = (): void => {};
   const onAbort = (): void => {
-    if (graceMs <= 0) return deaf.reject(signal.reason);
+    if (graceMs <= 0) {
+      deaf.reject(signal.reason);
+      return;
+    }
     const timer = clock.timer(graceMs, () => deaf.reject(signal.reason));
     cancelTimer = timer.cancel;
   };
@@ -48,6 +51,17 @@ export async function heed<T>(
   } finally {
     ignore();
     cancelTimer();
+  }
+}
+
+/** Waits for work that has its own end, until the signal's: then with its reason, and the work goes on. */
+export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const ignore = onceAborted(signal, () => aborted.reject(signal.reason));
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    ignore();
   }
 }
 

@@ -1,4 +1,5 @@
 import { SyscallError } from "../plugin/index.ts";
+import { orAborted } from "./abort.ts";
 import { type Debugger, namedError } from "./debugger.ts";
 import type { Process } from "./process.ts";
 import type { ProcessBuilder } from "./process-builder.ts";
@@ -98,12 +99,18 @@ export class ProcessManager {
     debug.callNow(by, table.find(pid), "Kill", { pid, signal }, deliver, (done) => done);
   }
 
-  /** Waits for the end, then for the reap, which whoever comes first does. */
+  /**
+   * Waits for the end, then for the reap, which whoever comes first does. A process that waits is released when
+   * it is told to stop itself, and can't wait for its own end (INVALID).
+   */
   async wait(pid: PID, by?: Process): Promise<ExitStatus> {
     const { table, life, debug } = this.#ports;
     const wait = async (): Promise<ExitStatus> => {
       const proc = table.get(pid);
-      const exit = await proc.done;
+      if (proc === by) {
+        throw new SyscallError("INVALID", `Process ${pid} can't wait for itself: it would never end.`);
+      }
+      const exit = await (by ? orAborted(proc.done, by.signal) : proc.done);
       await life.reap(proc);
       return exit;
     };

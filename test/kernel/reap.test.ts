@@ -6,9 +6,9 @@ import { Permissions } from "../../src/kernel/permission/permissions.ts";
 import { Process } from "../../src/kernel/process.ts";
 import { ProcessTable } from "../../src/kernel/process-table.ts";
 import { type HolderName, type ReapPorts, reapProcess } from "../../src/kernel/reap.ts";
-import { SIGKILL, SIGPAUSE } from "../../src/kernel/types.ts";
+import { SIGKILL, SIGPAUSE, SIGTERM } from "../../src/kernel/types.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
-import { FakeClock } from "../support/fake-clock.ts";
+import { FakeClock, settled } from "../support/fake-clock.ts";
 import { KernelHarness, says, silent } from "../support/kernel.ts";
 import { until } from "../support/until.ts";
 
@@ -290,5 +290,29 @@ describe("whoever waits for a process or for something of it is released by its 
       attach: "came back",
       trace: "came back",
     });
+  });
+
+  test("a process that waits for another is released when it is killed, and never waits for itself", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const { kernel } = h;
+    const other = await h.spawn("go");
+    const outcome = Promise.withResolvers<unknown[]>();
+    const waiter = await kernel.processes.spawnTask(
+      "command",
+      async (proc) => {
+        const itself = await kernel.processes.wait(proc.pid, proc).catch((error: unknown) => error);
+        const another = await kernel.processes.wait(other, proc).catch((error: unknown) => error);
+        outcome.resolve([itself, another]);
+        return { kind: "finished" };
+      },
+      "wait",
+      null,
+      { ...h.opts(), provider: null },
+    );
+    await settled();
+    kernel.kill(waiter, SIGTERM);
+    expect(await kernel.wait(waiter)).toMatchObject({ code: 143 });
+    expect(await outcome.promise).toMatchObject([{ code: "INVALID" }, { code: "CANCELLED" }]);
+    expect(kernel.procInfo(other).state).toBe("running");
   });
 });
