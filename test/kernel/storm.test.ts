@@ -254,8 +254,9 @@ describe("1,000 processes that write to each other, spawn, and are killed at ran
       await storm.end();
       expect(storm.defects).toEqual([]);
       expect(h.warnings).toEqual([]);
-      expect(most).toBeGreaterThan(PROCESSES);
-      expect(storm.answers["go on: done"]).toBeGreaterThan(50);
+      // Some have weathered it before the last is spawned.
+      expect(most).toBeGreaterThan(0.9 * PROCESSES);
+      expect(storm.answers["go on: done"]).toBeGreaterThan(20);
       expect(storm.exits.size).toBe(storm.pids.length);
       expect(Object.entries(h.kernel.held()).filter(([, count]) => count > 0)).toEqual([]);
       expect([h.leases, h.openFiles, h.clock.pending]).toEqual([0, 0, 0]);
