@@ -20,7 +20,7 @@ import { until } from "../support/until.ts";
 /** Spawned by PID 0, before the first of them is killed; agents spawn some more. */
 const PROCESSES = 1_000;
 const PER_TURN = 5;
-const TURNS = 1_000;
+const TURNS = 800;
 const GROUPS = ["red", "green", "blue"];
 
 /** What may be answered to who asks something of a process that others kill: a refusal, and never a defect. */
@@ -91,8 +91,12 @@ class Storm {
   /** Kills what is left; who blocks or handles what he can, can't this. */
   async end(): Promise<void> {
     const { kernel } = this.h;
+    const killed = new Set<PID>();
     while (kernel.active > 0) {
-      for (const { pid } of kernel.procInfos()) void this.#ask("last kill", () => kernel.kill(pid, SIGKILL));
+      for (const pid of [...this.#live].filter((one) => !killed.has(one))) {
+        killed.add(pid);
+        void this.#ask("last kill", () => kernel.kill(pid, SIGKILL));
+      }
       await settled();
     }
     await until(() => this.pending === 0);
