@@ -33,6 +33,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   daemon: { group: "Set up", load: () => import("./commands/daemon.ts") },
   doctor: { group: "Set up", load: () => import("./commands/doctor.ts") },
   demo: { group: "Set up", load: () => import("./commands/demo.ts") },
+  gc: { group: "Set up", load: () => import("./commands/gc.ts") },
   completions: { group: "Set up", load: () => import("./commands/completions.ts") },
   version: { group: "Set up", load: () => import("./commands/version.ts") },
 };

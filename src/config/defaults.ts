@@ -11,8 +11,10 @@ export interface Setting extends Bounds {
 
 const S = 1000;
 const MIN = 60 * S;
+const DAY = 24 * 60 * MIN;
 const KIB = 1024;
 const MIB = 1024 * KIB;
+const GIB = 1024 * MIB;
 
 /**
  * The one table of numbers that Rnix lives by (interfaces §1, "Defaults"). A key is written like this in
@@ -44,6 +46,16 @@ export const SETTINGS = {
   results_per_run: run("size", 256 * MIB, "large results kept whole beside one run", { min: KIB }),
   grace: run("duration", 10 * S, "between TERM and KILL", { max: 10 * MIN }),
   daemon_idle_stop: user("duration", 60 * S, "the daemon stops after so long without work or clients", {
+  retention_age: user("age", 90 * DAY, "ended runs older than this are collected", { unlimited: true }),
+  retention_runs: user("count", 10_000, "ended runs kept of each project; the oldest go first", {
+    unlimited: true,
+  }),
+  retention_size: user("size", 4 * GIB, "disk that the ended runs of each project may take", {
+    unlimited: true,
+  }),
+  retention_every: user("duration", 6 * 60 * MIN, "how often the daemon collects by itself", {
+    unlimited: true,
+  }),
     unlimited: true,
   }),
   daemon_idle_check: user("duration", 5 * S, "how often it looks whether it is idle"),

@@ -6,11 +6,14 @@ const SHAPE = /^(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?$/;
 /** What a timer can hold (2^31 - 1 ms, a little under 25 days). */
 export const MAX_DURATION_MS = 2 ** 31 - 1;
 
+/** What a file may say of things that no timer waits for: a hundred years. */
+export const MAX_AGE_MS = 36_500 * UNITS.d;
+
 /**
  * Milliseconds of `250ms`, `60s`, `5m`, `1h`, `1h30m`, `2d`. INVALID for anything else, for 0 and for more
- * than a timer can hold.
+ * than `max`, which is by default what a timer can hold.
  */
-export function parseDuration(text: string): number {
+export function parseDuration(text: string, max: number = MAX_DURATION_MS): number {
   const parts = text === "" ? null : SHAPE.exec(text);
   if (!parts) {
     const hint = /^\d+$/.test(text) ? `, such as ${text}s` : "";
@@ -23,8 +26,11 @@ export function parseDuration(text: string): number {
   const total =
     (d ?? 0) * UNITS.d + (h ?? 0) * UNITS.h + (m ?? 0) * UNITS.m + (s ?? 0) * UNITS.s + (ms ?? 0) * UNITS.ms;
   if (total === 0) throw new SyscallError("INVALID", `expected a duration above 0, got "${text}"`);
-  if (total > MAX_DURATION_MS) {
-    throw new SyscallError("INVALID", `expected at most 24d, got "${text}"; write unlimited for no limit`);
+  if (total > max) {
+    throw new SyscallError(
+      "INVALID",
+      `expected at most ${Math.floor(max / UNITS.d)}d, got "${text}"; write unlimited for no limit`,
+    );
   }
   return total;
 }

@@ -14,6 +14,7 @@ export interface Settings {
   server: ServerNumbers;
   supervisors: SupervisorNumbers;
   mcp: McpNumbers;
+  retention: RetentionNumbers;
   /** Each plugin's part of config.yaml, by the plugin's name: the project's keys over the user's. */
   plugins: Record<string, Record<string, unknown>>;
   /** What was left out because the project is not trusted, for the user to read. */
@@ -30,6 +31,15 @@ interface ServerNumbers {
   socketWaitMs: number;
   socketRetryMs: number;
   graceMs: number;
+}
+
+/** What is kept of ended runs (`gc`). null: no limit. */
+interface RetentionNumbers {
+  ageMs: Limit;
+  runs: Limit;
+  bytes: Limit;
+  /** null: never by itself. */
+  everyMs: Limit;
 }
 
 /** More restarts than this within the window, and a supervisor gives up, unless init.yaml says otherwise. */
@@ -71,6 +81,7 @@ export async function loadSettings(places: SettingsPlaces): Promise<Settings> {
     limits: limitsOf(values),
     server: serverNumbers(values),
     supervisors: supervisorNumbers(values),
+    retention: retentionNumbers(values),
     mcp: {
       mountMs: numberOf(values, "mcp_mount_timeout"),
       requestMs: numberOf(values, "mcp_request_timeout"),
@@ -88,6 +99,7 @@ export function defaultSettings(): Settings {
     limits: limitsOf(values),
     server: serverNumbers(values),
     supervisors: supervisorNumbers(values),
+    retention: retentionNumbers(values),
     mcp: {
       mountMs: numberOf(values, "mcp_mount_timeout"),
       requestMs: numberOf(values, "mcp_request_timeout"),
@@ -226,6 +238,15 @@ function supervisorNumbers(values: Values): SupervisorNumbers {
 }
 
 function settingOf(values: Values, key: SettingKey): number | null {
+function retentionNumbers(values: Values): RetentionNumbers {
+  return {
+    ageMs: settingOf(values, "retention_age"),
+    runs: settingOf(values, "retention_runs"),
+    bytes: settingOf(values, "retention_size"),
+    everyMs: settingOf(values, "retention_every"),
+  };
+}
+
   const set = values.get(key);
   return set ? set.value : SETTINGS[key].default;
 }

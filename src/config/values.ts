@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
-import { formatDuration, MAX_DURATION_MS, parseDuration } from "./duration.ts";
+import { formatDuration, MAX_AGE_MS, MAX_DURATION_MS, parseDuration } from "./duration.ts";
 import { nearestName } from "./nearest.ts";
 import { formatSize, parseSize } from "./size.ts";
 
@@ -13,7 +13,8 @@ import { formatSize, parseSize } from "./size.ts";
 const UNLIMITED = "unlimited";
 const NONE = "none";
 
-type Measure = "count" | "duration" | "size" | "dollars";
+/** An `age` is a duration that no timer waits for. */
+type Measure = "count" | "duration" | "age" | "size" | "dollars";
 
 export interface Bounds {
   measure: Measure;
@@ -82,7 +83,7 @@ export function number(bounds: Omit<Bounds, "unlimited">) {
 export function formatLimit(value: number | null, { measure, none }: Bounds): string {
   if (value === null) return UNLIMITED;
   if (value === 0 && none) return NONE;
-  if (measure === "duration") return formatDuration(value);
+  if (measure === "duration" || measure === "age") return formatDuration(value);
   return measure === "size" ? formatSize(value) : String(value);
 }
 
@@ -129,7 +130,9 @@ function readMeasure(input: unknown, bounds: Bounds): number | string {
       : `expected ${expected(bounds)}, got ${shown(input)}`;
   }
   try {
-    return bounds.measure === "duration" ? parseDuration(String(input)) : parseSize(String(input));
+    return bounds.measure === "size"
+      ? parseSize(String(input))
+      : parseDuration(String(input), ceiling(bounds.measure));
   } catch (error) {
     if (!(error instanceof SyscallError)) throw error;
     return bounds.unlimited ? `${error.message}; write ${UNLIMITED} for no limit` : error.message;
@@ -142,6 +145,7 @@ function expected(bounds: Bounds): string {
   const what = {
     count: "a whole number",
     duration: "a duration",
+    age: "a duration",
     size: "a size",
     dollars: "an amount in USD",
   }[measure];
@@ -162,5 +166,6 @@ function floor(measure: Measure): number {
 }
 
 function ceiling(measure: Measure): number {
+  if (measure === "age") return MAX_AGE_MS;
   return measure === "duration" ? MAX_DURATION_MS : Number.MAX_SAFE_INTEGER;
 }

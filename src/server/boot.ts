@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { type Env, thisUser, type UserPaths } from "../config/paths.ts";
 import type { Project } from "../config/project.ts";
 import { Projects } from "../config/projects.ts";
-import type { Settings } from "../config/settings.ts";
+import { loadSettings, type Settings } from "../config/settings.ts";
 import { realClock } from "../kernel/clock.ts";
 import { Kernel } from "../kernel/kernel.ts";
 import { becomeSubreaper, Children, sweepChildren } from "../os/children.ts";
@@ -13,7 +13,9 @@ import { FileLock } from "../store/lock.ts";
 import { PidSource } from "../store/pids.ts";
 import { RunStore } from "../store/runs.ts";
 import { commit, version } from "../version.ts";
+import { AutoCollect } from "./auto-collect.ts";
 import { ProjectCatalog } from "./catalog.ts";
+import { Collector } from "./collector.ts";
 import { History } from "./history.ts";
 import { DaemonInit } from "./init.ts";
 import { KernelLocks, kernelFolders } from "./kernel-locks.ts";
@@ -33,13 +35,23 @@ interface BootOptions {
   host: Host;
   /** From here on what drivers and the kernel tell is logged; runs, as they begin and end, at info. */
   logLevel: LogLevel;
+  /** It removes old runs by itself: the long-running process does. */
+  collects?: boolean;
   log(text: string): void;
 }
 
 const SWEEP_WAIT_MS = 500;
 
 /** The one place where a kernel is built and handed its ports. */
-export async function boot({ user, env, settings, host, logLevel, log }: BootOptions): Promise<Booted> {
+export async function boot({
+  user,
+  env,
+  settings,
+  host,
+  logLevel,
+  log,
+  collects = false,
+}: BootOptions): Promise<Booted> {
   const clock = realClock;
   const { limits } = settings;
   const folders = kernelFolders(user.dataDir);
@@ -108,6 +120,17 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
   });
 
   const spawnPorts = {
+  const lastCollected = join(user.dataDir, "gc", "last.json");
+  const collector = new Collector({
+    dataDirs: () => dataDirs(projects, workspaces, stores, env, undefined),
+    open: runs,
+    kernelAlive: (id) => locks.isAlive(id),
+    limits: async () => (await loadSettings({ configDir: user.configDir })).retention,
+    lockPath: join(user.dataDir, "gc", "lock"),
+    lastPath: lastCollected,
+    clock,
+  });
+
     workspaces,
     clock,
     parent: (uuid: string) => {
@@ -130,6 +153,7 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
     kernel,
     history,
     catalog: new ProjectCatalog(workspaces, clock, env),
+    collector,
     clock,
     identity: { version, build: commit, startedAtMs: clock.now() },
     host,
@@ -151,6 +175,8 @@ export async function boot({ user, env, settings, host, logLevel, log }: BootOpt
   // Waited for, but not for the grace of a program that will not go: the first client is here.
   await within(clock, SWEEP_WAIT_MS, sweep);
   return {
+  const { everyMs } = settings.retention;
+  const auto = collects && new AutoCollect({ collector, lastPath: lastCollected, everyMs, clock, log });
     system,
     async close() {
       await plugins.close();
@@ -206,6 +232,10 @@ function dataDirs(
  */
 function guardedFolders({ configDir, dataDir }: UserPaths): GuardedFolder[] {
   const { locks, ledgers } = kernelFolders(dataDir);
-  const own = [locks, ledgers, ...["trust", "steps", "plugins"].map((name) => join(dataDir, name))];
+  const own = [
+    locks,
+    ledgers,
+    ...["trust", "steps", "index", "gc", "plugins"].map((name) => join(dataDir, name)),
+  ];
   return [{ dir: configDir, readable: false }, ...own.map((dir) => ({ dir, readable: true }))];
 }

@@ -6,6 +6,7 @@ import { attach } from "./methods/attach.ts";
 import { attachDebug } from "./methods/attach-debug.ts";
 import { attachLog } from "./methods/attach-log.ts";
 import { daemonStatus } from "./methods/daemon-status.ts";
+import { gc } from "./methods/gc.ts";
 import { kill } from "./methods/kill.ts";
 import { listAgents } from "./methods/list-agents.ts";
 import { listEvents } from "./methods/list-events.ts";
@@ -81,6 +82,7 @@ const TABLE: Record<Method, Entry> = {
   list_agents: plain(METHODS.list_agents.payload, listAgents),
   list_skills: plain(METHODS.list_skills.payload, listSkills),
   list_providers: plain(METHODS.list_providers.payload, listProviders),
+  gc: plain(METHODS.gc.payload, gc),
   daemon_status: plain(METHODS.daemon_status.payload, daemonStatus),
   shutdown: plain(METHODS.shutdown.payload, shutdown),
 };

@@ -1,11 +1,15 @@
 import type { ProcInfo } from "../kernel/types.ts";
 import { SUSPENDED } from "../kernel/verdict.ts";
 import type { RunRow } from "../store/catalogue.ts";
+import type { CollectedRun } from "../store/collected-runs.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { SoFar, StepRecord, SyscallEventWire, Usage } from "../store/schema.ts";
 
 /** What is read of one data folder. */
-type RunReader = Pick<RunStore, "dataDir" | "catalogue" | "info" | "find" | "steps" | "events" | "journal">;
+type RunReader = Pick<
+  RunStore,
+  "dataDir" | "catalogue" | "collected" | "info" | "find" | "steps" | "events" | "journal"
+>;
 
 /** A run as its records tell it. */
 export interface Run {
@@ -119,6 +123,20 @@ export class History {
       for (const info of infos) found.set(info.uuid, await this.#truth(info, records));
     }
     return found;
+  }
+
+  /** A run that was there and is not any more: by the beginning of its UUID, or by its PID. */
+  async collected(
+    wanted: { prefix: string } | { pid: number },
+    cwd?: string,
+  ): Promise<CollectedRun | undefined> {
+    const answers = ({ uuid, pid }: CollectedRun): boolean =>
+      "pid" in wanted ? pid === wanted.pid : uuid.startsWith(wanted.prefix);
+    for (const records of this.#stores(cwd)) {
+      const found = await (await records.collected()).find(answers);
+      if (found) return found;
+    }
+    return undefined;
   }
 
   #stores(cwd: string | undefined): RunReader[] {

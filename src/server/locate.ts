@@ -1,5 +1,6 @@
 import type { PID, ProcInfo } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
+import type { CollectedRun } from "../store/collected-runs.ts";
 import type { Run } from "./history.ts";
 import type { ProcRef, Target } from "./protocol.ts";
 import type { System } from "./system.ts";
@@ -17,10 +18,8 @@ export async function locate(system: System, target: Target): Promise<Located> {
   if (live) return { live: true, pid: live.pid, info: live };
   const run = await system.history.byPid(target.pid, target.cwd);
   if (!run) {
-    throw new SyscallError(
-      "NOT_FOUND",
-      `No process with PID ${target.pid}. \`rnix ps -a\` lists what there is.`,
-    );
+    const gone = await system.history.collected({ pid: target.pid }, target.cwd);
+    throw gone ? wasCollected(gone) : noProcess(`PID ${target.pid}`);
   }
   return { live: false, run, info: run.info };
 }
@@ -73,10 +72,20 @@ async function byUuid(system: System, prefix: string, cwd: string | undefined): 
   const [uuid] = uuids;
   const run = uuid === undefined ? undefined : await system.history.byUuid(uuid, cwd);
   if (!run) {
-    throw new SyscallError(
-      "NOT_FOUND",
-      `No process with a UUID beginning "${prefix}". \`rnix ps -a\` lists what there is.`,
-    );
+    const gone = await system.history.collected({ prefix }, cwd);
+    throw gone ? wasCollected(gone) : noProcess(`a UUID beginning "${prefix}"`);
   }
   return { live: false, run, info: run.info };
+}
+
+function noProcess(what: string): SyscallError {
+  return new SyscallError("NOT_FOUND", `No process with ${what}. \`rnix ps -a\` lists what there is.`);
+}
+
+function wasCollected({ uuid, pid, ts }: CollectedRun): SyscallError {
+  const whose = pid === null ? "" : ` (PID ${pid})`;
+  return new SyscallError(
+    "NOT_FOUND",
+    `Run ${uuid}${whose} was collected by gc at ${ts}: nothing of it is kept. \`rnix config\` shows how long runs are (retention_age, retention_runs, retention_size).`,
+  );
 }

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { PluginReport } from "../plugin/host/report.ts";
 import type { ToolAnnotations } from "../plugin/index.ts";
 import type { Action, ProcInfo, StepRecord, SyscallEventWire } from "../store/schema.ts";
+import type { CollectedLine, CollectReport } from "./collector.ts";
 
 /*
  * The NDJSON protocol (seeds 5.3 to 5.9, interfaces §5): one JSON object per line, requests in, answers and
@@ -10,6 +11,7 @@ import type { Action, ProcInfo, StepRecord, SyscallEventWire } from "../store/sc
  */
 
 export { PROTOCOL } from "./frame.ts";
+export type { CollectedLine, CollectReport };
 
 /** A request line may be this long; a larger payload is refused with TOO_LARGE. */
 export const MAX_REQUEST_BYTES = 16 * 1024 * 1024;
@@ -136,6 +138,7 @@ export const METHODS = {
     streaming: false,
     payload: () => z.object({ ...Project(), probe: z.boolean().optional() }),
   },
+  gc: { streaming: false, payload: () => z.object({ dry_run: z.boolean().optional() }) },
   daemon_status: { streaming: false, payload: () => z.object({}) },
   shutdown: { streaming: false, payload: () => z.object({ now: z.boolean().optional() }) },
 } as const;
@@ -203,6 +206,7 @@ export interface Answers {
   list_agents: { agents: AgentWire[]; diagnostics: Diagnostic[] };
   list_skills: { skills: SkillWire[]; diagnostics: Diagnostic[] };
   list_providers: { providers: ProviderWire[]; diagnostics: Diagnostic[] };
+  gc: CollectReport;
   daemon_status: DaemonStatus;
   shutdown: { pid: number };
 }

@@ -2,6 +2,7 @@ import type { Clock } from "../kernel/clock.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { ChildPlan } from "../kernel/types.ts";
 import type { Catalog } from "./catalog.ts";
+import type { Collector } from "./collector.ts";
 import type { History, Run } from "./history.ts";
 import type { Init } from "./init.ts";
 import type { ResumeRequest, SpawnRequest } from "./protocol.ts";
@@ -10,6 +11,7 @@ import type { ResumeRequest, SpawnRequest } from "./protocol.ts";
 export interface System {
   kernel: KernelApi;
   history: History;
+  collector: Pick<Collector, "collect">;
   catalog: Catalog;
   clock: Clock;
   identity: Identity;

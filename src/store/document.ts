@@ -1,3 +1,4 @@
+import nodeFs from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
@@ -85,6 +86,15 @@ export function makeFolder(dir: string, fs: FsPort = realFs): boolean {
     return fs.mkdir(dir);
   } catch (error) {
     throw ioError(error, "make the folder", dir);
+  }
+}
+
+/** Removes a folder and everything in it, off the thread. One that is not there is as good as removed. */
+export async function removeAll(dir: string, doing: string): Promise<void> {
+  try {
+    await nodeFs.promises.rm(dir, { recursive: true, force: true });
+  } catch (error) {
+    throw ioError(error, doing, dir);
   }
 }
 

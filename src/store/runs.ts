@@ -1,11 +1,11 @@
-import nodeFs from "node:fs";
 import { dirname, join } from "node:path";
 import type { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { eachLine, type LogPage, readLog } from "./append-log.ts";
 import type { DamagedRun, RunCatalogue } from "./catalogue.ts";
+import type { CollectedRuns } from "./collected-runs.ts";
 import { prepareDataDir } from "./data-dir.ts";
-import { checkSchemaVersion, makeFolder } from "./document.ts";
+import { checkSchemaVersion, makeFolder, removeAll } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 import { acknowledgedBy, bytesOf, INBOX, type InboxRest } from "./inbox-log.ts";
 import { FileLock } from "./lock.ts";
@@ -206,12 +206,24 @@ export class RunStore {
 
   /** Removes a run and everything beside it. The run must have ended. */
   async remove(uuid: string): Promise<void> {
-    const dir = this.dir(uuid);
-    try {
-      await nodeFs.promises.rm(dir, { recursive: true, force: true });
-    } catch (error) {
-      throw ioError(error, `remove run ${uuid}`, dir);
-    }
+    await removeAll(this.dir(uuid), `remove run ${uuid}`);
+  }
+
+  /** When something was last made or removed in a run's folder; null when there is none. */
+  folderTime(uuid: string): number | null {
+    return this.#fs.stat(this.dir(uuid))?.mtimeMs ?? null;
+  }
+
+  /** What was collected of this data folder, and how a run is. */
+  async collected(): Promise<CollectedRuns> {
+    const { CollectedRuns } = await import("./collected-runs.ts");
+    return new CollectedRuns({
+      dataDir: this.dataDir,
+      fs: this.#fs,
+      runDir: (uuid) => this.dir(uuid),
+      claim: (uuid) => this.claim(uuid),
+      info: (uuid) => this.info(uuid),
+    });
   }
 
   async #uuids(): Promise<string[]> {

@@ -48,6 +48,25 @@ describe("the defaults", () => {
   });
 
   test("are the same as what is loaded where no file is", async () => {
+  test("of what is kept are the documented ones, longer than a timer's, and the user's alone", async () => {
+    const DAY = 86_400_000;
+    expect(defaultSettings().retention).toEqual({
+      ageMs: 90 * DAY,
+      runs: 10_000,
+      bytes: 4 * 1024 ** 3,
+      everyMs: DAY / 4,
+    });
+    using box = new Sandbox();
+    box.write(USER, "retention_age: 400d\nretention_runs: unlimited\nretention_size: 1GiB\n");
+    expect((await loadSettings(box.places())).retention).toMatchObject({
+      ageMs: 400 * DAY,
+      runs: null,
+      bytes: 1024 ** 3,
+    });
+    box.write(USER, "retention_age: 40000d\n");
+    expect(loadSettings(box.places())).rejects.toThrow("36500d");
+  });
+
     using box = new Sandbox();
     expect(await loadSettings(box.places())).toEqual(defaultSettings());
   });

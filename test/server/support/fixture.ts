@@ -7,6 +7,7 @@ import { type Clock, realClock } from "../../../src/kernel/clock.ts";
 import type { SpawnOpts } from "../../../src/kernel/types.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { Catalog } from "../../../src/server/catalog.ts";
+import { Collector } from "../../../src/server/collector.ts";
 import type { ByteStream } from "../../../src/server/connection.ts";
 import { History } from "../../../src/server/history.ts";
 import type { Init } from "../../../src/server/init.ts";
@@ -90,6 +91,15 @@ export function fakeSystem(
   return {
     kernel,
     history: new History({ dataDirs: () => [dataDir], open: () => runs, kernelAlive: () => true }),
+    collector: new Collector({
+      dataDirs: () => [dataDir],
+      open: () => runs,
+      kernelAlive: () => true,
+      limits: async () => defaultSettings().retention,
+      lockPath: join(dataDir, "gc", "lock"),
+      lastPath: join(dataDir, "gc", "last.json"),
+      clock: o.clock,
+    }),
     catalog: EMPTY,
     clock: o.clock,
     identity: { version: "0.0.0", build: "test", startedAtMs: 1_767_225_600_000 },

@@ -1,0 +1,65 @@
+import type { CollectedLine, CollectReport } from "../../server/protocol.ts";
+import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
+import { bool, json } from "../flags.ts";
+import { type Io, refuseInsideRun, withWire } from "../io.ts";
+import { formatBytes } from "../output/format.ts";
+import { styleOf } from "../output/style.ts";
+import { table } from "../output/table.ts";
+
+/** Thousands of folders may have to go. */
+const TIMEOUT_MS = 10 * 60_000;
+
+const WHY: Record<CollectedLine["why"], string> = {
+  age: "too old",
+  runs: "too many",
+  size: "too large in all",
+  empty: "no record",
+};
+
+export default defineCommand({
+  about: "Remove ended runs beyond what config.yaml keeps",
+  flags: { "dry-run": bool("say what would go, and remove nothing"), json },
+  examples: [
+    { line: "rnix gc --dry-run", about: "what would go, and why" },
+    { line: "rnix gc", about: "of every project, the oldest first" },
+  ],
+  notes: [
+    "What is kept is set by retention_age, retention_runs and retention_size in ~/.config/rnix/config.yaml; rnix config shows them. The daemon does the same by itself, every retention_every.",
+    "Runs that live or are suspended stay, and so do those they come from, and the children of such agents.",
+  ],
+  async run(io, flags) {
+    if (!flags["dry-run"]) refuseInsideRun(io, "gc");
+    return withWire(io, async (wire) => {
+      const dry_run = flags["dry-run"];
+      const report = await wire.request("gc", { dry_run }, { timeoutMs: TIMEOUT_MS });
+      io.stdout.write(flags.json ? `${JSON.stringify(report, null, 2)}\n` : text(io, report));
+      for (const { path, message } of report.problems) io.stderr.write(`left alone: ${path}: ${message}\n`);
+      return EXIT.ok;
+    });
+  },
+});
+
+function text(io: Io, report: CollectReport): string {
+  const { collected, runs, bytes, kept, needed, dry_run } = report;
+  const rows = table(
+    collected,
+    [
+      { title: "PID", value: ({ pid }) => (pid === null ? "-" : String(pid)) },
+      { title: "UUID", value: ({ uuid }) => uuid },
+      { title: "ENDED", value: ({ ended_at_ms }) => dayOf(ended_at_ms) },
+      { title: "SIZE", value: (line) => formatBytes(line.bytes), right: true },
+      { title: "WHY", value: ({ why }) => WHY[why] },
+      { title: "PROJECT", value: ({ project }) => project ?? "-", flexible: true },
+    ],
+    io.stdout,
+    styleOf(io, io.stdout),
+  );
+  const more = runs > collected.length ? `and ${runs - collected.length} more\n` : "";
+  const done = `${runs} runs ${dry_run ? "would go" : "removed"}, ${formatBytes(bytes)}; ${kept} stay`;
+  return `${runs === 0 ? "" : rows}${more}${done}${needed === 0 ? "" : `, of which ${needed} are live, suspended or needed by such`}\n`;
+}
+
+function dayOf(ms: number | null): string {
+  return ms === null ? "-" : new Date(ms).toISOString().slice(0, 10);
+}

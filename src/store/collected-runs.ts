@@ -1,0 +1,146 @@
+import { join } from "node:path";
+import { z } from "zod";
+import { AppendLog, readLog } from "./append-log.ts";
+import { checkSchemaVersion, makeFolder, removeAll, replaceDocument } from "./document.ts";
+import { errno, type FsPort, ioError } from "./fs-port.ts";
+import type { FileLock } from "./lock.ts";
+import type { CollectReason } from "./retention.ts";
+import type { ProcInfo } from "./schema.ts";
+import { SCHEMA_VERSION } from "./schema-version.ts";
+
+/** Below a data folder: what concerns runs that were collected. */
+const GC_FOLDER = "gc";
+
+/** So many are remembered; the older half goes when there are more. */
+const MOST = 10_000;
+/** What that many lines have at most. */
+const MOST_BYTES = MOST * 200;
+
+/** A run that was here. */
+const CollectedRun = z.object({
+  v: z.literal(SCHEMA_VERSION),
+  uuid: z.string(),
+  /** null: no record told it. */
+  pid: z.number().nullable(),
+  ts: z.string(),
+  why: z.enum(["age", "runs", "size", "empty"]),
+});
+export type CollectedRun = z.infer<typeof CollectedRun>;
+
+interface CollectedPorts {
+  dataDir: string;
+  fs: FsPort;
+  /** Absolute. */
+  runDir(uuid: string): string;
+  /** null: somebody takes it up. */
+  claim(uuid: string): FileLock | null;
+  info(uuid: string): Promise<ProcInfo | null>;
+}
+
+/**
+ * Collects runs of one data folder, and knows those that were, as far as they are remembered: in `gc/`. Who
+ * collects holds a lock over all kernels.
+ */
+export class CollectedRuns {
+  readonly #ports: CollectedPorts;
+  readonly #folder: string;
+  readonly #path: string;
+  /** Runs on their way out. */
+  readonly #going: string;
+
+  constructor(ports: CollectedPorts) {
+    this.#ports = ports;
+    this.#folder = join(ports.dataDir, GC_FOLDER);
+    this.#path = join(this.#folder, "collected.jsonl");
+    this.#going = join(this.#folder, "going");
+  }
+
+  /**
+   * Removes a run whole, unless somebody takes it up or `mayGo` says no to its record as it is then; null: it has
+   * none. For readers it is gone from one moment to the next.
+   */
+  async collect(
+    uuid: string,
+    o: { why: CollectReason; ts: string; mayGo(info: ProcInfo | null): boolean },
+  ): Promise<boolean> {
+    const { fs, runDir, claim, info } = this.#ports;
+    const dir = runDir(uuid);
+    const held = fs.stat(dir) && claim(uuid);
+    if (!held) return false;
+    const going = join(this.#going, uuid);
+    try {
+      const record = await info(uuid);
+      if (!o.mayGo(record)) return false;
+      await this.#remember({ v: SCHEMA_VERSION, uuid, pid: record?.pid ?? null, ts: o.ts, why: o.why });
+      makeFolder(this.#going, fs);
+      fs.rename(dir, going);
+    } catch (error) {
+      throw ioError(error, `collect run ${uuid}`, dir);
+    } finally {
+      held.release({ remove: true });
+    }
+    await removeAll(going, `remove what is left of run ${uuid}`);
+    return true;
+  }
+
+  /** Removes what a collection that was cut off has left. */
+  async sweep(): Promise<void> {
+    await removeAll(this.#going, "remove what is left of collected runs");
+  }
+
+  /** The last one that answers to it. */
+  async find(wanted: (run: CollectedRun) => boolean): Promise<CollectedRun | undefined> {
+    return (await this.#all()).findLast(wanted);
+  }
+
+  /** Bytes on disk of a run and what is beside it. */
+  diskBytes(uuid: string): Promise<number> {
+    return bytesBelow(this.#ports.fs, this.#ports.runDir(uuid));
+  }
+
+  async #remember(run: CollectedRun): Promise<void> {
+    const { fs } = this.#ports;
+    makeFolder(this.#folder, fs);
+    const log = new AppendLog(this.#path, "the list of collected runs", { fs });
+    log.append(JSON.stringify(run));
+    if (log.size <= MOST_BYTES) return;
+    const kept = (await this.#all()).slice(-MOST / 2);
+    await replaceDocument(this.#path, kept.map((one) => `${JSON.stringify(one)}\n`).join(""), fs);
+  }
+
+  async #all(): Promise<CollectedRun[]> {
+    const { records } = await readLog(this.#ports.fs, this.#path, {
+      after: 0,
+      limit: Number.MAX_SAFE_INTEGER,
+      decode: (value, line) => {
+        checkSchemaVersion(value, `Line ${line} of ${this.#path}`);
+        return CollectedRun.parse(value);
+      },
+    });
+    return records;
+  }
+}
+
+/** Of most file systems. */
+const BLOCK = 4096;
+
+async function bytesBelow(fs: FsPort, dir: string): Promise<number> {
+  let sum = 0;
+  for (const name of await namesIn(fs, dir)) {
+    const path = join(dir, name);
+    const found = fs.stat(path);
+    // A file takes whole blocks.
+    sum += found?.isFolder ? await bytesBelow(fs, path) : Math.ceil((found?.size ?? 0) / BLOCK) * BLOCK;
+  }
+  return sum;
+}
+
+/** One that has gone in the meantime has none. */
+async function namesIn(fs: FsPort, dir: string): Promise<string[]> {
+  try {
+    return await fs.list(dir);
+  } catch (error) {
+    if (errno(error) === "ENOENT") return [];
+    throw ioError(error, "look into", dir);
+  }
+}
