@@ -45,7 +45,6 @@ export const SETTINGS = {
   events_per_run: run("count", 100_000, "syscall events kept on disk of one run", { max: 10_000_000 }),
   results_per_run: run("size", 256 * MIB, "large results kept whole beside one run", { min: KIB }),
   grace: run("duration", 10 * S, "between TERM and KILL", { max: 10 * MIN }),
-  daemon_idle_stop: user("duration", 60 * S, "the daemon stops after so long without work or clients", {
   retention_age: user("age", 90 * DAY, "ended runs older than this are collected", { unlimited: true }),
   retention_runs: user("count", 10_000, "ended runs kept of each project; the oldest go first", {
     unlimited: true,
@@ -56,6 +55,7 @@ export const SETTINGS = {
   retention_every: user("duration", 6 * 60 * MIN, "how often the daemon collects by itself", {
     unlimited: true,
   }),
+  daemon_idle_stop: user("duration", 60 * S, "the daemon stops after so long without work or clients", {
     unlimited: true,
   }),
   daemon_idle_check: user("duration", 5 * S, "how often it looks whether it is idle"),

@@ -237,7 +237,6 @@ function supervisorNumbers(values: Values): SupervisorNumbers {
   };
 }
 
-function settingOf(values: Values, key: SettingKey): number | null {
 function retentionNumbers(values: Values): RetentionNumbers {
   return {
     ageMs: settingOf(values, "retention_age"),
@@ -247,6 +246,7 @@ function retentionNumbers(values: Values): RetentionNumbers {
   };
 }
 
+function settingOf(values: Values, key: SettingKey): number | null {
   const set = values.get(key);
   return set ? set.value : SETTINGS[key].default;
 }

@@ -119,7 +119,6 @@ export async function boot({
     kernelAlive: (id) => locks.isAlive(id),
   });
 
-  const spawnPorts = {
   const lastCollected = join(user.dataDir, "gc", "last.json");
   const collector = new Collector({
     dataDirs: () => dataDirs(projects, workspaces, stores, env, undefined),
@@ -131,6 +130,7 @@ export async function boot({
     clock,
   });
 
+  const spawnPorts = {
     workspaces,
     clock,
     parent: (uuid: string) => {
@@ -152,8 +152,8 @@ export async function boot({
   const system: System = {
     kernel,
     history,
-    catalog: new ProjectCatalog(workspaces, clock, env),
     collector,
+    catalog: new ProjectCatalog(workspaces, clock, env),
     clock,
     identity: { version, build: commit, startedAtMs: clock.now() },
     host,
@@ -174,9 +174,9 @@ export async function boot({
   };
   // Waited for, but not for the grace of a program that will not go: the first client is here.
   await within(clock, SWEEP_WAIT_MS, sweep);
-  return {
   const { everyMs } = settings.retention;
   const auto = collects && new AutoCollect({ collector, lastPath: lastCollected, everyMs, clock, log });
+  return {
     system,
     async close() {
       await plugins.close();

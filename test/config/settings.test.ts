@@ -47,7 +47,6 @@ describe("the defaults", () => {
     expect((await loadSettings(box.places())).supervisors).toEqual({ restarts: 0, windowMs: 300_000 });
   });
 
-  test("are the same as what is loaded where no file is", async () => {
   test("of what is kept are the documented ones, longer than a timer's, and the user's alone", async () => {
     const DAY = 86_400_000;
     expect(defaultSettings().retention).toEqual({
@@ -67,6 +66,7 @@ describe("the defaults", () => {
     expect(loadSettings(box.places())).rejects.toThrow("36500d");
   });
 
+  test("are the same as what is loaded where no file is", async () => {
     using box = new Sandbox();
     expect(await loadSettings(box.places())).toEqual(defaultSettings());
   });
