@@ -216,6 +216,7 @@ function limitsOf(values: Values): Limits {
     shellMemoryBytes: numberOf(values, "shell_memory"),
     shellDiskBytes: numberOf(values, "shell_disk"),
     eventsPerRun: numberOf(values, "events_per_run"),
+    resultBytes: numberOf(values, "results_per_run"),
   };
 }
 
@@ -226,7 +227,6 @@ function serverNumbers(values: Values): ServerNumbers {
     socketWaitMs: numberOf(values, "socket_wait"),
     socketRetryMs: numberOf(values, "socket_retry"),
     graceMs: numberOf(values, "grace"),
-    resultBytes: numberOf(values, "results_per_run"),
   };
 }
 

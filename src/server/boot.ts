@@ -179,6 +179,7 @@ export async function boot({
   return {
     system,
     async close() {
+      if (auto) await auto.close();
       await plugins.close();
       await children.close();
       await sweep;
