@@ -28,6 +28,7 @@ export const SETTINGS = {
   model_timeout: run("duration", 10 * MIN, "one model call, in all"),
   model_idle_timeout: run("duration", 2 * MIN, "silence within a model call"),
   model_retries: run("count", 2, "retries of a model call, then llm_error", { none: true, max: 100 }),
+  model_wait: run("duration", 2 * MIN, "a longer wait that a provider asks for suspends the run until then"),
   tool_timeout: run("duration", 2 * MIN, "one tool call"),
   tool_result_chars: run("count", 30_000, "characters of a tool result shown to the model", {
     min: 1000,

@@ -206,6 +206,7 @@ function limitsOf(values: Values): Limits {
     modelTotalMs: numberOf(values, "model_timeout"),
     modelIdleMs: numberOf(values, "model_idle_timeout"),
     modelRetries: numberOf(values, "model_retries"),
+    modelWaitMs: numberOf(values, "model_wait"),
     toolMs: numberOf(values, "tool_timeout"),
     graceMs: numberOf(values, "grace"),
     checkMs: numberOf(values, "check_timeout"),

@@ -1,15 +1,26 @@
+import type { RunStore } from "../store/runs.ts";
 import { onceAborted } from "./abort.ts";
-import type { Process } from "./process.ts";
+import type { LifecycleManager } from "./lifecycle-manager.ts";
+import { Process } from "./process.ts";
 import type { ProcessManager } from "./process-manager.ts";
 import type { ProcessTable } from "./process-table.ts";
+import { hasEnded } from "./resume/saved-run.ts";
 import { type ChildPlan, type ChildWish, type PID, type ProcInfo, SIGTERM } from "./types.ts";
 import { killed } from "./verdict.ts";
+import type { WaitingCalls } from "./waiting-calls.ts";
 
 interface ChildAgentPorts {
   table: ProcessTable;
   processes: ProcessManager;
+  lifecycle: LifecycleManager;
+  waiting: WaitingCalls;
+  uuid(): string;
+  /** The records of one data folder. */
+  runs(dataDir: string): RunStore;
   /** Settles what the child is made of that the agent with this UUID wants. */
   planChild(parentUuid: string, wish: ChildWish): Promise<ChildPlan>;
+  /** Settles what its child of this UUID is gone on with. */
+  planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
   /** Tells those who watch the process. */
   tell(proc: Process, text: string): void;
 }
@@ -30,24 +41,30 @@ export class ChildAgents {
   }
 
   /**
-   * Spawns a child and waits until it is reaped, however it ends. Rejects when none can be spawned, EXHAUSTED
+   * Spawns a child and waits until it is reaped, however it ends. Which child it is stands in the journal before it
+   * begins: a call that was cut off goes on with that one, or takes its result, and spawns no second. A child that
+   * is suspended has its parent suspended too, until it has ended. Rejects when none can be spawned, EXHAUSTED
    * where the parent's envelope allows none, and with the signal's reason when the parent is told to stop.
    */
-  async run(parent: Process, wish: ChildWish, signal: AbortSignal): Promise<ProcInfo> {
-    const { table, processes, planChild, tell } = this.#ports;
-    // Before anything is loaded for it: a model may ask again and again.
-    parent.spec.envelope.requireRoom(parent.elapsedMs);
-    const { agent, opts, notices } = await planChild(parent.uuid, wish);
-    const pid = await processes.spawn(wish.intent, agent, { ...opts, parentPid: parent.pid });
-    const child = table.get(pid);
-    for (const notice of notices) tell(parent, `Agent: ${notice}`);
-    this.#waiting.set(pid, parent);
-    try {
-      await this.#end(parent, child, signal);
-      return child.info();
-    } finally {
-      this.#waiting.delete(pid);
+  async run(
+    parent: Process,
+    wish: ChildWish,
+    callId: string | undefined,
+    signal: AbortSignal,
+  ): Promise<ProcInfo> {
+    const { lifecycle, waiting } = this.#ports;
+    const on = callId === undefined ? undefined : waiting.of(parent, callId);
+    const child =
+      on?.on === "child" ? await this.#again(parent, wish, on.uuid) : await this.#spawn(parent, wish, callId);
+    if (!(child instanceof Process)) return child;
+    const info = await this.#end(parent, child, signal);
+    if (info.suspended && callId !== undefined && !parent.stopped) {
+      const { uuid, agent, suspended } = info;
+      const reason = `its child ${uuid} (${agent}) was suspended: ${suspended.reason}`;
+      lifecycle.layDown(parent, reason, { on: "child", uuid });
+      signal.throwIfAborted();
     }
+    return info;
   }
 
   /** A child's step is worth a line to those who watch its parent; its words and calls are in its own log. */
@@ -62,17 +79,104 @@ export class ChildAgents {
     );
   }
 
-  async #end(parent: Process, child: Process, signal: AbortSignal): Promise<void> {
+  async #spawn(
+    parent: Process,
+    wish: ChildWish,
+    callId: string | undefined,
+    uuid = this.#ports.uuid(),
+  ): Promise<Process> {
+    const { table, processes, waiting, planChild, tell } = this.#ports;
+    // Before anything is loaded for it: a model may ask again and again.
+    parent.spec.envelope.requireRoom(parent.elapsedMs);
+    const { agent, opts, notices } = await planChild(parent.uuid, wish);
+    try {
+      if (callId !== undefined) await waiting.begin(parent, callId, { on: "child", uuid });
+      const pid = await processes.spawn(wish.intent, agent, { ...opts, uuid, parentPid: parent.pid });
+      for (const notice of notices) tell(parent, `Agent: ${notice}`);
+      return table.get(pid);
+    } catch (thrown) {
+      // One that is suspended meanwhile spawns it when it goes on.
+      if (callId !== undefined && !parent.stopped) waiting.end(parent, callId);
+      throw thrown;
+    }
+  }
+
+  /** The child of a call that was cut off: gone on with, or its record when it has ended meanwhile. */
+  async #again(parent: Process, wish: ChildWish, uuid: string): Promise<Process | ProcInfo> {
+    const { table, lifecycle, planChildResume, tell } = this.#ports;
+    const runs = this.#ports.runs(parent.spec.opts.project.dataDir);
+    const here = table.findByUuid(uuid);
+    if (here && !here.exit) return adopt(parent, here);
+    if (here) await lifecycle.gone(here);
+    const info = await runs.info(uuid);
+    if (!info) {
+      // Written down, and never begun.
+      await runs.remove(uuid);
+      return this.#spawn(parent, wish, undefined, uuid);
+    }
+    if (hasEnded(info)) {
+      const { tokens_used, cost_usd, steps_used } = info;
+      charge(parent, uuid, { tokens: tokens_used, cost: cost_usd, steps: steps_used ?? info.steps });
+      parent.childEnded(resultOf(info));
+      return info;
+    }
+    const { agent, opts, notices } = await planChildResume(parent.uuid, uuid);
+    const { pid } = await lifecycle.resume(uuid, agent, { ...opts, parentPid: parent.pid });
+    const child = table.get(pid);
+    charge(parent, uuid, child.spec.envelope);
+    for (const notice of notices) tell(parent, `Agent: ${notice}`);
+    return child;
+  }
+
+  async #end(parent: Process, child: Process, signal: AbortSignal): Promise<ProcInfo> {
     const aborted = Promise.withResolvers<never>();
     const ignore = onceAborted(signal, () => aborted.reject(signal.reason));
+    this.#waiting.set(child.pid, parent);
     try {
       await Promise.race([this.#ports.processes.wait(child.pid, parent), aborted.promise]);
+      return child.info();
     } catch (thrown) {
       // A parent that ends takes its children with it, in its own order.
       if (!parent.stopped) child.stop(killed(SIGTERM, child.paused));
       throw thrown;
     } finally {
+      this.#waiting.delete(child.pid);
       ignore();
+      // What it uses is its parent's only where it was built below it.
+      if (child.spec.ppid !== parent.pid) charge(parent, child.uuid, child.spec.envelope);
     }
   }
+}
+
+/** It was gone on with alone, before its parent was: from here on it is its child again. */
+function adopt(parent: Process, child: Process): Process {
+  if (child.ppid === parent.pid) return child;
+  child.ppid = parent.pid;
+  parent.children.push(child.pid);
+  return child;
+}
+
+/**
+ * What a child has used while its parent was not there to be told, is the parent's use as well. Of what it knows it
+ * has the tokens only: steps and cost go by their share.
+ */
+function charge(
+  parent: Process,
+  uuid: string,
+  used: { tokens: number; steps: number; cost: number | null },
+): void {
+  const known = parent.spec.progress?.counted.find((child) => child.uuid === uuid)?.tokens_used ?? 0;
+  const tokens = Math.max(0, used.tokens - known);
+  if (tokens === 0) return;
+  const share = tokens / used.tokens;
+  parent.spec.envelope.reserve({ tokens: 0, cost: 0, steps: 0 }).settle({
+    tokens,
+    cost: used.cost === null ? null : used.cost * share,
+    steps: Math.ceil(used.steps * share),
+  });
+}
+
+function resultOf(info: ProcInfo): Parameters<Process["childEnded"]>[0] {
+  const { uuid, pid, agent, exit_code, exit_reason, tokens_used } = info;
+  return { uuid, pid, agent, exit_code, exit_reason, tokens_used };
 }

@@ -51,6 +51,7 @@ import type {
   SyscallEvent,
   Wake,
 } from "./types.ts";
+import { WaitingCalls } from "./waiting-calls.ts";
 
 /** What the kernel needs of the outside world, given at boot. */
 interface KernelPorts {
@@ -74,6 +75,10 @@ interface KernelPorts {
   sweepPrograms(): Promise<void>;
   /** Settles what the child is made of that the agent with this UUID wants. */
   planChild(parentUuid: string, wish: ChildWish): Promise<ChildPlan>;
+  /** The same for a child of it that was laid down with it, and is gone on with. */
+  planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
+  /** There is a waker, which goes on with what waits: what is suspended says so. */
+  wakes?: boolean;
   callbacks?: KernelCallbacks;
   log?(level: "debug" | "info" | "warn", source: string, text: string): void;
 }
@@ -117,10 +122,12 @@ export class Kernel {
   readonly #contexts = new ContextManager();
   readonly #inboxes = new Inboxes();
   readonly #agents: ChildAgents;
+  readonly #waiting: WaitingCalls;
   readonly #held: HeldParts;
 
   constructor(ports: KernelPorts) {
     this.#ports = ports;
+    this.#waiting = new WaitingCalls(ports.clock);
     const { children, clock, callbacks, random } = ports;
     const debug = new Debugger(clock);
     const table = this.#table;
@@ -226,12 +233,6 @@ export class Kernel {
       signals: this.signals,
       exec: (proc, request) => openContexts.exec(proc, request, undefined),
     });
-    const agents = new ChildAgents({
-      ...ports,
-      table,
-      processes: this.processes,
-      tell: (proc, text) => this.#emit(proc, { type: "notice", text }),
-    });
     this.init = new InitManager({
       table,
       debug,
@@ -241,8 +242,6 @@ export class Kernel {
       log: (level, source, text) => ports.log?.(level, source, text),
     });
     const { supervisors, envelope } = this;
-    this.#agents = agents;
-    this.#held = { table, life, contexts, children, holders, supervisors, agents, gate, envelope };
     this.lifecycle = new LifecycleManager({
       table,
       processes: this.processes,
@@ -258,6 +257,16 @@ export class Kernel {
       kernelAlive: (id) => id !== ports.kernelId && ports.kernelAlive(id),
       sweepPrograms: ports.sweepPrograms,
     });
+    this.#agents = new ChildAgents({
+      ...ports,
+      table,
+      processes: this.processes,
+      lifecycle: this.lifecycle,
+      waiting: this.#waiting,
+      tell: (proc, text) => this.#emit(proc, { type: "notice", text }),
+    });
+    const agents = this.#agents;
+    this.#held = { table, life, contexts, children, holders, supervisors, agents, gate, envelope };
   }
 
   /** What is held for processes, by kind: all 0 when there is none. */
@@ -394,6 +403,8 @@ export class Kernel {
       ...own,
       clock,
       inboxes: this.#inboxes,
+      waiting: this.#waiting,
+      suspend: (proc, reason, wake) => this.lifecycle.layDown(proc, reason, wake),
       tools: {
         files: own.files,
         clock,
@@ -404,6 +415,7 @@ export class Kernel {
             .catch((thrown) => this.#ports.log?.("warn", `run ${uuid}`, `programs: ${String(thrown)}`)),
         beforeEffect: (proc) => changes.begin(proc),
         settleInbox: (proc, callId, told) => this.#inboxes.settle(proc, callId, told),
+        waitsFor: (proc, callId) => this.#waiting.of(proc, callId),
         onStart: (proc, call, path) => this.#log(proc, (at) => callEntry(at, call, path)),
         onEnd: (proc, record) => this.#log(proc, (at) => resultEntry(at, record)),
       },

@@ -91,6 +91,20 @@ export class LifecycleManager {
     return await proc.done;
   }
 
+  /** The same by a process itself, in the middle of what it does: it stops at the next moment. */
+  layDown(proc: Process, reason: string, wake: Wake): void {
+    const { debug } = this.#ports;
+    const args = { pid: proc.pid, reason, wake };
+    debug.callNow(proc, proc, "Suspend", args, () => proc.stop(suspendedFor(reason, wake)));
+  }
+
+  /** Resolves when a process that has ended is reaped, and its record says how it did. */
+  async gone(proc: Process): Promise<void> {
+    await proc.done;
+    await this.#ports.life.reap(proc);
+    this.#ports.life.retryRecords();
+  }
+
   /**
    * Goes on with a run that has ended or was cut off: a new process with its UUID and a new PID. Its conversation
    * is what its records say, and the head of its prompt does not change; a call that had started and of which no
@@ -181,8 +195,8 @@ export class LifecycleManager {
     const here = table.findByUuid(uuid);
     if (here && !here.exit) throw alive(here.pid);
     // It has ended and holds things of the run until it is reaped.
-    if (here) await life.reap(here);
-    life.retryRecords();
+    if (here) await this.gone(here);
+    else life.retryRecords();
     const info = await this.#require(uuid, opts);
     if (info.ended_at_ms === null && kernelAlive(info.kernel)) throw alive(info.pid);
     if (info.kind !== "agent") {

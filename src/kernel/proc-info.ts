@@ -1,5 +1,7 @@
-import type { ProcInfo } from "../store/schema.ts";
+import type { ChildResult, ProcInfo } from "../store/schema.ts";
 import type { Process } from "./process.ts";
+import { isLaidDown } from "./resume/saved-run.ts";
+import type { Suspension } from "./types.ts";
 
 /** Everything about a process, as it is written to proc-info.json and sent on the wire. */
 export function procInfoOf(proc: Process): ProcInfo {
@@ -44,13 +46,13 @@ export function procInfoOf(proc: Process): ProcInfo {
     partial: proc.partial,
     exit_code: exit?.code ?? null,
     exit_reason: exit?.reason ?? null,
-    suspended: exit?.suspended ?? null,
+    suspended: exit?.suspended ? suspensionOf(exit.suspended, spec.wakes === true) : null,
     error: exit?.error ? { code: exit.error.code, message: exit.error.message } : null,
     checks: proc.checks,
     tool_calls: proc.toolCalls,
     files_changed: [...proc.filesChanged].sort(),
     files_changed_complete: proc.filesChangedComplete,
-    children: proc.childResults,
+    children: [...laidDown(proc), ...proc.childResults],
     versions: { rnix: spec.version, ...spec.opts.devices.versions },
     kernel: spec.kernelId,
     env: {
@@ -62,6 +64,16 @@ export function procInfoOf(proc: Process): ProcInfo {
       ),
     },
   };
+}
+
+/** Children that were laid down with it and have not gone on with it yet. */
+function laidDown({ spec, childResults }: Process): ChildResult[] {
+  const ended = new Set(childResults.map(({ uuid }) => uuid));
+  return (spec.progress?.counted ?? []).filter((child) => isLaidDown(child) && !ended.has(child.uuid));
+}
+
+function suspensionOf({ reason, wake }: Suspension, wakes: boolean): ProcInfo["suspended"] {
+  return { reason, wake, ...(wakes && wake.on !== "never" && { by_itself: true }) };
 }
 
 /** Variables whose values may be kept on disk (design §2, "Environment"). */

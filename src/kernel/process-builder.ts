@@ -24,6 +24,7 @@ interface BuilderPorts {
   version: string;
   /** Names the lock this kernel holds for its life. */
   kernelId: string;
+  wakes?: boolean;
   platform: string;
   clock: Clock;
   uuid(): string;
@@ -141,7 +142,7 @@ export class ProcessBuilder {
   #construct(order: Order, reopened: RunWriter | undefined, undo: (() => unknown)[]): Process {
     const { kind, intent, agent, opts, saved } = order;
     const { table } = this.#ports;
-    const parent = saved ? this.#liveParentOf(saved) : this.#parentOf(opts);
+    const parent = saved && !opts.parentPid ? this.#liveParentOf(saved) : this.#parentOf(opts);
     if (parent) requireWithinParent(opts, parent);
     const namespace = this.#namespace(opts);
     // The tools of what it is to mount are not there yet.
@@ -174,6 +175,7 @@ export class ProcessBuilder {
       timeoutMs: envelope.limits.timeMs,
       checks: saved?.spawned.checks ?? [...agent.checks, ...(opts.checks ?? [])],
       kernelId: this.#ports.kernelId,
+      wakes: this.#ports.wakes,
       version: this.#ports.version,
       clock: this.#ports.clock,
       progress: saved?.progress,
@@ -194,7 +196,7 @@ export class ProcessBuilder {
   }
 
   #newRecord(opts: SpawnOpts, undo: (() => unknown)[]): RunWriter {
-    const uuid = this.#ports.uuid();
+    const uuid = opts.uuid ?? this.#ports.uuid();
     const runs = this.#runs(opts);
     const record = runs.create(uuid, runLimits(opts));
     undo.push(() => runs.remove(uuid));

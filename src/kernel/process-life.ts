@@ -1,6 +1,5 @@
 import type { Children } from "../os/children.ts";
 import type { SyscallError } from "../plugin/index.ts";
-import type { ChildResult } from "../store/schema.ts";
 import type { Changes } from "./changes.ts";
 import { runChecks } from "./checks.ts";
 import { namedError } from "./debugger.ts";
@@ -170,21 +169,14 @@ export class ProcessLife {
   }
 
   #tellParent(proc: Process, exit: ExitStatus): void {
-    const parent = this.#ports.table.find(proc.ppid);
-    if (!parent) return;
-    // One that was suspended before and gone on with has one result: its last.
-    const before = parent.childResults.findIndex(({ uuid }) => uuid === proc.uuid);
-    if (before >= 0) parent.childResults.splice(before, 1);
-    const result: ChildResult = {
+    this.#ports.table.find(proc.ppid)?.childEnded({
       uuid: proc.uuid,
       pid: proc.pid,
       agent: proc.spec.agent.name,
       exit_code: exit.code,
       exit_reason: exit.reason,
       tokens_used: proc.tokensUsed,
-    };
-    parent.childResults.push(result);
-    if (parent.spec.kind === "agent") parent.newChildResults.push(result);
+    });
   }
 }
 

@@ -56,6 +56,8 @@ interface ProcessSpec {
   timeoutMs: Limit;
   checks: readonly string[];
   kernelId: string;
+  /** Whoever embeds this kernel has a waker. */
+  wakes?: boolean;
   version: string;
   clock: Clock;
   /** Of a run that is gone on with. */
@@ -319,6 +321,14 @@ export class Process {
   /** Since when it is paused; 0 when it is not. */
   get pausedAtMs(): number {
     return this.#pausedAtMs;
+  }
+
+  /** One that was suspended before and gone on with has one result: its last. */
+  childEnded(result: ChildResult): void {
+    const before = this.childResults.findIndex(({ uuid }) => uuid === result.uuid);
+    if (before >= 0) this.childResults.splice(before, 1);
+    this.childResults.push(result);
+    if (this.spec.kind === "agent") this.newChildResults.push(result);
   }
 
   /** Everything about it, as it is written to proc-info.json and sent on the wire. */

@@ -23,8 +23,9 @@ import type { Process } from "./process.ts";
 import type { OpenStep } from "./resume/history.ts";
 import { actionOf, soFar, stepRecord } from "./step-record.ts";
 import { runToolCalls, type ToolCallPorts, toolMessage } from "./tool-call.ts";
-import type { ExitReason, ProcessEvent } from "./types.ts";
+import type { ExitReason, ProcessEvent, Wake } from "./types.ts";
 import type { Outcome } from "./verdict.ts";
+import type { WaitingCalls } from "./waiting-calls.ts";
 
 const ANSWER_PIECE = 1024 * 1024;
 
@@ -35,6 +36,9 @@ export interface LoopPorts {
   debug: Debugger;
   gate: ModelGate;
   inboxes: Inboxes;
+  waiting: WaitingCalls;
+  /** The run lays itself down. */
+  suspend(proc: Process, reason: string, wake: Wake): void;
   tools: ToolCallPorts;
   onStep(proc: Process): void;
   emit(proc: Process, event: ProcessEvent): void;
@@ -161,12 +165,14 @@ class ReasoningLoop {
     stopReason,
     inbox,
     settled,
+    waiting,
   }: OpenStep): Promise<Outcome | undefined> {
     const proc = this.#proc;
     proc.step = step;
     this.#ports.onStep(proc);
     this.#told = inbox;
     this.#lastText = message.content;
+    this.#ports.waiting.restore(proc, waiting);
     const answer: LLMAnswer = {
       content: message.content,
       tool_calls: message.tool_calls ?? [],
@@ -186,6 +192,8 @@ class ReasoningLoop {
   ): Promise<Outcome | undefined> {
     const proc = this.#proc;
     const calls = await this.#call(answer, settled);
+    // The step stays open in the journal, and is finished when the run goes on.
+    if (proc.stopped && calls.at(-1)?.state === "waiting") return { kind: "stopped", status: proc.stopped };
     await this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage));
     this.#record(ts, assistant, answer, calls);
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
@@ -269,6 +277,7 @@ class ReasoningLoop {
             totalMs: limits.modelTotalMs,
             idleMs: limits.modelIdleMs,
             retries: limits.modelRetries,
+            patienceMs: limits.modelWaitMs,
             concurrency: provider.concurrency,
             onEvent: (event) => {
               if (event.type === "usage") this.#spent.report(event.usage);
@@ -296,7 +305,10 @@ class ReasoningLoop {
       return answer;
     } catch (thrown) {
       if (proc.stopped || !(thrown instanceof SyscallError)) throw thrown;
-      throw new Broken("llm_error", thrown);
+      if (!isWindow(thrown)) throw new Broken("llm_error", thrown);
+      // It does not spin: it is gone on with when the window ends (design §4).
+      this.#ports.suspend(proc, thrown.message, { on: "at", at_ms: thrown.resetAtMs });
+      throw thrown;
     } finally {
       this.#pay(used ?? this.#spent.total(), budget);
     }
@@ -378,6 +390,11 @@ class ReasoningLoop {
     const entry = wordsEntry({ ts, step: this.#proc.step }, kind, text);
     this.#ports.emit(this.#proc, { type: "log", entry });
   }
+}
+
+/** The gate's word that the provider asks for a longer wait than the run sits out. */
+function isWindow(error: SyscallError): error is SyscallError & { resetAtMs: number } {
+  return error.resetAtMs !== undefined && error.retryable !== false;
 }
 
 function broken(reason: ExitReason, message: string): Outcome {

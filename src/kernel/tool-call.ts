@@ -1,5 +1,5 @@
 import { type Data, type Message, O_RDWR, SyscallError, type ToolCall } from "../plugin/index.ts";
-import type { ToolCallRecord } from "../store/schema.ts";
+import type { ToolCallRecord, Wake } from "../store/schema.ts";
 import { withDeadline } from "./abort.ts";
 import type { Clock } from "./clock.ts";
 import type { FileSystem } from "./file-system.ts";
@@ -23,13 +23,16 @@ export interface ToolCallPorts {
   beforeEffect(proc: Process): Promise<void>;
   /** The call is over: the numbers of the inbox entries that its result tells, if it is told. */
   settleInbox(proc: Process, callId: string, told: boolean): number[];
+  /** What the call has begun to wait for, if it does. */
+  waitsFor(proc: Process, callId: string): Wake | undefined;
   onStart(proc: Process, call: ToolCall, path: string): void;
   onEnd(proc: Process, record: ToolCallRecord): void;
 }
 
 /**
  * Runs the calls of one answer: neighbouring read-only ones side by side, all others alone and in order.
- * A call that fails is a result, not an exception; what is thrown is a record that could not be written.
+ * A call that fails is a result, not an exception; what is thrown is a record that could not be written. The last
+ * one may be `waiting`: it goes on when its run does.
  * `settled`: those of a step that is gone on with which are not made again, by their ids.
  */
 export async function runToolCalls(
@@ -47,6 +50,8 @@ export async function runToolCalls(
       if (made.status === "rejected") throw made.reason;
       records.push(made.value);
     }
+    // Its run is laid down: those after it are begun when it goes on.
+    if (records.some(({ state }) => state === "waiting")) break;
   }
   return records;
 }
@@ -66,8 +71,8 @@ export function toolMessage(record: ToolCallRecord): Message {
 class StepCalls {
   readonly #ports: ToolCallPorts;
   readonly #proc: Process;
-  /** One fdatasync per step, before its first call that is not read-only; all calls wait for the same one. */
-  #synced: Promise<void> | undefined;
+  /** The step's answer is durable, and what its effects are told by is prepared. */
+  #effects = false;
 
   constructor(ports: ToolCallPorts, proc: Process) {
     this.#ports = ports;
@@ -87,6 +92,7 @@ class StepCalls {
       outcome = await this.#attempt(call, target, started);
     }
     const told = this.#ports.settleInbox(proc, call.id, outcome.state === "done");
+    const waiting = outcome.state !== "done" && this.#isLaidDown(call);
     const record: ToolCallRecord = {
       id: call.id,
       name: call.name,
@@ -98,9 +104,11 @@ class StepCalls {
       error_code: outcome.error?.code ?? null,
       started_at: started,
       duration_ms: Math.round((this.#ports.clock.monotonic() - startedMono) * 1000) / 1000,
-      state: outcome.state,
+      state: waiting ? "waiting" : outcome.state,
       ...(told.length > 0 && { inbox: told }),
     };
+    // What it waits for is in the journal already, and becomes its result.
+    if (waiting) return record;
     proc.record.journal({
       t: "call_end",
       step: proc.step,
@@ -109,6 +117,12 @@ class StepCalls {
     });
     this.#ports.onEnd(proc, record);
     return record;
+  }
+
+  /** It waits for something, and its run is suspended meanwhile. */
+  #isLaidDown(call: ToolCall): boolean {
+    const proc = this.#proc;
+    return proc.stopped?.reason === "suspended" && this.#ports.waitsFor(proc, call.id) !== undefined;
   }
 
   async #attempt(call: ToolCall, target: ProcessTool | undefined, ts: string): Promise<Outcome> {
@@ -121,6 +135,7 @@ class StepCalls {
     } catch (thrown) {
       return failure(thrown);
     }
+    const repeatable = isReadOnly(target) || target.tool.annotations?.idempotentHint === true;
     proc.record.journal({
       t: "call_start",
       step: proc.step,
@@ -129,17 +144,26 @@ class StepCalls {
       name: call.name,
       path,
       input: call.input,
-      safe: isReadOnly(target) || target.tool.annotations?.idempotentHint === true,
+      safe: repeatable,
     });
-    if (!isReadOnly(target)) {
-      this.#synced ??= Promise.all([proc.record.sync(), this.#ports.beforeEffect(proc)]).then(
-        () => undefined,
-      );
-      await this.#synced;
-    }
-    proc.toolCalls++;
+    if (!isReadOnly(target)) await this.#beforeEffect(repeatable);
+    if (this.#ports.waitsFor(proc, call.id) === undefined) proc.toolCalls++;
     this.#ports.onStart(proc, call, path);
     return this.#onDevice(call, target, path);
+  }
+
+  /**
+   * Durable before it happens: the answer, and of each call that must not be made twice its start. Calls that are not
+   * read-only come one after the other, so that one fdatasync per step is the rule.
+   */
+  async #beforeEffect(repeatable: boolean): Promise<void> {
+    const { record } = this.#proc;
+    if (!this.#effects) {
+      this.#effects = true;
+      await Promise.all([record.sync(), this.#ports.beforeEffect(this.#proc)]);
+    } else if (!repeatable) {
+      await record.sync();
+    }
   }
 
   /** Open, write the input, read the result, close: the only way a tool is ever called. */
@@ -233,7 +257,10 @@ interface Outcome {
 }
 
 function notBegun({ name }: ToolCall): SyscallError {
-  return new SyscallError("CANCELLED", `The run was told to stop before ${name} was begun: nothing was done.`);
+  return new SyscallError(
+    "CANCELLED",
+    `The run was told to stop before ${name} was begun: nothing was done.`,
+  );
 }
 
 function failure(thrown: unknown): Outcome {

@@ -62,6 +62,8 @@ export interface Limits {
   modelTotalMs: number;
   modelIdleMs: number;
   modelRetries: number;
+  /** A provider that asks for a longer wait has the run suspended until it is over. */
+  modelWaitMs: number;
   toolMs: number;
   graceMs: number;
   checkMs: number;
@@ -196,6 +198,8 @@ export interface SpawnOpts {
   /** Attached text (stdin, --add files): it follows the intent in the first message. */
   input?: string;
   parentPid?: PID;
+  /** Its UUID, where whoever spawns it has written it down already; a new one if absent. */
+  uuid?: string;
   /** Mounted before the process starts, side by side. Its rights come with each. */
   mounts?: readonly MountRequest[];
   /** Instead of the agent's list. An empty list is no tool at all. */

@@ -20,7 +20,7 @@ import { History } from "./history.ts";
 import { DaemonInit } from "./init.ts";
 import { KernelLocks, kernelFolders } from "./kernel-locks.ts";
 import { isLogged, type LogLevel } from "./log-level.ts";
-import { planResume } from "./resume.ts";
+import { planChildResume, planResume } from "./resume.ts";
 import { runLog } from "./run-log.ts";
 import { parentUuid, planChild, planSpawn } from "./spawn.ts";
 import type { Booted, Host, System } from "./system.ts";
@@ -101,6 +101,7 @@ export async function boot({
     kernelAlive: (id) => locks.isAlive(id),
     sweepPrograms: sweepAgain,
     planChild: (uuid, wish) => planChild(uuid, wish, spawnPorts),
+    planChildResume: async (uuid, child) => planChildResume(uuid, await history.byUuid(child), spawnPorts),
     callbacks: runLog({ info: (pid) => kernel.procInfo(pid), log: logFrom }),
     log: logFrom,
   });

@@ -27,6 +27,9 @@ function entriesOf(entry: JournalEntry): LogEntry[] {
       return wordsOf({ ts, step }, entry.message.content);
     case "call_start":
       return [callEntry({ ts, step }, entry, entry.path)];
+    // Its start is told, and its end when it comes.
+    case "waiting":
+      return [];
     case "call_end":
       return [resultEntry({ ts: endOf(entry.call), step }, entry.call)];
   }

@@ -1,5 +1,6 @@
 import { type Agent, loadAgent } from "../config/agents.ts";
 import type { Places } from "../config/places.ts";
+import type { ProviderChoice } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Run } from "./history.ts";
 import type { ResumeRequest } from "./protocol.ts";
@@ -8,12 +9,14 @@ import type { SpawnPlan } from "./system.ts";
 
 /**
  * What is settled before a run goes on: as for a spawn, in the run's own project and with its own provider and
- * model. Trust is that of now, and keys are the caller's. INVALID when its project is another one by now.
+ * model. Trust is that of now, and keys are the caller's; where there is none, that of `provider`, if it is the
+ * same, else the user's own (design §2, "Environment"). INVALID when its project is another one by now.
  */
 export async function planResume(
   { info, records }: Run,
   request: ResumeRequest,
   ports: SpawnPorts,
+  provider?: ProviderChoice,
 ): Promise<SpawnPlan> {
   const kept = info.env.values;
   const plan = await planSpawn(
@@ -35,7 +38,7 @@ export async function planResume(
     },
     undefined,
     ports,
-    agentOrBlank,
+    { agentOf: agentOrBlank, provider },
   );
   const { opts, notices } = plan;
   try {
@@ -54,6 +57,19 @@ export async function planResume(
       provider: opts.provider && { ...opts.provider, because: "as before" },
     },
   };
+}
+
+/** The same for a child that goes on with its parent: with the parent's environment, and its provider where it had that. */
+export async function planChildResume(
+  uuid: string,
+  child: Run | undefined,
+  ports: SpawnPorts,
+): Promise<SpawnPlan> {
+  const parent = ports.parent(uuid);
+  if (!parent || !child)
+    throw new SyscallError("NOT_FOUND", "The agent or its record is not there any more.");
+  const { env, provider, attended } = parent;
+  return planResume(child, { env, attended }, ports, provider ?? undefined);
 }
 
 /** A run outlives its agent's files: the head of its prompt and its rights are in its records. */

@@ -8,7 +8,7 @@ import { resolveProvider } from "../config/provider-choice.ts";
 import { loadProviders } from "../config/providers.ts";
 import { loadSettings } from "../config/settings.ts";
 import type { Clock } from "../kernel/clock.ts";
-import type { ChildWish, Limit, PID, SpawnOpts } from "../kernel/types.ts";
+import type { ChildWish, Limit, PID, ProviderChoice, SpawnOpts } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { readAttachments } from "./attachments.ts";
 import type { SpawnRequest } from "./protocol.ts";
@@ -34,6 +34,13 @@ export interface SpawnPorts {
   remember(project: Project): Promise<void>;
 }
 
+/** What is known of a run that is gone on with. */
+interface Known {
+  agentOf?: typeof loadAgent;
+  /** Still in memory, with its key. */
+  provider?: ProviderChoice;
+}
+
 /**
  * Everything that is settled before a process exists, in this order: project, trust, settings, agent and its
  * skills, attachments, plugins, provider. When it throws, nothing was spent and nothing is left behind: INVALID
@@ -43,7 +50,7 @@ export async function planSpawn(
   request: SpawnRequest,
   unit: string | undefined,
   ports: SpawnPorts,
-  agentOf: typeof loadAgent = loadAgent,
+  { agentOf = loadAgent, provider: before }: Known = {},
 ): Promise<SpawnPlan> {
   const parent = parentOf(request, unit, ports);
   if (parent && request.trust) throw trustFromInside();
@@ -76,7 +83,7 @@ export async function planSpawn(
       userEnv: userEnv(places.configDir),
       flags: { provider: request.provider, model: request.model },
       agent: { name: agent.name, provider: agent.provider, model: agent.model },
-      parent: parent?.provider ?? undefined,
+      parent: before ?? parent?.provider ?? undefined,
       clock: ports.clock,
       warn: (text) => void notices.push(text),
     });

@@ -73,6 +73,16 @@ export const StepRecord = z.object({
   so_far: SoFar.optional(),
 });
 
+/** What a suspended run, or a tool call, waits for (design §2, "Waiting"). `never`: a person goes on with it. */
+export const Wake = z.discriminatedUnion("on", [
+  z.object({ on: z.literal("at"), at_ms: z.number() }),
+  z.object({ on: z.literal("answer"), id: z.string() }),
+  z.object({ on: z.literal("child"), uuid: z.string() }),
+  z.object({ on: z.literal("unit"), id: z.string() }),
+  z.object({ on: z.literal("message") }),
+  z.object({ on: z.literal("never") }),
+]);
+
 /** One line of step.journal: what the open step has done so far, in the order it was done. */
 export const JournalEntry = z.discriminatedUnion("t", [
   z.object({
@@ -100,6 +110,8 @@ export const JournalEntry = z.discriminatedUnion("t", [
     /** The tool's own word that running it a second time does no harm. */
     safe: z.boolean(),
   }),
+  /** The call has done what it had to, and ends with what it waits for: it is never unknown. */
+  z.object({ t: z.literal("waiting"), step: z.number(), ts: z.string(), id: z.string(), on: Wake }),
   z.object({ t: z.literal("call_end"), step: z.number(), ts: z.string(), call: ToolCallRecord }),
 ]);
 
@@ -162,16 +174,6 @@ export const PermissionRecord = z.object({
   fixed: z.literal(true).optional(),
 });
 
-/** What a suspended run waits for (design §2, "Waiting"). Its waker resumes it; `never`: only a person does. */
-export const Wake = z.discriminatedUnion("on", [
-  z.object({ on: z.literal("at"), at_ms: z.number() }),
-  z.object({ on: z.literal("answer"), id: z.string() }),
-  z.object({ on: z.literal("child"), uuid: z.string() }),
-  z.object({ on: z.literal("unit"), id: z.string() }),
-  z.object({ on: z.literal("message") }),
-  z.object({ on: z.literal("never") }),
-]);
-
 /** proc-info.json, `list_procs`, `ps --json`, `show --json` and `wait`: one set of names for a process. */
 export const ProcInfo = z.object({
   v: z.literal(SCHEMA_VERSION),
@@ -221,7 +223,15 @@ export const ProcInfo = z.object({
   exit_code: z.number().nullable(),
   exit_reason: z.string().nullable(),
   /** Of a run that was suspended: why, and what it waits for. */
-  suspended: z.object({ reason: z.string(), wake: Wake }).nullable().default(null),
+  suspended: z
+    .object({
+      reason: z.string(),
+      wake: Wake,
+      /** Its waker goes on with it by itself. Absent: a person does. */
+      by_itself: z.literal(true).optional(),
+    })
+    .nullable()
+    .default(null),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
   checks: z.array(CheckResult),
   tool_calls: z.number(),

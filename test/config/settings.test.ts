@@ -19,6 +19,7 @@ describe("the defaults", () => {
       modelTotalMs: 10 * MIN,
       modelIdleMs: 2 * MIN,
       modelRetries: 2,
+      modelWaitMs: 120_000,
       toolMs: 2 * MIN,
       graceMs: 10_000,
       checkMs: 10 * MIN,

@@ -130,6 +130,7 @@ const LIMITS: Limits = {
   modelTotalMs: 600_000,
   modelIdleMs: 120_000,
   modelRetries: 0,
+  modelWaitMs: 120_000,
   toolMs: 120_000,
   graceMs: 1_000,
   checkMs: 60_000,
@@ -194,6 +195,7 @@ export class KernelHarness {
         const { agent = null, ...more } = (await options.planChild?.(wish)) ?? {};
         return { agent, opts: this.opts(more), notices: [] };
       },
+      planChildResume: async () => ({ agent: null, opts: this.opts(), notices: [] }),
       callbacks: options.callbacks,
       log: (_level, source, text) => this.warnings.push(`${source}: ${text}`),
     });

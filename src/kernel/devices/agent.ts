@@ -38,7 +38,8 @@ export function agentTool(agents: () => ChildAgents): KernelTool {
       subject: "agent",
       timeoutMs: Number.POSITIVE_INFINITY,
     },
-    run: async ({ proc, input, signal }) => answerOf(await agents().run(proc, wishOf(input), signal)),
+    run: async ({ proc, input, call, signal }) =>
+      answerOf(await agents().run(proc, wishOf(input), call?.id, signal)),
   };
 }
 

@@ -17,6 +17,8 @@ export interface ModelCallOptions {
   idleMs: number;
   /** Attempts after the first one. */
   retries: number;
+  /** The longest wait a provider may ask for that is sat out; `totalMs` when absent. */
+  patienceMs?: number;
   /** Calls of one key at once; 32 when the provider's entry says nothing. */
   concurrency?: number;
   /** Told as they come; an answer that breaks off has been told in part. `onRetry` says that it begins anew. */
@@ -42,10 +44,11 @@ export class ModelGate {
 
   /**
    * One answer of the model, whole and not empty. Throws the last attempt's error when the retries are used
-   * up or the wait that the provider asks for is longer than what is left of `totalMs`; TIMEOUT at a
-   * deadline; the signal's reason or CANCELLED when the caller gave up. Waiting in the queue for the first
-   * attempt counts towards no deadline: whoever is before us has one, which stands still only while a person
-   * has paused it. Usage includes what broken attempts have reported.
+   * up; one with `resetAtMs` when the provider asks for a wait that is longer than the caller's patience or than
+   * what is left of `totalMs`, and then alone; TIMEOUT at a deadline; the signal's reason or CANCELLED when the
+   * caller gave up. Waiting in the queue for the first attempt counts towards no deadline: whoever is before us
+   * has one, which stands still only while a person has paused it. Usage includes what broken attempts have
+   * reported.
    */
   async call(
     key: string,
@@ -55,14 +58,15 @@ export class ModelGate {
   ): Promise<LLMAnswer> {
     const slots = this.#slotsOf(key, options.concurrency ?? DEFAULT_CONCURRENCY);
     slots.calls++;
-    const ticket = { order: this.#tickets++, patienceMs: options.totalMs };
+    const patienceMs = Math.min(options.patienceMs ?? Infinity, options.totalMs);
+    const ticket = { order: this.#tickets++, patienceMs };
     const reader = new AnswerReader(device, request, options.onEvent);
     const total = new Watch(options.clock ?? this.#clock, options.signal);
     try {
       for (let attempt = 1; ; attempt++) {
         const outcome = await this.#attempt(slots, ticket, reader, total, options);
         if (!(outcome instanceof SyscallError)) return outcome;
-        await this.#backOff(outcome, attempt, slots, total, options);
+        await this.#backOff(outcome, attempt, slots, total, { ...options, patienceMs });
       }
     } finally {
       total.stop();
@@ -116,15 +120,16 @@ export class ModelGate {
     attempt: number,
     slots: Slots,
     total: Watch,
-    options: ModelCallOptions,
+    options: ModelCallOptions & { patienceMs: number },
   ): Promise<void> {
     const now = this.#clock.now();
-    const asked = error.code === "EXHAUSTED" ? askedMs(error, now) : undefined;
-    const final = asked === undefined ? error : comeBackLater(error, asked);
-    if (asked !== undefined) slots.holdOff(asked, final);
-    if (attempt > options.retries) throw final;
+    const asked = askedMs(error, now);
+    const later = asked === undefined ? error : comeBackLater(error, asked, now);
+    // A quota is that of the key: all who have it wait.
+    if (asked !== undefined && error.code === "EXHAUSTED") slots.holdOff(asked, later);
     const delayMs = backoffMs(error, attempt, now, this.#random);
-    if (delayMs >= total.leftMs) throw final;
+    if (delayMs >= total.leftMs || (asked ?? 0) > options.patienceMs) throw later;
+    if (attempt > options.retries) throw asked === undefined ? error : usedUp(later);
     options.onRetry({ attempt, delayMs, error });
     await sleep(options.clock ?? this.#clock, delayMs, total.signal);
   }
@@ -147,11 +152,16 @@ function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** The same error, for whoever will not wait that long. */
-function comeBackLater(error: SyscallError, ms: number): SyscallError {
-  const { code, message, retryAfterMs, resetAtMs, retryable } = error;
+/** The same error, for whoever will not wait that long: now or later, so the end of the wait is a fixed time. */
+function comeBackLater(error: SyscallError, ms: number, now: number): SyscallError {
+  const { code, message, retryAfterMs } = error;
   const wait = `It asks to be left alone for ${Math.ceil(ms / 1000)} s: come back then, or use another provider`;
-  return new SyscallError(code, `${message}. ${wait}`, { cause: error, retryAfterMs, resetAtMs, retryable });
+  return new SyscallError(code, `${message}. ${wait}`, { cause: error, retryAfterMs, resetAtMs: now + ms });
+}
+
+/** It would have been waited for once more. */
+function usedUp({ code, message, cause }: SyscallError): SyscallError {
+  return new SyscallError(code, message, { cause });
 }
 
 function tooSlow(what: string, ms: number, which: "total" | "idle"): SyscallError {

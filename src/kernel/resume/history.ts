@@ -5,7 +5,7 @@ import {
   type ToolCall,
   type Usage,
 } from "../../plugin/index.ts";
-import type { JournalEntry, StepRecord, ToolCallRecord } from "../../store/schema.ts";
+import type { JournalEntry, StepRecord, ToolCallRecord, Wake } from "../../store/schema.ts";
 import { toolMessage } from "../tool-call.ts";
 
 /** A step that was begun and has no record: its answer is there, and its calls have gone as far as its journal says. */
@@ -19,6 +19,8 @@ export interface OpenStep {
   inbox: number[] | undefined;
   /** By call: those that have ended, and those of which nobody knows. All others are made now. */
   settled: ReadonlyMap<string, ToolCallRecord>;
+  /** By call: what it had begun to wait for. It is made again, and goes on waiting. */
+  waiting: ReadonlyMap<string, Wake>;
 }
 
 /** What a run's records say of its conversation, in the form a provider takes: no call is without its result. */
@@ -70,12 +72,16 @@ function lastOf(steps: readonly StepRecord[]): number {
 function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): OpenStep {
   const { step, ts, message, usage } = answer;
   const settled = new Map<string, ToolCallRecord>();
+  const waiting = new Map<string, Wake>();
   for (const entry of journal) {
     if (entry.step !== step) continue;
+    if (entry.t === "waiting") waiting.set(entry.id, entry.on);
     if (entry.t === "call_start" && !entry.safe) settled.set(entry.id, unknown(entry));
     // What is safe is made again, whatever became of it.
     if (entry.t === "call_end") settled.set(entry.call.id, entry.call);
   }
+  // It may have been begun a second time, to go on waiting.
+  for (const id of waiting.keys()) if (settled.get(id)?.state === "unknown") settled.delete(id);
   return {
     step,
     ts,
@@ -84,6 +90,7 @@ function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): 
     stopReason: answer.stop_reason ?? "end_turn",
     inbox: answer.inbox,
     settled: onlyCalled(message.tool_calls ?? [], settled),
+    waiting,
   };
 }
 

@@ -22,6 +22,8 @@ export interface Progress {
   /** Loaded while it ran, beside those of its agent. */
   skills: readonly SkillInfo[];
   children: readonly ChildResult[];
+  /** Children whose use is in its own, those that were laid down with it among them, as far as they had come. */
+  counted: readonly ChildResult[];
   filesChanged: readonly string[];
   /** Those are all of them. */
   filesChangedComplete: boolean;
@@ -41,6 +43,7 @@ export function nothingYet(clock: Clock): Progress {
     completion: null,
     skills: [],
     children: [],
+    counted: [],
     filesChanged: [],
     filesChangedComplete: true,
   };

@@ -81,6 +81,7 @@ export async function readSavedRun(
       completion: openStep ? completionOf([...openStep.settled.values()]) : null,
       skills: called,
       children: childrenOf(info, steps),
+      counted: info.ended_at_ms === null ? [] : info.children,
       filesChanged: info.files_changed,
       filesChangedComplete: info.files_changed_complete,
     },
@@ -142,14 +143,16 @@ function finalAnswer(steps: readonly StepRecord[], { openStep }: SavedHistory): 
   return completionOf(last.tool_calls) ?? (last.tool_calls.length === 0 ? last.raw_response : null);
 }
 
-/**
- * How its children ended. One that was laid down with it has not: whoever goes on with that one brings its result,
- * if this process lives by then.
- */
+/** How its children ended. One that was laid down with it has not: the call that waits for it goes on with it. */
 function childrenOf(info: ProcInfo, steps: readonly StepRecord[]): ChildResult[] {
   const recorded = info.ended_at_ms === null ? steps.flatMap(({ children = [] }) => children) : [];
   const last = new Map([...info.children, ...recorded].map((child) => [child.uuid, child]));
-  return [...last.values()].filter(({ exit_reason }) => exit_reason !== "suspended");
+  return [...last.values()].filter((child) => !isLaidDown(child));
+}
+
+/** It was suspended, and is to be gone on with. */
+export function isLaidDown({ exit_reason }: ChildResult): boolean {
+  return exit_reason === "suspended";
 }
 
 /** The record of an end says it all; what was cut off has said it with its last answer. */

@@ -222,10 +222,28 @@ describe("retries", () => {
     await expect(gate.call("k", device, request(), options)).rejects.toMatchObject({
       code: "EXHAUSTED",
       retryAfterMs: 86_400_000,
+      resetAtMs: clock.now() + 86_400_000,
     });
     expect(device.requests).toHaveLength(1);
     expect(retries).toEqual([]);
     expect(clock.waits).toEqual([86_400_000]);
+  });
+
+  test.each([
+    ["EXHAUSTED", 1, { retries: 5, patienceMs: 6_999 }, true],
+    ["UNAVAILABLE", 1, { retries: 5, patienceMs: 6_999 }, true],
+    ["EXHAUSTED", 1, { retries: 0, patienceMs: 6_999 }, true],
+    ["EXHAUSTED", 2, { retries: 1, patienceMs: 7_000 }, false],
+  ] as const)("%s after %i tries with %o: a wait beyond its patience %p", async (code, tries, o, window) => {
+    const { gate, clock, options } = setUp(() => 0);
+    const limited = new SyscallError(code, "slow down", { retryAfterMs: 7_000 });
+    const device = new ScriptedDevice([limited], [limited], text("never"));
+    const outcome = failure(gate.call("k", device, request(), { ...options, ...o }));
+    await clock.advance(10_000);
+    expect(await outcome).toMatchObject({ code, resetAtMs: window ? expect.any(Number) : undefined });
+    expect(device.requests).toHaveLength(tries);
+    await clock.advance(10_000);
+    expect(clock.pending).toBe(0);
   });
 
   test("none: the first error is the last", async () => {

@@ -73,6 +73,10 @@ function end(number: number, id: string): JournalEntry {
   return { t: "call_end", step: number, ts: TS, call: record(id) };
 }
 
+function waiting(number: number, id: string): JournalEntry {
+  return { t: "waiting", step: number, ts: TS, id, on: { on: "child", uuid: `child of ${id}` } };
+}
+
 const TURN = step(1, [FIRST], assistant("first", "a"));
 const TOLD: Message[] = [
   FIRST,
@@ -144,6 +148,21 @@ describe("a run cut off", () => {
 test("a step that can't be read in the middle stops it, and says which", () => {
   const steps = [TURN, step(3, [], assistant("third"))];
   expect(() => rebuildHistory(steps, [], FIRST)).toThrow(/Step 2 can't be read/);
+});
+
+describe("a call that waits", () => {
+  test.each([
+    ["is made again", [start(2, "b"), waiting(2, "b")], ["b"], {}],
+    ["also when it was begun again since", [start(2, "b"), waiting(2, "b"), start(2, "b")], ["b"], {}],
+    ["not when it has ended", [start(2, "b"), waiting(2, "b"), end(2, "b")], ["b"], { b: "done" }],
+    ["and another one is unknown", [start(2, "b"), waiting(2, "b"), start(2, "c")], ["b"], { c: "unknown" }],
+  ] as const)("%s", (_, entries, waits, settled) => {
+    const journal = [answer(2, assistant("second", "b", "c")), ...entries];
+    const { openStep } = rebuildHistory([TURN], journal, FIRST);
+    expect([...(openStep?.waiting.keys() ?? [])]).toEqual([...waits]);
+    const states = [...(openStep?.settled ?? [])].map(([id, { state }]) => [id, state]);
+    expect(Object.fromEntries(states)).toEqual(settled);
+  });
 });
 
 /** A provider takes it: every call is followed by its result, before anything else is said. */

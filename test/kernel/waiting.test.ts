@@ -1,0 +1,331 @@
+import { describe, expect, test } from "bun:test";
+import { cpSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import type { ProcInfo } from "../../src/kernel/types.ts";
+import { SyscallError } from "../../src/plugin/index.ts";
+import type { StepRecord } from "../../src/store/schema.ts";
+import { FakeClock } from "../support/fake-clock.ts";
+import { calls, KernelHarness, type Model, says, silent } from "../support/kernel.ts";
+import { seeded } from "../support/seeded.ts";
+import { until } from "../support/until.ts";
+
+const HOUR = 3_600_000;
+
+/** The parent spawns one agent and repeats what it was told of it; `child` is that agent. */
+function family(child: Model): Model {
+  return (request, signal) => {
+    if (request.intent === "child") return child(request, signal);
+    const told = request.messages.findLast(({ role }) => role === "tool");
+    return told ? says(`told: ${told.content}`) : calls(["Agent", { intent: "child" }]);
+  };
+}
+
+/** The n-th model for the n-th request of the child. */
+function inTurn(...models: Model[]): Model {
+  let turn = 0;
+  return (request, signal) => (models[turn++] ?? silent)(request, signal);
+}
+
+const answers: Model = () => says("child's answer");
+
+const quota: Model = () => {
+  throw new SyscallError("EXHAUSTED", "too many requests", { retryAfterMs: HOUR });
+};
+
+async function both(h: KernelHarness): Promise<{ parent: ProcInfo; child: ProcInfo }> {
+  const find = (intent: string) => h.kernel.procInfos().find((info) => info.intent === intent);
+  await until(() => (find("child")?.steps ?? 0) > 0, "the child's first step");
+  const parent = find("parent");
+  const child = find("child");
+  if (!parent || !child) throw new Error("one of them has ended");
+  return { parent, child };
+}
+
+async function resumed(h: KernelHarness, uuid: string): Promise<ProcInfo> {
+  const { pid } = await h.kernel.resume(uuid, null, h.opts());
+  return (await h.follow(pid)).info;
+}
+
+async function infoOf(h: KernelHarness, uuid: string): Promise<ProcInfo> {
+  const info = await h.runs.info(uuid);
+  if (!info) throw new Error(`no run ${uuid}`);
+  return info;
+}
+
+async function stepsOf(h: KernelHarness, uuid: string): Promise<StepRecord[]> {
+  return (await h.runs.steps(uuid)).records;
+}
+
+async function childrenOnDisk(h: KernelHarness): Promise<ProcInfo[]> {
+  return (await h.runs.list()).filter(({ intent }) => intent === "child");
+}
+
+describe("a call that waits for a child", () => {
+  test("goes on waiting when its run was suspended: the child goes on too, and its answer is the call's result", async () => {
+    await using h = new KernelHarness({ model: family(inTurn(silent, answers)) });
+    const pid = await h.spawn("parent");
+    const { parent, child } = await both(h);
+    await h.kernel.suspend(pid);
+    await until(() => h.kernel.active === 0);
+    expect(await stepsOf(h, parent.uuid)).toEqual([]);
+    const { entries } = await h.runs.journal(parent.uuid);
+    expect(entries.map(({ t }) => t)).toEqual(["answer", "call_start", "waiting"]);
+    expect(entries.at(-1)).toMatchObject({ on: { on: "child", uuid: child.uuid } });
+
+    const info = await resumed(h, parent.uuid);
+    expect(info).toMatchObject({ exit_code: 0, steps: 2, tool_calls: 1, tokens_used: 45 });
+    expect(info.result).toStartWith("told: child's answer");
+    expect(info.children).toMatchObject([{ uuid: child.uuid, exit_code: 0 }]);
+    const [step] = await stepsOf(h, parent.uuid);
+    expect(step).toMatchObject({ action: "spawn", tool_calls: [{ name: "Agent", state: "done" }] });
+    expect(step?.children).toMatchObject([{ uuid: child.uuid }]);
+    expect(await infoOf(h, child.uuid)).toMatchObject({ exit_code: 0, parent_uuid: parent.uuid });
+    expect(await childrenOnDisk(h)).toHaveLength(1);
+  });
+
+  test("so does one whose kernel was killed", async () => {
+    await using first = new KernelHarness({ model: family(silent) });
+    await using second = new KernelHarness({ model: family(answers) });
+    await first.spawn("parent");
+    const { parent, child } = await both(first);
+    cpSync(first.dataDir, second.dataDir, { recursive: true });
+    const info = await resumed(second, parent.uuid);
+    expect(info).toMatchObject({ exit_code: 0, tokens_used: 45, children: [{ uuid: child.uuid }] });
+    expect(info.result).toStartWith("told: child's answer");
+    expect(await childrenOnDisk(second)).toHaveLength(1);
+  });
+
+  test("has the answer of a child that has ended meanwhile, and nobody is asked for it again", async () => {
+    const asked: string[] = [];
+    const model = family(inTurn(silent, answers));
+    await using h = new KernelHarness({
+      model: (request, signal) => {
+        asked.push(request.intent);
+        return model(request, signal);
+      },
+    });
+    const pid = await h.spawn("parent");
+    const { parent, child } = await both(h);
+    await h.kernel.suspend(pid);
+    expect(await resumed(h, child.uuid)).toMatchObject({ exit_code: 0, ppid: 0, tokens_used: 15 });
+    const info = await resumed(h, parent.uuid);
+    expect(info.result).toStartWith("told: child's answer");
+    expect(info).toMatchObject({ children: [{ uuid: child.uuid, exit_code: 0 }], tokens_used: 45 });
+    expect(asked).toEqual(["parent", "child", "child", "parent"]);
+  });
+
+  test("takes a child that goes on alone for its own again", async () => {
+    const gate = Promise.withResolvers<void>();
+    const held: Model = async () => {
+      await gate.promise;
+      return says("child's answer");
+    };
+    await using h = new KernelHarness({ model: family(inTurn(silent, held)) });
+    const pid = await h.spawn("parent");
+    const { parent, child } = await both(h);
+    await h.kernel.suspend(pid);
+    const alone = await h.kernel.resume(child.uuid, null, h.opts());
+    await until(() => h.requests.length === 3);
+    const again = await h.kernel.resume(parent.uuid, null, h.opts());
+    const ended = h.follow(again.pid);
+    await until(() => h.kernel.procInfo(alone.pid).ppid === again.pid);
+    gate.resolve();
+    const { info } = await ended;
+    expect(info).toMatchObject({ exit_code: 0, children: [{ uuid: child.uuid }], tokens_used: 45 });
+  });
+
+  test("spawns the child that was written down and never begun, under the same UUID", async () => {
+    await using first = new KernelHarness({ model: family(silent) });
+    await using second = new KernelHarness({ model: family(answers) });
+    await first.spawn("parent");
+    const { parent, child } = await both(first);
+    cpSync(first.dataDir, second.dataDir, { recursive: true });
+    rmSync(join(second.runs.dir(child.uuid), "proc-info.json"));
+    const info = await resumed(second, parent.uuid);
+    expect(info).toMatchObject({ exit_code: 0, children: [{ uuid: child.uuid, exit_code: 0 }] });
+    expect(await stepsOf(second, child.uuid)).toHaveLength(1);
+  });
+
+  test("leaves the calls after it to be begun when its run goes on", async () => {
+    const model: Model = (request, signal) => {
+      if (request.intent === "child") return inner(request, signal);
+      const told = request.messages.filter(({ role }) => role === "tool");
+      return told.length > 0
+        ? says("done")
+        : calls(["Agent", { intent: "child" }], ["Plan", { steps: ["x"] }]);
+    };
+    const inner = inTurn(silent, answers);
+    await using h = new KernelHarness({ model });
+    const pid = await h.spawn("parent");
+    const { parent } = await both(h);
+    await h.kernel.suspend(pid);
+    expect(await resumed(h, parent.uuid)).toMatchObject({ exit_code: 0, tool_calls: 2 });
+    const [step] = await stepsOf(h, parent.uuid);
+    expect(step?.tool_calls.map(({ name, state }) => [name, state])).toEqual([
+      ["Agent", "done"],
+      ["Plan", "done"],
+    ]);
+  });
+
+  test("is told of a child that cannot go on", async () => {
+    await using h = new KernelHarness({ model: family(silent) });
+    const pid = await h.spawn("parent");
+    const { parent, child } = await both(h);
+    await h.kernel.suspend(pid);
+    rmSync(join(h.runs.dir(child.uuid), "process-meta.json"));
+    const info = await resumed(h, parent.uuid);
+    expect(info.result).toContain("Error INVALID");
+    expect(info.result).toContain("can't be gone on with");
+  });
+});
+
+describe("a child that is suspended", () => {
+  test("has its parent suspended until it has ended, up to the root", async () => {
+    const model: Model = (request, signal) => {
+      if (request.intent === "below") return below(request, signal);
+      const told = request.messages.findLast(({ role }) => role === "tool");
+      if (told) return says(`${request.intent} was told`);
+      return calls(["Agent", { intent: request.intent === "parent" ? "child" : "below" }]);
+    };
+    const below = inTurn(quota, answers);
+    const clock = new FakeClock();
+    await using h = new KernelHarness({ model, clock });
+    const { info } = await h.run("parent");
+    const [parent, child, leaf] = await h.runs.list();
+    expect(info).toMatchObject({ exit_code: 75, exit_reason: "suspended" });
+    expect(parent?.suspended?.wake).toEqual({ on: "child", uuid: child?.uuid ?? "" });
+    expect(child?.suspended?.wake).toEqual({ on: "child", uuid: leaf?.uuid ?? "" });
+    expect(leaf?.suspended?.wake).toMatchObject({ on: "at" });
+    expect(parent?.suspended?.reason).toContain("too many requests");
+    await clock.advance(HOUR);
+    expect(await resumed(h, info.uuid)).toMatchObject({
+      exit_code: 0,
+      result: "parent was told",
+      tokens_used: 75,
+      children: [{ uuid: child?.uuid ?? "", exit_code: 0, tokens_used: 45 }],
+    });
+    expect(await h.runs.list()).toHaveLength(3);
+  });
+
+  test("by a person, too: it is not failed by that", async () => {
+    await using h = new KernelHarness({ model: family(inTurn(silent, answers)) });
+    const pid = await h.spawn("parent");
+    const { parent, child } = await both(h);
+    const ended = h.follow(pid);
+    await h.kernel.suspend(child.pid);
+    expect((await ended).info).toMatchObject({
+      exit_code: 75,
+      suspended: { wake: { on: "child", uuid: child.uuid } },
+    });
+    expect(await resumed(h, parent.uuid)).toMatchObject({ exit_code: 0 });
+  });
+});
+
+describe("a quota window", () => {
+  const limited = (detail: object): Model => {
+    let calls = 0;
+    return () => {
+      if (++calls > 1) return says("went on");
+      throw new SyscallError("EXHAUSTED", "too many requests", detail);
+    };
+  };
+
+  test.each([
+    ["Retry-After", (now: number) => ({ retryAfterMs: HOUR, now })],
+    ["a reset", (now: number) => ({ resetAtMs: now + HOUR })],
+  ])("told by %s that is longer than it sits out suspends the run until it ends", async (_, detail) => {
+    const clock = new FakeClock();
+    await using h = new KernelHarness({ clock, model: limited(detail(clock.now())) });
+    const { info } = await h.run("go");
+    expect(info).toMatchObject({
+      exit_code: 75,
+      exit_reason: "suspended",
+      suspended: { wake: { on: "at", at_ms: clock.now() + HOUR } },
+      error: null,
+    });
+    expect(info.suspended?.reason).toContain("too many requests");
+    const { records } = await h.runs.events(info.uuid);
+    expect(records.filter(({ syscall }) => syscall === "Suspend")).toHaveLength(1);
+    await clock.advance(HOUR);
+    expect(await resumed(h, info.uuid)).toMatchObject({ exit_code: 0, result: "went on", steps: 1 });
+  });
+
+  test.each([
+    ["a shorter one is sat out", { retryAfterMs: 60_000 }, { modelRetries: 1 }, 0, "completed"],
+    ["one that comes again and again is an error", { retryAfterMs: 60_000 }, {}, 1, "llm_error"],
+    [
+      "what is never to be tried again is an error",
+      { retryAfterMs: HOUR, retryable: false },
+      {},
+      1,
+      "llm_error",
+    ],
+    [
+      "it may be longer than the call itself",
+      { retryAfterMs: 60_000 },
+      { modelTotalMs: 30_000 },
+      75,
+      "suspended",
+    ],
+  ])("%s", async (_, detail, limits, code, reason) => {
+    const clock = new FakeClock();
+    await using h = new KernelHarness({ clock, model: limited(detail), limits });
+    const ended = h.run("go");
+    for (let i = 0; i < 10; i++) await clock.advance(60_000);
+    expect((await ended).info).toMatchObject({ exit_code: code, exit_reason: reason });
+  });
+
+  test("suspends all that wait for the same key, each until the same time", async () => {
+    const clock = new FakeClock();
+    await using h = new KernelHarness({ clock, model: quota });
+    const now = clock.now();
+    const first = await h.run("go");
+    await clock.advance(HOUR / 2);
+    const second = await h.run("go");
+    for (const { info } of [first, second])
+      expect(info.suspended?.wake).toEqual({ on: "at", at_ms: now + HOUR });
+    expect(h.requests).toHaveLength(1);
+    await clock.advance(HOUR);
+  });
+});
+
+describe("a tree whose runs are suspended at random", () => {
+  test.each(Array.from({ length: 20 }, (_, seed) => seed))(
+    "comes to its end with every child once (seed %i)",
+    async (seed) => {
+      const random = seeded(seed);
+      let answered = 0;
+      const model: Model = async (request, signal) => {
+        // A call that was not begun is told as such, and made anew.
+        const told = request.messages.filter(({ content }) => content.startsWith("end of")).length;
+        const wanted = request.intent.length < 3 ? 2 : 0;
+        if (random() < 0.1) return silent(request, signal);
+        answered++;
+        if (told === wanted) return says(`end of ${request.intent}`);
+        return calls(["Agent", { intent: `${request.intent}${told}` }]);
+      };
+      await using h = new KernelHarness({ model });
+      const { uuid } = h.kernel.procInfo(await h.spawn("r", { maxSteps: null, timeoutMs: null }));
+      for (let turn = 0; turn < 1000; turn++) {
+        const live = h.kernel.procInfos();
+        const root = await h.runs.info(uuid);
+        if (root?.exit_code === 0) break;
+        if (live.length === 0) await h.kernel.resume(uuid, null, h.opts());
+        for (let wait = Math.floor(random() * 30); wait > 0; wait--) await new Promise(setImmediate);
+        const any = random() < 0.3 ? live[Math.floor(random() * live.length)] : undefined;
+        // It may have ended meanwhile.
+        if (any) await h.kernel.suspend(any.pid).catch(() => undefined);
+      }
+      const root = await infoOf(h, uuid);
+      expect(root).toMatchObject({ exit_code: 0, result: "end of r" });
+      const runs = await h.runs.list();
+      expect(runs.map(({ intent }) => intent).sort()).toEqual(["r", "r0", "r00", "r01", "r1", "r10", "r11"]);
+      expect(runs.every(({ exit_code }) => exit_code === 0)).toBe(true);
+      expect(root.children).toHaveLength(2);
+      const answers = (await Promise.all(runs.map((run) => stepsOf(h, run.uuid)))).flat();
+      // Nothing is counted twice, and no step is left out. An answer that came with the suspension has no step.
+      expect(root.tokens_used).toBeGreaterThanOrEqual(answers.length * 15);
+      expect(root.tokens_used).toBeLessThanOrEqual(answered * 15);
+    },
+  );
+});
