@@ -25,12 +25,16 @@ export class AppendLog {
   #syncing: Promise<void> | undefined;
   #broken: SyscallError | undefined;
 
-  /** `name` is how messages call it: "steps.jsonl of run 0190…". */
-  constructor(path: string, name: string, o: { fs?: FsPort; keepOpen?: boolean } = {}) {
+  /**
+   * `name` is how messages call it: "steps.jsonl of run 0190…". `left`: it is there, by a writer that may have been
+   * killed before it made it durable.
+   */
+  constructor(path: string, name: string, o: { fs?: FsPort; keepOpen?: boolean; left?: boolean } = {}) {
     this.path = path;
     this.#name = name;
     this.#fs = o.fs ?? realFs;
     this.#keepOpen = o.keepOpen ?? false;
+    this.#dirty = o.left ?? false;
   }
 
   /** Bytes in the file after the last append. */

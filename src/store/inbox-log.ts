@@ -49,8 +49,8 @@ export class InboxLog {
   /** Numbers for the next `taken` line. */
   #taken: number[] = [];
   #flushing: Promise<void> | undefined;
-  /** The file's name is durable in its folder. */
-  #named: boolean;
+  /** The file's name is durable in its folder: a writer before us may have been killed before it was. */
+  #named = false;
   /** Bytes of the file that nobody needs any more. */
   #spentBytes: number;
 
@@ -59,7 +59,6 @@ export class InboxLog {
     this.#log = new AppendLog(join(o.dir, INBOX), `${INBOX} of run ${o.uuid}`, { fs: o.fs });
     this.#last = o.rest?.last ?? 0;
     this.#spentBytes = o.rest?.spentBytes ?? 0;
-    this.#named = o.rest !== undefined;
     for (const entry of o.rest?.unread ?? []) this.#unread.set(entry.seq, JSON.stringify(entry));
   }
 

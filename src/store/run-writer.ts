@@ -66,12 +66,12 @@ export class RunWriter {
   #journalDurable: boolean;
   #emptying: Promise<void> = Promise.resolve();
   #failure: SyscallError | undefined;
-  /** Folders whose entries are not durable yet: the run's own, and of a new run those that lead to it. */
+  /** Folders whose entries are not durable yet: the run's own, and those that lead to it. */
   readonly #namesDirty: Set<string>;
   #namesSyncing: Promise<unknown> = Promise.resolve();
 
   /**
-   * The folder is there. `above`: of a new run, the folders that lead to it. Of one that is gone on with:
+   * The folder is there. `above`: the folders that lead to it and may not be durable. Of one that is gone on with:
    * `taken`: events that events.jsonl holds already; `journalled`: so does the journal; `inbox`: what inbox.jsonl
    * does.
    */
@@ -100,10 +100,12 @@ export class RunWriter {
     this.#info = new SteadyDocument(join(dir, INFO), { fs, there });
     this.#meta = new SteadyDocument(join(dir, META), { fs, there });
     this.#results = new KeptResults({ uuid, dir, fs, maxBytes: this.#limits.resultBytes });
-    this.#steps = new AppendLog(join(o.dir, STEPS), `${STEPS} of run ${o.uuid}`, { fs });
+    const left = (file: string): boolean => there && fs.stat(join(dir, file)) !== null;
+    this.#steps = new AppendLog(join(o.dir, STEPS), `${STEPS} of run ${o.uuid}`, { fs, left: left(STEPS) });
     this.#journal = new AppendLog(join(o.dir, JOURNAL), `${JOURNAL} of run ${o.uuid}`, {
       fs,
       keepOpen: true,
+      left: left(JOURNAL),
     });
     this.#eventLog = new AppendLog(join(o.dir, EVENTS), `${EVENTS} of run ${o.uuid}`, { fs });
   }
@@ -302,7 +304,7 @@ export class RunWriter {
 }
 
 /** One line of JSON that says its schema version; stringified once. */
-function versioned(record: object): string {
+export function versioned(record: object): string {
   const json = JSON.stringify(record);
   return "v" in record ? json : `{"v":${SCHEMA_VERSION},${json.slice(1)}`;
 }

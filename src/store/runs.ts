@@ -5,11 +5,12 @@ import { eachLine, type LogPage, readLog } from "./append-log.ts";
 import type { DamagedRun, RunCatalogue } from "./catalogue.ts";
 import type { CollectedRuns } from "./collected-runs.ts";
 import { prepareDataDir } from "./data-dir.ts";
-import { checkSchemaVersion, makeFolder, removeAll } from "./document.ts";
+import { checkSchemaVersion, makeFolder, removeAll, replaceDocument } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 import { acknowledgedBy, bytesOf, INBOX, type InboxRest } from "./inbox-log.ts";
 import { FileLock } from "./lock.ts";
-import { EVENTS, INFO, JOURNAL, META, type RunLimits, RunWriter, STEPS } from "./run-writer.ts";
+import { isMixed, openStep } from "./open-step.ts";
+import { EVENTS, INFO, JOURNAL, META, type RunLimits, RunWriter, STEPS, versioned } from "./run-writer.ts";
 import type {
   InboxEntry,
   JournalEntry,
@@ -76,12 +77,17 @@ export class RunStore {
     if (!makeFolder(dir, this.#fs)) {
       throw new SyscallError("INVALID", `Run ${uuid} is there already: expected a new UUID.`);
     }
+    return new RunWriter({ uuid, dir, fs: this.#fs, limits, above: this.#above(made) });
+  }
+
+  /** The folders that lead to a run, as far as they may not be durable. */
+  #above(made: boolean): string[] {
     const above = [this.#steps];
     // Once: another run may have made them and been cut off.
     if (!this.#began) above.push(this.dataDir, dirname(this.dataDir));
     if (made) above.push(dirname(dirname(this.dataDir)));
     this.#began = true;
-    return new RunWriter({ uuid, dir, fs: this.#fs, limits, above });
+    return above;
   }
 
   /** Goes on writing a run that has ended. Its caller has made sure that no other kernel holds it. */
@@ -90,9 +96,11 @@ export class RunStore {
     if ((await this.info(uuid)) === null) throw noSuchRun(uuid);
     for (const file of [INFO, META]) await mendSteady(join(dir, file), this.#fs);
     const taken = await countLines(this.#fs, join(dir, EVENTS));
-    const journalled = (await countLines(this.#fs, join(dir, JOURNAL))) > 0;
+    const journalled = await this.#tidyJournal(uuid);
     const inbox = await this.inbox(uuid);
-    return new RunWriter({ uuid, dir, fs: this.#fs, limits, taken, journalled, inbox });
+    // Whoever began it may have been killed before its first sync.
+    const above = this.#above(!this.#began);
+    return new RunWriter({ uuid, dir, fs: this.#fs, limits, above, taken, journalled, inbox });
   }
 
   /**
@@ -164,13 +172,19 @@ export class RunStore {
     return this.#log(uuid, EVENTS, (await schemas()).SyscallEventWire, page);
   }
 
-  /** What was done of a step that is not recorded. A journal whose step is recorded is ignored. */
+  /** What was done of the step that is not recorded. A journal whose step is recorded is ignored. */
   async journal(uuid: string): Promise<Journal> {
+    const { records, recorded, damaged } = await this.#journal(uuid);
+    return { entries: openStep(records, recorded), damaged };
+  }
+
+  /** Everything that stands in it, and the last step that has a record: 0 when there is none. */
+  async #journal(uuid: string): Promise<{ records: JournalEntry[]; recorded: number; damaged: number }> {
     const { JournalEntry } = await schemas();
-    const journal = await this.#log(uuid, JOURNAL, JournalEntry, { limit: Number.MAX_SAFE_INTEGER });
-    if (journal.records.length === 0) return { entries: [], damaged: journal.damaged };
-    const recorded = await this.#lastStep(uuid);
-    return { entries: journal.records.filter((entry) => entry.step > recorded), damaged: journal.damaged };
+    const { records, damaged } = await this.#log(uuid, JOURNAL, JournalEntry, {
+      limit: Number.MAX_SAFE_INTEGER,
+    });
+    return { records, recorded: records.length === 0 ? 0 : await this.#lastStep(uuid), damaged };
   }
 
   /** What the run has still to be told. Reading it changes nothing. */
@@ -250,9 +264,20 @@ export class RunStore {
     });
   }
 
-  /** The highest step in steps.jsonl; -1 when there is none. */
+  /** Takes out what is void and would not look so behind the next record. True when the journal holds something. */
+  async #tidyJournal(uuid: string): Promise<boolean> {
+    const path = join(this.dir(uuid), JOURNAL);
+    const { records, recorded } = await this.#journal(uuid);
+    if (isMixed(records, recorded)) {
+      const lines = openStep(records, recorded).map((entry) => `${versioned(entry)}\n`);
+      await replaceDocument(path, lines.join(""), this.#fs);
+    }
+    return (await countLines(this.#fs, path)) > 0;
+  }
+
+  /** The highest step in steps.jsonl; 0 when there is none. */
   async #lastStep(uuid: string): Promise<number> {
-    let last = -1;
+    let last = 0;
     for await (const record of this.#everyStep(uuid)) last = Math.max(last, record.step);
     return last;
   }

@@ -127,11 +127,14 @@ export async function readSteady<T>(
   return again.value;
 }
 
-/** Before an earlier writer's document is gone on with: what a power loss has damaged is not to take the place of the version before. */
+/**
+ * Before an earlier writer's document is gone on with: what a power loss has damaged, or a kill has kept from being
+ * durable, is not to take the place of the version before.
+ */
 export async function mendSteady(path: string, fs: FsPort = realFs): Promise<void> {
-  if (fs.stat(previousOf(path)) === null) return;
   const whole = await attempt(async () => JSON.parse((await readDocument(path, fs))?.text ?? ""));
-  if ("error" in whole) fs.rename(previousOf(path), path);
+  if ("value" in whole) await syncFile(path, fs);
+  else if (fs.stat(previousOf(path)) !== null) fs.rename(previousOf(path), path);
 }
 
 /** The name of the version before. */
