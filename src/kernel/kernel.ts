@@ -19,7 +19,7 @@ import { countHeld, type Held, type HeldParts } from "./held.ts";
 import { InitManager } from "./init-manager.ts";
 import { Inboxes } from "./ipc/inboxes.ts";
 import { IpcManager } from "./ipc/ipc-manager.ts";
-import { LifecycleManager } from "./lifecycle-manager.ts";
+import { LifecycleManager, type Resumed, type ResumeOptions } from "./lifecycle-manager.ts";
 import { ModelGate } from "./llm/gate.ts";
 import { callEntry, resultEntry } from "./log-entry.ts";
 import { MountManager } from "./mount-manager.ts";
@@ -295,12 +295,7 @@ export class Kernel {
     return this.lifecycle.suspend(pid, o);
   }
 
-  resume(
-    uuid: string,
-    agent: AgentInfo | null,
-    opts: SpawnOpts,
-    o?: { input?: string },
-  ): Promise<{ pid: PID; step: number }> {
+  resume(uuid: string, agent: AgentInfo | null, opts: SpawnOpts, o?: ResumeOptions): Promise<Resumed> {
     return this.lifecycle.resume(uuid, agent, opts, o);
   }
 

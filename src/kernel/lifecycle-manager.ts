@@ -10,6 +10,7 @@ import type { Process } from "./process.ts";
 import type { ProcessLife } from "./process-life.ts";
 import type { ProcessManager } from "./process-manager.ts";
 import type { ProcessTable } from "./process-table.ts";
+import { readFork } from "./resume/fork.ts";
 import { hasEnded, readSavedRun, type SavedRun } from "./resume/saved-run.ts";
 import type { AgentInfo, ExitStatus, PID, ProcInfo, SpawnOpts, Wake } from "./types.ts";
 import { SIGKILL } from "./types.ts";
@@ -34,9 +35,19 @@ interface LifecycleManagerPorts {
 }
 
 /** What a run is gone on with. */
-interface ResumeOptions {
+export interface ResumeOptions {
   /** Told to its model as the user's words. */
   input?: string;
+  /** A new run begins with its steps, up to this one or all that are recorded; it stays as it is. */
+  fork?: { step?: number };
+}
+
+/** `step`: the last one that was whole. */
+export interface Resumed {
+  pid: PID;
+  /** A fork has one of its own. */
+  uuid: string;
+  step: number;
 }
 
 /** Where a run stands on disk. */
@@ -110,28 +121,32 @@ export class LifecycleManager {
    * is what its records say, and the head of its prompt does not change; a call that had started and of which no
    * end is known is made again where that does no harm, and else its model is told (design §7). The device lease
    * becomes the kernel's, as at a spawn. INVALID when the run lives, when another takes it up at the same time,
-   * when it has completed and there is no input to go on with, and for what is no agent's run. `step` is the last
-   * one that was whole.
+   * when it has completed and there is no input to go on with, and for what is no agent's run. With `fork` the run
+   * need not have ended, and others may go on with it meanwhile.
    */
   async resume(
     uuid: string,
     agent: AgentInfo | null,
     opts: SpawnOpts,
     o: ResumeOptions = {},
-  ): Promise<{ pid: PID; step: number }> {
+  ): Promise<Resumed> {
     let handedOn = false;
     let claim: Claim | undefined;
     try {
       await this.#require(uuid, opts);
-      claim = this.#claim(uuid, opts);
-      const saved = await this.#read(uuid, agent, opts);
+      if (!o.fork) claim = this.#claim(uuid, opts);
+      const saved = await (o.fork
+        ? this.#readFork(uuid, agent, opts, o.fork)
+        : this.#read(uuid, agent, opts));
       const news = whatFollows(saved, o.input);
       handedOn = true;
+      let made = uuid;
       const pid = await this.#ports.processes.resume(saved, agent, opts, async (proc) => {
-        this.#ports.life.forgetRecord(uuid);
+        made = proc.uuid;
+        if (!saved.fork) this.#ports.life.forgetRecord(uuid);
         if (news) await this.#tell(proc, news);
       });
-      return { pid, step: saved.history.step };
+      return { pid, uuid: made, step: saved.history.step };
     } catch (thrown) {
       if (!handedOn) opts.devices.release();
       throw namedError(thrown, "Resume", 0);
@@ -199,12 +214,24 @@ export class LifecycleManager {
     else life.retryRecords();
     const info = await this.#require(uuid, opts);
     if (info.ended_at_ms === null && kernelAlive(info.kernel)) throw alive(info.pid);
-    if (info.kind !== "agent") {
-      throw new SyscallError("INVALID", `Run ${uuid} is a ${info.kind}'s: only agents are gone on with.`);
-    }
+    requireAgent(info);
     // A call that its model is told of as unknown must not go on happening behind its back.
     if (info.ended_at_ms === null) await sweepPrograms();
     return readSavedRun(this.#ports.runs(opts.project.dataDir), info, agent);
+  }
+
+  async #readFork(
+    uuid: string,
+    agent: AgentInfo | null,
+    opts: SpawnOpts,
+    o: { step?: number },
+  ): Promise<SavedRun> {
+    const { table, life, clock, runs } = this.#ports;
+    life.retryRecords();
+    // What lives here is known better than by its record.
+    const info = table.findByUuid(uuid)?.info() ?? (await this.#require(uuid, opts));
+    requireAgent(info);
+    return readFork(runs(opts.project.dataDir), info, agent, { ...o, clock });
   }
 
   async #tell(proc: Process, news: News): Promise<void> {
@@ -240,18 +267,41 @@ type News = { kind: "input"; text: string } | { kind: "notice"; source: string; 
  * What its model is told first. Where it has had its last word somebody must say something, or there is nothing
  * for it to answer.
  */
-function whatFollows({ info, history }: SavedRun, input: string | undefined): News | undefined {
+function whatFollows(saved: SavedRun, input: string | undefined): News | undefined {
+  const { info, history, fork } = saved;
   if (input !== undefined) return { kind: "input", text: input };
-  if (!hasEnded(info)) return undefined;
+  if (fork ? !fork.ended : !hasEnded(info)) {
+    if (isAnswered(saved)) throw needsInput(info.uuid, history.step);
+    return undefined;
+  }
   if (info.exit_reason === "completed") {
     throw new SyscallError(
       "INVALID",
-      `Run ${info.uuid} has completed: give it something to go on with, such as rnix resume ${info.uuid} "and now …".`,
+      `Run ${info.uuid} has completed: give it something to go on with, such as rnix resume ${info.uuid}${fork ? " --fork" : ""} "and now …".`,
     );
   }
   if (history.openStep || history.messages.at(-1)?.role !== "assistant") return undefined;
   const why = info.error?.message ?? `It had ended: ${info.exit_reason}.`;
   return { kind: "notice", source: "rnix", text: `This run had ended and goes on now. ${why}` };
+}
+
+/** Its model has nothing to answer, and its last word is not its end. */
+function isAnswered({ fork, history, unread, progress }: SavedRun): boolean {
+  if (fork) return fork.answered;
+  const said = !history.openStep && history.messages.at(-1)?.role === "assistant";
+  return said && unread.length === 0 && progress.answered === null;
+}
+
+function needsInput(uuid: string, step: number): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `In step ${step} of run ${uuid} its model had its last word: give it something to go on with, such as "and now …".`,
+  );
+}
+
+function requireAgent({ kind, uuid }: ProcInfo): void {
+  if (kind === "agent") return;
+  throw new SyscallError("INVALID", `Run ${uuid} is a ${kind}'s: only agents are gone on with.`);
 }
 
 function alive(pid: PID): SyscallError {

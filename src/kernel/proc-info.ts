@@ -14,7 +14,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     uuid: proc.uuid,
     kind: spec.kind,
     parent_uuid: spec.parentUuid,
-    origin_uuid: null,
+    origin_uuid: spec.originUuid,
     state: exit?.reason === "suspended" ? "suspended" : proc.state,
     intent: spec.intent,
     agent: spec.agent.name,
@@ -56,7 +56,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     versions: { rnix: spec.version, ...spec.opts.devices.versions },
     kernel: spec.kernelId,
     env: {
-      names: Object.keys(spec.opts.env).sort(),
+      names: [...new Set([...Object.keys(spec.opts.env), ...(spec.opts.envHad ?? [])])].sort(),
       values: Object.fromEntries(
         Object.entries(spec.opts.env).filter(
           ([name]) => KEPT.has(name) || name.startsWith("LC_") || given.has(name),

@@ -93,7 +93,8 @@ export class ProcessBuilder {
   /**
    * The same for a run that is gone on with: same UUID, new PID, and everything else as its records have it but
    * for what `opts` brings anew, the limits of it where they are given. Of `agent` it takes the skills to load.
-   * The caller has made sure that nobody else holds the run.
+   * The caller has made sure that nobody else holds the run. A fork is a new run that begins with its steps: it has a
+   * UUID, a head and a use of its own, and no parent.
    */
   async rebuild(
     saved: SavedRun,
@@ -116,7 +117,7 @@ export class ProcessBuilder {
     const { opts, saved } = order;
     const undo: (() => unknown)[] = [() => opts.devices.release()];
     try {
-      const record = saved && (await this.#runs(opts).reopen(saved.info.uuid, runLimits(opts)));
+      const record = saved && (await this.#recordOf(saved, opts, undo));
       const proc = this.#construct(order, record, undo);
       await this.#open(proc, saved, undo);
       await start(proc);
@@ -138,11 +139,24 @@ export class ProcessBuilder {
     }
   }
 
-  /** At once: nothing it looks at changes before it stands in the table. `reopened`: of a run gone on with. */
-  #construct(order: Order, reopened: RunWriter | undefined, undo: (() => unknown)[]): Process {
+  /** That of the run, or the one of a new run which begins with its steps. */
+  async #recordOf(saved: SavedRun, opts: SpawnOpts, undo: (() => unknown)[]): Promise<RunWriter> {
+    const runs = this.#runs(opts);
+    const { fork, info } = saved;
+    if (!fork) return runs.reopen(info.uuid, runLimits(opts));
+    const uuid = this.#ports.uuid();
+    const record = await runs.fork(uuid, { uuid: info.uuid, steps: fork.steps }, runLimits(opts));
+    undo.push(() => runs.remove(uuid));
+    return record;
+  }
+
+  /** At once: nothing it looks at changes before it stands in the table. `there`: of a run gone on with. */
+  #construct(order: Order, there: RunWriter | undefined, undo: (() => unknown)[]): Process {
     const { kind, intent, agent, opts, saved } = order;
     const { table } = this.#ports;
-    const parent = saved && !opts.parentPid ? this.#liveParentOf(saved) : this.#parentOf(opts);
+    // Whoever forks a run is a person: what comes of it is nobody's child.
+    const ofItself = saved?.fork ? undefined : saved;
+    const parent = ofItself && !opts.parentPid ? this.#liveParentOf(ofItself) : this.#parentOf(opts);
     if (parent) requireWithinParent(opts, parent);
     const namespace = this.#namespace(opts);
     // The tools of what it is to mount are not there yet.
@@ -154,13 +168,14 @@ export class ProcessBuilder {
     const above = parent?.spec.envelope ?? this.#ports.envelope;
     const envelope = above.child(limits, parent?.elapsedMs ?? 0, saved?.before);
     undo.push(() => envelope.close());
-    const record = reopened ?? this.#newRecord(opts, undo);
+    const record = there ?? this.#newRecord(opts, undo);
     const { uuid } = record;
     const proc = new Process({
       pid: this.#ports.pids.next(),
       uuid,
       ppid: parent?.pid ?? 0,
-      parentUuid: parent?.uuid ?? saved?.info.parent_uuid ?? null,
+      parentUuid: parent?.uuid ?? ofItself?.info.parent_uuid ?? null,
+      originUuid: saved?.fork ? saved.info.uuid : (saved?.info.origin_uuid ?? null),
       depth: parent ? parent.spec.depth + 1 : 0,
       intent,
       kind,
@@ -207,7 +222,9 @@ export class ProcessBuilder {
   async #open(proc: Process, saved: SavedRun | undefined, undo: (() => unknown)[]): Promise<void> {
     const { contexts, ctx, files, inboxes } = this.#ports;
     const { intent, agent, opts } = proc.spec;
-    const head = saved?.meta.system_prompt ?? (await this.#head(agent, opts));
+    // A fork is shown what there is today (design §4).
+    const before = saved?.fork ? undefined : saved;
+    const head = before?.meta.system_prompt ?? (await this.#head(agent, opts));
     proc.ctxId = await ctx.alloc(proc, Number.POSITIVE_INFINITY);
     undo.push(() => contexts.ctxFree(proc.ctxId));
     contexts.setSystemPrompt(proc.ctxId, head);
@@ -219,7 +236,7 @@ export class ProcessBuilder {
     }
     undo.push(() => this.#ports.mounts.clear(proc));
     await this.#mount(proc, saved);
-    if (saved) restoreTools(proc, saved.meta.tools);
+    if (before) restoreTools(proc, before.meta.tools);
     writeMeta(proc, contexts);
     undo.push(() => files.closeAll(proc));
     if (opts.provider) proc.llmFd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });

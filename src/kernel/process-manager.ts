@@ -166,7 +166,13 @@ export class ProcessManager {
   }
 
   async #goOn(proc: Process): Promise<void> {
-    const args = { uuid: proc.uuid, step: proc.recordedStep, provider: proc.provider.name };
+    const { originUuid } = proc.spec;
+    const args = {
+      uuid: proc.uuid,
+      step: proc.recordedStep,
+      provider: proc.provider.name,
+      ...(originUuid && { origin: originUuid }),
+    };
     await this.#run(proc, "Resume", args);
   }
 

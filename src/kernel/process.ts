@@ -40,6 +40,8 @@ interface ProcessSpec {
   uuid: string;
   ppid: PID;
   parentUuid: string | null;
+  /** The run whose steps it began with. */
+  originUuid: string | null;
   depth: number;
   intent: string;
   kind: ProcessKind;

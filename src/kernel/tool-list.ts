@@ -50,6 +50,7 @@ export function writeMeta(proc: Process, contexts: ContextManager): void {
       checks: [...proc.spec.checks],
       folders: [...(proc.spec.opts.folders ?? [])],
       depth: proc.spec.envelope.limits.depth,
+      system_prompt: proc.spec.opts.systemPrompt ?? null,
     },
   });
 }

@@ -192,6 +192,8 @@ export interface SpawnOpts {
   env: Record<string, string>;
   /** Values given by `--env`: they may be kept on disk. */
   envGiven?: string[];
+  /** Of a run that is gone on with: names of the variables it had. Those that are missing now may be there again. */
+  envHad?: readonly string[];
   systemPrompt?: string;
   /** AGENTS.md of the project, if there is one. */
   projectDoc?: string;

@@ -183,8 +183,10 @@ async function lastWords(info: ProcInfo, records: RunReader): Promise<LastWords>
     words.elapsed_ms = Math.max(words.elapsed_ms, Date.parse(ts) - created_at_ms);
   };
   let soFar: SoFar | undefined;
-  for await (const { step, ts, usage, tool_calls, so_far } of allSteps(records, uuid)) {
+  for await (const { step, ts, usage, tool_calls, so_far, origin_uuid } of allSteps(records, uuid)) {
     saw(step, ts);
+    // Of another run, with which it began.
+    if (origin_uuid !== undefined) continue;
     soFar = so_far ?? soFar;
     add(words.usage, usage);
     for (const call of tool_calls) saw(step, call.started_at);

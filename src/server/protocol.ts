@@ -77,6 +77,10 @@ function ResumeRequest() {
   return Target().extend({
     /** What its model is told first. */
     input: z.string().min(1).optional(),
+    /** A new run begins with its steps; it may live, and stays as it is. */
+    fork: flag,
+    /** With `fork`: the last step to take over. Absent: the last that is recorded. */
+    from_step: z.int().positive().optional(),
     max_steps: limit,
     context_budget: limit,
     /** In USD. */
@@ -187,8 +191,8 @@ export interface Answers {
   kill: ProcRef;
   signal_tree: ProcRef & { affected: number };
   suspend: ProcRef & { state: ProcInfo["state"]; step: number };
-  /** The last step that was whole: the next one is made now. */
-  resume: ProcRef & { resumed_from_step: number };
+  /** The last step that was whole: the next one is made now. `origin_uuid`: of a fork, the run that it comes from. */
+  resume: ProcRef & { resumed_from_step: number; origin_uuid?: string };
   allow: RightsAnswer;
   deny: RightsAnswer;
   wait: Receipt;

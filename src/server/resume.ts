@@ -1,7 +1,8 @@
 import { type Agent, loadAgent } from "../config/agents.ts";
 import type { Places } from "../config/places.ts";
-import type { ProviderChoice } from "../kernel/types.ts";
+import type { AgentInfo, ProcInfo, ProviderChoice } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
+import { environmentAsItWas, requireFolders, whatHasChanged } from "./as-it-was.ts";
 import type { Run } from "./history.ts";
 import type { ResumeRequest } from "./protocol.ts";
 import { planSpawn, type SpawnPorts } from "./spawn.ts";
@@ -18,6 +19,7 @@ export async function planResume(
   ports: SpawnPorts,
   provider?: ProviderChoice,
 ): Promise<SpawnPlan> {
+  requireFolders(info);
   const kept = info.env.values;
   const plan = await planSpawn(
     {
@@ -25,7 +27,8 @@ export async function planResume(
       agent: info.agent,
       provider: info.provider,
       model: info.model,
-      cwd: info.project,
+      // The head of a fork has the AGENTS.md of its folder.
+      cwd: request.fork ? info.cwd : info.project,
       // What it was given, and what its programs found their way by, stays as it was.
       env: { ...request.env, ...kept },
       env_given: Object.keys(kept),
@@ -43,15 +46,18 @@ export async function planResume(
   const { opts, notices } = plan;
   try {
     requireSameProject(opts.project.dir, info.project);
+    if (request.fork) requireAgent(plan.agent, info);
   } catch (error) {
     opts.devices.release();
     throw error;
   }
+  const env = environmentAsItWas(info, opts.env);
   return {
     ...plan,
-    notices,
+    notices: [...notices, ...whatHasChanged(info, { ...opts, env })],
     opts: {
       ...opts,
+      env,
       // Where its records are, whatever RNIX_DATA_DIR says today.
       project: { ...opts.project, dataDir: records.dataDir },
       provider: opts.provider && { ...opts.provider, because: "as before" },
@@ -93,6 +99,15 @@ async function agentOrBlank(name: string, places: Places): Promise<Agent> {
       notices: [`the agent ${name} is not there any more: no further skill of it can be loaded`],
     };
   }
+}
+
+/** The head of a fork's prompt is built anew, of what the agent says today. */
+function requireAgent(agent: AgentInfo | null, { uuid, agent: name }: ProcInfo): void {
+  if (agent && agent.source !== "") return;
+  throw new SyscallError(
+    "NOT_FOUND",
+    `The agent ${name} of run ${uuid} is not there any more, and a fork needs it. \`rnix resume ${uuid}\` goes on with the run itself.`,
+  );
 }
 
 function requireSameProject(found: string, project: string): void {

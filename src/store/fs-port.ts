@@ -28,6 +28,8 @@ export interface FsPort {
   /** With the parents that are missing. True when the last one was made here. */
   mkdir(dir: string): boolean;
   rename(from: string, to: string): void;
+  /** A second name for a file. Absent where there is no such thing. */
+  link?(from: string, to: string): void;
   remove(path: string): void;
   list(dir: string): Promise<string[]>;
   /** null when there is nothing of this name, or it can't be seen: to open it tells why. */
@@ -65,6 +67,7 @@ export const realFs: FsPort = {
     new Promise((resolve, reject) => nodeFs.fsync(fd, (error) => (error ? reject(error) : resolve()))),
   mkdir: (dir) => nodeFs.mkdirSync(dir, { recursive: true, mode: DIR_MODE }) !== undefined,
   rename: (from, to) => nodeFs.renameSync(from, to),
+  link: (from, to) => nodeFs.linkSync(from, to),
   remove: (path) => nodeFs.unlinkSync(path),
   list: (dir) => nodeFs.promises.readdir(dir),
   stat: (path) => {

@@ -14,7 +14,7 @@ export const JOURNAL = "step.journal";
 export const EVENTS = "events.jsonl";
 export const INFO = "proc-info.json";
 export const META = "process-meta.json";
-const SPILL = "spill";
+export const SPILL = "spill";
 
 export interface RunLimits {
   /** Lines of events.jsonl; what comes after is counted and dropped. */
@@ -173,6 +173,12 @@ export class RunWriter {
     this.#journal.close();
     this.#inbox?.acknowledge(record);
     this.flush();
+  }
+
+  /** Of a fork: records of the steps that it begins with. No step of its own is recorded yet. */
+  inherit(records: readonly StepRecord[]): void {
+    this.#namesDirty.add(this.dir);
+    for (const record of records) this.#steps.append(versioned(record));
   }
 
   /** Keeps a syscall event; written in batches, at the latest with the step. */

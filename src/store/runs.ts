@@ -29,6 +29,12 @@ interface Page {
   limit?: number;
 }
 
+/** What a fork begins with. */
+export interface Origin {
+  uuid: string;
+  steps: readonly StepRecord[];
+}
+
 /** In the folder of a run that is about to be gone on with. */
 const CLAIM = "resume.lock";
 
@@ -101,6 +107,25 @@ export class RunStore {
     // Whoever began it may have been killed before its first sync.
     const above = this.#above(!this.#began);
     return new RunWriter({ uuid, dir, fs: this.#fs, limits, above, taken, journalled, inbox });
+  }
+
+  /**
+   * Makes a new run that begins with these steps of another one, which may live and may be gone afterwards: what
+   * the steps refer to is taken over with them. NOT_FOUND when it is removed meanwhile.
+   */
+  async fork(uuid: string, origin: Origin, limits?: RunLimits): Promise<RunWriter> {
+    const { inheritedSteps, inheritFiles } = await import("./inheritance.ts");
+    const from = this.dir(origin.uuid);
+    const record = this.create(uuid, limits);
+    try {
+      await inheritFiles(this.#fs, from, record.dir, origin.steps);
+      record.inherit(inheritedSteps(origin, from, record.dir));
+      if ((await this.info(origin.uuid)) === null) throw noSuchRun(origin.uuid);
+      return record;
+    } catch (error) {
+      await this.remove(uuid);
+      throw error;
+    }
   }
 
   /**

@@ -71,6 +71,8 @@ export const StepRecord = z.object({
   /** Children that have ended since the step before. */
   children: z.array(ChildResult).optional(),
   so_far: SoFar.optional(),
+  /** In a fork: the run that made this step. What it used is that run's. */
+  origin_uuid: z.string().optional(),
 });
 
 /** What a suspended run, or a tool call, waits for (design §2, "Waiting"). `never`: a person goes on with it. */
@@ -264,6 +266,8 @@ export const ProcessMeta = z.object({
       folders: z.array(z.string()),
       /** Levels of processes that may be below it. null: no limit. */
       depth: z.number().nullable(),
+      /** What its spawner added to the head of the prompt. Absent in records of before it was kept. */
+      system_prompt: z.string().nullable().optional(),
     })
     .optional(),
 });

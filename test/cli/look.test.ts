@@ -42,6 +42,20 @@ describe("rnix ps", () => {
     );
   });
 
+  test("--tree tells what a fork comes from: by its PID, or its UUID where it is not listed", async () => {
+    const processes = [
+      PARENT,
+      { ...SECOND, origin_uuid: PARENT.uuid },
+      { ...CHILD, origin_uuid: "019a-gone" },
+    ];
+    const { out } = await run(["ps", "--tree"], { answers: { list_procs: { processes } } });
+    const [title, ...rows] = out.split("\n");
+    const at = title?.indexOf("FORK OF") ?? -1;
+    const told = rows.filter((row) => row !== "").map((row) => row.slice(at).split(" ")[0]);
+    expect(told.sort()).toEqual(["-", "019a-gone", String(PARENT.pid)]);
+    expect((await run(["ps"], { answers: { list_procs: { processes } } })).out).not.toContain("FORK OF");
+  });
+
   test("--json is an array of the records, untouched", async () => {
     expect(JSON.parse((await run(["ps", "--json"], live)).out)).toEqual([PARENT, CHILD, GRANDCHILD, SECOND]);
   });

@@ -44,6 +44,13 @@ describe("rnix resume", () => {
     expect(io.openSessions).toBe(0);
   });
 
+  test("forks a run from a step of it", async () => {
+    const { io } = await resume(["7", "--fork", "--from-step", "2", "another way"]);
+    expect(JSON.parse(JSON.stringify(io.payloads("resume")))).toEqual([
+      { pid: 7, cwd: "/project", env: {}, input: "another way", fork: true, from_step: 2 },
+    ]);
+  });
+
   test("says nothing about what was not asked for, and reads no stdin", async () => {
     const { io } = await resume(["7"], { stdin: piped("unread") });
     expect(JSON.parse(JSON.stringify(io.payloads("resume")))).toEqual([{ pid: 7, cwd: "/project", env: {} }]);
@@ -71,8 +78,9 @@ describe("rnix resume", () => {
     [[], "UUID is missing"],
     [["nobody"], "expected a PID, a UUID"],
     [["7", ""], "INPUT is empty"],
-    [["7", "--fork"], "unknown flag --fork"],
-    [["7", "--from-step", "2"], "unknown flag --from-step"],
+    [["7", "--from-step", "2"], "--from-step needs --fork"],
+    [["7", "--fork", "--from-step", "0"], "--from-step"],
+    [["7", "--fork", "--from-step", "last"], "--from-step"],
     [["7", "--max-steps", "0"], "--max-steps"],
     [["7", "--detach", "--no-daemon"], "exclude each other"],
   ])("%j is refused", async (args, hint) => {

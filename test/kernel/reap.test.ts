@@ -136,6 +136,7 @@ class Observed {
       uuid,
       ppid,
       parentUuid: null,
+      originUuid: null,
       depth: 0,
       intent: "be observed",
       kind: "command",

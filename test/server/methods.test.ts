@@ -297,7 +297,34 @@ describe("resume", () => {
     expect((await (await clientOf(server)).request("show", { uuid })).live).toBe(true);
   });
 
-  test("is refused inside a run, for what is not there, and with a limit that is none", async () => {
+  test("forks a run that lives: the answer and the notes tell where the new one comes from", async () => {
+    await using server = await serve("memory");
+    const { pid, uuid } = await detached(server);
+    server.kernel.step(pid, stepRecord(1, "one"));
+    server.kernel.step(pid, stepRecord(2, "two"));
+    const stream = await (await clientOf(server)).open("resume", {
+      uuid,
+      env: {},
+      fork: true,
+      from_step: 1,
+      input: "echo other",
+    });
+    const { answer } = stream;
+    expect(answer).toMatchObject({ pid: pid + 1, origin_uuid: uuid, resumed_from_step: 1 });
+    expect(answer.uuid).not.toBe(uuid);
+    const { events, ended } = collect(stream);
+    await ended;
+    expect(events).toContainEqual({
+      type: "progress",
+      payload: expect.objectContaining({
+        event: "notice",
+        text: `a fork of ${uuid}, which goes on after step 1 of it`,
+      }),
+    });
+    expect((await (await clientOf(server)).request("show", { uuid })).live).toBe(true);
+  });
+
+  test("is refused inside a run, for what is not there, from a step without a fork, and with a limit that is none", async () => {
     await using server = await serve("memory");
     const { uuid } = await detached(server);
     const inside = new Client(overStream(await server.connect()), { unit: uuid });
@@ -306,5 +333,10 @@ describe("resume", () => {
     expect((await refusal(client.open("resume", { uuid: "beef", env: {} }))).code).toBe("NOT_FOUND");
     const another = await clientOf(server);
     expect((await refusal(another.open("resume", { uuid, env: {}, max_steps: 0 }))).code).toBe("INVALID");
+    const third = await clientOf(server);
+    expect(await refusal(third.open("resume", { uuid, env: {}, from_step: 1 }))).toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining("needs fork"),
+    });
   });
 });

@@ -13,7 +13,7 @@ export default defineCommand({
   about: "List processes",
   flags: {
     all: bool("ended and suspended ones too", { short: "a" }),
-    tree: bool("children below their parents"),
+    tree: bool("children below their parents; of a fork, what it comes from"),
     "all-projects": bool("of every project, with a PROJECT column"),
     json,
   },
@@ -32,7 +32,7 @@ export default defineCommand({
     }
     const style = styleOf(io, io.stdout);
     const rows = flags.tree ? asTree(processes, style) : processes.map((info) => ({ info, branch: "" }));
-    io.stdout.write(table(rows, columns(flags), io.stdout, style));
+    io.stdout.write(table(rows, columns(flags, processes), io.stdout, style));
     return EXIT.ok;
   },
 });
@@ -78,9 +78,15 @@ async function everything(
   }
 }
 
-function columns(o: { all: boolean; "all-projects": boolean }): Column<Row>[] {
+function columns(
+  o: { all: boolean; tree: boolean; "all-projects": boolean },
+  processes: readonly ProcInfo[],
+): Column<Row>[] {
+  const pids = new Map(processes.map(({ uuid, pid }) => [uuid, String(pid)]));
+  const forks = o.tree && processes.some(({ origin_uuid }) => origin_uuid !== null);
   return [
     { title: "PID", value: ({ info, branch }) => `${branch}${info.pid}`, verbatim: true },
+    ...(forks ? [{ title: "FORK OF", value: ({ info }: Row) => originOf(info, pids) }] : []),
     ...(o["all-projects"] ? [{ title: "PROJECT", value: ({ info }: Row) => info.project }] : []),
     { title: "STATE", value: ({ info }) => (info.is_paused ? "paused" : info.state) },
     ...(o.all ? [{ title: "EXIT", value: ({ info }: Row) => exitOf(info) }] : []),
@@ -92,6 +98,11 @@ function columns(o: { all: boolean; "all-projects": boolean }): Column<Row>[] {
     { title: "ELAPSED", value: ({ info }) => formatElapsed(info.elapsed_ms), right: true },
     { title: "INTENT", value: ({ info }) => info.intent, flexible: true },
   ];
+}
+
+/** Its PID where it is listed, else its UUID, of which nothing may be left. */
+function originOf({ origin_uuid }: ProcInfo, pids: ReadonlyMap<string, string>): string {
+  return origin_uuid === null ? "-" : (pids.get(origin_uuid) ?? origin_uuid);
 }
 
 function exitOf(info: ProcInfo): string {

@@ -1,6 +1,6 @@
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
-import { bool, choice, costLimit, limit, timeLimit } from "../flags.ts";
+import { bool, choice, costLimit, count, limit, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import { refuseInsideRun } from "../io.ts";
 import { runAgent, told } from "../run.ts";
@@ -8,12 +8,14 @@ import { readIntent } from "../stdin.ts";
 import { target } from "../target.ts";
 
 export default defineCommand({
-  about: "Go on with a run that was suspended or has ended",
+  about: "Go on with a run that was suspended or has ended, or fork any",
   args: [
     { name: "UUID", about: "its UUID, the beginning of it, or its PID" },
     { name: "INPUT", about: 'what to tell it first, "-" reads it from stdin', optional: true },
   ],
   flags: {
+    fork: bool("begin a new run with its steps, and leave it as it is"),
+    "from-step": count("with --fork: the last step to take over; all that are recorded by default", "N"),
     "max-steps": limit('steps of the whole run at most, those made included, or "unlimited"', "N"),
     budget: limit('tokens of the whole run at most, those used included, or "unlimited"', "TOKENS"),
     "max-cost": costLimit('cost of the whole run at most, what was spent included, or "unlimited"'),
@@ -29,9 +31,14 @@ export default defineCommand({
     { line: "rnix resume 01975a2e", about: "from where it was: after Ctrl-C, a daemon's stop or a kill -9" },
     { line: 'rnix resume 01975a2e "now do the same for the tests"', about: "goes on with a finished run" },
     { line: "rnix resume 01975a2e --budget 200000", about: "a run that has used up its budget gets more" },
+    {
+      line: 'rnix resume 01975a2e --fork --from-step 4 "try it without the cache"',
+      about: "another way on from its step 4; the first one stays",
+    },
   ],
   notes: [
     "It is the same run: its UUID, conversation, project, rights, checks and limits stay, and what it has used counts. The PID is a new one.",
+    "A fork is a new run: its UUID, limits and use are its own, the head of its prompt is built anew, and nothing that the other did to files is undone. The other may live, and may be removed later.",
     "A tool call that was under way when rnix was killed is made again where that does no harm; otherwise the model is told that it may or may not have happened.",
   ],
   async run(io, flags, [uuid = "", inputArgument]) {
@@ -41,11 +48,16 @@ export default defineCommand({
       if (flags.detach && flags["no-daemon"]) {
         throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
       }
+      if (flags["from-step"] !== undefined && !flags.fork) {
+        throw usageError("--from-step needs --fork: the later steps of a run stay its own");
+      }
       const input = inputArgument === "-" ? await readIntent(io) : inputArgument;
       if (input?.trim() === "") throw usageError("INPUT is empty: leave it out to go on without a word");
       const request = {
         ...target(io, uuid),
         input,
+        fork: flags.fork || undefined,
+        from_step: flags["from-step"],
         max_steps: flags["max-steps"],
         context_budget: flags.budget,
         max_cost: flags["max-cost"],

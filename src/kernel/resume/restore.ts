@@ -16,6 +16,8 @@ export function savedOpts({ info, spawned }: SavedRun, given: SpawnOpts): SpawnO
     folders: spawned.folders,
     input: spawned.input ?? undefined,
     sandbox: info.sandbox,
+    envHad: info.env.names,
+    systemPrompt: spawned.system_prompt ?? undefined,
   };
 }
 
@@ -60,11 +62,19 @@ export function restoreTools(proc: Process, shown: ProcessMeta["tools"]): void {
     today.delete(name);
   }
   for (const [name, tool] of today) proc.tools.set(name, tool);
+  const missing = [...proc.tools]
+    .filter(([, { entry }]) => entry.path.startsWith(GONE))
+    .map(([name]) => name);
+  if (missing.length > 0) {
+    proc.notices.push(`tools that it had and are not there any more: ${missing.join(", ")}`);
+  }
 }
+
+const GONE = "/dev/gone/";
 
 /** It leads nowhere: whoever calls it is told that there is no such device. */
 function gone(name: string): ProcessTool {
-  const path = `/dev/gone/${name}`;
+  const path = `${GONE}${name}`;
   const tool = { name, description: "", input: {} };
   const factory = (): never => {
     throw new Error(`the tool ${name} has no device`);

@@ -29,6 +29,16 @@ export interface SavedRun {
   narrowing: readonly SkillInfo[];
   /** What it was not told yet. */
   unread: readonly InboxEntry[];
+  /** It is not gone on with itself: a new run begins with these steps of it. */
+  fork?: Fork;
+}
+
+export interface Fork {
+  steps: readonly StepRecord[];
+  /** Its model has had its last word in the last of them. */
+  answered: boolean;
+  /** That was the run's end. */
+  ended: boolean;
 }
 
 /**
@@ -51,9 +61,10 @@ export async function readSavedRun(
   const { spawned } = meta;
   const history = rebuildHistory(steps, journal.entries, firstMessage(info.intent, spawned.input));
   const calls = callsOf(steps, history);
+  const own = steps.filter(isOwn);
   const called = skillsCalled(calls, agent);
   const narrowing = called.filter(({ name }) => !info.skills.includes(name));
-  const soFar = usedSoFar(info, steps, journal.entries);
+  const soFar = usedSoFar(info, own, journal.entries);
   const { openStep } = history;
   const told = new Set(openStep ? inbox.inOpenStep : []);
   return {
@@ -75,8 +86,8 @@ export async function readSavedRun(
       step: history.step,
       openStep,
       answered: hasEnded(info) ? null : finalAnswer(steps, history),
-      toolCalls: hasEnded(info) ? info.tool_calls : Math.max(info.tool_calls, calls.length),
-      usage: usageOf(info, steps, journal.entries),
+      toolCalls: hasEnded(info) ? info.tool_calls : Math.max(info.tool_calls, callsOf(own, history).length),
+      usage: usageOf(info, own, journal.entries),
       plan: lastPlan(calls),
       completion: openStep ? completionOf([...openStep.settled.values()]) : null,
       skills: called,
@@ -101,7 +112,7 @@ export function hasEnded({ ended_at_ms, exit_reason }: ProcInfo): boolean {
 
 const PAGE = 500;
 
-async function everyStep(runs: RunStore, uuid: string): Promise<StepRecord[]> {
+export async function everyStep(runs: RunStore, uuid: string): Promise<StepRecord[]> {
   const steps: StepRecord[] = [];
   for (let after = 0; ; ) {
     const page = await runs.steps(uuid, { after, limit: PAGE });
@@ -111,16 +122,21 @@ async function everyStep(runs: RunStore, uuid: string): Promise<StepRecord[]> {
   }
 }
 
+/** Of a fork, the first ones were made by another run. */
+function isOwn({ origin_uuid }: StepRecord): boolean {
+  return origin_uuid === undefined;
+}
+
 /** Those that are known to have ended, oldest first. */
-function callsOf(steps: readonly StepRecord[], { openStep }: SavedHistory): ToolCallRecord[] {
+export function callsOf(steps: readonly StepRecord[], { openStep }: SavedHistory): ToolCallRecord[] {
   return [...steps.flatMap((step) => step.tool_calls), ...(openStep?.settled.values() ?? [])];
 }
 
-function done(calls: readonly ToolCallRecord[], name: string): ToolCallRecord[] {
+export function done(calls: readonly ToolCallRecord[], name: string): ToolCallRecord[] {
   return calls.filter((call) => call.name === name && call.state === "done");
 }
 
-function lastPlan(calls: readonly ToolCallRecord[]): string | null {
+export function lastPlan(calls: readonly ToolCallRecord[]): string | null {
   const last = done(calls, "Plan").at(-1);
   return last ? planText(last.input) : null;
 }
@@ -131,7 +147,7 @@ function completionOf(calls: readonly ToolCallRecord[]): string | null {
 }
 
 /** A skill that is not there any more has been told to the model; its list is in the saved rights. */
-function skillsCalled(calls: readonly ToolCallRecord[], agent: AgentInfo | null): SkillInfo[] {
+export function skillsCalled(calls: readonly ToolCallRecord[], agent: AgentInfo | null): SkillInfo[] {
   const names = new Set(done(calls, "Skill").map(({ input }) => String(input.skill)));
   return agent?.deferredSkills.filter(({ name }) => names.has(name)) ?? [];
 }
@@ -139,7 +155,11 @@ function skillsCalled(calls: readonly ToolCallRecord[], agent: AgentInfo | null)
 /** Its last step answered, and the run was cut off before that became its end. */
 function finalAnswer(steps: readonly StepRecord[], { openStep }: SavedHistory): string | null {
   const last = steps.at(-1);
-  if (!last || openStep) return null;
+  return !last || openStep || !isOwn(last) ? null : answerOf(last);
+}
+
+/** What its model's last word was, if this step was to be the last. */
+export function answerOf(last: StepRecord): string | null {
   return completionOf(last.tool_calls) ?? (last.tool_calls.length === 0 ? last.raw_response : null);
 }
 
@@ -184,7 +204,7 @@ function usageOf(
   return usage;
 }
 
-function unreadable(uuid: string): SyscallError {
+export function unreadable(uuid: string): SyscallError {
   return new SyscallError(
     "INVALID",
     `Run ${uuid} can't be gone on with: its process-meta.json, which holds the head of its prompt and what must be true at its end, is missing or of an older rnix. Begin it anew: rnix spawn.`,

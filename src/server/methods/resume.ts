@@ -6,7 +6,7 @@ import type { System } from "../system.ts";
 import { streamRun } from "./spawn.ts";
 
 /**
- * Goes on with a run that has ended or was suspended, and streams it to its end like a spawn. The answer tells
+ * Goes on with a run that has ended or was suspended, or forks any, and streams it to its end like a spawn. The answer tells
  * after which step. What fails before there is a new PID is answered, and leaves the run as it was.
  */
 export async function resume(
@@ -16,13 +16,24 @@ export async function resume(
   { unit }: Caller,
 ): Promise<void> {
   if (unit !== undefined) throw fromInside(unit);
+  if (payload.from_step !== undefined && !payload.fork) throw needsFork();
   const { info } = await locate(system, payload);
   const run = await system.history.byUuid(info.uuid, payload.cwd);
   if (!run) throw new SyscallError("NOT_FOUND", `Nothing is on disk of run ${info.uuid}.`);
   const { agent, opts, notices } = await system.planResume(run, payload);
-  const { pid, step } = await system.kernel.resume(info.uuid, agent, opts, { input: payload.input });
-  const answer = { pid, uuid: info.uuid, resumed_from_step: step };
-  await streamRun(system, answer, { because: opts.provider?.because, notices, detach: payload.detach }, out);
+  const { input, detach, from_step } = payload;
+  const fork = payload.fork ? { step: from_step } : undefined;
+  const { pid, uuid, step } = await system.kernel.resume(info.uuid, agent, opts, { input, fork });
+  const answer = { pid, uuid, resumed_from_step: step, ...(fork && { origin_uuid: info.uuid }) };
+  const told = fork
+    ? [`a fork of ${info.uuid}, which goes on after step ${step} of it`, ...notices]
+    : notices;
+  await streamRun(system, answer, { because: opts.provider?.because, notices: told, detach }, out);
+}
+
+/** What a run has done is recorded for good: another way on from its middle is another run. */
+function needsFork(): SyscallError {
+  return new SyscallError("INVALID", "from_step needs fork: the later steps of a run stay its own.");
 }
 
 function fromInside(unit: string): SyscallError {

@@ -1,5 +1,6 @@
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
 import { Channel } from "../../../src/kernel/channel.ts";
+import type { Resumed, ResumeOptions } from "../../../src/kernel/lifecycle-manager.ts";
 import type {
   AgentInfo,
   ExitReason,
@@ -101,23 +102,24 @@ export class FakeKernel implements KernelApi {
     return exit;
   }
 
-  /** The same process with a new PID, which has been told the input. */
+  /** The same process with a new PID, which has been told the input; a fork is another one without its steps. */
   async resume(
     uuid: string,
     _agent: AgentInfo | null,
     _opts: SpawnOpts,
-    o: { input?: string } = {},
-  ): Promise<{ pid: PID; step: number }> {
+    o: ResumeOptions = {},
+  ): Promise<Resumed> {
     const before = await this.#runs.info(uuid);
     if (!before) throw new SyscallError("NOT_FOUND", `There is no run ${uuid}.`);
     const pid = this.#nextPid++;
-    const info: ProcInfo = { ...before, ...RUNNING, pid, intent: o.input ?? before.intent };
-    const record = await this.#runs.reopen(uuid);
+    const own = o.fork ? { uuid: Bun.randomUUIDv7(), origin_uuid: uuid } : { uuid };
+    const info: ProcInfo = { ...before, ...RUNNING, ...own, pid, intent: o.input ?? before.intent };
+    const record = await (o.fork ? this.#runs.create(info.uuid) : this.#runs.reopen(uuid));
     record.info(info);
     const watchers: FakeProcess["watchers"] = new Set();
     this.#table.set(pid, { info, record, watchers, tracers: new Set(), done: Promise.withResolvers() });
     if (o.input?.startsWith("echo ")) void this.#echo(pid, o.input.slice(5), info.steps + 1);
-    return { pid, step: info.steps };
+    return { pid, uuid: info.uuid, step: o.fork?.step ?? info.steps };
   }
 
   async grant(pid: PID, rules: readonly string[]): Promise<Rights> {

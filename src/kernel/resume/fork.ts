@@ -1,0 +1,88 @@
+import { SyscallError } from "../../plugin/index.ts";
+import type { RunStore } from "../../store/runs.ts";
+import type { PermissionRecord, ProcInfo, StepRecord } from "../../store/schema.ts";
+import type { Clock } from "../clock.ts";
+import type { AgentInfo, SkillInfo } from "../types.ts";
+import { rebuildHistory } from "./history.ts";
+import { nothingYet } from "./progress.ts";
+import {
+  answerOf,
+  callsOf,
+  done,
+  everyStep,
+  firstMessage,
+  hasEnded,
+  lastPlan,
+  type SavedRun,
+  skillsCalled,
+  unreadable,
+} from "./saved-run.ts";
+
+/**
+ * Reads what a new run takes over of another, which may live: its steps up to this one, by default all that are
+ * recorded, and with them its limits, anew, and its rights, as they are now. What is under way in the other is not
+ * part of it. INVALID when there is no such step, or it can't be read.
+ */
+export async function readFork(
+  runs: RunStore,
+  info: ProcInfo,
+  agent: AgentInfo | null,
+  o: { step?: number; clock: Clock },
+): Promise<SavedRun> {
+  const { uuid } = info;
+  const [meta, recorded] = await Promise.all([runs.meta(uuid), everyStep(runs, uuid)]);
+  if (!meta?.spawned) throw unreadable(uuid);
+  const steps = upTo(o.step, recorded, uuid);
+  const history = rebuildHistory(steps, [], firstMessage(info.intent, meta.spawned.input));
+  const calls = callsOf(steps, history);
+  const skills = skillsCalled(calls, agent);
+  const later = callsOf(recorded.slice(steps.length), history);
+  const permissions = rightsAt(info.permissions, { calls, later, skills });
+  const last = steps.at(-1);
+  return {
+    info: { ...info, permissions },
+    meta,
+    spawned: meta.spawned,
+    history,
+    before: { tokens: 0, cost: null, steps: 0, elapsedMs: 0 },
+    narrowing:
+      permissions === info.permissions ? skills.filter(({ name }) => !info.skills.includes(name)) : skills,
+    unread: [],
+    progress: { ...nothingYet(o.clock), step: history.step, plan: lastPlan(calls), skills },
+    fork: {
+      steps,
+      answered: last !== undefined && answerOf(last) !== null,
+      ended: steps.length === recorded.length && hasEnded(info),
+    },
+  };
+}
+
+function upTo(
+  step: number | undefined,
+  recorded: readonly StepRecord[],
+  uuid: string,
+): readonly StepRecord[] {
+  if (step === undefined) return recorded;
+  if (Number.isInteger(step) && step >= 1 && step <= recorded.length) return recorded.slice(0, step);
+  const there = recorded.length === 0 ? "it has none yet" : `there are steps 1 to ${recorded.length}`;
+  throw new SyscallError(
+    "INVALID",
+    `Run ${uuid} has no step ${step} to go on from: ${there}. \`rnix steps ${uuid}\` lists them.`,
+  );
+}
+
+/** What a skill narrowed that was called later is not narrowed yet; what was granted and revoked since counts. */
+function rightsAt(
+  permissions: PermissionRecord,
+  {
+    calls,
+    later,
+    skills,
+  }: Record<"calls" | "later", ReturnType<typeof callsOf>> & { skills: readonly SkillInfo[] },
+): PermissionRecord {
+  const { skills: narrowed, ...rights } = permissions;
+  if (narrowed === undefined || done(later, "Skill").length === 0) return permissions;
+  const called = new Set(done(calls, "Skill").map(({ input }) => String(input.skill)));
+  // What the list of one that is gone was is only in the rights that were saved.
+  return called.size === skills.length ? rights : permissions;
+}

@@ -1,0 +1,119 @@
+import { basename, dirname, join, relative } from "node:path";
+import { makeFolder, syncDirectory, syncFile } from "./document.ts";
+import { errno, type FsPort, ioError, writeAllAsync } from "./fs-port.ts";
+import { RESULTS } from "./kept-results.ts";
+import { SPILL } from "./run-writer.ts";
+import type { Origin } from "./runs.ts";
+import type { StepRecord, ToolCallRecord } from "./schema.ts";
+
+/** In a run's folder: what its plugins keep for it alone. */
+const PLUGINS = "plugins";
+const CHUNK_BYTES = 1024 * 1024;
+
+/**
+ * The steps of another run as a fork in the folder `to` records them. Who made each is told. What they
+ * acknowledged, brought and used is not the fork's, and files that were kept have their names in its folder.
+ */
+export function inheritedSteps(origin: Origin, from: string, to: string): StepRecord[] {
+  return origin.steps.map(({ inbox: _inbox, children: _children, so_far: _soFar, ...step }) => ({
+    ...step,
+    tool_calls: step.tool_calls.map((call) => inheritedCall(call, from, to)),
+    origin_uuid: step.origin_uuid ?? origin.uuid,
+  }));
+}
+
+function inheritedCall({ inbox: _inbox, ...call }: ToolCallRecord, from: string, to: string): ToolCallRecord {
+  const moved = (text: string | null): string | null => text?.replaceAll(`${from}/`, `${to}/`) ?? null;
+  return { ...call, result: moved(call.result), error: moved(call.error) };
+}
+
+/**
+ * Gives the fork the files its steps refer to, and what the plugins keep for the run, as that is now. Results never
+ * change and take no space a second time. All of it is durable on return; what is missing by now is left out, and
+ * whoever reads the record is told so.
+ */
+export async function inheritFiles(
+  fs: FsPort,
+  from: string,
+  to: string,
+  steps: readonly StepRecord[],
+): Promise<void> {
+  const plugins = await filesBelow(fs, join(from, PLUGINS));
+  const files = [...keptFiles(from, steps), ...plugins.map((path) => relative(from, path))];
+  const folders = new Set<string>();
+  for (const file of files) {
+    const path = join(to, file);
+    makeFolder(dirname(path), fs);
+    if (!(await inheritFile(fs, join(from, file), path))) continue;
+    for (let dir = dirname(path); dir !== dirname(to); dir = dirname(dir)) folders.add(dir);
+  }
+  for (const folder of folders) await syncDirectory(folder, fs);
+}
+
+/** Results and outputs of programs that the calls name, relative to the run's folder. */
+function keptFiles(from: string, steps: readonly StepRecord[]): Set<string> {
+  const found = new Set<string>();
+  const prefix = `${from}/`.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  const named = new RegExp(`${prefix}((?:${RESULTS}|${SPILL})/[\\w.-]*\\w)`, "g");
+  for (const call of steps.flatMap(({ tool_calls }) => tool_calls)) {
+    if (call.kept) found.add(call.kept.file);
+    for (const text of [call.result, call.error])
+      for (const [, file = ""] of text?.matchAll(named) ?? []) found.add(file);
+  }
+  return found;
+}
+
+async function inheritFile(fs: FsPort, from: string, to: string): Promise<boolean> {
+  try {
+    if (basename(dirname(from)) !== RESULTS || !linked(fs, from, to)) await copy(fs, from, to);
+    await syncFile(to, fs);
+    return true;
+  } catch (error) {
+    if (errno(error) === "ENOENT") return false;
+    throw ioError(error, "take over a file of the run that is forked", from);
+  }
+}
+
+/** False where the disk knows no second names, or has no more of them for this file. */
+function linked(fs: FsPort, from: string, to: string): boolean {
+  try {
+    fs.link?.(from, to);
+    return fs.link !== undefined;
+  } catch (error) {
+    if (["EPERM", "EMLINK", "EOPNOTSUPP", "ENOSYS", "ENOTSUP"].includes(errno(error) ?? "")) return false;
+    throw error;
+  }
+}
+
+async function copy(fs: FsPort, from: string, to: string): Promise<void> {
+  const source = fs.open(from, "read");
+  try {
+    const target = fs.open(to, "replace");
+    try {
+      const chunk = new Uint8Array(CHUNK_BYTES);
+      for (let position = 0; ; ) {
+        const got = await fs.readAsync(source, chunk, position);
+        if (got === 0) return;
+        await writeAllAsync(fs, target, chunk.subarray(0, got));
+        position += got;
+      }
+    } finally {
+      fs.close(target);
+    }
+  } finally {
+    fs.close(source);
+  }
+}
+
+/** Absolute. None where there is no such folder. */
+async function filesBelow(fs: FsPort, folder: string): Promise<string[]> {
+  if (!fs.stat(folder)?.isFolder) return [];
+  const files: string[] = [];
+  for (const name of await fs.list(folder)) {
+    const path = join(folder, name);
+    if (fs.stat(path)?.isFolder) files.push(...(await filesBelow(fs, path)));
+    // Locks, and what somebody writes at this moment.
+    else if (!name.startsWith("~")) files.push(path);
+  }
+  return files;
+}
