@@ -354,6 +354,11 @@ export class Kernel {
     };
   }
 
+  /** Writes what is kept in memory of a process's events. EXHAUSTED or UNAVAILABLE when the disk does not take them. */
+  flush(pid: PID): void {
+    this.#table.get(pid).record.flush();
+  }
+
   /** Everything a process tells from now on; where it stands is told first. Ends with `complete`. */
   attach(pid: PID): Channel<ProcessEvent> {
     const proc = this.#table.get(pid);

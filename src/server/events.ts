@@ -1,5 +1,6 @@
 import type { Channel } from "../kernel/channel.ts";
 import type { ProcessEvent, ProcInfo } from "../kernel/types.ts";
+import type { Damage } from "./damage.ts";
 import type { ProcRef, StreamEvent } from "./protocol.ts";
 import { receiptOf } from "./receipt.ts";
 
@@ -74,4 +75,11 @@ export async function* until<T>(channel: Channel<T>, gone: AbortSignal): AsyncGe
   } finally {
     gone.removeEventListener("abort", letGo);
   }
+}
+
+/** The end of a stream: what its client was too slow for, and what of the records can't be read. */
+export function eof(dropped = 0, damage?: Damage): StreamEvent {
+  const damaged = damage?.list() ?? [];
+  const payload = { ...(dropped > 0 && { dropped }), ...(damaged.length > 0 && { damaged }) };
+  return { type: "eof", ...(Object.keys(payload).length > 0 && { payload }) };
 }

@@ -2,13 +2,15 @@ import type { ProcInfo } from "../kernel/types.ts";
 import { SUSPENDED } from "../kernel/verdict.ts";
 import type { RunRow } from "../store/catalogue.ts";
 import type { CollectedRun } from "../store/collected-runs.ts";
+import { EVENTS, STEPS } from "../store/run-writer.ts";
 import type { RunStore } from "../store/runs.ts";
-import type { SoFar, StepRecord, SyscallEventWire, Usage } from "../store/schema.ts";
+import type { SoFar, StepRecord, SyscallEventWire, Usage, Wake } from "../store/schema.ts";
+import type { Damage } from "./damage.ts";
 
 /** What is read of one data folder. */
 type RunReader = Pick<
   RunStore,
-  "dataDir" | "catalogue" | "collected" | "info" | "find" | "steps" | "events" | "journal"
+  "dataDir" | "dir" | "kept" | "catalogue" | "collected" | "info" | "find" | "steps" | "events" | "journal"
 >;
 
 /** A run as its records tell it. */
@@ -215,15 +217,15 @@ function add(sum: Usage, usage: Usage): void {
 
 const PAGE = 500;
 
-/** Every recorded step, a page at a time. `damaged` counts the lines that can't be read. */
+/** Every recorded step, a page at a time. `damage` collects what can't be read. */
 export async function* allSteps(
   records: RunReader,
   uuid: string,
-  damaged = { lines: 0 },
+  damage?: Damage,
 ): AsyncGenerator<StepRecord> {
   for (let after = 0; ; ) {
     const page = await records.steps(uuid, { after, limit: PAGE });
-    damaged.lines += page.damaged;
+    damage?.add(STEPS, page);
     yield* page.records;
     if (page.next === after) return;
     after = page.next;
@@ -231,9 +233,14 @@ export async function* allSteps(
 }
 
 /** Every recorded syscall event, a page at a time. */
-export async function* allEvents(records: RunReader, uuid: string): AsyncGenerator<SyscallEventWire> {
+export async function* allEvents(
+  records: RunReader,
+  uuid: string,
+  damage?: Damage,
+): AsyncGenerator<SyscallEventWire> {
   for (let after = 0; ; ) {
     const page = await records.events(uuid, { after, limit: PAGE });
+    damage?.add(EVENTS, page);
     yield* page.records;
     if (page.next === after) return;
     after = page.next;

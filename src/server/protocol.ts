@@ -199,9 +199,10 @@ export interface Answers {
   attach: ProcRef;
   attach_debug: ProcRef;
   attach_log: ProcRef;
-  /** `next` is the `after` of the next page; `parse_errors` counts lines that can't be read. */
-  list_events: { events: (SyscallEventWire & { uuid: string })[]; next: number; parse_errors: number };
-  list_steps: { steps: StepSummary[]; total: number; parse_errors: number };
+  /** `next` is the `after` of the next page; `parse_errors` counts lines that can't be read, `damaged` names them. */
+  list_events: { events: (SyscallEventWire & { uuid: string })[]; next: number } & Unreadable;
+  /** `parse_errors` and `damaged` are those of all pages. */
+  list_steps: { steps: StepSummary[]; total: number } & Unreadable;
   get_step_detail: StepDetail;
   get_proc_detail: ProcDetail;
   show: ProcDetail;
@@ -227,6 +228,19 @@ export interface RightsAnswer extends ProcRef {
   denied_tools: string[];
 }
 
+interface Unreadable {
+  parse_errors: number;
+  damaged: DamagedLines[];
+}
+
+/** Lines of one file of a run's records that can't be read: at most a hundred are named. */
+export interface DamagedLines {
+  /** Absolute. */
+  file: string;
+  count: number;
+  lines: number[];
+}
+
 export interface StepSummary {
   step: number;
   ts: string;
@@ -244,6 +258,19 @@ export interface StepDetail extends StepRecord, ProcRef {
   tool_input: Record<string, unknown> | null;
   tool_result: string | null;
   tool_error: string | null;
+  /** What is kept whole beside the records, as it was found. */
+  kept_results: KeptResult[];
+}
+
+/** A result of which the model was shown a part. */
+interface KeptResult {
+  /** Of the call. */
+  id: string;
+  /** Absolute. */
+  path: string;
+  bytes: number;
+  /** null: it is there, with the content it had. */
+  problem: string | null;
 }
 
 export interface ProcDetail extends ProcInfo {
@@ -443,4 +470,4 @@ export type StreamEvent =
   | { type: "complete"; payload: CompletePayload; dropped?: number }
   /** Only for a run that never came to be. */
   | { type: "error"; payload: { event: "error"; error_message: string; code: string } }
-  | { type: "eof"; payload?: { dropped: number } };
+  | { type: "eof"; payload?: { dropped?: number; damaged?: DamagedLines[] } };

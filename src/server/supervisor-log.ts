@@ -1,10 +1,8 @@
 import type { Channel } from "../kernel/channel.ts";
 import type { LogEntry, SyscallEvent } from "../kernel/types.ts";
+import type { Damage } from "./damage.ts";
 import { until } from "./events.ts";
-import type { Run } from "./history.ts";
-
-/** So many events are read at once. */
-const PAGE = 500;
+import { allEvents, type Run } from "./history.ts";
 
 /**
  * What a supervisor did, as a person reads it: it has no steps, its events tell it. Those recorded first, then
@@ -14,6 +12,7 @@ export async function* supervisorLog(
   { info, records }: Run,
   live: Channel<SyscallEvent> | undefined,
   gone: AbortSignal,
+  damage?: Damage,
 ): AsyncGenerator<LogEntry> {
   const told = new Set<string>();
   const entryOf = (event: SyscallEvent): LogEntry | undefined => {
@@ -21,16 +20,11 @@ export async function* supervisorLog(
     const ts = new Date(info.created_at_ms + event.timestamp_ms + event.duration_ms).toISOString();
     return text === undefined ? undefined : { ts, step: 0, kind: "unit", text };
   };
-  for (let after = 0; ; ) {
-    const page = await records.events(info.uuid, { after, limit: PAGE });
-    for (const event of page.records) {
-      const entry = entryOf(event);
-      if (entry) yield entry;
-      // A live supervisor's latest may come once more.
-      if (live && entry) told.add(key(event));
-    }
-    if (page.next === after) break;
-    after = page.next;
+  for await (const event of allEvents(records, info.uuid, damage)) {
+    const entry = entryOf(event);
+    if (entry) yield entry;
+    // A live supervisor's latest may come once more.
+    if (live && entry) told.add(key(event));
   }
   if (!live) return;
   for await (const event of until<SyscallEvent>(live, gone)) {

@@ -69,6 +69,7 @@ export type KernelApi = Pick<
   | "procInfos"
   | "procInfo"
   | "detail"
+  | "flush"
   | "attach"
   | "attachDebug"
   | "active"

@@ -8,6 +8,7 @@ import { prepareDataDir } from "./data-dir.ts";
 import { checkSchemaVersion, makeFolder, removeAll, replaceDocument } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 import { acknowledgedBy, bytesOf, INBOX, type InboxRest } from "./inbox-log.ts";
+import { findKept, type KeptFinding, type KeptRef } from "./kept-results.ts";
 import { FileLock } from "./lock.ts";
 import { isMixed, openStep } from "./open-step.ts";
 import { EVENTS, INFO, JOURNAL, META, type RunLimits, RunWriter, STEPS, versioned } from "./run-writer.ts";
@@ -40,10 +41,9 @@ const CLAIM = "resume.lock";
 
 const DEFAULT_PAGE = 10_000;
 
-interface Journal {
+interface Journal extends Pick<LogPage<JournalEntry>, "damaged" | "damagedLines" | "torn"> {
   /** What the open step has done, in order. Empty when there is none, or when its step is recorded. */
   entries: JournalEntry[];
-  damaged: number;
 }
 
 /** What has arrived for a run and no record acknowledges, in the order it came. */
@@ -199,17 +199,20 @@ export class RunStore {
 
   /** What was done of the step that is not recorded. A journal whose step is recorded is ignored. */
   async journal(uuid: string): Promise<Journal> {
-    const { records, recorded, damaged } = await this.#journal(uuid);
-    return { entries: openStep(records, recorded), damaged };
+    const { records, recorded, damaged, damagedLines, torn } = await this.#journal(uuid);
+    return { entries: openStep(records, recorded), damaged, damagedLines, torn };
   }
 
   /** Everything that stands in it, and the last step that has a record: 0 when there is none. */
-  async #journal(uuid: string): Promise<{ records: JournalEntry[]; recorded: number; damaged: number }> {
+  async #journal(uuid: string): Promise<LogPage<JournalEntry> & { recorded: number }> {
     const { JournalEntry } = await schemas();
-    const { records, damaged } = await this.#log(uuid, JOURNAL, JournalEntry, {
-      limit: Number.MAX_SAFE_INTEGER,
-    });
-    return { records, recorded: records.length === 0 ? 0 : await this.#lastStep(uuid), damaged };
+    const page = await this.#log(uuid, JOURNAL, JournalEntry, { limit: Number.MAX_SAFE_INTEGER });
+    return { ...page, recorded: page.records.length === 0 ? 0 : await this.#lastStep(uuid) };
+  }
+
+  /** What is kept beside the run, looked for and read: its content is what it was, or the problem says how not. */
+  async kept(uuid: string, ref: KeptRef): Promise<KeptFinding> {
+    return findKept(this.#fs, this.dir(uuid), ref, { whole: true });
   }
 
   /** What the run has still to be told. Reading it changes nothing. */

@@ -190,15 +190,21 @@ describe("rnix steps", () => {
     tool_input: { command: "ls" },
     tool_result: null,
     tool_error: "no such file",
+    kept_results: [{ id: "1", path: "/data/results/ab.txt", bytes: 2048, problem: "ab.txt is missing" }],
   };
 
   test("lists them, or prints one whole", async () => {
-    const answers = { list_steps: { steps: [summary], total: 1, parse_errors: 2 }, get_step_detail: detail };
+    const damaged = [{ file: "/data/steps.jsonl", count: 3, lines: [3, 7] }];
+    const answers = {
+      list_steps: { steps: [summary], total: 1, parse_errors: 3, damaged },
+      get_step_detail: detail,
+    };
     const list = await run(["steps", "7"], { answers });
     expect(list.out).toMatchSnapshot();
-    expect(list.err).toContain("2 damaged lines");
+    expect(list.err).toBe("/data/steps.jsonl: lines 3, 7 and 1 more are damaged and left out\n");
     const one = await run(["steps", "7", "1"], { answers });
     expect(one.out).toMatchSnapshot();
+    expect(one.err).toBe("ab.txt is missing\n");
     expect(one.io.payloads("get_step_detail")).toEqual([{ pid: 7, cwd: "/project", step: 1 }]);
     expect(JSON.parse((await run(["steps", "7", "--json"], { answers })).out)).toEqual([summary]);
     expect(JSON.parse((await run(["steps", "7", "1", "--json"], { answers })).out)).toEqual(detail);

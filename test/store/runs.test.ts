@@ -97,7 +97,7 @@ describe("the files of a run", () => {
     expect(await store.info(UUID)).toEqual(info);
     expect(await store.meta(UUID)).toMatchObject({ system_prompt: "p" });
     expect((await store.steps(UUID)).records).toEqual([stepRecord(1)]);
-    expect(await store.journal(UUID)).toEqual({ entries: [answer(2), callStart(2)], damaged: 0 });
+    expect(await store.journal(UUID)).toMatchObject({ entries: [answer(2), callStart(2)], damaged: 0 });
     expect((await store.events(UUID)).records).toEqual([event("Open")]);
     await writer.close();
     expect((await store.journal(UUID)).entries).toHaveLength(2);
@@ -159,7 +159,7 @@ describe("a step", () => {
     const left = readFileSync(file("step.journal"));
     writer.step(stepRecord(1));
     writeFileSync(file("step.journal"), left);
-    expect(await store.journal(UUID)).toEqual({ entries: [], damaged: 0 });
+    expect(await store.journal(UUID)).toMatchObject({ entries: [], damaged: 0 });
     const reopened = await store.reopen(UUID).catch((error: unknown) => error);
     expect(reopened).toMatchObject({ code: "NOT_FOUND" });
     writer.info(procInfo({ uuid: UUID }));
@@ -199,7 +199,7 @@ describe("a step", () => {
     const whole = readFileSync(file("step.journal"));
     for (let cut = before + 1; cut < whole.length - 1; cut++) {
       writeFileSync(file("step.journal"), whole.subarray(0, cut));
-      expect(await store.journal(UUID)).toEqual({ entries: [answer(1)], damaged: 1 });
+      expect(await store.journal(UUID)).toMatchObject({ entries: [answer(1)], damaged: 1 });
     }
   });
 
@@ -557,7 +557,7 @@ describe("the catalogue", () => {
     expect(await store.info(none)).toBeNull();
     expect(await store.meta(none)).toBeNull();
     expect((await store.steps(none)).records).toEqual([]);
-    expect(await store.journal(none)).toEqual({ entries: [], damaged: 0 });
+    expect(await store.journal(none)).toMatchObject({ entries: [], damaged: 0 });
     expect(await codeOf(() => store.reopen(none))).toBe("NOT_FOUND");
     await store.remove(UUID);
     await store.remove(UUID);

@@ -2,6 +2,7 @@ import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import { withWire } from "../io.ts";
+import { endText } from "../output/damage.ts";
 import { logEntry, stepTitle } from "../output/log.ts";
 import { styleOf } from "../output/style.ts";
 import { target } from "../target.ts";
@@ -21,9 +22,7 @@ export default defineCommand({
       const style = styleOf(io, io.stdout);
       let step = 0;
       for await (const event of await wire.open("attach_log", payload)) {
-        if (event.type === "eof" && event.payload?.dropped) {
-          io.stderr.write(`${event.payload.dropped} entries were dropped: this terminal was too slow\n`);
-        }
+        if (event.type === "eof") io.stderr.write(endText(event.payload, "entries"));
         if (event.type !== "log_entry") continue;
         const entry = event.payload;
         if (flags.json) io.stdout.write(`${JSON.stringify(entry)}\n`);

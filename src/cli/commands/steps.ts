@@ -3,7 +3,8 @@ import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { json } from "../flags.ts";
 import { type Io, type Wire, withWire } from "../io.ts";
-import { formatCount, formatElapsed, printable } from "../output/format.ts";
+import { damageText } from "../output/damage.ts";
+import { formatBytes, formatCount, formatElapsed, printable } from "../output/format.ts";
 import { type Style, styleOf } from "../output/style.ts";
 import { fields, table } from "../output/table.ts";
 import { target } from "../target.ts";
@@ -28,6 +29,7 @@ export default defineCommand({
       const style = styleOf(io, io.stdout);
       if (step !== undefined) {
         const detail = await wire.request("get_step_detail", { ...of, step });
+        for (const { problem } of detail.kept_results) if (problem) io.stderr.write(`${problem}\n`);
         io.stdout.write(flags.json ? `${JSON.stringify(detail, null, 2)}\n` : whole(detail, style));
         return EXIT.ok;
       }
@@ -42,10 +44,8 @@ async function all(io: Io, wire: Wire, of: ReturnType<typeof target>): Promise<S
   const found: StepSummary[] = [];
   for (;;) {
     const after = found.at(-1)?.step;
-    const { steps, parse_errors } = await wire.request("list_steps", { ...of, after, limit: PAGE });
-    if (found.length === 0 && parse_errors > 0) {
-      io.stderr.write(`${parse_errors} damaged lines of the record were left out\n`);
-    }
+    const { steps, damaged } = await wire.request("list_steps", { ...of, after, limit: PAGE });
+    if (found.length === 0) io.stderr.write(damageText(damaged));
     found.push(...steps);
     if (steps.length < PAGE) return found;
   }
@@ -85,11 +85,16 @@ function whole(detail: StepDetail, style: Style): string {
         .map(({ name, input }) => `${style.cyan(name)} ${printable(JSON.stringify(input, null, 2))}\n`)
         .join("")}`,
   );
+  const kept = new Map(detail.kept_results.map((one) => [one.id, one]));
+  const wholeOf = (id: string): string => {
+    const found = kept.get(id);
+    return found ? style.dim(`whole, ${formatBytes(found.bytes)}: ${found.path}\n`) : "";
+  };
   const calls = detail.tool_calls.map(
-    ({ name, path, state, duration_ms, result, error, error_code }) =>
+    ({ id, name, path, state, duration_ms, result, error, error_code }) =>
       `\n${style.bold(`${name} ${path ?? ""}`)} ${style.dim(`${state}, ${formatElapsed(duration_ms)}`)}\n${
         error === null ? printable(result ?? "") : style.red(`${error_code ?? ""} ${printable(error)}`)
-      }\n`,
+      }\n${wholeOf(id)}`,
   );
   return `${head}${messages.join("")}${calls.join("")}`;
 }

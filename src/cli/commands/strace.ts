@@ -2,6 +2,7 @@ import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
 import { withWire } from "../io.ts";
+import { endText } from "../output/damage.ts";
 import { styleOf } from "../output/style.ts";
 import { syscallLine } from "../output/syscall.ts";
 import { target } from "../target.ts";
@@ -23,9 +24,7 @@ export default defineCommand({
     return withWire(io, async (wire) => {
       const style = styleOf(io, io.stdout);
       for await (const event of await wire.open("attach_debug", payload)) {
-        if (event.type === "eof" && event.payload?.dropped) {
-          io.stderr.write(`${event.payload.dropped} events were dropped: this terminal was too slow\n`);
-        }
+        if (event.type === "eof") io.stderr.write(endText(event.payload, "events"));
         if (event.type !== "syscall_event") continue;
         io.stdout.write(
           flags.json ? `${JSON.stringify(event.payload)}\n` : syscallLine(event.payload, style),

@@ -1,7 +1,8 @@
+import { Damage } from "../damage.ts";
 import type { Outgoing } from "../dispatch.ts";
-import { until } from "../events.ts";
-import { allEvents } from "../history.ts";
-import { type Located, locateLive, refOf } from "../locate.ts";
+import { eof, until } from "../events.ts";
+import { allEvents, type Run } from "../history.ts";
+import { locateLive, refOf } from "../locate.ts";
 import type { Payload, ProcRef } from "../protocol.ts";
 import type { System } from "../system.ts";
 
@@ -22,8 +23,9 @@ export async function attachDebug(
   const ref = refOf(found.info);
   if (found.live) return follow(ref, system, out);
   await out.accept(ref);
-  await replay(found, out);
-  await out.send({ type: "eof" });
+  const damage = new Damage(found.run);
+  await replay(found.run, damage, out);
+  await out.send(eof(0, damage));
 }
 
 async function follow(ref: ProcRef, system: System, out: Outgoing<ProcRef>): Promise<void> {
@@ -36,12 +38,11 @@ async function follow(ref: ProcRef, system: System, out: Outgoing<ProcRef>): Pro
   } finally {
     channel.end();
   }
-  await out.send({ type: "eof", ...(channel.dropped > 0 && { payload: { dropped: channel.dropped } }) });
+  await out.send(eof(channel.dropped));
 }
 
-async function replay(found: Located & { live: false }, out: Outgoing<ProcRef>): Promise<void> {
-  const { info, records } = found.run;
-  for await (const event of allEvents(records, info.uuid)) {
+async function replay({ info, records }: Run, damage: Damage, out: Outgoing<ProcRef>): Promise<void> {
+  for await (const event of allEvents(records, info.uuid, damage)) {
     await out.send({ type: "syscall_event", payload: { ...event, uuid: info.uuid } });
   }
 }

@@ -1,10 +1,12 @@
-import type { LogEntry, ProcessEvent, ProcInfo } from "../../kernel/types.ts";
+import type { LogEntry, ProcessEvent } from "../../kernel/types.ts";
+import { JOURNAL } from "../../store/run-writer.ts";
+import { Damage } from "../damage.ts";
 import type { Outgoing } from "../dispatch.ts";
-import { until } from "../events.ts";
+import { eof, until } from "../events.ts";
 import { allSteps, type Run } from "../history.ts";
 import { type Located, locate, recordsOf, refOf } from "../locate.ts";
 import { entriesOfJournal, entriesOfStep } from "../log-entries.ts";
-import type { Payload, ProcRef, StreamEvent } from "../protocol.ts";
+import type { Payload, ProcRef } from "../protocol.ts";
 import { supervisorLog } from "../supervisor-log.ts";
 import type { System } from "../system.ts";
 
@@ -25,14 +27,15 @@ export async function attachLog(
   try {
     const run = await recordsOf(system, found);
     await out.accept(refOf(found.info));
-    const told = await past(run, found.info, out);
+    const damage = new Damage(run);
+    const told = await past(run, damage, out);
     if (channel) {
       for await (const event of until<ProcessEvent>(channel, out.gone)) {
         if (event.type === "log" && !told(event.entry))
           await out.send({ type: "log_entry", payload: event.entry });
       }
     }
-    await out.send(eof(channel?.dropped));
+    await out.send(eof(channel?.dropped, damage));
   } finally {
     channel?.end();
   }
@@ -48,27 +51,29 @@ async function attachSupervisorLog(
   try {
     const run = await recordsOf(system, found);
     await out.accept(refOf(found.info));
-    for await (const entry of supervisorLog(run, channel, out.gone)) {
+    const damage = new Damage(run);
+    for await (const entry of supervisorLog(run, channel, out.gone, damage)) {
       await out.send({ type: "log_entry", payload: entry });
     }
-    await out.send(eof(channel?.dropped));
+    await out.send(eof(channel?.dropped, damage));
   } finally {
     channel?.end();
   }
 }
 
-function eof(dropped = 0): StreamEvent {
-  return { type: "eof", ...(dropped > 0 && { payload: { dropped } }) };
-}
-
 /** Sends what the records hold; answers whether a live entry was among it. */
-async function past(run: Run, info: ProcInfo, out: Outgoing<ProcRef>): Promise<(entry: LogEntry) => boolean> {
+async function past(
+  { records, info }: Run,
+  damage: Damage,
+  out: Outgoing<ProcRef>,
+): Promise<(entry: LogEntry) => boolean> {
   let recorded = 0;
-  for await (const step of allSteps(run.records, info.uuid)) {
+  for await (const step of allSteps(records, info.uuid, damage)) {
     for (const entry of entriesOfStep(step)) await out.send({ type: "log_entry", payload: entry });
     recorded = Math.max(recorded, step.step);
   }
-  const journal = await run.records.journal(info.uuid);
+  const journal = await records.journal(info.uuid);
+  damage.add(JOURNAL, journal);
   const open = entriesOfJournal(journal.entries).filter((entry) => entry.step > recorded);
   for (const entry of open) await out.send({ type: "log_entry", payload: entry });
   const texts = new Set(open.map(key));

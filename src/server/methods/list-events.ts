@@ -1,20 +1,39 @@
+import { SyscallError } from "../../plugin/index.ts";
+import { EVENTS } from "../../store/run-writer.ts";
+import { Damage } from "../damage.ts";
 import { locate, recordsOf } from "../locate.ts";
 import type { Answers, Payload } from "../protocol.ts";
 import type { System } from "../system.ts";
 
 const PAGE = 10_000;
 
-/** The recorded syscalls of a process. `after` counts the events to leave out. */
+/** The recorded syscalls of a process. `after` is the last answer's `next`. */
 export async function listEvents(
   payload: Payload<"list_events">,
   system: System,
 ): Promise<Answers["list_events"]> {
-  const { info, records } = await recordsOf(system, await locate(system, payload));
+  const found = await locate(system, payload);
+  if (found.live) flush(system, found.pid);
+  const run = await recordsOf(system, found);
+  const { info, records } = run;
   const { after = 0, limit = PAGE } = payload;
   const page = await records.events(info.uuid, { after, limit });
+  const damage = new Damage(run);
+  damage.add(EVENTS, page);
   return {
     events: page.records.map((event) => ({ ...event, uuid: info.uuid })),
     next: page.next,
-    parse_errors: page.damaged,
+    parse_errors: damage.count,
+    damaged: damage.list(),
   };
+}
+
+/** The latest are written in batches. Where the disk takes none, those before them are shown. */
+function flush({ kernel, log }: System, pid: number): void {
+  try {
+    kernel.flush(pid);
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error;
+    log(`PID ${pid}: ${error.message}`);
+  }
 }

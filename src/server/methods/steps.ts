@@ -1,6 +1,7 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { StepRecord } from "../../store/schema.ts";
-import { allSteps } from "../history.ts";
+import { Damage } from "../damage.ts";
+import { allSteps, type Run } from "../history.ts";
 import { locate, recordsOf } from "../locate.ts";
 import type { Answers, Payload, StepDetail, StepSummary } from "../protocol.ts";
 import type { System } from "../system.ts";
@@ -12,14 +13,15 @@ export async function listSteps(
   payload: Payload<"list_steps">,
   system: System,
 ): Promise<Answers["list_steps"]> {
-  const { info, records } = await recordsOf(system, await locate(system, payload));
+  const run = await recordsOf(system, await locate(system, payload));
+  const { info, records } = run;
   const { after = 0, limit = PAGE } = payload;
   const steps: StepSummary[] = [];
-  const damaged = { lines: 0 };
-  for await (const record of allSteps(records, info.uuid, damaged)) {
+  const damage = new Damage(run);
+  for await (const record of allSteps(records, info.uuid, damage)) {
     if (record.step > after && steps.length < limit) steps.push(summary(record));
   }
-  return { steps, total: info.steps, parse_errors: damaged.lines };
+  return { steps, total: info.steps, parse_errors: damage.count, damaged: damage.list() };
 }
 
 /** One step, whole. */
@@ -29,7 +31,9 @@ export async function getStepDetail(
 ): Promise<Answers["get_step_detail"]> {
   const { info, records } = await recordsOf(system, await locate(system, payload));
   for await (const step of allSteps(records, info.uuid)) {
-    if (step.step === payload.step) return { ...step, pid: info.pid, uuid: info.uuid, ...firstCall(step) };
+    if (step.step !== payload.step) continue;
+    const { pid, uuid } = info;
+    return { ...step, pid, uuid, ...firstCall(step), kept_results: await keptResults(records, uuid, step) };
   }
   throw new SyscallError(
     "NOT_FOUND",
@@ -49,6 +53,20 @@ function summary(record: StepRecord): StepSummary {
     duration_ms: tool_calls.reduce((sum, call) => sum + call.duration_ms, 0),
     token_count: record.tokens_used,
   };
+}
+
+async function keptResults(
+  records: Run["records"],
+  uuid: string,
+  { tool_calls }: StepRecord,
+): Promise<StepDetail["kept_results"]> {
+  const found: StepDetail["kept_results"] = [];
+  for (const { id, kept } of tool_calls) {
+    if (!kept) continue;
+    const { path, bytes, problem } = await records.kept(uuid, kept);
+    found.push({ id, path, bytes, problem });
+  }
+  return found;
 }
 
 function firstCall({

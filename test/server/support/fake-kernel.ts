@@ -160,6 +160,8 @@ export class FakeKernel implements KernelApi {
     };
   }
 
+  flush(): void {}
+
   attach(pid: PID): Channel<ProcessEvent> {
     const proc = this.#get(pid);
     const channel: Channel<ProcessEvent> = new Channel(256, () => proc.watchers.delete(channel));

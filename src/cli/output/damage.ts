@@ -1,0 +1,21 @@
+import type { DamagedLines, StreamEvent } from "../../server/protocol.ts";
+
+/** What of a run's records was left out because it can't be read. */
+export function damageText(damaged: readonly DamagedLines[]): string {
+  return damaged.map(({ file, count, lines }) => `${file}: ${textOf(count, lines)}\n`).join("");
+}
+
+/** What the end of a stream tells of what is missing in it. */
+export function endText(payload: Eof, what: string): string {
+  const { dropped = 0, damaged = [] } = payload ?? {};
+  const slow = dropped > 0 ? `${dropped} ${what} were dropped: this terminal was too slow\n` : "";
+  return `${slow}${damageText(damaged)}`;
+}
+
+type Eof = Extract<StreamEvent, { type: "eof" }>["payload"];
+
+function textOf(count: number, lines: readonly number[]): string {
+  const more = count > lines.length ? ` and ${count - lines.length} more` : "";
+  const which = `${lines.join(", ")}${more}`;
+  return count === 1 ? `line ${which} is damaged and left out` : `lines ${which} are damaged and left out`;
+}
