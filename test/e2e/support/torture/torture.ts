@@ -1,7 +1,5 @@
 import { join } from "node:path";
-import { z } from "zod";
 import { KernelLocks, kernelFolders } from "../../../../src/server/kernel-locks.ts";
-import { ProcInfo } from "../../../../src/store/schema.ts";
 import { isAlive } from "../../../support/is-alive.ts";
 import { seeded } from "../../../support/seeded.ts";
 import type { Machine } from "../machine.ts";
@@ -221,34 +219,19 @@ class Campaign {
       for (const { inside } of left) await inside?.command?.done;
       await Bun.sleep(250);
     }
-    await this.#childrenCanGoOn();
     const runs = this.#onDisk();
     this.#look();
     for (const agent of this.#agents) {
-      const run = this.#find(agent);
-      if (!run || !hasEnded(run)) this.#wrong.push(`"${agent.intent}" has not come to its end`);
+      if (!this.#find(agent, runs)) this.#wrong.push(`"${agent.intent}" has left no run`);
     }
+    // Children too: each was gone on with by its parent, and is answered for.
+    for (const run of runs) if (run.info) this.#wrong.push(...wrongEnd(run));
     this.#wrong.push(...wrongEffects(this.#machine, this.#goals), ...lostEffects(this.#machine));
     for (const run of runs) {
       const [role, file = ""] = run.info?.intent.split(" ") ?? [];
       if (role === "receive") this.#wrong.push(...wronglyTold(run, runs, file));
     }
     this.#wrong.push(...this.#machine.strays().map((stray) => `left behind: ${stray}`));
-  }
-
-  /** Children that were left behind, and whose work their parents have had done again, can be gone on with. */
-  async #childrenCanGoOn(): Promise<void> {
-    const { stdout } = await this.#machine.run(["ps", "-a", "--json"]);
-    const listed = new Map(
-      z
-        .array(ProcInfo)
-        .parse(JSON.parse(stdout))
-        .map((info) => [info.uuid, info]),
-    );
-    for (const { uuid } of this.#onDisk().filter((run) => run.info && !hasEnded(run))) {
-      const state = listed.get(uuid)?.state;
-      if (state !== "suspended") this.#wrong.push(`run ${uuid} has not ended, and is listed as ${state}`);
-    }
   }
 
   #onDisk(): OnDisk[] {
@@ -283,9 +266,9 @@ function hasEnded({ info }: OnDisk): boolean {
   return info !== null && info.ended_at_ms !== null && info.state !== "suspended";
 }
 
-/** The end of a child that was suspended with its parent is the child's own, and its parent's verdict knows it. */
 function wrongEnd({ uuid, info }: OnDisk): string[] {
   if (info?.exit_reason === "completed") return [];
-  if (info?.children.some(({ exit_reason }) => exit_reason === "terminated")) return [];
-  return [`run ${uuid} ("${info?.intent}") ended as ${info?.exit_reason}: ${info?.error?.message}`];
+  return [
+    `run ${uuid} ("${info?.intent}") has come to ${info?.exit_reason ?? info?.state}: ${info?.error?.message}`,
+  ];
 }
