@@ -134,7 +134,7 @@ export class LifecycleManager {
     let claim: Claim | undefined;
     try {
       await this.#require(uuid, opts);
-      if (!o.fork) claim = this.#claim(uuid, opts);
+      if (!o.fork) claim = this.#claim(uuid, opts.project.dataDir);
       const saved = await (o.fork
         ? this.#readFork(uuid, agent, opts, o.fork)
         : this.#read(uuid, agent, opts));
@@ -186,10 +186,10 @@ export class LifecycleManager {
   }
 
   /** No other takes the run up meanwhile, in this kernel or in another. */
-  #claim(uuid: string, opts: SpawnOpts): Claim {
-    if (this.#resuming.has(uuid)) throw takenUp(uuid);
-    const lock = this.#ports.runs(opts.project.dataDir).claim(uuid);
-    if (!lock) throw takenUp(uuid);
+  #claim(uuid: string, dataDir: string): Claim {
+    if (this.#resuming.has(uuid)) throw takenUp(uuid, this.#ports.runs(dataDir));
+    const lock = this.#ports.runs(dataDir).claim(uuid);
+    if (!lock) throw takenUp(uuid, this.#ports.runs(dataDir));
     this.#resuming.add(uuid);
     return {
       release: () => {
@@ -213,7 +213,7 @@ export class LifecycleManager {
     if (here) await this.gone(here);
     else life.retryRecords();
     const info = await this.#require(uuid, opts);
-    if (info.ended_at_ms === null && kernelAlive(info.kernel)) throw alive(info.pid);
+    if (info.ended_at_ms === null && kernelAlive(info.kernel)) throw aliveElsewhere(info.pid);
     requireAgent(info);
     // A call that its model is told of as unknown must not go on happening behind its back.
     if (info.ended_at_ms === null) await sweepPrograms();
@@ -312,6 +312,16 @@ function alive(pid: PID): SyscallError {
   );
 }
 
-function takenUp(uuid: string): SyscallError {
-  return new SyscallError("INVALID", `Run ${uuid} is being resumed by another at this moment.`);
+function aliveElsewhere(pid: PID): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `The run lives, as PID ${pid} of another rnix: a command with --no-daemon, or another daemon. It can be resumed when it has ended there, and forked now (--fork).`,
+    { pid },
+  );
+}
+
+function takenUp(uuid: string, runs: RunStore): SyscallError {
+  const process = runs.claimant(uuid);
+  const by = process === null ? "another" : `another (rnix in process ${process})`;
+  return new SyscallError("INVALID", `Run ${uuid} is being resumed by ${by} at this moment.`);
 }

@@ -13,6 +13,7 @@ import { FileLock } from "../store/lock.ts";
 import { PidSource } from "../store/pids.ts";
 import { RunStore } from "../store/runs.ts";
 import { commit, version } from "../version.ts";
+import { requireFolders } from "./as-it-was.ts";
 import { AutoCollect } from "./auto-collect.ts";
 import { ProjectCatalog } from "./catalog.ts";
 import { Collector } from "./collector.ts";
@@ -168,6 +169,7 @@ export async function boot({
       return { ...plan, notices: [...left, ...plan.notices] };
     },
     async planResume(run, request) {
+      requireFolders(run.info);
       const left = await init.ready({ cwd: run.info.project, env: request.env });
       const plan = await planResume(run, request, spawnPorts);
       return { ...plan, notices: [...left, ...plan.notices] };

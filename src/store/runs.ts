@@ -1,3 +1,4 @@
+import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
@@ -133,7 +134,25 @@ export class RunStore {
    * the run's record names its new kernel, and given back with `remove`.
    */
   claim(uuid: string): FileLock | null {
-    return FileLock.tryAcquire(join(this.dir(uuid), CLAIM));
+    const lock = FileLock.tryAcquire(join(this.dir(uuid), CLAIM));
+    try {
+      // For whoever comes second.
+      if (lock) writeFileSync(lock.path, String(process.pid));
+      return lock;
+    } catch (error) {
+      lock?.release();
+      throw ioError(error, `take run ${uuid}`, this.dir(uuid));
+    }
+  }
+
+  /** The process of the system that has taken the run; null when nobody has, or it has not said so. */
+  claimant(uuid: string): number | null {
+    try {
+      return Number(readFileSync(join(this.dir(uuid), CLAIM), "utf8")) || null;
+    } catch (error) {
+      if (errno(error) === "ENOENT") return null;
+      throw ioError(error, `see who has taken run ${uuid}`, this.dir(uuid));
+    }
   }
 
   /** The folder of a run, absolute; it need not be there. INVALID for what is not a UUID. */

@@ -468,14 +468,17 @@ describe("who takes up a run", () => {
     const uuid = await uuidOf(h, pid);
     await h.kernel.suspend(pid);
     const claim = h.runs.claim(uuid);
-    expect(await resume(h, uuid).catch((error: unknown) => error)).toMatchObject({ code: "INVALID" });
+    expect(await resume(h, uuid).catch((error: unknown) => error)).toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining(`being resumed by another (rnix in process ${process.pid})`),
+    });
     claim?.release({ remove: true });
     const info = await h.runs.info(uuid);
     if (!info) throw new Error("no record");
     (await h.runs.reopen(uuid)).info({ ...info, state: "running", ended_at_ms: null, kernel: "other" });
     expect(await resume(h, uuid).catch((error: unknown) => error)).toMatchObject({
       code: "INVALID",
-      message: expect.stringContaining("lives"),
+      message: expect.stringContaining("of another rnix"),
     });
   });
 

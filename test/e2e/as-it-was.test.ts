@@ -1,0 +1,197 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { until } from "../support/until.ts";
+import { Machine } from "./support/machine.ts";
+import { systemPrompt, toolResults } from "./support/requests.ts";
+import { calls, type Scene, says, scenes } from "./support/scenes.ts";
+import { Receipt, recordOf } from "./support/verdict.ts";
+
+setDefaultTimeout(60_000);
+
+const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
+const AGENT = `name: worker
+description: Works
+allowed_tools: [Bash, Read, Skill]
+deferred_skills: [tidy]
+max_steps: 7
+`;
+
+/** A run of the project's own agent, laid down in its first tool. */
+async function laidDown(machine: Machine, after: Scene[], args: string[] = []) {
+  machine.write("agents/worker/agent.yaml", AGENT);
+  machine.write("agents/worker/instructions.md", "You are the worker.");
+  machine.write("skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies\n---\nTidy up.");
+  const model = await machine.model(scenes({ work: [HOLD, ...after] }));
+  const run = machine.start(["spawn", "work", "--agent", "worker", "--output", "json", ...args], {
+    env: { HAD: "then", BOTH: "then" },
+  });
+  await until(() => machine.has("held") || machine.has("sub/held"));
+  return { run, model };
+}
+
+async function suspended(machine: Machine, run: { done: Promise<{ stdout: string }> }): Promise<string> {
+  expect((await machine.run(["suspend", "1"])).code).toBe(0);
+  return Receipt.parse(JSON.parse((await run.done).stdout)).uuid;
+}
+
+describe("a run that is gone on with from elsewhere, by another daemon", () => {
+  test("has its project, folder, agent, skills, environment, rights, limits and checks", async () => {
+    await using machine = new Machine({ git: true });
+    const sub = join(machine.project, "sub");
+    machine.write("sub/here", "");
+    const look = calls(
+      ["Bash", { command: 'pwd; echo "K=$K HAD=$HAD BOTH=$BOTH NEW=$NEW"' }],
+      ["Skill", { skill: "tidy" }],
+      ["Read", { path: "here" }],
+      ["Write", { path: "x", content: "y" }],
+    );
+    const { run, model } = await laidDown(
+      machine,
+      [look, says("done")],
+      [...["--cwd", sub, "--env", "K=v", "--check", "test -e here && touch ../checked", "--budget", "50000"]],
+    );
+    expect((await machine.run(["deny", "1", "Read"])).code).toBe(0);
+    const uuid = await suspended(machine, run);
+    const before = recordOf(machine, uuid);
+    await machine.run(["daemon", "stop"]);
+
+    const resumed = await machine.run(["resume", uuid, "--output", "json"], {
+      cwd: machine.elsewhere,
+      env: { BOTH: "now", NEW: "now" },
+    });
+    expect(Receipt.parse(JSON.parse(resumed.stdout))).toMatchObject({ exit_code: 0, agent: "worker" });
+    expect(resumed.stderr).toContain("variables that it had and are not in this environment: HAD");
+    expect(machine.has("checked")).toBe(true);
+    const [, bash, skill, read, write] = toolResults(model.requests.at(-1) ?? fail());
+    expect(bash).toBe(`${sub}\nK=v HAD= BOTH=now NEW=`);
+    expect(skill).toContain("Tidy up.");
+    expect(read).toContain("deny rule Read");
+    expect(write).toContain("There is no tool");
+    const after = recordOf(machine, uuid);
+    for (const key of [
+      "project",
+      "cwd",
+      "agent",
+      "provider",
+      "model",
+      "max_steps",
+      "context_budget",
+    ] as const)
+      expect([key, after[key]]).toEqual([key, before[key]]);
+    expect(after.permissions).toEqual(before.permissions);
+    expect(after.env).toEqual(before.env);
+    expect(systemPrompt(model.requests.at(-1) ?? fail())).toBe(systemPrompt(model.requests[0] ?? fail()));
+  });
+});
+
+describe("what a run can't have any more is named:", () => {
+  test("its agent: it goes on as it was, and is not forked", async () => {
+    await using machine = new Machine();
+    const { run, model } = await laidDown(machine, [says("done")]);
+    const uuid = await suspended(machine, run);
+    machine.remove("agents");
+    const forked = await machine.run(["resume", uuid, "--fork"]);
+    expect(forked.code).toBe(64);
+    expect(forked.stderr).toContain("The agent worker");
+    const { code, stderr } = await machine.run(["resume", uuid]);
+    expect(code).toBe(0);
+    expect(stderr).toContain("the agent worker is not there any more");
+    expect(systemPrompt(model.requests.at(-1) ?? fail())).toContain("You are the worker.");
+  });
+
+  test("its provider, its folder, its project: it does not go on, and stays as it is", async () => {
+    await using machine = new Machine({ git: true });
+    const sub = join(machine.project, "sub");
+    machine.write("sub/here", "");
+    const { run } = await laidDown(machine, [says("done")], ["--cwd", sub]);
+    const uuid = await suspended(machine, run);
+    const before = recordOf(machine, uuid);
+    const refused = async (why: string, env: Record<string, string | undefined> = {}, code = 64) => {
+      const done = await machine.run(["resume", uuid], { cwd: machine.project, env });
+      expect(done.stderr).toContain(why);
+      expect(done.code).toBe(code);
+    };
+    await refused("OPENAI_API_KEY", { OPENAI_API_KEY: undefined }, 69);
+    renameSync(sub, `${sub}-away`);
+    await refused(`${sub}, is not there any more`);
+    renameSync(`${sub}-away`, sub);
+    expect(recordOf(machine, uuid)).toEqual(before);
+    // The folder with all its records is somewhere else now.
+    const moved = join(machine.root, "moved");
+    await machine.run(["daemon", "stop"]);
+    renameSync(machine.project, moved);
+    const done = await machine.run(["resume", uuid], { cwd: moved });
+    expect({ code: done.code, stderr: done.stderr }).toMatchObject({
+      code: 64,
+      stderr: expect.stringContaining(`${machine.project}, is not there any more`),
+    });
+    renameSync(moved, machine.project);
+    expect((await machine.run(["resume", uuid])).code).toBe(0);
+  });
+
+  test("a plugin that has changed, and one that is gone with its tool", async () => {
+    await using machine = new Machine();
+    const plugin = (name: string, answer: string): string =>
+      machine.write(
+        join(machine.configDir, "plugins", `${name}.ts`),
+        `import { definePlugin } from "rnix/plugin";
+export default definePlugin({
+  name: "${name}",
+  devices: {
+    "/dev/${name}": {
+      tools: [{ name: "${name[0]?.toUpperCase()}${name.slice(1)}", description: "Asks", input: { type: "object" } }],
+      factory: () => ({
+        async write() {},
+        async read() { return ""; },
+        async close() {},
+        async stat() { return { name: "${answer}", size: 0, isDevice: true, devicePath: "/dev/${name}" }; },
+      }),
+    },
+  },
+});
+`,
+      );
+    plugin("jira", "one");
+    plugin("other", "one");
+    const model = await machine.model(scenes({ work: [HOLD, calls(["Other", {}]), says("done")] }));
+    const run = machine.start(["spawn", "work", "--output", "json"]);
+    await until(() => machine.has("held"));
+    const uuid = await suspended(machine, run);
+    plugin("jira", "two");
+    rmSync(join(machine.configDir, "plugins", "other.ts"));
+    const { code, stderr } = await machine.run(["resume", uuid]);
+    expect(code).toBe(0);
+    expect(stderr).toContain("plugins that have changed since it ran: jira");
+    expect(stderr).toContain("plugins that it had and are not loaded now: other");
+    expect(stderr).toContain("tools that it had and are not there any more: Other");
+    expect(toolResults(model.requests.at(-1) ?? fail()).at(-1)).toContain("Error");
+  });
+});
+
+test("two daemons that take up one run at once: one has it, the other is told who", async () => {
+  await using machine = new Machine();
+  const { run } = await laidDown(machine, [HOLD, says("done")]);
+  const uuid = await suspended(machine, run);
+  machine.remove("held");
+  const second = { RNIX_SOCKET: join(machine.root, "run", "second.sock") };
+  expect((await machine.run(["daemon", "start"], { env: second })).code).toBe(0);
+  try {
+    const tries = [{}, second].map((env) => machine.start(["resume", uuid, "--detach"], { env }));
+    const done = await Promise.all(tries.map((one) => one.done));
+    expect(done.map(({ code }) => code).toSorted()).toEqual([0, 64]);
+    const told = done.find(({ code }) => code === 64)?.stderr;
+    expect(told).toMatch(
+      /being resumed by another \(rnix in process \d+\)|lives, as PID \d+ of another rnix/,
+    );
+    const winner = done[0]?.code === 0 ? {} : second;
+    expect((await machine.run(["suspend", uuid], { env: winner })).code).toBe(0);
+    expect((await machine.run(["resume", uuid], { env: winner === second ? {} : second })).code).toBe(0);
+  } finally {
+    await machine.run(["daemon", "stop"], { env: second });
+  }
+});
+
+function fail(): never {
+  throw new Error("it is not there");
+}
