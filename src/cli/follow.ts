@@ -82,6 +82,7 @@ function receiptWithoutRun(
     model: "",
     exit_code: exitCode,
     exit_reason: REASONS[exitCode] ?? "failed",
+    suspended: null,
     result: null,
     partial: false,
     output: null,

@@ -117,6 +117,27 @@ export class LifecycleManager {
   }
 
   /**
+   * A suspended run that nobody holds waits for a person from now on, and its record says why. Nothing for one that
+   * is not suspended any more, INVALID while somebody goes on with it.
+   */
+  async leave(uuid: string, dataDir: string, reason: string): Promise<void> {
+    const wake: Wake = { on: "never" };
+    await this.#ports.debug.awaitByPid0(undefined, "Suspend", { uuid, reason, wake }, async () => {
+      const runs = this.#ports.runs(dataDir);
+      const claim = this.#claim(uuid, dataDir);
+      try {
+        const info = await runs.info(uuid);
+        if (info?.state !== "suspended") return;
+        const record = await runs.reopen(uuid);
+        record.info({ ...info, suspended: { reason, wake } });
+        await record.close();
+      } finally {
+        claim.release();
+      }
+    });
+  }
+
+  /**
    * Goes on with a run that has ended or was cut off: a new process with its UUID and a new PID. Its conversation
    * is what its records say, and the head of its prompt does not change; a call that had started and of which no
    * end is known is made again where that does no harm, and else its model is told (design §7). The device lease

@@ -25,6 +25,8 @@ import { planChildResume, planResume } from "./resume.ts";
 import { runLog } from "./run-log.ts";
 import { parentUuid, planChild, planSpawn } from "./spawn.ts";
 import type { Booted, Host, System } from "./system.ts";
+import { Unattended } from "./unattended.ts";
+import { eachOf, wakeCalls, wakerOf } from "./wake-calls.ts";
 import { within } from "./within.ts";
 import { Workspaces } from "./workspace.ts";
 
@@ -38,6 +40,8 @@ interface BootOptions {
   logLevel: LogLevel;
   /** It removes old runs by itself: the long-running process does. */
   collects?: boolean;
+  /** It goes on by itself with runs that wait: the long-running process does. */
+  wakes?: boolean;
   log(text: string): void;
 }
 
@@ -52,6 +56,7 @@ export async function boot({
   logLevel,
   log,
   collects = false,
+  wakes = false,
 }: BootOptions): Promise<Booted> {
   const clock = realClock;
   const { limits } = settings;
@@ -103,7 +108,11 @@ export async function boot({
     sweepPrograms: sweepAgain,
     planChild: (uuid, wish) => planChild(uuid, wish, spawnPorts),
     planChildResume: async (uuid, child) => planChildResume(uuid, await history.byUuid(child), spawnPorts),
-    callbacks: runLog({ info: (pid) => kernel.procInfo(pid), log: logFrom }),
+    wakes,
+    callbacks: eachOf(
+      runLog({ info: (pid) => kernel.procInfo(pid), log: logFrom }),
+      wakeCalls(() => ({ waker, kernel })),
+    ),
     log: logFrom,
   });
 
@@ -168,13 +177,21 @@ export async function boot({
       const plan = await planSpawn(request, unit, spawnPorts);
       return { ...plan, notices: [...left, ...plan.notices] };
     },
-    async planResume(run, request) {
+    async planResume(run, request, provider) {
       requireFolders(run.info);
       const left = await init.ready({ cwd: run.info.project, env: request.env });
-      const plan = await planResume(run, request, spawnPorts);
+      const plan = await planResume(run, request, spawnPorts, provider);
       return { ...plan, notices: [...left, ...plan.notices] };
     },
   };
+  const unattended = new Unattended({
+    kernel,
+    find: (uuid) => history.byUuid(uuid),
+    planResume: system.planResume,
+    log: logFrom,
+  });
+  const waker = wakes ? wakerOf({ clock, history, runs, kernel, unattended, log: logFrom }) : undefined;
+  system.waker = waker;
   // Waited for, but not for the grace of a program that will not go: the first client is here.
   await within(clock, SWEEP_WAIT_MS, sweep);
   const { everyMs } = settings.retention;
@@ -183,6 +200,7 @@ export async function boot({
     system,
     async close() {
       if (auto) await auto.close();
+      await waker?.close();
       await plugins.close();
       await children.close();
       await sweep;

@@ -7,7 +7,7 @@ import { LoopDelay } from "./loop-delay.ts";
 import { Server } from "./server.ts";
 import { answers, listen } from "./socket.ts";
 import { makeSocketFolder } from "./socket-folder.ts";
-import type { Booted, Host } from "./system.ts";
+import type { Booted, Host, System } from "./system.ts";
 import { Tidy } from "./tidy.ts";
 import { within } from "./within.ts";
 
@@ -67,6 +67,11 @@ async function acquire(ports: DaemonPorts): Promise<Lock | "already running" | "
   }
 }
 
+/** What waits for a time would not be woken without it. */
+function isBusy({ kernel, init, waker }: System, server: Server): boolean {
+  return kernel.active > 0 || server.connections > 0 || init.starting || (waker?.timers ?? 0) > 0;
+}
+
 class Daemon {
   readonly #ports: DaemonPorts;
   readonly #stopped = Promise.withResolvers<void>();
@@ -98,11 +103,14 @@ class Daemon {
       });
       log(`listening on ${paths.socket}`);
       this.#bringUp(booted);
+      booted.system.waker
+        ?.start()
+        .catch((error: unknown) => log(`what waits on disk could not be read: ${String(error)}`));
       const idleStop = new IdleStop({
         clock,
         afterMs: idle.afterMs,
         everyMs: idle.everyMs,
-        busy: () => booted.system.kernel.active > 0 || server.connections > 0 || booted.system.init.starting,
+        busy: () => isBusy(booted.system, server),
         stop: () => this.#retire(),
       });
       await this.#stopped.promise;
@@ -156,6 +164,8 @@ class Daemon {
     const kernel = this.#booted?.system.kernel;
     if (this.#stopping && !now) return;
     this.#stopping = true;
+    // What waits is the next daemon's to wake.
+    void this.#booted?.system.waker?.close();
     const drained = kernel?.shutdown({ now }) ?? Promise.resolve();
     drained.then(this.#stopped.resolve, (error: unknown) => {
       this.#ports.log(`The processes did not end well: ${String(error)}`);

@@ -49,7 +49,7 @@ async function run(user: UserPaths, env: Env, logFile: string, log: (text: strin
     graceMs: settings.server.graceMs,
     logFile,
     log,
-    boot: (host) => boot({ user, env, settings, host, log, logLevel: level, collects: true }),
+    boot: (host) => boot({ user, env, settings, host, log, logLevel: level, collects: true, wakes: true }),
     onSignal: (stop) =>
       listen(stop, (defect) => {
         broken = true;

@@ -110,9 +110,10 @@ export const METHODS = {
   /** `started`: answers when the user's init.yaml is up, or says why it is not. */
   ping: { streaming: false, payload: () => z.object({ started: z.boolean().optional() }) },
   spawn: { streaming: true, payload: SpawnRequest },
+  /** `waiting`: those too that are suspended and go on by themselves. */
   list_procs: {
     streaming: false,
-    payload: Listing,
+    payload: () => Listing().extend({ waiting: z.boolean().optional() }),
   },
   list_all_procs: {
     streaming: false,
@@ -426,6 +427,8 @@ export interface Receipt {
   model: string;
   exit_code: number;
   exit_reason: string;
+  /** With the reason "suspended": why, what it waits for, and whether it goes on by itself. */
+  suspended: ProcInfo["suspended"];
   result: string | null;
   partial: boolean;
   output: unknown;

@@ -11,6 +11,7 @@ export function receiptOf(info: ProcInfo): Receipt {
     model: info.model,
     exit_code: info.exit_code ?? 1,
     exit_reason: info.exit_reason ?? "failed",
+    suspended: info.suspended,
     result: info.result,
     partial: info.partial,
     output: null,

@@ -1,11 +1,12 @@
 import type { Clock } from "../kernel/clock.ts";
 import type { Kernel } from "../kernel/kernel.ts";
-import type { ChildPlan } from "../kernel/types.ts";
+import type { ChildPlan, ProviderChoice } from "../kernel/types.ts";
 import type { Catalog } from "./catalog.ts";
 import type { Collector } from "./collector.ts";
 import type { History, Run } from "./history.ts";
 import type { Init } from "./init.ts";
 import type { ResumeRequest, SpawnRequest } from "./protocol.ts";
+import type { Waker } from "./waker.ts";
 
 /** What the methods act on: made once, by boot. */
 export interface System {
@@ -20,7 +21,9 @@ export interface System {
   /** Everything that is settled before a process exists. INVALID, NOT_FOUND: exit 64. UNAVAILABLE: 69. */
   plan(request: SpawnRequest, unit: string | undefined): Promise<SpawnPlan>;
   /** The same for a run that is gone on with. */
-  planResume(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
+  planResume(run: Run, request: ResumeRequest, provider?: ProviderChoice): Promise<SpawnPlan>;
+  /** Goes on with what waits. None where the server ends with its command. */
+  waker?: Waker;
   /** A line for the daemon's log. */
   log(text: string): void;
 }

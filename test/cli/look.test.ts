@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { runCommandLine } from "../../src/cli/cli.ts";
+import type { ProcInfo, Wake } from "../../src/kernel/types.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import type { ProcDetail, StepDetail, StreamEvent } from "../../src/server/protocol.ts";
 import { procInfo } from "../support/samples.ts";
@@ -32,7 +33,25 @@ describe("rnix ps", () => {
     const { code, out, io } = await run(["ps"], live);
     expect(code).toBe(0);
     expect(out).toMatchSnapshot();
-    expect(io.payloads("list_procs")).toEqual([{ cwd: "/project", all_projects: undefined }]);
+    expect(io.payloads("list_procs")).toEqual([
+      { cwd: "/project", all_projects: undefined, waiting: true },
+    ]);
+  });
+
+  test("tells what suspended ones wait for, a child by its PID where it is listed", async () => {
+    const [one, other] = [procInfo({ pid: 3 }), procInfo({ pid: 4, uuid: REF.uuid, suspended: null })];
+    const waits = (wake: Wake): ProcInfo => ({ ...one, state: "suspended", suspended: { reason: "", wake } });
+    const processes = [
+      waits({ on: "child", uuid: other.uuid }),
+      waits({ on: "child", uuid: "0199aaaa" }),
+      waits({ on: "message" }),
+      waits({ on: "never" }),
+      other,
+    ];
+    const { out } = await run(["ps"], { answers: { list_procs: { processes } } });
+    const column = out.split("\n").map((line) => /suspended +(.*?) {2}/.exec(line)?.[1]);
+    expect(column.slice(1, 5)).toEqual(["child 4", "child 0199aaaa", "a message", "rnix resume"]);
+    expect(out).toContain("WAITS FOR");
   });
 
   test("--tree shows children below their parents", async () => {
@@ -276,8 +295,8 @@ describe("rnix wait", () => {
     const { code, out, err } = await run(["wait", "7"], { answers });
     expect(code).toBe(exit_code);
     expect(out).toBe("The answer.\n");
-    const more = exit_code === 75 ? `; to go on: rnix resume ${REF.uuid}` : "";
-    expect(err).toBe(exit_code === 0 ? "" : `process 7: ${exit_reason} (exit ${exit_code})${more}\n`);
+    const how = exit_code === 75 ? `; to go on: rnix resume ${REF.uuid}` : ` (exit ${exit_code})`;
+    expect(err).toBe(exit_code === 0 ? "" : `process 7: ${exit_reason}${how}\n`);
     expect(JSON.parse((await run(["wait", "7", "--json"], { answers })).out)).toEqual(
       receipt({ exit_code, exit_reason }),
     );

@@ -166,6 +166,7 @@ export function receipt(o: Partial<Receipt> = {}): Receipt {
     model: "m",
     exit_code: 0,
     exit_reason: "completed",
+    suspended: null,
     result: "The answer.",
     partial: false,
     output: null,

@@ -5,6 +5,7 @@ import { bool, json } from "../flags.ts";
 import { type Io, type Wire, withSession } from "../io.ts";
 import { formatCost, formatCount, formatElapsed } from "../output/format.ts";
 import { type Style, styleOf } from "../output/style.ts";
+import { waitsFor } from "../output/suspension.ts";
 import { type Column, table } from "../output/table.ts";
 
 const PAGE = 1000;
@@ -22,6 +23,7 @@ export default defineCommand({
     { line: "rnix ps -a --json", about: "everything there is a record of, as an array of objects" },
   ],
   notes: [
+    "A suspended run that goes on by itself stands there with what it waits for.",
     "Without a daemon nothing runs: ps then says so at once and starts none. ps -a starts one, which reads the records.",
   ],
   async run(io, flags) {
@@ -55,7 +57,7 @@ async function list(io: Io, all: boolean, allProjects: boolean): Promise<ProcInf
   }
   try {
     const wire = await session.connect();
-    return (await wire.request("list_procs", where)).processes;
+    return (await wire.request("list_procs", { ...where, waiting: true })).processes;
   } finally {
     await session.close();
   }
@@ -84,12 +86,14 @@ function columns(
 ): Column<Row>[] {
   const pids = new Map(processes.map(({ uuid, pid }) => [uuid, String(pid)]));
   const forks = o.tree && processes.some(({ origin_uuid }) => origin_uuid !== null);
+  const waits = processes.some(({ suspended }) => suspended !== null && suspended.wake.on !== "never");
   return [
     { title: "PID", value: ({ info, branch }) => `${branch}${info.pid}`, verbatim: true },
     ...(forks ? [{ title: "FORK OF", value: ({ info }: Row) => originOf(info, pids) }] : []),
     ...(o["all-projects"] ? [{ title: "PROJECT", value: ({ info }: Row) => info.project }] : []),
     { title: "STATE", value: ({ info }) => (info.is_paused ? "paused" : info.state) },
     ...(o.all ? [{ title: "EXIT", value: ({ info }: Row) => exitOf(info) }] : []),
+    ...(waits ? [{ title: "WAITS FOR", value: ({ info }: Row) => waitOf(info, pids) }] : []),
     { title: "AGENT", value: ({ info }) => info.agent },
     { title: "MODEL", value: ({ info }) => info.model || "-" },
     { title: "STEPS", value: ({ info }) => String(info.steps), right: true },
@@ -107,6 +111,14 @@ function originOf({ origin_uuid }: ProcInfo, pids: ReadonlyMap<string, string>):
 
 function exitOf(info: ProcInfo): string {
   return info.exit_code === null ? "-" : `${info.exit_code} ${info.exit_reason ?? ""}`;
+}
+
+/** A child by its PID, where it is listed. */
+function waitOf({ suspended }: ProcInfo, pids: ReadonlyMap<string, string>): string {
+  if (suspended === null) return "-";
+  const { wake } = suspended;
+  const pid = wake.on === "child" ? pids.get(wake.uuid) : undefined;
+  return pid === undefined ? waitsFor(suspended) : `child ${pid}`;
 }
 
 /** Parents before their children; whose parent is not in the list is a root. */

@@ -5,6 +5,7 @@ import { json } from "../flags.ts";
 import { withWire } from "../io.ts";
 import { formatCost, formatElapsed, printable } from "../output/format.ts";
 import { type Style, styleOf } from "../output/style.ts";
+import { waitsFor } from "../output/suspension.ts";
 import { fields } from "../output/table.ts";
 import { target } from "../target.ts";
 
@@ -43,6 +44,7 @@ function text(p: ProcDetail, style: Style): string {
         ["parent", p.parent_uuid],
         ["forked from", p.origin_uuid],
         ["state", `${p.is_paused ? "paused" : p.state}${p.live ? ", live" : ""}`],
+        ["waits for", p.suspended && waitsFor(p.suspended)],
         ["intent", p.intent],
         ["agent", p.agent],
         ["skills", list(p.skills)],

@@ -3,6 +3,7 @@ import { EXIT } from "../exit.ts";
 import { duration, json } from "../flags.ts";
 import { withWire } from "../io.ts";
 import { printable } from "../output/format.ts";
+import { suspendedLine } from "../output/suspension.ts";
 import { target } from "../target.ts";
 
 export default defineCommand({
@@ -25,8 +26,9 @@ export default defineCommand({
       if (receipt.exit_code !== EXIT.ok) {
         const why = receipt.error === null ? "" : `: ${receipt.error.message}`;
         const how = `${receipt.exit_reason} (exit ${receipt.exit_code})${why}`;
-        const more = receipt.exit_code === EXIT.suspended ? `; to go on: rnix resume ${receipt.uuid}` : "";
-        io.stderr.write(`process ${receipt.pid}: ${how}${more}\n`);
+        const said =
+          receipt.exit_code === EXIT.suspended ? suspendedLine(receipt.uuid, receipt.suspended) : how;
+        io.stderr.write(`process ${receipt.pid}: ${printable(said)}\n`);
       }
       return receipt.exit_code;
     });

@@ -4,6 +4,7 @@ import type { Io } from "../io.ts";
 import { formatCost, formatCount, formatElapsed, oneLine, plural, printable } from "./format.ts";
 import { type LogEntry, logEntry, stepTitle } from "./log.ts";
 import { type Style, styleOf } from "./style.ts";
+import { suspendedLine } from "./suspension.ts";
 
 /**
  * A run as a person follows it: progress on stderr, the answer alone on stdout. On a terminal the model's
@@ -134,7 +135,7 @@ export class RunView {
     const failed = receipt.exit_code !== 0;
     for (const check of receipt.checks) this.#check(check);
     if (receipt.exit_code === EXIT.suspended) {
-      this.say(style.yellow(`suspended; to go on: rnix resume ${receipt.uuid}`));
+      this.say(style.yellow(printable(suspendedLine(receipt.uuid, receipt.suspended))));
     } else if (failed) {
       const why = receipt.error === null ? "" : `: ${receipt.error.message}`;
       const partial = receipt.partial && receipt.result ? " (the text above is not a finished answer)" : "";

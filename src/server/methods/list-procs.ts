@@ -2,12 +2,21 @@ import type { ProcInfo } from "../../kernel/types.ts";
 import type { Answers, Payload } from "../protocol.ts";
 import type { System } from "../system.ts";
 
-/** The processes this kernel holds, by PID; of one project where `cwd` is given. */
+/**
+ * The processes this kernel holds, by PID, and with `waiting` those it goes on with by itself; of one project where
+ * `cwd` is given.
+ */
 export async function listProcs(
   payload: Payload<"list_procs">,
   system: System,
 ): Promise<Answers["list_procs"]> {
-  const processes = system.kernel.listProcs().sort((a, b) => a.pid - b.pid);
+  const sleeping = payload.waiting ? await waiting(system) : [];
+  // Asked when the disk has answered: until then one may have been gone on with.
+  const live = system.kernel.listProcs();
+  const held = new Set(live.map(({ uuid }) => uuid));
+  const processes = [...sleeping.filter(({ uuid }) => !held.has(uuid)), ...live].sort(
+    (a, b) => a.pid - b.pid,
+  );
   return { processes: page(await ofProject(processes, payload, system), payload) };
 }
 
@@ -23,7 +32,12 @@ export async function listAllProcs(
   return { processes: runs, total, unreadable };
 }
 
-type Request = Payload<"list_procs">;
+async function waiting({ waker, history }: System): Promise<ProcInfo[]> {
+  const runs = await Promise.all((waker?.waiting ?? []).map((uuid) => history.byUuid(uuid)));
+  return runs.flatMap((run) => (run?.info.state === "suspended" ? [run.info] : []));
+}
+
+type Request = Payload<"list_all_procs">;
 
 async function ofProject(processes: ProcInfo[], request: Request, system: System): Promise<ProcInfo[]> {
   if (request.cwd === undefined || request.all_projects) return processes;

@@ -13,6 +13,8 @@ export const Receipt = z.strictObject({
   model: z.string(),
   exit_code: z.int(),
   exit_reason: z.string(),
+  /** Not in the table either: a run that goes on at a time says when (design §2, "Waiting"). */
+  suspended: ProcInfo.shape.suspended.unwrap(),
   result: z.string().nullable(),
   /** Not in the table, but asked for by "partial text is kept and marked as partial" (design §2). */
   partial: z.boolean(),

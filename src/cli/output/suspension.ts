@@ -1,0 +1,37 @@
+import type { ProcInfo } from "../../kernel/types.ts";
+
+type Suspended = NonNullable<ProcInfo["suspended"]>;
+
+/** What it waits for, short: a column of rnix ps. */
+export function waitsFor({ wake }: Suspended): string {
+  switch (wake.on) {
+    case "at":
+      return `until ${localTime(wake.at_ms)}`;
+    case "child":
+      return `child ${wake.uuid}`;
+    case "message":
+      return "a message";
+    case "answer":
+      return `answer ${wake.id}`;
+    case "unit":
+      return `unit ${wake.id}`;
+    case "never":
+      return "rnix resume";
+  }
+}
+
+/** Why it was laid down, and how it goes on: the last words of its command. */
+export function suspendedLine(uuid: string, suspended: Suspended | null): string {
+  const toGoOn = `rnix resume ${uuid}`;
+  if (suspended === null || suspended.wake.on === "never") return `suspended; to go on: ${toGoOn}`;
+  const why = suspended.reason.replace(/[.\s]+$/, "");
+  const what = waitsFor(suspended);
+  const by = suspended.by_itself ? "it goes on by itself, at once with" : "to go on then:";
+  return `suspended: ${why}. It waits ${suspended.wake.on === "at" ? "" : "for "}${what}; ${by} ${toGoOn}`;
+}
+
+/** Of this computer's clock, to the second. */
+function localTime(ms: number): string {
+  const date = new Date(ms - new Date(ms).getTimezoneOffset() * 60_000);
+  return date.toISOString().slice(0, 19).replace("T", " ");
+}

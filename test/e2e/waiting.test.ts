@@ -1,0 +1,166 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import type { ProcInfo } from "../../src/store/schema.ts";
+import type { Turn } from "../support/model-server/script.ts";
+import { until } from "../support/until.ts";
+import { Machine } from "./support/machine.ts";
+import { toolResults } from "./support/requests.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { Receipt, recordOf } from "./support/verdict.ts";
+
+setDefaultTimeout(60_000);
+
+/** Runs suspend for whatever is longer than this. */
+const PATIENCE = { model_wait: "1s" };
+
+function limited(seconds: number): Turn {
+  const headers = { "retry-after": String(seconds) };
+  return { fault: { kind: "status", status: 429, headers, message: "too many requests" } };
+}
+
+async function suspendedBy(machine: Machine, args: string[]): Promise<Receipt> {
+  const { stdout, code } = await machine.run(["spawn", ...args, "--output", "json"]);
+  expect(code).toBe(75);
+  return Receipt.parse(JSON.parse(stdout));
+}
+
+/** In the user's own file, where a daemon finds them that nobody has given any. */
+function keep(machine: Machine, ...names: string[]): void {
+  const lines = names.map((name) => `${name}=${machine.env[name]}\n`);
+  chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
+}
+
+/** Read beside whoever replaces it: in between it is not there. No command is run, for whom a daemon would stay. */
+function stands(machine: Machine, uuid: string, how: (info: ProcInfo) => boolean): Promise<void> {
+  const look = (): boolean => {
+    try {
+      return how(recordOf(machine, uuid));
+    } catch {
+      return false;
+    }
+  };
+  return until(look, String(how));
+}
+
+function ended(machine: Machine, uuid: string): Promise<void> {
+  return stands(machine, uuid, ({ exit_code }) => exit_code === 0);
+}
+
+test("a run whose provider asks for a long wait is suspended until then, seen by ps, and goes on by itself", async () => {
+  await using machine = new Machine();
+  machine.config(PATIENCE);
+  const model = await machine.model(scenes({ "do it": [limited(5), says("went on")] }));
+  const receipt = await suspendedBy(machine, ["do it"]);
+  const { uuid, suspended } = receipt;
+  expect(receipt).toMatchObject({ exit_reason: "suspended", error: null, suspended: { by_itself: true } });
+  expect(suspended?.reason).toContain("too many requests");
+
+  const listed = await machine.run(["ps"]);
+  expect(listed.stdout).toMatch(/WAITS FOR[\s\S]*suspended +until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d/);
+  const waited = await machine.run(["wait", uuid]);
+  expect(waited.code).toBe(75);
+  expect(waited.stderr).toContain("it goes on by itself");
+
+  await ended(machine, uuid);
+  expect(recordOf(machine, uuid)).toMatchObject({ result: "went on", steps: 1, suspended: null });
+  expect(recordOf(machine, uuid).pid).toBeGreaterThan(receipt.pid);
+  // With the key of the shell that has spawned it: the user's own file has none.
+  expect(model.requests).toHaveLength(2);
+  expect((await machine.run(["ps"])).stdout).not.toContain("suspended");
+});
+
+test("the daemon stays for it, however idle it is", async () => {
+  await using machine = new Machine();
+  machine.config({ ...PATIENCE, daemon_idle_stop: "1s", daemon_idle_check: "1s" });
+  await machine.model(scenes({ "do it": [limited(5), says("went on")] }));
+  const { uuid } = await suspendedBy(machine, ["do it"]);
+  const { kernel } = recordOf(machine, uuid);
+  await ended(machine, uuid);
+  expect(recordOf(machine, uuid).kernel).toBe(kernel);
+});
+
+test("the next daemon goes on with it when this one was killed or stopped", async () => {
+  await using machine = new Machine();
+  machine.config(PATIENCE);
+  await machine.model(scenes({ "do it": [limited(4), limited(4), says("went on")] }));
+  keep(machine, "OPENAI_API_KEY", "OPENAI_BASE_URL");
+  const { uuid, pid } = await suspendedBy(machine, ["do it"]);
+  process.kill(machine.daemonPid ?? 0, "SIGKILL");
+  expect((await machine.run(["daemon", "start"])).code).toBe(0);
+  await stands(machine, uuid, (again) => again.pid > pid && again.state === "suspended");
+  expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+  expect((await machine.run(["daemon", "start"])).code).toBe(0);
+  await ended(machine, uuid);
+});
+
+test.each([
+  ["its key", ["OPENAI_BASE_URL"], "OPENAI_API_KEY"],
+  ["its model's address", ["OPENAI_API_KEY"], "OPENAI_BASE_URL"],
+])("a daemon that lacks %s leaves it to a person, and its record says why", async (_, names, missing) => {
+  await using machine = new Machine();
+  machine.config(PATIENCE);
+  await machine.model(scenes({ "do it": [limited(4), says("went on")] }));
+  keep(machine, ...names);
+  const { uuid } = await suspendedBy(machine, ["do it"]);
+  expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+  expect((await machine.run(["daemon", "start"])).code).toBe(0);
+  await stands(machine, uuid, ({ suspended }) => suspended?.wake.on === "never");
+  expect(recordOf(machine, uuid).suspended?.reason).toContain("could not go on by itself");
+  expect(recordOf(machine, uuid).suspended?.reason).toContain(missing);
+  expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "went on\n" });
+});
+
+test("with --no-daemon the command ends with 75 and says when; no daemon takes the run", async () => {
+  await using machine = new Machine();
+  machine.config(PATIENCE);
+  await machine.model(
+    scenes({ "do it": [limited(3), says("went on")], another: [limited(4), says("went on")] }),
+  );
+  const { code, stderr } = await machine.run(["spawn", "do it", "--no-daemon"]);
+  expect(code).toBe(75);
+  const [, uuid = ""] =
+    /until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d; to go on then: rnix resume (\S+)/.exec(stderr) ?? [];
+  expect(recordOf(machine, uuid).suspended).not.toHaveProperty("by_itself");
+  const other = await suspendedBy(machine, ["another"]);
+  await ended(machine, other.uuid);
+  expect(recordOf(machine, uuid).state).toBe("suspended");
+  expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "went on\n" });
+});
+
+test("a parent waits with its child, goes on with it, and is told its answer once", async () => {
+  await using machine = new Machine();
+  machine.config(PATIENCE);
+  const agent = calls(["Agent", { intent: "do a part" }]);
+  const model = await machine.model(
+    scenes({ "do the whole": [agent, says("whole")], "do a part": [limited(4), says("part")] }),
+  );
+  const { uuid, suspended, children } = await suspendedBy(machine, ["do the whole"]);
+  const [child] = children;
+  expect(suspended).toMatchObject({ wake: { on: "child", uuid: child?.uuid }, by_itself: true });
+  await ended(machine, uuid);
+  expect(recordOf(machine, uuid)).toMatchObject({
+    result: "whole",
+    children: [{ uuid: child?.uuid, exit_code: 0 }],
+    tokens_used: 45,
+  });
+  const told = model.requests.flatMap(toolResults);
+  expect(told).toEqual([expect.stringMatching(/^part\n/)]);
+});
+
+test("a daemon that is killed while a parent waits for its child: both go on, and the child is no second one", async () => {
+  await using machine = new Machine();
+  const hold = calls(["Bash", { command: "echo line >> lines; touch held; sleep 600" }]);
+  const agent = calls(["Agent", { intent: "do a part" }]);
+  await machine.model(scenes({ "do the whole": [agent, says("whole")], "do a part": [hold, says("part")] }));
+  const command = machine.start(["spawn", "do the whole"]);
+  await until(() => machine.has("held"));
+  const uuid = /process \d+ {2}(\S+)/.exec(command.stderr.text)?.[1] ?? "";
+  process.kill(machine.daemonPid ?? 0, "SIGKILL");
+  await command.done;
+  expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "whole\n" });
+  expect(machine.read("lines")).toBe("line\n");
+  const all = JSON.parse((await machine.run(["ps", "-a", "--json"])).stdout);
+  expect(all).toHaveLength(2);
+  expect(recordOf(machine, uuid).children).toMatchObject([{ exit_code: 0 }]);
+});
