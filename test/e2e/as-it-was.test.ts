@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { renameSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { systemPrompt, toolResults } from "./support/requests.ts";
@@ -10,6 +10,7 @@ import { Receipt, recordOf } from "./support/verdict.ts";
 setDefaultTimeout(60_000);
 
 const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
+const MCP_SERVER = resolve(import.meta.dir, "../support/mcp-server/main.ts");
 const AGENT = `name: worker
 description: Works
 allowed_tools: [Bash, Read, Skill]
@@ -52,6 +53,7 @@ describe("a run that is gone on with from elsewhere, by another daemon", () => {
       [...["--cwd", sub, "--env", "K=v", "--check", "test -e here && touch ../checked", "--budget", "50000"]],
     );
     expect((await machine.run(["deny", "1", "Read"])).code).toBe(0);
+    expect((await machine.run(["allow", "1", "Grep"])).code).toBe(0);
     const uuid = await suspended(machine, run);
     const before = recordOf(machine, uuid);
     await machine.run(["daemon", "stop"]);
@@ -80,9 +82,39 @@ describe("a run that is gone on with from elsewhere, by another daemon", () => {
     ] as const)
       expect([key, after[key]]).toEqual([key, before[key]]);
     expect(after.permissions).toEqual(before.permissions);
+    expect(before.permissions).toMatchObject({ allow: [expect.arrayContaining(["Grep"])], deny: ["Read"] });
     expect(after.env).toEqual(before.env);
     expect(systemPrompt(model.requests.at(-1) ?? fail())).toBe(systemPrompt(model.requests[0] ?? fail()));
   });
+});
+
+test("a run that is gone on with has its MCP server, or is told what that lacks", async () => {
+  await using machine = new Machine();
+  machine.write(
+    ".rnix/agents/keeper/agent.yaml",
+    "name: keeper\ndescription: Keeps\nallowed_tools: []\nmcp: [notes]\n",
+  );
+  machine.write(".rnix/agents/keeper/instructions.md", "Keep the notes.\n");
+  // Bun would keep what it has transpiled in HOME.
+  const args = ["BUN_RUNTIME_TRANSPILER_CACHE_PATH=0", process.execPath, MCP_SERVER, ""];
+  const notes = { command: "env", args, env: { TOKEN: "$" + "{NOTES_TOKEN}" } };
+  machine.write(".mcp.json", JSON.stringify({ mcpServers: { notes } }));
+  const echo = (text: string) => calls(["mcp__notes__echo", { text }]);
+  const model = await machine.model(
+    scenes({ "keep it": [echo("milk"), says("kept"), echo("bread"), says("both")] }),
+  );
+  expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+  const env = { NOTES_TOKEN: "t0p" };
+  const first = await machine.run(["spawn", "keep it", "--agent", "keeper", "--output", "json"], { env });
+  const { uuid } = Receipt.parse(JSON.parse(first.stdout));
+  const unset = await machine.run(["resume", uuid, "and bread"]);
+  expect(unset.code).toBe(64);
+  expect(unset.stderr).toContain("the variable NOTES_TOKEN is not set");
+  expect(await machine.run(["resume", uuid, "and bread"], { env })).toMatchObject({
+    code: 0,
+    stdout: "both\n",
+  });
+  expect(toolResults(model.requests.at(-1) ?? fail())).toEqual(['{"text":"milk"}', '{"text":"bread"}']);
 });
 
 describe("what a run can't have any more is named:", () => {

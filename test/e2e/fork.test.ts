@@ -5,6 +5,7 @@ import type { TurnFunction } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { filesBelow } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
+import { systemPrompt } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
@@ -62,6 +63,31 @@ describe("rnix resume --fork", () => {
     });
   }
 
+  test("has a head of today: what the project says now, and what its spawner said then", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(answers());
+    machine.write("AGENTS.md", "Use tabs.");
+    const spawned = await machine.run([
+      "spawn",
+      "note it",
+      "--output",
+      "json",
+      "--system-prompt",
+      "Be brief.",
+    ]);
+    const { uuid } = Receipt.parse(JSON.parse(spawned.stdout));
+    machine.write("AGENTS.md", "Use spaces.");
+    for (const [how, expected] of [
+      [["--fork"], "Use spaces."],
+      [[], "Use tabs."],
+    ] as const) {
+      expect((await machine.run(["resume", uuid, "more", ...how])).code).toBe(0);
+      const head = systemPrompt(model.requests.at(-1) ?? fail());
+      expect(head).toContain(expected);
+      expect(head).toContain("Be brief.");
+    }
+  });
+
   test("is told by ps --tree and show, and goes on when the other is gone", async () => {
     await using machine = new Machine();
     await machine.model(answers());
@@ -111,3 +137,7 @@ describe("rnix resume --fork", () => {
     expect(JSON.parse((await machine.run(["ps", "-a", "--json"])).stdout)).toHaveLength(1);
   });
 });
+
+function fail(): never {
+  throw new Error("it is not there");
+}

@@ -233,6 +233,24 @@ test("history shows what a run had used when its kernel died, each life of it fo
   expect((await history.byUuid(uuid))?.info).toMatchObject({ steps: 2, tokens_used: 90 });
 });
 
+test("history shows what a fork has used itself, when its kernel has died", async () => {
+  using dir = new TempDir();
+  const runs = new RunStore(dir.path);
+  const info = procInfo({ uuid: "00000000-0000-7000-8000-0000000f0003" });
+  const record = runs.create(info.uuid);
+  record.info(info);
+  record.inherit([{ ...stepRecord(1, "one"), origin_uuid: "00000000-0000-7000-8000-0000000f0001" }]);
+  const history = new History({ dataDirs: () => [dir.path], open: () => runs, kernelAlive: () => false });
+  const none = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+  expect((await history.byUuid(info.uuid))?.info).toMatchObject({
+    state: "suspended",
+    steps: 1,
+    tool_calls: 0,
+    tokens_used: 0,
+    usage: none,
+  });
+});
+
 test("a run that has ended is not live, also before it is reaped", async () => {
   await using server = await serve("memory");
   const client = await clientOf(server);

@@ -63,8 +63,10 @@ function upTo(
   uuid: string,
 ): readonly StepRecord[] {
   if (step === undefined) return recorded;
-  if (Number.isInteger(step) && step >= 1 && step <= recorded.length) return recorded.slice(0, step);
-  const there = recorded.length === 0 ? "it has none yet" : `there are steps 1 to ${recorded.length}`;
+  if (recorded.some((record) => record.step === step))
+    return recorded.filter((record) => record.step <= step);
+  const last = recorded.at(-1)?.step;
+  const there = last === undefined ? "it has none yet" : `there are steps 1 to ${last}`;
   throw new SyscallError(
     "INVALID",
     `Run ${uuid} has no step ${step} to go on from: ${there}. \`rnix steps ${uuid}\` lists them.`,

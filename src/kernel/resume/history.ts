@@ -63,7 +63,7 @@ function lastOf(steps: readonly StepRecord[]): number {
     if (step === index + 1) continue;
     throw new SyscallError(
       "INVALID",
-      `Step ${index + 1} can't be read in steps.jsonl: what was done in it is lost, so the run can't go on. \`rnix steps\` lists those that are there.`,
+      `Step ${index + 1} can't be read in steps.jsonl: what was done in it is lost, so the run can't go on. \`rnix steps\` lists those that are there, and \`rnix resume UUID --fork --from-step N\` begins anew after one before it.`,
     );
   }
   return steps.length;

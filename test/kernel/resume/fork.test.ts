@@ -56,7 +56,7 @@ function withoutNews(messages: readonly Message[]): readonly Message[] {
 }
 
 /** A run with steps of every kind; what forks of it ask is answered with "forked". */
-async function longRun() {
+async function longRun(forks: Model = () => says("forked")) {
   let asked = 0;
   const answers = script(
     calls(["Plan", { steps: ["one", "two"] }]),
@@ -72,7 +72,7 @@ async function longRun() {
   );
   const model: Model = (request, signal) => {
     if (request.intent === "child") return says("child's answer");
-    return ++asked <= 10 ? answers(request, signal) : says("forked");
+    return ++asked <= 10 ? answers(request, signal) : forks(request, signal);
   };
   const h: KernelHarness = new KernelHarness({
     model,
@@ -192,6 +192,20 @@ describe("a fork", () => {
     expect(await h.runs.find("")).toHaveLength(2);
   });
 
+  test("from before a step that can't be read is made, from after it is not", async () => {
+    const { h, uuid } = await longRun();
+    await using _ = h;
+    const path = join(h.runs.dir(uuid), "steps.jsonl");
+    const lines = readFileSync(path, "utf8").split("\n");
+    await Bun.write(path, lines.with(4, "{ damaged").join("\n"));
+    for (const step of [undefined, 6])
+      expect(await refused(h, uuid, { input: "go on", fork: { step } })).toMatchObject({
+        code: "INVALID",
+        message: expect.stringContaining("Step 5 can't be read"),
+      });
+    expect((await forked(h, uuid, { step: 4 })).info).toMatchObject({ exit_code: 0, steps: 5 });
+  });
+
   test("that can't begin leaves nothing", async () => {
     const { h, uuid } = await longRun();
     await using _ = h;
@@ -225,11 +239,18 @@ describe("a fork", () => {
     ]);
   });
 
-  test("hears what it is sent, though the run had been sent as much", async () => {
-    const { h, uuid } = await longRun();
+  test("is told what it was given until a step records it, though the run had been sent and told as much", async () => {
+    const { h, uuid } = await longRun(silent);
     await using _ = h;
-    await forked(h, uuid, { step: 8, input: "this is for you" });
-    expect(h.requests.at(-1)?.messages.at(-1)?.content).toBe("this is for you");
+    const first = h.requests.length;
+    const o = { input: "this is for you", fork: { step: 8 } };
+    const fork = await h.kernel.resume(uuid, AGENT, h.opts(), o);
+    await until(() => h.requests.length === first + 1);
+    await h.kernel.suspend(fork.pid);
+    await h.kernel.resume(fork.uuid, AGENT, h.opts());
+    await until(() => h.requests.length === first + 2);
+    for (const asked of h.requests.slice(first))
+      expect(asked.messages.at(-1)?.content).toBe("this is for you");
   });
 
   test("has its head built anew, of what its agent says today", async () => {
