@@ -109,6 +109,17 @@ export class History {
     return undefined;
   }
 
+  /** The suspended runs that a waker goes on with. */
+  async sleepers(): Promise<{ uuid: string; wake: Wake }[]> {
+    const found: { uuid: string; wake: Wake }[] = [];
+    for (const records of this.#stores(undefined)) {
+      const { rows } = await (await records.catalogue()).list();
+      for (const { uuid, state, suspended } of rows)
+        if (state === "suspended" && suspended?.by_itself) found.push({ uuid, wake: suspended.wake });
+    }
+    return found;
+  }
+
   /** The UUIDs that begin so. */
   async find(prefix: string, cwd?: string): Promise<string[]> {
     const found = await Promise.all(this.#stores(cwd).map((records) => records.find(prefix)));
