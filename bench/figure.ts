@@ -2,7 +2,8 @@
 export interface Figure {
   what: string;
   value: number;
-  unit: "ms" | "MiB" | "×";
+  /** "/s" and "MiB/s" are rates: the more the better. */
+  unit: "ms" | "µs" | "MiB" | "KiB" | "/s" | "MiB/s" | "×";
   /** What the same costs without Rnix, measured in turns with it. */
   floor?: { name: string; value: number };
   /** Of the ratio to the floor, or of the value where there is no floor: what it must not be above. */

@@ -4,6 +4,7 @@ import { parseArgs } from "node:util";
 import { type Figure, isReached, ratioOf, table } from "./figure.ts";
 import { daemonMemory } from "./figures/daemon-memory.ts";
 import { oneTurn } from "./figures/one-turn.ts";
+import { records } from "./figures/records.ts";
 import { start } from "./figures/start.ts";
 import { together } from "./figures/together.ts";
 import { toolCalls } from "./figures/tool-calls.ts";
@@ -14,7 +15,7 @@ import { type Place, withPlace } from "./place.ts";
  * each beside a floor measured in turns with it; bench/README.md says how to read them.
  */
 const USAGE = `bun bench/main.ts [--only GROUP]… [--rounds N] [--batches N] [--json FILE] [--rnix PATH]
-  --only     ${["start", "one-turn", "tool-calls", "together", "memory"].join(", ")}
+  --only     ${["start", "one-turn", "tool-calls", "together", "memory", "records"].join(", ")}
   --rounds   measured rounds of each command, 15 by default
   --batches  hundreds of runs in the memory figure, 2 by default
   --json     write the figures there too; "-" prints them instead of the table
@@ -37,6 +38,7 @@ const GROUPS: Record<string, (place: Place) => Promise<Figure[]>> = {
   "one-turn": oneTurn,
   "tool-calls": toolCalls,
   together,
+  records,
   memory: (place) => daemonMemory(place, Number(flags.batches)),
 };
 

@@ -71,7 +71,8 @@ export class History {
     const onDisk: Required<Entry>[] = [];
     const unreadable: Listed["unreadable"] = [];
     for (const records of this.#stores(cwd)) {
-      const { rows, damaged } = await (await records.catalogue()).list();
+      const catalogue = await records.catalogue();
+      const { rows, damaged } = await (after > 0 ? catalogue.recent() : catalogue.list());
       for (const row of rows) onDisk.push({ ...row, row, records });
       for (const { uuid, error } of damaged) {
         unreadable.push({ path: `${records.dataDir}/steps/${uuid}`, message: error.message });

@@ -26,6 +26,8 @@ const READERS = 32;
 const BATCH = 100;
 /** A record longer than this, which holds a long answer, is read from its own file each time. */
 const MAX_INFO_BYTES = 64 * 1024;
+/** Of a listing in pages, from one page to the next. */
+const RECENT_MS = 2000;
 /** Rows nobody needs any more that stay in the file, beyond as many as it has good ones. */
 const SPENT_ROWS = 1000;
 
@@ -76,6 +78,7 @@ export class RunCatalogue {
   /** The part of the file that is in `known`. */
   #loaded = { ino: NO_FILE, bytes: 0, rows: 0 };
   #listing: Promise<Listing> | undefined;
+  #last: { listing: Listing; at: number } | undefined;
   /** For who has asked while a listing was under way: it may have passed by what they look for. */
   #following: Promise<Listing> | undefined;
 
@@ -91,6 +94,12 @@ export class RunCatalogue {
       return this.#begin();
     });
     return this.#following;
+  }
+
+  /** The last listing, when it is of just now: for the later pages of one that was begun. */
+  recent(): Promise<Listing> {
+    const last = this.#last;
+    return last && performance.now() - last.at < RECENT_MS ? Promise.resolve(last.listing) : this.list();
   }
 
   /** The records of these rows of a listing, in their order. One that has gone in the meantime is left out. */
@@ -133,7 +142,9 @@ export class RunCatalogue {
     }
     await this.#forget(new Set(uuids));
     const rows = uuids.flatMap((uuid) => this.#known.get(uuid)?.row ?? open.get(uuid) ?? []);
-    return { rows, damaged };
+    const listing = { rows, damaged };
+    this.#last = { listing, at: performance.now() };
+    return listing;
   }
 
   /** Those whose record is not the one that is known. A look at each, in slices: what is asked of the thread is bounded. */
