@@ -9,16 +9,14 @@ interface LimitedSignal {
 
 /** A signal that follows `parent` and aborts by itself after `ms` with TIMEOUT and this message. */
 export function withDeadline(clock: Clock, parent: AbortSignal, ms: number, message: string): LimitedSignal {
-  const controller = new AbortController();
-  const follow = (): void => controller.abort(parent.reason);
-  if (parent.aborted) follow();
-  parent.addEventListener("abort", follow, { once: true });
-  const timer = clock.timer(ms, () => controller.abort(new SyscallError("TIMEOUT", message)));
+  const abort = new Abort();
+  const ignore = onceAborted(parent, () => abort.abort(parent.reason));
+  const timer = clock.timer(ms, () => abort.abort(new SyscallError("TIMEOUT", message)));
   return {
-    signal: controller.signal,
+    signal: abort.signal,
     release(): void {
       timer.cancel();
-      parent.removeEventListener("abort", follow);
+      ignore();
     },
   };
 }
@@ -80,12 +78,34 @@ export function onceAborted(signal: AbortSignal, f: () => void): () => void {
   return () => void listening.delete(f);
 }
 
-const listeners = new WeakMap<AbortSignal, Set<() => void>>();
+const listeners = new WeakMap<AbortSignal, Listeners>();
+
+/** Who listens to one signal. Most have one listener: a set for it would be a good part of what a waiting process takes. */
+class Listeners {
+  #only: (() => void) | undefined;
+  #more: Set<() => void> | undefined;
+
+  add(f: () => void): void {
+    if (this.#more) this.#more.add(f);
+    else if (this.#only === undefined) this.#only = f;
+    else this.#more = new Set([this.#only, f]);
+  }
+
+  delete(f: () => void): void {
+    if (this.#only === f) this.#only = undefined;
+    this.#more?.delete(f);
+  }
+
+  tellAll(): void {
+    const all = this.#more ?? (this.#only ? [this.#only] : []);
+    for (const f of [...all]) f();
+  }
+}
 
 /** An abort of ours: `onceAborted` hears of it without a listener of the runtime's, which costs more than a syscall. */
 export class Abort {
   readonly #controller = new AbortController();
-  readonly #listening = new Set<() => void>();
+  readonly #listening = new Listeners();
 
   constructor() {
     listeners.set(this.signal, this.#listening);
@@ -98,17 +118,14 @@ export class Abort {
   abort(reason: unknown): void {
     if (this.signal.aborted) return;
     this.#controller.abort(reason);
-    for (const f of [...this.#listening]) f();
+    this.#listening.tellAll();
   }
 }
 
-function listenTo(signal: AbortSignal): Set<() => void> {
-  const listening = new Set<() => void>();
+function listenTo(signal: AbortSignal): Listeners {
+  const listening = new Listeners();
   listeners.set(signal, listening);
-  const tellAll = () => {
-    for (const f of [...listening]) f();
-  };
-  signal.addEventListener("abort", tellAll, { once: true });
+  signal.addEventListener("abort", () => listening.tellAll(), { once: true });
   return listening;
 }
 

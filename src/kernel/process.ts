@@ -4,6 +4,7 @@ import type { CheckResult, ChildResult, ProcInfo, Usage } from "../store/schema.
 import { FdTable } from "../vfs/fd-table.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
+import { Abort } from "./abort.ts";
 import type { Channel } from "./channel.ts";
 import type { Clock, Timer } from "./clock.ts";
 import type { Envelope } from "./envelope.ts";
@@ -48,8 +49,8 @@ interface ProcessSpec {
   agent: AgentInfo;
   opts: SpawnOpts;
   namespace: Namespace;
-  /** Those it is shown from the start. */
-  tools: ReadonlyMap<string, ProcessTool>;
+  /** Those it is shown from the start; its own from then on. */
+  tools: Map<string, ProcessTool>;
   permissions: Permissions;
   record: RunWriter;
   maxSteps: Limit;
@@ -129,7 +130,7 @@ export class Process {
   readonly tracers = new Set<Channel<SyscallEvent>>();
 
   readonly #clock: Clock;
-  readonly #abort = new AbortController();
+  readonly #abort = new Abort();
   readonly #done = Promise.withResolvers<ExitStatus>();
   readonly #createdMono: number;
   #state: ProcessState = "created";
@@ -147,7 +148,7 @@ export class Process {
     this.uuid = spec.uuid;
     this.ppid = spec.ppid;
     this.permissions = spec.permissions;
-    this.tools = new Map(spec.tools);
+    this.tools = spec.tools;
     this.record = spec.record;
     const { progress = nothingYet(spec.clock) } = spec;
     this.step = progress.step;

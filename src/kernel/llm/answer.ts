@@ -26,7 +26,8 @@ export class AnswerReader {
   /** The request asks for a stream. */
   readonly streams: boolean;
   readonly #device: ModelDevice;
-  readonly #request: string;
+  /** Not as text yet: thousands may wait for their turn. */
+  readonly #request: LLMRequest;
   readonly #onEvent: (event: LLMEvent) => void;
   /** What finished and broken attempts have reported together. */
   readonly #spent: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
@@ -34,7 +35,7 @@ export class AnswerReader {
   constructor(device: ModelDevice, request: LLMRequest, onEvent: (event: LLMEvent) => void) {
     this.#device = device;
     this.streams = request.stream === true;
-    this.#request = JSON.stringify(request);
+    this.#request = request;
     this.#onEvent = onEvent;
   }
 
@@ -43,7 +44,7 @@ export class AnswerReader {
    * is empty or not understood. Does not wait for a device that ignores the signal.
    */
   async read(watch: Watch): Promise<LLMAnswer> {
-    await abortable(this.#device.write(this.#request, watch.signal), watch.signal);
+    await abortable(this.#device.write(JSON.stringify(this.#request), watch.signal), watch.signal);
     watch.touch();
     const answer = this.streams ? await this.#readEvents(watch) : await this.#readWhole(watch);
     requireSubstance(answer);
@@ -115,7 +116,7 @@ export class AnswerReader {
   #guess(answer: LLMAnswer): Usage {
     const calls = answer.tool_calls.length === 0 ? "" : JSON.stringify(answer.tool_calls);
     return {
-      input_tokens: estimateTokens(this.#request),
+      input_tokens: estimateTokens(JSON.stringify(this.#request)),
       output_tokens: estimateTokens(answer.content + (answer.reasoning ?? "") + calls),
       cached_tokens: 0,
     };

@@ -1,4 +1,5 @@
 import type { SyscallError } from "../../plugin/index.ts";
+import { onceAborted } from "../abort.ts";
 import type { Clock, Timer } from "../clock.ts";
 
 /** A caller's place in the queue. It keeps it for its retries, which so go before later comers. */
@@ -46,12 +47,12 @@ export class Slots {
       this.#waiters = this.#waiters.filter((one) => one !== waiter);
       granted.reject(signal.reason);
     };
-    signal.addEventListener("abort", leave, { once: true });
+    const stay = onceAborted(signal, leave);
     this.#next();
     try {
       await granted.promise;
     } finally {
-      signal.removeEventListener("abort", leave);
+      stay();
     }
   }
 

@@ -1,4 +1,5 @@
 import { SyscallError } from "../../plugin/index.ts";
+import { Abort, onceAborted } from "../abort.ts";
 import type { Clock, Timer } from "../clock.ts";
 
 /**
@@ -7,7 +8,7 @@ import type { Clock, Timer } from "../clock.ts";
  */
 export class Watch {
   readonly #clock: Clock;
-  readonly #controller = new AbortController();
+  readonly #abort = new Abort();
   readonly #detach: () => void;
   #timer: Timer | undefined;
   #ms = Number.POSITIVE_INFINITY;
@@ -15,14 +16,11 @@ export class Watch {
 
   constructor(clock: Clock, parent: AbortSignal) {
     this.#clock = clock;
-    const follow = () => this.#controller.abort(reasonOf(parent));
-    parent.addEventListener("abort", follow, { once: true });
-    this.#detach = () => parent.removeEventListener("abort", follow);
-    if (parent.aborted) follow();
+    this.#detach = onceAborted(parent, () => this.#abort.abort(reasonOf(parent)));
   }
 
   get signal(): AbortSignal {
-    return this.#controller.signal;
+    return this.#abort.signal;
   }
 
   /** Starts the deadline. A second call changes nothing. */
@@ -54,7 +52,7 @@ export class Watch {
       const left = this.leftMs;
       // At least a millisecond: what rounding has left over would otherwise be waited for without end.
       if (left > 0) this.#wait(Math.max(1, left), expired);
-      else this.#controller.abort(expired());
+      else this.#abort.abort(expired());
     });
   }
 }
