@@ -63,7 +63,10 @@ test("a detached run can be looked at, followed and waited for as long as it liv
   expect(followed).toMatch(/begun[\s\S]*Read[\s\S]*It is built\./);
   const syscalls = lines(traced).map((event) => SyscallEventWire.parse(event));
   expect(syscalls).toContainEqual(
-    expect.objectContaining({ syscall: "Open", args: { path: "/dev/shell", flags: 2, tool: "Bash" } }),
+    expect.objectContaining({
+      syscall: "Open",
+      args: { path: "/dev/shell", flags: 2, tool: "Bash", rule: "*" },
+    }),
   );
   expect(syscalls.at(-1)).toMatchObject({ syscall: "Close", args: { fd: 3 } });
   expect(Receipt.parse(JSON.parse(waited ?? ""))).toMatchObject({
