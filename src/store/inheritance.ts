@@ -2,24 +2,45 @@ import { basename, dirname, join, relative } from "node:path";
 import { makeFolder, syncDirectory, syncFile } from "./document.ts";
 import { errno, type FsPort, ioError, writeAllAsync } from "./fs-port.ts";
 import { RESULTS } from "./kept-results.ts";
-import { SPILL } from "./run-writer.ts";
-import type { Origin } from "./runs.ts";
+import { type RunWriter, SPILL } from "./run-writer.ts";
 import type { StepRecord, ToolCallRecord } from "./schema.ts";
+import { Slices } from "./slices.ts";
 
 /** In a run's folder: what its plugins keep for it alone. */
 const PLUGINS = "plugins";
 const CHUNK_BYTES = 1024 * 1024;
+/** Written at once. */
+const SOME = 8;
+
+/** A run that is forked, and those of its steps that are taken over. */
+interface Origin {
+  uuid: string;
+  dir: string;
+  steps: readonly StepRecord[];
+}
+
+/** Gives a fork that was just made its first steps, and the files beside them first. */
+export async function inherit(record: RunWriter, origin: Origin, fs: FsPort): Promise<void> {
+  const { steps, dir } = origin;
+  await inheritFiles(fs, dir, record.dir, steps);
+  const slices = new Slices();
+  for (let at = 0; at < steps.length; at += SOME) {
+    record.inherit(steps.slice(at, at + SOME).map((step) => inheritedStep(step, origin, record.dir)));
+    await slices.pause();
+  }
+}
 
 /**
- * The steps of another run as a fork in the folder `to` records them. Who made each is told. What they
- * acknowledged, brought and used is not the fork's, and files that were kept have their names in its folder.
+ * A step of another run as a fork in the folder `to` records it. Who made it is told. What it acknowledged, brought
+ * and used is not the fork's, and files that were kept have their names in its folder.
  */
-export function inheritedSteps(origin: Origin, from: string, to: string): StepRecord[] {
-  return origin.steps.map(({ inbox: _inbox, children: _children, so_far: _soFar, ...step }) => ({
+function inheritedStep(record: StepRecord, { uuid, dir }: Origin, to: string): StepRecord {
+  const { inbox: _inbox, children: _children, so_far: _soFar, ...step } = record;
+  return {
     ...step,
-    tool_calls: step.tool_calls.map((call) => inheritedCall(call, from, to)),
-    origin_uuid: step.origin_uuid ?? origin.uuid,
-  }));
+    tool_calls: step.tool_calls.map((call) => inheritedCall(call, dir, to)),
+    origin_uuid: step.origin_uuid ?? uuid,
+  };
 }
 
 function inheritedCall({ inbox: _inbox, ...call }: ToolCallRecord, from: string, to: string): ToolCallRecord {
@@ -32,7 +53,7 @@ function inheritedCall({ inbox: _inbox, ...call }: ToolCallRecord, from: string,
  * change and take no space a second time. All of it is durable on return; what is missing by now is left out, and
  * whoever reads the record is told so.
  */
-export async function inheritFiles(
+async function inheritFiles(
   fs: FsPort,
   from: string,
   to: string,

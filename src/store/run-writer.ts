@@ -175,10 +175,10 @@ export class RunWriter {
     this.flush();
   }
 
-  /** Of a fork: records of the steps that it begins with. No step of its own is recorded yet. */
+  /** Of a fork: records of the steps that it begins with. Called before a step of its own is recorded. */
   inherit(records: readonly StepRecord[]): void {
     this.#namesDirty.add(this.dir);
-    for (const record of records) this.#steps.append(versioned(record));
+    this.#steps.append(...records.map(versioned));
   }
 
   /** Keeps a syscall event; written in batches, at the latest with the step. */

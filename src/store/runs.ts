@@ -31,12 +31,6 @@ interface Page {
   limit?: number;
 }
 
-/** What a fork begins with. */
-export interface Origin {
-  uuid: string;
-  steps: readonly StepRecord[];
-}
-
 /** In the folder of a run that is about to be gone on with. */
 const CLAIM = "resume.lock";
 
@@ -114,13 +108,15 @@ export class RunStore {
    * Makes a new run that begins with these steps of another one, which may live and may be gone afterwards: what
    * the steps refer to is taken over with them. NOT_FOUND when it is removed meanwhile.
    */
-  async fork(uuid: string, origin: Origin, limits?: RunLimits): Promise<RunWriter> {
-    const { inheritedSteps, inheritFiles } = await import("./inheritance.ts");
-    const from = this.dir(origin.uuid);
+  async fork(
+    uuid: string,
+    origin: { uuid: string; steps: readonly StepRecord[] },
+    limits?: RunLimits,
+  ): Promise<RunWriter> {
+    const { inherit } = await import("./inheritance.ts");
     const record = this.create(uuid, limits);
     try {
-      await inheritFiles(this.#fs, from, record.dir, origin.steps);
-      record.inherit(inheritedSteps(origin, from, record.dir));
+      await inherit(record, { ...origin, dir: this.dir(origin.uuid) }, this.#fs);
       if ((await this.info(origin.uuid)) === null) throw noSuchRun(origin.uuid);
       return record;
     } catch (error) {
