@@ -147,6 +147,8 @@ class StepCalls {
       safe: repeatable,
     });
     if (!isReadOnly(target)) await this.#beforeEffect(repeatable);
+    // The disk may have taken its time.
+    if (proc.stopped) return { state: "cancelled", error: notBegun(call) };
     if (this.#ports.waitsFor(proc, call.id) === undefined) proc.toolCalls++;
     this.#ports.onStart(proc, call, path);
     return this.#onDevice(call, target, path);

@@ -96,6 +96,95 @@ describe.skipIf(OWN_MOUNTS === undefined)(
   },
 );
 
+describe.skipIf(OWN_MOUNTS === undefined)("when the disk takes records again, the run goes on", () => {
+  for (const [what, refuse, relent] of [
+    ["full", "dd if=/dev/zero of=$DISK/filler bs=1k count=9999 2>/dev/null; true", "rm $DISK/filler"],
+    ["read-only", "mount -o remount,ro $DISK", "mount -o remount,rw $DISK"],
+  ] as const) {
+    for (const where of [[], ["--no-daemon"]]) {
+      test(`it was ${what} (${where[0] ?? "daemon"}): record_error before the effect, then rnix resume ends it, and each effect is there once`, async () => {
+        await using machine = new Machine();
+        await using disk = await Disk.mount(machine);
+        let refused = false;
+        const model = await machine.model(async (request) => {
+          const effects = toolResults(request).length;
+          if (effects === 2) return says("done");
+          if (effects === 1 && !refused) await disk.run(refuse);
+          refused ||= effects === 1;
+          // Too long for what is left of a block that the journal has already.
+          const text = "x".repeat(effects * 40_000);
+          return { text, ...calls(["Bash", { command: `echo ${effects + 1} >> effects` }]) };
+        });
+        const env = { RNIX_DATA_DIR: join(disk.path, "data") };
+        const spawned = await machine.run(["spawn", "write it", "--output", "json", ...where], { env });
+        const receipt = Receipt.parse(JSON.parse(spawned.stdout));
+        expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "record_error" });
+        expect(receipt.error?.message).toMatch(
+          what === "full" ? /the disk is full/ : /the disk is read-only/,
+        );
+        expect(machine.read("effects")).toBe("1\n");
+        // As long as it is so, nobody can go on with it, and nothing is lost by trying.
+        const tooEarly = await machine.run(["resume", receipt.uuid, ...where], { env });
+        expect(tooEarly.code).not.toBe(0);
+        await disk.run(relent);
+        const resumed = await machine.run(["resume", receipt.uuid, "--output", "json", ...where], { env });
+        expect(Receipt.parse(JSON.parse(resumed.stdout))).toMatchObject({ exit_code: 0, result: "done" });
+        expect(machine.read("effects")).toBe("1\n2\n");
+        expect(model.requests.flatMap(toolResults).join()).not.toContain("may or may not");
+        expect((await machine.run(["steps", receipt.uuid], { env })).stdout).toContain("Bash");
+      });
+    }
+  }
+});
+
+/** A small disk that all commands of a machine see, and nobody else: it lives in a namespace of mounts of its own. */
+class Disk implements AsyncDisposable {
+  readonly path: string;
+  readonly #machine: Machine;
+  readonly #holder: Bun.Subprocess<"ignore", "pipe">;
+  readonly #enter: string[];
+
+  static async mount(machine: Machine): Promise<Disk> {
+    const path = join(machine.root, "small");
+    mkdirSync(path);
+    const mount = `mount -t tmpfs -o size=4m none "$0" && echo mounted && exec sleep 600`;
+    const holder = Bun.spawn([...(OWN_MOUNTS ?? []), "sh", "-c", mount, path], {
+      stdin: "ignore",
+      stdout: "pipe",
+      cwd: "/",
+    });
+    const { value } = await holder.stdout.getReader().read();
+    if (!value) throw new Error("the disk could not be mounted");
+    return new Disk(machine, path, holder);
+  }
+
+  private constructor(machine: Machine, path: string, holder: Bun.Subprocess<"ignore", "pipe">) {
+    this.path = path;
+    this.#machine = machine;
+    this.#holder = holder;
+    const user = OWN_MOUNTS?.includes("--user") ? ["--user", "--preserve-credentials"] : [];
+    this.#enter = ["nsenter", "--target", String(holder.pid), "--mount", ...user, `--wd=${machine.project}`];
+    machine.wrapper = this.#enter;
+  }
+
+  /** `$DISK` is where it is mounted. */
+  async run(script: string): Promise<void> {
+    const done = Bun.spawn([...this.#enter, "sh", "-c", script], {
+      env: { PATH: process.env.PATH, DISK: this.path },
+      stderr: "pipe",
+    });
+    if ((await done.exited) !== 0) throw new Error(`${script}: ${await new Response(done.stderr).text()}`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    // The daemon has its data there.
+    await this.#machine.run(["daemon", "stop"]);
+    this.#machine.wrapper = [];
+    this.#holder.kill("SIGKILL");
+    await this.#holder.exited;
+  }
+}
+
 function withMounts(mount: string, folder: string): string[] {
   const own = OWN_MOUNTS ?? [];
   return [...own, "sh", "-c", `${mount} && cd "$PWD" && exec "$@"`, folder];

@@ -20,6 +20,14 @@ interface NameChange {
   apply(names: Names): void;
 }
 
+/** By what takes room, what changes a file or its name, what waits for the disk, what has nothing to do with it. */
+const REFUSED_BY: Record<"grow" | "change" | "sync" | "tick", readonly string[]> = {
+  grow: ["ENOSPC", "EROFS", "EIO"],
+  change: ["EROFS", "EIO"],
+  sync: ["EIO"],
+  tick: [],
+};
+
 /** What is lost with the process, and what with the power. */
 export type Loss =
   /** kill -9: what was written is there. */
@@ -54,8 +62,13 @@ export class MemoryDisk implements FsPort {
   #dead = false;
   /** The operation at which it dies, from 1. */
   diesAt = Number.POSITIVE_INFINITY;
+  /** From this operation on it is full, read-only or broken, until it is not any more. */
+  refuses: { from: number; code: "ENOSPC" | "EROFS" | "EIO" } | undefined;
 
   readonly #name: (path: string) => string;
+
+  /** What a sync waits for, as one on a busy disk does. */
+  slow: Promise<void> = Promise.resolve();
 
   /** `name` makes of a path the name it has here: kernels that have it in different folders can share it. */
   constructor(name: (path: string) => string, names: ReadonlyMap<string, Buffer> = new Map()) {
@@ -79,7 +92,7 @@ export class MemoryDisk implements FsPort {
 
   /** A moment at which it may die that no file has to do with. Throws when it does, or has. */
   tick(): void {
-    this.#count();
+    this.#count("tick");
   }
 
   /**
@@ -105,7 +118,7 @@ export class MemoryDisk implements FsPort {
   }
 
   open(name: string, mode: "read" | "append" | "update" | "create" | "replace"): number {
-    if (this.#dead) throw gone();
+    if (this.#dead) throw systemError("EIO");
     const path = this.#name(name);
     const { files, folders } = this.#now;
     if (mode === "read" && folders.has(path)) return this.#descriptor(null, path, false);
@@ -113,7 +126,7 @@ export class MemoryDisk implements FsPort {
     if (mode === "read" && !found) throw systemError("ENOENT");
     if (mode === "create" && found) throw systemError("EEXIST");
     if (!found && !folders.has(dirname(path))) throw systemError("ENOENT");
-    if (!found || mode === "replace") this.#count();
+    if (!found || mode === "replace") this.#count(found ? "change" : "grow");
     const inode = found ?? this.#inode(Buffer.alloc(0), Buffer.alloc(0));
     if (!found) this.#change(dirname(path), (names) => names.files.set(path, inode));
     if (mode === "replace") inode.content = Buffer.alloc(0);
@@ -142,7 +155,7 @@ export class MemoryDisk implements FsPort {
       file.mtimeMs = this.#clock++;
       of.at = at + bytes.length;
     };
-    this.#count(() => put(data.subarray(0, data.length >> 1)));
+    this.#count("grow", () => put(data.subarray(0, data.length >> 1)));
     put(data);
     return data.length;
   }
@@ -160,7 +173,7 @@ export class MemoryDisk implements FsPort {
   }
 
   truncate(fd: number, length: number): void {
-    this.#count();
+    this.#count("change");
     const file = this.#file(fd);
     const content = Buffer.alloc(length);
     file.content.copy(content);
@@ -170,12 +183,13 @@ export class MemoryDisk implements FsPort {
 
   /** As of the call; what is written meanwhile is not in it. */
   async fdatasync(fd: number): Promise<void> {
-    this.#count();
+    this.#count("sync");
     const { inode, path } = this.#opened(fd);
     const content = inode?.content;
     const pending = this.#pending.length;
     await new Promise<void>((resolve) => setImmediate(resolve));
-    if (this.#dead) throw gone();
+    await this.slow;
+    if (this.#dead) throw systemError("EIO");
     if (inode && content) {
       inode.durable = content;
       return;
@@ -188,7 +202,7 @@ export class MemoryDisk implements FsPort {
   }
 
   fdatasyncNow(fd: number): void {
-    this.#count();
+    this.#count("sync");
     const file = this.#file(fd);
     file.durable = file.content;
   }
@@ -198,10 +212,10 @@ export class MemoryDisk implements FsPort {
   }
 
   mkdir(name: string): boolean {
-    if (this.#dead) throw gone();
+    if (this.#dead) throw systemError("EIO");
     const dir = this.#name(name);
     if (this.#now.folders.has(dir)) return false;
-    this.#count();
+    this.#count("grow");
     for (const folder of missing(this.#now.folders, dir)) {
       this.#change(dirname(folder), (names) => names.folders.add(folder));
     }
@@ -209,7 +223,7 @@ export class MemoryDisk implements FsPort {
   }
 
   rename(from: string, to: string): void {
-    this.#count();
+    this.#count("change");
     const [old, path] = [this.#name(from), this.#name(to)];
     const inode = this.#now.files.get(old);
     if (!inode) throw systemError("ENOENT");
@@ -220,14 +234,14 @@ export class MemoryDisk implements FsPort {
   }
 
   remove(name: string): void {
-    this.#count();
+    this.#count("change");
     const path = this.#name(name);
     if (!this.#now.files.has(path)) throw systemError("ENOENT");
     this.#change(dirname(path), ({ files }) => files.delete(path));
   }
 
   async list(name: string): Promise<string[]> {
-    if (this.#dead) throw gone();
+    if (this.#dead) throw systemError("EIO");
     const dir = this.#name(name);
     const { files, folders } = this.#now;
     if (!folders.has(dir)) throw systemError("ENOENT");
@@ -236,7 +250,7 @@ export class MemoryDisk implements FsPort {
   }
 
   stat(name: string): FileFacts | null {
-    if (this.#dead) throw gone();
+    if (this.#dead) throw systemError("EIO");
     const path = this.#name(name);
     if (this.#now.folders.has(path)) return { size: 0, mtimeMs: 0, ino: 0, isFolder: true };
     const inode = this.#now.files.get(path);
@@ -244,14 +258,19 @@ export class MemoryDisk implements FsPort {
     return { size: inode.content.length, mtimeMs: inode.mtimeMs, ino: inode.ino, isFolder: false };
   }
 
-  /** `torn` is what of the operation is done when it is the last. */
-  #count(torn?: () => void): void {
-    if (this.#dead) throw gone();
+  /** `torn` is what of the operation is done when it is the last, or is refused. */
+  #count(kind: keyof typeof REFUSED_BY, torn?: () => void): void {
+    if (this.#dead) throw systemError("EIO");
     this.#operations++;
-    if (this.#operations < this.diesAt) return;
-    torn?.();
-    this.#dead = true;
-    throw gone();
+    if (this.#operations >= this.diesAt) {
+      torn?.();
+      this.#dead = true;
+      throw systemError("EIO");
+    }
+    const { from = Number.POSITIVE_INFINITY, code = "EIO" } = this.refuses ?? {};
+    if (this.#operations < from || !REFUSED_BY[kind].includes(code)) return;
+    if (code === "ENOSPC") torn?.();
+    throw systemError(code);
   }
 
   #inode(content: Buffer, durable = content): Inode {
@@ -270,7 +289,7 @@ export class MemoryDisk implements FsPort {
   }
 
   #file(fd: number): Inode {
-    if (this.#dead) throw gone();
+    if (this.#dead) throw systemError("EIO");
     const { inode } = this.#opened(fd);
     if (!inode) throw systemError("EISDIR");
     return inode;
@@ -305,10 +324,6 @@ function contentAfter({ content, durable }: Inode, loss: Loss, random: () => num
   if (way < 0.7) return content.subarray(0, kept);
   // It has grown on the disk, and what it has grown by was not written.
   return Buffer.concat([content.subarray(0, kept), Buffer.alloc(content.length - kept)]);
-}
-
-function gone(): Error {
-  return systemError("EIO");
 }
 
 function systemError(code: string): Error {

@@ -1,0 +1,85 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { SIGKILL } from "../../src/kernel/types.ts";
+import { settled } from "../support/fake-clock.ts";
+import { MemoryDisk, ROOT } from "../support/memory-disk.ts";
+import { until } from "../support/until.ts";
+import { live, machine, requireRight, World } from "../support/world.ts";
+
+setDefaultTimeout(60_000);
+
+const newDisk = (): MemoryDisk => new MemoryDisk((path) => path.replace(/^.*\/project(?=\/|$)/, ROOT));
+
+async function operationsOfRun(): Promise<number> {
+  const world = new World();
+  const disk = newDisk();
+  await using h = machine(disk, world);
+  await live(h, world);
+  return disk.operations;
+}
+
+for (const [code, what] of [
+  ["ENOSPC", "is full"],
+  ["EROFS", "is read-only"],
+  ["EIO", "is broken"],
+] as const) {
+  test(`a disk that ${what} from any operation on: the run ends before its effects, and is gone on with when it is not so any more`, async () => {
+    const operations = await operationsOfRun();
+    const ends = new Map<string | null, number>();
+    for (let from = 1; from <= operations; from++) {
+      const world = new World();
+      const disk = newDisk();
+      const first = machine(disk, world);
+      disk.refuses = { from, code };
+      // Where the disk takes no record from the start there is no run at all.
+      const pid = await first.spawn("go").catch(() => undefined);
+      const end = pid === undefined ? "refused" : (await first.follow(pid)).info.exit_reason;
+      ends.set(end, (ends.get(end) ?? 0) + 1);
+      // By the same kernel, or by one that comes when it has ended on a disk that still was so.
+      const later = from % 2 === 0;
+      if (later) await first[Symbol.asyncDispose]();
+      disk.refuses = undefined;
+      await using next = later ? machine(disk, world) : first;
+      const uuid = await live(next, world).catch((cause: unknown) => {
+        throw new Error(`from operation ${from}, after ${end}`, { cause });
+      });
+      await requireRight(next, uuid, world);
+    }
+    expect(ends.get("record_error")).toBeGreaterThan(operations / 3);
+    expect([...ends.keys()].toSorted()).toEqual(["completed", "record_error", "refused"]);
+  });
+}
+
+describe("a disk that is slow", () => {
+  test("holds up an effect until its record is durable, and nobody else", async () => {
+    const world = new World();
+    const disk = newDisk();
+    await using h = machine(disk, world);
+    const synced = Promise.withResolvers<void>();
+    disk.slow = synced.promise;
+    const run = h.follow(await h.spawn("go"));
+    await until(() => h.requests.length === 2, "its second answer, which wants an effect");
+    await until(() => h.kernel.procInfo(1).tool_calls === 2, "the look before it");
+    const other = await h.spawn("go");
+    await until(() => h.requests.length === 4, "the answers of another");
+    expect(world.acts).toEqual([]);
+    h.kernel.kill(other, SIGKILL);
+    synced.resolve();
+    expect((await run).info).toMatchObject({ exit_reason: "completed" });
+  });
+
+  test("lets no effect through that was waiting for it when its run was killed", async () => {
+    const world = new World();
+    const disk = newDisk();
+    await using h = machine(disk, world);
+    const synced = Promise.withResolvers<void>();
+    disk.slow = synced.promise;
+    const pid = await h.spawn("go");
+    const run = h.follow(pid);
+    await until(() => h.kernel.procInfo(pid).tool_calls === 2, "the look before its first effect");
+    await settled();
+    h.kernel.kill(pid, SIGKILL);
+    synced.resolve();
+    expect((await run).info).toMatchObject({ exit_code: 137 });
+    expect(world.acts).toEqual([]);
+  });
+});

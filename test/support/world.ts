@@ -1,0 +1,120 @@
+import { expect } from "bun:test";
+import { toolMessage } from "../../src/kernel/tool-call.ts";
+import type { LLMEvent, LLMRequest, Message } from "../../src/plugin/index.ts";
+import { calls, KernelHarness, type Model, says, toolDevice } from "./kernel.ts";
+import type { MemoryDisk } from "./memory-disk.ts";
+
+/** Acts, each of which must be done once. */
+const GOAL = 5;
+
+/** What is outside of the machine that dies: it stays as it was. */
+export class World {
+  /** Acts that were done, each with the number of the answer that asked for it. */
+  readonly acts: string[] = [];
+  /** Messages that were accepted, and those of which nobody was told. */
+  readonly accepted: string[] = [];
+  #answers = 0;
+
+  /** Does what is missing, as far as the conversation tells. What it doesn't know it looks up. */
+  readonly model: Model = ({ messages }: LLMRequest): LLMEvent[] => {
+    requireWhole(messages);
+    const n = ++this.#answers;
+    const done = knownActs(messages);
+    if (!done) return calls(["Look", {}]);
+    const missing = Array.from({ length: GOAL }, (_, at) => at + 1).filter((act) => !done.has(act));
+    const [first, second] = missing;
+    const act = (number = 0): [string, Record<string, unknown>] => ["Act", { act: `${number}:${n}` }];
+    if (first === undefined) return says("done");
+    if (first === 1) return calls(["Look", {}], act(1));
+    if (first === 2 && second === 3) return calls(act(2), act(3));
+    if (first === 4) return calls(["Look", {}], ["Set", {}], ["Tell", { note: `note-${n}.` }], act(4));
+    return calls(act(first));
+  };
+}
+
+/** As a strict provider wants it: each call is answered at once, in order, and nothing else is. */
+function requireWhole(messages: readonly Message[]): void {
+  const open: string[] = [];
+  for (const { role, tool_call_id, tool_calls } of messages) {
+    if (role === "tool") expect(tool_call_id).toBe(open.shift() ?? "none");
+    else expect(open).toEqual([]);
+    open.push(...(tool_calls ?? []).map(({ id }) => id));
+  }
+  expect(open).toEqual([]);
+}
+
+/** undefined: it must look. */
+function knownActs(messages: readonly Message[]): Set<number> | undefined {
+  let known: Set<number> | undefined;
+  const asked = new Map(messages.flatMap(({ tool_calls = [] }) => tool_calls.map((call) => [call.id, call])));
+  for (const { role, content, tool_call_id = "" } of messages) {
+    if (role !== "tool") continue;
+    const call = asked.get(tool_call_id);
+    const failed = content.startsWith("Error ");
+    if (call?.name === "Look") known = failed ? undefined : new Set(content.match(/\d+(?=:)/g)?.map(Number));
+    if (call?.name !== "Act") continue;
+    if (failed) known = undefined;
+    else known?.add(Number.parseInt(String(call.input.act), 10));
+  }
+  return known;
+}
+
+/** A kernel on this disk, and the tools that reach the world as long as it lives. */
+export function machine(disk: MemoryDisk, world: World): KernelHarness {
+  const h = new KernelHarness({
+    model: world.model,
+    fs: disk,
+    devices: {
+      "/dev/look": toolDevice("Look", () => world.acts.join(" "), { annotations: { readOnlyHint: true } }),
+      "/dev/act": toolDevice("Act", ({ act }) => {
+        disk.tick();
+        world.acts.push(String(act));
+        disk.tick();
+        return "done";
+      }),
+      "/dev/set": toolDevice("Set", () => "set", { annotations: { idempotentHint: true } }),
+      "/dev/tell": toolDevice("Tell", async ({ note }) => {
+        await h.kernel.ipc.send(0, 1, String(note));
+        world.accepted.push(String(note));
+        return "told";
+      }),
+    },
+  });
+  return h;
+}
+
+/**
+ * Goes on with the run, or begins it where there is none yet, and follows it to its end. What is not there any more, or
+ * can't be gone on with, must have done nothing.
+ */
+export async function live(h: KernelHarness, world: World): Promise<string> {
+  const saved = (await h.runs.list()).at(-1);
+  if (saved?.exit_reason === "completed") return saved.uuid;
+  const resumed =
+    saved && (await h.kernel.resume(saved.uuid, null, h.opts()).catch((why: unknown) => String(why)));
+  // Its end was known to the kernel alone, whose disk did not take it.
+  if (resumed !== undefined && (await h.runs.info(saved?.uuid ?? ""))?.exit_reason === "completed") {
+    return saved?.uuid ?? "";
+  }
+  if (typeof resumed !== "object") expect({ resumed, acts: world.acts }).toMatchObject({ acts: [] });
+  const pid = typeof resumed === "object" ? resumed.pid : await h.spawn("go");
+  const { info } = await h.follow(pid);
+  return info.uuid;
+}
+
+/** The run has come to its end, and what it did is what its records say, each once. */
+export async function requireRight(h: KernelHarness, uuid: string, world: World): Promise<void> {
+  expect(await h.runs.info(uuid)).toMatchObject({ exit_reason: "completed", result: "done" });
+  // Each once, whatever has happened.
+  expect(world.acts.map((act) => Number.parseInt(act, 10)).toSorted()).toEqual([1, 2, 3, 4, 5]);
+  const { records } = await h.runs.steps(uuid);
+  expect(records.map(({ step }) => step)).toEqual(records.map((_, at) => at + 1));
+  const made = records.flatMap(({ tool_calls }) => tool_calls);
+  // The records tell of every act, and of none that was not done.
+  const acts = made.filter(({ name }) => name === "Act");
+  for (const act of world.acts) expect(acts.filter(({ input }) => input.act === act)).toHaveLength(1);
+  for (const { state, input } of acts) if (state === "done") expect(world.acts).toContain(String(input.act));
+  requireWhole(records.flatMap(({ messages, tool_calls }) => [...messages, ...tool_calls.map(toolMessage)]));
+  const told = records.flatMap(({ messages }) => messages.map(({ content }) => content)).join("\n");
+  for (const note of world.accepted) expect(told.split(note)).toHaveLength(2);
+}
