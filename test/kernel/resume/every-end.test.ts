@@ -1,10 +1,12 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ResumeOptions } from "../../../src/kernel/lifecycle-manager.ts";
 import type { Limits, ProcInfo, SpawnOpts } from "../../../src/kernel/types.ts";
 import { SIGINT, SIGKILL, SIGPAUSE, SIGTERM } from "../../../src/kernel/types.ts";
 import { type LLMEvent, SyscallError } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, silent, toolDevice, usage } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 /** One way for a run to end, after a first step that is whole. */
 interface End {

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ResumeOptions } from "../../../src/kernel/lifecycle-manager.ts";
@@ -6,6 +6,8 @@ import type { AgentInfo, SkillInfo, SpawnOpts } from "../../../src/kernel/types.
 import type { LLMRequest, Message } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
+
+setDefaultTimeout(30_000);
 
 const READ_ONLY = { annotations: { readOnlyHint: true } };
 const LONG = "x".repeat(500);
