@@ -50,7 +50,7 @@ async function attempt(
   signal: AbortSignal,
   legacy: boolean,
 ): Promise<Connection> {
-  const { name, mountTimeoutMs } = settings;
+  const { mountTimeoutMs } = settings;
   const client = new Client(
     { name: "rnix", version: "1" },
     {
@@ -66,11 +66,12 @@ async function attempt(
   const onAbort = (): void => void close();
   signal.addEventListener("abort", onAbort, { once: true });
   try {
-    const options = { signal, timeout: mountTimeoutMs };
+    // Together with the first question no longer than the whole: else the kernel's deadline, which knows less, comes first.
+    const options = { signal, timeout: mountTimeoutMs * (1 - PROBE_SHARE) };
     await client.connect(transport, legacy ? { ...options, prior: { kind: "legacy" } } : options);
   } catch (thrown) {
     await close();
-    throw connectFailure(thrown, name, transport, signal);
+    throw connectFailure(thrown, settings, transport, signal);
   } finally {
     signal.removeEventListener("abort", onAbort);
   }
@@ -82,11 +83,20 @@ async function attempt(
 /** With what the program said: why a server does not come up, it tells on its stderr. */
 function connectFailure(
   thrown: unknown,
-  name: string,
+  settings: ServerSettings,
   transport: Transport,
   signal: AbortSignal,
 ): SyscallError {
-  const error = failure(thrown, name, signal);
+  const { name, mountTimeoutMs } = settings;
+  const failed = failure(thrown, name, signal);
+  const error =
+    failed.code === "TIMEOUT" && !signal.aborted
+      ? new SyscallError(
+          "TIMEOUT",
+          `MCP server ${name} did not answer within ${mountTimeoutMs} ms. Give it more with mount_timeout.`,
+          { cause: thrown },
+        )
+      : failed;
   if (!(transport instanceof ProgramTransport) || signal.aborted) return error;
   if (transport.end !== undefined) {
     return new SyscallError("UNAVAILABLE", `MCP server ${name} ${transport.end}`, { cause: thrown });

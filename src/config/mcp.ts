@@ -87,7 +87,7 @@ function findServer(
   const names = files.flatMap((known) => known.names);
   const where = `.rnix/mcp.yaml, .mcp.json or ~/.config/rnix/mcp.yaml`;
   throw wrong(
-    `expected an MCP server of ${where}, got ${JSON.stringify(name)}${names.length === 0 ? "; there is none" : ""}${suggestion(name, names)}`,
+    `expected an MCP server of ${where}, got ${JSON.stringify(name)}${names.length === 0 ? "; there is none" : "."}${suggestion(name, names)}`,
   );
 }
 

@@ -36,6 +36,15 @@ export async function locateLive(system: System, target: Target, toDo: string): 
   return found;
 }
 
+/** INVALID for a supervisor and for a program: there is nothing that could be gone on with. */
+export function requireAgent({ info }: Located, toDo: string): void {
+  if (info.kind === "agent") return;
+  throw new SyscallError(
+    "INVALID",
+    `PID ${info.pid} is a ${info.kind === "command" ? "program" : "supervisor"}: only the run of an agent can be ${toDo}.`,
+  );
+}
+
 export function refOf(info: ProcInfo): ProcRef {
   return { pid: info.pid, uuid: info.uuid };
 }

@@ -1,6 +1,6 @@
 import { callEntry, resultEntry, wordsEntry } from "../kernel/log-entry.ts";
 import type { LogEntry } from "../kernel/types.ts";
-import type { JournalEntry, StepRecord, ToolCallRecord } from "../store/schema.ts";
+import type { JournalEntry, ProcInfo, StepRecord, ToolCallRecord } from "../store/schema.ts";
 
 /** A finished step as its log: the model's words, then each call and what came of it. */
 export function entriesOfStep(record: StepRecord): LogEntry[] {
@@ -13,6 +13,16 @@ export function entriesOfStep(record: StepRecord): LogEntry[] {
       resultEntry({ ts: endOf(call), step }, call),
     ]),
   ];
+}
+
+/** What a program printed last, as far as it is kept, and how it ended. */
+export function entriesOfProgram(info: ProcInfo): LogEntry[] {
+  const at = { ts: new Date(info.ended_at_ms ?? info.created_at_ms).toISOString(), step: 0 };
+  if (info.exit_reason === null) {
+    return [{ ...at, kind: "unit", text: "it runs: what it printed last is told when it has ended" }];
+  }
+  const ended = `ended: ${info.exit_reason} (exit ${info.exit_code})`;
+  return [...wordsOf(at, info.result ?? ""), { ...at, kind: "unit", text: ended }];
 }
 
 /** The open step, as far as it has come. */

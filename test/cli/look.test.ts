@@ -75,6 +75,13 @@ describe("rnix ps", () => {
     expect((await run(["ps"], { answers: { list_procs: { processes } } })).out).not.toContain("FORK OF");
   });
 
+  test("a megabyte of intent does not make a line of a megabyte, in a pipe either", async () => {
+    const processes = [{ ...PARENT, intent: "x".repeat(1_000_000) }];
+    const { out } = await run(["ps"], { answers: { list_procs: { processes } } });
+    expect(out.length).toBeLessThan(5_000);
+    expect(out).toContain("xxx…");
+  });
+
   test("--json is an array of the records, untouched", async () => {
     expect(JSON.parse((await run(["ps", "--json"], live)).out)).toEqual([PARENT, CHILD, GRANDCHILD, SECOND]);
   });
@@ -153,6 +160,29 @@ describe("rnix show", () => {
     expect((await run(["show", "7"], { answers: { show: DETAIL } })).out).toMatchSnapshot();
     const ended = { ...DETAIL, ...ENDED, live: false, fds: [], context: null };
     expect((await run(["show", "3"], { answers: { show: ended } })).out).toMatchSnapshot();
+  });
+
+  test.each([
+    ["supervisor", ["kind", "tokens", "cost", "time"]],
+    ["command", ["kind", "time"]],
+  ] as const)("of a %s says nothing that only an agent has", async (kind, told) => {
+    const show = { ...DETAIL, kind, agent: kind, provider: "", model: "", mounts: [], fds: [] };
+    const { out } = await run(["show", "7"], { answers: { show } });
+    const names = out.split("\n").flatMap((line) => /^ {2}(\w+)/.exec(line)?.[1] ?? []);
+    const agents = [
+      "agent",
+      "model",
+      "steps",
+      "usage",
+      "context",
+      "tool",
+      "tools",
+      "devices",
+      "allow",
+      "sandbox",
+    ];
+    expect(names).toEqual(expect.arrayContaining([...told]));
+    expect(names.filter((name) => agents.includes(name))).toEqual([]);
   });
 
   test("--json is the record", async () => {
@@ -312,6 +342,22 @@ describe("rnix wait", () => {
 
 describe("rnix attach", () => {
   const answers = { attach: REF };
+
+  test("to a supervisor names no provider", async () => {
+    const payload = {
+      event: "spawn" as const,
+      pid: 7,
+      uuid: "u7",
+      intent: "workers",
+      provider: "",
+      model: "",
+      because: "",
+      agent: "supervisor",
+    };
+    const { err } = await run(["attach", "7"], { answers, events: [{ type: "progress", payload }] });
+    expect(err).toContain("process 7  u7\nsupervisor workers\n");
+    expect(err).not.toContain("provider");
+  });
 
   test("follows to the end and exits with the run's code", async () => {
     const events = [SPAWNED, step(2), complete({ exit_code: 2, exit_reason: "budget_exceeded" })];

@@ -6,6 +6,7 @@ import { overStream } from "../../src/client/memory.ts";
 import { History } from "../../src/server/history.ts";
 import type { SpawnRequest, StreamEvent } from "../../src/server/protocol.ts";
 import { RunStore } from "../../src/store/runs.ts";
+import type { ProcInfo } from "../../src/store/schema.ts";
 import { procInfo } from "../support/samples.ts";
 import { until } from "../support/until.ts";
 import { stepRecord } from "./support/fake-kernel.ts";
@@ -271,6 +272,57 @@ test("history shows a supervisor whose kernel has died as killed: nobody can go 
   const history = new History({ dataDirs: () => [dir.path], open: () => runs, kernelAlive: () => false });
   const run = await history.byUuid(info.uuid);
   expect(run?.info).toMatchObject({ state: "dead", exit_code: 137, exit_reason: "killed" });
+});
+
+/** A record of a kernel that is dead, of a process that is no agent. */
+function recordOf(server: Fixture, more: Partial<ProcInfo>): string {
+  const info = procInfo({ uuid: "00000000-0000-7000-8000-0000000f0003", pid: 901, ...more });
+  new RunStore(server.dir).create(info.uuid).info(info);
+  return info.uuid;
+}
+
+for (const [kind, name] of [
+  ["supervisor", "supervisor"],
+  ["command", "program"],
+] as const) {
+  test(`a ${name} is neither suspended nor gone on with, and it is said why`, async () => {
+    await using server = await serve("memory");
+    const uuid = recordOf(server, {
+      kind,
+      state: "dead",
+      exit_code: 1,
+      exit_reason: "failed",
+      ended_at_ms: 2,
+    });
+    const client = await clientOf(server);
+    expect(await refusal(client.request("suspend", { uuid }))).toMatchObject({
+      code: "INVALID",
+      message: `PID 901 is a ${name}: only the run of an agent can be suspended.`,
+    });
+    expect(await refusal(client.open("resume", { uuid, env: {} }))).toMatchObject({
+      code: "INVALID",
+      message: `PID 901 is a ${name}: only the run of an agent can be gone on with.`,
+    });
+  });
+}
+
+test("the log of a program is what it printed last, and how it ended", async () => {
+  await using server = await serve("memory");
+  const uuid = recordOf(server, {
+    kind: "command",
+    state: "dead",
+    exit_code: 1,
+    exit_reason: "failed",
+    ended_at_ms: 2,
+    result: "no port left\n",
+  });
+  const log = collect(await (await clientOf(server)).open("attach_log", { uuid }));
+  await log.ended;
+  expect(log.events).toEqual([
+    expect.objectContaining({ payload: expect.objectContaining({ kind: "text", text: "no port left\n" }) }),
+    expect.objectContaining({ payload: expect.objectContaining({ text: "ended: failed (exit 1)" }) }),
+    { type: "eof" },
+  ]);
 });
 
 test("a run of another kernel can be looked at, and not be signalled", async () => {

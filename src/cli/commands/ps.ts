@@ -3,12 +3,14 @@ import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import { type Io, type Wire, withSession } from "../io.ts";
-import { formatCost, formatCount, formatElapsed } from "../output/format.ts";
+import { cut, formatCost, formatCount, formatElapsed } from "../output/format.ts";
 import { type Style, styleOf } from "../output/style.ts";
 import { waitsFor } from "../output/suspension.ts";
 import { type Column, table } from "../output/table.ts";
 
 const PAGE = 1000;
+/** Columns, in a pipe too: what an agent gives its child to do may be a megabyte. --json has the whole. */
+const INTENT_WIDTH = 1000;
 
 export default defineCommand({
   about: "List processes",
@@ -100,7 +102,7 @@ function columns(
     { title: "TOKENS", value: ({ info }) => formatCount(info.tokens_used), right: true },
     { title: "COST", value: ({ info }) => formatCost(info.cost_usd), right: true },
     { title: "ELAPSED", value: ({ info }) => formatElapsed(info.elapsed_ms), right: true },
-    { title: "INTENT", value: ({ info }) => info.intent, flexible: true },
+    { title: "INTENT", value: ({ info }) => cut(info.intent, INTENT_WIDTH), flexible: true },
   ];
 }
 

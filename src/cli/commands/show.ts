@@ -35,6 +35,9 @@ function deniedBy({ deny, revoked = [], deny_above = [] }: ProcDetail["permissio
 }
 
 function text(p: ProcDetail, style: Style): string {
+  // Of a supervisor and of a program: what only an agent has would say nothing true of them.
+  const agent = p.kind === "agent";
+  const spends = p.kind !== "command";
   const sections: [string, [string, string | null][]][] = [
     [
       "process",
@@ -46,9 +49,9 @@ function text(p: ProcDetail, style: Style): string {
         ["state", `${p.is_paused ? "paused" : p.state}${p.live ? ", live" : ""}`],
         ["waits for", p.suspended && waitsFor(p.suspended)],
         ["intent", p.intent],
-        ["agent", p.agent],
+        [agent ? "agent" : "kind", p.agent],
         ["skills", list(p.skills)],
-        ["model", `${p.model} of ${p.provider}`],
+        ["model", agent ? `${p.model} of ${p.provider}` : null],
         ["project", p.project],
         ["folder", p.cwd],
         ["created", new Date(p.created_at_ms).toISOString()],
@@ -58,31 +61,27 @@ function text(p: ProcDetail, style: Style): string {
     [
       "use",
       [
-        ["steps", ofLimit(p.steps, p.max_steps)],
-        ["tokens", ofLimit(p.tokens_used, p.context_budget)],
+        ["steps", agent ? ofLimit(p.steps, p.max_steps) : null],
+        ["tokens", spends ? ofLimit(p.tokens_used, p.context_budget) : null],
         [
           "usage",
-          `${p.usage.input_tokens} in (${p.usage.cached_tokens} cached), ${p.usage.output_tokens} out`,
+          agent
+            ? `${p.usage.input_tokens} in (${p.usage.cached_tokens} cached), ${p.usage.output_tokens} out`
+            : null,
         ],
-        ["cost", `${formatCost(p.cost_usd)}${p.max_cost === null ? "" : ` of ${formatCost(p.max_cost)}`}`],
+        ["cost", spends ? costOf(p) : null],
         [
           "time",
           `${formatElapsed(p.elapsed_ms)} of ${p.timeout_ms === null ? "unlimited" : formatElapsed(p.timeout_ms)}`,
         ],
-        ["context", p.context === null ? null : `${p.context.messages} messages (space ${p.ctx_id})`],
-        ["tool calls", String(p.tool_calls)],
+        [
+          "context",
+          p.context === null || !agent ? null : `${p.context.messages} messages (space ${p.ctx_id})`,
+        ],
+        ["tool calls", agent ? String(p.tool_calls) : null],
       ],
     ],
-    [
-      "rights",
-      [
-        ["tools", list(p.allowed_tools)],
-        ["devices", list(p.allowed_devices)],
-        ["allow", p.permissions.allow.map((layer) => list(layer) ?? "nothing").join("\nand ")],
-        ["deny", list(deniedBy(p.permissions))],
-        ["sandbox", p.sandbox],
-      ],
-    ],
+    ["rights", agent ? rightsOf(p) : []],
     [
       "mounts",
       p.mounts.map(({ path, type, down }): [string, string] => [type, down ? `${path}: ${down}` : path]),
@@ -114,6 +113,25 @@ function text(p: ProcDetail, style: Style): string {
     ["versions", Object.entries(p.versions)],
   ];
   return sections.map(([title, pairs]) => section(title, pairs, style)).join("");
+}
+
+function rightsOf({
+  allowed_tools,
+  allowed_devices,
+  permissions,
+  sandbox,
+}: ProcDetail): [string, string | null][] {
+  return [
+    ["tools", list(allowed_tools)],
+    ["devices", list(allowed_devices)],
+    ["allow", permissions.allow.map((layer) => list(layer) ?? "nothing").join("\nand ")],
+    ["deny", list(deniedBy(permissions))],
+    ["sandbox", sandbox],
+  ];
+}
+
+function costOf({ cost_usd, max_cost }: ProcDetail): string {
+  return `${formatCost(cost_usd)}${max_cost === null ? "" : ` of ${formatCost(max_cost)}`}`;
 }
 
 function section(title: string, pairs: [string, string | null][], style: Style): string {

@@ -6,6 +6,9 @@ import { type LogEntry, logEntry, stepTitle } from "./log.ts";
 import { type Style, styleOf } from "./style.ts";
 import { suspendedLine } from "./suspension.ts";
 
+/** Columns of what a supervisor or a program is for. */
+const INTENT_WIDTH = 200;
+
 /**
  * A run as a person follows it: progress on stderr, the answer alone on stdout. On a terminal the model's
  * words are shown as they come, and an answer that was shown so is not printed a second time.
@@ -68,9 +71,7 @@ export class RunView {
     const { dim, yellow } = this.#style;
     switch (payload.event) {
       case "spawn":
-        this.#note(
-          `${dim(`process ${payload.pid}  ${payload.uuid}`)}\n${providerLine(payload)}, agent ${payload.agent}`,
-        );
+        this.#note(`${dim(`process ${payload.pid}  ${payload.uuid}`)}\n${whatRuns(payload)}`);
         break;
       case "step":
         this.#note(
@@ -170,10 +171,17 @@ function wordsOutput(io: Io, o: { quiet: boolean; answer: boolean }): Io["stdout
   return io.stderr.isTTY && !o.quiet ? io.stderr : null;
 }
 
-/** What was chosen, and why: printed before the first step. */
-function providerLine(o: { provider: string; model: string; because: string }): string {
+/** What was chosen, and why: printed before the first step. A supervisor and a program have no provider. */
+function whatRuns(o: {
+  provider: string;
+  model: string;
+  because: string;
+  agent: string;
+  intent: string;
+}): string {
+  if (o.provider === "") return `${o.agent} ${oneLine(o.intent, INTENT_WIDTH)}`;
   const why = o.because === "" ? "" : ` (${o.because})`;
-  return `provider ${o.provider}${why}, model ${o.model}`;
+  return `provider ${o.provider}${why}, model ${o.model}, agent ${o.agent}`;
 }
 
 /** " · 1.2k tokens · $0.01": what the run has used so far. */

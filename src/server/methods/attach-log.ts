@@ -5,7 +5,7 @@ import type { Outgoing } from "../dispatch.ts";
 import { eof, until } from "../events.ts";
 import { allSteps, type Run } from "../history.ts";
 import { type Located, locate, recordsOf, refOf } from "../locate.ts";
-import { entriesOfJournal, entriesOfStep } from "../log-entries.ts";
+import { entriesOfJournal, entriesOfProgram, entriesOfStep } from "../log-entries.ts";
 import type { Payload, ProcRef } from "../protocol.ts";
 import { supervisorLog } from "../supervisor-log.ts";
 import type { System } from "../system.ts";
@@ -22,6 +22,7 @@ export async function attachLog(
   const found = await locate(system, payload);
   if (found.info.kind === "supervisor")
     return attachSupervisorLog(found, payload.follow !== false, system, out);
+  if (found.info.kind === "command") return attachProgramLog(found, payload.follow !== false, system, out);
   // Before the records are read, so that nothing falls between them and what is live.
   const channel = found.live && payload.follow !== false ? system.kernel.attach(found.pid) : undefined;
   try {
@@ -56,6 +57,29 @@ async function attachSupervisorLog(
       await out.send({ type: "log_entry", payload: entry });
     }
     await out.send(eof(channel?.dropped, damage));
+  } finally {
+    channel?.end();
+  }
+}
+
+/** A program has no steps: its end says what it printed last. */
+async function attachProgramLog(
+  { info: now, live }: Located,
+  follow: boolean,
+  system: System,
+  out: Outgoing<ProcRef>,
+): Promise<void> {
+  const channel = live && follow ? system.kernel.attach(now.pid) : undefined;
+  try {
+    await out.accept(refOf(now));
+    let info = now;
+    if (channel) {
+      for await (const event of until<ProcessEvent>(channel, out.gone)) {
+        if (event.type === "complete") info = event.info;
+      }
+    }
+    for (const entry of entriesOfProgram(info)) await out.send({ type: "log_entry", payload: entry });
+    await out.send(eof(channel?.dropped));
   } finally {
     channel?.end();
   }

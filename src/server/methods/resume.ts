@@ -1,6 +1,6 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { Caller, Outgoing } from "../dispatch.ts";
-import { locate } from "../locate.ts";
+import { locate, requireAgent } from "../locate.ts";
 import type { Answers, Payload } from "../protocol.ts";
 import type { System } from "../system.ts";
 import { streamRun } from "./spawn.ts";
@@ -17,7 +17,9 @@ export async function resume(
 ): Promise<void> {
   if (unit !== undefined) throw fromInside(unit);
   if (payload.from_step !== undefined && !payload.fork) throw needsFork();
-  const { info } = await locate(system, payload);
+  const found = await locate(system, payload);
+  requireAgent(found, "gone on with");
+  const { info } = found;
   const run = await system.history.byUuid(info.uuid, payload.cwd);
   if (!run) throw new SyscallError("NOT_FOUND", `Nothing is on disk of run ${info.uuid}.`);
   const { agent, opts, notices } = await system.planResume(run, payload);
