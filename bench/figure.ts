@@ -10,8 +10,10 @@ export interface Figure {
   goal?: number;
 }
 
-export function ratioOf({ value, floor }: Figure): number | undefined {
-  return floor === undefined ? undefined : value / floor.value;
+/** How many times the cost of the floor. */
+export function ratioOf({ value, floor, unit }: Figure): number | undefined {
+  if (floor === undefined) return undefined;
+  return isRate(unit) ? floor.value / value : value / floor.value;
 }
 
 /** undefined: there is no goal. */
@@ -37,10 +39,19 @@ export function table(figures: readonly Figure[]): string {
   return `| what | Rnix | floor | ratio | goal | reached |\n|---|--:|--:|--:|--:|---|\n${lines.join("")}`;
 }
 
+export function kib(bytes: number): number {
+  return bytes / 1024;
+}
+
 export function mib(bytes: number): number {
   return bytes / 1024 / 1024;
 }
 
 function number(value: number, unit: Figure["unit"]): string {
-  return `${value.toFixed(unit === "×" ? 2 : 1)} ${unit}`;
+  if (isRate(unit)) return `${Math.round(value).toLocaleString("en")} ${unit}`;
+  return `${value.toFixed(unit === "×" || unit === "µs" ? 2 : 1)} ${unit}`;
+}
+
+function isRate(unit: Figure["unit"]): boolean {
+  return unit.endsWith("/s");
 }

@@ -3,6 +3,7 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { type Figure, isReached, ratioOf, table } from "./figure.ts";
 import { daemonMemory } from "./figures/daemon-memory.ts";
+import { kernelFigures } from "./figures/kernel.ts";
 import { oneTurn } from "./figures/one-turn.ts";
 import { records } from "./figures/records.ts";
 import { start } from "./figures/start.ts";
@@ -15,7 +16,8 @@ import { type Place, withPlace } from "./place.ts";
  * each beside a floor measured in turns with it; bench/README.md says how to read them.
  */
 const USAGE = `bun bench/main.ts [--only GROUP]… [--rounds N] [--batches N] [--json FILE] [--rnix PATH]
-  --only     ${["start", "one-turn", "tool-calls", "together", "memory", "records"].join(", ")}
+  --only     start, one-turn, tool-calls, together, records, memory; of the kernel alone: syscalls,
+             processes, idle, messages
   --rounds   measured rounds of each command, 15 by default
   --batches  hundreds of runs in the memory figure, 2 by default
   --json     write the figures there too; "-" prints them instead of the table
@@ -42,21 +44,35 @@ const GROUPS: Record<string, (place: Place) => Promise<Figure[]>> = {
   memory: (place) => daemonMemory(place, Number(flags.batches)),
 };
 
-const groups = flags.only ?? Object.keys(GROUPS);
-if (flags.help || !groups.every((name) => Object.hasOwn(GROUPS, name))) {
+/** Of the kernel alone: without a daemon, and without the floors and models that the others stand on. */
+const KERNEL: Record<string, readonly string[]> = {
+  syscalls: ["syscalls"],
+  processes: ["processes"],
+  idle: ["idle-recv", "idle-gate", "idle-call"],
+  messages: ["messages"],
+};
+
+const known = [...Object.keys(GROUPS), ...Object.keys(KERNEL)];
+const groups = flags.only ?? known;
+if (flags.help || !groups.every((name) => known.includes(name))) {
   process.stderr.write(USAGE);
   process.exit(flags.help ? 0 : 64);
 }
 
 const figures: Figure[] = [];
-await withPlace({ rnix: resolve(flags.rnix), rounds: Number(flags.rounds) }, async (place) => {
-  for (const name of groups) figures.push(...((await GROUPS[name]?.(place)) ?? []));
-});
+const rounds = Number(flags.rounds);
+const ofPlace = groups.filter((name) => name in GROUPS);
+if (ofPlace.length > 0) {
+  await withPlace({ rnix: resolve(flags.rnix), rounds }, async (place) => {
+    for (const name of ofPlace) figures.push(...((await GROUPS[name]?.(place)) ?? []));
+  });
+}
+for (const name of groups) figures.push(...(await kernelFigures(KERNEL[name] ?? [], rounds)));
 
 const document = JSON.stringify(
   {
     machine: { cpus: cpus().length, memory_bytes: totalmem(), system: systemName(), bun: Bun.version },
-    rounds: Number(flags.rounds),
+    rounds,
     figures: figures.map((figure) => ({
       ...figure,
       ratio: ratioOf(figure) ?? null,

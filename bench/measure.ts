@@ -19,9 +19,9 @@ export interface Timing {
 const DEADLINE_MS = 60_000;
 
 /** Runs a command to its end. One that fails ends the benchmark: its figures would mean nothing. */
-export async function timed(command: Command): Promise<Timing> {
+export async function timed(command: Command, deadlineMs = DEADLINE_MS): Promise<Timing> {
   const start = performance.now();
-  const child = spawn(command);
+  const child = spawn(command, deadlineMs);
   const [stdout, stderr, code] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
@@ -49,14 +49,14 @@ export async function peakOf(command: Command): Promise<number> {
   return peak;
 }
 
-function spawn({ argv, env, cwd }: Command) {
+function spawn({ argv, env, cwd }: Command, deadlineMs = DEADLINE_MS) {
   return Bun.spawn(argv, {
     env,
     cwd,
     stdin: "ignore",
     stdout: "pipe",
     stderr: "pipe",
-    timeout: DEADLINE_MS,
+    timeout: deadlineMs,
     killSignal: "SIGKILL",
   });
 }
