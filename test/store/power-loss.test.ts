@@ -1,10 +1,13 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { findKept, type KeptRef } from "../../src/store/kept-results.ts";
 import { RunStore, type RunWriter } from "../../src/store/runs.ts";
 import { procInfo } from "../support/samples.ts";
 import { seeded } from "../support/seeded.ts";
 import { type Loss, MemoryDisk } from "./memory-disk.ts";
 import { answer, callStart, stepRecord } from "./samples.ts";
+
+// Hundreds of syncs: a busy disk takes its time.
+setDefaultTimeout(30_000);
 
 const UUID = "019a0000-0000-7000-8000-000000000001";
 const PROJECT = "/home/me/project";

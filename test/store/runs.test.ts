@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
   appendFileSync,
   existsSync,
@@ -24,6 +24,9 @@ import {
   temporaryFolder,
   until,
 } from "./support.ts";
+
+// Hundreds of syncs: a busy disk takes its time.
+setDefaultTimeout(30_000);
 
 const UUID = "019a0000-0000-7000-8000-000000000001";
 
