@@ -19,6 +19,7 @@ import { countHeld, type Held, type HeldParts } from "./held.ts";
 import { InitManager } from "./init-manager.ts";
 import { Inboxes } from "./ipc/inboxes.ts";
 import { IpcManager } from "./ipc/ipc-manager.ts";
+import { Mail } from "./ipc/mail.ts";
 import { LifecycleManager, type Resumed, type ResumeOptions } from "./lifecycle-manager.ts";
 import { ModelGate } from "./llm/gate.ts";
 import { callEntry, resultEntry } from "./log-entry.ts";
@@ -79,6 +80,8 @@ interface KernelPorts {
   planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
   /** There is a waker, which goes on with what waits: what is suspended says so. */
   wakes?: boolean;
+  /** A message has come for a suspended run that waits for one. */
+  mailed?(uuid: string): void;
   callbacks?: KernelCallbacks;
   log?(level: "debug" | "info" | "warn", source: string, text: string): void;
 }
@@ -168,7 +171,8 @@ export class Kernel {
       forget: (proc) => forget(reap, proc),
       warn,
     });
-    this.ipc = new IpcManager({ table, inboxes: this.#inboxes, debug, clock });
+    const mail = new Mail({ runs: ports.runs, arrived: (uuid) => ports.mailed?.(uuid) });
+    this.ipc = new IpcManager({ table, mail, inboxes: this.#inboxes, debug, clock });
     this.concurrency = new ConcurrencyManager({ table, debug, ctx, clock, warn });
     const { threads, coroutines } = this.concurrency;
     this.signals = new SignalManager({
@@ -253,6 +257,7 @@ export class Kernel {
       inboxes: this.#inboxes,
       clock,
       runs: ports.runs,
+      wakes: ports.wakes,
       // Of this kernel, only what stands in its table lives.
       kernelAlive: (id) => id !== ports.kernelId && ports.kernelAlive(id),
       sweepPrograms: ports.sweepPrograms,
@@ -297,6 +302,10 @@ export class Kernel {
 
   resume(uuid: string, agent: AgentInfo | null, opts: SpawnOpts, o?: ResumeOptions): Promise<Resumed> {
     return this.lifecycle.resume(uuid, agent, opts, o);
+  }
+
+  leave(uuid: string, dataDir: string, reason: string, wake?: Wake): Promise<void> {
+    return this.lifecycle.leave(uuid, dataDir, reason, wake);
   }
 
   /** By PID 0, as all here. */

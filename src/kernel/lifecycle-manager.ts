@@ -28,6 +28,8 @@ interface LifecycleManagerPorts {
   clock: Clock;
   /** The records of one data folder. */
   runs(dataDir: string): RunStore;
+  /** Whoever embeds the kernel has a waker. */
+  wakes?: boolean;
   /** Whether another kernel of this id is alive: its runs are its own. */
   kernelAlive(kernelId: string): boolean;
   /** Ends the programs of all kernels that are dead by now; resolves when they are gone. */
@@ -117,11 +119,11 @@ export class LifecycleManager {
   }
 
   /**
-   * A suspended run that nobody holds waits for a person from now on, and its record says why. Nothing for one that
-   * is not suspended any more, INVALID while somebody goes on with it.
+   * A suspended run that nobody holds waits for this from now on, by itself for a person, and its record says why.
+   * Nothing for one that is not suspended any more, INVALID while somebody goes on with it.
    */
-  async leave(uuid: string, dataDir: string, reason: string): Promise<void> {
-    const wake: Wake = { on: "never" };
+  async leave(uuid: string, dataDir: string, reason: string, wake: Wake = { on: "never" }): Promise<void> {
+    const by_itself = (this.#ports.wakes === true && wake.on !== "never") || undefined;
     await this.#ports.debug.awaitByPid0(undefined, "Suspend", { uuid, reason, wake }, async () => {
       const runs = this.#ports.runs(dataDir);
       const claim = this.#claim(uuid, dataDir);
@@ -129,7 +131,7 @@ export class LifecycleManager {
         const info = await runs.info(uuid);
         if (info?.state !== "suspended") return;
         const record = await runs.reopen(uuid);
-        record.info({ ...info, suspended: { reason, wake } });
+        record.info({ ...info, suspended: { reason, wake, by_itself } });
         await record.close();
       } finally {
         claim.release();

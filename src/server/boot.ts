@@ -109,6 +109,7 @@ export async function boot({
     planChild: (uuid, wish) => planChild(uuid, wish, spawnPorts),
     planChildResume: async (uuid, child) => planChildResume(uuid, await history.byUuid(child), spawnPorts),
     wakes,
+    mailed: (uuid) => waker?.mailed(uuid),
     callbacks: eachOf(
       runLog({ info: (pid) => kernel.procInfo(pid), log: logFrom }),
       wakeCalls(() => ({ waker, kernel })),

@@ -94,6 +94,14 @@ function ResumeRequest() {
   });
 }
 
+/** What a person may have a run wait for. */
+const PersonsWake = () =>
+  z.discriminatedUnion("on", [
+    z.object({ on: z.literal("at"), at_ms: z.int().positive() }),
+    z.object({ on: z.literal("message") }),
+    z.object({ on: z.literal("never") }),
+  ]);
+
 const Page = () => ({
   after: z.int().nonnegative().optional(),
   limit: z.int().positive().max(10_000).optional(),
@@ -121,7 +129,8 @@ export const METHODS = {
   },
   kill: { streaming: false, payload: () => Target().extend({ signal: z.int().optional() }) },
   signal_tree: { streaming: false, payload: () => Target().extend({ signal: z.int().optional() }) },
-  suspend: { streaming: false, payload: Target },
+  /** `wake`: it goes on by itself then. Of a run that is suspended already, what it waits for from now on. */
+  suspend: { streaming: false, payload: () => Target().extend({ wake: PersonsWake().optional() }) },
   resume: { streaming: true, payload: ResumeRequest },
   allow: { streaming: false, payload: RightsRequest },
   deny: { streaming: false, payload: RightsRequest },

@@ -65,6 +65,7 @@ export type KernelApi = Pick<
   | "kill"
   | "signalTree"
   | "suspend"
+  | "leave"
   | "resume"
   | "grant"
   | "revoke"

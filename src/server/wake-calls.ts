@@ -75,7 +75,7 @@ export function wakerOf({ clock, history, kernel, unattended, runs, log }: Waker
     resume: (uuid, why, kept) => unattended.resume(uuid, why, kept),
     async leave(uuid, why) {
       const dataDir = await dataDirOf(uuid);
-      if (dataDir !== undefined) await kernel.lifecycle.leave(uuid, dataDir, why);
+      if (dataDir !== undefined) await kernel.leave(uuid, dataDir, why);
     },
   });
 }

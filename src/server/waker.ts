@@ -3,7 +3,10 @@ import type { ProcInfo, Wake } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Kept } from "./unattended.ts";
 
-/** A timer is looked at again so often: the wall clock may be set, and the computer may sleep. */
+/**
+ * It looks again so often: the wall clock may be set, the computer may sleep, and what a run waits for may come through
+ * another rnix.
+ */
 const LOOK_MS = 60_000;
 
 /** A suspended run that its waker goes on with. */
@@ -95,11 +98,6 @@ export class Waker {
     if (sleeper?.wake.on === "message") this.#wake(sleeper, "a message has come");
   }
 
-  /** It waits for a person from now on. */
-  forget(uuid: string): void {
-    this.began(uuid);
-  }
-
   /** Wakes nobody any more. Resolves when whoever is being woken is. */
   async close(): Promise<void> {
     this.#closed = true;
@@ -112,6 +110,7 @@ export class Waker {
   async #look(sleeper: Sleeper): Promise<void> {
     const { info, hasMessage } = this.#ports;
     const { uuid, wake } = sleeper;
+    if (this.#sleepers.get(uuid) !== sleeper) return;
     if (wake.on === "child") {
       const child = await info(wake.uuid);
       if (child?.ended_at_ms && child.state !== "suspended")
@@ -128,7 +127,7 @@ export class Waker {
     let next = Number.POSITIVE_INFINITY;
     for (const { wake, carriedBy } of this.#sleepers.values())
       if (wake.on === "at" && !carriedBy) next = Math.min(next, wake.at_ms);
-    if (next === Number.POSITIVE_INFINITY) return;
+    if (this.#sleepers.size === 0) return;
     const wait = Math.min(Math.max(0, next - clock.now()), LOOK_MS);
     this.#timer = clock.timer(wait, () => this.#due());
   }
@@ -138,6 +137,7 @@ export class Waker {
     for (const sleeper of [...this.#sleepers.values()]) {
       const { wake, carriedBy } = sleeper;
       if (wake.on === "at" && !carriedBy && wake.at_ms <= now) this.#wake(sleeper, "its time has come");
+      this.#do(() => this.#look(sleeper));
     }
     this.#arm();
   }

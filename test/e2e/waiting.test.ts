@@ -164,3 +164,38 @@ test("a daemon that is killed while a parent waits for its child: both go on, an
   expect(all).toHaveLength(2);
   expect(recordOf(machine, uuid).children).toMatchObject([{ exit_code: 0 }]);
 });
+
+test("rnix suspend --for and --until-message: it goes on at the time, and at the message; without a word it stays", async () => {
+  await using machine = new Machine();
+  const hold = calls(["Bash", { command: "touch $NAME; sleep 600" }]);
+  await machine.model(({ text }) => scenesOf(text));
+  function scenesOf(text: string): Turn {
+    const told = text.includes("may have been done in part");
+    if (text.includes("write to ")) {
+      const [, to = ""] = /write to ([0-9a-f-]{36})/.exec(text) ?? [];
+      return text.includes("in the inbox of")
+        ? says("sent")
+        : calls(["SendMessage", { to, message: "wake up" }]);
+    }
+    return told ? says(text.includes("wake up") ? "woken by words" : "went on") : hold;
+  }
+  const held = async (name: string): Promise<string> => {
+    const command = machine.start(["spawn", `hold ${name}`, "--env", `NAME=${name}`]);
+    await until(() => machine.has(name));
+    return /process \d+ {2}(\S+)/.exec(command.stderr.text)?.[1] ?? "";
+  };
+  const [timed, told, left] = [await held("timed"), await held("told"), await held("left")];
+  const inTime = await machine.run(["suspend", timed, "--for", "2s"]);
+  expect(inTime.stderr).toMatch(/it waits until \d{4}-/);
+  expect((await machine.run(["suspend", told, "--until-message"])).stderr).toContain(
+    "it waits for a message",
+  );
+  expect((await machine.run(["suspend", left, "--for", "3s"])).code).toBe(0);
+  expect((await machine.run(["suspend", left])).code).toBe(0);
+  await ended(machine, timed);
+  const sent = await machine.run(["spawn", `write to ${told}`]);
+  expect(sent).toMatchObject({ code: 0, stdout: "sent\n" });
+  await ended(machine, told);
+  expect(recordOf(machine, told).result).toBe("woken by words");
+  expect(recordOf(machine, left).suspended).toEqual({ reason: "asked for", wake: { on: "never" } });
+});

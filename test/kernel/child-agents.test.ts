@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
 import type { Task } from "../../src/kernel/process-life.ts";
 import type { ProcInfo } from "../../src/kernel/types.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/kernel/types.ts";
@@ -220,6 +221,9 @@ describe("a refusal stops a model that would try again and again", () => {
 
 const never = new AbortController().signal;
 
+/** Where a sync costs nothing. */
+const memory = existsSync("/dev/shm") ? "/dev/shm" : undefined;
+
 describe("a storm", () => {
   const eight = (): ReturnType<typeof calls> => {
     const call: [string, Record<string, unknown>] = ["Agent", { intent: "more" }];
@@ -252,6 +256,7 @@ describe("a storm", () => {
     };
     await using h: KernelHarness = new KernelHarness({
       model,
+      tmp: memory,
       planChild: async () => ({ provider: cheap() }),
     });
     const { info } = await h.run("more", { ...more, provider: cheap() });

@@ -118,6 +118,9 @@ interface HarnessOptions {
   /** Whether another kernel of this id is alive; none is by default. */
   kernelAlive?: (id: string) => boolean;
   callbacks?: KernelCallbacks;
+  /** As where there is a waker. */
+  wakes?: boolean;
+  mailed?(uuid: string): void;
   /** What children that an agent spawns are made of, beside what all have here. */
   planChild?(wish: ChildWish): Promise<Partial<SpawnOpts> & { agent?: AgentInfo }>;
 }
@@ -197,6 +200,8 @@ export class KernelHarness {
       },
       planChildResume: async () => ({ agent: null, opts: this.opts(), notices: [] }),
       callbacks: options.callbacks,
+      wakes: options.wakes,
+      mailed: options.mailed,
       log: (_level, source, text) => this.warnings.push(`${source}: ${text}`),
     });
   }

@@ -3,7 +3,7 @@ import type { ProcInfo } from "../../kernel/types.ts";
 type Suspended = NonNullable<ProcInfo["suspended"]>;
 
 /** What it waits for, short: a column of rnix ps. */
-export function waitsFor({ wake }: Suspended): string {
+export function waitsFor({ wake }: Pick<Suspended, "wake">): string {
   switch (wake.on) {
     case "at":
       return `until ${localTime(wake.at_ms)}`;

@@ -34,9 +34,8 @@ export function sendMessage(ipc: () => IpcManager): KernelTool {
       },
     },
     async run({ proc, input }) {
-      const to = ipc().addressee(proc, typeof input.to === "number" ? input.to : String(input.to));
-      await ipc().send(proc.pid, to, String(input.message));
-      return `The message is in the inbox of process ${to}.`;
+      const to = typeof input.to === "number" ? input.to : String(input.to);
+      return `The message is in the inbox of ${await ipc().sendTo(proc, to, String(input.message))}.`;
     },
   };
 }

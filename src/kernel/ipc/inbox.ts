@@ -56,8 +56,7 @@ export class Inbox {
   /** On disk, then here, then whoever waits is woken. EXHAUSTED when it is full, CLOSED when nobody is told any more. */
   async put(draft: InboxDraft): Promise<InboxEntry> {
     if (this.#closed) throw this.#closed;
-    if (sizeOf(draft) > ENTRY_BYTES) throw tooLong(sizeOf(draft));
-    if (this.#entries >= MAX_ENTRIES || this.#bytes + sizeOf(draft) > MAX_BYTES) throw this.#full();
+    requireRoom(draft, this.#entries, this.#bytes, this.#pid);
     this.#count(draft);
     const arrival = Promise.withResolvers<void>();
     this.#arrivals.add(arrival.promise);
@@ -206,14 +205,23 @@ export class Inbox {
     this.#entries--;
     this.#bytes -= sizeOf(entry);
   }
+}
 
-  #full(): SyscallError {
-    return new SyscallError(
-      "EXHAUSTED",
-      `The inbox of process ${this.#pid} is full: it holds ${this.#entries} entries of ${this.#bytes} bytes together, and at most ${MAX_ENTRIES} and ${MAX_BYTES} wait there. Try again when it has read some.`,
-      { pid: this.#pid, retryable: true },
-    );
-  }
+/** The same of a run that has no process: `unread` is what waits there. */
+export function requireRoomFor(draft: InboxDraft, unread: readonly InboxEntry[], pid: number): void {
+  const bytes = unread.reduce((sum, entry) => sum + sizeOf(entry), 0);
+  requireRoom(draft, unread.length, bytes, pid);
+}
+
+/** INVALID for an entry that fits into no inbox, EXHAUSTED for one that does not fit into this. */
+function requireRoom(draft: InboxDraft, entries: number, bytes: number, pid: number): void {
+  if (sizeOf(draft) > ENTRY_BYTES) throw tooLong(sizeOf(draft));
+  if (entries < MAX_ENTRIES && bytes + sizeOf(draft) <= MAX_BYTES) return;
+  throw new SyscallError(
+    "EXHAUSTED",
+    `The inbox of process ${pid} is full: it holds ${entries} entries of ${bytes} bytes together, and at most ${MAX_ENTRIES} and ${MAX_BYTES} wait there. Try again when it has read some.`,
+    { pid, retryable: true },
+  );
 }
 
 function tooLong(bytes: number): SyscallError {

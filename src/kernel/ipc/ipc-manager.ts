@@ -7,6 +7,7 @@ import type { ProcessTable } from "../process-table.ts";
 import type { PID } from "../types.ts";
 import type { MessageEntry } from "./inbox.ts";
 import type { Inboxes } from "./inboxes.ts";
+import type { Mail } from "./mail.ts";
 import { Pipe } from "./pipe.ts";
 
 /** A message between processes (interfaces §3). `seq` is its number in the receiver's inbox. */
@@ -25,8 +26,13 @@ interface RecvOptions {
   signal?: AbortSignal;
 }
 
+/** How often, and how far apart, a run is tried that somebody else has at that moment. */
+const MAIL_TRIES = 50;
+const MAIL_LOOK_MS = 20;
+
 interface IpcPorts {
   table: ProcessTable;
+  mail: Mail;
   inboxes: Inboxes;
   debug: Debugger;
   clock: Clock;
@@ -54,6 +60,31 @@ export class IpcManager {
       return debug.awaitByPid0(table.find(to), "Send", args, () => this.#send(null, to, data), seq);
     const sender = table.get(from);
     return debug.call(sender, "Send", args, () => this.#send(sender, to, data), seq);
+  }
+
+  /**
+   * The same for whom a process names: by PID, by UUID or the beginning of one, or "parent". A suspended run that waits
+   * for messages takes it too, and goes on. Answers who got it.
+   */
+  async sendTo(sender: Process, to: PID | string, data: Data): Promise<string> {
+    const named = to === "parent" ? (sender.spec.parentUuid ?? "parent") : String(to);
+    for (let tries = 0; tries < MAIL_TRIES; tries++) {
+      const target = this.#liveOne(sender, to);
+      if (target !== undefined) {
+        await this.send(sender.pid, target, data);
+        return `process ${target}`;
+      }
+      const uuid = await this.#ports.mail.addressee(sender, named);
+      if (uuid === undefined) break;
+      if (await this.#mail(sender, uuid, data))
+        return `the run ${uuid}, which is suspended and goes on with it`;
+      await new Promise<void>((resolve) => void this.#ports.clock.timer(MAIL_LOOK_MS, resolve));
+      sender.signal.throwIfAborted();
+    }
+    // As for one that is not there.
+    const target = this.addressee(sender, to);
+    await this.send(sender.pid, target, data);
+    return `process ${target}`;
   }
 
   /** Whom a process means: by PID, by UUID or the beginning of one, or its parent. NOT_FOUND when there is none. */
@@ -163,6 +194,30 @@ export class IpcManager {
       },
       (fds) => fds,
     );
+  }
+
+  #liveOne(sender: Process, to: PID | string): PID | undefined {
+    try {
+      const proc = this.#ports.table.find(this.addressee(sender, to));
+      return proc && !proc.exit ? proc.pid : undefined;
+    } catch (thrown) {
+      if (thrown instanceof SyscallError && thrown.code === "NOT_FOUND") return undefined;
+      throw thrown;
+    }
+  }
+
+  /** False while somebody has the run, who may be going on with it. */
+  #mail(sender: Process, uuid: string, data: Data): Promise<boolean> {
+    const { debug, mail, clock } = this.#ports;
+    const put = async (): Promise<number | null> => {
+      const ts = new Date(clock.now()).toISOString();
+      const from = { from_pid: sender.pid, from_uuid: sender.uuid };
+      const entry = await mail.put(sender, uuid, { kind: "message", ts, ...from, data: textOf(data) });
+      return entry?.seq ?? null;
+    };
+    return debug
+      .call(sender, "Send", { to: uuid, size: data.length }, put, (seq) => seq)
+      .then((seq) => seq !== null);
   }
 
   async #send(sender: Process | null, to: PID, data: Data): Promise<ProcessMessage> {

@@ -3,13 +3,22 @@ import { locateLive, refOf, requireAgent } from "../locate.ts";
 import type { Answers, Payload } from "../protocol.ts";
 import type { System } from "../system.ts";
 
-/** Ends a process so that it can be resumed; answers when its record says so. */
+/**
+ * Ends a process so that it can be resumed; answers when its record says so. One that is suspended already waits for
+ * what is asked for from now on: without a word for a person, whatever it has waited for.
+ */
 export async function suspend(payload: Payload<"suspend">, system: System): Promise<Answers["suspend"]> {
   const found = await locateLive(system, payload, "suspended");
   requireAgent(found, "suspended");
   const ref = refOf(found.info);
+  const { wake = { on: "never" } as const } = payload;
   if (found.live) {
-    await system.kernel.suspend(found.pid);
+    await system.kernel.suspend(found.pid, { wake });
+  } else if (found.info.ended_at_ms !== null && found.info.state === "suspended") {
+    const { dataDir } = found.run.records;
+    await system.kernel.leave(ref.uuid, dataDir, "asked for", wake);
+    system.waker?.began(ref.uuid);
+    system.waker?.suspended({ uuid: ref.uuid, wake });
   } else if (found.info.state !== "suspended") {
     throw new SyscallError(
       "INVALID",

@@ -12,6 +12,7 @@ import type {
   Signal,
   SpawnOpts,
   SyscallEvent,
+  Wake,
 } from "../../../src/kernel/types.ts";
 import { SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
@@ -100,6 +101,11 @@ export class FakeKernel implements KernelApi {
     const exit: ExitStatus = { code: 75, reason: "suspended" };
     await this.finish(pid, exit);
     return exit;
+  }
+
+  async leave(uuid: string, _dataDir: string, reason: string, wake: Wake = { on: "never" }): Promise<void> {
+    const info = await this.#runs.info(uuid);
+    if (info) (await this.#runs.reopen(uuid)).info({ ...info, suspended: { reason, wake } });
   }
 
   /** The same process with a new PID, which has been told the input; a fork is another one without its steps. */

@@ -1,0 +1,64 @@
+import type { RunStore } from "../../store/runs.ts";
+import type { InboxDraft, InboxEntry } from "../../store/schema.ts";
+import type { Process } from "../process.ts";
+import { requireRoomFor } from "./inbox.ts";
+
+interface MailPorts {
+  /** The records of one data folder. */
+  runs(dataDir: string): RunStore;
+  /** A message is in the inbox of this run, which waits for one. */
+  arrived(uuid: string): void;
+}
+
+/** Messages to runs that have no process, and were suspended to wait for one (design §2, "Waiting"). */
+export class Mail {
+  readonly #ports: MailPorts;
+
+  constructor(ports: MailPorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * The UUID of the run of the sender's project that waits for messages and is meant by this PID, UUID or beginning
+   * of one; undefined where there is none, or more than one.
+   */
+  async addressee(sender: Process, to: string): Promise<string | undefined> {
+    const { project } = sender.spec.opts;
+    const { rows } = await (await this.#ports.runs(project.dataDir).catalogue()).list();
+    const byPid = /^\d{1,15}$/.test(to);
+    const found = rows.filter(
+      (row) =>
+        row.state === "suspended" &&
+        row.suspended?.wake.on === "message" &&
+        row.project === project.dir &&
+        (byPid ? row.pid === Number(to) : row.uuid.startsWith(to.toLowerCase())),
+    );
+    return found.length === 1 ? found[0]?.uuid : undefined;
+  }
+
+  /**
+   * Durable when it returns; then the run is woken. EXHAUSTED when the inbox is full. null when somebody has the run at
+   * this moment, who may be going on with it.
+   */
+  async put(sender: Process, uuid: string, draft: InboxDraft): Promise<InboxEntry | null> {
+    const runs = this.#ports.runs(sender.spec.opts.project.dataDir);
+    const claim = runs.claim(uuid);
+    if (!claim) return null;
+    let entry: InboxEntry;
+    try {
+      const info = await runs.info(uuid);
+      if (info?.state !== "suspended") return null;
+      requireRoomFor(draft, (await runs.inbox(uuid)).unread, info.pid);
+      const record = await runs.reopen(uuid);
+      try {
+        entry = await record.inbox.add(draft);
+      } finally {
+        await record.close();
+      }
+    } finally {
+      claim.release({ remove: true });
+    }
+    this.#ports.arrived(uuid);
+    return entry;
+  }
+}
