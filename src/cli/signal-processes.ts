@@ -18,10 +18,10 @@ export async function signalProcesses(
     let code: number = EXIT.ok;
     for (const to of targets) {
       try {
-        const answer = await wire.request(o.tree ? "signal_tree" : "kill", { ...to, signal });
-        const affected = "affected" in answer && typeof answer.affected === "number" ? answer.affected : 1;
+        const { pid, affected } = await wire.request(o.tree ? "signal_tree" : "kill", { ...to, signal });
+        const sent = `${name} sent to ${plural(affected, "process", "processes")}`;
         io.stderr.write(
-          `process ${answer.pid}: ${name} sent to ${plural(affected, "process", "processes")}\n`,
+          `process ${pid}: ${affected === 0 ? `it has ended already, ${name} was not sent` : sent}\n`,
         );
       } catch (error) {
         io.stderr.write(`rnix: ${error instanceof Error ? error.message : String(error)}\n`);

@@ -198,7 +198,8 @@ export interface Answers {
   list_procs: { processes: ProcInfo[] };
   /** Newest last. `unreadable` names runs whose record could not be read. */
   list_all_procs: { processes: ProcInfo[]; total: number; unreadable: { path: string; message: string }[] };
-  kill: ProcRef;
+  /** `affected`: 0 for one that has ended already. */
+  kill: ProcRef & { affected: number };
   signal_tree: ProcRef & { affected: number };
   suspend: ProcRef & { state: ProcInfo["state"]; step: number };
   /** The last step that was whole: the next one is made now. `origin_uuid`: of a fork, the run that it comes from. */

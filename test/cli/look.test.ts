@@ -33,9 +33,7 @@ describe("rnix ps", () => {
     const { code, out, io } = await run(["ps"], live);
     expect(code).toBe(0);
     expect(out).toMatchSnapshot();
-    expect(io.payloads("list_procs")).toEqual([
-      { cwd: "/project", all_projects: undefined, waiting: true },
-    ]);
+    expect(io.payloads("list_procs")).toEqual([{ cwd: "/project", all_projects: undefined, waiting: true }]);
   });
 
   test("tells what suspended ones wait for, a child by its PID where it is listed", async () => {
@@ -387,7 +385,7 @@ describe("rnix attach", () => {
 });
 
 describe("signals", () => {
-  const answers = { signal_tree: { ...REF, affected: 3 }, kill: REF };
+  const answers = { signal_tree: { ...REF, affected: 3 }, kill: { ...REF, affected: 0 } };
 
   test.each([
     [[], 1],
@@ -404,8 +402,9 @@ describe("signals", () => {
   });
 
   test("--no-tree sends it to one", async () => {
-    const { io } = await run(["kill", "--no-tree", "7"], { answers });
+    const { io, err } = await run(["kill", "--no-tree", "7"], { answers });
     expect(io.asked.map(({ method }) => method)).toEqual(["kill"]);
+    expect(err).toBe("process 7: it has ended already, TERM was not sent\n");
   });
 
   test.each([

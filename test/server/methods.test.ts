@@ -306,6 +306,29 @@ for (const [kind, name] of [
   });
 }
 
+test("a run that is told to end as it is suspended is not said to be suspended", async () => {
+  await using server = await serve("memory");
+  const { pid } = await detached(server);
+  const suspend = server.kernel.suspend;
+  server.kernel.suspend = async () => ({ code: 143, reason: "terminated" });
+  const client = await clientOf(server);
+  expect(await refusal(client.request("suspend", { pid }))).toMatchObject({
+    code: "INVALID",
+    message: `PID ${pid} has ended (terminated): there is nothing to suspend.`,
+  });
+  server.kernel.suspend = suspend;
+  await server.kernel.finish(pid, { code: 143, reason: "terminated" });
+});
+
+test("kill says of one that has ended that it was sent nothing", async () => {
+  await using server = await serve("memory");
+  const { pid, uuid } = await detached(server);
+  const client = await clientOf(server);
+  expect(await client.request("kill", { pid })).toEqual({ pid, uuid, affected: 1 });
+  await client.request("wait", { pid });
+  expect(await client.request("kill", { uuid })).toEqual({ pid, uuid, affected: 0 });
+});
+
 test("the log of a program is what it printed last, and how it ended", async () => {
   await using server = await serve("memory");
   const uuid = recordOf(server, {

@@ -9,5 +9,5 @@ export async function kill(payload: Payload<"kill">, system: System): Promise<An
   const signal = toSignal(payload.signal ?? SIGTERM);
   const found = await locateLive(system, payload, "signalled");
   if (found.live) system.kernel.kill(found.pid, signal);
-  return refOf(found.info);
+  return { ...refOf(found.info), affected: found.info.ended_at_ms === null ? 1 : 0 };
 }

@@ -13,19 +13,22 @@ export async function suspend(payload: Payload<"suspend">, system: System): Prom
   const ref = refOf(found.info);
   const { wake = { on: "never" } as const } = payload;
   if (found.live) {
-    await system.kernel.suspend(found.pid, { wake });
+    // It may have been told to end in another way just before.
+    const { reason } = await system.kernel.suspend(found.pid, { wake });
+    if (reason !== "suspended") throw hasEnded(ref.pid, reason);
   } else if (found.info.ended_at_ms !== null && found.info.state === "suspended") {
     const { dataDir } = found.run.records;
     await system.kernel.leave(ref.uuid, dataDir, "asked for", wake);
     system.waker?.began(ref.uuid);
     system.waker?.suspended({ uuid: ref.uuid, wake });
   } else if (found.info.state !== "suspended") {
-    throw new SyscallError(
-      "INVALID",
-      `PID ${ref.pid} has ended (${found.info.exit_reason}): there is nothing to suspend.`,
-    );
+    throw hasEnded(ref.pid, found.info.exit_reason);
   }
   const run = await system.history.byUuid(ref.uuid);
   const { state, steps } = run?.info ?? found.info;
   return { ...ref, state, step: steps };
+}
+
+function hasEnded(pid: number, reason: string | null): SyscallError {
+  return new SyscallError("INVALID", `PID ${pid} has ended (${reason}): there is nothing to suspend.`);
 }
