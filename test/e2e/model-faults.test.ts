@@ -214,22 +214,25 @@ describe("the model's server", () => {
     }
   });
 
-  test("asks for more patience than there is: told at once, also to those who come after, until when", async () => {
+  test("asks for more patience than there is: suspended at once, also those who come after, until the same time", async () => {
     await using machine = new Machine();
     machine.config(DEADLINES);
     const model = await machine.model(
       scenes({ "do it": [status(429, { "retry-after": "3600" }, "slow down")] }),
     );
+    const until: unknown[] = [];
     for (const _ of ["the first", "one that need not ask again"]) {
       const { receipt, stderr, ms } = await verdict(machine, ["do it"]);
-      expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "llm_error", error: { code: "EXHAUSTED" } });
+      expect(receipt).toMatchObject({ exit_code: 75, exit_reason: "suspended", error: null });
       for (const part of ["429", "slow down", /3(600|599) s/, "another provider"]) {
-        expect(receipt.error?.message).toMatch(part);
+        expect(receipt.suspended?.reason).toMatch(part);
         expect(stderr).toMatch(part);
       }
+      until.push(receipt.suspended?.wake);
       expect(ms).toBeLessThan(15_000);
       expect(model.requests).toHaveLength(1);
     }
+    expect(until[1]).toEqual(until[0]);
   });
 
   test("answers without end: the total deadline ends it, with what there was", async () => {
