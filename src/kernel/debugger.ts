@@ -1,4 +1,4 @@
-import { SyscallError } from "../plugin/index.ts";
+import { type Code, SyscallError } from "../plugin/index.ts";
 import { Channel } from "./channel.ts";
 import type { Clock } from "./clock.ts";
 import { withDetail } from "./error-detail.ts";
@@ -94,6 +94,16 @@ export class Debugger {
       record({ error: error.message, error_code: error.code });
       throw error;
     }
+  }
+
+  /** A call that failed, and left no process to have it in its record. */
+  failed(
+    about: Process | undefined,
+    syscall: string,
+    args: Record<string, unknown>,
+    error: SyscallError,
+  ): void {
+    this.#ofPid0Call(about, syscall, args)({ error: error.message, error_code: error.code });
   }
 
   /**
@@ -221,15 +231,25 @@ function eventOf(
   };
 }
 
-/** The same error with the syscall and the process it belongs to; a foreign one becomes INTERNAL. */
+/**
+ * The same error with the syscall and the process it belongs to. A foreign one becomes INTERNAL, but for what
+ * the platform's own signals are aborted with.
+ */
 export function namedError(thrown: unknown, syscall: string, pid: number): SyscallError {
   if (!(thrown instanceof SyscallError)) {
     const text = thrown instanceof Error ? thrown.message : String(thrown);
-    return new SyscallError("INTERNAL", `${syscall}: ${text}`, { cause: thrown, syscall, pid });
+    const code = thrown instanceof DOMException ? (ABORTS.get(thrown.name) ?? "INTERNAL") : "INTERNAL";
+    return new SyscallError(code, `${syscall}: ${text}`, { cause: thrown, syscall, pid });
   }
   if (thrown.syscall !== undefined) return thrown;
   return withDetail(thrown, { syscall, pid });
 }
+
+/** What `AbortController.abort()` and `AbortSignal.timeout()` leave as a signal's reason. */
+const ABORTS: ReadonlyMap<string, Code> = new Map([
+  ["AbortError", "CANCELLED"],
+  ["TimeoutError", "TIMEOUT"],
+]);
 
 function roundMs(ms: number): number {
   return Math.round(ms * 1000) / 1000;

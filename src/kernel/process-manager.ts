@@ -161,8 +161,16 @@ export class ProcessManager {
       this.#ports.life.begin(proc, task);
       return proc.pid;
     } catch (thrown) {
-      throw namedError(thrown, syscall, 0);
+      throw this.#failed(syscall, opts, namedError(thrown, syscall, 0));
     }
+  }
+
+  /** There is no process to have it in its record: its parent has, or PID 0. */
+  #failed(syscall: "Spawn" | "Resume", opts: SpawnOpts, error: SyscallError): SyscallError {
+    const { debug, table } = this.#ports;
+    const parent = opts.parentPid ? table.find(opts.parentPid) : undefined;
+    debug.failed(parent, syscall, { provider: opts.provider?.name ?? "" }, error);
+    return error;
   }
 
   async #goOn(proc: Process): Promise<void> {
