@@ -17,7 +17,7 @@ import { type Place, withPlace } from "./place.ts";
  */
 const USAGE = `bun bench/main.ts [--only GROUP]… [--rounds N] [--batches N] [--json FILE] [--rnix PATH]
   --only     start, one-turn, tool-calls, together, records, memory; of the kernel alone: syscalls,
-             processes, idle, messages
+             processes, idle, messages, steps
   --rounds   measured rounds of each command, 15 by default
   --batches  hundreds of runs in the memory figure, 2 by default
   --json     write the figures there too; "-" prints them instead of the table
@@ -50,6 +50,7 @@ const KERNEL: Record<string, readonly string[]> = {
   processes: ["processes"],
   idle: ["idle-recv", "idle-gate", "idle-call"],
   messages: ["messages"],
+  steps: ["steps"],
 };
 
 const known = [...Object.keys(GROUPS), ...Object.keys(KERNEL)];

@@ -39,8 +39,8 @@ const SCRIPTED: ProviderChoice = {
   secret: async () => "",
 };
 
-/** One answer, as a model device tells it. */
-export type Answer = (signal: AbortSignal) => Promise<readonly LLMEvent[]> | readonly LLMEvent[];
+/** One answer, as a model device tells it; `nth` is its number in its run, from 1. */
+export type Answer = (signal: AbortSignal, nth: number) => Promise<readonly LLMEvent[]> | readonly LLMEvent[];
 
 /** Ends a run with its first step. */
 export const done: readonly LLMEvent[] = [
@@ -59,7 +59,8 @@ export class BenchKernel implements AsyncDisposable {
   readonly #namespace: Namespace;
   #pid = 0;
 
-  constructor(answer: Answer = () => done) {
+  /** `more`: devices, beside the null device and the model. */
+  constructor(answer: Answer = () => done, more: Record<string, Device> = {}) {
     mkdirSync(this.#project, { recursive: true });
     this.runs = new RunStore(join(this.#project, ".rnix/data"));
     this.children = new Children({
@@ -69,7 +70,11 @@ export class BenchKernel implements AsyncDisposable {
       memoryBytes: 65_536,
       diskBytes: 1 << 24,
     });
-    this.#namespace = namespaceOf({ [NULL]: { factory: () => nullFile() }, [MODEL]: modelDevice(answer) });
+    this.#namespace = namespaceOf({
+      [NULL]: { factory: () => nullFile() },
+      [MODEL]: modelDevice(answer),
+      ...more,
+    });
     this.kernel = new Kernel({
       version: "bench",
       kernelId: "bench",
@@ -182,9 +187,10 @@ function modelDevice(answer: Answer): Device {
   return {
     factory: (): VFSFile => {
       let events: LLMEvent[] = [];
+      let nth = 0;
       return {
         async write(_request, signal) {
-          events = [...(await answer(signal))];
+          events = [...(await answer(signal, ++nth))];
         },
         async read() {
           const event = events.shift();

@@ -2,6 +2,7 @@ import type { Figure } from "../figure.ts";
 import { idleAtGate, idleInCall, idleInRecv } from "./idle.ts";
 import { messages } from "./messages.ts";
 import { processes } from "./processes.ts";
+import { steps } from "./steps.ts";
 import { syscalls } from "./syscalls.ts";
 
 /** `bun bench/kernel/main.ts PART ROUNDS`: some figures of the kernel, in a program of their own, as JSON. */
@@ -12,6 +13,7 @@ const PARTS: Record<string, (rounds: number) => Promise<Figure[]>> = {
   "idle-gate": idleAtGate,
   "idle-call": idleInCall,
   messages,
+  steps,
 };
 
 const [part = "", rounds = ""] = process.argv.slice(2);
