@@ -188,6 +188,8 @@ export class RunningChild {
         if (done) return;
         this.#pieces += 1;
         if (value) await this.#o.output.push(fd, value);
+        // Of one that prints without end the next piece is always there: everything else must have its turn.
+        await new Promise((resolve) => setImmediate(resolve));
       }
     } catch (cause) {
       this.#fault(`The output of program ${this.pid} cannot be read any further`, cause);

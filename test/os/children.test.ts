@@ -452,3 +452,28 @@ test("a hundred programs leave no descriptor, no entry and no zombie", async () 
   expect(children.list()).toEqual([]);
   expect(bench.traces()).toEqual([]);
 });
+
+test("a program that prints as fast as it is read does not keep the others from their turn", async () => {
+  await using bench = new Bench();
+  // Beyond its file, which would be waited for.
+  const children = bench.children({ diskBytes: 1000 });
+  const child = await children.exec(bench.owner(), bench.sh("yes chatter | head -c 268435456"));
+  // How many pieces came without a turn of the loop between them.
+  let turn = false;
+  let reading = true;
+  const next = (): void => {
+    turn = true;
+    if (reading) setImmediate(next);
+  };
+  setImmediate(next);
+  let held = 0;
+  let longest = 0;
+  while ((await child.read()) !== null) {
+    held = turn ? 0 : held + 1;
+    longest = Math.max(longest, held);
+    turn = false;
+  }
+  reading = false;
+  await child.exited();
+  expect(longest).toBeLessThan(5);
+});
