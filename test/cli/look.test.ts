@@ -323,8 +323,8 @@ describe("rnix wait", () => {
     const { code, out, err } = await run(["wait", "7"], { answers });
     expect(code).toBe(exit_code);
     expect(out).toBe("The answer.\n");
-    const how = exit_code === 75 ? `; to go on: rnix resume ${REF.uuid}` : ` (exit ${exit_code})`;
-    expect(err).toBe(exit_code === 0 ? "" : `process 7: ${exit_reason}${how}\n`);
+    const more = exit_code === 75 ? `; to go on: rnix resume ${REF.uuid}` : "";
+    expect(err).toBe(exit_code === 0 ? "" : `process 7: ${exit_reason} (exit ${exit_code})${more}\n`);
     expect(JSON.parse((await run(["wait", "7", "--json"], { answers })).out)).toEqual(
       receipt({ exit_code, exit_reason }),
     );

@@ -26,8 +26,9 @@ export default defineCommand({
       if (receipt.exit_code !== EXIT.ok) {
         const why = receipt.error === null ? "" : `: ${receipt.error.message}`;
         const how = `${receipt.exit_reason} (exit ${receipt.exit_code})${why}`;
-        const said =
-          receipt.exit_code === EXIT.suspended ? suspendedLine(receipt.uuid, receipt.suspended) : how;
+        const more = receipt.exit_code === EXIT.suspended ? `; to go on: rnix resume ${receipt.uuid}` : "";
+        const waits = receipt.suspended && receipt.suspended.wake.on !== "never";
+        const said = waits ? suspendedLine(receipt.uuid, receipt.suspended) : `${how}${more}`;
         io.stderr.write(`process ${receipt.pid}: ${printable(said)}\n`);
       }
       return receipt.exit_code;
