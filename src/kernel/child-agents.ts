@@ -4,7 +4,7 @@ import type { LifecycleManager } from "./lifecycle-manager.ts";
 import { Process } from "./process.ts";
 import type { ProcessManager } from "./process-manager.ts";
 import type { ProcessTable } from "./process-table.ts";
-import { hasEnded } from "./resume/saved-run.ts";
+import { hasEnded, type SavedRun } from "./resume/saved-run.ts";
 import { type ChildPlan, type ChildWish, type PID, type ProcInfo, SIGTERM } from "./types.ts";
 import { killed } from "./verdict.ts";
 import type { WaitingCalls } from "./waiting-calls.ts";
@@ -23,6 +23,8 @@ interface ChildAgentPorts {
   planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
   /** Tells those who watch the process. */
   tell(proc: Process, text: string): void;
+  /** Tells its model. */
+  notice(proc: Process, text: string): Promise<void>;
 }
 
 /** The children that agents spawn and wait for. */
@@ -79,6 +81,30 @@ export class ChildAgents {
     );
   }
 
+  /**
+   * Goes on with the children that were laid down with this process, below it: not with one that a person has
+   * suspended, nor with one that a call of it waits for, which does it itself.
+   */
+  async takeUpAll(parent: Process, { info, history }: SavedRun): Promise<void> {
+    const waits = [...(history.openStep?.waiting.values() ?? [])];
+    const waited = new Set(waits.flatMap((on) => (on.on === "child" ? on.uuid : [])));
+    for (const { uuid, exit_reason } of info.children) {
+      if (exit_reason !== "suspended" || waited.has(uuid) || this.#ports.table.findByUuid(uuid)) continue;
+      try {
+        const child = await this.#ports.runs(parent.spec.opts.project.dataDir).info(uuid);
+        if (!child) continue;
+        if (hasEnded(child)) takeResult(parent, child);
+        else if (child.suspended?.cause !== "asked") await this.#takeUp(parent, uuid);
+      } catch (thrown) {
+        const why = thrown instanceof Error ? thrown.message : String(thrown);
+        await this.#ports.notice(
+          parent,
+          `Your child ${uuid}, which was suspended with you, could not be gone on with: ${why}`,
+        );
+      }
+    }
+  }
+
   async #spawn(
     parent: Process,
     wish: ChildWish,
@@ -103,7 +129,7 @@ export class ChildAgents {
 
   /** The child of a call that was cut off: gone on with, or its record when it has ended meanwhile. */
   async #again(parent: Process, wish: ChildWish, uuid: string): Promise<Process | ProcInfo> {
-    const { table, lifecycle, planChildResume, tell } = this.#ports;
+    const { table, lifecycle } = this.#ports;
     const runs = this.#ports.runs(parent.spec.opts.project.dataDir);
     const here = table.findByUuid(uuid);
     if (here && !here.exit) return adopt(parent, here);
@@ -114,12 +140,13 @@ export class ChildAgents {
       await runs.remove(uuid);
       return this.#spawn(parent, wish, undefined, uuid);
     }
-    if (hasEnded(info)) {
-      const { tokens_used, cost_usd, steps_used } = info;
-      charge(parent, uuid, { tokens: tokens_used, cost: cost_usd, steps: steps_used ?? info.steps });
-      parent.childEnded(resultOf(info));
-      return info;
-    }
+    if (!hasEnded(info)) return this.#takeUp(parent, uuid);
+    takeResult(parent, info);
+    return info;
+  }
+
+  async #takeUp(parent: Process, uuid: string): Promise<Process> {
+    const { table, lifecycle, planChildResume, tell } = this.#ports;
     const { agent, opts, notices } = await planChildResume(parent.uuid, uuid);
     const { pid } = await lifecycle.resume(uuid, agent, { ...opts, parentPid: parent.pid });
     const child = table.get(pid);
@@ -146,6 +173,13 @@ export class ChildAgents {
       if (child.spec.ppid !== parent.pid) charge(parent, child.uuid, child.spec.envelope);
     }
   }
+}
+
+/** It has ended while its parent was not there to be told. */
+function takeResult(parent: Process, info: ProcInfo): void {
+  const { uuid, tokens_used, cost_usd, steps_used } = info;
+  charge(parent, uuid, { tokens: tokens_used, cost: cost_usd, steps: steps_used ?? info.steps });
+  parent.childEnded(resultOf(info));
 }
 
 /** It was gone on with alone, before its parent was: from here on it is its child again. */

@@ -3,6 +3,7 @@ import type { Debugger } from "./debugger.ts";
 import type { InitPlan, InitUnitStatus } from "./init/plan.ts";
 import { InitUnit, type InitUnitPorts, textOf } from "./init/unit.ts";
 import type { Process } from "./process.ts";
+import type { ExitStatus } from "./types.ts";
 
 export type { InitPlan, InitStart, InitState, InitUnitPlan, InitUnitStatus } from "./init/plan.ts";
 
@@ -64,18 +65,21 @@ export class InitManager {
     this.#closing.abort(new SyscallError("CANCELLED", "The kernel is shutting down and brings nothing up."));
   }
 
-  /** Ends all units: those of projects side by side, then the user's, in each the last started first. */
-  stop(): Promise<void> {
-    this.#stopping ??= this.#stop();
+  /**
+   * Ends all units: those of projects side by side, then the user's, in each the last started first. Their agents
+   * are suspended with this status.
+   */
+  stop(status: ExitStatus): Promise<void> {
+    this.#stopping ??= this.#stop(status);
     return this.#stopping;
   }
 
-  async #stop(): Promise<void> {
+  async #stop(status: ExitStatus): Promise<void> {
     this.close();
     await Promise.all(this.#boots);
     const projects = [...this.#plans].filter(([project]) => project !== null);
-    await Promise.all(projects.map(([, units]) => stopAll(units)));
-    await stopAll(this.#plans.get(null) ?? []);
+    await Promise.all(projects.map(([, units]) => stopAll(units, status)));
+    await stopAll(this.#plans.get(null) ?? [], status);
   }
 
   /** Names of the units that are up. */
@@ -105,8 +109,8 @@ export class InitManager {
   }
 }
 
-async function stopAll(units: readonly InitUnit[]): Promise<void> {
-  for (const unit of units.toReversed()) await unit.stop();
+async function stopAll(units: readonly InitUnit[], status?: ExitStatus): Promise<void> {
+  for (const unit of units.toReversed()) await unit.stop(status);
 }
 
 function notUp(what: string, thrown: unknown): SyscallError {

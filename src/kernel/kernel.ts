@@ -49,6 +49,7 @@ import type {
   ProcInfo,
   Signal,
   SpawnOpts,
+  SuspendCause,
   SyscallEvent,
   Wake,
 } from "./types.ts";
@@ -235,6 +236,7 @@ export class Kernel {
       warn,
       processes: this.processes,
       signals: this.signals,
+      resume: (uuid, agent, opts) => this.lifecycle.resume(uuid, agent, opts),
       exec: (proc, request) => openContexts.exec(proc, request, undefined),
     });
     this.init = new InitManager({
@@ -261,6 +263,7 @@ export class Kernel {
       // Of this kernel, only what stands in its table lives.
       kernelAlive: (id) => id !== ports.kernelId && ports.kernelAlive(id),
       sweepPrograms: ports.sweepPrograms,
+      takeUpChildren: (proc, saved) => this.#agents.takeUpAll(proc, saved),
     });
     this.#agents = new ChildAgents({
       ...ports,
@@ -269,6 +272,7 @@ export class Kernel {
       lifecycle: this.lifecycle,
       waiting: this.#waiting,
       tell: (proc, text) => this.#emit(proc, { type: "notice", text }),
+      notice: (proc, text) => this.#notice(proc, "kernel", text),
     });
     const agents = this.#agents;
     this.#held = { table, life, contexts, children, holders, supervisors, agents, gate, envelope };
@@ -330,7 +334,12 @@ export class Kernel {
     return this.#table.all().map((proc) => proc.info());
   }
 
-  async shutdown(options?: { now?: boolean }): Promise<void> {
+  /** Some of what a shutdown has suspended goes on by itself when rnix starts again. */
+  get handsOver(): boolean {
+    return this.lifecycle.handsOver;
+  }
+
+  async shutdown(options?: { now?: boolean; cause?: SuspendCause }): Promise<void> {
     await this.lifecycle.shutdown(options);
     this.debug.end();
   }

@@ -11,8 +11,9 @@ import type { ProcessLife } from "./process-life.ts";
 import type { ProcessManager } from "./process-manager.ts";
 import type { ProcessTable } from "./process-table.ts";
 import { readFork } from "./resume/fork.ts";
+import { goesOn } from "./resume/goes-on.ts";
 import { hasEnded, readSavedRun, type SavedRun } from "./resume/saved-run.ts";
-import type { AgentInfo, ExitStatus, PID, ProcInfo, SpawnOpts, Wake } from "./types.ts";
+import type { AgentInfo, ExitStatus, PID, ProcInfo, SpawnOpts, SuspendCause, Wake } from "./types.ts";
 import { SIGKILL } from "./types.ts";
 import { killed, suspendedFor } from "./verdict.ts";
 
@@ -34,7 +35,13 @@ interface LifecycleManagerPorts {
   kernelAlive(kernelId: string): boolean;
   /** Ends the programs of all kernels that are dead by now; resolves when they are gone. */
   sweepPrograms(): Promise<void>;
+  /** Goes on with the children that were laid down with a run, below it. */
+  takeUpChildren(proc: Process, saved: SavedRun): Promise<void>;
 }
+
+/** How long, and how often, a run is asked for that another has. */
+const CLAIM_MS = 2_000;
+const CLAIM_LOOK_MS = 20;
 
 /** What a run is gone on with. */
 export interface ResumeOptions {
@@ -64,6 +71,7 @@ export class LifecycleManager {
   readonly #ports: LifecycleManagerPorts;
   /** Runs that are being taken up. */
   readonly #resuming = new Set<string>();
+  #handsOver = false;
 
   constructor(ports: LifecycleManagerPorts) {
     this.#ports = ports;
@@ -98,7 +106,7 @@ export class LifecycleManager {
     const { reason = "asked for", wake = { on: "never" }, by } = o;
     const proc = debug.callNow(by, table.find(pid), "Suspend", { pid, reason, wake }, () => {
       const found = table.get(pid);
-      found.stop(suspendedFor(reason, wake));
+      found.stop(suspendedFor(reason, { wake }));
       return found;
     });
     return await proc.done;
@@ -108,7 +116,7 @@ export class LifecycleManager {
   layDown(proc: Process, reason: string, wake: Wake): void {
     const { debug } = this.#ports;
     const args = { pid: proc.pid, reason, wake };
-    debug.callNow(proc, proc, "Suspend", args, () => proc.stop(suspendedFor(reason, wake)));
+    debug.callNow(proc, proc, "Suspend", args, () => proc.stop(suspendedFor(reason, { wake })));
   }
 
   /** Resolves when a process that has ended is reaped, and its record says how it did. */
@@ -126,12 +134,13 @@ export class LifecycleManager {
     const by_itself = (this.#ports.wakes === true && wake.on !== "never") || undefined;
     await this.#ports.debug.awaitByPid0(undefined, "Suspend", { uuid, reason, wake }, async () => {
       const runs = this.#ports.runs(dataDir);
-      const claim = this.#claim(uuid, dataDir);
+      const claim = await this.#claim(uuid, dataDir);
       try {
         const info = await runs.info(uuid);
         if (info?.state !== "suspended") return;
         const record = await runs.reopen(uuid);
-        record.info({ ...info, suspended: { reason, wake, by_itself } });
+        const cause = info.suspended?.cause ?? "asked";
+        record.info({ ...info, suspended: { reason, cause, wake, by_itself } });
         await record.close();
       } finally {
         claim.release();
@@ -157,7 +166,7 @@ export class LifecycleManager {
     let claim: Claim | undefined;
     try {
       await this.#require(uuid, opts);
-      if (!o.fork) claim = this.#claim(uuid, opts.project.dataDir);
+      if (!o.fork) claim = await this.#claim(uuid, opts.project.dataDir);
       const saved = await (o.fork
         ? this.#readFork(uuid, agent, opts, o.fork)
         : this.#read(uuid, agent, opts));
@@ -168,6 +177,8 @@ export class LifecycleManager {
         made = proc.uuid;
         if (!saved.fork) this.#ports.life.forgetRecord(uuid);
         if (news) await this.#tell(proc, news);
+        // Before it does anything: it may have come to its end else, and they with it.
+        if (!saved.fork) await this.#ports.takeUpChildren(proc, saved);
       });
       return { pid, uuid: made, step: saved.history.step };
     } catch (thrown) {
@@ -180,46 +191,71 @@ export class LifecycleManager {
 
   /**
    * Ends all processes, suspended so that they can be gone on with, or killed with `now`; takes no new
-   * ones. Resolves when the last is reaped. The owner of the ports closes them afterwards.
+   * ones. Resolves when the last is reaped. The owner of the ports closes them afterwards. `cause`: `asked` where
+   * the kernel ends with what a person has run in it, `restart` where another takes its place.
    */
-  async shutdown({ now = false }: { now?: boolean } = {}): Promise<void> {
+  async shutdown({ now = false, cause = "stop" }: ShutdownOptions = {}): Promise<void> {
     const { debug, table } = this.#ports;
-    const end = (): Promise<void> => this.#endAll(now);
-    await debug.awaitByPid0(undefined, "Shutdown", { now, processes: table.size }, end);
+    const end = (): Promise<void> => this.#endAll(now, cause);
+    await debug.awaitByPid0(undefined, "Shutdown", { now, cause, processes: table.size }, end);
   }
 
-  async #endAll(now: boolean): Promise<void> {
+  /** Some of those that a shutdown has suspended go on by themselves when rnix starts again. */
+  get handsOver(): boolean {
+    return this.#handsOver;
+  }
+
+  async #endAll(now: boolean, cause: SuspendCause): Promise<void> {
     const { table, processes, life, children, mounts, init } = this.#ports;
     processes.close();
     init.close();
     // What the system itself keeps running ends after those that may use it.
-    const live = table.all().filter((proc) => now || !init.owns(this.#rootOf(proc)));
+    const all = table.all();
+    const live = all.filter((proc) => now || !init.owns(this.#rootOf(proc)));
     for (const proc of live) {
       // Its supervisor does that, in its order.
       if (!now && this.#isSupervised(proc)) continue;
-      proc.stop(now ? killed(SIGKILL, proc.paused) : suspendedFor("rnix was stopped"));
+      proc.stop(now ? killed(SIGKILL, proc.paused) : laidDown(proc, cause));
       // One that is suspended already stays so: only its programs get no grace any more.
       if (now) children.hurryOwner(proc.uuid);
     }
     await Promise.all(live.map((proc) => proc.done.then(() => life.reap(proc))));
-    await init.stop();
+    await init.stop(suspendedFor("rnix was stopped", { cause }));
+    this.#handsOver ||= all.some((proc) => proc.exit !== undefined && goesOn(proc.info()));
     // What many see, such as a service, outlives them.
     await mounts.unmountAll();
     life.retryRecords();
   }
 
   /** No other takes the run up meanwhile, in this kernel or in another. */
-  #claim(uuid: string, dataDir: string): Claim {
-    if (this.#resuming.has(uuid)) throw takenUp(uuid, this.#ports.runs(dataDir));
-    const lock = this.#ports.runs(dataDir).claim(uuid);
-    if (!lock) throw takenUp(uuid, this.#ports.runs(dataDir));
+  async #claim(uuid: string, dataDir: string): Promise<Claim> {
+    const runs = this.#ports.runs(dataDir);
+    if (this.#resuming.has(uuid)) throw takenUp(uuid, runs);
     this.#resuming.add(uuid);
-    return {
-      release: () => {
-        this.#resuming.delete(uuid);
-        lock.release({ remove: true });
-      },
-    };
+    try {
+      const lock = await this.#lock(uuid, runs);
+      return {
+        release: () => {
+          this.#resuming.delete(uuid);
+          lock.release({ remove: true });
+        },
+      };
+    } catch (thrown) {
+      this.#resuming.delete(uuid);
+      throw thrown;
+    }
+  }
+
+  /** Whoever only writes down that the run was cut off has it for a moment: that is waited for. */
+  async #lock(uuid: string, runs: RunStore): Promise<{ release(o: { remove: true }): void }> {
+    const { clock } = this.#ports;
+    const until = clock.monotonic() + CLAIM_MS;
+    for (;;) {
+      const lock = runs.claim(uuid);
+      if (lock) return lock;
+      if (clock.monotonic() >= until) throw takenUp(uuid, runs);
+      await new Promise<void>((resolve) => void clock.timer(CLAIM_LOOK_MS, resolve));
+    }
   }
 
   async #require(uuid: string, opts: SpawnOpts): Promise<ProcInfo> {
@@ -275,6 +311,18 @@ export class LifecycleManager {
 
 interface Claim {
   release(): void;
+}
+
+interface ShutdownOptions {
+  now?: boolean;
+  cause?: SuspendCause;
+}
+
+/** Who has paused it does not want it to go on by itself later. */
+function laidDown({ paused }: Process, cause: SuspendCause): ExitStatus {
+  return paused
+    ? suspendedFor("rnix was stopped while it was paused", { cause: "asked" })
+    : suspendedFor("rnix was stopped", { cause });
 }
 
 interface SuspendOptions {

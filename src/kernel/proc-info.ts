@@ -47,6 +47,9 @@ export function procInfoOf(proc: Process): ProcInfo {
     exit_code: exit?.code ?? null,
     exit_reason: exit?.reason ?? null,
     suspended: exit?.suspended ? suspensionOf(exit.suspended, spec.wakes === true) : null,
+    resume_on_restart: spec.opts.resumeOnRestart ?? false,
+    supervised: spec.opts.supervised ?? null,
+    crashes: spec.progress?.crashes ?? null,
     error: exit?.error ? { code: exit.error.code, message: exit.error.message } : null,
     checks: proc.checks,
     tool_calls: proc.toolCalls,
@@ -72,8 +75,8 @@ function laidDown({ spec, childResults }: Process): ChildResult[] {
   return (spec.progress?.counted ?? []).filter((child) => isLaidDown(child) && !ended.has(child.uuid));
 }
 
-function suspensionOf({ reason, wake }: Suspension, wakes: boolean): ProcInfo["suspended"] {
-  return { reason, wake, ...(wakes && wake.on !== "never" && { by_itself: true }) };
+function suspensionOf({ reason, cause, wake }: Suspension, wakes: boolean): ProcInfo["suspended"] {
+  return { reason, cause, wake, ...(wakes && wake.on !== "never" && { by_itself: true }) };
 }
 
 /** Variables whose values may be kept on disk (design §2, "Environment"). */

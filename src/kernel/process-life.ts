@@ -183,7 +183,7 @@ export class ProcessLife {
 /** What is laid down lays down what it has spawned: that can be gone on with, too. */
 function endWith(proc: Process, child: Process): ExitStatus {
   return proc.stopped?.reason === "suspended"
-    ? suspendedFor(`PID ${proc.pid}, which spawned it, was suspended`)
+    ? suspendedFor(`PID ${proc.pid}, which spawned it, was suspended`, { cause: "parent" })
     : killed(SIGTERM, child.paused);
 }
 

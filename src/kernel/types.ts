@@ -1,5 +1,5 @@
 import type { MountType, Services, SyscallError } from "../plugin/index.ts";
-import type { PermissionRecord, ProcInfo, SyscallEventWire, Wake } from "../store/schema.ts";
+import type { PermissionRecord, ProcInfo, SuspendCause, SyscallEventWire, Wake } from "../store/schema.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 
 export type PID = number;
@@ -28,6 +28,7 @@ export interface ExitStatus {
 /** Why a run was laid down, for people, and what it is to be gone on with for. */
 export interface Suspension {
   reason: string;
+  cause: SuspendCause;
   wake: Wake;
 }
 
@@ -202,6 +203,10 @@ export interface SpawnOpts {
   parentPid?: PID;
   /** Its UUID, where whoever spawns it has written it down already; a new one if absent. */
   uuid?: string;
+  /** It goes on by itself when rnix starts again after a crash or a stop. */
+  resumeOnRestart?: boolean;
+  /** Its place in an init.yaml: what is started there anew goes on with what was cut off. */
+  supervised?: string;
   /** Mounted before the process starts, side by side. Its rights come with each. */
   mounts?: readonly MountRequest[];
   /** Instead of the agent's list. An empty list is no tool at all. */
@@ -274,4 +279,4 @@ export interface ProcessDetail {
 }
 
 export type SyscallEvent = SyscallEventWire;
-export type { ProcInfo, Wake };
+export type { ProcInfo, SuspendCause, Wake };

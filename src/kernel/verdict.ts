@@ -1,6 +1,6 @@
 import { SyscallError } from "../plugin/index.ts";
 import type { CheckResult, ChildResult } from "../store/schema.ts";
-import type { ExitReason, ExitStatus, Signal, Wake } from "./types.ts";
+import type { ExitReason, ExitStatus, Signal, SuspendCause, Wake } from "./types.ts";
 import { SIGINT, SIGKILL } from "./types.ts";
 
 /** How the reasoning task came to its end. */
@@ -56,9 +56,12 @@ export function verdict(
 /** The status of a run that was stopped so that it can be gone on with (EX_TEMPFAIL of sysexits.h). */
 export const SUSPENDED: ExitStatus = { code: 75, reason: "suspended" };
 
-/** The same with its reason in words, and what it waits for. */
-export function suspendedFor(reason: string, wake: Wake = { on: "never" }): ExitStatus {
-  return { ...SUSPENDED, suspended: { reason, wake } };
+/** The same with its reason in words, who did it, and what it waits for. */
+export function suspendedFor(
+  reason: string,
+  { cause = "asked", wake = { on: "never" } }: { cause?: SuspendCause; wake?: Wake } = {},
+): ExitStatus {
+  return { ...SUSPENDED, suspended: { reason, cause, wake } };
 }
 
 /** The status of a run that a signal ended: 128 and the number that Unix gives the signal. */

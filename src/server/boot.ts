@@ -21,6 +21,7 @@ import { History } from "./history.ts";
 import { DaemonInit } from "./init.ts";
 import { KernelLocks, kernelFolders } from "./kernel-locks.ts";
 import { isLogged, type LogLevel } from "./log-level.ts";
+import { Recovery } from "./recovery.ts";
 import { planChildResume, planResume } from "./resume.ts";
 import { runLog } from "./run-log.ts";
 import { parentUuid, planChild, planSpawn } from "./spawn.ts";
@@ -105,7 +106,10 @@ export async function boot({
     children,
     runs,
     kernelAlive: (id) => locks.isAlive(id),
-    sweepPrograms: sweepAgain,
+    async sweepPrograms() {
+      await sweepAgain();
+      recovery.again();
+    },
     planChild: (uuid, wish) => planChild(uuid, wish, spawnPorts),
     planChildResume: async (uuid, child) => planChildResume(uuid, await history.byUuid(child), spawnPorts),
     wakes,
@@ -159,7 +163,20 @@ export async function boot({
     clock,
     projects: () => projectFolders(projects),
     spawn: spawnPorts,
+    before: (place) => recovery.takeSupervised(place),
     log: logFrom,
+  });
+  const recovery = new Recovery({
+    clock,
+    lockFile: join(user.dataDir, "recovery.lock"),
+    locks,
+    dataDirs: () => dataDirs(projects, workspaces, stores, env, undefined),
+    open: runs,
+    endPrograms: sweepAgain,
+    placesFilled: () => !init.starting,
+    find: (uuid) => history.byUuid(uuid),
+    resume: (uuid) => unattended.resume(uuid, "rnix has started again"),
+    log: (level, text) => logFrom(level, "recovery", text),
   });
   const system: System = {
     kernel,
@@ -170,6 +187,7 @@ export async function boot({
     identity: { version, build: commit, startedAtMs: clock.now() },
     host,
     init,
+    recovery,
     log,
     async plan(request, unit) {
       // What a run spawns is a part of it.
@@ -202,16 +220,18 @@ export async function boot({
     async close() {
       if (auto) await auto.close();
       await waker?.close();
+      await recovery.close();
       await plugins.close();
       await children.close();
       await sweep;
       pids.release();
-      lock.release({ remove: true });
+      // As long as the file is there somebody looks for what is to go on.
+      lock.release({ remove: !kernel.handsOver });
     },
   };
 }
 
-/** Ends the programs of dead kernels, then forgets those kernels. It never rejects: a fault is logged. */
+/** Ends the programs of dead kernels. It never rejects: a fault is logged. */
 async function sweepLeftovers(
   ledgerDir: string,
   locks: KernelLocks,
@@ -222,7 +242,6 @@ async function sweepLeftovers(
     for (const { argv, pids } of await sweepChildren(ledgerDir, (id) => locks.isAlive(id), { graceMs })) {
       log(`ended what a dead rnix left running: ${argv.join(" ")} (PIDs ${pids.join(", ")})`);
     }
-    locks.sweep();
   } catch (error) {
     log(
       `what a dead rnix left could not be ended: ${error instanceof Error ? error.message : String(error)}`,

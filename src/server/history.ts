@@ -1,11 +1,13 @@
 import type { ProcInfo } from "../kernel/types.ts";
-import { SUSPENDED } from "../kernel/verdict.ts";
 import type { RunRow } from "../store/catalogue.ts";
 import type { CollectedRun } from "../store/collected-runs.ts";
-import { EVENTS, STEPS } from "../store/run-writer.ts";
+import { EVENTS } from "../store/run-writer.ts";
 import type { RunStore } from "../store/runs.ts";
-import type { SoFar, StepRecord, SyscallEventWire, Usage, Wake } from "../store/schema.ts";
+import type { SyscallEventWire, Wake } from "../store/schema.ts";
+import { cutOff, type LastWords, lastWords } from "./cut-off.ts";
 import type { Damage } from "./damage.ts";
+
+export { allSteps } from "./cut-off.ts";
 
 /** What is read of one data folder. */
 type RunReader = Pick<
@@ -165,84 +167,14 @@ export class History {
     const words = this.#lastWords.get(life) ?? (await lastWords(info, records));
     if (this.#lastWords.size >= MOST_LAST_WORDS) this.#lastWords.clear();
     this.#lastWords.set(life, words);
-    return {
-      ...info,
-      ...words,
-      // Only an agent's run can be gone on with.
-      ...(info.kind === "agent" ? LAID_DOWN : ENDED),
-      is_paused: false,
-      paused_at_ms: 0,
-      error: {
-        code: "CLOSED",
-        message: `The rnix that ran it ended without a word (a crash or kill -9) at step ${words.steps}.${info.kind === "agent" ? ` \`rnix resume ${info.uuid}\` goes on with it.` : ""}`,
-      },
-    };
+    // As recovery will write it.
+    return cutOff(info, words);
   }
 }
 
 const MOST_LAST_WORDS = 1000;
 
-const LAID_DOWN = { state: "suspended", exit_code: SUSPENDED.code, exit_reason: SUSPENDED.reason } as const;
-const ENDED = { state: "dead", exit_code: 137, exit_reason: "killed" } as const;
-
-type LastWords = Pick<ProcInfo, "steps" | "tool_calls" | "usage" | "tokens_used" | "elapsed_ms"> &
-  Partial<SoFar>;
-
-/** What the steps and the open step say. The time is that of the last sign of life. */
-async function lastWords(info: ProcInfo, records: RunReader): Promise<LastWords> {
-  const { created_at_ms, uuid } = info;
-  const words = { steps: 0, tool_calls: 0, usage: { ...NO_USAGE }, tokens_used: 0, elapsed_ms: 0 };
-  const saw = (step: number, ts: string): void => {
-    words.steps = Math.max(words.steps, step);
-    words.elapsed_ms = Math.max(words.elapsed_ms, Date.parse(ts) - created_at_ms);
-  };
-  let soFar: SoFar | undefined;
-  for await (const { step, ts, usage, tool_calls, so_far, origin_uuid } of allSteps(records, uuid)) {
-    saw(step, ts);
-    // Of another run, with which it began.
-    if (origin_uuid !== undefined) continue;
-    soFar = so_far ?? soFar;
-    add(words.usage, usage);
-    for (const call of tool_calls) saw(step, call.started_at);
-    words.tool_calls += tool_calls.length;
-  }
-  for (const entry of (await records.journal(uuid)).entries) {
-    saw(entry.step, entry.ts);
-    if (entry.t === "answer") {
-      add(words.usage, entry.usage);
-      soFar = entry.so_far ?? soFar;
-    }
-    if (entry.t === "call_start") words.tool_calls++;
-  }
-  words.tokens_used = words.usage.input_tokens + words.usage.output_tokens;
-  // What its children have used, and that it did not run while it was suspended, only its own account tells.
-  return { ...words, ...soFar };
-}
-
-const NO_USAGE = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
-
-function add(sum: Usage, usage: Usage): void {
-  sum.input_tokens += usage.input_tokens;
-  sum.output_tokens += usage.output_tokens;
-  sum.cached_tokens += usage.cached_tokens;
-}
-
 const PAGE = 500;
-
-/** Every recorded step, a page at a time. `damage` collects what can't be read. */
-export async function* allSteps(
-  records: RunReader,
-  uuid: string,
-  damage?: Damage,
-): AsyncGenerator<StepRecord> {
-  for (let after = 0; ; ) {
-    const page = await records.steps(uuid, { after, limit: PAGE });
-    damage?.add(STEPS, page);
-    yield* page.records;
-    if (page.next === after) return;
-    after = page.next;
-  }
-}
 
 /** Every recorded syscall event, a page at a time. */
 export async function* allEvents(

@@ -8,7 +8,9 @@ import type { InitPlan, InitUnitPlan } from "../kernel/init-manager.ts";
 import type { ChildSpec, SupervisorSpec } from "../kernel/supervisor/spec.ts";
 import type { DeviceLease, Limit, SpawnOpts } from "../kernel/types.ts";
 import { Namespace } from "../vfs/namespace.ts";
+import type { Run } from "./history.ts";
 import type { SpawnRequest } from "./protocol.ts";
+import { planResume } from "./resume.ts";
 import { planSpawn, type SpawnPorts } from "./spawn.ts";
 
 /** Where the units of one init.yaml stand, and how they are planned. */
@@ -22,6 +24,8 @@ interface Surroundings {
   /** The user's file of keys. */
   keys(): Env;
   ports: SpawnPorts;
+  /** The run of before that had this place and was cut off, once. */
+  before(place: string): Promise<Run | undefined>;
   warn(source: string, text: string): void;
 }
 
@@ -71,12 +75,12 @@ function mcpUnit({ name, type, required, config, wrong }: McpService, at: Surrou
 function supervisorUnit(supervisor: InitSupervisor, at: Surroundings): InitUnitPlan {
   const { name, required, children, project } = supervisor;
   const dir = project ?? at.project ?? at.home;
-  const agents = children.map((child) => agentChild(child, `init, ${name}/${child.id}`, dir, at));
+  const agents = children.map((child) => agentChild(child, `${name}/${child.id}`, dir, at));
   const spec = specOf({ ...supervisor, children: agents }, dir, at);
   return { name, type: "supervisor", required, start: { kind: "supervisor", spec } };
 }
 
-function agentChild(child: InitChild, label: string, dir: string, at: Surroundings): ChildSpec {
+function agentChild(child: InitChild, name: string, dir: string, at: Surroundings): ChildSpec {
   const { id, intent, restart, shutdown } = child;
   const request: SpawnRequest = {
     intent,
@@ -92,12 +96,24 @@ function agentChild(child: InitChild, label: string, dir: string, at: Surroundin
     cwd: dir,
     env: at.env,
   };
+  const supervised = `${at.project ?? "user"} ${name}`;
+  const tell = (notices: readonly string[]): void => {
+    for (const notice of notices) at.warn(`init, ${name}`, notice);
+  };
   const plan = async () => {
     const { agent, opts, notices } = await planSpawn(request, undefined, at.ports);
-    for (const notice of notices) at.warn(label, notice);
-    return { intent, agent, opts };
+    tell(notices);
+    return { intent, agent, opts: { ...opts, supervised } };
   };
-  return { id, restart, shutdown, start: { kind: "agent", plan } };
+  const before = async () => {
+    const run = await at.before(supervised);
+    // Asked for something else by now, it begins with that.
+    if (!run || run.info.intent !== intent) return undefined;
+    const { agent, opts, notices } = await planResume(run, { env: at.env }, at.ports);
+    tell(notices);
+    return { uuid: run.info.uuid, agent, opts };
+  };
+  return { id, restart, shutdown, start: { kind: "agent", plan, before } };
 }
 
 function specOf(

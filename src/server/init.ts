@@ -8,6 +8,7 @@ import { Trust } from "../config/trust.ts";
 import type { Clock } from "../kernel/clock.ts";
 import type { InitManager } from "../kernel/init-manager.ts";
 import { SyscallError } from "../plugin/index.ts";
+import type { Run } from "./history.ts";
 import { initPlan } from "./init-plan.ts";
 import type { LogLevel } from "./log-level.ts";
 import type { Diagnostic, InitUnitWire } from "./protocol.ts";
@@ -23,6 +24,8 @@ interface InitPorts {
   /** Folders of the projects this user has run something in. */
   projects(): string[];
   spawn: SpawnPorts;
+  /** The run of before that had this place in an init.yaml and was cut off, once. */
+  before(place: string): Promise<Run | undefined>;
   log(level: LogLevel, source: string, text: string): void;
 }
 
@@ -157,9 +160,9 @@ export class DaemonInit implements Init {
     project: string | null,
     settings: Awaited<ReturnType<typeof loadSettings>>,
   ): Promise<void> {
-    const { kernel, user, spawn, log } = this.#ports;
+    const { kernel, user, spawn, before, log } = this.#ports;
     const keys = (): Env => userEnv(user.configDir);
-    const at = { project, home: user.home, settings, env: this.#env, keys, ports: spawn };
+    const at = { project, home: user.home, settings, env: this.#env, keys, ports: spawn, before };
     const plan = initPlan(init, { ...at, warn: (source, text) => log("warn", source, text) });
     const began = this.#ports.clock.monotonic();
     try {

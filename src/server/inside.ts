@@ -33,7 +33,8 @@ export async function startInside(env: Env, log: (text: string) => void): Promis
       log: "",
       connections: () => server.connections,
       loopDelay: () => ({ p50: 0, max: 0 }),
-      stop: (now) => void system.kernel.shutdown({ now }),
+      // Whoever runs it has asked for that: no daemon goes on with it by itself.
+      stop: (now) => void system.kernel.shutdown({ now, cause: "asked" }),
     },
   });
   const server = new Server(system);
@@ -45,7 +46,9 @@ export async function startInside(env: Env, log: (text: string) => void): Promis
     },
     async close() {
       const { kernel } = system;
-      if (!(await within(realClock, settings.limits.graceMs + DRAIN_MS, kernel.shutdown()))) {
+      if (
+        !(await within(realClock, settings.limits.graceMs + DRAIN_MS, kernel.shutdown({ cause: "asked" })))
+      ) {
         await within(realClock, settings.limits.graceMs + DRAIN_MS, kernel.shutdown({ now: true }));
       }
       await server.close();

@@ -29,12 +29,14 @@ export class KernelLocks {
     return !FileLock.isFree(join(this.#folder, kernelId));
   }
 
-  /** Removes the files of dead kernels: a file that is not there is as free as one that nobody holds. */
-  sweep(): void {
-    for (const kernelId of readdirSync(this.#folder)) {
-      // Looked at first: to take a lock that is held, our own too, is tried for milliseconds.
-      if (this.isAlive(kernelId)) continue;
-      FileLock.tryAcquire(join(this.#folder, kernelId))?.release({ remove: true });
-    }
+  /** Kernels that have died, or have left runs to be gone on with, and that nobody has forgotten yet. */
+  dead(): string[] {
+    // Looked at, not taken: to take a lock that is held, our own too, is tried for milliseconds.
+    return readdirSync(this.#folder).filter((kernelId) => !this.isAlive(kernelId));
+  }
+
+  /** Removes the file of a dead kernel: one that is not there is as free as one that nobody holds. */
+  forget(kernelId: string): void {
+    FileLock.tryAcquire(join(this.#folder, kernelId))?.release({ remove: true });
   }
 }

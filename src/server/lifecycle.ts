@@ -2,6 +2,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import type { Server as NetServer } from "node:net";
 import type { UserPaths } from "../config/paths.ts";
 import type { Clock } from "../kernel/clock.ts";
+import type { SuspendCause } from "../kernel/types.ts";
 import { IdleStop } from "./idle-stop.ts";
 import { LoopDelay } from "./loop-delay.ts";
 import { Server } from "./server.ts";
@@ -68,8 +69,9 @@ async function acquire(ports: DaemonPorts): Promise<Lock | "already running" | "
 }
 
 /** What waits for a time would not be woken without it. */
-function isBusy({ kernel, init, waker }: System, server: Server): boolean {
-  return kernel.active > 0 || server.connections > 0 || init.starting || (waker?.timers ?? 0) > 0;
+function isBusy({ kernel, init, recovery, waker }: System, server: Server): boolean {
+  const comingUp = init.starting || recovery.busy;
+  return kernel.active > 0 || server.connections > 0 || comingUp || (waker?.timers ?? 0) > 0;
 }
 
 class Daemon {
@@ -130,6 +132,8 @@ class Daemon {
    * can ask how it goes. Without what is required it ends.
    */
   #bringUp({ system }: Booted): void {
+    // What goes wrong in it is logged.
+    void system.recovery.start();
     system.init.start().catch((failed: unknown) => {
       // Stopped meanwhile: that is why.
       if (!this.#stopping) this.#failure = { failed };
@@ -143,7 +147,7 @@ class Daemon {
       log: this.#ports.logFile,
       connections: () => this.#server?.connections ?? 0,
       loopDelay: () => loopDelay.read(),
-      stop: (now) => this.#stop(now),
+      stop: (now, { restart = false } = {}) => this.#stop(now, restart ? "restart" : "stop"),
     };
   }
 
@@ -160,13 +164,14 @@ class Daemon {
   }
 
   /** The first call begins the end; a later one with `now` makes it short. */
-  #stop(now: boolean): void {
-    const kernel = this.#booted?.system.kernel;
+  #stop(now: boolean, cause: SuspendCause = "stop"): void {
+    const { kernel, recovery } = this.#booted?.system ?? {};
     if (this.#stopping && !now) return;
     this.#stopping = true;
-    // What waits is the next daemon's to wake.
+    // What waits is the next daemon's to wake, and what goes on by itself too.
     void this.#booted?.system.waker?.close();
-    const drained = kernel?.shutdown({ now }) ?? Promise.resolve();
+    recovery?.stop();
+    const drained = kernel?.shutdown({ now, cause }) ?? Promise.resolve();
     drained.then(this.#stopped.resolve, (error: unknown) => {
       this.#ports.log(`The processes did not end well: ${String(error)}`);
       this.#stopped.resolve();

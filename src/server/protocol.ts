@@ -64,6 +64,8 @@ function SpawnRequest() {
     attended: flag,
     /** Answer with pid and uuid, then close: no stream. */
     detach: flag,
+    /** Goes on by itself when the server starts again after a crash or a stop. */
+    resume_on_restart: flag,
   });
 }
 
@@ -154,7 +156,10 @@ export const METHODS = {
   },
   gc: { streaming: false, payload: () => z.object({ dry_run: z.boolean().optional() }) },
   daemon_status: { streaming: false, payload: () => z.object({}) },
-  shutdown: { streaming: false, payload: () => z.object({ now: z.boolean().optional() }) },
+  shutdown: {
+    streaming: false,
+    payload: () => z.object({ now: z.boolean().optional(), restart: z.boolean().optional() }),
+  },
 } as const;
 
 export type Method = keyof typeof METHODS;

@@ -54,6 +54,7 @@ export async function planSpawn(
 ): Promise<SpawnPlan> {
   const parent = parentOf(request, unit, ports);
   if (parent && request.trust) throw trustFromInside();
+  if (parent && request.resume_on_restart) throw restartFromInside();
   const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
   const { project, places, trusted, lease } = await ports.workspaces.at(where);
   const settings = await loadSettings(places);
@@ -114,6 +115,7 @@ export async function planSpawn(
         checks: request.check,
         sandbox: "none",
         attended: request.attended,
+        resumeOnRestart: request.resume_on_restart,
         limits: settings.limits,
       },
     };
@@ -171,6 +173,13 @@ function trustFromInside(): SyscallError {
   return new SyscallError(
     "PERMISSION",
     "--trust is for a person: it is refused inside a run. What the run may use was decided when it was spawned.",
+  );
+}
+
+function restartFromInside(): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    "--resume-on-restart is for a run of its own: a child goes on when its parent does, and not without it.",
   );
 }
 

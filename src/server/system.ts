@@ -6,6 +6,7 @@ import type { Collector } from "./collector.ts";
 import type { History, Run } from "./history.ts";
 import type { Init } from "./init.ts";
 import type { ResumeRequest, SpawnRequest } from "./protocol.ts";
+import type { Recovery } from "./recovery.ts";
 import type { Waker } from "./waker.ts";
 
 /** What the methods act on: made once, by boot. */
@@ -18,6 +19,7 @@ export interface System {
   identity: Identity;
   host: Host;
   init: Init;
+  recovery: Pick<Recovery, "start" | "stop" | "busy">;
   /** Everything that is settled before a process exists. INVALID, NOT_FOUND: exit 64. UNAVAILABLE: 69. */
   plan(request: SpawnRequest, unit: string | undefined): Promise<SpawnPlan>;
   /** The same for a run that is gone on with. */
@@ -51,8 +53,8 @@ export interface Host {
   connections(): number;
   /** How late timers fired in the last minute, in ms. */
   loopDelay(): { p50: number; max: number };
-  /** Begins the end and returns: running processes are suspended, with `now` killed. */
-  stop(now: boolean): void;
+  /** Begins the end and returns: running processes are suspended, with `now` killed. `restart`: another follows. */
+  stop(now: boolean, o?: { restart?: boolean }): void;
 }
 
 /** Its notices: parts that are not trusted, skills without their tools. */

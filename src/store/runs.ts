@@ -6,7 +6,7 @@ import { eachLine, type LogPage, readLog } from "./append-log.ts";
 import type { DamagedRun, RunCatalogue } from "./catalogue.ts";
 import type { CollectedRuns } from "./collected-runs.ts";
 import { prepareDataDir } from "./data-dir.ts";
-import { checkSchemaVersion, makeFolder, removeAll, replaceDocument } from "./document.ts";
+import { checkSchemaVersion, makeFolder, removeAll, replaceDocument, syncDirectory } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 import { acknowledgedBy, bytesOf, INBOX, type InboxRest } from "./inbox-log.ts";
 import { findKept, type KeptFinding, type KeptRef } from "./kept-results.ts";
@@ -21,7 +21,7 @@ import type {
   StepRecord,
   SyscallEventWire,
 } from "./schema.ts";
-import { mendSteady, readSteady } from "./steady-document.ts";
+import { mendSteady, readSteady, SteadyDocument } from "./steady-document.ts";
 
 export { RunWriter } from "./run-writer.ts";
 
@@ -149,6 +149,46 @@ export class RunStore {
       if (errno(error) === "ENOENT") return null;
       throw ioError(error, `see who has taken run ${uuid}`, this.dir(uuid));
     }
+  }
+
+  /**
+   * Changes the record of a run that no kernel holds, durably, while nobody can go on with it; null leaves it as it
+   * is. Answers what its record says then: null when another is about to go on with it, or there is none.
+   */
+  async amend(uuid: string, change: (info: ProcInfo) => ProcInfo | null): Promise<ProcInfo | null> {
+    const dir = this.dir(uuid);
+    if (this.#fs.stat(dir) === null) return null;
+    const claim = this.claim(uuid);
+    if (!claim) return null;
+    try {
+      const info = await this.info(uuid);
+      const changed = info && change(info);
+      if (!changed) return info;
+      const path = join(dir, INFO);
+      await mendSteady(path, this.#fs);
+      const document = new SteadyDocument(path, { fs: this.#fs, there: true });
+      document.replace(JSON.stringify(changed));
+      const replacement = await document.sync();
+      await syncDirectory(dir, this.#fs);
+      document.settle(replacement);
+      return changed;
+    } finally {
+      claim.release({ remove: true });
+    }
+  }
+
+  /**
+   * What these kernels have left: runs that have not ended or were suspended, children, whose parent may be one of
+   * them, and runs whose records nobody can read.
+   */
+  async leftBy(kernels: ReadonlySet<string>): Promise<Survey> {
+    const catalogue = await this.catalogue();
+    const { rows, damaged } = await catalogue.list();
+    const left = rows.filter(
+      ({ kernel, ended_at_ms, state, parent_uuid }) =>
+        kernels.has(kernel) && (ended_at_ms === null || state === "suspended" || parent_uuid !== null),
+    );
+    return { runs: await catalogue.infos(left), damaged };
   }
 
   /** The folder of a run, absolute; it need not be there. INVALID for what is not a UUID. */

@@ -176,6 +176,13 @@ export const PermissionRecord = z.object({
   fixed: z.literal(true).optional(),
 });
 
+/**
+ * Who laid a run down: a person or a program that asked for it, or itself, to wait; the end of rnix, for good or to
+ * start it anew; a crash of it; its parent, which was laid down itself. It decides what goes on by itself when rnix
+ * starts (kernel/resume/goes-on.ts).
+ */
+export const SuspendCause = z.enum(["asked", "stop", "restart", "crash", "parent"]);
+
 /** proc-info.json, `list_procs`, `ps --json`, `show --json` and `wait`: one set of names for a process. */
 export const ProcInfo = z.object({
   v: z.literal(SCHEMA_VERSION),
@@ -228,12 +235,19 @@ export const ProcInfo = z.object({
   suspended: z
     .object({
       reason: z.string(),
+      cause: SuspendCause.default("asked"),
       wake: Wake,
       /** Its waker goes on with it by itself. Absent: a person does. */
       by_itself: z.literal(true).optional(),
     })
     .nullable()
     .default(null),
+  /** It goes on by itself when rnix starts again after a crash or a stop. */
+  resume_on_restart: z.boolean().default(false),
+  /** Whose place it has in an init.yaml. */
+  supervised: z.string().nullable().default(null),
+  /** Of a run that crashes have cut off: how often in a row, and after which step, without another in between. */
+  crashes: z.object({ step: z.number(), times: z.number() }).nullable().default(null),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
   checks: z.array(CheckResult),
   tool_calls: z.number(),
@@ -283,6 +297,7 @@ type WithoutNumber<T> = T extends unknown ? Omit<T, "v" | "seq"> : never;
 export type SyscallEventWire = z.infer<typeof SyscallEventWire>;
 export type SoFar = z.infer<typeof SoFar>;
 export type Wake = z.infer<typeof Wake>;
+export type SuspendCause = z.infer<typeof SuspendCause>;
 export type CheckResult = z.infer<typeof CheckResult>;
 export type ChildResult = z.infer<typeof ChildResult>;
 export type PermissionRecord = z.infer<typeof PermissionRecord>;

@@ -38,7 +38,11 @@ describe("rnix ps", () => {
 
   test("tells what suspended ones wait for, a child by its PID where it is listed", async () => {
     const [one, other] = [procInfo({ pid: 3 }), procInfo({ pid: 4, uuid: REF.uuid, suspended: null })];
-    const waits = (wake: Wake): ProcInfo => ({ ...one, state: "suspended", suspended: { reason: "", wake } });
+    const waits = (wake: Wake): ProcInfo => ({
+      ...one,
+      state: "suspended",
+      suspended: { reason: "", cause: "asked", wake },
+    });
     const processes = [
       waits({ on: "child", uuid: other.uuid }),
       waits({ on: "child", uuid: "0199aaaa" }),

@@ -293,7 +293,11 @@ describe("a supervisor of the user's init.yaml", () => {
     const [, again] = await listed(machine);
     expect((await machine.run(["daemon", "stop"])).code).toBe(0);
     expect(machine.leftovers()).toEqual([]);
-    expect(recordOf(machine, again?.uuid ?? "")).toMatchObject({ exit_code: 143, exit_reason: "terminated" });
+    // It goes on when the daemon does.
+    expect(recordOf(machine, again?.uuid ?? "")).toMatchObject({
+      exit_code: 75,
+      suspended: { cause: "stop" },
+    });
     expect(recordOf(machine, house?.uuid ?? "")).toMatchObject({ exit_code: 143, exit_reason: "terminated" });
   });
 });

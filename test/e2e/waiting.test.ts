@@ -197,5 +197,9 @@ test("rnix suspend --for and --until-message: it goes on at the time, and at the
   expect(sent).toMatchObject({ code: 0, stdout: "sent\n" });
   await ended(machine, told);
   expect(recordOf(machine, told).result).toBe("woken by words");
-  expect(recordOf(machine, left).suspended).toEqual({ reason: "asked for", wake: { on: "never" } });
+  expect(recordOf(machine, left).suspended).toEqual({
+    reason: "asked for",
+    cause: "asked",
+    wake: { on: "never" },
+  });
 });

@@ -362,7 +362,11 @@ test("what a suspended run waits for can be changed, as long as nobody goes on w
   await h.kernel.suspend(pid, { wake: { on: "at", at_ms: 1 } });
   expect((await infoOf(h, uuid)).suspended).toMatchObject({ by_itself: true });
   await h.kernel.leave(uuid, h.dataDir, "asked for");
-  expect((await infoOf(h, uuid)).suspended).toEqual({ reason: "asked for", wake: { on: "never" } });
+  expect((await infoOf(h, uuid)).suspended).toEqual({
+    reason: "asked for",
+    cause: "asked",
+    wake: { on: "never" },
+  });
   expect(await resumed(h, uuid)).toMatchObject({ exit_code: 0 });
   const ended = await infoOf(h, uuid);
   await h.kernel.leave(uuid, h.dataDir, "asked for");

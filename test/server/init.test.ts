@@ -56,6 +56,7 @@ class Booting implements AsyncDisposable {
         services: unused,
         remember: unused,
       },
+      before: async () => undefined,
       log: (_level, source, text) => void this.logged.push(`${source}: ${text}`),
     });
   }

@@ -167,7 +167,7 @@ describe("a shutdown", () => {
     expect(await Promise.all(reasons)).toEqual(Array.from({ length: 30 }, () => "75 suspended true"));
     expect(await daemon.ended).toBe("stopped");
     expect([daemon.paths.socket, daemon.paths.pidFile, daemon.paths.lockFile].filter(existsSync)).toEqual([]);
-    expect(daemon.kernel.shutdowns).toEqual([{ now: false }]);
+    expect(daemon.kernel.shutdowns).toMatchObject([{ now: false }]);
     expect(daemon.clock.pending).toBe(0);
   });
 
@@ -191,7 +191,7 @@ describe("a shutdown", () => {
     daemon.signal(false);
     await daemon.clock.advance(GRACE_MS + 5_000);
     expect(await daemon.ended).toBe("stopped");
-    expect(daemon.kernel.shutdowns).toEqual([{ now: false }, { now: true }]);
+    expect(daemon.kernel.shutdowns).toMatchObject([{ now: false }, { now: true }]);
   });
 
   test("is made short by a second signal", async () => {
@@ -202,7 +202,7 @@ describe("a shutdown", () => {
     daemon.signal(false);
     daemon.signal(true);
     expect(await daemon.ended).toBe("stopped");
-    expect(daemon.kernel.shutdowns).toEqual([{ now: false }, { now: true }]);
+    expect(daemon.kernel.shutdowns).toMatchObject([{ now: false }, { now: true }]);
   });
 
   test("goes on serving until the last process has ended", async () => {

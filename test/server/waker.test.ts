@@ -33,7 +33,8 @@ class Bench {
     },
     leave: async (uuid, reason) => {
       const info = this.disk.get(uuid);
-      if (info) this.disk.set(uuid, { ...info, suspended: { reason, wake: { on: "never" } } });
+      if (info)
+        this.disk.set(uuid, { ...info, suspended: { reason, cause: "asked", wake: { on: "never" } } });
     },
     log: (_level, source, text) => this.logged.push(`${source}: ${text}`),
   });
@@ -81,7 +82,7 @@ function record(uuid: string, wake: Wake): ProcInfo {
     exit_code: 75,
     exit_reason: "suspended",
     ended_at_ms: 1,
-    suspended: { reason: "test", wake, ...(wake.on !== "never" && { by_itself: true }) },
+    suspended: { reason: "test", cause: "asked", wake, ...(wake.on !== "never" && { by_itself: true }) },
   };
 }
 
@@ -167,6 +168,7 @@ describe("a run that can't go on by itself", () => {
     await bench.clock.advance(HOUR);
     expect(bench.disk.get("a")?.suspended).toEqual({
       reason: "it could not go on by itself though its time has come: no key",
+      cause: "asked",
       wake: { on: "never" },
     });
     expect(bench.clock.pending).toBe(0);

@@ -40,6 +40,7 @@ export default defineCommand({
     cwd: text("run in this folder", "DIR"),
     env: pairs("set a variable for the run's programs"),
     detach: bool("print the PID and UUID and return; the run goes on in the daemon"),
+    "resume-on-restart": bool("go on by itself when the daemon starts again after a crash or a stop"),
     "no-daemon": bool("run inside this command; nothing is left running"),
     "no-input": bool("nobody is there to be asked (so it is in CI)"),
     output: choice("what is printed: the answer, one object at the end, or every event as a line", OUTPUTS),
@@ -74,6 +75,11 @@ export default defineCommand({
       if (flags.detach && flags["no-daemon"]) {
         throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
       }
+      if (flags["resume-on-restart"] && flags["no-daemon"]) {
+        throw usageError(
+          "--resume-on-restart and --no-daemon exclude each other: only a run that the daemon holds goes on with it",
+        );
+      }
       const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
       const options = {
         agent: flags.agent,
@@ -92,6 +98,7 @@ export default defineCommand({
         add: unlessEmpty(flags.add.map((path) => absolutePath(io, "--add", path))),
         cwd,
         detach: flags.detach || undefined,
+        resume_on_restart: flags["resume-on-restart"] || undefined,
       };
       const fromStdin = intentArgument === undefined || intentArgument === "-";
       const intent = fromStdin ? await intentFromStdin(io, intentArgument) : intentArgument;

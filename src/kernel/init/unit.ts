@@ -89,8 +89,8 @@ export class InitUnit {
     }
   }
 
-  /** Ends it in order. What goes wrong is logged. */
-  async stop(): Promise<void> {
+  /** Ends it in order. What goes wrong is logged. With a status its agents are suspended, not terminated. */
+  async stop(status?: ExitStatus): Promise<void> {
     const { supervisors, mounts, log } = this.#ports;
     const proc = this.#proc;
     const mounted = this.#mounted;
@@ -98,7 +98,8 @@ export class InitUnit {
     this.#mounted = undefined;
     try {
       if (mounted) await mounts.unmountShared(mounted.scope, mounted.path);
-      if (proc && !proc.exit) await this.#endOf(proc, supervisors.stopSupervisor(proc.pid));
+      if (proc && !proc.exit)
+        await this.#endOf(proc, supervisors.stopSupervisor(proc.pid, undefined, status));
     } catch (thrown) {
       log("warn", this.#label(), `it did not end well: ${textOf(thrown)}`);
     }

@@ -1,5 +1,6 @@
-import type { ChildResult, Usage } from "../../store/schema.ts";
+import type { ChildResult, ProcInfo, Usage } from "../../store/schema.ts";
 import type { Clock } from "../clock.ts";
+
 import type { SkillInfo } from "../types.ts";
 import type { OpenStep } from "./history.ts";
 
@@ -27,6 +28,7 @@ export interface Progress {
   filesChanged: readonly string[];
   /** Those are all of them. */
   filesChangedComplete: boolean;
+  crashes: ProcInfo["crashes"];
 }
 
 /** Of a run that begins. */
@@ -46,5 +48,6 @@ export function nothingYet(clock: Clock): Progress {
     counted: [],
     filesChanged: [],
     filesChangedComplete: true,
+    crashes: null,
   };
 }

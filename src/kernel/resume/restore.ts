@@ -9,13 +9,16 @@ import type { Limit, SpawnOpts } from "../types.ts";
 import type { SavedRun } from "./saved-run.ts";
 
 /** What the run was given at its spawn counts on; the rest is as whoever resumes it has planned it. */
-export function savedOpts({ info, spawned }: SavedRun, given: SpawnOpts): SpawnOpts {
+export function savedOpts({ info, spawned, fork }: SavedRun, given: SpawnOpts): SpawnOpts {
   return {
     ...given,
     cwd: info.cwd,
     folders: spawned.folders,
     input: spawned.input ?? undefined,
     sandbox: info.sandbox,
+    // Of the run itself: a fork is another one.
+    resumeOnRestart: fork ? given.resumeOnRestart : info.resume_on_restart,
+    supervised: fork ? undefined : (info.supervised ?? undefined),
     envHad: info.env.names,
     systemPrompt: spawned.system_prompt ?? undefined,
   };

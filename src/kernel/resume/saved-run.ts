@@ -95,6 +95,7 @@ export async function readSavedRun(
       counted: info.ended_at_ms === null ? [] : info.children,
       filesChanged: info.files_changed,
       filesChangedComplete: info.files_changed_complete,
+      crashes: info.crashes,
     },
   };
 }

@@ -19,7 +19,12 @@ export type Shutdown = number | "brutal_kill" | "infinity";
 type Plan<T> = (signal: AbortSignal) => Promise<T>;
 
 export type ChildStart =
-  | { kind: "agent"; plan: Plan<{ intent: string; agent: AgentInfo | null; opts: SpawnOpts }> }
+  | {
+      kind: "agent";
+      plan: Plan<{ intent: string; agent: AgentInfo | null; opts: SpawnOpts }>;
+      /** The run of before, which was cut off in this place: it is gone on with instead of a new one. */
+      before?: Plan<{ uuid: string; agent: AgentInfo | null; opts: SpawnOpts } | undefined>;
+    }
   | { kind: "supervisor"; spec: SupervisorSpec }
   /** A program that runs as a process of its own; its folder and environment are those of `opts`. */
   | { kind: "command"; plan: Plan<{ request: CommandRequest; opts: SpawnOpts }> };

@@ -16,6 +16,9 @@ export interface StartPorts {
   clock: Clock;
   exec(proc: Process, request: ExecRequest): Promise<Child>;
   spawnSupervisor(spec: SupervisorSpec, parentPid: PID): Promise<PID>;
+  /** Resume: see LifecycleManager. */
+  resume(uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<{ pid: PID }>;
+  warn(source: string, text: string): void;
 }
 
 /** Reading what a child is made of may take so long; building it has deadlines of its own. */
@@ -50,11 +53,37 @@ async function spawn(ports: StartPorts, supervisor: Process, child: ChildSpec): 
     case "supervisor":
       return await ports.spawnSupervisor(start.spec, supervisor.pid);
     case "agent": {
+      const goneOn = await goOn(ports, supervisor, child, start);
+      if (goneOn !== undefined) return goneOn;
       const { intent, agent, opts } = await planned(ports.clock, supervisor.signal, start.plan);
       return await ports.processes.spawn(intent, agent, { ...opts, parentPid: supervisor.pid });
     }
     case "command":
       return await spawnCommand(ports, supervisor, child, start);
+  }
+}
+
+/** Goes on with the run that was cut off in the child's place, if there is one and it can be. */
+async function goOn(
+  ports: StartPorts,
+  supervisor: Process,
+  { id }: ChildSpec,
+  { before }: Extract<ChildStart, { kind: "agent" }>,
+): Promise<PID | undefined> {
+  if (!before) return undefined;
+  try {
+    const left = await before(supervisor.signal);
+    if (!left) return undefined;
+    const { pid } = await ports.resume(left.uuid, left.agent, { ...left.opts, parentPid: supervisor.pid });
+    return pid;
+  } catch (thrown) {
+    if (supervisor.stopped) throw thrown;
+    const why = thrown instanceof Error ? thrown.message : String(thrown);
+    ports.warn(
+      `PID ${supervisor.pid}`,
+      `child ${id} begins anew; what it did before stays suspended: ${why}`,
+    );
+    return undefined;
   }
 }
 

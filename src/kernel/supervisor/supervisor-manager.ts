@@ -40,14 +40,14 @@ export class SupervisorManager {
 
   /**
    * Ends a supervisor in order: its children in reverse, each asked, given its time, and then killed. Resolves
-   * with its status when it is reaped.
+   * with its status when it is reaped. With a `status` of a suspension its agents are suspended with it.
    */
-  async stopSupervisor(pid: PID, by?: Process): Promise<ExitStatus> {
+  async stopSupervisor(pid: PID, by?: Process, status?: ExitStatus): Promise<ExitStatus> {
     const { table, life } = this.#ports;
     const stop = async (): Promise<ExitStatus> => {
       this.#supervisor(pid);
       const proc = table.get(pid);
-      proc.stop(killed(SIGTERM, proc.paused));
+      proc.stop(status ?? killed(SIGTERM, proc.paused));
       const exit = await proc.done;
       await life.reap(proc);
       return exit;

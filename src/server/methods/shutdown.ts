@@ -4,11 +4,12 @@ import type { Answers, Payload } from "../protocol.ts";
 import type { System } from "../system.ts";
 
 /**
- * Answers, and then ends the server (seeds 5.6): running processes are suspended, with `now` killed. From
+ * Answers, and then ends the server (seeds 5.6): running processes are suspended, with `now` killed, and with
+ * `restart` go on in the server that comes next. From
  * inside a process's shell it is refused: an agent does not stop what holds it.
  */
 export function shutdown(
-  { now = false }: Payload<"shutdown">,
+  { now = false, restart }: Payload<"shutdown">,
   { host }: System,
   { unit }: Caller,
 ): Answers["shutdown"] {
@@ -18,6 +19,6 @@ export function shutdown(
       `The daemon can't be stopped from inside a process (RNIX_UNIT=${unit}). Stop it from a terminal of your own.`,
     );
   }
-  host.stop(now);
+  host.stop(now, { restart });
   return { pid: process.pid };
 }

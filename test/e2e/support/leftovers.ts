@@ -22,9 +22,22 @@ export function processesOf(root: string): Found[] {
  * anything where nothing is to be written. Relative paths.
  */
 export function strayFiles(root: string): string[] {
-  return filesBelow(root)
+  const files = filesBelow(root);
+  return files
     .map((path) => relative(root, path))
-    .filter((path) => !isExpected(path) || isHalfWritten(path));
+    .filter((path) => !isExpected(path) || isHalfWritten(path))
+    .filter((path) => !hasLeftRuns(path, files));
+}
+
+/** The file of a kernel that has gone stays as long as there are runs of it to be gone on with. */
+function hasLeftRuns(path: string, files: readonly string[]): boolean {
+  const [, kernel] = /^data\/rnix\/kernels\/([^/]+)$/.exec(path) ?? [];
+  if (kernel === undefined) return false;
+  const records = files.filter((file) => file.endsWith("/proc-info.json"));
+  return records.some((file) => {
+    const text = readFileSync(file, "utf8");
+    return text.includes(`"kernel":"${kernel}"`) && text.includes('"state":"suspended"');
+  });
 }
 
 /** The user's own data, as long as nothing runs. */

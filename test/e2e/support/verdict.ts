@@ -79,7 +79,10 @@ export async function refusal(
 }
 
 export function recordOf(machine: Machine, uuid: string): ProcInfo {
-  return ProcInfo.parse(JSON.parse(machine.read(join(".rnix/data/steps", uuid, "proc-info.json"))));
+  const path = join(".rnix/data/steps", uuid, "proc-info.json");
+  // For a moment, while it is replaced, only the version before is there.
+  const there = [path, `${path}.before`, path].find((file) => machine.has(file)) ?? path;
+  return ProcInfo.parse(JSON.parse(machine.read(there)));
 }
 
 function pick({

@@ -105,7 +105,7 @@ export class FakeKernel implements KernelApi {
 
   async leave(uuid: string, _dataDir: string, reason: string, wake: Wake = { on: "never" }): Promise<void> {
     const info = await this.#runs.info(uuid);
-    if (info) (await this.#runs.reopen(uuid)).info({ ...info, suspended: { reason, wake } });
+    if (info) (await this.#runs.reopen(uuid)).info({ ...info, suspended: { reason, cause: "asked", wake } });
   }
 
   /** The same process with a new PID, which has been told the input; a fork is another one without its steps. */

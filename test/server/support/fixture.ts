@@ -105,6 +105,7 @@ export function fakeSystem(
     identity: { version: "0.0.0", build: "test", startedAtMs: 1_767_225_600_000 },
     host: o.host,
     init: o.init ?? NO_INIT,
+    recovery: { start: async () => undefined, stop: () => undefined, busy: false },
     log: o.log,
     async plan(request) {
       if (request.agent === "nobody") throw new SyscallError("NOT_FOUND", 'There is no agent "nobody".');

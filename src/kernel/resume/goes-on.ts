@@ -1,0 +1,18 @@
+import type { ProcInfo } from "../types.ts";
+
+/**
+ * Whether a run that was suspended goes on by itself when rnix starts again: one that made room for another rnix
+ * does; one that a stop or a crash has cut off does when it was marked so, or has its place in an init.yaml; what
+ * a person has suspended or paused never does. A child goes on with its parent, and not before it.
+ */
+export function goesOn({ suspended, resume_on_restart, supervised }: ProcInfo): boolean {
+  switch (suspended?.cause) {
+    case "restart":
+      return true;
+    case "stop":
+    case "crash":
+      return resume_on_restart || supervised !== null;
+    default:
+      return false;
+  }
+}

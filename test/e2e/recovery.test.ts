@@ -1,0 +1,222 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import { ProcInfo } from "../../src/store/schema.ts";
+import { isAlive } from "../support/is-alive.ts";
+import type { Turn } from "../support/model-server/script.ts";
+import type { RecordedRequest } from "../support/model-server/server.ts";
+import { until } from "../support/until.ts";
+import { Machine } from "./support/machine.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { recordOf } from "./support/verdict.ts";
+
+setDefaultTimeout(60_000);
+
+/** Writes a line that can be counted, and is at work until it is ended. */
+const HOLD = calls(["Bash", { command: "echo once >> lines; touch held; sleep 600" }]);
+const HANG: Turn = { fault: { kind: "hang" } };
+
+/** Where a run without a caller finds its key, and its model. */
+function keepKey(machine: Machine): void {
+  const lines = ["OPENAI_API_KEY", "OPENAI_BASE_URL"].map((name) => `${name}=${machine.env[name]}\n`);
+  chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
+}
+
+async function killDaemon(machine: Machine): Promise<void> {
+  const pid = Number(machine.daemonPid);
+  process.kill(pid, "SIGKILL");
+  await until(() => !isAlive(pid), "the daemon's end");
+}
+
+async function detached(machine: Machine, ...args: string[]): Promise<string> {
+  const { stdout, stderr } = await machine.run(["spawn", "--detach", ...args]);
+  const [, uuid] = stdout.trim().split(" ");
+  if (uuid === undefined) throw new Error(`it was not spawned: ${stderr}`);
+  return uuid;
+}
+
+function start(machine: Machine): Promise<unknown> {
+  return machine.run(["daemon", "start"]);
+}
+
+function ended(machine: Machine, uuid: string): Promise<void> {
+  return until(() => recordOf(machine, uuid).exit_reason === "completed", `the end of ${uuid}`);
+}
+
+function tools(request: RecordedRequest | undefined): string {
+  return JSON.stringify(request?.body);
+}
+
+async function listed(machine: Machine): Promise<ProcInfo[]> {
+  return z.array(ProcInfo).parse(JSON.parse((await machine.run(["ps", "-a", "--json"])).stdout));
+}
+
+describe("after kill -9 of the daemon, the next start", () => {
+  test("suspends what was cut off, on disk", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
+    const uuid = await detached(machine, "hold it");
+    await until(() => machine.has("held"));
+    await killDaemon(machine);
+    await start(machine);
+    await until(() => recordOf(machine, uuid).state === "suspended", "its record");
+    expect(recordOf(machine, uuid)).toMatchObject({
+      exit_code: 75,
+      suspended: { cause: "crash" },
+      error: { code: "CLOSED", message: expect.stringContaining(`rnix resume ${uuid}`) },
+    });
+    expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "went on\n" });
+  });
+
+  test("goes on with what was marked, with the key of ~/.config/rnix/env: no call is made twice", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
+    keepKey(machine);
+    const uuid = await detached(machine, "hold it", "--resume-on-restart");
+    await until(() => machine.has("held"));
+    await killDaemon(machine);
+    await start(machine);
+    await ended(machine, uuid);
+    expect(recordOf(machine, uuid)).toMatchObject({ exit_code: 0, result: "went on", steps: 2 });
+    expect(machine.read("lines")).toBe("once\n");
+    expect(model.requests).toHaveLength(2);
+    expect(tools(model.requests[1])).toContain("may or may not have happened");
+    expect((await listed(machine)).map((info) => info.uuid)).toEqual([uuid]);
+    expect(machine.strays()).toEqual([]);
+  });
+
+  test("goes on with it in its model call: the same question is asked again", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "ask it": [HANG, says("answered")] }));
+    keepKey(machine);
+    const uuid = await detached(machine, "ask it", "--resume-on-restart");
+    await until(() => model.requests.length === 1);
+    await killDaemon(machine);
+    await start(machine);
+    await ended(machine, uuid);
+    expect(model.requests[1]?.body.messages).toEqual(model.requests[0]?.body.messages ?? []);
+  });
+
+  test("ends what was ending: its model is asked nothing", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "answer it": [says("the answer")] }));
+    keepKey(machine);
+    const check = "test -e again || { touch again; sleep 600; }";
+    const uuid = await detached(machine, "answer it", "--resume-on-restart", "--check", check);
+    await until(() => machine.has("again"));
+    await killDaemon(machine);
+    await start(machine);
+    await ended(machine, uuid);
+    expect(recordOf(machine, uuid)).toMatchObject({ result: "the answer", steps: 1 });
+    expect(model.requests).toHaveLength(1);
+  });
+
+  test("leaves what has no key suspended, with the reason and the command", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
+    const uuid = await detached(machine, "hold it", "--resume-on-restart");
+    await until(() => machine.has("held"));
+    await killDaemon(machine);
+    await start(machine);
+    await until(() => recordOf(machine, uuid).error?.code === "UNAVAILABLE", "the reason");
+    expect(recordOf(machine, uuid)).toMatchObject({
+      state: "suspended",
+      error: { message: expect.stringMatching(/OPENAI_API_KEY[\s\S]*rnix resume/) },
+    });
+    expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "went on\n" });
+  });
+
+  test("brings a parent and its child together again: the child's answer is told once", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "do both": [calls(["Agent", { intent: "the part of it" }]), says("both done")],
+        "the part": [HOLD, says("the part is done")],
+      }),
+    );
+    keepKey(machine);
+    const uuid = await detached(machine, "do both", "--resume-on-restart");
+    await until(() => machine.has("held"));
+    await killDaemon(machine);
+    await start(machine);
+    await ended(machine, uuid);
+    const parent = recordOf(machine, uuid);
+    const [child] = parent.children;
+    expect(parent).toMatchObject({ exit_code: 0, result: "both done", children: [{ exit_code: 0 }] });
+    expect(recordOf(machine, child?.uuid ?? "")).toMatchObject({
+      result: "the part is done",
+      ppid: parent.pid,
+      parent_uuid: uuid,
+    });
+    expect(machine.read("lines")).toBe("once\n");
+    const told = tools(model.requests.at(-1)).split("the part is done").length - 1;
+    expect(told).toBe(1);
+    expect(await listed(machine)).toHaveLength(2);
+  });
+
+  test("does not touch what a --no-daemon command runs meanwhile", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [HOLD, says("went on")], wait: [HANG] }));
+    keepKey(machine);
+    const command = machine.start(["spawn", "wait", "--no-daemon", "-q"]);
+    const uuid = await detached(machine, "hold it", "--resume-on-restart");
+    await until(() => machine.has("held"));
+    await until(async () => (await listed(machine)).length === 2);
+    await killDaemon(machine);
+    await start(machine);
+    await ended(machine, uuid);
+    const other = (await listed(machine)).find((info) => info.uuid !== uuid);
+    expect(other).toMatchObject({ state: "running", suspended: null });
+    command.signal("SIGINT");
+    expect(await command.done).toMatchObject({ code: 75 });
+  });
+
+  test("fills the places of an init.yaml with the runs that had them", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "watch it": [HOLD, HANG] }));
+    keepKey(machine);
+    const child = { id: "watch", intent: "watch it", provider: "openai", model: "m" };
+    const init = {
+      supervisors: [{ name: "night", project: machine.project, strategy: "one_for_one", children: [child] }],
+    };
+    machine.write(join(machine.configDir, "init.yaml"), JSON.stringify(init));
+    machine.write(
+      join(machine.configDir, "providers.yaml"),
+      JSON.stringify({ providers: { openai: { base_url: model.openaiUrl } } }),
+    );
+    await start(machine);
+    await until(() => machine.has("held"), "the watch");
+    const [before] = (await listed(machine)).filter(({ kind }) => kind === "agent");
+    await killDaemon(machine);
+    await start(machine);
+    await until(() => model.requests.length === 2, "the watch goes on");
+    const agents = (await listed(machine)).filter(({ kind }) => kind === "agent");
+    expect(agents).toMatchObject([{ uuid: before?.uuid, state: "running", steps: 2 }]);
+    expect(agents[0]?.ppid).toBeGreaterThan(0);
+    expect(machine.read("lines")).toBe("once\n");
+    machine.remove(join(machine.configDir, "init.yaml"));
+  });
+});
+
+describe("the daemon's stop", () => {
+  test("suspends for good, but for what was marked: that goes on with the next start", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "hold it": [HOLD, says("went on")], "hold that": [HANG] }));
+    keepKey(machine);
+    const marked = await detached(machine, "hold it", "--resume-on-restart");
+    const other = await detached(machine, "hold that");
+    await until(() => machine.has("held"));
+    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    expect(recordOf(machine, marked)).toMatchObject({ suspended: { cause: "stop" } });
+    await start(machine);
+    await ended(machine, marked);
+    expect(recordOf(machine, other)).toMatchObject({ state: "suspended", suspended: { cause: "stop" } });
+  });
+});
+
+test("--resume-on-restart is for a run that the daemon holds", async () => {
+  await using machine = new Machine();
+  const { code, stderr } = await machine.run(["spawn", "x", "--resume-on-restart", "--no-daemon"]);
+  expect({ code, stderr }).toMatchObject({ code: 64, stderr: expect.stringContaining("exclude each other") });
+});
