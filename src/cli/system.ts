@@ -8,7 +8,7 @@ import type { Input, Io, Output } from "./io.ts";
  */
 export function systemIo(): Io {
   const stdin = new SystemInput();
-  return {
+  const io: Io = {
     env: process.env,
     cwd: process.cwd(),
     stdin,
@@ -24,9 +24,15 @@ export function systemIo(): Io {
     },
     async session(o = {}) {
       const { openSession } = await import("../client/session.ts");
-      return openSession({ env: process.env, ...o });
+      const open = () => openSession({ env: process.env, ...o });
+      return open().catch(async (thrown: unknown) => {
+        const { offerRestart } = await import("./offer-restart.ts");
+        await offerRestart(io, thrown);
+        return open();
+      });
     },
   };
+  return io;
 }
 
 class SystemOutput implements Output {

@@ -141,7 +141,7 @@ function isSame(o: DaemonOptions, { version, build, protocol }: PingPayload): bo
 }
 
 function otherVersion(o: DaemonOptions, pong: PingPayload): SyscallError {
-  const message = `The daemon that runs (PID ${pong.pid}) is rnix ${pong.version} (${pong.build}), this command is rnix ${o.version} (${o.build}). \`rnix daemon stop\` ends it and suspends what it runs; the next command starts one of its own version.`;
+  const message = `The daemon that runs (PID ${pong.pid}) is rnix ${pong.version} (${pong.build}), this command is rnix ${o.version} (${o.build}). \`rnix daemon restart\` starts it anew as this one, and what it runs goes on; \`rnix daemon stop\` ends it and suspends what it runs.`;
   return new SyscallError("UNAVAILABLE", message, { cause: { code: "VERSION", message } });
 }
 

@@ -40,6 +40,7 @@ describe("every command", () => {
         "continue",
         "daemon",
         "daemon logs",
+        "daemon restart",
         "daemon start",
         "daemon status",
         "daemon stop",

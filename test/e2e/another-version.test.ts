@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { z } from "zod";
@@ -67,10 +67,66 @@ test("a daemon of another version is named, with the way out, left alone, and go
   expect((await theirs("spawn", "say so", "-q")).stdout).toBe("so\n");
 });
 
+describe("the daemon of another version makes room", () => {
+  /** Two runs of theirs: one at work, and one that a person has suspended. */
+  async function atWork(machine: Machine): Promise<{ pid: number; held: string; suspended: string }> {
+    const hold = calls(["Bash", { command: "echo once >> lines; touch held; sleep 600" }]);
+    await machine.model(
+      scenes({ "hold it": [hold, says("went on")], "wait for me": [{ fault: { kind: "hang" } }] }),
+    );
+    const lines = ["OPENAI_API_KEY", "OPENAI_BASE_URL"].map((name) => `${name}=${machine.env[name]}\n`);
+    chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
+    const spawn = async (intent: string): Promise<string> => {
+      const { stdout } = await machine.run(["spawn", intent, "--detach"], { rnix: other });
+      return stdout.trim().split(" ")[1] ?? "";
+    };
+    const suspended = await spawn("wait for me");
+    await machine.run(["suspend", suspended], { rnix: other });
+    const held = await spawn("hold it");
+    await until(() => machine.has("held"), "the held call");
+    return { pid: Number(machine.daemonPid), held, suspended };
+  }
+
+  async function expectHandedOver(
+    machine: Machine,
+    before: Awaited<ReturnType<typeof atWork>>,
+  ): Promise<void> {
+    const { held, suspended, pid } = before;
+    expect(isAlive(pid)).toBe(false);
+    await until(() => recordOf(machine, held).exit_reason === "completed", "the end of what goes on");
+    expect(recordOf(machine, held)).toMatchObject({ result: "went on", versions: { rnix: version } });
+    expect(machine.read("lines")).toBe("once\n");
+    expect(recordOf(machine, suspended)).toMatchObject({ state: "suspended", suspended: { cause: "asked" } });
+    expect(JSON.parse((await machine.run(["daemon", "status", "--json"])).stdout).version).toBe(version);
+  }
+
+  test("by rnix daemon restart: what it runs goes on in the new one, and nothing that a person has suspended", async () => {
+    await using machine = new Machine();
+    const before = await atWork(machine);
+    expect(await machine.run(["daemon", "restart"])).toMatchObject({ code: 0, stdout: "" });
+    await expectHandedOver(machine, before);
+  });
+
+  test("by a yes at the terminal of any command; a no leaves it alone", async () => {
+    await using machine = new Machine();
+    const before = await atWork(machine);
+    const refusing = machine.startAtTerminal(["ps"]);
+    await until(() => refusing.screen.includes("[y/N]"), "the question");
+    refusing.type("n\r");
+    expect((await refusing.done).code).toBe(69);
+    expect(isAlive(before.pid)).toBe(true);
+    const agreeing = machine.startAtTerminal(["ps"]);
+    await until(() => agreeing.screen.includes("[y/N]"), "the question");
+    agreeing.type("y\r");
+    expect((await agreeing.done).code).toBe(0);
+    await expectHandedOver(machine, before);
+  });
+});
+
 /** How a command of one version ends where a daemon of another one runs. */
 function refused(pid: number, running: string, own: string): Omit<Result, "ms"> {
   const named = `\\(PID ${pid}\\) is rnix ${running} \\(\\S+\\), this command is rnix ${own} \\(\\S+\\)\\.`;
   const way =
-    "`rnix daemon stop` ends it and suspends what it runs; the next command starts one of its own version";
+    "`rnix daemon restart` starts it anew as this one, and what it runs goes on; `rnix daemon stop` ends it";
   return { code: 69, stdout: "", stderr: expect.stringMatching(new RegExp(`${named} ${way}`)) };
 }

@@ -7,10 +7,8 @@ import { formatBytes, formatElapsed } from "../output/format.ts";
 import { initText } from "../output/init.ts";
 import { styleOf } from "../output/style.ts";
 import { fields } from "../output/table.ts";
+import { stopDaemon } from "../stop-daemon.ts";
 
-/** How long `stop` watches the daemon end: it gives its runs their grace first. */
-const STOP_MS = 30_000;
-const LOOK_MS = 25;
 const LINES = 100;
 
 const start = defineCommand({
@@ -23,15 +21,19 @@ const start = defineCommand({
   async run(io, flags) {
     refuseInsideRun(io, "daemon start");
     if (flags.foreground) return serve(await terminalLog());
-    const { INIT_MS } = await import("../../client/daemon.ts");
-    return withWire(io, async (wire) => {
-      await wire.request("ping", { started: true }, { timeoutMs: INIT_MS });
-      const { pid, socket } = await wire.request("daemon_status", {});
-      io.stderr.write(`the daemon runs: PID ${pid}, ${socket}\n`);
-      return EXIT.ok;
-    });
+    return bringUp(io);
   },
 });
+
+async function bringUp(io: Io): Promise<number> {
+  const { INIT_MS } = await import("../../client/daemon.ts");
+  return withWire(io, async (wire) => {
+    await wire.request("ping", { started: true }, { timeoutMs: INIT_MS });
+    const { pid, socket } = await wire.request("daemon_status", {});
+    io.stderr.write(`the daemon runs: PID ${pid}, ${socket}\n`);
+    return EXIT.ok;
+  });
+}
 
 const status = defineCommand({
   about: "Print how the daemon is; exit 69 when none runs",
@@ -68,29 +70,42 @@ const stop = defineCommand({
   ],
   async run(io, flags) {
     refuseInsideRun(io, "daemon stop");
-    const session = await io.session({ onlyRunning: true, anyVersion: true });
-    if (session === null) {
+    const stopped = await stopDaemon(io, { now: flags.now });
+    if (!stopped) {
       io.stderr.write("no daemon is running\n");
       return EXIT.ok;
     }
-    let pid: number;
-    try {
-      const wire = await session.connect();
-      ({ pid } = await wire.request("shutdown", { now: flags.now || undefined }));
-    } finally {
-      await session.close();
-    }
-    const { hasEnded } = await import("../../client/daemon.ts");
-    // It answers no more long before it has ended its programs and given its files back.
-    const gone = await waitFor(io, STOP_MS, () => hasEnded(pid));
     io.stderr.write(
-      gone
-        ? `the daemon (PID ${pid}) has stopped\n`
-        : `the daemon (PID ${pid}) is still ending its runs; rnix daemon stop --now kills them\n`,
+      stopped.gone ? `the daemon (PID ${stopped.pid}) has stopped\n` : stillEnding(stopped.pid),
     );
-    return gone ? EXIT.ok : EXIT.error;
+    return stopped.gone ? EXIT.ok : EXIT.error;
   },
 });
+
+const restart = defineCommand({
+  about: "Start the daemon anew, as this version of rnix; what runs goes on in it",
+  flags: {},
+  examples: [
+    { line: "rnix daemon restart", about: "after an update, or when config.yaml or init.yaml has changed" },
+  ],
+  notes: [
+    "A call that is under way is cut off, and its run's model is told so. What a person has suspended or paused stays so.",
+    "Keys of what goes on are looked for in ~/.config/rnix/env: a run whose key is not there stays suspended.",
+  ],
+  async run(io) {
+    refuseInsideRun(io, "daemon restart");
+    const stopped = await stopDaemon(io, { restart: true });
+    if (stopped && !stopped.gone) {
+      io.stderr.write(stillEnding(stopped.pid));
+      return EXIT.error;
+    }
+    return bringUp(io);
+  },
+});
+
+function stillEnding(pid: number): string {
+  return `the daemon (PID ${pid}) is still ending its runs; rnix daemon stop --now kills them\n`;
+}
 
 const logs = defineCommand({
   about: "Print the end of the daemon's log",
@@ -109,9 +124,9 @@ export default defineCommand({
   flags: { internal: bool("be the daemon", { hidden: true }) },
   examples: [{ line: "rnix daemon status", about: "whether it runs, and how it is" }],
   notes: ["It starts when a command needs it and stops by itself when nothing has run for a minute."],
-  subcommands: { start, status, stop, logs },
+  subcommands: { start, status, stop, restart, logs },
   async run(_io, flags) {
-    if (!flags.internal) throw usageError("expected start, status, stop or logs");
+    if (!flags.internal) throw usageError("expected start, status, stop, restart or logs");
     return serve();
   },
 });
@@ -145,20 +160,4 @@ function text(io: Io, status: DaemonStatus): string {
   ];
   const style = styleOf(io, io.stdout);
   return fields(rows, style) + initText(status, io.stdout, style);
-}
-
-async function waitFor(io: Io, ms: number, condition: () => Promise<boolean>): Promise<boolean> {
-  let late = false;
-  const deadline = io.timer(ms, () => {
-    late = true;
-  });
-  try {
-    while (!late) {
-      if (await condition()) return true;
-      await new Promise<void>((resolve) => void io.timer(LOOK_MS, resolve));
-    }
-    return false;
-  } finally {
-    deadline.cancel();
-  }
 }

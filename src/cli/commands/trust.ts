@@ -1,4 +1,5 @@
 import type { ReviewedItem, TrustReview } from "../../server/setup.ts";
+import { agreed } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, json } from "../flags.ts";
@@ -6,9 +7,6 @@ import { environment, type Io, refuseInsideRun } from "../io.ts";
 import { plural } from "../output/format.ts";
 import { styleOf } from "../output/style.ts";
 import { type Column, table } from "../output/table.ts";
-
-/** A question nobody answers is a no. */
-const ANSWER_MS = 5 * 60_000;
 
 export default defineCommand({
   about: "Let what this project brings along run: plugins, checks, scripts, provider addresses",
@@ -60,7 +58,7 @@ async function accept(
   const question = flags.follow
     ? `Let everything in ${project.dir} run as you, now and whatever it will hold?`
     : `Let ${plural(items.length, "part")} of ${project.dir} run as you?`;
-  if (!flags.yes && !(await agreed(io, question))) {
+  if (!flags.yes && !(await asked(io, question))) {
     io.stderr.write("nothing was trusted\n");
     return EXIT.error;
   }
@@ -70,19 +68,11 @@ async function accept(
   return EXIT.ok;
 }
 
-async function agreed(io: Io, question: string): Promise<boolean> {
+async function asked(io: Io, question: string): Promise<boolean> {
   if (io.stdin.kind !== "tty" || io.env.CI) {
     throw usageError("there is no terminal to ask at: look at rnix trust --show, then give --yes");
   }
-  io.stderr.write(`${question} [y/N] `);
-  const { promise: late, resolve } = Promise.withResolvers<null>();
-  const timer = io.timer(ANSWER_MS, () => resolve(null));
-  try {
-    const answer = await Promise.race([io.stdin.read(), late]);
-    return answer !== null && /^y(es)?$/i.test(new TextDecoder().decode(answer).trim());
-  } finally {
-    timer.cancel();
-  }
+  return agreed(io, question);
 }
 
 function show(io: Io, { project, trust, items, problems }: TrustReview): void {

@@ -1,0 +1,22 @@
+import type { Io } from "./io.ts";
+
+/** A question nobody answers is a no. */
+const ANSWER_MS = 5 * 60_000;
+
+/** Whether there is somebody to be asked. */
+export function isAskable(io: Io): boolean {
+  return io.stdin.kind === "tty" && io.stderr.isTTY && !io.env.CI;
+}
+
+/** Asks the person at the terminal for a yes. */
+export async function agreed(io: Pick<Io, "stdin" | "stderr" | "timer">, question: string): Promise<boolean> {
+  io.stderr.write(`${question} [y/N] `);
+  const { promise: late, resolve } = Promise.withResolvers<null>();
+  const timer = io.timer(ANSWER_MS, () => resolve(null));
+  try {
+    const answer = await Promise.race([io.stdin.read(), late]);
+    return answer !== null && /^y(es)?$/i.test(new TextDecoder().decode(answer).trim());
+  } finally {
+    timer.cancel();
+  }
+}

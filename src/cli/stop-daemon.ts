@@ -1,0 +1,43 @@
+import type { Io } from "./io.ts";
+
+/** How long the daemon is watched while it ends: it gives its runs their grace first. */
+const STOP_MS = 30_000;
+const LOOK_MS = 25;
+
+/** Ends the daemon, of whatever version, and waits until it has gone. null: none runs. `gone`: false is not yet. */
+export async function stopDaemon(
+  io: Io,
+  how: { now?: boolean; restart?: boolean },
+): Promise<{ pid: number; gone: boolean } | null> {
+  const session = await io.session({ onlyRunning: true, anyVersion: true });
+  if (session === null) return null;
+  let pid: number;
+  try {
+    const wire = await session.connect();
+    ({ pid } = await wire.request("shutdown", {
+      now: how.now || undefined,
+      restart: how.restart || undefined,
+    }));
+  } finally {
+    await session.close();
+  }
+  const { hasEnded } = await import("../client/daemon.ts");
+  // It answers no more long before it has ended its programs and given its files back.
+  return { pid, gone: await waitFor(io, STOP_MS, () => hasEnded(pid)) };
+}
+
+async function waitFor(io: Io, ms: number, condition: () => Promise<boolean>): Promise<boolean> {
+  let late = false;
+  const deadline = io.timer(ms, () => {
+    late = true;
+  });
+  try {
+    while (!late) {
+      if (await condition()) return true;
+      await new Promise<void>((resolve) => void io.timer(LOOK_MS, resolve));
+    }
+    return false;
+  } finally {
+    deadline.cancel();
+  }
+}
