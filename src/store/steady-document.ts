@@ -31,7 +31,7 @@ export class SteadyDocument {
   /** A reader sees the old text or the new one, also after a kill. Synchronous, so that two never cross. */
   replace(text: string): void {
     const fs = this.#fs;
-    const temporary = join(dirname(this.#path), `~${basename(this.#path)}.tmp`);
+    const temporary = temporaryOf(this.#path);
     try {
       const fd = fs.open(temporary, "replace");
       try {
@@ -135,6 +135,12 @@ export async function mendSteady(path: string, fs: FsPort = realFs): Promise<voi
   const whole = await attempt(async () => JSON.parse((await readDocument(path, fs))?.text ?? ""));
   if ("value" in whole) await syncFile(path, fs);
   else if (fs.stat(previousOf(path)) !== null) fs.rename(previousOf(path), path);
+  if (fs.stat(temporaryOf(path)) !== null) removeIfThere(fs, temporaryOf(path));
+}
+
+/** The name of the one that is being written. */
+function temporaryOf(path: string): string {
+  return join(dirname(path), `~${basename(path)}.tmp`);
 }
 
 /** The name of the version before. */

@@ -80,3 +80,18 @@ test("the process record of one who was killed replaces none that is durable bef
   const kept = killed.after("some", () => 0.999);
   expect(await new RunStore(data, kept).info(uuid)).toMatchObject({ uuid });
 });
+
+test("what a kill has left of a document that was being replaced is removed by whoever goes on with the run", async () => {
+  const data = `${ROOT}/.rnix/data`;
+  const disk = new MemoryDisk((path) => path);
+  const first = new RunStore(data, disk).create(uuid);
+  first.meta(meta);
+  first.info(procInfo({ uuid }));
+  const { operations } = disk;
+  disk.diesAt = operations + 2;
+  expect(() => first.meta({ ...meta, system_prompt: "another" })).toThrow();
+  const killed = disk.after("nothing", never);
+  expect(await killed.list(first.dir)).toContain("~process-meta.json.tmp");
+  await new RunStore(data, killed).reopen(uuid);
+  expect(await killed.list(first.dir)).not.toContain("~process-meta.json.tmp");
+});

@@ -74,7 +74,8 @@ export class Actors {
     const way = this.#random();
     if (way < 0.7) return echo;
     if (way < 0.85) return `sleep 0.0${Math.floor(this.#random() * 10)}; ${echo}`;
-    return `trap '' TERM; sleep 0.1; ${echo}; sleep 0.05`;
+    // The last of them are still there when the next kernel begins.
+    return `trap '' TERM; sleep ${way < 0.96 ? 0.1 : 1}; ${echo}; sleep 0.05`;
   }
 
   #look(file: string): [string, Record<string, unknown>] {

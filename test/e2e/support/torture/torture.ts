@@ -162,18 +162,16 @@ class Campaign {
     const inside = this.#agents.find(({ inside }) => inside?.command && isAlive(inside.command.pid))?.inside
       ?.command;
     if (inside && this.#random() < INSIDE_SHARE) {
-      this.#kills.inside++;
-      await end(inside.pid);
+      if (await end(inside.pid)) this.#kills.inside++;
       return;
     }
     const pid = this.#machine.daemonPid;
     if (pid === null || !isAlive(pid)) return; // It has not been started yet.
     if (this.#random() < STOPPING_SHARE) {
-      process.kill(pid, "SIGTERM");
+      signal(pid, "SIGTERM");
       await Bun.sleep(this.#random() * 30);
     }
-    this.#kills.daemon++;
-    await end(pid);
+    if (await end(pid)) this.#kills.daemon++;
   }
 
   /** A command whose daemon is killed says so; what else goes wrong is a fault. */
@@ -231,6 +229,9 @@ class Campaign {
       const [role, file = ""] = run.info?.intent.split(" ") ?? [];
       if (role === "receive") this.#wrong.push(...wronglyTold(run, runs, file));
     }
+    // A spawn that was cut off before its first record has left a folder, and no run.
+    const { code, stderr } = await this.#machine.run(["gc"]);
+    if (code !== 0) this.#wrong.push(`rnix gc ended with ${code}: ${stderr}`);
     this.#wrong.push(...this.#machine.strays().map((stray) => `left behind: ${stray}`));
   }
 
@@ -251,9 +252,20 @@ class Campaign {
   }
 }
 
-async function end(pid: number): Promise<void> {
-  process.kill(pid, "SIGKILL");
+/** False: it had ended by itself. */
+async function end(pid: number): Promise<boolean> {
+  if (!signal(pid, "SIGKILL")) return false;
   while (isAlive(pid)) await Bun.sleep(1);
+  return true;
+}
+
+function signal(pid: number, name: NodeJS.Signals): boolean {
+  try {
+    return process.kill(pid, name);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ESRCH") return false;
+    throw error;
+  }
 }
 
 function counted(words: readonly string[]): Record<string, number> {
