@@ -55,10 +55,10 @@ const silent: Answer = (signal) =>
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });
   });
 
-/** What can be given back is given back. */
+/** Until what can be given back is given back: the allocator does it in its own time. */
 async function settle(): Promise<void> {
-  for (let i = 0; i < 5; i++) {
+  for (let i = 0; i < 10; i++) {
     Bun.gc(true);
-    await Bun.sleep(100);
+    await Bun.sleep(250);
   }
 }
