@@ -1,6 +1,6 @@
 import { libc } from "./libc.ts";
 import { readStat } from "./linux-table.ts";
-import { type Mark, readMark } from "./mark.ts";
+import { type Mark, readOthersMark } from "./mark.ts";
 import type { Process } from "./process-table.ts";
 import { directChildren, isSubreaper } from "./subreaper.ts";
 
@@ -13,9 +13,6 @@ export interface Orphan extends Process {
  * kernel in it, as orphans are: they are never reaped here, which would take their exit status from Bun.
  */
 export const leaders = new Map<number, Mark | null>();
-
-/** What this process carries itself: a kernel may run below another kernel. */
-let ownMark: Mark | null | undefined;
 
 /** Orphans seen before. Their PID stays theirs until they are reaped here, so they need no second look. */
 const known = new Map<number, Orphan>();
@@ -42,8 +39,7 @@ export function adopted(): Orphan[] | null {
 
 /** Without a mark of Rnix it is not below one of our programs but somebody else's in this process. */
 function look(pid: number): Orphan | null {
-  if (ownMark === undefined) ownMark = readMark("self");
-  const mark = readMark(pid);
-  const found = mark === null || mark === ownMark ? null : readStat(pid);
+  const mark = readOthersMark(pid);
+  const found = mark === null ? null : readStat(pid);
   return mark !== null && found ? { ...found, mark } : null;
 }

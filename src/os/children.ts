@@ -4,6 +4,7 @@ import { adopted, leaders, type Orphan } from "./adopted.ts";
 import { countdown, endProcesses, wouldNotGo } from "./end-processes.ts";
 import { Ledger } from "./ledger.ts";
 import { type Mark, markOf, underMark } from "./mark.ts";
+import { type Origin, originOf } from "./origin.ts";
 import { Output } from "./output.ts";
 import { COOKIE, type ProcessTable } from "./process-table.ts";
 import { RunningChild } from "./running-child.ts";
@@ -131,6 +132,16 @@ export class Children {
       uuid: owner.uuid,
       startedAt,
     }));
+  }
+
+  /** Whose program this process of the system is. */
+  originOf(pid: number): Origin {
+    const entries = [...this.#entries.values()];
+    return originOf(pid, {
+      byLeader: (leader) => entries.find(({ child }) => child.pid === leader && child.runs)?.owner.uuid,
+      byMark: (mark) => entries.find(({ child }) => child.mark === mark)?.owner.uuid,
+      gave: (mark) => this.#isMine(mark),
+    });
   }
 
   async #close(): Promise<void> {

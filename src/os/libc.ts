@@ -12,6 +12,8 @@ interface Libc {
   /** The soft and the hard limit of this process, null when the system does not say. */
   limit(resource: number): { soft: bigint; hard: bigint } | null;
   setLimit(resource: number, soft: bigint, hard: bigint): boolean;
+  /** An option of a socket (SOL_SOCKET) that is one number; null when the system does not give it. */
+  socketOption(fd: number, option: number): number | null;
   /** A pipe that programs started later do not inherit by themselves; null when no descriptor is left. */
   pipe(): { read: number; write: number } | null;
 }
@@ -26,12 +28,14 @@ let opened: { calls: Libc | null } | undefined;
 
 const WNOHANG = 1;
 const O_CLOEXEC = 0o2000000;
+const SOL_SOCKET = 1;
 
 const SYMBOLS = {
   prctl: { args: ["i32", "u64", "u64", "u64", "u64"], returns: "i32" },
   waitpid: { args: ["i32", "ptr", "i32"], returns: "i32" },
   prlimit: { args: ["i32", "i32", "ptr", "ptr"], returns: "i32" },
   pipe2: { args: ["ptr", "i32"], returns: "i32" },
+  getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
 } as const;
 
 function open(): { calls: Libc | null } {
@@ -53,6 +57,8 @@ function load(name: string): Libc | null {
   }
   const limits = new BigUint64Array(2);
   const ends = new Int32Array(2);
+  const option = new Int32Array(1);
+  const optionBytes = new Uint32Array(1);
   return {
     prctl: (option, value) => symbols.prctl(option, value, 0, 0, 0),
     reap: (pid) => symbols.waitpid(pid, null, WNOHANG) === pid,
@@ -64,6 +70,11 @@ function load(name: string): Libc | null {
       limits[0] = soft;
       limits[1] = hard;
       return symbols.prlimit(0, resource, ptr(limits), null) === 0;
+    },
+    socketOption(fd, name) {
+      optionBytes[0] = option.byteLength;
+      if (symbols.getsockopt(fd, SOL_SOCKET, name, ptr(option), ptr(optionBytes)) !== 0) return null;
+      return option[0] ?? null;
     },
     pipe() {
       if (symbols.pipe2(ptr(ends), O_CLOEXEC) !== 0) return null;

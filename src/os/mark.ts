@@ -41,6 +41,15 @@ export function readMark(pid: number | "self"): Mark | null {
   return value >= LOWEST && value < HIGHEST ? soft : null;
 }
 
+/** The same, but for the mark that this process carries itself: a kernel may run below another kernel. */
+export function readOthersMark(pid: number): Mark | null {
+  if (own === undefined) own = readMark("self");
+  const mark = readMark(pid);
+  return mark === own ? null : mark;
+}
+
+let own: Mark | null | undefined;
+
 const RLIMIT_RTTIME = 15;
 const COUNTER_BITS = 24n;
 const LOWEST = 1n << 62n;

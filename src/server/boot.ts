@@ -188,6 +188,7 @@ export async function boot({
     host,
     init,
     recovery,
+    originOf: (pid) => children.originOf(pid),
     log,
     async plan(request, unit) {
       // What a run spawns is a part of it.

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
+import type { Caller, UnitOf } from "./caller.ts";
 import type { Next, Peer } from "./connection.ts";
 import type { Frame } from "./frame.ts";
 import { attach } from "./methods/attach.ts";
@@ -34,14 +35,6 @@ import {
   type WireError,
 } from "./protocol.ts";
 import type { System } from "./system.ts";
-
-/** Who makes a request. */
-export interface Caller {
-  /** The process in whose shell the command was typed (RNIX_UNIT). */
-  unit: string | undefined;
-  /** Aborted when the client has gone: whoever waits for it gives up. */
-  gone: AbortSignal;
-}
 
 /** A plain method looks up, checks, acts and returns its answer. */
 type Plain<P, A> = (payload: P, system: System, caller: Caller) => A | Promise<A>;
@@ -94,14 +87,19 @@ const CLOSING: ReadonlySet<string> = new Set<Method>(["shutdown"]);
  * Handles one line. Whatever is wrong with it, or goes wrong in its method, is answered; the connection goes
  * on. Only a client that has gone ends it early.
  */
-export async function dispatch(frame: Frame, peer: Peer, system: System, take: () => void): Promise<Next> {
+export async function dispatch(
+  frame: Frame,
+  { peer, unitOf }: { peer: Peer; unitOf: UnitOf },
+  system: System,
+  take: () => void,
+): Promise<Next> {
   const request = read(frame);
   if ("code" in request) return answer(peer, { ok: false, error: request });
   const { method, id } = request;
   const call: Call = {
     payload: request.payload ?? {},
     system,
-    caller: { unit: request.unit, gone: peer.gone },
+    caller: { unit: () => unitOf(request.unit), gone: peer.gone },
     peer,
     id,
     take,

@@ -6,7 +6,7 @@ import type { SuspendCause } from "../kernel/types.ts";
 import { IdleStop } from "./idle-stop.ts";
 import { LoopDelay } from "./loop-delay.ts";
 import { Server } from "./server.ts";
-import { answers, listen } from "./socket.ts";
+import { answers, descriptorOf, listen } from "./socket.ts";
 import { makeSocketFolder } from "./socket-folder.ts";
 import type { Booted, Host, System } from "./system.ts";
 import { Tidy } from "./tidy.ts";
@@ -100,7 +100,7 @@ class Daemon {
       this.#server = server;
       const tidy = new Tidy();
       this.#net = await listen(paths.socket, (stream) => {
-        server.accept(stream);
+        server.accept(stream, () => descriptorOf(stream));
         stream.once("close", () => tidy.served());
       });
       log(`listening on ${paths.socket}`);

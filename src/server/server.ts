@@ -1,3 +1,4 @@
+import { unitOfClient } from "./caller.ts";
 import { type ByteStream, Connection } from "./connection.ts";
 import { dispatch } from "./dispatch.ts";
 import { encode, Room } from "./frame.ts";
@@ -28,8 +29,8 @@ export class Server {
     return this.#open.size;
   }
 
-  /** Serves this client from now on; the stream is the server's to close. */
-  accept(stream: ByteStream): void {
+  /** Serves this client from now on; the stream is the server's to close. `descriptor` gives its open socket, if it has one. */
+  accept(stream: ByteStream, descriptor?: () => number | undefined): void {
     if (this.#open.size >= MAX_CONNECTIONS) {
       stream.on("error", () => stream.destroy());
       stream.end(encode({ ok: false, error: TOO_MANY }), () => stream.destroy());
@@ -39,8 +40,9 @@ export class Server {
       stallMs: this.#stallMs,
       room: this.#room,
     });
+    const unitOf = unitOfClient(this.#system, descriptor);
     const served = connection
-      .serve((frame, peer) => dispatch(frame, peer, this.#system, () => connection.take()))
+      .serve((frame, peer) => dispatch(frame, { peer, unitOf }, this.#system, () => connection.take()))
       .catch((error: unknown) => {
         this.#system.log(`A connection broke: ${error instanceof Error ? error.stack : String(error)}`);
         connection.destroy();

@@ -24,6 +24,13 @@ export async function listen(socket: string, accept: (stream: Socket) => void): 
   return server;
 }
 
+/** The number of an open socket, for what node:net does not ask the system; undefined when it is closed. */
+export function descriptorOf(stream: Socket): number | undefined {
+  const handle: unknown = stream.destroyed ? undefined : Reflect.get(stream, "_handle");
+  const fd: unknown = typeof handle === "object" && handle !== null ? Reflect.get(handle, "fd") : undefined;
+  return typeof fd === "number" && fd >= 0 ? fd : undefined;
+}
+
 /** Whether somebody listens there. */
 export function answers(socket: string): Promise<boolean> {
   return new Promise((resolve) => {

@@ -1,6 +1,7 @@
 import type { Clock } from "../kernel/clock.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { ChildPlan, ProviderChoice } from "../kernel/types.ts";
+import type { Origin } from "../os/origin.ts";
 import type { Catalog } from "./catalog.ts";
 import type { Collector } from "./collector.ts";
 import type { History, Run } from "./history.ts";
@@ -26,6 +27,8 @@ export interface System {
   planResume(run: Run, request: ResumeRequest, provider?: ProviderChoice): Promise<SpawnPlan>;
   /** Goes on with what waits. None where the server ends with its command. */
   waker?: Waker;
+  /** Whose program the client of this PID is. None where the client is the server's own process. */
+  originOf?(pid: number): Origin;
   /** A line for the daemon's log. */
   log(text: string): void;
 }

@@ -156,13 +156,58 @@ describe("a spawn from inside a run", () => {
     const { receipt } = await verdict(machine, ["dig a"]);
     expect(receipt).toMatchObject({ exit_code: 0, result: "before b" });
     expect(model.requests.some(({ text }) => text.includes('"dig d"'))).toBe(false);
-    expect(model.requests.flatMap(toolResults).join("\n")).toMatch(/depth.*2[\s\S]*code [1-9]/);
+    expect(model.requests.flatMap(toolResults).join("\n")).toMatch(/spawn_depth[\s\S]*code [1-9]/);
 
     const storm = await verdict(machine, ["storm"]);
     expect(storm.receipt.children).toHaveLength(3);
     const result = model.requests.flatMap(toolResults).at(-1) ?? "";
     expect(result.match(/^\d+ [0-9a-f-]{36}$/gm)).toHaveLength(3);
     expect(result.match(/^rnix spawn: .*3.*$/gm)).toHaveLength(5);
+  });
+
+  test("can't leave its parent: without RNIX_UNIT, in a session of its own, its parents gone, it is a child", async () => {
+    await using machine = new Machine();
+    machine.config({ live_children: 3 });
+    const env = 'env -i HOME="$HOME" PATH="$PATH"';
+    const ways = [
+      `setsid -f env -u RNIX_UNIT ${RNIX} spawn 'child chore' --detach >one 2>&1`,
+      `${env} $(env | grep -o '^XDG_[A-Z_]*=[^ ]*') $(env | grep -o '^RNIX_DATA_DIR=[^ ]*') setsid -f ${RNIX} spawn 'child chore' --detach >two 2>&1`,
+      `RNIX_UNIT=00000000-0000-7000-8000-000000000000 ${RNIX} spawn 'child chore' --detach >three 2>&1`,
+      `( ( env -u RNIX_UNIT -u RNIX_CHILD setsid ${RNIX} spawn 'child chore' --detach >four 2>&1 & ) & )`,
+    ];
+    await machine.model(
+      scenes({
+        "parent task": [
+          bash(
+            `${ways.slice(0, 3).join("\n")}\nuntil test -s one -a -s two -a -s three; do sleep 0.02; done; ${ways[3]}\nuntil test -s four; do sleep 0.02; done`,
+          ),
+          says("done"),
+        ],
+        "child chore": [{ fault: { kind: "hang" } }],
+      }),
+    );
+    const { receipt } = await verdict(machine, ["parent task"]);
+    for (const file of ["one", "two", "three"]) expect(machine.read(file)).toMatch(/^\d+ [0-9a-f-]{36}$/m);
+    expect(machine.read("four")).toMatch(/live_children/);
+    expect(receipt.children).toHaveLength(3);
+    for (const { uuid } of receipt.children) {
+      expect(recordOf(machine, uuid)).toMatchObject({ parent_uuid: receipt.uuid, ppid: receipt.pid });
+    }
+  });
+
+  test("that took off all by which its run is known is refused", async () => {
+    await using machine = new Machine();
+    const way = `setsid env -u RNIX_UNIT prlimit --rttime=unlimited sh -c 'sleep 0.1; exec "$0" spawn "child chore" --detach' ${RNIX}`;
+    await machine.model(
+      scenes({
+        "parent task": [bash(`( ${way} >out 2>&1 & ); until test -s out; do sleep 0.02; done`), says("done")],
+        "child chore": [says("child done")],
+      }),
+    );
+    const { receipt } = await verdict(machine, ["parent task"]);
+    expect(machine.read("out")).toMatch(/^rnix spawn: .*inside a run that has ended, or that can't be told/);
+    expect(receipt.children).toEqual([]);
+    expect(await listed(machine)).toHaveLength(1);
   });
 
   test("without a daemon is refused with the reason, and starts none", async () => {

@@ -1,5 +1,6 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { Caller, Outgoing } from "../dispatch.ts";
+import type { Caller } from "../caller.ts";
+import type { Outgoing } from "../dispatch.ts";
 import { locate, requireAgent } from "../locate.ts";
 import type { Answers, Payload } from "../protocol.ts";
 import type { System } from "../system.ts";
@@ -13,8 +14,9 @@ export async function resume(
   payload: Payload<"resume">,
   system: System,
   out: Outgoing<Answers["resume"]>,
-  { unit }: Caller,
+  caller: Caller,
 ): Promise<void> {
+  const unit = caller.unit();
   if (unit !== undefined) throw fromInside(unit);
   if (payload.from_step !== undefined && !payload.fork) throw needsFork();
   const found = await locate(system, payload);
@@ -41,6 +43,6 @@ function needsFork(): SyscallError {
 function fromInside(unit: string): SyscallError {
   return new SyscallError(
     "PERMISSION",
-    `A run can't be resumed from inside a process (RNIX_UNIT=${unit}): it would have rights of its own. Resume it from a terminal of yours.`,
+    `A run can't be resumed from inside another (${unit}): it would have rights of its own. Resume it from a terminal of yours.`,
   );
 }

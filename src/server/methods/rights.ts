@@ -1,5 +1,5 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { Caller } from "../dispatch.ts";
+import type { Caller } from "../caller.ts";
 import { locateLive, refOf } from "../locate.ts";
 import type { Answers, Payload } from "../protocol.ts";
 import type { System } from "../system.ts";
@@ -17,13 +17,14 @@ export function deny(payload: Payload<"deny">, system: System, caller: Caller): 
 async function change(
   payload: Payload<"allow">,
   system: System,
-  { unit }: Caller,
+  caller: Caller,
   how: "grant" | "revoke",
 ): Promise<Answers["allow"]> {
+  const unit = caller.unit();
   if (unit !== undefined) {
     throw new SyscallError(
       "PERMISSION",
-      `The rights of a run can't be changed from inside a process (RNIX_UNIT=${unit}). Change them from a terminal of your own.`,
+      `The rights of a run can't be changed from inside one (${unit}). Change them from a terminal of your own.`,
     );
   }
   const found = await locateLive(system, payload, "given or denied tools");

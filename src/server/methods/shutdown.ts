@@ -1,5 +1,5 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { Caller } from "../dispatch.ts";
+import type { Caller } from "../caller.ts";
 import type { Answers, Payload } from "../protocol.ts";
 import type { System } from "../system.ts";
 
@@ -11,12 +11,13 @@ import type { System } from "../system.ts";
 export function shutdown(
   { now = false, restart }: Payload<"shutdown">,
   { host }: System,
-  { unit }: Caller,
+  caller: Caller,
 ): Answers["shutdown"] {
+  const unit = caller.unit();
   if (unit !== undefined) {
     throw new SyscallError(
       "PERMISSION",
-      `The daemon can't be stopped from inside a process (RNIX_UNIT=${unit}). Stop it from a terminal of your own.`,
+      `The daemon can't be stopped from inside a run (${unit}). Stop it from a terminal of your own.`,
     );
   }
   host.stop(now, { restart });

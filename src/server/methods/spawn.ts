@@ -1,4 +1,5 @@
-import type { Caller, Outgoing } from "../dispatch.ts";
+import type { Caller } from "../caller.ts";
+import type { Outgoing } from "../dispatch.ts";
 import { noticeEvent, spawnEvent, toStreamEvent, until } from "../events.ts";
 import { refOf } from "../locate.ts";
 import type { Payload, ProcRef } from "../protocol.ts";
@@ -14,7 +15,7 @@ export async function spawn(
   out: Outgoing<ProcRef>,
   caller: Caller,
 ): Promise<void> {
-  const { agent, opts, notices } = await system.plan(payload, caller.unit);
+  const { agent, opts, notices } = await system.plan(payload, caller.unit());
   const pid = await system.kernel.spawn(payload.intent, agent, opts);
   const ref = refOf(system.kernel.procInfo(pid));
   await streamRun(system, ref, { because: opts.provider?.because, notices, detach: payload.detach }, out);

@@ -1,6 +1,6 @@
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { Caller } from "../dispatch.ts";
+import type { Caller } from "../caller.ts";
 import { until } from "../events.ts";
 import { locateLive } from "../locate.ts";
 import type { Answers, Payload } from "../protocol.ts";
