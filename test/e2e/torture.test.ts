@@ -18,6 +18,7 @@ test(
     expect(report.calls.unknown).toBeGreaterThan(0);
     expect(report.ends.completed).toBeGreaterThan(0);
     expect(report.resumed).toBeGreaterThan(KILLS);
+    expect(report.wentOn).toBeGreaterThan(0);
   },
   DEADLINE_MS,
 );

@@ -1,3 +1,4 @@
+import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { KernelLocks, kernelFolders } from "../../../../src/server/kernel-locks.ts";
 import { isAlive } from "../../../support/is-alive.ts";
@@ -18,7 +19,9 @@ export interface TortureReport {
   steps: number;
   /** Lines appended and messages sent, by how their calls are recorded. */
   calls: Record<string, number>;
+  /** By a command, and by the daemon itself. */
   resumed: number;
+  wentOn: number;
   /** What is not as it must be: one sentence each. */
   wrong: string[];
 }
@@ -56,6 +59,8 @@ interface Agent {
   intent: string;
   /** By `--no-daemon`, the command that holds it. */
   inside?: { command?: Running };
+  /** By `--resume-on-restart`: the next daemon goes on with it, and nobody else. */
+  marked?: true;
 }
 
 class Campaign {
@@ -73,6 +78,7 @@ class Campaign {
   readonly #phases: Record<string, number> = {};
   readonly #wrong: string[] = [];
   #resumed = 0;
+  #wentOn = 0;
   #files = 0;
 
   constructor(machine: Machine, options: TortureOptions) {
@@ -85,6 +91,7 @@ class Campaign {
 
   async run(): Promise<void> {
     await this.#machine.model(this.#actors.play);
+    keepKey(this.#machine);
     while (this.#kills.daemon + this.#kills.inside < this.#options.kills && this.#wrong.length === 0) {
       this.#repopulate();
       this.#giveSender();
@@ -106,6 +113,7 @@ class Campaign {
       steps: runs.reduce((sum, { steps }) => sum + steps.length, 0),
       calls: counted([...made(runs).values()].map(({ state }) => state)),
       resumed: this.#resumed,
+      wentOn: this.#wentOn,
       wrong: [...this.#wrong, ...this.#actors.refused],
     };
   }
@@ -123,8 +131,10 @@ class Campaign {
       this.#agents.filter(
         (agent) => agent.intent.startsWith(`${role} `) && (agent.inside !== undefined) === inside,
       ).length;
-    for (let n = have("count", false); n < 3; n++)
-      this.#agents.push({ intent: intents.count(counting(), goal) });
+    for (let n = have("count", false); n < 3; n++) {
+      const marked = !this.#agents.some((agent) => agent.marked);
+      this.#agents.push({ intent: intents.count(counting(), goal), ...(marked && { marked }) });
+    }
     for (let n = have("count", true); n < 1; n++)
       this.#agents.push({ intent: intents.count(counting(), goal), inside: {} });
     for (let n = have("lead", false); n < 1; n++)
@@ -142,16 +152,18 @@ class Campaign {
     if (!this.#agents.some((agent) => agent.intent === intent)) this.#agents.push({ intent });
   }
 
-  /** Spawns those that are on no disk yet, and goes on with those that were cut off. */
-  #start(): Promise<Result>[] {
+  /** Spawns those that are on no disk yet, and goes on with those that were cut off and are not `marked`, or with all. */
+  #start({ all = false } = {}): Promise<Result>[] {
     const runs = this.#onDisk();
     return this.#agents.flatMap((agent) => {
       const run = this.#find(agent, runs);
       if (run && (this.#lives(run) || hasEnded(run))) return [];
       // Its record is still to come.
       if (agent.inside?.command && isAlive(agent.inside.command.pid)) return [];
+      if (run && agent.marked && !all) return [];
       if (run) this.#resumed++;
-      const what = run ? ["resume", run.uuid] : ["spawn", agent.intent, "--max-steps", "unlimited"];
+      const mark = agent.marked ? ["--resume-on-restart"] : [];
+      const what = run ? ["resume", run.uuid] : ["spawn", agent.intent, "--max-steps", "unlimited", ...mark];
       if (!agent.inside) return [this.#machine.run([...what, "--detach", "--output", "json"])];
       agent.inside.command = this.#machine.start([...what, "--no-daemon", "--output", "json"]);
       return [];
@@ -186,6 +198,9 @@ class Campaign {
     const runs = this.#onDisk();
     for (const run of runs) {
       const phase = phaseOf(run);
+      const marked = this.#agents.some(({ intent, marked }) => marked && intent === run.info?.intent);
+      const before = this.#before.get(run.uuid)?.info?.pid;
+      if (marked && before !== undefined && before !== run.info?.pid) this.#wentOn++;
       // Each of its lives is hit once.
       const same = this.#before.get(run.uuid)?.info?.pid === run.info?.pid && this.#hit.has(run.uuid);
       if (this.#lives(run) || phase === "ended" || same) continue;
@@ -213,7 +228,10 @@ class Campaign {
         return !run || !hasEnded(run);
       });
       if (left.length === 0) break;
-      await this.#judge(this.#start());
+      // One that was cut off at the same step again and again is left to people.
+      await this.#judge(this.#start({ all: round > ROUNDS_TO_END / 2 }));
+      // Somebody must start the daemon that goes on with the others.
+      await this.#machine.run(["ps"]);
       for (const { inside } of left) await inside?.command?.done;
       await Bun.sleep(250);
     }
@@ -229,6 +247,8 @@ class Campaign {
       const [role, file = ""] = run.info?.intent.split(" ") ?? [];
       if (role === "receive") this.#wrong.push(...wronglyTold(run, runs, file));
     }
+    // A daemon that begins removes what the dead have left of their kernels.
+    await this.#machine.run(["daemon", "stop"]);
     // A spawn that was cut off before its first record has left a folder, and no run.
     const { code, stderr } = await this.#machine.run(["gc"]);
     if (code !== 0) this.#wrong.push(`rnix gc ended with ${code}: ${stderr}`);
@@ -250,6 +270,12 @@ class Campaign {
   #lives({ info }: OnDisk): boolean {
     return info !== null && info.ended_at_ms === null && this.#locks.isAlive(info.kernel);
   }
+}
+
+/** Where a run that nobody's shell resumes finds its key, and its model. */
+function keepKey(machine: Machine): void {
+  const lines = ["OPENAI_API_KEY", "OPENAI_BASE_URL"].map((name) => `${name}=${machine.env[name]}\n`);
+  chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
 }
 
 /** False: it had ended by itself. */
