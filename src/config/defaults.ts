@@ -38,6 +38,9 @@ export const SETTINGS = {
   check_timeout: run("duration", 10 * MIN, "one check at the end of a run"),
   spawn_depth: run("count", 5, "processes below processes", { none: true, max: 100 }),
   live_children: run("count", 16, "processes below one run at the same time", { none: true, max: 10_000 }),
+  live_processes: user("count", 10_000, "processes of the daemon at the same time, of all projects", {
+    unlimited: true,
+  }),
   shell_memory: run("size", 64 * KIB, "a command's output kept in memory", { min: KIB, max: 16 * MIB }),
   shell_disk: run("size", 16 * MIB, "a command's output kept on disk", { min: KIB, max: 1024 * MIB }),
   loop_threshold: run("count", 25, "identical action, input and result in a row, then loop_detected", {

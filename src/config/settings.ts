@@ -31,6 +31,7 @@ interface ServerNumbers {
   socketWaitMs: number;
   socketRetryMs: number;
   graceMs: number;
+  liveProcesses: Limit;
 }
 
 /** What is kept of ended runs (`gc`). null: no limit. */
@@ -228,6 +229,7 @@ function serverNumbers(values: Values): ServerNumbers {
     socketWaitMs: numberOf(values, "socket_wait"),
     socketRetryMs: numberOf(values, "socket_retry"),
     graceMs: numberOf(values, "grace"),
+    liveProcesses: settingOf(values, "live_processes"),
   };
 }
 

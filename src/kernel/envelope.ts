@@ -62,6 +62,7 @@ export class Envelope {
   #priced = false;
   #live = 0;
   #closed = false;
+  #isKernels = false;
   /** Those who wait until something that is held back here is settled. Made on first use. */
   #waiting: Set<() => void> | undefined;
 
@@ -71,6 +72,13 @@ export class Envelope {
     this.#chain = above ? [this, ...above.#chain] : [this];
     add(this.#used, { ...before, cost: before.cost ?? 0 }, 1);
     this.#priced = before.cost !== null;
+  }
+
+  /** That of a kernel, which all others draw from: so many processes may live in it. */
+  static ofKernel(liveProcesses: Limit): Envelope {
+    const envelope = new Envelope({ ...UNLIMITED, children: liveProcesses });
+    envelope.#isKernels = true;
+    return envelope;
   }
 
   get tokens(): number {
@@ -180,7 +188,8 @@ export class Envelope {
   requireRoom(elapsedMs: number): void {
     if (this.limits.depth !== null && this.limits.depth < 1) throw refusal(TOO_DEEP);
     const full = this.#chain.find(({ limits, live }) => limits.children !== null && live >= limits.children);
-    if (full) throw refusal(tooMany(full.limits.children ?? 0));
+    const places = full?.limits.children ?? 0;
+    if (full) throw full.#isKernels ? kernelIsFull(places) : refusal(tooMany(places));
     const spent = AMOUNTS.find((what) => this.unspent(what) <= 0);
     if (spent) throw refusal(`No ${NAMES[spent]} are left for it`);
     if (remaining(this.limits.timeMs, elapsedMs) <= 0) throw refusal("No time is left for it");
@@ -219,6 +228,13 @@ const TOO_DEEP = "It would stand deeper than processes may be spawned (setting s
 
 function tooMany(places: number): string {
   return `All ${places} places for processes below this run are taken (setting live_children)`;
+}
+
+function kernelIsFull(places: number): SyscallError {
+  return new SyscallError(
+    "EXHAUSTED",
+    `No process can be spawned: ${places} live here already, and no more may (setting live_processes). Wait until some have ended, or end some: \`rnix ps --all-projects\` lists them.`,
+  );
 }
 
 /** Read by models, who would try it again and again. */

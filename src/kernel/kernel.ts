@@ -13,7 +13,7 @@ import { ContextSyscalls } from "./context-syscalls.ts";
 import { Debugger } from "./debugger.ts";
 import { kernelTools } from "./devices/kernel-tools.ts";
 import { procDevice } from "./devices/proc.ts";
-import { Envelope, UNLIMITED } from "./envelope.ts";
+import { Envelope } from "./envelope.ts";
 import { FileSystem } from "./file-system.ts";
 import { countHeld, type Held, type HeldParts } from "./held.ts";
 import { InitManager } from "./init-manager.ts";
@@ -79,6 +79,8 @@ interface KernelPorts {
   planChild(parentUuid: string, wish: ChildWish): Promise<ChildPlan>;
   /** The same for a child of it that was laid down with it, and is gone on with. */
   planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
+  /** So many processes may live at the same time; absent: any number. */
+  liveProcesses?: number | null;
   /** There is a waker, which goes on with what waits: what is suspended says so. */
   wakes?: boolean;
   /** A message has come for a suspended run that waits for one. */
@@ -120,7 +122,7 @@ export class Kernel {
   readonly concurrency: ConcurrencyManager;
 
   /** What all processes together have used, and hold back. */
-  readonly envelope = new Envelope(UNLIMITED);
+  readonly envelope: Envelope;
   readonly #ports: KernelPorts;
   readonly #table = new ProcessTable();
   readonly #contexts = new ContextManager();
@@ -131,6 +133,7 @@ export class Kernel {
 
   constructor(ports: KernelPorts) {
     this.#ports = ports;
+    this.envelope = Envelope.ofKernel(ports.liveProcesses ?? null);
     this.#waiting = new WaitingCalls(ports.clock);
     const { children, clock, callbacks, random } = ports;
     const debug = new Debugger(clock);

@@ -112,6 +112,7 @@ export async function boot({
     },
     planChild: (uuid, wish) => planChild(uuid, wish, spawnPorts),
     planChildResume: async (uuid, child) => planChildResume(uuid, await history.byUuid(child), spawnPorts),
+    liveProcesses: settings.server.liveProcesses,
     wakes,
     mailed: (uuid) => waker?.mailed(uuid),
     callbacks: eachOf(

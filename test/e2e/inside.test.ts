@@ -210,6 +210,36 @@ describe("a spawn from inside a run", () => {
     expect(await listed(machine)).toHaveLength(1);
   });
 
+  test("comes to an end as a storm out of the run, and as one of a person's", async () => {
+    await using machine = new Machine();
+    machine.config({ live_children: 3, live_processes: 5 });
+    const storm = `for i in 1 2 3 4 5 6 7 8; do setsid -f env -u RNIX_UNIT ${RNIX} spawn 'child chore' --detach >out$i 2>&1; done`;
+    await machine.model(
+      scenes({
+        "parent task": [
+          bash(`${storm}; for i in 1 2 3 4 5 6 7 8; do until test -s out$i; do sleep 0.02; done; done`),
+          HOLD,
+        ],
+        "child chore": [{ fault: { kind: "hang" } }],
+      }),
+    );
+    const parent = machine.start(["spawn", "parent task", "--output", "json"]);
+    await held(machine);
+    const told = [1, 2, 3, 4, 5, 6, 7, 8].map((i) => machine.read(`out${i}`)).join("");
+    expect(told.match(/^\d+ [0-9a-f-]{36}$/gm)).toHaveLength(3);
+    expect(told.match(/live_children/g)).toHaveLength(5);
+    expect(await listed(machine)).toHaveLength(4);
+
+    const mine = ["spawn", "child chore", "--detach"];
+    expect(await machine.run(mine)).toMatchObject({ code: 0 });
+    const full = await machine.run(mine);
+    expect(full.stderr).toMatch(/^rnix spawn: .*5 live here already.*live_processes/);
+    expect(full.code).not.toBe(0);
+    await machine.run(["kill", "1"]);
+    await parent.done;
+    expect(await machine.run(mine)).toMatchObject({ code: 0 });
+  });
+
   test("without a daemon is refused with the reason, and starts none", async () => {
     await using machine = new Machine();
     const model = await machine.model(

@@ -117,6 +117,20 @@ describe("a child", () => {
   });
 });
 
+test("that of a kernel has so many places for all processes, whatever each run has", () => {
+  const kernel = Envelope.ofKernel(2);
+  const run = kernel.child(UNLIMITED, 0);
+  const below = run.child(UNLIMITED, 0);
+  for (const spawn of [() => kernel.child(UNLIMITED, 0), () => below.child(UNLIMITED, 0)]) {
+    const { code, message } = refused(spawn);
+    expect({ code, message }).toMatchObject({ code: "EXHAUSTED" });
+    expect(message).toContain("2 live here already");
+    expect(message).toContain("live_processes");
+  }
+  below.close();
+  kernel.child(UNLIMITED, 0);
+});
+
 describe("who waits for what others hold back", () => {
   test("is told when it is settled, wherever in the tree that is", async () => {
     const top = root({ tokens: 10 });
