@@ -136,7 +136,11 @@ describe("rnix allow", () => {
         .at(-1)
         ?.match(/refused inside a run/g),
     ).toHaveLength(2);
-    expect(recordOf(machine, receipt.uuid).permissions).toEqual({ allow: [["Bash"]], deny: [] });
+    expect(recordOf(machine, receipt.uuid).permissions).toEqual({
+      allow: [["Bash"]],
+      deny: [],
+      fixed: true,
+    });
   });
 });
 

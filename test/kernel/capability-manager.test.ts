@@ -101,7 +101,7 @@ describe("CapGrant to an agent at work", () => {
     expect(shown(h, 0)).toEqual(["Ask", "Complete"]);
     expect(shown(h, 1)).toEqual(["Ask", "Complete", "Bash"]);
     expect(told(h)).toContain("You may now use Bash(git *): the operator (PID 0) has allowed it.");
-    const permissions = { allow: [["Ask", "Complete", "Bash(git *)"]], deny: [] };
+    const permissions = { allow: [["Ask", "Complete", "Bash(git *)"]], deny: [], fixed: true };
     expect(saved).toEqual([permissions, ["Ask", "Complete", "Bash"]]);
     expect((await callsOf(h, info.uuid)).map(({ state, result }) => result ?? state)).toEqual([
       "Ask, Bash(git *), Complete",
@@ -192,7 +192,7 @@ describe("who may grant what", () => {
     await using h = new KernelHarness({ model: silent, devices });
     const proc = await idle(h, { allow: ["A"], deny: ["/dev/b"] });
     expect(await codeOf(h.kernel.grant(proc.pid, ["B"]))).toBe("PERMISSION");
-    expect(proc.permissions.record()).toEqual({ allow: [["A"]], deny: ["/dev/b"] });
+    expect(proc.permissions.record()).toEqual({ allow: [["A"]], deny: ["/dev/b"], fixed: true });
     await h.kernel.grant(proc.pid, ["/dev/b"]);
     expect(proc.permissions.allowedTools()).toEqual(["A", "B"]);
   });

@@ -69,5 +69,6 @@ test("a git that does not answer holds up no kill", async () => {
   while (h.children.list().length === 0) await new Promise((resolve) => setImmediate(resolve));
   h.kernel.kill(pid, SIGTERM);
   const { info } = await run;
-  expect(info).toMatchObject({ exit_code: 143, tool_calls: 1, files_changed_complete: false });
+  // The call that git held up was never made.
+  expect(info).toMatchObject({ exit_code: 143, tool_calls: 0, files_changed_complete: false });
 });

@@ -99,7 +99,7 @@ class Storm {
       }
       await settled();
     }
-    await until(() => this.pending === 0);
+    await until(() => this.pending === 0, "the end of all", 90_000);
   }
 
   #spawned(pid: PID): void {

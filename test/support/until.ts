@@ -5,8 +5,9 @@
 export async function until(
   condition: () => boolean | Promise<boolean>,
   what = String(condition),
+  withinMs = UNTIL_MS,
 ): Promise<void> {
-  const giveUp = performance.now() + UNTIL_MS;
+  const giveUp = performance.now() + withinMs;
   while (!(await condition())) {
     if (performance.now() > giveUp) throw new Error(`never came: ${what}`);
     await new Promise<void>((resolve) => setImmediate(resolve));
