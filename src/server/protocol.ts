@@ -174,7 +174,7 @@ export type SpawnRequest = z.infer<ReturnType<typeof SpawnRequest>>;
 
 /**
  * The envelope of every request. `id` is echoed in the answers. `unit` is the client's RNIX_UNIT: the process
- * in whose shell the command was typed.
+ * in whose shell the command was typed. What the server sees of the client itself goes before it.
  */
 export const Request = z.object({
   method: z.string(),

@@ -252,6 +252,52 @@ describe("a spawn from inside a run", () => {
   });
 });
 
+test("from inside a run only its own tree can be signalled and suspended, itself included", async () => {
+  await using machine = new Machine();
+  const at = (what: string): string => `${what}; echo "code $?"`;
+  const others = [
+    "kill 1",
+    "kill --no-tree 1",
+    "kill -s KILL 1",
+    "pause 1",
+    "continue 1",
+    "suspend 1",
+    "suspend --for 1h 2",
+    "kill 2",
+  ];
+  const commands = [
+    ...others.map((one) => at(`${RNIX} ${one}`)),
+    at(`env -u RNIX_UNIT setsid ${RNIX} kill 1`),
+    `child=$(${RNIX} spawn 'child chore' --detach | cut -d' ' -f1)`,
+    `echo own; ${at(`${RNIX} pause $child`)}; ${at(`${RNIX} continue $child`)}; ${at(`${RNIX} kill $child`)}`,
+    at(`${RNIX} kill $child`),
+    at(`${RNIX} suspend $RNIX_UNIT`),
+  ];
+  await machine.model(
+    scenes({
+      "somebody's work": [{ fault: { kind: "hang" } }],
+      "somebody's other work": [{ fault: { kind: "hang" } }],
+      "try it": [bash(`exec >log 2>&1; ${commands.join("\n")}`), says("tried")],
+      "child chore": [{ fault: { kind: "hang" } }],
+    }),
+  );
+  await machine.run(["spawn", "somebody's work", "--detach"], { cwd: machine.elsewhere });
+  await machine.run(["spawn", "somebody's other work", "--detach"]);
+  await machine.run(["suspend", "2"]);
+  const { receipt } = await verdict(machine, ["try it"]);
+  expect(receipt).toMatchObject({ exit_reason: "suspended" });
+  const [refused = "", own = ""] = machine.read("log").split("own\n");
+  expect(refused.match(/^code [1-9]\d*$/gm)).toHaveLength(others.length + 1);
+  expect(refused.match(/from inside a run only itself and what is below it/g)).toHaveLength(
+    others.length + 1,
+  );
+  expect(own.match(/^code \d+$/gm)).toEqual(["code 0", "code 0", "code 0", "code 0"]);
+  const states = new Map((await listed(machine, ["-a", "--all-projects"])).map((one) => [one.pid, one]));
+  expect(states.get(1)).toMatchObject({ state: "running" });
+  expect(states.get(2)).toMatchObject({ state: "suspended", suspended: { wake: { on: "never" } } });
+  await machine.run(["kill", "1"]);
+});
+
 test("inside a run what moves rights or ends the daemon is refused", async () => {
   await using machine = new Machine();
   const refused = [

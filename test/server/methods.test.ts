@@ -32,6 +32,68 @@ function collect(stream: AsyncIterable<StreamEvent>) {
   return { events, ended };
 }
 
+describe("from inside a run", () => {
+  test.each([
+    ["kill", "somebody else's", true],
+    ["signal_tree", "somebody else's", true],
+    ["suspend", "somebody else's", true],
+    ["kill", "its own", false],
+    ["signal_tree", "its own", false],
+    ["suspend", "its own", false],
+  ] as const)("%s of %s run", async (method, whose, refused) => {
+    await using server = await serve("memory");
+    const own = await detached(server);
+    const other = await detached(server);
+    const inside = new Client(overStream(await server.connect()), { unit: own.uuid });
+    const { uuid } = whose === "its own" ? own : other;
+    if (!refused) {
+      expect(await inside.request(method, { uuid })).toMatchObject({ uuid });
+      return;
+    }
+    expect(await refusal(inside.request(method, { uuid }))).toMatchObject({
+      code: "PERMISSION",
+      message: expect.stringContaining(own.uuid),
+    });
+    expect((await (await clientOf(server)).request("show", { uuid })).state).toBe("running");
+  });
+});
+
+describe.if(process.platform === "linux")("who is at the other end", () => {
+  test("a client is looked at once, when that is first asked, and its own word does not count", async () => {
+    await using server = await serve("socket");
+    const own = await detached(server);
+    const other = await detached(server);
+    const looks: number[] = [];
+    server.system.originOf = (pid) => {
+      looks.push(pid);
+      return { uuid: own.uuid };
+    };
+    const client = new Client(overStream(await server.connect()), { unit: other.uuid });
+    await client.request("list_procs", {});
+    expect(looks).toEqual([]);
+    expect((await refusal(client.request("kill", { uuid: other.uuid }))).code).toBe("PERMISSION");
+    expect((await client.request("kill", { uuid: own.uuid })).uuid).toBe(own.uuid);
+    expect(looks).toEqual([process.pid]);
+  });
+
+  test.each(["left", "another kernel's", "gone"] as const)(
+    "is refused what changes runs: %s",
+    async (origin) => {
+      await using server = await serve("socket");
+      const { uuid } = await detached(server);
+      server.system.originOf = () => origin;
+      for (const ask of [
+        (client: Client) => client.open("spawn", RUN),
+        (client: Client) => client.request("kill", { uuid }),
+        (client: Client) => client.request("shutdown", {}),
+      ]) {
+        expect((await refusal(ask(await clientOf(server)))).code).toBe("PERMISSION");
+      }
+      expect((await (await clientOf(server)).request("show", { uuid })).state).toBe("running");
+    },
+  );
+});
+
 describe("attach", () => {
   test("follows a run that is under way, from where it stands to its end, as many as like", async () => {
     await using server = await serve("memory");

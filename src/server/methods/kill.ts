@@ -1,13 +1,21 @@
 import { SIGTERM } from "../../kernel/types.ts";
+import type { Caller } from "../caller.ts";
 import { locateLive, refOf } from "../locate.ts";
+import { requireOwnTree } from "../own-tree.ts";
 import type { Answers, Payload } from "../protocol.ts";
 import { toSignal } from "../signal.ts";
 import type { System } from "../system.ts";
 
 /** A signal to one process, SIGTERM by default. To one that has ended it is nothing (seeds 1.2, Kill). */
-export async function kill(payload: Payload<"kill">, system: System): Promise<Answers["kill"]> {
+export async function kill(
+  payload: Payload<"kill">,
+  system: System,
+  caller: Caller,
+): Promise<Answers["kill"]> {
   const signal = toSignal(payload.signal ?? SIGTERM);
+  const unit = caller.unit();
   const found = await locateLive(system, payload, "signalled");
+  requireOwnTree(system, unit, found, "signalled");
   if (found.live) system.kernel.kill(found.pid, signal);
   return { ...refOf(found.info), affected: found.info.ended_at_ms === null ? 1 : 0 };
 }

@@ -1,5 +1,7 @@
 import { SyscallError } from "../../plugin/index.ts";
+import type { Caller } from "../caller.ts";
 import { locateLive, refOf, requireAgent } from "../locate.ts";
+import { requireOwnTree } from "../own-tree.ts";
 import type { Answers, Payload } from "../protocol.ts";
 import type { System } from "../system.ts";
 
@@ -7,8 +9,14 @@ import type { System } from "../system.ts";
  * Ends a process so that it can be resumed; answers when its record says so. One that is suspended already waits for
  * what is asked for from now on: without a word for a person, whatever it has waited for.
  */
-export async function suspend(payload: Payload<"suspend">, system: System): Promise<Answers["suspend"]> {
+export async function suspend(
+  payload: Payload<"suspend">,
+  system: System,
+  caller: Caller,
+): Promise<Answers["suspend"]> {
+  const unit = caller.unit();
   const found = await locateLive(system, payload, "suspended");
+  requireOwnTree(system, unit, found, "suspended");
   requireAgent(found, "suspended");
   const ref = refOf(found.info);
   const { wake = { on: "never" } as const } = payload;

@@ -13,7 +13,7 @@ import { History } from "../../../src/server/history.ts";
 import type { Init } from "../../../src/server/init.ts";
 import { memoryPair } from "../../../src/server/memory-stream.ts";
 import { Server } from "../../../src/server/server.ts";
-import { listen } from "../../../src/server/socket.ts";
+import { descriptorOf, listen } from "../../../src/server/socket.ts";
 import type { Host, System } from "../../../src/server/system.ts";
 import { RunStore } from "../../../src/store/runs.ts";
 import { Namespace } from "../../../src/vfs/namespace.ts";
@@ -167,7 +167,7 @@ interface Wire {
 
 async function overSocket(dir: string, server: Server): Promise<Wire> {
   const path = join(dir, "s.sock");
-  const net: NetServer = await listen(path, (stream) => server.accept(stream));
+  const net: NetServer = await listen(path, (stream) => server.accept(stream, () => descriptorOf(stream)));
   return {
     connect: () =>
       new Promise((resolve, reject) => {
