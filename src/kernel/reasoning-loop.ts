@@ -23,6 +23,7 @@ import type { Process } from "./process.ts";
 import type { OpenStep } from "./resume/history.ts";
 import { actionOf, soFar, stepRecord } from "./step-record.ts";
 import { runToolCalls, type ToolCallPorts, toolMessage } from "./tool-call.ts";
+import { asTold } from "./tool-list.ts";
 import type { ExitReason, ProcessEvent, Wake } from "./types.ts";
 import type { Outcome } from "./verdict.ts";
 import type { WaitingCalls } from "./waiting-calls.ts";
@@ -233,11 +234,7 @@ class ReasoningLoop {
   #shownTools(): LLMTool[] {
     const { tools } = this.#proc;
     if (tools.size > this.#tools.length) {
-      this.#tools = [...tools.values()].map(({ tool: { name, description, input } }) => ({
-        name,
-        description,
-        input,
-      }));
+      this.#tools = [...tools.values()].map(({ tool }) => asTold(tool));
     }
     return this.#tools;
   }

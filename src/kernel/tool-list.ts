@@ -1,5 +1,6 @@
 import type { ContextManager } from "../context/manager.ts";
-import type { NamedTool, Namespace } from "../vfs/namespace.ts";
+import type { LLMTool, ToolDef } from "../plugin/index.ts";
+import type { Namespace } from "../vfs/namespace.ts";
 import type { Envelope } from "./envelope.ts";
 import type { Permissions } from "./permission/permissions.ts";
 import type { Process, ProcessTool } from "./process.ts";
@@ -17,7 +18,7 @@ export function shownTools(
     .filter(({ tool }) => permissions.showsTool(tool.name))
     .filter(({ tool }) => tool.name !== "Skill" || agent.deferredSkills.length > 0)
     .filter(({ tool }) => tool.name !== "Agent" || envelope.limits.depth !== 0);
-  return new Map(shown.map(({ tool, entry }: NamedTool) => [tool.name, { tool, entry }]));
+  return new Map(shown.map((named) => [named.tool.name, named]));
 }
 
 /**
@@ -54,3 +55,15 @@ export function writeMeta(proc: Process, contexts: ContextManager): void {
     },
   });
 }
+
+/** As a model is told of it. Made once per tool: each process keeps those of its requests. */
+export function asTold(tool: ToolDef): LLMTool {
+  const known = told.get(tool);
+  if (known) return known;
+  const { name, description, input } = tool;
+  const made = { name, description, input };
+  told.set(tool, made);
+  return made;
+}
+
+const told = new WeakMap<ToolDef, LLMTool>();

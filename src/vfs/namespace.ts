@@ -69,10 +69,21 @@ export class Namespace {
   tools(): NamedTool[] {
     const byName = new Map<string, NamedTool>();
     for (const entry of this.entries()) {
-      for (const tool of entry.device.tools ?? []) {
-        if (!byName.has(tool.name)) byName.set(tool.name, { tool, entry });
+      for (const named of toolsOf(entry)) {
+        if (!byName.has(named.tool.name)) byName.set(named.tool.name, named);
       }
     }
     return [...byName.values()].sort((a, b) => (a.tool.name < b.tool.name ? -1 : 1));
   }
+}
+
+/** Made once per device: each process keeps those that it is shown. */
+const named = new WeakMap<DeviceEntry, readonly NamedTool[]>();
+
+function toolsOf(entry: DeviceEntry): readonly NamedTool[] {
+  const known = named.get(entry);
+  if (known) return known;
+  const tools = (entry.device.tools ?? []).map((tool): NamedTool => ({ tool, entry }));
+  named.set(entry, tools);
+  return tools;
 }
