@@ -101,7 +101,7 @@ describe("CapGrant to an agent at work", () => {
     expect(shown(h, 0)).toEqual(["Ask", "Complete"]);
     expect(shown(h, 1)).toEqual(["Ask", "Complete", "Bash"]);
     expect(told(h)).toContain("You may now use Bash(git *): the operator (PID 0) has allowed it.");
-    const permissions = { allow: [["Ask", "Complete", "Bash(git *)"]], deny: [], fixed: true };
+    const permissions = { allow: [["Ask", "Complete", "Bash(git *)"]], deny: [], fixed: true as const };
     expect(saved).toEqual([permissions, ["Ask", "Complete", "Bash"]]);
     expect((await callsOf(h, info.uuid)).map(({ state, result }) => result ?? state)).toEqual([
       "Ask, Bash(git *), Complete",
