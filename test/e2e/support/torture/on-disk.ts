@@ -21,7 +21,8 @@ export function runsOnDisk(dataDir: string): OnDisk[] {
 
 export function runOnDisk(dataDir: string, uuid: string): OnDisk {
   const folder = join(dataDir, "steps", uuid);
-  const info = textOf(join(folder, "proc-info.json"));
+  // A kill may come when the version before has made room, and the new one has not its name yet.
+  const info = textOf(join(folder, "proc-info.json")) ?? textOf(join(folder, "proc-info.json.before"));
   const stepLines = wholeLines(textOf(join(folder, "steps.jsonl")) ?? "");
   const steps = parsed(stepLines).map((line) => StepRecord.parse(line));
   const recorded = steps.at(-1)?.step ?? 0;
