@@ -53,7 +53,8 @@ class Storm {
     this.h = new KernelHarness({
       model: (request, signal) => this.#answer(request, signal),
       tmp: memory,
-      limits: { timeoutMs: null },
+      // Nobody is deaf in it: one turn of the loop may take longer than the usual grace.
+      limits: { timeoutMs: null, graceMs: 60_000 },
       planChild: async () => ({ provider: this.#provider }),
       callbacks: {
         onSpawn: (pid) => this.#spawned(pid),
