@@ -218,13 +218,23 @@ describe("InitBoot", () => {
   test("finds a required program that ends as soon as it has started not to be up, with its last words", async () => {
     await using s = new Supervised();
     const argv = ["/bin/sh", "-c", "echo no port left; exit 3"];
-    const booting = s.h.kernel.init.initBoot(
-      plan([supervisor(s, "db", [s.command("db", { argv }, { restart: "permanent" })], { required: true })]),
-    );
+    let over = false;
+    const failing = failure(
+      s.h.kernel.init.initBoot(
+        plan([
+          supervisor(s, "db", [s.command("db", { argv }, { restart: "permanent" })], { required: true }),
+        ]),
+      ),
+    ).finally(() => {
+      over = true;
+    });
     // Programs take real time: its end is seen before the time is up.
     await until(() => s.h.kernel.supervisors.size === 1 && s.child(1, "db").exit !== null);
-    await s.clock.advance(SETTLE_MS);
-    const error = await failure(booting);
+    await until(async () => {
+      await s.clock.advance(SETTLE_MS);
+      return over;
+    });
+    const error = await failing;
     expect(error.message).toMatch(
       /required supervisor db did not come up: db ended as it started: .*ended with 3.*no port left/,
     );
