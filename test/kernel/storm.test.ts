@@ -54,7 +54,7 @@ class Storm {
       model: (request, signal) => this.#answer(request, signal),
       tmp: memory,
       // Nobody is deaf in it: one turn of the loop may take longer than the usual grace.
-      limits: { timeoutMs: null, graceMs: 60_000 },
+      limits: { timeoutMs: null, graceMs: 10_000 },
       planChild: async () => ({ provider: this.#provider }),
       callbacks: {
         onSpawn: (pid) => this.#spawned(pid),
@@ -89,18 +89,22 @@ class Storm {
     );
   }
 
-  /** Kills what is left; who blocks or handles what he can, can't this. */
+  /**
+   * Kills what is left; who blocks or handles what he can, can't this. Also what a resume that is under way still
+   * brings up when nothing else lives any more.
+   */
   async end(): Promise<void> {
     const { kernel } = this.h;
     const killed = new Set<PID>();
-    while (kernel.active > 0) {
+    const over = async (): Promise<boolean> => {
       for (const pid of [...this.#live].filter((one) => !killed.has(one))) {
         killed.add(pid);
         void this.#ask("last kill", () => kernel.kill(pid, SIGKILL));
       }
       await settled();
-    }
-    await until(() => this.pending === 0, "the end of all", 90_000);
+      return kernel.active === 0 && this.pending === 0;
+    };
+    await until(over, "the end of all", 50_000);
   }
 
   #spawned(pid: PID): void {
