@@ -5,6 +5,7 @@ import type { RunLimits } from "../store/run-writer.ts";
 import type { RunStore, RunWriter } from "../store/runs.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import type { DeviceRegistry } from "../vfs/registry.ts";
+import { bareAgent } from "./bare-agent.ts";
 import type { Clock } from "./clock.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { Envelope } from "./envelope.ts";
@@ -56,17 +57,8 @@ interface Order {
   saved?: SavedRun;
 }
 
-/** An agent that nobody named: no instructions, every tool. */
-const GENERIC: AgentInfo = {
-  name: "none",
-  description: "",
-  instructions: "",
-  skills: [],
-  deferredSkills: [],
-  allowedTools: ["*"],
-  checks: [],
-  source: "kernel",
-};
+/** An agent that nobody named. */
+const GENERIC = bareAgent("none");
 
 /**
  * The one constructor of processes: whoever wants one comes through here, so that none is without its

@@ -1,5 +1,6 @@
 import { type Agent, loadAgent } from "../config/agents.ts";
 import type { Places } from "../config/places.ts";
+import { bareAgent } from "../kernel/bare-agent.ts";
 import type { AgentInfo, ProcInfo, ProviderChoice } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { environmentAsItWas, requireFolders, whatHasChanged } from "./as-it-was.ts";
@@ -85,13 +86,8 @@ async function agentOrBlank(name: string, places: Places): Promise<Agent> {
   } catch (error) {
     if (!(error instanceof SyscallError) || error.code !== "NOT_FOUND") throw error;
     return {
-      name,
-      description: "",
-      instructions: "",
-      skills: [],
-      deferredSkills: [],
+      ...bareAgent(name),
       allowedTools: [],
-      checks: [],
       mcp: [],
       source: "",
       tier: "embedded",

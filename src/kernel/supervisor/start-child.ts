@@ -1,5 +1,6 @@
 import type { Child, ExecRequest } from "../../plugin/index.ts";
 import { onceAborted, withDeadline } from "../abort.ts";
+import { bareAgent } from "../bare-agent.ts";
 import type { Clock } from "../clock.ts";
 import type { Process } from "../process.ts";
 import type { ProcessManager } from "../process-manager.ts";
@@ -100,18 +101,12 @@ async function spawnCommand(
   const task = commandTask(ports.exec, request, launched);
   const shutdown = shutdownOf(child);
   const graceMs = typeof shutdown === "number" ? shutdown : opts.limits.graceMs;
-  const pid = await ports.processes.spawnTask(
-    "command",
-    task,
-    request.argv.join(" "),
-    systemAgent("command"),
-    {
-      ...opts,
-      provider: null,
-      limits: { ...opts.limits, graceMs },
-      parentPid: supervisor.pid,
-    },
-  );
+  const pid = await ports.processes.spawnTask("command", task, request.argv.join(" "), bareAgent("command"), {
+    ...opts,
+    provider: null,
+    limits: { ...opts.limits, graceMs },
+    parentPid: supervisor.pid,
+  });
   const proc = ports.table.get(pid);
   try {
     await launched.promise;
@@ -145,18 +140,4 @@ export async function planned<T extends { opts: SpawnOpts }>(
     ignore();
     limited.release();
   }
-}
-
-/** Stands where an agent would: its rights are all there are, and its children's lie within them. */
-export function systemAgent(name: "supervisor" | "command"): AgentInfo {
-  return {
-    name,
-    description: "",
-    instructions: "",
-    skills: [],
-    deferredSkills: [],
-    allowedTools: ["*"],
-    checks: [],
-    source: "kernel",
-  };
 }

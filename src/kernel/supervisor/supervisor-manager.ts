@@ -1,11 +1,12 @@
 import { SyscallError } from "../../plugin/index.ts";
 import { onceAborted } from "../abort.ts";
+import { bareAgent } from "../bare-agent.ts";
 import type { Process } from "../process.ts";
 import { type ExitStatus, type PID, SIGTERM } from "../types.ts";
 import { killed } from "../verdict.ts";
 import type { SupervisedChild } from "./slot.ts";
 import { checkSpec, type SupervisorSpec } from "./spec.ts";
-import { planned, systemAgent } from "./start-child.ts";
+import { planned } from "./start-child.ts";
 import { Supervisor, type SupervisorPorts } from "./supervisor.ts";
 
 /**
@@ -92,7 +93,7 @@ export class SupervisorManager {
       "supervisor",
       (proc) => this.#run(proc, spec, started),
       spec.name,
-      systemAgent("supervisor"),
+      bareAgent("supervisor"),
       { ...opts, provider: null, parentPid: parent?.pid },
     );
     const proc = table.get(pid);
