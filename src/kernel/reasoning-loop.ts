@@ -1,22 +1,17 @@
 import {
-  type Data,
   type LLMAnswer,
   type LLMRequest,
   type LLMTool,
   type Message,
   SyscallError,
-  type Usage,
 } from "../plugin/index.ts";
 import type { ToolCallRecord } from "../store/schema.ts";
+import { Broken } from "./broken.ts";
 import type { Clock } from "./clock.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
-import type { Debugger } from "./debugger.ts";
-import type { FileSystem } from "./file-system.ts";
 import type { Inboxes } from "./ipc/inboxes.ts";
 import { stepText } from "./ipc/wording.ts";
-import { type CallBudget, reserveCall } from "./llm/call-budget.ts";
-import type { ModelDevice, ModelGate } from "./llm/gate.ts";
-import { Spending } from "./llm/spending.ts";
+import { ModelCall, type ModelCallPorts } from "./llm/model-call.ts";
 import { wordsEntry } from "./log-entry.ts";
 import { LoopGuard } from "./loop-guard.ts";
 import type { Process } from "./process.ts";
@@ -24,25 +19,17 @@ import type { OpenStep } from "./resume/history.ts";
 import { actionOf, soFar, stepRecord } from "./step-record.ts";
 import { runToolCalls, type ToolCallPorts, toolMessage } from "./tool-call.ts";
 import { asTold } from "./tool-list.ts";
-import type { ExitReason, ProcessEvent, Wake } from "./types.ts";
+import type { ExitReason } from "./types.ts";
 import type { Outcome } from "./verdict.ts";
 import type { WaitingCalls } from "./waiting-calls.ts";
 
-const ANSWER_PIECE = 1024 * 1024;
-
-export interface LoopPorts {
+export interface LoopPorts extends ModelCallPorts {
   clock: Clock;
   ctx: ContextSyscalls;
-  files: FileSystem;
-  debug: Debugger;
-  gate: ModelGate;
   inboxes: Inboxes;
   waiting: WaitingCalls;
-  /** The run lays itself down. */
-  suspend(proc: Process, reason: string, wake: Wake): void;
   tools: ToolCallPorts;
   onStep(proc: Process): void;
-  emit(proc: Process, event: ProcessEvent): void;
 }
 
 /**
@@ -70,51 +57,23 @@ export async function reason(ports: LoopPorts, proc: Process): Promise<Outcome> 
   }
 }
 
-/** What ends a run from inside a step. */
-class Broken extends Error {
-  readonly reason: ExitReason;
-  readonly error: SyscallError;
-
-  constructor(reason: ExitReason, error: SyscallError) {
-    super(error.message, { cause: error });
-    this.reason = reason;
-    this.error = error;
-  }
-}
-
 class ReasoningLoop {
   readonly #ports: LoopPorts;
   readonly #proc: Process;
   readonly #guard: LoopGuard;
+  readonly #model: ModelCall;
   #tools: LLMTool[] = [];
-  readonly #device: ModelDevice;
-  /** Text of the answer that is arriving: what is kept when the run is cut off in its middle. */
-  #arriving = "";
   #lastText = "";
   /** Numbers of what this step was told of the inbox, if it was told something. */
   #told: number[] | undefined;
   #planned: boolean;
-  /** The answer under way was given less room than the model has, because the budget has no more. */
-  #roomFromBudget = false;
-  #reads = 0;
-  #readBytes = 0;
-  /** What the attempts of the call under way have reported: it is spent, also when the call fails for good. */
-  #spent = new Spending();
 
   constructor(ports: LoopPorts, proc: Process) {
     this.#ports = ports;
     this.#proc = proc;
     this.#guard = new LoopGuard(proc.spec.opts.limits.loopThreshold);
     this.#planned = proc.plan !== null;
-    this.#device = {
-      write: (data, signal) => ports.files.write(proc, proc.llmFd, data, signal),
-      read: async (max, signal) => {
-        const data: Data = await ports.files.readQuietly(proc, proc.llmFd, max, signal);
-        this.#reads++;
-        this.#readBytes += data.length;
-        return data;
-      },
-    };
+    this.#model = new ModelCall(ports, proc);
   }
 
   /** One step, whole: an outcome when it was the last one. */
@@ -129,12 +88,13 @@ class ReasoningLoop {
       return { kind: "finished" };
     }
     await this.#drainInbox();
-    const request = this.#request();
-    const budget = await this.#reserve(request);
-    proc.step++;
-    this.#ports.onStep(proc);
-    const ts = new Date(this.#ports.clock.now()).toISOString();
-    const answer = await this.#ask(request, budget);
+    let ts = "";
+    const answer = await this.#model.ask(this.#request(), () => {
+      proc.step++;
+      this.#ports.onStep(proc);
+      ts = new Date(this.#ports.clock.now()).toISOString();
+    });
+    if (answer.content !== "") this.#lastText = answer.content;
     const assistant: Message = { role: "assistant", content: answer.content };
     if (answer.tool_calls.length > 0) assistant.tool_calls = answer.tool_calls;
     recorded(() =>
@@ -203,7 +163,7 @@ class ReasoningLoop {
 
   /** What there is of an answer when the run is cut off. Not called for a run that finished. */
   keepPartial(): void {
-    const text = this.#arriving || this.#lastText;
+    const text = this.#model.arriving || this.#lastText;
     if (text === "") return;
     this.#proc.result = text;
     this.#proc.partial = true;
@@ -237,86 +197,6 @@ class ReasoningLoop {
       this.#tools = [...tools.values()].map(({ tool }) => asTold(tool));
     }
     return this.#tools;
-  }
-
-  /**
-   * The budget check before the call. The answer gets no more room than there is, and a call that does not fit
-   * is not made. Stopped while it waits for what others hold back, it throws.
-   */
-  async #reserve(request: LLMRequest): Promise<CallBudget> {
-    const { spec, provider, signal } = this.#proc;
-    const budget = await reserveCall(spec.envelope, request, provider, signal);
-    if ("reason" in budget) throw new Broken(budget.reason, budget.error);
-    this.#roomFromBudget = budget.lowered;
-    if (budget.maxOutput !== undefined) request.max_output = budget.maxOutput;
-    return budget;
-  }
-
-  /** The model's answer, through the gate that all processes of one provider and key share. */
-  async #ask(request: LLMRequest, budget: CallBudget): Promise<LLMAnswer> {
-    const proc = this.#proc;
-    const { provider } = proc;
-    const { limits } = proc.spec.opts;
-    this.#arriving = "";
-    this.#reads = 0;
-    this.#readBytes = 0;
-    this.#spent = new Spending();
-    let used: Usage | undefined;
-    try {
-      const answer = await this.#ports.debug.call(
-        proc,
-        "Read",
-        { fd: proc.llmFd, length: ANSWER_PIECE },
-        () =>
-          this.#ports.gate.call(provider.gateKey, this.#device, request, {
-            signal: proc.signal,
-            clock: proc.clock,
-            totalMs: limits.modelTotalMs,
-            idleMs: limits.modelIdleMs,
-            retries: limits.modelRetries,
-            patienceMs: limits.modelWaitMs,
-            concurrency: provider.concurrency,
-            onEvent: (event) => {
-              if (event.type === "usage") this.#spent.report(event.usage);
-              if (event.type !== "text_delta") return;
-              this.#arriving += event.text;
-              this.#ports.emit(proc, { type: "text_delta", step: proc.step, text: event.text });
-            },
-            onRetry: ({ attempt, delayMs, error }) => {
-              this.#arriving = "";
-              this.#spent.nextAttempt();
-              this.#ports.emit(proc, {
-                type: "retry",
-                step: proc.step,
-                attempt,
-                delayMs,
-                message: error.message,
-              });
-            },
-          }),
-        () => ({ bytes: this.#readBytes, pieces: this.#reads }),
-      );
-      used = answer.usage;
-      if (answer.content !== "") this.#lastText = answer.content;
-      this.#arriving = "";
-      return answer;
-    } catch (thrown) {
-      if (proc.stopped || !(thrown instanceof SyscallError)) throw thrown;
-      if (!isWindow(thrown)) throw new Broken("llm_error", thrown);
-      // It does not spin: it is gone on with when the window ends (design §4).
-      this.#ports.suspend(proc, thrown.message, { on: "at", at_ms: thrown.resetAtMs });
-      throw thrown;
-    } finally {
-      this.#pay(used ?? this.#spent.total(), budget);
-    }
-  }
-
-  #pay(used: Usage, budget: CallBudget): void {
-    const { usage } = this.#proc;
-    usage.input_tokens += used.input_tokens;
-    usage.output_tokens += used.output_tokens;
-    usage.cached_tokens += used.cached_tokens;
-    budget.pay(used);
   }
 
   async #call(
@@ -369,7 +249,7 @@ class ReasoningLoop {
     if (why === "refusal") {
       return broken("failed", "The model declined to answer.");
     }
-    if (this.#roomFromBudget) {
+    if (this.#model.roomFromBudget) {
       return broken(
         "budget_exceeded",
         "The answer was cut off where the token budget ended. Give it more with --budget.",
@@ -387,11 +267,6 @@ class ReasoningLoop {
     const entry = wordsEntry({ ts, step: this.#proc.step }, kind, text);
     this.#ports.emit(this.#proc, { type: "log", entry });
   }
-}
-
-/** The gate's word that the provider asks for a longer wait than the run sits out. */
-function isWindow(error: SyscallError): error is SyscallError & { resetAtMs: number } {
-  return error.resetAtMs !== undefined && error.retryable !== false;
 }
 
 function broken(reason: ExitReason, message: string): Outcome {
