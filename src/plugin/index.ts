@@ -334,6 +334,22 @@ export interface LLMRequest {
  */
 export type StopReason = "end_turn" | "tool_calls" | "max_tokens" | "refusal" | "unknown";
 
+/** One rate limit of a provider, as the headers of its answer state it. What they do not say is absent. */
+export interface RateLimit {
+  /** So many in a window. */
+  limit?: number;
+  /** So many are left now. */
+  remaining?: number;
+  /** Ms from now until it is full again. */
+  reset_ms?: number;
+}
+
+/** What a provider said of the limits of this key: of requests, and of tokens (input, where it tells them apart). */
+export interface RateLimits {
+  requests?: RateLimit;
+  tokens?: RateLimit;
+}
+
 /** Read from the device when the request did not ask for a stream. */
 export interface LLMAnswer {
   content: string;
@@ -342,6 +358,7 @@ export interface LLMAnswer {
   stop_reason: StopReason;
   usage: Usage;
   tokens_used: number;
+  limits?: RateLimits;
 }
 
 /** One per read when the request asked for a stream; an empty read is the end. */
@@ -350,5 +367,7 @@ export type LLMEvent =
   | { type: "reasoning_delta"; text: string }
   | { type: "tool_call"; call: ToolCall }
   | { type: "usage"; usage: Usage }
+  /** At most once an answer, before its first text: the pace of all who use this key follows it. */
+  | { type: "limits"; limits: RateLimits }
   | { type: "stop"; reason: StopReason }
   | { type: "error"; code: Code; message: string; retry_after_ms?: number; retryable?: boolean };

@@ -57,7 +57,8 @@ export class AnswerReader {
   async #readWhole(watch: Watch): Promise<LLMAnswer> {
     const document = await this.#readDocument(watch);
     if (document === undefined) throw brokenOff();
-    const seen = checked(Answer, jsonOf(document));
+    const { limits, ...seen } = checked(Answer, jsonOf(document));
+    if (limits !== undefined) this.#onEvent({ type: "limits", limits });
     const usage = seen.usage ?? { input_tokens: 0, output_tokens: seen.tokens_used ?? 0, cached_tokens: 0 };
     this.#count(usage);
     return { ...seen, usage, tokens_used: usage.input_tokens + usage.output_tokens };
@@ -85,7 +86,7 @@ export class AnswerReader {
         else if (event.type === "tool_call") answer.tool_calls.push(event.call);
         else if (event.type === "usage") answer.usage = event.usage;
         else if (event.type === "stop") stop = event.reason;
-        else throw errorOf(event);
+        else if (event.type === "error") throw errorOf(event);
         if (!isSignOfLife(event)) this.#onEvent(event);
       }
     } finally {
@@ -143,6 +144,14 @@ const READ_MAX = 1024 * 1024;
 /** Characters of one answer, events and all. No model writes as much; a broken server may. */
 const LONGEST_ANSWER = 16 * 1024 * 1024;
 
+const RateLimit = z.lazy(() =>
+  z.object({
+    limit: z.number().nonnegative().optional(),
+    remaining: z.number().optional(),
+    reset_ms: z.number().optional(),
+  }),
+);
+const RateLimits = z.lazy(() => z.object({ requests: RateLimit.optional(), tokens: RateLimit.optional() }));
 const Stop = z.enum(["end_turn", "tool_calls", "max_tokens", "refusal", "unknown"]);
 
 /** Tools, stop reason and usage may be missing: a driver of the seeds answers `{content, tokens_used}`. */
@@ -154,6 +163,7 @@ const Answer = z.lazy(() =>
     stop_reason: Stop.default("end_turn"),
     usage: UsageSchema.optional(),
     tokens_used: z.number().optional(),
+    limits: RateLimits.optional(),
   }),
 );
 
@@ -163,6 +173,7 @@ const EVENTS = {
   reasoning_delta: z.lazy(() => z.object({ type: z.literal("reasoning_delta"), text: z.string() })),
   tool_call: z.lazy(() => z.object({ type: z.literal("tool_call"), call: ToolCallSchema })),
   usage: z.lazy(() => z.object({ type: z.literal("usage"), usage: UsageSchema })),
+  limits: z.lazy(() => z.object({ type: z.literal("limits"), limits: RateLimits })),
   stop: z.lazy(() => z.object({ type: z.literal("stop"), reason: Stop })),
   error: z.lazy(() =>
     z.object({
@@ -174,7 +185,7 @@ const EVENTS = {
     }),
   ),
 };
-const KINDS = ["text_delta", "reasoning_delta", "tool_call", "usage", "stop", "error"] as const;
+const KINDS = ["text_delta", "reasoning_delta", "tool_call", "usage", "limits", "stop", "error"] as const;
 const Kind = z.lazy(() => z.object({ type: z.enum(KINDS) }));
 
 /** An answer is thousands of pieces of text: they are told without the schema. */

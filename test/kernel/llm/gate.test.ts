@@ -52,6 +52,22 @@ describe("an answer", () => {
     expect(await gate.call("k", seeds, plain, options)).toMatchObject({ content: "hi", tokens_used: 7 });
   });
 
+  test("may say what the provider's rate limits are, streamed or whole", async () => {
+    const limits = { requests: { limit: 50, remaining: 49, reset_ms: 1200 }, tokens: { remaining: 0 } };
+    const { gate, options, events } = setUp();
+    const streamed = new ScriptedDevice([{ type: "limits", limits }, ...text("hi")]);
+    expect(await gate.call("k", streamed, request(), options)).not.toHaveProperty("limits");
+    const whole = new ScriptedDevice([
+      { content: "hi", tool_calls: [], stop_reason: "end_turn", usage: USAGE, tokens_used: 12, limits },
+    ]);
+    const plain = { ...request(), stream: false };
+    expect(await gate.call("k", whole, plain, options)).not.toHaveProperty("limits");
+    expect(events.filter(({ type }) => type === "limits")).toEqual([
+      { type: "limits", limits },
+      { type: "limits", limits },
+    ]);
+  });
+
   test("longer than one read comes in pieces and is put together", async () => {
     const { gate, options } = setUp();
     const long = "é".repeat(1_500_000);
