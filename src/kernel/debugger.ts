@@ -64,36 +64,18 @@ export class Debugger {
     run: () => T,
     result: (value: T) => unknown = () => undefined,
   ): T {
-    const record = this.#ofPid0Call(about, syscall, args);
-    try {
-      const value = run();
-      record({ result: result(value) });
-      return value;
-    } catch (thrown) {
-      const error = namedError(thrown, syscall, about?.pid ?? 0);
-      record({ error: error.message, error_code: error.code });
-      throw error;
-    }
+    return outcomeOf(run, result, syscall, about?.pid ?? 0, this.#ofPid0Call(about, syscall, args));
   }
 
   /** The same for a call that takes its time: it is recorded where it belongs when it is over. */
-  async awaitByPid0<T>(
+  awaitByPid0<T>(
     about: Process | undefined,
     syscall: string,
     args: Record<string, unknown>,
     run: () => Promise<T>,
     result: (value: T) => unknown = () => undefined,
   ): Promise<T> {
-    const record = this.#ofPid0Call(about, syscall, args);
-    try {
-      const value = await run();
-      record({ result: result(value) });
-      return value;
-    } catch (thrown) {
-      const error = namedError(thrown, syscall, about?.pid ?? 0);
-      record({ error: error.message, error_code: error.code });
-      throw error;
-    }
+    return awaitOutcome(run, result, syscall, about?.pid ?? 0, this.#ofPid0Call(about, syscall, args));
   }
 
   /** A call that failed, and left no process to have it in its record. */
@@ -119,42 +101,31 @@ export class Debugger {
     result: (value: T) => unknown = () => undefined,
   ): T {
     if (!by) return this.callByPid0(about, syscall, args, run, result);
-    const startedMs = by.sinceSpawnMs();
-    try {
-      const value = run();
-      this.#record(by, syscall, args, startedMs, { result: result(value) });
-      return value;
-    } catch (thrown) {
-      const error = namedError(thrown, syscall, about?.pid ?? by.pid);
-      this.#record(by, syscall, args, startedMs, { error: error.message, error_code: error.code });
-      throw error;
-    }
+    return outcomeOf(run, result, syscall, about?.pid ?? by.pid, this.#callOf(by, syscall, args));
   }
 
   /**
    * Runs one syscall and records how it went. What it throws leaves as a SyscallError that names the
    * syscall, the process and the device; `result` is the short form that is recorded.
    */
-  async call<T>(
+  call<T>(
     proc: Process,
     syscall: string,
     args: Record<string, unknown>,
     run: () => Promise<T> | T,
     result: (value: T) => unknown = () => undefined,
   ): Promise<T> {
-    const startedMs = proc.sinceSpawnMs();
-    try {
-      const value = await run();
-      this.#record(proc, syscall, args, startedMs, { result: result(value) });
-      return value;
-    } catch (thrown) {
-      const error = namedError(thrown, syscall, proc.pid);
-      this.#record(proc, syscall, args, startedMs, { error: error.message, error_code: error.code });
-      throw error;
-    }
+    return awaitOutcome(run, result, syscall, proc.pid, this.#callOf(proc, syscall, args));
   }
 
-  /** Starts such a call; what is returned records how it went. */
+  /** Starts a call that a process makes; what is returned records how it went. */
+  #callOf(proc: Process, syscall: string, args: Record<string, unknown>): (outcome: SyscallOutcome) => void {
+    const startedMs = proc.sinceSpawnMs();
+    return (outcome) =>
+      this.#tell(proc, eventOf(proc.pid, syscall, args, startedMs, proc.sinceSpawnMs(), outcome));
+  }
+
+  /** The same of one that PID 0 makes. */
   #ofPid0Call(
     about: Process | undefined,
     syscall: string,
@@ -179,16 +150,6 @@ export class Debugger {
     };
   }
 
-  #record(
-    proc: Process,
-    syscall: string,
-    args: Record<string, unknown>,
-    startedMs: number,
-    outcome: SyscallOutcome,
-  ): void {
-    this.#tell(proc, eventOf(proc.pid, syscall, args, startedMs, proc.sinceSpawnMs(), outcome));
-  }
-
   #tell(proc: Process, event: SyscallEvent): void {
     this.#keep(proc, event);
     for (const tracer of proc.tracers) tracer.push(event);
@@ -211,6 +172,50 @@ export class Debugger {
       if (!(thrown instanceof SyscallError)) throw thrown;
     }
   }
+}
+
+/** Runs a call to its end, records how it went, and throws what it threw as an error that names it. */
+function outcomeOf<T>(
+  run: () => T,
+  result: (value: T) => unknown,
+  syscall: string,
+  pid: number,
+  record: (outcome: SyscallOutcome) => void,
+): T {
+  try {
+    const value = run();
+    record({ result: result(value) });
+    return value;
+  } catch (thrown) {
+    throw failedOutcome(thrown, syscall, pid, record);
+  }
+}
+
+async function awaitOutcome<T>(
+  run: () => Promise<T> | T,
+  result: (value: T) => unknown,
+  syscall: string,
+  pid: number,
+  record: (outcome: SyscallOutcome) => void,
+): Promise<T> {
+  try {
+    const value = await run();
+    record({ result: result(value) });
+    return value;
+  } catch (thrown) {
+    throw failedOutcome(thrown, syscall, pid, record);
+  }
+}
+
+function failedOutcome(
+  thrown: unknown,
+  syscall: string,
+  pid: number,
+  record: (outcome: SyscallOutcome) => void,
+): SyscallError {
+  const error = namedError(thrown, syscall, pid);
+  record({ error: error.message, error_code: error.code });
+  return error;
 }
 
 function eventOf(

@@ -2,7 +2,7 @@ import nodeFs from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
-import { errno, type FsPort, ioError, realFs, writeAll, writeAllAsync } from "./fs-port.ts";
+import { errno, type FsPort, ioError, realFs, removeLeftover, writeAll, writeAllAsync } from "./fs-port.ts";
 import { SCHEMA_VERSION } from "./schema-version.ts";
 import { gatedSync } from "./sync-gate.ts";
 
@@ -48,7 +48,7 @@ export async function replaceDocument(path: string, text: string, fs: FsPort = r
     }
     fs.rename(temporary, path);
   } catch (error) {
-    removeTemporary(fs, temporary);
+    removeLeftover(fs, temporary);
     throw ioError(error, `replace ${basename(path)}`, path);
   }
   await syncDirectory(dirname(path), fs);
@@ -57,10 +57,16 @@ export async function replaceDocument(path: string, text: string, fs: FsPort = r
 
 /**
  * Replaces a document without waiting for the disk: atomic for readers and safe from a kill, not from a
- * power loss. Synchronous, so that two replacements never cross. The document has one writer.
+ * power loss. Synchronous, so that two replacements never cross. The document has one writer. `place` gives the
+ * written file its name.
  */
-export function replaceDocumentNow(path: string, text: string, fs: FsPort = realFs): void {
-  const temporary = join(dirname(path), `~${basename(path)}.tmp`);
+export function replaceDocumentNow(
+  path: string,
+  text: string,
+  fs: FsPort = realFs,
+  place: (temporary: string) => void = (temporary) => fs.rename(temporary, path),
+): void {
+  const temporary = temporaryOf(path);
   try {
     const fd = fs.open(temporary, "replace");
     try {
@@ -68,11 +74,16 @@ export function replaceDocumentNow(path: string, text: string, fs: FsPort = real
     } finally {
       fs.close(fd);
     }
-    fs.rename(temporary, path);
+    place(temporary);
   } catch (error) {
-    removeTemporary(fs, temporary);
+    removeLeftover(fs, temporary);
     throw ioError(error, `replace ${basename(path)}`, path);
   }
+}
+
+/** The name of a document that is being written by its one writer. */
+export function temporaryOf(path: string): string {
+  return join(dirname(path), `~${basename(path)}.tmp`);
 }
 
 /** Makes names in a folder durable: files made, renamed and removed in it. */
@@ -186,14 +197,5 @@ export async function syncFile(path: string, fs: FsPort): Promise<void> {
     });
   } catch (error) {
     throw ioError(error, `make ${basename(path)} durable`, path);
-  }
-}
-
-/** After a failure: the first error is the one to report, a leftover file only takes room. */
-function removeTemporary(fs: FsPort, path: string): void {
-  try {
-    fs.remove(path);
-  } catch {
-    // It was never made, or the disk is gone; the failure that brought us here is reported.
   }
 }

@@ -108,6 +108,15 @@ function progress(written: number): number {
   throw Object.assign(new Error("a write took no bytes"), { code: "ENOSPC" });
 }
 
+/** Removes a file that nobody needs any more, if it is there. One that the system keeps only takes room. */
+export function removeLeftover(fs: FsPort, path: string): void {
+  try {
+    fs.remove(path);
+  } catch (error) {
+    if (errno(error) === undefined) throw error;
+  }
+}
+
 /** The system's error code ("ENOSPC"), or undefined when it is not the system's error. */
 export function errno(error: unknown): string | undefined {
   if (!(error instanceof Error) || !("code" in error)) return undefined;

@@ -1,7 +1,7 @@
 import { extname, join } from "node:path";
 import { type Data, SyscallError } from "../plugin/index.ts";
 import { makeFolder, syncFile } from "./document.ts";
-import { errno, type FsPort, ioError, realFs, writeAllAsync } from "./fs-port.ts";
+import { errno, type FsPort, ioError, realFs, removeLeftover, writeAllAsync } from "./fs-port.ts";
 
 /** In a run's folder: what was too large for its record, each content once, under its hash. */
 export const RESULTS = "results";
@@ -89,7 +89,7 @@ export class KeptResults {
       fs.rename(temporary, path);
     } catch (error) {
       this.#bytes -= bytes.length;
-      removeIfThere(fs, temporary);
+      removeLeftover(fs, temporary);
       throw ioError(error, `keep a result of run ${this.#uuid}`, path);
     }
     this.#fresh.add(path);
@@ -165,12 +165,4 @@ async function bytesBelow(fs: FsPort, folder: string): Promise<number> {
   let sum = 0;
   for (const name of await fs.list(folder)) sum += fs.stat(join(folder, name))?.size ?? 0;
   return sum;
-}
-
-function removeIfThere(fs: FsPort, path: string): void {
-  try {
-    fs.remove(path);
-  } catch {
-    // It was never made, or the disk is gone; the failure that brought us here is reported.
-  }
 }

@@ -1,7 +1,13 @@
-import { basename, dirname, join } from "node:path";
 import type { z } from "zod";
-import { isOfNewerSchema, parseDocument, readDocument, syncFile } from "./document.ts";
-import { errno, type FsPort, ioError, realFs, writeAll } from "./fs-port.ts";
+import {
+  isOfNewerSchema,
+  parseDocument,
+  readDocument,
+  replaceDocumentNow,
+  syncFile,
+  temporaryOf,
+} from "./document.ts";
+import { errno, type FsPort, realFs, removeLeftover } from "./fs-port.ts";
 
 /**
  * A document that is replaced at once, without waiting for the disk, and yet is not lost with the power: the
@@ -30,20 +36,7 @@ export class SteadyDocument {
 
   /** A reader sees the old text or the new one, also after a kill. Synchronous, so that two never cross. */
   replace(text: string): void {
-    const fs = this.#fs;
-    const temporary = temporaryOf(this.#path);
-    try {
-      const fd = fs.open(temporary, "replace");
-      try {
-        writeAll(fs, fd, Buffer.from(text));
-      } finally {
-        fs.close(fd);
-      }
-      this.#place(temporary);
-    } catch (error) {
-      removeIfThere(fs, temporary);
-      throw ioError(error, `replace ${basename(this.#path)}`, this.#path);
-    }
+    replaceDocumentNow(this.#path, text, this.#fs, (temporary) => this.#place(temporary));
     this.#replacements++;
   }
 
@@ -69,7 +62,7 @@ export class SteadyDocument {
     if (replacement !== this.#replacements) return false;
     if (this.#durable) return true;
     this.#durable = true;
-    if (this.#kept) removeIfThere(this.#fs, previousOf(this.#path));
+    if (this.#kept) removeLeftover(this.#fs, previousOf(this.#path));
     this.#kept = false;
     return true;
   }
@@ -135,12 +128,7 @@ export async function mendSteady(path: string, fs: FsPort = realFs): Promise<voi
   const whole = await attempt(async () => JSON.parse((await readDocument(path, fs))?.text ?? ""));
   if ("value" in whole) await syncFile(path, fs);
   else if (fs.stat(previousOf(path)) !== null) fs.rename(previousOf(path), path);
-  if (fs.stat(temporaryOf(path)) !== null) removeIfThere(fs, temporaryOf(path));
-}
-
-/** The name of the one that is being written. */
-function temporaryOf(path: string): string {
-  return join(dirname(path), `~${basename(path)}.tmp`);
+  if (fs.stat(temporaryOf(path)) !== null) removeLeftover(fs, temporaryOf(path));
 }
 
 /** The name of the version before. */
@@ -155,14 +143,5 @@ async function attempt<T>(run: () => T | Promise<T>): Promise<Attempt<T>> {
     return { value: await run() };
   } catch (error) {
     return { error };
-  }
-}
-
-function removeIfThere(fs: FsPort, path: string): void {
-  try {
-    fs.remove(path);
-  } catch (error) {
-    // A left-over that can't be removed harms nobody: it is read only where what replaced it is damaged.
-    if (errno(error) === undefined) throw error;
   }
 }

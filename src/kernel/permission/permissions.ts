@@ -64,19 +64,7 @@ export class Permissions {
   /** The rights of a process without a parent. INVALID for a rule that is malformed or names what is not there. */
   static of(o: { allow: readonly string[]; deny: readonly string[] } & Facts): Permissions {
     const { allow, deny, ...facts } = o;
-    return new Permissions(
-      {
-        own: knownRules(allow, facts),
-        mounts: NO_MOUNTS,
-        fixed: false,
-        skills: undefined,
-        deny: knownRules(deny, facts),
-        revoked: [],
-        above: [],
-        denyAbove: [],
-      },
-      facts,
-    );
+    return new Permissions({ ...FRESH, own: knownRules(allow, facts), deny: knownRules(deny, facts) }, facts);
   }
 
   /**
@@ -87,8 +75,8 @@ export class Permissions {
     const [own = [], ...above] = record.allow.map((layer) => layer.map(parseRule));
     return new Permissions(
       {
+        ...FRESH,
         own,
-        mounts: NO_MOUNTS,
         fixed: record.fixed === true,
         skills: record.skills?.map(parseRule),
         deny: record.deny.map(parseRule),
@@ -108,12 +96,9 @@ export class Permissions {
     const facts = cwd === undefined ? this.#facts : { ...this.#facts, cwd };
     return new Permissions(
       {
+        ...FRESH,
         own: knownRules(allow, facts),
-        mounts: NO_MOUNTS,
-        fixed: false,
-        skills: undefined,
         deny: knownRules(deny, facts),
-        revoked: [],
         above: this.#limits,
         denyAbove: this.#denials,
       },
@@ -296,7 +281,17 @@ export class Permissions {
   }
 }
 
-const NO_MOUNTS: ReadonlyMap<string, Layer> = new Map();
+/** What a process begins with: nothing of its own, and nobody above it. */
+const FRESH: Parts = {
+  own: [],
+  mounts: new Map(),
+  fixed: false,
+  skills: undefined,
+  deny: [],
+  revoked: [],
+  above: [],
+  denyAbove: [],
+};
 
 /** What a list has to say about a call that it does not cover. */
 function refusalOf(layer: Layer, call: Call): string {
