@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { defaultLimits } from "../../src/config/settings.ts";
 import { realClock } from "../../src/kernel/clock.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
 import type { Process } from "../../src/kernel/process.ts";
@@ -146,27 +147,7 @@ export class BenchKernel implements AsyncDisposable {
       cwd: this.#project,
       env: { PATH: "/usr/bin:/bin" },
       provider,
-      limits: {
-        maxSteps: 100,
-        timeoutMs: 3_600_000,
-        contextBudget: null,
-        maxCost: null,
-        modelTotalMs: 600_000,
-        modelIdleMs: 120_000,
-        modelRetries: 0,
-        modelWaitMs: 120_000,
-        toolMs: 600_000,
-        graceMs: 1_000,
-        checkMs: 60_000,
-        spawnDepth: 5,
-        liveChildren: 16,
-        loopThreshold: 25,
-        toolResultChars: 100_000,
-        shellMemoryBytes: 65_536,
-        shellDiskBytes: 1 << 24,
-        eventsPerRun: 100_000_000,
-        resultBytes: 256 * 1024 * 1024,
-      },
+      limits: { ...defaultLimits(), toolMs: 600_000, eventsPerRun: 100_000_000 },
     };
   }
 }

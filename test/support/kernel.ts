@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { defaultLimits } from "../../src/config/settings.ts";
 import { type Clock, realClock } from "../../src/kernel/clock.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
 import type {
@@ -125,26 +126,13 @@ interface HarnessOptions {
   planChild?(wish: ChildWish): Promise<Partial<SpawnOpts> & { agent?: AgentInfo }>;
 }
 
+/** Nothing is tried again, and what does not end by itself is ended soon. */
 const LIMITS: Limits = {
-  maxSteps: 100,
-  timeoutMs: 3_600_000,
-  contextBudget: null,
-  maxCost: null,
-  modelTotalMs: 600_000,
-  modelIdleMs: 120_000,
+  ...defaultLimits(),
   modelRetries: 0,
-  modelWaitMs: 120_000,
-  toolMs: 120_000,
   graceMs: 1_000,
   checkMs: 60_000,
-  spawnDepth: 5,
-  liveChildren: 16,
-  loopThreshold: 25,
   toolResultChars: 100_000,
-  shellMemoryBytes: 65_536,
-  shellDiskBytes: 1 << 24,
-  eventsPerRun: 100_000,
-  resultBytes: 256 * 1024 * 1024,
 };
 
 /** A whole kernel on a temporary project, with a scripted model and real records and programs. */
