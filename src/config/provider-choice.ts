@@ -6,7 +6,8 @@ import { formatDuration } from "./duration.ts";
 import { digestText } from "./file.ts";
 import { suggestion } from "./nearest.ts";
 import type { Env } from "./paths.ts";
-import { DRIVERS, driverDefaults, type Provider, type Providers, providerOfDriver } from "./providers.ts";
+import { type Provider, type Providers, stockProvider } from "./providers.ts";
+import { DRIVERS, defaultsOf } from "./stock-providers.ts";
 
 export interface ProviderRequest {
   providers: Providers;
@@ -76,7 +77,7 @@ export function describeProviders(request: Lookup): ProviderLine[] {
       name,
       driver: provider.driver,
       base_url: baseUrl(provider, request) ?? null,
-      key_env: provider.keyEnv ?? null,
+      key_env: keyVariable(provider, request) ?? null,
       key: key !== undefined ? "set" : provider.needsKey ? "missing" : "not needed",
       default_model: provider.defaultModel ?? null,
       models: Object.keys(provider.models),
@@ -190,7 +191,7 @@ function choose(
 function providerNamed(name: string, request: Pick<ProviderRequest, "providers" | "devices">): Provider {
   const provider = request.providers.byName.get(name);
   if (provider) return provider;
-  const bare = providerOfDriver(name);
+  const bare = stockProvider(name);
   if (deviceOf(bare, request)) return bare;
   throw new SyscallError("NOT_FOUND", `There is no provider "${name}".${suggestion(name, names(request))}`);
 }
@@ -215,7 +216,7 @@ function lackOf(provider: Provider, request: Lookup): SyscallError | null {
       `The provider ${provider.name} needs the driver ${provider.driver}, and no plugin has it.${suggestion(provider.driver, drivers)} \`rnix plugins\` shows what was loaded.`,
     );
   }
-  if (driverDefaults(provider.driver).needsBaseUrl && baseUrl(provider, request) === undefined) {
+  if (defaultsOf(provider).needsBaseUrl && baseUrl(provider, request) === undefined) {
     return new SyscallError(
       "UNAVAILABLE",
       `The provider ${provider.name} needs its server's address: write base_url for it into ~/.config/rnix/providers.yaml, or set OPENAI_BASE_URL.`,
@@ -227,7 +228,7 @@ function lackOf(provider: Provider, request: Lookup): SyscallError | null {
   return null;
 }
 
-function noKey({ name, keyEnv, source }: Provider): string {
+function noKey({ name, keyEnvs: [keyEnv], source }: Provider): string {
   if (keyEnv === undefined) {
     return `The provider ${name} has no key: name its variable as api_key_env in ${source}, and set it.`;
   }
@@ -246,21 +247,32 @@ function nothingFound({ providers, devices }: ProviderRequest): string {
   return `No model provider found. The shortest way to one: export ANTHROPIC_API_KEY=… or OPENAI_API_KEY=… (OPENAI_BASE_URL=http://… for a server of your own), or name one with --provider (${all}). \`rnix demo\` needs none.`;
 }
 
-function foundBy({ keyEnv, name }: Provider, { env, userEnv }: ProviderRequest): string {
-  if (keyEnv !== undefined && env[keyEnv]) return `found ${keyEnv}`;
-  if (keyEnv !== undefined && userEnv[keyEnv]) return `found ${keyEnv} in ~/.config/rnix/env`;
-  return `found ${name} on this machine`;
+function foundBy(provider: Provider, request: ProviderRequest): string {
+  const variable = keyVariable(provider, request);
+  if (variable !== undefined && request.env[variable]) return `found ${variable}`;
+  if (variable !== undefined && request.userEnv[variable]) return `found ${variable} in ~/.config/rnix/env`;
+  return `found ${provider.name} on this machine`;
 }
 
-function keyOf({ keyEnv }: Provider, { env, userEnv }: Pick<ProviderRequest, "env" | "userEnv">) {
-  return keyEnv === undefined ? undefined : env[keyEnv] || userEnv[keyEnv] || undefined;
+type Environments = Pick<ProviderRequest, "env" | "userEnv">;
+
+function keyOf(provider: Provider, { env, userEnv }: Environments): string | undefined {
+  const variable = keyVariable(provider, { env, userEnv });
+  return variable === undefined ? undefined : env[variable] || userEnv[variable] || undefined;
+}
+
+/** The variable its key is taken from; where none is set, the one to set. */
+function keyVariable({ keyEnvs }: Provider, { env, userEnv }: Environments): string | undefined {
+  return keyEnvs.find((name) => env[name]) ?? keyEnvs.find((name) => userEnv[name]) ?? keyEnvs[0];
 }
 
 /** A file's word counts before the variable that the driver's own SDK reads. */
-function baseUrl({ baseUrl, driver }: Provider, { env, userEnv }: Pick<ProviderRequest, "env" | "userEnv">) {
-  if (baseUrl !== undefined) return baseUrl;
-  const { baseUrlEnv } = driverDefaults(driver);
-  return baseUrlEnv === undefined ? undefined : env[baseUrlEnv] || userEnv[baseUrlEnv] || undefined;
+function baseUrl(provider: Provider, { env, userEnv }: Environments): string | undefined {
+  if (provider.baseUrl !== undefined) return provider.baseUrl;
+  const { baseUrlEnv, urlOf, baseUrl: usual } = defaultsOf(provider);
+  const said = baseUrlEnv === undefined ? undefined : env[baseUrlEnv] || userEnv[baseUrlEnv];
+  if (!said) return usual;
+  return urlOf === undefined ? said : urlOf(said);
 }
 
 const DEVICES = "/dev/llm/";

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import type { Places, Tier } from "./places.ts";
+import { DRIVERS, defaultsOf, PRESETS } from "./stock-providers.ts";
 import type { TrustView } from "./trust.ts";
 import { number, shown, strict, text } from "./values.ts";
 import { type Checked, readYaml } from "./yaml.ts";
@@ -11,8 +12,8 @@ export interface Provider {
   /** Its device is `/dev/llm/<driver>`. */
   driver: string;
   baseUrl?: string;
-  /** The variable that holds its key; undefined when it is asked for without one. */
-  keyEnv?: string;
+  /** The variables that hold its key, the first that is set counts; empty when it is asked for without one. */
+  keyEnvs: readonly string[];
   /** A run without the key cannot begin. */
   needsKey: boolean;
   defaultModel?: string;
@@ -51,27 +52,6 @@ interface Move {
   value: Partial<Record<"driver" | "base_url" | "api_key_env" | "extra", unknown>>;
 }
 
-/** What a driver of ours reads from the environment when no file says otherwise. */
-interface DriverDefaults {
-  keyEnv?: string;
-  baseUrlEnv?: string;
-  needsKey: boolean;
-  needsBaseUrl?: boolean;
-}
-
-/** In the order in which a key that lies around is taken for the answer. */
-export const DRIVERS: Readonly<Record<string, DriverDefaults>> = {
-  anthropic: { keyEnv: "ANTHROPIC_API_KEY", baseUrlEnv: "ANTHROPIC_BASE_URL", needsKey: true },
-  openai: { keyEnv: "OPENAI_API_KEY", baseUrlEnv: "OPENAI_BASE_URL", needsKey: true },
-  "openai-compatible": {
-    keyEnv: "OPENAI_API_KEY",
-    baseUrlEnv: "OPENAI_BASE_URL",
-    needsKey: false,
-    needsBaseUrl: true,
-  },
-  replay: { needsKey: false },
-};
-
 /**
  * The stock entries, under the user's providers.yaml, under the project's, field by field for entries of
  * one name. An untrusted project says nothing about where a key goes.
@@ -88,23 +68,20 @@ export async function loadProviders(
   return result;
 }
 
-/** An entry that no file has, for a driver that somebody's plugin brings. */
-export function providerOfDriver(driver: string): Provider {
-  const { keyEnv, needsKey = false } = driverDefaults(driver);
+/** An entry that no file has: a stock one, or of a driver that somebody's plugin brings. */
+export function stockProvider(name: string, driver = name): Provider {
+  const { keyEnvs, needsKey, defaultModel } = defaultsOf({ name, driver });
   return {
-    name: driver,
+    name,
     driver,
-    keyEnv,
+    keyEnvs,
     needsKey,
+    defaultModel,
     models: {},
     source: "embedded",
     tier: "embedded",
     withheld: false,
   };
-}
-
-export function driverDefaults(driver: string): Partial<DriverDefaults> {
-  return Object.hasOwn(DRIVERS, driver) ? (DRIVERS[driver] ?? {}) : {};
 }
 
 const FILE = "providers.yaml";
@@ -166,7 +143,9 @@ const ProvidersFile = z.lazy(() =>
 type ProvidersFile = Checked<typeof ProvidersFile>;
 
 function stockProviders(): Map<string, Provider> {
-  return new Map(Object.keys(DRIVERS).map((driver) => [driver, providerOfDriver(driver)]));
+  const presets = Object.entries(PRESETS).map(([name, { driver }]) => stockProvider(name, driver));
+  const drivers = Object.keys(DRIVERS).map((driver) => stockProvider(driver));
+  return new Map([...drivers, ...presets].map((provider) => [provider.name, provider]));
 }
 
 /** `trust`: null for the user's own file. */
@@ -216,11 +195,11 @@ function harmless({ default_model, models, concurrency }: Entry): Entry {
 /** A new entry. Its driver is called like it unless it says otherwise. */
 function providerOf(name: string, entry: Entry): Provider {
   const driver = entry.driver ?? name;
-  const ofDriver = providerOfDriver(driver);
+  const ofDriver = stockProvider(driver);
   // Somebody else's server is not sent the driver's usual key unless the entry says so.
   return entry.base_url === undefined
     ? { ...ofDriver, name }
-    : { ...ofDriver, name, keyEnv: undefined, needsKey: false };
+    : { ...ofDriver, name, keyEnvs: [], needsKey: false };
 }
 
 function merge(before: Provider, entry: Entry): Provider {
@@ -228,7 +207,7 @@ function merge(before: Provider, entry: Entry): Provider {
     ...before,
     driver: entry.driver ?? before.driver,
     baseUrl: entry.base_url ?? before.baseUrl,
-    keyEnv: entry.api_key_env ?? before.keyEnv,
+    keyEnvs: entry.api_key_env === undefined ? before.keyEnvs : [entry.api_key_env],
     needsKey: entry.api_key_env === undefined ? before.needsKey : true,
     defaultModel: entry.default_model ?? before.defaultModel,
     models: mergeModels(before.models, entry.models ?? {}),

@@ -196,8 +196,8 @@ function untrusted(part: string): string {
   return `not trusted, so left out: ${part}. \`rnix trust\` shows and trusts it.`;
 }
 
-function keyNames(providers: Iterable<{ keyEnv?: string }>): string[] {
-  return [...providers].flatMap(({ keyEnv }) => keyEnv ?? []);
+function keyNames(providers: Iterable<{ keyEnvs: readonly string[] }>): string[] {
+  return [...providers].flatMap(({ keyEnvs }) => keyEnvs);
 }
 
 /** Absent or 0 is nobody's word; "unlimited" is a word. */

@@ -1,4 +1,4 @@
-import { driverDefaults } from "../config/providers.ts";
+import { defaultsOf } from "../config/stock-providers.ts";
 import type { ProcInfo, ProviderChoice, SpawnOpts } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Run } from "./history.ts";
@@ -77,7 +77,8 @@ export class Unattended {
  */
 function lostAddress({ env }: ProcInfo, provider: ProviderChoice | null): string | undefined {
   if (provider === null || provider.config.base_url !== undefined) return undefined;
-  const { baseUrlEnv } = driverDefaults(provider.device.slice(provider.device.lastIndexOf("/") + 1));
+  const driver = provider.device.slice(provider.device.lastIndexOf("/") + 1);
+  const { baseUrlEnv } = defaultsOf({ name: provider.name, driver });
   return env.names.find((name) => name === baseUrlEnv);
 }
 

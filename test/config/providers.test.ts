@@ -42,6 +42,7 @@ function byKey(driver: string, variable: string, model: string): DeviceEntry {
 const STOCK = [
   device("replay", async () => null),
   byKey("openai", "OPENAI_API_KEY", "gpt-default"),
+  byKey("google", "GEMINI_API_KEY", "gemini-default"),
   device("openai-compatible", async () => null),
   byKey("anthropic", "ANTHROPIC_API_KEY", "claude-default"),
 ];
@@ -60,7 +61,10 @@ async function request(places: Places, more: Partial<ProviderRequest> = {}): Pro
   };
 }
 
-const KEYS = { OPENAI_API_KEY: "sk-openai", ANTHROPIC_API_KEY: "sk-anthropic" };
+const KEYS = { OPENAI_API_KEY: "sk-openai", ANTHROPIC_API_KEY: "sk-anthropic", GEMINI_API_KEY: "ai-google" };
+
+const choose = async (box: Sandbox, provider: string, env: Record<string, string>, more = {}) =>
+  resolveProvider(await request(box.places(), { flags: { provider, model: "m" }, env, ...more }));
 
 interface Case {
   title: string;
@@ -212,7 +216,7 @@ describe("no provider", () => {
       const error = await failure(async () => resolveProvider(await request(box.places(), more)));
       expect(error.code).toBe("NOT_FOUND");
       expect(error.message).toBe(
-        'There is no provider "opnai". Did you mean "openai"? There are: anthropic, openai, openai-compatible, replay.',
+        'There is no provider "opnai". Did you mean "openai"? There are: anthropic, google, ollama, openai, openai-compatible, openrouter, replay.',
       );
     }
   });
@@ -363,9 +367,6 @@ describe("providers.yaml", () => {
 });
 
 describe("a key", () => {
-  const choose = async (box: Sandbox, provider: string, env: Record<string, string>, more = {}) =>
-    resolveProvider(await request(box.places(), { flags: { provider, model: "m" }, env, ...more }));
-
   test("is the spawner's, before the one in the user's file", async () => {
     using box = new Sandbox();
     const choice = await choose(box, "openai", KEYS, { userEnv: { OPENAI_API_KEY: "sk-file" } });
@@ -400,6 +401,7 @@ describe("a key", () => {
     ["openai", "OPENAI_BASE_URL"],
     ["openai-compatible", "OPENAI_BASE_URL"],
     ["anthropic", "ANTHROPIC_BASE_URL"],
+    ["google", "GOOGLE_GEMINI_BASE_URL"],
   ])("of %s goes where %s says, unless a file says otherwise", async (name, variable) => {
     using box = new Sandbox();
     const env = { ...KEYS, [variable]: "http://127.0.0.1:1/v1" };
@@ -407,6 +409,65 @@ describe("a key", () => {
     box.write(USER, `providers: { ${name}: { base_url: 'https://file.example/v1' } }\n`);
     expect((await choose(box, name, env)).config.base_url).toBe("https://file.example/v1");
   });
+});
+
+describe("a preset", () => {
+  test.each([
+    [undefined, "http://127.0.0.1:11434/v1"],
+    ["gpu-box", "http://gpu-box:11434/v1"],
+    ["gpu-box:8080", "http://gpu-box:8080/v1"],
+    [":8080", "http://127.0.0.1:8080/v1"],
+    ["0.0.0.0", "http://127.0.0.1:11434/v1"],
+    ["0.0.0.0:8080", "http://127.0.0.1:8080/v1"],
+    ["[::]:8080", "http://[::1]:8080/v1"],
+    ["[fe80::1]", "http://[fe80::1]:11434/v1"],
+    ["http://gpu-box", "http://gpu-box/v1"],
+    ["https://gpu-box:8443/ollama/", "https://gpu-box:8443/ollama/v1"],
+    [" gpu-box ", "http://gpu-box:11434/v1"],
+  ])("ollama takes OLLAMA_HOST=%s as Ollama does", async (host, url) => {
+    using box = new Sandbox();
+    const env = { ...KEYS, ...(host === undefined ? {} : { OLLAMA_HOST: host }) };
+    const choice = await choose(box, "ollama", env);
+    expect(choice).toMatchObject({ device: "/dev/llm/openai-compatible", config: { base_url: url } });
+    expect((await failure(() => choice.secret())).code, "it is sent nobody's key").toBe("UNAVAILABLE");
+  });
+
+  test("openrouter has its address, its key and a model; a file changes of it what it says", async () => {
+    using box = new Sandbox();
+    const env = { ...KEYS, OPENROUTER_API_KEY: "sk-or", OPENAI_BASE_URL: "http://127.0.0.1:1/v1" };
+    const choice = await choose(box, "openrouter", env, { flags: { provider: "openrouter" } });
+    expect(choice).toMatchObject({
+      device: "/dev/llm/openai-compatible",
+      model: "openrouter/auto",
+      config: { base_url: "https://openrouter.ai/api/v1" },
+    });
+    expect(await choice.secret()).toBe("sk-or");
+    box.write(USER, "providers: { openrouter: { default_model: z/glm } }\n");
+    const changed = await choose(box, "openrouter", env, { flags: { provider: "openrouter" } });
+    expect(changed).toMatchObject({ model: "z/glm", config: choice.config });
+  });
+
+  test("that an entry gives another driver is that driver's provider", async () => {
+    using box = new Sandbox();
+    box.write(USER, "providers: { ollama: { driver: anthropic, api_key_env: ANTHROPIC_API_KEY } }\n");
+    const choice = await choose(box, "ollama", { ...KEYS, OLLAMA_HOST: "gpu-box" });
+    expect(choice).toMatchObject({ device: "/dev/llm/anthropic", config: { base_url: undefined } });
+  });
+});
+
+test("the second variable of a key counts where the first is not set, and the spawner's before the file's", async () => {
+  using box = new Sandbox();
+  const key = async (env: Record<string, string>, userEnv: Record<string, string> = {}) => {
+    const flags = { provider: "google" };
+    return (
+      await resolveProvider(await request(box.places(), { flags, env: { ...env, RNIX_MODEL: "m" }, userEnv }))
+    ).secret();
+  };
+  const second = { GOOGLE_GENERATIVE_AI_API_KEY: "second" };
+  expect(await key(second)).toBe("second");
+  expect(await key({ ...second, GEMINI_API_KEY: "first" })).toBe("first");
+  expect(await key(second, { GEMINI_API_KEY: "from the file" })).toBe("second");
+  expect((await failure(() => key({}))).message).toContain("GEMINI_API_KEY");
 });
 
 describe("an untrusted project", () => {
@@ -483,8 +544,11 @@ test("every provider is described with what it lacks, and without its key", asyn
   expect(JSON.stringify(lines)).not.toContain("sk-openai");
   expect(lines.map(({ name, key, problem }) => [name, key, problem !== null])).toEqual([
     ["anthropic", "missing", true],
+    ["google", "missing", true],
+    ["ollama", "not needed", false],
     ["openai", "set", false],
     ["openai-compatible", "set", true],
+    ["openrouter", "missing", true],
     ["replay", "not needed", false],
     ["work", "missing", true],
   ]);
