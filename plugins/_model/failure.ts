@@ -44,7 +44,8 @@ export function reported(document: ErrorDocument, blame: Blame): SyscallError {
   const status = Number(document.code);
   const kind =
     kindOf(document.code) ?? (status >= 400 ? kindOfStatus(status) : undefined) ?? kindOf(document.type);
-  return describe(kind ?? { code: "DRIVER", retryable: true }, `reported: ${document.message}`, blame, {});
+  const found = lengthOr(kind ?? { code: "DRIVER", retryable: true }, document.message);
+  return describe(found, `reported: ${document.message}`, blame, {});
 }
 
 export function unreachable(error: unknown, blame: Blame): SyscallError {
@@ -131,6 +132,15 @@ function kindOf(name: string | undefined): Kind | undefined {
   return name !== undefined && Object.hasOwn(KINDS, name) ? KINDS[name] : undefined;
 }
 
+/** Some have no code for it, and say it in words alone: Anthropic, Google, vLLM, llama.cpp. */
+const LENGTH =
+  /prompt is too long|maximum context length|context (?:length|size|window)|input token count .*exceeds/i;
+
+function lengthOr(kind: Kind, message: string): Kind {
+  const unsaid = kind === WRONG || (kind.code === "DRIVER" && kind.retryable);
+  return unsaid && LENGTH.test(message) ? TOO_LONG : kind;
+}
+
 function kindOfStatus(status: number): Kind {
   if (status === 401 || status === 403) return REFUSED;
   if (status === 402) return UNPAID;
@@ -146,8 +156,9 @@ function refused(error: APICallError, blame: Blame): SyscallError {
   const document = errorDocument(error.responseBody);
   const named = kindOf(document?.code);
   // Some codes say more than the status ("insufficient_quota"); the general ones say less.
-  const kind = named === undefined || named === DOWN || named === WRONG ? kindOfStatus(status) : named;
   const theirs = document?.message ?? error.message;
+  const told = named === undefined || named === DOWN || named === WRONG ? kindOfStatus(status) : named;
+  const kind = lengthOr(told, theirs);
   const waits =
     kind.code === "EXHAUSTED" || kind.code === "UNAVAILABLE" ? waitsOf(error.responseHeaders ?? {}) : {};
   return describe(kind, `answered ${status}: ${theirs}`, blame, waits);
@@ -156,7 +167,8 @@ function refused(error: APICallError, blame: Blame): SyscallError {
 function describe(kind: Kind, what: string, blame: Blame, detail: SyscallErrorDetail): SyscallError {
   const told = shown(`${blame.provider} ${what}`, blame.key).replace(/[.\s]+$/, "");
   const advice = kind.advice === undefined ? "" : `. ${kind.advice(blame)}`;
-  return new SyscallError(kind.code, told + advice, { ...detail, retryable: kind.retryable });
+  const tooLong = kind === TOO_LONG || undefined;
+  return new SyscallError(kind.code, told + advice, { ...detail, retryable: kind.retryable, tooLong });
 }
 
 function garbage(blame: Blame, error: unknown): SyscallError {

@@ -5,12 +5,13 @@ export function withDetail(
   error: SyscallError,
   more: Pick<SyscallErrorDetail, "syscall" | "pid" | "device">,
 ): SyscallError {
-  const { code, message, cause, retryAfterMs, resetAtMs, retryable, syscall, pid, device } = error;
+  const { code, message, cause, retryAfterMs, resetAtMs, retryable, tooLong, syscall, pid, device } = error;
   return new SyscallError(code, message, {
     cause,
     retryAfterMs,
     resetAtMs,
     retryable,
+    tooLong,
     syscall,
     pid,
     device,

@@ -33,6 +33,8 @@ export interface SyscallErrorDetail {
   resetAtMs?: number;
   /** True when the same request may succeed if it is simply made again. Absent: decided by the code. */
   retryable?: boolean;
+  /** Of a model: the conversation is longer than it takes. A shorter one may succeed. */
+  tooLong?: boolean;
   /** Filled in by the kernel: which syscall failed, for whom, on which device. */
   syscall?: string;
   pid?: number;
@@ -46,6 +48,7 @@ export class SyscallError extends Error {
   readonly retryAfterMs?: number;
   readonly resetAtMs?: number;
   readonly retryable?: boolean;
+  readonly tooLong?: boolean;
   readonly syscall?: string;
   readonly pid?: number;
   readonly device?: string;
@@ -56,6 +59,7 @@ export class SyscallError extends Error {
     this.retryAfterMs = detail.retryAfterMs;
     this.resetAtMs = detail.resetAtMs;
     this.retryable = detail.retryable;
+    this.tooLong = detail.tooLong;
     this.syscall = detail.syscall;
     this.pid = detail.pid;
     this.device = detail.device;
@@ -370,4 +374,11 @@ export type LLMEvent =
   /** At most once an answer, before its first text: the pace of all who use this key follows it. */
   | { type: "limits"; limits: RateLimits }
   | { type: "stop"; reason: StopReason }
-  | { type: "error"; code: Code; message: string; retry_after_ms?: number; retryable?: boolean };
+  | {
+      type: "error";
+      code: Code;
+      message: string;
+      retry_after_ms?: number;
+      retryable?: boolean;
+      too_long?: boolean;
+    };

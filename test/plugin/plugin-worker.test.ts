@@ -86,7 +86,7 @@ describe("a plugin in a Worker", () => {
       plugin: 'needs: ["secret"]',
       write: `if (input === "ask") { try { await context.secret!(); } catch (error) {
           answer = String(error instanceof SyscallError && error.code); } return; }
-        throw new SyscallError("UNAVAILABLE", "Later.", { retryAfterMs: 5, resetAtMs: 6, retryable: true, cause: new Error("below") });`,
+        throw new SyscallError("UNAVAILABLE", "Later.", { retryAfterMs: 5, resetAtMs: 6, retryable: true, tooLong: true, cause: new Error("below") });`,
     });
     const secret = () => Promise.reject(new SyscallError("PERMISSION", "No."));
     const file = await open(worker, { secret });
@@ -97,6 +97,7 @@ describe("a plugin in a Worker", () => {
       retryAfterMs: 5,
       resetAtMs: 6,
       retryable: true,
+      tooLong: true,
     });
     expect(error.cause).toMatchObject({ message: "below" });
     expect(await exchange(file, "ask")).toBe("PERMISSION");

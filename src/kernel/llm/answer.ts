@@ -182,6 +182,7 @@ const EVENTS = {
       message: z.string(),
       retry_after_ms: z.number().optional(),
       retryable: z.boolean().optional(),
+      too_long: z.boolean().optional(),
     }),
   ),
 };
@@ -250,7 +251,8 @@ function tooLong(): SyscallError {
 }
 
 function errorOf(event: Extract<LLMEvent, { type: "error" }>): SyscallError {
-  const detail = { retryAfterMs: event.retry_after_ms, retryable: event.retryable };
+  const { retry_after_ms: retryAfterMs, retryable, too_long: tooLong } = event;
+  const detail = { retryAfterMs, retryable, tooLong };
   return new SyscallError(event.code, event.message, detail);
 }
 

@@ -144,6 +144,7 @@ export interface WireError {
   retryAfterMs?: number;
   resetAtMs?: number;
   retryable?: boolean;
+  tooLong?: boolean;
   syscall?: string;
   pid?: number;
   device?: string;
@@ -159,8 +160,8 @@ export function toWire(thrown: unknown, depth = 0): WireError {
   const wire: WireError = { name: name ?? "", message, stack, place: placeOf(thrown) };
   if (thrown.cause !== undefined && depth < DEEPEST_CAUSE) wire.cause = toWire(thrown.cause, depth + 1);
   if (!(thrown instanceof SyscallError)) return wire;
-  const { code, retryAfterMs, resetAtMs, retryable, syscall, pid, device } = thrown;
-  return { ...wire, code, retryAfterMs, resetAtMs, retryable, syscall, pid, device };
+  const { code, retryAfterMs, resetAtMs, retryable, tooLong, syscall, pid, device } = thrown;
+  return { ...wire, code, retryAfterMs, resetAtMs, retryable, tooLong, syscall, pid, device };
 }
 
 /** An error that reached us only as the text Bun prints for it: the source, "Name: message", the frames. */
@@ -178,9 +179,18 @@ export function fromWire(wire: WireError, plugin: string): SyscallError {
   if (wire.code === undefined) {
     return new SyscallError("DRIVER", `Plugin ${plugin}: ${described(wire)}`, { cause: plainError(wire) });
   }
-  const { code, message, retryAfterMs, resetAtMs, retryable, syscall, pid, device } = wire;
+  const { code, message, retryAfterMs, resetAtMs, retryable, tooLong, syscall, pid, device } = wire;
   const cause = wire.cause && plainError(wire.cause);
-  return new SyscallError(code, message, { cause, retryAfterMs, resetAtMs, retryable, syscall, pid, device });
+  return new SyscallError(code, message, {
+    cause,
+    retryAfterMs,
+    resetAtMs,
+    retryable,
+    tooLong,
+    syscall,
+    pid,
+    device,
+  });
 }
 
 /** One line: what was thrown and, where it is known, the file and line. */

@@ -24,6 +24,7 @@ interface Expected {
   retryable: boolean;
   says?: RegExp;
   retryAfterMs?: number;
+  tooLong?: boolean;
 }
 
 /** Every driver that speaks HTTP, against every way an answer can go wrong, streamed and not. */
@@ -166,7 +167,12 @@ function describeFaults(plugin: Plugin, variant: Variant, stream: boolean): void
     [
       "a conversation that is too long",
       { kind: "status", status: tooLong === "request_too_large" ? 413 : 400, code: tooLong },
-      { code: "INVALID", retryable: false, says: /longer than the model takes/ },
+      { code: "INVALID", retryable: false, tooLong: true, says: /longer than the model takes/ },
+    ],
+    [
+      "a conversation that is too long, told in words alone",
+      { kind: "status", status: 400, message: "prompt is too long: 210000 tokens > 200000 maximum" },
+      { code: "INVALID", retryable: false, tooLong: true, says: /longer than the model takes/ },
     ],
     ["402", { kind: "status", status: 402 }, { code: "EXHAUSTED", retryable: false }],
     [
@@ -229,6 +235,7 @@ function describeFaults(plugin: Plugin, variant: Variant, stream: boolean): void
       expect(`${error.code}: ${error.message}`).toStartWith(`${expected.code}: `);
       expect(error.retryable).toBe(expected.retryable);
       expect(error.retryAfterMs).toBe(expected.retryAfterMs);
+      expect(error.tooLong).toBe(expected.tooLong);
       if (expected.says) expect(error.message).toMatch(expected.says);
       expect(server.requests, "a driver never tries twice").toHaveLength(1);
       expect(String(await file.read(100, new AbortController().signal)), "after an error comes the end").toBe(
