@@ -1,11 +1,17 @@
-import type { JSONSchema7, LanguageModelV4CallOptions, LanguageModelV4Message } from "@ai-sdk/provider";
-import { type LLMRequest, type Message, SyscallError } from "rnix/plugin";
+import type {
+  JSONSchema7,
+  LanguageModelV4CallOptions,
+  LanguageModelV4FilePart,
+  LanguageModelV4Message,
+} from "@ai-sdk/provider";
+import { type LLMMessage, type LLMRequest, SyscallError } from "rnix/plugin";
 
 /** A request as the provider packages take it. What is specific to one provider is added by its driver. */
 export function callOptions(request: LLMRequest): LanguageModelV4CallOptions {
   return {
     prompt: prompt(request),
     ...(request.max_output === undefined ? {} : { maxOutputTokens: request.max_output }),
+    ...(request.effort === undefined ? {} : { reasoning: request.effort }),
     ...(request.tools === undefined || request.tools.length === 0 ? {} : { tools: tools(request.tools) }),
   };
 }
@@ -25,14 +31,14 @@ function prompt(request: LLMRequest): LanguageModelV4Message[] {
 }
 
 /** Appends one message; results of one batch of calls become one message, as providers want them. */
-function append(result: LanguageModelV4Message[], message: Message, names: Map<string, string>): void {
+function append(result: LanguageModelV4Message[], message: LLMMessage, names: Map<string, string>): void {
   switch (message.role) {
     case "system":
       // In the middle of a conversation most servers refuse this role, so it becomes a marked user message.
       result.push({ role: "user", content: [text(`<system>\n${message.content}\n</system>`)] });
       break;
     case "user":
-      result.push({ role: "user", content: [text(message.content)] });
+      result.push({ role: "user", content: [text(message.content), ...images(message)] });
       break;
     case "assistant":
       for (const call of message.tool_calls ?? []) names.set(call.id, call.name);
@@ -43,7 +49,7 @@ function append(result: LanguageModelV4Message[], message: Message, names: Map<s
   }
 }
 
-function appendAssistant(result: LanguageModelV4Message[], message: Message): void {
+function appendAssistant(result: LanguageModelV4Message[], message: LLMMessage): void {
   const calls = (message.tool_calls ?? []).map((call) => ({
     type: "tool-call" as const,
     toolCallId: call.id,
@@ -54,7 +60,11 @@ function appendAssistant(result: LanguageModelV4Message[], message: Message): vo
   if (said.length + calls.length > 0) result.push({ role: "assistant", content: [...said, ...calls] });
 }
 
-function appendResult(result: LanguageModelV4Message[], message: Message, names: Map<string, string>): void {
+function appendResult(
+  result: LanguageModelV4Message[],
+  message: LLMMessage,
+  names: Map<string, string>,
+): void {
   const id = message.tool_call_id ?? "";
   const toolName = names.get(id);
   if (toolName === undefined)
@@ -73,9 +83,17 @@ function appendResult(result: LanguageModelV4Message[], message: Message, names:
   else result.push({ role: "tool", content: [part] });
 }
 
-function leadingSystem(messages: Message[]): Message[] {
+function leadingSystem(messages: LLMMessage[]): LLMMessage[] {
   const end = messages.findIndex((message) => message.role !== "system");
   return messages.slice(0, end === -1 ? messages.length : end);
+}
+
+function images({ images = [] }: LLMMessage): LanguageModelV4FilePart[] {
+  return images.map(({ media_type, data }) => ({
+    type: "file",
+    mediaType: media_type,
+    data: { type: "data", data },
+  }));
 }
 
 function text(value: string): { type: "text"; text: string } {

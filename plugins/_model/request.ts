@@ -1,4 +1,4 @@
-import { type Data, type LLMRequest, SyscallError } from "rnix/plugin";
+import { type Data, EFFORTS, IMAGE_TYPES, type LLMRequest, SyscallError } from "rnix/plugin";
 import { z } from "zod";
 
 /** The request a process has written. INVALID says which part is not as expected. */
@@ -33,7 +33,9 @@ function isRequest(value: unknown): value is LLMRequest {
     (value.timeout_ms === undefined || typeof value.timeout_ms === "number") &&
     (value.max_output === undefined ||
       (Number.isInteger(value.max_output) && Number(value.max_output) > 0)) &&
-    (value.stream === undefined || typeof value.stream === "boolean")
+    (value.stream === undefined || typeof value.stream === "boolean") &&
+    (value.effort === undefined || EFFORTS.some((effort) => effort === value.effort)) &&
+    (value.output_schema === undefined || isObject(value.output_schema))
   );
 }
 
@@ -44,7 +46,8 @@ function isMessage(value: unknown): boolean {
     typeof value.content === "string" &&
     (value.tool_call_id === undefined || typeof value.tool_call_id === "string") &&
     (value.tool_calls === undefined ||
-      (Array.isArray(value.tool_calls) && value.tool_calls.every(isToolCall)))
+      (Array.isArray(value.tool_calls) && value.tool_calls.every(isToolCall))) &&
+    (value.images === undefined || (Array.isArray(value.images) && value.images.every(isImage)))
   );
 }
 
@@ -55,6 +58,12 @@ function isToolCall(value: unknown): boolean {
     typeof value.name === "string" &&
     isObject(value.input) &&
     value.invalid === undefined
+  );
+}
+
+function isImage(value: unknown): boolean {
+  return (
+    isObject(value) && IMAGE_TYPES.some((type) => type === value.media_type) && typeof value.data === "string"
   );
 }
 
@@ -86,6 +95,7 @@ const Message = z.lazy(() =>
     content: z.string(),
     tool_call_id: z.string().optional(),
     tool_calls: z.array(ToolCall).optional(),
+    images: z.array(z.object({ media_type: z.enum(IMAGE_TYPES), data: z.base64() })).optional(),
   }),
 );
 
@@ -104,5 +114,7 @@ const Request = z.lazy(() =>
       .optional(),
     max_output: z.number().int().positive().optional(),
     stream: z.boolean().optional(),
+    effort: z.enum(EFFORTS).optional(),
+    output_schema: z.record(z.string(), z.unknown()).optional(),
   }),
 );

@@ -1,10 +1,4 @@
-import {
-  type LLMAnswer,
-  type LLMRequest,
-  type LLMTool,
-  type Message,
-  SyscallError,
-} from "../plugin/index.ts";
+import { type LLMAnswer, type LLMTool, type Message, SyscallError } from "../plugin/index.ts";
 import type { ToolCallRecord } from "../store/schema.ts";
 import { Broken } from "./broken.ts";
 import type { Clock } from "./clock.ts";
@@ -12,6 +6,7 @@ import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { Inboxes } from "./ipc/inboxes.ts";
 import { stepText } from "./ipc/wording.ts";
 import { ModelCall, type ModelCallPorts } from "./llm/model-call.ts";
+import type { ModelRequest } from "./llm/request.ts";
 import { wordsEntry } from "./log-entry.ts";
 import { LoopGuard } from "./loop-guard.ts";
 import type { Process } from "./process.ts";
@@ -41,6 +36,7 @@ export async function reason(ports: LoopPorts, proc: Process): Promise<Outcome> 
   try {
     for (;;) {
       await proc.gate();
+      await ports.tools.drain.pass(proc);
       const stopped = proc.stopped;
       const outcome: Outcome | undefined = stopped ? { kind: "stopped", status: stopped } : await loop.step();
       if (outcome?.kind === "stopped") loop.keepPartial();
@@ -154,7 +150,8 @@ class ReasoningLoop {
     const proc = this.#proc;
     const calls = await this.#call(answer, settled);
     // The step stays open in the journal, and is finished when the run goes on.
-    if (proc.stopped && calls.at(-1)?.state === "waiting") return { kind: "stopped", status: proc.stopped };
+    const isOpen = calls.at(-1)?.state === "waiting" || calls.length < answer.tool_calls.length;
+    if (proc.stopped && isOpen) return { kind: "stopped", status: proc.stopped };
     await this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage));
     this.#record(ts, assistant, answer, calls);
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
@@ -177,7 +174,7 @@ class ReasoningLoop {
     await this.#ports.ctx.append(this.#proc, { role: "user", content: stepText(entries) });
   }
 
-  #request(): LLMRequest {
+  #request(): ModelRequest {
     const proc = this.#proc;
     const prompt = this.#ports.ctx.prompt(proc);
     return {

@@ -305,6 +305,36 @@ export interface Message {
   tool_call_id?: string;
   /** On `assistant`. */
   tool_calls?: ToolCall[];
+  /** On `user`: attached images, which are kept beside the run. A request carries the images themselves. */
+  images?: ImageRef[];
+}
+
+export const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"] as const;
+export type ImageType = (typeof IMAGE_TYPES)[number];
+
+/** How the conversation names an image. */
+export interface ImageRef {
+  media_type: ImageType;
+  /** Relative to the run's folder. */
+  file: string;
+  /** Of its content, in hex. */
+  sha256: string;
+  bytes: number;
+  /** In pixels. */
+  width: number;
+  height: number;
+}
+
+/** An image as a model is sent it. */
+export interface LLMImage {
+  media_type: ImageType;
+  /** Base64. */
+  data: string;
+}
+
+/** A message as a model is sent it. */
+export interface LLMMessage extends Omit<Message, "images"> {
+  images?: LLMImage[];
 }
 
 export interface Usage {
@@ -320,17 +350,28 @@ export interface LLMTool {
   input: object;
 }
 
-/** Written to the device as one JSON document (seeds 2.2, and tools, stream, max_output). */
+export const EFFORTS = ["minimal", "low", "medium", "high", "max"] as const;
+/** How much the model is to think before it answers. Absent: as the provider has it. */
+export type Effort = (typeof EFFORTS)[number];
+
+/** Written to the device as one JSON document (seeds 2.2, and tools, stream, max_output, effort, output_schema). */
 export interface LLMRequest {
   intent: string;
   system_prompt: string;
   model: string;
   max_turns?: number;
   timeout_ms?: number;
-  messages: Message[];
+  messages: LLMMessage[];
   tools?: LLMTool[];
   max_output?: number;
   stream?: boolean;
+  /** Only to a driver whose `stat` says `effort: true`. */
+  effort?: Effort;
+  /**
+   * JSON Schema of the final answer. A driver whose provider can hold the model to it does so; the others leave it:
+   * the prompt asks for it as well, and the kernel checks.
+   */
+  output_schema?: object;
 }
 
 /**

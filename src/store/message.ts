@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IMAGE_TYPES } from "../plugin/index.ts";
 
 /** What a conversation is made of: in the records, and in what a model answers. */
 export const Usage = z.object({
@@ -16,12 +17,23 @@ export const ToolCall = z.lazy(() =>
   }),
 );
 
+/** An image of the conversation: it is kept beside the run, once. */
+const ImageRef = z.object({
+  media_type: z.enum(IMAGE_TYPES),
+  file: z.string(),
+  sha256: z.string(),
+  bytes: z.number(),
+  width: z.number(),
+  height: z.number(),
+});
+
 export const Message = z.lazy(() =>
   z.object({
     role: z.enum(["system", "user", "assistant", "tool"]),
     content: z.string(),
     tool_call_id: z.string().optional(),
     tool_calls: z.array(ToolCall).optional(),
+    images: z.array(ImageRef).optional(),
   }),
 );
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import replay from "../../plugins/replay/index.ts";
-import type { Message } from "../../src/plugin/index.ts";
+import type { LLMMessage } from "../../src/plugin/index.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
 import { ask, failureOf, openModel, request } from "../support/model-server/device.ts";
 
@@ -101,7 +101,7 @@ describe("a script", () => {
   });
 
   test("that is a recorded run's steps plays what the model said then", async () => {
-    const step = (n: number, messages: Message[]) =>
+    const step = (n: number, messages: LLMMessage[]) =>
       JSON.stringify({
         v: 1,
         step: n,
@@ -169,7 +169,7 @@ test("it is never found by itself", async () => {
   expect(await replay.devices[DEVICE].provider.detect()).toBeNull();
 });
 
-function said(content: string): Message {
+function said(content: string): LLMMessage {
   return { role: "assistant", content };
 }
 
@@ -180,6 +180,6 @@ async function scripted(name: string, text: string) {
 
 async function player(name: string, text: string) {
   const file = await scripted(name, text);
-  return async (later: Message[], stream = false) =>
+  return async (later: LLMMessage[], stream = false) =>
     (await ask(file, { model: name, stream, messages: [...request.messages, ...later] })).answer;
 }

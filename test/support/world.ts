@@ -1,6 +1,6 @@
 import { expect } from "bun:test";
 import { toolMessage } from "../../src/kernel/tool-call.ts";
-import type { LLMEvent, LLMRequest, Message } from "../../src/plugin/index.ts";
+import type { LLMEvent, LLMMessage, LLMRequest } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, toolDevice } from "./kernel.ts";
 import type { MemoryDisk } from "./memory-disk.ts";
 
@@ -33,7 +33,7 @@ export class World {
 }
 
 /** As a strict provider wants it: each call is answered at once, in order, and nothing else is. */
-function requireWhole(messages: readonly Message[]): void {
+function requireWhole(messages: readonly Omit<LLMMessage, "images">[]): void {
   const open: string[] = [];
   for (const { role, tool_call_id, tool_calls } of messages) {
     if (role === "tool") expect(tool_call_id).toBe(open.shift() ?? "none");
@@ -44,7 +44,7 @@ function requireWhole(messages: readonly Message[]): void {
 }
 
 /** undefined: it must look. */
-function knownActs(messages: readonly Message[]): Set<number> | undefined {
+function knownActs(messages: readonly LLMMessage[]): Set<number> | undefined {
   let known: Set<number> | undefined;
   const asked = new Map(messages.flatMap(({ tool_calls = [] }) => tool_calls.map((call) => [call.id, call])));
   for (const { role, content, tool_call_id = "" } of messages) {

@@ -4,21 +4,23 @@ import {
   type Data,
   type LLMAnswer,
   type LLMEvent,
-  type LLMRequest,
   type StopReason,
   SyscallError,
   type ToolCall,
   type Usage,
 } from "../../plugin/index.ts";
 import { ToolCall as ToolCallSchema, Usage as UsageSchema } from "../../store/message.ts";
-import { onceAborted } from "../abort.ts";
+import { orAborted } from "../abort.ts";
 import { estimateTokens } from "./estimate.ts";
+import { type ModelRequest, type ReadImage, writtenRequest } from "./request.ts";
 import type { Watch } from "./watch.ts";
 
 /** A model device as the gate uses it: the kernel binds it to Write and Read on the process's LLM file. */
 export interface ModelDevice {
   write(data: string, signal: AbortSignal): Promise<void>;
   read(max: number, signal: AbortSignal): Promise<Data>;
+  /** Where a conversation has images. */
+  readImage?: ReadImage;
 }
 
 /** Makes one request as often as it is told to, and reads the answer: event by event, or in one piece. */
@@ -27,12 +29,12 @@ export class AnswerReader {
   readonly streams: boolean;
   readonly #device: ModelDevice;
   /** Not as text yet: thousands may wait for their turn. */
-  readonly #request: LLMRequest;
+  readonly #request: ModelRequest;
   readonly #onEvent: (event: LLMEvent) => void;
   /** What finished and broken attempts have reported together. */
   readonly #spent: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
 
-  constructor(device: ModelDevice, request: LLMRequest, onEvent: (event: LLMEvent) => void) {
+  constructor(device: ModelDevice, request: ModelRequest, onEvent: (event: LLMEvent) => void) {
     this.#device = device;
     this.streams = request.stream === true;
     this.#request = request;
@@ -44,7 +46,7 @@ export class AnswerReader {
    * is empty or not understood. Does not wait for a device that ignores the signal.
    */
   async read(watch: Watch): Promise<LLMAnswer> {
-    await abortable(this.#device.write(JSON.stringify(this.#request), watch.signal), watch.signal);
+    await orAborted(this.#write(watch.signal), watch.signal);
     watch.touch();
     const answer = this.streams ? await this.#readEvents(watch) : await this.#readWhole(watch);
     requireSubstance(answer);
@@ -52,6 +54,11 @@ export class AnswerReader {
     const usage = spent.input_tokens + spent.output_tokens > 0 ? spent : this.#guess(answer);
     const tokens_used = usage.input_tokens + usage.output_tokens;
     return { ...answer, tool_calls: told(answer.tool_calls), usage, tokens_used };
+  }
+
+  async #write(signal: AbortSignal): Promise<void> {
+    const { readImage } = this.#device;
+    await this.#device.write(await writtenRequest(this.#request, readImage, signal), signal);
   }
 
   async #readWhole(watch: Watch): Promise<LLMAnswer> {
@@ -104,7 +111,7 @@ export class AnswerReader {
     const decoder = new TextDecoder();
     let text = "";
     for (;;) {
-      const piece = await abortable(this.#device.read(READ_MAX, watch.signal), watch.signal);
+      const piece = await orAborted(this.#device.read(READ_MAX, watch.signal), watch.signal);
       if (piece.length === 0) return text === "" ? undefined : text;
       text += typeof piece === "string" ? piece : decoder.decode(piece, { stream: true });
       if (piece.length < READ_MAX || isJson(text)) return text;
@@ -267,16 +274,5 @@ function isJson(text: string): boolean {
     return true;
   } catch {
     return false;
-  }
-}
-
-/** The work's outcome, or the signal's reason as soon as it is aborted, whatever the work does then. */
-async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const aborted = Promise.withResolvers<never>();
-  const ignore = onceAborted(signal, () => aborted.reject(signal.reason));
-  try {
-    return await Promise.race([work, aborted.promise]);
-  } finally {
-    ignore();
   }
 }

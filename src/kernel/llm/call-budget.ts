@@ -1,7 +1,8 @@
-import { type LLMRequest, SyscallError, type Usage } from "../../plugin/index.ts";
+import { SyscallError, type Usage } from "../../plugin/index.ts";
 import type { Envelope } from "../envelope.ts";
 import type { ProviderChoice } from "../types.ts";
 import { estimateRequest } from "./estimate.ts";
+import type { ModelRequest } from "./request.ts";
 
 /**
  * Under a budget, an answer of a model whose longest one is not known gets so much room: more than a step's
@@ -29,7 +30,7 @@ export type Shortage = { reason: "max_steps" | "budget_exceeded"; error: Syscall
  */
 export async function reserveCall(
   envelope: Envelope,
-  request: LLMRequest,
+  request: ModelRequest,
   { price, maxOutput }: Pick<ProviderChoice, "price" | "maxOutput">,
   signal: AbortSignal,
 ): Promise<CallBudget | Shortage> {

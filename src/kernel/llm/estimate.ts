@@ -1,4 +1,4 @@
-import type { LLMRequest } from "../../plugin/index.ts";
+import type { ModelRequest } from "./request.ts";
 
 /**
  * A guess at how many tokens a text will be, made without the model's tokenizer. English and code come to
@@ -10,7 +10,7 @@ export function estimateTokens(text: string): number {
 }
 
 /** The input of a whole request: what every message and tool adds beyond its own text is counted too. */
-export function estimateRequest(request: Pick<LLMRequest, "system_prompt" | "messages" | "tools">): number {
+export function estimateRequest(request: Pick<ModelRequest, "system_prompt" | "messages" | "tools">): number {
   let tokens = estimateTokens(request.system_prompt);
   for (const message of request.messages) {
     tokens += MESSAGE_OVERHEAD + estimateTokens(message.content);

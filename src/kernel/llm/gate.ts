@@ -1,6 +1,7 @@
-import { type LLMAnswer, type LLMEvent, type LLMRequest, SyscallError } from "../../plugin/index.ts";
+import { type LLMAnswer, type LLMEvent, SyscallError } from "../../plugin/index.ts";
 import type { Clock } from "../clock.ts";
 import { AnswerReader, type ModelDevice } from "./answer.ts";
+import type { ModelRequest } from "./request.ts";
 import { askedMs, backoffMs, isRetryable } from "./retry.ts";
 import { Slots, type Ticket } from "./slots.ts";
 import { Watch } from "./watch.ts";
@@ -53,7 +54,7 @@ export class ModelGate {
   async call(
     key: string,
     device: ModelDevice,
-    request: LLMRequest,
+    request: ModelRequest,
     options: ModelCallOptions,
   ): Promise<LLMAnswer> {
     const slots = this.#slotsOf(key, options.concurrency ?? DEFAULT_CONCURRENCY);

@@ -1,10 +1,4 @@
-import {
-  type Data,
-  type LLMAnswer,
-  type LLMEvent,
-  type LLMRequest,
-  SyscallError,
-} from "../../plugin/index.ts";
+import { type Data, type LLMAnswer, type LLMEvent, SyscallError } from "../../plugin/index.ts";
 import { Broken } from "../broken.ts";
 import type { Debugger } from "../debugger.ts";
 import type { FileSystem } from "../file-system.ts";
@@ -12,6 +6,7 @@ import type { Process } from "../process.ts";
 import type { ProcessEvent, Wake } from "../types.ts";
 import { type CallBudget, reserveCall } from "./call-budget.ts";
 import type { ModelCallOptions, ModelDevice, ModelGate } from "./gate.ts";
+import type { ModelRequest } from "./request.ts";
 import { Spending } from "./spending.ts";
 
 const ANSWER_PIECE = 1024 * 1024;
@@ -69,7 +64,7 @@ export class ModelCall {
    * what ends the run; the signal's reason when it is told to stop meanwhile, as it is when the provider asks
    * for a longer wait than it sits out: then it has laid itself down.
    */
-  async ask(request: LLMRequest, begin: () => void): Promise<LLMAnswer> {
+  async ask(request: ModelRequest, begin: () => void): Promise<LLMAnswer> {
     const budget = await this.#reserve(request);
     begin();
     this.#arriving = "";
@@ -92,7 +87,7 @@ export class ModelCall {
    * The budget check before the call. The answer gets no more room than there is, and a call that does not fit
    * is not made. Stopped while it waits for what others hold back, it throws.
    */
-  async #reserve(request: LLMRequest): Promise<CallBudget> {
+  async #reserve(request: ModelRequest): Promise<CallBudget> {
     const { spec, provider, signal } = this.#proc;
     const budget = await reserveCall(spec.envelope, request, provider, signal);
     if ("reason" in budget) throw new Broken(budget.reason, budget.error);
@@ -101,7 +96,7 @@ export class ModelCall {
     return budget;
   }
 
-  #call(request: LLMRequest): Promise<LLMAnswer> {
+  #call(request: ModelRequest): Promise<LLMAnswer> {
     const { debug, gate } = this.#ports;
     const proc = this.#proc;
     return debug.call(

@@ -2,9 +2,9 @@ import { describe, expect, test } from "bun:test";
 import { Envelope, type EnvelopeLimits, UNLIMITED } from "../../../src/kernel/envelope.ts";
 import { type CallBudget, reserveCall } from "../../../src/kernel/llm/call-budget.ts";
 import { estimateRequest } from "../../../src/kernel/llm/estimate.ts";
-import type { LLMRequest } from "../../../src/plugin/index.ts";
+import type { ModelRequest } from "../../../src/kernel/llm/request.ts";
 
-const request: LLMRequest = {
+const request: ModelRequest = {
   intent: "go",
   system_prompt: "x".repeat(400),
   model: "m",

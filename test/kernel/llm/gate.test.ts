@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { type ModelCallOptions, type ModelDevice, ModelGate } from "../../../src/kernel/llm/gate.ts";
-import { type LLMEvent, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
+import type { ModelRequest } from "../../../src/kernel/llm/request.ts";
+import { type LLMEvent, SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { type Attempt, ScriptedDevice, text, USAGE } from "./scripted-device.ts";
 
@@ -525,7 +526,7 @@ function setUp(random: () => number = () => 0.5) {
   return { gate: new ModelGate({ clock, random }), clock, options, events, retries };
 }
 
-function request(): LLMRequest {
+function request(): ModelRequest {
   return {
     intent: "do it",
     system_prompt: "You are an agent",

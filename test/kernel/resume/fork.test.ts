@@ -3,7 +3,7 @@ import { cpSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ResumeOptions } from "../../../src/kernel/lifecycle-manager.ts";
 import type { AgentInfo, SkillInfo, SpawnOpts } from "../../../src/kernel/types.ts";
-import type { LLMRequest, Message } from "../../../src/plugin/index.ts";
+import type { LLMMessage, LLMRequest } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
 
@@ -53,7 +53,7 @@ function contentOf(dir: string): Record<string, string> {
 }
 
 /** What arrived from outside since the step before is not of that step. */
-function withoutNews(messages: readonly Message[]): readonly Message[] {
+function withoutNews(messages: readonly LLMMessage[]): readonly LLMMessage[] {
   return messages.length > 1 && messages.at(-1)?.role === "user" ? messages.slice(0, -1) : messages;
 }
 

@@ -1,3 +1,4 @@
+import type { ModelRequest } from "../../../src/kernel/llm/request.ts";
 import {
   type LLMAnswer,
   type LLMEvent,
@@ -27,7 +28,8 @@ export async function openModel(
   return await device.factory("", O_RDWR, context);
 }
 
-export const request: LLMRequest = {
+/** Without images: so it is one as the kernel holds it, too. */
+export const request: LLMRequest & ModelRequest = {
   intent: "fix it",
   system_prompt: "You are careful.",
   model: "scripted",
