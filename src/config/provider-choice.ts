@@ -177,6 +177,7 @@ function choose(
     config: { base_url: url, extra: provider.extra },
     gateKey: `${provider.name}:${digestText(JSON.stringify([provider.driver, url, key])).slice(7, 23)}`,
     concurrency: provider.concurrency,
+    requestsPerMinute: provider.requestsPerMinute,
     contextWindow: facts?.contextWindow,
     maxOutput: facts?.maxOutput,
     price: facts?.price,

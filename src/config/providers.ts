@@ -19,6 +19,7 @@ export interface Provider {
   defaultModel?: string;
   models: Record<string, ModelFacts>;
   concurrency?: number;
+  requestsPerMinute?: number;
   extra?: Record<string, unknown>;
   /** The nearest file that speaks of it, or "embedded". */
   source: string;
@@ -118,9 +119,10 @@ const Entry = z.lazy(() =>
       default_model: text("a model's name").optional(),
       models: z.record(z.string(), Model, { error: "expected a mapping of model names" }).optional(),
       concurrency: number({ measure: "count", max: 10_000 }).optional(),
+      requests_per_minute: number({ measure: "count", max: 1_000_000 }).optional(),
       extra: z.record(z.string(), z.unknown(), { error: "expected a mapping" }).optional(),
     },
-    ["requests_per_minute", "api_key_command"],
+    ["api_key_command"],
   ),
 );
 type Entry = z.infer<typeof Entry>;
@@ -188,8 +190,8 @@ function moveOf(name: string, entry: Entry, before: Provider | undefined, file: 
     : { name, file, part: `providers.${name}`, value: Object.fromEntries(said) };
 }
 
-function harmless({ default_model, models, concurrency }: Entry): Entry {
-  return { default_model, models, concurrency };
+function harmless({ default_model, models, concurrency, requests_per_minute }: Entry): Entry {
+  return { default_model, models, concurrency, requests_per_minute };
 }
 
 /** A new entry. Its driver is called like it unless it says otherwise. */
@@ -212,6 +214,7 @@ function merge(before: Provider, entry: Entry): Provider {
     defaultModel: entry.default_model ?? before.defaultModel,
     models: mergeModels(before.models, entry.models ?? {}),
     concurrency: entry.concurrency ?? before.concurrency,
+    requestsPerMinute: entry.requests_per_minute ?? before.requestsPerMinute,
     extra: entry.extra ?? before.extra,
   };
 }

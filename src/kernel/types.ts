@@ -171,6 +171,7 @@ export interface ProviderChoice {
   /** One gate per provider and key: never the key itself. */
   gateKey: string;
   concurrency?: number;
+  requestsPerMinute?: number;
   contextWindow?: number;
   maxOutput?: number;
   price?: { input: number; output: number; cached: number };

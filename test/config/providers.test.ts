@@ -304,6 +304,7 @@ describe("providers.yaml", () => {
     base_url: https://user.example/v1
     default_model: u
     concurrency: 4
+    requests_per_minute: 90
     models:
       u: { context_window: 1000, max_output: 100, price: { input: 1, output: 2, cached: 0.5 } }
 `,
@@ -325,6 +326,7 @@ describe("providers.yaml", () => {
     expect(await chosen()).toMatchObject({
       model: "p",
       concurrency: 4,
+      requestsPerMinute: 90,
       config: { base_url: "https://user.example/v1", extra: { temperature: 0 } },
       price: { input: 3, output: 4, cached: 3 },
     });
@@ -338,7 +340,7 @@ describe("providers.yaml", () => {
 
   test.each([
     ["an unknown key", "providers:\n  x:\n    url: y\n", "3:5", "unknown key"],
-    ["a key of a later version", "providers: { x: { requests_per_minute: 5 } }\n", "1:19", "this version"],
+    ["no request a minute", "providers: { x: { requests_per_minute: 0 } }\n", "1:40", "got 0"],
     ["a list of providers", "providers:\n  - name: x\n", "2:3", "mapping of provider names, got a list"],
     ["an address that is none", "providers:\n  x:\n    base_url: localhost\n", "3:15", "URL"],
     ["an address of another kind", "providers: { x: { base_url: 'file:///etc' } }\n", "1:29", "URL"],
