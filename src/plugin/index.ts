@@ -154,6 +154,24 @@ export interface Services {
   store: Store;
   /** Model drivers only: the key of the provider entry that named them. UNAVAILABLE if there is none. */
   secret(): Promise<string>;
+  /** Model drivers only, while they answer: for a program that is the model and calls tools by itself. */
+  tools: ToolService;
+}
+
+/**
+ * The process's own tools, as its loop calls them: its rights, its deadlines, its record. PERMISSION for a driver
+ * that is not the process's model, CLOSED when its model is not being asked.
+ */
+export interface ToolService {
+  /** What the model of this process may be shown, now. */
+  list(): Promise<ToolDef[]>;
+  /** What the model is to be told of the call. A call that fails is no exception, and says its `error` beside the text. */
+  call(name: string, input: Record<string, unknown>): Promise<ToolOutcome>;
+}
+
+export interface ToolOutcome {
+  text: string;
+  error?: Code;
 }
 
 export interface ExecRequest {
@@ -342,6 +360,8 @@ export interface Usage {
   input_tokens: number;
   output_tokens: number;
   cached_tokens: number;
+  /** What it has cost, in USD, where the other side says so: it counts before any price that is configured. */
+  cost_usd?: number;
 }
 
 export interface LLMTool {
@@ -411,6 +431,8 @@ export type LLMEvent =
   | { type: "text_delta"; text: string }
   | { type: "reasoning_delta"; text: string }
   | { type: "tool_call"; call: ToolCall }
+  /** Of a driver that uses the service `tools`: the model is asked anew, what it had called is answered. */
+  | { type: "turn" }
   | { type: "usage"; usage: Usage }
   /** At most once an answer, before its first text: the pace of all who use this key follows it. */
   | { type: "limits"; limits: RateLimits }

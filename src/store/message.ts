@@ -6,6 +6,7 @@ export const Usage = z.object({
   input_tokens: z.number(),
   output_tokens: z.number(),
   cached_tokens: z.number(),
+  cost_usd: z.number().optional(),
 });
 
 export const ToolCall = z.lazy(() =>

@@ -2,6 +2,7 @@ import { expect } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { SyscallError } from "../../src/plugin/index.ts";
 import { PluginStore } from "../../src/store/plugin-store.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
 import { openContext, type RealContext } from "../support/open-context.ts";
@@ -24,6 +25,14 @@ describePlugin("services", () => import("./support/services.ts"), {
       exec: real.context.exec,
       store: new PluginStore({ plugin: "services", ...scopes }),
       secret: async () => "the key",
+      tools: {
+        list: async () => [{ name: "Echo", description: "Echo", input: { type: "object" } }],
+        call: async (name, input) => {
+          if (name === "Ended") throw new SyscallError("CLOSED", "The model is not being asked.");
+          if (name === "Echo") return { text: String(input.text) };
+          return { text: `Error NOT_FOUND: no ${name}`, error: "NOT_FOUND" };
+        },
+      },
     };
   },
   teardown: async () => {
@@ -76,6 +85,23 @@ describePlugin("services", () => import("./support/services.ts"), {
       device: DEVICE,
       input: { op: "log", doc: "log" },
       answer: (answer) => expect(JSON.parse(answer)).toEqual([{ n: 2 }]),
+    },
+    {
+      title: "tools lists the process's own and calls them; one that fails says so in its answer",
+      device: DEVICE,
+      input: { op: "tools", doc: "hello" },
+      answer: (answer) =>
+        expect(JSON.parse(answer)).toEqual([
+          ["Echo"],
+          { text: "hello" },
+          { text: "Error NOT_FOUND: no Nothing", error: "NOT_FOUND" },
+        ]),
+    },
+    {
+      title: "tools outside of the model's answer keeps its code",
+      device: DEVICE,
+      input: { op: "no tools" },
+      error: "CLOSED",
     },
     {
       title: "secret answers the key",

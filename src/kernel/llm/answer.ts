@@ -13,6 +13,7 @@ import { ToolCall as ToolCallSchema, Usage as UsageSchema } from "../../store/me
 import { orAborted } from "../abort.ts";
 import { estimateTokens } from "./estimate.ts";
 import { type ModelRequest, type ReadImage, writtenRequest } from "./request.ts";
+import { addUsage } from "./spending.ts";
 import type { Watch } from "./watch.ts";
 
 /** A model device as the gate uses it: the kernel binds it to Write and Read on the process's LLM file. */
@@ -91,6 +92,7 @@ export class AnswerReader {
         if (event.type === "text_delta") answer.content += event.text;
         else if (event.type === "reasoning_delta") answer.reasoning += event.text;
         else if (event.type === "tool_call") answer.tool_calls.push(event.call);
+        else if (event.type === "turn") length = 0;
         else if (event.type === "usage") answer.usage = event.usage;
         else if (event.type === "stop") stop = event.reason;
         else if (event.type === "error") throw errorOf(event);
@@ -131,9 +133,7 @@ export class AnswerReader {
   }
 
   #count(usage: Usage): void {
-    this.#spent.input_tokens += usage.input_tokens;
-    this.#spent.output_tokens += usage.output_tokens;
-    this.#spent.cached_tokens += usage.cached_tokens;
+    addUsage(this.#spent, usage);
   }
 }
 
@@ -179,6 +179,7 @@ const EVENTS = {
   text_delta: z.lazy(() => z.object({ type: z.literal("text_delta"), text: z.string() })),
   reasoning_delta: z.lazy(() => z.object({ type: z.literal("reasoning_delta"), text: z.string() })),
   tool_call: z.lazy(() => z.object({ type: z.literal("tool_call"), call: ToolCallSchema })),
+  turn: z.lazy(() => z.object({ type: z.literal("turn") })),
   usage: z.lazy(() => z.object({ type: z.literal("usage"), usage: UsageSchema })),
   limits: z.lazy(() => z.object({ type: z.literal("limits"), limits: RateLimits })),
   stop: z.lazy(() => z.object({ type: z.literal("stop"), reason: Stop })),
@@ -193,7 +194,16 @@ const EVENTS = {
     }),
   ),
 };
-const KINDS = ["text_delta", "reasoning_delta", "tool_call", "usage", "limits", "stop", "error"] as const;
+const KINDS = [
+  "text_delta",
+  "reasoning_delta",
+  "tool_call",
+  "turn",
+  "usage",
+  "limits",
+  "stop",
+  "error",
+] as const;
 const Kind = z.lazy(() => z.object({ type: z.enum(KINDS) }));
 
 /** An answer is thousands of pieces of text: they are told without the schema. */

@@ -16,8 +16,8 @@ export interface CallBudget {
   maxOutput: number | undefined;
   /** It is less than what the model could give, because the budget has no more. */
   lowered: boolean;
-  /** Called once, when the call has ended, with what it has really used. */
-  pay(used: Usage): void;
+  /** Called once, when the call has ended, with what it has really used, and how many steps it was. */
+  pay(used: Usage, steps?: number): void;
 }
 
 /** What a run has not enough of for another step. */
@@ -53,11 +53,11 @@ export async function reserveCall(
       return {
         maxOutput: limited ? possible : maxOutput,
         lowered: possible < longest,
-        pay: (used) =>
+        pay: (used, steps = 1) =>
           hold.settle({
             tokens: used.input_tokens + used.output_tokens,
             cost: costOf(used, price),
-            steps: 1,
+            steps,
           }),
       };
     }
@@ -65,8 +65,9 @@ export async function reserveCall(
   }
 }
 
-/** In USD; prices are per million tokens. null: not known. */
+/** In USD; prices are per million tokens. The other side's own word counts before them. null: not known. */
 function costOf(used: Usage, price: ProviderChoice["price"]): number | null {
+  if (used.cost_usd !== undefined) return used.cost_usd;
   if (!price) return null;
   const fresh = used.input_tokens - used.cached_tokens;
   return (

@@ -7,7 +7,7 @@ import type { ProcessEvent, Wake } from "../types.ts";
 import { type CallBudget, reserveCall } from "./call-budget.ts";
 import type { ModelCallOptions, ModelDevice, ModelGate } from "./gate.ts";
 import type { ModelRequest } from "./request.ts";
-import { Spending } from "./spending.ts";
+import { addUsage, Spending } from "./spending.ts";
 
 const ANSWER_PIECE = 1024 * 1024;
 
@@ -148,9 +148,7 @@ export class ModelCall {
 
   #pay(used: LLMAnswer["usage"], budget: CallBudget): void {
     const { usage } = this.#proc;
-    usage.input_tokens += used.input_tokens;
-    usage.output_tokens += used.output_tokens;
-    usage.cached_tokens += used.cached_tokens;
+    addUsage(usage, used);
     budget.pay(used);
   }
 }

@@ -2,8 +2,8 @@ import type { Usage } from "../../plugin/index.ts";
 
 /** Usage as the attempts of one call report it: the last word of each counts. */
 export class Spending {
-  #before: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
-  #attempt: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+  #before = noUsage();
+  #attempt = noUsage();
 
   report(usage: Usage): void {
     this.#attempt = usage;
@@ -11,14 +11,23 @@ export class Spending {
 
   nextAttempt(): void {
     this.#before = this.total();
-    this.#attempt = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+    this.#attempt = noUsage();
   }
 
   total(): Usage {
-    return {
-      input_tokens: this.#before.input_tokens + this.#attempt.input_tokens,
-      output_tokens: this.#before.output_tokens + this.#attempt.output_tokens,
-      cached_tokens: this.#before.cached_tokens + this.#attempt.cached_tokens,
-    };
+    const total = { ...this.#before };
+    addUsage(total, this.#attempt);
+    return total;
   }
+}
+
+export function addUsage(sum: Usage, more: Usage): void {
+  sum.input_tokens += more.input_tokens;
+  sum.output_tokens += more.output_tokens;
+  sum.cached_tokens += more.cached_tokens;
+  if (more.cost_usd !== undefined) sum.cost_usd = (sum.cost_usd ?? 0) + more.cost_usd;
+}
+
+export function noUsage(): Usage {
+  return { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
 }

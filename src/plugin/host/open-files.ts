@@ -79,6 +79,10 @@ export class OpenFiles {
         return offered(context.store, "store").lines(call.scope, call.log, call.after, call.max);
       case "secret":
         return offered(context.secret, "secret")();
+      case "tools.list":
+        return offered(context.tools, "tools").list();
+      case "tools.call":
+        return offered(context.tools, "tools").call(call.name, call.input);
       case "spill":
         return context.spill(call.name, call.data);
       case "inbox":

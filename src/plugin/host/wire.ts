@@ -10,6 +10,8 @@ import {
   type Scope,
   type Services,
   SyscallError,
+  type ToolDef,
+  type ToolOutcome,
 } from "../index.ts";
 
 /** What crosses between the kernel's thread and a plugin's Worker: structured clones of these. */
@@ -91,6 +93,8 @@ export type ServiceCall =
   | { m: "store.append"; scope: Scope; log: string; line: object }
   | { m: "store.lines"; scope: Scope; log: string; after: number; max: number }
   | { m: "secret" }
+  | { m: "tools.list" }
+  | { m: "tools.call"; name: string; input: Record<string, unknown> }
   | { m: "spill"; name: string; data: Data }
   | { m: "inbox"; text: string };
 
@@ -106,6 +110,8 @@ export interface ServiceAnswers {
   "store.append"(): void;
   "store.lines"(): object[];
   secret(): string;
+  "tools.list"(): ToolDef[];
+  "tools.call"(): ToolOutcome;
   spill(): string;
   inbox(): void;
 }
@@ -125,7 +131,7 @@ export interface WireContext
 }
 
 /** Every service there is: what a plugin may name in `needs`. */
-export const SERVICES = ["exec", "store", "secret"] as const satisfies readonly (keyof Services)[];
+export const SERVICES = ["exec", "store", "secret", "tools"] as const satisfies readonly (keyof Services)[];
 
 /** A place in a plugin's source. Line and column count from 1. */
 export interface Place {

@@ -51,6 +51,12 @@ export class HostServices {
     if (services.includes("exec")) context.exec = (request) => this.#exec(file, request);
     if (services.includes("store")) context.store = this.#store(file);
     if (services.includes("secret")) context.secret = () => this.#ask(file, { m: "secret" });
+    if (services.includes("tools")) {
+      context.tools = {
+        list: () => this.#ask(file, { m: "tools.list" }),
+        call: (name, input) => this.#ask(file, { m: "tools.call", name, input }),
+      };
+    }
     return context;
   }
 

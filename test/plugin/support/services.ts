@@ -3,7 +3,7 @@ import { definePlugin, type OpenContext, SyscallError, type VFSFile } from "rnix
 /** A driver that does with its services what it is told, and answers what came of it. */
 export default definePlugin({
   name: "services",
-  needs: ["exec", "store", "secret"],
+  needs: ["exec", "store", "secret", "tools"],
   devices: { "/dev/services": { factory: (_subpath, _flags, context) => new ServicesFile(context) } },
 });
 
@@ -45,11 +45,11 @@ function parsed(text: string): { op: string; doc: string; argv: string[] } {
 }
 
 async function run(
-  { exec, store, secret }: OpenContext,
+  { exec, store, secret, tools }: OpenContext,
   op: string,
   input: { doc: string; argv: string[] },
 ): Promise<unknown> {
-  if (!exec || !store || !secret)
+  if (!exec || !store || !secret || !tools)
     throw new SyscallError("UNAVAILABLE", "A service that was named is not there.");
   switch (op) {
     case "exec": {
@@ -75,6 +75,14 @@ async function run(
     case "log":
       for (const n of [1, 2, 3]) await store.append("user", input.doc, { n });
       return await store.lines("user", input.doc, 1, 1);
+    case "tools":
+      return [
+        (await tools.list()).map(({ name }) => name),
+        await tools.call("Echo", { text: input.doc }),
+        await tools.call("Nothing", {}),
+      ];
+    case "no tools":
+      return await tools.call("Ended", {});
     case "secret":
       return await secret();
     default:
