@@ -1,8 +1,11 @@
 import type { Io } from "./io.ts";
+import { formatElapsed, plural } from "./output/format.ts";
 
 /** How long the daemon is watched while it ends: it gives its runs their grace first. */
 const STOP_MS = 30_000;
 const LOOK_MS = 25;
+/** What takes longer is explained. */
+const SAY_MS = 500;
 
 /** Ends the daemon, of whatever version, and waits until it has gone. null: none runs. `gone`: false is not yet. */
 export async function stopDaemon(
@@ -12,9 +15,10 @@ export async function stopDaemon(
   const session = await io.session({ onlyRunning: true, anyVersion: true });
   if (session === null) return null;
   let pid: number;
+  let draining: { calls: number; ms: number } | undefined;
   try {
     const wire = await session.connect();
-    ({ pid } = await wire.request("shutdown", {
+    ({ pid, draining } = await wire.request("shutdown", {
       now: how.now || undefined,
       restart: how.restart || undefined,
     }));
@@ -22,8 +26,17 @@ export async function stopDaemon(
     await session.close();
   }
   const { hasEnded } = await import("../client/daemon.ts");
-  // It answers no more long before it has ended its programs and given its files back.
-  return { pid, gone: await waitFor(io, STOP_MS, () => hasEnded(pid)) };
+  const waits = draining && io.timer(SAY_MS, () => io.stderr.write(waitingFor(draining)));
+  try {
+    // It answers no more long before it has ended its programs and given its files back.
+    return { pid, gone: await waitFor(io, STOP_MS + (draining?.ms ?? 0), () => hasEnded(pid)) };
+  } finally {
+    waits?.cancel();
+  }
+}
+
+function waitingFor({ calls, ms }: { calls: number; ms: number }): string {
+  return `${plural(calls, "tool call is", "tool calls are")} under way and may finish, for up to ${formatElapsed(ms)} (rnix daemon stop --now does not wait)\n`;
 }
 
 async function waitFor(io: Io, ms: number, condition: () => Promise<boolean>): Promise<boolean> {

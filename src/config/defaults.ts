@@ -49,6 +49,10 @@ export const SETTINGS = {
   events_per_run: run("count", 100_000, "syscall events kept on disk of one run", { max: 10_000_000 }),
   results_per_run: run("size", 256 * MIB, "large results kept whole beside one run", { min: KIB }),
   grace: run("duration", 10 * S, "between TERM and KILL", { max: 10 * MIN }),
+  drain: user("duration", 10 * S, "how long daemon stop and restart let tool calls under way finish", {
+    none: true,
+    max: 10 * MIN,
+  }),
   retention_age: user("age", 90 * DAY, "ended runs older than this are collected", { unlimited: true }),
   retention_runs: user("count", 10_000, "ended runs kept of each project; the oldest go first", {
     unlimited: true,

@@ -31,6 +31,7 @@ interface ServerNumbers {
   socketWaitMs: number;
   socketRetryMs: number;
   graceMs: number;
+  drainMs: number;
   liveProcesses: Limit;
 }
 
@@ -234,6 +235,7 @@ function serverNumbers(values: Values): ServerNumbers {
     socketWaitMs: numberOf(values, "socket_wait"),
     socketRetryMs: numberOf(values, "socket_retry"),
     graceMs: numberOf(values, "grace"),
+    drainMs: numberOf(values, "drain"),
     liveProcesses: settingOf(values, "live_processes"),
   };
 }

@@ -13,6 +13,7 @@ import { ContextSyscalls } from "./context-syscalls.ts";
 import { Debugger } from "./debugger.ts";
 import { kernelTools } from "./devices/kernel-tools.ts";
 import { procDevice } from "./devices/proc.ts";
+import { Drain } from "./drain.ts";
 import { Envelope } from "./envelope.ts";
 import { FileSystem } from "./file-system.ts";
 import { countHeld, type Held, type HeldParts } from "./held.ts";
@@ -20,7 +21,12 @@ import { InitManager } from "./init-manager.ts";
 import { Inboxes } from "./ipc/inboxes.ts";
 import { IpcManager } from "./ipc/ipc-manager.ts";
 import { Mail } from "./ipc/mail.ts";
-import { LifecycleManager, type Resumed, type ResumeOptions } from "./lifecycle-manager.ts";
+import {
+  LifecycleManager,
+  type Resumed,
+  type ResumeOptions,
+  type ShutdownOptions,
+} from "./lifecycle-manager.ts";
 import { ModelGate } from "./llm/gate.ts";
 import { callEntry, resultEntry } from "./log-entry.ts";
 import { MountManager } from "./mount-manager.ts";
@@ -49,7 +55,6 @@ import type {
   ProcInfo,
   Signal,
   SpawnOpts,
-  SuspendCause,
   SyscallEvent,
   Wake,
 } from "./types.ts";
@@ -129,12 +134,15 @@ export class Kernel {
   readonly #inboxes = new Inboxes();
   readonly #agents: ChildAgents;
   readonly #waiting: WaitingCalls;
+  readonly #drain: Drain;
   readonly #held: HeldParts;
 
   constructor(ports: KernelPorts) {
     this.#ports = ports;
     this.envelope = Envelope.ofKernel(ports.liveProcesses ?? null);
     this.#waiting = new WaitingCalls(ports.clock);
+    const waits = (proc: Process, callId: string): boolean => this.#waiting.of(proc, callId) !== undefined;
+    this.#drain = new Drain({ clock: ports.clock, waits });
     const { children, clock, callbacks, random } = ports;
     const debug = new Debugger(clock);
     const table = this.#table;
@@ -239,6 +247,7 @@ export class Kernel {
       warn,
       processes: this.processes,
       signals: this.signals,
+      drain: this.#drain,
       resume: (uuid, agent, opts) => this.lifecycle.resume(uuid, agent, opts),
       exec: (proc, request) => openContexts.exec(proc, request, undefined),
     });
@@ -258,6 +267,7 @@ export class Kernel {
       children,
       mounts: this.mounts,
       init: this.init,
+      drain: this.#drain,
       debug,
       inboxes: this.#inboxes,
       clock,
@@ -342,7 +352,12 @@ export class Kernel {
     return this.lifecycle.handsOver;
   }
 
-  async shutdown(options?: { now?: boolean; cause?: SuspendCause }): Promise<void> {
+  /** Tool calls that a shutdown with a drain would wait for. */
+  get callsUnderWay(): number {
+    return this.#drain.underWay;
+  }
+
+  async shutdown(options?: ShutdownOptions): Promise<void> {
     await this.lifecycle.shutdown(options);
     this.debug.end();
   }
@@ -429,6 +444,7 @@ export class Kernel {
       tools: {
         files: own.files,
         clock,
+        drain: this.#drain,
         // The end of the process ends them once more: the call itself was made.
         endCall: (uuid, callId) =>
           children

@@ -3,6 +3,7 @@ import { SyscallError } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { Clock } from "./clock.ts";
 import { type Debugger, namedError } from "./debugger.ts";
+import type { Drain } from "./drain.ts";
 import type { InitManager } from "./init-manager.ts";
 import type { Inboxes } from "./ipc/inboxes.ts";
 import type { MountManager } from "./mount-manager.ts";
@@ -24,6 +25,7 @@ interface LifecycleManagerPorts {
   children: Children;
   mounts: MountManager;
   init: InitManager;
+  drain: Drain;
   debug: Debugger;
   inboxes: Inboxes;
   clock: Clock;
@@ -192,12 +194,18 @@ export class LifecycleManager {
   /**
    * Ends all processes, suspended so that they can be gone on with, or killed with `now`; takes no new
    * ones. Resolves when the last is reaped. The owner of the ports closes them afterwards. `cause`: `asked` where
-   * the kernel ends with what a person has run in it, `restart` where another takes its place.
+   * the kernel ends with what a person has run in it, `restart` where another takes its place. Tool calls under way
+   * have `drainMs` to finish, and nobody begins anything new meanwhile; what goes on after that is cut off.
    */
-  async shutdown({ now = false, cause = "stop" }: ShutdownOptions = {}): Promise<void> {
-    const { debug, table } = this.#ports;
-    const end = (): Promise<void> => this.#endAll(now, cause);
-    await debug.awaitByPid0(undefined, "Shutdown", { now, cause, processes: table.size }, end);
+  async shutdown({ now = false, cause = "stop", drainMs = 0 }: ShutdownOptions = {}): Promise<void> {
+    const { debug, drain, table } = this.#ports;
+    const args = { now, cause, processes: table.size, calls: drain.underWay };
+    const end = async (): Promise<void> => {
+      this.#close();
+      if (!now && drainMs > 0) await drain.settle(drainMs);
+      await this.#endAll(now, cause);
+    };
+    await debug.awaitByPid0(undefined, "Shutdown", args, end);
   }
 
   /** Some of those that a shutdown has suspended go on by themselves when rnix starts again. */
@@ -205,10 +213,14 @@ export class LifecycleManager {
     return this.#handsOver;
   }
 
+  /** Nothing new begins, and nothing is brought up any more. */
+  #close(): void {
+    this.#ports.processes.close();
+    this.#ports.init.close();
+  }
+
   async #endAll(now: boolean, cause: SuspendCause): Promise<void> {
-    const { table, processes, life, children, mounts, init } = this.#ports;
-    processes.close();
-    init.close();
+    const { table, life, children, mounts, init } = this.#ports;
     // What the system itself keeps running ends after those that may use it.
     const all = table.all();
     const live = all.filter((proc) => now || !init.owns(this.#rootOf(proc)));
@@ -313,9 +325,11 @@ interface Claim {
   release(): void;
 }
 
-interface ShutdownOptions {
+export interface ShutdownOptions {
   now?: boolean;
   cause?: SuspendCause;
+  /** 0: what is under way is cut off at once. */
+  drainMs?: number;
 }
 
 /** Who has paused it does not want it to go on by itself later. */

@@ -2,6 +2,7 @@ import { type Data, type Message, O_RDWR, SyscallError, type ToolCall } from "..
 import type { ToolCallRecord, Wake } from "../store/schema.ts";
 import { withDeadline } from "./abort.ts";
 import type { Clock } from "./clock.ts";
+import type { Drain } from "./drain.ts";
 import type { FileSystem } from "./file-system.ts";
 import type { Process, ProcessTool } from "./process.ts";
 import { checkToolInput } from "./tool-input.ts";
@@ -17,6 +18,7 @@ const PARALLEL = 8;
 export interface ToolCallPorts {
   files: FileSystem;
   clock: Clock;
+  drain: Drain;
   /** Ends whatever programs the call left behind. */
   endCall(uuid: string, callId: string): Promise<void>;
   /** Called, and waited for, before a call that may change something. */
@@ -32,7 +34,8 @@ export interface ToolCallPorts {
 /**
  * Runs the calls of one answer: neighbouring read-only ones side by side, all others alone and in order.
  * A call that fails is a result, not an exception; what is thrown is a record that could not be written. The last
- * one may be `waiting`: it goes on when its run does.
+ * one may be `waiting`: it goes on when its run does. Laid down between two of them, it makes no more, and there are
+ * fewer records than calls.
  * `settled`: those of a step that is gone on with which are not made again, by their ids.
  */
 export async function runToolCalls(
@@ -44,6 +47,7 @@ export async function runToolCalls(
   const step = new StepCalls(ports, proc);
   const records: ToolCallRecord[] = [];
   for (const batch of batches(proc, calls)) {
+    if (await hasComeToRest(ports.drain, proc)) break;
     // All of a batch end before a failure leaves: nothing goes on behind the loop's back.
     const run = async (call: ToolCall): Promise<ToolCallRecord> => settled.get(call.id) ?? step.run(call);
     for (const made of await Promise.allSettled(batch.map(run))) {
@@ -54,6 +58,11 @@ export async function runToolCalls(
     if (records.some(({ state }) => state === "waiting")) break;
   }
   return records;
+}
+
+/** The kernel drains, and the run was laid down here: its next calls are made when it goes on. */
+async function hasComeToRest(drain: Drain, proc: Process): Promise<boolean> {
+  return (await drain.pass(proc)) && proc.stopped?.reason === "suspended";
 }
 
 const NONE: ReadonlyMap<string, ToolCallRecord> = new Map();
@@ -89,7 +98,8 @@ class StepCalls {
     if (proc.stopped) {
       outcome = { state: "cancelled", error: notBegun(call) };
     } else {
-      outcome = await this.#attempt(call, target, started);
+      const attempt = (): Promise<Outcome> => this.#attempt(call, target, started);
+      outcome = await this.#ports.drain.call(proc, call.id, attempt);
     }
     const told = this.#ports.settleInbox(proc, call.id, outcome.state === "done");
     const waiting = outcome.state !== "done" && this.#isLaidDown(call);

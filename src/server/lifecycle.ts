@@ -8,7 +8,7 @@ import { LoopDelay } from "./loop-delay.ts";
 import { Server } from "./server.ts";
 import { answers, descriptorOf, listen } from "./socket.ts";
 import { makeSocketFolder } from "./socket-folder.ts";
-import type { Booted, Host, System } from "./system.ts";
+import type { Booted, Draining, Host, System } from "./system.ts";
 import { Tidy } from "./tidy.ts";
 import { within } from "./within.ts";
 
@@ -16,7 +16,7 @@ import { within } from "./within.ts";
 const LOCK_WAIT_MS = 3000;
 const LOCK_LOOK_MS = 20;
 /** What suspended processes get beyond their grace before the rest is killed, and what that gets. */
-const DRAIN_MS = 5000;
+const END_MS = 5000;
 
 interface Lock {
   release(o: { remove: true }): void;
@@ -30,6 +30,8 @@ export interface DaemonPorts {
   tryLock(path: string): Lock | null;
   idle: { afterMs: number | null; everyMs: number };
   graceMs: number;
+  /** What tool calls under way have to finish, where a client has asked for the end. */
+  drainMs: number;
   logFile: string;
   log(text: string): void;
   boot(host: Host): Promise<Booted>;
@@ -72,6 +74,11 @@ async function acquire(ports: DaemonPorts): Promise<Lock | "already running" | "
 function isBusy({ kernel, init, recovery, waker }: System, server: Server): boolean {
   const comingUp = init.starting || recovery.busy;
   return kernel.active > 0 || server.connections > 0 || comingUp || (waker?.timers ?? 0) > 0;
+}
+
+interface StopOptions {
+  cause?: SuspendCause;
+  drainMs?: number;
 }
 
 class Daemon {
@@ -147,8 +154,18 @@ class Daemon {
       log: this.#ports.logFile,
       connections: () => this.#server?.connections ?? 0,
       loopDelay: () => loopDelay.read(),
-      stop: (now, { restart = false } = {}) => this.#stop(now, restart ? "restart" : "stop"),
+      stop: (now, { restart = false } = {}) => this.#leave(now, restart ? "restart" : "stop"),
     };
+  }
+
+  /** A client has asked for it: what is under way may finish. */
+  #leave(now: boolean, cause: SuspendCause): Draining | undefined {
+    const ms = now ? 0 : this.#ports.drainMs;
+    const calls = this.#booted?.system.kernel.callsUnderWay ?? 0;
+    this.#stop(now, { cause, drainMs: ms });
+    if (ms === 0 || calls === 0) return undefined;
+    this.#ports.log(`stopping: waiting up to ${ms} ms for ${calls} tool calls under way`);
+    return { calls, ms };
   }
 
   /** Nobody needs it. The socket goes first, so that whoever comes now starts a new daemon and is not cut off. */
@@ -163,30 +180,33 @@ class Daemon {
     rmSync(this.#ports.paths.socket, { force: true });
   }
 
-  /** The first call begins the end; a later one with `now` makes it short. */
-  #stop(now: boolean, cause: SuspendCause = "stop"): void {
+  /**
+   * The first call begins the end; a later one with `now` makes it short. Who ends it by a signal does not wait for
+   * calls under way: the machine may be going down.
+   */
+  #stop(now: boolean, { cause = "stop", drainMs = 0 }: StopOptions = {}): void {
     const { kernel, recovery } = this.#booted?.system ?? {};
     if (this.#stopping && !now) return;
     this.#stopping = true;
     // What waits is the next daemon's to wake, and what goes on by itself too.
     void this.#booted?.system.waker?.close();
     recovery?.stop();
-    const drained = kernel?.shutdown({ now, cause }) ?? Promise.resolve();
+    const drained = kernel?.shutdown({ now, cause, drainMs }) ?? Promise.resolve();
     drained.then(this.#stopped.resolve, (error: unknown) => {
       this.#ports.log(`The processes did not end well: ${String(error)}`);
       this.#stopped.resolve();
     });
     if (now) return;
-    void this.#hurry();
+    void this.#hurry(drainMs);
   }
 
   /** Processes that do not end in time are killed, and those are not waited for for ever. */
-  async #hurry(): Promise<void> {
+  async #hurry(drainMs: number): Promise<void> {
     const { clock, graceMs, log } = this.#ports;
-    if (await within(clock, graceMs + DRAIN_MS, this.#stopped.promise)) return;
+    if (await within(clock, drainMs + graceMs + END_MS, this.#stopped.promise)) return;
     log("The processes did not end in time: killing them.");
     this.#stop(true);
-    if (await within(clock, graceMs + DRAIN_MS, this.#stopped.promise)) return;
+    if (await within(clock, graceMs + END_MS, this.#stopped.promise)) return;
     log("Processes are left that can't be ended: going without them.");
     this.#stopped.resolve();
   }

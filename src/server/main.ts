@@ -47,6 +47,7 @@ async function run(user: UserPaths, env: Env, logFile: string, log: (text: strin
     tryLock: (path) => FileLock.tryAcquire(path),
     idle: { afterMs: settings.server.idleStopMs, everyMs: settings.server.idleCheckMs },
     graceMs: settings.server.graceMs,
+    drainMs: settings.server.drainMs,
     logFile,
     log,
     boot: (host) => boot({ user, env, settings, host, log, logLevel: level, collects: true, wakes: true }),

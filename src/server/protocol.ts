@@ -229,7 +229,8 @@ export interface Answers {
   list_providers: { providers: ProviderWire[]; diagnostics: Diagnostic[] };
   gc: CollectReport;
   daemon_status: DaemonStatus;
-  shutdown: { pid: number };
+  /** `draining`: tool calls under way have so many ms to finish before their runs are suspended. */
+  shutdown: { pid: number; draining?: { calls: number; ms: number } };
 }
 
 /** A process, named both ways. */

@@ -56,8 +56,17 @@ export interface Host {
   connections(): number;
   /** How late timers fired in the last minute, in ms. */
   loopDelay(): { p50: number; max: number };
-  /** Begins the end and returns: running processes are suspended, with `now` killed. `restart`: another follows. */
-  stop(now: boolean, o?: { restart?: boolean }): void;
+  /**
+   * Begins the end and returns: running processes are suspended, with `now` killed. `restart`: another follows.
+   * Answers what is waited for before that.
+   */
+  stop(now: boolean, o?: { restart?: boolean }): Draining | undefined;
+}
+
+/** Tool calls under way that may finish, and how long they have. */
+export interface Draining {
+  calls: number;
+  ms: number;
 }
 
 /** Its notices: parts that are not trusted, skills without their tools. */
@@ -82,5 +91,6 @@ export type KernelApi = Pick<
   | "attach"
   | "attachDebug"
   | "active"
+  | "callsUnderWay"
   | "shutdown"
 >;

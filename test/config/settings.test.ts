@@ -38,6 +38,7 @@ describe("the defaults", () => {
       socketWaitMs: 3000,
       socketRetryMs: 100,
       graceMs: 10_000,
+      drainMs: 10_000,
       liveProcesses: 10_000,
     });
   });

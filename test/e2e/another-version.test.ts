@@ -8,6 +8,7 @@ import { version } from "../../src/version.ts";
 import { isAlive } from "../support/is-alive.ts";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
+import { toolResults } from "./support/requests.ts";
 import type { Result } from "./support/running.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
@@ -74,8 +75,7 @@ describe("the daemon of another version makes room", () => {
     await machine.model(
       scenes({ "hold it": [hold, says("went on")], "wait for me": [{ fault: { kind: "hang" } }] }),
     );
-    const lines = ["OPENAI_API_KEY", "OPENAI_BASE_URL"].map((name) => `${name}=${machine.env[name]}\n`);
-    chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
+    keep(machine);
     const spawn = async (intent: string): Promise<string> => {
       const { stdout } = await machine.run(["spawn", intent, "--detach"], { rnix: other });
       return stdout.trim().split(" ")[1] ?? "";
@@ -107,6 +107,40 @@ describe("the daemon of another version makes room", () => {
     await expectHandedOver(machine, before);
   });
 
+  test("and lets a call that is under way finish: its result is the run's, and what follows is done by the new one", async () => {
+    await using machine = new Machine();
+    machine.config({ drain: "1m" });
+    const long = "echo once >> lines; touch held; until test -e go; do sleep 0.02; done; echo whole";
+    const model = await machine.model(
+      scenes({
+        "hold it": [
+          calls(["Bash", { command: long }], ["Bash", { command: "echo then >> lines" }]),
+          says("went on"),
+        ],
+      }),
+    );
+    keep(machine);
+    const spawned = await machine.run(["spawn", "hold it", "--detach"], { rnix: other });
+    const uuid = spawned.stdout.trim().split(" ")[1] ?? "";
+    await until(() => machine.has("held"), "the held call");
+    const pid = Number(machine.daemonPid);
+    const restarting = machine.start(["daemon", "restart"]);
+    await until(() => restarting.stderr.text.includes("1 tool call is under way"), "what is waited for");
+    expect(await machine.run(["spawn", "hold it"], { rnix: other })).toMatchObject({ code: 69 });
+    expect(machine.read("lines")).toBe("once\n");
+    machine.write("go", "");
+    expect(await restarting.done).toMatchObject({ code: 0 });
+    expect(isAlive(pid)).toBe(false);
+    await until(() => recordOf(machine, uuid).exit_reason === "completed", "the end of what goes on");
+    expect(recordOf(machine, uuid)).toMatchObject({ result: "went on", versions: { rnix: version } });
+    expect(machine.read("lines")).toBe("once\nthen\n");
+    const [last] = model.requests.slice(-1);
+    if (!last) throw new Error("the model was not asked");
+    const results = toolResults(last);
+    expect(results).toHaveLength(2);
+    expect(results[0]).toContain("whole");
+  });
+
   test("by a yes at the terminal of any command; a no leaves it alone", async () => {
     await using machine = new Machine();
     const before = await atWork(machine);
@@ -122,6 +156,12 @@ describe("the daemon of another version makes room", () => {
     await expectHandedOver(machine, before);
   });
 });
+
+/** Keys that a daemon without a caller finds. */
+function keep(machine: Machine): void {
+  const lines = ["OPENAI_API_KEY", "OPENAI_BASE_URL"].map((name) => `${name}=${machine.env[name]}\n`);
+  chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
+}
 
 /** How a command of one version ends where a daemon of another one runs. */
 function refused(pid: number, running: string, own: string): Omit<Result, "ms"> {

@@ -20,6 +20,7 @@ const RUN: SpawnRequest = { intent: "run", cwd: "/w", env: {}, trust: true };
 const IDLE_MS = 60_000;
 const CHECK_MS = 5_000;
 const GRACE_MS = 10_000;
+const DRAIN_MS = 7_000;
 
 /** A daemon in this process, with a fake kernel and a clock moved by hand. */
 class TestDaemon implements AsyncDisposable {
@@ -51,6 +52,7 @@ class TestDaemon implements AsyncDisposable {
       tryLock: (path) => FileLock.tryAcquire(path),
       idle: { afterMs: IDLE_MS, everyMs: CHECK_MS },
       graceMs: GRACE_MS,
+      drainMs: DRAIN_MS,
       logFile: "",
       log: (text) => this.logged.push(text),
       onSignal: (stop) => {
@@ -169,6 +171,31 @@ describe("a shutdown", () => {
     expect([daemon.paths.socket, daemon.paths.pidFile, daemon.paths.lockFile].filter(existsSync)).toEqual([]);
     expect(daemon.kernel.shutdowns).toMatchObject([{ now: false }]);
     expect(daemon.clock.pending).toBe(0);
+  });
+
+  test("lets calls under way finish where a client asks for it, says so, and is late by that much at most", async () => {
+    await using daemon = new TestDaemon();
+    await daemon.start();
+    const client = await daemon.client();
+    const { answer } = await client.open("spawn", { ...RUN, detach: true });
+    daemon.kernel.stuck.add(answer.pid);
+    daemon.kernel.callsUnderWay = 2;
+    const told = await (await daemon.client()).request("shutdown", { restart: true });
+    expect(told).toEqual({ pid: process.pid, draining: { calls: 2, ms: DRAIN_MS } });
+    await daemon.clock.advance(DRAIN_MS + GRACE_MS);
+    expect(daemon.kernel.shutdowns).toEqual([{ now: false, cause: "restart", drainMs: DRAIN_MS }]);
+    await daemon.clock.advance(5_000);
+    expect(await daemon.ended).toBe("stopped");
+    expect(daemon.kernel.shutdowns[1]).toMatchObject({ now: true });
+  });
+
+  test("by a signal waits for no call", async () => {
+    await using daemon = new TestDaemon();
+    await daemon.start();
+    daemon.kernel.callsUnderWay = 2;
+    daemon.signal(false);
+    expect(await daemon.ended).toBe("stopped");
+    expect(daemon.kernel.shutdowns).toEqual([{ now: false, cause: "stop", drainMs: 0 }]);
   });
 
   test("with `now` kills", async () => {

@@ -65,8 +65,11 @@ const stop = defineCommand({
   about: "Stop the daemon; what runs is suspended and keeps what it did",
   flags: { now: bool("kill what runs instead of letting it finish its call") },
   examples: [
-    { line: "rnix daemon stop", about: "waits until it has gone" },
+    { line: "rnix daemon stop", about: "lets tool calls under way finish, and waits until it has gone" },
     { line: "rnix daemon stop --now", about: "does not wait for running tools" },
+  ],
+  notes: [
+    "Tool calls under way have 10s to finish (drain in config.yaml); nothing new is begun meanwhile. What takes longer is cut off, and its run's model is told so when it goes on.",
   ],
   async run(io, flags) {
     refuseInsideRun(io, "daemon stop");
@@ -89,7 +92,7 @@ const restart = defineCommand({
     { line: "rnix daemon restart", about: "after an update, or when config.yaml or init.yaml has changed" },
   ],
   notes: [
-    "A call that is under way is cut off, and its run's model is told so. What a person has suspended or paused stays so.",
+    "Tool calls under way have 10s to finish (drain in config.yaml); one that takes longer is cut off, and its run's model is told so. What a person has suspended or paused stays so.",
     "Keys of what goes on are looked for in ~/.config/rnix/env: a run whose key is not there stays suspended.",
   ],
   async run(io) {

@@ -1,5 +1,6 @@
 import { SyscallError } from "../../plugin/index.ts";
 import { onceAborted } from "../abort.ts";
+import type { Drain } from "../drain.ts";
 import type { Process } from "../process.ts";
 import { RestartDelays, rulesFor } from "../restart.ts";
 import type { ExitStatus, PID } from "../types.ts";
@@ -20,7 +21,7 @@ import { type SupervisorSpec, shutdownOf } from "./spec.ts";
 import { type StartPorts, startChild } from "./start-child.ts";
 import { type Ask, type StopPorts, stopChild } from "./stop-child.ts";
 
-export type SupervisorPorts = StartPorts & StopPorts & JournalPorts & { random(): number };
+export type SupervisorPorts = StartPorts & StopPorts & JournalPorts & { drain: Drain; random(): number };
 
 type Work =
   | { kind: "exit"; slot: Slot; proc: Process; exit: ExitStatus }
@@ -130,6 +131,7 @@ export class Supervisor {
   async #next(): Promise<Work | undefined> {
     for (;;) {
       await this.#proc.gate();
+      await this.#ports.drain.pass(this.#proc);
       if (this.#proc.stopped) return undefined;
       const work = this.#work.shift();
       if (work) return work;
@@ -178,6 +180,7 @@ export class Supervisor {
   /** Throws why it did not, in words that name the child. */
   async #start(slot: Slot): Promise<void> {
     await this.#proc.gate();
+    await this.#ports.drain.pass(this.#proc);
     if (this.#proc.stopped) throw isEnding(this.#proc.pid);
     const proc = await this.#journal.started(slot.spec.id, () =>
       startChild(this.#ports, this.#proc, slot.spec).catch((thrown: unknown) => {

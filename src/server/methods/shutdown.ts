@@ -4,9 +4,9 @@ import type { Answers, Payload } from "../protocol.ts";
 import type { System } from "../system.ts";
 
 /**
- * Answers, and then ends the server (seeds 5.6): running processes are suspended, with `now` killed, and with
- * `restart` go on in the server that comes next. From
- * inside a process's shell it is refused: an agent does not stop what holds it.
+ * Answers, and then ends the server (seeds 5.6): running processes are suspended when their tool calls under way have
+ * had their time, with `now` killed, and with `restart` go on in the server that comes next. From inside a process's
+ * shell it is refused: an agent does not stop what holds it.
  */
 export function shutdown(
   { now = false, restart }: Payload<"shutdown">,
@@ -20,6 +20,6 @@ export function shutdown(
       `The daemon can't be stopped from inside a run (${unit}). Stop it from a terminal of your own.`,
     );
   }
-  host.stop(now, { restart });
-  return { pid: process.pid };
+  const draining = host.stop(now, { restart });
+  return { pid: process.pid, ...(draining && { draining }) };
 }

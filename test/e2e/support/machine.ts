@@ -32,7 +32,7 @@ const DAEMONS_OWN =
 const UNTIL_MS = 10_000;
 
 /** Short, so that a hung one ends a test in seconds. */
-const IMPATIENT = { grace: "1s", daemon_idle_stop: "60s" };
+const IMPATIENT = { grace: "1s", drain: "none", daemon_idle_stop: "60s" };
 
 /**
  * A computer of its own for one test: home, runtime, configuration, data, temporary and project folders in

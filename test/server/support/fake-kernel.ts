@@ -1,6 +1,6 @@
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
 import { Channel } from "../../../src/kernel/channel.ts";
-import type { Resumed, ResumeOptions } from "../../../src/kernel/lifecycle-manager.ts";
+import type { Resumed, ResumeOptions, ShutdownOptions } from "../../../src/kernel/lifecycle-manager.ts";
 import type {
   AgentInfo,
   ExitReason,
@@ -38,7 +38,8 @@ export class FakeKernel implements KernelApi {
   readonly #runs: RunStore;
   readonly #table = new Map<PID, FakeProcess>();
   #nextPid = 1;
-  shutdowns: { now?: boolean }[] = [];
+  shutdowns: ShutdownOptions[] = [];
+  callsUnderWay = 0;
   /** Processes that shutdown does not end, as if they were stuck. */
   readonly stuck = new Set<PID>();
 
@@ -183,7 +184,7 @@ export class FakeKernel implements KernelApi {
     return channel;
   }
 
-  async shutdown(o: { now?: boolean } = {}): Promise<void> {
+  async shutdown(o: ShutdownOptions = {}): Promise<void> {
     this.shutdowns.push(o);
     const exit: ExitStatus = o.now ? { code: 137, reason: "killed" } : { code: 75, reason: "suspended" };
     const procs = [...this.#table.entries()];
