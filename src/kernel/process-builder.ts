@@ -167,6 +167,7 @@ export class ProcessBuilder {
       uuid,
       ppid: parent?.pid ?? 0,
       parentUuid: parent?.uuid ?? ofItself?.info.parent_uuid ?? null,
+      tree: parent?.spec.tree ?? uuid,
       originUuid: saved?.fork ? saved.info.uuid : (saved?.info.origin_uuid ?? null),
       depth: parent ? parent.spec.depth + 1 : 0,
       intent,

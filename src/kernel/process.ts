@@ -42,6 +42,8 @@ interface ProcessSpec {
   ppid: PID;
   parentUuid: string | null;
   /** The run whose steps it began with. */
+  /** UUID of the process at the root of its tree: whose turn it is where trees take turns. */
+  tree: string;
   originUuid: string | null;
   depth: number;
   intent: string;

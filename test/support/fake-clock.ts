@@ -41,6 +41,11 @@ export class FakeClock implements Clock {
     return this.#timers.map((one) => one.at - this.#elapsed).sort((a, b) => a - b);
   }
 
+  /** Somebody sets the time of day. No time passes. */
+  set(now: number): void {
+    this.#now = now;
+  }
+
   async advance(ms: number): Promise<void> {
     const until = this.#elapsed + ms;
     await settled();

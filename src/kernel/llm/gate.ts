@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import { AnswerReader, type ModelDevice } from "./answer.ts";
 import type { ModelRequest } from "./request.ts";
 import { askedMs, backoffMs, isRetryable } from "./retry.ts";
-import { Slots, type Ticket } from "./slots.ts";
+import { type Ending, Slots, type SlotsStatus, type Ticket } from "./slots.ts";
 import { Watch } from "./watch.ts";
 
 export type { ModelDevice } from "./answer.ts";
@@ -20,22 +20,36 @@ export interface ModelCallOptions {
   retries: number;
   /** The longest wait a provider may ask for that is sat out; `totalMs` when absent. */
   patienceMs?: number;
-  /** Calls of one key at once; 32 when the provider's entry says nothing. */
+  /** What the provider is called where queues are shown. */
+  provider?: string;
+  /** Calls of one key at once, at most; 32 when the provider's entry says nothing. */
   concurrency?: number;
+  /** Requests of one key within a minute, at most. */
+  requestsPerMinute?: number;
+  /** The process tree in whose turn it goes; all that name none are one. */
+  tree?: string;
   /** Told as they come; an answer that breaks off has been told in part. `onRetry` says that it begins anew. */
   onEvent(event: LLMEvent): void;
   /** Before the wait. `attempt` counts the failed ones, from 1. */
   onRetry(info: { attempt: number; delayMs: number; error: SyscallError }): void;
 }
 
+/** One provider and key, as `/proc/llm` shows it. Never the key, nor anything made of it. */
+export interface GateStatus extends SlotsStatus {
+  provider: string;
+  /** Under way, those that wait for their place or for a retry included. */
+  calls: number;
+}
+
 /**
  * Stands between the loop and the model devices (design §4): one queue per provider and key, shared by all
- * processes, with retries, `Retry-After`, and a total and an idle deadline. Drivers never retry.
+ * processes, in which the process trees take turns, with retries, `Retry-After`, rate limits, and a total and an
+ * idle deadline. Drivers never retry.
  */
 export class ModelGate {
   readonly #clock: Clock;
   readonly #random: () => number;
-  readonly #slots = new Map<string, Slots>();
+  readonly #keys = new Map<string, { provider: string; slots: Slots }>();
   #tickets = 0;
 
   constructor(ports: { clock: Clock; random: () => number }) {
@@ -57,36 +71,62 @@ export class ModelGate {
     request: ModelRequest,
     options: ModelCallOptions,
   ): Promise<LLMAnswer> {
-    const slots = this.#slotsOf(key, options.concurrency ?? DEFAULT_CONCURRENCY);
+    const slots = this.#slotsOf(key, options);
     slots.calls++;
     const patienceMs = Math.min(options.patienceMs ?? Infinity, options.totalMs);
-    const ticket = { order: this.#tickets++, patienceMs };
-    const reader = new AnswerReader(device, request, options.onEvent);
+    const ticket = { order: this.#tickets++, patienceMs, tree: options.tree ?? "" };
+    const reader = new AnswerReader(device, request, (event) => {
+      if (event.type === "limits") slots.report(event.limits);
+      options.onEvent(event);
+    });
     const total = new Watch(options.clock ?? this.#clock, options.signal);
     try {
+      let counted = 0;
       for (let attempt = 1; ; attempt++) {
-        const outcome = await this.#attempt(slots, ticket, reader, total, options);
+        const turn = { ...ticket, again: attempt > 1 };
+        const outcome = await this.#attempt(slots, turn, reader, total, options);
         if (!(outcome instanceof SyscallError)) return outcome;
-        await this.#backOff(outcome, attempt, slots, total, { ...options, patienceMs });
+        // Too many at once is nobody's own failure. It ends: each time fewer are let in.
+        if (outcome.code !== "EXHAUSTED" || slots.running === 0 || options.retries === 0) counted++;
+        const last = counted > options.retries;
+        await this.#backOff(outcome, { attempt, last }, slots, total, { ...options, patienceMs });
       }
     } finally {
       total.stop();
       slots.calls--;
-      if (slots.idle) this.#slots.delete(key);
     }
   }
 
   /** Under way, those that wait for their place or for a retry included. */
   get calls(): number {
     let calls = 0;
-    for (const slots of this.#slots.values()) calls += slots.calls;
+    for (const { slots } of this.#keys.values()) calls += slots.calls;
     return calls;
   }
 
-  #slotsOf(key: string, limit: number): Slots {
-    const slots = this.#slots.get(key) ?? new Slots(this.#clock, limit);
-    slots.limit = limit;
-    this.#slots.set(key, slots);
+  /** Every key that was used not long ago, in the order of their first use. */
+  status(): GateStatus[] {
+    return [...this.#keys.values()].map(({ provider, slots }) => ({
+      provider,
+      calls: slots.calls,
+      ...slots.status,
+    }));
+  }
+
+  /** What was learnt of a key is kept for a while after its last call. */
+  #slotsOf(
+    key: string,
+    { provider = "", concurrency = DEFAULT_CONCURRENCY, requestsPerMinute }: ModelCallOptions,
+  ): Slots {
+    const slots = this.#keys.get(key)?.slots ?? this.#newKey(key, provider, concurrency);
+    slots.pace = { concurrency, requestsPerMinute };
+    return slots;
+  }
+
+  #newKey(key: string, provider: string, concurrency: number): Slots {
+    for (const [old, { slots }] of this.#keys) if (slots.isIdleSince(KEPT_MS)) this.#keys.delete(old);
+    const slots = new Slots(this.#clock, concurrency);
+    this.#keys.set(key, { provider, slots });
     return slots;
   }
 
@@ -102,23 +142,27 @@ export class ModelGate {
     total.arm(options.totalMs, () => tooSlow("did not finish its answer", options.totalMs, "total"));
     const idle = new Watch(options.clock ?? this.#clock, total.signal);
     if (reader.streams) idle.arm(options.idleMs, () => tooSlow("sent nothing", options.idleMs, "idle"));
+    let ending: Ending = "other";
     try {
-      return await reader.read(idle);
+      const answer = await reader.read(idle);
+      ending = "answered";
+      return answer;
     } catch (thrown) {
       idle.signal.throwIfAborted();
       const error = asSyscallError(thrown);
       if (!isRetryable(error)) throw error;
+      if (error.code === "EXHAUSTED") ending = "refused";
       return error;
     } finally {
       idle.stop();
-      slots.release();
+      slots.release(ending);
     }
   }
 
   /** Waits before the next attempt, or throws the error when there will be none. */
   async #backOff(
     error: SyscallError,
-    attempt: number,
+    { attempt, last }: { attempt: number; last: boolean },
     slots: Slots,
     total: Watch,
     options: ModelCallOptions & { patienceMs: number },
@@ -130,13 +174,14 @@ export class ModelGate {
     if (asked !== undefined && error.code === "EXHAUSTED") slots.holdOff(asked, later);
     const delayMs = backoffMs(error, attempt, now, this.#random);
     if (delayMs >= total.leftMs || (asked ?? 0) > options.patienceMs) throw later;
-    if (attempt > options.retries) throw asked === undefined ? error : usedUp(later);
+    if (last) throw asked === undefined ? error : usedUp(later);
     options.onRetry({ attempt, delayMs, error });
     await sleep(options.clock ?? this.#clock, delayMs, total.signal);
   }
 }
 
 const DEFAULT_CONCURRENCY = 32;
+const KEPT_MS = 10 * 60_000;
 
 function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();

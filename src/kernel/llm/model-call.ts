@@ -120,6 +120,8 @@ export class ModelCall {
       patienceMs: limits.modelWaitMs,
       concurrency: provider.concurrency,
       onEvent: (event) => this.#told(event),
+      requestsPerMinute: provider.requestsPerMinute,
+      tree: spec.tree,
       onRetry: (retry) => this.#again(retry),
     };
   }

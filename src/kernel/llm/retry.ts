@@ -12,11 +12,12 @@ export function isRetryable(error: SyscallError): boolean {
 /**
  * Ms to wait before the attempt after `attempt` failed ones. What the other side asked for is waited for
  * in full and a little more, so that all who were told the same do not come back at once; without a word
- * from it, half a second, doubled each time, half of it random.
+ * from it, or when its time is over already, half a second, doubled each time, half of it random.
  */
 export function backoffMs(error: SyscallError, attempt: number, now: number, random: () => number): number {
   const asked = askedMs(error, now);
-  if (asked !== undefined) return asked + random() * Math.min(asked * ASKED_JITTER, LONGEST_JITTER_MS);
+  if (asked !== undefined && asked > 0)
+    return asked + random() * Math.min(asked * ASKED_JITTER, LONGEST_JITTER_MS);
   return backoffDelayMs(BACKOFF, attempt, random);
 }
 

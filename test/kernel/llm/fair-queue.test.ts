@@ -1,0 +1,98 @@
+import { describe, expect, test } from "bun:test";
+import { FairQueue, type Turn } from "../../../src/kernel/llm/fair-queue.ts";
+import { seeded } from "../../support/seeded.ts";
+
+const turn = (tree: string, order: number, again = false): Turn => ({ tree, order, again });
+const drained = (queue: FairQueue<Turn>): string[] => {
+  const out: string[] = [];
+  for (let next = queue.next(); next; next = queue.next()) out.push(`${next.tree}${next.order}`);
+  return out;
+};
+
+describe("the queue", () => {
+  test("lets the trees take turns, and each goes by its own order", () => {
+    const queue = new FairQueue<Turn>();
+    for (const order of [1, 2, 3, 4]) queue.add(turn("a", order));
+    queue.add(turn("b", 5));
+    queue.add(turn("c", 7));
+    queue.add(turn("c", 6));
+    expect([queue.size, queue.trees]).toEqual([7, 3]);
+    expect(drained(queue)).toEqual(["a1", "b5", "c6", "a2", "c7", "a3", "a4"]);
+    expect([queue.size, queue.trees]).toEqual([0, 0]);
+  });
+
+  test("gives a turn that came to nothing back: before the other trees, and before those of its own", () => {
+    const queue = new FairQueue<Turn>();
+    queue.add(turn("b", 2));
+    queue.add(turn("c", 3));
+    queue.add(turn("a", 1, true));
+    queue.add(turn("a", 4));
+    queue.add(turn("c", 0, true));
+    expect(drained(queue)).toEqual(["a1", "b2", "c0", "a4", "c3"]);
+  });
+
+  test("forgets who leaves, and whose tree is then empty", () => {
+    const queue = new FairQueue<Turn>();
+    for (const order of [1, 2, 3]) queue.add(turn("a", order));
+    queue.add(turn("b", 4));
+    expect(queue.remove(({ order }) => order === 4 || order === 2)).toHaveLength(2);
+    queue.add(turn("b", 5));
+    expect([queue.size, queue.trees]).toEqual([3, 2]);
+    expect(drained(queue)).toEqual(["a1", "b5", "a3"]);
+  });
+});
+
+/**
+ * The property that fairness is: while somebody waits at the head of a tree, no other tree is served twice, but
+ * for turns it was given back.
+ */
+describe("whoever waits", () => {
+  test.each(Array.from({ length: 60 }, (_, seed) => seed))(
+    "is passed at most once by each tree (seed %i)",
+    (seed) => {
+      const random = seeded(seed);
+      const queue = new FairQueue<Turn>();
+      const model = new Map<string, number[]>();
+      const passed = new Map<string, Map<string, number>>();
+      let order = 0;
+      for (let i = 0; i < 400; i++) {
+        const roll = random();
+        if (roll < 0.5) {
+          // One big tree, and many of one call each.
+          const tree = random() < 0.6 ? "big" : `t${Math.floor(random() * 8)}`;
+          queue.add(turn(tree, order));
+          if (!model.has(tree)) passed.set(tree, new Map());
+          model.set(tree, [...(model.get(tree) ?? []), order++]);
+        } else if (roll < 0.9) {
+          const next = queue.next();
+          if (next === undefined) {
+            expect(model.size).toBe(0);
+            continue;
+          }
+          const line = model.get(next.tree) ?? [];
+          expect(next.order).toBe(line[0] ?? Number.NaN);
+          if (line.length === 1) model.delete(next.tree);
+          else model.set(next.tree, line.slice(1));
+          passed.set(next.tree, new Map());
+          for (const [tree, by] of passed) {
+            if (tree === next.tree || !model.has(tree)) continue;
+            by.set(next.tree, (by.get(next.tree) ?? 0) + 1);
+            expect(by.get(next.tree)).toBe(1);
+          }
+        } else {
+          const trees = [...model.keys()];
+          const tree = trees[Math.floor(random() * trees.length)];
+          const line = tree === undefined ? undefined : model.get(tree);
+          const gone = line?.[Math.floor(random() * line.length)];
+          if (tree === undefined || line === undefined || gone === undefined) continue;
+          expect(queue.remove((one) => one.order === gone)).toHaveLength(1);
+          const left = line.filter((one) => one !== gone);
+          if (left.length === 0) model.delete(tree);
+          else model.set(tree, left);
+        }
+        expect(queue.size).toBe([...model.values()].reduce((sum, line) => sum + line.length, 0));
+        expect(queue.trees).toBe(model.size);
+      }
+    },
+  );
+});
