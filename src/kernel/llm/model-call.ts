@@ -118,6 +118,7 @@ export class ModelCall {
       idleMs: limits.modelIdleMs,
       retries: limits.modelRetries,
       patienceMs: limits.modelWaitMs,
+      provider: provider.name,
       concurrency: provider.concurrency,
       onEvent: (event) => this.#told(event),
       requestsPerMinute: provider.requestsPerMinute,
