@@ -21,6 +21,8 @@ interface ModelFacts {
   devicePath: string;
   /** Models it is known to have; any other name may be asked for too. */
   models: string[];
+  /** What `stat` says beside that: whether it passes on `effort`, and takes `images`. */
+  can?: { effort?: true; images?: true };
 }
 
 /**
@@ -64,8 +66,18 @@ export class ModelFile implements VFSFile {
   }
 
   async stat(): Promise<FileStat> {
-    const { name, devicePath, models } = this.#facts;
-    return { name, size: 0, isDevice: true, devicePath, models, streams: true, tools: true, confined: true };
+    const { name, devicePath, models, can } = this.#facts;
+    return {
+      name,
+      size: 0,
+      isDevice: true,
+      devicePath,
+      models,
+      streams: true,
+      tools: true,
+      confined: true,
+      ...can,
+    };
   }
 }
 

@@ -25,5 +25,6 @@ async function open(context: OpenContext): Promise<VFSFile> {
     name: "replay",
     devicePath: "/dev/llm/replay",
     models: [],
+    can: { images: true },
   });
 }

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import type { AgentInfo, SkillInfo } from "../kernel/types.ts";
-import { SyscallError } from "../plugin/index.ts";
+import { EFFORTS, type Effort, SyscallError } from "../plugin/index.ts";
 import { SETTINGS } from "./defaults.ts";
 import { FileCache, fileError, readText, systemCode } from "./file.ts";
 import type { McpWish } from "./mcp.ts";
@@ -29,6 +29,9 @@ export interface Agent extends AgentInfo {
   /** What its `models` name. */
   provider?: string;
   model?: string;
+  /** `model` or `provider/model`, in the order in which they are gone over to. */
+  fallback?: readonly string[];
+  effort?: Effort;
   sandbox?: "auto" | "required" | "off";
   /** MCP servers that it is spawned with. */
   mcp: McpWish[];
@@ -116,17 +119,18 @@ const EMBEDDED = "embedded";
 
 /** Part of the format (interfaces §2), of features that this version does not have. */
 const LATER = ["network", "supervise"];
-const LATER_MODELS = ["fallback", "effort"];
 
 const AgentFile = z.lazy(() =>
   strict(
     {
       name: text("the agent's name"),
       description: text("a text that says what the agent is for"),
-      models: strict(
-        { provider: text("a provider's name").optional(), preferred: text("a model's name").optional() },
-        LATER_MODELS,
-      ).optional(),
+      models: strict({
+        provider: text("a provider's name").optional(),
+        preferred: text("a model's name").optional(),
+        fallback: texts("a list of models, or of provider/model").optional(),
+        effort: choice(EFFORTS).optional(),
+      }).optional(),
       skills: texts("a list of skill names").optional(),
       deferred_skills: texts("a list of skill names").optional(),
       allowed_tools: z
@@ -216,6 +220,8 @@ async function read(found: Found, places: Places): Promise<Agent | null> {
     tier: found.tier,
     provider: value.models?.provider,
     model: value.models?.preferred,
+    fallback: value.models?.fallback,
+    effort: value.models?.effort,
     sandbox: value.sandbox,
     checksWithheld:
       found.tier === "project" &&

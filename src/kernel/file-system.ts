@@ -9,7 +9,7 @@ import {
 } from "../plugin/index.ts";
 import type { OpenFile } from "../vfs/fd-table.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
-import { heed } from "./abort.ts";
+import { heed, withDeadline } from "./abort.ts";
 import type { Clock } from "./clock.ts";
 import type { Debugger } from "./debugger.ts";
 import { withDetail } from "./error-detail.ts";
@@ -163,6 +163,24 @@ export class FileSystem {
       },
       (stat) => ({ size: stat.size, isDevice: stat.isDevice }),
     );
+  }
+
+  /** What the driver of an open file says of it. A look, not a syscall. */
+  async facts(proc: Process, fd: number): Promise<FileStat> {
+    const { file, plugin, device } = proc.fds.get(fd);
+    const ms = proc.spec.opts.limits.toolMs;
+    const late = `Plugin ${plugin} did not tell of ${device} within ${ms} ms.`;
+    const deadline = withDeadline(proc.clock, proc.signal, ms, late);
+    try {
+      return await heed(
+        driver(plugin, device, () => file.stat()),
+        deadline.signal,
+        this.#clock,
+        0,
+      );
+    } finally {
+      deadline.release();
+    }
   }
 
   /** Closes whatever is still open, as a process's end does (seeds 2.17). */

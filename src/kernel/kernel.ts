@@ -372,9 +372,11 @@ export class Kernel {
   }
 
   /** What a child takes over from this process: its provider, with address and key, its environment, its folders. */
-  handedDown(pid: PID): Pick<SpawnOpts, "provider" | "env" | "envGiven" | "cwd" | "folders" | "attended"> {
-    const { provider, env, envGiven, cwd, folders, attended } = this.#table.get(pid).spec.opts;
-    return { provider, env, envGiven, cwd, folders, attended };
+  handedDown(
+    pid: PID,
+  ): Pick<SpawnOpts, "provider" | "effort" | "env" | "envGiven" | "cwd" | "folders" | "attended"> {
+    const { provider, effort, env, envGiven, cwd, folders, attended } = this.#table.get(pid).spec.opts;
+    return { provider, effort, env, envGiven, cwd, folders, attended };
   }
 
   detail(pid: PID): ProcessDetail {

@@ -21,6 +21,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     skills: proc.skills.map((skill) => skill.name),
     provider: proc.provider.name,
     model: proc.provider.model,
+    effort: spec.opts.effort ?? null,
     project: spec.opts.project.dir,
     cwd: spec.opts.cwd,
     ctx_id: proc.ctxId,

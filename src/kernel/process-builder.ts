@@ -11,6 +11,7 @@ import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { Envelope } from "./envelope.ts";
 import type { FileSystem } from "./file-system.ts";
 import type { Inboxes } from "./ipc/inboxes.ts";
+import { suitModel } from "./llm/suit-model.ts";
 import { toolPrefix } from "./mount/mount-point.ts";
 import type { MountManager } from "./mount-manager.ts";
 import { Process } from "./process.ts";
@@ -232,7 +233,9 @@ export class ProcessBuilder {
     if (before) restoreTools(proc, before.meta.tools);
     writeMeta(proc, contexts);
     undo.push(() => files.closeAll(proc));
-    if (opts.provider) proc.llmFd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });
+    if (!opts.provider) return;
+    proc.llmFd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });
+    await suitModel(files, proc);
   }
 
   /** What it sees: what is mounted for many, its plugins' devices, the kernel's own. */

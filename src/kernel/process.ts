@@ -1,4 +1,4 @@
-import { type Message, SyscallError, type ToolDef } from "../plugin/index.ts";
+import { type Effort, type Message, SyscallError, type ToolDef } from "../plugin/index.ts";
 import type { RunWriter } from "../store/runs.ts";
 import type { CheckResult, ChildResult, ProcInfo, Usage } from "../store/schema.ts";
 import { FdTable } from "../vfs/fd-table.ts";
@@ -118,6 +118,10 @@ export class Process {
   llmFd = -1;
   /** It comes to its end and takes no more children. */
   ending = false;
+  /** What the program that is its model may call, as long as it answers. */
+  served: Pick<ServedCalls, "list" | "call"> | undefined;
+  /** Asked of its model; undefined where its driver has no such setting. */
+  effort: Effort | undefined;
   /** Called when it is killed at once, also while it is ending already: its task may have something to leave out. */
   onKill: (() => void) | undefined;
   /** What it was spawned without, for whoever watches. */

@@ -100,6 +100,7 @@ class ReasoningLoop {
         step: proc.step,
         ts,
         message: assistant,
+        reasoning: answer.reasoning,
         usage: answer.usage,
         stop_reason: answer.stop_reason,
         so_far: soFar(proc),
@@ -118,6 +119,7 @@ class ReasoningLoop {
     step,
     ts,
     message,
+    reasoning,
     usage,
     stopReason,
     inbox,
@@ -132,6 +134,7 @@ class ReasoningLoop {
     this.#ports.waiting.restore(proc, waiting);
     const answer: LLMAnswer = {
       content: message.content,
+      reasoning,
       tool_calls: message.tool_calls ?? [],
       stop_reason: stopReason,
       usage,
@@ -185,6 +188,7 @@ class ReasoningLoop {
       messages: [...prompt.messages],
       tools: this.#shownTools(),
       stream: true,
+      effort: proc.effort,
     };
   }
 

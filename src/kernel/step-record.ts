@@ -34,6 +34,7 @@ export function stepRecord(
     raw_response: answer.content,
     action,
     summary: summarize(answer, calls),
+    reasoning: answer.reasoning,
     tool_calls: calls,
     inbox: told,
     usage: answer.usage,

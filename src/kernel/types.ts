@@ -1,4 +1,4 @@
-import type { MountType, Services, SyscallError } from "../plugin/index.ts";
+import type { Effort, MountType, Services, SyscallError } from "../plugin/index.ts";
 import type { PermissionRecord, ProcInfo, SuspendCause, SyscallEventWire, Wake } from "../store/schema.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 
@@ -225,6 +225,8 @@ export interface SpawnOpts {
 }
 
 /** What an agent says of the child that it wants. */
+  /** How much the model is to think before it answers; absent: as its provider has it. */
+  effort?: Effort;
 export interface ChildWish {
   intent: string;
   agent?: string;
@@ -271,6 +273,8 @@ export type ProcessEvent =
   | { type: "complete"; info: ProcInfo };
 
 export interface ProcessDetail {
+  /** What the model thinks, as it comes: no part of its answer. */
+  | { type: "reasoning_delta"; step: number; text: string }
   info: ProcInfo;
   fds: { fd: number; path: string }[];
   mounts: MountInfo[];

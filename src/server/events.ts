@@ -22,7 +22,8 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
         },
       };
     case "text_delta":
-      return { type: "text_delta", payload: { ...ref, step: event.step, text: event.text } };
+    case "reasoning_delta":
+      return { type: event.type, payload: { ...ref, step: event.step, text: event.text } };
     case "log":
       return { type: "log_entry", payload: event.entry };
     case "retry":

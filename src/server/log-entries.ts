@@ -2,12 +2,14 @@ import { callEntry, resultEntry, wordsEntry } from "../kernel/log-entry.ts";
 import type { LogEntry } from "../kernel/types.ts";
 import type { JournalEntry, ProcInfo, StepRecord, ToolCallRecord } from "../store/schema.ts";
 
-/** A finished step as its log: the model's words, then each call and what came of it. */
+/** A finished step as its log: the model's thoughts and words, then each call and what came of it. */
 export function entriesOfStep(record: StepRecord): LogEntry[] {
   const { step, ts } = record;
   const words = record.messages.filter(({ role }) => role === "assistant");
   return [
-    ...words.flatMap(({ content }) => wordsOf({ ts, step }, content)),
+    ...(record.compactions ?? []).map((one) => compactEntry({ ts: one.ts, step }, one)),
+    ...wordsOf({ ts, step }, "thought", record.reasoning),
+    ...words.flatMap(({ content }) => wordsOf({ ts, step }, "text", content)),
     ...record.tool_calls.flatMap((call) => [
       callEntry({ ts: call.started_at, step }, call, call.path ?? ""),
       resultEntry({ ts: endOf(call), step }, call),
@@ -22,7 +24,7 @@ export function entriesOfProgram(info: ProcInfo): LogEntry[] {
     return [{ ...at, kind: "unit", text: "it runs: what it printed last is told when it has ended" }];
   }
   const ended = `ended: ${info.exit_reason} (exit ${info.exit_code})`;
-  return [...wordsOf(at, info.result ?? ""), { ...at, kind: "unit", text: ended }];
+  return [...wordsOf(at, "text", info.result ?? ""), { ...at, kind: "unit", text: ended }];
 }
 
 /** The open step, as far as it has come. */
@@ -34,7 +36,10 @@ function entriesOf(entry: JournalEntry): LogEntry[] {
   const { ts, step } = entry;
   switch (entry.t) {
     case "answer":
-      return wordsOf({ ts, step }, entry.message.content);
+      return [
+        ...wordsOf({ ts, step }, "thought", entry.reasoning),
+        ...wordsOf({ ts, step }, "text", entry.message.content),
+      ];
     case "call_start":
       return [callEntry({ ts, step }, entry, entry.path)];
     // Its start is told, and its end when it comes.
@@ -45,8 +50,12 @@ function entriesOf(entry: JournalEntry): LogEntry[] {
   }
 }
 
-function wordsOf(at: { ts: string; step: number }, text: string): LogEntry[] {
-  return text === "" ? [] : [wordsEntry(at, "text", text)];
+function wordsOf(
+  at: { ts: string; step: number },
+  kind: "text" | "thought",
+  text: string | undefined,
+): LogEntry[] {
+  return text === undefined || text === "" ? [] : [wordsEntry(at, kind, text)];
 }
 
 function endOf({ started_at, duration_ms }: ToolCallRecord): string {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { PluginReport } from "../plugin/host/report.ts";
-import type { ToolAnnotations } from "../plugin/index.ts";
+import { EFFORTS, type ToolAnnotations } from "../plugin/index.ts";
 import type { Action, ProcInfo, StepRecord, SyscallEventWire } from "../store/schema.ts";
 import type { CollectedLine, CollectReport } from "./collector.ts";
 
@@ -48,6 +48,8 @@ function SpawnRequest() {
     sandbox: z.enum(["auto", "required", "off"]).optional(),
     trust: flag,
     check: texts,
+    /** How much the model is to think. */
+    effort: z.enum(EFFORTS).optional(),
     system_prompt: text,
     /** Files to attach, absolute, and folders the run may touch. */
     add: texts,
@@ -474,7 +476,11 @@ export type CompletePayload = Receipt & { event: "complete" };
 
 export type StreamEvent =
   | { type: "progress"; payload: ProgressPayload }
-  | { type: "text_delta"; payload: { pid: number; uuid: string; step: number; text: string } }
+  | {
+      /** What the model says, and what it thinks, as it comes. */
+      type: "text_delta" | "reasoning_delta";
+      payload: { pid: number; uuid: string; step: number; text: string };
+    }
   | {
       type: "log_entry";
       payload: {

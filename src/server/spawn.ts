@@ -19,7 +19,8 @@ import type { Workspaces } from "./workspace.ts";
 const DEFAULT_AGENT = "default";
 
 /** A process that spawns another one. */
-interface Parent extends Pick<SpawnOpts, "provider" | "env" | "envGiven" | "cwd" | "folders" | "attended"> {
+interface Parent
+  extends Pick<SpawnOpts, "provider" | "effort" | "env" | "envGiven" | "cwd" | "folders" | "attended"> {
   pid: PID;
 }
 
@@ -124,6 +125,7 @@ export async function planSpawn(
     throw error;
   }
 }
+        effort: request.effort ?? agent.effort ?? parent?.effort,
 
 /**
  * The same for a child that an agent spawns itself: in its folder, with its environment, and with its provider

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { EFFORTS } from "../plugin/index.ts";
 import { Message, Usage } from "./message.ts";
 import { SCHEMA_VERSION } from "./schema-version.ts";
 
@@ -92,6 +93,8 @@ export const JournalEntry = z.discriminatedUnion("t", [
     v: z.literal(SCHEMA_VERSION),
     step: z.number(),
     ts: z.string(),
+  /** What the model thought: shown to people, and never told to a model again. */
+  reasoning: z.string().optional(),
     message: Message,
     usage: Usage,
     stop_reason: z.enum(["end_turn", "tool_calls", "max_tokens", "refusal", "unknown"]).optional(),
@@ -124,6 +127,7 @@ export const InboxEntry = z.discriminatedUnion("kind", [
   /** From another process; PID 0, which has no UUID, is the operator. */
   z.object({
     ...Arrived,
+    reasoning: z.string().optional(),
     kind: z.literal("message"),
     from_pid: z.number(),
     from_uuid: z.string().nullable(),
@@ -238,6 +242,8 @@ export const ProcInfo = z.object({
       cause: SuspendCause.default("asked"),
       wake: Wake,
       /** Its waker goes on with it by itself. Absent: a person does. */
+  /** How much its model is to think, where somebody said so. */
+  effort: z.enum(EFFORTS).nullable().default(null),
       by_itself: z.literal(true).optional(),
     })
     .nullable()

@@ -134,7 +134,7 @@ describe("a mistake in an agent's files is INVALID and names the place", () => {
     ["an unknown key further in", "models:\n  provder: x\n", "4:3", 'did you mean "provider"?'],
     ["a key of a later version", "network: off\n", "3:1", "does not work in this version"],
     ["a server without a name", "mcp: [{ required: false }]\n", "3:7", "expected a server's name"],
-    ["a later key further in", "models: { effort: high }\n", "3:11", "does not work in this version"],
+    ["an unknown effort", "models: { effort: hihg }\n", "3:19", 'did you mean "high"?'],
     ["zero steps", "max_steps: 0\n", "3:12", "unlimited"],
     ["no unit", "timeout: 30\n", "3:10", "30s"],
     ["a text for a list", "allowed_tools: Read\n", "3:16", 'or "*" for all'],

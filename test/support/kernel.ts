@@ -109,6 +109,8 @@ interface HarnessOptions {
   model: Model;
   devices?: Record<string, Device>;
   needs?: Record<string, (keyof Services)[]>;
+  /** What its driver says that it can do. */
+  can?: { effort?: boolean; images?: boolean };
   /** What can be mounted, with every service. */
   mounts?: readonly MountType[];
   clock?: Clock;
@@ -312,7 +314,13 @@ export class KernelHarness {
             return event ? JSON.stringify(event) : "";
           },
           close: async () => {},
-          stat: async () => ({ name: "scripted", size: 0, isDevice: true, devicePath: "/dev/llm/scripted" }),
+          stat: async () => ({
+            name: "scripted",
+            size: 0,
+            isDevice: true,
+            devicePath: "/dev/llm/scripted",
+            ...this.#o.can,
+          }),
         };
       },
     };

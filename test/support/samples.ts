@@ -44,6 +44,7 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     resume_on_restart: false,
     supervised: null,
     crashes: null,
+    effort: null,
     error: null,
     checks: [],
     tool_calls: 0,

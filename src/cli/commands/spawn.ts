@@ -1,3 +1,4 @@
+import { EFFORTS } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
 import { bool, choice, costLimit, limit, list, pairs, text, timeLimit } from "../flags.ts";
@@ -20,6 +21,7 @@ export default defineCommand({
     agent: text("which agent to run; rnix agents lists them", "NAME"),
     provider: text("whose model; rnix providers lists them", "NAME"),
     model: text("which model", "MODEL"),
+    effort: choice("how much the model is to think before it answers", EFFORTS),
     "max-steps": limit('steps of the run at most, or "unlimited"', "N"),
     budget: limit('tokens of the run and its children at most, or "unlimited"; beyond it exit 2', "TOKENS"),
     "max-cost": costLimit(
@@ -85,6 +87,7 @@ export default defineCommand({
         agent: flags.agent,
         provider: flags.provider,
         model: flags.model,
+        effort: flags.effort,
         max_steps: flags["max-steps"],
         context_budget: flags.budget,
         max_cost: flags["max-cost"],

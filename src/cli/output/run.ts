@@ -50,6 +50,8 @@ export class RunView {
         this.#answer(event.payload);
         this.#summary(event.payload);
         break;
+      // Its thoughts are told with the step, as a whole.
+      case "reasoning_delta":
       case "error":
       case "syscall_event":
       case "eof":

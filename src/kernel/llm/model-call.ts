@@ -129,9 +129,9 @@ export class ModelCall {
 
   #told(event: LLMEvent): void {
     if (event.type === "usage") this.#spent.report(event.usage);
-    if (event.type !== "text_delta") return;
-    this.#arriving += event.text;
-    this.#ports.emit(this.#proc, { type: "text_delta", step: this.#proc.step, text: event.text });
+    if (event.type !== "text_delta" && event.type !== "reasoning_delta") return;
+    if (event.type === "text_delta") this.#arriving += event.text;
+    this.#ports.emit(this.#proc, { type: event.type, step: this.#proc.step, text: event.text });
   }
 
   #again({ attempt, delayMs, error }: Parameters<ModelCallOptions["onRetry"]>[0]): void {

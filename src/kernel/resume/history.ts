@@ -14,6 +14,7 @@ export interface OpenStep {
   ts: string;
   message: Message;
   usage: Usage;
+  reasoning: string | undefined;
   stopReason: StopReason;
   /** Numbers of the inbox entries that the messages before its answer hold. */
   inbox: number[] | undefined;
@@ -70,7 +71,7 @@ function lastOf(steps: readonly StepRecord[]): number {
 }
 
 function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): OpenStep {
-  const { step, ts, message, usage } = answer;
+  const { step, ts, message, reasoning, usage } = answer;
   const settled = new Map<string, ToolCallRecord>();
   const waiting = new Map<string, Wake>();
   for (const entry of journal) {
@@ -106,6 +107,7 @@ function onlyCalled(
 function unknown({ id, name, path, input, ts }: Entry<"call_start">): ToolCallRecord {
   return {
     id,
+    reasoning,
     name,
     path,
     input,
