@@ -116,12 +116,10 @@ export class Process {
   readonly filesChanged: Set<string>;
   filesChangedComplete = false;
   llmFd = -1;
-  /** It comes to its end and takes no more children. */
-  ending = false;
-  /** What the program that is its model may call, as long as it answers. */
-  served: Pick<ServedCalls, "list" | "call"> | undefined;
   /** Asked of its model; undefined where its driver has no such setting. */
   effort: Effort | undefined;
+  /** It comes to its end and takes no more children. */
+  ending = false;
   /** Called when it is killed at once, also while it is ending already: its task may have something to leave out. */
   onKill: (() => void) | undefined;
   /** What it was spawned without, for whoever watches. */

@@ -219,14 +219,14 @@ export interface SpawnOpts {
   maxCost?: Limit;
   timeoutMs?: Limit;
   checks?: string[];
+  /** How much the model is to think before it answers; absent: as its provider has it. */
+  effort?: Effort;
   sandbox?: string;
   attended?: boolean;
   limits: Limits;
 }
 
 /** What an agent says of the child that it wants. */
-  /** How much the model is to think before it answers; absent: as its provider has it. */
-  effort?: Effort;
 export interface ChildWish {
   intent: string;
   agent?: string;
@@ -267,14 +267,14 @@ export type ProcessEvent =
   /** Tokens and cost are what the run has used before this step. */
   | { type: "step"; step: number; total: number | null; tokensUsed: number; costUsd: number | null }
   | { type: "text_delta"; step: number; text: string }
+  /** What the model thinks, as it comes: no part of its answer. */
+  | { type: "reasoning_delta"; step: number; text: string }
   | { type: "log"; entry: LogEntry }
   | { type: "retry"; step: number; attempt: number; delayMs: number; message: string }
   | { type: "notice"; text: string }
   | { type: "complete"; info: ProcInfo };
 
 export interface ProcessDetail {
-  /** What the model thinks, as it comes: no part of its answer. */
-  | { type: "reasoning_delta"; step: number; text: string }
   info: ProcInfo;
   fds: { fd: number; path: string }[];
   mounts: MountInfo[];

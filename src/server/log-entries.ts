@@ -7,7 +7,6 @@ export function entriesOfStep(record: StepRecord): LogEntry[] {
   const { step, ts } = record;
   const words = record.messages.filter(({ role }) => role === "assistant");
   return [
-    ...(record.compactions ?? []).map((one) => compactEntry({ ts: one.ts, step }, one)),
     ...wordsOf({ ts, step }, "thought", record.reasoning),
     ...words.flatMap(({ content }) => wordsOf({ ts, step }, "text", content)),
     ...record.tool_calls.flatMap((call) => [

@@ -114,6 +114,7 @@ export async function planSpawn(
         maxCost: wireLimit(request.max_cost),
         timeoutMs: wireLimit(request.timeout_ms),
         checks: request.check,
+        effort: request.effort ?? agent.effort ?? parent?.effort,
         sandbox: "none",
         attended: request.attended,
         resumeOnRestart: request.resume_on_restart,
@@ -125,7 +126,6 @@ export async function planSpawn(
     throw error;
   }
 }
-        effort: request.effort ?? agent.effort ?? parent?.effort,
 
 /**
  * The same for a child that an agent spawns itself: in its folder, with its environment, and with its provider

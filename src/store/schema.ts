@@ -62,6 +62,8 @@ export const StepRecord = z.object({
   ts: z.string(),
   messages: z.array(Message),
   raw_response: z.string(),
+  /** What the model thought: shown to people, and never told to a model again. */
+  reasoning: z.string().optional(),
   action: Action,
   summary: z.string(),
   tool_calls: z.array(ToolCallRecord),
@@ -93,9 +95,8 @@ export const JournalEntry = z.discriminatedUnion("t", [
     v: z.literal(SCHEMA_VERSION),
     step: z.number(),
     ts: z.string(),
-  /** What the model thought: shown to people, and never told to a model again. */
-  reasoning: z.string().optional(),
     message: Message,
+    reasoning: z.string().optional(),
     usage: Usage,
     stop_reason: z.enum(["end_turn", "tool_calls", "max_tokens", "refusal", "unknown"]).optional(),
     so_far: SoFar.optional(),
@@ -127,7 +128,6 @@ export const InboxEntry = z.discriminatedUnion("kind", [
   /** From another process; PID 0, which has no UUID, is the operator. */
   z.object({
     ...Arrived,
-    reasoning: z.string().optional(),
     kind: z.literal("message"),
     from_pid: z.number(),
     from_uuid: z.string().nullable(),
@@ -203,6 +203,8 @@ export const ProcInfo = z.object({
   skills: z.array(z.string()),
   provider: z.string(),
   model: z.string(),
+  /** How much its model is to think, where somebody said so. */
+  effort: z.enum(EFFORTS).nullable().default(null),
   project: z.string(),
   cwd: z.string(),
   ctx_id: z.number(),
@@ -242,8 +244,6 @@ export const ProcInfo = z.object({
       cause: SuspendCause.default("asked"),
       wake: Wake,
       /** Its waker goes on with it by itself. Absent: a person does. */
-  /** How much its model is to think, where somebody said so. */
-  effort: z.enum(EFFORTS).nullable().default(null),
       by_itself: z.literal(true).optional(),
     })
     .nullable()

@@ -13,8 +13,8 @@ export interface OpenStep {
   step: number;
   ts: string;
   message: Message;
-  usage: Usage;
   reasoning: string | undefined;
+  usage: Usage;
   stopReason: StopReason;
   /** Numbers of the inbox entries that the messages before its answer hold. */
   inbox: number[] | undefined;
@@ -87,6 +87,7 @@ function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): 
     step,
     ts,
     message,
+    reasoning,
     usage,
     stopReason: answer.stop_reason ?? "end_turn",
     inbox: answer.inbox,
@@ -107,7 +108,6 @@ function onlyCalled(
 function unknown({ id, name, path, input, ts }: Entry<"call_start">): ToolCallRecord {
   return {
     id,
-    reasoning,
     name,
     path,
     input,
