@@ -29,6 +29,8 @@ export interface Agent extends AgentInfo {
   /** What its `models` name. */
   provider?: string;
   model?: string;
+  /** `model` or `provider/model`, in the order in which they are gone over to. */
+  fallback?: readonly string[];
   effort?: Effort;
   sandbox?: "auto" | "required" | "off";
   /** MCP servers that it is spawned with. */
@@ -117,21 +119,18 @@ const EMBEDDED = "embedded";
 
 /** Part of the format (interfaces §2), of features that this version does not have. */
 const LATER = ["network", "supervise"];
-const LATER_MODELS = ["fallback"];
 
 const AgentFile = z.lazy(() =>
   strict(
     {
       name: text("the agent's name"),
       description: text("a text that says what the agent is for"),
-      models: strict(
-        {
-          provider: text("a provider's name").optional(),
-          preferred: text("a model's name").optional(),
-          effort: choice(EFFORTS).optional(),
-        },
-        LATER_MODELS,
-      ).optional(),
+      models: strict({
+        provider: text("a provider's name").optional(),
+        preferred: text("a model's name").optional(),
+        fallback: texts("a list of models, or of provider/model").optional(),
+        effort: choice(EFFORTS).optional(),
+      }).optional(),
       skills: texts("a list of skill names").optional(),
       deferred_skills: texts("a list of skill names").optional(),
       allowed_tools: z
@@ -221,6 +220,7 @@ async function read(found: Found, places: Places): Promise<Agent | null> {
     tier: found.tier,
     provider: value.models?.provider,
     model: value.models?.preferred,
+    fallback: value.models?.fallback,
     effort: value.models?.effort,
     sandbox: value.sandbox,
     checksWithheld:

@@ -14,6 +14,8 @@ export interface Provider {
   baseUrl?: string;
   /** The variables that hold its key, the first that is set counts; empty when it is asked for without one. */
   keyEnvs: readonly string[];
+  /** Prints its key, where no variable of a file has it. */
+  keyCommand?: KeyCommand;
   /** A run without the key cannot begin. */
   needsKey: boolean;
   defaultModel?: string;
@@ -26,6 +28,16 @@ export interface Provider {
   tier: Tier;
   /** Defined by an untrusted project alone: it may be named, not used. */
   withheld: boolean;
+}
+
+/** `api_key_command` of an entry. */
+export interface KeyCommand {
+  /** For a shell. */
+  command: string;
+  /** The file that says it: the user's, or that of a project which is trusted with it. */
+  file: string;
+  /** Absolute; where it is run. */
+  cwd: string;
 }
 
 interface ModelFacts {
@@ -50,7 +62,7 @@ interface Move {
   name: string;
   file: string;
   part: string;
-  value: Partial<Record<"driver" | "base_url" | "api_key_env" | "extra", unknown>>;
+  value: Partial<Record<"driver" | "base_url" | "api_key_env" | "api_key_command" | "extra", unknown>>;
 }
 
 /**
@@ -58,14 +70,15 @@ interface Move {
  * one name. An untrusted project says nothing about where a key goes.
  */
 export async function loadProviders(
-  places: Pick<Places, "project" | "configDir" | "trust">,
+  places: Pick<Places, "project" | "configDir" | "home" | "trust">,
 ): Promise<Providers> {
   const result: Providers = { byName: stockProviders(), defaults: [], moves: [], withheld: [] };
   const user = await readYaml(ProvidersFile, join(places.configDir, FILE));
-  if (user) mergeFile(result, user, "user", null);
+  if (user) mergeFile(result, user, { tier: "user", trust: null, cwd: places.home });
   const own = projectProvidersFile(places);
   const project = own === null ? null : await readYaml(ProvidersFile, own);
-  if (project) mergeFile(result, project, "project", places.trust);
+  const { trust } = places;
+  if (project) mergeFile(result, project, { tier: "project", trust, cwd: places.project.dir });
   return result;
 }
 
@@ -103,27 +116,25 @@ const Model = z.lazy(() =>
 );
 
 const Entry = z.lazy(() =>
-  strict(
-    {
-      driver: text("a driver's name").optional(),
-      base_url: z
-        .url({
-          protocol: /^https?$/,
-          error: ({ input }) => `expected a URL of http or https, got ${shown(input)}`,
-        })
-        .optional(),
-      api_key_env: z
-        .string({ error: ({ input }) => `expected a variable's name, got ${shown(input)}` })
-        .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: "expected a variable's name, never the key itself" })
-        .optional(),
-      default_model: text("a model's name").optional(),
-      models: z.record(z.string(), Model, { error: "expected a mapping of model names" }).optional(),
-      concurrency: number({ measure: "count", max: 10_000 }).optional(),
-      requests_per_minute: number({ measure: "count", max: 1_000_000 }).optional(),
-      extra: z.record(z.string(), z.unknown(), { error: "expected a mapping" }).optional(),
-    },
-    ["api_key_command"],
-  ),
+  strict({
+    driver: text("a driver's name").optional(),
+    base_url: z
+      .url({
+        protocol: /^https?$/,
+        error: ({ input }) => `expected a URL of http or https, got ${shown(input)}`,
+      })
+      .optional(),
+    api_key_env: z
+      .string({ error: ({ input }) => `expected a variable's name, got ${shown(input)}` })
+      .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: "expected a variable's name, never the key itself" })
+      .optional(),
+    api_key_command: text("a command that prints the key").optional(),
+    default_model: text("a model's name").optional(),
+    models: z.record(z.string(), Model, { error: "expected a mapping of model names" }).optional(),
+    concurrency: number({ measure: "count", max: 10_000 }).optional(),
+    requests_per_minute: number({ measure: "count", max: 1_000_000 }).optional(),
+    extra: z.record(z.string(), z.unknown(), { error: "expected a mapping" }).optional(),
+  }),
 );
 type Entry = z.infer<typeof Entry>;
 
@@ -150,13 +161,15 @@ function stockProviders(): Map<string, Provider> {
   return new Map([...drivers, ...presets].map((provider) => [provider.name, provider]));
 }
 
-/** `trust`: null for the user's own file. */
-function mergeFile(
-  into: Providers,
-  { value, text }: ProvidersFile,
-  tier: Tier,
-  trust: TrustView | null,
-): void {
+interface FileOf {
+  tier: Tier;
+  /** null for the user's own file. */
+  trust: TrustView | null;
+  /** Where its commands are run. */
+  cwd: string;
+}
+
+function mergeFile(into: Providers, { value, text }: ProvidersFile, { tier, trust, cwd }: FileOf): void {
   for (const [name, entry] of Object.entries(value.providers ?? {})) {
     const before = into.byName.get(name);
     const move = trust === null ? null : moveOf(name, entry, before, text.file);
@@ -166,7 +179,10 @@ function mergeFile(
       into.withheld.push(`${Object.keys(move.value).join(", ")} of the provider ${name} in ${text.file}`);
     }
     into.byName.set(name, {
-      ...merge(before ?? providerOf(name, entry), withheld ? harmless(entry) : entry),
+      ...merge(before ?? providerOf(name, entry), withheld ? harmless(entry) : entry, {
+        file: text.file,
+        cwd,
+      }),
       source: text.file,
       tier,
       withheld: withheld && (before === undefined || before.withheld),
@@ -180,9 +196,9 @@ function mergeFile(
 
 /** null when the entry moves nothing: a new name for a driver sends what the driver always sends. */
 function moveOf(name: string, entry: Entry, before: Provider | undefined, file: string): Move | null {
-  const { base_url, api_key_env, extra } = entry;
+  const { base_url, api_key_env, api_key_command, extra } = entry;
   const driver = before && entry.driver !== before.driver ? entry.driver : undefined;
-  const said = Object.entries({ driver, base_url, api_key_env, extra }).filter(
+  const said = Object.entries({ driver, base_url, api_key_env, api_key_command, extra }).filter(
     ([, part]) => part !== undefined,
   );
   return said.length === 0
@@ -204,18 +220,30 @@ function providerOf(name: string, entry: Entry): Provider {
     : { ...ofDriver, name, keyEnvs: [], needsKey: false };
 }
 
-function merge(before: Provider, entry: Entry): Provider {
+function merge(before: Provider, entry: Entry, at: Pick<KeyCommand, "file" | "cwd">): Provider {
   return {
     ...before,
     driver: entry.driver ?? before.driver,
     baseUrl: entry.base_url ?? before.baseUrl,
-    keyEnvs: entry.api_key_env === undefined ? before.keyEnvs : [entry.api_key_env],
-    needsKey: entry.api_key_env === undefined ? before.needsKey : true,
+    ...keyOfEntry(entry, at),
     defaultModel: entry.default_model ?? before.defaultModel,
     models: mergeModels(before.models, entry.models ?? {}),
     concurrency: entry.concurrency ?? before.concurrency,
     requestsPerMinute: entry.requests_per_minute ?? before.requestsPerMinute,
     extra: entry.extra ?? before.extra,
+  };
+}
+
+/** The nearest file that says where the key is counts alone: its variable, and where that is not set its command. */
+function keyOfEntry(
+  { api_key_env, api_key_command }: Entry,
+  at: Pick<KeyCommand, "file" | "cwd">,
+): Partial<Pick<Provider, "keyEnvs" | "keyCommand" | "needsKey">> {
+  if (api_key_env === undefined && api_key_command === undefined) return {};
+  return {
+    keyEnvs: api_key_env === undefined ? [] : [api_key_env],
+    keyCommand: api_key_command === undefined ? undefined : { command: api_key_command, ...at },
+    needsKey: true,
   };
 }
 

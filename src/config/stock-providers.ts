@@ -12,6 +12,8 @@ export interface ProviderDefaults {
   baseUrl?: string;
   /** There is no address but one that is given. */
   needsBaseUrl?: boolean;
+  /** An Ollama: it may run on this machine, where it is looked for when nothing else is found. */
+  isLocal?: boolean;
   defaultModel?: string;
 }
 
@@ -49,6 +51,7 @@ export const PRESETS: Readonly<Record<string, ProviderDefaults & { driver: strin
     baseUrlEnv: "OLLAMA_HOST",
     urlOf: ollamaUrl,
     baseUrl: "http://127.0.0.1:11434/v1",
+    isLocal: true,
   },
 };
 

@@ -183,8 +183,14 @@ export interface ProviderChoice {
 
 /** Everything that spawn is told (seeds 1.2), resolved: the kernel reads no configuration. */
 export interface SpawnOpts {
+  /** Somebody has asked for this provider and no other. */
+  byFlag?: boolean;
+  /** What a run goes on with when this one fails for good, in order. */
+  fallbacks?: readonly ProviderChoice[];
   project: ProjectHandle;
   devices: DeviceLease;
+  /** Fetches another key in place of the refused one; false when there is no other. Absent: it never changes. */
+  renewSecret?(refused: string): Promise<boolean>;
   /** null: it has no model, and is no agent. */
   provider: ProviderChoice | null;
   cwd: string;

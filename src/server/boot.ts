@@ -21,6 +21,7 @@ import { History } from "./history.ts";
 import { DaemonInit } from "./init.ts";
 import { KernelLocks, kernelFolders } from "./kernel-locks.ts";
 import { isLogged, type LogLevel } from "./log-level.ts";
+import { CommandKeys } from "./key-commands.ts";
 import { Recovery } from "./recovery.ts";
 import { planChildResume, planResume } from "./resume.ts";
 import { runLog } from "./run-log.ts";
@@ -153,9 +154,11 @@ export async function boot({
     parent: (uuid: string) => {
       const pid = kernel.findPid(uuid);
       return pid === undefined ? undefined : { pid, ...kernel.handedDown(pid) };
+  const keys = new CommandKeys({ children, clock, spillDir: join(user.dataDir, "tmp") });
     },
     services: (project: Project, type: string) => kernel.mounts.services(project, type),
     remember: (project: Project) => projects.remember(project),
+    keys,
   };
   const init = new DaemonInit({
     kernel: kernel.init,
@@ -183,7 +186,7 @@ export async function boot({
     kernel,
     history,
     collector,
-    catalog: new ProjectCatalog(workspaces, clock, env),
+    catalog: new ProjectCatalog(workspaces, clock, env, keys),
     clock,
     identity: { version, build: commit, startedAtMs: clock.now() },
     host,

@@ -1,12 +1,8 @@
 import { type Agent, loadAgent, loadAgents } from "../config/agents.ts";
 import { toolEnvironment, userEnv } from "../config/environment.ts";
 import type { Env } from "../config/paths.ts";
-import {
-  describeProviders,
-  type ProviderLine,
-  type ProviderRequest,
-  resolveProvider,
-} from "../config/provider-choice.ts";
+import { type KeyCommands, type ProviderRequest, resolveProvider } from "../config/provider-choice.ts";
+import { describeProviders, type ProviderLine } from "../config/provider-list.ts";
 import { loadProviders } from "../config/providers.ts";
 import { loadSettings } from "../config/settings.ts";
 import { loadSkills, type Skill } from "../config/skills.ts";
@@ -50,11 +46,13 @@ export class ProjectCatalog implements Catalog {
   readonly #clock: Clock;
   /** For a question that brings no environment: the server's own. */
   readonly #env: Env;
+  readonly #keys: KeyCommands;
 
-  constructor(workspaces: Workspaces, clock: Clock, env: Env) {
+  constructor(workspaces: Workspaces, clock: Clock, env: Env, keys: KeyCommands) {
     this.#workspaces = workspaces;
     this.#clock = clock;
     this.#env = env;
+    this.#keys = keys;
   }
 
   projectDir(cwd: string): string {
@@ -95,6 +93,7 @@ export class ProjectCatalog implements Catalog {
         devices,
         env: place.env ?? this.#env,
         userEnv: userEnv(workspace.places.configDir),
+        keys: this.#keys,
         clock: this.#clock,
         warn: (message) => void diagnostics.push({ path: "", message }),
       };
@@ -159,11 +158,17 @@ function providerWire(line: ProviderLine, chosen: ProviderChoice | null): Provid
     device: `/dev/llm/${driver}`,
     model: choice?.model ?? default_model,
     base_url,
-    key: key_env === null ? "not needed" : key === "set" ? key_env : `${key_env} (${key})`,
+    key: keyShown(key_env, key),
     usable: problem === null,
     because: problem ?? choice?.because ?? source,
     chosen: choice !== undefined,
   };
+}
+
+function keyShown(variable: string | null, key: ProviderLine["key"]): string {
+  if (key === "command") return "api_key_command";
+  if (variable === null) return "not needed";
+  return key === "set" ? variable : `${variable} (${key})`;
 }
 
 /** The kernel's own tools as they are listed: nobody opens them here. */

@@ -4,7 +4,7 @@ import { mcpMounts } from "../config/mcp.ts";
 import type { Env } from "../config/paths.ts";
 import { type Project, prepareProject } from "../config/project.ts";
 import { loadProjectDoc } from "../config/project-doc.ts";
-import { resolveProvider } from "../config/provider-choice.ts";
+import { type KeyCommands, type ProviderRequest, resolveProvider } from "../config/provider-choice.ts";
 import { loadProviders } from "../config/providers.ts";
 import { loadSettings } from "../config/settings.ts";
 import type { Clock } from "../kernel/clock.ts";
@@ -27,6 +27,7 @@ interface Parent
 export interface SpawnPorts {
   workspaces: Workspaces;
   clock: Clock;
+  keys: KeyCommands;
   /** The live process of this UUID, with what its child takes over. */
   parent(uuid: string): Parent | undefined;
   /** The names of what is mounted for all runs of the project, of this type. */
@@ -35,8 +36,8 @@ export interface SpawnPorts {
   remember(project: Project): Promise<void>;
 }
 
-/** What is known of a run that is gone on with. */
-interface Known {
+/** What is known of a run that is gone on with, or of who spawns it. */
+interface Known extends Pick<ProviderRequest, "byFlag" | "fallback"> {
   agentOf?: typeof loadAgent;
   /** Still in memory, with its key. */
   provider?: ProviderChoice;
@@ -51,7 +52,7 @@ export async function planSpawn(
   request: SpawnRequest,
   unit: string | undefined,
   ports: SpawnPorts,
-  { agentOf = loadAgent, provider: before }: Known = {},
+  { agentOf = loadAgent, provider: before, byFlag, fallback }: Known = {},
 ): Promise<SpawnPlan> {
   const parent = parentOf(request, unit, ports);
   if (parent && request.trust) throw trustFromInside();
@@ -84,11 +85,21 @@ export async function planSpawn(
       env: parent ? fromInside(parent, request.env) : request.env,
       userEnv: userEnv(places.configDir),
       flags: { provider: request.provider, model: request.model },
-      agent: { name: agent.name, provider: agent.provider, model: agent.model },
+      agent: {
+        name: agent.name,
+        provider: agent.provider,
+        model: agent.model,
+        fallback: agent.fallback,
+      },
       parent: before ?? parent?.provider ?? undefined,
+      byFlag,
+      fallback,
+      keys: ports.keys,
       clock: ports.clock,
       warn: (text) => void notices.push(text),
     });
+    // A command that has no key to give is known before anything is spent.
+    if (provider.renewSecret) await provider.secret();
     prepareProject(project);
     await ports.remember(project);
     return {
@@ -142,7 +153,7 @@ export async function planChild(
   const provider = model === undefined ? undefined : parent.provider?.name;
   // What the shell would be told of a provider is not the parent's choice, which may have come by a flag.
   const request = { intent, agent, provider, model, cwd, env: { ...env, RNIX_PROVIDER: "", RNIX_MODEL: "" } };
-  const plan = await planSpawn(request, uuid, ports);
+  const plan = await planSpawn(request, uuid, ports, { byFlag: parent.provider?.byFlag });
   return { ...plan, opts: { ...plan.opts, env, envGiven, folders, attended } };
 }
 

@@ -4,16 +4,14 @@ import { join } from "node:path";
 import { toolEnvironment, userEnv } from "../../src/config/environment.ts";
 import type { Places } from "../../src/config/places.ts";
 import { loadProjectDoc } from "../../src/config/project-doc.ts";
-import {
-  describeProviders,
-  type ProviderRequest,
-  resolveProvider,
-} from "../../src/config/provider-choice.ts";
+import { type ProviderRequest, resolveProvider } from "../../src/config/provider-choice.ts";
+import { describeProviders } from "../../src/config/provider-list.ts";
 import { loadProviders } from "../../src/config/providers.ts";
 import { trustAll } from "../../src/config/trust.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import type { DeviceEntry } from "../../src/vfs/registry.ts";
 import { FakeClock } from "../support/fake-clock.ts";
+import { until } from "../support/until.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 
 const USER = "home/.config/rnix/providers.yaml";
@@ -52,7 +50,13 @@ async function request(places: Places, more: Partial<ProviderRequest> = {}): Pro
     providers: await loadProviders(places),
     devices: { entries: () => STOCK },
     env: {},
-    userEnv: {},
+    // Nobody is there: what runs on the machine that tests is not looked at.
+    userEnv: { OLLAMA_HOST: "127.0.0.1:1" },
+    keys: {
+      of: () => {
+        throw new Error("no command is run for a key");
+      },
+    },
     clock: new FakeClock(),
     warn: (text) => {
       throw new Error(`unexpected warning: ${text}`);
@@ -265,11 +269,11 @@ describe("a driver that is asked what it finds", () => {
     const broken = device("aaa", () => Promise.reject(new TypeError("oops")));
     const warnings: string[] = [];
     const more = {
-      devices: { entries: () => [broken, ...STOCK] },
-      env: KEYS,
+      devices: { entries: () => [broken, ...STOCK, byKey("zzz", "ZZZ", "z")] },
+      env: { ZZZ: "1" },
       warn: (text: string) => void warnings.push(text),
     };
-    expect((await resolveProvider(await request(box.places(), more))).name).toBe("anthropic");
+    expect((await resolveProvider(await request(box.places(), more))).name).toBe("zzz");
     expect(warnings.join()).toContain("oops");
   });
 
@@ -280,14 +284,14 @@ describe("a driver that is asked what it finds", () => {
     const deaf = device("deaf", () => new Promise(() => undefined));
     const choice = resolveProvider(
       await request(box.places(), {
-        devices: { entries: () => [deaf, ...STOCK] },
-        env: KEYS,
+        devices: { entries: () => [deaf, ...STOCK, byKey("zzz", "ZZZ", "z")] },
+        env: { ZZZ: "1" },
         warn: (text) => void warnings.push(text),
         clock,
       }),
     );
     await clock.advance(2000);
-    expect((await choice).name).toBe("anthropic");
+    expect((await choice).name).toBe("zzz");
     expect(warnings).toHaveLength(1);
     expect(warnings[0]).toContain("deaf");
     expect(clock.pending).toBe(0);
@@ -429,7 +433,7 @@ describe("a preset", () => {
   ])("ollama takes OLLAMA_HOST=%s as Ollama does", async (host, url) => {
     using box = new Sandbox();
     const env = { ...KEYS, ...(host === undefined ? {} : { OLLAMA_HOST: host }) };
-    const choice = await choose(box, "ollama", env);
+    const choice = await choose(box, "ollama", env, { userEnv: {} });
     expect(choice).toMatchObject({ device: "/dev/llm/openai-compatible", config: { base_url: url } });
     expect((await failure(() => choice.secret())).code, "it is sent nobody's key").toBe("UNAVAILABLE");
   });
@@ -533,6 +537,245 @@ describe("an untrusted project", () => {
       device: "/dev/llm/replay",
       model: "demo.yaml",
     });
+  });
+});
+
+describe("what a run may fall back to", () => {
+  const left = async (
+    box: Sandbox,
+    fallback: string[],
+    more: Partial<ProviderRequest> = {},
+    agent: { provider?: string; model?: string } = { provider: "anthropic", model: "a" },
+  ) => {
+    const warnings: string[] = [];
+    const choice = await resolveProvider(
+      await request(box.places(), {
+        env: KEYS,
+        agent: { name: "x", ...agent, fallback },
+        warn: (text) => void warnings.push(text),
+        ...more,
+      }),
+    );
+    const named = (choice.fallbacks ?? []).map(({ name, model }) => `${name}/${model}`);
+    return { choice, named, warnings };
+  };
+
+  test("is what the agent names, in its order, each with its own facts, key and gate", async () => {
+    using box = new Sandbox();
+    box.write(USER, "providers: { anthropic: { models: { b: { max_output: 7 } } } }\n");
+    const { choice, named, warnings } = await left(box, ["b", "openai/c", "openrouter/z-ai/glm", "d"], {
+      env: { ...KEYS, OPENROUTER_API_KEY: "sk-or" },
+    });
+    expect(named).toEqual(["anthropic/b", "openai/c", "openrouter/z-ai/glm", "anthropic/d"]);
+    const [first, second, third] = choice.fallbacks ?? [];
+    expect(first).toMatchObject({ maxOutput: 7, gateKey: choice.gateKey });
+    expect(second).toMatchObject({ device: "/dev/llm/openai", maxOutput: undefined });
+    expect(await second?.secret()).toBe("sk-openai");
+    expect(await third?.secret()).toBe("sk-or");
+    expect(warnings).toEqual([]);
+  });
+
+  test("takes a name with a slash for a model where no provider is called so", async () => {
+    using box = new Sandbox();
+    const { named } = await left(box, ["mistral/large"]);
+    expect(named).toEqual(["anthropic/mistral/large"]);
+  });
+
+  test("has nothing twice, and not what is in use", async () => {
+    using box = new Sandbox();
+    expect((await left(box, ["a", "b", "anthropic/b"])).named).toEqual(["anthropic/b"]);
+  });
+
+  test("goes without what cannot be used, and says so", async () => {
+    using box = new Sandbox();
+    const { named, warnings } = await left(box, ["openrouter/x", "b"]);
+    expect(named).toEqual(["anthropic/b"]);
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).toContain("openrouter/x is left out");
+    expect(warnings[0]).toContain("OPENROUTER_API_KEY");
+  });
+
+  test("is never of another provider than the one that a flag asks for", async () => {
+    using box = new Sandbox();
+    const { named, warnings } = await left(box, ["openai/c", "anthropic/b"], {
+      flags: { provider: "anthropic" },
+    });
+    expect(named).toEqual(["anthropic/b"]);
+    expect(warnings.join()).toContain("openai/c is left out: the provider anthropic was asked for");
+    // The agent's models alone are meant for the agent's provider, not for the one of the flag.
+    expect((await left(box, ["b"], { flags: { provider: "openai", model: "m" } })).named).toEqual([]);
+  });
+
+  test("of a child is its agent's, else the parent's for the parent's own model, and keeps to a parent's flag", async () => {
+    using box = new Sandbox();
+    const parent = (await left(box, ["b"], { flags: { provider: "anthropic" } })).choice;
+    expect((await left(box, ["c", "openai/d"], { parent }, {})).named).toEqual(["anthropic/c"]);
+    const child = async (model?: string) =>
+      (
+        await resolveProvider(await request(box.places(), { env: KEYS, agent: { name: "y", model }, parent }))
+      ).fallbacks?.map((one) => one.model);
+    expect(await child()).toEqual(["b"]);
+    expect(await child("other")).toEqual([]);
+  });
+
+  test("of a run that goes on is what it had left, whatever the agent says today", async () => {
+    using box = new Sandbox();
+    const fallback = [
+      { provider: "openai", model: "c" },
+      { provider: "gone", model: "d" },
+    ];
+    const flags = { provider: "anthropic", model: "b" };
+    const { named, warnings, choice } = await left(box, ["x"], { flags, fallback, byFlag: false });
+    expect(named).toEqual(["openai/c"]);
+    expect(warnings.join()).toContain('no provider "gone"');
+    expect(choice.byFlag).toBe(false);
+  });
+});
+
+describe("a key that a command prints", () => {
+  const COMMANDS: ProviderRequest["keys"] = {
+    of: ({ command, cwd }) => ({
+      id: `${command} in ${cwd}`,
+      key: async () => `key of ${command}`,
+      renew: async (refused) => refused === "old",
+    }),
+  };
+
+  test("is fetched when it is asked for, with a gate of its own, and goes before the driver's usual variable", async () => {
+    using box = new Sandbox();
+    box.write(USER, "providers: { openai: { api_key_command: pass openai } }\n");
+    const choice = await choose(box, "openai", KEYS, { keys: COMMANDS });
+    expect(await choice.secret()).toBe("key of pass openai");
+    expect(await choice.renewSecret?.("old")).toBe(true);
+    box.write(USER, "providers: { openai: { api_key_command: pass other } }\n");
+    expect((await choose(box, "openai", KEYS, { keys: COMMANDS })).gateKey).not.toBe(choice.gateKey);
+  });
+
+  test("goes after the variable that stands beside it, where that is set", async () => {
+    using box = new Sandbox();
+    box.write(USER, "providers: { openai: { api_key_env: WORK_KEY, api_key_command: pass openai } }\n");
+    const secret = async (env: Record<string, string>) =>
+      (await choose(box, "openai", { ...KEYS, ...env }, { keys: COMMANDS })).secret();
+    expect(await secret({})).toBe("key of pass openai");
+    expect(await secret({ WORK_KEY: "sk-work" })).toBe("sk-work");
+    expect((await choose(box, "openai", { WORK_KEY: "sk-work" })).renewSecret).toBeUndefined();
+  });
+
+  test("makes its provider one that is found, and is not run to list it", async () => {
+    using box = new Sandbox();
+    const file = box.write(USER, "providers: { openai: { api_key_command: pass openai } }\n");
+    const look = await request(box.places(), { keys: COMMANDS });
+    expect(await resolveProvider(look)).toMatchObject({
+      name: "openai",
+      model: "gpt-default",
+      because: `api_key_command of ${file}`,
+    });
+    const line = describeProviders(await request(box.places())).find(({ name }) => name === "openai");
+    expect(line).toMatchObject({ key: "command", problem: null });
+  });
+
+  test("is run in the project's folder for a project that is trusted with it, and in no other", async () => {
+    using box = new Sandbox();
+    const file = box.write(PROJECT, "providers: { openai: { api_key_command: ./steal } }\n");
+    expect((await loadProviders(box.places())).withheld).toEqual([
+      `api_key_command of the provider openai in ${file}`,
+    ]);
+    expect(await (await choose(box, "openai", KEYS)).secret()).toBe("sk-openai");
+    const trusted = await loadProviders({ ...box.places(), trust: trustAll });
+    expect(trusted.byName.get("openai")?.keyCommand).toEqual({
+      command: "./steal",
+      file,
+      cwd: box.projectDir,
+    });
+  });
+});
+
+describe("a model server on this machine", () => {
+  const ollama = (tags: unknown, served: string[] = []) =>
+    Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch(asked) {
+        served.push(new URL(asked.url).pathname);
+        return Response.json(tags);
+      },
+    });
+  const TAGS = {
+    models: [
+      { name: "nomic-embed-text:latest", details: { family: "nomic-bert" } },
+      { name: "qwen3:8b", details: { family: "qwen3" } },
+    ],
+  };
+  const at = (server: { port?: number }) => ({ OLLAMA_HOST: `127.0.0.1:${server.port}` });
+
+  test("is taken when there is nothing else, with a model that can talk", async () => {
+    using box = new Sandbox();
+    await using server = ollama(TAGS);
+    expect(await resolveProvider(await request(box.places(), { env: at(server) }))).toMatchObject({
+      name: "ollama",
+      model: "qwen3:8b",
+      because: "found a server of ollama on this machine",
+      config: { base_url: `http://127.0.0.1:${server.port}/v1` },
+    });
+  });
+
+  test("gives the model of an ollama that is named without one", async () => {
+    using box = new Sandbox();
+    await using server = ollama(TAGS);
+    const flags = { provider: "ollama" };
+    expect((await resolveProvider(await request(box.places(), { env: at(server), flags }))).model).toBe(
+      "qwen3:8b",
+    );
+  });
+
+  test("is not asked as long as there is a key", async () => {
+    using box = new Sandbox();
+    const served: string[] = [];
+    await using server = ollama(TAGS, served);
+    const env = { ...at(server), OPENAI_API_KEY: "sk-openai" };
+    expect((await resolveProvider(await request(box.places(), { env }))).name).toBe("openai");
+    expect(served).toEqual([]);
+  });
+
+  test.each([
+    ["has no models", { models: [] }],
+    ["is something else", { hello: "world" }],
+  ])("that %s is not found", async (_, tags) => {
+    using box = new Sandbox();
+    await using server = ollama(tags);
+    const error = await failure(async () =>
+      resolveProvider(await request(box.places(), { env: at(server) })),
+    );
+    expect(error.code).toBe("UNAVAILABLE");
+  });
+
+  test("that does not answer is given up after half a second", async () => {
+    using box = new Sandbox();
+    await using server = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: () => new Promise<Response>(() => undefined),
+    });
+    const clock = new FakeClock();
+    const asked = failure(async () =>
+      resolveProvider(await request(box.places(), { env: at(server), clock })),
+    );
+    await until(() => clock.waits.includes(500));
+    await clock.advance(500);
+    expect((await asked).code).toBe("UNAVAILABLE");
+  });
+
+  test("comes after a preset and an entry that have their key and a model", async () => {
+    using box = new Sandbox();
+    await using server = ollama(TAGS);
+    const chosen = async (env: Record<string, string>) =>
+      resolveProvider(await request(box.places(), { env: { ...at(server), ...env } }));
+    expect(await chosen({ OPENROUTER_API_KEY: "sk-or" })).toMatchObject({
+      name: "openrouter",
+      because: "found OPENROUTER_API_KEY",
+    });
+    box.write(USER, "providers: { work: { driver: openai, api_key_env: WORK_KEY, default_model: w } }\n");
+    expect(await chosen({ WORK_KEY: "sk-work" })).toMatchObject({ name: "work", model: "w" });
   });
 });
 

@@ -52,6 +52,7 @@ class Booting implements AsyncDisposable {
       spawn: {
         workspaces,
         clock: this.clock,
+        keys: { of: unused },
         parent: unused,
         services: unused,
         remember: unused,

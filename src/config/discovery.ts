@@ -1,0 +1,145 @@
+import { SyscallError } from "../plugin/index.ts";
+import type { DeviceEntry } from "../vfs/registry.ts";
+import { formatDuration } from "./duration.ts";
+import { ollamaModel, type Timers } from "./local-servers.ts";
+import {
+  baseUrl,
+  deviceOf,
+  driverName,
+  driversOf,
+  keyOf,
+  keyVariable,
+  type Lookup,
+  lackOf,
+  providerNamed,
+} from "./provider-needs.ts";
+import type { Provider } from "./providers.ts";
+import { DRIVERS, defaultsOf } from "./stock-providers.ts";
+
+/** Looks for providers on this machine. */
+export interface Search extends Lookup {
+  clock: Timers;
+  /** Told of a driver that fails to say whether it can be used: the others are asked all the same. */
+  warn(text: string): void;
+}
+
+export interface Found {
+  provider: Provider;
+  model: string;
+  because: string;
+}
+
+/**
+ * What a run can be made with when nobody names a provider (design §6): the first of a key that lies around, for our
+ * drivers in their order and then for entries with a model of their own; a driver that needs none, as one over a
+ * program on the PATH; a model server on this machine. Those are asked only when there is nothing else.
+ */
+export async function discover(search: Search): Promise<Found | null> {
+  const drivers = driversOf(search);
+  const ours = drivers.filter((entry) => Object.hasOwn(DRIVERS, driverName(entry)));
+  const others = drivers.filter((entry) => !ours.includes(entry));
+  return (
+    (await firstOf(ours, search)) ??
+    entryWithKey(search) ??
+    (await firstOf(others, search)) ??
+    (await onThisMachine(search))
+  );
+}
+
+/** The model that the provider's driver, or its server on this machine, offers; null when neither has one. */
+export async function offeredModel(provider: Provider, search: Search): Promise<string | null> {
+  return (await detect(provider, search))?.model ?? (await localModel(provider, search));
+}
+
+async function firstOf(drivers: readonly DeviceEntry[], search: Search): Promise<Found | null> {
+  const candidates = drivers
+    .filter(({ device }) => device.provider)
+    .map((entry) => providerNamed(driverName(entry), search));
+  const offers = await Promise.all(candidates.map((provider) => detect(provider, search)));
+  for (const [index, provider] of candidates.entries()) {
+    const offer = offers[index];
+    if (!offer || lackOf(provider, search)) continue;
+    const model = provider.defaultModel ?? offer.model;
+    return { provider, model, because: foundBy(provider, search) };
+  }
+  return null;
+}
+
+/** Presets and entries of a file: those that have a key and say which model. */
+function entryWithKey(search: Search): Found | null {
+  for (const provider of search.providers.byName.values()) {
+    const { name, defaultModel } = provider;
+    const hasKey = provider.keyCommand !== undefined || keyOf(provider, search) !== undefined;
+    if (Object.hasOwn(DRIVERS, name) || defaultModel === undefined) continue;
+    if (hasKey && !lackOf(provider, search)) {
+      return { provider, model: defaultModel, because: foundBy(provider, search) };
+    }
+  }
+  return null;
+}
+
+async function onThisMachine(search: Search): Promise<Found | null> {
+  const usable = [...search.providers.byName.values()].filter((provider) => !lackOf(provider, search));
+  const models = await Promise.all(usable.map((provider) => localModel(provider, search)));
+  for (const [index, provider] of usable.entries()) {
+    const offer = models[index];
+    if (!offer) continue;
+    return {
+      provider,
+      model: provider.defaultModel ?? offer,
+      because: `found a server of ${provider.name} on this machine`,
+    };
+  }
+  return null;
+}
+
+/** What the provider's own server offers, where that is one whose address is known to everybody. */
+async function localModel(provider: Provider, search: Search): Promise<string | null> {
+  const url = defaultsOf(provider).isLocal ? baseUrl(provider, search) : undefined;
+  return url === undefined ? null : ollamaModel(url, search.clock);
+}
+
+/** A driver has this long to say whether it can be used here. */
+const DETECT_MS = 2000;
+
+/** null when the driver cannot be used here. One that fails to say so, or takes too long, is warned of. */
+async function detect(provider: Provider, search: Search): Promise<{ model: string } | null> {
+  const entry = deviceOf(provider, search);
+  if (!entry?.device.provider) return null;
+  const late = Promise.withResolvers<never>();
+  const timer = search.clock.timer(DETECT_MS, () =>
+    late.reject(new SyscallError("TIMEOUT", `no answer within ${formatDuration(DETECT_MS)}`)),
+  );
+  try {
+    return await Promise.race([entry.device.provider.detect(environment(provider, search)), late.promise]);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    search.warn(
+      `The driver ${provider.driver} of plugin ${entry.plugin} could not be asked for a model: ${why}`,
+    );
+    return null;
+  } finally {
+    timer.cancel();
+  }
+}
+
+/**
+ * What a driver looks for: the user's file under the spawner's environment. Empty is not set. A key that comes
+ * from elsewhere stands where the driver looks for one; of a command it is only said that there is one.
+ */
+function environment(provider: Provider, search: Search): Record<string, string> {
+  const set = [...Object.entries(search.userEnv), ...Object.entries(search.env)].filter(
+    (entry): entry is [string, string] => Boolean(entry[1]),
+  );
+  const [usual] = defaultsOf({ name: provider.driver, driver: provider.driver }).keyEnvs;
+  const key = keyOf(provider, search) ?? (provider.keyCommand && "api_key_command");
+  return Object.fromEntries(usual === undefined || key === undefined ? set : [...set, [usual, key]]);
+}
+
+function foundBy(provider: Provider, look: Lookup): string {
+  const variable = keyVariable(provider, look);
+  if (variable !== undefined && look.env[variable]) return `found ${variable}`;
+  if (variable !== undefined && look.userEnv[variable]) return `found ${variable} in ~/.config/rnix/env`;
+  if (provider.keyCommand) return `api_key_command of ${provider.keyCommand.file}`;
+  return `found ${provider.name} on this machine`;
+}

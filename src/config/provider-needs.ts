@@ -1,0 +1,122 @@
+import { SyscallError } from "../plugin/index.ts";
+import type { Namespace } from "../vfs/namespace.ts";
+import type { DeviceEntry } from "../vfs/registry.ts";
+import { suggestion } from "./nearest.ts";
+import type { Env } from "./paths.ts";
+import { type Provider, type Providers, stockProvider } from "./providers.ts";
+import { DRIVERS, defaultsOf } from "./stock-providers.ts";
+
+/** What a look at the providers needs. */
+export interface Lookup {
+  providers: Providers;
+  /** The devices of the run: a provider is there when its driver's device is. */
+  devices: Pick<Namespace, "entries">;
+  /** The spawner's. */
+  env: Env;
+  /** `~/.config/rnix/env`, for what is not in `env`. */
+  userEnv: Env;
+}
+
+type Environments = Pick<Lookup, "env" | "userEnv">;
+
+export const DEVICES = "/dev/llm/";
+
+/** By an entry's name, or by that of a driver that somebody's plugin brings. NOT_FOUND names the nearest. */
+export function providerNamed(name: string, look: Pick<Lookup, "providers" | "devices">): Provider {
+  const provider = findProvider(name, look);
+  if (provider) return provider;
+  throw new SyscallError(
+    "NOT_FOUND",
+    `There is no provider "${name}".${suggestion(name, providerNames(look))}`,
+  );
+}
+
+export function findProvider(
+  name: string,
+  { providers, devices }: Pick<Lookup, "providers" | "devices">,
+): Provider | undefined {
+  const provider = providers.byName.get(name);
+  if (provider) return provider;
+  const bare = stockProvider(name);
+  return deviceOf(bare, { devices }) && bare;
+}
+
+export function providerNames(look: Pick<Lookup, "providers" | "devices">): string[] {
+  const drivers = driversOf(look).map(driverName);
+  return [...new Set([...look.providers.byName.keys(), ...drivers])].toSorted();
+}
+
+/** Model devices: ours in the order of DRIVERS, then the others by name. */
+export function driversOf({ devices }: Pick<Lookup, "devices">): DeviceEntry[] {
+  const order = Object.keys(DRIVERS).map((driver) => `${DEVICES}${driver}`);
+  const rank = (path: string) => (order.includes(path) ? order.indexOf(path) : order.length);
+  return devices
+    .entries()
+    .filter(({ path }) => path.startsWith(DEVICES))
+    .toSorted((a, b) => rank(a.path) - rank(b.path) || (a.path < b.path ? -1 : 1));
+}
+
+export function driverName({ path }: DeviceEntry): string {
+  return path.slice(DEVICES.length);
+}
+
+export function deviceOf(
+  { driver }: Pick<Provider, "driver">,
+  { devices }: Pick<Lookup, "devices">,
+): DeviceEntry | undefined {
+  return devices.entries().find(({ path }) => path === `${DEVICES}${driver}`);
+}
+
+/** The key where a variable has it; a command is not run for it. */
+export function keyOf(provider: Provider, { env, userEnv }: Environments): string | undefined {
+  const variable = keyVariable(provider, { env, userEnv });
+  return variable === undefined ? undefined : env[variable] || userEnv[variable] || undefined;
+}
+
+/** The variable its key is taken from; where none is set, the one to set. */
+export function keyVariable({ keyEnvs }: Provider, { env, userEnv }: Environments): string | undefined {
+  return keyEnvs.find((name) => env[name]) ?? keyEnvs.find((name) => userEnv[name]) ?? keyEnvs[0];
+}
+
+/** A file's word counts before the variable that the driver's own SDK reads. */
+export function baseUrl(provider: Provider, { env, userEnv }: Environments): string | undefined {
+  if (provider.baseUrl !== undefined) return provider.baseUrl;
+  const { baseUrlEnv, urlOf, baseUrl: usual } = defaultsOf(provider);
+  const said = baseUrlEnv === undefined ? undefined : env[baseUrlEnv] || userEnv[baseUrlEnv];
+  if (!said) return usual;
+  return urlOf === undefined ? said : urlOf(said);
+}
+
+/** What keeps it from being used, or null. */
+export function lackOf(provider: Provider, look: Lookup): SyscallError | null {
+  if (provider.withheld) {
+    return new SyscallError(
+      "UNAVAILABLE",
+      `The provider ${provider.name} is defined by ${provider.source}, and the project is not trusted: look at it, then run \`rnix trust\`, or give --trust for this run.`,
+    );
+  }
+  if (!deviceOf(provider, look)) {
+    const drivers = driversOf(look).map(driverName);
+    return new SyscallError(
+      "UNAVAILABLE",
+      `The provider ${provider.name} needs the driver ${provider.driver}, and no plugin has it.${suggestion(provider.driver, drivers)} \`rnix plugins\` shows what was loaded.`,
+    );
+  }
+  if (defaultsOf(provider).needsBaseUrl && baseUrl(provider, look) === undefined) {
+    return new SyscallError(
+      "UNAVAILABLE",
+      `The provider ${provider.name} needs its server's address: write base_url for it into ~/.config/rnix/providers.yaml, or set OPENAI_BASE_URL.`,
+    );
+  }
+  if (provider.needsKey && provider.keyCommand === undefined && keyOf(provider, look) === undefined) {
+    return new SyscallError("UNAVAILABLE", noKey(provider));
+  }
+  return null;
+}
+
+export function noKey({ name, keyEnvs: [keyEnv], source }: Provider): string {
+  if (keyEnv === undefined) {
+    return `The provider ${name} has no key: name its variable as api_key_env in ${source}, and set it.`;
+  }
+  return `The provider ${name} needs a key: set ${keyEnv}, or write ${keyEnv}=… into ~/.config/rnix/env (chmod 600).`;
+}
