@@ -177,20 +177,20 @@ export interface ProviderChoice {
   price?: { input: number; output: number; cached: number };
   /** Why this one: "flag", "RNIX_PROVIDER", "agent.yaml", … */
   because: string;
-  /** The key, fetched when a driver asks. UNAVAILABLE if there is none. */
-  secret(): Promise<string>;
-}
-
-/** Everything that spawn is told (seeds 1.2), resolved: the kernel reads no configuration. */
-export interface SpawnOpts {
   /** Somebody has asked for this provider and no other. */
   byFlag?: boolean;
   /** What a run goes on with when this one fails for good, in order. */
   fallbacks?: readonly ProviderChoice[];
-  project: ProjectHandle;
-  devices: DeviceLease;
+  /** The key, fetched when a driver asks. UNAVAILABLE if there is none. */
+  secret(): Promise<string>;
   /** Fetches another key in place of the refused one; false when there is no other. Absent: it never changes. */
   renewSecret?(refused: string): Promise<boolean>;
+}
+
+/** Everything that spawn is told (seeds 1.2), resolved: the kernel reads no configuration. */
+export interface SpawnOpts {
+  project: ProjectHandle;
+  devices: DeviceLease;
   /** null: it has no model, and is no agent. */
   provider: ProviderChoice | null;
   cwd: string;

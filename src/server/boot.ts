@@ -20,8 +20,8 @@ import { Collector } from "./collector.ts";
 import { History } from "./history.ts";
 import { DaemonInit } from "./init.ts";
 import { KernelLocks, kernelFolders } from "./kernel-locks.ts";
-import { isLogged, type LogLevel } from "./log-level.ts";
 import { CommandKeys } from "./key-commands.ts";
+import { isLogged, type LogLevel } from "./log-level.ts";
 import { Recovery } from "./recovery.ts";
 import { planChildResume, planResume } from "./resume.ts";
 import { runLog } from "./run-log.ts";
@@ -148,17 +148,17 @@ export async function boot({
     clock,
   });
 
+  const keys = new CommandKeys({ children, clock, spillDir: join(user.dataDir, "tmp") });
   const spawnPorts = {
     workspaces,
     clock,
+    keys,
     parent: (uuid: string) => {
       const pid = kernel.findPid(uuid);
       return pid === undefined ? undefined : { pid, ...kernel.handedDown(pid) };
-  const keys = new CommandKeys({ children, clock, spillDir: join(user.dataDir, "tmp") });
     },
     services: (project: Project, type: string) => kernel.mounts.services(project, type),
     remember: (project: Project) => projects.remember(project),
-    keys,
   };
   const init = new DaemonInit({
     kernel: kernel.init,
