@@ -27,7 +27,7 @@ import {
   type ResumeOptions,
   type ShutdownOptions,
 } from "./lifecycle-manager.ts";
-import { ModelGate } from "./llm/gate.ts";
+import { type GateStatus, ModelGate } from "./llm/gate.ts";
 import { callEntry, resultEntry } from "./log-entry.ts";
 import { MountManager } from "./mount-manager.ts";
 import { OpenContexts } from "./open-context.ts";
@@ -136,6 +136,7 @@ export class Kernel {
   readonly #waiting: WaitingCalls;
   readonly #drain: Drain;
   readonly #held: HeldParts;
+  readonly #gate: ModelGate;
 
   constructor(ports: KernelPorts) {
     this.#ports = ports;
@@ -163,6 +164,7 @@ export class Kernel {
     const warn = (source: string, text: string): void => ports.log?.("warn", source, text);
     this.mounts = new MountManager({
       ...ports,
+    this.#gate = gate;
       table,
       debug,
       files,
@@ -365,6 +367,11 @@ export class Kernel {
   procInfo(pid: PID): ProcInfo {
     return this.#table.get(pid).info();
   }
+  /** How it stands with the model providers in use, each key on its own. */
+  modelQueues(): GateStatus[] {
+    return this.#gate.status();
+  }
+
 
   /** The live process with this UUID, or with the only one that begins so. */
   findPid(uuidOrPrefix: string): PID | undefined {
@@ -432,6 +439,7 @@ export class Kernel {
     });
     devices.register({ ...own, path: "/proc", device: proc });
     return devices;
+      modelQueues: () => this.modelQueues(),
   }
 
   #loopPorts(parts: Pick<LoopPorts, "ctx" | "files" | "debug" | "gate"> & { changes: Changes }): LoopPorts {

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { GateStatus } from "../kernel/llm/gate.ts";
 import type { PluginReport } from "../plugin/host/report.ts";
 import { EFFORTS, type ToolAnnotations } from "../plugin/index.ts";
 import type { Action, ProcInfo, StepRecord, SyscallEventWire } from "../store/schema.ts";
@@ -352,9 +353,14 @@ export interface ProviderWire {
   because: string;
   /** The one a spawn without a flag takes here. */
   chosen: boolean;
+  /** Only where it was used not long ago: the queue of each of its keys. */
+  queues?: QueueWire[];
   /** Only when probed. */
   probe?: { ok: boolean; message: string };
 }
+
+/** How it stands with one key of a provider; times in ms. */
+export type QueueWire = Omit<GateStatus, "provider">;
 
 /** A part that could not be loaded: the others were. */
 export interface Diagnostic {

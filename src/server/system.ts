@@ -86,6 +86,7 @@ export type KernelApi = Pick<
   | "listProcs"
   | "procInfos"
   | "procInfo"
+  | "modelQueues"
   | "detail"
   | "flush"
   | "attach"

@@ -16,6 +16,7 @@ describe("/proc", () => {
     const proc = procDevice({
       info: (pid) => h.kernel.listProcs().find((info) => info.pid === pid),
       contextSummary: () => "summary",
+      modelQueues: () => [],
     });
     const look = toolDevice("Look", async () => {
       for (const name of ["status", "intent", "context"]) {
@@ -53,10 +54,52 @@ describe("/proc", () => {
     expect(texts).toMatchObject({ intent: "read yourself", context: "summary" });
   });
 
+  test("/proc/llm shows the queues of the model providers, and no key", async () => {
+    let text = "";
+    const proc = procDevice({
+      info: () => undefined,
+      contextSummary: () => "",
+      modelQueues: () => h.kernel.modelQueues(),
+    });
+    const look = toolDevice("Look", async () => {
+      const file = await proc.factory("/llm", O_RDONLY, Object.create(null));
+      text = String(await file.read(100_000, signal));
+      return "ok";
+    });
+    const limits = { requests: { limit: 50, remaining: 49, reset_ms: 1000 } };
+    await using h = new KernelHarness({
+      model: script([{ type: "limits", limits }, ...calls(["Look", {}])], says("done")),
+      devices: { "/dev/look": look },
+    });
+    const provider = { ...h.opts().provider, name: "acme", gateKey: "acme:0123", requestsPerMinute: 50 };
+    h.leases--;
+    expect((await h.run("look", { provider })).info.exit_code).toBe(0);
+    expect(text).not.toContain("0123");
+    expect(JSON.parse(text)).toEqual({
+      queues: [
+        {
+          provider: "acme",
+          calls: 0,
+          running: 0,
+          waiting: 0,
+          trees: 0,
+          at_once: 16,
+          at_once_max: 32,
+          requests_last_minute: 1,
+          requests_per_minute: 50,
+          hold: null,
+          reported: limits,
+          requests: 1,
+          refused: 0,
+        },
+      ],
+    });
+  });
+
   test.each(["", "/", "/1", "/1/", "/1/other", "/x/status", "/99/status", "/1/status/more"])(
     "/proc%s is NOT_FOUND",
     (subpath) => {
-      const proc = procDevice({ info: () => undefined, contextSummary: () => "" });
+      const proc = procDevice({ info: () => undefined, contextSummary: () => "", modelQueues: () => [] });
       expect(() => proc.factory(subpath, O_RDONLY, Object.create(null))).toThrow(
         expect.objectContaining({ code: "NOT_FOUND" }),
       );

@@ -136,6 +136,7 @@ class Observed {
       uuid,
       ppid,
       parentUuid: null,
+      tree: uuid,
       originUuid: null,
       depth: 0,
       intent: "be observed",

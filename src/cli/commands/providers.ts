@@ -1,3 +1,4 @@
+import type { QueueWire } from "../../server/protocol.ts";
 import { defineCommand } from "../command.ts";
 import { bool, json } from "../flags.ts";
 import { project, withWire } from "../io.ts";
@@ -28,6 +29,9 @@ export default defineCommand({
           { title: "MODEL", value: ({ model }) => model ?? "-" },
           { title: "KEY", value: ({ key }) => key ?? "-" },
           { title: "USABLE", value: ({ usable }) => (usable ? "yes" : "no") },
+          ...(providers.some(({ queues }) => queues)
+            ? [{ title: "QUEUE", value: ({ queues }: (typeof providers)[number]) => queueText(queues) }]
+            : []),
           ...(flags.probe
             ? [
                 {
@@ -43,3 +47,12 @@ export default defineCommand({
       );
     }),
 });
+
+/** How it stands with its keys, in few words; --json has the rest. */
+function queueText(queues: readonly QueueWire[] = []): string {
+  const texts = queues.map(({ running, waiting, at_once, hold }) => {
+    const wait = hold === null ? "" : `, on hold for ${Math.ceil(hold.left_ms / 1000)} s`;
+    return `${running}/${at_once} running, ${waiting} waiting${wait}`;
+  });
+  return texts.join("; ") || "-";
+}

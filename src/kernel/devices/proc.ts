@@ -1,23 +1,31 @@
 import { type Device, SyscallError } from "../../plugin/index.ts";
+import type { GateStatus } from "../llm/gate.ts";
 import type { ProcInfo } from "../types.ts";
 import { snapshotFile } from "./snapshot-file.ts";
 
 interface ProcSource {
   info(pid: number): ProcInfo | undefined;
   contextSummary(pid: number): string;
+  modelQueues(): GateStatus[];
 }
 
-/** /proc/{pid}/status|intent|context (seeds 2.5): snapshots made at open, read-only. */
+/**
+ * /proc/{pid}/status|intent|context (seeds 2.5) and /proc/llm, the queues and limits of the model providers:
+ * snapshots made at open, read-only.
+ */
 export function procDevice(source: ProcSource): Device {
   return {
     match: "prefix",
     factory(subpath) {
+      if (subpath === "/llm") {
+        return snapshotFile("/proc", "llm", JSON.stringify({ queues: source.modelQueues() }));
+      }
       const match = /^\/(\d+)\/(status|intent|context)$/.exec(subpath);
       const info = match ? source.info(Number(match[1])) : undefined;
       if (!match || !info) {
         throw new SyscallError(
           "NOT_FOUND",
-          `/proc${subpath} does not exist. Expected /proc/{pid}/status, intent or context of a process that is there.`,
+          `/proc${subpath} does not exist. Expected /proc/{pid}/status, intent or context of a process that is there, or /proc/llm.`,
         );
       }
       const file = match[2] ?? "";

@@ -1,9 +1,15 @@
 import type { Answers, Payload } from "../protocol.ts";
 import type { System } from "../system.ts";
 
-export function listProviders(
+export async function listProviders(
   payload: Payload<"list_providers">,
-  { catalog }: System,
+  { catalog, kernel }: System,
 ): Promise<Answers["list_providers"]> {
-  return catalog.providers(payload, payload.probe ?? false);
+  const { providers, diagnostics } = await catalog.providers(payload, payload.probe ?? false);
+  const inUse = Map.groupBy(kernel.modelQueues(), ({ provider }) => provider);
+  const withQueues = providers.map((row) => {
+    const queues = inUse.get(row.name)?.map(({ provider, ...queue }) => queue);
+    return queues === undefined ? row : { ...row, queues };
+  });
+  return { providers: withQueues, diagnostics };
 }

@@ -1,6 +1,7 @@
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
 import { Channel } from "../../../src/kernel/channel.ts";
 import type { Resumed, ResumeOptions, ShutdownOptions } from "../../../src/kernel/lifecycle-manager.ts";
+import type { GateStatus } from "../../../src/kernel/llm/gate.ts";
 import type {
   AgentInfo,
   ExitReason,
@@ -49,6 +50,10 @@ export class FakeKernel implements KernelApi {
 
   get active(): number {
     return this.#table.size;
+  }
+
+  modelQueues(): GateStatus[] {
+    return [];
   }
 
   async spawn(intent: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<PID> {
