@@ -87,6 +87,13 @@ export class OpenContexts {
         );
       };
     }
+    if (entry.needs.includes("tools")) {
+      const served = (): NonNullable<Process["served"]> => servedTo(proc, entry);
+      services.tools = {
+        list: async () => served().list(),
+        call: async (name, input) => served().call(name, input),
+      };
+    }
     return services;
   }
 
@@ -107,6 +114,18 @@ export class OpenContexts {
       { ...request, cwd: request.cwd ?? opts.cwd, env: { ...opts.env, ...request.env } },
     );
   }
+}
+
+/** The process's tools, for the driver that is its model and answers. */
+function servedTo(proc: Process, entry: DeviceEntry): NonNullable<Process["served"]> {
+  if (proc.spec.opts.provider?.device !== entry.path) {
+    throw new SyscallError(
+      "PERMISSION",
+      `Plugin ${entry.plugin} asked for the process's tools, but ${entry.path} is not the process's model.`,
+    );
+  }
+  if (proc.served) return proc.served;
+  throw new SyscallError("CLOSED", `The model of process ${proc.pid} is not being asked: it calls no tools.`);
 }
 
 /** Who speaks, in the daemon's log. */

@@ -14,6 +14,7 @@ import { procInfoOf } from "./proc-info.ts";
 import { ProcessClock } from "./process-clock.ts";
 import type { OpenStep } from "./resume/history.ts";
 import { nothingYet, type Progress } from "./resume/progress.ts";
+import type { ServedCalls } from "./served-calls.ts";
 import { transition } from "./state.ts";
 import type {
   AgentInfo,
@@ -116,6 +117,8 @@ export class Process {
   readonly filesChanged: Set<string>;
   filesChangedComplete = false;
   llmFd = -1;
+  /** What the program that is its model may call, as long as it answers. */
+  served: Pick<ServedCalls, "list" | "call"> | undefined;
   /** Asked of its model; undefined where its driver has no such setting. */
   effort: Effort | undefined;
   /** It comes to its end and takes no more children. */

@@ -1,16 +1,18 @@
-import { type LLMAnswer, type LLMTool, type Message, SyscallError } from "../plugin/index.ts";
+import { type LLMAnswer, type LLMTool, type Message, SyscallError, type Usage } from "../plugin/index.ts";
 import type { ToolCallRecord } from "../store/schema.ts";
-import { Broken } from "./broken.ts";
+import { Broken, recorded } from "./broken.ts";
 import type { Clock } from "./clock.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { Inboxes } from "./ipc/inboxes.ts";
 import { stepText } from "./ipc/wording.ts";
 import { ModelCall, type ModelCallPorts } from "./llm/model-call.ts";
 import type { ModelRequest } from "./llm/request.ts";
+import { noUsage } from "./llm/spending.ts";
 import { wordsEntry } from "./log-entry.ts";
 import { LoopGuard } from "./loop-guard.ts";
 import type { Process } from "./process.ts";
 import type { OpenStep } from "./resume/history.ts";
+import type { ServedTurn } from "./served-calls.ts";
 import { actionOf, soFar, stepRecord } from "./step-record.ts";
 import { runToolCalls, type ToolCallPorts, toolMessage } from "./tool-call.ts";
 import { asTold } from "./tool-list.ts";
@@ -85,33 +87,75 @@ class ReasoningLoop {
     }
     await this.#drainInbox();
     let ts = "";
-    const answer = await this.#model.ask(this.#request(), () => {
-      proc.step++;
-      this.#ports.onStep(proc);
-      ts = new Date(this.#ports.clock.now()).toISOString();
+    let over: Outcome | undefined;
+    const answer = await this.#model.converse(this.#request(), {
+      begin: () => {
+        proc.step++;
+        this.#ports.onStep(proc);
+        ts = new Date(this.#ports.clock.now()).toISOString();
+      },
+      served: {
+        called: (text, reasoning) => {
+          const answer = { ...servedAnswer(text, reasoning), served: true } as const;
+          this.#journal(ts, { role: "assistant", content: text }, answer);
+        },
+        ended: (turn, usage) => {
+          over = this.#served(ts, turn, usage);
+          return over === undefined;
+        },
+      },
     });
-    if (answer.content !== "") this.#lastText = answer.content;
+    if (!answer) {
+      // A step that was begun and not answered is none.
+      proc.step = proc.recordedStep;
+      return over;
+    }
     const assistant: Message = { role: "assistant", content: answer.content };
     if (answer.tool_calls.length > 0) assistant.tool_calls = answer.tool_calls;
+    this.#journal(ts, assistant, answer);
+    return this.#act(ts, assistant, answer);
+  }
+
+  /** An answer is on disk before anything follows from it. */
+  #journal(ts: string, message: Message, answer: LLMAnswer & { served?: true }): void {
+    const proc = this.#proc;
+    if (answer.content !== "") this.#lastText = answer.content;
     recorded(() =>
       proc.record.journal({
         t: "answer",
         v: 1,
         step: proc.step,
         ts,
-        message: assistant,
+        message,
         reasoning: answer.reasoning,
         usage: answer.usage,
         stop_reason: answer.stop_reason,
         so_far: soFar(proc),
         messages: proc.unrecorded.length > 0 ? [...proc.unrecorded] : undefined,
         inbox: this.#told,
+        served: answer.served,
       }),
     );
     this.#log("thought", answer.reasoning);
     this.#log("text", answer.content);
+  }
 
-    return this.#act(ts, assistant, answer);
+  /** The step of a program that called these tools by itself, while it answers on: an outcome ends the run. */
+  #served(ts: string, { text, reasoning, calls }: ServedTurn, usage: Usage): Outcome | undefined {
+    const proc = this.#proc;
+    // The step stays open in the journal, and is finished when the run goes on.
+    if (proc.stopped && calls.some(({ state }) => state === "waiting")) {
+      return { kind: "stopped", status: proc.stopped };
+    }
+    const tool_calls = calls.map(({ id, name, input }) => ({ id, name, input }));
+    const assistant: Message = { role: "assistant", content: text, tool_calls };
+    // Done when it returns: only its trace is told later.
+    this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage)).catch(() => undefined);
+    const tokens_used = usage.input_tokens + usage.output_tokens;
+    this.#record(ts, assistant, { ...servedAnswer(text, reasoning), tool_calls, usage, tokens_used }, calls);
+    this.#told = undefined;
+    if (proc.stopped) return { kind: "stopped", status: proc.stopped };
+    return this.#completed() ?? this.#circles(calls);
   }
 
   /** Finishes the step that was open when the run was cut off: its answer is there, and some of its calls are. */
@@ -221,12 +265,16 @@ class ReasoningLoop {
     proc.recordedStep = proc.step;
   }
 
+  #completed(): Outcome | undefined {
+    if (this.#proc.completion === null) return undefined;
+    this.#proc.result = this.#proc.completion;
+    return { kind: "finished" };
+  }
+
   async #finished(answer: LLMAnswer): Promise<Outcome | undefined> {
     const proc = this.#proc;
-    if (proc.completion !== null) {
-      proc.result = proc.completion;
-      return { kind: "finished" };
-    }
+    const completed = this.#completed();
+    if (completed) return completed;
     if (answer.tool_calls.length > 0) return undefined;
     // What came in the meantime is told to the model before the run may end.
     if (!(await this.#ports.inboxes.of(proc).finish())) return undefined;
@@ -274,11 +322,14 @@ function broken(reason: ExitReason, message: string): Outcome {
   return { kind: "broken", reason, error: new SyscallError("EXHAUSTED", message) };
 }
 
-/** A step that cannot be written down ends the run before its effects. */
-function recorded(write: () => void): void {
-  try {
-    write();
-  } catch (thrown) {
-    throw thrown instanceof SyscallError ? new Broken("record_error", thrown) : thrown;
-  }
+/** What a program has said before it called a tool by itself. */
+function servedAnswer(text: string, reasoning: string): LLMAnswer {
+  return {
+    content: text,
+    ...(reasoning !== "" && { reasoning }),
+    tool_calls: [],
+    stop_reason: "tool_calls",
+    usage: noUsage(),
+    tokens_used: 0,
+  };
 }

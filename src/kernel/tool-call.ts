@@ -13,7 +13,7 @@ const READ_LIMIT = 16 * 1024 * 1024;
 /** Of a result that is cut the beginning gets this share, the end the rest. */
 const HEAD_SHARE = 0.75;
 /** So many calls of one batch run side by side. */
-const PARALLEL = 8;
+export const PARALLEL = 8;
 
 export interface ToolCallPorts {
   files: FileSystem;
@@ -77,7 +77,7 @@ export function toolMessage(record: ToolCallRecord): Message {
 }
 
 /** The journal's order of one step: a call's start is on disk before it runs, its end before anything acts on it. */
-class StepCalls {
+export class StepCalls {
   readonly #ports: ToolCallPorts;
   readonly #proc: Process;
   /** The step's answer is durable, and what its effects are told by is prepared. */
@@ -300,7 +300,7 @@ function batches(proc: Process, calls: readonly ToolCall[]): ToolCall[][] {
   return all;
 }
 
-function isReadOnly(target: ProcessTool | undefined): boolean {
+export function isReadOnly(target: ProcessTool | undefined): boolean {
   return target?.tool.annotations?.readOnlyHint === true;
 }
 

@@ -104,6 +104,8 @@ export const JournalEntry = z.discriminatedUnion("t", [
     messages: z.array(Message).optional(),
     /** Numbers of the inbox entries that these hold. */
     inbox: z.array(z.number()).optional(),
+    /** As far as it was when the model, a program, called a tool by itself: its calls are those that follow here. */
+    served: z.literal(true).optional(),
   }),
   z.object({
     t: z.literal("call_start"),

@@ -16,8 +16,8 @@ export interface CallBudget {
   maxOutput: number | undefined;
   /** It is less than what the model could give, because the budget has no more. */
   lowered: boolean;
-  /** Called once, when the call has ended, with what it has really used, and how many steps it was. */
-  pay(used: Usage, steps?: number): void;
+  /** Called once, when the call has ended, with what it has really used. */
+  pay(used: Usage): void;
 }
 
 /** What a run has not enough of for another step. */
@@ -53,11 +53,11 @@ export async function reserveCall(
       return {
         maxOutput: limited ? possible : maxOutput,
         lowered: possible < longest,
-        pay: (used, steps = 1) =>
+        pay: (used) =>
           hold.settle({
             tokens: used.input_tokens + used.output_tokens,
             cost: costOf(used, price),
-            steps,
+            steps: 1,
           }),
       };
     }
@@ -65,8 +65,27 @@ export async function reserveCall(
   }
 }
 
+/**
+ * The same for a further turn of a program that asks its model by itself. What that will use is not known here: it
+ * is only looked whether anything is left, so that one turn at most goes beyond the budget.
+ */
+export function reserveTurn(
+  envelope: Envelope,
+  { price }: Pick<ProviderChoice, "price">,
+): CallBudget | Shortage {
+  if (envelope.left("steps") < 1) return noStep(envelope);
+  if (envelope.unspent("tokens") <= 0 || envelope.unspent("cost") <= 0) return noBudget(envelope, 0);
+  const hold = envelope.reserve({ tokens: 0, cost: 0, steps: 1 });
+  return {
+    maxOutput: undefined,
+    lowered: false,
+    pay: (used) =>
+      hold.settle({ tokens: used.input_tokens + used.output_tokens, cost: costOf(used, price), steps: 1 }),
+  };
+}
+
 /** In USD; prices are per million tokens. The other side's own word counts before them. null: not known. */
-function costOf(used: Usage, price: ProviderChoice["price"]): number | null {
+export function costOf(used: Usage, price: ProviderChoice["price"]): number | null {
   if (used.cost_usd !== undefined) return used.cost_usd;
   if (!price) return null;
   const fresh = used.input_tokens - used.cached_tokens;

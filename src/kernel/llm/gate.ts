@@ -28,6 +28,8 @@ export interface ModelCallOptions {
   requestsPerMinute?: number;
   /** The process tree in whose turn it goes; all that name none are one. */
   tree?: string;
+  /** Asked at the deadlines: a program that is the model waits for a tool call of its own. */
+  busy?(): boolean;
   /** Told as they come; an answer that breaks off has been told in part. `onRetry` says that it begins anew. */
   onEvent(event: LLMEvent): void;
   /** Before the wait. `attempt` counts the failed ones, from 1. */
@@ -77,9 +79,11 @@ export class ModelGate {
     const ticket = { order: this.#tickets++, patienceMs, tree: options.tree ?? "" };
     const reader = new AnswerReader(device, request, (event) => {
       if (event.type === "limits") slots.report(event.limits);
+      // A program asks its model anew: each of its requests has the whole time.
+      if (event.type === "turn") total.touch();
       options.onEvent(event);
     });
-    const total = new Watch(options.clock ?? this.#clock, options.signal);
+    const total = new Watch(options.clock ?? this.#clock, options.signal, options.busy);
     try {
       let counted = 0;
       for (let attempt = 1; ; attempt++) {
@@ -140,7 +144,7 @@ export class ModelGate {
   ): Promise<LLMAnswer | SyscallError> {
     await slots.acquire(ticket, total.signal);
     total.arm(options.totalMs, () => tooSlow("did not finish its answer", options.totalMs, "total"));
-    const idle = new Watch(options.clock ?? this.#clock, total.signal);
+    const idle = new Watch(options.clock ?? this.#clock, total.signal, options.busy);
     if (reader.streams) idle.arm(options.idleMs, () => tooSlow("sent nothing", options.idleMs, "idle"));
     let ending: Ending = "other";
     try {

@@ -1,13 +1,16 @@
-import { type Data, type LLMAnswer, type LLMEvent, SyscallError } from "../../plugin/index.ts";
+import { type Data, type LLMAnswer, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";
 import { Broken } from "../broken.ts";
 import type { Debugger } from "../debugger.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process.ts";
+import { ServedCalls, type ServedTurn } from "../served-calls.ts";
+import type { ToolCallPorts } from "../tool-call.ts";
 import type { ProcessEvent, Wake } from "../types.ts";
-import { type CallBudget, reserveCall } from "./call-budget.ts";
+import { type CallBudget, costOf, reserveCall, reserveTurn, type Shortage } from "./call-budget.ts";
 import type { ModelCallOptions, ModelDevice, ModelGate } from "./gate.ts";
 import type { ModelRequest } from "./request.ts";
-import { addUsage, Spending } from "./spending.ts";
+import { isRetryable } from "./retry.ts";
+import { addUsage, lessUsage, noUsage, Spending } from "./spending.ts";
 
 const ANSWER_PIECE = 1024 * 1024;
 
@@ -15,9 +18,23 @@ export interface ModelCallPorts {
   files: FileSystem;
   debug: Debugger;
   gate: ModelGate;
+  tools: ToolCallPorts;
   /** The run lays itself down. */
   suspend(proc: Process, reason: string, wake: Wake): void;
   emit(proc: Process, event: ProcessEvent): void;
+}
+
+/** What becomes of an asking, step by step: a program that calls tools by itself makes several of one answer. */
+interface AskEvents {
+  /** The budget covers a step, and it is begun. */
+  begin(): void;
+  /** Absent: it may call none. */
+  served?: {
+    /** The program is about to call the first tool of this step, after it has said this. */
+    called(text: string, reasoning: string): void;
+    /** The step is over. False: no further one is wanted. */
+    ended(turn: ServedTurn, usage: Usage): boolean;
+  };
 }
 
 /**
@@ -34,6 +51,13 @@ export class ModelCall {
   #readBytes = 0;
   /** What the attempts of the call under way have reported: it is spent, also when the call fails for good. */
   #spent = new Spending();
+  /** Of that, what was paid for with the steps before. */
+  #paid = noUsage();
+  #budget: CallBudget | undefined;
+  #served: ServedCalls | undefined;
+  #toolRunner: boolean | undefined;
+  /** Askings in a row that broke off after a tool call of their own. */
+  #brokenOff = 0;
 
   constructor(ports: ModelCallPorts, proc: Process) {
     this.#ports = ports;
@@ -59,28 +83,81 @@ export class ModelCall {
     return this.#roomFromBudget;
   }
 
-  /**
-   * The answer, whole. `begin` is called when the budget covers the call, before it is made. Throws Broken for
-   * what ends the run; the signal's reason when it is told to stop meanwhile, as it is when the provider asks
-   * for a longer wait than it sits out: then it has laid itself down.
-   */
+  /** The answer, whole, of a model that may call no tools by itself meanwhile. Throws as `converse` does. */
   async ask(request: ModelRequest, begin: () => void): Promise<LLMAnswer> {
-    const budget = await this.#reserve(request);
-    begin();
+    const answer = await this.converse(request, { begin });
+    if (!answer) throw new SyscallError("INTERNAL", "An answer without calls of its own has come to no end.");
+    return answer;
+  }
+
+  /**
+   * The answer, whole, or of one in several steps what belongs to the last. undefined: there is none, for `ended`
+   * wants no more, or it broke off after calls that must not be made again; then it is to be asked anew, with what
+   * they came to. Throws Broken for what ends the run; the signal's reason when it is told to stop meanwhile, as it is
+   * when the provider asks for a longer wait than it sits out: then it has laid itself down.
+   */
+  async converse(request: ModelRequest, events: AskEvents): Promise<LLMAnswer | undefined> {
+    this.#budget = await this.#reserve(request);
+    events.begin();
     this.#arriving = "";
     this.#reads = 0;
     this.#readBytes = 0;
     this.#spent = new Spending();
+    this.#paid = noUsage();
+    this.#served = this.#serve(events);
+    this.#proc.served = this.#served;
     let answer: LLMAnswer | undefined;
+    let end: Ending;
     try {
       answer = await this.#call(request);
-      this.#arriving = "";
-      return answer;
+      this.#brokenOff = 0;
     } catch (thrown) {
-      throw this.#failed(thrown);
-    } finally {
-      this.#pay(answer?.usage ?? this.#spent.total(), budget);
+      end = { error: this.#failed(thrown) };
     }
+    const settled = await this.#settle();
+    end ??= settled;
+    const further = this.#budget === undefined;
+    const usage = this.#pay(answer?.usage ?? this.#spent.total());
+    if (end?.error !== undefined) throw end.error;
+    if (end || !answer) return undefined;
+    this.#arriving = "";
+    if (!this.#served) return answer;
+    if (further) events.begin();
+    return { ...answer, ...this.#last(answer), usage, tokens_used: usage.input_tokens + usage.output_tokens };
+  }
+
+  /** Whether the program that is the model calls tools by itself. */
+  #runsTools(): boolean {
+    const { provider, spec } = this.#proc;
+    this.#toolRunner ??= spec.namespace.resolve(provider.device).entry.needs.includes("tools");
+    return this.#toolRunner;
+  }
+
+  /** No more calls are taken; those under way have ended. */
+  async #settle(): Promise<Ending> {
+    this.#proc.served = undefined;
+    try {
+      await this.#served?.settle();
+      return undefined;
+    } catch (thrown) {
+      return { error: thrown === NO_MORE ? undefined : asBroken(thrown) };
+    }
+  }
+
+  /** Lets the program that is the model call tools, each of its turns a step. */
+  #serve({ begin, served: told }: AskEvents): ServedCalls | undefined {
+    if (!told || !this.#runsTools()) return undefined;
+    return new ServedCalls(this.#ports.tools, this.#proc, {
+      called: told.called,
+      ended: (turn) => {
+        if (!told.ended(turn, this.#pay(this.#spent.total()))) throw NO_MORE;
+        this.#arriving = "";
+      },
+      next: () => {
+        this.#budget = covered(reserveTurn(this.#proc.spec.envelope, this.#proc.provider));
+        begin();
+      },
+    });
   }
 
   /**
@@ -89,8 +166,7 @@ export class ModelCall {
    */
   async #reserve(request: ModelRequest): Promise<CallBudget> {
     const { spec, provider, signal } = this.#proc;
-    const budget = await reserveCall(spec.envelope, request, provider, signal);
-    if ("reason" in budget) throw new Broken(budget.reason, budget.error);
+    const budget = covered(await reserveCall(spec.envelope, request, provider, signal));
     this.#roomFromBudget = budget.lowered;
     if (budget.maxOutput !== undefined) request.max_output = budget.maxOutput;
     return budget;
@@ -111,12 +187,17 @@ export class ModelCall {
   #options(): ModelCallOptions {
     const { signal, clock, provider, spec } = this.#proc;
     const { limits } = spec.opts;
+    const served = this.#served;
     return {
-      signal,
+      signal: served?.signal ?? signal,
       clock,
       totalMs: limits.modelTotalMs,
       idleMs: limits.modelIdleMs,
-      retries: limits.modelRetries,
+      // Looked at after each attempt: what has called a tool is not asked the same again.
+      get retries() {
+        return served?.made ? 0 : limits.modelRetries;
+      },
+      busy: served && (() => served.busy),
       patienceMs: limits.modelWaitMs,
       provider: provider.name,
       concurrency: provider.concurrency,
@@ -129,6 +210,7 @@ export class ModelCall {
 
   #told(event: LLMEvent): void {
     if (event.type === "usage") this.#spent.report(event.usage);
+    this.#served?.told(event);
     if (event.type !== "text_delta" && event.type !== "reasoning_delta") return;
     if (event.type === "text_delta") this.#arriving += event.text;
     this.#ports.emit(this.#proc, { type: event.type, step: this.#proc.step, text: event.text });
@@ -141,19 +223,53 @@ export class ModelCall {
     this.#ports.emit(this.#proc, { type: "retry", step, attempt, delayMs, message: error.message });
   }
 
+  /** What to throw; undefined where the run goes on. */
   #failed(thrown: unknown): unknown {
+    const { stopped, made = false } = this.#served ?? {};
+    if (stopped) return stopped.because === NO_MORE ? undefined : asBroken(stopped.because);
     if (this.#proc.stopped || !(thrown instanceof SyscallError)) return thrown;
-    if (!isWindow(thrown)) return new Broken("llm_error", thrown);
+    if (!isWindow(thrown)) {
+      const again =
+        made && isRetryable(thrown) && this.#brokenOff++ < this.#proc.spec.opts.limits.modelRetries;
+      return again ? undefined : new Broken("llm_error", thrown);
+    }
     // It does not spin: it is gone on with when the window ends (design §4).
     this.#ports.suspend(this.#proc, thrown.message, { on: "at", at_ms: thrown.resetAtMs });
     return thrown;
   }
 
-  #pay(used: LLMAnswer["usage"], budget: CallBudget): void {
-    const { usage } = this.#proc;
-    addUsage(usage, used);
-    budget.pay(used);
+  /** Pays what has come to what was paid already: that of the step under way. */
+  #pay(total: Usage): Usage {
+    const used = lessUsage(total, this.#paid);
+    if (this.#budget === undefined) return used;
+    const cost_usd = costOf(used, this.#proc.provider.price) ?? undefined;
+    addUsage(this.#paid, { ...used, cost_usd });
+    addUsage(this.#proc.usage, used);
+    this.#budget.pay(used);
+    this.#budget = undefined;
+    return used;
   }
+
+  #last({ content, reasoning }: LLMAnswer): Pick<LLMAnswer, "content" | "reasoning"> {
+    const { text = "", reasoning: thought = "" } = this.#served?.said ?? {};
+    return { content: text || content, reasoning: thought === "" ? reasoning : thought };
+  }
+}
+
+/** There is no answer: the error that says why; none where the run goes on. */
+type Ending = { error?: unknown } | undefined;
+
+/** No further step is wanted. */
+const NO_MORE = Symbol("no more");
+
+function covered(budget: CallBudget | Shortage): CallBudget {
+  if ("reason" in budget) throw new Broken(budget.reason, budget.error);
+  return budget;
+}
+
+/** What can't be recorded ends the run. */
+function asBroken(thrown: unknown): unknown {
+  return thrown instanceof SyscallError ? new Broken("record_error", thrown) : thrown;
 }
 
 /** The gate's word that the provider asks for a longer wait than the run sits out. */

@@ -28,6 +28,16 @@ export function addUsage(sum: Usage, more: Usage): void {
   if (more.cost_usd !== undefined) sum.cost_usd = (sum.cost_usd ?? 0) + more.cost_usd;
 }
 
+/** What has come to `before`. What that has cost may have been more: only a price was known. */
+export function lessUsage(sum: Usage, before: Usage): Usage {
+  return {
+    input_tokens: sum.input_tokens - before.input_tokens,
+    output_tokens: sum.output_tokens - before.output_tokens,
+    cached_tokens: sum.cached_tokens - before.cached_tokens,
+    ...(sum.cost_usd !== undefined && { cost_usd: Math.max(0, sum.cost_usd - (before.cost_usd ?? 0)) }),
+  };
+}
+
 export function noUsage(): Usage {
   return { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
 }

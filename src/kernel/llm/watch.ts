@@ -11,11 +11,14 @@ export class Watch {
   readonly #abort = new Abort();
   readonly #detach: () => void;
   #timer: Timer | undefined;
+  readonly #busy: () => boolean;
   #ms = Number.POSITIVE_INFINITY;
   #since = 0;
 
-  constructor(clock: Clock, parent: AbortSignal) {
+  /** `busy`: what is waited for does something else meanwhile; the deadline begins anew after it. */
+  constructor(clock: Clock, parent: AbortSignal, busy = () => false) {
     this.#clock = clock;
+    this.#busy = busy;
     this.#detach = onceAborted(parent, () => this.#abort.abort(reasonOf(parent)));
   }
 
@@ -49,6 +52,7 @@ export class Watch {
   /** One timer however often it is touched: it looks again when it fires. */
   #wait(ms: number, expired: () => SyscallError): void {
     this.#timer = this.#clock.timer(ms, () => {
+      if (this.#busy()) this.touch();
       const left = this.leftMs;
       // At least a millisecond: what rounding has left over would otherwise be waited for without end.
       if (left > 0) this.#wait(Math.max(1, left), expired);

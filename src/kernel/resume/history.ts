@@ -54,7 +54,7 @@ export function rebuildHistory(
     step,
     messages: [...told, ...unrecorded],
     unrecorded,
-    openStep: answer ? openStepOf(answer, journal) : null,
+    openStep: answer ? openStepOf(withCalls(answer, journal), journal) : null,
   };
 }
 
@@ -68,6 +68,18 @@ function lastOf(steps: readonly StepRecord[]): number {
     );
   }
   return steps.length;
+}
+
+/** An answer whose program called tools by itself has the calls that the journal has. */
+function withCalls(answer: Entry<"answer">, journal: readonly JournalEntry[]): Entry<"answer"> {
+  if (!answer.served) return answer;
+  const calls = new Map<string, ToolCall>();
+  for (const entry of journal) {
+    if (entry.step !== answer.step) continue;
+    const call = entry.t === "call_start" ? entry : entry.t === "call_end" ? entry.call : undefined;
+    if (call) calls.set(call.id, { id: call.id, name: call.name, input: call.input });
+  }
+  return { ...answer, message: { ...answer.message, tool_calls: [...calls.values()] } };
 }
 
 function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): OpenStep {
