@@ -88,6 +88,7 @@ export class BenchKernel implements AsyncDisposable {
       pids: { next: () => ++this.#pid },
       children: this.children,
       runs: () => this.runs,
+      history: { runs: async () => [], steps: async () => [] },
       kernelAlive: () => false,
       sweepPrograms: async () => {},
       planChild: noChild,

@@ -36,6 +36,7 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     children,
     userDataDir: "",
     guarded: [],
+    history: { runs: async () => [], steps: async () => [] },
     log: () => undefined,
     inbox: async () => undefined,
     progress: () => undefined,

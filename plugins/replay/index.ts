@@ -1,12 +1,14 @@
 import { definePlugin, type OpenContext, type VFSFile } from "rnix/plugin";
 
 /**
- * Plays a script instead of asking a model: for tests, demos and CI. The model's name is the script's file,
- * absolute or relative to the run's folder. Tools are executed for real.
+ * Plays a script, or a run that was recorded, instead of asking a model: for tests, demos and CI (docs/replay.md).
+ * The model's name is the script's file, absolute or relative to the run's folder, or the run's UUID. Tools are
+ * executed for real.
  */
 export default definePlugin({
   name: "replay",
   api: 1,
+  needs: ["history", "store"],
   devices: {
     "/dev/llm/replay": {
       factory: (_subpath, _flags, context) => open(context),
@@ -21,7 +23,7 @@ async function open(context: OpenContext): Promise<VFSFile> {
     import("../_model/model-file.ts"),
     import("./scripted-model.ts"),
   ]);
-  return new ModelFile(new ScriptedModel(context.cwd), {
+  return new ModelFile(new ScriptedModel(context), {
     name: "replay",
     devicePath: "/dev/llm/replay",
     models: [],

@@ -1,137 +1,133 @@
-import { readFile, stat } from "node:fs/promises";
-import { extname } from "node:path";
-import { SyscallError } from "rnix/plugin";
 import { z } from "zod";
+import { Condition, Match } from "./condition.ts";
 
-/** One answer of the scripted model. */
-export type Response = z.infer<typeof Response>;
+/** How strictly what came is compared with what a script expects (docs/replay.md). */
+export const COMPARE = ["usual", "exact", "state"] as const;
+export type Compare = (typeof COMPARE)[number];
 
-/**
- * A script from its file: YAML or JSON with `responses: […]`, or JSONL with one response a line. A line of
- * a recorded run's `steps.jsonl` is the answer that the step recorded. Errors name the file and the line.
- */
-export async function readScript(file: string, signal: AbortSignal): Promise<Response[]> {
-  const text = await contentOf(file, signal);
-  switch (extname(file)) {
-    case ".yaml":
-    case ".yml":
-      return listed(file, await fromYaml(file, text));
-    case ".json":
-      return listed(file, fromJson(file, text));
-    case ".jsonl":
-    case ".ndjson":
-      return lines(file, text);
-    default:
-      throw new SyscallError(
-        "INVALID",
-        `the replay driver's model is a script file that ends in .yaml, .yml, .json or .jsonl, not ${file}`,
-        { retryable: false },
-      );
-  }
-}
+const Count = z.number().int().nonnegative();
 
-const LARGEST = 16 * 1024 * 1024;
+const ToolCall = z.strictObject({
+  id: z.string().min(1).optional(),
+  name: z.string().min(1),
+  input: z.record(z.string(), z.unknown()).default({}),
+  invalid: z.strictObject({ text: z.string(), reason: z.string() }).optional(),
+  /** What its result must be, as the model is shown it. Looked at when the next answer is asked for. */
+  expect: Match.optional(),
+});
 
-const Response = z.strictObject({
+const answer = {
   text: z.string().optional(),
-  tool_calls: z
-    .array(
-      z.strictObject({
-        id: z.string().min(1).optional(),
-        name: z.string().min(1),
-        input: z.record(z.string(), z.unknown()).default({}),
-      }),
-    )
-    .optional(),
+  reasoning: z.string().optional(),
+  tool_calls: z.array(ToolCall).optional(),
   usage: z
     .strictObject({
-      input_tokens: z.number().int().nonnegative().optional(),
-      output_tokens: z.number().int().nonnegative().optional(),
-      cached_tokens: z.number().int().nonnegative().optional(),
+      input_tokens: Count.optional(),
+      output_tokens: Count.optional(),
+      cached_tokens: Count.optional(),
     })
     .optional(),
   stop_reason: z.enum(["end_turn", "tool_calls", "max_tokens", "refusal"]).optional(),
-});
+  /** What must hold of the conversation before it is given. */
+  expect: Condition.optional(),
+};
 
-const Script = z.strictObject({ responses: z.array(Response) });
+/** One answer of the scripted model. */
+export const Response = z.strictObject(answer);
+export type Response = z.infer<typeof Response>;
 
-/** What of a step record is played again: what the model said, and what it used. */
-const Step = z.object({
-  step: z.number(),
-  messages: z.array(
-    z.object({
-      role: z.string(),
-      content: z.string(),
-      tool_calls: z
-        .array(z.object({ id: z.string(), name: z.string(), input: z.record(z.string(), z.unknown()) }))
-        .optional(),
+/** One way on: an answer, or several. */
+export type Way = Response & { when?: Condition; responses?: Entry[] };
+
+/** The first way whose `when` holds is taken; one without `when` always does. What follows goes on after it. */
+export interface Branch {
+  one_of: Way[];
+}
+
+export type Entry = Response | Branch;
+
+/** `responses` go instead of an answer of its own. */
+const Way: z.ZodType<Way> = z.lazy(() =>
+  z
+    .strictObject({ ...answer, when: Condition.optional(), responses: z.array(Entry).optional() })
+    .refine(({ responses, when: _, ...own }) => responses === undefined || Object.keys(own).length === 0, {
+      error: "has an answer of its own beside `responses`: write it as the first of them",
     }),
-  ),
-  usage: z.object({ input_tokens: z.number(), output_tokens: z.number(), cached_tokens: z.number() }),
-});
+);
 
-async function contentOf(file: string, signal: AbortSignal): Promise<string> {
-  try {
-    const { size } = await stat(file);
-    if (size > LARGEST) throw wrong(file, `it has ${size} bytes; a script has at most ${LARGEST}`);
-    return await readFile(file, { encoding: "utf8", signal });
-  } catch (error) {
-    if (error instanceof SyscallError) throw error;
-    if (signal.aborted)
-      throw new SyscallError("CANCELLED", "the script was no longer wanted", { cause: error });
-    const missing = error instanceof Error && "code" in error && error.code === "ENOENT";
-    const message = missing
-      ? `there is no script ${file}`
-      : `the script ${file} cannot be read: ${String(error)}`;
-    throw new SyscallError(missing ? "NOT_FOUND" : "DRIVER", message, { cause: error, retryable: false });
-  }
+const Branch: z.ZodType<Branch> = z.lazy(() => z.strictObject({ one_of: z.array(Way).min(1) }));
+
+/** By its own key, so that what is wrong in it is told and not that it fits neither. */
+export const Entry: z.ZodType<Entry> = z.lazy(() =>
+  z.unknown().transform((value, context): Entry => {
+    const schema = isObject(value) && "one_of" in value ? Branch : Response;
+    const result = schema.safeParse(value);
+    if (result.success) return result.data;
+    for (const issue of result.error.issues) context.issues.push({ ...issue, input: value, code: "custom" });
+    return z.NEVER;
+  }),
+);
+
+const head = {
+  /** What `rnix replay` has it do when it plays this script. */
+  intent: z.string().optional(),
+  agent: z.string().optional(),
+  /** Text that is attached to the intent. */
+  input: z.string().optional(),
+  checks: z.array(z.string()).optional(),
+  compare: z.enum(COMPARE).optional(),
+  /** The run it was made from. Its folders in results stand for those of today. */
+  recorded: z
+    .strictObject({
+      uuid: z.string().optional(),
+      at: z.string().optional(),
+      cwd: z.string().optional(),
+      project: z.string().optional(),
+    })
+    .optional(),
+  /** How the run must end, for `rnix replay`. */
+  outcome: z
+    .strictObject({
+      exit_code: z.number().int().optional(),
+      exit_reason: z.string().optional(),
+      result: Match.optional(),
+    })
+    .optional(),
+};
+
+/** What the agents play that the run spawns: each the first that is not taken and has its name and intent. */
+export interface ChildScript {
+  agent: string;
+  intent: string;
+  responses: Entry[];
+  children?: ChildScript[];
 }
 
-async function fromYaml(file: string, text: string): Promise<unknown> {
-  const { parseDocument } = await import("yaml");
-  const document = parseDocument(text, { prettyErrors: true });
-  const [error] = document.errors;
-  if (error === undefined) return document.toJS();
-  const [at] = error.linePos ?? [];
-  throw wrong(at === undefined ? file : `${file}:${at.line}:${at.col}`, error.message, error);
+const Child: z.ZodType<ChildScript> = z.lazy(() =>
+  z.strictObject({
+    agent: z.string(),
+    intent: z.string(),
+    responses: z.array(Entry),
+    children: z.array(Child).optional(),
+  }),
+);
+
+/** What may stand in the first line of JSONL, before the responses. */
+export const Head = z.lazy(() => z.strictObject({ ...head, children: z.array(Child).optional() }));
+export type Head = z.infer<typeof Head>;
+export const HEAD_KEYS: readonly string[] = [...Object.keys(head), "children"];
+
+export const ScriptFile = z.lazy(() =>
+  z.strictObject({ ...head, responses: z.array(Entry), children: z.array(Child).optional() }),
+);
+
+/** What is played: a file's, or a recorded run's. */
+export interface Script extends Head {
+  /** For messages: the file, or the run. */
+  name: string;
+  responses: Entry[];
 }
 
-function fromJson(where: string, text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw wrong(where, String(error), error);
-  }
-}
-
-function listed(file: string, content: unknown): Response[] {
-  const result = Script.safeParse(content);
-  if (result.success) return result.data.responses;
-  throw wrong(file, z.prettifyError(result.error), result.error);
-}
-
-function lines(file: string, text: string): Response[] {
-  return text.split("\n").flatMap((line, index) => {
-    if (line.trim() === "") return [];
-    const where = `${file}:${index + 1}`;
-    return fromLine(where, fromJson(where, line));
-  });
-}
-
-function fromLine(where: string, content: unknown): Response[] {
-  const step = Step.safeParse(content);
-  if (step.success) return recorded(step.data);
-  const response = Response.safeParse(content);
-  if (response.success) return [response.data];
-  throw wrong(where, z.prettifyError(response.error), response.error);
-}
-
-function recorded({ messages, usage }: z.infer<typeof Step>): Response[] {
-  return messages
-    .filter((message) => message.role === "assistant")
-    .map(({ content, tool_calls }) => ({ text: content, ...(tool_calls ? { tool_calls } : {}), usage }));
-}
-
-function wrong(where: string, why: string, cause?: unknown): SyscallError {
-  return new SyscallError("INVALID", `the script ${where}: ${why}`, { cause, retryable: false });
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,38 +1,157 @@
-import { resolve } from "node:path";
-import { type LLMAnswer, type LLMEvent, type LLMRequest, SyscallError } from "rnix/plugin";
+import { isAbsolute, resolve } from "node:path";
+import { type LLMAnswer, type LLMEvent, type LLMRequest, type OpenContext, SyscallError } from "rnix/plugin";
 import type { Model } from "../_model/model-file.ts";
-import { type Response, readScript } from "./script.ts";
+import { filePart, type Part, partOf, recordedPart } from "./cast.ts";
+import { missOf } from "./condition.ts";
+import { checkConversation, checkResults, noWay } from "./divergence.ts";
+import { positionAt } from "./position.ts";
+import { recordedRun } from "./recording.ts";
+import { type Branch, COMPARE, type Compare, type Response, type Script, type Way } from "./script.ts";
+import { readScript } from "./script-file.ts";
+import { replaceFolder, usualOf } from "./usual.ts";
+
+/** Of the run's own store: which ways it has taken where its script branches. */
+const TAKEN = "taken";
+const MOST_TAKEN = 10_000;
 
 /**
  * Answers with the script's next response. Which one that is depends on the request alone, on how many
- * answers the conversation holds, so that a resumed run goes on where it was.
+ * answers the run has had, so that a resumed run goes on where it was.
  */
 export class ScriptedModel implements Model {
-  readonly #cwd: string;
-  readonly #scripts = new Map<string, Response[]>();
+  readonly #context: OpenContext;
+  readonly #parts = new Map<string, Promise<Part>>();
 
-  constructor(cwd: string) {
-    this.#cwd = cwd;
+  constructor(context: OpenContext) {
+    this.#context = context;
   }
 
   async answer(request: LLMRequest, signal: AbortSignal): Promise<LLMAnswer> {
-    const file = resolve(this.#cwd, request.model);
-    const script = this.#scripts.get(file) ?? (await readScript(file, signal));
-    this.#scripts.set(file, script);
-    const turn = request.messages.filter((message) => message.role === "assistant").length;
-    const response = script[turn];
-    if (response === undefined) throw ranOut(file, script.length, turn);
-    return answerOf(response, turn, request);
+    const { script } = await this.#part(request.model, signal);
+    const turn = turnOf(request);
+    const rule = { script, compare: this.#compare(request.model, script), usual: this.#usual(script) };
+    const { now, before } = await positionAt(script.responses, turn, async (branch, at) => {
+      if (at.turn === turn) return this.#take(branch, at, request, rule);
+      return this.#taken(branch, at, request, rule);
+    });
+    checkResults(before, request, turn, rule);
+    if (now === undefined) throw ranOut(script, turn);
+    checkConversation(now, request, turn, rule);
+    return answerOf(now, turn, request, this.#today(script));
   }
 
   async stream(request: LLMRequest, signal: AbortSignal): Promise<AsyncIterable<LLMEvent>> {
     return events(await this.answer(request, signal));
   }
+
+  #part(model: string, signal: AbortSignal): Promise<Part> {
+    const known = this.#parts.get(model);
+    if (known) return known;
+    const part = this.#read(model, signal).then((whole) => partOf(this.#context, whole));
+    this.#parts.set(model, part);
+    // What was not there may be there when it is asked for again.
+    part.catch(() => this.#parts.delete(model));
+    return part;
+  }
+
+  async #read(model: string, signal: AbortSignal): Promise<Part> {
+    const { cwd, history, process } = this.#context;
+    const [, uuid] = RECORDED.exec(model) ?? [];
+    if (uuid === undefined)
+      return filePart(await readScript(isAbsolute(model) ? model : resolve(cwd, model), signal));
+    if (history === undefined) throw new SyscallError("UNAVAILABLE", "the recorded runs can't be read here");
+    return recordedPart(history, await recordedRun(history, uuid.toLowerCase(), process.uuid));
+  }
+
+  #compare(model: string, script: Script): Compare {
+    const [, , said] = RECORDED.exec(model) ?? [];
+    return COMPARE.find((one) => one === said) ?? script.compare ?? "usual";
+  }
+
+  #usual({ recorded }: Script) {
+    const { cwd, project } = this.#context;
+    return usualOf({ cwd, project: project.dir }, recorded);
+  }
+
+  /** Chosen by the conversation as it is, and kept: later it may have been compacted. */
+  async #take(branch: Branch, at: { n: number }, request: LLMRequest, rule: Rule): Promise<Way> {
+    const index = chosen(branch, request, rule);
+    const way = branch.one_of[index];
+    if (way === undefined) throw noWay(branch, request, turnOf(request), rule);
+    await this.#context.store?.append("run", TAKEN, { n: at.n, way: index });
+    return way;
+  }
+
+  /** The way taken before. Where nothing is kept of it, the conversation up to there says which. */
+  async #taken(
+    branch: Branch,
+    { n, turn }: { n: number; turn: number },
+    request: LLMRequest,
+    rule: Rule,
+  ): Promise<Way> {
+    const kept = (await this.#context.store?.lines("run", TAKEN, 0, MOST_TAKEN)) ?? [];
+    const last = kept.findLast((line): line is { n: number; way: number } => "n" in line && line.n === n);
+    const messages = upToAnswer(request, turn);
+    const index = last?.way ?? (messages && chosen(branch, { ...request, messages }, rule));
+    const way = branch.one_of[index ?? -1];
+    if (way === undefined) throw forgotten(rule.script, turn);
+    return way;
+  }
+
+  /** A call's input as it is today: the recorded run's folders have been others. */
+  #today({ recorded }: Script): (value: unknown) => unknown {
+    const { cwd, project } = this.#context;
+    const moves = [
+      [recorded?.cwd, cwd],
+      [recorded?.project, project.dir],
+    ] as const;
+    return (value) => moved(value, moves);
+  }
 }
 
-function answerOf(response: Response, turn: number, request: LLMRequest): LLMAnswer {
+type Rule = Parameters<typeof noWay>[3];
+
+/** A run's UUID or the beginning of it, and how its results are compared. */
+const RECORDED = /^([0-9a-f]{4,8}(?:-[0-9a-f-]{0,27})?)(?::(exact|usual|state))?$/i;
+
+function turnOf({ turn, messages }: LLMRequest): number {
+  return turn ?? messages.filter(({ role }) => role === "assistant").length;
+}
+
+function chosen({ one_of }: Branch, request: LLMRequest, { usual }: Rule): number {
+  return one_of.findIndex(({ when }) => when === undefined || missOf(when, request, usual) === null);
+}
+
+/** The messages before answer `turn`; undefined where compaction has taken some of them. */
+function upToAnswer(request: LLMRequest, turn: number): LLMRequest["messages"] | undefined {
+  const answers = request.messages.flatMap(({ role }, at) => (role === "assistant" ? [at] : []));
+  return answers.length === turnOf(request) ? request.messages.slice(0, answers[turn]) : undefined;
+}
+
+function moved(value: unknown, moves: readonly (readonly [string | undefined, string])[]): unknown {
+  if (typeof value === "string") {
+    return moves.reduce(
+      (text, [from, to]) => (from === undefined || from === to ? text : replaceFolder(text, from, to)),
+      value,
+    );
+  }
+  if (Array.isArray(value)) return value.map((one) => moved(one, moves));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, moved(one, moves)]));
+}
+
+function answerOf(
+  response: Response,
+  turn: number,
+  request: LLMRequest,
+  today: (value: unknown) => unknown,
+): LLMAnswer {
   const content = response.text ?? "";
-  const calls = (response.tool_calls ?? []).map((call, n) => ({ id: `call_${turn + 1}_${n + 1}`, ...call }));
+  const calls = (response.tool_calls ?? []).map(({ expect: _, input, ...call }, n) => ({
+    id: `call_${turn + 1}_${n + 1}`,
+    ...call,
+    input: Object.fromEntries(Object.entries(input).map(([key, value]) => [key, today(value)])),
+  }));
   const usage = {
     input_tokens: guess(request.system_prompt + request.messages.map((message) => message.content).join("")),
     output_tokens: guess(content + JSON.stringify(calls)),
@@ -41,6 +160,7 @@ function answerOf(response: Response, turn: number, request: LLMRequest): LLMAns
   };
   return {
     content,
+    ...(response.reasoning !== undefined && { reasoning: response.reasoning }),
     tool_calls: calls,
     stop_reason: response.stop_reason ?? (calls.length > 0 ? "tool_calls" : "end_turn"),
     usage,
@@ -49,6 +169,7 @@ function answerOf(response: Response, turn: number, request: LLMRequest): LLMAns
 }
 
 async function* events(answer: LLMAnswer): AsyncGenerator<LLMEvent> {
+  for (const text of pieces(answer.reasoning ?? "")) yield { type: "reasoning_delta", text };
   for (const text of pieces(answer.content)) yield { type: "text_delta", text };
   for (const call of answer.tool_calls) yield { type: "tool_call", call };
   yield { type: "usage", usage: answer.usage };
@@ -70,10 +191,18 @@ function guess(text: string): number {
   return Math.ceil(text.length / 4);
 }
 
-function ranOut(file: string, length: number, turn: number): SyscallError {
+function ranOut({ name }: Script, turn: number): SyscallError {
   return new SyscallError(
     "INVALID",
-    `the script ${file} has ${length} responses and was asked for turn ${turn + 1}. Add a response, or end the run before it`,
+    `${name} has ${turn} responses and was asked for turn ${turn + 1}. Add a response, or end the run before it`,
+    { retryable: false },
+  );
+}
+
+function forgotten({ name }: Script, turn: number): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `${name}: which way was taken before turn ${turn + 1} is not known any more: the conversation was compacted since`,
     { retryable: false },
   );
 }

@@ -3,6 +3,7 @@ import type { Children } from "../os/children.ts";
 import {
   type ExecRequest,
   type GuardedFolder,
+  type History,
   type OpenContext,
   type Services,
   SyscallError,
@@ -18,6 +19,8 @@ interface OpenContextPorts {
   userDataDir: string;
   /** The user's own folders that no run writes to; its records are added. */
   guarded: readonly GuardedFolder[];
+  /** The runs on disk, as every driver may read them. */
+  history: History;
   /** Where a plugin's `log` goes. */
   log(level: "debug" | "info" | "warn", source: string, text: string): void;
   /** Tells the process's model, at its next step. Durable when it returns. */
@@ -66,6 +69,7 @@ export class OpenContexts {
     const services: Partial<Services> = {};
     const source = sourceOf(proc, entry);
     if (entry.needs.includes("exec")) services.exec = (request) => this.exec(proc, request, call);
+    if (entry.needs.includes("history")) services.history = this.#ports.history;
     if (entry.needs.includes("store")) {
       services.store = new PluginStore({
         plugin: entry.plugin,

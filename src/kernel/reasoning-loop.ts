@@ -229,6 +229,7 @@ class ReasoningLoop {
       system_prompt: prompt.systemPrompt,
       model: proc.provider.model,
       timeout_ms: proc.spec.opts.limits.modelTotalMs,
+      turn: proc.step,
       messages: [...prompt.messages],
       tools: this.#shownTools(),
       stream: true,

@@ -156,6 +156,40 @@ export interface Services {
   secret(): Promise<string>;
   /** Model drivers only, while they answer: for a program that is the model and calls tools by itself. */
   tools: ToolService;
+  history: History;
+}
+
+/** The runs on disk, live ones and ended ones, of all projects the user has: what `rnix log` in the run's shell shows. */
+export interface History {
+  /**
+   * Oldest first, at most `limit`. `uuid`: whose UUID begins so. `parent`: those that this run has spawned, by its
+   * whole UUID. INVALID when neither is given.
+   */
+  runs(query: { uuid?: string; parent?: string; limit: number }): Promise<RunInfo[]>;
+  /**
+   * Records of finished steps beyond step `after`, in order, at most `max` (docs/plugins.md). One that can't be read
+   * is left out: its number is missing. NOT_FOUND when there is no such run.
+   */
+  steps(uuid: string, after: number, max: number): Promise<object[]>;
+}
+
+/** A run by its record. */
+export interface RunInfo {
+  uuid: string;
+  pid: number;
+  parent_uuid: string | null;
+  kind: "agent" | "supervisor" | "command";
+  agent: string;
+  intent: string;
+  provider: string;
+  model: string;
+  /** Absolute, as the project's folder. */
+  cwd: string;
+  project: string;
+  /** Unix ms; null as long as it lives. A suspended run has ended until it goes on. */
+  ended_at_ms: number | null;
+  exit_code: number | null;
+  exit_reason: string | null;
 }
 
 /**
@@ -381,6 +415,11 @@ export interface LLMRequest {
   model: string;
   max_turns?: number;
   timeout_ms?: number;
+  /**
+   * How many answers the run has had before this one, those too that compaction has taken out of `messages`. Absent
+   * where the answer is none of its steps, such as a summary.
+   */
+  turn?: number;
   messages: LLMMessage[];
   tools?: LLMTool[];
   max_output?: number;

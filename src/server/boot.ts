@@ -17,6 +17,7 @@ import { requireFolders } from "./as-it-was.ts";
 import { AutoCollect } from "./auto-collect.ts";
 import { ProjectCatalog } from "./catalog.ts";
 import { Collector } from "./collector.ts";
+import { driverHistory } from "./driver-history.ts";
 import { History } from "./history.ts";
 import { DaemonInit } from "./init.ts";
 import { KernelLocks, kernelFolders } from "./kernel-locks.ts";
@@ -106,6 +107,10 @@ export async function boot({
     pids,
     children,
     runs,
+    history: {
+      runs: (query) => drivers.runs(query),
+      steps: (uuid, after, max) => drivers.steps(uuid, after, max),
+    },
     kernelAlive: (id) => locks.isAlive(id),
     async sweepPrograms() {
       await sweepAgain();
@@ -136,6 +141,7 @@ export async function boot({
     open: runs,
     kernelAlive: (id) => locks.isAlive(id),
   });
+  const drivers = driverHistory(history);
 
   const lastCollected = join(user.dataDir, "gc", "last.json");
   const collector = new Collector({

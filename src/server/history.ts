@@ -123,6 +123,18 @@ export class History {
     return found;
   }
 
+  /** What a run has spawned, oldest first. */
+  async childrenOf(uuid: string, limit: number): Promise<ProcInfo[]> {
+    const found: ProcInfo[] = [];
+    for (const records of this.#stores(undefined)) {
+      const catalogue = await records.catalogue();
+      const { rows } = await catalogue.list();
+      const children = rows.filter(({ parent_uuid }) => parent_uuid === uuid).slice(0, limit);
+      for (const info of await catalogue.infos(children)) found.push(await this.#truth(info, records));
+    }
+    return found.sort((a, b) => (a.uuid < b.uuid ? -1 : 1)).slice(0, limit);
+  }
+
   /** The UUIDs that begin so. */
   async find(prefix: string, cwd?: string): Promise<string[]> {
     const found = await Promise.all(this.#stores(cwd).map((records) => records.find(prefix)));

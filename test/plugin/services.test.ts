@@ -2,7 +2,7 @@ import { expect } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { SyscallError } from "../../src/plugin/index.ts";
+import { type RunInfo, SyscallError } from "../../src/plugin/index.ts";
 import { PluginStore } from "../../src/store/plugin-store.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
 import { openContext, type RealContext } from "../support/open-context.ts";
@@ -12,6 +12,21 @@ import { openContext, type RealContext } from "../support/open-context.ts";
  * Each place has a context of its own, so that neither finds what the other has left.
  */
 const DEVICE = "/dev/services";
+const RUN: RunInfo = {
+  uuid: "",
+  pid: 1,
+  parent_uuid: null,
+  kind: "agent",
+  agent: "default",
+  intent: "do it",
+  provider: "openai",
+  model: "m",
+  cwd: "/project",
+  project: "/project",
+  ended_at_ms: 1,
+  exit_code: 0,
+  exit_reason: "completed",
+};
 const places: { kept: string; real: RealContext }[] = [];
 
 describePlugin("services", () => import("./support/services.ts"), {
@@ -25,6 +40,15 @@ describePlugin("services", () => import("./support/services.ts"), {
       exec: real.context.exec,
       store: new PluginStore({ plugin: "services", ...scopes }),
       secret: async () => "the key",
+      history: {
+        runs: async ({ uuid = "", parent, limit }) => [
+          { ...RUN, uuid, parent_uuid: parent ?? null, pid: limit },
+        ],
+        steps: async (uuid, after, max) => {
+          if (uuid === "none") throw new SyscallError("NOT_FOUND", "There is no such run.");
+          return [{ step: after + 1, max }];
+        },
+      },
       tools: {
         list: async () => [{ name: "Echo", description: "Echo", input: { type: "object" } }],
         call: async (name, input) => {
@@ -102,6 +126,23 @@ describePlugin("services", () => import("./support/services.ts"), {
       device: DEVICE,
       input: { op: "no tools" },
       error: "CLOSED",
+    },
+    {
+      title: "history finds runs and reads their steps",
+      device: DEVICE,
+      input: { op: "history", doc: "0199" },
+      answer: (answer) =>
+        expect(JSON.parse(answer)).toEqual([
+          [{ ...RUN, uuid: "0199", parent_uuid: null, pid: 2 }],
+          [{ ...RUN, uuid: "", parent_uuid: "0199", pid: 3 }],
+          [{ step: 8, max: 9 }],
+        ]),
+    },
+    {
+      title: "history of a run that is not there keeps its code",
+      device: DEVICE,
+      input: { op: "no history" },
+      error: "NOT_FOUND",
     },
     {
       title: "secret answers the key",

@@ -24,6 +24,8 @@ import {
   SyscallError,
   type VFSFile,
 } from "../../src/plugin/index.ts";
+import { driverHistory } from "../../src/server/driver-history.ts";
+import { History } from "../../src/server/history.ts";
 import { type FsPort, realFs } from "../../src/store/fs-port.ts";
 import { RunStore } from "../../src/store/runs.ts";
 import { Namespace } from "../../src/vfs/namespace.ts";
@@ -182,6 +184,9 @@ export class KernelHarness {
       pids: { next: () => ++this.#pid },
       children: this.children,
       runs: () => this.runs,
+      history: driverHistory(
+        new History({ dataDirs: () => [this.dataDir], open: () => this.runs, kernelAlive: () => true }),
+      ),
       kernelAlive: (id) => options.kernelAlive?.(id) ?? false,
       sweepPrograms: async () => {},
       planChild: async (_parent, wish) => {

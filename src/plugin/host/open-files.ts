@@ -83,6 +83,10 @@ export class OpenFiles {
         return offered(context.tools, "tools").list();
       case "tools.call":
         return offered(context.tools, "tools").call(call.name, call.input);
+      case "history.runs":
+        return offered(context.history, "history").runs(call.query);
+      case "history.steps":
+        return offered(context.history, "history").steps(call.uuid, call.after, call.max);
       case "spill":
         return context.spill(call.name, call.data);
       case "inbox":

@@ -5,8 +5,10 @@ import {
   type ExecRequest,
   type ExitInfo,
   type FileStat,
+  type History,
   type OpenContext,
   type OpenFlag,
+  type RunInfo,
   type Scope,
   type Services,
   SyscallError,
@@ -95,6 +97,8 @@ export type ServiceCall =
   | { m: "secret" }
   | { m: "tools.list" }
   | { m: "tools.call"; name: string; input: Record<string, unknown> }
+  | { m: "history.runs"; query: Parameters<History["runs"]>[0] }
+  | { m: "history.steps"; uuid: string; after: number; max: number }
   | { m: "spill"; name: string; data: Data }
   | { m: "inbox"; text: string };
 
@@ -112,6 +116,8 @@ export interface ServiceAnswers {
   secret(): string;
   "tools.list"(): ToolDef[];
   "tools.call"(): ToolOutcome;
+  "history.runs"(): RunInfo[];
+  "history.steps"(): object[];
   spill(): string;
   inbox(): void;
 }
@@ -131,7 +137,13 @@ export interface WireContext
 }
 
 /** Every service there is: what a plugin may name in `needs`. */
-export const SERVICES = ["exec", "store", "secret", "tools"] as const satisfies readonly (keyof Services)[];
+export const SERVICES = [
+  "exec",
+  "store",
+  "secret",
+  "tools",
+  "history",
+] as const satisfies readonly (keyof Services)[];
 
 /** A place in a plugin's source. Line and column count from 1. */
 export interface Place {

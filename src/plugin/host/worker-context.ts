@@ -51,6 +51,12 @@ export class HostServices {
     if (services.includes("exec")) context.exec = (request) => this.#exec(file, request);
     if (services.includes("store")) context.store = this.#store(file);
     if (services.includes("secret")) context.secret = () => this.#ask(file, { m: "secret" });
+    if (services.includes("history")) {
+      context.history = {
+        runs: (query) => this.#ask(file, { m: "history.runs", query }),
+        steps: (uuid, after, max) => this.#ask(file, { m: "history.steps", uuid, after, max }),
+      };
+    }
     if (services.includes("tools")) {
       context.tools = {
         list: () => this.#ask(file, { m: "tools.list" }),

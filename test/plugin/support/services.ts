@@ -3,7 +3,7 @@ import { definePlugin, type OpenContext, SyscallError, type VFSFile } from "rnix
 /** A driver that does with its services what it is told, and answers what came of it. */
 export default definePlugin({
   name: "services",
-  needs: ["exec", "store", "secret", "tools"],
+  needs: ["exec", "store", "secret", "tools", "history"],
   devices: { "/dev/services": { factory: (_subpath, _flags, context) => new ServicesFile(context) } },
 });
 
@@ -45,11 +45,11 @@ function parsed(text: string): { op: string; doc: string; argv: string[] } {
 }
 
 async function run(
-  { exec, store, secret, tools }: OpenContext,
+  { exec, store, secret, tools, history }: OpenContext,
   op: string,
   input: { doc: string; argv: string[] },
 ): Promise<unknown> {
-  if (!exec || !store || !secret || !tools)
+  if (!exec || !store || !secret || !tools || !history)
     throw new SyscallError("UNAVAILABLE", "A service that was named is not there.");
   switch (op) {
     case "exec": {
@@ -83,6 +83,14 @@ async function run(
       ];
     case "no tools":
       return await tools.call("Ended", {});
+    case "history":
+      return [
+        await history.runs({ uuid: input.doc, limit: 2 }),
+        await history.runs({ parent: input.doc, limit: 3 }),
+        await history.steps(input.doc, 7, 9),
+      ];
+    case "no history":
+      return await history.steps("none", 0, 1);
     case "secret":
       return await secret();
     default:

@@ -1,0 +1,113 @@
+import { type History, type RunInfo, SyscallError } from "rnix/plugin";
+import { z } from "zod";
+import type { Match } from "./condition.ts";
+import type { Response, Script } from "./script.ts";
+
+/** Steps asked for at a time. */
+const PAGE = 100;
+/** Characters of a recording that are played. */
+const LARGEST = 64 * 1024 * 1024;
+
+/** What of a recorded step is played: what the model said, what its calls came to, and what it used. */
+const Step = z.object({
+  step: z.number(),
+  messages: z.array(
+    z.object({
+      role: z.string(),
+      content: z.string(),
+      tool_calls: z
+        .array(
+          z.object({
+            id: z.string(),
+            name: z.string(),
+            input: z.record(z.string(), z.unknown()),
+            invalid: z.object({ text: z.string(), reason: z.string() }).optional(),
+          }),
+        )
+        .optional(),
+    }),
+  ),
+  tool_calls: z.array(
+    z.object({
+      id: z.string(),
+      result: z.string().nullable(),
+      error: z.string().nullable(),
+      error_code: z.string().nullable(),
+      state: z.string(),
+    }),
+  ),
+  usage: z.object({ input_tokens: z.number(), output_tokens: z.number(), cached_tokens: z.number() }),
+  stop_reason: z.enum(["end_turn", "tool_calls", "max_tokens", "refusal"]).optional().catch(undefined),
+});
+type Step = z.infer<typeof Step>;
+
+/** The recorded run that a UUID, or the beginning of one, names. It must have come to rest. */
+export async function recordedRun(history: History, uuid: string, own: string): Promise<RunInfo> {
+  const found = (await history.runs({ uuid, limit: 10 })).filter((run) => run.uuid !== own);
+  const [run, other] = found;
+  if (run === undefined) {
+    throw new SyscallError("NOT_FOUND", `there is no run ${uuid} to replay; \`rnix ps -a\` lists them`, {
+      retryable: false,
+    });
+  }
+  if (other !== undefined) {
+    throw wrong(uuid, `it fits several runs: ${found.map((one) => one.uuid).join(", ")}. Write more of it`);
+  }
+  if (run.ended_at_ms === null) throw wrong(run.uuid, "it is still running: wait for its end, or suspend it");
+  if (run.kind !== "agent") throw wrong(run.uuid, "it is no agent's run: no model has answered in it");
+  return run;
+}
+
+/** A recorded run as a script: its answers, and what each call came to as what today's must come to. */
+export async function scriptOf(history: History, run: RunInfo): Promise<Script> {
+  const responses: Response[] = [];
+  let size = 0;
+  for (let after = 0; ; ) {
+    const page = await history.steps(run.uuid, after, PAGE);
+    for (const one of page) {
+      const step = Step.safeParse(one);
+      if (!step.success) throw damaged(run, after + 1, step.error);
+      if (step.data.step !== after + 1) throw damaged(run, after + 1);
+      after = step.data.step;
+      responses.push(responseOf(step.data));
+      size += JSON.stringify(responses.at(-1)).length;
+      if (size > LARGEST)
+        throw wrong(run.uuid, `it is longer than the ${LARGEST} characters that are played`);
+    }
+    if (page.length < PAGE) break;
+  }
+  return {
+    name: `run ${run.uuid}`,
+    recorded: { uuid: run.uuid, cwd: run.cwd, project: run.project },
+    responses,
+  };
+}
+
+function responseOf({ messages, tool_calls, usage, stop_reason }: Step): Response {
+  const said = messages.findLast(({ role }) => role === "assistant");
+  const results = new Map(tool_calls.map((call) => [call.id, call]));
+  const calls = said?.tool_calls?.map((call) => {
+    const expect = expected(results.get(call.id));
+    return expect === undefined ? call : { ...call, expect };
+  });
+  return { text: said?.content ?? "", ...(calls && { tool_calls: calls }), usage, stop_reason };
+}
+
+/** What the model was shown. Nothing is expected of a call that was cut off: nobody knows what it came to. */
+function expected(call: Step["tool_calls"][number] | undefined): Match | undefined {
+  if (call === undefined || !["done", "failed", "denied"].includes(call.state)) return undefined;
+  if (call.error === null) return { equals: call.result ?? "" };
+  return { equals: `Error ${call.error_code}: ${call.error}${call.result ? `\n${call.result}` : ""}` };
+}
+
+function damaged({ uuid }: RunInfo, step: number, cause?: unknown): SyscallError {
+  return wrong(
+    uuid,
+    `the record of its step ${step} cannot be read; \`rnix steps ${uuid}\` says more`,
+    cause,
+  );
+}
+
+function wrong(uuid: string, why: string, cause?: unknown): SyscallError {
+  return new SyscallError("INVALID", `run ${uuid} can't be replayed: ${why}`, { cause, retryable: false });
+}

@@ -1,0 +1,145 @@
+import { readFile, stat } from "node:fs/promises";
+import { extname } from "node:path";
+import { SyscallError } from "rnix/plugin";
+import { z } from "zod";
+import { Entry, HEAD_KEYS, Head, isObject, type Response, type Script, ScriptFile } from "./script.ts";
+
+/**
+ * A script from its file: YAML or JSON with `responses: […]`, or JSONL with one response a line. A line of
+ * a recorded run's `steps.jsonl` is the answer that the step recorded. Errors name the file and the line.
+ */
+export async function readScript(file: string, signal: AbortSignal): Promise<Script> {
+  const text = await contentOf(file, signal);
+  switch (extname(file)) {
+    case ".yaml":
+    case ".yml":
+      return await fromYaml(file, text);
+    case ".json":
+      return whole(file, fromJson(file, text));
+    case ".jsonl":
+    case ".ndjson":
+      return lines(file, text);
+    default:
+      throw new SyscallError(
+        "INVALID",
+        `the replay driver's model is a script file that ends in .yaml, .yml, .json or .jsonl, or the UUID of a run, not ${file}`,
+        { retryable: false },
+      );
+  }
+}
+
+const LARGEST = 16 * 1024 * 1024;
+
+/** What of a step record is played again: what the model said, and what it used. */
+const Step = z.object({
+  step: z.number(),
+  messages: z.array(
+    z.object({
+      role: z.string(),
+      content: z.string(),
+      tool_calls: z
+        .array(z.object({ id: z.string(), name: z.string(), input: z.record(z.string(), z.unknown()) }))
+        .optional(),
+    }),
+  ),
+  usage: z.object({ input_tokens: z.number(), output_tokens: z.number(), cached_tokens: z.number() }),
+});
+
+async function contentOf(file: string, signal: AbortSignal): Promise<string> {
+  try {
+    const { size } = await stat(file);
+    if (size > LARGEST) throw wrong(file, `it has ${size} bytes; a script has at most ${LARGEST}`);
+    return await readFile(file, { encoding: "utf8", signal });
+  } catch (error) {
+    if (error instanceof SyscallError) throw error;
+    if (signal.aborted)
+      throw new SyscallError("CANCELLED", "the script was no longer wanted", { cause: error });
+    const missing = error instanceof Error && "code" in error && error.code === "ENOENT";
+    const message = missing
+      ? `there is no script ${file}`
+      : `the script ${file} cannot be read: ${String(error)}`;
+    throw new SyscallError(missing ? "NOT_FOUND" : "DRIVER", message, { cause: error, retryable: false });
+  }
+}
+
+type Path = readonly PropertyKey[];
+
+async function fromYaml(file: string, text: string): Promise<Script> {
+  const { isNode, LineCounter, parseDocument } = await import("yaml");
+  const lineCounter = new LineCounter();
+  const document = parseDocument(text, { prettyErrors: true, lineCounter });
+  const [error] = document.errors;
+  if (error !== undefined) {
+    const [at] = error.linePos ?? [];
+    throw wrong(at === undefined ? file : `${file}:${at.line}:${at.col}`, error.message, error);
+  }
+  // The nearest part that stands in the file: what is missing has no place of its own.
+  const place = (path: Path): string => {
+    for (let length = path.length; length > 0; length--) {
+      const node = document.getIn(path.slice(0, length), true);
+      if (!isNode(node) || !node.range) continue;
+      const { line, col } = lineCounter.linePos(node.range[0]);
+      return `${file}:${line}:${col}`;
+    }
+    return file;
+  };
+  return whole(file, document.toJS(), place);
+}
+
+function fromJson(where: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw wrong(where, String(error), error);
+  }
+}
+
+function whole(file: string, content: unknown, place: (path: Path) => string = () => file): Script {
+  const result = ScriptFile.safeParse(content);
+  if (result.success) return { ...result.data, name: file };
+  throw explained(result.error, place);
+}
+
+function lines(file: string, text: string): Script {
+  const script: Script = { name: file, responses: [] };
+  for (const [index, line] of text.split("\n").entries()) {
+    if (line.trim() === "") continue;
+    const where = `${file}:${index + 1}`;
+    const content = fromJson(where, line);
+    const first = script.responses.length === 0 && isObject(content);
+    if (first && Object.keys(content).some((key) => HEAD_KEYS.includes(key))) {
+      Object.assign(script, checked(Head, where, content));
+    } else script.responses.push(...fromLine(where, content));
+  }
+  return script;
+}
+
+function fromLine(where: string, content: unknown): Entry[] {
+  const step = Step.safeParse(content);
+  return step.success ? recorded(step.data) : [checked(Entry, where, content)];
+}
+
+function recorded({ messages, usage }: z.infer<typeof Step>): Response[] {
+  return messages
+    .filter((message) => message.role === "assistant")
+    .map(({ content, tool_calls }) => ({ text: content, ...(tool_calls ? { tool_calls } : {}), usage }));
+}
+
+function checked<T>(schema: z.ZodType<T>, where: string, content: unknown): T {
+  const result = schema.safeParse(content);
+  if (result.success) return result.data;
+  throw explained(result.error, () => where);
+}
+
+/** The first fault, where it stands. */
+function explained(error: z.ZodError, place: (path: Path) => string): SyscallError {
+  const [issue] = error.issues;
+  if (issue === undefined) return wrong(place([]), "it is no script", error);
+  const key = issue.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [];
+  const field = issue.path.map(String).join(".");
+  return wrong(place([...issue.path, ...key]), `${field === "" ? "" : `${field}: `}${issue.message}`, error);
+}
+
+function wrong(where: string, why: string, cause?: unknown): SyscallError {
+  return new SyscallError("INVALID", `the script ${where}: ${why}`, { cause, retryable: false });
+}

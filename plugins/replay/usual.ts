@@ -1,0 +1,58 @@
+/** A text without what differs from run to run anyway: two results are the same when these are. */
+export type Usual = (text: string) => string;
+
+/** The folders of a run. */
+interface Folders {
+  cwd: string;
+  project: string;
+}
+
+/**
+ * What may differ (docs/replay.md): the runs' folders, times, durations, UUIDs, PIDs, ports of this machine, memory
+ * addresses, temporary folders, and where a result that was too long is kept.
+ */
+export function usualOf(...runs: readonly (Partial<Folders> | undefined)[]): Usual {
+  const folders = [
+    ...runs.map((run) => [run?.cwd, "<cwd>"] as const),
+    ...runs.map((run) => [run?.project, "<project>"] as const),
+  ];
+  return (text) => {
+    let plain = text.replace(CUT, "[… left out here …]");
+    for (const [folder, name] of folders)
+      if (folder !== undefined && folder !== "/") plain = replaceFolder(plain, folder, name);
+    return RULES.reduce((so, [pattern, name]) => so.replace(pattern, name), plain).trimEnd();
+  };
+}
+
+/** The code of a failed call's result, as the model is shown it; null for one that was done. */
+export function errorOf(result: string): string | null {
+  return /^Error ([A-Z_]+): /.exec(result)?.[1] ?? null;
+}
+
+/** A folder's path where it stands, and not where another one's name only begins so. */
+export function replaceFolder(text: string, folder: string, name: string): string {
+  if (!text.includes(folder)) return text;
+  const escaped = folder.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  return text.replace(new RegExp(`${escaped}(?![\\w.-]*\\w)`, "g"), () => name);
+}
+
+/** As the kernel says it of a result that it cuts. */
+const CUT = /\[… \d+ of \d+ characters left out here\.[^\n]*…\]/g;
+
+const DATE = "\\d{4}-\\d{2}-\\d{2}";
+const CLOCK = "\\d{1,2}:\\d{2}:\\d{2}(?:[.,]\\d+)?";
+const ZONE = "(?:\\s?(?:Z|UTC|GMT|[+-]\\d{2}:?\\d{2}))?";
+const MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)";
+
+/** In this order: a UUID holds what looks like other things. */
+const RULES: readonly (readonly [RegExp, string])[] = [
+  [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi, "<uuid>"],
+  [new RegExp(`\\b${DATE}[T ]${CLOCK}${ZONE}`, "g"), "<time>"],
+  [new RegExp(`\\b${MONTH}\\s+\\d{1,2}\\s+(?:\\d{1,2}:\\d{2}|\\d{4})\\b`, "g"), "<time>"],
+  [new RegExp(`\\b(?:${DATE}|${CLOCK})${ZONE}`, "g"), "<time>"],
+  [/\b\d+(?:\.\d+)?\s?(?:ns|µs|μs|us|ms|s|secs?|seconds?|mins?|minutes?|hours?|h|m)\b/g, "<duration>"],
+  [/\b(pid|process)([ =:]+)\d+/gi, "$1$2<pid>"],
+  [/\b(localhost|127\.0\.0\.1|\[::1\]):\d+/g, "$1:<port>"],
+  [/\b0x[0-9a-f]{6,}\b/gi, "<address>"],
+  [/(?:\/private)?(?:\/var\/folders\/[\w+]+\/[\w+]+\/T|\/var\/tmp|\/tmp)\/[\w.+-]+/g, "<temp>"],
+];
