@@ -1,6 +1,6 @@
 import { ContextManager } from "../context/manager.ts";
 import type { Children } from "../os/children.ts";
-import type { GuardedFolder, History } from "../plugin/index.ts";
+import type { GuardedFolder } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs.ts";
 import { DeviceRegistry } from "../vfs/registry.ts";
 import { CapabilityManager, type Rights } from "./capability-manager.ts";
@@ -76,8 +76,6 @@ interface KernelPorts {
   children: Children;
   /** The records of one data folder; the same object for the same folder. */
   runs(dataDir: string): RunStore;
-  /** The runs on disk, for drivers that read them. */
-  history: History;
   /** Whether the kernel of this id is alive: its lock is held. */
   kernelAlive(kernelId: string): boolean;
   /** Ends the programs of all kernels that are dead by now; resolves when they are gone. It never rejects. */
@@ -136,9 +134,9 @@ export class Kernel {
   readonly #inboxes = new Inboxes();
   readonly #agents: ChildAgents;
   readonly #waiting: WaitingCalls;
+  readonly #gate: ModelGate;
   readonly #drain: Drain;
   readonly #held: HeldParts;
-  readonly #gate: ModelGate;
 
   constructor(ports: KernelPorts) {
     this.#ports = ports;
@@ -155,7 +153,6 @@ export class Kernel {
       children,
       userDataDir: ports.userDataDir,
       guarded: ports.guarded,
-      history: ports.history,
       log: (level, source, text) => ports.log?.(level, source, text),
       inbox: (proc, source, text) => this.#notice(proc, source, text),
       progress: (proc, tool, text) => this.#emit(proc, { type: "notice", text: `${tool}: ${text}` }),
@@ -164,10 +161,10 @@ export class Kernel {
     const ctx = new ContextSyscalls({ contexts, debug });
     const changes = new Changes(openContexts);
     const gate = new ModelGate({ clock, random });
+    this.#gate = gate;
     const warn = (source: string, text: string): void => ports.log?.("warn", source, text);
     this.mounts = new MountManager({
       ...ports,
-    this.#gate = gate;
       table,
       debug,
       files,
@@ -367,14 +364,14 @@ export class Kernel {
     this.debug.end();
   }
 
-  procInfo(pid: PID): ProcInfo {
-    return this.#table.get(pid).info();
-  }
   /** How it stands with the model providers in use, each key on its own. */
   modelQueues(): GateStatus[] {
     return this.#gate.status();
   }
 
+  procInfo(pid: PID): ProcInfo {
+    return this.#table.get(pid).info();
+  }
 
   /** The live process with this UUID, or with the only one that begins so. */
   findPid(uuidOrPrefix: string): PID | undefined {
@@ -439,10 +436,10 @@ export class Kernel {
     const proc = procDevice({
       info: (pid) => this.#table.find(pid)?.info(),
       contextSummary: (pid) => this.#contexts.summary(this.#table.get(pid).ctxId),
+      modelQueues: () => this.modelQueues(),
     });
     devices.register({ ...own, path: "/proc", device: proc });
     return devices;
-      modelQueues: () => this.modelQueues(),
   }
 
   #loopPorts(parts: Pick<LoopPorts, "ctx" | "files" | "debug" | "gate"> & { changes: Changes }): LoopPorts {

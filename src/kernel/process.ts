@@ -42,9 +42,9 @@ interface ProcessSpec {
   uuid: string;
   ppid: PID;
   parentUuid: string | null;
-  /** The run whose steps it began with. */
   /** UUID of the process at the root of its tree: whose turn it is where trees take turns. */
   tree: string;
+  /** The run whose steps it began with. */
   originUuid: string | null;
   depth: number;
   intent: string;
