@@ -1,6 +1,6 @@
 import { ContextManager } from "../context/manager.ts";
 import type { Children } from "../os/children.ts";
-import type { GuardedFolder } from "../plugin/index.ts";
+import type { GuardedFolder, History } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs.ts";
 import { DeviceRegistry } from "../vfs/registry.ts";
 import { CapabilityManager, type Rights } from "./capability-manager.ts";
@@ -76,6 +76,8 @@ interface KernelPorts {
   children: Children;
   /** The records of one data folder; the same object for the same folder. */
   runs(dataDir: string): RunStore;
+  /** The runs on disk, for drivers that read them. */
+  history: History;
   /** Whether the kernel of this id is alive: its lock is held. */
   kernelAlive(kernelId: string): boolean;
   /** Ends the programs of all kernels that are dead by now; resolves when they are gone. It never rejects. */
@@ -153,6 +155,7 @@ export class Kernel {
       children,
       userDataDir: ports.userDataDir,
       guarded: ports.guarded,
+      history: ports.history,
       log: (level, source, text) => ports.log?.(level, source, text),
       inbox: (proc, source, text) => this.#notice(proc, source, text),
       progress: (proc, tool, text) => this.#emit(proc, { type: "notice", text: `${tool}: ${text}` }),
