@@ -1,6 +1,7 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Message } from "@ai-sdk/provider";
-import { definePlugin, type OpenContext, type VFSFile } from "rnix/plugin";
-import type { Blame } from "./_model/failure.ts";
+import { definePlugin } from "rnix/plugin";
+import type { Access, Connection } from "./_model/open.ts";
+import type { Settings } from "./_model/settings.ts";
 
 /** Anthropic's Messages, and servers that speak it. `extra` goes to the provider package (thinking, effort, …). */
 export default definePlugin({
@@ -9,7 +10,10 @@ export default definePlugin({
   needs: ["secret"],
   devices: {
     "/dev/llm/anthropic": {
-      factory: (_subpath, _flags, context) => open(context),
+      factory: async (_subpath, _flags, context) => {
+        const { openModel } = await import("./_model/open.ts");
+        return openModel(context, { name: "anthropic", models: [DEFAULT_MODEL], connect });
+      },
       provider: { detect: async (env) => (env.ANTHROPIC_API_KEY ? { model: DEFAULT_MODEL } : null) },
     },
   },
@@ -19,51 +23,27 @@ const DEFAULT_MODEL = "claude-sonnet-5-5";
 /** As everywhere with this provider, without the `/v1` that the package wants. */
 const ANTHROPIC_URL = "https://api.anthropic.com";
 
-async function open(context: OpenContext): Promise<VFSFile> {
-  const [{ ModelFile }, { AiSdkModel }, { Kept }, { settingsOf, keyOf }] = await Promise.all([
-    import("./_model/model-file.ts"),
-    import("./_model/ai-sdk.ts"),
-    import("./_model/kept.ts"),
-    import("./_model/settings.ts"),
-  ]);
-  const settings = settingsOf(context);
-  const url = (settings.base_url ?? ANTHROPIC_URL).replace(/\/+$/, "");
-  const kept = new Kept<LanguageModelV4>();
-  const model = new AiSdkModel(async (request, options) => {
-    const key = await keyOf(context, { required: true });
-    const blame: Blame = {
-      provider: settings.base_url === undefined ? "Anthropic" : "the model server",
+function connect({ base_url, extra }: Settings): Connection {
+  const url = (base_url ?? ANTHROPIC_URL).replace(/\/+$/, "");
+  return {
+    blame: {
+      provider: base_url === undefined ? "Anthropic" : "the model server",
       keyVariable: "ANTHROPIC_API_KEY",
       urlVariable: "ANTHROPIC_BASE_URL (without /v1), or base_url of the provider's entry",
       url,
-      model: request.model,
-      key,
-    };
-    const streams = request.stream === true;
-    return {
-      model: await kept.get([request.model, key, streams], () => languageModel(blame, streams)),
-      options: {
-        ...cached(options),
-        providerOptions: { anthropic: { includePings: true, ...settings.extra } },
-      },
-      blame,
-    };
-  });
-  return new ModelFile(model, {
-    name: "anthropic",
-    devicePath: "/dev/llm/anthropic",
-    models: [DEFAULT_MODEL],
-  });
+    },
+    needsKey: true,
+    languageModel: (access) => languageModel(`${url}/v1`, access),
+    options: (options) => ({
+      ...cached(options),
+      providerOptions: { anthropic: { includePings: true, ...extra } },
+    }),
+  };
 }
 
-/** The package is loaded with the first request. */
-async function languageModel(blame: Blame, streams: boolean): Promise<LanguageModelV4> {
-  const [{ createAnthropic }, { requestFetch }] = await Promise.all([
-    import("@ai-sdk/anthropic"),
-    import("./_model/fetch.ts"),
-  ]);
-  const fetch = requestFetch(streams, blame);
-  return createAnthropic({ baseURL: `${blame.url}/v1`, apiKey: blame.key, fetch })(blame.model);
+async function languageModel(baseURL: string, { model, key, fetch }: Access): Promise<LanguageModelV4> {
+  const { createAnthropic } = await import("@ai-sdk/anthropic");
+  return createAnthropic({ baseURL, apiKey: key, fetch })(model);
 }
 
 /**

@@ -1,12 +1,13 @@
-import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
-import { definePlugin, type OpenContext, SyscallError, type VFSFile } from "rnix/plugin";
-import type { Blame } from "./_model/failure.ts";
+import type { LanguageModelV4 } from "@ai-sdk/provider";
+import { definePlugin, SyscallError } from "rnix/plugin";
+import type { Access, Connection } from "./_model/open.ts";
 import type { Settings } from "./_model/settings.ts";
 
 /**
- * OpenAI, and every server that speaks its protocol: OpenAI itself is asked for Responses, a server at a
- * base_url of its own for chat completions. `extra.api` (`responses`, `chat`, `compatible`) decides
- * otherwise; the rest of `extra` goes to the provider package and, for `compatible`, into the request.
+ * OpenAI, and what stands in its place at OPENAI_BASE_URL: OpenAI itself is asked for Responses, another server
+ * for chat completions. `extra.api` decides otherwise: `responses`; `chat`, OpenAI's own chat completions;
+ * `compatible`, everybody else's. The rest of `extra` goes to the provider package and, for `compatible`, into the
+ * request.
  */
 export default definePlugin({
   name: "openai",
@@ -14,13 +15,19 @@ export default definePlugin({
   needs: ["secret"],
   devices: {
     "/dev/llm/openai": {
-      factory: (_subpath, _flags, context) => open("openai", context),
+      factory: async (_subpath, _flags, context) => {
+        const [{ openModel }, { compatible }] = await Promise.all([
+          import("./_model/open.ts"),
+          import("./_model/compatible.ts"),
+        ]);
+        const connect = (settings: Settings): Connection => {
+          const { own, url, api, extra } = targetOf(settings);
+          const speaks = api === "compatible" ? compatible(url, extra) : openai(url, api, extra);
+          return { blame: blameOf(own, url), needsKey: own, ...speaks };
+        };
+        return openModel(context, { name: "openai", models: [DEFAULT_MODEL], connect });
+      },
       provider: { detect: async (env) => (env.OPENAI_API_KEY ? { model: DEFAULT_MODEL } : null) },
-    },
-    "/dev/llm/openai-compatible": {
-      factory: (_subpath, _flags, context) => open("openai-compatible", context),
-      // Nothing in the environment says which model such a server has: it takes an entry, or --model.
-      provider: { detect: async () => null },
     },
   },
 });
@@ -37,42 +44,7 @@ interface Target {
   extra: Settings["extra"];
 }
 
-async function open(name: "openai" | "openai-compatible", context: OpenContext): Promise<VFSFile> {
-  const [{ ModelFile }, { AiSdkModel }, { Kept }, { settingsOf, keyOf }] = await Promise.all([
-    import("./_model/model-file.ts"),
-    import("./_model/ai-sdk.ts"),
-    import("./_model/kept.ts"),
-    import("./_model/settings.ts"),
-  ]);
-  const target = targetOf(name, settingsOf(context));
-  const kept = new Kept<LanguageModelV4>();
-  const model = new AiSdkModel(async (request, options) => {
-    const key = await keyOf(context, { required: target.own });
-    const blame: Blame = {
-      provider: target.own ? "OpenAI" : "the model server",
-      keyVariable: "OPENAI_API_KEY",
-      urlVariable: "OPENAI_BASE_URL, or base_url of the provider's entry",
-      url: target.url,
-      model: request.model,
-      key,
-    };
-    const streams = request.stream === true;
-    return {
-      model: await kept.get([request.model, key, streams], () => languageModel(target, streams, blame)),
-      options: { ...options, providerOptions: providerOptions(target) },
-      blame,
-    };
-  });
-  const models = name === "openai" ? [DEFAULT_MODEL] : [];
-  return new ModelFile(model, { name, devicePath: `/dev/llm/${name}`, models });
-}
-
-function targetOf(name: string, settings: Settings): Target {
-  if (name === "openai-compatible" && settings.base_url === undefined)
-    throw new SyscallError(
-      "INVALID",
-      "openai-compatible needs the server's address: set OPENAI_BASE_URL, or base_url in the provider's entry",
-    );
+function targetOf(settings: Settings): Target {
   const url = settings.base_url ?? OPENAI_URL;
   const own = new URL(url).host === new URL(OPENAI_URL).host;
   const { api = own ? "responses" : "compatible", ...extra } = settings.extra;
@@ -81,23 +53,35 @@ function targetOf(name: string, settings: Settings): Target {
   throw new SyscallError("INVALID", `extra.api is one of ${APIS.join(", ")}, not ${JSON.stringify(api)}`);
 }
 
-/** Only the package that is needed is loaded. */
-async function languageModel(target: Target, streams: boolean, blame: Blame): Promise<LanguageModelV4> {
-  const { requestFetch } = await import("./_model/fetch.ts");
-  const common = { baseURL: target.url, fetch: requestFetch(streams, blame) };
-  if (target.api === "compatible") {
-    const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
-    const apiKey = blame.key === "" ? undefined : blame.key;
-    return createOpenAICompatible({ ...common, name: "compatible", apiKey, includeUsage: true })(blame.model);
-  }
-  const { createOpenAI } = await import("@ai-sdk/openai");
-  // The package takes an empty key for a missing one and would look for it in the environment.
-  const provider = createOpenAI({ ...common, apiKey: blame.key === "" ? "none" : blame.key });
-  return target.api === "responses" ? provider.responses(blame.model) : provider.chat(blame.model);
+function blameOf(own: boolean, url: string): Connection["blame"] {
+  return {
+    provider: own ? "OpenAI" : "the model server",
+    keyVariable: "OPENAI_API_KEY",
+    urlVariable: "OPENAI_BASE_URL, or base_url of the provider's entry",
+    url,
+  };
 }
 
-function providerOptions({ api, extra }: Target): LanguageModelV4CallOptions["providerOptions"] {
-  if (api === "compatible") return { compatible: extra };
+function openai(
+  url: string,
+  api: "responses" | "chat",
+  extra: Settings["extra"],
+): Pick<Connection, "languageModel" | "options"> {
   // Nothing of a conversation is to stay with the provider: every request carries all of it.
-  return { openai: api === "responses" ? { store: false, ...extra } : extra };
+  const own = api === "responses" ? { store: false, ...extra } : extra;
+  return {
+    languageModel: (access) => languageModel(url, api, access),
+    options: (options) => ({ ...options, providerOptions: { openai: own } }),
+  };
+}
+
+async function languageModel(
+  url: string,
+  api: "responses" | "chat",
+  { model, key, fetch }: Access,
+): Promise<LanguageModelV4> {
+  const { createOpenAI } = await import("@ai-sdk/openai");
+  // The package takes an empty key for a missing one and would look for it in the environment.
+  const provider = createOpenAI({ baseURL: url, apiKey: key === "" ? "none" : key, fetch });
+  return api === "responses" ? provider.responses(model) : provider.chat(model);
 }

@@ -5,7 +5,8 @@ import {
   TypeValidationError,
 } from "@ai-sdk/provider";
 import { type Code, SyscallError, type SyscallErrorDetail } from "rnix/plugin";
-import { z } from "zod";
+import { type ErrorDocument, errorDocument, errorObject } from "./error-document.ts";
+import { waitsOf } from "./rate-limits.ts";
 
 /** Whose failure it is, and what a person would look at. */
 export interface Blame {
@@ -43,47 +44,34 @@ export function cutOff(blame: Blame, cause?: unknown): SyscallError {
 export function reported(document: ErrorDocument, blame: Blame): SyscallError {
   const status = Number(document.code);
   const kind =
-    kindOf(document.code) ?? (status >= 400 ? kindOfStatus(status) : undefined) ?? kindOf(document.type);
+    kindOf(document.reason) ??
+    kindOf(document.code) ??
+    (status >= 400 ? kindOfStatus(status) : undefined) ??
+    kindOf(document.type);
   const found = lengthOr(kind ?? { code: "DRIVER", retryable: true }, document.message);
-  return describe(found, `reported: ${document.message}`, blame, {});
+  return describe(found, `reported: ${document.message}`, blame, waits(found, {}, document));
 }
 
 export function unreachable(error: unknown, blame: Blame): SyscallError {
-  const certificate = causes(error)
-    .map(codeOf)
-    .some((code) => code !== undefined && CERTIFICATE.test(code));
-  const why =
-    causes(error)
-      .map(codeOf)
-      .find((code) => code !== undefined) ?? String(error);
-  const advice = certificate
-    ? "Its certificate was refused: check the address, or have the system trust it"
-    : `Is it running and reachable from here? Check ${blame.urlVariable}`;
+  const codes = causes(error).flatMap((one) => codeOf(one) ?? []);
+  const [why = String(error)] = codes;
+  const known = LASTING.find(({ code }) => codes.some((one) => code.test(one)));
+  const advice = known?.advice ?? `Is it running and reachable from here? Check ${blame.urlVariable}`;
   return new SyscallError(
     "UNAVAILABLE",
     `cannot reach ${blame.provider} at ${blame.url} (${why}). ${advice}`,
-    {
-      cause: error,
-      retryable: !certificate,
-    },
+    { cause: error, retryable: known === undefined },
   );
 }
 
-interface ErrorDocument {
-  message: string;
-  code?: string;
-  type?: string;
-}
-
-/** `{error: {message, code?, type?}}`, as both protocols have it, from a body that may be anything. */
-export function errorDocument(body: string | undefined): ErrorDocument | undefined {
-  if (body === undefined) return undefined;
-  try {
-    return errorObject(JSON.parse(body));
-  } catch {
-    return undefined;
-  }
-}
+/** What no further attempt mends. */
+const LASTING = [
+  {
+    code: /CERT|TLS|SELF_SIGNED|UNABLE_TO_VERIFY/,
+    advice: "Its certificate was refused: check the address, or have the system trust it",
+  },
+  { code: /^EPROTO$/, advice: "It does not speak TLS there: does its address begin with http:?" },
+];
 
 interface Kind {
   code: Code;
@@ -126,6 +114,14 @@ const KINDS: Record<string, Kind> = {
   server_error: DOWN,
   internal_server_error: DOWN,
   timeout_error: DOWN,
+  API_KEY_INVALID: REFUSED,
+  UNAUTHENTICATED: REFUSED,
+  PERMISSION_DENIED: REFUSED,
+  NOT_FOUND: UNKNOWN,
+  INVALID_ARGUMENT: WRONG,
+  RESOURCE_EXHAUSTED: LIMITED,
+  INTERNAL: DOWN,
+  UNAVAILABLE: DOWN,
 };
 
 function kindOf(name: string | undefined): Kind | undefined {
@@ -154,14 +150,20 @@ function kindOfStatus(status: number): Kind {
 function refused(error: APICallError, blame: Blame): SyscallError {
   const status = error.statusCode ?? 0;
   const document = errorDocument(error.responseBody);
-  const named = kindOf(document?.code);
+  const named = kindOf(document?.reason) ?? kindOf(document?.code);
   // Some codes say more than the status ("insufficient_quota"); the general ones say less.
   const theirs = document?.message ?? error.message;
   const told = named === undefined || named === DOWN || named === WRONG ? kindOfStatus(status) : named;
   const kind = lengthOr(told, theirs);
-  const waits =
-    kind.code === "EXHAUSTED" || kind.code === "UNAVAILABLE" ? waitsOf(error.responseHeaders ?? {}) : {};
-  return describe(kind, `answered ${status}: ${theirs}`, blame, waits);
+  const detail = waits(kind, error.responseHeaders ?? {}, document);
+  return describe(kind, `answered ${status}: ${theirs}`, blame, detail);
+}
+
+/** Only a failure that passes has a time after which to come back. */
+function waits(kind: Kind, headers: Record<string, string>, document?: ErrorDocument): SyscallErrorDetail {
+  if (kind.code !== "EXHAUSTED" && kind.code !== "UNAVAILABLE") return {};
+  const { retryAfterMs = document?.retryAfterMs, resetAtMs } = waitsOf(headers);
+  return { retryAfterMs, resetAtMs };
 }
 
 function describe(kind: Kind, what: string, blame: Blame, detail: SyscallErrorDetail): SyscallError {
@@ -184,65 +186,7 @@ function garbage(blame: Blame, error: unknown): SyscallError {
   );
 }
 
-/** How long to stay away: `Retry-After` in seconds or as a date, and the windows that are used up. */
-function waitsOf(headers: Record<string, string>): SyscallErrorDetail {
-  const milliseconds = Number(headers["retry-after-ms"] ?? Number.NaN);
-  const after = headers["retry-after"];
-  const retryAfterMs = Number.isFinite(milliseconds) ? milliseconds : retryAfter(after, headers.date);
-  const resets = Object.keys(headers).flatMap((name) => resetOf(name, headers));
-  return {
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    ...(resets.length === 0 ? {} : { resetAtMs: Math.max(...resets) }),
-  };
-}
-
-/** RFC 9110, 10.2.3. A date counts from the server's own clock, which may differ from ours. */
-function retryAfter(value: string | undefined, date: string | undefined): number | undefined {
-  if (value === undefined) return undefined;
-  if (/^\d+(\.\d+)?$/.test(value.trim())) return Math.round(Number(value) * 1000);
-  const wait = Date.parse(value) - (date === undefined ? Date.now() : Date.parse(date));
-  return Number.isFinite(wait) ? Math.max(0, wait) : undefined;
-}
-
-/** `anthropic-ratelimit-tokens-reset: 2026-01-01T00:00:00Z` where nothing remains of that window. */
-function resetOf(name: string, headers: Record<string, string>): number[] {
-  const window = /^(anthropic-ratelimit-.+)-reset$/.exec(name)?.[1];
-  if (window === undefined || headers[`${window}-remaining`] !== "0") return [];
-  const at = Date.parse(headers[name] ?? "");
-  return Number.isFinite(at) ? [at] : [];
-}
-
-const ErrorBody = z.lazy(() =>
-  z.object({
-    message: z.string(),
-    code: z.union([z.string(), z.number()]).nullish(),
-    type: z.string().nullish(),
-  }),
-);
-const Wrapped = z.lazy(() =>
-  z.union([
-    z.object({ error: ErrorBody }),
-    z.object({ response: z.object({ error: ErrorBody }) }),
-    z.object({ error: z.string() }),
-  ]),
-);
-
-function errorObject(value: unknown): ErrorDocument | undefined {
-  if (value instanceof Error) return undefined;
-  const wrapped = Wrapped.safeParse(value);
-  const bare = ErrorBody.safeParse(value);
-  const found = wrapped.success
-    ? "response" in wrapped.data
-      ? wrapped.data.response.error
-      : wrapped.data.error
-    : bare.data;
-  if (found === undefined) return undefined;
-  if (typeof found === "string") return { message: found };
-  return { message: found.message, code: found.code?.toString(), type: found.type ?? undefined };
-}
-
 const NETWORK = /^(E[A-Z]+|Connection[A-Z]\w*|FailedToOpenSocket|UND_ERR_\w+)$/;
-const CERTIFICATE = /CERT|TLS|SELF_SIGNED|UNABLE_TO_VERIFY/;
 
 function isNetworkError(error: unknown): boolean {
   const code = codeOf(error);

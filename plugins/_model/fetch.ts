@@ -1,5 +1,6 @@
 import { SyscallError } from "rnix/plugin";
-import { type Blame, errorDocument, reported, unreachable } from "./failure.ts";
+import { errorDocument } from "./error-document.ts";
+import { type Blame, reported, unreachable } from "./failure.ts";
 
 /**
  * The `fetch` given to a provider package for one request: without a time limit of its own, and with what

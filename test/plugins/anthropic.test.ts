@@ -1,22 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import anthropic from "../../plugins/anthropic.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
-import { modelCases } from "../support/model-server/conformance.ts";
 import { ask, failureOf, openModel } from "../support/model-server/device.ts";
-import { driverGrid } from "../support/model-server/driver-grid.ts";
+import { modelCases } from "../support/model-server/plugin-cases.ts";
 import { ModelServer } from "../support/model-server/server.ts";
 
 const DEVICE = "/dev/llm/anthropic";
-
-driverGrid(anthropic, {
-  title: "Anthropic's Messages",
-  device: DEVICE,
-  baseUrl: (server) => server.url,
-  path: "/v1/messages",
-  keyVariable: "ANTHROPIC_API_KEY",
-  names: { overloaded: "overloaded_error", limited: "rate_limit_error", tooLong: "request_too_large" },
-  thinks: true,
-});
 
 describePlugin("anthropic", () => import("../../plugins/anthropic.ts"), modelCases([DEVICE], ""));
 

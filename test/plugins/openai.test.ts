@@ -1,42 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import openai from "../../plugins/openai.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
-import { modelCases } from "../support/model-server/conformance.ts";
 import { ask, failureOf, openModel, request } from "../support/model-server/device.ts";
-import { driverGrid, type Variant } from "../support/model-server/driver-grid.ts";
+import { modelCases } from "../support/model-server/plugin-cases.ts";
 import { ModelServer } from "../support/model-server/server.ts";
-
-const common = {
-  device: "/dev/llm/openai",
-  baseUrl: (server: ModelServer) => server.openaiUrl,
-  keyVariable: "OPENAI_API_KEY",
-  names: { overloaded: "server_error", limited: "rate_limit_exceeded", tooLong: "context_length_exceeded" },
-};
-
-const variants: Variant[] = [
-  { ...common, title: "a compatible server as openai", path: "/v1/chat/completions", thinks: true },
-  {
-    ...common,
-    title: "a compatible server as openai-compatible",
-    device: "/dev/llm/openai-compatible",
-    path: "/v1/chat/completions",
-    thinks: true,
-  },
-  {
-    ...common,
-    title: "OpenAI's Responses",
-    extra: { api: "responses" },
-    path: "/v1/responses",
-    thinks: false,
-  },
-  { ...common, title: "OpenAI's chat", extra: { api: "chat" }, path: "/v1/chat/completions", thinks: false },
-];
-
-for (const variant of variants) driverGrid(openai, variant);
 
 describePlugin("openai", () => import("../../plugins/openai.ts"), modelCases(["/dev/llm/openai"], "/v1"));
 
-describe("what is sent to a compatible server", () => {
+describe("what is sent to a server in OpenAI's place", () => {
   test("is the prompt, the tools, the limit, the key, and whatever else the entry says", async () => {
     await using server = await ModelServer.start([{ text: "ok" }]);
     const file = await openModel(openai, "/dev/llm/openai", {
@@ -62,12 +33,10 @@ describe("what is sent to a compatible server", () => {
   });
 
   test("holds no key when there is none", async () => {
-    await using server = await ModelServer.start([{ text: "ok" }, { text: "ok" }]);
-    for (const device of ["/dev/llm/openai", "/dev/llm/openai-compatible"]) {
-      const file = await openModel(openai, device, { base_url: server.openaiUrl, key: null });
-      expect((await ask(file)).answer.content).toBe("ok");
-    }
-    expect(server.requests.map((sent) => sent.headers.get("authorization"))).toEqual([null, null]);
+    await using server = await ModelServer.start([{ text: "ok" }]);
+    const file = await openModel(openai, "/dev/llm/openai", { base_url: server.openaiUrl, key: null });
+    expect((await ask(file)).answer.content).toBe("ok");
+    expect(server.requests.map((sent) => sent.headers.get("authorization"))).toEqual([null]);
   });
 
   test("is the intent when the conversation is empty", async () => {
@@ -122,11 +91,10 @@ test("an event longer than a read goes on in the next one", async () => {
 });
 
 describe("a wrong entry or request is INVALID and says what was expected", () => {
-  const opened = async (entry: Parameters<typeof openModel>[2], device = "/dev/llm/openai") =>
-    (await failureOf(openModel(openai, device, entry))).message;
+  const opened = async (entry: Parameters<typeof openModel>[2]) =>
+    (await failureOf(openModel(openai, "/dev/llm/openai", entry))).message;
 
   test("an entry", async () => {
-    expect(await opened({}, "/dev/llm/openai-compatible")).toContain("OPENAI_BASE_URL");
     expect(await opened({ base_url: "ftp://x" })).toContain("base_url");
     expect(await opened({ base_url: "http://x/v1", extra: { api: "grpc" } })).toContain(
       "responses, chat, compatible",
@@ -155,7 +123,6 @@ test("it is found by its key, and tells what it can do", async () => {
   const { provider } = openai.devices["/dev/llm/openai"];
   expect(await provider.detect({ OPENAI_API_KEY: "k" })).toEqual({ model: expect.any(String) });
   expect(await provider.detect({ OPENAI_API_KEY: "" })).toBeNull();
-  expect(await openai.devices["/dev/llm/openai-compatible"].provider.detect()).toBeNull();
   const file = await openModel(openai, "/dev/llm/openai", {});
   expect(await file.stat()).toMatchObject({
     name: "openai",

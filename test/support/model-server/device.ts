@@ -60,7 +60,7 @@ export async function ask(
     tokens_used: 0,
   };
   for (;;) {
-    const piece = String(await file.read(1_000_000, signal));
+    const piece = String(await file.read(16_000_000, signal));
     if (piece === "") return { answer, events };
     if (asked.stream !== true) {
       Object.assign(answer, JSON.parse(piece));

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { type Call, type Dialect, dialects, type RequestBody } from "./dialects.ts";
+import { createServer as createSecureServer } from "node:https";
+import { type Call, type Dialect, dialects, type RequestBody } from "./dialects/index.ts";
 import type { Fault, Script, Turn } from "./script.ts";
 
 export type { Fault, Script, Turn } from "./script.ts";
@@ -12,6 +13,9 @@ export interface RecordedRequest {
   path: string;
   headers: Headers;
   body: RequestBody;
+  model: string;
+  /** A stream was asked for. */
+  stream: boolean;
   text: string;
   assistantMessages: number;
   /** performance.now() when the request was read whole. */
@@ -24,12 +28,12 @@ export interface RecordedRequest {
 export type TurnFunction = (request: RecordedRequest) => Turn | Promise<Turn>;
 
 /**
- * A scripted model on 127.0.0.1: OpenAI chat completions and Responses, Anthropic Messages, streamed and
+ * A scripted model on 127.0.0.1: OpenAI chat completions and Responses, Anthropic Messages, Gemini, streamed and
  * not, from one script of turns. `node:http` and not `Bun.serve`, because only it can tear down a
  * connection in the middle of an answer.
  */
 export class ModelServer {
-  /** Without `/v1`: for ANTHROPIC_BASE_URL. */
+  /** Without `/v1`: for ANTHROPIC_BASE_URL and GOOGLE_GEMINI_BASE_URL. */
   readonly url: string;
   /** With `/v1`: for OPENAI_BASE_URL. */
   readonly openaiUrl: string;
@@ -38,23 +42,28 @@ export class ModelServer {
   readonly #script: Script | TurnFunction;
   #arrivals: { count: number; resolve: () => void }[] = [];
 
-  private constructor(server: Server, script: Script | TurnFunction, port: number) {
+  private constructor(server: Server, script: Script | TurnFunction, url: string) {
     this.#server = server;
     this.#script = script;
-    this.url = `http://127.0.0.1:${port}`;
+    this.url = url;
     this.openaiUrl = `${this.url}/v1`;
   }
 
-  /** A list of turns is the script `{turns}`. Port 0: a free one. */
-  static async start(script: Script | Turn[] | TurnFunction, port = 0): Promise<ModelServer> {
-    const server = createServer();
+  /** A list of turns is the script `{turns}`. Port 0: a free one. With a certificate it speaks TLS. */
+  static async start(
+    script: Script | Turn[] | TurnFunction,
+    port = 0,
+    tls?: { key: string; cert: string },
+  ): Promise<ModelServer> {
+    const server = tls === undefined ? createServer() : createSecureServer(tls);
     const started = Promise.withResolvers<void>();
     server.once("error", started.reject);
     server.listen(port, "127.0.0.1", () => started.resolve());
     await started.promise;
     const address = server.address();
     if (address === null || typeof address === "string") throw new Error("the server has no TCP address");
-    const model = new ModelServer(server, Array.isArray(script) ? { turns: script } : script, address.port);
+    const url = `${tls === undefined ? "http" : "https"}://127.0.0.1:${address.port}`;
+    const model = new ModelServer(server, Array.isArray(script) ? { turns: script } : script, url);
     server.on("request", (request, response) => void model.#handle(request, response));
     return model;
   }
@@ -82,7 +91,9 @@ export class ModelServer {
     const path = new URL(incoming.url ?? "/", this.url).pathname;
     const text = await bodyText(incoming);
     if (path === "/v1/models") return reply.json(200, { object: "list", data: this.#models() });
-    const dialect = dialects.find((one) => one.path === path);
+    if (path === "/v1beta/models")
+      return reply.json(200, { models: this.#models().map(({ id }) => ({ name: `models/${id}` })) });
+    const dialect = dialects.find((one) => one.asked(path) !== undefined);
     if (dialect === undefined || incoming.method !== "POST")
       return reply.json(404, {
         error: { message: `no such path: ${incoming.method} ${path}`, type: "not_found" },
@@ -105,6 +116,7 @@ export class ModelServer {
     reply: Reply,
   ): RecordedRequest {
     const body: RequestBody = JSON.parse(text);
+    const { model = body.model ?? "scripted", stream = body.stream === true } = dialect.asked(path) ?? {};
     const request: RecordedRequest = {
       index: this.requests.length,
       method: incoming.method ?? "",
@@ -113,6 +125,8 @@ export class ModelServer {
         Object.entries(incoming.headers).map(([name, value]): [string, string] => [name, String(value)]),
       ),
       body,
+      model,
+      stream,
       text,
       assistantMessages: dialect.assistantMessages(body),
       at: performance.now(),
@@ -149,9 +163,9 @@ function refusal(
   if (typeof script === "function") return undefined;
   if (script.key !== undefined && dialect.key(request.headers) !== script.key)
     return { fault: { kind: "status", status: 401, message: "Incorrect API key provided" } };
-  if (script.models !== undefined && !script.models.includes(request.body.model ?? ""))
+  if (script.models !== undefined && !script.models.includes(request.model))
     return {
-      fault: { kind: "status", status: 404, message: `The model ${request.body.model} does not exist` },
+      fault: { kind: "status", status: 404, message: `The model ${request.model} does not exist` },
     };
   return undefined;
 }
@@ -159,8 +173,8 @@ function refusal(
 function play(turn: Turn, request: RecordedRequest, dialect: Dialect, reply: Reply): void {
   const { fault } = turn;
   if (fault !== undefined && answeredWhole(fault, dialect, reply)) return;
-  const call = { index: request.index, model: request.body.model ?? "scripted" };
-  if (request.body.stream === true) playStream(turn, call, dialect, reply);
+  const call = { index: request.index, model: request.model };
+  if (request.stream) playStream(turn, call, dialect, reply);
   else playWhole(turn, call, dialect, reply);
 }
 

@@ -1,0 +1,22 @@
+import type { LanguageModelV4 } from "@ai-sdk/provider";
+import type { Access, Connection } from "./open.ts";
+import type { Settings } from "./settings.ts";
+
+/** Chat completions as everybody but OpenAI speaks them. `extra` goes into the request as it stands. */
+export function compatible(
+  url: string,
+  extra: Settings["extra"],
+): Pick<Connection, "languageModel" | "options"> {
+  return {
+    languageModel: (access) => languageModel(url, access),
+    options: (options) => ({ ...options, providerOptions: { compatible: extra } }),
+  };
+}
+
+async function languageModel(url: string, { model, key, fetch }: Access): Promise<LanguageModelV4> {
+  const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
+  const apiKey = key === "" ? undefined : key;
+  return createOpenAICompatible({ name: "compatible", baseURL: url, apiKey, fetch, includeUsage: true })(
+    model,
+  );
+}

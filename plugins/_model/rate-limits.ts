@@ -1,0 +1,84 @@
+import type { RateLimit, RateLimits, SyscallErrorDetail } from "rnix/plugin";
+
+type Headers = Readonly<Record<string, string | undefined>>;
+
+/** How long a refusal says to stay away: `Retry-After` in seconds or as a date, and the windows that are used up. */
+export function waitsOf(headers: Headers): Pick<SyscallErrorDetail, "retryAfterMs" | "resetAtMs"> {
+  const milliseconds = Number(headers["retry-after-ms"] ?? Number.NaN);
+  const retryAfterMs = Number.isFinite(milliseconds)
+    ? milliseconds
+    : retryAfter(headers["retry-after"], headers.date);
+  const resets = Object.keys(headers).flatMap((name) => resetOf(name, headers));
+  return {
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(resets.length === 0 ? {} : { resetAtMs: Math.max(...resets) }),
+  };
+}
+
+/**
+ * What an answer's headers say of the key's limits: Anthropic's `anthropic-ratelimit-requests-remaining`, and
+ * `x-ratelimit-remaining-requests` as OpenAI and those who speak like it have it.
+ */
+export function rateLimits(headers: Headers): RateLimits | undefined {
+  const requests = limitOf("requests", headers);
+  // Where input and output are counted apart, the input is what a request can know beforehand.
+  const tokens = limitOf("input-tokens", headers) ?? limitOf("tokens", headers);
+  if (requests === undefined && tokens === undefined) return undefined;
+  return { ...(requests && { requests }), ...(tokens && { tokens }) };
+}
+
+function limitOf(what: string, headers: Headers): RateLimit | undefined {
+  const said = (part: string) =>
+    headers[`anthropic-ratelimit-${what}-${part}`] ?? headers[`x-ratelimit-${part}-${what}`];
+  const limit = count(said("limit"));
+  const remaining = count(said("remaining"));
+  const reset_ms = untilReset(said("reset"), headers.date);
+  if (limit === undefined && remaining === undefined) return undefined;
+  return {
+    ...(limit === undefined ? {} : { limit }),
+    ...(remaining === undefined ? {} : { remaining }),
+    ...(reset_ms === undefined ? {} : { reset_ms }),
+  };
+}
+
+function count(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d+$/.test(text.trim()) ? Number(text) : undefined;
+}
+
+/** RFC 3339 as Anthropic's; a duration as OpenAI's, "6m0s", "1h2m3.5s", "120ms"; or plain seconds. */
+function untilReset(text: string | undefined, date: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (/^\d+(\.\d+)?$/.test(text)) return Math.round(Number(text) * 1000);
+  return duration(text) ?? untilTime(text, date);
+}
+
+const UNITS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000, ms: 1 };
+
+function duration(text: string): number | undefined {
+  if (!/^(\d+(\.\d+)?(ms|[dhms]))+$/.test(text)) return undefined;
+  let sum = 0;
+  for (const [, value, unit = ""] of text.matchAll(/(\d+(?:\.\d+)?)(ms|[dhms])/g))
+    sum += Number(value) * (UNITS[unit] ?? 0);
+  return Math.round(sum);
+}
+
+/** RFC 9110, 10.2.3. */
+function retryAfter(value: string | undefined, date: string | undefined): number | undefined {
+  if (value === undefined) return undefined;
+  if (/^\d+(\.\d+)?$/.test(value.trim())) return Math.round(Number(value) * 1000);
+  return untilTime(value, date);
+}
+
+/** A time counts from the server's own clock, which may differ from ours. */
+function untilTime(value: string, date: string | undefined): number | undefined {
+  const wait = Date.parse(value) - (date === undefined ? Date.now() : Date.parse(date));
+  return Number.isFinite(wait) ? Math.max(0, wait) : undefined;
+}
+
+/** `anthropic-ratelimit-tokens-reset: 2026-01-01T00:00:00Z` where nothing remains of that window. */
+function resetOf(name: string, headers: Headers): number[] {
+  const window = /^(anthropic-ratelimit-.+)-reset$/.exec(name)?.[1];
+  if (window === undefined || headers[`${window}-remaining`] !== "0") return [];
+  const at = Date.parse(headers[name] ?? "");
+  return Number.isFinite(at) ? [at] : [];
+}

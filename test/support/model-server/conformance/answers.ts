@@ -1,0 +1,161 @@
+import { describe, expect, test } from "bun:test";
+import { ask, request } from "../device.ts";
+import { ModelServer, type RecordedRequest, type Turn } from "../server.ts";
+import { type HttpDriver, openDriver } from "./driver.ts";
+import type { Findings } from "./findings.ts";
+
+/** What an answer is made of, as far as a driver has to bring it over. */
+export const ANSWERS = {
+  whole: "text, tool calls side by side, usage, why it stopped",
+  thoughts: "what the model thinks, apart from what it says",
+  stops: "each reason to stop: done, tool calls, the output limit, a refusal",
+  broken: "arguments that are no JSON object, handed on as what they are",
+  cut: "a call in whose middle the output limit was reached is not to be trusted",
+  empty: "an answer with nothing in it",
+  turns: "a conversation of several turns",
+  many: "200 tool calls in one answer",
+  line: "a single line of 2 MB",
+} as const;
+
+/** Every answer of `ANSWERS`, as a stream and in one piece. */
+export function describeAnswers(driver: HttpDriver, findings: Findings): void {
+  for (const stream of [true, false])
+    describe(`an answer, ${stream ? "streamed" : "in one piece"}`, () => answers(driver, findings, stream));
+}
+
+function answers(driver: HttpDriver, findings: Findings, stream: boolean): void {
+  const holds = (row: string, work: () => Promise<void>) =>
+    test(row, async () => {
+      await work();
+      findings.note(row, driver.title, stream ? "streamed" : "in one piece");
+    });
+  const answered = async (turn: Turn) => {
+    await using server = await ModelServer.start([turn]);
+    const file = await openDriver(driver, server.url);
+    const outcome = await ask(file, { stream });
+    await file.close();
+    return { ...outcome, sent: server.requests[0] };
+  };
+
+  holds(ANSWERS.whole, async () => {
+    const input_tokens = 100;
+    const { answer, events, sent } = await answered({
+      text: "Let me look at that",
+      tool_calls: [
+        { id: "call_a", name: "Bash", input: { command: "ls" } },
+        { id: "call_b", name: "Bash", input: { command: "pwd" } },
+      ],
+      usage: { input_tokens, output_tokens: 20, cached_tokens: 60 },
+    });
+    expect(answer).toMatchObject({
+      content: "Let me look at that",
+      tool_calls: [
+        { id: "call_a", name: "Bash", input: { command: "ls" } },
+        { id: "call_b", name: "Bash", input: { command: "pwd" } },
+      ],
+      stop_reason: "tool_calls",
+      usage: { input_tokens, output_tokens: 20, cached_tokens: 60 },
+      tokens_used: 120,
+    });
+    expect(sent).toMatchObject({ model: "scripted", stream });
+    expect(sent?.path).toStartWith(driver.path);
+    if (!stream) return;
+    expect(events.filter((event) => event.type === "text_delta").length).toBeGreaterThan(1);
+    expect(events.at(-1)).toEqual({ type: "stop", reason: "tool_calls" });
+  });
+
+  if (driver.thinks)
+    holds(ANSWERS.thoughts, async () => {
+      const { answer } = await answered({ reasoning: "hm, 42", text: "It is 42" });
+      expect(answer).toMatchObject({ reasoning: "hm, 42", content: "It is 42" });
+    });
+  else findings.without(ANSWERS.thoughts, driver.title);
+
+  holds(ANSWERS.stops, async () => {
+    for (const stop of ["end_turn", "max_tokens", "refusal"] as const)
+      expect((await answered({ text: "so", stop })).answer.stop_reason).toBe(stop);
+  });
+
+  holds(ANSWERS.broken, async () => {
+    for (const rawArguments of ['{"command": "ls', "[1,2]", '"ls"']) {
+      const { answer } = await answered({ tool_calls: [{ name: "Bash", rawArguments }] });
+      const [call] = answer.tool_calls;
+      expect(call).toMatchObject({ name: "Bash", input: {} });
+      expect(call?.invalid?.reason).toBeString();
+      expect(call?.invalid?.text).toContain(rawArguments.slice(1, 3));
+    }
+  });
+
+  if (driver.tellsCutCalls)
+    holds(ANSWERS.cut, async () => {
+      const turn: Turn = {
+        tool_calls: [{ name: "Bash", input: { command: "rm -r x" } }],
+        stop: "max_tokens",
+      };
+      const { answer } = await answered(turn);
+      expect(answer.stop_reason).toBe("max_tokens");
+      expect(answer.tool_calls[0]?.invalid?.reason).toContain("limit");
+    });
+  else findings.without(ANSWERS.cut, driver.title);
+
+  holds(ANSWERS.empty, async () => {
+    expect((await answered({})).answer).toMatchObject({ content: "", tool_calls: [] });
+  });
+
+  holds(ANSWERS.turns, async () => {
+    const { sent, contents } = await conversation(driver, stream);
+    const parts = ["You are careful.", "fix it", "a.ts", "b.ts", "the plan has changed", "I see", "go on"];
+    expect(parts.filter((part) => !sent?.text.includes(part))).toEqual([]);
+    expect(sent?.assistantMessages).toBe(2);
+    expect(contents, "a second request on the same file, the first one read or not").toEqual([
+      "first",
+      "third",
+    ]);
+  });
+
+  holds(ANSWERS.many, async () => {
+    const wanted = Array.from({ length: 200 }, (_, n) => ({ id: `c${n}`, name: "Bash", input: { n } }));
+    const { answer } = await answered({ tool_calls: wanted });
+    expect(answer.tool_calls.map(({ id, name, input }) => ({ id, name, input }))).toEqual(wanted);
+  });
+
+  holds(ANSWERS.line, async () => {
+    const text = "0123456789abcdef".repeat(2 ** 17);
+    const began = performance.now();
+    expect((await answered({ text, chunks: 1 })).answer.content === text).toBe(true);
+    // Not in the square of its length: that would be minutes.
+    expect(performance.now() - began).toBeLessThan(5_000);
+  });
+}
+
+/** A request that carries calls and results, between two plain ones of which the first is not read. */
+async function conversation(
+  driver: HttpDriver,
+  stream: boolean,
+): Promise<{ sent: RecordedRequest | undefined; contents: string[] }> {
+  await using server = await ModelServer.start([{ text: "first" }, { text: "second" }, { text: "third" }]);
+  const file = await openDriver(driver, server.url);
+  const { answer: first } = await ask(file, {
+    stream,
+    messages: [
+      { role: "user", content: "fix it" },
+      {
+        role: "assistant",
+        content: "",
+        tool_calls: [
+          { id: "c1", name: "Bash", input: { command: "ls" } },
+          { id: "c2", name: "Bash", input: { command: "ls b" } },
+        ],
+      },
+      { role: "tool", tool_call_id: "c1", content: "a.ts" },
+      { role: "tool", tool_call_id: "c2", content: "b.ts" },
+      { role: "system", content: "the plan has changed" },
+      { role: "assistant", content: "I see" },
+      { role: "user", content: "go on" },
+    ],
+  });
+  await file.write(JSON.stringify({ ...request, stream }), new AbortController().signal);
+  const { answer: third } = await ask(file, { stream });
+  await file.close();
+  return { sent: server.requests[0], contents: [first.content, third.content] };
+}

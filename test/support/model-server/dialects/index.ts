@@ -1,0 +1,9 @@
+import { chatCompletions } from "./chat-completions.ts";
+import type { Dialect } from "./dialect.ts";
+import { gemini } from "./gemini.ts";
+import { messages } from "./messages.ts";
+import { responses } from "./responses.ts";
+
+export type { Call, Dialect, RequestBody } from "./dialect.ts";
+
+export const dialects: readonly Dialect[] = [chatCompletions, responses, messages, gemini];
