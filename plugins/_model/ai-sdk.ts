@@ -9,6 +9,7 @@ import {
   type LLMAnswer,
   type LLMEvent,
   type LLMRequest,
+  type RateLimits,
   type StopReason,
   SyscallError,
   type ToolCall,
@@ -17,6 +18,7 @@ import {
 import { type Blame, cutOff, failure } from "./failure.ts";
 import type { Model } from "./model-file.ts";
 import { callOptions } from "./prompt.ts";
+import { rateLimits } from "./rate-limits.ts";
 
 /** A provider package made ready for one request. */
 interface Prepared {
@@ -44,6 +46,7 @@ export class AiSdkModel implements Model {
     const stop = stopReason(result.finishReason, answer.calls.length > 0);
     if (stop === undefined) throw cutOff(blame);
     const used = usage(result.usage);
+    const limits = rateLimits(result.response?.headers ?? {});
     return {
       content: answer.text,
       ...(answer.reasoning === "" ? {} : { reasoning: answer.reasoning }),
@@ -51,24 +54,27 @@ export class AiSdkModel implements Model {
       stop_reason: stop,
       usage: used,
       tokens_used: used.input_tokens + used.output_tokens,
+      ...(limits === undefined ? {} : { limits }),
     };
   }
 
   async stream(request: LLMRequest, signal: AbortSignal): Promise<AsyncIterable<LLMEvent>> {
     const { model, options, blame } = await this.#prepare(request, callOptions(request));
-    const { stream } = await guarded(blame, signal, () =>
+    const { stream, response } = await guarded(blame, signal, () =>
       model.doStream({ ...options, abortSignal: signal }),
     );
-    return events(stream, blame, signal);
+    return events(stream, rateLimits(response?.headers ?? {}), blame, signal);
   }
 }
 
 /** Tool calls are held back until the model says why it stopped: before that, none is known to be whole. */
 async function* events(
   stream: LanguageModelV4StreamResult["stream"],
+  limits: RateLimits | undefined,
   blame: Blame,
   signal: AbortSignal,
 ): AsyncGenerator<LLMEvent> {
+  if (limits !== undefined) yield { type: "limits", limits };
   const answer = new Collected();
   const reader = stream.getReader();
   for (;;) {

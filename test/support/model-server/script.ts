@@ -56,6 +56,8 @@ export const Turn = z.strictObject({
   /** Why the model stopped; by default `tool_calls` when there are some, else `end_turn`. */
   stop: z.enum(["end_turn", "tool_calls", "max_tokens", "refusal"]).optional(),
   fault: Fault.optional(),
+  /** Sent with the answer; with a fault that has its own, those. */
+  headers: z.record(z.string(), z.string()).optional(),
 });
 
 export const Script = z.strictObject({

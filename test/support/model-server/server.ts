@@ -180,7 +180,7 @@ function play(turn: Turn, request: RecordedRequest, dialect: Dialect, reply: Rep
 
 function playStream(turn: Turn, call: Call, dialect: Dialect, reply: Reply): void {
   const { frames, head } = dialect.stream(turn, call);
-  reply.begin("text/event-stream");
+  reply.begin("text/event-stream", turn.headers);
   if (turn.fault !== undefined) {
     breakOff(turn.fault, frames.slice(0, head).join(""), dialect, reply);
     return;
@@ -196,7 +196,7 @@ function playWhole(turn: Turn, call: Call, dialect: Dialect, reply: Reply): void
     reply.json(200, dialect.error(200, fault.code, fault.message ?? fault.code));
     return;
   }
-  reply.begin("application/json");
+  reply.begin("application/json", turn.headers);
   if (fault === undefined) reply.end(body);
   else breakOff(fault, body.slice(0, Math.floor(body.length / 2)), dialect, reply);
 }
@@ -261,8 +261,9 @@ class Reply {
     this.#response.end(text);
   }
 
-  begin(contentType: string): void {
-    this.#response.writeHead(200, { "content-type": contentType, "cache-control": "no-cache" });
+  begin(contentType: string, headers: Record<string, string> = {}): void {
+    const usual = { "content-type": contentType, "cache-control": "no-cache" };
+    this.#response.writeHead(200, { ...usual, ...headers });
     this.#response.flushHeaders();
   }
 

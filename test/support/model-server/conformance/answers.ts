@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import type { RateLimits } from "../../../../src/plugin/index.ts";
 import { ask, request } from "../device.ts";
 import { ModelServer, type RecordedRequest, type Turn } from "../server.ts";
 import { type HttpDriver, openDriver } from "./driver.ts";
@@ -15,6 +16,7 @@ export const ANSWERS = {
   turns: "a conversation of several turns",
   many: "200 tool calls in one answer",
   line: "a single line of 2 MB",
+  limits: "the rate limits that the answer's headers tell",
 } as const;
 
 /** Every answer of `ANSWERS`, as a stream and in one piece. */
@@ -126,7 +128,45 @@ function answers(driver: HttpDriver, findings: Findings, stream: boolean): void 
     // Not in the square of its length: that would be minutes.
     expect(performance.now() - began).toBeLessThan(5_000);
   });
+
+  holds(ANSWERS.limits, async () => {
+    for (const headers of HEADERS) {
+      const { answer, events } = await answered({ text: "so", headers });
+      if (stream) expect(events[0]).toEqual({ type: "limits", limits: LIMITS });
+      else expect(answer.limits).toEqual(LIMITS);
+    }
+    const { answer, events } = await answered({ text: "so" });
+    expect(answer.limits).toBeUndefined();
+    expect(events.map(({ type }): string => type)).not.toContain("limits");
+  });
 }
+
+/** How Anthropic, and OpenAI and all who speak like it, tell of their limits. */
+const HEADERS: Record<string, string>[] = [
+  {
+    date: "Thu, 01 Jan 2026 00:00:00 GMT",
+    "anthropic-ratelimit-requests-limit": "50",
+    "anthropic-ratelimit-requests-remaining": "12",
+    "anthropic-ratelimit-requests-reset": "2026-01-01T00:06:00Z",
+    "anthropic-ratelimit-tokens-limit": "90000",
+    "anthropic-ratelimit-tokens-remaining": "80000",
+    "anthropic-ratelimit-input-tokens-limit": "60000",
+    "anthropic-ratelimit-input-tokens-remaining": "59000",
+    "anthropic-ratelimit-input-tokens-reset": "2026-01-01T00:00:01Z",
+  },
+  {
+    "x-ratelimit-limit-requests": "50",
+    "x-ratelimit-remaining-requests": "12",
+    "x-ratelimit-reset-requests": "6m0s",
+    "x-ratelimit-limit-tokens": "60000",
+    "x-ratelimit-remaining-tokens": "59000",
+    "x-ratelimit-reset-tokens": "1000ms",
+  },
+];
+const LIMITS: RateLimits = {
+  requests: { limit: 50, remaining: 12, reset_ms: 360_000 },
+  tokens: { limit: 60_000, remaining: 59_000, reset_ms: 1_000 },
+};
 
 /** A request that carries calls and results, between two plain ones of which the first is not read. */
 async function conversation(

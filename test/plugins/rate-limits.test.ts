@@ -1,0 +1,53 @@
+import { describe, expect, test } from "bun:test";
+import { rateLimits, waitsOf } from "../../plugins/_model/rate-limits.ts";
+
+const DATE = "Thu, 01 Jan 2026 00:00:00 GMT";
+
+describe("what headers say of a key's limits", () => {
+  test.each([
+    ["1s", 1_000],
+    ["6m0s", 360_000],
+    ["1h2m3.5s", 3_723_500],
+    ["1d", 86_400_000],
+    ["120ms", 120],
+    ["1m120ms", 60_120],
+    ["17", 17_000],
+    ["0.5", 500],
+    ["2026-01-01T00:00:10Z", 10_000],
+    ["2025-12-31T23:59:00Z", 0],
+    ["soon", undefined],
+    ["", undefined],
+  ])("a window is full again after %p", (reset, ms) => {
+    const headers = {
+      date: DATE,
+      "x-ratelimit-remaining-requests": "3",
+      "x-ratelimit-reset-requests": reset,
+    };
+    expect(rateLimits(headers)).toEqual({
+      requests: ms === undefined ? { remaining: 3 } : { remaining: 3, reset_ms: ms },
+    });
+  });
+
+  test("is nothing when they say nothing, or nothing that is a number", () => {
+    expect(rateLimits({})).toBeUndefined();
+    expect(rateLimits({ "x-ratelimit-reset-requests": "1s" })).toBeUndefined();
+    expect(
+      rateLimits({ "x-ratelimit-remaining-tokens": "many", "x-ratelimit-limit-tokens": "-1" }),
+    ).toBeUndefined();
+  });
+});
+
+describe("how long a refusal says to stay away", () => {
+  test.each([
+    [{ "retry-after": "7" }, { retryAfterMs: 7_000 }],
+    [{ "retry-after": "0" }, { retryAfterMs: 0 }],
+    [{ "retry-after": "1.5" }, { retryAfterMs: 1_500 }],
+    [{ "retry-after-ms": "250", "retry-after": "1" }, { retryAfterMs: 250 }],
+    [{ "retry-after": "Thu, 01 Jan 2026 00:00:30 GMT", date: DATE }, { retryAfterMs: 30_000 }],
+    [{ "retry-after": "Wed, 31 Dec 2025 00:00:00 GMT", date: DATE }, { retryAfterMs: 0 }],
+    [{ "retry-after": "later", date: DATE }, {}],
+    [{}, {}],
+  ])("%j", (headers, waits) => {
+    expect(waitsOf(headers)).toEqual(waits);
+  });
+});
