@@ -153,7 +153,8 @@ function fallbackOf(
   choice: ProviderChoice,
   request: ProviderRequest,
 ): ProviderChoice | SyscallError {
-  const there = [choice, request.parent].find((one) => one?.name === name);
+  const { parent } = request;
+  const there = [choice, parent, ...(parent?.fallbacks ?? [])].find((one) => one?.name === name);
   if (there) return withModel(there, model, request);
   const provider = findProvider(name, request);
   if (!provider) return new SyscallError("NOT_FOUND", `there is no provider "${name}" any more.`);

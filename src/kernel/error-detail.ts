@@ -5,8 +5,17 @@ export function withDetail(
   error: SyscallError,
   more: Pick<SyscallErrorDetail, "syscall" | "pid" | "device">,
 ): SyscallError {
-  const { code, message, cause, retryAfterMs, resetAtMs, retryable, tooLong, syscall, pid, device } = error;
-  return new SyscallError(code, message, {
+  return new SyscallError(error.code, error.message, { ...detailOf(error), ...more });
+}
+
+/** The same error in other words, and without what lies below it. */
+export function withMessage(error: SyscallError, message: string): SyscallError {
+  return new SyscallError(error.code, message, { ...detailOf(error), cause: undefined });
+}
+
+function detailOf(error: SyscallError): SyscallErrorDetail {
+  const { cause, retryAfterMs, resetAtMs, retryable, tooLong, syscall, pid, device } = error;
+  return {
     cause,
     retryAfterMs,
     resetAtMs,
@@ -15,6 +24,5 @@ export function withDetail(
     syscall,
     pid,
     device,
-    ...more,
-  });
+  };
 }

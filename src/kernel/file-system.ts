@@ -3,6 +3,7 @@ import {
   type FileStat,
   O_RDONLY,
   O_WRONLY,
+  type OpenContext,
   type OpenFlag,
   SyscallError,
   type VFSFile,
@@ -13,6 +14,7 @@ import { heed, withDeadline } from "./abort.ts";
 import type { Clock } from "./clock.ts";
 import type { Debugger } from "./debugger.ts";
 import { withDetail } from "./error-detail.ts";
+import { KeylessFile } from "./llm/keyless-file.ts";
 import type { OpenContexts } from "./open-context.ts";
 import { type OpenRight, OpenRights } from "./open-rights.ts";
 import type { Process } from "./process.ts";
@@ -76,7 +78,7 @@ export class FileSystem {
           const { entry, subpath } = proc.spec.namespace.resolve(path);
           const context = this.#contexts.make(proc, entry, as);
           const open = (until: AbortSignal) =>
-            this.#openFile(proc, entry, () => entry.device.factory(subpath, flags, context), until);
+            this.#openFile(proc, entry, () => opened(proc, entry, subpath, flags, context), until);
           const file = await (right ? right.run(signal, open) : open(signal));
           if (right?.withdrawn) {
             await this.#closeFile(proc, { file, plugin: entry.plugin, device: entry.path });
@@ -278,6 +280,22 @@ export class FileSystem {
     } finally {
       this.#busy.delete(file);
     }
+  }
+}
+
+/** What has a key does not show it. */
+async function opened(
+  { secrets }: Process,
+  { device, needs }: DeviceEntry,
+  subpath: string,
+  flags: OpenFlag,
+  context: OpenContext,
+): Promise<VFSFile> {
+  if (!needs.includes("secret")) return device.factory(subpath, flags, context);
+  try {
+    return new KeylessFile(await device.factory(subpath, flags, context), secrets);
+  } catch (thrown) {
+    throw secrets.hideIn(thrown);
   }
 }
 

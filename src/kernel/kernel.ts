@@ -230,7 +230,8 @@ export class Kernel {
       callbacks,
       warn,
     });
-    const loop = this.#loopPorts({ ctx, files, debug, gate, changes });
+    const note = (proc: Process): Promise<void> => life.note(proc);
+    const loop = this.#loopPorts({ ctx, files, debug, gate, changes, note });
     this.debug = debug;
     this.files = files;
     this.ctx = ctx;
@@ -385,7 +386,10 @@ export class Kernel {
   handedDown(
     pid: PID,
   ): Pick<SpawnOpts, "provider" | "effort" | "env" | "envGiven" | "cwd" | "folders" | "attended"> {
-    const { provider, effort, env, envGiven, cwd, folders, attended } = this.#table.get(pid).spec.opts;
+    const proc = this.#table.get(pid);
+    const { effort, env, envGiven, cwd, folders, attended } = proc.spec.opts;
+    // That of now, with what it can still fall back to.
+    const provider = proc.spec.opts.provider && { ...proc.provider, fallbacks: [...proc.fallbacks] };
     return { provider, effort, env, envGiven, cwd, folders, attended };
   }
 
@@ -445,7 +449,9 @@ export class Kernel {
     return devices;
   }
 
-  #loopPorts(parts: Pick<LoopPorts, "ctx" | "files" | "debug" | "gate"> & { changes: Changes }): LoopPorts {
+  #loopPorts(
+    parts: Pick<LoopPorts, "ctx" | "files" | "debug" | "gate" | "note"> & { changes: Changes },
+  ): LoopPorts {
     const { clock, callbacks, children } = this.#ports;
     const { changes, ...own } = parts;
     return {

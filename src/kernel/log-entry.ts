@@ -1,5 +1,5 @@
 import type { ToolCall } from "../plugin/index.ts";
-import type { ToolCallRecord } from "../store/schema.ts";
+import type { ModelSwitch, ToolCallRecord } from "../store/schema.ts";
 import type { LogEntry } from "./types.ts";
 
 /** Of a call or a result so much is shown; `rnix steps PID N` has the whole. */
@@ -13,6 +13,11 @@ type Moment = Pick<LogEntry, "ts" | "step">;
  */
 export function wordsEntry(at: Moment, kind: "text" | "thought", text: string): LogEntry {
   return { ...at, kind, text };
+}
+
+export function switchEntry({ ts, step, from, to, error }: ModelSwitch): LogEntry {
+  const text = `${from.provider}/${from.model} failed (${error.code}: ${error.message}); the run goes on with ${to.provider}/${to.model}`;
+  return { ts, step, kind: "model", text };
 }
 
 export function callEntry(at: Moment, call: Pick<ToolCall, "name" | "input">, path: string): LogEntry {

@@ -55,10 +55,10 @@ export class OpenContexts {
       guarded: [{ dir: opts.project.dataDir, readable: true }, ...this.#ports.guarded],
       env: opts.env,
       call,
-      config: entry.path === opts.provider?.device ? opts.provider.config : entry.config,
+      config: entry.path === proc.provider.device ? proc.provider.config : entry.config,
       progress: (text) => this.#ports.progress(proc, call?.tool ?? entry.path, text),
       changed: (file) => noteChange(proc, file),
-      log: (level, text) => this.#ports.log(level, sourceOf(proc, entry), text),
+      log: (level, text) => this.#ports.log(level, sourceOf(proc, entry), proc.secrets.hide(text)),
       spill: async (name, data) => (await proc.record.keep(name, data)).path,
       inbox: (text) => this.#ports.inbox(proc, entry.plugin, text),
       ...this.#services(proc, entry, call?.id),
@@ -83,8 +83,12 @@ export class OpenContexts {
       });
     }
     if (entry.needs.includes("secret")) {
-      services.secret = () => {
-        if (proc.spec.opts.provider?.device === entry.path) return proc.provider.secret();
+      services.secret = async () => {
+        if (proc.provider.device === entry.path) {
+          const key = await proc.provider.secret();
+          proc.secrets.add(key);
+          return key;
+        }
         throw new SyscallError(
           "PERMISSION",
           `Plugin ${entry.plugin} asked for a key, but ${entry.path} is not the process's model.`,
@@ -122,7 +126,7 @@ export class OpenContexts {
 
 /** The process's tools, for the driver that is its model and answers. */
 function servedTo(proc: Process, entry: DeviceEntry): NonNullable<Process["served"]> {
-  if (proc.spec.opts.provider?.device !== entry.path) {
+  if (proc.provider.device !== entry.path) {
     throw new SyscallError(
       "PERMISSION",
       `Plugin ${entry.plugin} asked for the process's tools, but ${entry.path} is not the process's model.`,

@@ -18,9 +18,15 @@ import { Process } from "./process.ts";
 import type { ProcessTable } from "./process-table.ts";
 import { restoreTools, savedLimits, savedOpts, savedPermissions } from "./resume/restore.ts";
 import { firstMessage, type SavedRun } from "./resume/saved-run.ts";
-import { limitsOf, permissionsOf, requirePrice, requireWithinParent } from "./spawn-terms.ts";
+import {
+  fallbacksWithoutPrice,
+  limitsOf,
+  permissionsOf,
+  requirePrice,
+  requireWithinParent,
+} from "./spawn-terms.ts";
 import { shownTools, writeMeta } from "./tool-list.ts";
-import type { AgentInfo, PID, ProcessKind, SpawnOpts } from "./types.ts";
+import type { AgentInfo, PID, ProcessKind, ProviderChoice, SpawnOpts } from "./types.ts";
 
 interface BuilderPorts {
   version: string;
@@ -158,6 +164,7 @@ export class ProcessBuilder {
       : permissionsOf(agent, opts, namespace, parent, opts.mounts?.map(toolPrefix));
     const limits = saved ? savedLimits(saved, opts) : limitsOf(kind, agent, opts);
     requirePrice(limits, opts, parent);
+    const unpriced = fallbacksWithoutPrice(limits, opts, parent);
     const above = parent?.spec.envelope ?? this.#ports.envelope;
     const envelope = above.child(limits, parent?.elapsedMs ?? 0, saved?.before);
     undo.push(() => envelope.close());
@@ -189,6 +196,7 @@ export class ProcessBuilder {
       clock: this.#ports.clock,
       progress: saved?.progress,
     });
+    leaveOut(proc, unpriced);
     table.add(proc);
     parent?.children.push(proc.pid);
     undo.push(async () => {
@@ -303,6 +311,16 @@ export class ProcessBuilder {
         platform: this.#ports.platform,
       },
     });
+  }
+}
+
+/** A cost limit holds for what the run falls back to as well. */
+function leaveOut({ fallbacks, notices }: Process, unpriced: readonly ProviderChoice[]): void {
+  for (const choice of unpriced) {
+    fallbacks.splice(fallbacks.indexOf(choice), 1);
+    notices.push(
+      `The fallback ${choice.name}/${choice.model} is left out: there is a cost limit, and its price is not known.`,
+    );
   }
 }
 

@@ -1,6 +1,6 @@
 import { type Effort, type Message, SyscallError, type ToolDef } from "../plugin/index.ts";
 import type { RunWriter } from "../store/runs.ts";
-import type { CheckResult, ChildResult, ProcInfo, Usage } from "../store/schema.ts";
+import type { CheckResult, ChildResult, ModelSwitch, ProcInfo, Usage } from "../store/schema.ts";
 import { FdTable } from "../vfs/fd-table.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
@@ -15,6 +15,7 @@ import { ProcessClock } from "./process-clock.ts";
 import type { OpenStep } from "./resume/history.ts";
 import { nothingYet, type Progress } from "./resume/progress.ts";
 import type { ServedCalls } from "./served-calls.ts";
+import { Secrets } from "./secrets.ts";
 import { transition } from "./state.ts";
 import type {
   AgentInfo,
@@ -136,6 +137,13 @@ export class Process {
   readonly watchers = new Set<Channel<ProcessEvent>>();
   readonly tracers = new Set<Channel<SyscallEvent>>();
 
+  /** Its model. One that fails for good has the run stay with another from then on. */
+  provider: ProviderChoice;
+  /** What it can still fall back to, in order. */
+  readonly fallbacks: ProviderChoice[];
+  readonly switches: ModelSwitch[];
+  readonly secrets = new Secrets();
+
   readonly #clock: Clock;
   readonly #abort = new Abort();
   readonly #done = Promise.withResolvers<ExitStatus>();
@@ -155,6 +163,8 @@ export class Process {
     this.uuid = spec.uuid;
     this.ppid = spec.ppid;
     this.permissions = spec.permissions;
+    this.provider = spec.opts.provider ?? NO_MODEL;
+    this.fallbacks = [...(this.provider.fallbacks ?? [])];
     this.tools = spec.tools;
     this.record = spec.record;
     const { progress = nothingYet(spec.clock) } = spec;
@@ -169,6 +179,7 @@ export class Process {
     this.childResults = [...progress.children];
     this.filesChanged = new Set(progress.filesChanged);
     this.skills = [...spec.agent.skills, ...progress.skills];
+    this.switches = [...progress.switches];
     this.#clock = spec.clock;
     this.clock = new ProcessClock(spec.clock, progress.elapsedMs);
     this.createdAtMs = progress.createdAtMs;
@@ -200,10 +211,6 @@ export class Process {
 
   get paused(): boolean {
     return this.#resume !== undefined;
-  }
-
-  get provider(): ProviderChoice {
-    return this.spec.opts.provider ?? NO_MODEL;
   }
 
   /** Those of its children, ended and running, included. */

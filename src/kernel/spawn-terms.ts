@@ -6,7 +6,7 @@ import type { EnvelopeLimits } from "./envelope.ts";
 import { factsOf } from "./permission/facts.ts";
 import { Permissions } from "./permission/permissions.ts";
 import type { Process } from "./process.ts";
-import type { AgentInfo, Limit, ProcessKind, SpawnOpts } from "./types.ts";
+import type { AgentInfo, Limit, ProcessKind, ProviderChoice, SpawnOpts } from "./types.ts";
 
 /*
  * What a new process may use and touch, by the word of its spawner, its agent and its parent. Those of a run that
@@ -90,6 +90,16 @@ export function requirePrice(
     "INVALID",
     `A cost limit needs the model's price, and that of ${provider.model} is not known. Write price: {input, output} in USD per million tokens under providers: ${provider.name}: models: "${provider.model}" into ~/.config/rnix/providers.yaml, or limit the tokens instead (--budget).`,
   );
+}
+
+/** What the run cannot fall back to within a limit of its cost. */
+export function fallbacksWithoutPrice(
+  limits: EnvelopeLimits,
+  { provider }: SpawnOpts,
+  parent: Process | undefined,
+): ProviderChoice[] {
+  if (limits.cost === null && !parent?.spec.envelope.limited("cost")) return [];
+  return (provider?.fallbacks ?? []).filter(({ price }) => !price);
 }
 
 /** The first that somebody spoke of; null is a word too: no limit. */

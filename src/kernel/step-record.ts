@@ -26,6 +26,7 @@ export function stepRecord(
 ): StepRecord {
   const { unrecorded } = proc;
   const ended = proc.newChildResults.splice(0);
+  const switches = proc.switches.filter(({ step }) => step === proc.step);
   return {
     v: 1,
     step: proc.step,
@@ -40,6 +41,7 @@ export function stepRecord(
     usage: answer.usage,
     tokens_used: answer.tokens_used,
     children: ended.length > 0 ? ended : undefined,
+    switches: switches.length > 0 ? switches : undefined,
     so_far: soFar(proc),
   };
 }

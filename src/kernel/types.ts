@@ -263,7 +263,7 @@ export interface KernelCallbacks {
 export interface LogEntry {
   ts: string;
   step: number;
-  kind: "thought" | "text" | "tool" | "result" | "unit";
+  kind: "thought" | "text" | "tool" | "result" | "unit" | "compact" | "model";
   text: string;
 }
 

@@ -1,4 +1,4 @@
-import { callEntry, resultEntry, wordsEntry } from "../kernel/log-entry.ts";
+import { callEntry, resultEntry, switchEntry, wordsEntry } from "../kernel/log-entry.ts";
 import type { LogEntry } from "../kernel/types.ts";
 import type { JournalEntry, ProcInfo, StepRecord, ToolCallRecord } from "../store/schema.ts";
 
@@ -7,6 +7,7 @@ export function entriesOfStep(record: StepRecord): LogEntry[] {
   const { step, ts } = record;
   const words = record.messages.filter(({ role }) => role === "assistant");
   return [
+    ...(record.switches ?? []).map(switchEntry),
     ...wordsOf({ ts, step }, "thought", record.reasoning),
     ...words.flatMap(({ content }) => wordsOf({ ts, step }, "text", content)),
     ...record.tool_calls.flatMap((call) => [

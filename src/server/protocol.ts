@@ -492,7 +492,7 @@ export type StreamEvent =
       payload: {
         ts: string;
         step: number;
-        kind: "thought" | "text" | "tool" | "result" | "unit";
+        kind: "thought" | "text" | "tool" | "result" | "unit" | "compact" | "model";
         text: string;
       };
     }

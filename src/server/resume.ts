@@ -42,7 +42,7 @@ export async function planResume(
     },
     undefined,
     ports,
-    { agentOf: agentOrBlank, provider },
+    { agentOf: agentOrBlank, provider, byFlag: info.provider_by_flag, fallback: info.fallback },
   );
   const { opts, notices } = plan;
   try {

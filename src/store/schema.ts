@@ -48,6 +48,18 @@ export const ChildResult = z.object({
 });
 
 /** What a run has used when a step is written, its children included: what counts on when it is resumed. */
+const ModelRef = z.object({ provider: z.string(), model: z.string() });
+
+/** The run has gone over to another model, for the one before has failed; it stays with it. */
+export const ModelSwitch = z.object({
+  /** The step in which it was. */
+  step: z.number(),
+  ts: z.string(),
+  from: ModelRef,
+  to: ModelRef,
+  error: z.object({ code: z.string(), message: z.string() }),
+});
+
 const SoFar = z.object({
   tokens_used: z.number(),
   cost_usd: z.number().nullable(),
@@ -74,6 +86,8 @@ export const StepRecord = z.object({
   /** Children that have ended since the step before. */
   children: z.array(ChildResult).optional(),
   so_far: SoFar.optional(),
+  /** The models that failed in it, and what was asked instead. */
+  switches: z.array(ModelSwitch).optional(),
   /** In a fork: the run that made this step. What it used is that run's. */
   origin_uuid: z.string().optional(),
 });
@@ -205,6 +219,12 @@ export const ProcInfo = z.object({
   skills: z.array(z.string()),
   provider: z.string(),
   model: z.string(),
+  /** Somebody has asked for this provider and no other. */
+  provider_by_flag: z.boolean().default(false),
+  /** What it can still fall back to, in order. */
+  fallback: z.array(ModelRef).default([]),
+  /** Why it has not the model any more that it was spawned with, oldest first. */
+  switches: z.array(ModelSwitch).default([]),
   /** How much its model is to think, where somebody said so. */
   effort: z.enum(EFFORTS).nullable().default(null),
   project: z.string(),
@@ -309,5 +329,6 @@ export type SuspendCause = z.infer<typeof SuspendCause>;
 export type CheckResult = z.infer<typeof CheckResult>;
 export type ChildResult = z.infer<typeof ChildResult>;
 export type PermissionRecord = z.infer<typeof PermissionRecord>;
+export type ModelSwitch = z.infer<typeof ModelSwitch>;
 export type ProcInfo = z.infer<typeof ProcInfo>;
 export type ProcessMeta = z.infer<typeof ProcessMeta>;

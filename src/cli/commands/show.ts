@@ -52,6 +52,8 @@ function text(p: ProcDetail, style: Style): string {
         [agent ? "agent" : "kind", p.agent],
         ["skills", list(p.skills)],
         ["model", agent ? `${p.model} of ${p.provider}` : null],
+        ["instead of", list(p.switches.map(insteadOf), "\n")],
+        ["falls back to", list(p.fallback.map(({ provider, model }) => `${model} of ${provider}`))],
         ["project", p.project],
         ["folder", p.cwd],
         ["created", new Date(p.created_at_ms).toISOString()],
@@ -113,6 +115,10 @@ function text(p: ProcDetail, style: Style): string {
     ["versions", Object.entries(p.versions)],
   ];
   return sections.map(([title, pairs]) => section(title, pairs, style)).join("");
+}
+
+function insteadOf({ step, from, error }: ProcDetail["switches"][number]): string {
+  return `${from.model} of ${from.provider}, which failed in step ${step} (${error.code}: ${error.message})`;
 }
 
 function rightsOf({

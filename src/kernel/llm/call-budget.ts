@@ -16,8 +16,8 @@ export interface CallBudget {
   maxOutput: number | undefined;
   /** It is less than what the model could give, because the budget has no more. */
   lowered: boolean;
-  /** Called once, when the call has ended, with what it has really used. */
-  pay(used: Usage): void;
+  /** Called once, when the call has ended, with what it has really used; `steps` is 0 where the step goes on. */
+  pay(used: Usage, steps?: 0 | 1): void;
 }
 
 /** What a run has not enough of for another step. */
@@ -53,12 +53,12 @@ export async function reserveCall(
       return {
         maxOutput: limited ? possible : maxOutput,
         lowered: possible < longest,
-        pay: (used) =>
-          hold.settle({
-            tokens: used.input_tokens + used.output_tokens,
-            cost: costOf(used, price),
-            steps: 1,
-          }),
+        pay: (used, steps = 1) => {
+          const tokens = used.input_tokens + used.output_tokens;
+          // A model that failed and used nothing has cost nothing, whatever its price.
+          const cost = steps === 0 && tokens === 0 ? (used.cost_usd ?? 0) : costOf(used, price);
+          hold.settle({ tokens, cost, steps });
+        },
       };
     }
     await envelope.changed(signal);
@@ -79,8 +79,8 @@ export function reserveTurn(
   return {
     maxOutput: undefined,
     lowered: false,
-    pay: (used) =>
-      hold.settle({ tokens: used.input_tokens + used.output_tokens, cost: costOf(used, price), steps: 1 }),
+    pay: (used, steps = 1) =>
+      hold.settle({ tokens: used.input_tokens + used.output_tokens, cost: costOf(used, price), steps }),
   };
 }
 

@@ -1,12 +1,12 @@
 import { type Data, type LLMAnswer, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";
 import { Broken } from "../broken.ts";
 import type { Debugger } from "../debugger.ts";
-import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process.ts";
 import { ServedCalls, type ServedTurn } from "../served-calls.ts";
 import type { ToolCallPorts } from "../tool-call.ts";
-import type { ProcessEvent, Wake } from "../types.ts";
+import type { Wake } from "../types.ts";
 import { type CallBudget, costOf, reserveCall, reserveTurn, type Shortage } from "./call-budget.ts";
+import { Fallback, type FallbackPorts } from "./fallback.ts";
 import type { ModelCallOptions, ModelDevice, ModelGate } from "./gate.ts";
 import type { ModelRequest } from "./request.ts";
 import { isRetryable } from "./retry.ts";
@@ -14,14 +14,12 @@ import { addUsage, lessUsage, noUsage, Spending } from "./spending.ts";
 
 const ANSWER_PIECE = 1024 * 1024;
 
-export interface ModelCallPorts {
-  files: FileSystem;
+export interface ModelCallPorts extends FallbackPorts {
   debug: Debugger;
   gate: ModelGate;
   tools: ToolCallPorts;
   /** The run lays itself down. */
   suspend(proc: Process, reason: string, wake: Wake): void;
-  emit(proc: Process, event: ProcessEvent): void;
 }
 
 /** What becomes of an asking, step by step: a program that calls tools by itself makes several of one answer. */
@@ -45,6 +43,7 @@ export class ModelCall {
   readonly #ports: ModelCallPorts;
   readonly #proc: Process;
   readonly #device: ModelDevice;
+  readonly #fallback: Fallback;
   #arriving = "";
   #roomFromBudget = false;
   #reads = 0;
@@ -62,6 +61,7 @@ export class ModelCall {
   constructor(ports: ModelCallPorts, proc: Process) {
     this.#ports = ports;
     this.#proc = proc;
+    this.#fallback = new Fallback(ports, proc);
     this.#device = {
       write: (data, signal) => ports.files.write(proc, proc.llmFd, data, signal),
       read: async (max, signal) => {
@@ -94,11 +94,23 @@ export class ModelCall {
    * The answer, whole, or of one in several steps what belongs to the last. undefined: there is none, for `ended`
    * wants no more, or it broke off after calls that must not be made again; then it is to be asked anew, with what
    * they came to. Throws Broken for what ends the run; the signal's reason when it is told to stop meanwhile, as it is
-   * when the provider asks for a longer wait than it sits out: then it has laid itself down.
+   * when the provider asks for a longer wait than it sits out: then it has laid itself down. A model that fails has
+   * the run's next one asked, in the same step.
    */
   async converse(request: ModelRequest, events: AskEvents): Promise<LLMAnswer | undefined> {
+    for (let begun = false; ; begun = true) {
+      const answer = await this.#once({ ...request, model: this.#proc.provider.model }, events, begun);
+      if (answer !== AGAIN) return answer;
+    }
+  }
+
+  async #once(
+    request: ModelRequest,
+    events: AskEvents,
+    begun: boolean,
+  ): Promise<LLMAnswer | undefined | typeof AGAIN> {
     this.#budget = await this.#reserve(request);
-    events.begin();
+    if (!begun) events.begin();
     this.#arriving = "";
     this.#reads = 0;
     this.#readBytes = 0;
@@ -108,16 +120,21 @@ export class ModelCall {
     this.#proc.served = this.#served;
     let answer: LLMAnswer | undefined;
     let end: Ending;
+    let again = false;
     try {
       answer = await this.#call(request);
       this.#brokenOff = 0;
+      this.#fallback.reset();
     } catch (thrown) {
-      end = { error: this.#failed(thrown) };
+      again = await this.#getsOver(thrown);
+      end = { error: again ? undefined : this.#failed(thrown) };
     }
+    again &&= !this.#served?.made;
     const settled = await this.#settle();
     end ??= settled;
     const further = this.#budget === undefined;
-    const usage = this.#pay(answer?.usage ?? this.#spent.total());
+    const usage = this.#pay(answer?.usage ?? this.#spent.total(), again ? 0 : 1);
+    if (again) return AGAIN;
     if (end?.error !== undefined) throw end.error;
     if (end || !answer) return undefined;
     this.#arriving = "";
@@ -223,15 +240,30 @@ export class ModelCall {
     this.#ports.emit(this.#proc, { type: "retry", step, attempt, delayMs, message: error.message });
   }
 
+  /** Whether the run goes on with another key or model. One that has called tools is asked anew before that. */
+  async #getsOver(thrown: unknown): Promise<boolean> {
+    const { stopped, made = false } = this.#served ?? {};
+    if (stopped || (made && this.#mayAskAnew(thrown)) || !(await this.#fallback.getsOver(thrown)))
+      return false;
+    this.#toolRunner = undefined;
+    this.#brokenOff = 0;
+    return true;
+  }
+
+  #mayAskAnew(thrown: unknown): boolean {
+    const { modelRetries } = this.#proc.spec.opts.limits;
+    return thrown instanceof SyscallError && isRetryable(thrown) && this.#brokenOff < modelRetries;
+  }
+
   /** What to throw; undefined where the run goes on. */
   #failed(thrown: unknown): unknown {
     const { stopped, made = false } = this.#served ?? {};
     if (stopped) return stopped.because === NO_MORE ? undefined : asBroken(stopped.because);
     if (this.#proc.stopped || !(thrown instanceof SyscallError)) return thrown;
     if (!isWindow(thrown)) {
-      const again =
-        made && isRetryable(thrown) && this.#brokenOff++ < this.#proc.spec.opts.limits.modelRetries;
-      return again ? undefined : new Broken("llm_error", thrown);
+      if (!made || !this.#mayAskAnew(thrown)) return new Broken("llm_error", thrown);
+      this.#brokenOff++;
+      return undefined;
     }
     // It does not spin: it is gone on with when the window ends (design §4).
     this.#ports.suspend(this.#proc, thrown.message, { on: "at", at_ms: thrown.resetAtMs });
@@ -239,13 +271,13 @@ export class ModelCall {
   }
 
   /** Pays what has come to what was paid already: that of the step under way. */
-  #pay(total: Usage): Usage {
+  #pay(total: Usage, steps: 0 | 1 = 1): Usage {
     const used = lessUsage(total, this.#paid);
     if (this.#budget === undefined) return used;
     const cost_usd = costOf(used, this.#proc.provider.price) ?? undefined;
     addUsage(this.#paid, { ...used, cost_usd });
     addUsage(this.#proc.usage, used);
-    this.#budget.pay(used);
+    this.#budget.pay(used, steps);
     this.#budget = undefined;
     return used;
   }
@@ -258,6 +290,9 @@ export class ModelCall {
 
 /** There is no answer: the error that says why; none where the run goes on. */
 type Ending = { error?: unknown } | undefined;
+
+/** The step is not over: its model has changed. */
+const AGAIN = Symbol("again");
 
 /** No further step is wanted. */
 const NO_MORE = Symbol("no more");

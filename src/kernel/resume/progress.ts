@@ -29,6 +29,7 @@ export interface Progress {
   /** Those are all of them. */
   filesChangedComplete: boolean;
   crashes: ProcInfo["crashes"];
+  switches: ProcInfo["switches"];
 }
 
 /** Of a run that begins. */
@@ -49,5 +50,6 @@ export function nothingYet(clock: Clock): Progress {
     filesChanged: [],
     filesChangedComplete: true,
     crashes: null,
+    switches: [],
   };
 }

@@ -96,6 +96,7 @@ export async function readSavedRun(
       filesChanged: info.files_changed,
       filesChangedComplete: info.files_changed_complete,
       crashes: info.crashes,
+      switches: info.switches,
     },
   };
 }

@@ -1,3 +1,4 @@
+import { switchEntry } from "../../kernel/log-entry.ts";
 import type { LogEntry, ProcessEvent } from "../../kernel/types.ts";
 import { JOURNAL } from "../../store/run-writer.ts";
 import { Damage } from "../damage.ts";
@@ -98,7 +99,9 @@ async function past(
   }
   const journal = await records.journal(info.uuid);
   damage.add(JOURNAL, journal);
-  const open = entriesOfJournal(journal.entries).filter((entry) => entry.step > recorded);
+  const open = [...info.switches.map(switchEntry), ...entriesOfJournal(journal.entries)].filter(
+    (entry) => entry.step > recorded,
+  );
   for (const entry of open) await out.send({ type: "log_entry", payload: entry });
   const texts = new Set(open.map(key));
   return (entry) => entry.step <= recorded || texts.delete(key(entry));

@@ -1,0 +1,267 @@
+import { describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { ProviderChoice } from "../../../src/kernel/types.ts";
+import {
+  type Code,
+  type Device,
+  type LLMEvent,
+  type LLMRequest,
+  SyscallError,
+  type SyscallErrorDetail,
+} from "../../../src/plugin/index.ts";
+import { calls, KernelHarness, says, toolDevice, usage } from "../../support/kernel.ts";
+
+type Answers = (request: LLMRequest, key: string) => LLMEvent[];
+
+const asked: string[] = [];
+
+/** A model device that asks for its key with each request, as ours do. */
+function modelDevice(name: string, answers: Answers): Device {
+  return {
+    factory: (_subpath, _flags, context) => {
+      let events: LLMEvent[] = [];
+      return {
+        async write(data) {
+          const request: LLMRequest = JSON.parse(String(data));
+          const key = (await context.secret?.()) ?? "";
+          asked.push(`${name}/${request.model} ${JSON.stringify(context.config)}`);
+          events = answers(request, key);
+        },
+        async read() {
+          const event = events.shift();
+          return event ? JSON.stringify(event) : "";
+        },
+        async close() {},
+        async stat() {
+          return { name, size: 0, isDevice: true, devicePath: `/dev/llm/${name}` };
+        },
+      };
+    },
+  };
+}
+
+function provider(name: string, model: string, more: Partial<ProviderChoice> = {}): ProviderChoice {
+  return {
+    name,
+    device: `/dev/llm/${name}`,
+    model,
+    config: { base_url: `http://${name}` },
+    gateKey: name,
+    because: "test",
+    secret: async () => `key-of-${name}`,
+    ...more,
+  };
+}
+
+function fails(code: Code, detail: SyscallErrorDetail = {}): Answers {
+  return () => {
+    throw new SyscallError(code, `${code} it is`, { retryable: false, ...detail });
+  };
+}
+
+function harness(one: Answers, two: Answers = () => says("from two"), more: Record<string, Device> = {}) {
+  asked.length = 0;
+  return new KernelHarness({
+    model: () => says("nobody asks it"),
+    devices: { "/dev/llm/one": modelDevice("one", one), "/dev/llm/two": modelDevice("two", two), ...more },
+    needs: { "/dev/llm/one": ["secret"], "/dev/llm/two": ["secret"] },
+  });
+}
+
+const TWO = provider("two", "b");
+const ONE = provider("one", "a", { fallbacks: [TWO] });
+
+describe("a model that fails for good has the next one asked", () => {
+  test.each<[string, Code, SyscallErrorDetail]>([
+    ["is unknown", "NOT_FOUND", {}],
+    ["is down after all retries", "UNAVAILABLE", { retryable: true }],
+    ["cannot be trusted with its certificate", "UNAVAILABLE", {}],
+    ["is overloaded after all retries", "EXHAUSTED", { retryable: true }],
+    ["has used up its quota", "EXHAUSTED", { retryable: true, retryAfterMs: 3_600_000 }],
+    ["has no credit", "EXHAUSTED", {}],
+    ["answers nothing that can be used", "DRIVER", { retryable: true }],
+    ["is silent", "TIMEOUT", {}],
+  ])("one that %s (%s)", async (_, code, detail) => {
+    await using h = harness(fails(code, detail));
+    const { info, events } = await h.run("go", { provider: ONE });
+    expect(info).toMatchObject({ result: "from two", exit_code: 0, provider: "two", model: "b", steps: 1 });
+    expect(info.switches).toMatchObject([
+      {
+        step: 1,
+        from: { provider: "one", model: "a" },
+        to: { provider: "two", model: "b" },
+        error: { code },
+      },
+    ]);
+    expect(info.fallback).toEqual([]);
+    expect(info.steps_used).toBe(1);
+    const told = events.flatMap((event) => (event.type === "log" ? [event.entry] : []));
+    expect(told[0]).toMatchObject({ kind: "model", step: 1 });
+    expect(told[0]?.text).toStartWith(`one/a failed (${code}: ${code} it is`);
+    expect(told[0]?.text).toEndWith("; the run goes on with two/b");
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records).toMatchObject([{ step: 1, switches: [{ to: { model: "b" } }] }]);
+    expect(asked).toEqual(['one/a {"base_url":"http://one"}', 'two/b {"base_url":"http://two"}']);
+  });
+
+  test.each<[string, Code, SyscallErrorDetail]>([
+    ["refuses the key", "PERMISSION", {}],
+    ["refuses the request", "INVALID", {}],
+    ["refuses to answer", "DRIVER", {}],
+  ])("but not one that %s (%s)", async (_, code, detail) => {
+    await using h = harness(fails(code, detail));
+    const { info } = await h.run("go", { provider: ONE });
+    expect(info).toMatchObject({ exit_code: 1, exit_reason: "llm_error", provider: "one", switches: [] });
+    expect(asked).toHaveLength(1);
+  });
+
+  test("another model of the same provider is asked over the same file", async () => {
+    await using h = harness((request) => {
+      if (request.model === "a") throw new SyscallError("NOT_FOUND", "no such model", { retryable: false });
+      return says(`from ${request.model}`);
+    });
+    const { info } = await h.run("go", {
+      provider: provider("one", "a", { fallbacks: [provider("one", "c")] }),
+    });
+    expect(info).toMatchObject({ result: "from c", provider: "one", model: "c" });
+    const events = await h.runs.events(info.uuid, { after: 0, limit: 100 });
+    const opened = events.records.filter(({ syscall, args }) => syscall === "Open" && "path" in args);
+    expect(opened).toHaveLength(1);
+  });
+});
+
+test("the run stays with it from then on", async () => {
+  let turns = 0;
+  await using h = harness(fails("NOT_FOUND"), () => (turns++ === 0 ? calls(["Echo", {}]) : says("done")), {
+    "/dev/echo": toolDevice("Echo", () => "echo"),
+  });
+  const { info } = await h.run("go", { provider: ONE });
+  expect(info).toMatchObject({ result: "done", steps: 2 });
+  expect(info.switches).toHaveLength(1);
+  expect(asked.map((line) => line.split(" ")[0])).toEqual(["one/a", "two/b", "two/b"]);
+});
+
+test("they are asked in their order, one that cannot be opened is passed over, and the last one's failure is the run's", async () => {
+  await using h = harness(fails("NOT_FOUND"), fails("UNAVAILABLE"));
+  const gone = provider("gone", "c");
+  const { info } = await h.run("go", { provider: { ...ONE, fallbacks: [gone, TWO] } });
+  expect(info).toMatchObject({ exit_reason: "llm_error", provider: "two", error: { code: "UNAVAILABLE" } });
+  expect(info.switches.map(({ to }) => to.provider)).toEqual(["gone", "two"]);
+});
+
+test("a quota that ends is waited for when there is nothing left to fall back to", async () => {
+  await using h = harness(
+    fails("NOT_FOUND"),
+    fails("EXHAUSTED", { retryable: true, retryAfterMs: 3_600_000 }),
+  );
+  const { info } = await h.run("go", { provider: ONE });
+  expect(info).toMatchObject({ exit_reason: "suspended", provider: "two", model: "b" });
+  expect(info.suspended?.wake.on).toBe("at");
+});
+
+describe("what it costs", () => {
+  const price = (output: number) => ({ input: 0, output, cached: 0 });
+
+  test("is counted at the price of the model in use, and the budget's room is that of it", async () => {
+    const rooms: (number | undefined)[] = [];
+    await using h = harness(fails("NOT_FOUND"), ({ max_output }) => {
+      rooms.push(max_output);
+      return says("done");
+    });
+    const two = provider("two", "b", { price: price(1_000_000), maxOutput: 8 });
+    const one = provider("one", "a", { price: price(1), fallbacks: [two] });
+    const { info } = await h.run("go", { provider: one, maxCost: 1000 });
+    expect(rooms).toEqual([8]);
+    expect(info.cost_usd).toBe(usage.output_tokens);
+  });
+
+  test("leaves out what has no price where there is a limit, and says so", async () => {
+    await using h = harness(fails("NOT_FOUND"));
+    const one = provider("one", "a", { price: price(1), fallbacks: [TWO] });
+    const { info, events } = await h.run("go", { provider: one, maxCost: 1000 });
+    expect(info).toMatchObject({ exit_reason: "llm_error", provider: "one" });
+    const notices = events.flatMap((event) => (event.type === "notice" ? [event.text] : []));
+    expect(notices.join()).toContain("two/b is left out: there is a cost limit");
+  });
+
+  test("does not take a second step of the run", async () => {
+    await using h = harness(fails("NOT_FOUND"));
+    const { info } = await h.run("go", { provider: ONE, maxSteps: 1 });
+    expect(info).toMatchObject({ exit_code: 0, steps: 1, steps_used: 1 });
+  });
+});
+
+describe("a key that is refused", () => {
+  const refuses =
+    (good: string): Answers =>
+    (_request, key) => {
+      if (key !== good)
+        throw new SyscallError("PERMISSION", `the key ${key} is refused`, { retryable: false });
+      return says("let in");
+    };
+  const rotating = (keys: string[]): ProviderChoice => {
+    let at = 0;
+    return provider("one", "a", {
+      secret: async () => keys[at] ?? "",
+      renewSecret: async (refused) => {
+        if (refused === keys[at]) at = Math.min(at + 1, keys.length - 1);
+        return keys[at] !== refused;
+      },
+    });
+  };
+
+  test("is fetched anew once, and the same step goes on", async () => {
+    await using h = harness(refuses("second-long-key"));
+    const { info } = await h.run("go", { provider: rotating(["first-long-key", "second-long-key"]) });
+    expect(info).toMatchObject({ result: "let in", steps: 1, steps_used: 1, switches: [] });
+  });
+
+  test("twice in a row ends the run", async () => {
+    await using h = harness(refuses("third-long-key"));
+    const keys = ["first-long-key", "second-long-key", "third-long-key"];
+    const { info } = await h.run("go", { provider: rotating(keys) });
+    expect(info).toMatchObject({ exit_reason: "llm_error", error: { code: "PERMISSION" } });
+    expect(asked).toHaveLength(2);
+  });
+
+  test("and comes again ends the run at once", async () => {
+    await using h = harness(refuses("other-long-key"));
+    const { info } = await h.run("go", { provider: rotating(["first-long-key"]) });
+    expect(info).toMatchObject({ exit_reason: "llm_error" });
+    expect(asked).toHaveLength(1);
+  });
+
+  test("is in no error, event or record, also where a driver writes it there", async () => {
+    await using h = harness(refuses("other-long-key"), (_request, key) => [
+      { type: "text_delta", text: `I have seen ${key}` },
+      { type: "error", code: "INVALID", message: `bad key ${key}`, retryable: false },
+    ]);
+    for (const choice of [
+      rotating(["first-long-key"]),
+      provider("two", "b", { secret: async () => "first-long-key" }),
+    ]) {
+      const { info, events } = await h.run("go", { provider: choice });
+      expect(info.exit_reason).toBe("llm_error");
+      expect(info.error?.message).toContain("[key]");
+      expect(JSON.stringify([info, events])).not.toContain("first-long-key");
+      for (const file of ["proc-info.json", "events.jsonl"]) {
+        const text = readFileSync(join(h.dataDir, "steps", info.uuid, file), "utf8");
+        expect(text).not.toContain("first-long-key");
+      }
+    }
+  });
+});
+
+test("a child gets the model that its parent has by now, and what that has left", async () => {
+  await using h = harness(fails("NOT_FOUND"), () => says("done"));
+  const third = provider("one", "z");
+  const pid = await h.spawn("go", { provider: { ...ONE, fallbacks: [TWO, third] } });
+  const handed: (string | undefined)[] = [];
+  for await (const event of h.kernel.attach(pid)) {
+    if (event.type !== "log" || event.entry.kind !== "model") continue;
+    const { provider: choice } = h.kernel.handedDown(pid);
+    handed.push(choice?.name, ...(choice?.fallbacks ?? []).map(({ model }) => model));
+  }
+  expect(handed).toEqual(["two", "z"]);
+});
