@@ -1,4 +1,4 @@
-import type { SyscallError } from "../plugin/index.ts";
+import { SyscallError } from "../plugin/index.ts";
 import type { ExitReason } from "./types.ts";
 
 /** What ends a run from inside a step: the loop makes it the run's outcome. */
@@ -10,5 +10,14 @@ export class Broken extends Error {
     super(error.message, { cause: error });
     this.reason = reason;
     this.error = error;
+  }
+}
+
+/** What cannot be written down ends the run before its effects. */
+export function recorded(write: () => void): void {
+  try {
+    write();
+  } catch (thrown) {
+    throw thrown instanceof SyscallError ? new Broken("record_error", thrown) : thrown;
   }
 }
