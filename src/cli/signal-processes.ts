@@ -18,11 +18,8 @@ export async function signalProcesses(
     let code: number = EXIT.ok;
     for (const to of targets) {
       try {
-        const { pid, affected } = await wire.request(o.tree ? "signal_tree" : "kill", { ...to, signal });
-        const sent = `${name} sent to ${plural(affected, "process", "processes")}`;
-        io.stderr.write(
-          `process ${pid}: ${affected === 0 ? `it has ended already, ${name} was not sent` : sent}\n`,
-        );
+        const answer = await wire.request(o.tree ? "signal_tree" : "kill", { ...to, signal });
+        io.stderr.write(`process ${answer.pid}: ${saidOf(name, answer)}\n`);
       } catch (error) {
         io.stderr.write(`rnix: ${error instanceof Error ? error.message : String(error)}\n`);
         if (code === EXIT.ok) code = exitCodeOf(error);
@@ -30,4 +27,14 @@ export async function signalProcesses(
     }
     return code;
   });
+}
+
+function saidOf(
+  name: string,
+  { affected, was_suspended }: { affected: number; was_suspended?: true },
+): string {
+  if (affected === 0) return `it has ended already, ${name} was not sent`;
+  if (!was_suspended) return `${name} sent to ${plural(affected, "process", "processes")}`;
+  const below = affected > 1 ? `, and so have ${plural(affected - 1, "run")} below it` : "";
+  return `it was suspended and has ended by ${name}${below}`;
 }

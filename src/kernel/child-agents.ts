@@ -4,7 +4,7 @@ import type { LifecycleManager } from "./lifecycle-manager.ts";
 import { Process } from "./process.ts";
 import type { ProcessManager } from "./process-manager.ts";
 import type { ProcessTable } from "./process-table.ts";
-import { hasEnded, type SavedRun } from "./resume/saved-run.ts";
+import { hasEnded, resultOf, type SavedRun } from "./resume/saved-run.ts";
 import { type ChildPlan, type ChildWish, type PID, type ProcInfo, SIGTERM } from "./types.ts";
 import { killed } from "./verdict.ts";
 import type { WaitingCalls } from "./waiting-calls.ts";
@@ -208,9 +208,4 @@ function charge(
     cost: used.cost === null ? null : used.cost * share,
     steps: Math.ceil(used.steps * share),
   });
-}
-
-function resultOf(info: ProcInfo): Parameters<Process["childEnded"]>[0] {
-  const { uuid, pid, agent, exit_code, exit_reason, tokens_used } = info;
-  return { uuid, pid, agent, exit_code, exit_reason, tokens_used };
 }

@@ -185,6 +185,7 @@ export class Kernel {
       files,
       inboxes: this.#inboxes,
       mounts: this.mounts,
+      rejoin: (proc, groups) => this.groups.restore(proc, groups),
       forget: (proc) => forget(reap, proc),
       warn,
     });
@@ -192,22 +193,16 @@ export class Kernel {
     this.ipc = new IpcManager({ table, mail, inboxes: this.#inboxes, debug, clock });
     this.concurrency = new ConcurrencyManager({ table, debug, ctx, clock, warn });
     const { threads, coroutines } = this.concurrency;
-    this.signals = new SignalManager({
-      table,
-      children,
-      debug,
-      clock,
-      warn,
-      note: (proc) => life.note(proc),
-    });
-    this.groups = new ProcGroupManager({ table, signals: this.signals, debug });
+    const note = (proc: Process): Promise<void> => life.note(proc);
+    this.signals = new SignalManager({ table, children, debug, clock, warn, note });
+    this.groups = new ProcGroupManager({ table, signals: this.signals, debug, note });
     this.capabilities = new CapabilityManager({
       table,
       files,
       debug,
       appendTools: (proc) => void appendTools(proc, contexts),
       tell: (proc, text) => this.#notice(proc, "kernel", text),
-      note: (proc) => life.note(proc),
+      note,
       warn,
     });
     const holders = {
@@ -283,6 +278,8 @@ export class Kernel {
       kernelAlive: (id) => id !== ports.kernelId && ports.kernelAlive(id),
       sweepPrograms: ports.sweepPrograms,
       takeUpChildren: (proc, saved) => this.#agents.takeUpAll(proc, saved),
+      goesOn: (proc) => supervisors.goesOn(proc),
+      lost: (uuid, exit) => supervisors.lost(uuid, exit),
     });
     this.#agents = new ChildAgents({
       ...ports,
@@ -329,6 +326,10 @@ export class Kernel {
 
   leave(uuid: string, dataDir: string, reason: string, wake?: Wake): Promise<void> {
     return this.lifecycle.leave(uuid, dataDir, reason, wake);
+  }
+
+  endSuspended(info: ProcInfo, dataDir: string, signal: Signal, o?: { tree?: boolean }): Promise<number> {
+    return this.lifecycle.endSuspended(info, dataDir, signal, o);
   }
 
   /** By PID 0, as all here. */

@@ -11,11 +11,13 @@ import type { Process } from "./process.ts";
 import type { ProcessLife } from "./process-life.ts";
 import type { ProcessManager } from "./process-manager.ts";
 import type { ProcessTable } from "./process-table.ts";
+import { type Claim, RunClaims } from "./resume/claims.ts";
 import { readFork } from "./resume/fork.ts";
 import { goesOn } from "./resume/goes-on.ts";
 import { hasEnded, readSavedRun, type SavedRun } from "./resume/saved-run.ts";
-import type { AgentInfo, ExitStatus, PID, ProcInfo, SpawnOpts, SuspendCause, Wake } from "./types.ts";
-import { SIGKILL } from "./types.ts";
+import { SuspendedRuns } from "./resume/suspended-runs.ts";
+import type { AgentInfo, ExitStatus, PID, ProcInfo, Signal, SpawnOpts, SuspendCause, Wake } from "./types.ts";
+import { SIGKILL, SIGPAUSE, SIGRESUME } from "./types.ts";
 import { killed, suspendedFor } from "./verdict.ts";
 
 interface LifecycleManagerPorts {
@@ -39,11 +41,11 @@ interface LifecycleManagerPorts {
   sweepPrograms(): Promise<void>;
   /** Goes on with the children that were laid down with a run, below it. */
   takeUpChildren(proc: Process, saved: SavedRun): Promise<void>;
+  /** Tells the supervisor of a run that goes on, if it has one. */
+  goesOn(proc: Process): void;
+  /** A suspended run was ended. */
+  lost(uuid: string, exit: ExitStatus): void;
 }
-
-/** How long, and how often, a run is asked for that another has. */
-const CLAIM_MS = 2_000;
-const CLAIM_LOOK_MS = 20;
 
 /** What a run is gone on with. */
 export interface ResumeOptions {
@@ -71,12 +73,18 @@ interface CheckpointInfo {
 /** Checkpoint, Suspend, Resume, Shutdown: how runs are laid down and taken up again (design §2). */
 export class LifecycleManager {
   readonly #ports: LifecycleManagerPorts;
-  /** Runs that are being taken up. */
-  readonly #resuming = new Set<string>();
+  readonly #claims: RunClaims;
+  readonly #suspended: SuspendedRuns;
   #handsOver = false;
 
   constructor(ports: LifecycleManagerPorts) {
     this.#ports = ports;
+    this.#claims = new RunClaims(ports);
+    this.#suspended = new SuspendedRuns({
+      ...ports,
+      claims: this.#claims,
+      isGone: (uuid) => this.#isGone(uuid),
+    });
   }
 
   /**
@@ -121,6 +129,14 @@ export class LifecycleManager {
     debug.callNow(proc, proc, "Suspend", args, () => proc.stop(suspendedFor(reason, { wake })));
   }
 
+  /** False for a run that lives here; of one that has just ended it is waited for. */
+  async #isGone(uuid: string): Promise<boolean> {
+    const here = this.#ports.table.findByUuid(uuid);
+    if (here && !here.exit) return false;
+    if (here) await this.gone(here);
+    return true;
+  }
+
   /** Resolves when a process that has ended is reaped, and its record says how it did. */
   async gone(proc: Process): Promise<void> {
     await proc.done;
@@ -133,21 +149,29 @@ export class LifecycleManager {
    * Nothing for one that is not suspended any more, INVALID while somebody goes on with it.
    */
   async leave(uuid: string, dataDir: string, reason: string, wake: Wake = { on: "never" }): Promise<void> {
-    const by_itself = (this.#ports.wakes === true && wake.on !== "never") || undefined;
-    await this.#ports.debug.awaitByPid0(undefined, "Suspend", { uuid, reason, wake }, async () => {
-      const runs = this.#ports.runs(dataDir);
-      const claim = await this.#claim(uuid, dataDir);
-      try {
-        const info = await runs.info(uuid);
-        if (info?.state !== "suspended") return;
-        const record = await runs.reopen(uuid);
-        const cause = info.suspended?.cause ?? "asked";
-        record.info({ ...info, suspended: { reason, cause, wake, by_itself } });
-        await record.close();
-      } finally {
-        claim.release();
-      }
-    });
+    await this.#ports.debug.awaitByPid0(undefined, "Suspend", { uuid, reason, wake }, () =>
+      this.#suspended.leave(uuid, dataDir, reason, wake),
+    );
+  }
+
+  /**
+   * Ends a suspended run that nobody holds, as this signal would have: its record says so, and nothing goes on with it by
+   * itself; with `tree` the children that were laid down with it end first. `info` is how it stands, also of one that was
+   * cut off. Answers how many have ended: none for one that is not suspended any more. INVALID while somebody goes on
+   * with it, and for a signal that ends nothing.
+   */
+  async endSuspended(
+    info: ProcInfo,
+    dataDir: string,
+    signal: Signal,
+    { tree = false }: { tree?: boolean } = {},
+  ): Promise<number> {
+    const end = async (): Promise<number> => {
+      if (signal === SIGPAUSE || signal === SIGRESUME) throw endsNothing(signal);
+      return (await this.#suspended.end(info, dataDir, killed(signal, false), tree)).ended;
+    };
+    const args = { uuid: info.uuid, signal, tree };
+    return await this.#ports.debug.awaitByPid0(undefined, "Kill", args, end, (ended) => ended);
   }
 
   /**
@@ -168,7 +192,7 @@ export class LifecycleManager {
     let claim: Claim | undefined;
     try {
       await this.#require(uuid, opts);
-      if (!o.fork) claim = await this.#claim(uuid, opts.project.dataDir);
+      if (!o.fork) claim = await this.#claims.take(uuid, opts.project.dataDir);
       const saved = await (o.fork
         ? this.#readFork(uuid, agent, opts, o.fork)
         : this.#read(uuid, agent, opts));
@@ -180,7 +204,9 @@ export class LifecycleManager {
         if (!saved.fork) this.#ports.life.forgetRecord(uuid);
         if (news) await this.#tell(proc, news);
         // Before it does anything: it may have come to its end else, and they with it.
-        if (!saved.fork) await this.#ports.takeUpChildren(proc, saved);
+        if (saved.fork) return;
+        await this.#ports.takeUpChildren(proc, saved);
+        this.#ports.goesOn(proc);
       });
       return { pid, uuid: made, step: saved.history.step };
     } catch (thrown) {
@@ -239,37 +265,6 @@ export class LifecycleManager {
     life.retryRecords();
   }
 
-  /** No other takes the run up meanwhile, in this kernel or in another. */
-  async #claim(uuid: string, dataDir: string): Promise<Claim> {
-    const runs = this.#ports.runs(dataDir);
-    if (this.#resuming.has(uuid)) throw takenUp(uuid, runs);
-    this.#resuming.add(uuid);
-    try {
-      const lock = await this.#lock(uuid, runs);
-      return {
-        release: () => {
-          this.#resuming.delete(uuid);
-          lock.release({ remove: true });
-        },
-      };
-    } catch (thrown) {
-      this.#resuming.delete(uuid);
-      throw thrown;
-    }
-  }
-
-  /** Whoever only writes down that the run was cut off has it for a moment: that is waited for. */
-  async #lock(uuid: string, runs: RunStore): Promise<{ release(o: { remove: true }): void }> {
-    const { clock } = this.#ports;
-    const until = clock.monotonic() + CLAIM_MS;
-    for (;;) {
-      const lock = runs.claim(uuid);
-      if (lock) return lock;
-      if (clock.monotonic() >= until) throw takenUp(uuid, runs);
-      await new Promise<void>((resolve) => void clock.timer(CLAIM_LOOK_MS, resolve));
-    }
-  }
-
   async #require(uuid: string, opts: SpawnOpts): Promise<ProcInfo> {
     const info = await this.#ports.runs(opts.project.dataDir).info(uuid);
     if (info) return info;
@@ -319,10 +314,6 @@ export class LifecycleManager {
     const parent = this.#ports.table.find(ppid);
     return parent !== undefined && (parent.spec.kind === "supervisor" || this.#isSupervised(parent));
   }
-}
-
-interface Claim {
-  release(): void;
 }
 
 export interface ShutdownOptions {
@@ -389,6 +380,13 @@ function requireAgent({ kind, uuid }: ProcInfo): void {
   throw new SyscallError("INVALID", `Run ${uuid} is a ${kind}'s: only agents are gone on with.`);
 }
 
+function endsNothing(signal: Signal): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `Expected SIGTERM, SIGINT or SIGKILL for a suspended run, got ${signal}.`,
+  );
+}
+
 function alive(pid: PID): SyscallError {
   return new SyscallError(
     "INVALID",
@@ -403,10 +401,4 @@ function aliveElsewhere(pid: PID): SyscallError {
     `The run lives, as PID ${pid} of another rnix: a command with --no-daemon, or another daemon. It can be resumed when it has ended there, and forked now (--fork).`,
     { pid },
   );
-}
-
-function takenUp(uuid: string, runs: RunStore): SyscallError {
-  const process = runs.claimant(uuid);
-  const by = process === null ? "another" : `another (rnix in process ${process})`;
-  return new SyscallError("INVALID", `Run ${uuid} is being resumed by ${by} at this moment.`);
 }

@@ -13,6 +13,8 @@ interface ProcGroupManagerPorts {
   table: ProcessTable;
   signals: SignalManager;
   debug: Debugger;
+  /** Has what has changed of the process written to its record. */
+  note(proc: Process): Promise<void>;
 }
 
 const NAME = /^[A-Za-z0-9._:-]{1,64}$/;
@@ -21,13 +23,12 @@ const GROUPS_PER_PROCESS = 64;
 
 /**
  * JoinGroup, LeaveGroup, GetProcGroup, SignalGroup (seeds 002 §8.3). A group is there from its first member to its
- * last: one that nobody is in is not known, whether it ever was or not. Members leave at their reap. In all of
- * them `by` is the process that makes the call, none is PID 0.
+ * last: one that nobody is in is not known, whether it ever was or not. Members leave at their reap; a run that is gone
+ * on with is in its groups again. In all of them `by` is the process that makes the call, none is PID 0.
  */
 export class ProcGroupManager implements Holder {
   readonly #ports: ProcGroupManagerPorts;
   readonly #members = new Map<PGID, Set<Process>>();
-  readonly #groups = new Map<Process, Set<PGID>>();
 
   constructor(ports: ProcGroupManagerPorts) {
     this.#ports = ports;
@@ -41,28 +42,33 @@ export class ProcGroupManager implements Holder {
       if (proc.state === "zombie") {
         throw new SyscallError("NOT_FOUND", `Process ${pid} has ended and joins no group.`, { pid });
       }
-      const groups = this.#groups.get(proc) ?? new Set();
-      if (groups.size >= GROUPS_PER_PROCESS && !groups.has(groupId)) {
+      if (proc.groups.has(groupId)) return;
+      if (proc.groups.size >= GROUPS_PER_PROCESS) {
         throw new SyscallError(
           "EXHAUSTED",
-          `Process ${pid} is in ${groups.size} groups and may be in no more at once. Let it leave one first.`,
+          `Process ${pid} is in ${proc.groups.size} groups and may be in no more at once. Let it leave one first.`,
           { pid },
         );
       }
-      this.#groups.set(proc, groups.add(groupId));
-      const members = this.#members.get(groupId) ?? new Set();
-      this.#members.set(groupId, members.add(proc));
+      this.#join(proc, groupId);
+      void this.#ports.note(proc);
     });
+  }
+
+  /** Puts a run that is gone on with into the groups that it was in. */
+  restore(proc: Process, groups: readonly PGID[]): void {
+    for (const groupId of groups.slice(0, GROUPS_PER_PROCESS)) this.#join(proc, groupId);
   }
 
   /** NOT_FOUND when the process is not in the group. The last one to leave ends the group. */
   leaveGroup(pid: PID, groupId: PGID, by?: Process): void {
     this.#call(by, pid, "LeaveGroup", { pid, group: groupId }, () => {
       const proc = this.#ports.table.get(pid);
-      if (!this.#groups.get(proc)?.has(groupId)) {
+      if (!proc.groups.has(groupId)) {
         throw new SyscallError("NOT_FOUND", `Process ${pid} is not in the group ${shown(groupId)}.`, { pid });
       }
       this.#leave(proc, groupId);
+      if (!proc.exit) void this.#ports.note(proc);
     });
   }
 
@@ -95,7 +101,7 @@ export class ProcGroupManager implements Holder {
 
   /** Reap step 6 of the seeds. */
   clear(proc: Process): void {
-    for (const groupId of [...(this.#groups.get(proc) ?? [])]) this.#leave(proc, groupId);
+    for (const groupId of proc.groups) this.#leave(proc, groupId);
   }
 
   /** Memberships. */
@@ -105,10 +111,14 @@ export class ProcGroupManager implements Holder {
     return size;
   }
 
+  #join(proc: Process, groupId: PGID): void {
+    proc.groups = new Set([...proc.groups, groupId]);
+    const members = this.#members.get(groupId) ?? new Set();
+    this.#members.set(groupId, members.add(proc));
+  }
+
   #leave(proc: Process, groupId: PGID): void {
-    const groups = this.#groups.get(proc);
-    groups?.delete(groupId);
-    if (groups?.size === 0) this.#groups.delete(proc);
+    proc.groups = new Set([...proc.groups].filter((one) => one !== groupId));
     const members = this.#members.get(groupId);
     members?.delete(proc);
     if (members?.size === 0) this.#members.delete(groupId);

@@ -53,6 +53,8 @@ export function procInfoOf(proc: Process): ProcInfo {
     suspended: exit?.suspended ? suspensionOf(exit.suspended, spec.wakes === true) : null,
     resume_on_restart: spec.opts.resumeOnRestart ?? false,
     supervised: spec.opts.supervised ?? null,
+    groups: [...proc.groups],
+    earlier_pids: [...(spec.progress?.earlierPids ?? [])],
     crashes: spec.progress?.crashes ?? null,
     error: exit?.error ? { code: exit.error.code, message: exit.error.message } : null,
     checks: proc.checks,

@@ -49,6 +49,8 @@ interface BuilderPorts {
   files: FileSystem;
   inboxes: Inboxes;
   mounts: MountManager;
+  /** Into the groups that a run was in. */
+  rejoin(proc: Process, groups: readonly string[]): void;
   /** Takes back what others have given to a process that did not come to be. */
   forget(proc: Process): Promise<void>;
   warn(source: string, text: string): void;
@@ -205,6 +207,7 @@ export class ProcessBuilder {
       await this.#ports.forget(proc);
       proc.abandon();
     });
+    if (ofItself) this.#ports.rejoin(proc, ofItself.info.groups);
     return proc;
   }
 

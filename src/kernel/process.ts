@@ -128,6 +128,8 @@ export class Process {
   onKill: (() => void) | undefined;
   /** What it was spawned without, for whoever watches. */
   readonly notices: string[] = [];
+  /** The process groups that it is in; the kernel's ProcGroupManager keeps them. */
+  groups: ReadonlySet<string> = NO_GROUPS;
   /** Its conversation; allocated when it is built, freed at its reap. */
   ctxId = 0;
 
@@ -353,6 +355,8 @@ export class Process {
     return procInfoOf(this);
   }
 }
+
+const NO_GROUPS: ReadonlySet<string> = new Set();
 
 /** The exit code of a SIGKILL. */
 const KILLED = 137;

@@ -94,11 +94,12 @@ export class History {
     return { runs, total: wanted.length, unreadable };
   }
 
+  /** The run that has this PID, or had it before it was gone on with. */
   async byPid(pid: number, cwd?: string): Promise<Run | undefined> {
     for (const records of this.#stores(cwd)) {
       const { rows } = await (await records.catalogue()).list();
-      const uuid = rows.find((row) => row.pid === pid)?.uuid;
-      const info = uuid === undefined ? null : await records.info(uuid);
+      const row = rows.find((one) => one.pid === pid) ?? rows.find((one) => one.earlier_pids.includes(pid));
+      const info = row === undefined ? null : await records.info(row.uuid);
       if (info) return { info: await this.#truth(info, records), records };
     }
     return undefined;

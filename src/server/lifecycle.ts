@@ -73,7 +73,7 @@ async function acquire(ports: DaemonPorts): Promise<Lock | "already running" | "
 /** What waits for a time would not be woken without it. */
 function isBusy({ kernel, init, recovery, waker }: System, server: Server): boolean {
   const comingUp = init.starting || recovery.busy;
-  return kernel.active > 0 || server.connections > 0 || comingUp || (waker?.timers ?? 0) > 0;
+  return kernel.active > 0 || server.connections > 0 || comingUp || waker?.busy === true;
 }
 
 interface StopOptions {

@@ -8,13 +8,16 @@ import type { System } from "./system.ts";
 /** A process as a request named it: held by this kernel now, or only its record. */
 export type Located = { live: true; pid: PID; info: ProcInfo } | { live: false; run: Run; info: ProcInfo };
 
-/** Finds a process by PID, UUID or unique prefix of one; where both are given the UUID counts. */
+/**
+ * Finds a process by PID, UUID or unique prefix of one; where both are given the UUID counts. A run that was gone on
+ * with is found by the PIDs that it had, too: a PID is given once (design §2).
+ */
 export async function locate(system: System, target: Target): Promise<Located> {
   if (target.uuid !== undefined) return byUuid(system, target.uuid.toLowerCase(), target.cwd);
   if (target.pid === undefined) {
     throw new SyscallError("INVALID", 'The request names no process: expected "pid" or "uuid".');
   }
-  const live = system.kernel.procInfos().find((info) => info.pid === target.pid);
+  const live = liveByPid(system, target.pid);
   if (live) return { live: true, pid: live.pid, info: live };
   const run = await system.history.byPid(target.pid, target.cwd);
   if (!run) {
@@ -60,6 +63,11 @@ export async function recordsOf(system: System, found: Located): Promise<Run> {
     );
   }
   return run;
+}
+
+function liveByPid({ kernel }: System, pid: PID): ProcInfo | undefined {
+  const infos = kernel.procInfos();
+  return infos.find((info) => info.pid === pid) ?? infos.find((info) => info.earlier_pids.includes(pid));
 }
 
 async function byUuid(system: System, prefix: string, cwd: string | undefined): Promise<Located> {

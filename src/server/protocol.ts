@@ -206,9 +206,9 @@ export interface Answers {
   list_procs: { processes: ProcInfo[] };
   /** Newest last. `unreadable` names runs whose record could not be read. */
   list_all_procs: { processes: ProcInfo[]; total: number; unreadable: { path: string; message: string }[] };
-  /** `affected`: 0 for one that has ended already. */
-  kill: ProcRef & { affected: number };
-  signal_tree: ProcRef & { affected: number };
+  /** `affected`: 0 for one that has ended already. `was_suspended`: it had no process, and has ended on disk. */
+  kill: ProcRef & { affected: number; was_suspended?: true };
+  signal_tree: ProcRef & { affected: number; was_suspended?: true };
   suspend: ProcRef & { state: ProcInfo["state"]; step: number };
   /** The last step that was whole: the next one is made now. `origin_uuid`: of a fork, the run that it comes from. */
   resume: ProcRef & { resumed_from_step: number; origin_uuid?: string };

@@ -1,10 +1,9 @@
 import type { Clock } from "../kernel/clock.ts";
-import { hasEnded } from "../kernel/resume/saved-run.ts";
+import { hasEnded, resultOf } from "../kernel/resume/saved-run.ts";
 import type { ProcInfo } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { FileLock } from "../store/lock.ts";
 import type { RunStore } from "../store/runs.ts";
-import type { ChildResult } from "../store/schema.ts";
 import { cutOff, type LastWords, lastWords, verdictOfStart } from "./cut-off.ts";
 import type { Run } from "./history.ts";
 import type { KernelLocks } from "./kernel-locks.ts";
@@ -297,10 +296,6 @@ function withChildren(parent: ProcInfo, { countedAtMs }: LastWords, children: re
     if (child.cost_usd !== null) sum.cost_usd = (sum.cost_usd ?? 0) + child.cost_usd;
   }
   return sum;
-}
-
-function resultOf({ uuid, pid, agent, exit_code, exit_reason, tokens_used }: ProcInfo): ChildResult {
-  return { uuid, pid, agent, exit_code, exit_reason, tokens_used };
 }
 
 /** A few at a time, in order. */

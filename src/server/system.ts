@@ -80,6 +80,7 @@ export type KernelApi = Pick<
   | "signalTree"
   | "suspend"
   | "leave"
+  | "endSuspended"
   | "resume"
   | "grant"
   | "revoke"

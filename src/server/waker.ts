@@ -50,11 +50,11 @@ export class Waker {
     this.#ports = ports;
   }
 
-  /** Runs that go on at a time: the daemon stays for them. */
-  get timers(): number {
-    let count = 0;
-    for (const { wake } of this.#sleepers.values()) if (wake.on === "at") count++;
-    return count;
+  /** The daemon stays for runs that go on at a time, and for those that are just being woken. */
+  get busy(): boolean {
+    if (this.#waking.size > 0) return true;
+    for (const { wake } of this.#sleepers.values()) if (wake.on === "at") return true;
+    return false;
   }
 
   /** UUIDs of all that it is to wake. */

@@ -2,12 +2,13 @@ import { z } from "zod";
 import { ProcInfo } from "./schema.ts";
 
 /** Another form than this is not read but written anew. */
-const FORM = 1;
+const FORM = 2;
 
 /** What listings sort, filter and decide by. */
 const RunRow = ProcInfo.pick({
   uuid: true,
   pid: true,
+  earlier_pids: true,
   kind: true,
   state: true,
   project: true,

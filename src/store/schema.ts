@@ -274,6 +274,10 @@ export const ProcInfo = z.object({
   resume_on_restart: z.boolean().default(false),
   /** Whose place it has in an init.yaml. */
   supervised: z.string().nullable().default(null),
+  /** Process groups that it is in, or was in when it ended. */
+  groups: z.array(z.string()).default([]),
+  /** PIDs that it had before it was gone on with, oldest first; the last of many. */
+  earlier_pids: z.array(z.number()).default([]),
   /** Of a run that crashes have cut off: how often in a row, and after which step, without another in between. */
   crashes: z.object({ step: z.number(), times: z.number() }).nullable().default(null),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),

@@ -411,6 +411,12 @@ describe("signals", () => {
     expect(err).toBe("process 7: it has ended already, TERM was not sent\n");
   });
 
+  test("says of a suspended run that it has ended, and how many with it", async () => {
+    const ended = { signal_tree: { ...REF, affected: 3, was_suspended: true } } as const;
+    const { err } = await run(["kill", "7"], { answers: ended });
+    expect(err).toBe("process 7: it was suspended and has ended by TERM, and so have 2 runs below it\n");
+  });
+
   test.each([
     ["pause", 4],
     ["continue", 5],

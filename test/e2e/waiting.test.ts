@@ -203,3 +203,42 @@ test("rnix suspend --for and --until-message: it goes on at the time, and at the
     wake: { on: "never" },
   });
 });
+
+test("a suspended run that is killed has ended so, on disk too, and its time wakes nobody", async () => {
+  await using machine = new Machine();
+  machine.config(PATIENCE);
+  const model = await machine.model(
+    scenes({ "do it": [limited(3), says("went on")], "and this": [limited(4), says("went on")] }),
+  );
+  const killed = await suspendedBy(machine, ["do it"]);
+  const other = await suspendedBy(machine, ["and this"]);
+  const { code, stderr } = await machine.run(["kill", String(killed.pid)]);
+  expect({ code, stderr }).toEqual({
+    code: 0,
+    stderr: `process ${killed.pid}: it was suspended and has ended by TERM\n`,
+  });
+  expect((await machine.run(["wait", killed.uuid])).code).toBe(143);
+  const dead = { state: "dead", exit_code: 143, exit_reason: "terminated", suspended: null };
+  expect(recordOf(machine, killed.uuid)).toMatchObject(dead);
+  // Whose time comes after it.
+  await ended(machine, other.uuid);
+  expect(recordOf(machine, killed.uuid)).toMatchObject(dead);
+  expect(model.requests.filter(({ text }) => text.includes("do it"))).toHaveLength(1);
+  expect((await machine.run(["kill", killed.uuid])).stderr).toContain("it has ended already");
+  const again = await machine.run(["resume", killed.uuid, "-q"]);
+  expect(again).toMatchObject({ code: 0, stdout: "went on\n" });
+});
+
+test("a run that went on is found by the PID that it had", async () => {
+  await using machine = new Machine();
+  machine.config(PATIENCE);
+  await machine.model(scenes({ "do it": [limited(2), says("went on")] }));
+  const { uuid, pid } = await suspendedBy(machine, ["do it"]);
+  await ended(machine, uuid);
+  const now = recordOf(machine, uuid);
+  expect(now.earlier_pids).toEqual([pid]);
+  expect(await machine.run(["wait", String(pid)])).toMatchObject({ code: 0, stdout: "went on\n" });
+  expect((await machine.run(["log", String(pid)])).stdout).toContain("went on");
+  const shown = JSON.parse((await machine.run(["show", String(pid), "--json"])).stdout);
+  expect(shown).toMatchObject({ uuid, pid: now.pid });
+});

@@ -391,6 +391,37 @@ test("kill says of one that has ended that it was sent nothing", async () => {
   expect(await client.request("kill", { uuid })).toEqual({ pid, uuid, affected: 0 });
 });
 
+test.each(["kill", "signal_tree"] as const)("%s of a suspended run ends it, once", async (method) => {
+  await using server = await serve("memory");
+  const { pid, uuid } = await detached(server);
+  const client = await clientOf(server);
+  await client.request("suspend", { pid });
+  expect(await client.request(method, { pid, signal: 5 })).toEqual({ pid, uuid, affected: 0 });
+  expect(await client.request(method, { pid, signal: 1 })).toEqual({
+    pid,
+    uuid,
+    affected: 1,
+    was_suspended: true,
+  });
+  expect(await client.request("wait", { uuid })).toMatchObject({ exit_reason: "by 1" });
+  expect(await client.request(method, { pid, signal: 1 })).toEqual({ pid, uuid, affected: 0 });
+});
+
+test("a run is found by the PIDs that it had, while it lives and when it has ended; a PID's own run comes first", async () => {
+  await using server = await serve("memory");
+  const { pid, uuid } = await detached(server);
+  const client = await clientOf(server);
+  await client.request("suspend", { pid });
+  const again = await (await clientOf(server)).open("resume", { uuid, cwd: "/w", env: {}, detach: true });
+  const now = again.answer.pid;
+  expect(await client.request("show", { pid })).toMatchObject({ pid: now, uuid });
+  const other = await detached(server);
+  await server.kernel.finish(now, { code: 0, reason: "completed" });
+  expect(await client.request("wait", { pid })).toMatchObject({ pid: now, uuid });
+  expect(await client.request("show", { pid: other.pid })).toMatchObject(other);
+  expect((await refusal(client.request("show", { pid: 99 }))).code).toBe("NOT_FOUND");
+});
+
 test("the log of a program is what it printed last, and how it ended", async () => {
   await using server = await serve("memory");
   const uuid = recordOf(server, {

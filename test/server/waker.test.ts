@@ -16,6 +16,8 @@ class Bench {
   readonly resumed: [uuid: string, why: string, kept?: Kept][] = [];
   readonly logged: string[] = [];
   refusal: SyscallError | undefined;
+  /** Until then a resume is under way. */
+  planned: Promise<void> = Promise.resolve();
   /** What happens when a run begins. */
   onResume: (uuid: string) => void = (uuid) => this.begin(uuid);
   readonly waker = new Waker({
@@ -27,6 +29,7 @@ class Bench {
     info: async (uuid) => this.disk.get(uuid),
     hasMessage: async (uuid) => this.mail.has(uuid),
     resume: async (uuid, why, kept) => {
+      await this.planned;
       if (this.refusal) throw this.refusal;
       this.resumed.push(kept ? [uuid, why, kept] : [uuid, why]);
       this.onResume(uuid);
@@ -91,15 +94,29 @@ describe("at a time", () => {
     const bench = new Bench();
     bench.suspend("a", bench.in(HOUR));
     bench.suspend("b", bench.in(2 * HOUR));
-    expect(bench.waker.timers).toBe(2);
+    expect(bench.waker.busy).toBe(true);
     await bench.clock.advance(HOUR - 1);
     expect(bench.uuids).toEqual([]);
     await bench.clock.advance(1);
     expect(bench.uuids).toEqual(["a"]);
     await bench.clock.advance(HOUR);
     expect(bench.uuids).toEqual(["a", "b"]);
-    expect(bench.waker.timers).toBe(0);
+    expect(bench.waker.busy).toBe(false);
     expect(bench.clock.pending).toBe(0);
+  });
+
+  test("the daemon stays while a run is woken, too: it has no process yet", async () => {
+    const bench = new Bench();
+    const planned = Promise.withResolvers<void>();
+    bench.planned = planned.promise;
+    bench.suspend("a", bench.in(HOUR));
+    await bench.clock.advance(HOUR);
+    expect(bench.uuids).toEqual([]);
+    expect(bench.waker.busy).toBe(true);
+    planned.resolve();
+    await settled();
+    expect(bench.uuids).toEqual(["a"]);
+    expect(bench.waker.busy).toBe(false);
   });
 
   test("what an earlier daemon has left is woken, what was due meanwhile at once; what is a person's is left", async () => {
@@ -196,7 +213,7 @@ describe("a child's end", () => {
     bench.end("child");
     await settled();
     expect(bench.uuids).toEqual(["parent"]);
-    expect(bench.waker.timers).toBe(0);
+    expect(bench.waker.busy).toBe(false);
   });
 
   test("that came before it was known is seen too", async () => {

@@ -46,6 +46,8 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     provider_by_flag: false,
     fallback: [],
     switches: [],
+    groups: [],
+    earlier_pids: [],
     crashes: null,
     effort: null,
     error: null,

@@ -20,6 +20,9 @@ export default defineCommand({
     { line: "rnix kill 3", about: "ask it to end: tools are stopped, what it did is kept" },
     { line: "rnix kill -s KILL 3 4", about: "end them at once" },
   ],
+  notes: [
+    "A suspended run ends by TERM, INT or KILL, too: nothing goes on with it by itself any more. `rnix resume` still does.",
+  ],
   explainFlag: explainSignalFlag,
   run(io, flags, pids) {
     const signal = parseSignal(flags.signal ?? "TERM");

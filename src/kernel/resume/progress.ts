@@ -28,6 +28,8 @@ export interface Progress {
   filesChanged: readonly string[];
   /** Those are all of them. */
   filesChangedComplete: boolean;
+  /** PIDs that it had, oldest first. */
+  earlierPids: readonly number[];
   crashes: ProcInfo["crashes"];
   switches: ProcInfo["switches"];
 }
@@ -49,6 +51,7 @@ export function nothingYet(clock: Clock): Progress {
     counted: [],
     filesChanged: [],
     filesChangedComplete: true,
+    earlierPids: [],
     crashes: null,
     switches: [],
   };

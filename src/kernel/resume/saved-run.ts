@@ -95,11 +95,15 @@ export async function readSavedRun(
       counted: info.ended_at_ms === null ? [] : info.children,
       filesChanged: info.files_changed,
       filesChangedComplete: info.files_changed_complete,
+      earlierPids: [...info.earlier_pids, info.pid].slice(-PIDS_KEPT),
       crashes: info.crashes,
       switches: info.switches,
     },
   };
 }
+
+/** A run that waits again and again may have very many. */
+const PIDS_KEPT = 100;
 
 /** What the user said: the attached text follows the intent. */
 export function firstMessage(intent: string, input: string | null | undefined): Message {
@@ -175,6 +179,11 @@ function childrenOf(info: ProcInfo, steps: readonly StepRecord[]): ChildResult[]
 /** It was suspended, and is to be gone on with. */
 export function isLaidDown({ exit_reason }: ChildResult): boolean {
   return exit_reason === "suspended";
+}
+
+/** What a parent is told of it. */
+export function resultOf({ uuid, pid, agent, exit_code, exit_reason, tokens_used }: ProcInfo): ChildResult {
+  return { uuid, pid, agent, exit_code, exit_reason, tokens_used };
 }
 
 /** The record of an end says it all; what was cut off has said it with its last answer. */

@@ -31,6 +31,11 @@ export class Journal {
     return this.#event("SupervisorStart", { child }, start, ({ pid }) => pid);
   }
 
+  /** The run of a child that was suspended goes on. */
+  async tookBack(child: string, pid: PID): Promise<void> {
+    await this.#event("SupervisorStart", { child, suspended: true }, noop, () => pid);
+  }
+
   /** An end that was seen, or a start that failed, and what follows from it. */
   async decided(child: string, pid: PID | null, exit: ExitStatus | null, decision: string): Promise<void> {
     const args = { child, pid, exit_code: exit?.code ?? null, exit_reason: exit?.reason ?? null };

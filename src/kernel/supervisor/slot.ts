@@ -28,6 +28,8 @@ export interface Slot {
   readonly delays: RestartDelays;
   state: ChildState;
   proc: Process | undefined;
+  /** The run of its last process: while it is suspended, the one that comes back. */
+  uuid: string | undefined;
   /** Of the supervisor's clock. */
   startedAt: number;
   starts: number;
@@ -35,7 +37,16 @@ export interface Slot {
 }
 
 export function slotOf(spec: ChildSpec, delays: RestartDelays): Slot {
-  return { spec, delays, state: "new", proc: undefined, startedAt: 0, starts: 0, exit: undefined };
+  return {
+    spec,
+    delays,
+    state: "new",
+    proc: undefined,
+    uuid: undefined,
+    startedAt: 0,
+    starts: 0,
+    exit: undefined,
+  };
 }
 
 export function supervisedChild(

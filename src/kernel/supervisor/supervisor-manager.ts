@@ -73,6 +73,17 @@ export class SupervisorManager {
     return await this.#call(by, pid, "RestartChild", { pid, child: id }, restart, (started) => started);
   }
 
+  /** A run that was suspended goes on: the supervisor that it stands below is told. */
+  goesOn(proc: Process): void {
+    const parent = this.#ports.table.find(proc.ppid);
+    if (parent) this.#live.get(parent)?.goesOn(proc);
+  }
+
+  /** A suspended run was ended, and goes on no more. */
+  lost(uuid: string, exit: ExitStatus): void {
+    for (const supervisor of this.#live.values()) supervisor.lost(uuid, exit);
+  }
+
   /** The same for whoever only looks, and of one that has ended, too: no syscall, and so not recorded. */
   childrenOf(proc: Process): SupervisedChild[] {
     return this.#all.get(proc)?.children() ?? [];

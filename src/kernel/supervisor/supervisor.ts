@@ -26,6 +26,8 @@ export type SupervisorPorts = StartPorts & StopPorts & JournalPorts & { drain: D
 type Work =
   | { kind: "exit"; slot: Slot; proc: Process; exit: ExitStatus }
   | { kind: "due"; restart: PendingRestart }
+  | { kind: "back"; proc: Process }
+  | { kind: "lost"; uuid: string; exit: ExitStatus }
   | { kind: "asked"; slot: Slot; answer: PromiseWithResolvers<PID> };
 
 /**
@@ -85,6 +87,16 @@ export class Supervisor {
     const answer = Promise.withResolvers<PID>();
     this.#post({ kind: "asked", slot, answer });
     return answer.promise;
+  }
+
+  /** A run goes on below this supervisor: if it is the one that a child's place waits for, it is that child again. */
+  goesOn(proc: Process): void {
+    this.#post({ kind: "back", proc });
+  }
+
+  /** A suspended run was ended: if it is the one that a child's place waits for, that child has ended like this. */
+  lost(uuid: string, exit: ExitStatus): void {
+    this.#post({ kind: "lost", uuid, exit });
   }
 
   /** `started` is told when all children run, or why not: then what had started has ended again. */
@@ -152,6 +164,11 @@ export class Supervisor {
         return await this.#exited(work.slot, work.proc, work.exit);
       case "due":
         return !this.#schedule.take(work.restart) || !(await this.#startGroup(work.restart)).tooMany;
+      case "back":
+        await this.#tookBack(work.proc);
+        return true;
+      case "lost":
+        return await this.#lost(work.uuid, work.exit);
       case "asked":
         try {
           return await this.#asked(work.slot, work.answer);
@@ -187,21 +204,51 @@ export class Supervisor {
         throw notStarted(this.#spec.name, slot.spec.id, thrown);
       }),
     );
+    slot.starts++;
+    this.#take(slot, proc);
+  }
+
+  /** Its process, until it ends. */
+  #take(slot: Slot, proc: Process): void {
     slot.proc = proc;
+    slot.uuid = proc.uuid;
     slot.state = "running";
     slot.startedAt = this.#ports.clock.monotonic();
-    slot.starts++;
     void proc.done.then((exit) => this.#post({ kind: "exit", slot, proc, exit }));
+  }
+
+  /** It counts as no restart: nothing of it has failed. */
+  async #tookBack(proc: Process): Promise<void> {
+    const slot = this.#waitingFor(proc.uuid);
+    if (!slot) return;
+    this.#take(slot, proc);
+    await this.#journal.tookBack(slot.spec.id, proc.pid);
+  }
+
+  async #lost(uuid: string, exit: ExitStatus): Promise<boolean> {
+    const slot = this.#waitingFor(uuid);
+    if (!slot) return true;
+    slot.exit = exit;
+    return await this.#decide(slot, null, exit);
+  }
+
+  #waitingFor(run: string): Slot | undefined {
+    return this.#slots.find(({ state, uuid }) => state === "suspended" && uuid === run);
   }
 
   async #exited(slot: Slot, proc: Process, exit: ExitStatus): Promise<boolean> {
     if (slot.proc !== proc) return true;
     await this.#ports.life.reap(proc);
     this.#letGo(slot, proc, exit);
+    return await this.#decide(slot, proc.pid, exit);
+  }
+
+  /** What follows from an end, by the child's policy. False: one restart too many. */
+  async #decide(slot: Slot, pid: PID | null, exit: ExitStatus): Promise<boolean> {
     const kept = keptDown(slot, exit);
-    if (!kept) return await this.#recover(slot, proc.pid, exit);
+    if (!kept) return await this.#recover(slot, pid, exit);
     slot.state = kept.state;
-    await this.#journal.decided(slot.spec.id, proc.pid, exit, kept.because);
+    await this.#journal.decided(slot.spec.id, pid, exit, kept.because);
     return true;
   }
 

@@ -1,12 +1,16 @@
 import { SIGTERM } from "../../kernel/types.ts";
 import type { Caller } from "../caller.ts";
+import { endSuspended } from "../end-suspended.ts";
 import { locateLive, refOf } from "../locate.ts";
 import { requireOwnTree } from "../own-tree.ts";
 import type { Answers, Payload } from "../protocol.ts";
 import { toSignal } from "../signal.ts";
 import type { System } from "../system.ts";
 
-/** A signal to one process, SIGTERM by default. To one that has ended it is nothing (seeds 1.2, Kill). */
+/**
+ * A signal to one process, SIGTERM by default. One that is suspended has ended by it, and is not gone on with by itself;
+ * to one that has ended it is nothing (seeds 1.2, Kill).
+ */
 export async function kill(
   payload: Payload<"kill">,
   system: System,
@@ -17,5 +21,7 @@ export async function kill(
   const found = await locateLive(system, payload, "signalled");
   requireOwnTree(system, unit, found, "signalled");
   if (found.live) system.kernel.kill(found.pid, signal);
+  const suspended = await endSuspended(system, found, signal, false);
+  if (suspended > 0) return { ...refOf(found.info), affected: suspended, was_suspended: true };
   return { ...refOf(found.info), affected: found.info.ended_at_ms === null ? 1 : 0 };
 }

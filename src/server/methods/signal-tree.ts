@@ -1,12 +1,16 @@
 import { SIGPAUSE } from "../../kernel/types.ts";
 import type { Caller } from "../caller.ts";
+import { endSuspended } from "../end-suspended.ts";
 import { locateLive, refOf } from "../locate.ts";
 import { requireOwnTree } from "../own-tree.ts";
 import type { Answers, Payload } from "../protocol.ts";
 import { toSignal } from "../signal.ts";
 import type { System } from "../system.ts";
 
-/** A signal to a process and all its descendants, SIGPAUSE by default (seeds 5.4). */
+/**
+ * A signal to a process and all its descendants, SIGPAUSE by default (seeds 5.4). One that is suspended has ended by TERM,
+ * INT or KILL, with those that were laid down with it.
+ */
 export async function signalTree(
   payload: Payload<"signal_tree">,
   system: System,
@@ -16,6 +20,7 @@ export async function signalTree(
   const unit = caller.unit();
   const found = await locateLive(system, payload, "signalled");
   requireOwnTree(system, unit, found, "signalled");
-  const affected = found.live ? system.kernel.signalTree(found.pid, signal) : 0;
-  return { ...refOf(found.info), affected };
+  if (found.live) return { ...refOf(found.info), affected: system.kernel.signalTree(found.pid, signal) };
+  const affected = await endSuspended(system, found, signal, true);
+  return { ...refOf(found.info), affected, ...(affected > 0 && { was_suspended: true as const }) };
 }

@@ -241,6 +241,58 @@ describe("the end of a supervisor", () => {
   });
 });
 
+describe("a child that was suspended", () => {
+  async function suspendedChild(s: Supervised, policy: "permanent" | "transient" | "temporary") {
+    const spec = s.spec("one_for_all", [s.agent("a", { restart: policy }), s.agent("b")]);
+    const supervisor = await s.spawn(spec);
+    const { uuid } = s.h.kernel.procInfo(s.pid(supervisor, "a"));
+    await s.h.kernel.suspend(s.pid(supervisor, "a"), { wake: { on: "at", at_ms: 1 } });
+    await until(() => s.child(supervisor, "a").state === "suspended");
+    return { supervisor, uuid };
+  }
+
+  test("is its supervisor's child again when its run goes on, and counts as no restart", async () => {
+    await using s = new Supervised();
+    const { supervisor, uuid } = await suspendedChild(s, "permanent");
+    const { pid } = await s.h.kernel.resume(uuid, null, s.h.opts());
+    await until(() => s.child(supervisor, "a").state === "running");
+    await until(() => s.h.requests.length === 3, "its model call");
+    expect(s.child(supervisor, "a")).toMatchObject({ pid, uuid, restarts: 0 });
+    expect(s.h.kernel.procInfo(pid).ppid).toBe(supervisor);
+    expect(s.starts).toEqual(["a", "b"]);
+    // And what becomes of it is its supervisor's business again.
+    s.h.kernel.kill(pid, SIGTERM);
+    await until(() => s.child(supervisor, "a").restartInMs !== null, "its time");
+    await s.clock.advance(500);
+    const isUp = (id: string): boolean => s.child(supervisor, id).state === "running";
+    await until(() => s.h.requests.length === 5 && isUp("a") && isUp("b"), "the start of both");
+  });
+
+  test("and in whose place another was started is its own when it goes on", async () => {
+    await using s = new Supervised();
+    const { supervisor, uuid } = await suspendedChild(s, "permanent");
+    const anew = await s.h.kernel.supervisors.restartChild(supervisor, "a");
+    const { pid } = await s.h.kernel.resume(uuid, null, s.h.opts());
+    await until(() => s.h.requests.length === 4, "the model calls of all");
+    expect(s.child(supervisor, "a").pid).toBe(anew);
+    expect(s.h.kernel.procInfo(pid).ppid).toBe(supervisor);
+  });
+
+  test.each([
+    ["permanent", "waiting"],
+    ["transient", "waiting"],
+    ["temporary", "ended"],
+  ] as const)("and %s, is as one that has ended when it is killed meanwhile: %s", async (policy, state) => {
+    await using s = new Supervised();
+    const { supervisor, uuid } = await suspendedChild(s, policy);
+    const info = await s.h.runs.info(uuid);
+    if (!info) throw new Error("no record");
+    await s.h.kernel.endSuspended(info, s.h.dataDir, SIGTERM);
+    await until(() => s.child(supervisor, "a").state === state);
+    expect(s.child(supervisor, "a").exit).toMatchObject({ reason: "terminated" });
+  });
+});
+
 describe("restarts", () => {
   test("wait longer each time, and more than the intensity within the period is the end", async () => {
     await using s = new Supervised();

@@ -114,6 +114,14 @@ export class FakeKernel implements KernelApi {
     if (info) (await this.#runs.reopen(uuid)).info({ ...info, suspended: { reason, cause: "asked", wake } });
   }
 
+  async endSuspended({ uuid }: ProcInfo, _dataDir: string, signal: Signal): Promise<number> {
+    const info = await this.#runs.info(uuid);
+    if (!info) return 0;
+    const ended = { state: "dead", exit_code: 143, exit_reason: `by ${signal}`, suspended: null } as const;
+    (await this.#runs.reopen(uuid)).info({ ...info, ...ended });
+    return 1;
+  }
+
   /** The same process with a new PID, which has been told the input; a fork is another one without its steps. */
   async resume(
     uuid: string,
@@ -125,7 +133,15 @@ export class FakeKernel implements KernelApi {
     if (!before) throw new SyscallError("NOT_FOUND", `There is no run ${uuid}.`);
     const pid = this.#nextPid++;
     const own = o.fork ? { uuid: Bun.randomUUIDv7(), origin_uuid: uuid } : { uuid };
-    const info: ProcInfo = { ...before, ...RUNNING, ...own, pid, intent: o.input ?? before.intent };
+    const earlier_pids = o.fork ? [] : [...before.earlier_pids, before.pid];
+    const info: ProcInfo = {
+      ...before,
+      ...RUNNING,
+      ...own,
+      pid,
+      earlier_pids,
+      intent: o.input ?? before.intent,
+    };
     const record = await (o.fork ? this.#runs.create(info.uuid) : this.#runs.reopen(uuid));
     record.info(info);
     const watchers: FakeProcess["watchers"] = new Set();

@@ -1,0 +1,109 @@
+import type { RunStore } from "../../store/runs.ts";
+import type { ChildResult } from "../../store/schema.ts";
+import type { Clock } from "../clock.ts";
+import type { ExitStatus, ProcInfo, Wake } from "../types.ts";
+import type { RunClaims } from "./claims.ts";
+import { isLaidDown, resultOf } from "./saved-run.ts";
+
+interface SuspendedRunsPorts {
+  clock: Clock;
+  claims: RunClaims;
+  /** The records of one data folder. */
+  runs(dataDir: string): RunStore;
+  /** Whoever embeds the kernel has a waker. */
+  wakes?: boolean;
+  /** A run was ended. */
+  lost(uuid: string, exit: ExitStatus): void;
+  /** False for a run that lives in this kernel. */
+  isGone(uuid: string): Promise<boolean>;
+  /** Whether another kernel of this id is alive. */
+  kernelAlive(kernelId: string): boolean;
+  /** Ends the programs of all kernels that are dead by now; resolves when they are gone. */
+  sweepPrograms(): Promise<void>;
+}
+
+/** What is done to a suspended run without going on with it: its record is all there is of it. */
+export class SuspendedRuns {
+  readonly #ports: SuspendedRunsPorts;
+
+  constructor(ports: SuspendedRunsPorts) {
+    this.#ports = ports;
+  }
+
+  /** It waits for this from now on. Nothing for one that is not suspended any more. */
+  async leave(uuid: string, dataDir: string, reason: string, wake: Wake): Promise<void> {
+    const by_itself = (this.#ports.wakes === true && wake.on !== "never") || undefined;
+    const claim = await this.#ports.claims.take(uuid, dataDir);
+    try {
+      const runs = this.#ports.runs(dataDir);
+      const info = await runs.info(uuid);
+      if (info?.state !== "suspended") return;
+      const cause = info.suspended?.cause ?? "asked";
+      await write(runs, { ...info, suspended: { reason, cause, wake, by_itself } });
+    } finally {
+      claim.release();
+    }
+  }
+
+  /**
+   * It has ended with this status, and with `tree` those that were laid down with it, before it. `known`: how it stands,
+   * also where it was cut off and its record does not say so yet. Answers how many have ended, and its record then.
+   */
+  async end(
+    known: ProcInfo,
+    dataDir: string,
+    status: ExitStatus,
+    tree: boolean,
+  ): Promise<{ ended: number; info: ProcInfo | null }> {
+    const { uuid } = known;
+    const runs = this.#ports.runs(dataDir);
+    const claim = await this.#ports.claims.take(uuid, dataDir);
+    try {
+      const info = await this.#suspended(known, runs);
+      if (info === null) return { ended: 0, info: await runs.info(uuid) };
+      let ended = 1;
+      const children: ChildResult[] = [];
+      for (const child of info.children) {
+        const laidDown = tree && isLaidDown(child) ? await runs.info(child.uuid) : null;
+        const end = laidDown && (await this.end(laidDown, dataDir, status, tree));
+        ended += end?.ended ?? 0;
+        children.push(end?.info ? resultOf(end.info) : child);
+      }
+      const last = { ...asEnded(info, status), ended_at_ms: this.#ports.clock.now(), children };
+      await write(runs, last);
+      this.#ports.lost(uuid, status);
+      return { ended, info: last };
+    } finally {
+      claim.release();
+    }
+  }
+
+  /** Its record, and of one that was cut off, whose programs are ended now, what is known of it. null: it is neither. */
+  async #suspended(known: ProcInfo, runs: RunStore): Promise<ProcInfo | null> {
+    if (!(await this.#ports.isGone(known.uuid))) return null;
+    const info = await runs.info(known.uuid);
+    if (!info || info.state === "suspended") return info;
+    if (info.ended_at_ms !== null || this.#ports.kernelAlive(info.kernel)) return null;
+    await this.#ports.sweepPrograms();
+    return known;
+  }
+}
+
+function asEnded(info: ProcInfo, { code, reason, error }: ExitStatus): ProcInfo {
+  return {
+    ...info,
+    state: "dead",
+    is_paused: false,
+    paused_at_ms: 0,
+    exit_code: code,
+    exit_reason: reason,
+    suspended: null,
+    error: error ? { code: error.code, message: error.message } : null,
+  };
+}
+
+async function write(runs: RunStore, info: ProcInfo): Promise<void> {
+  const record = await runs.reopen(info.uuid);
+  record.info(info);
+  await record.close();
+}

@@ -1,0 +1,153 @@
+import { describe, expect, test } from "bun:test";
+import { cpSync } from "node:fs";
+import { type ProcInfo, SIGINT, SIGKILL, SIGPAUSE, SIGTERM } from "../../../src/kernel/types.ts";
+import { SyscallError } from "../../../src/plugin/index.ts";
+import { KernelHarness, says, silent } from "../../support/kernel.ts";
+import { until } from "../../support/until.ts";
+
+async function infoOf(h: KernelHarness, uuid: string): Promise<ProcInfo> {
+  const info = await h.runs.info(uuid);
+  if (!info) throw new Error(`no record of ${uuid}`);
+  return info;
+}
+
+/** One that was suspended while it waited for its model, with so many children. */
+async function suspended(h: KernelHarness, children = 0): Promise<{ info: ProcInfo; below: string[] }> {
+  const pid = await h.spawn("top");
+  for (let i = 0; i < children; i++) await h.spawn(`part ${i}`, { parentPid: pid });
+  await until(() => h.requests.length === children + 1);
+  const [top, ...below] = h.kernel.procInfos().map(({ uuid }) => uuid);
+  await h.kernel.suspend(pid, { wake: { on: "at", at_ms: 1 } });
+  await until(() => h.kernel.active === 0);
+  return { info: await infoOf(h, top ?? ""), below };
+}
+
+describe("a suspended run that is ended", () => {
+  test.each([
+    [SIGTERM, 143, "terminated"],
+    [SIGINT, 130, "interrupted"],
+    [SIGKILL, 137, "killed"],
+  ] as const)(
+    "by signal %i has that end on disk, and waits for nothing any more",
+    async (signal, code, reason) => {
+      await using h = new KernelHarness({ model: silent, wakes: true });
+      const { info } = await suspended(h);
+      expect(await h.kernel.endSuspended(info, h.dataDir, signal)).toBe(1);
+      expect(await infoOf(h, info.uuid)).toMatchObject({
+        state: "dead",
+        exit_code: code,
+        exit_reason: reason,
+        suspended: null,
+        steps: info.steps,
+      });
+      expect(await h.kernel.endSuspended(info, h.dataDir, signal)).toBe(0);
+    },
+  );
+
+  test("can be resumed all the same by who wants it, and its model is told how it had ended", async () => {
+    let answers = false;
+    await using h = new KernelHarness({
+      model: (request, signal) => (answers ? says("done") : silent(request, signal)),
+    });
+    const { info } = await suspended(h);
+    await h.kernel.endSuspended(info, h.dataDir, SIGTERM);
+    answers = true;
+    const { pid } = await h.kernel.resume(info.uuid, null, h.opts());
+    expect((await h.follow(pid)).info).toMatchObject({ exit_reason: "completed" });
+  });
+
+  test("takes with it what was laid down with it, where the whole tree is meant, and knows how they ended", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const { info, below } = await suspended(h, 2);
+    expect(await h.kernel.endSuspended(info, h.dataDir, SIGTERM, { tree: true })).toBe(3);
+    for (const uuid of below) expect(await infoOf(h, uuid)).toMatchObject({ exit_reason: "terminated" });
+    const { children } = await infoOf(h, info.uuid);
+    expect(children.map(({ exit_reason }) => exit_reason)).toEqual(["terminated", "terminated"]);
+  });
+
+  test("alone leaves its children as they are", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const { info, below } = await suspended(h, 1);
+    expect(await h.kernel.endSuspended(info, h.dataDir, SIGTERM)).toBe(1);
+    expect(await infoOf(h, below[0] ?? "")).toMatchObject({ state: "suspended" });
+  });
+
+  test("was cut off: its record says the rest of what is known of it, too", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const pid = await h.spawn("go");
+    await until(() => h.requests.length === 1);
+    await using later = new KernelHarness({ model: silent });
+    cpSync(h.dataDir, later.dataDir, { recursive: true });
+    const known: ProcInfo = { ...h.kernel.procInfo(pid), ended_at_ms: 5, steps: 7, state: "suspended" };
+    expect(await later.kernel.endSuspended(known, later.dataDir, SIGKILL)).toBe(1);
+    expect(await infoOf(later, known.uuid)).toMatchObject({ exit_reason: "killed", steps: 7 });
+  });
+
+  test.each([true, false])("not one that lives, here (%p) or in another kernel", async (here) => {
+    await using h = new KernelHarness({ model: silent });
+    const pid = await h.spawn("go");
+    await until(() => h.requests.length === 1);
+    const info = h.kernel.procInfo(pid);
+    await using other = new KernelHarness({ model: silent, kernelAlive: () => true });
+    cpSync(h.dataDir, other.dataDir, { recursive: true });
+    const foreign = { ...(await infoOf(h, info.uuid)), kernel: "another" };
+    await (await other.runs.reopen(info.uuid)).info(foreign);
+    const [asked, dir] = here ? [h, h.dataDir] : [other, other.dataDir];
+    expect(await asked.kernel.endSuspended(info, dir, SIGTERM)).toBe(0);
+    expect(await infoOf(asked, info.uuid)).toMatchObject({ state: "running", exit_reason: null });
+  });
+
+  test("not by a signal that ends nothing, and not while somebody goes on with it", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const { info } = await suspended(h);
+    const ending = (signal: typeof SIGPAUSE | typeof SIGTERM): Promise<unknown> =>
+      h.kernel.endSuspended(info, h.dataDir, signal).catch((thrown: unknown) => thrown);
+    expect(await ending(SIGPAUSE)).toMatchObject({ code: "INVALID" });
+    const claim = h.runs.claim(info.uuid);
+    const refused = await ending(SIGTERM);
+    claim?.release({ remove: true });
+    expect(refused).toBeInstanceOf(SyscallError);
+    expect(refused).toMatchObject({ code: "INVALID", message: expect.stringContaining("being resumed") });
+    expect(await infoOf(h, info.uuid)).toMatchObject({ state: "suspended" });
+  });
+});
+
+describe("a run that is gone on with", () => {
+  test("knows the PIDs that it had, the last of many, and a fork has none", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const { info } = await suspended(h);
+    const pids = [info.pid];
+    for (let i = 0; i < 102; i++) {
+      const { pid } = await h.kernel.resume(info.uuid, null, h.opts());
+      pids.push(pid);
+      await h.kernel.suspend(pid);
+      await until(() => h.kernel.active === 0);
+    }
+    const { pid, earlier_pids } = await infoOf(h, info.uuid);
+    expect([...earlier_pids, pid]).toEqual(pids.slice(-101));
+    const fork = await h.kernel.resume(info.uuid, null, h.opts(), { fork: {} });
+    expect(h.kernel.procInfo(fork.pid).earlier_pids).toEqual([]);
+  }, 20_000);
+
+  test("is in its groups again, and a fork is in none", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const pid = await h.spawn("go");
+    await until(() => h.requests.length === 1);
+    const { groups } = h.kernel;
+    for (const group of ["build", "test", "left"]) groups.joinGroup(pid, group);
+    groups.leaveGroup(pid, "left");
+    const { uuid } = h.kernel.procInfo(pid);
+    // Known to whoever goes on with it after a kill, too.
+    expect((await infoOf(h, uuid)).groups).toEqual(["build", "test"]);
+    await h.kernel.suspend(pid);
+    await until(() => h.kernel.active === 0);
+    expect(groups.size).toBe(0);
+    const again = await h.kernel.resume(uuid, null, h.opts());
+    expect(groups.getProcGroup("build")).toEqual([again.pid]);
+    expect(groups.getProcGroup("test")).toEqual([again.pid]);
+    expect(groups.size).toBe(2);
+    const fork = await h.kernel.resume(uuid, null, h.opts(), { fork: {} });
+    expect(h.kernel.procInfo(fork.pid).groups).toEqual([]);
+    expect(groups.size).toBe(2);
+  });
+});
