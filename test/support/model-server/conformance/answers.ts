@@ -88,17 +88,15 @@ function answers(driver: HttpDriver, findings: Findings, stream: boolean): void 
     }
   });
 
-  if (driver.tellsCutCalls)
-    holds(ANSWERS.cut, async () => {
-      const turn: Turn = {
-        tool_calls: [{ name: "Bash", input: { command: "rm -r x" } }],
-        stop: "max_tokens",
-      };
-      const { answer } = await answered(turn);
-      expect(answer.stop_reason).toBe("max_tokens");
-      expect(answer.tool_calls[0]?.invalid?.reason).toContain("limit");
-    });
-  else findings.without(ANSWERS.cut, driver.title);
+  holds(ANSWERS.cut, async () => {
+    const turn: Turn = {
+      tool_calls: [{ name: "Bash", input: { command: "rm -r x" } }],
+      stop: "max_tokens",
+    };
+    const { answer } = await answered(turn);
+    expect(answer.stop_reason).toBe("max_tokens");
+    expect(answer.tool_calls[0]?.invalid?.reason).toContain("limit");
+  });
 
   holds(ANSWERS.empty, async () => {
     expect((await answered({})).answer).toMatchObject({ content: "", tool_calls: [] });

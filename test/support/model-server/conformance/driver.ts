@@ -25,8 +25,6 @@ export interface HttpDriver {
   tooLong: Fault & { kind: "status" };
   /** The protocol carries what the model thinks. */
   thinks: boolean;
-  /** The protocol says that an answer with a call in it has reached the output limit. */
-  tellsCutCalls: boolean;
 }
 
 const ofOpenai = {
@@ -36,7 +34,7 @@ const ofOpenai = {
   tooLong: { kind: "status", status: 400, code: "context_length_exceeded" },
 } as const;
 
-const chat = { path: "/v1/chat/completions", tellsCutCalls: true } as const;
+const chat = { path: "/v1/chat/completions" } as const;
 
 export const HTTP_DRIVERS: readonly HttpDriver[] = [
   {
@@ -53,7 +51,6 @@ export const HTTP_DRIVERS: readonly HttpDriver[] = [
       message: "prompt is too long: 210000 tokens > 200000 maximum",
     },
     thinks: true,
-    tellsCutCalls: true,
   },
   {
     title: "openai, Responses",
@@ -62,8 +59,6 @@ export const HTTP_DRIVERS: readonly HttpDriver[] = [
     extra: { api: "responses" },
     path: "/v1/responses",
     thinks: true,
-    // It says "completed" for it.
-    tellsCutCalls: false,
     ...ofOpenai,
   },
   {
@@ -97,7 +92,6 @@ export const HTTP_DRIVERS: readonly HttpDriver[] = [
       message: "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576).",
     },
     thinks: true,
-    tellsCutCalls: true,
   },
 ];
 
