@@ -225,7 +225,6 @@ export class Kernel {
       callbacks,
       warn,
     });
-    const note = (proc: Process): Promise<void> => life.note(proc);
     const loop = this.#loopPorts({ ctx, files, debug, gate, changes, note });
     this.debug = debug;
     this.files = files;
