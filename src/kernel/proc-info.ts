@@ -1,5 +1,6 @@
 import type { ChildResult, ProcInfo } from "../store/schema.ts";
 import type { Process } from "./process.ts";
+import { providerFacts } from "./provider-facts.ts";
 import { isLaidDown } from "./resume/saved-run.ts";
 import type { Suspension } from "./types.ts";
 
@@ -53,6 +54,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     suspended: exit?.suspended ? suspensionOf(exit.suspended, spec.wakes === true) : null,
     resume_on_restart: spec.opts.resumeOnRestart ?? false,
     supervised: spec.opts.supervised ?? null,
+    provider_facts: spec.kind === "agent" ? providerFacts(proc.provider) : null,
     groups: [...proc.groups],
     earlier_pids: [...(spec.progress?.earlierPids ?? [])],
     crashes: spec.progress?.crashes ?? null,

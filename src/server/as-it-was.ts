@@ -1,4 +1,5 @@
 import { statSync } from "node:fs";
+import { providerFacts } from "../kernel/provider-facts.ts";
 import type { ProcInfo, SpawnOpts } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 
@@ -29,7 +30,8 @@ export function environmentAsItWas({ env }: ProcInfo, today: Record<string, stri
 }
 
 /** What the run had and has no more, or not as it was: for whoever goes on with it to read. */
-export function whatHasChanged({ env, versions }: ProcInfo, { env: today, devices }: SpawnOpts): string[] {
+export function whatHasChanged(info: ProcInfo, { env: today, devices, provider }: SpawnOpts): string[] {
+  const { env, versions } = info;
   const missing = env.names.filter((name) => !(name in today) && !OF_A_SESSION.test(name));
   const { rnix: _rnix, ...before } = versions;
   const changed = Object.entries(before).filter(
@@ -43,8 +45,29 @@ export function whatHasChanged({ env, versions }: ProcInfo, { env: today, device
       changed.map(([name]) => name),
     ),
     ...notice("plugins that it had and are not loaded now", gone),
+    ...otherProvider(info, provider),
   ];
 }
+
+/** Its conversation goes to another place than before, or more or less of it fits there. */
+function otherProvider(
+  { provider: name, provider_facts: was }: ProcInfo,
+  choice: SpawnOpts["provider"],
+): string[] {
+  if (!was || !choice || choice.name !== name) return [];
+  const is = providerFacts(choice);
+  const differ = FACTS.flatMap(([fact, what]) =>
+    was[fact] === is[fact] ? [] : [`${what} was ${was[fact] ?? "not set"} and is ${is[fact] ?? "not set"}`],
+  );
+  return differ.length === 0 ? [] : [`its provider ${name} is not what it was: ${differ.join("; ")}`];
+}
+
+const FACTS = [
+  ["driver", "the driver"],
+  ["base_url", "the address"],
+  ["context_window", "the context window"],
+  ["max_output", "the longest answer"],
+] as const;
 
 function notice(what: string, names: readonly string[]): string[] {
   if (names.length === 0) return [];

@@ -203,6 +203,15 @@ export const PermissionRecord = z.object({
  */
 export const SuspendCause = z.enum(["asked", "stop", "restart", "crash", "parent"]);
 
+/** Where a run's model is. null: not known, or the driver's own. */
+const ProviderFacts = z.object({
+  driver: z.string(),
+  /** Without what may be secret in it. */
+  base_url: z.string().nullable(),
+  context_window: z.number().nullable(),
+  max_output: z.number().nullable(),
+});
+
 /** proc-info.json, `list_procs`, `ps --json`, `show --json` and `wait`: one set of names for a process. */
 export const ProcInfo = z.object({
   v: z.literal(SCHEMA_VERSION),
@@ -274,6 +283,8 @@ export const ProcInfo = z.object({
   resume_on_restart: z.boolean().default(false),
   /** Whose place it has in an init.yaml. */
   supervised: z.string().nullable().default(null),
+  /** Of its provider when it ran last. Records of before it was kept have none. */
+  provider_facts: ProviderFacts.nullable().default(null),
   /** Process groups that it is in, or was in when it ended. */
   groups: z.array(z.string()).default([]),
   /** PIDs that it had before it was gone on with, oldest first; the last of many. */
@@ -334,5 +345,6 @@ export type CheckResult = z.infer<typeof CheckResult>;
 export type ChildResult = z.infer<typeof ChildResult>;
 export type PermissionRecord = z.infer<typeof PermissionRecord>;
 export type ModelSwitch = z.infer<typeof ModelSwitch>;
+export type ProviderFacts = z.infer<typeof ProviderFacts>;
 export type ProcInfo = z.infer<typeof ProcInfo>;
 export type ProcessMeta = z.infer<typeof ProcessMeta>;

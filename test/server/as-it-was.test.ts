@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { defaultSettings } from "../../src/config/settings.ts";
-import type { SpawnOpts } from "../../src/kernel/types.ts";
+import { providerFacts } from "../../src/kernel/provider-facts.ts";
+import type { ProviderChoice, SpawnOpts } from "../../src/kernel/types.ts";
 import { environmentAsItWas, requireFolders, whatHasChanged } from "../../src/server/as-it-was.ts";
 import { Namespace } from "../../src/vfs/namespace.ts";
 import { procInfo } from "../support/samples.ts";
@@ -38,6 +39,41 @@ test("what is missing or has changed is named; what tells sessions apart is not"
   ]);
   const { rnix: _rnix, ...versions } = info.versions;
   expect(whatHasChanged(info, today({ PATH: "", DB: "", TOKEN: "" }, versions))).toEqual([]);
+});
+
+test("a provider that is another one behind its name is told, without what is secret in its address", () => {
+  const choice = (more: Partial<ProviderChoice>): ProviderChoice => ({
+    name: "openai",
+    device: "/dev/llm/openai",
+    model: "m",
+    config: {},
+    gateKey: "",
+    because: "",
+    secret: async () => "key",
+    ...more,
+  });
+  const before = choice({ config: { base_url: "https://me:secret@one.example/v1?key=secret" } });
+  const facts = providerFacts(before);
+  expect(facts).toEqual({
+    driver: "openai",
+    base_url: "https://one.example/v1",
+    context_window: null,
+    max_output: null,
+  });
+  const changed = (provider: ProviderChoice): string[] => {
+    const { rnix: _rnix, ...versions } = info.versions;
+    const opts = { ...today({ PATH: "", DB: "", TOKEN: "" }, versions), provider };
+    return whatHasChanged({ ...info, provider_facts: facts }, opts);
+  };
+  expect(changed(before)).toEqual([]);
+  expect(
+    changed(
+      choice({ device: "/dev/llm/other", config: { base_url: "http://two.example" }, contextWindow: 8000 }),
+    ),
+  ).toEqual([
+    "its provider openai is not what it was: the driver was openai and is other; the address was https://one.example/v1 and is http://two.example/; the context window was not set and is 8000",
+  ]);
+  expect(changed(choice({ name: "another" }))).toEqual([]);
 });
 
 test("many names are counted", () => {

@@ -46,6 +46,7 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     provider_by_flag: false,
     fallback: [],
     switches: [],
+    provider_facts: null,
     groups: [],
     earlier_pids: [],
     crashes: null,
