@@ -34,6 +34,14 @@ export const SETTINGS = {
     min: 1000,
     max: 1_000_000,
   }),
+  context_window: run("count", 128_000, "what a model takes, in tokens, where no providers.yaml tells it", {
+    min: 1000,
+  }),
+  compact_at: run("count", 80, "percent of the window from which a conversation is compacted", {
+    min: 10,
+    max: 100,
+  }),
+  compact_timeout: run("duration", 2 * MIN, "the model's summary; without one it is compacted all the same"),
   tools_shown: later("count", 40, "tools shown in full before ToolSearch is used"),
   check_timeout: run("duration", 10 * MIN, "one check at the end of a run"),
   spawn_depth: run("count", 5, "processes below processes", { none: true, max: 100 }),

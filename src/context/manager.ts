@@ -91,6 +91,12 @@ export class ContextManager {
     this.#append(this.#get(id), [assistant, ...results]);
   }
 
+  /** Puts what `change` makes of the messages in their place; at once, so that nothing is appended meanwhile. */
+  rewrite(id: CtxID, change: (messages: readonly Message[]) => Message[]): void {
+    const context = this.#get(id);
+    context.messages = change(context.messages);
+  }
+
   /** A snapshot: what is appended later does not show in it. */
   buildPrompt(id: CtxID): Prompt {
     const { systemPrompt, messages } = this.#get(id);

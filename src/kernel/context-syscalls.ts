@@ -1,7 +1,10 @@
 import type { ContextManager, CtxID, Prompt } from "../context/manager.ts";
 import type { Message } from "../plugin/index.ts";
+import type { Compaction } from "../store/schema.ts";
+import { compacted } from "./compaction/compacted.ts";
 import type { Debugger } from "./debugger.ts";
 import type { Process } from "./process.ts";
+import type { SavedHistory } from "./resume/history.ts";
 
 /**
  * CtxAlloc, CtxRead, CtxWrite, CtxFree (seeds 1.3) as a process makes them: recorded, and with the
@@ -72,8 +75,11 @@ export class ContextSyscalls {
     );
   }
 
-  /** The conversation of a run that is gone on with; the last `unrecorded` of it stand in no record yet. */
-  restore(proc: Process, messages: readonly Message[], unrecorded: readonly Message[]): Promise<void> {
+  /** The conversation of a run that is gone on with, and what of it stands in no record yet. */
+  restore(
+    proc: Process,
+    { messages, unrecorded, compactions, summary }: Omit<SavedHistory, "step" | "openStep">,
+  ): Promise<void> {
     return this.#debug.call(
       proc,
       "CtxWrite",
@@ -81,8 +87,21 @@ export class ContextSyscalls {
       () => {
         for (const message of messages) this.#contexts.appendMessage(proc.ctxId, message);
         proc.unrecorded.push(...unrecorded);
+        proc.compactions.push(...compactions);
+        proc.summary = summary;
       },
     );
+  }
+
+  /** Makes it of the conversation, and of what the next step's record will hold; what came meanwhile stays as it is. */
+  compact(proc: Process, compaction: Compaction): Promise<void> {
+    const { cut, summary } = compaction;
+    const args = { cid: proc.ctxId, offset: 1, cut: cut.length, replaced: summary?.to ?? 0 };
+    return this.#debug.call(proc, "CtxWrite", args, () => {
+      this.#contexts.rewrite(proc.ctxId, (messages) => compacted(messages, compaction));
+      proc.compactions.push(compaction);
+      proc.summary = summary ?? proc.summary;
+    });
   }
 
   /** The prompt of the next model call. A look, not a syscall. */

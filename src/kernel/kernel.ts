@@ -8,6 +8,8 @@ import { Changes } from "./changes.ts";
 import { Channel } from "./channel.ts";
 import { ChildAgents } from "./child-agents.ts";
 import type { Clock } from "./clock.ts";
+import type { Compacted } from "./compaction/compacted.ts";
+import { CompactionManager } from "./compaction/compaction-manager.ts";
 import { ConcurrencyManager } from "./concurrency/concurrency-manager.ts";
 import { ContextSyscalls } from "./context-syscalls.ts";
 import { Debugger } from "./debugger.ts";
@@ -123,6 +125,7 @@ export class Kernel {
   readonly init: InitManager;
   /** LifecycleManager (4). */
   readonly lifecycle: LifecycleManager;
+  readonly compactions: CompactionManager;
   /** MountManager (3). */
   readonly mounts: MountManager;
   /** ConcurrencyManager (4). */
@@ -260,6 +263,7 @@ export class Kernel {
       log: (level, source, text) => ports.log?.(level, source, text),
     });
     const { supervisors, envelope } = this;
+    this.compactions = new CompactionManager({ table, debug });
     this.lifecycle = new LifecycleManager({
       table,
       processes: this.processes,
@@ -321,6 +325,11 @@ export class Kernel {
 
   resume(uuid: string, agent: AgentInfo | null, opts: SpawnOpts, o?: ResumeOptions): Promise<Resumed> {
     return this.lifecycle.resume(uuid, agent, opts, o);
+  }
+
+  /** Compacts the conversation of a process before its next step. */
+  compact(pid: PID): Promise<Compacted> {
+    return this.compactions.compact(pid);
   }
 
   leave(uuid: string, dataDir: string, reason: string, wake?: Wake): Promise<void> {

@@ -1,5 +1,5 @@
 import type { ToolCall } from "../plugin/index.ts";
-import type { ModelSwitch, ToolCallRecord } from "../store/schema.ts";
+import type { Compaction, ModelSwitch, ToolCallRecord } from "../store/schema.ts";
 import type { LogEntry } from "./types.ts";
 
 /** Of a call or a result so much is shown; `rnix steps PID N` has the whole. */
@@ -18,6 +18,23 @@ export function wordsEntry(at: Moment, kind: "text" | "thought", text: string): 
 export function switchEntry({ ts, step, from, to, error }: ModelSwitch): LogEntry {
   const text = `${from.provider}/${from.model} failed (${error.code}: ${error.message}); the run goes on with ${to.provider}/${to.model}`;
   return { ts, step, kind: "model", text };
+}
+
+/** What was made of the conversation, for whoever wonders why the model does not know any more. */
+export function compactEntry(
+  at: Moment,
+  { why, tokens_before, tokens_after, cut, summary }: Compaction,
+): LogEntry {
+  const because = { tokens: "", too_long: ", which its model refused as too long", asked: ", as asked for" }[
+    why
+  ];
+  const by = summary?.by === "model" ? "by the model" : "without the model";
+  const done = [
+    cut.length > 0 ? `${cut.length} long ${cut.length === 1 ? "message" : "messages"} cut` : "",
+    summary ? `${summary.to} messages summarised ${by}` : "",
+  ].filter(Boolean);
+  const text = `conversation compacted from about ${tokens_before} to ${tokens_after} tokens${because}: ${done.join(", ")}`;
+  return { ...at, kind: "compact", text };
 }
 
 export function callEntry(at: Moment, call: Pick<ToolCall, "name" | "input">, path: string): LogEntry {

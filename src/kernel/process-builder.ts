@@ -233,7 +233,7 @@ export class ProcessBuilder {
     proc.ctxId = await ctx.alloc(proc, Number.POSITIVE_INFINITY);
     undo.push(() => contexts.ctxFree(proc.ctxId));
     contexts.setSystemPrompt(proc.ctxId, head);
-    if (saved) await ctx.restore(proc, saved.history.messages, saved.history.unrecorded);
+    if (saved) await ctx.restore(proc, saved.history);
     else await ctx.append(proc, firstMessage(intent, opts.input));
     if (saved && saved.unread.length > 0) {
       undo.push(() => inboxes.clear(proc));

@@ -1,21 +1,23 @@
 import { type Effort, type Message, SyscallError, type ToolDef } from "../plugin/index.ts";
 import type { RunWriter } from "../store/runs.ts";
-import type { CheckResult, ChildResult, ModelSwitch, ProcInfo, Usage } from "../store/schema.ts";
+import type { CheckResult, ChildResult, Compaction, ModelSwitch, ProcInfo, Usage } from "../store/schema.ts";
 import { FdTable } from "../vfs/fd-table.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
 import { Abort } from "./abort.ts";
 import type { Channel } from "./channel.ts";
 import type { Clock, Timer } from "./clock.ts";
+import type { Compacted } from "./compaction/compacted.ts";
 import type { Envelope } from "./envelope.ts";
+import { TokenEstimate } from "./llm/estimate.ts";
 import type { OpenRight } from "./open-rights.ts";
 import type { Permissions } from "./permission/permissions.ts";
 import { procInfoOf } from "./proc-info.ts";
 import { ProcessClock } from "./process-clock.ts";
 import type { OpenStep } from "./resume/history.ts";
 import { nothingYet, type Progress } from "./resume/progress.ts";
-import type { ServedCalls } from "./served-calls.ts";
 import { Secrets } from "./secrets.ts";
+import type { ServedCalls } from "./served-calls.ts";
 import { transition } from "./state.ts";
 import type {
   AgentInfo,
@@ -135,6 +137,16 @@ export class Process {
 
   /** Messages of the context that no step record holds yet. */
   readonly unrecorded: Message[] = [];
+
+  /** How many tokens its model makes of what it is sent. */
+  readonly estimate = new TokenEstimate();
+
+  /** What was made of the context since the last step record. */
+  readonly compactions: Compaction[] = [];
+  /** What stands in it for all that was told before. */
+  summary: Compaction["summary"] = null;
+  /** Whoever has asked for a compaction waits for it: it is made before the next step. */
+  compacting: PromiseWithResolvers<Compacted> | undefined;
 
   readonly watchers = new Set<Channel<ProcessEvent>>();
   readonly tracers = new Set<Channel<SyscallEvent>>();

@@ -2,10 +2,11 @@ import { type LLMAnswer, type LLMTool, type Message, SyscallError, type Usage } 
 import type { ToolCallRecord } from "../store/schema.ts";
 import { Broken, recorded } from "./broken.ts";
 import type { Clock } from "./clock.ts";
+import { Compactor, isTooLong } from "./compaction/compactor.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { Inboxes } from "./ipc/inboxes.ts";
 import { stepText } from "./ipc/wording.ts";
-import { ModelCall, type ModelCallPorts } from "./llm/model-call.ts";
+import { type AskEvents, ModelCall, type ModelCallPorts } from "./llm/model-call.ts";
 import type { ModelRequest } from "./llm/request.ts";
 import { noUsage } from "./llm/spending.ts";
 import { wordsEntry } from "./log-entry.ts";
@@ -60,6 +61,7 @@ class ReasoningLoop {
   readonly #proc: Process;
   readonly #guard: LoopGuard;
   readonly #model: ModelCall;
+  readonly #compactor: Compactor;
   #tools: LLMTool[] = [];
   #lastText = "";
   /** Numbers of what this step was told of the inbox, if it was told something. */
@@ -72,6 +74,7 @@ class ReasoningLoop {
     this.#guard = new LoopGuard(proc.spec.opts.limits.loopThreshold);
     this.#planned = proc.plan !== null;
     this.#model = new ModelCall(ports, proc);
+    this.#compactor = new Compactor(ports, proc);
   }
 
   /** One step, whole: an outcome when it was the last one. */
@@ -86,9 +89,10 @@ class ReasoningLoop {
       return { kind: "finished" };
     }
     await this.#drainInbox();
+    await this.#compactor.beforeStep(() => this.#request());
     let ts = "";
     let over: Outcome | undefined;
-    const answer = await this.#model.converse(this.#request(), {
+    const answer = await this.#ask({
       begin: () => {
         proc.step++;
         this.#ports.onStep(proc);
@@ -211,6 +215,17 @@ class ReasoningLoop {
     if (text === "") return;
     this.#proc.result = text;
     this.#proc.partial = true;
+  }
+
+  /** A conversation that its model refuses as too long is sent once more when it is shorter. */
+  async #ask(events: AskEvents): Promise<LLMAnswer | undefined> {
+    try {
+      return await this.#model.converse(this.#request(), events);
+    } catch (thrown) {
+      if (this.#proc.stopped || !isTooLong(thrown)) throw thrown;
+      if (!(await this.#compactor.afterRefusal(() => this.#request()))) throw thrown;
+      return this.#model.converse(this.#request(), { ...events, begin: () => {} }, { steps: 0 });
+    }
   }
 
   /** What has arrived becomes one message; the step record that holds it acknowledges it. */

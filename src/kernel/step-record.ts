@@ -27,10 +27,12 @@ export function stepRecord(
   const { unrecorded } = proc;
   const ended = proc.newChildResults.splice(0);
   const switches = proc.switches.filter(({ step }) => step === proc.step);
+  const compactions = proc.compactions.splice(0);
   return {
     v: 1,
     step: proc.step,
     ts,
+    compactions: compactions.length > 0 ? compactions : undefined,
     messages: unrecorded.splice(0, unrecorded.indexOf(assistant) + 1),
     raw_response: answer.content,
     reasoning: answer.reasoning,

@@ -65,6 +65,12 @@ export interface Limits {
   modelRetries: number;
   /** A provider that asks for a longer wait has the run suspended until it is over. */
   modelWaitMs: number;
+  /** What a model takes, in tokens, where its entry does not tell. */
+  contextWindow: number;
+  /** Percent of the window from which a conversation is compacted. */
+  compactAt: number;
+  /** The model's summary of it. */
+  compactMs: number;
   toolMs: number;
   graceMs: number;
   checkMs: number;

@@ -51,11 +51,14 @@ export async function lastWords(info: ProcInfo, records: Records): Promise<LastW
     for (const call of step.tool_calls) saw(step.step, call.started_at);
     toolCalls += step.tool_calls.length;
     // Its record is written when its calls have ended.
+    for (const { ts, usage: used } of step.compactions ?? []) counted(ts, used, undefined);
     counted(new Date(Math.max(seenAtMs, Date.parse(step.ts))).toISOString(), step.usage, step.so_far);
   }
   const started = new Set<string>();
   for (const entry of (await records.journal(uuid)).entries) {
-    saw(entry.step, entry.ts);
+    // The step it comes before may not have been begun.
+    saw(entry.t === "compact" ? entry.step - 1 : entry.step, entry.ts);
+    if (entry.t === "compact") counted(entry.ts, entry.compaction.usage, entry.so_far);
     if (entry.t === "answer") counted(entry.ts, entry.usage, entry.so_far);
     if (entry.t === "call_start") started.add(`${entry.step} ${entry.id}`);
   }

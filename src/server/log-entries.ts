@@ -1,4 +1,4 @@
-import { callEntry, resultEntry, switchEntry, wordsEntry } from "../kernel/log-entry.ts";
+import { callEntry, compactEntry, resultEntry, switchEntry, wordsEntry } from "../kernel/log-entry.ts";
 import type { LogEntry } from "../kernel/types.ts";
 import type { JournalEntry, ProcInfo, StepRecord, ToolCallRecord } from "../store/schema.ts";
 
@@ -7,6 +7,7 @@ export function entriesOfStep(record: StepRecord): LogEntry[] {
   const { step, ts } = record;
   const words = record.messages.filter(({ role }) => role === "assistant");
   return [
+    ...(record.compactions ?? []).map((one) => compactEntry({ ts: one.ts, step }, one)),
     ...(record.switches ?? []).map(switchEntry),
     ...wordsOf({ ts, step }, "thought", record.reasoning),
     ...words.flatMap(({ content }) => wordsOf({ ts, step }, "text", content)),
@@ -42,6 +43,8 @@ function entriesOf(entry: JournalEntry): LogEntry[] {
       ];
     case "call_start":
       return [callEntry({ ts, step }, entry, entry.path)];
+    case "compact":
+      return [compactEntry({ ts, step }, entry.compaction)];
     // Its start is told, and its end when it comes.
     case "waiting":
       return [];

@@ -3,7 +3,7 @@ import { makeFolder, syncDirectory, syncFile } from "./document.ts";
 import { errno, type FsPort, ioError, writeAllAsync } from "./fs-port.ts";
 import { RESULTS } from "./kept-results.ts";
 import { type RunWriter, SPILL } from "./run-writer.ts";
-import type { StepRecord, ToolCallRecord } from "./schema.ts";
+import type { Compaction, StepRecord, ToolCallRecord } from "./schema.ts";
 import { Slices } from "./slices.ts";
 
 /** In a run's folder: what its plugins keep for it alone. */
@@ -38,14 +38,33 @@ function inheritedStep(record: StepRecord, { uuid, dir }: Origin, to: string): S
   const { inbox: _inbox, children: _children, so_far: _soFar, ...step } = record;
   return {
     ...step,
+    ...(step.compactions && { compactions: step.compactions.map((one) => inheritedCompaction(one, dir, to)) }),
     tool_calls: step.tool_calls.map((call) => inheritedCall(call, dir, to)),
     origin_uuid: step.origin_uuid ?? uuid,
   };
 }
 
 function inheritedCall({ inbox: _inbox, ...call }: ToolCallRecord, from: string, to: string): ToolCallRecord {
-  const moved = (text: string | null): string | null => text?.replaceAll(`${from}/`, `${to}/`) ?? null;
+  const moved = (text: string | null): string | null => text && movedNames(text, from, to);
   return { ...call, result: moved(call.result), error: moved(call.error) };
+}
+
+function inheritedCompaction(compaction: Compaction, from: string, to: string): Compaction {
+  const { cut, summary } = compaction;
+  const moved = (text: string): string => movedNames(text, from, to);
+  return {
+    ...compaction,
+    cut: cut.map(({ at, content }) => ({ at, content: moved(content) })),
+    summary: summary && {
+      ...summary,
+      text: moved(summary.text),
+      message: { ...summary.message, content: moved(summary.message.content) },
+    },
+  };
+}
+
+function movedNames(text: string, from: string, to: string): string {
+  return text.replaceAll(`${from}/`, `${to}/`);
 }
 
 /**
@@ -76,11 +95,17 @@ function keptFiles(from: string, steps: readonly StepRecord[]): Set<string> {
   const found = new Set<string>();
   const prefix = `${from}/`.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
   const named = new RegExp(`${prefix}((?:${RESULTS}|${SPILL})/[\\w.-]*\\w)`, "g");
-  for (const call of steps.flatMap(({ tool_calls }) => tool_calls)) {
-    if (call.kept) found.add(call.kept.file);
-    for (const text of [call.result, call.error])
-      for (const [, file = ""] of text?.matchAll(named) ?? []) found.add(file);
-  }
+  const calls = steps.flatMap(({ tool_calls }) => tool_calls);
+  const compactions = steps.flatMap((step) => step.compactions ?? []);
+  for (const { kept } of calls) if (kept) found.add(kept.file);
+  const texts = [
+    ...calls.flatMap(({ result, error }) => [result, error]),
+    ...compactions.flatMap(({ cut, summary }) => [
+      ...cut.map(({ content }) => content),
+      summary?.message.content,
+    ]),
+  ];
+  for (const text of texts) for (const [, file = ""] of text?.matchAll(named) ?? []) found.add(file);
   return found;
 }
 

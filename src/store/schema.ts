@@ -67,11 +67,42 @@ const SoFar = z.object({
   elapsed_ms: z.number(),
 });
 
+/**
+ * What a compaction has made of the conversation: with what was there before, it can be made of it again. Places are
+ * those of the messages as they were then; none of them is of the step that the compaction came before.
+ */
+export const Compaction = z.object({
+  ts: z.string(),
+  /** It had grown too long, its model has refused it for that, or a person has asked for it. */
+  why: z.enum(["tokens", "too_long", "asked"]),
+  /** What the model is sent with it, as far as that can be told. */
+  tokens_before: z.number(),
+  tokens_after: z.number(),
+  /** Messages of which a part stands in for the whole. */
+  cut: z.array(z.object({ at: z.number(), content: z.string() })),
+  /** One message stands in for all those before `to`. */
+  summary: z
+    .object({
+      to: z.number(),
+      message: Message,
+      /** Who has written `text`, which is a part of it: the model, or nobody could. */
+      by: z.enum(["model", "digest"]),
+      text: z.string(),
+      /** The last words of those before `to` that came from outside. */
+      heard: z.string().nullable(),
+    })
+    .nullable(),
+  /** Of the model that wrote it. */
+  usage: Usage,
+});
+
 /** One line of steps.jsonl: a finished step, with only the messages that are new in it. */
 export const StepRecord = z.object({
   v: z.literal(SCHEMA_VERSION),
   step: z.number(),
   ts: z.string(),
+  /** What was made of the conversation before these messages came, oldest first. */
+  compactions: z.array(Compaction).optional(),
   messages: z.array(Message),
   raw_response: z.string(),
   /** What the model thought: shown to people, and never told to a model again. */
@@ -135,6 +166,14 @@ export const JournalEntry = z.discriminatedUnion("t", [
   /** The call has done what it had to, and ends with what it waits for: it is never unknown. */
   z.object({ t: z.literal("waiting"), step: z.number(), ts: z.string(), id: z.string(), on: Wake }),
   z.object({ t: z.literal("call_end"), step: z.number(), ts: z.string(), call: ToolCallRecord }),
+  /** Before the step's answer. */
+  z.object({
+    t: z.literal("compact"),
+    step: z.number(),
+    ts: z.string(),
+    compaction: Compaction,
+    so_far: SoFar.optional(),
+  }),
 ]);
 
 const Arrived = { v: z.literal(SCHEMA_VERSION), seq: z.number(), ts: z.string() };
@@ -330,6 +369,7 @@ export const ProcessMeta = z.object({
 });
 
 export type ToolCallRecord = z.infer<typeof ToolCallRecord>;
+export type Compaction = z.infer<typeof Compaction>;
 export type Action = z.infer<typeof Action>;
 export type StepRecord = z.infer<typeof StepRecord>;
 export type JournalEntry = z.infer<typeof JournalEntry>;

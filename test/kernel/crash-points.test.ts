@@ -1,9 +1,21 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
+import type { Limits } from "../../src/kernel/types.ts";
+import type { KernelHarness } from "../support/kernel.ts";
 import { type Loss, MemoryDisk, ROOT } from "../support/memory-disk.ts";
 import { seeded } from "../support/seeded.ts";
 import { live, machine, requireRight, World } from "../support/world.ts";
 
 setDefaultTimeout(60_000);
+
+interface Conversation {
+  /** Beside each tool's answer. */
+  chatter?: string;
+  limits?: Partial<Limits>;
+}
+
+const SHORT: Conversation = {};
+/** It is compacted more than once, on the way to its end. */
+const LONG: Conversation = { chatter: " so it is".repeat(300), limits: { contextWindow: 2500 } };
 
 interface Crash {
   /** The operation of the disk, from the start of that life, at which the machine dies. */
@@ -15,24 +27,37 @@ interface Crash {
  * One run through all its crashes to its end, and what must be then. Returns the operations of the disk in its last
  * life.
  */
-async function through(crashes: readonly Crash[], random: () => number): Promise<number> {
-  const world = new World();
+async function through(
+  crashes: readonly Crash[],
+  random: () => number,
+  { chatter, limits }: Conversation = SHORT,
+): Promise<number> {
+  const world = new World(chatter);
   let disk = new MemoryDisk((path) => path.replace(/^.*\/project(?=\/|$)/, ROOT));
   for (const { at, loss } of crashes) {
     disk.diesAt = at;
-    await cutOff(disk, world);
+    await cutOff(disk, world, limits);
     disk = disk.after(loss, random);
   }
-  await using h = machine(disk, world);
+  await using h = machine(disk, world, limits);
   const uuid = await live(h, world);
   await requireRight(h, uuid, world);
+  if (limits && crashes.length === 0) await requireCompacted(h, uuid);
   return disk.operations;
 }
 
 /** Until its machine is dead nothing of it is gone. */
-async function cutOff(disk: MemoryDisk, world: World): Promise<void> {
-  await using h = machine(disk, world);
+async function cutOff(disk: MemoryDisk, world: World, limits?: Partial<Limits>): Promise<void> {
+  await using h = machine(disk, world, limits);
   await live(h, world).catch(() => undefined);
+}
+
+/** Its conversation was summarised, and old results were cut. */
+async function requireCompacted(h: KernelHarness, uuid: string): Promise<void> {
+  const { records } = await h.runs.steps(uuid);
+  const made = records.flatMap(({ compactions = [] }) => compactions);
+  expect(made.some(({ summary }) => summary?.by === "model")).toBe(true);
+  expect(made.some(({ cut }) => cut.length > 0)).toBe(true);
 }
 
 const never = (): number => 0;
@@ -48,6 +73,14 @@ test("the same by a power loss that takes all that was not synced", async () => 
   for (let at = 1; at <= operations; at++) await through([{ at, loss: "unsynced" }], never);
 });
 
+test("the same, by both, of a run whose conversation is compacted on its way", async () => {
+  const operations = await through([], never, LONG);
+  for (let at = 1; at <= operations; at++) {
+    await through([{ at, loss: "nothing" }], never, LONG);
+    await through([{ at, loss: "unsynced" }], never, LONG);
+  }
+});
+
 const SAMPLES = 150;
 
 test("and by several of both, one after the other, that take some of it and leave zeros", async () => {
@@ -55,12 +88,13 @@ test("and by several of both, one after the other, that take some of it and leav
   const losses: Loss[] = ["nothing", "unsynced", "some", "some"];
   for (let seed = 1; seed <= SAMPLES; seed++) {
     const random = seeded(seed);
+    const conversation = seed % 3 === 0 ? LONG : SHORT;
     const crash = (): Crash => ({
       at: 1 + Math.floor(random() * operations),
       loss: losses[Math.floor(random() * losses.length)] ?? "some",
     });
     const crashes = Array.from({ length: 1 + Math.floor(random() * 3) }, crash);
-    await through(crashes, random).catch((cause: unknown) => {
+    await through(crashes, random, conversation).catch((cause: unknown) => {
       throw new Error(`seed ${seed}: ${JSON.stringify(crashes)}`, { cause });
     });
   }

@@ -1,8 +1,11 @@
 import { expect } from "bun:test";
+import { rebuildHistory } from "../../src/kernel/resume/history.ts";
 import { toolMessage } from "../../src/kernel/tool-call.ts";
+import type { Limits } from "../../src/kernel/types.ts";
 import type { LLMEvent, LLMMessage, LLMRequest } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, toolDevice } from "./kernel.ts";
 import type { MemoryDisk } from "./memory-disk.ts";
+import { requireWhole } from "./whole.ts";
 
 /** Acts, each of which must be done once. */
 const GOAL = 5;
@@ -13,11 +16,18 @@ export class World {
   readonly acts: string[] = [];
   /** Messages that were accepted, and those of which nobody was told. */
   readonly accepted: string[] = [];
+  /** What each tool says beside its answer. */
+  readonly chatter: string;
   #answers = 0;
+
+  constructor(chatter = "") {
+    this.chatter = chatter;
+  }
 
   /** Does what is missing, as far as the conversation tells. What it doesn't know it looks up. */
   readonly model: Model = ({ messages }: LLMRequest): LLMEvent[] => {
     requireWhole(messages);
+    if (messages.at(-1)?.content.startsWith("[From rnix")) return says("Some acts are done. Look which.");
     const n = ++this.#answers;
     const done = knownActs(messages);
     if (!done) return calls(["Look", {}]);
@@ -32,17 +42,6 @@ export class World {
   };
 }
 
-/** As a strict provider wants it: each call is answered at once, in order, and nothing else is. */
-function requireWhole(messages: readonly Omit<LLMMessage, "images">[]): void {
-  const open: string[] = [];
-  for (const { role, tool_call_id, tool_calls } of messages) {
-    if (role === "tool") expect(tool_call_id).toBe(open.shift() ?? "none");
-    else expect(open).toEqual([]);
-    open.push(...(tool_calls ?? []).map(({ id }) => id));
-  }
-  expect(open).toEqual([]);
-}
-
 /** undefined: it must look. */
 function knownActs(messages: readonly LLMMessage[]): Set<number> | undefined {
   let known: Set<number> | undefined;
@@ -50,7 +49,7 @@ function knownActs(messages: readonly LLMMessage[]): Set<number> | undefined {
   for (const { role, content, tool_call_id = "" } of messages) {
     if (role !== "tool") continue;
     const call = asked.get(tool_call_id);
-    const failed = content.startsWith("Error ");
+    const failed = content.startsWith("Error ") || content.startsWith("[Left out");
     if (call?.name === "Look") known = failed ? undefined : new Set(content.match(/\d+(?=:)/g)?.map(Number));
     if (call?.name !== "Act") continue;
     if (failed) known = undefined;
@@ -60,19 +59,22 @@ function knownActs(messages: readonly LLMMessage[]): Set<number> | undefined {
 }
 
 /** A kernel on this disk, and the tools that reach the world as long as it lives. */
-export function machine(disk: MemoryDisk, world: World): KernelHarness {
+export function machine(disk: MemoryDisk, world: World, limits?: Partial<Limits>): KernelHarness {
   const h = new KernelHarness({
     model: world.model,
     fs: disk,
+    limits,
     devices: {
-      "/dev/look": toolDevice("Look", () => world.acts.join(" "), { annotations: { readOnlyHint: true } }),
+      "/dev/look": toolDevice("Look", () => `${world.acts.join(" ")}${world.chatter}`, {
+        annotations: { readOnlyHint: true },
+      }),
       "/dev/act": toolDevice("Act", ({ act }) => {
         disk.tick();
         world.acts.push(String(act));
         disk.tick();
-        return "done";
+        return `done${world.chatter}`;
       }),
-      "/dev/set": toolDevice("Set", () => "set", { annotations: { idempotentHint: true } }),
+      "/dev/set": toolDevice("Set", () => `set${world.chatter}`, { annotations: { idempotentHint: true } }),
       "/dev/tell": toolDevice("Tell", async ({ note }) => {
         await h.kernel.ipc.send(0, 1, String(note));
         world.accepted.push(String(note));
@@ -115,6 +117,9 @@ export async function requireRight(h: KernelHarness, uuid: string, world: World)
   for (const act of world.acts) expect(acts.filter(({ input }) => input.act === act)).toHaveLength(1);
   for (const { state, input } of acts) if (state === "done") expect(world.acts).toContain(String(input.act));
   requireWhole(records.flatMap(({ messages, tool_calls }) => [...messages, ...tool_calls.map(toolMessage)]));
+  for (let step = 0; step <= records.length; step++) {
+    requireWhole(rebuildHistory(records.slice(0, step), [], { role: "user", content: "go" }).messages);
+  }
   const told = records.flatMap(({ messages }) => messages.map(({ content }) => content)).join("\n");
   for (const note of world.accepted) expect(told.split(note)).toHaveLength(2);
 }

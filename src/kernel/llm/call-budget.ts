@@ -26,21 +26,22 @@ export type Shortage = { reason: "max_steps" | "budget_exceeded"; error: Syscall
 /**
  * Holds back what one step may use: the step, the input's estimate and the longest answer (design §4, "Budget
  * is a reservation"). The answer gets less room where the budget ends. What only calls under way hold back is
- * waited for: they give back what they do not use. `request.max_output` is for the caller to set.
+ * waited for: they give back what they do not use. `request.max_output` is for the caller to set. `input`: the
+ * caller's own estimate of it; `steps` of the run that it is, 1 if absent.
  */
 export async function reserveCall(
   envelope: Envelope,
   request: ModelRequest,
   { price, maxOutput }: Pick<ProviderChoice, "price" | "maxOutput">,
   signal: AbortSignal,
+  { input = estimateRequest(request), steps = 1 }: { input?: number; steps?: 0 | 1 } = {},
 ): Promise<CallBudget | Shortage> {
-  const input = estimateRequest(request);
   const limited = envelope.limited("tokens") || envelope.limited("cost");
   const longest = maxOutput ?? ASSUMED_OUTPUT;
   const room = (look: "left" | "unspent"): number =>
     roomFor(input, { tokens: envelope[look]("tokens"), cost: envelope[look]("cost") }, price);
   for (;;) {
-    if (envelope.left("steps") < 1) return noStep(envelope);
+    if (envelope.left("steps") < steps) return noStep(envelope);
     const possible = Math.min(longest, room("unspent"));
     if (possible < 1) return noBudget(envelope, input);
     if (room("left") >= possible) {
@@ -48,16 +49,16 @@ export async function reserveCall(
       const hold = envelope.reserve({
         tokens: input + possible,
         cost: costOf(amount, price) ?? 0,
-        steps: 1,
+        steps,
       });
       return {
         maxOutput: limited ? possible : maxOutput,
         lowered: possible < longest,
-        pay: (used, steps = 1) => {
+        pay: (used, made = steps) => {
           const tokens = used.input_tokens + used.output_tokens;
           // A model that failed and used nothing has cost nothing, whatever its price.
-          const cost = steps === 0 && tokens === 0 ? (used.cost_usd ?? 0) : costOf(used, price);
-          hold.settle({ tokens, cost, steps });
+          const cost = made === 0 && tokens === 0 ? (used.cost_usd ?? 0) : costOf(used, price);
+          hold.settle({ tokens, cost, steps: made });
         },
       };
     }

@@ -23,7 +23,7 @@ export interface ModelCallPorts extends FallbackPorts {
 }
 
 /** What becomes of an asking, step by step: a program that calls tools by itself makes several of one answer. */
-interface AskEvents {
+export interface AskEvents {
   /** The budget covers a step, and it is begun. */
   begin(): void;
   /** Absent: it may call none. */
@@ -33,6 +33,16 @@ interface AskEvents {
     /** The step is over. False: no further one is wanted. */
     ended(turn: ServedTurn, usage: Usage): boolean;
   };
+}
+
+/** What is special about one asking. */
+interface AskTerms {
+  /** Steps of the run that it is, before any further one; 1 if absent. */
+  steps?: 0 | 1;
+  /** Instead of the run's limit of a model call. */
+  totalMs?: number;
+  /** False: where it fails it is not made with another model. */
+  fallback?: false;
 }
 
 /**
@@ -84,8 +94,8 @@ export class ModelCall {
   }
 
   /** The answer, whole, of a model that may call no tools by itself meanwhile. Throws as `converse` does. */
-  async ask(request: ModelRequest, begin: () => void): Promise<LLMAnswer> {
-    const answer = await this.converse(request, { begin });
+  async ask(request: ModelRequest, begin: () => void, terms?: AskTerms): Promise<LLMAnswer> {
+    const answer = await this.converse(request, { begin }, terms);
     if (!answer) throw new SyscallError("INTERNAL", "An answer without calls of its own has come to no end.");
     return answer;
   }
@@ -97,9 +107,14 @@ export class ModelCall {
    * when the provider asks for a longer wait than it sits out: then it has laid itself down. A model that fails has
    * the run's next one asked, in the same step.
    */
-  async converse(request: ModelRequest, events: AskEvents): Promise<LLMAnswer | undefined> {
+  async converse(
+    request: ModelRequest,
+    events: AskEvents,
+    terms: AskTerms = {},
+  ): Promise<LLMAnswer | undefined> {
     for (let begun = false; ; begun = true) {
-      const answer = await this.#once({ ...request, model: this.#proc.provider.model }, events, begun);
+      const asked = { ...request, model: this.#proc.provider.model };
+      const answer = await this.#once(asked, events, begun, terms);
       if (answer !== AGAIN) return answer;
     }
   }
@@ -108,8 +123,9 @@ export class ModelCall {
     request: ModelRequest,
     events: AskEvents,
     begun: boolean,
+    terms: AskTerms,
   ): Promise<LLMAnswer | undefined | typeof AGAIN> {
-    this.#budget = await this.#reserve(request);
+    this.#budget = await this.#reserve(request, terms);
     if (!begun) events.begin();
     this.#arriving = "";
     this.#reads = 0;
@@ -122,18 +138,20 @@ export class ModelCall {
     let end: Ending;
     let again = false;
     try {
-      answer = await this.#call(request);
+      answer = await this.#call(request, terms);
       this.#brokenOff = 0;
       this.#fallback.reset();
+      // What a program has used in several turns says nothing of the first.
+      if (!this.#served) this.#proc.estimate.learn(request, this.#spent.attempt.input_tokens);
     } catch (thrown) {
-      again = await this.#getsOver(thrown);
+      again = terms.fallback !== false && (await this.#getsOver(thrown));
       end = { error: again ? undefined : this.#failed(thrown) };
     }
     again &&= !this.#served?.made;
     const settled = await this.#settle();
     end ??= settled;
     const further = this.#budget === undefined;
-    const usage = this.#pay(answer?.usage ?? this.#spent.total(), again ? 0 : 1);
+    const usage = this.#pay(answer?.usage ?? this.#spent.total(), again ? 0 : terms.steps);
     if (again) return AGAIN;
     if (end?.error !== undefined) throw end.error;
     if (end || !answer) return undefined;
@@ -181,34 +199,35 @@ export class ModelCall {
    * The budget check before the call. The answer gets no more room than there is, and a call that does not fit
    * is not made. Stopped while it waits for what others hold back, it throws.
    */
-  async #reserve(request: ModelRequest): Promise<CallBudget> {
-    const { spec, provider, signal } = this.#proc;
-    const budget = covered(await reserveCall(spec.envelope, request, provider, signal));
+  async #reserve(request: ModelRequest, { steps }: AskTerms): Promise<CallBudget> {
+    const { spec, provider, signal, estimate } = this.#proc;
+    const input = estimate.of(request);
+    const budget = covered(await reserveCall(spec.envelope, request, provider, signal, { input, steps }));
     this.#roomFromBudget = budget.lowered;
     if (budget.maxOutput !== undefined) request.max_output = budget.maxOutput;
     return budget;
   }
 
-  #call(request: ModelRequest): Promise<LLMAnswer> {
+  #call(request: ModelRequest, terms: AskTerms): Promise<LLMAnswer> {
     const { debug, gate } = this.#ports;
     const proc = this.#proc;
     return debug.call(
       proc,
       "Read",
       { fd: proc.llmFd, length: ANSWER_PIECE },
-      () => gate.call(proc.provider.gateKey, this.#device, request, this.#options()),
+      () => gate.call(proc.provider.gateKey, this.#device, request, this.#options(terms)),
       () => ({ bytes: this.#readBytes, pieces: this.#reads }),
     );
   }
 
-  #options(): ModelCallOptions {
+  #options({ totalMs }: AskTerms): ModelCallOptions {
     const { signal, clock, provider, spec } = this.#proc;
     const { limits } = spec.opts;
     const served = this.#served;
     return {
       signal: served?.signal ?? signal,
       clock,
-      totalMs: limits.modelTotalMs,
+      totalMs: totalMs ?? limits.modelTotalMs,
       idleMs: limits.modelIdleMs,
       // Looked at after each attempt: what has called a tool is not asked the same again.
       get retries() {

@@ -14,6 +14,11 @@ export class Spending {
     this.#attempt = noUsage();
   }
 
+  /** Of the last attempt alone. */
+  get attempt(): Readonly<Usage> {
+    return this.#attempt;
+  }
+
   total(): Usage {
     const total = { ...this.#before };
     addUsage(total, this.#attempt);

@@ -5,7 +5,8 @@ import {
   type ToolCall,
   type Usage,
 } from "../../plugin/index.ts";
-import type { JournalEntry, StepRecord, ToolCallRecord, Wake } from "../../store/schema.ts";
+import type { Compaction, JournalEntry, StepRecord, ToolCallRecord, Wake } from "../../store/schema.ts";
+import { compacted } from "../compaction/compacted.ts";
 import { toolMessage } from "../tool-call.ts";
 
 /** A step that was begun and has no record: its answer is there, and its calls have gone as far as its journal says. */
@@ -32,6 +33,10 @@ export interface SavedHistory {
   messages: Message[];
   /** The last of them, which no record holds yet. */
   unrecorded: Message[];
+  /** What was made of it before the step that has no record. */
+  compactions: Compaction[];
+  /** The last summary of what is not in it any more. */
+  summary: Compaction["summary"];
   openStep: OpenStep | null;
 }
 
@@ -47,15 +52,29 @@ export function rebuildHistory(
   first: Message,
 ): SavedHistory {
   const step = lastOf(steps);
-  const told = steps.flatMap(({ messages, tool_calls }) => [...messages, ...tool_calls.map(toolMessage)]);
+  const compactions = journal.flatMap((entry) => (entry.t === "compact" ? [entry.compaction] : []));
+  const made = [...steps.flatMap((record) => record.compactions ?? []), ...compactions];
   const answer = journal.find((entry): entry is Entry<"answer"> => entry.t === "answer");
   const unrecorded = answer?.messages ?? (steps.length === 0 ? [first] : []);
   return {
     step,
-    messages: [...told, ...unrecorded],
+    messages: [...conversationOf(steps, compactions), ...unrecorded],
     unrecorded,
+    compactions,
+    summary: made.findLast((one) => one.summary !== null)?.summary ?? null,
     openStep: answer ? openStepOf(withCalls(answer, journal), journal) : null,
   };
+}
+
+/** What its model was told and said, with each compaction where it was. */
+function conversationOf(steps: readonly StepRecord[], since: readonly Compaction[]): Message[] {
+  let told: Message[] = [];
+  for (const { compactions = [], messages, tool_calls } of steps) {
+    for (const one of compactions) told = compacted(told, one);
+    told.push(...messages, ...tool_calls.map(toolMessage));
+  }
+  for (const one of since) told = compacted(told, one);
+  return told;
 }
 
 /** Steps count up from 1; a hole between them is a line that was lost. */

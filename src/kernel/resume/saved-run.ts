@@ -195,7 +195,7 @@ function usedSoFar(info: ProcInfo, steps: readonly StepRecord[], journal: readon
     elapsed_ms: info.elapsed_ms,
   };
   if (info.ended_at_ms !== null) return recorded;
-  const open = journal.findLast((entry) => entry.t === "answer");
+  const open = journal.findLast((entry) => entry.t === "answer" || entry.t === "compact");
   return open?.so_far ?? steps.findLast((step) => step.so_far)?.so_far ?? recorded;
 }
 
@@ -207,10 +207,12 @@ function usageOf(
   if (info.ended_at_ms !== null) return info.usage;
   const usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
   const answers = journal.filter((entry) => entry.t === "answer");
-  for (const answer of [...steps, ...answers]) {
-    usage.input_tokens += answer.usage.input_tokens;
-    usage.output_tokens += answer.usage.output_tokens;
-    usage.cached_tokens += answer.usage.cached_tokens;
+  const compactions = steps.flatMap((step) => step.compactions ?? []);
+  const since = journal.flatMap((entry) => (entry.t === "compact" ? [entry.compaction] : []));
+  for (const made of [...steps, ...compactions, ...answers, ...since]) {
+    usage.input_tokens += made.usage.input_tokens;
+    usage.output_tokens += made.usage.output_tokens;
+    usage.cached_tokens += made.usage.cached_tokens;
   }
   return usage;
 }

@@ -90,6 +90,8 @@ describe("a run cut off", () => {
       step: 0,
       messages: [FIRST],
       unrecorded: [FIRST],
+      compactions: [],
+      summary: null,
       openStep: null,
     });
   });
@@ -99,6 +101,8 @@ describe("a run cut off", () => {
       step: 1,
       messages: TOLD,
       unrecorded: [],
+      compactions: [],
+      summary: null,
       openStep: null,
     });
   });
