@@ -21,8 +21,8 @@ interface ModelFacts {
   devicePath: string;
   /** Models it is known to have; any other name may be asked for too. */
   models: string[];
-  /** What `stat` says beside that: whether it passes on `effort`, and takes `images`. */
-  can?: { effort?: true; images?: true };
+  /** What `stat` says beside that: whether it passes on `effort`, takes `images`, calls tools by itself. */
+  can?: { effort?: true; images?: true; runs_tools?: true; confined?: false };
 }
 
 /**

@@ -32,6 +32,13 @@ export const DRIVERS: Readonly<Record<string, ProviderDefaults>> = {
     needsKey: false,
     needsBaseUrl: true,
   },
+  claude: {
+    keyEnvs: ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"],
+    baseUrlEnv: "ANTHROPIC_BASE_URL",
+    // It may be logged in.
+    needsKey: false,
+  },
+  cursor: { keyEnvs: ["CURSOR_API_KEY"], needsKey: true },
   replay: { keyEnvs: [], needsKey: false },
 };
 

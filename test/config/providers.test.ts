@@ -220,7 +220,7 @@ describe("no provider", () => {
       const error = await failure(async () => resolveProvider(await request(box.places(), more)));
       expect(error.code).toBe("NOT_FOUND");
       expect(error.message).toBe(
-        'There is no provider "opnai". Did you mean "openai"? There are: anthropic, google, ollama, openai, openai-compatible, openrouter, replay.',
+        'There is no provider "opnai". Did you mean "openai"? There are: anthropic, claude, cursor, google, ollama, openai, openai-compatible, openrouter, replay.',
       );
     }
   });
@@ -789,6 +789,8 @@ test("every provider is described with what it lacks, and without its key", asyn
   expect(JSON.stringify(lines)).not.toContain("sk-openai");
   expect(lines.map(({ name, key, problem }) => [name, key, problem !== null])).toEqual([
     ["anthropic", "missing", true],
+    ["claude", "not needed", true],
+    ["cursor", "missing", true],
     ["google", "missing", true],
     ["ollama", "not needed", false],
     ["openai", "set", false],

@@ -1,0 +1,26 @@
+import { definePlugin } from "rnix/plugin";
+
+/**
+ * The Claude Code CLI as a model (design §6): one write is one `claude -p`. Its own tools, settings and MCP servers
+ * are off; it has the process's tools, over an MCP endpoint of this driver. `extra.command` of the provider's entry
+ * names the program (absolute) where it is not found by itself.
+ */
+export default definePlugin({
+  name: "claude",
+  api: 1,
+  needs: ["exec", "secret", "tools"],
+  devices: {
+    "/dev/llm/claude": {
+      factory: async (_subpath, _flags, context) => {
+        const { ClaudeFile } = await import("./file.ts");
+        return new ClaudeFile(context);
+      },
+      provider: {
+        detect: async (env) => {
+          const { findBinary } = await import("./binary.ts");
+          return findBinary(env) === undefined ? null : { model: "sonnet" };
+        },
+      },
+    },
+  },
+});

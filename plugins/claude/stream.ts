@@ -1,0 +1,217 @@
+import { type LLMEvent, type StopReason, SyscallError, type Usage } from "rnix/plugin";
+import { z } from "zod";
+import { type Failure, failureOf } from "./failure.ts";
+
+/**
+ * What `claude -p --output-format stream-json` prints, as the events of a model device. Beside its own lines it
+ * passes on those of the API (`stream_event`); a subagent's are left out.
+ */
+export class Stream {
+  /** Tool calls that the model has begun to write, by their ids. */
+  readonly #called: (id: string) => void;
+  #messages = 0;
+  /** Of the messages that are over, and of the one under way. */
+  readonly #before: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+  #now: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+  #failure: Partial<Failure> = {};
+  #resetAtMs: number | undefined;
+  #ended = false;
+
+  constructor(called: (id: string) => void) {
+    this.#called = called;
+  }
+
+  /** The program has said how it ended. */
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  *events(line: string): Generator<LLMEvent> {
+    // What it has told its model of a call's result, in whole.
+    if (line.startsWith('{"type":"user"')) return;
+    const json = parsed(line);
+    if (json === undefined) return;
+    const { data } = Line.safeParse(json);
+    if (!data) {
+      // Of a kind nobody here knows: it is at work.
+      yield AT_WORK;
+      return;
+    }
+    if ("parent_tool_use_id" in data && data.parent_tool_use_id) return;
+    switch (data.type) {
+      case "stream_event":
+        yield* this.#ofApi(data.event);
+        break;
+      case "assistant":
+        if (data.error) this.#failure = { kind: data.error };
+        break;
+      case "rate_limit_event":
+        if (data.rate_limit_info.status === "rejected" && data.rate_limit_info.resetsAt !== undefined) {
+          this.#resetAtMs = data.rate_limit_info.resetsAt * 1000;
+        }
+        break;
+      case "result":
+        yield* this.#result(data);
+        break;
+      default:
+        yield AT_WORK;
+    }
+  }
+
+  *#ofApi(event: z.infer<typeof ApiEvent>): Generator<LLMEvent> {
+    switch (event.type) {
+      case "message_start":
+        if (this.#messages++ > 0) yield { type: "turn" };
+        add(this.#before, this.#now);
+        this.#now = usageOf(event.message.usage);
+        yield this.#usage();
+        break;
+      case "content_block_start":
+        yield AT_WORK;
+        // Whoever reads on has read all that came before the call.
+        if (event.content_block.id !== undefined) this.#called(event.content_block.id);
+        break;
+      case "content_block_delta":
+        if (event.delta.type === "text_delta") yield { type: "text_delta", text: event.delta.text };
+        else if (event.delta.type === "thinking_delta")
+          yield { type: "reasoning_delta", text: event.delta.thinking };
+        else yield AT_WORK;
+        break;
+      case "message_delta":
+        this.#now.output_tokens = event.usage?.output_tokens ?? this.#now.output_tokens;
+        yield this.#usage();
+        break;
+    }
+  }
+
+  *#result(result: z.infer<typeof Result>): Generator<LLMEvent> {
+    this.#ended = true;
+    const used = result.usage ? usageOf(result.usage) : { ...this.#before };
+    if (!result.usage) add(used, this.#now);
+    // Of a model whose price it does not know it only guesses.
+    const known = Object.values(result.modelUsage ?? {}).every(({ costBasis }) => costBasis !== "unknown");
+    const cost = known ? result.total_cost_usd : undefined;
+    yield { type: "usage", usage: { ...used, ...(cost !== undefined && { cost_usd: cost }) } };
+    const stop = this.#stop(result);
+    // Without deltas (an older version) the answer comes whole.
+    if (this.#messages === 0 && result.result) yield { type: "text_delta", text: result.result };
+    yield { type: "stop", reason: stop };
+  }
+
+  /** Why it ended, or what it failed of. */
+  #stop(result: z.infer<typeof Result>): StopReason {
+    if (result.stop_reason === "refusal") return "refusal";
+    if (!result.is_error) return result.stop_reason === "max_tokens" ? "max_tokens" : "end_turn";
+    if (this.#failure.kind === "max_output_tokens") return "max_tokens";
+    throw failureOf({
+      kind: this.#failure.kind,
+      status: result.api_error_status ?? undefined,
+      type: result.api_error_type ?? undefined,
+      reason: result.terminal_reason ?? result.subtype,
+      text: result.result ?? result.errors?.join("; ") ?? "it did not say why",
+      resetAtMs: this.#resetAtMs,
+    });
+  }
+
+  #usage(): LLMEvent {
+    const usage = { ...this.#before };
+    add(usage, this.#now);
+    return { type: "usage", usage };
+  }
+}
+
+/** An empty delta only says that it goes on. */
+const AT_WORK: LLMEvent = { type: "reasoning_delta", text: "" };
+
+const count = z.number().nonnegative().nullish();
+const ApiUsage = z.object({
+  input_tokens: count,
+  output_tokens: count,
+  cache_read_input_tokens: count,
+  cache_creation_input_tokens: count,
+});
+
+const ApiEvent = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("message_start"), message: z.object({ usage: ApiUsage }) }),
+  z.object({
+    type: z.literal("content_block_start"),
+    content_block: z.object({ id: z.string().optional() }),
+  }),
+  z.object({
+    type: z.literal("content_block_delta"),
+    delta: z.discriminatedUnion("type", [
+      z.object({ type: z.literal("text_delta"), text: z.string() }),
+      z.object({ type: z.literal("thinking_delta"), thinking: z.string() }),
+      z.object({ type: z.literal("input_json_delta") }),
+      z.object({ type: z.literal("signature_delta") }),
+      z.object({ type: z.literal("citations_delta") }),
+    ]),
+  }),
+  z.object({ type: z.literal("message_delta"), usage: z.object({ output_tokens: count }).nullish() }),
+  z.object({ type: z.enum(["content_block_stop", "message_stop", "ping"]) }),
+]);
+
+const parent = { parent_tool_use_id: z.string().nullish() };
+
+const Result = z.object({
+  type: z.literal("result"),
+  subtype: z.string(),
+  is_error: z.boolean(),
+  result: z.string().nullish(),
+  errors: z.array(z.string()).nullish(),
+  stop_reason: z.string().nullish(),
+  terminal_reason: z.string().nullish(),
+  api_error_status: z.number().nullish(),
+  api_error_type: z.string().nullish(),
+  total_cost_usd: z.number().nonnegative().optional(),
+  usage: ApiUsage.nullish(),
+  modelUsage: z.record(z.string(), z.object({ costBasis: z.string().optional() })).nullish(),
+});
+
+const Line = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("stream_event"), event: ApiEvent, ...parent }),
+  z.object({ type: z.literal("assistant"), error: z.string().nullish(), ...parent }),
+  z.object({
+    type: z.literal("rate_limit_event"),
+    rate_limit_info: z.object({ status: z.string(), resetsAt: z.number().optional() }),
+  }),
+  z.object({ type: z.literal("system") }),
+  Result,
+]);
+
+/** A line that is no JSON is none of the protocol: a warning of the runtime, say. */
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (thrown) {
+    if (thrown instanceof SyntaxError) return undefined;
+    throw thrown;
+  }
+}
+
+function usageOf(usage: z.infer<typeof ApiUsage>): Usage {
+  const cached = usage.cache_read_input_tokens ?? 0;
+  return {
+    input_tokens: (usage.input_tokens ?? 0) + cached + (usage.cache_creation_input_tokens ?? 0),
+    output_tokens: usage.output_tokens ?? 0,
+    cached_tokens: cached,
+  };
+}
+
+function add(sum: Usage, more: Usage): void {
+  sum.input_tokens += more.input_tokens;
+  sum.output_tokens += more.output_tokens;
+  sum.cached_tokens += more.cached_tokens;
+}
+
+/** It ended without its last line. */
+export function brokenOff(how: string, errors: string): SyscallError {
+  const told = errors.trim() === "" ? "" : `: ${errors.trim().slice(-500)}`;
+  // Its own refusal of what it was started with does not change by itself.
+  const usage = /^error: /m.test(errors);
+  return new SyscallError(
+    usage ? "DRIVER" : "UNAVAILABLE",
+    `The claude CLI ${how} before its answer was whole${told}`,
+    { retryable: !usage },
+  );
+}
