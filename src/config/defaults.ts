@@ -25,6 +25,12 @@ export const SETTINGS = {
   timeout: run("duration", 60 * MIN, "wall time of a run; paused time does not count", { unlimited: true }),
   context_budget: run("count", null, "tokens of a run and its children, then exit 2", { unlimited: true }),
   max_cost: run("dollars", null, "cost of a run and its children, then exit 2", { unlimited: true }),
+  tokens_per_day: run("count", null, "tokens of all runs of a project from midnight on, then exit 2", {
+    unlimited: true,
+  }),
+  cost_per_day: run("dollars", null, "cost of all runs of a project from midnight on, then exit 2", {
+    unlimited: true,
+  }),
   model_timeout: run("duration", 10 * MIN, "one model call, in all"),
   model_idle_timeout: run("duration", 2 * MIN, "silence within a model call"),
   model_retries: run("count", 2, "retries of a model call, then llm_error", { none: true, max: 100 }),

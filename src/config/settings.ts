@@ -210,6 +210,8 @@ function limitsOf(values: Values): Limits {
     timeoutMs: settingOf(values, "timeout"),
     contextBudget: settingOf(values, "context_budget"),
     maxCost: settingOf(values, "max_cost"),
+    tokensPerDay: settingOf(values, "tokens_per_day"),
+    costPerDay: settingOf(values, "cost_per_day"),
     modelTotalMs: numberOf(values, "model_timeout"),
     modelIdleMs: numberOf(values, "model_idle_timeout"),
     modelRetries: numberOf(values, "model_retries"),

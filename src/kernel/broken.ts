@@ -14,9 +14,9 @@ export class Broken extends Error {
 }
 
 /** What cannot be written down ends the run before its effects. */
-export function recorded(write: () => void): void {
+export function recorded<T>(write: () => T): T {
   try {
-    write();
+    return write();
   } catch (thrown) {
     throw thrown instanceof SyscallError ? new Broken("record_error", thrown) : thrown;
   }

@@ -203,7 +203,7 @@ function charge(
   const tokens = Math.max(0, used.tokens - known);
   if (tokens === 0) return;
   const share = tokens / used.tokens;
-  parent.spec.envelope.reserve({ tokens: 0, cost: 0, steps: 0 }).settle({
+  parent.spec.envelope.charge({
     tokens,
     cost: used.cost === null ? null : used.cost * share,
     steps: Math.ceil(used.steps * share),

@@ -42,6 +42,12 @@ export type Before = Used & { elapsedMs: number };
 
 const NOTHING: Before = { tokens: 0, cost: null, steps: 0, elapsedMs: 0 };
 
+/** What counts the use of a day outside of the kernel, anew from each midnight. */
+interface Day {
+  spent(): Pick<Amount, "tokens" | "cost">;
+  spend(used: Used): void;
+}
+
 /** Held back until it is settled, once, with what was really used. */
 export interface Hold {
   settle(used: Used): void;
@@ -63,6 +69,7 @@ export class Envelope {
   #live = 0;
   #closed = false;
   #isKernels = false;
+  #day: Day | undefined;
   /** Those who wait until something that is held back here is settled. Made on first use. */
   #waiting: Set<() => void> | undefined;
 
@@ -78,6 +85,16 @@ export class Envelope {
   static ofKernel(liveProcesses: Limit): Envelope {
     const envelope = new Envelope({ ...UNLIMITED, children: liveProcesses });
     envelope.#isKernels = true;
+    return envelope;
+  }
+
+  /**
+   * That of all runs of a project: its limits of tokens and cost are those of a day. They stop calls, not spawns,
+   * and are no part of a run's own limits, which last longer than the day.
+   */
+  static ofDay(above: Envelope, day: Day): Envelope {
+    const envelope = new Envelope({ ...UNLIMITED }, above);
+    envelope.#day = day;
     return envelope;
   }
 
@@ -106,12 +123,20 @@ export class Envelope {
 
   /** Neither used nor held back, in the tightest of the envelopes above and this; Infinity where none is limited. */
   left(what: keyof Amount): number {
-    return this.#tightest((one) => remaining(one.limits[what], one.#used[what] + one.#held[what]));
+    return this.#tightest((one) => remaining(one.limits[what], one.#spent(what) + one.#held[what]));
   }
 
   /** What would be left if nothing of what is held back were used. */
   unspent(what: keyof Amount): number {
-    return this.#tightest((one) => remaining(one.limits[what], one.#used[what]));
+    return this.#tightest((one) => remaining(one.limits[what], one.#spent(what)));
+  }
+
+  /** The day's limit of it, when nothing else leaves less; undefined when the run's own does, or one above it. */
+  dayLimit(what: "tokens" | "cost"): number | undefined {
+    const day = this.#chain.find((one) => one.#day);
+    const limit = day?.limits[what] ?? null;
+    if (!day || limit === null || this.#ofRuns(what) < remaining(limit, day.#spent(what))) return undefined;
+    return limit;
   }
 
   /** Whether this or one above has a limit of it. */
@@ -138,9 +163,19 @@ export class Envelope {
       settle: (used) => {
         if (settled) throw new SyscallError("INTERNAL", "What was held back is settled a second time.");
         settled = true;
-        for (const one of this.#chain) one.#settle(amount, used);
+        for (const one of this.#chain) one.#giveBack(amount);
+        this.#use(used);
+        // Last: it may fail to write it down, and then nothing is left half done.
+        for (const one of this.#chain) {
+          if (one.#day && (one.limited("tokens") || one.limited("cost"))) one.#day.spend(used);
+        }
       },
     };
+  }
+
+  /** What a child has used while this one was not above it. The day has counted it. */
+  charge(used: Used): void {
+    this.#use(used);
   }
 
   /** Resolves when something that is held back beside it was settled. Throws the signal's reason. */
@@ -170,9 +205,9 @@ export class Envelope {
     this.requireRoom(elapsedMs);
     const envelope = new Envelope(
       {
-        tokens: within(wanted.tokens, this.unspent("tokens") + before.tokens),
-        cost: within(wanted.cost, this.unspent("cost") + (before.cost ?? 0)),
-        steps: within(wanted.steps, this.unspent("steps") + before.steps),
+        tokens: within(wanted.tokens, this.#ofRuns("tokens") + before.tokens),
+        cost: within(wanted.cost, this.#ofRuns("cost") + (before.cost ?? 0)),
+        steps: within(wanted.steps, this.#ofRuns("steps") + before.steps),
         timeMs: within(wanted.timeMs, remaining(this.limits.timeMs, elapsedMs) + before.elapsedMs),
         children: wanted.children,
         depth: within(wanted.depth, this.limits.depth === null ? Infinity : this.limits.depth - 1),
@@ -190,7 +225,7 @@ export class Envelope {
     const full = this.#chain.find(({ limits, live }) => limits.children !== null && live >= limits.children);
     const places = full?.limits.children ?? 0;
     if (full) throw full.#isKernels ? kernelIsFull(places) : refusal(tooMany(places));
-    const spent = AMOUNTS.find((what) => this.unspent(what) <= 0);
+    const spent = AMOUNTS.find((what) => this.#ofRuns(what) <= 0);
     if (spent) throw refusal(`No ${NAMES[spent]} are left for it`);
     if (remaining(this.limits.timeMs, elapsedMs) <= 0) throw refusal("No time is left for it");
   }
@@ -202,14 +237,28 @@ export class Envelope {
     for (const one of this.#chain.slice(1)) one.#live--;
   }
 
-  #settle(amount: Amount, used: Used): void {
+  #giveBack(amount: Amount): void {
     add(this.#held, amount, -1);
     this.#holds--;
     // Cents are fractions that do not add up to nothing again.
     if (this.#holds === 0) this.#held.cost = 0;
-    add(this.#used, { ...used, cost: used.cost ?? 0 }, 1);
-    if (used.cost !== null) this.#priced = true;
-    for (const wake of [...(this.#waiting ?? [])]) wake();
+  }
+
+  #use(used: Used): void {
+    for (const one of this.#chain) {
+      add(one.#used, { ...used, cost: used.cost ?? 0 }, 1);
+      if (used.cost !== null) one.#priced = true;
+      for (const wake of [...(one.#waiting ?? [])]) wake();
+    }
+  }
+
+  #spent(what: keyof Amount): number {
+    return this.#day && what !== "steps" ? this.#day.spent()[what] : this.#used[what];
+  }
+
+  /** What the runs above and this one have left of it, whatever the day has. */
+  #ofRuns(what: keyof Amount): number {
+    return this.#tightest((one) => (one.#day ? Infinity : remaining(one.limits[what], one.#used[what])));
   }
 
   #tightest(leftOf: (envelope: Envelope) => number): number {

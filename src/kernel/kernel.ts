@@ -15,6 +15,7 @@ import { ContextSyscalls } from "./context-syscalls.ts";
 import { Debugger } from "./debugger.ts";
 import { kernelTools } from "./devices/kernel-tools.ts";
 import { procDevice } from "./devices/proc.ts";
+import { DayCaps } from "./day-caps.ts";
 import { Drain } from "./drain.ts";
 import { Envelope } from "./envelope.ts";
 import { FileSystem } from "./file-system.ts";
@@ -184,7 +185,7 @@ export class Kernel {
       devices,
       contexts,
       ctx,
-      envelope: this.envelope,
+      days: new DayCaps({ ...ports, envelope: this.envelope }),
       files,
       inboxes: this.#inboxes,
       mounts: this.mounts,

@@ -8,7 +8,7 @@ import type { DeviceRegistry } from "../vfs/registry.ts";
 import { bareAgent } from "./bare-agent.ts";
 import type { Clock } from "./clock.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
-import type { Envelope } from "./envelope.ts";
+import type { DayCaps } from "./day-caps.ts";
 import type { FileSystem } from "./file-system.ts";
 import type { Inboxes } from "./ipc/inboxes.ts";
 import { suitModel } from "./llm/suit-model.ts";
@@ -44,8 +44,8 @@ interface BuilderPorts {
   devices: DeviceRegistry;
   contexts: ContextManager;
   ctx: ContextSyscalls;
-  /** What all processes draw from. */
-  envelope: Envelope;
+  /** What the runs of each project draw from. */
+  days: DayCaps;
   files: FileSystem;
   inboxes: Inboxes;
   mounts: MountManager;
@@ -118,6 +118,8 @@ export class ProcessBuilder {
     const { opts, saved } = order;
     const undo: (() => unknown)[] = [() => opts.devices.release()];
     try {
+      const { days } = this.#ports;
+      if (days.needsBegin(opts)) await days.begin(opts);
       const record = saved && (await this.#recordOf(saved, opts, undo));
       const proc = this.#construct(order, record, undo);
       await this.#open(proc, saved, undo);
@@ -165,9 +167,10 @@ export class ProcessBuilder {
       ? savedPermissions(saved, namespace, opts, parent)
       : permissionsOf(agent, opts, namespace, parent, opts.mounts?.map(toolPrefix));
     const limits = saved ? savedLimits(saved, opts) : limitsOf(kind, agent, opts);
-    requirePrice(limits, opts, parent);
-    const unpriced = fallbacksWithoutPrice(limits, opts, parent);
-    const above = parent?.spec.envelope ?? this.#ports.envelope;
+    const day = this.#ports.days.of(opts);
+    const above = parent?.spec.envelope ?? day;
+    requirePrice(limits, opts, above);
+    const unpriced = fallbacksWithoutPrice(limits, opts, above);
     const envelope = above.child(limits, parent?.elapsedMs ?? 0, saved?.before);
     undo.push(() => envelope.close());
     const record = there ?? this.#newRecord(opts, undo);
@@ -176,8 +179,8 @@ export class ProcessBuilder {
       pid: this.#ports.pids.next(),
       uuid,
       ppid: parent?.pid ?? 0,
-      parentUuid: parent?.uuid ?? ofItself?.info.parent_uuid ?? null,
       tree: parent?.spec.tree ?? uuid,
+      parentUuid: parent?.uuid ?? ofItself?.info.parent_uuid ?? null,
       originUuid: saved?.fork ? saved.info.uuid : (saved?.info.origin_uuid ?? null),
       depth: parent ? parent.spec.depth + 1 : 0,
       intent,

@@ -2,7 +2,7 @@ import { realpathSync } from "node:fs";
 import { relative } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 import type { Namespace } from "../vfs/namespace.ts";
-import type { EnvelopeLimits } from "./envelope.ts";
+import type { Envelope, EnvelopeLimits } from "./envelope.ts";
 import { factsOf } from "./permission/facts.ts";
 import { Permissions } from "./permission/permissions.ts";
 import type { Process } from "./process.ts";
@@ -79,16 +79,12 @@ export function limitsOf(kind: ProcessKind, agent: AgentInfo, opts: SpawnOpts): 
 }
 
 /** What costs nobody knows how much can't be kept within a cost. */
-export function requirePrice(
-  limits: EnvelopeLimits,
-  { provider }: SpawnOpts,
-  parent: Process | undefined,
-): void {
+export function requirePrice(limits: EnvelopeLimits, { provider }: SpawnOpts, above: Envelope): void {
   if (!provider || provider.price) return;
-  if (limits.cost === null && !parent?.spec.envelope.limited("cost")) return;
+  if (limits.cost === null && !above.limited("cost")) return;
   throw new SyscallError(
     "INVALID",
-    `A cost limit needs the model's price, and that of ${provider.model} is not known. Write price: {input, output} in USD per million tokens under providers: ${provider.name}: models: "${provider.model}" into ~/.config/rnix/providers.yaml, or limit the tokens instead (--budget).`,
+    `A cost limit (--max-cost, max_cost, cost_per_day) needs the model's price, and that of ${provider.model} is not known. Write price: {input, output} in USD per million tokens under providers: ${provider.name}: models: "${provider.model}" into ~/.config/rnix/providers.yaml, or limit the tokens instead (--budget).`,
   );
 }
 
@@ -96,9 +92,9 @@ export function requirePrice(
 export function fallbacksWithoutPrice(
   limits: EnvelopeLimits,
   { provider }: SpawnOpts,
-  parent: Process | undefined,
+  above: Envelope,
 ): ProviderChoice[] {
-  if (limits.cost === null && !parent?.spec.envelope.limited("cost")) return [];
+  if (limits.cost === null && !above.limited("cost")) return [];
   return (provider?.fallbacks ?? []).filter(({ price }) => !price);
 }
 

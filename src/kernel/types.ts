@@ -60,6 +60,9 @@ export interface Limits {
   contextBudget: Limit;
   /** In USD. */
   maxCost: Limit;
+  /** Of all runs of a project together, from midnight to midnight; cost in USD. */
+  tokensPerDay: Limit;
+  costPerDay: Limit;
   modelTotalMs: number;
   modelIdleMs: number;
   modelRetries: number;

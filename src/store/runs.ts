@@ -6,6 +6,7 @@ import { eachLine, type LogPage, readLog } from "./append-log.ts";
 import type { DamagedRun, RunCatalogue } from "./catalogue.ts";
 import type { CollectedRuns } from "./collected-runs.ts";
 import { prepareDataDir } from "./data-dir.ts";
+import { DayBook } from "./day-book.ts";
 import { checkSchemaVersion, makeFolder, removeAll, replaceDocument, syncDirectory } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 import { acknowledgedBy, bytesOf, INBOX, type InboxRest } from "./inbox-log.ts";
@@ -62,6 +63,7 @@ export class RunStore {
   readonly #fs: FsPort;
   readonly #steps: string;
   #catalogue: Promise<RunCatalogue> | undefined;
+  #dayBook: DayBook | undefined;
   /** A run of this store has been begun. */
   #began = false;
 
@@ -69,6 +71,12 @@ export class RunStore {
     this.dataDir = dataDir;
     this.#fs = fs;
     this.#steps = join(dataDir, "steps");
+  }
+
+  /** What its runs have used in a day, for whoever has to keep within so much. */
+  get dayBook(): DayBook {
+    this.#dayBook ??= new DayBook(this.dataDir, this.#fs);
+    return this.#dayBook;
   }
 
   /** Makes the folder of a new run, and the data folder if this is its first. INVALID when there is a run of this UUID. */

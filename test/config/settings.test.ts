@@ -16,6 +16,8 @@ describe("the defaults", () => {
       timeoutMs: 60 * MIN,
       contextBudget: null,
       maxCost: null,
+      tokensPerDay: null,
+      costPerDay: null,
       modelTotalMs: 10 * MIN,
       modelIdleMs: 2 * MIN,
       modelRetries: 2,

@@ -120,9 +120,20 @@ function noStep({ limits }: Envelope): Shortage {
 
 function noBudget(envelope: Envelope, input: number): Shortage {
   const tokens = envelope.unspent("tokens");
-  const message =
-    tokens > input
-      ? `The cost limit does not cover another call: $${envelope.unspent("cost").toFixed(4)} are left of it and the next call's input is about ${input} tokens. Give it more with --max-cost.`
-      : `The token budget does not cover another call: ${tokens} tokens are left of it and the next call needs about ${input}. Give it more with --budget.`;
+  const what = tokens > input ? "cost" : "tokens";
+  const left = what === "cost" ? `$${envelope.unspent("cost").toFixed(4)}` : `${tokens} tokens`;
+  const [limit, more] = limitOf(what, envelope.dayLimit(what));
+  const message = `${limit} does not cover another call: ${left} are left of it and the next call's input is about ${input} tokens. ${more}`;
   return { reason: "budget_exceeded", error: new SyscallError("EXHAUSTED", message) };
+}
+
+/** What it is called, and how there comes to be more of it. `day`: it is that of the project's day. */
+function limitOf(what: "tokens" | "cost", day: number | undefined): [limit: string, more: string] {
+  const anew = (key: string) => `It begins anew at midnight, local time; ${key} in config.yaml sets it.`;
+  if (what === "cost" && day !== undefined)
+    return [`The project's cost limit of $${day} a day`, anew("cost_per_day")];
+  if (day !== undefined) return [`The project's limit of ${day} tokens a day`, anew("tokens_per_day")];
+  return what === "cost"
+    ? ["The cost limit", "Give it more with --max-cost."]
+    : ["The token budget", "Give it more with --budget."];
 }

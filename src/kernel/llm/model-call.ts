@@ -292,12 +292,13 @@ export class ModelCall {
   /** Pays what has come to what was paid already: that of the step under way. */
   #pay(total: Usage, steps: 0 | 1 = 1): Usage {
     const used = lessUsage(total, this.#paid);
-    if (this.#budget === undefined) return used;
+    const budget = this.#budget;
+    if (budget === undefined) return used;
+    this.#budget = undefined;
     const cost_usd = costOf(used, this.#proc.provider.price) ?? undefined;
     addUsage(this.#paid, { ...used, cost_usd });
     addUsage(this.#proc.usage, used);
-    this.#budget.pay(used, steps);
-    this.#budget = undefined;
+    budget.pay(used, steps);
     return used;
   }
 
