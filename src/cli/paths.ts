@@ -21,6 +21,29 @@ export function textOrFile(io: Io, flag: string, value: string | undefined): str
   return found(flag, path, () => readFileSync(resolve(io.cwd, path), "utf8"));
 }
 
+/** The JSON object that stands in a file. */
+export function jsonObject(
+  io: Io,
+  flag: string,
+  path: string | undefined,
+): Record<string, unknown> | undefined {
+  if (path === undefined) return undefined;
+  const text = found(flag, path, () => readFileSync(resolve(io.cwd, path), "utf8"));
+  const value = parsed(flag, path, text);
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
+  throw usageError(`${flag}: expected a JSON object in ${path}, got ${text.trim().slice(0, 40)}`);
+}
+
+function parsed(flag: string, path: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw usageError(
+      `${flag}: ${path} is not JSON: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+}
+
 function found<T>(flag: string, path: string, read: () => T): T {
   try {
     return read();

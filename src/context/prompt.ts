@@ -9,6 +9,8 @@ export interface PromptHead {
   systemPrompt?: string;
   /** AGENTS.md of the project. */
   projectDoc?: string;
+  /** JSON Schema that the answer must fit. */
+  outputSchema?: object;
   environment: { project: string; cwd: string; date: string; platform: string };
 }
 
@@ -24,6 +26,7 @@ export function assembleHead(head: PromptHead): string {
     head.systemPrompt?.trim() ?? "",
     head.projectDoc?.trim() ?? "",
     environmentSection(head.environment),
+    answerSection(head.outputSchema),
   ]
     .filter((section) => section !== "")
     .join("\n\n");
@@ -41,6 +44,15 @@ function deferredSection(skills: PromptHead["deferredSkills"]): string {
     "# Skills that can be loaded",
     "Call the tool Skill with one of these names before work it fits:",
     ...list,
+  ].join("\n");
+}
+
+function answerSection(schema: object | undefined): string {
+  if (schema === undefined) return "";
+  return [
+    "# Answer",
+    "Your final answer, or what you give the tool Complete, is read by a program. It must be one JSON document that fits this JSON Schema, and nothing else: no words around it, no code fence.",
+    JSON.stringify(schema),
   ].join("\n");
 }
 

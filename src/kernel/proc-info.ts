@@ -48,6 +48,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     is_paused: proc.paused,
     paused_at_ms: proc.pausedAtMs,
     result: proc.result,
+    output: proc.output,
     partial: proc.partial,
     exit_code: exit?.code ?? null,
     exit_reason: exit?.reason ?? null,

@@ -1,6 +1,6 @@
 import type { ContextManager } from "../context/manager.ts";
 import { assembleHead } from "../context/prompt.ts";
-import { O_RDWR, SyscallError } from "../plugin/index.ts";
+import { type ImageRef, O_RDWR, SyscallError } from "../plugin/index.ts";
 import type { RunLimits } from "../store/run-writer.ts";
 import type { RunStore, RunWriter } from "../store/runs.ts";
 import type { Namespace } from "../vfs/namespace.ts";
@@ -61,7 +61,9 @@ interface Order {
   kind: ProcessKind;
   intent: string;
   agent: AgentInfo;
-  opts: SpawnOpts;
+  opts: Omit<SpawnOpts, "images">;
+  /** To be kept beside it. */
+  images?: SpawnOpts["images"];
   /** The run that it goes on with. */
   saved?: SavedRun;
 }
@@ -85,10 +87,10 @@ export class ProcessBuilder {
     kind: ProcessKind,
     intent: string,
     agent: AgentInfo | null,
-    opts: SpawnOpts,
+    { images, ...opts }: SpawnOpts,
     start: (proc: Process) => Promise<void>,
   ): Promise<Process> {
-    return this.#make({ kind, intent, agent: agent ?? GENERIC, opts }, start);
+    return this.#make({ kind, intent, agent: agent ?? GENERIC, opts, images }, start);
   }
 
   /**
@@ -122,7 +124,7 @@ export class ProcessBuilder {
       if (days.needsBegin(opts)) await days.begin(opts);
       const record = saved && (await this.#recordOf(saved, opts, undo));
       const proc = this.#construct(order, record, undo);
-      await this.#open(proc, saved, undo);
+      await this.#open(proc, order, undo);
       await start(proc);
       return proc;
     } catch (thrown) {
@@ -148,7 +150,9 @@ export class ProcessBuilder {
     const { fork, info } = saved;
     if (!fork) return runs.reopen(info.uuid, runLimits(opts));
     const uuid = this.#ports.uuid();
-    const record = await runs.fork(uuid, { uuid: info.uuid, steps: fork.steps }, runLimits(opts));
+    const images = saved.spawned.images ?? [];
+    const origin = { uuid: info.uuid, steps: fork.steps, kept: images.map(({ file }) => file) };
+    const record = await runs.fork(uuid, origin, runLimits(opts));
     undo.push(() => runs.remove(uuid));
     return record;
   }
@@ -227,7 +231,7 @@ export class ProcessBuilder {
   }
 
   /** Its conversation, its model, its first files on disk. */
-  async #open(proc: Process, saved: SavedRun | undefined, undo: (() => unknown)[]): Promise<void> {
+  async #open(proc: Process, { saved, images = [] }: Order, undo: (() => unknown)[]): Promise<void> {
     const { contexts, ctx, files, inboxes } = this.#ports;
     const { intent, agent, opts } = proc.spec;
     // A fork is shown what there is today (design §4).
@@ -237,13 +241,17 @@ export class ProcessBuilder {
     undo.push(() => contexts.ctxFree(proc.ctxId));
     contexts.setSystemPrompt(proc.ctxId, head);
     if (saved) await ctx.restore(proc, saved.history);
-    else await ctx.append(proc, firstMessage(intent, opts.input));
+    else {
+      proc.images = await keepImages(proc.record, images);
+      await ctx.append(proc, firstMessage(intent, opts.input, proc.images));
+    }
     if (saved && saved.unread.length > 0) {
       undo.push(() => inboxes.clear(proc));
       inboxes.of(proc).restore(saved.unread);
     }
     undo.push(() => this.#ports.mounts.clear(proc));
     await this.#mount(proc, saved);
+    if (saved) proc.images = saved.spawned.images ?? [];
     if (before) restoreTools(proc, before.meta.tools);
     writeMeta(proc, contexts);
     undo.push(() => files.closeAll(proc));
@@ -310,6 +318,7 @@ export class ProcessBuilder {
       deferredSkills: agent.deferredSkills,
       systemPrompt: opts.systemPrompt,
       projectDoc: opts.projectDoc,
+      outputSchema: opts.outputSchema,
       environment: {
         project: opts.project.dir,
         cwd: opts.cwd,
@@ -328,6 +337,16 @@ function leaveOut({ fallbacks, notices }: Process, unpriced: readonly ProviderCh
       `The fallback ${choice.name}/${choice.model} is left out: there is a cost limit, and its price is not known.`,
     );
   }
+}
+
+/** One after the other: they are large. */
+async function keepImages(record: RunWriter, images: NonNullable<SpawnOpts["images"]>): Promise<ImageRef[]> {
+  const kept: ImageRef[] = [];
+  for (const { media_type, width, height, data } of images) {
+    const { file, sha256, bytes } = await record.keep(`image.${media_type.slice("image/".length)}`, data);
+    kept.push({ media_type, file, sha256, bytes, width, height });
+  }
+  return kept;
 }
 
 function takesChildren(parent: Process): boolean {

@@ -1,4 +1,4 @@
-import { type Effort, type Message, SyscallError, type ToolDef } from "../plugin/index.ts";
+import { type Effort, type ImageRef, type Message, SyscallError, type ToolDef } from "../plugin/index.ts";
 import type { RunWriter } from "../store/runs.ts";
 import type { CheckResult, ChildResult, Compaction, ModelSwitch, ProcInfo, Usage } from "../store/schema.ts";
 import { FdTable } from "../vfs/fd-table.ts";
@@ -115,6 +115,8 @@ export class Process {
   /** What the Complete tool was given. */
   completion: string | null;
   result: string | null = null;
+  /** The result as the document that was asked for. */
+  output: unknown = null;
   partial = false;
   checks: CheckResult[] = [];
   readonly filesChanged: Set<string>;
@@ -122,6 +124,8 @@ export class Process {
   llmFd = -1;
   /** What the program that is its model may call, as long as it answers. */
   served: Pick<ServedCalls, "list" | "call"> | undefined;
+  /** Those it was given, in the order of its first message. */
+  images: readonly ImageRef[] = [];
   /** Asked of its model; undefined where its driver has no such setting. */
   effort: Effort | undefined;
   /** It comes to its end and takes no more children. */

@@ -6,6 +6,7 @@ import { Compactor, isTooLong } from "./compaction/compactor.ts";
 import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { Inboxes } from "./ipc/inboxes.ts";
 import { stepText } from "./ipc/wording.ts";
+import { LastWord } from "./last-word.ts";
 import { type AskEvents, ModelCall, type ModelCallPorts } from "./llm/model-call.ts";
 import type { ModelRequest } from "./llm/request.ts";
 import { noUsage } from "./llm/spending.ts";
@@ -62,6 +63,7 @@ class ReasoningLoop {
   readonly #guard: LoopGuard;
   readonly #model: ModelCall;
   readonly #compactor: Compactor;
+  readonly #lastWord: LastWord;
   #tools: LLMTool[] = [];
   #lastText = "";
   /** Numbers of what this step was told of the inbox, if it was told something. */
@@ -75,6 +77,7 @@ class ReasoningLoop {
     this.#planned = proc.plan !== null;
     this.#model = new ModelCall(ports, proc);
     this.#compactor = new Compactor(ports, proc);
+    this.#lastWord = new LastWord(ports, proc);
   }
 
   /** One step, whole: an outcome when it was the last one. */
@@ -84,10 +87,8 @@ class ReasoningLoop {
     proc.openStep = null;
     proc.answered = null;
     if (openStep) return this.#goOn(openStep);
-    if (answered !== null && (await this.#ports.inboxes.of(proc).finish())) {
-      proc.result = answered;
-      return { kind: "finished" };
-    }
+    const outcome = answered === null ? undefined : await this.#conclude(answered);
+    if (outcome) return outcome;
     await this.#drainInbox();
     await this.#compactor.beforeStep(() => this.#request());
     let ts = "";
@@ -104,8 +105,10 @@ class ReasoningLoop {
           this.#journal(ts, { role: "assistant", content: text }, answer);
         },
         ended: (turn, usage) => {
+          const { corrections } = this.#lastWord;
           over = this.#served(ts, turn, usage);
-          return over === undefined;
+          // What is wrong with its result it is told when it is asked anew.
+          return over === undefined && this.#lastWord.corrections === corrections;
         },
       },
     });
@@ -159,7 +162,8 @@ class ReasoningLoop {
     this.#record(ts, assistant, { ...servedAnswer(text, reasoning), tool_calls, usage, tokens_used }, calls);
     this.#told = undefined;
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
-    return this.#completed() ?? this.#circles(calls);
+    const { completion } = proc;
+    return (completion === null ? undefined : this.#lastWord.take(completion)) ?? this.#circles(calls);
   }
 
   /** Finishes the step that was open when the run was cut off: its answer is there, and some of its calls are. */
@@ -249,6 +253,7 @@ class ReasoningLoop {
       tools: this.#shownTools(),
       stream: true,
       effort: proc.effort,
+      output_schema: proc.spec.opts.outputSchema,
     };
   }
 
@@ -281,26 +286,24 @@ class ReasoningLoop {
     proc.recordedStep = proc.step;
   }
 
-  #completed(): Outcome | undefined {
-    if (this.#proc.completion === null) return undefined;
-    this.#proc.result = this.#proc.completion;
-    return { kind: "finished" };
-  }
-
   async #finished(answer: LLMAnswer): Promise<Outcome | undefined> {
     const proc = this.#proc;
-    const completed = this.#completed();
-    if (completed) return completed;
+    if (proc.completion !== null) return this.#lastWord.take(proc.completion);
     if (answer.tool_calls.length > 0) return undefined;
-    // What came in the meantime is told to the model before the run may end.
-    if (!(await this.#ports.inboxes.of(proc).finish())) return undefined;
-    if (answer.stop_reason === "max_tokens" || answer.stop_reason === "refusal") {
-      proc.result = answer.content;
-      proc.partial = true;
-      return this.#cutShort(answer.stop_reason);
+    if (answer.stop_reason !== "max_tokens" && answer.stop_reason !== "refusal") {
+      return this.#conclude(answer.content);
     }
+    if (!(await this.#ports.inboxes.of(proc).finish())) return undefined;
     proc.result = answer.content;
-    return { kind: "finished" };
+    proc.partial = true;
+    return this.#cutShort(answer.stop_reason);
+  }
+
+  /** The model has nothing more to do. What came in the meantime is told to it before the run may end. */
+  async #conclude(answer: string): Promise<Outcome | undefined> {
+    const fits = this.#lastWord.fits(answer);
+    if (fits && !(await this.#ports.inboxes.of(this.#proc).finish())) return undefined;
+    return this.#lastWord.take(answer);
   }
 
   #circles(calls: readonly ToolCallRecord[]): Outcome | undefined {

@@ -52,6 +52,8 @@ export function writeMeta(proc: Process, contexts: ContextManager): void {
       folders: [...(proc.spec.opts.folders ?? [])],
       depth: proc.spec.envelope.limits.depth,
       system_prompt: proc.spec.opts.systemPrompt ?? null,
+      ...(proc.images.length > 0 && { images: [...proc.images] }),
+      ...(proc.spec.opts.outputSchema && { output_schema: { ...proc.spec.opts.outputSchema } }),
     },
   });
 }

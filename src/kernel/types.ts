@@ -1,4 +1,4 @@
-import type { Effort, MountType, Services, SyscallError } from "../plugin/index.ts";
+import type { Effort, ImageRef, MountType, Services, SyscallError } from "../plugin/index.ts";
 import type { PermissionRecord, ProcInfo, SuspendCause, SyscallEventWire, Wake } from "../store/schema.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 
@@ -234,11 +234,20 @@ export interface SpawnOpts {
   maxCost?: Limit;
   timeoutMs?: Limit;
   checks?: string[];
+  /** Attached images: they stand with the intent in the first message. */
+  images?: readonly AttachedImage[];
+  /** JSON Schema that the answer must fit (kernel/output-schema.ts). */
+  outputSchema?: object;
   /** How much the model is to think before it answers; absent: as its provider has it. */
   effort?: Effort;
   sandbox?: string;
   attended?: boolean;
   limits: Limits;
+}
+
+/** An image as it is attached; kept beside the run from its first moment on. */
+export interface AttachedImage extends Pick<ImageRef, "media_type" | "width" | "height"> {
+  data: Uint8Array;
 }
 
 /** What an agent says of the child that it wants. */

@@ -1,36 +1,50 @@
-import { readFile, stat } from "node:fs/promises";
+import { open, readFile, stat } from "node:fs/promises";
 import { isAbsolute } from "node:path";
+import type { AttachedImage } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
+import { IMAGE_HEAD, imageType, readImage } from "./image.ts";
 
 /** All attached text together: more than any model's context holds. */
 const MAX_BYTES = 4 * 1024 * 1024;
+/** One image: in base64 that is 5 MiB, the most that Anthropic takes; others take more. */
+const MAX_IMAGE_BYTES = (5 * 1024 * 1024 * 3) / 4;
+/** Images of a run, in number and together: every request carries all of them. */
+const MAX_IMAGES = 20;
+const MAX_IMAGES_BYTES = 15 * 1024 * 1024;
 
 interface Attachments {
   /** Put before the model with the intent; absent when nothing was attached. */
   text?: string;
+  /** In the order in which the text names them. */
+  images: AttachedImage[];
   /** Further folders the run may touch. */
   folders: string[];
 }
 
 /**
- * What `--add` names and what came by stdin: a file's text is attached, a folder may be used. INVALID for a
- * file that is not text or too much of it, NOT_FOUND for one that is not there.
+ * What `--add` names and what came by stdin: a file's text is attached, an image (PNG, JPEG, GIF, WebP, by its
+ * content) is shown, a folder may be used. INVALID for another file that is not text or for too much of either,
+ * NOT_FOUND for one that is not there.
  */
 export async function readAttachments(paths: readonly string[], input?: string): Promise<Attachments> {
   const texts: string[] = input === undefined ? [] : [input];
   const folders: string[] = [];
+  const images: AttachedImage[] = [];
   let bytes = 0;
   for (const path of paths) {
     const found = await look(path);
     if (found.isDirectory) {
       folders.push(path);
-      continue;
+    } else if (await isImage(path)) {
+      images.push(await imageOf(path, found.size, images));
+      texts.push(`<image path=${JSON.stringify(path)} />`);
+    } else {
+      bytes += found.size;
+      if (bytes > MAX_BYTES) throw tooMuch(path);
+      texts.push(`<file path=${JSON.stringify(path)}>\n${await readText(path)}\n</file>`);
     }
-    bytes += found.size;
-    if (bytes > MAX_BYTES) throw tooMuch(path);
-    texts.push(`<file path=${JSON.stringify(path)}>\n${await readText(path)}\n</file>`);
   }
-  return { folders, ...(texts.length > 0 && { text: texts.join("\n\n") }) };
+  return { folders, images, ...(texts.length > 0 && { text: texts.join("\n\n") }) };
 }
 
 async function look(path: string): Promise<{ isDirectory: boolean; size: number }> {
@@ -46,13 +60,37 @@ async function look(path: string): Promise<{ isDirectory: boolean; size: number 
   }
 }
 
-async function readText(path: string): Promise<string> {
-  let bytes: Uint8Array;
+async function isImage(path: string): Promise<boolean> {
   try {
-    bytes = await readFile(path);
+    const file = await open(path);
+    try {
+      const { buffer, bytesRead } = await file.read(new Uint8Array(IMAGE_HEAD));
+      return imageType(buffer.subarray(0, bytesRead)) !== null;
+    } finally {
+      await file.close();
+    }
   } catch (cause) {
     throw unreadable(path, cause);
   }
+}
+
+async function imageOf(path: string, size: number, before: readonly AttachedImage[]): Promise<AttachedImage> {
+  const together = before.reduce((sum, { data }) => sum + data.length, size);
+  if (size > MAX_IMAGE_BYTES) {
+    throw tooLarge(path, `has ${size} bytes, and an image may have ${MAX_IMAGE_BYTES}. Scale it down`);
+  }
+  if (before.length === MAX_IMAGES || together > MAX_IMAGES_BYTES) {
+    const most = `${MAX_IMAGES} images and ${MAX_IMAGES_BYTES} bytes of them`;
+    throw tooLarge(path, `is more than a run may begin with: ${most}, because every request carries them`);
+  }
+  const data = await readBytes(path);
+  const image = readImage(data);
+  if (image !== null) return { ...image, data };
+  throw new SyscallError("INVALID", `add: ${path} begins as an image and is cut off or damaged.`);
+}
+
+async function readText(path: string): Promise<string> {
+  const bytes = await readBytes(path);
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     if (!text.includes("\0")) return text;
@@ -61,8 +99,16 @@ async function readText(path: string): Promise<string> {
   }
   throw new SyscallError(
     "INVALID",
-    `add: ${path} is not a text file. Name its folder, and the run can use it.`,
+    `add: ${path} is neither a text file nor an image (PNG, JPEG, GIF, WebP). Name its folder, and the run can use it.`,
   );
+}
+
+async function readBytes(path: string): Promise<Uint8Array> {
+  try {
+    return await readFile(path);
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
 }
 
 function unreadable(path: string, cause: unknown): unknown {
@@ -71,6 +117,10 @@ function unreadable(path: string, cause: unknown): unknown {
     return new SyscallError("NOT_FOUND", `add: there is no file or folder ${path}.`, { cause });
   }
   return new SyscallError("INVALID", `add: ${path} can't be read: ${cause.message}.`, { cause });
+}
+
+function tooLarge(path: string, why: string): SyscallError {
+  return new SyscallError("INVALID", `add: ${path} ${why}.`);
 }
 
 function tooMuch(path: string): SyscallError {

@@ -49,6 +49,8 @@ function SpawnRequest() {
     sandbox: z.enum(["auto", "required", "off"]).optional(),
     trust: flag,
     check: texts,
+    /** JSON Schema that the answer must fit. */
+    output_schema: z.record(z.string(), z.unknown()).optional(),
     /** How much the model is to think. */
     effort: z.enum(EFFORTS).optional(),
     system_prompt: text,

@@ -14,7 +14,7 @@ export function receiptOf(info: ProcInfo): Receipt {
     suspended: info.suspended,
     result: info.result,
     partial: info.partial,
-    output: null,
+    output: info.output,
     steps: info.steps,
     tool_calls: info.tool_calls,
     tokens_used: info.tokens_used,

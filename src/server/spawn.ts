@@ -8,6 +8,7 @@ import { type KeyCommands, type ProviderRequest, resolveProvider } from "../conf
 import { loadProviders } from "../config/providers.ts";
 import { loadSettings } from "../config/settings.ts";
 import type { Clock } from "../kernel/clock.ts";
+import { OutputSchema } from "../kernel/output-schema.ts";
 import type { ChildWish, Limit, PID, ProviderChoice, SpawnOpts } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { readAttachments } from "./attachments.ts";
@@ -63,6 +64,7 @@ export async function planSpawn(
   const agent = await agentOf(request.agent ?? DEFAULT_AGENT, places);
   requireChecks(agent);
   refuseSandbox(request, agent);
+  if (request.output_schema) requireCheckable(request.output_schema);
   const attached = await readAttachments(request.add ?? [], request.input);
   const projectDoc = loadProjectDoc(project, request.cwd)?.text;
   const providers = await loadProviders(places);
@@ -125,6 +127,8 @@ export async function planSpawn(
         maxCost: wireLimit(request.max_cost),
         timeoutMs: wireLimit(request.timeout_ms),
         checks: request.check,
+        images: attached.images,
+        outputSchema: request.output_schema,
         effort: request.effort ?? agent.effort ?? parent?.effort,
         sandbox: "none",
         attended: request.attended,
@@ -203,6 +207,11 @@ function refuseSandbox(request: SpawnRequest, agent: Agent): void {
     "UNAVAILABLE",
     "A sandbox is required and this version has none. Run it with --sandbox auto where that is acceptable.",
   );
+}
+
+/** Told before anything is spent; the run makes its own of it. */
+function requireCheckable(schema: object): void {
+  void new OutputSchema(schema);
 }
 
 function untrusted(part: string): string {

@@ -17,12 +17,14 @@ interface Origin {
   uuid: string;
   dir: string;
   steps: readonly StepRecord[];
+  /** Further files that it keeps, relative to its folder. */
+  kept?: readonly string[];
 }
 
 /** Gives a fork that was just made its first steps, and the files beside them first. */
 export async function inherit(record: RunWriter, origin: Origin, fs: FsPort): Promise<void> {
-  const { steps, dir } = origin;
-  await inheritFiles(fs, dir, record.dir, steps);
+  const { steps } = origin;
+  await inheritFiles(fs, origin, record.dir);
   const slices = new Slices();
   for (let at = 0; at < steps.length; at += SOME) {
     record.inherit(steps.slice(at, at + SOME).map((step) => inheritedStep(step, origin, record.dir)));
@@ -72,14 +74,9 @@ function movedNames(text: string, from: string, to: string): string {
  * change and take no space a second time. All of it is durable on return; what is missing by now is left out, and
  * whoever reads the record is told so.
  */
-async function inheritFiles(
-  fs: FsPort,
-  from: string,
-  to: string,
-  steps: readonly StepRecord[],
-): Promise<void> {
+async function inheritFiles(fs: FsPort, { dir: from, steps, kept = [] }: Origin, to: string): Promise<void> {
   const plugins = await filesBelow(fs, join(from, PLUGINS));
-  const files = [...keptFiles(from, steps), ...plugins.map((path) => relative(from, path))];
+  const files = [...keptFiles(from, steps), ...kept, ...plugins.map((path) => relative(from, path))];
   const folders = new Set<string>();
   for (const file of files) {
     const path = join(to, file);

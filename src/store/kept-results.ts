@@ -103,6 +103,36 @@ export class KeptResults {
   }
 }
 
+/** What a record names, as it was when it was kept. INVALID when it is missing or has changed, UNAVAILABLE when the disk fails. */
+export async function readKept(fs: FsPort, dir: string, ref: KeptRef): Promise<Uint8Array> {
+  const path = join(dir, ref.file);
+  const bytes = await read(fs, path, ref.bytes);
+  if (bytes !== null && (await hashOf(bytes)) === ref.sha256) return bytes;
+  const what = bytes === null ? "is missing" : "has changed since it was kept";
+  throw new SyscallError("INVALID", `${path}, which the run goes on with, ${what}.`);
+}
+
+/** null: it is not there. Of one that is longer the beginning. */
+async function read(fs: FsPort, path: string, length: number): Promise<Uint8Array | null> {
+  try {
+    const fd = fs.open(path, "read");
+    try {
+      const bytes = new Uint8Array(length);
+      for (let at = 0; at < length; ) {
+        const got = await fs.readAsync(fd, bytes.subarray(at), at);
+        if (got === 0) return bytes.subarray(0, at);
+        at += got;
+      }
+      return bytes;
+    } finally {
+      fs.close(fd);
+    }
+  } catch (error) {
+    if (errno(error) === "ENOENT") return null;
+    throw ioError(error, "read", path);
+  }
+}
+
 /** What there is of something kept. */
 export interface KeptFinding extends KeptRef {
   /** Absolute. */

@@ -19,7 +19,7 @@ export const ToolCall = z.lazy(() =>
 );
 
 /** An image of the conversation: it is kept beside the run, once. */
-const ImageRef = z.object({
+export const ImageRef = z.object({
   media_type: z.enum(IMAGE_TYPES),
   file: z.string(),
   sha256: z.string(),

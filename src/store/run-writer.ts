@@ -4,7 +4,7 @@ import { AppendLog } from "./append-log.ts";
 import { syncDirectory } from "./document.ts";
 import { type FsPort, ioError, realFs } from "./fs-port.ts";
 import { InboxLog, type InboxRest } from "./inbox-log.ts";
-import { type KeptRef, KeptResults } from "./kept-results.ts";
+import { type KeptRef, KeptResults, readKept } from "./kept-results.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
 import { SCHEMA_VERSION } from "./schema-version.ts";
 import { SteadyDocument } from "./steady-document.ts";
@@ -204,6 +204,11 @@ export class RunWriter {
   /** Keeps data beside the run, for a record to name it: see KeptResults. */
   keep(name: string, data: Data): Promise<KeptRef & { path: string }> {
     return this.#results.keep(name, data);
+  }
+
+  /** Reads what was kept: whole, or INVALID. */
+  readKept(ref: KeptRef): Promise<Uint8Array> {
+    return readKept(this.#fs, this.dir, ref);
   }
 
   /** The end of the run: everything is durable, no file is open. Safe to call again. */

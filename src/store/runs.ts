@@ -114,11 +114,11 @@ export class RunStore {
 
   /**
    * Makes a new run that begins with these steps of another one, which may live and may be gone afterwards: what
-   * the steps refer to is taken over with them. NOT_FOUND when it is removed meanwhile.
+   * the steps refer to, and `kept` names, is taken over with them. NOT_FOUND when it is removed meanwhile.
    */
   async fork(
     uuid: string,
-    origin: { uuid: string; steps: readonly StepRecord[] },
+    origin: { uuid: string; steps: readonly StepRecord[]; kept?: readonly string[] },
     limits?: RunLimits,
   ): Promise<RunWriter> {
     const { inherit } = await import("./inheritance.ts");

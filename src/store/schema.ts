@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { EFFORTS } from "../plugin/index.ts";
-import { Message, Usage } from "./message.ts";
+import { ImageRef, Message, Usage } from "./message.ts";
 import { SCHEMA_VERSION } from "./schema-version.ts";
 
 /**
@@ -303,6 +303,8 @@ export const ProcInfo = z.object({
   is_paused: z.boolean(),
   paused_at_ms: z.number(),
   result: z.string().nullable(),
+  /** The result as the document that its output schema asked for; null where none was asked for. */
+  output: z.unknown().default(null),
   /** The result is what there was when the run was cut off. */
   partial: z.boolean(),
   exit_code: z.number().nullable(),
@@ -364,6 +366,10 @@ export const ProcessMeta = z.object({
       depth: z.number().nullable(),
       /** What its spawner added to the head of the prompt. Absent in records of before it was kept. */
       system_prompt: z.string().nullable().optional(),
+      /** Attached images: they stand in the first message. */
+      images: z.array(ImageRef).optional(),
+      /** JSON Schema that its answer must fit. */
+      output_schema: z.record(z.string(), z.unknown()).optional(),
     })
     .optional(),
 });

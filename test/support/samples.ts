@@ -51,6 +51,7 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     earlier_pids: [],
     crashes: null,
     effort: null,
+    output: null,
     error: null,
     checks: [],
     tool_calls: 0,

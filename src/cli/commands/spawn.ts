@@ -4,7 +4,7 @@ import { usageError } from "../exit.ts";
 import { bool, choice, costLimit, limit, list, pairs, text, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import type { Io, Wire } from "../io.ts";
-import { absoluteFolder, absolutePath, textOrFile } from "../paths.ts";
+import { absoluteFolder, absolutePath, jsonObject, textOrFile } from "../paths.ts";
 import { type Given, runAgent, told } from "../run.ts";
 import { type Attached, readAttached, readIntent, STDIN_LIMIT } from "../stdin.ts";
 
@@ -37,8 +37,12 @@ export default defineCommand({
     ]),
     trust: bool("let this run use what the project brings that runs code"),
     check: list("a command that must succeed at the end, or the run has failed", "CMD"),
+    "output-schema": text(
+      "a file with the JSON Schema that the answer must fit; it is then one JSON document",
+      "FILE",
+    ),
     "system-prompt": text("added to the agent's instructions; @FILE reads it from a file", "TEXT|@FILE"),
-    add: list("attach a file, or let the run use a folder outside the project", "PATH"),
+    add: list("attach a file, text or image, or let the run use a folder outside the project", "PATH"),
     cwd: text("run in this folder", "DIR"),
     env: pairs("set a variable for the run's programs"),
     detach: bool("print the PID and UUID and return; the run goes on in the daemon"),
@@ -97,6 +101,7 @@ export default defineCommand({
         allow: unlessEmpty(flags.allow),
         deny: unlessEmpty(flags.deny),
         check: unlessEmpty(flags.check),
+        output_schema: jsonObject(io, "--output-schema", flags["output-schema"]),
         system_prompt: textOrFile(io, "--system-prompt", flags["system-prompt"]),
         add: unlessEmpty(flags.add.map((path) => absolutePath(io, "--add", path))),
         cwd,

@@ -80,6 +80,7 @@ export class ModelCall {
         this.#readBytes += data.length;
         return data;
       },
+      readImage: async (image) => Buffer.from(await proc.record.readKept(image)).toString("base64"),
     };
   }
 

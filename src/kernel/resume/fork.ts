@@ -33,7 +33,11 @@ export async function readFork(
   const [meta, recorded] = await Promise.all([runs.meta(uuid), everyStep(runs, uuid)]);
   if (!meta?.spawned) throw unreadable(uuid);
   const steps = upTo(o.step, recorded, uuid);
-  const history = rebuildHistory(steps, [], firstMessage(info.intent, meta.spawned.input));
+  const history = rebuildHistory(
+    steps,
+    [],
+    firstMessage(info.intent, meta.spawned.input, meta.spawned.images),
+  );
   const calls = callsOf(steps, history);
   const skills = skillsCalled(calls, agent);
   const later = callsOf(recorded.slice(steps.length), history);

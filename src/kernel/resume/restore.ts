@@ -17,6 +17,7 @@ export function savedOpts({ info, spawned, fork }: SavedRun, given: SpawnOpts): 
     input: spawned.input ?? undefined,
     sandbox: info.sandbox,
     effort: info.effort ?? undefined,
+    outputSchema: spawned.output_schema,
     // Of the run itself: a fork is another one.
     resumeOnRestart: fork ? given.resumeOnRestart : info.resume_on_restart,
     supervised: fork ? undefined : (info.supervised ?? undefined),

@@ -1,4 +1,4 @@
-import { type Message, SyscallError } from "../../plugin/index.ts";
+import { type ImageRef, type Message, SyscallError } from "../../plugin/index.ts";
 import type { RunStore } from "../../store/runs.ts";
 import type {
   ChildResult,
@@ -59,7 +59,11 @@ export async function readSavedRun(
   ]);
   if (!meta?.spawned) throw unreadable(uuid);
   const { spawned } = meta;
-  const history = rebuildHistory(steps, journal.entries, firstMessage(info.intent, spawned.input));
+  const history = rebuildHistory(
+    steps,
+    journal.entries,
+    firstMessage(info.intent, spawned.input, spawned.images),
+  );
   const calls = callsOf(steps, history);
   const own = steps.filter(isOwn);
   const called = skillsCalled(calls, agent);
@@ -105,10 +109,14 @@ export async function readSavedRun(
 /** A run that waits again and again may have very many. */
 const PIDS_KEPT = 100;
 
-/** What the user said: the attached text follows the intent. */
-export function firstMessage(intent: string, input: string | null | undefined): Message {
+/** What the user said: the attached text follows the intent, and the images that. */
+export function firstMessage(
+  intent: string,
+  input: string | null | undefined,
+  images: readonly ImageRef[] = [],
+): Message {
   const content = input === null || input === undefined ? intent : `${intent}\n\n<input>\n${input}\n</input>`;
-  return { role: "user", content };
+  return { role: "user", content, ...(images.length > 0 && { images: [...images] }) };
 }
 
 /** It came to an end of its own, and that is in its record. */

@@ -1,0 +1,130 @@
+import { describe, expect, test } from "bun:test";
+import { createHash } from "node:crypto";
+import { readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { AttachedImage } from "../../src/kernel/types.ts";
+import { png } from "../support/images.ts";
+import { calls, KernelHarness, says, script, silent, toolDevice } from "../support/kernel.ts";
+import { until } from "../support/until.ts";
+
+const can = { images: true };
+const echo = { "/dev/echo": toolDevice("Echo", () => "heard") };
+
+function image(width: number, height: number, grey = 0): AttachedImage {
+  return { media_type: "image/png", width, height, data: png(width, height, grey) };
+}
+
+const base64 = ({ data }: AttachedImage): string => Buffer.from(data).toString("base64");
+
+/** The images that each request carries with its first message. */
+function shown(h: KernelHarness): (string | undefined)[][] {
+  return h.requests.map(({ messages }) => (messages[0]?.images ?? []).map(({ data }) => data));
+}
+
+describe("attached images", () => {
+  test("are in the first message of every request, and in the records by name alone", async () => {
+    const images = [image(300, 200), image(30, 20, 9)];
+    await using h = new KernelHarness({
+      model: script(calls(["Echo", {}]), calls(["Echo", {}]), says("done")),
+      devices: echo,
+      can,
+    });
+    const { info } = await h.run("look", { images });
+    const both = images.map(base64);
+    expect(shown(h)).toEqual([both, both, both]);
+    expect(h.requests[0]?.messages[0]).toMatchObject({ role: "user", content: "look" });
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[0]?.messages[0]?.images).toEqual(
+      images.map(({ data, ...size }) => {
+        const sha256 = createHash("sha256").update(data).digest("hex");
+        return { ...size, sha256, file: `results/${sha256}.png`, bytes: data.length };
+      }),
+    );
+  });
+
+  test("are kept once, whatever the number of steps and of the same image", async () => {
+    const same = image(100, 100);
+    const model = script(...Array.from({ length: 20 }, () => calls(["Echo", {}])), says("done"));
+    await using h = new KernelHarness({ model, devices: echo, can, limits: { loopThreshold: 100 } });
+    const { info } = await h.run("look", { images: [same, same] });
+    const folder = join(h.dataDir, "steps", info.uuid);
+    expect(readdirSync(join(folder, "results"))).toHaveLength(1);
+    const text = ["steps.jsonl", "process-meta.json", "proc-info.json", "events.jsonl"].map(
+      (name) => statSync(join(folder, name)).size,
+    );
+    const longest = base64(same).slice(0, 40);
+    for (const name of readdirSync(folder).filter((name) => name.includes(".json"))) {
+      expect(await Bun.file(join(folder, name)).text()).not.toContain(longest);
+    }
+    expect(Math.max(...text)).toBeLessThan(100_000);
+  });
+
+  test("are there again when the run is gone on with, and in its fork, which outlives it", async () => {
+    const images = [image(64, 64)];
+    let asked = 0;
+    await using h = new KernelHarness({
+      model: (request, signal) => (++asked === 1 ? silent(request, signal) : says("seen")),
+      can,
+    });
+    const pid = await h.spawn("look", { images });
+    await until(() => h.requests.length === 1);
+    const { uuid } = h.kernel.procInfo(pid);
+    await h.kernel.suspend(pid);
+    const again = await h.kernel.resume(uuid, null, h.opts(), {});
+    expect((await h.follow(again.pid)).info).toMatchObject({ exit_reason: "completed", result: "seen" });
+    const fork = await h.kernel.resume(uuid, null, h.opts(), { input: "once more", fork: {} });
+    await h.runs.remove(uuid);
+    await h.follow(fork.pid);
+    expect(shown(h)).toEqual([1, 2, 3].map(() => images.map(base64)));
+  });
+
+  test("of a run that never had an answer are its fork's, too", async () => {
+    const images = [image(64, 64)];
+    let asked = 0;
+    await using h = new KernelHarness({
+      model: (request, signal) => (++asked === 1 ? silent(request, signal) : says("seen")),
+      can,
+    });
+    const pid = await h.spawn("look", { images });
+    await until(() => h.requests.length === 1);
+    const { uuid } = h.kernel.procInfo(pid);
+    const fork = await h.kernel.resume(uuid, null, h.opts(), { fork: {} });
+    await h.follow(fork.pid);
+    expect(shown(h)[1]).toEqual(images.map(base64));
+  });
+
+  test("are refused before the run begins where the driver takes none", async () => {
+    await using h = new KernelHarness({ model: script() });
+    const refused = h.spawn("look", { images: [image(9, 9)] });
+    await expect(refused).rejects.toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining("takes none"),
+    });
+    expect(h.requests).toEqual([]);
+    expect(h.kernel.listProcs()).toEqual([]);
+  });
+
+  test.each([
+    ["missing", (file: string) => rmSync(file)],
+    ["changed", (file: string) => writeFileSync(file, png(9, 9, 7))],
+  ])("that are %s end the run, and are never sent as something else", async (what, damage) => {
+    await using h = new KernelHarness({
+      model: script(calls(["Damage", {}]), says("done")),
+      devices: {
+        "/dev/damage": toolDevice("Damage", () => {
+          const uuid = h.kernel.listProcs()[0]?.uuid ?? "";
+          const folder = join(h.dataDir, "steps", uuid, "results");
+          for (const name of readdirSync(folder)) damage(join(folder, name));
+          return "done";
+        }),
+      },
+      can,
+    });
+    const { info } = await h.run("look", { images: [image(9, 9)] });
+    expect(info).toMatchObject({
+      exit_reason: "llm_error",
+      error: { code: "INVALID", message: expect.stringContaining(what) },
+    });
+    expect(h.requests).toHaveLength(1);
+  });
+});
