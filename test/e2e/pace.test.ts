@@ -1,0 +1,111 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import type { Turn } from "../support/model-server/script.ts";
+import { until } from "../support/until.ts";
+import { Machine } from "./support/machine.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { Receipt, recordOf, verdict } from "./support/verdict.ts";
+
+setDefaultTimeout(60_000);
+
+/** The last request that its window has: the next one is for the time after it. */
+function lastOne(turn: Turn, seconds: number): Turn {
+  return {
+    ...turn,
+    headers: {
+      "x-ratelimit-limit-requests": "50",
+      "x-ratelimit-remaining-requests": "0",
+      "x-ratelimit-reset-requests": `${seconds}s`,
+    },
+  };
+}
+
+function keep(machine: Machine, ...names: string[]): void {
+  const lines = names.map((name) => `${name}=${machine.env[name]}\n`);
+  chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
+}
+
+describe("a provider whose headers say that nothing is left", () => {
+  const look = calls(["Bash", { command: "echo looked" }]);
+
+  test("is not asked before its window is new: the run waits, and so does every other of this key", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({ first: [lastOne(look, 3), says("first is done")], second: [says("second is done")] }),
+    );
+    const first = machine.run(["spawn", "first"]);
+    await model.arrived(1);
+    await until(async () => {
+      const { stdout } = await machine.run(["providers", "--json"]);
+      const openai = JSON.parse(stdout).find(({ name }: { name: string }) => name === "openai");
+      return openai?.queues?.[0]?.hold !== null && openai?.queues?.[0]?.waiting === 1;
+    });
+    const shown = await machine.run(["providers"]);
+    expect(shown.stdout).toMatch(/QUEUE[\s\S]*0\/16 running, 1 waiting, on hold for [123] s/);
+    const second = await machine.run(["spawn", "second"]);
+    expect(second).toMatchObject({ code: 0, stdout: "second is done\n" });
+    expect(await first).toMatchObject({ code: 0, stdout: "first is done\n" });
+    const [one, ...later] = model.requests;
+    expect(later).toHaveLength(2);
+    for (const request of later) expect(request.at - (one?.at ?? 0)).toBeGreaterThan(2_900);
+  });
+
+  test("for longer than a run's patience: it is suspended without another request, and goes on by itself, also in the next daemon", async () => {
+    await using machine = new Machine();
+    machine.config({ model_wait: "1s" });
+    const model = await machine.model(scenes({ "do it": [lastOne(look, 6), says("went on")] }));
+    keep(machine, "OPENAI_API_KEY", "OPENAI_BASE_URL");
+    const { stdout, code } = await machine.run(["spawn", "do it", "--output", "json"]);
+    expect(code).toBe(75);
+    const { uuid, suspended } = Receipt.parse(JSON.parse(stdout));
+    expect(suspended).toMatchObject({ by_itself: true, wake: { on: "at" } });
+    expect(suspended?.reason).toContain("all 50 requests of its rate limit are used up");
+    expect(model.requests).toHaveLength(1);
+    process.kill(machine.daemonPid ?? 0, "SIGKILL");
+    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    await until(() => recordOf(machine, uuid).exit_code === 0);
+    expect(recordOf(machine, uuid)).toMatchObject({ result: "went on", tool_calls: 1 });
+    expect(model.requests).toHaveLength(2);
+    const [one, two] = model.requests;
+    expect((two?.at ?? 0) - (one?.at ?? 0)).toBeGreaterThan(5_900);
+  });
+});
+
+describe("tokens_per_day", () => {
+  const usage = { input_tokens: 40_000, output_tokens: 1_000 };
+  const used = { text: "done", usage };
+
+  test("counts the runs of the daemon, of one that was killed, and of none; then the answer is exit 2", async () => {
+    await using machine = new Machine();
+    machine.write(".rnix/config.yaml", "tokens_per_day: 150000\n");
+    const model = await machine.model(scenes({ "do it": [used] }));
+    expect((await machine.run(["spawn", "do it"])).code).toBe(0);
+    process.kill(machine.daemonPid ?? 0, "SIGKILL");
+    expect((await machine.run(["spawn", "do it", "--no-daemon"])).code).toBe(0);
+    expect((await machine.run(["spawn", "do it"])).code).toBe(0);
+    // What is left has room for an input and a short answer: it is asked with this room, and uses more.
+    const { receipt: fourth } = await verdict(machine, ["do it"]);
+    expect(fourth.exit_code).toBe(0);
+    for (const more of [[], ["--no-daemon"]]) {
+      const { receipt, stderr } = await verdict(machine, ["do it", ...more]);
+      expect(receipt).toMatchObject({ exit_code: 2, exit_reason: "budget_exceeded", tokens_used: 0 });
+      expect(stderr).toMatch(/150000 tokens a day.*0 tokens are left.*midnight.*tokens_per_day/s);
+    }
+    expect(model.requests).toHaveLength(4);
+    // Whoever wants more today says so, and it counts at once.
+    machine.write(".rnix/config.yaml", "tokens_per_day: unlimited\n");
+    expect((await machine.run(["spawn", "do it"])).code).toBe(0);
+  });
+
+  test("a cost for a day needs a price, before anything is asked", async () => {
+    await using machine = new Machine();
+    machine.write(".rnix/config.yaml", "cost_per_day: 1.50\n");
+    const model = await machine.model(scenes({ "do it": [used] }));
+    const { code, stderr } = await machine.run(["spawn", "do it"]);
+    expect(code).toBe(64);
+    expect(stderr).toContain("cost_per_day");
+    expect(stderr).toContain("providers.yaml");
+    expect(model.requests).toEqual([]);
+  });
+});
