@@ -5,8 +5,8 @@ import { errorOf, type Usual } from "./usual.ts";
 /** What a text must be. Of several words, all must hold. A text alone is what it must contain. */
 export type Match = string | Exclude<z.infer<typeof Match>, string>;
 
-const texts = z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]);
-const pattern = z.string().refine(isPattern, { error: "is no regular expression" });
+export const texts = z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]);
+export const pattern = z.string().refine(isPattern, { error: "is no regular expression" });
 const words = {
   /** Equal, but for what differs from run to run anyway (usual.ts). */
   equals: z.string().optional(),

@@ -37,7 +37,8 @@ const Step = z.object({
     }),
   ),
   usage: z.object({ input_tokens: z.number(), output_tokens: z.number(), cached_tokens: z.number() }),
-  stop_reason: z.enum(["end_turn", "tool_calls", "max_tokens", "refusal"]).optional().catch(undefined),
+  reasoning: z.string().optional(),
+  stop_reason: z.enum(["max_tokens", "refusal"]).optional(),
 });
 type Step = z.infer<typeof Step>;
 
@@ -83,14 +84,14 @@ export async function scriptOf(history: History, run: RunInfo): Promise<Script> 
   };
 }
 
-function responseOf({ messages, tool_calls, usage, stop_reason }: Step): Response {
+function responseOf({ messages, tool_calls, usage, reasoning, stop_reason }: Step): Response {
   const said = messages.findLast(({ role }) => role === "assistant");
   const results = new Map(tool_calls.map((call) => [call.id, call]));
   const calls = said?.tool_calls?.map((call) => {
     const expect = expected(results.get(call.id));
     return expect === undefined ? call : { ...call, expect };
   });
-  return { text: said?.content ?? "", ...(calls && { tool_calls: calls }), usage, stop_reason };
+  return { text: said?.content ?? "", ...(calls && { tool_calls: calls }), usage, reasoning, stop_reason };
 }
 
 /** What the model was shown. Nothing is expected of a call that was cut off: nobody knows what it came to. */

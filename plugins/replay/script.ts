@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Condition, Match } from "./condition.ts";
+import { Condition, Match, pattern, texts } from "./condition.ts";
 
 /** How strictly what came is compared with what a script expects (docs/replay.md). */
 export const COMPARE = ["usual", "exact", "state"] as const;
@@ -90,7 +90,17 @@ const head = {
     .strictObject({
       exit_code: z.number().int().optional(),
       exit_reason: z.string().optional(),
-      result: Match.optional(),
+      result: z
+        .union([
+          z.string(),
+          z.strictObject({
+            equals: z.string().optional(),
+            contains: texts.optional(),
+            lacks: texts.optional(),
+            matches: pattern.optional(),
+          }),
+        ])
+        .optional(),
     })
     .optional(),
 };

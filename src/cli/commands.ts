@@ -12,6 +12,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   wait: { group: "Run", load: () => import("./commands/wait.ts") },
   suspend: { group: "Run", load: () => import("./commands/suspend.ts") },
   resume: { group: "Run", load: () => import("./commands/resume.ts") },
+  replay: { group: "Run", load: () => import("./commands/replay.ts") },
   kill: { group: "Run", load: () => import("./commands/kill.ts") },
   pause: { group: "Run", load: () => import("./commands/pause.ts") },
   continue: { group: "Run", load: () => import("./commands/continue.ts") },

@@ -8,7 +8,7 @@ import { environment, type Io, type Session, type Wire } from "./io.ts";
 
 interface AgentRun {
   /** Asks for the run, once its input is read and a server is there. */
-  open(wire: Wire, given: Given): Promise<Stream<"spawn" | "resume">>;
+  open(wire: Wire, given: Given): Promise<Stream<"spawn" | "resume" | "replay">>;
   /** On top of the command's own environment. */
   env: Record<string, string>;
   /** Do not follow it. */

@@ -14,6 +14,7 @@ import {
   providerNames,
 } from "./provider-needs.ts";
 import type { KeyCommand, Provider } from "./providers.ts";
+import { DRIVERS } from "./stock-providers.ts";
 
 export interface ProviderRequest extends Search {
   /** `--provider`, `--model`. */
@@ -56,8 +57,14 @@ export interface KeySource {
  * such provider. INVALID: no model. UNAVAILABLE (exit 69): nothing found, or the one that was named lacks its key.
  */
 export async function resolveProvider(request: ProviderRequest): Promise<ProviderChoice> {
+  const { parent } = request;
+  if (parent && plays(parent)) return { ...parent, because: "its parent's" };
   const choice = await chosen(request);
-  return { ...choice, fallbacks: fallbacksOf(choice, request) };
+  return { ...choice, fallbacks: plays(choice) ? [] : fallbacksOf(choice, request) };
+}
+
+function plays({ device }: ProviderChoice): boolean {
+  return DRIVERS[device.slice(DEVICES.length)]?.plays === true;
 }
 
 async function chosen(request: ProviderRequest): Promise<ProviderChoice> {

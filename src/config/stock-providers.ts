@@ -15,6 +15,8 @@ export interface ProviderDefaults {
   /** An Ollama: it may run on this machine, where it is looked for when nothing else is found. */
   isLocal?: boolean;
   defaultModel?: string;
+  /** It plays what was said before: so do all that its run spawns, and nothing else takes its place. */
+  plays?: true;
 }
 
 /** In the order in which a key that lies around is taken for the answer. */
@@ -39,7 +41,7 @@ export const DRIVERS: Readonly<Record<string, ProviderDefaults>> = {
     needsKey: false,
   },
   cursor: { keyEnvs: ["CURSOR_API_KEY"], needsKey: true },
-  replay: { keyEnvs: [], needsKey: false },
+  replay: { keyEnvs: [], needsKey: false, plays: true },
 };
 
 /** Providers that are an address for a driver of another name. */

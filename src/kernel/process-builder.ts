@@ -198,7 +198,7 @@ export class ProcessBuilder {
       envelope,
       maxSteps: envelope.limits.steps,
       timeoutMs: envelope.limits.timeMs,
-      checks: saved?.spawned.checks ?? [...agent.checks, ...(opts.checks ?? [])],
+      checks: saved?.spawned.checks ?? [...new Set([...agent.checks, ...(opts.checks ?? [])])],
       kernelId: this.#ports.kernelId,
       wakes: this.#ports.wakes,
       version: this.#ports.version,

@@ -36,6 +36,7 @@ export function stepRecord(
     messages: unrecorded.splice(0, unrecorded.indexOf(assistant) + 1),
     raw_response: answer.content,
     reasoning: answer.reasoning,
+    stop_reason: cutShort(answer.stop_reason),
     action,
     summary: summarize(answer, calls),
     tool_calls: calls,
@@ -67,6 +68,10 @@ export function actionOf(calls: readonly ToolCallRecord[], planned: boolean): Ac
   if (done.has("Skill")) return "specialize";
   if (!done.has("Plan")) return "tool_call";
   return planned ? "replan" : "plan";
+}
+
+function cutShort(reason: LLMAnswer["stop_reason"]): StepRecord["stop_reason"] {
+  return reason === "max_tokens" || reason === "refusal" ? reason : undefined;
 }
 
 function summarize(answer: LLMAnswer, calls: readonly ToolCallRecord[]): string {

@@ -7,6 +7,7 @@ import { attach } from "./methods/attach.ts";
 import { attachDebug } from "./methods/attach-debug.ts";
 import { attachLog } from "./methods/attach-log.ts";
 import { daemonStatus } from "./methods/daemon-status.ts";
+import { exportScript } from "./methods/export-script.ts";
 import { gc } from "./methods/gc.ts";
 import { kill } from "./methods/kill.ts";
 import { listAgents } from "./methods/list-agents.ts";
@@ -17,6 +18,7 @@ import { listProviders } from "./methods/list-providers.ts";
 import { listSkills } from "./methods/list-skills.ts";
 import { listTools } from "./methods/list-tools.ts";
 import { ping } from "./methods/ping.ts";
+import { compareRuns, replay } from "./methods/replay.ts";
 import { resume } from "./methods/resume.ts";
 import { allow, deny } from "./methods/rights.ts";
 import { show } from "./methods/show.ts";
@@ -59,6 +61,9 @@ const TABLE: Record<Method, Entry> = {
   signal_tree: plain(METHODS.signal_tree.payload, signalTree),
   suspend: plain(METHODS.suspend.payload, suspend),
   resume: streaming(METHODS.resume.payload, resume),
+  replay: streaming(METHODS.replay.payload, replay),
+  compare_runs: plain(METHODS.compare_runs.payload, compareRuns),
+  export_script: plain(METHODS.export_script.payload, exportScript),
   allow: plain(METHODS.allow.payload, allow),
   deny: plain(METHODS.deny.payload, deny),
   wait: plain(METHODS.wait.payload, wait),

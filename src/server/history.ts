@@ -12,7 +12,17 @@ export { allSteps } from "./cut-off.ts";
 /** What is read of one data folder. */
 type RunReader = Pick<
   RunStore,
-  "dataDir" | "dir" | "kept" | "catalogue" | "collected" | "info" | "find" | "steps" | "events" | "journal"
+  | "dataDir"
+  | "dir"
+  | "kept"
+  | "catalogue"
+  | "collected"
+  | "info"
+  | "meta"
+  | "find"
+  | "steps"
+  | "events"
+  | "journal"
 >;
 
 /** A run as its records tell it. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { GateStatus } from "../kernel/llm/gate.ts";
 import type { PluginReport } from "../plugin/host/report.ts";
-import { EFFORTS, type ToolAnnotations } from "../plugin/index.ts";
+import { EFFORTS, type ToolAnnotations, type ToolCall } from "../plugin/index.ts";
 import type { Action, ProcInfo, StepRecord, SyscallEventWire } from "../store/schema.ts";
 import type { CollectedLine, CollectReport } from "./collector.ts";
 
@@ -101,6 +101,20 @@ function ResumeRequest() {
   });
 }
 
+function ReplayRequest() {
+  const flag = z.boolean().optional();
+  return Target().extend({
+    /** Where its tools are executed, absolute: the run's own folder by default. */
+    folder: z.string().optional(),
+    /** How results are compared (docs/replay.md). Absent: but for what differs from run to run anyway. */
+    compare: z.enum(["usual", "exact", "state"]).optional(),
+    trust: flag,
+    /** The caller's whole environment. */
+    env: z.record(z.string(), z.string()),
+    attended: flag,
+  });
+}
+
 /** What a person may have a run wait for. */
 const PersonsWake = () =>
   z.discriminatedUnion("on", [
@@ -139,6 +153,12 @@ export const METHODS = {
   /** `wake`: it goes on by itself then. Of a run that is suspended already, what it waits for from now on. */
   suspend: { streaming: false, payload: () => Target().extend({ wake: PersonsWake().optional() }) },
   resume: { streaming: true, payload: ResumeRequest },
+  /** Plays a recorded run again, and streams it like a spawn. */
+  replay: { streaming: true, payload: ReplayRequest },
+  /** Of a run that was played again (`replayed`, its UUID): where it differs from the recorded one. */
+  compare_runs: { streaming: false, payload: () => Target().extend({ replayed: Uuid() }) },
+  /** A recorded run as a script. The head comes with the first page. */
+  export_script: { streaming: false, payload: () => Target().extend(Page()) },
   allow: { streaming: false, payload: RightsRequest },
   deny: { streaming: false, payload: RightsRequest },
   wait: { streaming: false, payload: () => Target().extend({ timeout_ms: z.int().positive().optional() }) },
@@ -175,6 +195,7 @@ export type StreamingMethod = {
 export type PlainMethod = Exclude<Method, StreamingMethod>;
 export type Target = z.infer<ReturnType<typeof Target>>;
 export type ResumeRequest = z.infer<ReturnType<typeof ResumeRequest>>;
+export type ReplayRequest = z.infer<ReturnType<typeof ReplayRequest>>;
 export type SpawnRequest = z.infer<ReturnType<typeof SpawnRequest>>;
 
 /**
@@ -214,6 +235,15 @@ export interface Answers {
   suspend: ProcRef & { state: ProcInfo["state"]; step: number };
   /** The last step that was whole: the next one is made now. `origin_uuid`: of a fork, the run that it comes from. */
   resume: ProcRef & { resumed_from_step: number; origin_uuid?: string };
+  replay: ProcRef;
+  compare_runs: { differences: Difference[] };
+  /** `next` is the `after` of the next page, null after the last; `children` are the agents' runs that it has spawned. */
+  export_script: {
+    head: ScriptHead | null;
+    responses: ScriptEntry[];
+    children: string[];
+    next: number | null;
+  };
   allow: RightsAnswer;
   deny: RightsAnswer;
   wait: Receipt;
@@ -242,6 +272,33 @@ export interface Answers {
 export interface ProcRef {
   pid: number;
   uuid: string;
+}
+
+/** Where a run that was played again differs from the recorded one. */
+export interface Difference {
+  kind: "agent" | "prompt" | "tools" | "rights" | "limits" | "checks" | "result" | "outcome";
+  step: number | null;
+  /** What differs. */
+  message: string;
+  /** What there is of it in the one and not in the other; null: nothing, or the message has both. */
+  recorded: string | null;
+  replayed: string | null;
+}
+
+/** What a script of the replay driver says of the run that it was made from. */
+export interface ScriptHead {
+  intent: string;
+  agent: string;
+  input?: string;
+  checks?: string[];
+  recorded: { uuid: string; at: string; cwd: string; project: string };
+  outcome: { exit_code?: number; exit_reason?: string; result?: { equals: string } };
+}
+
+/** One answer of such a script. */
+export interface ScriptEntry extends Pick<StepRecord, "reasoning" | "stop_reason" | "usage"> {
+  text?: string;
+  tool_calls?: (ToolCall & { expect?: { equals?: string; contains?: string[]; error?: string } })[];
 }
 
 /** What a run may use after the change. Nothing of `denied_tools`, whatever is allowed. */

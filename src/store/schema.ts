@@ -107,6 +107,8 @@ export const StepRecord = z.object({
   raw_response: z.string(),
   /** What the model thought: shown to people, and never told to a model again. */
   reasoning: z.string().optional(),
+  /** Where the answer is not whole: why it ended. */
+  stop_reason: z.enum(["max_tokens", "refusal"]).optional(),
   action: Action,
   summary: z.string(),
   tool_calls: z.array(ToolCallRecord),

@@ -57,6 +57,7 @@ describe("every command", () => {
         "plugins new",
         "providers",
         "ps",
+        "replay",
         "resume",
         "show",
         "skills",

@@ -618,6 +618,19 @@ describe("what a run may fall back to", () => {
     expect(await child("other")).toEqual([]);
   });
 
+  test("of a run that plays a recording is nothing, and all that it spawns plays it too", async () => {
+    using box = new Sandbox();
+    const flags = { provider: "replay", model: "run.yaml" };
+    const { choice, named } = await left(box, ["b", "replay/other"], { flags });
+    expect(named).toEqual([]);
+    const agent = { name: "y", provider: "anthropic", model: "a" };
+    const env = { ...KEYS, RNIX_PROVIDER: "openai", RNIX_MODEL: "m" };
+    const child = await resolveProvider(
+      await request(box.places(), { env, agent, parent: choice, flags: { provider: "openai", model: "m" } }),
+    );
+    expect(child).toMatchObject({ name: "replay", model: "run.yaml", because: "its parent's" });
+  });
+
   test("of a run that goes on is what it had left, whatever the agent says today", async () => {
     using box = new Sandbox();
     const fallback = [

@@ -1,0 +1,165 @@
+import type { Receipt, Target } from "../../server/protocol.ts";
+import { defineCommand } from "../command.ts";
+import { EXIT, usageError } from "../exit.ts";
+import { bool, choice, json, list, text } from "../flags.ts";
+import { type Io, type Output, withSession, withWire } from "../io.ts";
+import { plural } from "../output/format.ts";
+import { styleOf } from "../output/style.ts";
+import { absoluteFolder } from "../paths.ts";
+import { exportScript } from "../replay/export.ts";
+import { KINDS, outcomeDifferences, type Report, reportText } from "../replay/report.ts";
+import type { ScriptRun } from "../replay/script-head.ts";
+import { runAgent } from "../run.ts";
+import { target } from "../target.ts";
+
+export default defineCommand({
+  about: "Play a recorded run again by today's definitions and say where it differs, or write it as a script",
+  args: [{ name: "UUID|FILE", about: "a run: its UUID, the beginning of it or its PID; or a script" }],
+  flags: {
+    export: text("write the run as a script that can be read, edited and played, and run nothing", "FILE"),
+    cwd: text("execute its tools in this folder; by default a run's own, and this one for a script", "DIR"),
+    compare: choice(
+      "how results are compared: but for times, durations, PIDs and the like (usual), to the byte, or only by whether each call succeeded",
+      ["usual", "exact", "state"],
+    ),
+    ignore: list(`leave differences of this kind out: ${KINDS.join(", ")}`, "KIND"),
+    trust: bool("let this run use what the project brings that runs code"),
+    "no-daemon": bool("run inside this command; nothing is left running"),
+    json,
+    quiet: bool("print no progress", { short: "q" }),
+  },
+  examples: [
+    {
+      line: "rnix replay 01975a2e",
+      about: "exits 0 when the agent of today does the same, 1 where it differs",
+    },
+    {
+      line: "rnix replay 01975a2e --export tests/fix.yaml",
+      about: "a script, to keep beside the agent and edit",
+    },
+    {
+      line: "rnix replay tests/fix.yaml --cwd fixtures/broken",
+      about: "a test of the agent, with no model's bill",
+    },
+  ],
+  notes: [
+    "No model is asked: the answers are the recorded ones. Tools are executed for real, with the agent's rights of today: play it in a copy of the project where it changes something that matters.",
+    "A call that comes to something else than it did ends the run there: what the model would say to it nobody knows. Both sides are shown.",
+    "Exit codes: 0 the same, 1 different, 64 wrong usage, 75, 130, 137, 143 when the run was suspended or killed.",
+  ],
+  async run(io, flags, [what = ""]) {
+    const ignored = flags.ignore.map(kind);
+    if (isScript(what)) {
+      if (flags.export !== undefined)
+        throw usageError("--export writes a recorded run; this is a script already");
+      if (flags.compare !== undefined)
+        throw usageError("--compare is for a recorded run; in a script write `compare: ` and the word");
+      const { scriptHead } = await import("../replay/script-head.ts");
+      return report(io, await replayScript(io, await scriptHead(io, what), flags), ignored, flags);
+    }
+    const of = target(io, what);
+    if (flags.export !== undefined) return exported(io, of, flags.export);
+    return report(io, await replayRun(io, of, flags), ignored, flags);
+  },
+});
+
+/** A script, and not a run. */
+function isScript(text: string): boolean {
+  return text.includes("/") || /\.\w+$/.test(text);
+}
+
+interface Options {
+  cwd: string | undefined;
+  compare: "usual" | "exact" | "state" | undefined;
+  trust: boolean;
+  "no-daemon": boolean;
+  quiet: boolean;
+}
+
+type Played = Omit<Report, "same"> | { receipt: Receipt };
+
+async function exported(io: Io, of: Target, file: string): Promise<number> {
+  const answers = await withWire(io, (wire) => exportScript(io, wire, of, file));
+  io.stderr.write(`${file}: ${plural(answers, "answer")}; play it with rnix replay ${file}\n`);
+  return EXIT.ok;
+}
+
+async function replayRun(io: Io, of: Target, flags: Options): Promise<Played> {
+  const folder = flags.cwd === undefined ? undefined : absoluteFolder(io, "--cwd", flags.cwd);
+  const { trust, compare } = flags;
+  const replayed = await follow(io, flags, (wire, { env, attended }) =>
+    wire.open("replay", { ...of, folder, compare, trust: trust || undefined, env, attended }),
+  );
+  if (isCutOff(replayed)) return { receipt: replayed };
+  const { uuid } = replayed;
+  return withSession(io, { inside: flags["no-daemon"] }, async (session) => {
+    const wire = await session.connect();
+    const { differences } = await wire.request("compare_runs", { ...of, replayed: uuid });
+    const named = of.uuid ?? `PID ${of.pid}`;
+    return { recorded: `run ${named}`, differences, replayed };
+  });
+}
+
+async function replayScript(io: Io, script: ScriptRun, flags: Options): Promise<Played> {
+  const { file, intent, agent, input, checks, outcome } = script;
+  const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
+  const options = {
+    intent,
+    agent,
+    provider: "replay",
+    model: file,
+    cwd,
+    check: checks,
+    max_cost: "unlimited",
+  } as const;
+  const replayed = await follow(io, flags, (wire, { env, attended }) =>
+    wire.open("spawn", { ...options, input, trust: flags.trust || undefined, env, attended }),
+  );
+  if (isCutOff(replayed)) return { receipt: replayed };
+  return { recorded: file, differences: outcomeDifferences(outcome, replayed), replayed };
+}
+
+/** Its progress and its answer go to stderr: the result of this command is the comparison. */
+async function follow(
+  io: Io,
+  flags: Options,
+  open: Parameters<typeof runAgent>[1]["open"],
+): Promise<Receipt> {
+  const { receipt } = await runAgent(
+    { ...io, stdout: flags.quiet ? NOWHERE : io.stderr },
+    {
+      open,
+      env: {},
+      detach: false,
+      nobody: true,
+      inside: flags["no-daemon"],
+      output: "text",
+      quiet: flags.quiet,
+    },
+  );
+  if (receipt === null) throw new Error("a run that was followed to its end has no receipt");
+  return receipt;
+}
+
+const NOWHERE: Output = { isTTY: false, columns: 80, closed: false, write() {}, drained: async () => {} };
+
+/** It was stopped before there was anything to compare. */
+function isCutOff({ exit_code }: Receipt): boolean {
+  return exit_code === EXIT.suspended || exit_code > 128;
+}
+
+function report(io: Io, played: Played, ignored: readonly string[], flags: { json: boolean }): number {
+  if ("receipt" in played) return played.receipt.exit_code;
+  const differences = played.differences.filter((one) => !ignored.includes(one.kind));
+  const made = { same: differences.length === 0, ...played, differences };
+  io.stdout.write(
+    flags.json ? `${JSON.stringify(made, null, 2)}\n` : reportText(made, styleOf(io, io.stdout)),
+  );
+  return made.same ? EXIT.ok : EXIT.error;
+}
+
+function kind(text: string): (typeof KINDS)[number] {
+  const found = KINDS.find((one) => one === text);
+  if (found) return found;
+  throw usageError(`--ignore: expected one of ${KINDS.join(", ")}, got ${JSON.stringify(text)}`);
+}

@@ -1,0 +1,74 @@
+import { existsSync, writeFileSync } from "node:fs";
+import { extname, resolve } from "node:path";
+import type { Answers, ScriptEntry, ScriptHead, Target } from "../../server/protocol.ts";
+import { usageError } from "../exit.ts";
+import type { Io, Wire } from "../io.ts";
+
+/** A recorded run as a script, whole, with those of the agents that it has spawned. */
+interface Recording {
+  head: ScriptHead;
+  responses: ScriptEntry[];
+  children: Recording[];
+}
+
+const PAGE = 100;
+
+/** Writes a recorded run as a script that can be read, edited and played. Answers how many answers it holds. */
+export async function exportScript(io: Io, wire: Wire, of: Target, path: string): Promise<number> {
+  const file = resolve(io.cwd, path);
+  const write = FORMS[extname(file)];
+  if (!write)
+    throw usageError(`--export: expected a file that ends in ${Object.keys(FORMS).join(", ")}, got ${path}`);
+  // It may have been edited since it was written.
+  if (existsSync(file))
+    throw usageError(`--export: ${path} is there already; remove it or name another file`);
+  const recording = await recordingOf(wire, of);
+  writeFileSync(file, await write(recording), { flag: "wx" });
+  return recording.responses.length;
+}
+
+async function recordingOf(wire: Wire, of: Target): Promise<Recording> {
+  let head: ScriptHead | null = null;
+  let children: string[] = [];
+  const responses: ScriptEntry[] = [];
+  for (let after: number | null = 0; after !== null; ) {
+    const page: Answers["export_script"] = await wire.request("export_script", { ...of, after, limit: PAGE });
+    if (page.head) ({ head, children } = { head: page.head, children: page.children });
+    responses.push(...page.responses);
+    after = page.next;
+  }
+  if (head === null) throw new Error("the first page of a script has no head");
+  const parts: Recording[] = [];
+  for (const uuid of children) parts.push(await recordingOf(wire, { ...of, pid: undefined, uuid }));
+  return { head, responses, children: parts };
+}
+
+type Write = (recording: Recording) => string | Promise<string>;
+
+const FORMS: Readonly<Record<string, Write>> = {
+  ".yaml": yaml,
+  ".yml": yaml,
+  ".json": (recording) => `${JSON.stringify(whole(recording), null, 2)}\n`,
+  ".jsonl": jsonl,
+  ".ndjson": jsonl,
+};
+
+async function yaml(recording: Recording): Promise<string> {
+  const { stringify } = await import("yaml");
+  const { uuid } = recording.head.recorded;
+  const about = `# Run ${uuid}, as rnix replay plays it: docs/replay.md says what may stand here.\n`;
+  return about + stringify(whole(recording), { lineWidth: 0, aliasDuplicateObjects: false });
+}
+
+function jsonl(recording: Recording): string {
+  const { responses, ...head } = whole(recording);
+  return [head, ...responses].map((line) => `${JSON.stringify(line)}\n`).join("");
+}
+
+function whole({ head, responses, children }: Recording) {
+  return { ...head, ...(children.length > 0 && { children: children.map(child) }), responses };
+}
+
+function child({ head: { agent, intent }, responses, children }: Recording): object {
+  return { agent, intent, ...(children.length > 0 && { children: children.map(child) }), responses };
+}

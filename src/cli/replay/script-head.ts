@@ -1,0 +1,61 @@
+import { extname, resolve } from "node:path";
+import { z } from "zod";
+import { readText } from "../../config/file.ts";
+import { parseYaml } from "../../config/yaml.ts";
+import { usageError } from "../exit.ts";
+import type { Io } from "../io.ts";
+
+const Text = z.union([z.string(), z.array(z.string())]);
+
+/** What the command needs of a script; all else is the driver's. */
+const Head = z.looseObject({
+  intent: z.string().optional(),
+  agent: z.string().optional(),
+  input: z.string().optional(),
+  checks: z.array(z.string()).optional(),
+  outcome: z
+    .looseObject({
+      exit_code: z.number().int().optional(),
+      exit_reason: z.string().optional(),
+      result: z
+        .union([
+          z.string(),
+          z.strictObject({
+            equals: z.string().optional(),
+            contains: Text.optional(),
+            lacks: Text.optional(),
+            matches: z.string().optional(),
+          }),
+        ])
+        .optional(),
+    })
+    .optional(),
+});
+type Head = z.infer<typeof Head>;
+export type Outcome = NonNullable<Head["outcome"]>;
+
+export interface ScriptRun extends Head {
+  /** Absolute. */
+  file: string;
+  intent: string;
+}
+
+const FORMS = [".yaml", ".yml", ".json", ".jsonl", ".ndjson"];
+
+/** How the script wants to be run. Exit 64 where it does not say what for. */
+export async function scriptHead(io: Io, path: string): Promise<ScriptRun> {
+  const file = resolve(io.cwd, path);
+  const form = extname(file);
+  if (!FORMS.includes(form)) throw usageError(`${path}: a script ends in ${FORMS.join(", ")}`);
+  const text = readText(file);
+  if (text === null) throw usageError(`there is no script ${path}`);
+  const lines = form === ".jsonl" || form === ".ndjson";
+  // JSON is YAML, and so has the places of its mistakes.
+  const { value } = await parseYaml(Head, lines ? (text.split("\n")[0] ?? "") : text, file);
+  if (value.intent === undefined || value.intent.trim() === "") {
+    throw usageError(
+      `${path} says no intent: write one into it (intent: …), or play it with rnix spawn --provider replay --model ${path} "INTENT"`,
+    );
+  }
+  return { ...value, file, intent: value.intent };
+}

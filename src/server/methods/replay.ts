@@ -1,0 +1,35 @@
+import type { Caller } from "../caller.ts";
+import { compareRuns as differencesOf } from "../compare-runs.ts";
+import type { Outgoing } from "../dispatch.ts";
+import { locate, recordsOf, refOf, requireAgent } from "../locate.ts";
+import type { Answers, Payload, ProcRef } from "../protocol.ts";
+import { planReplay } from "../replay.ts";
+import type { System } from "../system.ts";
+import { streamRun } from "./spawn.ts";
+
+/** Plays a recorded run again, by its agent's definition of today, and streams the new run to its end. */
+export async function replay(
+  payload: Payload<"replay">,
+  system: System,
+  out: Outgoing<ProcRef>,
+  caller: Caller,
+): Promise<void> {
+  const found = await locate(system, payload);
+  requireAgent(found, "replayed");
+  const run = await recordsOf(system, found);
+  const { agent, opts, notices } = await planReplay(run, payload, (request) =>
+    system.plan(request, caller.unit()),
+  );
+  const pid = await system.kernel.spawn(run.info.intent, agent, opts);
+  const ref = refOf(system.kernel.procInfo(pid));
+  await streamRun(system, ref, { because: `plays ${run.info.uuid}`, notices, detach: undefined }, out);
+}
+
+export async function compareRuns(
+  { replayed, ...target }: Payload<"compare_runs">,
+  system: System,
+): Promise<Answers["compare_runs"]> {
+  const before = await recordsOf(system, await locate(system, target));
+  const after = await recordsOf(system, await locate(system, { uuid: replayed, cwd: target.cwd }));
+  return { differences: await differencesOf(before, after) };
+}

@@ -1,0 +1,71 @@
+import { existsSync } from "node:fs";
+import { SyscallError } from "../plugin/index.ts";
+import type { Run } from "./history.ts";
+import type { ReplayRequest, SpawnRequest } from "./protocol.ts";
+import type { SpawnPlan } from "./system.ts";
+
+/** The provider that plays runs (plugins/replay). */
+const PROVIDER = "replay";
+
+/**
+ * What is settled before a recorded run is played again: its intent and what was attached to it, with its agent as
+ * that is defined today, and the recorded answers in place of a model. Limits are today's where the agent has its
+ * own, else the run's; nothing costs anything. `plan` is that of a spawn.
+ */
+export async function planReplay(
+  run: Run,
+  request: ReplayRequest,
+  plan: (request: SpawnRequest) => Promise<SpawnPlan>,
+): Promise<SpawnPlan> {
+  const { info } = run;
+  requireRest(run);
+  const spawned = (await run.records.meta(info.uuid))?.spawned;
+  const folders = (spawned?.folders ?? []).filter((folder) => existsSync(folder));
+  const kept = info.env.values;
+  const planned = await plan({
+    intent: info.intent,
+    agent: info.agent,
+    provider: PROVIDER,
+    model: request.compare === undefined ? info.uuid : `${info.uuid}:${request.compare}`,
+    cwd: request.folder ?? existing(info.cwd, info.uuid),
+    env: { ...kept, ...request.env },
+    env_given: Object.keys(kept).filter((name) => !(name in request.env)),
+    input: spawned?.input ?? undefined,
+    system_prompt: spawned?.system_prompt ?? undefined,
+    add: folders.length > 0 ? folders : undefined,
+    // The agent's own of today are among them once.
+    check: spawned?.checks.length ? spawned.checks : undefined,
+    allow: info.permissions.fixed ? info.permissions.allow[0] : undefined,
+    deny: info.permissions.deny.length > 0 ? info.permissions.deny : undefined,
+    trust: request.trust,
+    attended: request.attended,
+  });
+  const { agent, opts } = planned;
+  return {
+    ...planned,
+    notices: [`its tools are executed for real, in ${opts.cwd}`, ...planned.notices],
+    opts: {
+      ...opts,
+      maxSteps: agent?.maxSteps === undefined ? info.max_steps : undefined,
+      contextBudget: agent?.contextBudget === undefined ? info.context_budget : undefined,
+      timeoutMs: agent?.timeoutMs === undefined ? info.timeout_ms : undefined,
+      maxCost: opts.parentPid === undefined ? null : undefined,
+    },
+  };
+}
+
+function requireRest({ info }: Run): void {
+  if (info.ended_at_ms !== null) return;
+  throw new SyscallError(
+    "INVALID",
+    `PID ${info.pid} is still running: wait for its end (\`rnix wait ${info.pid}\`), or suspend it.`,
+  );
+}
+
+function existing(cwd: string, uuid: string): string {
+  if (existsSync(cwd)) return cwd;
+  throw new SyscallError(
+    "INVALID",
+    `The folder of run ${uuid}, ${cwd}, is not there any more. Say with --cwd where it is to be played.`,
+  );
+}

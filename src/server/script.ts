@@ -1,0 +1,77 @@
+import type { StepRecord, ToolCallRecord } from "../store/schema.ts";
+import type { Run } from "./history.ts";
+import type { ScriptEntry, ScriptHead } from "./protocol.ts";
+
+/** Characters of a result that a script holds whole; of a longer one it holds the beginning and the end. */
+const WHOLE = 2_000;
+const PART = 600;
+
+/** What a person should read before the answers of a recorded run (docs/replay.md). Nothing of its environment. */
+export async function scriptHead({ info, records }: Run): Promise<ScriptHead> {
+  const spawned = (await records.meta(info.uuid))?.spawned;
+  return {
+    intent: info.intent,
+    agent: info.agent,
+    ...(spawned?.input && { input: spawned.input }),
+    ...(spawned && spawned.checks.length > 0 && { checks: [...spawned.checks] }),
+    recorded: {
+      uuid: info.uuid,
+      at: new Date(info.created_at_ms).toISOString(),
+      cwd: info.cwd,
+      project: info.project,
+    },
+    outcome: {
+      ...(info.exit_code !== null && { exit_code: info.exit_code }),
+      ...(info.exit_reason !== null && { exit_reason: info.exit_reason }),
+      ...(info.result && info.result.length <= WHOLE && { result: { equals: info.result } }),
+    },
+  };
+}
+
+/** A step as the replay driver plays it: what the model said, and what its calls must come to. */
+export function scriptEntry({
+  messages,
+  tool_calls,
+  usage,
+  reasoning,
+  stop_reason,
+}: StepRecord): ScriptEntry {
+  const said = messages.findLast(({ role }) => role === "assistant");
+  const results = new Map(tool_calls.map((call) => [call.id, call]));
+  const calls = (said?.tool_calls ?? []).map((call) => {
+    const expect = expected(results.get(call.id));
+    return { ...call, ...(expect && { expect }) };
+  });
+  return {
+    ...(reasoning && { reasoning }),
+    ...((said?.content || calls.length === 0) && { text: said?.content ?? "" }),
+    ...(calls.length > 0 && { tool_calls: calls }),
+    ...(stop_reason && { stop_reason }),
+    usage,
+  };
+}
+
+type Expected = NonNullable<NonNullable<ScriptEntry["tool_calls"]>[number]["expect"]>;
+
+/** As the model was shown it. Nothing of a call that was cut off: nobody knows what it came to. */
+function expected(call: ToolCallRecord | undefined): Expected | undefined {
+  if (call === undefined || !["done", "failed", "denied"].includes(call.state)) return undefined;
+  const more = call.result ? `\n${call.result}` : "";
+  const text = call.error === null ? (call.result ?? "") : `Error ${call.error_code}: ${call.error}${more}`;
+  if (text.length <= WHOLE) return { equals: text };
+  const parts = [beginning(text), ending(text)].filter((part) => part !== "");
+  return { ...(call.error_code !== null && { error: call.error_code }), contains: parts };
+}
+
+/** Whole lines where there are any. */
+function beginning(text: string): string {
+  const part = text.slice(0, PART);
+  const end = part.lastIndexOf("\n");
+  return end > 0 ? part.slice(0, end) : part;
+}
+
+function ending(text: string): string {
+  const part = text.slice(-PART);
+  const start = part.indexOf("\n");
+  return start >= 0 && start < part.length - 1 ? part.slice(start + 1).trimEnd() : part;
+}

@@ -1,0 +1,266 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { cpSync } from "node:fs";
+import { join } from "node:path";
+import { ANTHROPIC_KEY, Machine, OPENAI_KEY } from "./support/machine.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { Receipt, recordOf } from "./support/verdict.ts";
+
+setDefaultTimeout(60_000);
+
+const AGENT = "name: fixer\ndescription: Fixes\nmodels: { provider: openai, preferred: m }\n";
+
+/** A project with an agent of its own, and a run of it that edits a file: recorded, the model is gone. */
+async function recorded(machine: Machine, agent = AGENT): Promise<{ uuid: string; fresh: string }> {
+  machine.write("agents/fixer/agent.yaml", agent);
+  machine.write("agents/fixer/instructions.md", "Fix what is broken.\n");
+  machine.write("sum.txt", "1 + 1 = 3\n");
+  const fresh = join(machine.elsewhere, "fresh");
+  cpSync(machine.project, fresh, { recursive: true });
+  const model = await machine.model(
+    scenes({
+      "fix the sum": [
+        calls(["Read", { path: join(machine.project, "sum.txt") }]),
+        calls(["Edit", { path: "sum.txt", old_string: "3", new_string: "2" }]),
+        calls(["Bash", { command: "cat sum.txt; date +%T" }]),
+        says("The sum is right now."),
+      ],
+    }),
+  );
+  const first = await machine.run(["spawn", "fix the sum", "--agent", "fixer", "--output", "json"]);
+  const { uuid } = Receipt.parse(JSON.parse(first.stdout));
+  expect({ code: first.code, sum: machine.read("sum.txt") }).toEqual({ code: 0, sum: "1 + 1 = 2\n" });
+  await model.stop();
+  return { uuid, fresh };
+}
+
+async function replayed(machine: Machine, args: string[]) {
+  const { code, stdout, stderr } = await machine.run(["replay", "--json", ...args]);
+  if (stdout === "") throw new Error(`rnix replay ended with ${code}: ${stderr}`);
+  const { same, differences } = JSON.parse(stdout);
+  return { code, same, differences, kinds: differences.map(({ kind }: { kind: string }) => kind), stderr };
+}
+
+describe("rnix replay of a recorded run", () => {
+  test("exits 0 where the agent of today does the same, with real tools and no model", async () => {
+    await using machine = new Machine();
+    const { uuid, fresh } = await recorded(machine);
+    const { code, stdout } = await machine.run(["replay", uuid, "--cwd", fresh]);
+    expect(stdout).toContain("4 steps, 3 tool calls, completed (exit 0)");
+    expect(code).toBe(0);
+    // The path that the model had written out is that of today's folder.
+    expect(machine.read(join(fresh, "sum.txt"))).toBe("1 + 1 = 2\n");
+    expect(machine.strays()).toEqual([]);
+  });
+
+  test("shows both sides where a call comes to something else, and ends there with 1", async () => {
+    await using machine = new Machine();
+    const { uuid } = await recorded(machine);
+    machine.write("sum.txt", "1 + 1 = 7\n");
+    const { code, stdout } = await machine.run(["replay", uuid.slice(0, 13)]);
+    expect(code).toBe(1);
+    expect(stdout).toContain("differs");
+    expect(stdout).toMatch(/result, step \d: run .* diverges at turn 2: Read .* came to something else/);
+    expect(stdout).toMatch(/expected\n.*1 \+ 1 = 3\n.*came\n.*1 \+ 1 = 7/);
+    expect(machine.read("sum.txt")).toBe("1 + 1 = 7\n");
+    // By how the calls went it is another point: the Edit finds nothing to replace.
+    expect((await replayed(machine, [uuid, "--compare", "state"])).kinds).toEqual(["result"]);
+  });
+
+  test("names what the agent's definition of today changes", async () => {
+    await using machine = new Machine();
+    const { uuid, fresh } = await recorded(machine);
+    machine.write(join(fresh, "agents/fixer/instructions.md"), "Fix what is broken, with care.\n");
+    machine.write(
+      join(fresh, "agents/fixer/agent.yaml"),
+      `${AGENT}max_steps: 9\nallowed_tools: [Read, Edit, Bash]\n`,
+    );
+    const changed = await replayed(machine, [uuid, "--cwd", fresh]);
+    expect(changed).toMatchObject({ code: 1, same: false });
+    expect([...new Set(changed.kinds)].sort()).toEqual(["limits", "prompt", "rights", "tools"]);
+    expect(changed.differences[0]).toMatchObject({
+      kind: "prompt",
+      recorded: "Fix what is broken.",
+      replayed: "Fix what is broken, with care.",
+    });
+    machine.write(join(fresh, "sum.txt"), "1 + 1 = 3\n");
+    const ignore = ["limits", "prompt", "rights", "tools"].flatMap((kind) => ["--ignore", kind]);
+    expect(await replayed(machine, [uuid, "--cwd", fresh, ...ignore])).toMatchObject({ code: 0, same: true });
+
+    machine.write(join(fresh, "sum.txt"), "1 + 1 = 3\n");
+    machine.write(join(fresh, "agents/fixer/agent.yaml"), `${AGENT}allowed_tools: [Read, Bash]\n`);
+    const refused = await replayed(machine, [uuid, "--cwd", fresh, ...ignore]);
+    expect(refused).toMatchObject({ code: 1, kinds: ["result"] });
+    expect(refused.differences[0].message).toMatch(
+      /diverges at turn 3: Edit[\s\S]*came\n {2}Error (PERMISSION|NOT_FOUND)/,
+    );
+  });
+
+  test("works inside of the command, too", async () => {
+    await using machine = new Machine();
+    const { uuid, fresh } = await recorded(machine);
+    const { code, stdout } = await machine.run(["replay", uuid, "--cwd", fresh, "--no-daemon", "-q"]);
+    expect({ code, same: stdout.includes("the same") }).toEqual({ code: 0, same: true });
+  });
+
+  test("refuses what can't be played, and spends nothing", async () => {
+    await using machine = new Machine();
+    const { uuid } = await recorded(machine);
+    const grid: [string[], RegExp][] = [
+      [["0199ffff"], /No process with a UUID/],
+      [["none.yaml"], /no script none\.yaml/],
+      [[uuid, "--ignore", "everything"], /expected one of agent, prompt/],
+      [[uuid, "--compare", "loosely"], /usual, exact, state/],
+      [[uuid, "--cwd", "/no/such/folder"], /no such file or folder/],
+      [[uuid, "--export", "run.txt"], /ends in \.yaml/],
+      [["s.yaml", "--export", "t.yaml"], /is a script already/],
+    ];
+    for (const [args, says] of grid) {
+      const { code, stderr } = await machine.run(["replay", ...args]);
+      expect([args, code]).toEqual([args, 64]);
+      expect(stderr).toMatch(says);
+    }
+  });
+});
+
+describe("rnix replay --export", () => {
+  for (const form of ["yaml", "json", "jsonl"]) {
+    test(`writes a script as ${form} that plays the same, can be edited, and holds no key`, async () => {
+      await using machine = new Machine();
+      const { uuid, fresh } = await recorded(machine);
+      const file = `fix.${form}`;
+      const written = await machine.run(["replay", uuid, "--export", file]);
+      expect({ code: written.code, out: written.stdout }).toEqual({ code: 0, out: "" });
+      const text = machine.read(file);
+      for (const key of [OPENAI_KEY, ANTHROPIC_KEY]) expect(text).not.toContain(key);
+      const again = await machine.run(["replay", uuid, "--export", file]);
+      expect([again.code, again.stderr]).toEqual([64, expect.stringContaining("there already")]);
+
+      expect(await replayed(machine, [file, "--cwd", fresh])).toMatchObject({ code: 0, same: true });
+      expect(machine.read(join(fresh, "sum.txt"))).toBe("1 + 1 = 2\n");
+      const diverged = await replayed(machine, [file, "--cwd", fresh]);
+      expect(diverged).toMatchObject({ code: 1, kinds: ["outcome"] });
+      expect(diverged.differences[0].message).toContain("diverges at turn 2");
+
+      machine.write(file, text.replaceAll("The sum is right now.", "All is well."));
+      machine.write(join(fresh, "sum.txt"), "1 + 1 = 3\n");
+      const edited = await machine.run([
+        "spawn",
+        "fix it",
+        "--provider",
+        "replay",
+        "--model",
+        machine.write(file, text.replaceAll("The sum is right now.", "All is well.")),
+        "--cwd",
+        fresh,
+      ]);
+      expect({ code: edited.code, out: edited.stdout }).toEqual({ code: 0, out: "All is well.\n" });
+    });
+  }
+});
+
+describe("rnix spawn --provider replay", () => {
+  test("plays a recorded run by its UUID, and a divergence is its error, which is not tried again", async () => {
+    await using machine = new Machine();
+    const { uuid, fresh } = await recorded(machine);
+    const play = [
+      "spawn",
+      "fix the sum",
+      "--agent",
+      "fixer",
+      "--provider",
+      "replay",
+      "--model",
+      uuid,
+      "--cwd",
+      fresh,
+    ];
+    const first = await machine.run(play);
+    expect({ code: first.code, out: first.stdout }).toEqual({ code: 0, out: "The sum is right now.\n" });
+    const second = await machine.run([...play, "--output", "json"]);
+    const receipt = Receipt.parse(JSON.parse(second.stdout));
+    expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "llm_error", error: { code: "INVALID" } });
+    expect(receipt.error?.message).toContain("diverges at turn 2");
+    expect(receipt.steps).toBeLessThanOrEqual(2);
+    expect(second.stderr).not.toContain("try ");
+  });
+
+  test("goes on where it was when it is suspended and resumed", async () => {
+    await using machine = new Machine();
+    machine.write(
+      "hold.yaml",
+      [
+        "responses:",
+        "  - tool_calls: [{ name: Bash, input: { command: echo one } }]",
+        "  - one_of:",
+        "      - { when: { last_result: two }, text: wrong }",
+        "      - when: { last_result: one }",
+        "        responses:",
+        "          - tool_calls: [{ name: Bash, input: { command: 'test -e go || { touch held; sleep 600; }; echo three' } }]",
+        "          - text: went on",
+      ].join("\n"),
+    );
+    const spawned = machine.start([
+      "spawn",
+      "hold",
+      "--provider",
+      "replay",
+      "--model",
+      "hold.yaml",
+      "--output",
+      "json",
+    ]);
+    const uuid =
+      /process \d+ {2}(\S+)/.exec(await untilText(() => spawned.stderr.text, /process \d+ {2}\S+/))?.[1] ??
+      "";
+    await untilText(() => String(machine.has("held")), /true/);
+    expect((await machine.run(["suspend", uuid])).code).toBe(0);
+    await spawned.done;
+    machine.write("go", "");
+    const resumed = await machine.run(["resume", uuid]);
+    expect({ code: resumed.code, out: resumed.stdout }).toEqual({ code: 0, out: "went on\n" });
+    expect(recordOf(machine, uuid)).toMatchObject({ exit_code: 0 });
+  });
+});
+
+describe("a recorded run with children", () => {
+  test("is played with theirs, whatever provider their agents name; exported, they are parts of its script", async () => {
+    await using machine = new Machine();
+    machine.write(
+      "agents/helper/agent.yaml",
+      "name: helper\ndescription: Helps\nmodels: { provider: openai, preferred: other }\n",
+    );
+    machine.write("agents/helper/instructions.md", "Help.\n");
+    const model = await machine.model(
+      scenes({
+        "ask two": [
+          calls(["Agent", { agent: "helper", intent: "look left" }]),
+          calls(["Agent", { agent: "helper", intent: "look right" }]),
+          says("both have looked"),
+        ],
+        "look left": [calls(["Bash", { command: "echo left" }]), says("nothing on the left")],
+        "look right": [says("nothing on the right")],
+      }),
+    );
+    const first = await machine.run(["spawn", "ask two", "--output", "json"]);
+    const { uuid, exit_code } = Receipt.parse(JSON.parse(first.stdout));
+    expect({ exit_code, error: first.stderr.includes("error") }).toEqual({ exit_code: 0, error: false });
+    await model.stop();
+    const asked = model.requests.length;
+
+    expect(await replayed(machine, [uuid])).toMatchObject({ differences: [], code: 0 });
+    expect((await machine.run(["replay", uuid, "--export", "two.yaml"])).code).toBe(0);
+    expect(machine.read("two.yaml")).toContain("intent: look left");
+    expect(await replayed(machine, ["two.yaml"])).toMatchObject({ differences: [], code: 0 });
+    expect(model.requests.length).toBe(asked);
+
+    machine.write("two.yaml", machine.read("two.yaml").replace("intent: look left\n", "intent: look up\n"));
+    const changed = await replayed(machine, ["two.yaml"]);
+    expect(changed.code).toBe(1);
+  });
+});
+
+async function untilText(read: () => string, pattern: RegExp): Promise<string> {
+  const { until } = await import("../support/until.ts");
+  await until(() => pattern.test(read()));
+  return read();
+}
