@@ -4,6 +4,7 @@ import type {
   LanguageModelV4FinishReason,
   LanguageModelV4StreamResult,
   LanguageModelV4Usage,
+  SharedV4ProviderMetadata,
 } from "@ai-sdk/provider";
 import {
   type LLMAnswer,
@@ -16,6 +17,7 @@ import {
   type Usage,
 } from "rnix/plugin";
 import { type Blame, cutOff, failure } from "./failure.ts";
+import { Thoughts } from "./handback.ts";
 import type { Model } from "./model-file.ts";
 import { callOptions } from "./prompt.ts";
 import { rateLimits } from "./rate-limits.ts";
@@ -32,16 +34,19 @@ type Prepare = (request: LLMRequest, options: LanguageModelV4CallOptions) => Pro
 
 /** A model behind one of the AI SDK's provider packages, spoken to by `doGenerate` and `doStream`. */
 export class AiSdkModel implements Model {
+  readonly #driver: string;
   readonly #prepare: Prepare;
 
-  constructor(prepare: Prepare) {
+  constructor(driver: string, prepare: Prepare) {
+    this.#driver = driver;
     this.#prepare = prepare;
   }
 
   async answer(request: LLMRequest, signal: AbortSignal): Promise<LLMAnswer> {
-    const { model, options, blame } = await this.#prepare(request, callOptions(request));
+    const by = this.#by(request);
+    const { model, options, blame } = await this.#prepare(request, callOptions(request, by));
     const result = await guarded(blame, signal, () => model.doGenerate({ ...options, abortSignal: signal }));
-    const answer = new Collected();
+    const answer = new Collected(by);
     for (const part of result.content) answer.add(part);
     const stop = stopReason(result.finishReason, answer.calls.length > 0);
     if (stop === undefined) throw cutOff(blame);
@@ -59,23 +64,28 @@ export class AiSdkModel implements Model {
   }
 
   async stream(request: LLMRequest, signal: AbortSignal): Promise<AsyncIterable<LLMEvent>> {
-    const { model, options, blame } = await this.#prepare(request, callOptions(request));
+    const by = this.#by(request);
+    const { model, options, blame } = await this.#prepare(request, callOptions(request, by));
     const { stream, response } = await guarded(blame, signal, () =>
       model.doStream({ ...options, abortSignal: signal }),
     );
-    return events(stream, rateLimits(response?.headers ?? {}), blame, signal);
+    return events(stream, new Collected(by), rateLimits(response?.headers ?? {}), blame, signal);
+  }
+
+  #by(request: LLMRequest): string {
+    return `${this.#driver} ${request.model}`;
   }
 }
 
 /** Tool calls are held back until the model says why it stopped: before that, none is known to be whole. */
 async function* events(
   stream: LanguageModelV4StreamResult["stream"],
+  answer: Collected,
   limits: RateLimits | undefined,
   blame: Blame,
   signal: AbortSignal,
 ): AsyncGenerator<LLMEvent> {
   if (limits !== undefined) yield { type: "limits", limits };
-  const answer = new Collected();
   const reader = stream.getReader();
   for (;;) {
     const { done, value: part } = await guarded(blame, signal, () => reader.read());
@@ -85,7 +95,12 @@ async function* events(
         answer.afterCall = false;
         yield { type: "text_delta", text: part.delta };
         break;
+      case "reasoning-start":
+      case "reasoning-end":
+        answer.thoughts.piece(part.id, "", part.providerMetadata);
+        break;
       case "reasoning-delta":
+        answer.thoughts.piece(part.id, part.delta, part.providerMetadata);
         yield { type: "reasoning_delta", text: part.delta };
         break;
       case "tool-input-start":
@@ -117,28 +132,46 @@ interface Part {
   toolCallId?: string;
   toolName?: string;
   input?: string;
+  providerMetadata?: SharedV4ProviderMetadata;
 }
 
 class Collected {
+  readonly thoughts: Thoughts;
   text = "";
   reasoning = "";
   readonly calls: ToolCall[] = [];
   /** The last thing the model wrote was a tool call. */
   afterCall = false;
 
+  constructor(by: string) {
+    this.thoughts = new Thoughts(by);
+  }
+
   add(part: Part): void {
-    if (part.type === "tool-call") this.calls.push(toolCall(part));
+    if (part.type === "tool-call") this.#addCall(part);
     else if (part.type === "text") this.text += part.text ?? "";
-    else if (part.type === "reasoning") this.reasoning += part.text ?? "";
+    else if (part.type === "reasoning") this.#addThought(part);
     this.afterCall = part.type === "tool-call" || (this.afterCall && part.type !== "text");
   }
 
   /** At the output limit a call that came last may have been cut where it happened to be valid JSON. */
   finish(stop: StopReason): ToolCall[] {
-    const last = this.calls.at(-1);
-    if (stop !== "max_tokens" || !this.afterCall || last === undefined) return this.calls;
+    const calls = this.thoughts.signed(this.calls);
+    const last = calls.at(-1);
+    if (stop !== "max_tokens" || !this.afterCall || last === undefined) return calls;
     const cut = { text: JSON.stringify(last.input), reason: "the output limit was reached within this call" };
-    return [...this.calls.slice(0, -1), { ...last, input: {}, invalid: last.invalid ?? cut }];
+    return [...calls.slice(0, -1), { ...last, input: {}, invalid: last.invalid ?? cut }];
+  }
+
+  #addCall(part: Part): void {
+    const call = toolCall(part);
+    this.calls.push(call);
+    this.thoughts.call(call.id, part.providerMetadata);
+  }
+
+  #addThought({ text = "", providerMetadata }: Part): void {
+    this.reasoning += text;
+    this.thoughts.whole(text, providerMetadata);
   }
 }
 

@@ -40,7 +40,7 @@ export interface Access {
 export function openModel(context: OpenContext, { name, models, connect }: HttpDriver): VFSFile {
   const connection = connect(settingsOf(context));
   const kept = new Kept<LanguageModelV4>();
-  const model = new AiSdkModel(async (request, options) => {
+  const model = new AiSdkModel(name, async (request, options) => {
     const key = await keyOf(context, { required: connection.needsKey });
     const blame: Blame = { ...connection.blame, model: request.model, key };
     const streams = request.stream === true;

@@ -5,18 +5,22 @@ import type {
   LanguageModelV4Message,
 } from "@ai-sdk/provider";
 import { type LLMMessage, type LLMRequest, SyscallError } from "rnix/plugin";
+import { handbackOf } from "./handback.ts";
 
-/** A request as the provider packages take it. What is specific to one provider is added by its driver. */
-export function callOptions(request: LLMRequest): LanguageModelV4CallOptions {
+/**
+ * A request as the provider packages take it. What is specific to one provider is added by its driver. `by`: whose
+ * signed thoughts are handed back.
+ */
+export function callOptions(request: LLMRequest, by: string): LanguageModelV4CallOptions {
   return {
-    prompt: prompt(request),
+    prompt: prompt(request, by),
     ...(request.max_output === undefined ? {} : { maxOutputTokens: request.max_output }),
     ...(request.effort === undefined ? {} : { reasoning: request.effort }),
     ...(request.tools === undefined || request.tools.length === 0 ? {} : { tools: tools(request.tools) }),
   };
 }
 
-function prompt(request: LLMRequest): LanguageModelV4Message[] {
+function prompt(request: LLMRequest, by: string): LanguageModelV4Message[] {
   const head = leadingSystem(request.messages);
   const system = [request.system_prompt, ...head.map((message) => message.content)].filter(
     (text) => text !== "",
@@ -26,12 +30,17 @@ function prompt(request: LLMRequest): LanguageModelV4Message[] {
   const rest = request.messages.slice(head.length);
   if (rest.length === 0) rest.push({ role: "user", content: request.intent });
   const names = new Map<string, string>();
-  for (const message of rest) append(result, message, names);
+  for (const message of rest) append(result, message, names, by);
   return result;
 }
 
 /** Appends one message; results of one batch of calls become one message, as providers want them. */
-function append(result: LanguageModelV4Message[], message: LLMMessage, names: Map<string, string>): void {
+function append(
+  result: LanguageModelV4Message[],
+  message: LLMMessage,
+  names: Map<string, string>,
+  by: string,
+): void {
   switch (message.role) {
     case "system":
       // In the middle of a conversation most servers refuse this role, so it becomes a marked user message.
@@ -42,22 +51,28 @@ function append(result: LanguageModelV4Message[], message: LLMMessage, names: Ma
       break;
     case "assistant":
       for (const call of message.tool_calls ?? []) names.set(call.id, call.name);
-      appendAssistant(result, message);
+      appendAssistant(result, message, by);
       break;
     case "tool":
       appendResult(result, message, names);
   }
 }
 
-function appendAssistant(result: LanguageModelV4Message[], message: LLMMessage): void {
-  const calls = (message.tool_calls ?? []).map((call) => ({
-    type: "tool-call" as const,
-    toolCallId: call.id,
-    toolName: call.name,
-    input: call.input,
-  }));
-  const said = message.content === "" ? [] : [text(message.content)];
-  if (said.length + calls.length > 0) result.push({ role: "assistant", content: [...said, ...calls] });
+function appendAssistant(result: LanguageModelV4Message[], message: LLMMessage, by: string): void {
+  const handbacks = (message.tool_calls ?? []).map((call) => ({ call, handback: handbackOf(call, by) }));
+  const thoughts = handbacks.flatMap(({ handback }) => handback?.thoughts ?? []);
+  const content = [
+    ...thoughts.map(({ text, meta }) => ({ type: "reasoning" as const, text, providerOptions: meta })),
+    ...(message.content === "" ? [] : [text(message.content)]),
+    ...handbacks.map(({ call, handback }) => ({
+      type: "tool-call" as const,
+      toolCallId: call.id,
+      toolName: call.name,
+      input: call.input,
+      ...(handback?.meta && { providerOptions: handback.meta }),
+    })),
+  ];
+  if (content.length > 0) result.push({ role: "assistant", content });
 }
 
 function appendResult(

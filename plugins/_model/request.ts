@@ -58,7 +58,8 @@ function isToolCall(value: unknown): boolean {
     typeof value.id === "string" &&
     typeof value.name === "string" &&
     isObject(value.input) &&
-    value.invalid === undefined
+    value.invalid === undefined &&
+    (value.opaque === undefined || typeof value.opaque === "string")
   );
 }
 
@@ -88,6 +89,7 @@ const ToolCall = z.object({
   name: z.string(),
   input: z.record(z.string(), z.unknown()),
   invalid: z.object({ text: z.string(), reason: z.string() }).optional(),
+  opaque: z.string().optional(),
 });
 
 const Message = z.lazy(() =>

@@ -348,6 +348,11 @@ export interface ToolCall {
   input: Record<string, unknown>;
   /** The model wrote arguments that are not a JSON object: the text, and why it could not be read. */
   invalid?: { text: string; reason: string };
+  /**
+   * What the driver wants to see again when the conversation goes on: what the model thought before this call, as its
+   * provider signed it. Nobody else reads it.
+   */
+  opaque?: string;
 }
 
 export interface Message {

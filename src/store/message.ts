@@ -15,6 +15,7 @@ export const ToolCall = z.lazy(() =>
     name: z.string(),
     input: z.record(z.string(), z.unknown()),
     invalid: z.object({ text: z.string(), reason: z.string() }).optional(),
+    opaque: z.string().optional(),
   }),
 );
 

@@ -6,12 +6,14 @@ import { describeEnds, ENDS } from "../support/model-server/conformance/ends.ts"
 import { describeFaults, SILENCES } from "../support/model-server/conformance/fault-tests.ts";
 import { FAULTS } from "../support/model-server/conformance/faults.ts";
 import { Findings } from "../support/model-server/conformance/findings.ts";
+import { describePrefix, PREFIX } from "../support/model-server/conformance/prefix.ts";
 
 const findings = new Findings(HTTP_DRIVERS.map(({ title }) => title));
 
 for (const driver of HTTP_DRIVERS)
   describe(driver.title, () => {
     describeAnswers(driver, findings);
+    describePrefix(driver, findings);
     describeFaults(driver, findings);
     describeEnds(driver, findings);
   });
@@ -19,7 +21,7 @@ for (const driver of HTTP_DRIVERS)
 test("docs/providers.md has the tables of this run (UPDATE_DOCS=1 writes them; it takes the whole run)", () => {
   const document = providersDocument();
   const fresh = withTables(document, {
-    answers: findings.table("an answer", [...Object.values(ANSWERS), ...Object.values(ENDS)], []),
+    answers: findings.table("an answer", [...Object.values(ANSWERS), PREFIX, ...Object.values(ENDS)], []),
     failures: findings.table(
       "what goes wrong",
       [...FAULTS.map(({ title }) => title), ...Object.values(SILENCES)],

@@ -9,6 +9,8 @@ import type { Findings } from "./findings.ts";
 export const ANSWERS = {
   whole: "text, tool calls side by side, usage, why it stopped",
   thoughts: "what the model thinks, apart from what it says",
+  signed:
+    "its thoughts go back with the calls they led to, as the provider signed them, to the same model alone",
   stops: "each reason to stop: done, tool calls, the output limit, a refusal",
   broken: "arguments that are no JSON object, handed on as what they are",
   cut: "a call in whose middle the output limit was reached is not to be trusted",
@@ -72,6 +74,18 @@ function answers(driver: HttpDriver, findings: Findings, stream: boolean): void 
       expect(answer).toMatchObject({ reasoning: "hm, 42", content: "It is 42" });
     });
   else findings.without(ANSWERS.thoughts, driver.title);
+
+  if (driver.signs !== undefined)
+    holds(ANSWERS.signed, async () => {
+      for (const model of ["scripted", "another"]) {
+        const { calls, sent } = await goesOn(driver, stream, model);
+        expect(calls).toHaveLength(2);
+        expect(partsOf(sent.body).some((part) => Bun.deepEquals(part, driver.signs))).toBe(
+          model === "scripted",
+        );
+      }
+    });
+  else findings.without(ANSWERS.signed, driver.title);
 
   holds(ANSWERS.stops, async () => {
     for (const stop of ["end_turn", "max_tokens", "refusal"] as const)
@@ -137,6 +151,35 @@ function answers(driver: HttpDriver, findings: Findings, stream: boolean): void 
     expect(answer.limits).toBeUndefined();
     expect(events.map(({ type }): string => type)).not.toContain("limits");
   });
+}
+
+/** A conversation whose first answer thinks and calls, and whose second request is made of this model. */
+async function goesOn(driver: HttpDriver, stream: boolean, model: string) {
+  const tool_calls = [
+    { id: "call_a", name: "Bash", input: { command: "ls" } },
+    { id: "call_b", name: "Bash", input: { command: "pwd" } },
+  ];
+  await using server = await ModelServer.start([{ reasoning: "hm, 42", tool_calls }, { text: "done" }]);
+  const file = await openDriver(driver, server.url);
+  const { answer } = await ask(file, { stream });
+  const calls = answer.tool_calls;
+  const results = calls.map(({ id }) => ({ role: "tool" as const, tool_call_id: id, content: "ok" }));
+  const said = { role: "assistant" as const, content: answer.content, tool_calls: calls };
+  await ask(file, { stream, model, messages: [{ role: "user", content: "fix it" }, said, ...results] });
+  await file.close();
+  const [, sent] = server.requests;
+  if (sent === undefined) throw new Error("there was no second request");
+  return { calls, sent };
+}
+
+/** Every object in a document, at any depth. */
+function partsOf(body: unknown): object[] {
+  const found: object[] = [];
+  JSON.stringify(body, (_key, value) => {
+    if (typeof value === "object" && value !== null) found.push(value);
+    return value;
+  });
+  return found;
 }
 
 /** How Anthropic, and OpenAI and all who speak like it, tell of their limits. */

@@ -25,6 +25,8 @@ export interface HttpDriver {
   tooLong: Fault & { kind: "status" };
   /** The protocol carries what the model thinks. */
   thinks: boolean;
+  /** How the thoughts before the calls of the server's first answer look when they are handed back. */
+  signs?: object;
 }
 
 const ofOpenai = {
@@ -51,6 +53,7 @@ export const HTTP_DRIVERS: readonly HttpDriver[] = [
       message: "prompt is too long: 210000 tokens > 200000 maximum",
     },
     thinks: true,
+    signs: { type: "thinking", thinking: "hm, 42", signature: "signature-0" },
   },
   {
     title: "openai, Responses",
@@ -59,6 +62,12 @@ export const HTTP_DRIVERS: readonly HttpDriver[] = [
     extra: { api: "responses" },
     path: "/v1/responses",
     thinks: true,
+    signs: {
+      type: "reasoning",
+      id: "rs_0",
+      encrypted_content: "encrypted-0",
+      summary: [{ type: "summary_text", text: "hm, 42" }],
+    },
     ...ofOpenai,
   },
   {
@@ -92,6 +101,10 @@ export const HTTP_DRIVERS: readonly HttpDriver[] = [
       message: "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576).",
     },
     thinks: true,
+    signs: {
+      functionCall: { id: "call_a", name: "Bash", args: { command: "ls" } },
+      thoughtSignature: "signature-0",
+    },
   },
 ];
 

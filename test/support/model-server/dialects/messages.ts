@@ -26,7 +26,7 @@ export const messages: Dialect = {
       content: [
         ...(turn.reasoning === undefined
           ? []
-          : [{ type: "thinking", thinking: turn.reasoning, signature: "sig" }]),
+          : [{ type: "thinking", thinking: turn.reasoning, signature: `signature-${call.index}` }]),
         ...(turn.text === undefined ? [] : [{ type: "text", text: turn.text }]),
         ...toolCalls(turn, call).map((one) => ({
           type: "tool_use",
@@ -68,7 +68,7 @@ export const messages: Dialect = {
     if (turn.reasoning !== undefined)
       block({ type: "thinking", thinking: "" }, [
         { type: "thinking_delta", thinking: turn.reasoning },
-        { type: "signature_delta", signature: "sig" },
+        { type: "signature_delta", signature: `signature-${call.index}` },
       ]);
     if (turn.text !== undefined)
       block(
