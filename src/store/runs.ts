@@ -2,9 +2,10 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
-import { eachLine, type LogPage, readLog } from "./append-log.ts";
+import { type LogPage, readLog } from "./append-log.ts";
 import type { DamagedRun, RunCatalogue } from "./catalogue.ts";
 import type { CollectedRuns } from "./collected-runs.ts";
+import { countLines } from "./count-lines.ts";
 import { prepareDataDir } from "./data-dir.ts";
 import { DayBook } from "./day-book.ts";
 import { checkSchemaVersion, makeFolder, removeAll, replaceDocument, syncDirectory } from "./document.ts";
@@ -104,7 +105,7 @@ export class RunStore {
     const dir = this.dir(uuid);
     if ((await this.info(uuid)) === null) throw noSuchRun(uuid);
     for (const file of [INFO, META]) await mendSteady(join(dir, file), this.#fs);
-    const taken = await countLines(this.#fs, join(dir, EVENTS));
+    const taken = await countLines(this.#fs, join(dir, EVENTS), `${EVENTS} of run ${uuid}`);
     const journalled = await this.#tidyJournal(uuid);
     const inbox = await this.inbox(uuid);
     // Whoever began it may have been killed before its first sync.
@@ -363,7 +364,7 @@ export class RunStore {
       const lines = openStep(records, recorded).map((entry) => `${versioned(entry)}\n`);
       await replaceDocument(path, lines.join(""), this.#fs);
     }
-    return (await countLines(this.#fs, path)) > 0;
+    return (await countLines(this.#fs, path, `${JOURNAL} of run ${uuid}`)) > 0;
   }
 
   /** The highest step in steps.jsonl; 0 when there is none. */
@@ -411,15 +412,6 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 function toldBy(entry: JournalEntry): number[] {
   if (entry.t === "answer") return entry.inbox ?? [];
   return entry.t === "call_end" ? (entry.call.inbox ?? []) : [];
-}
-
-async function countLines(fs: FsPort, path: string): Promise<number> {
-  let lines = 0;
-  await eachLine(fs, path, (line) => {
-    lines = line.number;
-    return true;
-  });
-  return lines;
 }
 
 function noSuchRun(uuid: string): SyscallError {

@@ -78,6 +78,8 @@ test.each(Array.from({ length: 30 }, (_, seed) => seed))(
     expect(most).toBe(1);
     expect(harness.clock.pending).toBe(0);
   },
+  // Each of its suspensions waits for the disk.
+  30_000,
 );
 
 /** One that has just gone is no matter. */
