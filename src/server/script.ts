@@ -38,7 +38,7 @@ export function scriptEntry({
 }: StepRecord): ScriptEntry {
   const said = messages.findLast(({ role }) => role === "assistant");
   const results = new Map(tool_calls.map((call) => [call.id, call]));
-  const calls = (said?.tool_calls ?? []).map((call) => {
+  const calls = (said?.tool_calls ?? []).map(({ opaque: _, ...call }) => {
     const expect = expected(results.get(call.id));
     return { ...call, ...(expect && { expect }) };
   });
