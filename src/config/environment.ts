@@ -41,6 +41,14 @@ export function isPlain(name: string): boolean {
 }
 
 /**
+ * Names of what the process around a kernel need not show the system: all but what is plain, and what tells whose
+ * program it is.
+ */
+export function hidden(env: Env): string[] {
+  return Object.keys(env).filter((name) => !isPlain(name) && !name.startsWith("RNIX_"));
+}
+
+/**
  * What a run that nobody's shell starts has of the daemon's environment (design §2): no key, also not of one in
  * the foreground. Keys are in `~/.config/rnix/env`.
  */

@@ -38,7 +38,8 @@ interface Fallback {
 
 /** Runs the commands that print keys. */
 export interface KeyCommands {
-  of(command: KeyCommand, env: Env): KeySource;
+  /** `secrets`: variables that are not for it. */
+  of(command: KeyCommand, env: Env, secrets: readonly string[]): KeySource;
 }
 
 /** What one command prints, for all who have the same in the same place. */
@@ -190,7 +191,7 @@ function choose(
   const url = baseUrl(provider, request);
   const key = keyOf(provider, request);
   const source =
-    key === undefined && provider.keyCommand ? request.keys.of(provider.keyCommand, request.env) : undefined;
+    key === undefined && keyCommand ? request.keys.of(keyCommand, request.env, keyNames(request)) : undefined;
   const account = digestText(JSON.stringify([provider.driver, url, source?.id ?? key]));
   return {
     name: provider.name,
@@ -212,6 +213,10 @@ function choose(
     },
     renewSecret: source && ((refused) => source.renew(refused)),
   };
+}
+
+function keyNames({ providers }: ProviderRequest): string[] {
+  return [...providers.byName.values()].flatMap(({ keyEnvs }) => keyEnvs);
 }
 
 function noModel({ name }: Provider): SyscallError {

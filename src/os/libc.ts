@@ -1,4 +1,4 @@
-import { dlopen, ptr } from "bun:ffi";
+import { dlopen, ptr, toArrayBuffer } from "bun:ffi";
 
 /**
  * The few calls of the C library that Bun does not offer, on Linux. Elsewhere there is none of this: without
@@ -14,6 +14,8 @@ interface Libc {
   setLimit(resource: number, soft: bigint, hard: bigint): boolean;
   /** An option of a socket (SOL_SOCKET) that is one number; null when the system does not give it. */
   socketOption(fd: number, option: number): number | null;
+  /** Writes over this process's own copy of a variable's value, where the system shows it; false when there is none. */
+  hideVariable(name: string): boolean;
   /** A pipe that programs started later do not inherit by themselves; null when no descriptor is left. */
   pipe(): { read: number; write: number } | null;
 }
@@ -29,11 +31,14 @@ let opened: { calls: Libc | null } | undefined;
 const WNOHANG = 1;
 const O_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
+const HIDDEN = "*".charCodeAt(0);
 
 const SYMBOLS = {
   prctl: { args: ["i32", "u64", "u64", "u64", "u64"], returns: "i32" },
   waitpid: { args: ["i32", "ptr", "i32"], returns: "i32" },
   prlimit: { args: ["i32", "i32", "ptr", "ptr"], returns: "i32" },
+  getenv: { args: ["ptr"], returns: "ptr" },
+  strlen: { args: ["ptr"], returns: "u64" },
   pipe2: { args: ["ptr", "i32"], returns: "i32" },
   getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
 } as const;
@@ -75,6 +80,12 @@ function load(name: string): Libc | null {
       optionBytes[0] = option.byteLength;
       if (symbols.getsockopt(fd, SOL_SOCKET, name, ptr(option), ptr(optionBytes)) !== 0) return null;
       return option[0] ?? null;
+    },
+    hideVariable(name) {
+      const at = symbols.getenv(ptr(Buffer.from(`${name}\0`)));
+      if (at === null) return false;
+      new Uint8Array(toArrayBuffer(at, 0, Number(symbols.strlen(at)))).fill(HIDDEN);
+      return true;
     },
     pipe() {
       if (symbols.pipe2(ptr(ends), O_CLOEXEC) !== 0) return null;

@@ -1,6 +1,8 @@
+import { hidden } from "../config/environment.ts";
 import { type Env, userPaths } from "../config/paths.ts";
 import { loadSettings } from "../config/settings.ts";
 import { realClock } from "../kernel/clock.ts";
+import { hideFromSystem } from "../os/own-environment.ts";
 import { boot } from "./boot.ts";
 import type { ByteStream } from "./connection.ts";
 import { logLevel } from "./log-level.ts";
@@ -20,6 +22,8 @@ interface InsideServer {
 
 /** The same server inside this command (`--no-daemon`): no socket, no log file, no other process. */
 export async function startInside(env: Env, log: (text: string) => void): Promise<InsideServer> {
+  // What a tool reads of its parent, the command that was typed, holds no key.
+  hideFromSystem(hidden(env));
   const user = userPaths(env);
   const settings = await loadSettings({ configDir: user.configDir });
   const { system, close } = await boot({

@@ -35,8 +35,8 @@ export class CommandKeys implements KeyCommands {
     this.#ports = ports;
   }
 
-  of(command: KeyCommand, env: Env): KeySource {
-    const given = Object.entries(toolEnvironment(env)).filter(([name]) => !isOfTerminal(name));
+  of(command: KeyCommand, env: Env, secrets: readonly string[]): KeySource {
+    const given = Object.entries(toolEnvironment(env, secrets)).filter(([name]) => !isOfTerminal(name));
     const own = Object.fromEntries(given.toSorted(([a], [b]) => (a < b ? -1 : 1)));
     const id = digestText(JSON.stringify([command.command, command.cwd, own]));
     const known = this.#sources.get(id) ?? new CommandKey(id, command, own, this.#ports);

@@ -50,7 +50,7 @@ function world(script = "cat key") {
   return {
     cwd,
     clock,
-    source: (env: Record<string, string> = ENV) => keys.of(command, env),
+    source: (env: Record<string, string> = ENV) => keys.of(command, env, ["MY_TOKEN"]),
     runs: () =>
       existsSync(join(cwd, "runs")) ? readFileSync(join(cwd, "runs"), "utf8").split("\n").length - 1 : 0,
     nowPrints: (key: string) => writeFileSync(join(cwd, "key"), `${key}\n`),
@@ -105,8 +105,10 @@ describe("the key of a command", () => {
   });
 
   test("is not fetched with other providers' keys in the environment", async () => {
-    const { source } = world('echo "sk-none$OPENAI_API_KEY"');
-    expect(await source({ ...ENV, OPENAI_API_KEY: "secret-of-openai" }).key()).toBe("sk-none");
+    const { source } = world('echo "sk-none$OPENAI_API_KEY$MY_TOKEN"');
+    expect(await source({ ...ENV, OPENAI_API_KEY: "secret-of-openai", MY_TOKEN: "mine" }).key()).toBe(
+      "sk-none",
+    );
   });
 });
 

@@ -57,6 +57,8 @@ export class Machine implements AsyncDisposable {
     XDG_RUNTIME_DIR: join(this.root, "run"),
     XDG_CONFIG_HOME: dirname(this.configDir),
     XDG_DATA_HOME: dirname(this.dataDir),
+    // Nobody is there: a model server of whoever runs the tests is not found.
+    OLLAMA_HOST: "127.0.0.1:1",
   };
   /** What starts every command, such as one that gives it mounts of its own. */
   wrapper: string[] = [];
