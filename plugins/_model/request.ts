@@ -31,7 +31,7 @@ function isRequest(value: unknown): value is LLMRequest {
     (value.tools === undefined || (Array.isArray(value.tools) && value.tools.every(isTool))) &&
     (value.max_turns === undefined || typeof value.max_turns === "number") &&
     (value.timeout_ms === undefined || typeof value.timeout_ms === "number") &&
-    (value.turn === undefined || typeof value.turn === "number") &&
+    (value.turn === undefined || value.turn === null || typeof value.turn === "number") &&
     (value.max_output === undefined ||
       (Number.isInteger(value.max_output) && Number(value.max_output) > 0)) &&
     (value.stream === undefined || typeof value.stream === "boolean") &&
@@ -109,7 +109,7 @@ const Request = z.lazy(() =>
     model: z.string().min(1),
     max_turns: z.number().optional(),
     timeout_ms: z.number().optional(),
-    turn: z.number().int().nonnegative().optional(),
+    turn: z.number().int().nonnegative().nullable().optional(),
     messages: z.array(Message).default([]),
     tools: z
       .array(

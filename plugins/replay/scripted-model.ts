@@ -28,6 +28,7 @@ export class ScriptedModel implements Model {
 
   async answer(request: LLMRequest, signal: AbortSignal): Promise<LLMAnswer> {
     const { script } = await this.#part(request.model, signal);
+    if (request.turn === null) throw noSummary(script);
     const turn = turnOf(request);
     const rule = { script, compare: this.#compare(request.model, script), usual: this.#usual(script) };
     const { now, before } = await positionAt(script.responses, turn, async (branch, at) => {
@@ -189,6 +190,13 @@ function pieces(text: string): string[] {
 /** Where the script says no number: about four characters a token, the same on every machine. */
 function guess(text: string): number {
   return Math.ceil(text.length / 4);
+}
+
+/** The kernel does without the model then. */
+function noSummary({ name }: Script): SyscallError {
+  return new SyscallError("INVALID", `${name} holds the answers of a run's steps, and no summary of them`, {
+    retryable: false,
+  });
 }
 
 function ranOut({ name }: Script, turn: number): SyscallError {

@@ -421,10 +421,10 @@ export interface LLMRequest {
   max_turns?: number;
   timeout_ms?: number;
   /**
-   * How many answers the run has had before this one, those too that compaction has taken out of `messages`. Absent
+   * How many answers the run has had before this one, those too that compaction has taken out of `messages`. null
    * where the answer is none of its steps, such as a summary.
    */
-  turn?: number;
+  turn?: number | null;
   messages: LLMMessage[];
   tools?: LLMTool[];
   max_output?: number;

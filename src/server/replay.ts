@@ -32,6 +32,7 @@ export async function planReplay(
     env_given: Object.keys(kept).filter((name) => !(name in request.env)),
     input: spawned?.input ?? undefined,
     system_prompt: spawned?.system_prompt ?? undefined,
+    output_schema: spawned?.output_schema,
     add: folders.length > 0 ? folders : undefined,
     // The agent's own of today are among them once.
     check: spawned?.checks.length ? spawned.checks : undefined,

@@ -187,7 +187,7 @@ class Drafting {
     const call = new ModelCall({ ...this.#ports, emit: () => {}, suspend: () => {} }, proc);
     try {
       const terms = { steps: 0, totalMs: proc.spec.opts.limits.compactMs, fallback: false } as const;
-      const answer = await call.ask(asked, () => {}, terms);
+      const answer = await call.ask({ ...asked, turn: null }, () => {}, terms);
       return answer.tool_calls.length > 0 || answer.stop_reason === "refusal" ? null : answer.content;
     } catch (thrown) {
       const known = thrown instanceof Broken || thrown instanceof SyscallError;

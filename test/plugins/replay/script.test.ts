@@ -211,6 +211,17 @@ describe("an answer of a script", () => {
     expect((await player.next(undefined, { ...none, model: "s.json", turn: undefined })).content).toBe("one");
   });
 
+  test("is none of a summary: the conversation is compacted without the model", async () => {
+    using stage = new Stage();
+    stage.write("s.json", { responses: [{ text: "one" }] });
+    const player = await stage.open("s.json");
+    expect(await failureOf(player.next(undefined, { turn: null }))).toMatchObject({
+      code: "INVALID",
+      retryable: false,
+    });
+    expect((await player.next()).content).toBe("one");
+  });
+
   test("has its thoughts, use and reason of the end, streamed and in one piece", async () => {
     using stage = new Stage();
     stage.write(
