@@ -14,6 +14,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   resume: { group: "Run", load: () => import("./commands/resume.ts") },
   replay: { group: "Run", load: () => import("./commands/replay.ts") },
   kill: { group: "Run", load: () => import("./commands/kill.ts") },
+  compact: { group: "Run", load: () => import("./commands/compact.ts") },
   pause: { group: "Run", load: () => import("./commands/pause.ts") },
   continue: { group: "Run", load: () => import("./commands/continue.ts") },
   allow: { group: "Run", load: () => import("./commands/allow.ts") },

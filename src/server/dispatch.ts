@@ -6,6 +6,7 @@ import type { Frame } from "./frame.ts";
 import { attach } from "./methods/attach.ts";
 import { attachDebug } from "./methods/attach-debug.ts";
 import { attachLog } from "./methods/attach-log.ts";
+import { compact } from "./methods/compact.ts";
 import { daemonStatus } from "./methods/daemon-status.ts";
 import { exportScript } from "./methods/export-script.ts";
 import { gc } from "./methods/gc.ts";
@@ -60,6 +61,7 @@ const TABLE: Record<Method, Entry> = {
   kill: plain(METHODS.kill.payload, kill),
   signal_tree: plain(METHODS.signal_tree.payload, signalTree),
   suspend: plain(METHODS.suspend.payload, suspend),
+  compact: plain(METHODS.compact.payload, compact),
   resume: streaming(METHODS.resume.payload, resume),
   replay: streaming(METHODS.replay.payload, replay),
   compare_runs: plain(METHODS.compare_runs.payload, compareRuns),

@@ -152,6 +152,7 @@ export const METHODS = {
   signal_tree: { streaming: false, payload: () => Target().extend({ signal: z.int().optional() }) },
   /** `wake`: it goes on by itself then. Of a run that is suspended already, what it waits for from now on. */
   suspend: { streaming: false, payload: () => Target().extend({ wake: PersonsWake().optional() }) },
+  compact: { streaming: false, payload: Target },
   resume: { streaming: true, payload: ResumeRequest },
   /** Plays a recorded run again, and streams it like a spawn. */
   replay: { streaming: true, payload: ReplayRequest },
@@ -233,6 +234,8 @@ export interface Answers {
   kill: ProcRef & { affected: number; was_suspended?: true };
   signal_tree: ProcRef & { affected: number; was_suspended?: true };
   suspend: ProcRef & { state: ProcInfo["state"]; step: number };
+  /** The same number twice where nothing was to be gained. */
+  compact: ProcRef & { pre_tokens: number; post_tokens: number; summarised_by: "model" | "digest" | null };
   /** The last step that was whole: the next one is made now. `origin_uuid`: of a fork, the run that it comes from. */
   resume: ProcRef & { resumed_from_step: number; origin_uuid?: string };
   replay: ProcRef;

@@ -79,6 +79,7 @@ export type KernelApi = Pick<
   | "kill"
   | "signalTree"
   | "suspend"
+  | "compact"
   | "leave"
   | "endSuspended"
   | "resume"

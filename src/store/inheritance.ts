@@ -40,7 +40,9 @@ function inheritedStep(record: StepRecord, { uuid, dir }: Origin, to: string): S
   const { inbox: _inbox, children: _children, so_far: _soFar, ...step } = record;
   return {
     ...step,
-    ...(step.compactions && { compactions: step.compactions.map((one) => inheritedCompaction(one, dir, to)) }),
+    ...(step.compactions && {
+      compactions: step.compactions.map((one) => inheritedCompaction(one, dir, to)),
+    }),
     tool_calls: step.tool_calls.map((call) => inheritedCall(call, dir, to)),
     origin_uuid: step.origin_uuid ?? uuid,
   };

@@ -35,6 +35,7 @@ describe("every command", () => {
         "agents",
         "allow",
         "attach",
+        "compact",
         "completions",
         "config",
         "continue",

@@ -68,7 +68,7 @@ describe("completions", () => {
     [["rnix", "sp"], ["spawn"]],
     [
       ["rnix", "co"],
-      ["continue", "config", "completions"],
+      ["compact", "continue", "config", "completions"],
     ],
     [
       ["rnix", "daemon", "st"],

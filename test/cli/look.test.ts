@@ -463,6 +463,24 @@ describe("rnix suspend", () => {
   });
 });
 
+describe("rnix compact", () => {
+  const answer = { ...REF, pre_tokens: 9000, post_tokens: 3000, summarised_by: "model" as const };
+
+  test("tells the tokens before and after", async () => {
+    const { code, out, err, io } = await run(["compact", "7"], { answers: { compact: answer } });
+    expect({ code, err }).toEqual({ code: 0, err: "" });
+    expect(out).toBe("process 7: about 9000 tokens before, 3000 after, summarised by its model\n");
+    expect(io.payloads("compact")).toEqual([{ pid: 7, cwd: "/project" }]);
+  });
+
+  test("says where nothing was to be gained, and the answer itself with --json", async () => {
+    const compact = { ...answer, post_tokens: 9000, summarised_by: null };
+    expect((await run(["compact", "7"], { answers: { compact } })).out).toContain("nothing worth it");
+    const { out } = await run(["compact", "7", "--json"], { answers: { compact } });
+    expect(JSON.parse(out)).toEqual(compact);
+  });
+});
+
 describe("rights", () => {
   const answer = { ...REF, allowed_tools: ["Bash(git *)", "Read"], denied_tools: ["Write"] };
   const answers = { allow: answer, deny: answer };

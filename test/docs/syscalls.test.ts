@@ -36,7 +36,7 @@ const entries = document.interfaces.flatMap(({ syscalls }) => syscalls);
 /** The events that it names as no syscalls. */
 const OTHERS = (/under names that are no syscalls:([^.]*)\./.exec(document.common)?.[1] ?? "")
   .split(/[\s,]+/)
-  .filter((word) => /^Supervisor[A-Z]/.test(word))
+  .filter((word) => /^(Supervisor[A-Z]|Compact$)/.test(word))
   .sort();
 
 describe("the document", () => {

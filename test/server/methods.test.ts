@@ -37,6 +37,7 @@ describe("from inside a run", () => {
     ["kill", "somebody else's", true],
     ["signal_tree", "somebody else's", true],
     ["suspend", "somebody else's", true],
+    ["compact", "somebody else's", true],
     ["kill", "its own", false],
     ["signal_tree", "its own", false],
     ["suspend", "its own", false],
@@ -55,6 +56,29 @@ describe("from inside a run", () => {
       message: expect.stringContaining(own.uuid),
     });
     expect((await (await clientOf(server)).request("show", { uuid })).state).toBe("running");
+  });
+});
+
+describe("compact", () => {
+  test("answers with the tokens before and after", async () => {
+    await using server = await serve("memory");
+    const { pid, uuid } = await detached(server);
+    const client = await clientOf(server);
+    const answer = { pid, uuid, pre_tokens: 9000, post_tokens: 3000, summarised_by: "model" };
+    expect(await client.request("compact", { pid })).toEqual({ ...answer, summarised_by: "model" });
+  });
+
+  test("is refused to the run itself, which would wait for its own end, and of what does not live", async () => {
+    await using server = await serve("memory");
+    const { uuid } = await detached(server);
+    const inside = new Client(overStream(await server.connect()), { unit: uuid });
+    expect(await refusal(inside.request("compact", { uuid }))).toMatchObject({ code: "INVALID" });
+    const client = await clientOf(server);
+    await client.request("suspend", { uuid });
+    expect(await refusal(client.request("compact", { uuid }))).toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining(`rnix resume ${uuid}`),
+    });
   });
 });
 

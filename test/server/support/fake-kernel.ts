@@ -1,5 +1,6 @@
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
 import { Channel } from "../../../src/kernel/channel.ts";
+import type { Compacted } from "../../../src/kernel/compaction/compacted.ts";
 import type { Resumed, ResumeOptions, ShutdownOptions } from "../../../src/kernel/lifecycle-manager.ts";
 import type { GateStatus } from "../../../src/kernel/llm/gate.ts";
 import type {
@@ -107,6 +108,10 @@ export class FakeKernel implements KernelApi {
     const exit: ExitStatus = { code: 75, reason: "suspended" };
     await this.finish(pid, exit);
     return exit;
+  }
+
+  async compact(): Promise<Compacted> {
+    return { tokensBefore: 9000, tokensAfter: 3000, by: "model" };
   }
 
   async leave(uuid: string, _dataDir: string, reason: string, wake: Wake = { on: "never" }): Promise<void> {

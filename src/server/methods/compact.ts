@@ -1,0 +1,46 @@
+import { SyscallError } from "../../plugin/index.ts";
+import type { Caller } from "../caller.ts";
+import { locateLive, refOf, requireAgent } from "../locate.ts";
+import { requireOwnTree } from "../own-tree.ts";
+import type { Answers, Payload } from "../protocol.ts";
+import type { System } from "../system.ts";
+
+/** Has the conversation of a live process compacted before its next step; answers when that is done. */
+export async function compact(
+  payload: Payload<"compact">,
+  system: System,
+  caller: Caller,
+): Promise<Answers["compact"]> {
+  const unit = caller.unit();
+  const found = await locateLive(system, payload, "compacted");
+  requireOwnTree(system, unit, found, "compacted");
+  requireAgent(found, "compacted");
+  const ref = refOf(found.info);
+  if (!found.live) throw notLive(found.info);
+  // Its next step begins when its program has ended, which would wait for it.
+  if (unit === ref.uuid) {
+    throw new SyscallError(
+      "INVALID",
+      `PID ${ref.pid} can't wait for its own compaction: it is compacted by itself where it becomes too long.`,
+    );
+  }
+  const { tokensBefore, tokensAfter, by } = await system.kernel.compact(found.pid);
+  return { ...ref, pre_tokens: tokensBefore, post_tokens: tokensAfter, summarised_by: by };
+}
+
+function notLive({
+  pid,
+  uuid,
+  state,
+  exit_reason,
+}: { [K in "uuid" | "state"]: string } & {
+  pid: number;
+  exit_reason: string | null;
+}): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    state === "suspended"
+      ? `PID ${pid} is suspended and comes to no step: \`rnix resume ${uuid}\` goes on with it.`
+      : `PID ${pid} has ended (${exit_reason}): there is nothing to compact.`,
+  );
+}
