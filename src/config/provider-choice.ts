@@ -190,6 +190,7 @@ function choose(
   const facts = provider.models[model];
   const url = baseUrl(provider, request);
   const key = keyOf(provider, request);
+  const { keyCommand } = provider;
   const source =
     key === undefined && keyCommand ? request.keys.of(keyCommand, request.env, keyNames(request)) : undefined;
   const account = digestText(JSON.stringify([provider.driver, url, source?.id ?? key]));
