@@ -1,4 +1,4 @@
-import type { LanguageModelV4 } from "@ai-sdk/provider";
+import type { JSONValue, LanguageModelV4 } from "@ai-sdk/provider";
 import { definePlugin } from "rnix/plugin";
 import type { Access, Connection } from "./_model/open.ts";
 import type { Settings } from "./_model/settings.ts";
@@ -38,8 +38,17 @@ function connect({ base_url, extra }: Settings): Connection {
     },
     needsKey: true,
     languageModel: (access) => languageModel(`${url}/${VERSION}`, access),
-    options: (options) => ({ ...options, providerOptions: { google: extra } }),
+    options: (options, { effort }) => ({
+      ...options,
+      providerOptions: { google: effort === undefined ? extra : { ...extra, thinkingConfig: shown(extra) } },
+    }),
   };
+}
+
+/** Its thoughts are told only when they are asked for, and a model that has none takes no such word. */
+function shown({ thinkingConfig = {} }: Settings["extra"]): JSONValue {
+  const isObject = typeof thinkingConfig === "object" && thinkingConfig !== null;
+  return isObject ? { includeThoughts: true, ...thinkingConfig } : thinkingConfig;
 }
 
 async function languageModel(baseURL: string, { model, key, fetch }: Access): Promise<LanguageModelV4> {

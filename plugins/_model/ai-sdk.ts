@@ -49,7 +49,7 @@ export class AiSdkModel implements Model {
     const answer = new Collected(by);
     for (const part of result.content) answer.add(part);
     const stop = stopReason(result.finishReason, answer.calls.length > 0);
-    if (stop === undefined) throw cutOff(blame);
+    if (stop === undefined) throw cutOff(blame, { why: result.finishReason.raw });
     const used = usage(result.usage);
     const limits = rateLimits(result.response?.headers ?? {});
     return {
@@ -117,7 +117,7 @@ async function* events(
       case "finish": {
         yield { type: "usage", usage: usage(part.usage) };
         const stop = stopReason(part.finishReason, answer.calls.length > 0);
-        if (stop === undefined) throw cutOff(blame);
+        if (stop === undefined) throw cutOff(blame, { why: part.finishReason.raw });
         for (const call of answer.finish(stop)) yield { type: "tool_call", call };
         yield { type: "stop", reason: stop };
         return;
@@ -189,6 +189,21 @@ function toolCall(part: Part): ToolCall {
   }
 }
 
+/** What OpenRouter, vLLM, DeepSeek and Google call an answer that came to no end of its own. */
+const BROKEN_OFF: ReadonlySet<string | undefined> = new Set([
+  undefined,
+  "",
+  "error",
+  "abort",
+  "insufficient_system_resource",
+  "FINISH_REASON_UNSPECIFIED",
+  "OTHER",
+  "MALFORMED_RESPONSE",
+  "UNEXPECTED_TOOL_CALL",
+  "TOO_MANY_TOOL_CALLS",
+  "MISSING_THOUGHT_SIGNATURE",
+]);
+
 /** undefined: the answer has no end. A reason nobody knows is still an end. */
 function stopReason(finish: LanguageModelV4FinishReason, hasCalls: boolean): StopReason | undefined {
   switch (finish.unified) {
@@ -200,7 +215,7 @@ function stopReason(finish: LanguageModelV4FinishReason, hasCalls: boolean): Sto
     case "content-filter":
       return "refusal";
     case "other":
-      if (finish.raw === undefined || finish.raw === "") return undefined;
+      if (BROKEN_OFF.has(finish.raw)) return undefined;
       return hasCalls ? "tool_calls" : "end_turn";
     default:
       return undefined;

@@ -27,17 +27,17 @@ export function failure(error: unknown, blame: Blame): SyscallError {
     return refused(error, blame);
   const inBody = APICallError.isInstance(error) ? errorDocument(error.responseBody) : errorObject(error);
   if (inBody !== undefined) return reported(inBody, blame);
-  if (causes(error).some(isNetworkError)) return cutOff(blame, error);
-  if (InvalidResponseDataError.isInstance(error) && error.data === undefined) return cutOff(blame, error);
+  if (causes(error).some(isNetworkError)) return cutOff(blame, { cause: error });
+  if (InvalidResponseDataError.isInstance(error) && error.data === undefined)
+    return cutOff(blame, { cause: error });
   return garbage(blame, error);
 }
 
-/** The answer ended before it was finished. */
-export function cutOff(blame: Blame, cause?: unknown): SyscallError {
-  return new SyscallError("UNAVAILABLE", `${blame.provider} broke off in the middle of its answer`, {
-    cause: lean(cause),
-    retryable: true,
-  });
+/** The answer ended before it was finished; `why` is the provider's own word for it. */
+export function cutOff(blame: Blame, { cause, why }: { cause?: unknown; why?: string } = {}): SyscallError {
+  const said = why === undefined || why === "" ? "" : ` (${shown(why, blame.key)})`;
+  const message = `${blame.provider} broke off in the middle of its answer${said}`;
+  return new SyscallError("UNAVAILABLE", message, { cause: lean(cause), retryable: true });
 }
 
 /** An error document in a place where an answer was expected: status 200, or an event of the stream. */

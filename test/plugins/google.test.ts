@@ -28,6 +28,20 @@ describe("what is sent to Google", () => {
     });
   });
 
+  test("asks for its thoughts where it is told how much to think, unless the entry says otherwise", async () => {
+    await using server = await ModelServer.start([{ text: "a" }, { text: "b" }]);
+    const entries = [{}, { thinkingConfig: { includeThoughts: false } }];
+    for (const extra of entries) {
+      const file = await openModel(google, DEVICE, { base_url: server.url, extra });
+      await ask(file, { effort: "high" });
+      await file.close();
+    }
+    expect(server.requests.map(({ body }) => body.generationConfig)).toMatchObject([
+      { thinkingConfig: { includeThoughts: true, thinkingBudget: expect.any(Number) } },
+      { thinkingConfig: { includeThoughts: false, thinkingBudget: expect.any(Number) } },
+    ]);
+  });
+
   test("goes to the same place whether the entry's address names the version or not", async () => {
     await using server = await ModelServer.start([{ text: "a" }, { text: "b" }]);
     for (const end of ["", "/v1beta/"]) {
@@ -69,6 +83,26 @@ describe("Google's own ways to fail", () => {
         retryAfterMs: 34_500,
       });
   });
+
+  test.each(["MALFORMED_FUNCTION_CALL", "OTHER", "UNEXPECTED_TOOL_CALL"])(
+    "an answer that ends with %s has not come to its end",
+    async (finishReason) => {
+      const content = { role: "model", parts: [{ text: "Half of" }] };
+      const server = Bun.serve({
+        port: 0,
+        hostname: "127.0.0.1",
+        fetch: () => Response.json({ candidates: [{ content, finishReason }] }),
+      });
+      try {
+        const file = await openModel(google, DEVICE, { base_url: `http://127.0.0.1:${server.port}` });
+        const error = await failureOf(ask(file));
+        expect(error).toMatchObject({ code: "UNAVAILABLE", retryable: true });
+        expect(error.message).toContain(finishReason);
+      } finally {
+        await server.stop(true);
+      }
+    },
+  );
 
   test("an error in a list, as a proxy sends it, is understood", async () => {
     const body = [{ error: { code: 503, message: "overloaded", status: "UNAVAILABLE" } }];

@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import compatible from "../../plugins/openai-compatible.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
 import { ask, failureOf, openModel } from "../support/model-server/device.ts";
@@ -32,18 +32,45 @@ test("what is sent is what the entry says, without a key where there is none", a
   });
 });
 
-test("OpenRouter's error in the middle of a stream is one, and its account's end is told", async () => {
-  await using server = await ModelServer.start(() => ({
-    fault: {
-      kind: "status",
-      status: 402,
-      body: { error: { code: 402, message: "Insufficient credits", metadata: { provider_name: "x" } } },
-    },
-  }));
-  const file = await openModel(compatible, DEVICE, { base_url: server.openaiUrl });
-  const error = await failureOf(ask(file, { stream: true }));
-  expect(error).toMatchObject({ code: "EXHAUSTED", retryable: false });
-  expect(error.message).toContain("Insufficient credits");
+describe("OpenRouter's own ways to fail", () => {
+  const failed = async (response: () => Response) => {
+    const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: response });
+    try {
+      const file = await openModel(compatible, DEVICE, { base_url: `http://127.0.0.1:${server.port}/v1` });
+      return await failureOf(ask(file, { stream: true }));
+    } finally {
+      await server.stop(true);
+    }
+  };
+  const sse = (...chunks: object[]) =>
+    new Response(
+      [": OPENROUTER PROCESSING", ...chunks.map((chunk) => `data: ${JSON.stringify(chunk)}`), ""].join(
+        "\n\n",
+      ),
+      { headers: { "content-type": "text/event-stream" } },
+    );
+  const choice = (content: string, finish_reason: string | null) => ({
+    choices: [{ index: 0, delta: { role: "assistant", content }, finish_reason }],
+  });
+
+  test("no credit is told as such", async () => {
+    const error = { code: 402, message: "Insufficient credits", metadata: { provider_name: "x" } };
+    const told = await failed(() => Response.json({ error }, { status: 402 }));
+    expect(told).toMatchObject({ code: "EXHAUSTED", retryable: false });
+    expect(told.message).toContain("Insufficient credits");
+  });
+
+  test("an error that comes with the last piece of a stream is no end of an answer", async () => {
+    const error = { code: 502, message: "Provider disconnected" };
+    const told = await failed(() => sse(choice("Half of", null), { error, ...choice("", "error") }));
+    expect(told).toMatchObject({ code: "UNAVAILABLE", retryable: true });
+    expect(told.message).toContain("Provider disconnected");
+  });
+
+  test("an end that is called an error, and no more, is none either", async () => {
+    const told = await failed(() => sse(choice("Half of", null), choice("", "error")));
+    expect(told).toMatchObject({ code: "UNAVAILABLE", retryable: true });
+  });
 });
 
 test("without an address it cannot be opened, and no model is found for it", async () => {
