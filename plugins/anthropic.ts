@@ -1,5 +1,6 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Message } from "@ai-sdk/provider";
-import { definePlugin } from "rnix/plugin";
+import { definePlugin, type LLMRequest } from "rnix/plugin";
+import { answerForm } from "./_model/answer-form.ts";
 import type { Access, Connection } from "./_model/open.ts";
 import type { Settings } from "./_model/settings.ts";
 
@@ -34,11 +35,21 @@ function connect({ base_url, extra }: Settings): Connection {
     },
     needsKey: true,
     languageModel: (access) => languageModel(`${url}/v1`, access),
-    options: (options) => ({
+    options: (options, request) => ({
       ...cached(options),
+      ...held(request),
       providerOptions: { anthropic: { includePings: true, ...extra } },
     }),
   };
+}
+
+/**
+ * Only what the model itself can be held to: for an open object the package would force it to call a tool, which
+ * goes together with neither its other tools nor its thinking.
+ */
+function held(request: LLMRequest): Pick<LanguageModelV4CallOptions, "responseFormat"> {
+  const form = answerForm(request);
+  return form?.closed ? { responseFormat: form.responseFormat } : {};
 }
 
 async function languageModel(baseURL: string, { model, key, fetch }: Access): Promise<LanguageModelV4> {

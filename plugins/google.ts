@@ -1,5 +1,6 @@
-import type { JSONValue, LanguageModelV4 } from "@ai-sdk/provider";
-import { definePlugin } from "rnix/plugin";
+import type { JSONValue, LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
+import { definePlugin, type LLMRequest } from "rnix/plugin";
+import { answerForm } from "./_model/answer-form.ts";
 import type { Access, Connection } from "./_model/open.ts";
 import type { Settings } from "./_model/settings.ts";
 
@@ -38,11 +39,21 @@ function connect({ base_url, extra }: Settings): Connection {
     },
     needsKey: true,
     languageModel: (access) => languageModel(`${url}/${VERSION}`, access),
-    options: (options, { effort }) => ({
+    options: (options, request) => ({
       ...options,
-      providerOptions: { google: effort === undefined ? extra : { ...extra, thinkingConfig: shown(extra) } },
+      ...held(request),
+      providerOptions: {
+        google: request.effort === undefined ? extra : { ...extra, thinkingConfig: shown(extra) },
+      },
     }),
   };
+}
+
+/** Many of its models take no form of the answer together with tools. */
+function held(request: LLMRequest): Pick<LanguageModelV4CallOptions, "responseFormat"> {
+  const form = answerForm(request);
+  const hasTools = request.tools !== undefined && request.tools.length > 0;
+  return form && !hasTools ? { responseFormat: form.responseFormat } : {};
 }
 
 /** Its thoughts are told only when they are asked for, and a model that has none takes no such word. */

@@ -1,5 +1,6 @@
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { definePlugin, SyscallError } from "rnix/plugin";
+import { answerForm } from "./_model/answer-form.ts";
 import type { Access, Connection } from "./_model/open.ts";
 import type { Settings } from "./_model/settings.ts";
 
@@ -66,12 +67,20 @@ function openai(
   url: string,
   api: "responses" | "chat",
   extra: Settings["extra"],
-): Pick<Connection, "languageModel" | "options"> {
+): Pick<Connection, "languageModel" | "options" | "hasEffort"> {
   // Nothing of a conversation is to stay with the provider: every request carries all of it.
   const own = api === "responses" ? { store: false, ...extra } : extra;
   return {
     languageModel: (access) => languageModel(url, api, access),
-    options: (options) => ({ ...options, providerOptions: { openai: own } }),
+    hasEffort: (body) =>
+      typeof body === "object" && body !== null && ("reasoning" in body || "reasoning_effort" in body),
+    options: (options, request) => {
+      const form = answerForm(request);
+      // It takes no other form than that of an object.
+      if (!form?.isObject) return { ...options, providerOptions: { openai: own } };
+      const openai = { strictJsonSchema: form.strict, ...own };
+      return { ...options, responseFormat: form.responseFormat, providerOptions: { openai } };
+    },
   };
 }
 

@@ -5,6 +5,7 @@ import type {
   LanguageModelV4StreamResult,
   LanguageModelV4Usage,
   SharedV4ProviderMetadata,
+  SharedV4Warning,
 } from "@ai-sdk/provider";
 import {
   type LLMAnswer,
@@ -27,6 +28,10 @@ interface Prepared {
   model: LanguageModelV4;
   options: LanguageModelV4CallOptions;
   blame: Blame;
+  /** Told what of the request the package has left out, in words. */
+  leftOut?(what: string): void;
+  /** Shown the body of the request as the package has made it. */
+  sent?(body: unknown): void;
 }
 
 /** What a driver adds to the request's common form: its package, its key, its own options. */
@@ -44,10 +49,12 @@ export class AiSdkModel implements Model {
 
   async answer(request: LLMRequest, signal: AbortSignal): Promise<LLMAnswer> {
     const by = this.#by(request);
-    const { model, options, blame } = await this.#prepare(request, callOptions(request, by));
+    const { model, options, blame, leftOut, sent } = await this.#prepare(request, callOptions(request, by));
     const result = await guarded(blame, signal, () => model.doGenerate({ ...options, abortSignal: signal }));
     const answer = new Collected(by);
     for (const part of result.content) answer.add(part);
+    tell(result.warnings, leftOut);
+    sent?.(result.request?.body);
     const stop = stopReason(result.finishReason, answer.calls.length > 0);
     if (stop === undefined) throw cutOff(blame, { why: result.finishReason.raw });
     const used = usage(result.usage);
@@ -65,11 +72,11 @@ export class AiSdkModel implements Model {
 
   async stream(request: LLMRequest, signal: AbortSignal): Promise<AsyncIterable<LLMEvent>> {
     const by = this.#by(request);
-    const { model, options, blame } = await this.#prepare(request, callOptions(request, by));
-    const { stream, response } = await guarded(blame, signal, () =>
-      model.doStream({ ...options, abortSignal: signal }),
-    );
-    return events(stream, new Collected(by), rateLimits(response?.headers ?? {}), blame, signal);
+    const { model, options, blame, leftOut, sent } = await this.#prepare(request, callOptions(request, by));
+    const begun = await guarded(blame, signal, () => model.doStream({ ...options, abortSignal: signal }));
+    sent?.(begun.request?.body);
+    const limits = rateLimits(begun.response?.headers ?? {});
+    return events(begun.stream, new Collected(by), limits, { blame, leftOut }, signal);
   }
 
   #by(request: LLMRequest): string {
@@ -82,7 +89,7 @@ async function* events(
   stream: LanguageModelV4StreamResult["stream"],
   answer: Collected,
   limits: RateLimits | undefined,
-  blame: Blame,
+  { blame, leftOut }: Pick<Prepared, "blame" | "leftOut">,
   signal: AbortSignal,
 ): AsyncGenerator<LLMEvent> {
   if (limits !== undefined) yield { type: "limits", limits };
@@ -91,6 +98,9 @@ async function* events(
     const { done, value: part } = await guarded(blame, signal, () => reader.read());
     if (done) throw cutOff(blame);
     switch (part.type) {
+      case "stream-start":
+        tell(part.warnings, leftOut);
+        break;
       case "text-delta":
         answer.afterCall = false;
         yield { type: "text_delta", text: part.delta };
@@ -123,6 +133,14 @@ async function* events(
         return;
       }
     }
+  }
+}
+
+/** What a model has no setting for, such as an effort: nothing that was asked for is dropped without a word. */
+function tell(warnings: readonly SharedV4Warning[], leftOut: Prepared["leftOut"]): void {
+  for (const warning of warnings) {
+    if (warning.type !== "unsupported") continue;
+    leftOut?.(`${warning.feature} is left out${warning.details === undefined ? "" : `: ${warning.details}`}`);
   }
 }
 

@@ -27,6 +27,8 @@ export interface Connection {
   languageModel(access: Access): Promise<LanguageModelV4>;
   /** What the driver adds to a request's common form. */
   options(options: LanguageModelV4CallOptions, request: LLMRequest): LanguageModelV4CallOptions;
+  /** For a package that drops the effort without a word where it thinks that the model has none. */
+  hasEffort?(body: unknown): boolean;
 }
 
 export interface Access {
@@ -40,6 +42,12 @@ export interface Access {
 export function openModel(context: OpenContext, { name, models, connect }: HttpDriver): VFSFile {
   const connection = connect(settingsOf(context));
   const kept = new Kept<LanguageModelV4>();
+  const told = new Set<string>();
+  const leftOut = (what: string): void => {
+    if (told.has(what)) return;
+    told.add(what);
+    context.progress(what);
+  };
   const model = new AiSdkModel(name, async (request, options) => {
     const key = await keyOf(context, { required: connection.needsKey });
     const blame: Blame = { ...connection.blame, model: request.model, key };
@@ -50,6 +58,11 @@ export function openModel(context: OpenContext, { name, models, connect }: HttpD
       ),
       options: connection.options(options, request),
       blame,
+      leftOut,
+      sent: (body) => {
+        if (request.effort !== undefined && connection.hasEffort?.(body) === false)
+          leftOut(`effort ${request.effort} is left out: ${request.model} has no such setting`);
+      },
     };
   });
   return new ModelFile(model, {

@@ -15,16 +15,26 @@ import { testContext } from "../conformance/context.ts";
 export async function openModel(
   plugin: Plugin,
   path: string,
-  entry: { base_url?: string; extra?: Record<string, unknown>; key?: string | null; cwd?: string },
+  entry: {
+    base_url?: string;
+    extra?: Record<string, unknown>;
+    key?: string | null;
+    cwd?: string;
+    progress?: OpenContext["progress"];
+  },
 ): Promise<VFSFile> {
   const device = plugin.devices?.[path];
   if (device === undefined) throw new Error(`the plugin ${plugin.name} has no device ${path}`);
-  const { base_url, extra, key = "test-key", cwd = "/" } = entry;
+  const { base_url, extra, key = "test-key", cwd = "/", progress } = entry;
   const secret: OpenContext["secret"] = async () => {
     if (key !== null) return key;
     throw new SyscallError("UNAVAILABLE", "there is no key");
   };
-  const { context } = testContext(cwd, { config: { base_url, extra }, secret });
+  const { context } = testContext(cwd, {
+    config: { base_url, extra },
+    secret,
+    ...(progress && { progress }),
+  });
   return await device.factory("", O_RDWR, context);
 }
 
