@@ -33,7 +33,7 @@ export function checkResults(
     const result = messages.find(
       ({ role, tool_call_id }, place) => place > at && role === "tool" && tool_call_id === call.id,
     );
-    if (result && !asExpected(expect, result, rule)) throw otherResult(call, expect, result, turn, rule);
+    if (result && !asExpected(expect, result, rule)) throw otherResult(call, expect, result, turn - 1, rule);
   }
 }
 

@@ -42,13 +42,20 @@ const CUT = /\[… \d+ of \d+ characters left out here\.[^\n]*…\]/g;
 const DATE = "\\d{4}-\\d{2}-\\d{2}";
 const CLOCK = "\\d{1,2}:\\d{2}:\\d{2}(?:[.,]\\d+)?";
 const ZONE = "(?:\\s?(?:Z|UTC|GMT|[+-]\\d{2}:?\\d{2}))?";
-const MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)";
+const DAY = "(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\\s+)?";
+const MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*";
+const HOUR = "\\d{1,2}:\\d{2}(?::\\d{2})?(?:\\s?[AP]M)?(?:\\s[A-Z]{3,4}\\b)?";
 
 /** In this order: a UUID holds what looks like other things. */
 const RULES: readonly (readonly [RegExp, string])[] = [
   [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi, "<uuid>"],
   [new RegExp(`\\b${DATE}[T ]${CLOCK}${ZONE}`, "g"), "<time>"],
-  [new RegExp(`\\b${MONTH}\\s+\\d{1,2}\\s+(?:\\d{1,2}:\\d{2}|\\d{4})\\b`, "g"), "<time>"],
+  // As date, ls, git and mail headers have it.
+  [
+    new RegExp(`\\b${DAY}${MONTH}\\s+\\d{1,2},?\\s+(?:${HOUR}(?:\\s+\\d{4}\\b)?|\\d{4}\\b)${ZONE}`, "g"),
+    "<time>",
+  ],
+  [new RegExp(`\\b${DAY}\\d{1,2}\\s+${MONTH}\\s+\\d{4}(?:\\s+${HOUR})?${ZONE}`, "g"), "<time>"],
   [new RegExp(`\\b(?:${DATE}|${CLOCK})${ZONE}`, "g"), "<time>"],
   [/\b\d+(?:\.\d+)?\s?(?:ns|µs|μs|us|ms|s|secs?|seconds?|mins?|minutes?|hours?|h|m)\b/g, "<duration>"],
   [/\b(pid|process)([ =:]+)\d+/gi, "$1$2<pid>"],

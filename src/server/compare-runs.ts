@@ -35,7 +35,14 @@ function metaOf({ info, records }: Run): Promise<ProcessMeta | null> {
 /** What the replay driver says when a call has come to something else. */
 function divergence({ exit_reason, error, steps }: ProcInfo): Difference | undefined {
   if (exit_reason !== "llm_error" || error?.code !== "INVALID") return undefined;
-  return { kind: "result", step: steps, message: error.message, recorded: null, replayed: null };
+  // The step that was begun is the one after the call's.
+  return {
+    kind: "result",
+    step: Math.max(1, steps - 1),
+    message: error.message,
+    recorded: null,
+    replayed: null,
+  };
 }
 
 function prompt(

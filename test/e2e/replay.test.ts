@@ -59,7 +59,7 @@ describe("rnix replay of a recorded run", () => {
     const { code, stdout } = await machine.run(["replay", uuid.slice(0, 13)]);
     expect(code).toBe(1);
     expect(stdout).toContain("differs");
-    expect(stdout).toMatch(/result, step \d: run .* diverges at turn 2: Read .* came to something else/);
+    expect(stdout).toMatch(/result, step 1: run .* diverges at turn 1: Read .* came to something else/);
     expect(stdout).toMatch(/expected\n.*1 \+ 1 = 3\n.*came\n.*1 \+ 1 = 7/);
     expect(machine.read("sum.txt")).toBe("1 + 1 = 7\n");
     // By how the calls went it is another point: the Edit finds nothing to replace.
@@ -91,7 +91,7 @@ describe("rnix replay of a recorded run", () => {
     const refused = await replayed(machine, [uuid, "--cwd", fresh, ...ignore]);
     expect(refused).toMatchObject({ code: 1, kinds: ["result"] });
     expect(refused.differences[0].message).toMatch(
-      /diverges at turn 3: Edit[\s\S]*came\n {2}Error (PERMISSION|NOT_FOUND)/,
+      /diverges at turn 2: Edit[\s\S]*came\n {2}Error (PERMISSION|NOT_FOUND)/,
     );
   });
 
@@ -139,7 +139,7 @@ describe("rnix replay --export", () => {
       expect(machine.read(join(fresh, "sum.txt"))).toBe("1 + 1 = 2\n");
       const diverged = await replayed(machine, [file, "--cwd", fresh]);
       expect(diverged).toMatchObject({ code: 1, kinds: ["outcome"] });
-      expect(diverged.differences[0].message).toContain("diverges at turn 2");
+      expect(diverged.differences[0].message).toContain("diverges at turn 1");
 
       machine.write(file, text.replaceAll("The sum is right now.", "All is well."));
       machine.write(join(fresh, "sum.txt"), "1 + 1 = 3\n");
@@ -179,7 +179,7 @@ describe("rnix spawn --provider replay", () => {
     const second = await machine.run([...play, "--output", "json"]);
     const receipt = Receipt.parse(JSON.parse(second.stdout));
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "llm_error", error: { code: "INVALID" } });
-    expect(receipt.error?.message).toContain("diverges at turn 2");
+    expect(receipt.error?.message).toContain("diverges at turn 1");
     expect(receipt.steps).toBeLessThanOrEqual(2);
     expect(second.stderr).not.toContain("try ");
   });

@@ -68,7 +68,7 @@ describe("a recorded run", () => {
       else {
         const error = await failureOf(played);
         expect(error).toMatchObject({ code: "INVALID", retryable: false });
-        expect(error.message).toContain(`run ${UUID} diverges at turn 2`);
+        expect(error.message).toContain(`run ${UUID} diverges at turn 1`);
         expect(error.message).toContain(`  ${now}`);
       }
     });

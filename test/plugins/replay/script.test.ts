@@ -85,7 +85,7 @@ describe("what a call is expected to come to", () => {
     const error = await failureOf((await stage.open("s.json")).play(() => "a\nb\n2 pass [8ms]"));
     expect(error).toMatchObject({ code: "INVALID", retryable: false });
     expect(error.message).toContain('Bash {"command":"npm test"} came to something else');
-    expect(error.message).toContain("turn 2");
+    expect(error.message).toContain("turn 1");
     expect(error.message.split("\n").slice(1)).toEqual([
       "expected",
       "  a",

@@ -14,6 +14,13 @@ describe("two results are the same but for", () => {
     ["a date", "Date: 2026-11-20", "Date: 2027-01-02"],
     ["the time of a clock", "19:33:24 started", "07:01:02 started"],
     ["a time as ls says it", "-rw 1 me 5 Nov 20 19:33 a", "-rw 1 me 5 Jan  2 2026 a"],
+    ["a time as date says it", "Fri Nov 20 20:07:05 UTC 2026", "Sat Jan  2 01:02:03 CET 2027"],
+    [
+      "a time as git says it",
+      "Date:   Fri Nov 20 20:07:05 2026 +0100",
+      "Date:   Sat Jan 2 01:02:03 2027 +0000",
+    ],
+    ["a time as mail says it", "Fri, 20 Nov 2026 20:07:05 GMT", "Sat, 2 Jan 2027 01:02:03 +0000"],
     ["a UUID", "run 0199e0a0-0000-7000-8000-000000000000", "run 0199e0a1-1111-7111-9111-111111111111"],
     ["a PID", "PID 312 has ended", "PID 9 has ended"],
     ["a port of this machine", "on http://127.0.0.1:4312/", "on http://127.0.0.1:80/"],
@@ -33,6 +40,7 @@ describe("two results are not the same with", () => {
     ["a folder that only begins so", "/now/app2/a", "/then/app/a"],
     ["another indentation", "  a", "a"],
     ["another word for a time", "in 3 steps", "in 4 steps"],
+    ["another month's name", "May I go?", "Jun I go?"],
     ["another version", "v1.2.3", "v1.2.4"],
   ];
   for (const [title, a, b] of others) test(title, () => expect(usual(a)).not.toBe(usual(b)));
