@@ -6,6 +6,8 @@ import { brokenOff, Stream } from "./stream.ts";
 
 /** Kept of what it prints on stderr: it is shown when it fails. */
 const MOST_ERRORS = 8 * 1024;
+/** After its answer the program has so long to end by itself; some versions take it, and longer. */
+const LEAVE_MS = 3_000;
 /** A call whose id never comes up in the stream is not held back for ever. */
 const REACHED_MS = 2_000;
 
@@ -20,7 +22,8 @@ export class Run {
   #child: Child | undefined;
   #endpoint: ToolEndpoint | undefined;
   #ending: Promise<void> | undefined;
-  readonly #onAbort = (): void => void this.end();
+  #leaving: Promise<void> | undefined;
+  readonly #onAbort = (): void => void this.#kill();
 
   constructor(context: OpenContext, signal: AbortSignal) {
     this.#context = context;
@@ -42,17 +45,30 @@ export class Run {
       const started = { stdin: prompt, life: "process", maxOutput: 1 } as const;
       this.#child = await exec({ ...program(this.#endpoint), ...started });
     } catch (thrown) {
-      await this.end();
+      await this.#kill();
       throw thrown;
     }
-    if (this.#signal.aborted) await this.end();
+    if (this.#signal.aborted) await this.#kill();
     return this.#events(this.#child);
   }
 
-  /** Ends the program and all it has started, and the endpoint. Never throws. */
-  end(): Promise<void> {
+  /** The program, all it has started and the endpoint are gone when it resolves. Never rejects. */
+  async end(): Promise<void> {
+    await (this.#leaving ?? this.#kill());
+  }
+
+  #kill(): Promise<void> {
     this.#ending ??= this.#end();
     return this.#ending;
+  }
+
+  /** Its answer is there: it may clean up behind itself, and nobody waits for that but the end. */
+  async #leave(child: Child): Promise<void> {
+    const late = Promise.withResolvers<void>();
+    const timer = setTimeout(late.resolve, LEAVE_MS);
+    await Promise.race([child.exited(), late.promise]);
+    clearTimeout(timer);
+    await this.#kill();
   }
 
   async #end(): Promise<void> {
@@ -75,7 +91,6 @@ export class Run {
           continue;
         }
         for (const line of lines.add(piece.data)) yield* this.#stream.events(line);
-        // Its answer is there; how it ends does not matter, and some versions take their time.
         if (this.#stream.ended) return;
       }
       for (const line of lines.end()) yield* this.#stream.events(line);
@@ -84,7 +99,8 @@ export class Run {
       const { code, signal } = await child.exited();
       throw brokenOff(signal === null ? `ended with ${code}` : `was ended by ${signal}`, errors);
     } finally {
-      await this.end();
+      if (this.#stream.ended && !this.#signal.aborted) this.#leaving = this.#leave(child);
+      else await this.#kill();
     }
   }
 

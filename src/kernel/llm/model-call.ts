@@ -203,6 +203,9 @@ export class ModelCall {
   async #reserve(request: ModelRequest, { steps }: AskTerms): Promise<CallBudget> {
     const { spec, provider, signal, estimate } = this.#proc;
     const input = estimate.of(request);
+    // A program that asks by itself is told how often it may.
+    const turns = this.#runsTools() ? spec.envelope.left("steps") : Infinity;
+    if (turns >= 1 && turns < Infinity) request.max_turns = turns;
     const budget = covered(await reserveCall(spec.envelope, request, provider, signal, { input, steps }));
     this.#roomFromBudget = budget.lowered;
     if (budget.maxOutput !== undefined) request.max_output = budget.maxOutput;

@@ -1,0 +1,310 @@
+import { describe, expect, test } from "bun:test";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { processesOf } from "../e2e/support/leftovers.ts";
+import type { Fault, Turn } from "../support/model-server/script.ts";
+import type { RecordedRequest } from "../support/model-server/server.ts";
+import { until } from "../support/until.ts";
+import { ClaudeMachine, KEY, report, toolsOf } from "./support.ts";
+
+/** What a tool is called by the CLI's model. */
+const rnix = (name: string, input: Record<string, unknown>) => ({ name: `mcp__rnix__${name}`, input });
+const done: Turn = { text: "Done." };
+
+/** Records of the only run's steps. */
+function steps(
+  machine: ClaudeMachine,
+): { tool_calls: { name: string; state: string; result: string; input: object }[] }[] {
+  const runs = join(machine.project, ".rnix/data/steps");
+  const [uuid = ""] = readdirSync(runs).filter((name) => existsSync(join(runs, name, "steps.jsonl")));
+  return readFileSync(join(runs, uuid, "steps.jsonl"), "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+}
+
+function calls(machine: ClaudeMachine): string[] {
+  return steps(machine).flatMap((step) => step.tool_calls.map(({ name, state }) => `${name} ${state}`));
+}
+
+/** Everything the model was sent, as text. */
+function sent(requests: RecordedRequest[]): string {
+  return requests.map(({ text }) => text).join("\n");
+}
+
+describe("the claude CLI", () => {
+  test("calls the process's tools through Rnix: each of its turns is a step, with its tokens and its cost", async () => {
+    await using machine = new ClaudeMachine();
+    const model = await machine.scripted([
+      {
+        reasoning: "They want a file.",
+        text: "I write it.",
+        tool_calls: [rnix("Write", { path: "a.txt", content: "from the model\n" })],
+        usage: { input_tokens: 100, output_tokens: 10, cached_tokens: 60 },
+      },
+      { tool_calls: [rnix("Read", { path: "a.txt" })], usage: { input_tokens: 200, output_tokens: 20 } },
+      { text: "It is there.", usage: { input_tokens: 300, output_tokens: 30 } },
+    ]);
+    const run = await machine.spawn(["--allow", "Read", "--allow", "Write", "write a.txt"]);
+    const { uuid, ...told } = report(run);
+    expect(told).toMatchObject({
+      exit_code: 0,
+      exit_reason: "completed",
+      result: "It is there.",
+      steps: 3,
+      tool_calls: 2,
+      usage: { input_tokens: 600, output_tokens: 60, cached_tokens: 60 },
+      tokens_used: 660,
+      files_changed: ["a.txt"],
+    });
+    // 540 tokens at $3 a million, 60 from its cache at $0.30, 60 written at $15.
+    expect(told.cost_usd).toBeCloseTo(0.002538, 6);
+    expect(machine.read("a.txt")).toBe("from the model\n");
+    expect(calls(machine)).toEqual(["Write done", "Read done"]);
+    expect((await machine.run(["steps", uuid])).stdout).toContain("Read");
+    const trace = await machine.run(["strace", uuid]);
+    expect(trace.stdout).toContain("/dev/fs");
+    expect((await machine.run(["log", uuid])).stdout).toContain("I write it.");
+    // The system prompt is the process's, and the tools are those it may use.
+    expect(toolsOf(model.requests[0])).toEqual(["mcp__rnix__Read", "mcp__rnix__Write"].toSorted());
+    expect(sent(model.requests.slice(-1))).toContain("from the model");
+    // Neither the key nor the endpoint's token stays anywhere.
+    expect(machine.search(KEY)).toEqual([]);
+    expect(model.requests.every(({ headers }) => headers.get("x-api-key") === KEY)).toBe(true);
+  });
+
+  test("reaches no tool but those the process may use, whatever its model asks for", async () => {
+    await using machine = new ClaudeMachine();
+    machine.write("secret.txt", "not for you");
+    const own: Turn[] = [
+      { name: "Bash", input: { command: "touch bash" } },
+      { name: "Read", input: { file_path: join(machine.project, "secret.txt") } },
+      { name: "Write", input: { file_path: join(machine.project, "write"), content: "x" } },
+      {
+        name: "Edit",
+        input: { file_path: join(machine.project, "secret.txt"), old_string: "not", new_string: "x" },
+      },
+      { name: "WebFetch", input: { url: "http://127.0.0.1:1/", prompt: "x" } },
+      { name: "Task", input: { description: "x", prompt: "touch task", subagent_type: "general-purpose" } },
+      { name: "Agent", input: { description: "x", prompt: "touch agent", subagent_type: "general-purpose" } },
+      { name: "Skill", input: { skill: "x" } },
+      { name: "ListMcpResourcesTool", input: {} },
+      // Rnix's, but not this process's.
+      rnix("Bash", { command: "touch rnix-bash" }),
+      rnix("Edit", { path: "secret.txt", old_string: "not", new_string: "x" }),
+      // Its tool, but not with this path.
+      rnix("Write", { path: "elsewhere.txt", content: "x" }),
+      rnix("Write", { path: "../outside.txt", content: "x" }),
+    ].map((call) => ({ tool_calls: [call] }));
+    const model = await machine.scripted([
+      ...own,
+      { tool_calls: [rnix("Write", { path: "out/ok.txt", content: "ok" })] },
+      done,
+    ]);
+    const run = await machine.spawn(["--allow", "Write(out/**)", "try everything"]);
+    expect(report(run)).toMatchObject({ exit_code: 0, result: "Done.", files_changed: ["out/ok.txt"] });
+    expect(readdirSync(machine.project).toSorted()).toEqual([".rnix", "out", "secret.txt"]);
+    expect(machine.read("secret.txt")).toBe("not for you");
+    expect(machine.has(join(machine.root, "outside.txt"))).toBe(false);
+    expect(sent(model.requests)).not.toContain("not for you");
+    expect(toolsOf(model.requests[0])).toEqual(["mcp__rnix__Write"]);
+    // What is Rnix's to refuse is recorded as refused.
+    expect(calls(machine)).toEqual(["Write denied", "Write denied", "Write done"]);
+  });
+
+  test("uses no settings, hooks, MCP servers, memory or instructions of its own", async () => {
+    await using machine = new ClaudeMachine();
+    const settings = (place: string): string =>
+      JSON.stringify({
+        env: { ANTHROPIC_CUSTOM_HEADERS: `x-mark: ${place}` },
+        permissions: { allow: ["Bash", "Read"], defaultMode: "bypassPermissions" },
+        apiKeyHelper: `touch ${join(machine.project, `helper-${place}`)}; echo other-key`,
+        enableAllProjectMcpServers: true,
+        hooks: Object.fromEntries(
+          ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"].map(
+            (event) => [
+              event,
+              [
+                {
+                  hooks: [
+                    { type: "command", command: `touch ${join(machine.project, `hook-${place}-${event}`)}` },
+                  ],
+                },
+              ],
+            ],
+          ),
+        ),
+      });
+    const server = (place: string) => ({
+      mcpServers: { evil: { command: "touch", args: [join(machine.project, `server-${place}`)] } },
+    });
+    machine.write(".claude/settings.json", settings("project"));
+    machine.write(".claude/settings.local.json", settings("local"));
+    machine.write(".mcp.json", JSON.stringify(server("project")));
+    machine.write("CLAUDE.md", "MARK-PROJECT");
+    machine.write("CLAUDE.local.md", "MARK-LOCAL");
+    machine.write(".claude/CLAUDE.md", "MARK-DOT-CLAUDE");
+    machine.write(".claude/rules/rule.md", "MARK-RULE");
+    machine.write(".claude/agents/helper.md", "---\nname: helper\ndescription: MARK-AGENT\n---\nMARK-AGENT");
+    machine.write(
+      ".claude/skills/mark/SKILL.md",
+      "---\nname: mark\ndescription: MARK-SKILL\n---\nMARK-SKILL",
+    );
+    machine.write(".claude/output-styles/mark.md", "---\nname: mark\ndescription: x\n---\nMARK-STYLE");
+    const home = (path: string, text: string): string => machine.write(join(machine.userHome, path), text);
+    home(".claude/settings.json", settings("home"));
+    home(".claude/CLAUDE.md", "MARK-HOME");
+    home(
+      ".claude/skills/mark/SKILL.md",
+      "---\nname: mark\ndescription: MARK-HOME-SKILL\n---\nMARK-HOME-SKILL",
+    );
+    home(
+      ".claude.json",
+      JSON.stringify({
+        ...server("home"),
+        projects: { [machine.project]: { ...server("home-project"), hasTrustDialogAccepted: true } },
+      }),
+    );
+    const before = readdirSync(machine.project).toSorted();
+    const model = await machine.scripted([{ tool_calls: [rnix("Read", { path: "notes.txt" })] }, done]);
+    machine.write("notes.txt", "notes");
+    const run = await machine.spawn(["--allow", "Read", "look at the notes"]);
+    expect(report(run)).toMatchObject({ exit_code: 0, tool_calls: 1 });
+    expect(sent(model.requests)).not.toContain("MARK-");
+    expect(model.requests.filter(({ headers }) => headers.has("x-mark"))).toEqual([]);
+    expect(readdirSync(machine.project).toSorted()).toEqual([...before, ".rnix", "notes.txt"].toSorted());
+  });
+
+  test("is told what AGENTS.md says once, by Rnix", async () => {
+    await using machine = new ClaudeMachine();
+    machine.write("AGENTS.md", "MARK-AGENTS");
+    const model = await machine.scripted([done]);
+    expect(report(await machine.spawn(["hello"])).exit_code).toBe(0);
+    expect(sent(model.requests).split("MARK-AGENTS").length - 1).toBe(1);
+  });
+
+  test("is gone when its run is killed, with what its tools have started", async () => {
+    await using machine = new ClaudeMachine();
+    await machine.scripted([{ tool_calls: [rnix("Bash", { command: "sleep 100 & sleep 100" })] }, done]);
+    const run = machine.start(["spawn", "--allow", "Bash", "sleep"]);
+    await until(() => processesOf(machine.root).some(({ command }) => /^sleep 100/.test(command)));
+    expect(processesOf(machine.root).some(({ command }) => command.includes("claude"))).toBe(true);
+    // Nobody else on the machine can read what the endpoint lets in.
+    const [{ pid } = { pid: 0 }] = processesOf(machine.root).filter(({ command }) =>
+      command.includes("--mcp-config"),
+    );
+    expect(readFileSync(`/proc/${pid}/cmdline`, "utf8")).not.toContain(KEY);
+    expect(readFileSync(`/proc/${pid}/cmdline`, "utf8")).toMatch(/Bearer \$\{RNIX_TOOLS_TOKEN\}/);
+    expect((await machine.run(["kill", "1"])).code).toBe(0);
+    expect((await run.done).code).toBe(143);
+    expect(machine.strays()).toEqual([]);
+    expect(calls(machine)).toEqual(["Bash cancelled"]);
+  });
+
+  test("is gone when its run is interrupted while its model answers", async () => {
+    await using machine = new ClaudeMachine();
+    const model = await machine.scripted([{ fault: { kind: "hang_midway" }, text: "I begin, and" }]);
+    const run = machine.start(["spawn", "--no-daemon", "hang"]);
+    await model.arrived(1);
+    run.signal("SIGINT");
+    // It is laid down, and can be gone on with.
+    expect((await run.done).code).toBe(75);
+    expect(processesOf(machine.root)).toEqual([]);
+  });
+
+  const fault = (status: number, more: Partial<Extract<Fault, { kind: "status" }>> = {}): Turn => ({
+    fault: { kind: "status", status, ...more },
+  });
+  const failures: {
+    title: string;
+    turns: Turn[];
+    code: string;
+    requests: number;
+    exit?: number;
+    reason?: string;
+  }[] = [
+    { title: "a refused key", turns: [fault(401)], code: "PERMISSION", requests: 1 },
+    { title: "a forbidden one", turns: [fault(403)], code: "PERMISSION", requests: 1 },
+    // The CLI itself asks twice.
+    { title: "an unknown model", turns: [fault(404)], code: "NOT_FOUND", requests: 2 },
+    {
+      title: "a conversation that is too long",
+      turns: [fault(400, { message: "prompt is too long: 300000 tokens > 200000 maximum" })],
+      code: "INVALID",
+      requests: 1,
+    },
+    {
+      title: "a wrong request",
+      turns: [fault(400, { message: "no such thing" })],
+      code: "INVALID",
+      // The CLI itself asks for the same in other forms.
+      requests: 3,
+    },
+    { title: "no credit", turns: [fault(402, { code: "billing_error" })], code: "EXHAUSTED", requests: 1 },
+    { title: "a server that is down", turns: [fault(500)], code: "UNAVAILABLE", requests: 3 },
+    { title: "an overloaded one", turns: [fault(529)], code: "UNAVAILABLE", requests: 3 },
+    {
+      title: "a cut answer",
+      turns: [{ text: "half of", fault: { kind: "cut" } }],
+      code: "UNAVAILABLE",
+      requests: 3,
+    },
+    { title: "garbage", turns: [{ fault: { kind: "garbage" } }], code: "DRIVER", requests: 3 },
+  ];
+  for (const { title, turns, code, requests } of failures) {
+    test(`of ${title} says ${code}, and Rnix alone tries again`, async () => {
+      await using machine = new ClaudeMachine();
+      const last = turns.at(-1) ?? done;
+      const model = await machine.scripted(() => last);
+      const told = report(await machine.spawn(["fail"]));
+      expect(told).toMatchObject({ exit_code: 1, exit_reason: "llm_error", error: { code } });
+      expect(model.requests.length).toBe(requests);
+    });
+  }
+
+  test("without a login says how to get one", async () => {
+    await using machine = new ClaudeMachine();
+    await machine.scripted([done]);
+    const run = await machine.spawn(["hello"], { env: { ANTHROPIC_API_KEY: undefined } });
+    expect(report(run)).toMatchObject({ exit_reason: "llm_error", error: { code: "PERMISSION" } });
+    expect(report(run).error?.message).toContain("claude setup-token");
+  });
+
+  test("gets no further than the steps of its run", async () => {
+    await using machine = new ClaudeMachine();
+    const model = await machine.scripted(() => ({
+      tool_calls: [rnix("Read", { path: `${model.requests.length}.txt` })],
+    }));
+    for (const n of [0, 1, 2, 3, 4, 5]) machine.write(`${n}.txt`, `${n}`);
+    const run = await machine.spawn(["--allow", "Read", "--max-steps", "3", "read on"]);
+    expect(report(run)).toMatchObject({ exit_code: 1, exit_reason: "max_steps", tool_calls: 3 });
+    expect(model.requests.length).toBe(3);
+  });
+
+  test("is told the conversation when a run goes on", async () => {
+    await using machine = new ClaudeMachine();
+    machine.write("a.txt", "the content");
+    const model = await machine.scripted([
+      { tool_calls: [rnix("Read", { path: "a.txt" })] },
+      { text: "First." },
+      { text: "Second." },
+    ]);
+    const { uuid } = report(await machine.spawn(["--allow", "Read", "begin"]));
+    const again = await machine.run(["resume", uuid, "--no-daemon", "and now?"]);
+    expect(again.stdout).toContain("Second.");
+    const last = sent(model.requests.slice(-1));
+    for (const text of ["begin", "the content", "First.", "and now?"]) expect(last).toContain(text);
+  });
+
+  test("carries a long result, and a line of 2 MB", async () => {
+    await using machine = new ClaudeMachine();
+    machine.config({ tool_result_chars: 1_000_000 });
+    const model = await machine.scripted([
+      { tool_calls: [rnix("Bash", { command: "head -c 900000 /dev/zero | tr '\\0' x" })] },
+      { text: "y".repeat(2_000_000), chunks: 1 },
+    ]);
+    const run = await machine.spawn(["--allow", "Bash", "long"]);
+    expect(report(run).result?.length).toBe(2_000_000);
+    expect(model.requests.length).toBe(2);
+  });
+});

@@ -1,0 +1,15 @@
+import { resolve } from "node:path";
+import { installClaude } from "./install.ts";
+
+/**
+ * `npm run test:clis`: brings the CLIs that Rnix drives into a cache folder, and runs the tests that need them. They
+ * have names of their own (`*.cli.ts`), so that `bun test` alone does not take them up.
+ */
+const claude = await installClaude();
+const tests = [...new Bun.Glob("*.cli.ts").scanSync({ cwd: import.meta.dir, absolute: true })].toSorted();
+const run = Bun.spawn([process.execPath, "test", "--timeout", "60000", ...tests], {
+  cwd: resolve(import.meta.dir, "../.."),
+  env: { ...process.env, NODE_ENV: "test", RNIX_TEST_CLAUDE: claude },
+  stdio: ["inherit", "inherit", "inherit"],
+});
+process.exit(await run.exited);
