@@ -1,7 +1,8 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { SyscallError } from "../plugin/index.ts";
 import { FileLock } from "../store/lock.ts";
+
+const TAKE_MS = 5_000;
 
 /** In the user's data folder: the locks of the kernels, and the ledgers of their programs. */
 export function kernelFolders(userDataDir: string): { locks: string; ledgers: string } {
@@ -19,10 +20,9 @@ export class KernelLocks {
     this.#folder = folder;
   }
 
+  /** Who looks whether it is dead holds it for a moment, and on a busy machine for a long one: that is waited for. */
   take(kernelId: string): FileLock {
-    const lock = FileLock.tryAcquire(join(this.#folder, kernelId));
-    if (lock) return lock;
-    throw new SyscallError("INTERNAL", `The lock of the new kernel ${kernelId} is held by somebody.`);
+    return FileLock.acquireNow(join(this.#folder, kernelId), TAKE_MS);
   }
 
   isAlive(kernelId: string): boolean {

@@ -18,7 +18,7 @@ interface RecoveryPorts {
   clock: Pick<Clock, "timer">;
   /** Held by the one rnix of this user that recovers. */
   lockFile: string;
-  locks: Pick<KernelLocks, "dead" | "forget">;
+  locks: Pick<KernelLocks, "dead" | "forget" | "isAlive">;
   /** The data folders of all known projects. */
   dataDirs(): string[];
   open(dataDir: string): RunStore;
@@ -178,12 +178,16 @@ export class Recovery {
 
   /** null: another has gone on with it meanwhile, or the disk refuses it. */
   async #write(before: ProcInfo, wanted: ProcInfo, records: RunStore): Promise<ProcInfo | null> {
+    // Between the making of a kernel's file and its lock it looks dead: what it has begun since is its own.
     const isSame = ({ kernel, pid, ended_at_ms }: ProcInfo): boolean =>
-      kernel === before.kernel && pid === before.pid && ended_at_ms === null;
+      kernel === before.kernel &&
+      pid === before.pid &&
+      ended_at_ms === null &&
+      !this.#ports.locks.isAlive(kernel);
     try {
       const now = await records.amend(before.uuid, (info) => (isSame(info) ? wanted : null));
       if (now === null) this.#contested.push({ info: before, records });
-      if (now?.kernel !== wanted.kernel || now.pid !== wanted.pid) return null;
+      if (now?.kernel !== wanted.kernel || now.pid !== wanted.pid || now.ended_at_ms === null) return null;
       this.#ports.log(
         "info",
         `run ${before.uuid} was cut off at step ${wanted.steps}: ${wanted.exit_reason}`,

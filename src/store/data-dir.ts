@@ -12,8 +12,17 @@ export function prepareDataDir(dataDir: string, fs: FsPort = realFs): boolean {
   const parent = dirname(dataDir);
   if (basename(dataDir) !== "data" || basename(parent) !== ".rnix") return made;
   const ignore = join(parent, ".gitignore");
-  if (!exists(ignore, fs)) replaceDocumentNow(ignore, "data/\n", fs);
+  if (!exists(ignore, fs)) writeIgnore(ignore, fs);
   return made;
+}
+
+function writeIgnore(ignore: string, fs: FsPort): void {
+  try {
+    replaceDocumentNow(ignore, "data/\n", fs);
+  } catch (error) {
+    // Another rnix that begins here at this moment writes it under the same name.
+    if (!exists(ignore, fs)) throw error;
+  }
 }
 
 function exists(path: string, fs: FsPort): boolean {

@@ -24,7 +24,8 @@ function keepKey(machine: Machine): void {
 }
 
 async function killDaemon(machine: Machine): Promise<void> {
-  const pid = Number(machine.daemonPid);
+  const pid = machine.daemonPid;
+  if (pid === null) throw new Error("no daemon runs");
   process.kill(pid, "SIGKILL");
   await until(() => !isAlive(pid), "the daemon's end");
 }
@@ -36,8 +37,9 @@ async function detached(machine: Machine, ...args: string[]): Promise<string> {
   return uuid;
 }
 
-function start(machine: Machine): Promise<unknown> {
-  return machine.run(["daemon", "start"]);
+async function start(machine: Machine): Promise<void> {
+  const { code, stderr } = await machine.run(["daemon", "start"]);
+  if (code !== 0) throw new Error(`rnix daemon start ended with ${code}: ${stderr}`);
 }
 
 function ended(machine: Machine, uuid: string): Promise<void> {
@@ -49,7 +51,9 @@ function tools(request: RecordedRequest | undefined): string {
 }
 
 async function listed(machine: Machine): Promise<ProcInfo[]> {
-  return z.array(ProcInfo).parse(JSON.parse((await machine.run(["ps", "-a", "--json"])).stdout));
+  const { code, stdout, stderr } = await machine.run(["ps", "-a", "--json"]);
+  if (code !== 0) throw new Error(`rnix ps -a ended with ${code}: ${stderr}`);
+  return z.array(ProcInfo).parse(JSON.parse(stdout));
 }
 
 describe("after kill -9 of the daemon, the next start", () => {
@@ -161,8 +165,8 @@ describe("after kill -9 of the daemon, the next start", () => {
     keepKey(machine);
     const command = machine.start(["spawn", "wait", "--no-daemon", "-q"]);
     const uuid = await detached(machine, "hold it", "--resume-on-restart");
-    await until(() => machine.has("held"));
-    await until(async () => (await listed(machine)).length === 2);
+    await until(() => machine.has("held"), "the held call");
+    await until(async () => (await listed(machine)).length === 2, "both runs in the list");
     await killDaemon(machine);
     await start(machine);
     await ended(machine, uuid);

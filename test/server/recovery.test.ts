@@ -408,13 +408,23 @@ describe("what goes on by itself", () => {
     expect(left.resumed).toEqual(goesOn ? [uuid] : []);
   });
 
+  test("not those of a kernel that lives after all: it was looked at before it had its lock", async () => {
+    using left = new Left();
+    const uuid = await left.add({ kernel: LIVE, created_at_ms: T0, state: "running" });
+    left.locks.dead = () => [LIVE];
+    await left.recover();
+    expect(await left.store.info(uuid)).toMatchObject({ state: "running", ended_at_ms: null });
+    expect(left.logged).toEqual([]);
+    expect(left.locks.isAlive(LIVE)).toBe(true);
+  });
+
   test("a few at a time", async () => {
     using left = new Left();
     for (let n = 0; n < 40; n++) await left.cutOff({ resume_on_restart: true });
     let [now, most] = [0, 0];
     left.resume = async () => {
       most = Math.max(most, ++now);
-      await Bun.sleep(1);
+      await new Promise(setImmediate);
       now--;
     };
     await left.recover();

@@ -1,5 +1,13 @@
 import { describe, expect, test } from "bun:test";
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { prepareDataDir } from "../../src/store/data-dir.ts";
@@ -160,6 +168,19 @@ describe("the data folder", () => {
     prepareDataDir(join(dir, ".rnix", "data"));
     prepareDataDir(join(dir, ".rnix", "data"));
     expect(readFileSync(join(dir, ".rnix", ".gitignore"), "utf8")).toBe("mine\n");
+  });
+
+  test("two that begin in a project at the same moment both have it", () => {
+    const dir = temporaryFolder();
+    const inner = join(dir, ".rnix");
+    const [temporary, ignore] = [join(inner, "~.gitignore.tmp"), join(inner, ".gitignore")];
+    // The other one has given its file, which is ours too, the name before we do.
+    const rename = (from: string, to: string): void => {
+      if (from === temporary) renameSync(temporary, ignore);
+      realFs.rename(from, to);
+    };
+    prepareDataDir(join(inner, "data"), { ...realFs, rename });
+    expect(readFileSync(ignore, "utf8")).toBe("data/\n");
   });
 
   test("another data folder gets no .gitignore", () => {

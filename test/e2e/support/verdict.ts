@@ -78,11 +78,28 @@ export async function refusal(
   return { receipt, stderr };
 }
 
+/** Beside its writer: while it is replaced only the version before is there, and that may go as it is read. */
 export function recordOf(machine: Machine, uuid: string): ProcInfo {
   const path = join(".rnix/data/steps", uuid, "proc-info.json");
-  // For a moment, while it is replaced, only the version before is there.
-  const there = [path, `${path}.before`, path].find((file) => machine.has(file)) ?? path;
-  return ProcInfo.parse(JSON.parse(machine.read(there)));
+  for (let look = 0; look < LOOKS; look++) {
+    for (const file of [path, `${path}.before`]) {
+      const text = textOf(machine, file);
+      if (text !== undefined) return ProcInfo.parse(JSON.parse(text));
+    }
+  }
+  throw new Error(`run ${uuid} has no ${path}`);
+}
+
+const LOOKS = 20;
+
+/** undefined when it is not there, or not any more. */
+function textOf(machine: Machine, file: string): string | undefined {
+  try {
+    return machine.read(file);
+  } catch (thrown) {
+    if (thrown instanceof Error && "code" in thrown && thrown.code === "ENOENT") return undefined;
+    throw thrown;
+  }
 }
 
 function pick({

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { KernelLocks, kernelFolders } from "../../../../src/server/kernel-locks.ts";
 import { isAlive } from "../../../support/is-alive.ts";
 import { seeded } from "../../../support/seeded.ts";
+import { until } from "../../../support/until.ts";
 import type { Machine } from "../machine.ts";
 import type { Result, Running } from "../running.ts";
 import { badlyRecorded, damage, lostEffects, made, wrongEffects, wronglyTold } from "./checks.ts";
@@ -41,6 +42,9 @@ const INSIDE_SHARE = 0.2;
 const STOPPING_SHARE = 0.15;
 /** Rounds to bring all runs to their end when nothing is killed any more. */
 const ROUNDS_TO_END = 40;
+/** One of these rounds is waited for so long, and looked at so often. */
+const ROUND_MS = 1_000;
+const LOOK_MS = 20;
 
 /**
  * Agents whose effects can be counted, and a kill -9 of their kernels at random points: of the daemon, of commands
@@ -235,7 +239,7 @@ class Campaign {
       // Somebody must start the daemon that goes on with the others.
       await this.#machine.run(["ps"]);
       for (const { inside } of left) await inside?.command?.done;
-      await Bun.sleep(250);
+      await this.#comeToRest(left);
     }
     const runs = this.#onDisk();
     this.#look();
@@ -255,6 +259,20 @@ class Campaign {
     const { code, stderr } = await this.#machine.run(["gc"]);
     if (code !== 0) this.#wrong.push(`rnix gc ended with ${code}: ${stderr}`);
     this.#wrong.push(...this.#machine.strays().map((stray) => `left behind: ${stray}`));
+  }
+
+  /** Until none of them is at work; one that waits for others goes on in the next round. */
+  async #comeToRest(agents: readonly Agent[]): Promise<void> {
+    const giveUp = performance.now() + ROUND_MS;
+    const isAtWork = (): boolean => {
+      const runs = this.#onDisk();
+      return agents.some((agent) => {
+        const run = this.#find(agent, runs);
+        return run !== undefined && this.#lives(run);
+      });
+    };
+    // Not in one go: reading all of it takes the daemon its processor.
+    while (isAtWork() && performance.now() < giveUp) await Bun.sleep(LOOK_MS);
   }
 
   #onDisk(): OnDisk[] {
@@ -283,7 +301,7 @@ function keepKey(machine: Machine): void {
 /** False: it had ended by itself. */
 async function end(pid: number): Promise<boolean> {
   if (!signal(pid, "SIGKILL")) return false;
-  while (isAlive(pid)) await Bun.sleep(1);
+  await until(() => !isAlive(pid), `the end of process ${pid}`);
   return true;
 }
 
