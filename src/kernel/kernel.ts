@@ -1,21 +1,15 @@
 import { ContextManager } from "../context/manager.ts";
-import type { Children } from "../os/children.ts";
-import type { GuardedFolder, History } from "../plugin/index.ts";
-import type { RunStore } from "../store/runs.ts";
-import { DeviceRegistry } from "../vfs/registry.ts";
 import { CapabilityManager, type Rights } from "./capability-manager.ts";
 import { Changes } from "./changes.ts";
-import { Channel } from "./channel.ts";
+import type { Channel } from "./channel.ts";
 import { ChildAgents } from "./child-agents.ts";
-import type { Clock } from "./clock.ts";
 import type { Compacted } from "./compaction/compacted.ts";
 import { CompactionManager } from "./compaction/compaction-manager.ts";
 import { ConcurrencyManager } from "./concurrency/concurrency-manager.ts";
 import { ContextSyscalls } from "./context-syscalls.ts";
 import { DayCaps } from "./day-caps.ts";
 import { Debugger } from "./debugger.ts";
-import { kernelTools } from "./devices/kernel-tools.ts";
-import { procDevice } from "./devices/proc.ts";
+import { ownDevices } from "./devices/own-devices.ts";
 import { Drain } from "./drain.ts";
 import { Envelope } from "./envelope.ts";
 import { FileSystem } from "./file-system.ts";
@@ -24,6 +18,7 @@ import { InitManager } from "./init-manager.ts";
 import { Inboxes } from "./ipc/inboxes.ts";
 import { IpcManager } from "./ipc/ipc-manager.ts";
 import { Mail } from "./ipc/mail.ts";
+import type { KernelPorts } from "./kernel-ports.ts";
 import {
   LifecycleManager,
   type Resumed,
@@ -47,11 +42,7 @@ import { SupervisorManager } from "./supervisor/supervisor-manager.ts";
 import { appendTools } from "./tool-list.ts";
 import type {
   AgentInfo,
-  ChildPlan,
-  ChildWish,
   ExitStatus,
-  KernelCallbacks,
-  LogEntry,
   PID,
   ProcessDetail,
   ProcessEvent,
@@ -62,45 +53,7 @@ import type {
   Wake,
 } from "./types.ts";
 import { WaitingCalls } from "./waiting-calls.ts";
-
-/** What the kernel needs of the outside world, given at boot. */
-interface KernelPorts {
-  version: string;
-  /** Names the lock this kernel holds for its life. */
-  kernelId: string;
-  platform: string;
-  userDataDir: string;
-  /** The user's settings, keys and records: no run writes there. */
-  guarded: readonly GuardedFolder[];
-  clock: Clock;
-  random(): number;
-  uuid(): string;
-  pids: { next(): PID };
-  children: Children;
-  /** The records of one data folder; the same object for the same folder. */
-  runs(dataDir: string): RunStore;
-  /** The runs on disk, for drivers that read them. */
-  history: History;
-  /** Whether the kernel of this id is alive: its lock is held. */
-  kernelAlive(kernelId: string): boolean;
-  /** Ends the programs of all kernels that are dead by now; resolves when they are gone. It never rejects. */
-  sweepPrograms(): Promise<void>;
-  /** Settles what the child is made of that the agent with this UUID wants. */
-  planChild(parentUuid: string, wish: ChildWish): Promise<ChildPlan>;
-  /** The same for a child of it that was laid down with it, and is gone on with. */
-  planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
-  /** So many processes may live at the same time; absent: any number. */
-  liveProcesses?: number | null;
-  /** There is a waker, which goes on with what waits: what is suspended says so. */
-  wakes?: boolean;
-  /** A message has come for a suspended run that waits for one. */
-  mailed?(uuid: string): void;
-  callbacks?: KernelCallbacks;
-  log?(level: "debug" | "info" | "warn", source: string, text: string): void;
-}
-
-/** Events that one attached client may lag behind by. */
-const WATCH_BUFFER = 256;
+import { Watchers } from "./watchers.ts";
 
 /** The kernel: its parts put together, and the syscalls through them. */
 export class Kernel {
@@ -136,6 +89,7 @@ export class Kernel {
   readonly envelope: Envelope;
   readonly #ports: KernelPorts;
   readonly #table = new ProcessTable();
+  readonly #watchers: Watchers;
   readonly #contexts = new ContextManager();
   readonly #inboxes = new Inboxes();
   readonly #agents: ChildAgents;
@@ -146,6 +100,7 @@ export class Kernel {
 
   constructor(ports: KernelPorts) {
     this.#ports = ports;
+    this.#watchers = new Watchers(ports.clock);
     this.envelope = Envelope.ofKernel(ports.liveProcesses ?? null);
     this.#waiting = new WaitingCalls(ports.clock);
     const waits = (proc: Process, callId: string): boolean => this.#waiting.of(proc, callId) !== undefined;
@@ -154,7 +109,14 @@ export class Kernel {
     const debug = new Debugger(clock);
     const table = this.#table;
     const contexts = this.#contexts;
-    const devices = this.#ownDevices();
+    const devices = ownDevices({
+      table,
+      contexts,
+      ipc: () => this.ipc,
+      agents: () => this.#agents,
+      capabilities: () => this.capabilities,
+      modelQueues: () => this.modelQueues(),
+    });
     const openContexts = new OpenContexts({
       children,
       userDataDir: ports.userDataDir,
@@ -162,7 +124,7 @@ export class Kernel {
       history: ports.history,
       log: (level, source, text) => ports.log?.(level, source, text),
       inbox: (proc, source, text) => this.#notice(proc, source, text),
-      progress: (proc, tool, text) => this.#emit(proc, { type: "notice", text: `${tool}: ${text}` }),
+      progress: (proc, tool, text) => this.#watchers.emit(proc, { type: "notice", text: `${tool}: ${text}` }),
     });
     const files = new FileSystem({ debug, contexts: openContexts, clock });
     const ctx = new ContextSyscalls({ contexts, debug });
@@ -291,7 +253,7 @@ export class Kernel {
       processes: this.processes,
       lifecycle: this.lifecycle,
       waiting: this.#waiting,
-      tell: (proc, text) => this.#emit(proc, { type: "notice", text }),
+      tell: (proc, text) => this.#watchers.emit(proc, { type: "notice", text }),
       notice: (proc, text) => this.#notice(proc, "kernel", text),
     });
     const agents = this.#agents;
@@ -423,40 +385,12 @@ export class Kernel {
 
   /** Everything a process tells from now on; where it stands is told first. Ends with `complete`. */
   attach(pid: PID): Channel<ProcessEvent> {
-    const proc = this.#table.get(pid);
-    const channel: Channel<ProcessEvent> = new Channel(WATCH_BUFFER, () => proc.watchers.delete(channel));
-    channel.push({ type: "spawn", info: proc.info() });
-    for (const text of proc.notices) channel.push({ type: "notice", text });
-    if (proc.step > proc.recordedStep) channel.push(stepEvent(proc));
-    if (proc.exit) channel.end({ type: "complete", info: proc.info() });
-    else proc.watchers.add(channel);
-    return channel;
+    return this.#watchers.attach(this.#table.get(pid));
   }
 
   /** Live syscall events until the process is reaped; of PID 0, until the kernel ends. */
   attachDebug(pid: PID): Channel<SyscallEvent> {
     return pid === 0 ? this.debug.attachPid0() : this.debug.attach(this.#table.get(pid));
-  }
-
-  #ownDevices(): DeviceRegistry {
-    const devices = new DeviceRegistry();
-    const tools = kernelTools({
-      lookup: (uuid) => this.#table.getByUuid(uuid),
-      ipc: () => this.ipc,
-      agents: () => this.#agents,
-      capabilities: () => this.capabilities,
-    });
-    const own = { plugin: "kernel", layer: "kernel", needs: [] } as const;
-    for (const [path, device] of Object.entries(tools)) {
-      devices.register({ ...own, path, device });
-    }
-    const proc = procDevice({
-      info: (pid) => this.#table.find(pid)?.info(),
-      contextSummary: (pid) => this.#contexts.summary(this.#table.get(pid).ctxId),
-      modelQueues: () => this.modelQueues(),
-    });
-    devices.register({ ...own, path: "/proc", device: proc });
-    return devices;
   }
 
   #loopPorts(
@@ -482,15 +416,15 @@ export class Kernel {
         beforeEffect: (proc) => changes.begin(proc),
         settleInbox: (proc, callId, told) => this.#inboxes.settle(proc, callId, told),
         waitsFor: (proc, callId) => this.#waiting.of(proc, callId),
-        onStart: (proc, call, path) => this.#log(proc, (at) => callEntry(at, call, path)),
-        onEnd: (proc, record) => this.#log(proc, (at) => resultEntry(at, record)),
+        onStart: (proc, call, path) => this.#watchers.log(proc, (at) => callEntry(at, call, path)),
+        onEnd: (proc, record) => this.#watchers.log(proc, (at) => resultEntry(at, record)),
       },
       onStep: (proc) => {
         callbacks?.onStep(proc.pid, proc.step, proc.spec.maxSteps);
-        this.#emit(proc, stepEvent(proc));
+        this.#watchers.step(proc);
         this.#agents.onStep(proc);
       },
-      emit: (proc, event) => this.#emit(proc, event),
+      emit: (proc, event) => this.#watchers.emit(proc, event),
     };
   }
 
@@ -498,25 +432,4 @@ export class Kernel {
     const ts = new Date(this.#ports.clock.now()).toISOString();
     await this.#inboxes.put(proc, { kind: "notice", ts, source, text });
   }
-
-  #emit(proc: Process, event: ProcessEvent): void {
-    for (const watcher of proc.watchers) watcher.push(event);
-  }
-
-  /** Worded only where somebody watches. */
-  #log(proc: Process, entry: (at: { ts: string; step: number }) => LogEntry): void {
-    if (proc.watchers.size === 0) return;
-    const ts = new Date(this.#ports.clock.now()).toISOString();
-    this.#emit(proc, { type: "log", entry: entry({ ts, step: proc.step }) });
-  }
-}
-
-function stepEvent(proc: Process): ProcessEvent {
-  return {
-    type: "step",
-    step: proc.step,
-    total: proc.spec.maxSteps,
-    tokensUsed: proc.tokensUsed,
-    costUsd: proc.costUsd,
-  };
 }

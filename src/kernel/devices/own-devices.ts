@@ -1,0 +1,34 @@
+import type { ContextManager } from "../../context/manager.ts";
+import { DeviceRegistry } from "../../vfs/registry.ts";
+import type { CapabilityManager } from "../capability-manager.ts";
+import type { ChildAgents } from "../child-agents.ts";
+import type { IpcManager } from "../ipc/ipc-manager.ts";
+import type { GateStatus } from "../llm/gate.ts";
+import type { ProcessTable } from "../process-table.ts";
+import { kernelTools } from "./kernel-tools.ts";
+import { procDevice } from "./proc.ts";
+
+interface OwnDevicesPorts {
+  table: ProcessTable;
+  contexts: ContextManager;
+  // Built after these devices, and asked for when one of them is used.
+  ipc(): IpcManager;
+  agents(): ChildAgents;
+  capabilities(): CapabilityManager;
+  modelQueues(): GateStatus[];
+}
+
+/** What the kernel has of itself in every namespace: its tools and `/proc`. */
+export function ownDevices({ table, contexts, modelQueues, ...managers }: OwnDevicesPorts): DeviceRegistry {
+  const devices = new DeviceRegistry();
+  const own = { plugin: "kernel", layer: "kernel", needs: [] } as const;
+  const tools = kernelTools({ lookup: (uuid) => table.getByUuid(uuid), ...managers });
+  for (const [path, device] of Object.entries(tools)) devices.register({ ...own, path, device });
+  const proc = procDevice({
+    info: (pid) => table.find(pid)?.info(),
+    contextSummary: (pid) => contexts.summary(table.get(pid).ctxId),
+    modelQueues,
+  });
+  devices.register({ ...own, path: "/proc", device: proc });
+  return devices;
+}
