@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ModelServer } from "../support/model-server/server.ts";
-import { ANTHROPIC_KEY, Machine, OPENAI_KEY } from "./support/machine.ts";
+import { ANTHROPIC_KEY, GOOGLE_KEY, Machine, OPENAI_KEY } from "./support/machine.ts";
 import { calls, type Scene, says, scenes } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
@@ -36,7 +36,7 @@ const FAULTS: Record<string, Fault> = {
   "a wrong key": {
     scenes: [status(401, {}, "Incorrect API key provided")],
     error: "PERMISSION",
-    says: ["401", /(OPENAI|ANTHROPIC)_API_KEY/],
+    says: ["401", /(OPENAI|ANTHROPIC|GEMINI)_API_KEY/],
     requests: 1,
   },
   "a model that is not there": {
@@ -84,13 +84,13 @@ const FAULTS: Record<string, Fault> = {
   },
   "an answer that is garbage": {
     scenes: [{ fault: { kind: "garbage" } }],
-    says: [/(OPENAI|ANTHROPIC)_BASE_URL|broke off/],
+    says: [/(OPENAI|ANTHROPIC|GEMINI)_BASE_URL|broke off/],
     requests: 2,
   },
   "a web page in place of an answer": {
     scenes: [{ fault: { kind: "web_page" } }],
     error: "DRIVER",
-    says: ["web page", /(OPENAI|ANTHROPIC)_BASE_URL/],
+    says: ["web page", /(OPENAI|ANTHROPIC|GEMINI)_BASE_URL/],
     requests: 1,
   },
   "an error in place of an answer, with status 200": {
@@ -145,7 +145,7 @@ const FAULTS: Record<string, Fault> = {
   },
 };
 
-const PROVIDERS = ["openai", "anthropic"];
+const PROVIDERS = ["openai", "anthropic", "google"];
 
 describe("what goes wrong with a model, whoever's protocol it speaks", () => {
   const machines = new Map<string, { machine: Machine; model: ModelServer }>();
@@ -190,7 +190,7 @@ describe("what goes wrong with a model, whoever's protocol it speaks", () => {
     expect(ms).toBeGreaterThanOrEqual(fault.minMs ?? 0);
     expect(ms).toBeLessThan(fault.maxMs ?? 8_000);
     expect(machine.has("acted")).toBe(false);
-    for (const key of [OPENAI_KEY, ANTHROPIC_KEY]) expect(stderr).not.toContain(key);
+    for (const key of [OPENAI_KEY, ANTHROPIC_KEY, GOOGLE_KEY]) expect(stderr).not.toContain(key);
     // Whoever was hung up on has seen the connection close.
     await Promise.all(model.requests.map(({ closed }) => closed));
   }

@@ -8,7 +8,7 @@ import { verdict } from "./support/verdict.ts";
 
 setDefaultTimeout(30_000);
 
-const PROVIDERS = ["openai", "anthropic"] as const;
+const PROVIDERS = ["openai", "anthropic", "google"] as const;
 
 /** A task with every stock tool in it; each answer depends on files that the call before has made. */
 const TASK: Scene[] = [
@@ -62,7 +62,7 @@ for (const provider of PROVIDERS) {
     expect(machine.read("notes/a.txt")).toBe("the color\nis red\n");
     expect(machine.read("notes/c.txt")).toBe("two\nthree\none\n");
 
-    expect(model.requests.map(({ body }) => body.stream)).toEqual(Array(8).fill(true));
+    expect(model.requests.map(({ stream }) => stream)).toEqual(Array(8).fill(true));
     const last = model.requests.at(-1);
     expect(last && toolResults(last)).toEqual([
       "notes/a.txt",

@@ -90,7 +90,7 @@ export class Machine implements AsyncDisposable {
     );
   }
 
-  /** A scripted model that the following commands find and take: spoken to as OpenAI's, or as Anthropic's by flag. */
+  /** A scripted model that the following commands find and take: spoken to as OpenAI's, or as another's by flag. */
   async model(script: Script | Turn[] | TurnFunction): Promise<ModelServer> {
     const model = await ModelServer.start(script);
     this.#models.push(model);
@@ -99,6 +99,8 @@ export class Machine implements AsyncDisposable {
       OPENAI_API_KEY: OPENAI_KEY,
       ANTHROPIC_BASE_URL: model.url,
       ANTHROPIC_API_KEY: ANTHROPIC_KEY,
+      GOOGLE_GEMINI_BASE_URL: model.url,
+      GEMINI_API_KEY: GOOGLE_KEY,
       RNIX_PROVIDER: "openai",
       RNIX_MODEL: "m",
     });
@@ -231,3 +233,4 @@ export class Machine implements AsyncDisposable {
 /** Long enough to be recognised wherever they turn up. */
 export const OPENAI_KEY = "sk-scripted-openai-key";
 export const ANTHROPIC_KEY = "sk-scripted-anthropic-key";
+export const GOOGLE_KEY = "scripted-google-key";

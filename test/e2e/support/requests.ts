@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { RecordedRequest } from "../../support/model-server/server.ts";
 
-/** What the model was shown, in either protocol: results of all tool calls so far, in order. */
+/** What the model was shown, whoever's protocol it was: results of all tool calls so far, in order. */
 export function toolResults({ body }: RecordedRequest): string[] {
   return messagesOf(body).flatMap(({ role, content }) => {
     if (role === "tool") return [textOf(content)];
@@ -12,8 +12,9 @@ export function toolResults({ body }: RecordedRequest): string[] {
 
 /** The head of the prompt. */
 export function systemPrompt({ body }: RecordedRequest): string {
-  const { system } = z.looseObject({ system: Content.optional() }).parse(body);
+  const { system, systemInstruction } = Head.parse(body);
   if (system !== undefined) return textOf(system);
+  if (systemInstruction !== undefined) return textOf(systemInstruction.parts);
   const first = messagesOf(body).find(({ role }) => role === "system");
   return first === undefined ? "" : textOf(first.content);
 }
@@ -27,7 +28,8 @@ export function firstUserMessage({ body }: RecordedRequest): string {
 /** Names of the tools that were offered, sorted. */
 export function toolNames({ body }: RecordedRequest): string[] {
   const { tools = [] } = z.looseObject({ tools: z.array(Tool).optional() }).parse(body);
-  return tools.map((tool) => tool.function?.name ?? tool.name ?? "").toSorted();
+  const named = tools.flatMap((tool) => tool.functionDeclarations ?? [tool.function ?? tool]);
+  return named.map(({ name }) => name ?? "").toSorted();
 }
 
 const Part = z.looseObject({
@@ -37,13 +39,37 @@ const Part = z.looseObject({
 });
 const Content = z.union([z.string(), z.array(Part)]);
 const Message = z.looseObject({ role: z.string(), content: Content.nullish().transform((one) => one ?? "") });
-const Tool = z.looseObject({
-  name: z.string().optional(),
-  function: z.looseObject({ name: z.string() }).optional(),
+const Named = z.looseObject({ name: z.string().optional() });
+const Tool = Named.extend({ function: Named.optional(), functionDeclarations: z.array(Named).optional() });
+
+/** Google's. */
+const Contents = z.array(
+  z.looseObject({
+    role: z.string(),
+    parts: z.array(
+      z.looseObject({
+        text: z.string().optional(),
+        functionResponse: z.object({ response: z.object({ content: z.string() }) }).optional(),
+      }),
+    ),
+  }),
+);
+const Head = z.looseObject({
+  system: Content.optional(),
+  systemInstruction: z.looseObject({ parts: z.array(z.looseObject({ text: z.string() })) }).optional(),
 });
 
 function messagesOf(body: unknown): z.infer<typeof Message>[] {
-  return z.looseObject({ messages: z.array(Message) }).parse(body).messages;
+  const { messages, contents } = z
+    .looseObject({ messages: z.array(Message).optional(), contents: Contents.optional() })
+    .parse(body);
+  return messages ?? (contents ?? []).map(({ role, parts }) => ({ role, content: parts.map(anthropicPart) }));
+}
+
+/** A part of Google's, as Anthropic would have it. */
+function anthropicPart({ text, functionResponse }: z.infer<typeof Contents>[number]["parts"][number]) {
+  if (functionResponse === undefined) return { type: "text", text: text ?? "" };
+  return { type: "tool_result", content: functionResponse.response.content };
 }
 
 function textOf(content: string | { text?: string }[]): string {
