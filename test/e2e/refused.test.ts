@@ -22,6 +22,8 @@ const NOTHING_TO_FIND: RunOptions = {
     OPENAI_API_KEY: undefined,
     ANTHROPIC_BASE_URL: undefined,
     ANTHROPIC_API_KEY: undefined,
+    GOOGLE_GEMINI_BASE_URL: undefined,
+    GEMINI_API_KEY: undefined,
     RNIX_PROVIDER: undefined,
     RNIX_MODEL: undefined,
   },
