@@ -1,7 +1,9 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { isAlive } from "../test/support/is-alive.ts";
 import { ModelServer, type RecordedRequest, type Turn } from "../test/support/model-server/server.ts";
+import { until } from "../test/support/until.ts";
 import { type Command, cpuOf, rest, type Timing, timed } from "./measure.ts";
 
 /** Tool calls of the long run. */
@@ -122,6 +124,14 @@ class User {
   async stopDaemon(): Promise<void> {
     this.#daemonPid = undefined;
     await timed(this.rnix("daemon", "stop"));
+  }
+
+  /** By kill -9: the next one sees to what it has left. */
+  async killDaemon(): Promise<void> {
+    const pid = await this.daemon();
+    this.#daemonPid = undefined;
+    process.kill(pid, "SIGKILL");
+    await until(() => !isAlive(pid), "the daemon's end");
   }
 }
 

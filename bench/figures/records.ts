@@ -53,10 +53,13 @@ async function manyOldRuns(place: Place): Promise<Figure[]> {
   const folder = join(user.command([]).cwd, ".rnix/data");
   fill(join(folder, "steps"));
   const started: number[] = [];
+  const afterKill: number[] = [];
   const floor: number[] = [];
   for (let round = 0; round < Math.min(place.rounds, 7); round++) {
     await user.stopDaemon();
     started.push((await timed(user.rnix("daemon", "start"))).wallMs);
+    await user.killDaemon();
+    afterKill.push((await timed(user.rnix("daemon", "start"))).wallMs);
     await fresh.stopDaemon();
     floor.push((await timed(fresh.rnix("daemon", "start"))).wallMs);
   }
@@ -73,6 +76,7 @@ async function manyOldRuns(place: Place): Promise<Figure[]> {
       unit: "ms",
       goal: 200,
     },
+    { what: "the same after a kill -9, wall", value: median(afterKill), unit: "ms", goal: 200 },
     { what: "daemon start with none, wall", value: median(floor), unit: "ms" },
     { what: `\`rnix ps -a\` of ${OLD_RUNS}, wall`, value: median(later), unit: "ms" },
     { what: "the same without a catalogue", value: first, unit: "ms" },
