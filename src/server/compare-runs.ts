@@ -15,7 +15,6 @@ export async function compareRuns(recorded: Run, replayed: Run): Promise<Differe
   const [before, after] = [recorded.info, replayed.info];
   const [metaBefore, metaAfter] = await Promise.all([metaOf(recorded), metaOf(replayed)]);
   const definition = [
-    ...list("agent", "agent", [before.agent], [after.agent]),
     ...prompt(metaBefore, metaAfter, before, after),
     ...tools(metaBefore, metaAfter),
     ...list("rights", "allowed tools", before.allowed_tools, after.allowed_tools),

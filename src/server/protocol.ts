@@ -279,7 +279,7 @@ export interface ProcRef {
 
 /** Where a run that was played again differs from the recorded one. */
 export interface Difference {
-  kind: "agent" | "prompt" | "tools" | "rights" | "limits" | "checks" | "result" | "outcome";
+  kind: "prompt" | "tools" | "rights" | "limits" | "checks" | "result" | "outcome";
   step: number | null;
   /** What differs. */
   message: string;

@@ -108,7 +108,7 @@ describe("rnix replay of a recorded run", () => {
     const grid: [string[], RegExp][] = [
       [["0199ffff"], /No process with a UUID/],
       [["none.yaml"], /no script none\.yaml/],
-      [[uuid, "--ignore", "everything"], /expected one of agent, prompt/],
+      [[uuid, "--ignore", "everything"], /expected one of prompt/],
       [[uuid, "--compare", "loosely"], /usual, exact, state/],
       [[uuid, "--cwd", "/no/such/folder"], /no such file or folder/],
       [[uuid, "--export", "run.txt"], /ends in \.yaml/],

@@ -5,7 +5,6 @@ import type { Outcome } from "./script-head.ts";
 
 /** What may be left out of the comparison. */
 export const KINDS = [
-  "agent",
   "prompt",
   "tools",
   "rights",

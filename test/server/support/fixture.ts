@@ -129,7 +129,7 @@ export const NO_INIT: Init = {
   status: () => ({ units: [], problems: [] }),
 };
 
-function optsOf(cwd: string): SpawnOpts {
+export function optsOf(cwd: string): SpawnOpts {
   const unused = (): never => {
     throw new Error("the fake kernel opens nothing");
   };
