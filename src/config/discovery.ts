@@ -1,7 +1,7 @@
 import { SyscallError } from "../plugin/index.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
 import { formatDuration } from "./duration.ts";
-import { ollamaModel, type Timers } from "./local-servers.ts";
+import { ollamaModels, type Timers } from "./local-servers.ts";
 import {
   baseUrl,
   deviceOf,
@@ -36,7 +36,10 @@ export interface Found {
  */
 export async function discover(search: Search): Promise<Found | null> {
   const drivers = driversOf(search);
-  const ours = drivers.filter((entry) => Object.hasOwn(DRIVERS, driverName(entry)));
+  const ours = drivers.filter((entry) => {
+    const { needsKey, isProgram } = defaultsOf({ name: driverName(entry), driver: driverName(entry) });
+    return needsKey && !isProgram;
+  });
   const others = drivers.filter((entry) => !ours.includes(entry));
   return (
     (await firstOf(ours, search)) ??
@@ -48,7 +51,22 @@ export async function discover(search: Search): Promise<Found | null> {
 
 /** The model that the provider's driver, or its server on this machine, offers; null when neither has one. */
 export async function offeredModel(provider: Provider, search: Search): Promise<string | null> {
-  return (await detect(provider, search))?.model ?? (await localModel(provider, search));
+  return (await detect(provider, search))?.model ?? (await localModels(provider, search))?.[0] ?? null;
+}
+
+/** What is there of a provider that is looked for on this machine: its models, or why it can't be used. */
+export async function lookFor(
+  provider: Provider,
+  search: Search,
+): Promise<{ models?: string[]; problem?: string }> {
+  const { isLocal, isProgram } = defaultsOf(provider);
+  if (isProgram && !(await detect(provider, search)))
+    return { problem: `Its program is not found: install it, and have it on the PATH.` };
+  if (!isLocal) return {};
+  const models = await localModels(provider, search);
+  return models
+    ? { models }
+    : { problem: `No server of it answers at ${baseUrl(provider, search)}: start it, or say where it is.` };
 }
 
 async function firstOf(drivers: readonly DeviceEntry[], search: Search): Promise<Found | null> {
@@ -80,9 +98,9 @@ function entryWithKey(search: Search): Found | null {
 
 async function onThisMachine(search: Search): Promise<Found | null> {
   const usable = [...search.providers.byName.values()].filter((provider) => !lackOf(provider, search));
-  const models = await Promise.all(usable.map((provider) => localModel(provider, search)));
+  const models = await Promise.all(usable.map((provider) => localModels(provider, search)));
   for (const [index, provider] of usable.entries()) {
-    const offer = models[index];
+    const offer = models[index]?.[0];
     if (!offer) continue;
     return {
       provider,
@@ -94,9 +112,9 @@ async function onThisMachine(search: Search): Promise<Found | null> {
 }
 
 /** What the provider's own server offers, where that is one whose address is known to everybody. */
-async function localModel(provider: Provider, search: Search): Promise<string | null> {
+async function localModels(provider: Provider, search: Search): Promise<string[] | null> {
   const url = defaultsOf(provider).isLocal ? baseUrl(provider, search) : undefined;
-  return url === undefined ? null : ollamaModel(url, search.clock);
+  return url === undefined ? null : ollamaModels(url, search.clock);
 }
 
 /** A driver has this long to say whether it can be used here. */

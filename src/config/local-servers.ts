@@ -9,10 +9,10 @@ export interface Timers {
 const ANSWER_MS = 500;
 
 /**
- * The model that an Ollama server at this address (`…/v1`) has used last, of those that can talk; null when
+ * The models that an Ollama server at this address (`…/v1`) has and that can talk, the last used first; null when
  * nothing like it answers there in half a second.
  */
-export async function ollamaModel(baseUrl: string, clock: Timers): Promise<string | null> {
+export async function ollamaModels(baseUrl: string, clock: Timers): Promise<string[] | null> {
   const late = new AbortController();
   const timer = clock.timer(ANSWER_MS, () => late.abort());
   try {
@@ -22,7 +22,7 @@ export async function ollamaModel(baseUrl: string, clock: Timers): Promise<strin
     });
     if (!response.ok) return null;
     const { models } = Tags.parse(await response.json());
-    return models.find(talks)?.name ?? null;
+    return models.filter(talks).map(({ name }) => name);
   } catch {
     // Nobody there, somebody else, or too slow: all the same to whoever looks around.
     return null;

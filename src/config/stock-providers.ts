@@ -13,7 +13,9 @@ export interface ProviderDefaults {
   /** There is no address but one that is given. */
   needsBaseUrl?: boolean;
   /** An Ollama: it may run on this machine, where it is looked for when nothing else is found. */
-  isLocal?: boolean;
+  isLocal?: true;
+  /** It is a program on the PATH: without it there is nothing to use. */
+  isProgram?: true;
   defaultModel?: string;
   /** It plays what was said before: so do all that its run spawns, and nothing else takes its place. */
   plays?: true;
@@ -39,8 +41,9 @@ export const DRIVERS: Readonly<Record<string, ProviderDefaults>> = {
     baseUrlEnv: "ANTHROPIC_BASE_URL",
     // It may be logged in.
     needsKey: false,
+    isProgram: true,
   },
-  cursor: { keyEnvs: ["CURSOR_API_KEY"], needsKey: true },
+  cursor: { keyEnvs: ["CURSOR_API_KEY"], needsKey: true, isProgram: true },
   replay: { keyEnvs: [], needsKey: false, plays: true },
 };
 

@@ -192,7 +192,7 @@ export async function boot({
     kernel,
     history,
     collector,
-    catalog: new ProjectCatalog(workspaces, clock, env, keys),
+    catalog: new ProjectCatalog({ workspaces, clock, env, keys, children }),
     clock,
     identity: { version, build: commit, startedAtMs: clock.now() },
     host,

@@ -13,6 +13,7 @@ import { factsOf } from "../kernel/permission/facts.ts";
 import { Permissions } from "../kernel/permission/permissions.ts";
 import { isChecked } from "../kernel/tool-input.ts";
 import type { ProviderChoice } from "../kernel/types.ts";
+import type { Children } from "../os/children.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import { DeviceRegistry } from "../vfs/registry.ts";
@@ -40,23 +41,26 @@ export interface Catalog {
   providers(place: Place, ask: boolean): Promise<Answers["list_providers"]>;
 }
 
+interface CatalogPorts {
+  workspaces: Workspaces;
+  clock: Clock;
+  /** For a question that brings no environment: the server's own. */
+  env: Env;
+  keys: KeyCommands;
+  /** For a model that is a program, when it is asked whether it answers. */
+  children: Pick<Children, "exec" | "endOwner">;
+}
+
 /** Read anew for every question, so that an edit counts at once. */
 export class ProjectCatalog implements Catalog {
-  readonly #workspaces: Workspaces;
-  readonly #clock: Clock;
-  /** For a question that brings no environment: the server's own. */
-  readonly #env: Env;
-  readonly #keys: KeyCommands;
+  readonly #ports: CatalogPorts;
 
-  constructor(workspaces: Workspaces, clock: Clock, env: Env, keys: KeyCommands) {
-    this.#workspaces = workspaces;
-    this.#clock = clock;
-    this.#env = env;
-    this.#keys = keys;
+  constructor(ports: CatalogPorts) {
+    this.#ports = ports;
   }
 
   projectDir(cwd: string): string {
-    return this.#workspaces.projectOf({ cwd, env: this.#env }).dir;
+    return this.#ports.workspaces.projectOf({ cwd, env: this.#ports.env }).dir;
   }
 
   async plugins(place: Place): Promise<Answers["list_plugins"]> {
@@ -91,16 +95,18 @@ export class ProjectCatalog implements Catalog {
       const request: ProviderRequest = {
         providers: await loadProviders(workspace.places),
         devices,
-        env: place.env ?? this.#env,
+        env: place.env ?? this.#ports.env,
         userEnv: userEnv(workspace.places.configDir),
-        keys: this.#keys,
-        clock: this.#clock,
+        keys: this.#ports.keys,
+        clock: this.#ports.clock,
         warn: (message) => void diagnostics.push({ path: "", message }),
       };
       const chosen = await choiceOf(request);
-      const lines = describeProviders(request).map((line) => providerWire(line, chosen));
-      if (ask) await Promise.all(lines.map((line) => this.#probe(line, request, devices, workspace)));
-      return { providers: lines, diagnostics };
+      const lines = await describeProviders(request);
+      const providers = lines.map((line) => providerWire(line, chosen));
+      const asked = providers.filter(({ usable }, index) => ask && usable && !lines[index]?.plays);
+      await Promise.all(asked.map((line) => this.#probe(line, request, devices, workspace)));
+      return { providers, diagnostics };
     });
   }
 
@@ -110,24 +116,26 @@ export class ProjectCatalog implements Catalog {
     devices: Namespace,
     { project, trusted }: Workspace,
   ): Promise<void> {
-    if (!line.usable) return;
+    const started = this.#ports.clock.monotonic();
+    const took = (): number => Math.round(this.#ports.clock.monotonic() - started);
     try {
       const asked = await resolveProvider({ ...request, flags: { provider: line.name } });
+      line.model = asked.model;
       const place = {
         project: { id: project.id, dir: project.dir, trusted },
         cwd: project.dir,
         env: toolEnvironment(request.env),
       };
-      await probe(asked, devices, place, this.#clock);
-      line.probe = { ok: true, message: `${asked.model} answers` };
+      await probe(asked, devices, place, this.#ports);
+      line.probe = { ok: true, ms: took(), message: `${asked.model} answers` };
     } catch (error) {
       if (!(error instanceof SyscallError)) throw error;
-      line.probe = { ok: false, message: `${error.code}: ${error.message}` };
+      line.probe = { ok: false, ms: took(), code: error.code, message: error.message };
     }
   }
 
   #at({ cwd, env }: Place): Promise<Workspace> {
-    return this.#workspaces.at({ cwd, env: env ?? this.#env });
+    return this.#ports.workspaces.at({ cwd, env: env ?? this.#ports.env });
   }
 
   async #withDevices<T>(workspace: Workspace, use: (devices: Namespace) => Promise<T>): Promise<T> {
@@ -151,12 +159,13 @@ async function choiceOf(request: ProviderRequest): Promise<ProviderChoice | null
 }
 
 function providerWire(line: ProviderLine, chosen: ProviderChoice | null): ProviderWire {
-  const { name, driver, base_url, key_env, key, default_model, source, problem } = line;
+  const { name, driver, base_url, key_env, key, default_model, models, source, problem } = line;
   const choice = chosen?.name === name ? chosen : undefined;
   return {
     name,
     device: `/dev/llm/${driver}`,
     model: choice?.model ?? default_model,
+    models,
     base_url,
     key: keyShown(key_env, key),
     usable: problem === null,

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { GateStatus } from "../kernel/llm/gate.ts";
 import type { PluginReport } from "../plugin/host/report.ts";
-import { EFFORTS, type ToolAnnotations, type ToolCall } from "../plugin/index.ts";
+import { type Code, EFFORTS, type ToolAnnotations, type ToolCall } from "../plugin/index.ts";
 import type { Action, ProcInfo, StepRecord, SyscallEventWire } from "../store/schema.ts";
 import type { CollectedLine, CollectReport } from "./collector.ts";
 
@@ -407,6 +407,8 @@ export interface ProviderWire {
   name: string;
   device: string;
   model: string | null;
+  /** Further ones that are known: of providers.yaml, and of a server on this machine. */
+  models: string[];
   base_url: string | null;
   /** Where its key comes from ("OPENAI_API_KEY", "not needed"), never the key. */
   key: string | null;
@@ -418,7 +420,7 @@ export interface ProviderWire {
   /** Only where it was used not long ago: the queue of each of its keys. */
   queues?: QueueWire[];
   /** Only when probed. */
-  probe?: { ok: boolean; message: string };
+  probe?: { ok: boolean; ms: number; code?: Code; message: string };
 }
 
 /** How it stands with one key of a provider; times in ms. */

@@ -333,6 +333,7 @@ describe("rnix doctor", () => {
           name: "openai",
           device: "/dev/llm/openai",
           model: "m",
+          models: [],
           base_url: null,
           key: "OPENAI_API_KEY",
           usable: true,

@@ -1,8 +1,9 @@
-import type { QueueWire } from "../../server/protocol.ts";
+import type { ProviderWire, QueueWire } from "../../server/protocol.ts";
 import { defineCommand } from "../command.ts";
 import { bool, json } from "../flags.ts";
 import { project, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
+import { formatElapsed } from "../output/format.ts";
 
 /** Each provider has a deadline of its own; this is for all of them together. */
 const PROBE_MS = 120_000;
@@ -36,17 +37,26 @@ export default defineCommand({
             ? [
                 {
                   title: "PROBE",
-                  value: ({ probe }: (typeof providers)[number]) =>
-                    probe === undefined ? "-" : probe.ok ? "ok" : probe.message,
+                  value: ({ probe }: (typeof providers)[number]) => probeText(probe),
                 },
               ]
             : []),
-          { title: "WHY", value: ({ because }) => because, flexible: true },
+          {
+            title: "WHY",
+            value: ({ because, probe }) => (probe?.ok === false ? probe.message : because),
+            flexible: true,
+          },
         ],
         { ...flags, diagnostics },
       );
     }),
 });
+
+/** How long its answer took, or the error's code; what it says is in the last column. */
+function probeText(probe: ProviderWire["probe"]): string {
+  if (probe === undefined) return "-";
+  return `${probe.ok ? "ok" : probe.code}, ${formatElapsed(probe.ms)}`;
+}
 
 /** How it stands with its keys, in few words; --json has the rest. */
 function queueText(queues: readonly QueueWire[] = []): string {

@@ -56,8 +56,8 @@ export async function reserveCall(
         lowered: possible < longest,
         pay: (used, made = steps) => {
           const tokens = used.input_tokens + used.output_tokens;
-          // A model that failed and used nothing has cost nothing, whatever its price.
-          const cost = made === 0 && tokens === 0 ? (used.cost_usd ?? 0) : costOf(used, price);
+          // A model that has failed and used nothing says nothing of what the run costs.
+          const cost = made === 0 && tokens === 0 ? (used.cost_usd ?? null) : costOf(used, price);
           hold.settle({ tokens, cost, steps: made });
         },
       };

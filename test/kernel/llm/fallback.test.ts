@@ -176,6 +176,14 @@ describe("what it costs", () => {
     expect(info.cost_usd).toBe(usage.output_tokens);
   });
 
+  test("is not known when that of the model in use is not, whatever the failed one's price", async () => {
+    await using h = harness(fails("NOT_FOUND"));
+    for (const one of [provider("one", "a", { price: price(1), fallbacks: [TWO] }), ONE]) {
+      const { info } = await h.run("go", { provider: one });
+      expect(info).toMatchObject({ result: "from two", cost_usd: null });
+    }
+  });
+
   test("leaves out what has no price where there is a limit, and says so", async () => {
     await using h = harness(fails("NOT_FOUND"));
     const one = provider("one", "a", { price: price(1), fallbacks: [TWO] });
