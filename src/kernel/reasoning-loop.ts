@@ -248,7 +248,7 @@ class ReasoningLoop {
       system_prompt: prompt.systemPrompt,
       model: proc.provider.model,
       timeout_ms: proc.spec.opts.limits.modelTotalMs,
-      turn: proc.step,
+      turn: proc.recordedStep,
       messages: [...prompt.messages],
       tools: this.#shownTools(),
       stream: true,

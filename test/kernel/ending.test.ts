@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
+import { bareAgent } from "../../src/kernel/bare-agent.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/kernel/types.ts";
 import { type Device, SyscallError } from "../../src/plugin/index.ts";
 import { type FsPort, realFs } from "../../src/store/fs-port.ts";
@@ -253,6 +254,18 @@ describe("a driver that fails at its close", () => {
       1,
     );
   });
+});
+
+test("a check that is declared twice, by the agent and by the spawner, runs once", async () => {
+  await using h = new KernelHarness({ model: script(says("done")) });
+  const agent = bareAgent("checked");
+  const { info } = await h.run(
+    "go",
+    { checks: ["echo x >> ran", "true"] },
+    { ...agent, checks: ["echo x >> ran"] },
+  );
+  expect(info.checks.map(({ command }) => command)).toEqual(["echo x >> ran", "true"]);
+  expect(await Bun.file(`${h.project}/ran`).text()).toBe("x\n");
 });
 
 describe("while the checks run", () => {
