@@ -5,14 +5,21 @@ type Headers = Readonly<Record<string, string | undefined>>;
 /** How long a refusal says to stay away: `Retry-After` in seconds or as a date, and the windows that are used up. */
 export function waitsOf(headers: Headers): Pick<SyscallErrorDetail, "retryAfterMs" | "resetAtMs"> {
   const milliseconds = Number(headers["retry-after-ms"] ?? Number.NaN);
-  const retryAfterMs = Number.isFinite(milliseconds)
+  const asked = Number.isFinite(milliseconds)
     ? milliseconds
     : retryAfter(headers["retry-after"], headers.date);
   const resets = Object.keys(headers).flatMap((name) => resetOf(name, headers));
+  const retryAfterMs = asked ?? (resets.length === 0 ? untilFull(rateLimits(headers)) : undefined);
   return {
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     ...(resets.length === 0 ? {} : { resetAtMs: Math.max(...resets) }),
   };
+}
+
+/** Until the last of the windows of which nothing is left. */
+function untilFull({ requests, tokens }: RateLimits = {}): number | undefined {
+  const waits = [requests, tokens].flatMap((limit) => (limit?.remaining === 0 ? (limit.reset_ms ?? []) : []));
+  return waits.length === 0 ? undefined : Math.max(...waits);
 }
 
 /**
@@ -48,8 +55,7 @@ function count(text: string | undefined): number | undefined {
 /** RFC 3339 as Anthropic's; a duration as OpenAI's, "6m0s", "1h2m3.5s", "120ms"; or plain seconds. */
 function untilReset(text: string | undefined, date: string | undefined): number | undefined {
   if (text === undefined) return undefined;
-  if (/^\d+(\.\d+)?$/.test(text)) return Math.round(Number(text) * 1000);
-  return duration(text) ?? untilTime(text, date);
+  return seconds(text, date) ?? duration(text) ?? untilTime(text, date);
 }
 
 const UNITS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000, ms: 1 };
@@ -65,13 +71,20 @@ function duration(text: string): number | undefined {
 /** RFC 9110, 10.2.3. */
 function retryAfter(value: string | undefined, date: string | undefined): number | undefined {
   if (value === undefined) return undefined;
-  if (/^\d+(\.\d+)?$/.test(value.trim())) return Math.round(Number(value) * 1000);
-  return untilTime(value, date);
+  return seconds(value, date) ?? untilTime(value, date);
+}
+
+/** So many of them; or, as some proxies have it, since 1970, in seconds or in milliseconds: nobody waits for 30 years. */
+function seconds(text: string, date: string | undefined): number | undefined {
+  if (!/^\d+(\.\d+)?$/.test(text.trim())) return undefined;
+  const value = Number(text);
+  if (value < 1e9) return Math.round(value * 1000);
+  return untilTime(new Date(value < 1e12 ? value * 1000 : value), date);
 }
 
 /** A time counts from the server's own clock, which may differ from ours. */
-function untilTime(value: string, date: string | undefined): number | undefined {
-  const wait = Date.parse(value) - (date === undefined ? Date.now() : Date.parse(date));
+function untilTime(value: string | Date, date: string | undefined): number | undefined {
+  const wait = new Date(value).getTime() - (date === undefined ? Date.now() : Date.parse(date));
   return Number.isFinite(wait) ? Math.max(0, wait) : undefined;
 }
 

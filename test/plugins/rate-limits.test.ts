@@ -15,6 +15,9 @@ describe("what headers say of a key's limits", () => {
     ["0.5", 500],
     ["2026-01-01T00:00:10Z", 10_000],
     ["2025-12-31T23:59:00Z", 0],
+    ["1767225610", 10_000],
+    ["1767225610500", 10_500],
+    ["999999999999999999", undefined],
     ["soon", undefined],
     ["", undefined],
   ])("a window is full again after %p", (reset, ms) => {
@@ -45,7 +48,29 @@ describe("how long a refusal says to stay away", () => {
     [{ "retry-after-ms": "250", "retry-after": "1" }, { retryAfterMs: 250 }],
     [{ "retry-after": "Thu, 01 Jan 2026 00:00:30 GMT", date: DATE }, { retryAfterMs: 30_000 }],
     [{ "retry-after": "Wed, 31 Dec 2025 00:00:00 GMT", date: DATE }, { retryAfterMs: 0 }],
+    [{ "retry-after": "1767225607", date: DATE }, { retryAfterMs: 7_000 }],
     [{ "retry-after": "later", date: DATE }, {}],
+    [
+      { "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "20s" },
+      { retryAfterMs: 20_000 },
+    ],
+    [{ "x-ratelimit-remaining-requests": "1", "x-ratelimit-reset-requests": "20s" }, {}],
+    [
+      {
+        "retry-after": "7",
+        "x-ratelimit-remaining-tokens": "0",
+        "x-ratelimit-reset-tokens": "20s",
+      },
+      { retryAfterMs: 7_000 },
+    ],
+    [
+      {
+        "anthropic-ratelimit-tokens-remaining": "0",
+        "anthropic-ratelimit-tokens-reset": "2026-01-01T00:05:00Z",
+        date: DATE,
+      },
+      { resetAtMs: Date.UTC(2026, 0, 1, 0, 5) },
+    ],
     [{}, {}],
   ])("%j", (headers, waits) => {
     expect(waitsOf(headers)).toEqual(waits);
