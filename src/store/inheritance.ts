@@ -78,7 +78,7 @@ function movedNames(text: string, from: string, to: string): string {
  */
 async function inheritFiles(fs: FsPort, { dir: from, steps, kept = [] }: Origin, to: string): Promise<void> {
   const plugins = await filesBelow(fs, join(from, PLUGINS));
-  const files = [...keptFiles(from, steps), ...kept, ...plugins.map((path) => relative(from, path))];
+  const files = [...(await keptFiles(from, steps)), ...kept, ...plugins.map((path) => relative(from, path))];
   const folders = new Set<string>();
   for (const file of files) {
     const path = join(to, file);
@@ -90,7 +90,7 @@ async function inheritFiles(fs: FsPort, { dir: from, steps, kept = [] }: Origin,
 }
 
 /** Results and outputs of programs that the calls name, relative to the run's folder. */
-function keptFiles(from: string, steps: readonly StepRecord[]): Set<string> {
+async function keptFiles(from: string, steps: readonly StepRecord[]): Promise<Set<string>> {
   const found = new Set<string>();
   const prefix = `${from}/`.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
   const named = new RegExp(`${prefix}((?:${RESULTS}|${SPILL})/[\\w.-]*\\w)`, "g");
@@ -104,7 +104,11 @@ function keptFiles(from: string, steps: readonly StepRecord[]): Set<string> {
       summary?.message.content,
     ]),
   ];
-  for (const text of texts) for (const [, file = ""] of text?.matchAll(named) ?? []) found.add(file);
+  const slices = new Slices();
+  for (const text of texts) {
+    await slices.pause();
+    for (const [, file = ""] of text?.matchAll(named) ?? []) found.add(file);
+  }
   return found;
 }
 
