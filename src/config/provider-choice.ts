@@ -59,13 +59,20 @@ export interface KeySource {
  */
 export async function resolveProvider(request: ProviderRequest): Promise<ProviderChoice> {
   const { parent } = request;
-  if (parent && plays(parent)) return { ...parent, because: "its parent's" };
+  if (parent && plays(parent) && !asksForAnother(request)) return { ...parent, because: "its parent's" };
   const choice = await chosen(request);
   return { ...choice, fallbacks: plays(choice) ? [] : fallbacksOf(choice, request) };
 }
 
-function plays({ device }: ProviderChoice): boolean {
+/** It plays what was said before, and asks no model. */
+export function plays({ device }: Pick<ProviderChoice, "device">): boolean {
   return DRIVERS[device.slice(DEVICES.length)]?.plays === true;
+}
+
+/** A command in a played run's shell may have something else played, and no model asked. */
+function asksForAnother(request: ProviderRequest): boolean {
+  const named = request.flags?.provider && findProvider(request.flags.provider, request);
+  return named ? plays({ device: `${DEVICES}${named.driver}` }) : false;
 }
 
 async function chosen(request: ProviderRequest): Promise<ProviderChoice> {

@@ -629,6 +629,15 @@ describe("what a run may fall back to", () => {
       await request(box.places(), { env, agent, parent: choice, flags: { provider: "openai", model: "m" } }),
     );
     expect(child).toMatchObject({ name: "replay", model: "run.yaml", because: "its parent's" });
+    const other = await resolveProvider(
+      await request(box.places(), {
+        env,
+        agent,
+        parent: choice,
+        flags: { provider: "replay", model: "other.yaml" },
+      }),
+    );
+    expect(other).toMatchObject({ name: "replay", model: "other.yaml", because: "--provider" });
   });
 
   test("of a run that goes on is what it had left, whatever the agent says today", async () => {
