@@ -148,7 +148,7 @@ export async function planSpawn(
  */
 export async function planChild(
   uuid: string,
-  { intent, agent, model }: ChildWish,
+  { intent, agent, model: wanted }: ChildWish,
   ports: SpawnPorts,
 ): Promise<SpawnPlan> {
   const parent = ports.parent(uuid);
