@@ -40,6 +40,7 @@ export class Follower {
         return receipt;
       }
       await this.#io.stdout.drained();
+      await this.#io.stderr.drained();
     }
     throw new SyscallError(
       "UNAVAILABLE",

@@ -1,6 +1,7 @@
 import type { Stats } from "node:fs";
 import { SyscallError } from "../plugin/index.ts";
 import type { Input, Io, Output } from "./io.ts";
+import { TerminalSink } from "./terminal-sink.ts";
 
 /**
  * The machine as the commands see it. process.stdout, node:tty and node:fs cost more to load than a whole
@@ -37,7 +38,7 @@ export function systemIo(): Io {
 
 class SystemOutput implements Output {
   readonly #fd: 1 | 2;
-  readonly #sink: ReturnType<typeof Bun.stdout.writer>;
+  #sink: Sink | undefined;
   #flushing: Promise<unknown> = Promise.resolve();
   #terminal: boolean | undefined;
   closed = false;
@@ -46,7 +47,6 @@ class SystemOutput implements Output {
 
   constructor(fd: 1 | 2) {
     this.#fd = fd;
-    this.#sink = (fd === 1 ? Bun.stdout : Bun.stderr).writer();
   }
 
   get isTTY(): boolean {
@@ -61,6 +61,7 @@ class SystemOutput implements Output {
   write(text: string): void {
     if (this.closed || text === "") return;
     try {
+      this.#sink ??= sinkOf(this.#fd, this.isTTY);
       this.#sink.write(text);
       const flushed = this.#sink.flush();
       if (flushed instanceof Promise) {
@@ -84,10 +85,31 @@ class SystemOutput implements Output {
 
   #lost(error: unknown): void {
     this.closed = true;
-    const gone = error instanceof Error && "code" in error && error.code === "EPIPE";
+    // EIO: the terminal's window was closed.
+    const gone =
+      error instanceof Error && "code" in error && (error.code === "EPIPE" || error.code === "EIO");
     if (!gone) this.failure = error instanceof Error ? error : new Error(String(error));
   }
 }
+
+interface Sink {
+  write(text: string): unknown;
+  flush(): unknown;
+}
+
+/** Of a terminal that is both stdout and stderr one for both: what is written to it stays in its order. */
+function sinkOf(fd: 1 | 2, isTTY: boolean): Sink {
+  const device = isTTY ? statOf(fd)?.rdev : undefined;
+  if (device === undefined) return (fd === 1 ? Bun.stdout : Bun.stderr).writer();
+  const known = terminals.get(device);
+  if (known) return known;
+  const sink = TerminalSink.open(process.getBuiltinModule("node:fs"), fd);
+  if (sink === null) return (fd === 1 ? Bun.stdout : Bun.stderr).writer();
+  terminals.set(device, sink);
+  return sink;
+}
+
+const terminals = new Map<number, TerminalSink>();
 
 class SystemInput implements Input {
   #kind: Input["kind"] | undefined;

@@ -1,7 +1,10 @@
+/** One item in place of two that follow each other; undefined where there is none. */
+export type Join<T> = (last: T, next: T) => T | undefined;
+
 /**
  * A bounded queue between one writer and one reader. A full queue drops the new item and counts it: the
  * writer is never slowed by who listens (seeds 1.5, "Delivery Mechanism"). What must arrive is given to
- * `end`, which has room of its own.
+ * `end`, which has room of its own. With `join`, a reader who is behind by half of it gets several as one.
  */
 export class Channel<T> implements AsyncIterable<T> {
   readonly #capacity: number;
@@ -9,15 +12,17 @@ export class Channel<T> implements AsyncIterable<T> {
   #wake: (() => void) | undefined;
   #ended = false;
   #onClose: (() => void) | undefined;
+  readonly #join: Join<T> | undefined;
   dropped = 0;
 
-  constructor(capacity = 256, onClose?: () => void) {
+  constructor(capacity = 256, onClose?: () => void, join?: Join<T>) {
     this.#capacity = capacity;
     this.#onClose = onClose;
+    this.#join = join;
   }
 
   push(item: T): void {
-    if (this.#ended) return;
+    if (this.#ended || this.#joined(item)) return;
     if (this.#items.length >= this.#capacity) {
       this.dropped++;
       return;
@@ -58,6 +63,15 @@ export class Channel<T> implements AsyncIterable<T> {
       this.end();
       this.#items.length = 0;
     }
+  }
+
+  #joined(next: T): boolean {
+    const last = this.#items.at(-1);
+    if (last === undefined || this.#items.length < this.#capacity / 2) return false;
+    const joined = this.#join?.(last, next);
+    if (joined === undefined) return false;
+    this.#items[this.#items.length - 1] = joined;
+    return true;
   }
 
   #notify(): void {

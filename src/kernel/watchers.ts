@@ -1,5 +1,6 @@
 import { Channel } from "./channel.ts";
 import type { Clock } from "./clock.ts";
+import { joinWords } from "./join-words.ts";
 import type { Process } from "./process.ts";
 import type { LogEntry, ProcessEvent } from "./types.ts";
 
@@ -16,7 +17,11 @@ export class Watchers {
 
   /** Everything from now on; where it stands is told first. Ends with `complete`. */
   attach(proc: Process): Channel<ProcessEvent> {
-    const channel: Channel<ProcessEvent> = new Channel(WATCH_BUFFER, () => proc.watchers.delete(channel));
+    const channel: Channel<ProcessEvent> = new Channel(
+      WATCH_BUFFER,
+      () => proc.watchers.delete(channel),
+      joinWords,
+    );
     channel.push({ type: "spawn", info: proc.info() });
     for (const text of proc.notices) channel.push({ type: "notice", text });
     if (proc.step > proc.recordedStep) channel.push(stepEvent(proc));

@@ -81,6 +81,9 @@ export class RunView {
         );
         break;
       case "retry":
+        // What came of the answer that broke off is no part of the one that follows.
+        this.#endLine();
+        this.#streamed = { step: 0, text: "" };
         this.#note(
           yellow(
             `  try ${payload.attempt} failed: ${payload.message}; again in ${formatElapsed(payload.delay_ms)}`,

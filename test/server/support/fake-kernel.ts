@@ -1,6 +1,7 @@
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
 import { Channel } from "../../../src/kernel/channel.ts";
 import type { Compacted } from "../../../src/kernel/compaction/compacted.ts";
+import { joinWords } from "../../../src/kernel/join-words.ts";
 import type { Resumed, ResumeOptions, ShutdownOptions } from "../../../src/kernel/lifecycle-manager.ts";
 import type { GateStatus } from "../../../src/kernel/llm/gate.ts";
 import type {
@@ -197,7 +198,7 @@ export class FakeKernel implements KernelApi {
 
   attach(pid: PID): Channel<ProcessEvent> {
     const proc = this.#get(pid);
-    const channel: Channel<ProcessEvent> = new Channel(256, () => proc.watchers.delete(channel));
+    const channel: Channel<ProcessEvent> = new Channel(256, () => proc.watchers.delete(channel), joinWords);
     channel.push({ type: "spawn", info: proc.info });
     proc.watchers.add(channel);
     return channel;

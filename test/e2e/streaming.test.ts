@@ -1,0 +1,139 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { z } from "zod";
+import { until } from "../support/until.ts";
+import { binary } from "./support/binary.ts";
+import { Machine } from "./support/machine.ts";
+import { Running } from "./support/running.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { Receipt } from "./support/verdict.ts";
+
+setDefaultTimeout(30_000);
+
+/** Far more than a terminal, a pipe or a socket holds. */
+const LONG = "word ".repeat(200_000);
+const TALK = { text: LONG, chunks: 2000 };
+/** Talks, then shows that the run has come past it. */
+const TALK_AND_ACT = { ...TALK, ...calls(["Bash", { command: "touch acted" }]) };
+
+const Line = z.looseObject({
+  type: z.string(),
+  payload: z.looseObject({ step: z.number().optional(), text: z.string().optional() }).optional(),
+  dropped: z.number().optional(),
+});
+
+function linesOf(stdout: string): z.infer<typeof Line>[] {
+  return stdout
+    .trimEnd()
+    .split("\n")
+    .map((line) => Line.parse(JSON.parse(line)));
+}
+
+function words(lines: readonly z.infer<typeof Line>[], type: string, step: number): string {
+  const told = lines.filter((line) => line.type === type && line.payload?.step === step);
+  return told.map(({ payload }) => payload?.text ?? "").join("");
+}
+
+describe.each([["with the daemon"], ["--no-daemon"]])("%s", (how) => {
+  const more = how === "--no-daemon" ? [how] : [];
+
+  test("a run is not held up by a terminal that was stopped (Ctrl-S), which shows the rest when it goes on", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ talk: [TALK_AND_ACT, says("that was all")] }));
+    const command = machine.startAtTerminal(["spawn", "talk", ...more]);
+    await command.shows(/step 1/);
+    command.type("\x13");
+    await until(() => machine.has("acted"), "the call after the words");
+    expect(command.screen).not.toContain("that was all");
+    command.type("\x11");
+    const { screen, code } = await command.done;
+    expect(code).toBe(0);
+    expect(screen).toContain("that was all");
+    expect(screen).toContain("completed");
+  });
+
+  test("a run is not held up by a pipe that nobody reads, and its reader gets every word in the end", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ talk: [TALK_AND_ACT, says("that was all")] }));
+    const line = `"$0" spawn talk --output jsonl "$@" | { until test -e read; do sleep 0.02; done; cat; }`;
+    const command = new Running({
+      argv: ["sh", "-c", line, binary(), ...more],
+      cwd: machine.project,
+      env: machine.env,
+    });
+    await until(() => machine.has("acted"), "the call after the words");
+    machine.write("read", "");
+    const lines = linesOf((await command.done).stdout);
+    expect(words(lines, "text_delta", 1)).toBe(LONG);
+    expect(lines.at(-1)).toMatchObject({
+      type: "complete",
+      payload: { exit_code: 0, result: "that was all" },
+    });
+    expect(lines.at(-1)?.dropped).toBeUndefined();
+  });
+
+  test("a pipe whose reader has gone ends no run, and the exit code is the run's", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ talk: [TALK_AND_ACT, says("that was all")] }));
+    const line = `{ "$0" spawn talk --output jsonl --check "exit 3" "$@"; echo $? > code; } | head -n 1`;
+    const command = new Running({
+      argv: ["sh", "-c", line, binary(), ...more],
+      cwd: machine.project,
+      env: machine.env,
+    });
+    await command.done;
+    await until(() => machine.has("code"), "the command's end");
+    expect(machine.has("acted")).toBe(true);
+    expect(machine.read("code")).toBe("1\n");
+  });
+});
+
+test("a command that is stopped (SIGSTOP) holds up nothing, and tells all of it when it goes on", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ talk: [TALK_AND_ACT, TALK] }));
+  const command = machine.start(["spawn", "talk", "--output", "jsonl"]);
+  await command.stdout.has(/"event":"spawn"/);
+  command.signal("SIGSTOP");
+  const receipt = await machine.until(["wait", "1", "--json"], /"exit_code":0/);
+  expect(Receipt.parse(JSON.parse(receipt)).result).toBe(LONG);
+  command.signal("SIGCONT");
+  const lines = linesOf((await command.done).stdout);
+  expect(words(lines, "text_delta", 1)).toBe(LONG);
+  expect(words(lines, "text_delta", 2)).toBe(LONG);
+});
+
+test("what a model thinks is streamed apart from what it says, and is in the log of the ended run", async () => {
+  await using machine = new Machine();
+  const model = await machine.model(
+    scenes({
+      think: [
+        { reasoning: "first I look", ...calls(["Glob", { pattern: "*" }]) },
+        { reasoning: "now I know", text: "42" },
+      ],
+    }),
+  );
+  const { stdout } = await machine.run(["spawn", "think", "--provider", "anthropic", "--output", "jsonl"]);
+  const lines = linesOf(stdout);
+  expect(words(lines, "reasoning_delta", 1)).toBe("first I look");
+  expect(words(lines, "reasoning_delta", 2)).toBe("now I know");
+  expect(words(lines, "text_delta", 2)).toBe("42");
+  expect(lines.at(-1)?.payload).toMatchObject({ result: "42" });
+  const { stdout: log } = await machine.run(["log", "1"]);
+  expect(log.replaceAll("\n", " ")).toMatch(/first I look.*now I know.*42/);
+  const { stdout: step } = await machine.run(["steps", "1", "2", "--json"]);
+  expect(JSON.parse(step)).toMatchObject({ reasoning: "now I know", raw_response: "42" });
+  // Words of before are no part of what is asked next; what a provider signed may go back to it.
+  expect(model.requests).toHaveLength(2);
+});
+
+test("an answer that breaks off and is made anew is shown once, as the answer, on a terminal", async () => {
+  await using machine = new Machine();
+  machine.config({ model_retries: 1 });
+  await machine.model(
+    scenes({
+      talk: [{ text: "It began so, and then", chunks: 6, fault: { kind: "cut" } }, says("It is done.")],
+    }),
+  );
+  const { screen, code } = await machine.startAtTerminal(["spawn", "talk"]).done;
+  expect(code).toBe(0);
+  expect(screen.split("It is done.")).toHaveLength(2);
+});
