@@ -1,0 +1,184 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import type { RecordedRequest } from "../support/model-server/server.ts";
+import { until } from "../support/until.ts";
+import { Machine } from "./support/machine.ts";
+import { calls, type Scene, says, scenes } from "./support/scenes.ts";
+import { recordOf, verdict } from "./support/verdict.ts";
+
+setDefaultTimeout(60_000);
+
+const bash = (command: string): Scene => calls(["Bash", { command }]);
+const HOLD = bash("touch held; until test -e go; do sleep 0.02; done");
+
+/** Only some models are there. */
+const only =
+  (models: string[], scene: Scene): Scene =>
+  (request) => {
+    if (!models.includes(request.model))
+      return { fault: { kind: "status", status: 404, message: "no such" } };
+    return typeof scene === "function" ? scene(request) : scene;
+  };
+
+const limited: Scene = {
+  fault: { kind: "status", status: 429, headers: { "retry-after": "3600" }, message: "come back" },
+};
+
+/** An agent of the user's that names its models. */
+function agent(machine: Machine, models: object): void {
+  const dir = join(machine.configDir, "agents", "careful");
+  machine.write(
+    join(dir, "agent.yaml"),
+    `name: careful\ndescription: goes on\nmodels: ${JSON.stringify(models)}\n`,
+  );
+  machine.write(join(dir, "instructions.md"), "Be careful.\n");
+}
+
+/** Takes the model of the environment away: the agent's word counts. */
+const AGENTS = { RNIX_MODEL: undefined, RNIX_PROVIDER: undefined };
+
+const asked = (requests: RecordedRequest[]): string[] =>
+  requests.map(({ model, path }) => `${model} ${path}`);
+
+describe("an agent's fallback models", () => {
+  test("are gone over to in order, across providers, and everybody who looks is told", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "do it": [
+          only(["c"], limited),
+          only(["c"], limited),
+          limited,
+          (request) => (request.path.includes("messages") ? says("done by another") : limited),
+        ],
+      }),
+    );
+    agent(machine, { provider: "openai", preferred: "a", fallback: ["b", "c", "anthropic/d"] });
+    const { receipt, stderr, info } = await verdict(machine, ["do it", "--agent", "careful"], {
+      env: AGENTS,
+    });
+    expect(receipt).toMatchObject({
+      exit_code: 0,
+      result: "done by another",
+      provider: "anthropic",
+      model: "d",
+      steps: 1,
+    });
+    expect(asked(model.requests)).toEqual([
+      "a /v1/chat/completions",
+      "b /v1/chat/completions",
+      "c /v1/chat/completions",
+      "d /v1/messages",
+    ]);
+    expect(info.switches.map(({ to, error }) => [to.provider, to.model, error.code])).toEqual([
+      ["openai", "b", "NOT_FOUND"],
+      ["openai", "c", "NOT_FOUND"],
+      ["anthropic", "d", "EXHAUSTED"],
+    ]);
+    for (const command of ["log", "show"]) {
+      const { stdout } = await machine.run([command, receipt.uuid]);
+      for (const text of ["429", "come back"]) expect(stdout).toContain(text);
+      expect(stdout).toContain(command === "log" ? "goes on with anthropic/d" : "d of anthropic");
+    }
+    expect(stderr).toContain("openai/c failed (EXHAUSTED");
+    const steps = await machine.run(["steps", receipt.uuid, "1", "--json"]);
+    expect(JSON.parse(steps.stdout).switches).toHaveLength(3);
+  });
+
+  test("are none of another provider's than the one that the flag asks for", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "do it": [only(["b"], says("done"))] }));
+    agent(machine, { provider: "openai", preferred: "a", fallback: ["anthropic/d", "b"] });
+    const { receipt, stderr } = await verdict(
+      machine,
+      ["do it", "--agent", "careful", "--provider", "openai"],
+      { env: AGENTS },
+    );
+    expect(receipt).toMatchObject({ exit_code: 0, provider: "openai", model: "b" });
+    expect(stderr).toContain("anthropic/d is left out: the provider openai was asked for");
+    expect(asked(model.requests).join()).not.toContain("messages");
+  });
+
+  test.each([
+    ["is suspended and gone on with", (machine: Machine) => machine.run(["suspend", "1"])],
+    [
+      "was killed with its daemon",
+      async (machine: Machine) => {
+        process.kill(machine.daemonPid ?? 0, "SIGKILL");
+        await until(async () => (await machine.run(["ps", "-a"])).stdout.includes("suspended"));
+      },
+    ],
+  ])("stay gone over to in a run that %s, which has the rest of them left", async (_, cut) => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({ "do it": [only(["b", "c"], HOLD), only(["b", "c"], HOLD), only(["c"], says("done"))] }),
+    );
+    agent(machine, { provider: "openai", preferred: "a", fallback: ["b", "c"] });
+    const run = machine.start(["spawn", "do it", "--agent", "careful", "--detach"], { env: AGENTS });
+    const uuid = (await run.done).stdout.split(" ")[1]?.trim() ?? "";
+    await until(() => machine.has("held"), "the held call");
+    await cut(machine);
+    // What the agent says today is for runs that begin.
+    agent(machine, { provider: "openai", preferred: "z", fallback: [] });
+    expect(recordOf(machine, uuid)).toMatchObject({
+      state: "suspended",
+      model: "b",
+      fallback: [{ provider: "openai", model: "c" }],
+    });
+    machine.write("go", "");
+    const before = model.requests.length;
+    const resumed = await machine.run(["resume", uuid, "--output", "json"], { env: AGENTS });
+    expect(JSON.parse(resumed.stdout)).toMatchObject({ exit_code: 0, result: "done", model: "c" });
+    expect(asked(model.requests.slice(before))[0]).toStartWith("b ");
+    expect(recordOf(machine, uuid).switches.map(({ from, to }) => `${from.model}-${to.model}`)).toEqual([
+      "a-b",
+      "b-c",
+    ]);
+  });
+});
+
+describe("a key that a command prints", () => {
+  test("and that expires under many runs is fetched anew once for all of them", async () => {
+    await using machine = new Machine();
+    const good = new Set(["key-number-1"]);
+    const keyOf = ({ headers }: RecordedRequest) =>
+      headers.get("authorization")?.replace("Bearer ", "") ?? "";
+    const model = await machine.model(async (request) => {
+      if (!good.has(keyOf(request))) return { fault: { kind: "status", status: 401, message: "expired" } };
+      if (request.assistantMessages > 0) return says("done");
+      return { tool_calls: [{ name: "Bash", input: { command: "until test -e go; do sleep 0.02; done" } }] };
+    });
+    const counter = join(machine.configDir, "counter");
+    machine.write(
+      join(machine.configDir, "providers.yaml"),
+      `providers: { rotating: { driver: openai, base_url: "${model.openaiUrl}", api_key_command: "echo >> ${counter}; echo key-number-$(wc -l < ${counter})", default_model: m } }\n`,
+    );
+    const runs = Array.from({ length: 8 }, (_, n) =>
+      machine.run(["spawn", `wait ${n}`, "--provider", "rotating", "--output", "json"]),
+    );
+    await until(() => model.requests.length === 8, "all that begin");
+    good.clear();
+    good.add("key-number-2");
+    machine.write("go", "");
+    for (const { stdout } of await Promise.all(runs)) {
+      expect(JSON.parse(stdout)).toMatchObject({ exit_code: 0, result: "done", steps: 2 });
+    }
+    expect(machine.read(counter)).toBe("\n\n");
+    expect(new Set(model.requests.map(keyOf))).toEqual(new Set(["key-number-1", "key-number-2"]));
+  });
+
+  test("of a project that nobody trusts is not run, and rnix trust shows it", async () => {
+    await using machine = new Machine({ git: true });
+    await machine.model(scenes({ "do it": [says("done")] }));
+    machine.write(
+      ".rnix/providers.yaml",
+      'providers: { openai: { api_key_command: "touch stolen; echo x" } }\n',
+    );
+    const { receipt, stderr } = await verdict(machine, ["do it"]);
+    expect(receipt.exit_code).toBe(0);
+    expect(stderr).toContain("api_key_command of the provider openai");
+    expect(machine.has("stolen")).toBe(false);
+    const shown = await machine.run(["trust", "--show"]);
+    expect(shown.stdout + shown.stderr).toContain("touch stolen");
+  });
+});
