@@ -96,7 +96,19 @@ function whole(detail: StepDetail, style: Style): string {
         error === null ? printable(result ?? "") : style.red(`${error_code ?? ""} ${printable(error)}`)
       }\n${wholeOf(id)}`,
   );
-  return `${head}${messages.join("")}${calls.join("")}`;
+  const made = (detail.compactions ?? []).map((one) => compaction(one, style));
+  return `${head}${made.join("")}${messages.join("")}${calls.join("")}`;
+}
+
+/** What was made of the conversation before the step. What stood there is in the steps before. */
+function compaction(one: NonNullable<StepDetail["compactions"]>[number], style: Style): string {
+  const { tokens_before, tokens_after, cut, summary } = one;
+  const title = `compacted from about ${formatCount(tokens_before)} to ${formatCount(tokens_after)} tokens`;
+  const shorter = cut.map(({ at, content }) => `message ${at + 1} is now: ${printable(content)}\n`);
+  const instead = summary
+    ? `messages 1 to ${summary.to} are now:\n${printable(summary.message.content)}\n`
+    : "";
+  return `\n${style.bold(title)}\n${shorter.join("")}${instead}`;
 }
 
 function stepNumber(text: string): number {

@@ -25,10 +25,13 @@ export interface ReadFile {
 /** What each part may take of the tokens that there are for the whole. */
 export const SHARES = { first: 0.3, text: 0.2, plan: 0.1, heard: 0.1, skills: 0.25, files: 0.25 } as const;
 
+/** However tight it is, each part has so many tokens: an intent is mostly shorter. */
+const LEAST = 150;
+
 /** The message, in about so many tokens. `where`: where the whole of the first message is, if that is cut. */
 export function summaryMessage(parts: SummaryParts, tokens: number, where: string): Message {
   const { first, replaced, text, plan, heard, skills, files } = parts;
-  const room = (part: keyof typeof SHARES): number => tokens * SHARES[part];
+  const room = (part: keyof typeof SHARES): number => Math.max(LEAST, tokens * SHARES[part]);
   const eachSkill = room("skills") / Math.max(1, skills.length);
   const sections = [
     clipped(first.content, room("first"), where),

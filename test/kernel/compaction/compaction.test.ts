@@ -176,6 +176,24 @@ describe("a conversation that grows", () => {
     expect(made.at(-1)?.summary?.message.content).toContain("Count the empty ones twice.");
   });
 
+  test("is counted as its provider counts: where that makes three tokens of one, it is compacted at a third", async () => {
+    const scenes = [...reads(10), says("done")];
+    await using h = new KernelHarness({
+      model: async (request, signal) => {
+        const events = await model(isAside(request) ? [] : scenes.splice(0, 1))(request, signal);
+        const usage = { input_tokens: 3 * sizeOf(request), output_tokens: 5, cached_tokens: 0 };
+        return events.map((event) => (event.type === "usage" ? { type: "usage", usage } : event));
+      },
+      devices: DEVICES,
+      limits: { contextWindow: 24_000 },
+    });
+    const { info } = await h.run(INTENT);
+    expect(info.exit_reason).toBe("completed");
+    for (const request of h.requests) expect(3 * sizeOf(request)).toBeLessThan(24_000);
+    const [made] = compactionsOf(await recordOf(h, info.uuid));
+    expect(made?.tokens_before).toBeGreaterThan(19_000);
+  });
+
   test("of which one result alone is too long has that shown in part, and kept", async () => {
     await using h = new KernelHarness({
       model: model([calls(["Work", { chars: 60_000 }]), says("done")]),
