@@ -128,7 +128,14 @@ const AgentFile = z.lazy(() =>
       models: strict({
         provider: text("a provider's name").optional(),
         preferred: text("a model's name").optional(),
-        fallback: texts("a list of models, or of provider/model").optional(),
+        fallback: z
+          .array(
+            text("a model, or provider/model").regex(/^[^/].*[^/]$|^[^/]$/, {
+              error: ({ input }) => `expected a model, or provider/model, got ${shown(input)}`,
+            }),
+            { error: ({ input }) => `expected a list of models, or of provider/model, got ${shown(input)}` },
+          )
+          .optional(),
         effort: choice(EFFORTS).optional(),
       }).optional(),
       skills: texts("a list of skill names").optional(),

@@ -134,6 +134,8 @@ describe("a mistake in an agent's files is INVALID and names the place", () => {
     ["an unknown key further in", "models:\n  provder: x\n", "4:3", 'did you mean "provider"?'],
     ["a key of a later version", "network: off\n", "3:1", "does not work in this version"],
     ["a server without a name", "mcp: [{ required: false }]\n", "3:7", "expected a server's name"],
+    ["one model for a list of them", "models: { fallback: gpt }\n", "3:21", "a list of models"],
+    ["a provider without a model", "models: { fallback: [openai/] }\n", "3:22", "or provider/model"],
     ["an unknown effort", "models: { effort: hihg }\n", "3:19", 'did you mean "high"?'],
     ["zero steps", "max_steps: 0\n", "3:12", "unlimited"],
     ["no unit", "timeout: 30\n", "3:10", "30s"],

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { loadAgent } from "../../src/config/agents.ts";
 import { loadProviders } from "../../src/config/providers.ts";
 import { DRIVERS, PRESETS, type ProviderDefaults } from "../../src/config/stock-providers.ts";
 import { Sandbox } from "../config/sandbox.ts";
@@ -40,6 +41,19 @@ describe("docs/providers.md", () => {
       models: { "qwen4-coder": { contextWindow: 262_144, price: { input: 0.4, output: 1.6, cached: 0.1 } } },
     });
     expect(byName.get("google")?.extra).toEqual({ thinkingConfig: { includeThoughts: true } });
+  });
+});
+
+test("the example of fallback models in docs/providers.md is an agent's", async () => {
+  const [, yaml = ""] = /<!-- example: agent.yaml -->\n```yaml\n([\s\S]*?)```/.exec(document) ?? [];
+  using box = new Sandbox();
+  box.write("home/work/agents/a/agent.yaml", `name: a\ndescription: d\n${yaml}`);
+  box.write("home/work/agents/a/instructions.md", "Be careful.");
+  const { provider, model, fallback } = await loadAgent("a", box.places());
+  expect({ provider, model, fallback }).toEqual({
+    provider: "anthropic",
+    model: "claude-opus-5",
+    fallback: ["claude-sonnet-5-5", "openai/gpt-6-astra", "openrouter/z-ai/glm-6"],
   });
 });
 
