@@ -7,26 +7,39 @@ import { describeFaults, SILENCES } from "../support/model-server/conformance/fa
 import { FAULTS } from "../support/model-server/conformance/faults.ts";
 import { Findings } from "../support/model-server/conformance/findings.ts";
 import { describePrefix, PREFIX } from "../support/model-server/conformance/prefix.ts";
+import { REPLAY } from "../support/model-server/conformance/replay.ts";
+import { describeWire, overHttp, WIRE } from "../support/model-server/conformance/wire.ts";
 
-const findings = new Findings(HTTP_DRIVERS.map(({ title }) => title));
+const findings = new Findings();
+/** What takes a connection. */
+const CONNECTED = [...Object.values(WIRE), PREFIX, ...Object.values(ENDS)];
 
 for (const driver of HTTP_DRIVERS)
   describe(driver.title, () => {
-    describeAnswers(driver, findings);
+    describeAnswers(overHttp(driver), findings);
+    describeWire(driver, findings);
     describePrefix(driver, findings);
-    describeFaults(driver, findings);
     describeEnds(driver, findings);
+    describeFaults(driver, findings);
   });
+
+describe(REPLAY.title, () => {
+  describeAnswers(REPLAY, findings);
+  for (const row of CONNECTED) findings.without(row, REPLAY.title);
+});
 
 test("docs/providers.md has the tables of this run (UPDATE_DOCS=1 writes them; it takes the whole run)", () => {
   const document = providersDocument();
+  const drivers = HTTP_DRIVERS.map(({ title }) => title);
+  const answers = [...Object.values(ANSWERS), ...CONNECTED];
+  const failures = [...FAULTS.map(({ title }) => title), ...Object.values(SILENCES)];
   const fresh = withTables(document, {
-    answers: findings.table("an answer", [...Object.values(ANSWERS), PREFIX, ...Object.values(ENDS)], []),
-    failures: findings.table(
-      "what goes wrong",
-      [...FAULTS.map(({ title }) => title), ...Object.values(SILENCES)],
-      ["code", "asked again", "the run, if it stays"],
-    ),
+    answers: findings.table("an answer", answers, [...drivers, REPLAY.title]),
+    failures: findings.table("what goes wrong", failures, drivers, [
+      "code",
+      "asked again",
+      "the run, if it stays",
+    ]),
   });
   if (process.env.UPDATE_DOCS === "1") writeProvidersDocument(fresh);
   else expect(fresh).toBe(document);

@@ -185,6 +185,10 @@ function playStream(turn: Turn, call: Call, dialect: Dialect, reply: Reply): voi
     breakOff(turn.fault, frames.slice(0, head).join(""), dialect, reply);
     return;
   }
+  if (turn.torn !== undefined) {
+    void reply.tear(frames.join(""), turn.torn);
+    return;
+  }
   for (const frame of frames) reply.write(frame);
   reply.end("");
 }
@@ -273,6 +277,14 @@ class Reply {
 
   end(text: string): void {
     this.#response.end(text);
+  }
+
+  /** Each piece is on its way before the next one is. */
+  async tear(text: string, bytes: number): Promise<void> {
+    const all = Buffer.from(text);
+    for (let at = 0; at < all.length && !this.#response.destroyed; at += bytes)
+      await new Promise<void>((sent) => this.#response.write(all.subarray(at, at + bytes), () => sent()));
+    this.#response.end();
   }
 
   /** Sends the beginning, and tears the connection down once it has left. */

@@ -3,13 +3,8 @@ export type Seen = Readonly<Record<string, string>>;
 
 /** What a conformance run has found out, as a table: a row for each thing tried, a column for each driver. */
 export class Findings {
-  readonly #drivers: readonly string[];
-  /** Row by row: driver by driver: what was seen, and in how many looks. */
+  /** Row by row: driver by driver: what was seen, and in which looks. */
   readonly #rows = new Map<string, Map<string, { seen: Seen; looks: Set<string> }>>();
-
-  constructor(drivers: readonly string[]) {
-    this.#drivers = drivers;
-  }
 
   /** `look`: how it was looked at ("streamed", "in one piece", "a run"), one after the other. */
   note(row: string, driver: string, look: string, seen: Seen = {}): void {
@@ -24,14 +19,19 @@ export class Findings {
     this.note(row, driver, NOTHING);
   }
 
-  /** As Markdown. A tick: every look that some driver of this row was given has shown what is expected. */
-  table(title: string, rows: readonly string[], columns: readonly string[]): string {
+  /** As Markdown, with a column for each driver. A tick: every look that some driver of this row was given has shown what is expected. */
+  table(
+    title: string,
+    rows: readonly string[],
+    drivers: readonly string[],
+    columns: readonly string[] = [],
+  ): string {
     const lines = rows.map((row) => [
       row,
       ...columns.map((column) => this.#observed(row, column)),
-      ...this.#drivers.map((driver) => this.#tick(row, driver)),
+      ...drivers.map((driver) => this.#tick(row, driver)),
     ]);
-    const head = [title, ...columns, ...this.#drivers];
+    const head = [title, ...columns, ...drivers];
     return [head, head.map(() => "---"), ...lines].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
   }
 

@@ -1,0 +1,34 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import replay from "../../../../plugins/replay/index.ts";
+import { ask, openModel } from "../device.ts";
+import type { Turn } from "../server.ts";
+import type { Answerer } from "./answers.ts";
+
+/** Its answers are those of a script. */
+export const REPLAY: Answerer = {
+  title: "replay",
+  thinks: true,
+  async answered(turn, stream) {
+    const dir = mkdtempSync(join(tmpdir(), "rnix-conformance-"));
+    try {
+      writeFileSync(join(dir, "script.json"), JSON.stringify({ responses: [scripted(turn)] }));
+      const file = await openModel(replay, "/dev/llm/replay", { cwd: dir });
+      const outcome = await ask(file, { stream, model: "script.json" });
+      await file.close();
+      return outcome;
+    } finally {
+      rmSync(dir, { recursive: true });
+    }
+  },
+};
+
+/** A turn of the server as a script says it. */
+function scripted({ text, reasoning, tool_calls, usage, stop }: Turn): object {
+  const calls = tool_calls?.map(({ rawArguments, ...call }) => ({
+    ...call,
+    ...(rawArguments === undefined ? {} : { invalid: { text: rawArguments, reason: "it is not JSON" } }),
+  }));
+  return { text, reasoning, tool_calls: calls, usage, stop_reason: stop };
+}
