@@ -14,7 +14,7 @@ import {
   providerNames,
 } from "./provider-needs.ts";
 import type { KeyCommand, Provider } from "./providers.ts";
-import { DRIVERS } from "./stock-providers.ts";
+import { defaultsOf } from "./stock-providers.ts";
 
 export interface ProviderRequest extends Search {
   /** `--provider`, `--model`. */
@@ -59,20 +59,15 @@ export interface KeySource {
  */
 export async function resolveProvider(request: ProviderRequest): Promise<ProviderChoice> {
   const { parent } = request;
-  if (parent && plays(parent) && !asksForAnother(request)) return { ...parent, because: "its parent's" };
+  if (parent?.plays && !asksForAnother(request)) return { ...parent, because: "its parent's" };
   const choice = await chosen(request);
-  return { ...choice, fallbacks: plays(choice) ? [] : fallbacksOf(choice, request) };
-}
-
-/** It plays what was said before, and asks no model. */
-export function plays({ device }: Pick<ProviderChoice, "device">): boolean {
-  return DRIVERS[device.slice(DEVICES.length)]?.plays === true;
+  return { ...choice, fallbacks: choice.plays ? [] : fallbacksOf(choice, request) };
 }
 
 /** A command in a played run's shell may have something else played, and no model asked. */
 function asksForAnother(request: ProviderRequest): boolean {
   const named = request.flags?.provider && findProvider(request.flags.provider, request);
-  return named ? plays({ device: `${DEVICES}${named.driver}` }) : false;
+  return named ? defaultsOf(named).plays === true : false;
 }
 
 async function chosen(request: ProviderRequest): Promise<ProviderChoice> {
@@ -204,6 +199,7 @@ function choose(
   return {
     name: provider.name,
     device: `${DEVICES}${provider.driver}`,
+    plays: defaultsOf(provider).plays,
     model,
     config: { base_url: url, extra: provider.extra },
     gateKey: `${provider.name}:${account.slice(7, 23)}`,

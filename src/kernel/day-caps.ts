@@ -26,7 +26,8 @@ export class DayCaps {
   }
 
   /** That of a run's project. The caps of its settings are the project's from now on. */
-  of({ project: { dataDir }, limits }: SpawnOpts): Envelope {
+  of({ project: { dataDir }, limits, provider }: SpawnOpts): Envelope {
+    if (provider?.plays) return this.#ports.envelope;
     const envelope = this.#projects.get(dataDir) ?? this.#make(dataDir);
     envelope.limits.tokens = limits.tokensPerDay;
     envelope.limits.cost = limits.costPerDay;

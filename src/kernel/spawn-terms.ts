@@ -80,7 +80,7 @@ export function limitsOf(kind: ProcessKind, agent: AgentInfo, opts: SpawnOpts): 
 
 /** What costs nobody knows how much can't be kept within a cost. */
 export function requirePrice(limits: EnvelopeLimits, { provider }: SpawnOpts, above: Envelope): void {
-  if (!provider || provider.price) return;
+  if (!provider || provider.price || provider.plays) return;
   if (limits.cost === null && !above.limited("cost")) return;
   throw new SyscallError(
     "INVALID",

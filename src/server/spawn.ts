@@ -4,7 +4,7 @@ import { mcpMounts } from "../config/mcp.ts";
 import type { Env } from "../config/paths.ts";
 import { type Project, prepareProject } from "../config/project.ts";
 import { loadProjectDoc } from "../config/project-doc.ts";
-import { type KeyCommands, type ProviderRequest, plays, resolveProvider } from "../config/provider-choice.ts";
+import { type KeyCommands, type ProviderRequest, resolveProvider } from "../config/provider-choice.ts";
 import { loadProviders } from "../config/providers.ts";
 import { loadSettings } from "../config/settings.ts";
 import type { Clock } from "../kernel/clock.ts";
@@ -155,7 +155,7 @@ export async function planChild(
   if (!parent) throw new SyscallError("NOT_FOUND", `The process ${uuid} that spawns has ended.`);
   const { cwd, env, envGiven, folders, attended } = parent;
   // What plays a recording has no other models.
-  const model = parent.provider && plays(parent.provider) ? undefined : wanted;
+  const model = parent.provider?.plays ? undefined : wanted;
   const provider = model === undefined ? undefined : parent.provider?.name;
   // What the shell would be told of a provider is not the parent's choice, which may have come by a flag.
   const request = { intent, agent, provider, model, cwd, env: { ...env, RNIX_PROVIDER: "", RNIX_MODEL: "" } };

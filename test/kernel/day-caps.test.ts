@@ -54,6 +54,17 @@ describe("the tokens of a day", () => {
       expect(request.max_output).toBeLessThanOrEqual(1200 - index * 15);
   });
 
+  test("are not those of a run that plays what was said before, and neither is their cost", async () => {
+    const clock = new Wall();
+    const caps = { tokensPerDay: 1, costPerDay: 0.01 };
+    await using h = new KernelHarness({ model: () => says("done"), clock, limits: caps });
+    const { provider } = h.opts();
+    h.leases--;
+    const { info } = await h.run("go", { provider: { ...provider, plays: true } });
+    expect(info).toMatchObject({ exit_code: 0, tokens_used: 15, cost_usd: null });
+    expect(book(h).spent("2026-11-20").tokens).toBe(0);
+  });
+
   test("begin anew at midnight, also for a run that goes on meanwhile", async () => {
     const clock = new Wall();
     const night = toolDevice("Night", () => {
