@@ -14,6 +14,8 @@ const READ_LIMIT = 16 * 1024 * 1024;
 const HEAD_SHARE = 0.75;
 /** So many calls of one batch run side by side. */
 export const PARALLEL = 8;
+/** Calls of one answer that are made. No model that is in its senses asks for more; each of the others is told so. */
+export const MOST_CALLS = 256;
 
 export interface ToolCallPorts {
   files: FileSystem;
@@ -35,7 +37,7 @@ export interface ToolCallPorts {
  * Runs the calls of one answer: neighbouring read-only ones side by side, all others alone and in order.
  * A call that fails is a result, not an exception; what is thrown is a record that could not be written. The last
  * one may be `waiting`: it goes on when its run does. Laid down between two of them, it makes no more, and there are
- * fewer records than calls.
+ * fewer records than calls. Of those beyond MOST_CALLS none is made.
  * `settled`: those of a step that is gone on with which are not made again, by their ids.
  */
 export async function runToolCalls(
@@ -46,7 +48,7 @@ export async function runToolCalls(
 ): Promise<ToolCallRecord[]> {
   const step = new StepCalls(ports, proc);
   const records: ToolCallRecord[] = [];
-  for (const batch of batches(proc, calls)) {
+  for (const batch of batches(proc, calls.slice(0, MOST_CALLS))) {
     if (await hasComeToRest(ports.drain, proc)) break;
     // All of a batch end before a failure leaves: nothing goes on behind the loop's back.
     const run = async (call: ToolCall): Promise<ToolCallRecord> => settled.get(call.id) ?? step.run(call);
@@ -55,14 +57,31 @@ export async function runToolCalls(
       records.push(made.value);
     }
     // Its run is laid down: those after it are begun when it goes on.
-    if (records.some(({ state }) => state === "waiting")) break;
+    if (records.some(({ state }) => state === "waiting")) return records;
   }
-  return records;
+  if (records.length < MOST_CALLS) return records;
+  return [...records, ...calls.slice(MOST_CALLS).map((call) => tooMany(call, calls.length, ports.clock))];
 }
 
 /** The kernel drains, and the run was laid down here: its next calls are made when it goes on. */
 async function hasComeToRest(drain: Drain, proc: Process): Promise<boolean> {
   return (await drain.pass(proc)) && proc.stopped?.reason === "suspended";
+}
+
+/** As a call that was refused; the same each time, so that it needs no place in the journal. */
+function tooMany({ id, name, input }: ToolCall, asked: number, clock: Clock): ToolCallRecord {
+  return {
+    id,
+    name,
+    path: null,
+    input,
+    result: null,
+    error: `One answer may ask for ${MOST_CALLS} tool calls; yours asked for ${asked}, and this one was not made. Look at the results of the first ones, then ask for what is still needed.`,
+    error_code: "EXHAUSTED",
+    started_at: new Date(clock.now()).toISOString(),
+    duration_ms: 0,
+    state: "failed",
+  };
 }
 
 const NONE: ReadonlyMap<string, ToolCallRecord> = new Map();

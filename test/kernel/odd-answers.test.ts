@@ -1,0 +1,196 @@
+import { describe, expect, test } from "bun:test";
+import { MOST_CALLS, PARALLEL } from "../../src/kernel/tool-call.ts";
+import { type LLMEvent, SyscallError } from "../../src/plugin/index.ts";
+import { calls, KernelHarness, type Model, says, script, toolDevice, usage } from "../support/kernel.ts";
+
+const READ_ONLY = { annotations: { readOnlyHint: true } };
+
+/** An answer that asks for so many calls of one tool, each with its number. */
+function many(name: string, count: number): LLMEvent[] {
+  return calls(...Array.from({ length: count }, (_, n): [string, Record<string, unknown>] => [name, { n }]));
+}
+
+/** A tool that counts how many of its calls run side by side. */
+function counted(more: object) {
+  const seen = { made: 0, now: 0, most: 0 };
+  const device = toolDevice(
+    "Count",
+    async ({ n }) => {
+      seen.made++;
+      seen.most = Math.max(seen.most, ++seen.now);
+      await new Promise((resolve) => setImmediate(resolve));
+      seen.now--;
+      return `result ${n}`;
+    },
+    more,
+  );
+  return { seen, device };
+}
+
+describe("a model that asks for 200 tool calls at once", () => {
+  test.each([
+    ["that only read: so many side by side, and no more", READ_ONLY, PARALLEL],
+    ["that do something: one after the other", {}, 1],
+  ])("%s", async (_, more, most) => {
+    const { seen, device } = counted(more);
+    await using h = new KernelHarness({
+      model: script(many("Count", 200), says("done")),
+      devices: { "/dev/count": device },
+    });
+    const { info } = await h.run("go");
+    expect(info).toMatchObject({ exit_reason: "completed", tool_calls: 200 });
+    expect(seen).toEqual({ made: 200, now: 0, most });
+    const told = h.requests[1]?.messages.filter(({ role }) => role === "tool").map(({ content }) => content);
+    expect(told).toEqual(Array.from({ length: 200 }, (_, n) => `result ${n}`));
+  });
+
+  test("of a tool that is not there is told so 200 times", async () => {
+    await using h = new KernelHarness({ model: script(many("Nothing", 200), says("done")) });
+    const { info } = await h.run("go");
+    expect(info).toMatchObject({ exit_reason: "completed", tool_calls: 0 });
+    expect(
+      h.requests[1]?.messages.filter(({ content }) => content.startsWith("Error NOT_FOUND")),
+    ).toHaveLength(200);
+  });
+
+  test("again and again does not outlive the guard against loops", async () => {
+    const { device } = counted(READ_ONLY);
+    await using h = new KernelHarness({
+      model: () => many("Count", 200),
+      devices: { "/dev/count": device },
+      limits: { loopThreshold: 3 },
+    });
+    const { info } = await h.run("go");
+    expect(info).toMatchObject({ exit_reason: "loop_detected", steps: 3 });
+  });
+});
+
+describe("a model that asks for more than anybody needs", () => {
+  test("has the first ones made, and is told of each of the others", async () => {
+    const { seen, device } = counted(READ_ONLY);
+    await using h = new KernelHarness({
+      model: script(many("Count", 5_000), says("done")),
+      devices: { "/dev/count": device },
+    });
+    const { info } = await h.run("go");
+    expect(info).toMatchObject({ exit_reason: "completed", tool_calls: MOST_CALLS });
+    expect(seen.made).toBe(MOST_CALLS);
+    const told = h.requests[1]?.messages.filter(({ role }) => role === "tool") ?? [];
+    expect(told).toHaveLength(5_000);
+    expect(told.slice(0, MOST_CALLS).every(({ content }) => content.startsWith("result"))).toBe(true);
+    expect(told.slice(MOST_CALLS).every(({ content }) => content.startsWith("Error EXHAUSTED"))).toBe(true);
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[0]?.tool_calls).toHaveLength(5_000);
+  });
+
+  test("is suspended in the middle of them and goes on with the rest, each made once", async () => {
+    const made: unknown[] = [];
+    let suspend = false;
+    const act = toolDevice("Act", ({ n }) => {
+      made.push(n);
+      if (n === 100 && !suspend) {
+        suspend = true;
+        void h.kernel.suspend(h.kernel.listProcs()[0]?.pid ?? 0);
+      }
+      return "acted";
+    });
+    await using h: KernelHarness = new KernelHarness({
+      model: script(many("Act", 1_000), says("done"), says("done")),
+      devices: { "/dev/act": act },
+    });
+    const { info } = await h.run("go");
+    expect(info.exit_reason).toBe("suspended");
+    const { pid } = await h.kernel.resume(info.uuid, null, h.opts(), {});
+    expect((await h.follow(pid)).info).toMatchObject({ exit_reason: "completed", result: "done" });
+    expect(new Set(made).size).toBe(made.length);
+    expect(made.length).toBeLessThanOrEqual(MOST_CALLS);
+    const roles = h.requests.at(-1)?.messages.map(({ role }) => role) ?? [];
+    expect(roles.filter((role) => role === "tool")).toHaveLength(1_000);
+  });
+});
+
+describe("one piece of text of 2 MB", () => {
+  const LINE = "x".repeat(2 * 1024 * 1024);
+
+  test("is the answer, whole, in the record and for who follows", async () => {
+    await using h = new KernelHarness({ model: script(says(LINE)) });
+    const { info, events } = await h.run("go");
+    expect(info.result).toBe(LINE);
+    expect(events.flatMap((event) => (event.type === "text_delta" ? [event.text] : []))).toEqual([LINE]);
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[0]?.raw_response).toBe(LINE);
+  });
+
+  test("as a call's argument reaches the tool, and as its result the model is shown a part", async () => {
+    const seen: number[] = [];
+    const echo = toolDevice("Echo", ({ text }) => {
+      seen.push(String(text).length);
+      return String(text);
+    });
+    await using h = new KernelHarness({
+      model: script(calls(["Echo", { text: LINE }]), says("done")),
+      devices: { "/dev/echo": echo },
+      limits: { toolResultChars: 10_000 },
+    });
+    const { info } = await h.run("go");
+    expect(info.exit_reason).toBe("completed");
+    expect(seen).toEqual([LINE.length]);
+    const told = h.requests[1]?.messages.at(-1)?.content ?? "";
+    expect(told.length).toBeLessThan(11_000);
+    expect(told).toContain("characters left out here");
+  });
+});
+
+describe("an answer that says nothing", () => {
+  const silent: LLMEvent[] = [
+    { type: "usage", usage },
+    { type: "stop", reason: "end_turn" },
+  ];
+  const thoughts: LLMEvent[] = [{ type: "reasoning_delta", text: "hm" }, ...silent];
+  const blank: LLMEvent[] = [{ type: "text_delta", text: " \n" }, ...silent];
+
+  test.each([
+    ["nothing at all", silent],
+    ["thoughts alone", thoughts],
+    ["blanks", blank],
+  ])("%s: it is asked for again, and then the run fails", async (_, answer) => {
+    const twice: Model = script(answer, says("done"));
+    await using h = new KernelHarness({ model: twice, limits: { modelRetries: 1 } });
+    expect((await h.run("go")).info).toMatchObject({ exit_reason: "completed", result: "done", steps: 1 });
+    await using never = new KernelHarness({ model: () => answer, limits: { modelRetries: 1 } });
+    const { info } = await never.run("go");
+    expect(info).toMatchObject({ exit_code: 1, exit_reason: "llm_error", error: { code: "DRIVER" } });
+    expect(never.requests).toHaveLength(2);
+  });
+
+  test("for ever costs what it costs: the retries are paid for", async () => {
+    await using h = new KernelHarness({ model: () => silent, limits: { modelRetries: 2 } });
+    const { info } = await h.run("go");
+    expect(info.tokens_used).toBe(3 * (usage.input_tokens + usage.output_tokens));
+  });
+});
+
+test("a model that calls one tool with the same result for ever is stopped, and says so", async () => {
+  await using h = new KernelHarness({
+    model: () => calls(["Echo", { text: "again" }]),
+    devices: { "/dev/echo": toolDevice("Echo", () => "the same") },
+    limits: { loopThreshold: 5 },
+  });
+  const { info } = await h.run("go");
+  expect(info).toMatchObject({ exit_code: 1, exit_reason: "loop_detected", steps: 5 });
+  expect(info.error?.message).toContain("Echo");
+});
+
+test("one that fails the same way for ever trips the breaker", async () => {
+  let n = 0;
+  await using h = new KernelHarness({
+    model: () => calls(["Fail", { n: ++n }]),
+    devices: {
+      "/dev/fail": toolDevice("Fail", () => {
+        throw new SyscallError("UNAVAILABLE", "not now");
+      }),
+    },
+  });
+  const { info } = await h.run("go");
+  expect(info).toMatchObject({ exit_code: 1, exit_reason: "circuit_breaker" });
+});
