@@ -31,6 +31,8 @@ interface Order {
 const KEEP_ANSWERS = 3;
 /** Characters of a result that is worth cutting. */
 const LONG = 1000;
+/** Tokens that each result of the last turn may keep, however many they are. */
+const LEAST_RESULT = 50;
 /** What the end of the conversation that is kept may take of the room for messages. */
 const TAIL = 0.4;
 /** Where head and tools leave no room, messages are still made this short, in tokens. */
@@ -55,6 +57,8 @@ class Drafting {
   readonly #new: readonly Message[];
   /** Guessed tokens that the messages may have. */
   readonly #space: number;
+  /** And those that are kept as they are: of what the model takes, however much shorter it is to become. */
+  readonly #tail: number;
 
   constructor(ports: ModelCallPorts, proc: Process, order: Order) {
     this.#ports = ports;
@@ -65,7 +69,10 @@ class Drafting {
     this.#old = messages.slice(0, old);
     this.#new = messages.slice(old);
     const head = proc.estimate.of({ ...order.request, messages: [...this.#new] });
-    this.#space = Math.max(LEAST_ROOM, (order.goal - head) / proc.estimate.ratio(model));
+    const spaceFor = (tokens: number): number =>
+      Math.max(LEAST_ROOM, (tokens - head) / proc.estimate.ratio(model));
+    this.#space = spaceFor(order.goal);
+    this.#tail = spaceFor(order.room.goal) * TAIL;
   }
 
   async draft(): Promise<Draft | null> {
@@ -74,7 +81,9 @@ class Drafting {
     const shorter = this.#with({ cut, summary: null });
     if (this.#fits(shorter)) return shorter;
     const more = [...cut, ...(await this.#cutLastResults(cut))];
-    const to = tailStart(compacted(this.#old, { cut: more, summary: null }), this.#space * TAIL);
+    const shortest = this.#with({ cut: more, summary: null });
+    if (this.#fits(shortest)) return shortest;
+    const to = tailStart(compacted(this.#old, { cut: more, summary: null }), this.#tail);
     const summary = to > 1 ? await this.#summary(to, more) : null;
     if (more.length === 0 && summary === null) return null;
     return this.#with({ cut: summary ? more.filter(({ at }) => at >= to) : more, summary });
@@ -115,13 +124,12 @@ class Drafting {
     const from = lastAnswers(shown, 1);
     const results = [...callsByResult(shown)].filter(([at]) => at >= from);
     const tokens = shown.slice(from).reduce((sum, message) => sum + estimateMessage(message), 0);
-    const space = this.#space * TAIL;
-    if (tokens <= space) return [];
+    if (tokens <= this.#tail) return [];
     const cut: Compaction["cut"] = [];
+    const each = Math.max(LEAST_RESULT, this.#tail / results.length);
     for (const [at, { name }] of results) {
       const content = shown[at]?.content ?? "";
-      const each = space / results.length;
-      if (content.length <= LONG || name === "Skill" || estimateTokens(content) <= each) continue;
+      if (name === "Skill" || estimateTokens(content) <= each) continue;
       cut.push({ at, content: clipped(content, each, await this.#keep(name, content)) });
     }
     return cut;

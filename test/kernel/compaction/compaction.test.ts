@@ -176,6 +176,21 @@ describe("a conversation that grows", () => {
     expect(made.at(-1)?.summary?.message.content).toContain("Count the empty ones twice.");
   });
 
+  test("of which 200 results of one answer are too long has each shown in part", async () => {
+    const wanted = Array.from({ length: 200 }, (_, n): [string, Record<string, unknown>] => [
+      "Work",
+      { chars: 900, n },
+    ]);
+    await using h = new KernelHarness({
+      model: model([calls(...wanted), says("done")]),
+      devices: DEVICES,
+      limits: { contextWindow: 40_000 },
+    });
+    const { info } = await h.run(INTENT);
+    expect(info.exit_reason).toBe("completed");
+    expect(sizeOf(h.requests[1] as LLMRequest)).toBeLessThan(32_000);
+  });
+
   test("is counted as its provider counts: where that makes three tokens of one, it is compacted at a third", async () => {
     const scenes = [...reads(10), says("done")];
     await using h = new KernelHarness({
@@ -313,6 +328,46 @@ describe("the records of a compacted run", () => {
       if (!made.some((one) => one.step === step + 1)) expect(shown.slice(0, -1)).toEqual(sent[step] ?? []);
     }
   });
+});
+
+test("a fork has in its own folder what the compactions of its steps refer to", async () => {
+  const work = Array.from({ length: 9 }, (_, n) => calls(["Work", { chars: 4000, n }]));
+  const scenes: Scene[] = [...work, says("done"), says("forked")];
+  await using h = new KernelHarness({
+    model: (request, signal) => model(isAside(request) ? [] : scenes.splice(0, 1))(request, signal),
+    devices: DEVICES,
+    limits: { contextWindow: 12_000 },
+  });
+  const { info } = await h.run(INTENT);
+  const { pid, uuid } = await h.kernel.resume(info.uuid, null, h.opts(), { fork: {}, input: "and now?" });
+  await h.follow(pid);
+  await h.runs.remove(info.uuid);
+  const cut = compactionsOf(await recordOf(h, uuid)).flatMap((one) => one.cut);
+  expect(cut.length).toBeGreaterThan(0);
+  for (const { content } of cut) {
+    const [, path = ""] = /The whole of it is in (\S+?)\]?$/.exec(content) ?? [];
+    expect(path).toContain(uuid);
+    expect((await Bun.file(path).text()).length).toBeGreaterThan(3000);
+  }
+});
+
+test("a summary that the budget does not cover is made without the model, and no run uses more than it may", async () => {
+  const by = new Set<string | undefined>();
+  for (let contextBudget = 58_000; contextBudget <= 80_000; contextBudget += 1000) {
+    const many = Array.from({ length: 30 }, (_, n) =>
+      calls(["Work", { note: LINE.repeat(8), chars: 700, n }]),
+    );
+    await using h = new KernelHarness({
+      model: model([...many, says("done")]),
+      devices: DEVICES,
+      limits: { contextWindow: 8000, contextBudget },
+    });
+    const { info } = await h.run(INTENT);
+    expect(["budget_exceeded", "completed"]).toContain(info.exit_reason ?? "");
+    expect(info.tokens_used).toBeLessThanOrEqual(contextBudget);
+    for (const { summary } of compactionsOf(await recordOf(h, info.uuid))) by.add(summary?.by);
+  }
+  expect([...by].toSorted()).toEqual(["digest", "model"]);
 });
 
 describe("compact", () => {
