@@ -123,6 +123,10 @@ const Entry = z.lazy(() =>
         protocol: /^https?$/,
         error: ({ input }) => `expected a URL of http or https, got ${shown(input)}`,
       })
+      // What stands in an address is shown.
+      .refine((url) => URL.canParse(url) && new URL(url).username + new URL(url).password === "", {
+        error: "expected an address without a name and password: the key comes by api_key_env",
+      })
       .optional(),
     api_key_env: z
       .string({ error: ({ input }) => `expected a variable's name, got ${shown(input)}` })

@@ -89,7 +89,7 @@ class CommandKey implements KeySource {
     const { children, clock, spillDir } = this.#ports;
     const { command, cwd } = this.#command;
     const child = await children.exec(
-      { uuid: OWNER, spillDir },
+      { uuid: OWNER, spillDir, clock },
       {
         argv: ["/bin/sh", "-c", command],
         cwd,

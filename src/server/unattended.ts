@@ -60,7 +60,8 @@ export class Unattended {
       opts.devices.release();
       throw elsewhere(lost);
     }
-    const { pid } = await kernel.resume(uuid, agent, opts);
+    const provider = kept ? opts.provider : withoutLost(run.info, opts.provider);
+    const { pid } = await kernel.resume(uuid, agent, { ...opts, provider });
     return { pid, notices };
   }
 
@@ -80,6 +81,12 @@ function lostAddress({ env }: ProcInfo, provider: ProviderChoice | null): string
   const driver = provider.device.slice(provider.device.lastIndexOf("/") + 1);
   const { baseUrlEnv } = defaultsOf({ name: provider.name, driver });
   return env.names.find((name) => name === baseUrlEnv);
+}
+
+/** Nor does it fall back to a server that it did not have before. */
+function withoutLost(info: ProcInfo, provider: ProviderChoice | null): ProviderChoice | null {
+  const fallbacks = provider?.fallbacks?.filter((choice) => lostAddress(info, choice) === undefined);
+  return provider && { ...provider, fallbacks };
 }
 
 function elsewhere(name: string): SyscallError {

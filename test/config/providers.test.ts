@@ -354,6 +354,12 @@ describe("providers.yaml", () => {
       "1:32",
       "never the key",
     ],
+    [
+      "a password in the address",
+      "providers: { x: { base_url: 'http://me:pw@h/v1' } }\n",
+      "1:29",
+      "without a name",
+    ],
     ["zero at once", "providers: { x: { concurrency: 0 } }\n", "1:32", "got 0"],
     [
       "a price below zero",

@@ -16,6 +16,7 @@ import { SyscallError } from "../../src/plugin/index.ts";
 import { CommandKeys } from "../../src/server/key-commands.ts";
 import { failure } from "../config/sandbox.ts";
 import { FakeClock } from "../support/fake-clock.ts";
+import { until } from "../support/until.ts";
 
 const dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-keys-")));
 const spillDir = join(dir, "spill");
@@ -137,6 +138,14 @@ describe("a command that gives no key is UNAVAILABLE, says which and why", () =>
     await failure(() => source().key());
     expect(runs()).toBe(2);
   });
+});
+
+test("a command that takes longer than a minute is ended, and says so", async () => {
+  const { source, clock } = world("touch begun; sleep 600");
+  const asked = failure(() => source().key());
+  await until(() => clock.waits.includes(60_000), "the command's deadline");
+  await clock.advance(60_000);
+  expect((await asked).message).toContain("did not finish within 60 s");
 });
 
 test("nothing of what commands print is on the disk", () => {

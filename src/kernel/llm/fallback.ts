@@ -5,6 +5,7 @@ import type { FileSystem } from "../file-system.ts";
 import { switchEntry } from "../log-entry.ts";
 import type { Process } from "../process.ts";
 import type { ProcessEvent, ProviderChoice } from "../types.ts";
+import { suitModel } from "./suit-model.ts";
 
 export interface FallbackPorts {
   clock: Clock;
@@ -75,7 +76,16 @@ export class Fallback {
     const proc = this.#proc;
     const before = proc.llmFd;
     if (from.name === next.name && proc.fds.has(before)) return;
+    const told = proc.notices.length;
     proc.llmFd = await files.open(proc, next.device, O_RDWR, { kind: "kernel" });
+    try {
+      await suitModel(files, proc);
+    } catch (thrown) {
+      await files.close(proc, proc.llmFd);
+      proc.llmFd = before;
+      throw thrown;
+    }
+    for (const text of proc.notices.slice(told)) this.#ports.emit(proc, { type: "notice", text });
     // That its driver does not let go of it well is in the trace, and keeps nobody from going on.
     if (proc.fds.has(before)) await files.close(proc, before).catch(() => undefined);
   }

@@ -114,7 +114,8 @@ export class ModelCall {
     terms: AskTerms = {},
   ): Promise<LLMAnswer | undefined> {
     for (let begun = false; ; begun = true) {
-      const asked = { ...request, model: this.#proc.provider.model };
+      const { provider, effort } = this.#proc;
+      const asked = { ...request, model: provider.model, effort: request.effort && effort };
       const answer = await this.#once(asked, events, begun, terms);
       if (answer !== AGAIN) return answer;
     }

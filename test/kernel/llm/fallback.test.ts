@@ -160,6 +160,19 @@ test("a quota that ends is waited for when there is nothing left to fall back to
   expect(info.suspended?.wake.on).toBe("at");
 });
 
+test("an effort that the next one has no setting for is left out, and that is told", async () => {
+  const efforts: unknown[] = [];
+  await using h = harness(fails("NOT_FOUND"), (request) => {
+    efforts.push(request.effort);
+    return says("from two");
+  });
+  const { info, events } = await h.run("go", { provider: ONE, effort: "high" });
+  expect(info).toMatchObject({ result: "from two", switches: [{ to: { provider: "two" } }] });
+  expect(efforts).toEqual([undefined]);
+  const notices = events.flatMap((event) => (event.type === "notice" ? [event.text] : []));
+  expect(notices.join()).toContain("/dev/llm/two has no such setting");
+});
+
 describe("what it costs", () => {
   const price = (output: number) => ({ input: 0, output, cached: 0 });
 
