@@ -1,0 +1,113 @@
+import { describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { styleOf } from "../../src/cli/output/style.ts";
+import { outcomeDifferences, reportText } from "../../src/cli/replay/report.ts";
+import { scriptHead } from "../../src/cli/replay/script-head.ts";
+import type { Receipt } from "../../src/server/protocol.ts";
+import { FakeIo, receipt } from "./support.ts";
+
+describe("how a script's run must end", () => {
+  const failed: Partial<Receipt> = { exit_code: 1, exit_reason: "check_failed", result: "tried" };
+  const grid: [string, Parameters<typeof outcomeDifferences>[0], Partial<Receipt>, string[]][] = [
+    ["nothing said, completed", undefined, {}, []],
+    ["nothing said, failed", undefined, failed, ["how it ended"]],
+    ["another code", { exit_code: 2 }, failed, ["how it ended"]],
+    ["the code", { exit_code: 1 }, failed, []],
+    ["code and reason", { exit_code: 1, exit_reason: "check_failed" }, failed, []],
+    ["another reason", { exit_code: 1, exit_reason: "timeout" }, failed, ["how it ended"]],
+    ["a part of the result", { result: "answer" }, { result: "the answer" }, []],
+    ["no part of it", { result: "question" }, { result: "the answer" }, ["the result"]],
+    ["equals, but for the end", { result: { equals: "the answer\n" } }, { result: "the answer" }, []],
+    ["equals a part", { result: { equals: "the" } }, { result: "the answer" }, ["the result"]],
+    ["contains all", { result: { contains: ["the", "answer"] } }, { result: "the answer" }, []],
+    [
+      "contains one of them",
+      { result: { contains: ["the", "x"] } },
+      { result: "the answer" },
+      ["the result"],
+    ],
+    ["lacks", { result: { lacks: "answer" } }, { result: "the answer" }, ["the result"]],
+    ["matches", { result: { matches: "^the \\w+$" } }, { result: "the answer" }, []],
+    ["no result at all", { result: "x" }, { result: null }, ["the result"]],
+    ["how it ended goes before what came of it", { result: "x" }, failed, ["how it ended"]],
+  ];
+  for (const [title, expected, came, differences] of grid) {
+    test(title, () => {
+      expect(outcomeDifferences(expected, receipt(came)).map(({ message }) => message)).toEqual(differences);
+    });
+  }
+});
+
+test("a report shows what differs, both sides of it, and nothing that a terminal would act on", () => {
+  const io = new FakeIo();
+  const style = styleOf(io, io.stdout);
+  const same = reportText({ same: true, recorded: "run 0199", differences: [], replayed: receipt() }, style);
+  expect(same).toMatch(/^\S+ the same as run 0199: \d+ steps?, .* \(exit 0\)\n$/);
+  const differences = [
+    { kind: "prompt" as const, step: null, message: "the system prompt", recorded: "a\nb", replayed: "c" },
+    {
+      kind: "result" as const,
+      step: 2,
+      message: "it diverges\nexpected\n  \u001b[2Jx",
+      recorded: null,
+      replayed: null,
+    },
+  ];
+  const text = reportText({ same: false, recorded: "s.yaml", differences, replayed: receipt() }, style);
+  expect(text.split("\n").slice(1)).toEqual([
+    "",
+    "prompt: the system prompt",
+    "  - a",
+    "  - b",
+    "  + c",
+    "",
+    "result, step 2: it diverges",
+    "  expected",
+    expect.stringContaining("x"),
+    "",
+  ]);
+  expect(text).toContain("differs from s.yaml in 2 points");
+  expect(text).not.toContain("\u001b");
+});
+
+describe("a script's head", () => {
+  const grid: [string, string, string, RegExp | string][] = [
+    ["is read from YAML", "s.yaml", "intent: go\nchecks: [a]\nresponses: []\n", "go"],
+    ["is read from JSON", "s.json", '{"intent":"go","responses":[]}', "go"],
+    ["is the first line of JSONL", "s.jsonl", '{"intent":"go"}\n{"text":"x"}\n', "go"],
+    [
+      "without an intent is for rnix spawn",
+      "s.yaml",
+      "responses: []\n",
+      /says no intent.*rnix spawn --provider replay/,
+    ],
+    ["that is no YAML is told by line", "s.yaml", "intent: go\nresponses: [\n", /s\.yaml:\d+:\d+/],
+    [
+      "with a wrong word is told by line",
+      "s.yaml",
+      "intent: go\noutcome:\n  exit_code: none\n",
+      /s\.yaml:3:\d+/,
+    ],
+    ["of another kind of file is refused", "s.txt", "intent: go\n", /ends in \.yaml/],
+  ];
+  for (const [title, name, text, found] of grid) {
+    test(title, async () => {
+      const dir = mkdtempSync(join(tmpdir(), "rnix-cli-"));
+      try {
+        writeFileSync(join(dir, name), text);
+        const head = scriptHead(new FakeIo({ cwd: dir }), name);
+        if (typeof found === "string")
+          expect(await head).toMatchObject({ intent: found, file: join(dir, name) });
+        else
+          await expect(head).rejects.toMatchObject({
+            code: "INVALID",
+            message: expect.stringMatching(found),
+          });
+      } finally {
+        rmSync(dir, { recursive: true });
+      }
+    });
+  }
+});
