@@ -32,6 +32,11 @@ export class Drain {
     this.#began = true;
   }
 
+  /** Whoever would begin something waits at `pass`. Asked before it, which takes its turn of the event loop. */
+  get isOn(): boolean {
+    return this.#began;
+  }
+
   /**
    * False at once as long as the kernel does not drain, and for one that was told to stop before; else true, when it
    * is told to.

@@ -257,13 +257,12 @@ export class FileSystem {
     signal: AbortSignal,
     operation: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const run = (until: AbortSignal): Promise<T> =>
-      heed(
-        driver(plugin, device, () => operation(until)),
-        until,
-        this.#clock,
-        patience(proc),
-      );
+    const run = async (until: AbortSignal): Promise<T> => {
+      // Told to stop meanwhile: nothing is begun.
+      until.throwIfAborted();
+      const work = driver(plugin, device, () => operation(until));
+      return await heed(work, until, this.#clock, patience(proc));
+    };
     return this.#exclusive(file, () => (right ? right.run(signal, run) : run(signal)));
   }
 

@@ -40,7 +40,7 @@ export async function reason(ports: LoopPorts, proc: Process): Promise<Outcome> 
   try {
     for (;;) {
       await proc.gate();
-      await ports.tools.drain.pass(proc);
+      if (ports.tools.drain.isOn) await ports.tools.drain.pass(proc);
       const stopped = proc.stopped;
       const outcome: Outcome | undefined = stopped ? { kind: "stopped", status: stopped } : await loop.step();
       if (outcome?.kind === "stopped") loop.keepPartial();

@@ -49,7 +49,7 @@ export async function runToolCalls(
   const step = new StepCalls(ports, proc);
   const records: ToolCallRecord[] = [];
   for (const batch of batches(proc, calls.slice(0, MOST_CALLS))) {
-    if (await hasComeToRest(ports.drain, proc)) break;
+    if (ports.drain.isOn && (await hasComeToRest(ports.drain, proc))) break;
     // All of a batch end before a failure leaves: nothing goes on behind the loop's back.
     const run = async (call: ToolCall): Promise<ToolCallRecord> => settled.get(call.id) ?? step.run(call);
     for (const made of await Promise.allSettled(batch.map(run))) {
