@@ -20,7 +20,7 @@ import {
   type Tier,
 } from "./places.ts";
 import { loadSkill } from "./skills.ts";
-import { choice, limit, shown, strict, text, texts } from "./values.ts";
+import { choice, limit, modelNames, shown, strict, text, texts } from "./values.ts";
 import { type Checked, parseStockYaml, readYaml, stockYaml, yamlError } from "./yaml.ts";
 
 /** An agent as its files define it, and what settles the rest of a spawn. */
@@ -128,14 +128,7 @@ const AgentFile = z.lazy(() =>
       models: strict({
         provider: text("a provider's name").optional(),
         preferred: text("a model's name").optional(),
-        fallback: z
-          .array(
-            text("a model, or provider/model").regex(/^[^/].*[^/]$|^[^/]$/, {
-              error: ({ input }) => `expected a model, or provider/model, got ${shown(input)}`,
-            }),
-            { error: ({ input }) => `expected a list of models, or of provider/model, got ${shown(input)}` },
-          )
-          .optional(),
+        fallback: modelNames().optional(),
         effort: choice(EFFORTS).optional(),
       }).optional(),
       skills: texts("a list of skill names").optional(),

@@ -132,17 +132,20 @@ function withModel(choice: ProviderChoice, model: string, { providers }: Provide
 }
 
 /**
- * The models that the agent names, in its order, as far as they can be used here; the parent's where the agent names
- * none and the child has the parent's model. A model alone is of the provider that the agent names, else of the one in
+ * The models that the agent names, in its order, as far as they can be used here. Where it names none: the parent's, if
+ * the child has the parent's model, else those of the provider's entry. A model alone is of the provider that the agent names, else of the one in
  * use. None is of another provider than one that was asked for by flag.
  */
 function fallbacksOf(choice: ProviderChoice, request: ProviderRequest): ProviderChoice[] {
   const { agent, parent, fallback, warn } = request;
-  const named = fallback ?? agent?.fallback?.map((entry) => fallbackNamed(entry, choice, request));
-  if (!named) return parent?.gateKey === choice.gateKey ? [...(choice.fallbacks ?? [])] : [];
+  const theirs = (entries: readonly string[] | undefined, of: string): readonly Fallback[] | undefined =>
+    entries?.map((entry) => fallbackNamed(entry, of, request));
+  const named = fallback ?? theirs(agent?.fallback, agent?.provider ?? choice.name);
+  if (!named && parent?.gateKey === choice.gateKey) return [...(choice.fallbacks ?? [])];
+  const entry = request.providers.byName.get(choice.name);
   const because = `fallback of ${choice.name}/${choice.model}`;
   const usable: ProviderChoice[] = [];
-  for (const { provider, model } of named) {
+  for (const { provider, model } of named ?? theirs(entry?.fallback, choice.name) ?? []) {
     const known = [choice, ...usable].some((one) => one.name === provider && one.model === model);
     if (known) continue;
     const left = (why: string): void => warn(`The fallback ${provider}/${model} is left out: ${why}`);
@@ -172,11 +175,11 @@ function fallbackOf(
 }
 
 /** `model` or `provider/model`. Names of models have slashes too: what is no provider's name is part of one. */
-function fallbackNamed(entry: string, choice: ProviderChoice, request: ProviderRequest): Fallback {
+function fallbackNamed(entry: string, of: string, request: ProviderRequest): Fallback {
   const slash = entry.indexOf("/");
   const provider = entry.slice(0, Math.max(0, slash));
   if (provider !== "" && findProvider(provider, request)) return { provider, model: entry.slice(slash + 1) };
-  return { provider: request.agent?.provider ?? choice.name, model: entry };
+  return { provider: of, model: entry };
 }
 
 function isByFlag({ byFlag, flags }: ProviderRequest): boolean {

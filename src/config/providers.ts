@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Places, Tier } from "./places.ts";
 import { DRIVERS, defaultsOf, PRESETS } from "./stock-providers.ts";
 import type { TrustView } from "./trust.ts";
-import { number, shown, strict, text } from "./values.ts";
+import { modelNames, number, shown, strict, text } from "./values.ts";
 import { type Checked, readYaml } from "./yaml.ts";
 
 /** A provider as the files have it, merged: what the user calls by `name`. */
@@ -19,6 +19,8 @@ export interface Provider {
   /** A run without the key cannot begin. */
   needsKey: boolean;
   defaultModel?: string;
+  /** What its runs fall back to where their agent says nothing: `model` or `provider/model`. */
+  fallback?: readonly string[];
   models: Record<string, ModelFacts>;
   concurrency?: number;
   requestsPerMinute?: number;
@@ -134,6 +136,7 @@ const Entry = z.lazy(() =>
       .optional(),
     api_key_command: text("a command that prints the key").optional(),
     default_model: text("a model's name").optional(),
+    fallback: modelNames().optional(),
     models: z.record(z.string(), Model, { error: "expected a mapping of model names" }).optional(),
     concurrency: number({ measure: "count", max: 10_000 }).optional(),
     requests_per_minute: number({ measure: "count", max: 1_000_000 }).optional(),
@@ -210,8 +213,8 @@ function moveOf(name: string, entry: Entry, before: Provider | undefined, file: 
     : { name, file, part: `providers.${name}`, value: Object.fromEntries(said) };
 }
 
-function harmless({ default_model, models, concurrency, requests_per_minute }: Entry): Entry {
-  return { default_model, models, concurrency, requests_per_minute };
+function harmless({ default_model, fallback, models, concurrency, requests_per_minute }: Entry): Entry {
+  return { default_model, fallback, models, concurrency, requests_per_minute };
 }
 
 /** A new entry. Its driver is called like it unless it says otherwise. */
@@ -231,6 +234,7 @@ function merge(before: Provider, entry: Entry, at: Pick<KeyCommand, "file" | "cw
     baseUrl: entry.base_url ?? before.baseUrl,
     ...keyOfEntry(entry, at),
     defaultModel: entry.default_model ?? before.defaultModel,
+    fallback: entry.fallback ?? before.fallback,
     models: mergeModels(before.models, entry.models ?? {}),
     concurrency: entry.concurrency ?? before.concurrency,
     requestsPerMinute: entry.requests_per_minute ?? before.requestsPerMinute,

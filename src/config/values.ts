@@ -54,6 +54,18 @@ export function texts(what = "a list of texts") {
   return z.array(text(), { error: ({ input }) => `expected ${what}, got ${shown(input)}` });
 }
 
+/** Models that are gone over to, in order: `model` or `provider/model`. */
+export function modelNames() {
+  const expected = (what: string) => ({
+    error: ({ input }: { input?: unknown }) => `expected ${what}, got ${shown(input)}`,
+  });
+  const name = text("a model, or provider/model").regex(
+    /^[^/].*[^/]$|^[^/]$/,
+    expected("a model, or provider/model"),
+  );
+  return z.array(name, expected("a list of models, or of provider/model"));
+}
+
 export function choice<const V extends readonly [string, ...string[]]>(values: V) {
   return z.enum(values, {
     error: ({ input }) => `expected one of ${values.join(", ")}, got ${shown(input)}${near(input, values)}`,

@@ -612,6 +612,18 @@ describe("what a run may fall back to", () => {
     expect((await left(box, ["b"], { flags: { provider: "openai", model: "m" } })).named).toEqual([]);
   });
 
+  test("is what the provider's entry names, where the agent says nothing; nothing where it says so", async () => {
+    using box = new Sandbox();
+    box.write(USER, "providers: { anthropic: { default_model: a, fallback: [b, openai/c] } }\n");
+    const names = async (fallback: string[] | undefined) =>
+      (
+        await resolveProvider(await request(box.places(), { env: KEYS, agent: { name: "x", fallback } }))
+      ).fallbacks?.map(({ name, model }) => `${name}/${model}`);
+    expect(await names(undefined)).toEqual(["anthropic/b", "openai/c"]);
+    expect(await names([])).toEqual([]);
+    expect(await names(["d"])).toEqual(["anthropic/d"]);
+  });
+
   test("of a child is its agent's, else the parent's for the parent's own model, and keeps to a parent's flag", async () => {
     using box = new Sandbox();
     const parent = (await left(box, ["b"], { flags: { provider: "anthropic" } })).choice;
