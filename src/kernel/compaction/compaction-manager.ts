@@ -34,7 +34,7 @@ async function made(proc: Process): Promise<Compacted> {
   if (proc.spec.kind !== "agent") throw refused(`PID ${pid} is no agent: it has no conversation.`);
   if (proc.exit || proc.stopped) throw refused(`PID ${pid} has ended: there is nothing to compact any more.`);
   if (proc.paused) {
-    throw refused(`PID ${pid} is paused and comes to no step: \`rnix signal ${pid} RESUME\` has it go on.`);
+    throw refused(`PID ${pid} is paused and comes to no step: \`rnix continue ${pid}\` has it go on.`);
   }
   proc.compacting ??= Promise.withResolvers();
   const ended = proc.done.then((): never => {
