@@ -1,5 +1,6 @@
 import { isAbsolute, resolve } from "node:path";
 import { type LLMAnswer, type LLMEvent, type LLMRequest, type OpenContext, SyscallError } from "rnix/plugin";
+import { z } from "zod";
 import type { Model } from "../_model/model-file.ts";
 import { filePart, type Part, partOf, recordedPart } from "./cast.ts";
 import { missOf } from "./condition.ts";
@@ -13,6 +14,7 @@ import { replaceFolder, usualOf } from "./usual.ts";
 /** Of the run's own store: which ways it has taken where its script branches. */
 const TAKEN = "taken";
 const MOST_TAKEN = 10_000;
+const Taken = z.object({ n: z.number(), way: z.number() });
 
 /**
  * Answers with the script's next response. Which one that is depends on the request alone, on how many
@@ -21,6 +23,8 @@ const MOST_TAKEN = 10_000;
 export class ScriptedModel implements Model {
   readonly #context: OpenContext;
   readonly #parts = new Map<string, Promise<Part>>();
+  /** By the number of the branch; read from the run's store when it is first asked for. */
+  #ways: Promise<Map<number, number>> | undefined;
 
   constructor(context: OpenContext) {
     this.#context = context;
@@ -79,6 +83,7 @@ export class ScriptedModel implements Model {
     const index = chosen(branch, request, rule);
     const way = branch.one_of[index];
     if (way === undefined) throw noWay(branch, request, turnOf(request), rule);
+    (await this.#kept()).set(at.n, index);
     await this.#context.store?.append("run", TAKEN, { n: at.n, way: index });
     return way;
   }
@@ -90,13 +95,23 @@ export class ScriptedModel implements Model {
     request: LLMRequest,
     rule: Rule,
   ): Promise<Way> {
-    const kept = (await this.#context.store?.lines("run", TAKEN, 0, MOST_TAKEN)) ?? [];
-    const last = kept.findLast((line): line is { n: number; way: number } => "n" in line && line.n === n);
+    const kept = (await this.#kept()).get(n);
     const messages = upToAnswer(request, turn);
-    const index = last?.way ?? (messages && chosen(branch, { ...request, messages }, rule));
+    const index = kept ?? (messages && chosen(branch, { ...request, messages }, rule));
     const way = branch.one_of[index ?? -1];
     if (way === undefined) throw forgotten(rule.script, turn);
     return way;
+  }
+
+  #kept(): Promise<Map<number, number>> {
+    this.#ways ??= this.#readKept();
+    return this.#ways;
+  }
+
+  /** The last word on each branch counts: a fork has those of the run that it comes from. */
+  async #readKept(): Promise<Map<number, number>> {
+    const lines = (await this.#context.store?.lines("run", TAKEN, 0, MOST_TAKEN)) ?? [];
+    return new Map(lines.flatMap((line) => Taken.safeParse(line).data ?? []).map(({ n, way }) => [n, way]));
   }
 
   /** A call's input as it is today: the recorded run's folders have been others. */

@@ -74,6 +74,8 @@ describe("docs/plugins.md", () => {
       "ExitInfo",
       "Child",
       "Store",
+      "History",
+      "RunInfo",
       "VFSFile",
       "FileStat",
     ];
