@@ -16,7 +16,7 @@ export interface Model {
   stream(request: LLMRequest, signal: AbortSignal): Promise<AsyncIterable<LLMEvent>>;
 }
 
-interface ModelFacts {
+export interface ModelFacts {
   name: string;
   devicePath: string;
   /** Models it is known to have; any other name may be asked for too. */

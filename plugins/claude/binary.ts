@@ -12,6 +12,11 @@ export interface Binary {
   options: ReadonlySet<string>;
 }
 
+/**
+ * Before this one nothing was tried. An old one reads the files that a prompt names with an @, whatever it is told.
+ */
+const OLDEST = [2, 1, 329] as const;
+
 /** For `--help`; the first start of a new version unpacks itself. */
 const PROBE_MS = 30_000;
 const MOST_PROBED = 8;
@@ -45,22 +50,17 @@ export async function binary(context: OpenContext, command: string | undefined):
   return asked;
 }
 
-async function probe({ exec }: OpenContext, path: string): Promise<Binary> {
-  if (!exec) throw new SyscallError("INTERNAL", "/dev/llm/claude was opened without the service `exec`");
-  const child = await exec({ argv: [path, "--help"], timeoutMs: PROBE_MS, life: "process" });
-  let help = "";
-  const decoder = new TextDecoder();
-  for (let piece = await child.read(); piece; piece = await child.read()) {
-    help += decoder.decode(piece.data, { stream: true });
+async function probe(context: OpenContext, path: string): Promise<Binary> {
+  const version = await printed(context, [path, "--version"]);
+  if (isOlder(version)) {
+    throw new SyscallError(
+      "UNAVAILABLE",
+      `${path} is of version ${version.trim()}; from ${OLDEST.join(".")} on it can be kept to the tools of a run. Update it: claude update`,
+      { retryable: false },
+    );
   }
-  const { code, timedOut } = await child.exited();
+  const help = await printed(context, [path, "--help"]);
   const options = new Set(help.match(/--[a-z][a-z-]+/g));
-  if (code !== 0) {
-    const how = timedOut ? `did not answer within ${PROBE_MS / 1000} s` : `ended with ${code}`;
-    throw new SyscallError("UNAVAILABLE", `${path} --help ${how}: ${help.slice(-500).trim()}`, {
-      retryable: false,
-    });
-  }
   const missing = CONFINING.filter((option) => !options.has(option));
   if (missing.length === 0) return { path, options };
   throw new SyscallError(
@@ -68,6 +68,29 @@ async function probe({ exec }: OpenContext, path: string): Promise<Binary> {
     `${path} does not know ${missing.join(", ")}, without which its own tools and settings can't be switched off. Update it: claude update`,
     { retryable: false },
   );
+}
+
+function isOlder(version: string): boolean {
+  const numbers = /^(\d+)\.(\d+)\.(\d+)/.exec(version)?.slice(1).map(Number) ?? [];
+  const differs = OLDEST.findIndex((number, index) => numbers[index] !== number);
+  return differs >= 0 && (numbers[differs] ?? 0) < (OLDEST[differs] ?? 0);
+}
+
+/** What the program prints to its end. */
+async function printed({ exec }: OpenContext, argv: string[]): Promise<string> {
+  if (!exec) throw new SyscallError("INTERNAL", "/dev/llm/claude was opened without the service `exec`");
+  const child = await exec({ argv, timeoutMs: PROBE_MS, life: "process" });
+  const decoder = new TextDecoder();
+  let text = "";
+  for (let piece = await child.read(); piece; piece = await child.read()) {
+    text += decoder.decode(piece.data, { stream: true });
+  }
+  const { code, timedOut } = await child.exited();
+  if (code === 0) return text;
+  const how = timedOut ? `did not answer within ${PROBE_MS / 1000} s` : `ended with ${code}`;
+  throw new SyscallError("UNAVAILABLE", `${argv.join(" ")} ${how}: ${text.slice(-500).trim()}`, {
+    retryable: false,
+  });
 }
 
 function usualPlaces(home: string | undefined): string[] {

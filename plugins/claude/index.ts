@@ -12,8 +12,8 @@ export default definePlugin({
   devices: {
     "/dev/llm/claude": {
       factory: async (_subpath, _flags, context) => {
-        const { ClaudeFile } = await import("./file.ts");
-        return new ClaudeFile(context);
+        const { claudeFile } = await import("./file.ts");
+        return claudeFile(context);
       },
       provider: {
         detect: async (env) => {

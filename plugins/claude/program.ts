@@ -1,4 +1,6 @@
 import type { LLMRequest } from "rnix/plugin";
+import type { Program } from "../_model/cli-run.ts";
+import { promptOf } from "../_model/conversation.ts";
 import type { Binary } from "./binary.ts";
 
 /** What the CLI calls the driver's server: its tools are `mcp__rnix__<name>`. */
@@ -18,11 +20,6 @@ const RESULT_TOKENS = 1_000_000;
 export interface Endpoint {
   url: string;
   token: string;
-}
-
-export interface Program {
-  argv: string[];
-  env: Record<string, string>;
 }
 
 /** How the CLI is started for one request. `given`: the run's environment. */
@@ -60,6 +57,7 @@ export function program(
       ...(request.max_turns === undefined ? [] : ["--max-turns", String(request.max_turns)]),
       ...(request.effort === undefined ? [] : able("--effort", effortOf(request.effort))),
     ],
+    stdin: plain(promptOf(request)),
     env: {
       ...(o.endpoint && { [TOKEN]: o.endpoint.token }),
       ...keyVariable(o.key),
@@ -75,12 +73,20 @@ export function program(
       DISABLE_AUTOUPDATER: "1",
       DISABLE_TELEMETRY: "1",
       DISABLE_ERROR_REPORTING: "1",
+      // A prompt is text: no file that it names with an @ is read for it.
+      CLAUDE_CODE_DISABLE_FILE_MENTIONS: "1",
+      CLAUDE_CODE_DISABLE_ATTACHMENTS: "1",
       // All tools are shown whole from the start, as to any other model.
       ENABLE_TOOL_SEARCH: "false",
       MCP_TOOL_TIMEOUT: String(DAY_MS),
       MAX_MCP_OUTPUT_TOKENS: String(RESULT_TOKENS),
     },
   };
+}
+
+/** What begins like a command of the program's own is none. */
+function plain(prompt: string): string {
+  return /^\s*[/!#]/.test(prompt) ? `The request:\n${prompt}` : prompt;
 }
 
 function serversOf(endpoint: Endpoint | undefined): object {

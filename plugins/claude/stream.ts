@@ -1,12 +1,13 @@
 import { type LLMEvent, type StopReason, SyscallError, type Usage } from "rnix/plugin";
 import { z } from "zod";
+import type { CliStream } from "../_model/cli-run.ts";
 import { type Failure, failureOf } from "./failure.ts";
 
 /**
  * What `claude -p --output-format stream-json` prints, as the events of a model device. Beside its own lines it
  * passes on those of the API (`stream_event`); a subagent's are left out.
  */
-export class Stream {
+export class Stream implements CliStream {
   /** Tool calls that the model has begun to write, by their ids. */
   readonly #called: (id: string) => void;
   #messages = 0;
@@ -24,6 +25,13 @@ export class Stream {
   /** The program has said how it ended. */
   get ended(): boolean {
     return this.#ended;
+  }
+
+  brokenOff(how: string, errors: string): SyscallError {
+    const told = errors.trim() === "" ? "" : `: ${errors.trim().slice(-500)}`;
+    return new SyscallError("UNAVAILABLE", `claude ${how} before its answer was whole${told}`, {
+      retryable: true,
+    });
   }
 
   *events(line: string): Generator<LLMEvent> {
@@ -202,16 +210,4 @@ function add(sum: Usage, more: Usage): void {
   sum.input_tokens += more.input_tokens;
   sum.output_tokens += more.output_tokens;
   sum.cached_tokens += more.cached_tokens;
-}
-
-/** It ended without its last line. */
-export function brokenOff(how: string, errors: string): SyscallError {
-  const told = errors.trim() === "" ? "" : `: ${errors.trim().slice(-500)}`;
-  // Its own refusal of what it was started with does not change by itself.
-  const usage = /^error: /m.test(errors);
-  return new SyscallError(
-    usage ? "DRIVER" : "UNAVAILABLE",
-    `The claude CLI ${how} before its answer was whole${told}`,
-    { retryable: !usage },
-  );
 }

@@ -6,6 +6,7 @@ import type { Env } from "./paths.ts";
 import {
   baseUrl,
   DEVICES,
+  deviceOf,
   findProvider,
   keyOf,
   lackOf,
@@ -211,6 +212,7 @@ function choose(
     contextWindow: facts?.contextWindow,
     maxOutput: facts?.maxOutput,
     price: facts?.price,
+    unconfined: deviceOf(provider, request)?.device.provider?.unconfined,
     because,
     byFlag: isByFlag(request),
     async secret() {

@@ -95,11 +95,18 @@ export function lackOf(provider: Provider, look: Lookup): SyscallError | null {
       `The provider ${provider.name} is defined by ${provider.source}, and the project is not trusted: look at it, then run \`rnix trust\`, or give --trust for this run.`,
     );
   }
-  if (!deviceOf(provider, look)) {
+  const device = deviceOf(provider, look)?.device;
+  if (!device) {
     const drivers = driversOf(look).map(driverName);
     return new SyscallError(
       "UNAVAILABLE",
       `The provider ${provider.name} needs the driver ${provider.driver}, and no plugin has it.${suggestion(provider.driver, drivers)} \`rnix plugins\` shows what was loaded.`,
+    );
+  }
+  if (device.provider?.unconfined && !provider.allowUnconfined) {
+    return new SyscallError(
+      "UNAVAILABLE",
+      `The provider ${provider.name} is unconfined: its program works with tools of its own, which the rights of a run do not bind. To allow that, write \`providers: {${provider.name}: {allow_unconfined: true}}\` into ~/.config/rnix/providers.yaml.`,
     );
   }
   if (defaultsOf(provider).needsBaseUrl && baseUrl(provider, look) === undefined) {

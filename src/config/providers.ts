@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { z } from "zod";
+import { SyscallError } from "../plugin/index.ts";
 import type { Places, Tier } from "./places.ts";
 import { DRIVERS, defaultsOf, PRESETS } from "./stock-providers.ts";
 import type { TrustView } from "./trust.ts";
@@ -25,6 +26,8 @@ export interface Provider {
   concurrency?: number;
   requestsPerMinute?: number;
   extra?: Record<string, unknown>;
+  /** The user has said that its program may work with tools of its own. */
+  allowUnconfined?: boolean;
   /** The nearest file that speaks of it, or "embedded". */
   source: string;
   tier: Tier;
@@ -141,6 +144,9 @@ const Entry = z.lazy(() =>
     concurrency: number({ measure: "count", max: 10_000 }).optional(),
     requests_per_minute: number({ measure: "count", max: 1_000_000 }).optional(),
     extra: z.record(z.string(), z.unknown(), { error: "expected a mapping" }).optional(),
+    allow_unconfined: z
+      .boolean({ error: ({ input }) => `expected true or false, got ${shown(input)}` })
+      .optional(),
   }),
 );
 type Entry = z.infer<typeof Entry>;
@@ -178,6 +184,7 @@ interface FileOf {
 
 function mergeFile(into: Providers, { value, text }: ProvidersFile, { tier, trust, cwd }: FileOf): void {
   for (const [name, entry] of Object.entries(value.providers ?? {})) {
+    if (trust !== null && entry.allow_unconfined !== undefined) throw notForProjects(name, text.file);
     const before = into.byName.get(name);
     const move = trust === null ? null : moveOf(name, entry, before, text.file);
     if (move) into.moves.push(move);
@@ -199,6 +206,14 @@ function mergeFile(into: Providers, { value, text }: ProvidersFile, { tier, trus
   if (name === undefined) return;
   if (into.byName.get(name)?.withheld) into.withheld.push(`default_provider ${name} in ${text.file}`);
   else into.defaults.unshift({ name, because: `default_provider of ${text.file}` });
+}
+
+/** Whether a program is let loose on the user's machine is said by nobody else, trusted or not. */
+function notForProjects(name: string, file: string): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `${file}: providers.${name}.allow_unconfined: only your own ~/.config/rnix/providers.yaml can say that.`,
+  );
 }
 
 /** null when the entry moves nothing: a new name for a driver sends what the driver always sends. */
@@ -239,6 +254,7 @@ function merge(before: Provider, entry: Entry, at: Pick<KeyCommand, "file" | "cw
     concurrency: entry.concurrency ?? before.concurrency,
     requestsPerMinute: entry.requests_per_minute ?? before.requestsPerMinute,
     extra: entry.extra ?? before.extra,
+    allowUnconfined: entry.allow_unconfined ?? before.allowUnconfined,
   };
 }
 

@@ -292,7 +292,11 @@ export interface Device {
   match?: "exact" | "prefix";
   tools?: ToolDef[];
   /** Makes the device a model provider. `detect` says whether this environment can use it, and its default model. */
-  provider?: { detect(env: Record<string, string>): Promise<{ model: string } | null> };
+  provider?: {
+    detect(env: Record<string, string>): Promise<{ model: string } | null>;
+    /** Its program works with tools of its own, which the process's rights do not bind: it takes the user's yes. */
+    unconfined?: boolean;
+  };
 }
 
 /** What `mount` opened: a table of devices that comes and goes and may change, such as an MCP server's tools. */

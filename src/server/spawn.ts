@@ -19,6 +19,9 @@ import type { Workspaces } from "./workspace.ts";
 /** The agent of a run that names none. */
 const DEFAULT_AGENT = "default";
 
+const UNCONFINED =
+  "unconfined: the model's program works with tools of its own, which the rights of this run do not bind";
+
 /** A process that spawns another one. */
 interface Parent
   extends Pick<SpawnOpts, "provider" | "effort" | "env" | "envGiven" | "cwd" | "folders" | "attended"> {
@@ -100,6 +103,8 @@ export async function planSpawn(
       clock: ports.clock,
       warn: (text) => void notices.push(text),
     });
+    const isUnconfined = [provider, ...(provider.fallbacks ?? [])].some(({ unconfined }) => unconfined);
+    if (isUnconfined) notices.push(UNCONFINED);
     // A command that has no key to give is known before anything is spent.
     if (provider.renewSecret) await provider.secret();
     prepareProject(project);
@@ -130,7 +135,7 @@ export async function planSpawn(
         images: attached.images,
         outputSchema: request.output_schema,
         effort: request.effort ?? agent.effort ?? parent?.effort,
-        sandbox: "none",
+        sandbox: isUnconfined ? "unconfined" : "none",
         attended: request.attended,
         resumeOnRestart: request.resume_on_restart,
         limits: settings.limits,

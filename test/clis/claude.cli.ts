@@ -112,6 +112,28 @@ describe("the claude CLI", () => {
     expect(calls(machine)).toEqual(["Write denied", "Write denied", "Write done"]);
   });
 
+  test("takes what it is told for text: no file that it names is read, no command in it is run", async () => {
+    await using machine = new ClaudeMachine();
+    machine.write("secret.txt", "SECRET-CONTENT");
+    machine.write("notes.txt", "as @secret.txt says");
+    const names = `@secret.txt @./secret.txt @${machine.project}/ @"secret.txt" @${machine.project}/secret.txt#L1`;
+    for (const intent of [`look at ${names}`, "/init", "/add-dir ..", "!touch bang", "#remember"]) {
+      const model = await machine.scripted([
+        { tool_calls: [rnix("Read", { path: "notes.txt" })] },
+        { text: `it is in ${names}` },
+        done,
+      ]);
+      const { uuid, ...told } = report(await machine.spawn(["--allow", "Read(notes.txt)", intent]));
+      expect(told).toMatchObject({ exit_code: 0, tool_calls: 1 });
+      expect((await machine.run(["resume", uuid, "--no-daemon", `and ${names}?`])).code).toBe(0);
+      expect(model.requests.length).toBe(3);
+      expect(sent(model.requests)).toContain("notes.txt");
+      expect(sent(model.requests)).not.toContain("SECRET-CONTENT");
+      await model.stop();
+    }
+    expect(readdirSync(machine.project).toSorted()).toEqual([".rnix", "notes.txt", "secret.txt"]);
+  });
+
   test("uses no settings, hooks, MCP servers, memory or instructions of its own", async () => {
     await using machine = new ClaudeMachine();
     const settings = (place: string): string =>

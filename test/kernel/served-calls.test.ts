@@ -1,10 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { type LLMEvent, type LLMRequest, SyscallError, type ToolService } from "../../src/plugin/index.ts";
-import { KernelHarness, says, toolDevice, usage } from "../support/kernel.ts";
-import { seeded } from "../support/seeded.ts";
-import { until } from "../support/until.ts";
+import { KernelHarness, says, toolDevice } from "../support/kernel.ts";
 
 /** What a program that is a model does when it is asked: it says and calls what it likes. */
 type Program = (o: {

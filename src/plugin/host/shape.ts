@@ -41,7 +41,7 @@ const DeviceShape = z.strictObject({
   factory: functionMark,
   match: z.enum(["exact", "prefix"]).optional(),
   tools: z.array(Tool).optional(),
-  provider: z.strictObject({ detect: functionMark }).optional(),
+  provider: z.strictObject({ detect: functionMark, unconfined: z.boolean().optional() }).optional(),
 });
 
 const MountShape = z.strictObject({

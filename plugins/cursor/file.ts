@@ -1,0 +1,78 @@
+import { statSync } from "node:fs";
+import { isAbsolute, join } from "node:path";
+import { type LLMRequest, type OpenContext, SyscallError } from "rnix/plugin";
+import { CliFile, commandOf } from "../_model/cli-file.ts";
+import { CliRun, type Program } from "../_model/cli-run.ts";
+import { promptOf } from "../_model/conversation.ts";
+import type { ModelFacts } from "../_model/model-file.ts";
+import { keyOf } from "../_model/settings.ts";
+import { Stream } from "./stream.ts";
+
+const FACTS: ModelFacts = {
+  name: "cursor",
+  devicePath: "/dev/llm/cursor",
+  models: ["auto"],
+  can: { runs_tools: true, confined: false },
+};
+
+/** Bytes of one argument, which is how it takes its prompt: the system allows 128 KiB with its end. */
+const LONGEST_PROMPT = 128 * 1024 - 1;
+/** With one of these the process may change files, and so may the program. */
+const CHANGING = new Set(["Write", "Edit", "Bash"]);
+
+/** An open /dev/llm/cursor. */
+export function cursorFile(context: OpenContext): CliFile {
+  const command = commandOf(context);
+  return new CliFile(FACTS, async (request, signal) => {
+    const path = command ?? findBinary(context.env);
+    if (path === undefined) throw notFound();
+    const key = await keyOf(context, { required: true });
+    const run = new CliRun(context, signal, new Stream((text) => context.progress(text)), () => undefined);
+    return { events: await run.start(program(path, request, key)), end: () => run.end() };
+  });
+}
+
+/** On the PATH by either of its names, then where its installer puts it. Nothing is started. */
+export function findBinary({
+  PATH = "",
+  HOME,
+}: Readonly<Record<string, string | undefined>>): string | undefined {
+  const places =
+    HOME === undefined ? [] : ["cursor-agent", "agent"].map((name) => join(HOME, ".local/bin", name));
+  const onPath = ["cursor-agent", "agent"].map((name) => Bun.which(name, { PATH, cwd: "/" }));
+  return (
+    [...onPath, ...places].find((path) => path !== null && isAbsolute(path) && isFile(path)) ?? undefined
+  );
+}
+
+function program(path: string, request: LLMRequest, key: string): Program {
+  const prompt = `[System Instructions]\n${request.system_prompt}\n[End of System Instructions]\n\n${promptOf(request)}`;
+  if (Buffer.byteLength(prompt) > LONGEST_PROMPT) throw tooLong(prompt);
+  const changes = request.tools?.some(({ name }) => CHANGING.has(name)) === true;
+  return {
+    argv: [
+      path,
+      ...["--print", "--output-format", "stream-json"],
+      ...["--model", request.model],
+      // Without it, it changes nothing.
+      ...(changes ? ["--force"] : []),
+      prompt,
+    ],
+    env: { CURSOR_API_KEY: key },
+  };
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+}
+
+function tooLong(prompt: string): SyscallError {
+  const message = `The Cursor CLI takes a prompt of ${LONGEST_PROMPT} bytes; the conversation has ${Buffer.byteLength(prompt)}`;
+  return new SyscallError("INVALID", message, { retryable: false, tooLong: true });
+}
+
+function notFound(): SyscallError {
+  const message =
+    "The program `cursor-agent` (or `agent`) is neither on the PATH nor in ~/.local/bin. Install the Cursor CLI, or name it as extra.command in the provider's entry";
+  return new SyscallError("UNAVAILABLE", message, { retryable: false });
+}

@@ -1,0 +1,294 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import plugin from "../../plugins/claude/index.ts";
+import { O_RDWR, type OpenContext, type ToolService } from "../../src/plugin/index.ts";
+import { describePlugin } from "../support/conformance/plugin.ts";
+import { exchange, failure, text } from "../support/conformance/vfs-file.ts";
+import { request } from "../support/model-server/device.ts";
+import { openContext, type RealContext } from "../support/open-context.ts";
+import { until } from "../support/until.ts";
+import { standIn } from "./programs/stand-in.ts";
+
+/** The driver without the program: what that really does is tried in test/clis. */
+const DEVICE = "/dev/llm/claude";
+const HELP = { help: "claude-help.txt", version: "2.1.329 (Claude Code)" };
+const ANSWERS = {
+  "please hang": "hang",
+  "please refuse": { recorded: "claude-refused.jsonl", code: 1 },
+  "please wait": { recorded: "claude-quota.jsonl", code: 1 },
+  "please fail": { recorded: "", code: 1, errors: "no idea" },
+  "two turns": { recorded: "claude-two-turns.jsonl" },
+  "": { recorded: "claude-answer.jsonl" },
+} as const;
+
+const tools: ToolService = {
+  list: async () => [{ name: "Echo", description: "Says it again", input: { type: "object" } }],
+  call: async (name, input) =>
+    name === "Echo" ? { text: JSON.stringify(input) } : { text: "Error NOT_FOUND: no", error: "NOT_FOUND" },
+};
+
+let root: string;
+let real: RealContext;
+let program: ReturnType<typeof standIn>;
+
+beforeEach(() => {
+  root = realpathSync(mkdtempSync(join(tmpdir(), "rnix-claude-")));
+  program = standIn(root, "claude", ANSWERS, HELP);
+  real = openContext(root, join(root, "kept"), {
+    env: {
+      PATH: `${root}:/usr/bin:/bin`,
+      HOME: root,
+      SECRET_OF_MINE: "x",
+      CLAUDE_CODE_SIMPLE: "1",
+      HTTPS_PROXY: "http://proxy:1",
+    },
+    secret: async () => "the-key",
+    tools,
+  });
+});
+
+afterEach(async () => {
+  // What has exited is looked after for a moment.
+  await until(() => real.children.list().length === 0);
+  await real[Symbol.asyncDispose]();
+  rmSync(root, { recursive: true, force: true });
+});
+
+async function ask(asked: object, context: OpenContext = real.context): Promise<string> {
+  const file = await plugin.devices[DEVICE].factory("", O_RDWR, context);
+  try {
+    return text(await exchange(file, JSON.stringify({ ...request, stream: true, ...asked })));
+  } finally {
+    await file.close();
+  }
+}
+
+function user(content: string): object {
+  return { messages: [{ role: "user", content }] };
+}
+
+function after(argv: readonly string[], option: string): string | undefined {
+  return argv[argv.indexOf(option) + 1];
+}
+
+const kept: RealContext[] = [];
+describePlugin("claude", () => import("../../plugins/claude/index.ts"), {
+  setup: (dir) => {
+    const made = openContext(dir, mkdtempSync(join(tmpdir(), "rnix-kept-")));
+    kept.push(made);
+    const { path } = standIn(dir, "claude", ANSWERS, HELP);
+    const { exec } = made.context;
+    return { exec, tools, secret: async () => "the-key", config: { extra: { command: path } } };
+  },
+  teardown: async () => {
+    for (const one of kept.splice(0)) {
+      expect(one.children.list()).toEqual([]);
+      await one[Symbol.asyncDispose]();
+    }
+  },
+  operations: [
+    {
+      title: "answers in one piece",
+      device: DEVICE,
+      input: { ...request, ...user("hi") },
+      answer: (answer) => expect(JSON.parse(answer)).toMatchObject({ content: "hello from the model" }),
+    },
+    {
+      title: "answers in events",
+      device: DEVICE,
+      input: { ...request, ...user("hi"), stream: true },
+      answer: (answer) => expect(answer).toEndWith('{"type":"stop","reason":"end_turn"}'),
+    },
+    {
+      title: "says that a key was refused",
+      device: DEVICE,
+      input: { ...request, ...user("please refuse") },
+      error: "PERMISSION",
+    },
+  ],
+  endless: { device: DEVICE, input: { ...request, ...user("please hang") } },
+});
+
+describe("the claude CLI is started", () => {
+  test("without its own tools, settings, servers and session, and with the prompt of the process", async () => {
+    await ask({ system_prompt: "Be brief.", model: "opus", max_turns: 7, effort: "minimal", ...user("hi") });
+    const { argv, stdin } = program.started();
+    expect(stdin).toBe("hi");
+    expect(after(argv, "--model")).toBe("opus");
+    expect(after(argv, "--tools")).toBe("");
+    expect(after(argv, "--setting-sources")).toBe("");
+    expect(after(argv, "--max-turns")).toBe("7");
+    expect(after(argv, "--effort")).toBe("low");
+    expect(argv).toContain("--strict-mcp-config");
+    expect(argv).toContain("--no-session-persistence");
+    expect(readFileSync(after(argv, "--system-prompt-file") ?? "", "utf8")).toBe("Be brief.");
+  });
+
+  test("with its key by the environment alone, and with no more of the run's than it needs", async () => {
+    await ask({ ...user("hi"), max_output: 1234 });
+    const { argv, env } = program.started();
+    expect(env).toMatchObject({
+      ANTHROPIC_API_KEY: "the-key",
+      HOME: root,
+      HTTPS_PROXY: "http://proxy:1",
+      CLAUDE_CODE_MAX_OUTPUT_TOKENS: "1234",
+      CLAUDE_CODE_MAX_RETRIES: "0",
+    });
+    expect(Object.keys(env)).not.toContain("SECRET_OF_MINE");
+    expect(Object.keys(env)).not.toContain("CLAUDE_CODE_SIMPLE");
+    const told = argv.join(" ");
+    for (const secret of ["the-key", env.RNIX_TOOLS_TOKEN ?? "?"]) expect(told).not.toContain(secret);
+  });
+
+  test("with a token of its login as that", async () => {
+    await ask(user("hi"), { ...real.context, secret: async () => "sk-ant-oat01-token" });
+    const { env } = program.started();
+    expect([env.CLAUDE_CODE_OAUTH_TOKEN, env.ANTHROPIC_API_KEY]).toEqual(["sk-ant-oat01-token", undefined]);
+  });
+
+  test("with all that was said so far, a message a line", async () => {
+    const call = { id: "1", name: "Read", input: { path: "a" } };
+    const messages = [
+      { role: "user", content: "begin" },
+      { role: "assistant", content: "I read.", tool_calls: [call] },
+      { role: "tool", tool_call_id: "1", content: 'two\nlines "quoted"' },
+      { role: "user", content: "go on" },
+    ];
+    await ask({ messages });
+    const lines = program.started().stdin.split("\n");
+    expect(lines.slice(1, 4).map((line) => JSON.parse(line))).toEqual(messages.slice(0, 3));
+    expect(lines.at(-1)).toBe("go on");
+  });
+
+  test("never when it can't be confined", async () => {
+    for (const [name, version, said] of [
+      ["other", "3.0.0 (Claude Code)", "--setting-sources"],
+      ["old", "2.1.328 (Claude Code)", "2.1.329"],
+      ["older", "1.9.999 (Claude Code)", "2.1.329"],
+    ] as const) {
+      const path = join(root, name);
+      const script = `#!/bin/sh\ncase "$1" in --version) echo '${version}' ;; *) echo '--print --model' ;; esac\n`;
+      writeFileSync(path, script, { mode: 0o755 });
+      const context = { ...real.context, config: { extra: { command: path } } };
+      const error = await failure(() => ask(user("hi"), context));
+      expect(error).toMatchObject({ code: "UNAVAILABLE", retryable: false });
+      expect(error.message).toContain(said);
+    }
+  });
+
+  test("and asked once what it can do", async () => {
+    const calls = join(root, "calls");
+    const path = join(root, "counting");
+    const script = `#!/bin/sh\necho "$1" >> '${calls}'\nexec '${program.path}' "$@"\n`;
+    writeFileSync(path, script, { mode: 0o755 });
+    const context = { ...real.context, config: { extra: { command: path } } };
+    for (const _again of [1, 2]) await ask(user("hi"), context);
+    const started = readFileSync(calls, "utf8").trim().split("\n").toSorted();
+    expect(started.filter((option) => option.startsWith("--"))).toEqual(["--help", "--version"]);
+  });
+
+  test("with no prompt that is a command of its own", async () => {
+    for (const prompt of ["/init", " !ls", "# note"]) {
+      await ask(user(prompt));
+      expect(program.started().stdin).toBe(`The request:\n${prompt}`);
+    }
+  });
+
+  test("from the PATH or a usual place, and else says how to get it", async () => {
+    const { provider } = plugin.devices[DEVICE];
+    expect(await provider.detect({ PATH: root })).toEqual({ model: "sonnet" });
+    expect(await provider.detect({ PATH: "/nowhere", HOME: "/nowhere" })).toBeNull();
+    const context = { ...real.context, env: { PATH: "/nowhere", HOME: "/nowhere" } };
+    const error = await failure(() => ask(user("hi"), context));
+    expect(error).toMatchObject({ code: "UNAVAILABLE", retryable: false });
+  });
+});
+
+describe("what the claude CLI prints", () => {
+  test("becomes text, thoughts, what it used and what it cost", async () => {
+    const events = await ask(user("hi"));
+    expect(events).toContain('{"type":"reasoning_delta","text":"hm"}');
+    expect(events).toContain(
+      '{"type":"usage","usage":{"input_tokens":100,"output_tokens":7,"cached_tokens":20,"cost_usd":0.000351}}',
+    );
+  });
+
+  test("tells where it has asked its model anew", async () => {
+    const events = await ask(user("two turns"));
+    const told = events.match(/"type":"turn"|(?<="type":"text_delta","text":")[^"]*/g)?.join("");
+    expect(told).toBe('I try."type":"turn"Done.');
+  });
+
+  for (const [asked, code, retryable] of [
+    ["please refuse", "PERMISSION", false],
+    ["please wait", "EXHAUSTED", true],
+    ["please fail", "UNAVAILABLE", true],
+  ] as const) {
+    test(`fails with ${code} when told "${asked}"`, async () => {
+      expect(await failure(() => ask(user(asked)))).toMatchObject({ code, retryable });
+    });
+  }
+});
+
+describe("the endpoint of its tools", () => {
+  const never = new AbortController().signal;
+
+  /** Runs while the program is at work, with the address and the token that it was given. */
+  async function during(use: (post: (body: object, token?: string) => Promise<Response>) => Promise<void>) {
+    const file = await plugin.devices[DEVICE].factory("", O_RDWR, real.context);
+    await file.write(JSON.stringify({ ...request, stream: true, ...user("please hang") }), never);
+    await until(() => {
+      try {
+        return program.started().env.RNIX_TOOLS_TOKEN !== undefined;
+      } catch {
+        return false;
+      }
+    });
+    const { argv, env } = program.started();
+    const config: { mcpServers: { rnix: { url: string } } } = JSON.parse(after(argv, "--mcp-config") ?? "");
+    const { url } = config.mcpServers.rnix;
+    const post = (body: object, token = env.RNIX_TOOLS_TOKEN ?? ""): Promise<Response> =>
+      fetch(url, {
+        method: "POST",
+        headers: {
+          authorization: `Bearer ${token}`,
+          "content-type": "application/json",
+          accept: "application/json, text/event-stream",
+        },
+        body: JSON.stringify({ jsonrpc: "2.0", id: 1, ...body }),
+      });
+    expect(new URL(url).hostname).toBe("127.0.0.1");
+    await use(post);
+    await file.close();
+    expect(
+      await post({ method: "tools/list" }).then(
+        () => "open",
+        () => "closed",
+      ),
+    ).toBe("closed");
+  }
+
+  test("gives the process's tools to who has its token, and to nobody else, until the file is closed", async () => {
+    await during(async (post) => {
+      expect(await (await post({ method: "tools/list" })).text()).toContain('"name":"Echo"');
+      const call = { method: "tools/call", params: { name: "Echo", arguments: { a: 1 } } };
+      expect(await (await post(call)).text()).toContain('{\\"a\\":1}');
+      const failed = { method: "tools/call", params: { name: "Nothing", arguments: {} } };
+      expect(await (await post(failed)).text()).toContain('"isError":true');
+      for (const token of ["", "wrong", "0".repeat(64)]) {
+        expect((await post({ method: "tools/list" }, token)).status).toBe(401);
+      }
+    });
+  });
+
+  test("is another one for each answer", async () => {
+    const tokens = new Set<string | undefined>();
+    for (const _again of [1, 2]) {
+      await ask(user("hi"));
+      tokens.add(program.started().env.RNIX_TOOLS_TOKEN);
+    }
+    expect([tokens.size, tokens.has(undefined)]).toEqual([2, false]);
+  });
+});
