@@ -1,3 +1,4 @@
+const DEFAULT_MAX = 32;
 /** A first burst of so many: what one run's children come to, and what the lowest tier of a provider takes. */
 const FIRST = 16;
 /** Answers per further place, until the provider has refused once. */
@@ -19,20 +20,21 @@ export class AtOnce {
   #tried = false;
   #doublings = 0;
 
-  constructor(max: number) {
+  /** `max`: never more, whatever the provider takes. Who has named it is taken at their word. */
+  constructor(max = DEFAULT_MAX) {
     this.#max = max;
-    this.#now = Math.min(FIRST, max);
-  }
-
-  /** Never more, whatever the provider takes. */
-  set max(max: number) {
-    if (!this.#refused) this.#now = Math.min(Math.max(this.#now, FIRST), max);
-    this.#max = max;
-    this.#now = Math.min(this.#now, max);
+    this.#now = max === DEFAULT_MAX ? FIRST : max;
   }
 
   get max(): number {
     return this.#max;
+  }
+
+  /** Another one was named, or none any more. */
+  setMax(max = DEFAULT_MAX): void {
+    if (max === this.#max) return;
+    this.#max = max;
+    this.#now = this.#refused ? Math.min(this.#now, max) : max;
   }
 
   get limit(): number {

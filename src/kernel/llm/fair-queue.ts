@@ -49,6 +49,18 @@ export class FairQueue<T extends Turn> {
     return turn;
   }
 
+  /** Takes out one. Nothing happens when it is not there any more. */
+  leave(turn: T): void {
+    const line = this.#lineOf.get(turn.tree);
+    const at = line?.waiting.indexOf(turn) ?? -1;
+    if (line === undefined || at < 0) return;
+    line.waiting.splice(at, 1);
+    this.#size--;
+    if (line.waiting.length > 0) return;
+    this.#lineOf.delete(line.tree);
+    this.#lines.splice(this.#lines.indexOf(line), 1);
+  }
+
   /** Takes out all of whom this is true. */
   remove(which: (turn: T) => boolean): T[] {
     const removed: T[] = [];

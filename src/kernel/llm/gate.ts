@@ -76,7 +76,7 @@ export class ModelGate {
     const slots = this.#slotsOf(key, options);
     slots.calls++;
     const patienceMs = Math.min(options.patienceMs ?? Infinity, options.totalMs);
-    const ticket = { order: this.#tickets++, patienceMs, tree: options.tree ?? "" };
+    const ticket = { order: this.#tickets++, patienceMs, tree: options.tree ?? "", again: false };
     const reader = new AnswerReader(device, request, (event) => {
       if (event.type === "limits") slots.report(event.limits);
       // A program asks its model anew: each of its requests has the whole time.
@@ -87,8 +87,8 @@ export class ModelGate {
     try {
       let counted = 0;
       for (let attempt = 1; ; attempt++) {
-        const turn = { ...ticket, again: attempt > 1 };
-        const outcome = await this.#attempt(slots, turn, reader, total, options);
+        ticket.again = attempt > 1;
+        const outcome = await this.#attempt(slots, ticket, reader, total, options);
         if (!(outcome instanceof SyscallError)) return outcome;
         // Too many at once is nobody's own failure. It ends: each time fewer are let in.
         if (outcome.code !== "EXHAUSTED" || slots.running === 0 || options.retries === 0) counted++;
@@ -118,16 +118,13 @@ export class ModelGate {
   }
 
   /** What was learnt of a key is kept for a while after its last call. */
-  #slotsOf(
-    key: string,
-    { provider = "", concurrency = DEFAULT_CONCURRENCY, requestsPerMinute }: ModelCallOptions,
-  ): Slots {
+  #slotsOf(key: string, { provider = "", concurrency, requestsPerMinute }: ModelCallOptions): Slots {
     const slots = this.#keys.get(key)?.slots ?? this.#newKey(key, provider, concurrency);
     slots.pace = { concurrency, requestsPerMinute };
     return slots;
   }
 
-  #newKey(key: string, provider: string, concurrency: number): Slots {
+  #newKey(key: string, provider: string, concurrency: number | undefined): Slots {
     for (const [old, { slots }] of this.#keys) if (slots.isIdleSince(KEPT_MS)) this.#keys.delete(old);
     const slots = new Slots(this.#clock, concurrency);
     this.#keys.set(key, { provider, slots });
@@ -184,7 +181,6 @@ export class ModelGate {
   }
 }
 
-const DEFAULT_CONCURRENCY = 32;
 const KEPT_MS = 10 * 60_000;
 
 function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {

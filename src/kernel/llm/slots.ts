@@ -16,7 +16,7 @@ export interface Ticket extends Turn {
 /** What the provider's entry allows. */
 export interface Pace {
   /** Calls at once, at most. */
-  concurrency: number;
+  concurrency: number | undefined;
   requestsPerMinute: number | undefined;
 }
 
@@ -70,7 +70,7 @@ export class Slots {
   #refused = 0;
   #usedAt: number;
 
-  constructor(clock: Clock, concurrency: number) {
+  constructor(clock: Clock, concurrency: number | undefined) {
     this.#clock = clock;
     this.#atOnce = new AtOnce(concurrency);
     this.#reported = new Reported(clock);
@@ -79,7 +79,7 @@ export class Slots {
 
   /** The last word counts: providers.yaml may have been changed. */
   set pace({ concurrency, requestsPerMinute }: Pace) {
-    this.#atOnce.max = concurrency;
+    this.#atOnce.setMax(concurrency);
     this.#perMinute.limit = requestsPerMinute;
   }
 
@@ -97,7 +97,7 @@ export class Slots {
     const waiter: Waiter = { ...ticket, grant: granted.resolve, refuse: granted.reject };
     this.#waiters.add(waiter);
     const leave = () => {
-      this.#waiters.remove((one) => one === waiter);
+      this.#waiters.leave(waiter);
       this.#next();
       granted.reject(signal.reason);
     };

@@ -4,7 +4,7 @@ import { seeded } from "../../support/seeded.ts";
 
 describe("how many at once", () => {
   test("begins with a burst, and grows to what the provider's entry allows while all places are taken", () => {
-    const atOnce = new AtOnce(32);
+    const atOnce = new AtOnce();
     expect(atOnce.limit).toBe(16);
     for (let i = 0; i < 100; i++) atOnce.answered(15);
     expect(atOnce.limit).toBe(16);
@@ -23,15 +23,18 @@ describe("how many at once", () => {
     expect(atOnce.limit).toBe(1);
   });
 
-  test("follows the entry when that is changed", () => {
-    const atOnce = new AtOnce(2);
-    atOnce.max = 10;
+  test("takes an entry at its word, and follows it when it is changed", () => {
+    const atOnce = new AtOnce(200);
+    expect(atOnce.limit).toBe(200);
+    atOnce.setMax(10);
     expect(atOnce.limit).toBe(10);
-    atOnce.max = 3;
+    atOnce.setMax(3);
     expect(atOnce.limit).toBe(3);
     atOnce.refused(1);
-    atOnce.max = 50;
-    expect(atOnce.limit).toBe(1);
+    atOnce.setMax(50);
+    expect([atOnce.limit, atOnce.max]).toEqual([1, 50]);
+    atOnce.setMax(undefined);
+    expect([atOnce.limit, atOnce.max]).toEqual([1, 32]);
   });
 
   /** A server that takes so many: each round all run together, those above its limit are refused. */
@@ -51,7 +54,7 @@ describe("how many at once", () => {
   test.each([1, 2, 5, 10, 17, 20, 31, 40])(
     "a server that takes %i refuses few, and all its places are used",
     (takes) => {
-      const atOnce = new AtOnce(32);
+      const atOnce = new AtOnce();
       const early = play(atOnce, () => takes, 200);
       expect(early).toBeLessThanOrEqual(takes >= 15 ? 0.05 : 0.2);
       expect(play(atOnce, () => takes, 2000)).toBeLessThanOrEqual(takes === 1 ? 0.05 : 0.02);

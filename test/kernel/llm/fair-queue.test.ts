@@ -52,6 +52,7 @@ describe("whoever waits", () => {
     (seed) => {
       const random = seeded(seed);
       const queue = new FairQueue<Turn>();
+      const turns = new Map<number, Turn>();
       const model = new Map<string, number[]>();
       const passed = new Map<string, Map<string, number>>();
       let order = 0;
@@ -60,7 +61,9 @@ describe("whoever waits", () => {
         if (roll < 0.5) {
           // One big tree, and many of one call each.
           const tree = random() < 0.6 ? "big" : `t${Math.floor(random() * 8)}`;
-          queue.add(turn(tree, order));
+          const one = turn(tree, order);
+          turns.set(order, one);
+          queue.add(one);
           if (!model.has(tree)) passed.set(tree, new Map());
           model.set(tree, [...(model.get(tree) ?? []), order++]);
         } else if (roll < 0.9) {
@@ -85,7 +88,13 @@ describe("whoever waits", () => {
           const line = tree === undefined ? undefined : model.get(tree);
           const gone = line?.[Math.floor(random() * line.length)];
           if (tree === undefined || line === undefined || gone === undefined) continue;
-          expect(queue.remove((one) => one.order === gone)).toHaveLength(1);
+          if (random() < 0.5) expect(queue.remove((one) => one.order === gone)).toHaveLength(1);
+          else {
+            const one = turns.get(gone);
+            if (one === undefined) throw new Error(`Nobody has the number ${gone}.`);
+            queue.leave(one);
+            queue.leave(one);
+          }
           const left = line.filter((one) => one !== gone);
           if (left.length === 0) model.delete(tree);
           else model.set(tree, left);
