@@ -37,7 +37,7 @@ export function replaceFolder(text: string, folder: string, name: string): strin
 }
 
 /** As the kernel says it of a result that it cuts. */
-const CUT = /\[… \d+ of \d+ characters left out here\.[^\n]*…\]/g;
+const CUT = /\[… \d+ of \d+ characters left out here\.[^\n…]*…\]/g;
 
 const DATE = "\\d{4}-\\d{2}-\\d{2}";
 const CLOCK = "\\d{1,2}:\\d{2}:\\d{2}(?:[.,]\\d+)?";
