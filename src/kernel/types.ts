@@ -188,8 +188,6 @@ export interface ProviderChoice {
   unconfined?: boolean;
   /** It plays what was said before: nothing is paid for, and none of it counts towards a day's caps. */
   plays?: true;
-  /** Its program works with tools of its own, which the process's rights do not bind. */
-  unconfined?: boolean;
   /** Why this one: "flag", "RNIX_PROVIDER", "agent.yaml", … */
   because: string;
   /** Somebody has asked for this provider and no other. */

@@ -140,11 +140,20 @@ describe("a program that is the model and calls tools by itself", () => {
       [2, "tool_call", "", [["served-2-1", '{"n":2}'], ["served-2-2", '{"n":3}']], 20], // biome-ignore format: a table
       [3, "complete", "Done.", [], 30],
     ]);
-    expect(events.flatMap((event) => (event.type === "text_delta" ? [[event.step, event.text]] : []))).toEqual(
+    expect(
+      events.flatMap((event) => (event.type === "text_delta" ? [[event.step, event.text]] : [])),
+    ).toEqual(
       [[1, "I look."], [3, "Done."]], // biome-ignore format: a table
     );
-    expect(
-      events.flatMap((event) => (event.type === "log" ? [event.entry.kind] : [])),
-    ).toEqual(["text", "tool", "result", "tool", "result", "tool", "result", "text"]);
+    expect(events.flatMap((event) => (event.type === "log" ? [event.entry.kind] : []))).toEqual([
+      "text",
+      "tool",
+      "result",
+      "tool",
+      "result",
+      "tool",
+      "result",
+      "text",
+    ]);
   });
 });
