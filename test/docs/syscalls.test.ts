@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { bareAgent } from "../../src/kernel/bare-agent.ts";
 import type { Kernel } from "../../src/kernel/kernel.ts";
 import type { Process } from "../../src/kernel/process.ts";
 import type { AgentInfo, PID, SpawnOpts, SyscallEvent } from "../../src/kernel/types.ts";
@@ -119,16 +120,7 @@ interface World {
   opts(): SpawnOpts;
 }
 
-const AGENT: AgentInfo = {
-  name: "helper",
-  description: "helps",
-  instructions: "Help.",
-  skills: [],
-  deferredSkills: [],
-  allowedTools: ["*"],
-  checks: [],
-  source: "test",
-};
+const AGENT: AgentInfo = { ...bareAgent("helper"), description: "helps", instructions: "Help." };
 
 describe("the examples", () => {
   const dir = mkdtempSync(join(tmpdir(), "rnix-syscalls-"));

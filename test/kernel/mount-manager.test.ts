@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { bareAgent } from "../../src/kernel/bare-agent.ts";
 import { Permissions } from "../../src/kernel/permission/permissions.ts";
 import type { Process } from "../../src/kernel/process.ts";
 import type { Task } from "../../src/kernel/process-life.ts";
@@ -14,17 +15,7 @@ import { until } from "../support/until.ts";
 const one: MountRequest = { type: "table", name: "one", config: { at: "home" } };
 
 function agent(more: Partial<AgentInfo>): AgentInfo {
-  return {
-    name: "worker",
-    description: "",
-    instructions: "",
-    skills: [],
-    deferredSkills: [],
-    allowedTools: ["*"],
-    checks: [],
-    source: "test",
-    ...more,
-  };
+  return { ...bareAgent("worker"), ...more };
 }
 
 /** Every event of a process's record. */

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { bareAgent } from "../../src/kernel/bare-agent.ts";
 import { Channel } from "../../src/kernel/channel.ts";
 import { Envelope, UNLIMITED } from "../../src/kernel/envelope.ts";
 import { factsOf } from "../../src/kernel/permission/facts.ts";
@@ -141,16 +142,7 @@ class Observed {
       depth: 0,
       intent: "be observed",
       kind: "command",
-      agent: {
-        name: "none",
-        description: "",
-        instructions: "",
-        skills: [],
-        deferredSkills: [],
-        allowedTools: ["*"],
-        checks: [],
-        source: "test",
-      },
+      agent: bareAgent("none"),
       opts,
       namespace,
       tools: new Map(),
