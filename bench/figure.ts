@@ -3,7 +3,7 @@ export interface Figure {
   what: string;
   value: number;
   /** "/s" and "MiB/s" are rates: the more the better. */
-  unit: "ms" | "µs" | "MiB" | "KiB" | "/s" | "MiB/s" | "×";
+  unit: "ms" | "µs" | "MiB" | "KiB" | "/s" | "MiB/s" | "×" | "%" | "runs";
   /** What the same costs without Rnix, measured in turns with it. */
   floor?: { name: string; value: number };
   /** Of the ratio to the floor, or of the value where there is no floor: what it must not be above. */
