@@ -78,7 +78,7 @@ export class ContextSyscalls {
   /** The conversation of a run that is gone on with, and what of it stands in no record yet. */
   restore(
     proc: Process,
-    { messages, unrecorded, compactions, summary }: Omit<SavedHistory, "step" | "openStep">,
+    { messages, unrecorded, compactions, summary }: Omit<SavedHistory, "step" | "asked" | "openStep">,
   ): Promise<void> {
     return this.#debug.call(
       proc,

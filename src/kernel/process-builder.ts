@@ -25,7 +25,7 @@ import {
   requirePrice,
   requireWithinParent,
 } from "./spawn-terms.ts";
-import { shownTools, writeMeta } from "./tool-list.ts";
+import { asTold, shownTools, writeMeta } from "./tool-list.ts";
 import type { AgentInfo, PID, ProcessKind, ProviderChoice, SpawnOpts } from "./types.ts";
 
 interface BuilderPorts {
@@ -254,10 +254,19 @@ export class ProcessBuilder {
     if (saved) proc.images = saved.spawned.images ?? [];
     if (before) restoreTools(proc, before.meta.tools);
     writeMeta(proc, contexts);
+    if (saved && saved.info.model === proc.provider.model) this.#recall(proc, head, saved);
     undo.push(() => files.closeAll(proc));
     if (!opts.provider) return;
     proc.llmFd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });
     await suitModel(files, proc);
+  }
+
+  /** How its model counts is known from the last answer. */
+  #recall(proc: Process, head: string, { history }: SavedRun): void {
+    if (!history.asked) return;
+    const { messages, tokens } = history.asked;
+    const tools = [...proc.tools.values()].map(({ tool }) => asTold(tool));
+    proc.estimate.learn({ model: proc.provider.model, system_prompt: head, messages, tools }, tokens);
   }
 
   /** What it sees: what is mounted for many, its plugins' devices, the kernel's own. */

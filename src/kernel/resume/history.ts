@@ -33,6 +33,8 @@ export interface SavedHistory {
   messages: Message[];
   /** The last of them, which no record holds yet. */
   unrecorded: Message[];
+  /** The part of it that its model was sent for the last answer with a record, and how many tokens that was. */
+  asked: { messages: Message[]; tokens: number } | null;
   /** What was made of it before the step that has no record. */
   compactions: Compaction[];
   /** The last summary of what is not in it any more. */
@@ -54,12 +56,14 @@ export function rebuildHistory(
   const step = lastOf(steps);
   const compactions = journal.flatMap((entry) => (entry.t === "compact" ? [entry.compaction] : []));
   const made = [...steps.flatMap((record) => record.compactions ?? []), ...compactions];
+  const told = conversationOf(steps, compactions);
   const answer = journal.find((entry): entry is Entry<"answer"> => entry.t === "answer");
   const unrecorded = answer?.messages ?? (steps.length === 0 ? [first] : []);
   return {
     step,
-    messages: [...conversationOf(steps, compactions), ...unrecorded],
+    messages: [...told, ...unrecorded],
     unrecorded,
+    asked: compactions.length > 0 ? null : lastAsked(told, steps.at(-1)),
     compactions,
     summary: made.findLast((one) => one.summary !== null)?.summary ?? null,
     openStep: answer ? openStepOf(withCalls(answer, journal), journal) : null,
@@ -75,6 +79,12 @@ function conversationOf(steps: readonly StepRecord[], since: readonly Compaction
   }
   for (const one of since) told = compacted(told, one);
   return told;
+}
+
+function lastAsked(told: readonly Message[], last: StepRecord | undefined): SavedHistory["asked"] {
+  if (!last) return null;
+  const answered = 1 + last.tool_calls.length;
+  return { messages: told.slice(0, -answered), tokens: last.usage.input_tokens };
 }
 
 /** Steps count up from 1; a hole between them is a line that was lost. */

@@ -1,6 +1,5 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { roomOf } from "../../../src/kernel/compaction/room.ts";
-import { estimateRequest } from "../../../src/kernel/llm/estimate.ts";
 import { rebuildHistory } from "../../../src/kernel/resume/history.ts";
 import { firstMessage } from "../../../src/kernel/resume/saved-run.ts";
 import { type LLMEvent, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
@@ -8,6 +7,7 @@ import type { JournalEntry } from "../../../src/store/schema.ts";
 import { calls, KernelHarness, says, toolDevice } from "../../support/kernel.ts";
 import { seeded } from "../../support/seeded.ts";
 import { requireWhole } from "../../support/whole.ts";
+import { isAside, sizeOf } from "./support.ts";
 
 setDefaultTimeout(120_000);
 
@@ -84,16 +84,6 @@ class Chance {
   #from(least: number, most: number): number {
     return least + Math.floor(this.#random() * (most - least + 1));
   }
-}
-
-const isAside = ({ messages }: LLMRequest): boolean =>
-  messages.at(-1)?.content.startsWith("[From rnix") === true;
-
-function sizeOf({ messages, ...request }: LLMRequest): number {
-  return estimateRequest({
-    ...request,
-    messages: messages.map(({ images: _images, ...message }) => message),
-  });
 }
 
 /** What its model sees of a run at one step: it can go on from there. */
