@@ -16,7 +16,8 @@ import { until } from "../../support/until.ts";
 
 /** What it did, of its own record. */
 async function deeds(s: Supervised, uuid: string): Promise<string[]> {
-  const { records } = await s.h.runs.events(uuid);
+  // All: whoever waits for a child's state asks again and again, and each time is recorded.
+  const { records } = await s.h.runs.events(uuid, { limit: Number.MAX_SAFE_INTEGER });
   return records
     .filter(({ syscall }) => syscall.startsWith("Supervisor") && syscall !== "SupervisorChildren")
     .map(({ syscall, args, result, error }) =>
