@@ -58,6 +58,7 @@ export function rebuildHistory(
   const made = [...steps.flatMap((record) => record.compactions ?? []), ...compactions];
   const told = conversationOf(steps, compactions);
   const answer = journal.find((entry): entry is Entry<"answer"> => entry.t === "answer");
+  const opened = answer && withCalls(answer, journal);
   const unrecorded = answer?.messages ?? (steps.length === 0 ? [first] : []);
   return {
     step,
@@ -66,7 +67,7 @@ export function rebuildHistory(
     asked: compactions.length > 0 ? null : lastAsked(told, steps.at(-1)),
     compactions,
     summary: made.findLast((one) => one.summary !== null)?.summary ?? null,
-    openStep: answer ? openStepOf(withCalls(answer, journal), journal) : null,
+    openStep: opened ? openStepOf(opened, journal) : null,
   };
 }
 
@@ -99,8 +100,11 @@ function lastOf(steps: readonly StepRecord[]): number {
   return steps.length;
 }
 
-/** An answer whose program called tools by itself has the calls that the journal has. */
-function withCalls(answer: Entry<"answer">, journal: readonly JournalEntry[]): Entry<"answer"> {
+/** An answer whose program called tools by itself has the calls that the journal has; without one it is none yet. */
+function withCalls(
+  answer: Entry<"answer">,
+  journal: readonly JournalEntry[],
+): Entry<"answer"> | undefined {
   if (!answer.served) return answer;
   const calls = new Map<string, ToolCall>();
   for (const entry of journal) {
@@ -108,6 +112,7 @@ function withCalls(answer: Entry<"answer">, journal: readonly JournalEntry[]): E
     const call = entry.t === "call_start" ? entry : entry.t === "call_end" ? entry.call : undefined;
     if (call) calls.set(call.id, { id: call.id, name: call.name, input: call.input });
   }
+  if (calls.size === 0) return undefined;
   return { ...answer, message: { ...answer.message, tool_calls: [...calls.values()] } };
 }
 
