@@ -123,20 +123,25 @@ export class Envelope {
 
   /** Neither used nor held back, in the tightest of the envelopes above and this; Infinity where none is limited. */
   left(what: keyof Amount): number {
-    return this.#tightest((one) => remaining(one.limits[what], one.#spent(what) + one.#held[what]));
+    return this.#least((one) => remaining(one.limits[what], one.#spent(what) + one.#held[what]));
   }
 
   /** What would be left if nothing of what is held back were used. */
   unspent(what: keyof Amount): number {
-    return this.#tightest((one) => remaining(one.limits[what], one.#spent(what)));
+    return this.#least((one) => remaining(one.limits[what], one.#spent(what)));
   }
 
-  /** The day's limit of it, when nothing else leaves less; undefined when the run's own does, or one above it. */
-  dayLimit(what: "tokens" | "cost"): number | undefined {
-    const day = this.#chain.find((one) => one.#day);
-    const limit = day?.limits[what] ?? null;
-    if (!day || limit === null || this.#ofRuns(what) < remaining(limit, day.#spent(what))) return undefined;
-    return limit;
+  /** The limit that leaves least of it, and what is used of it; undefined where there is none. */
+  tightest(what: keyof Amount): { limit: number; used: number; ofDay: boolean } | undefined {
+    let found: { limit: number; used: number; ofDay: boolean } | undefined;
+    for (const one of this.#chain) {
+      const limit = one.limits[what];
+      if (limit === null) continue;
+      const used = one.#spent(what);
+      if (found && found.limit - found.used <= limit - used) continue;
+      found = { limit, used, ofDay: one.#day !== undefined };
+    }
+    return found;
   }
 
   /** Whether this or one above has a limit of it. */
@@ -258,10 +263,10 @@ export class Envelope {
 
   /** What the runs above and this one have left of it, whatever the day has. */
   #ofRuns(what: keyof Amount): number {
-    return this.#tightest((one) => (one.#day ? Infinity : remaining(one.limits[what], one.#used[what])));
+    return this.#least((one) => (one.#day ? Infinity : remaining(one.limits[what], one.#used[what])));
   }
 
-  #tightest(leftOf: (envelope: Envelope) => number): number {
+  #least(leftOf: (envelope: Envelope) => number): number {
     let least = Infinity;
     for (const one of this.#chain) least = Math.min(least, leftOf(one));
     return least;

@@ -90,7 +90,7 @@ describe("tokens_per_day", () => {
     for (const more of [[], ["--no-daemon"]]) {
       const { receipt, stderr } = await verdict(machine, ["do it", ...more]);
       expect(receipt).toMatchObject({ exit_code: 2, exit_reason: "budget_exceeded", tokens_used: 0 });
-      expect(stderr).toMatch(/150000 tokens a day.*0 tokens are left.*midnight.*tokens_per_day/s);
+      expect(stderr).toMatch(/164000 of 150000 tokens are used.*midnight.*tokens_per_day/s);
     }
     expect(model.requests).toHaveLength(4);
     // Whoever wants more today says so, and it counts at once.

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type Clock, realClock } from "../../src/kernel/clock.ts";
 import { DayBook } from "../../src/store/day-book.ts";
-import { calls, KernelHarness, says, toolDevice } from "../support/kernel.ts";
+import { calls, KernelHarness, says, silent, toolDevice } from "../support/kernel.ts";
 
 const NOON = new Date(2026, 10, 20, 12).getTime();
 const price = { input: 1_000_000, output: 1_000_000, cached: 0 };
@@ -45,7 +45,7 @@ describe("the tokens of a day", () => {
       context_budget: null,
       error: {
         message: expect.stringMatching(
-          /^The project's limit of 1200 tokens a day does not cover another call: \d+ tokens are left of it .* at midnight, local time; tokens_per_day/,
+          /^The project's token budget for a day does not cover another call: \d+ of 1200 tokens are used, .* at midnight, local time; tokens_per_day/,
         ),
       },
     });
@@ -135,7 +135,7 @@ describe("the tokens of a day", () => {
     expect(existsSync(join(h.dataDir, "spending"))).toBe(false);
     const { info } = await h.run("now", { limits: limits(h, { tokensPerDay: 60 }) });
     expect(info).toMatchObject({ exit_code: 2, exit_reason: "budget_exceeded" });
-    expect(info.error?.message).toContain("0 tokens are left");
+    expect(info.error?.message).toContain("60 of 60 tokens are used");
     expect(book(h).spent("2026-11-20").tokens).toBe(60);
     expect((await h.run("now", { limits: limits(h, { tokensPerDay: 100_000 }) })).info.exit_code).toBe(0);
     expect(book(h).spent("2026-11-20").tokens).toBe(75);
@@ -183,6 +183,17 @@ describe("the cost of a day", () => {
     expect(h.requests).toEqual([]);
   });
 
+  test("and a run's own need it of a child's model too", async () => {
+    for (const more of [{ maxCost: 1 }, { limits: { costPerDay: 1 } }]) {
+      const priced = { model: "m", price: { input: 1, output: 1, cached: 1 } };
+      await using h = new KernelHarness({ model: silent, limits: more.limits });
+      const provider = { ...h.opts().provider, ...priced };
+      h.leases--;
+      const parentPid = await h.spawn("parent", { provider, maxCost: more.maxCost });
+      await expect(h.spawn("child", { parentPid })).rejects.toMatchObject({ code: "INVALID" });
+    }
+  });
+
   test("is that of all runs together", async () => {
     const clock = new Wall();
     await using h = new KernelHarness({ model: () => says("done"), clock, limits: { costPerDay: 1000 } });
@@ -196,7 +207,7 @@ describe("the cost of a day", () => {
     expect(ends.at(-1)).toMatchObject({
       exit_code: 2,
       exit_reason: "budget_exceeded",
-      error: { message: expect.stringContaining("The project's cost limit of $1000 a day") },
+      error: { message: expect.stringMatching(/cost limit for a day .* \$\d+\.\d{4} of \$1000 are used/) },
     });
   });
 });

@@ -119,21 +119,28 @@ function noStep({ limits }: Envelope): Shortage {
 }
 
 function noBudget(envelope: Envelope, input: number): Shortage {
-  const tokens = envelope.unspent("tokens");
-  const what = tokens > input ? "cost" : "tokens";
-  const left = what === "cost" ? `$${envelope.unspent("cost").toFixed(4)}` : `${tokens} tokens`;
-  const [limit, more] = limitOf(what, envelope.dayLimit(what));
-  const message = `${limit} does not cover another call: ${left} are left of it and the next call's input is about ${input} tokens. ${more}`;
+  const what = envelope.unspent("tokens") > input ? "cost" : "tokens";
+  const { limit = 0, used = 0, ofDay = false } = envelope.tightest(what) ?? {};
+  const spent = what === "cost" ? `$${used.toFixed(4)} of $${limit}` : `${used} of ${limit} tokens`;
+  const [name, more] = BUDGETS[what][ofDay ? "day" : "run"];
+  const message = `${name} does not cover another call: ${spent} are used, and the next call's input is about ${input} tokens. ${more}`;
   return { reason: "budget_exceeded", error: new SyscallError("EXHAUSTED", message) };
 }
 
-/** What it is called, and how there comes to be more of it. `day`: it is that of the project's day. */
-function limitOf(what: "tokens" | "cost", day: number | undefined): [limit: string, more: string] {
-  const anew = (key: string) => `It begins anew at midnight, local time; ${key} in config.yaml sets it.`;
-  if (what === "cost" && day !== undefined)
-    return [`The project's cost limit of $${day} a day`, anew("cost_per_day")];
-  if (day !== undefined) return [`The project's limit of ${day} tokens a day`, anew("tokens_per_day")];
-  return what === "cost"
-    ? ["The cost limit", "Give it more with --max-cost."]
-    : ["The token budget", "Give it more with --budget."];
-}
+/** What a limit is called, and how there comes to be more of it. */
+const BUDGETS: Record<"tokens" | "cost", Record<"run" | "day", [name: string, more: string]>> = {
+  tokens: {
+    run: ["The token budget", "Give it more with --budget."],
+    day: [
+      "The project's token budget for a day",
+      "It begins anew at midnight, local time; tokens_per_day in config.yaml sets it.",
+    ],
+  },
+  cost: {
+    run: ["The cost limit", "Give it more with --max-cost."],
+    day: [
+      "The project's cost limit for a day",
+      "It begins anew at midnight, local time; cost_per_day in config.yaml sets it.",
+    ],
+  },
+};

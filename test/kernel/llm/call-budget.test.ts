@@ -66,6 +66,15 @@ describe("a call that does not fit is not made", () => {
   });
 });
 
+test("who gets none is told what was spent, of the limit that leaves least", async () => {
+  const above = envelope({ tokens: 1000 });
+  const child = above.child({ ...UNLIMITED, tokens: 900 }, 0);
+  const beside = above.child(UNLIMITED, 0);
+  beside.reserve({ tokens: 0, cost: 0, steps: 0 }).settle({ tokens: 990, cost: null, steps: 1 });
+  const shortage = await reserveCall(child, request, {}, never);
+  expect("error" in shortage && shortage.error.message).toContain("990 of 1000 tokens are used");
+});
+
 test("it is paid with what was used, cached input at its price, and the step", async () => {
   const from = envelope({ cost: 1, steps: 2 });
   const budget = await granted(from, { maxOutput: 50, price: PRICE });
