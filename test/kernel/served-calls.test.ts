@@ -205,7 +205,7 @@ describe("a program that is the model and calls tools by itself", () => {
         return id;
       };
       const wanted = Array.from({ length: 20 }, (_, id) => [
-        random.int(2) === 0 ? "Look" : "Change",
+        random() < 0.5 ? "Look" : "Change",
         `${id}`,
       ]);
       await using h = harness(
