@@ -1,5 +1,6 @@
 import { O_RDWR, SyscallError } from "../../plugin/index.ts";
 import type { ModelSwitch } from "../../store/schema.ts";
+import { orAborted } from "../abort.ts";
 import type { Clock } from "../clock.ts";
 import type { FileSystem } from "../file-system.ts";
 import { switchEntry } from "../log-entry.ts";
@@ -43,10 +44,17 @@ export class Fallback {
   }
 
   async #renew(): Promise<boolean> {
-    const { provider, secrets } = this.#proc;
+    const { provider, secrets, signal } = this.#proc;
     if (this.#renewed || !provider.renewSecret || secrets.last === undefined) return false;
     this.#renewed = true;
-    return provider.renewSecret(secrets.last);
+    try {
+      return await orAborted(provider.renewSecret(secrets.last), signal);
+    } catch (thrown) {
+      if (!(thrown instanceof SyscallError)) throw thrown;
+      // That the key was refused is the run's error; why there is no other is told beside it.
+      if (!this.#proc.stopped) this.#ports.emit(this.#proc, { type: "notice", text: thrown.message });
+      return false;
+    }
   }
 
   /** One that can't even be opened is passed over. */

@@ -253,6 +253,30 @@ describe("a key that is refused", () => {
     expect(asked).toHaveLength(1);
   });
 
+  test("and whose command fails ends the run for the refusal, and tells why there is no other", async () => {
+    await using h = harness(refuses("other-long-key"));
+    const renewSecret = () => Promise.reject(new SyscallError("UNAVAILABLE", "the vault is locked"));
+    const { info, events } = await h.run("go", {
+      provider: { ...rotating(["first-long-key"]), renewSecret },
+    });
+    expect(info).toMatchObject({ exit_reason: "llm_error", error: { code: "PERMISSION" }, steps_used: 1 });
+    expect(events).toContainEqual({ type: "notice", text: "the vault is locked" });
+  });
+
+  test("is not waited for by a run that is killed meanwhile", async () => {
+    await using h = harness(refuses("other-long-key"));
+    const asked = Promise.withResolvers<void>();
+    const renewSecret = () => {
+      asked.resolve();
+      return new Promise<boolean>(() => undefined);
+    };
+    const pid = await h.spawn("go", { provider: { ...rotating(["first-long-key"]), renewSecret } });
+    await asked.promise;
+    const ended = h.follow(pid);
+    await h.kernel.kill(pid, 2);
+    expect((await ended).info).toMatchObject({ exit_code: 137, steps_used: 1 });
+  });
+
   test("is in no error, event or record, also where a driver writes it there", async () => {
     await using h = harness(refuses("other-long-key"), (_request, key) => [
       { type: "text_delta", text: `I have seen ${key}` },
