@@ -5,6 +5,7 @@ import { Condition, Match, pattern, texts } from "./condition.ts";
 export const COMPARE = ["usual", "exact", "state"] as const;
 export type Compare = (typeof COMPARE)[number];
 
+const Limit = z.union([z.number().int().positive(), z.literal("unlimited")]);
 const Count = z.number().int().nonnegative();
 
 const ToolCall = z.strictObject({
@@ -75,6 +76,14 @@ const head = {
   /** Text that is attached to the intent. */
   input: z.string().optional(),
   checks: z.array(z.string()).optional(),
+  /** Of the run, in place of its agent's. */
+  limits: z
+    .strictObject({
+      max_steps: Limit.optional(),
+      context_budget: Limit.optional(),
+      timeout_ms: Limit.optional(),
+    })
+    .optional(),
   compare: z.enum(COMPARE).optional(),
   /** The run it was made from. Its folders in results stand for those of today. */
   recorded: z

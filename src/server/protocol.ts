@@ -288,12 +288,15 @@ export interface Difference {
   replayed: string | null;
 }
 
+type WireLimit = number | "unlimited";
+
 /** What a script of the replay driver says of the run that it was made from. */
 export interface ScriptHead {
   intent: string;
   agent: string;
   input?: string;
   checks?: string[];
+  limits?: { max_steps?: WireLimit; context_budget?: WireLimit; timeout_ms?: WireLimit };
   recorded: { uuid: string; at: string; cwd: string; project: string };
   outcome: { exit_code?: number; exit_reason?: string; result?: { equals: string } };
 }

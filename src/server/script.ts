@@ -1,3 +1,5 @@
+import { defaultSettings } from "../config/settings.ts";
+import type { ProcInfo } from "../kernel/types.ts";
 import type { StepRecord, ToolCallRecord } from "../store/schema.ts";
 import type { Run } from "./history.ts";
 import type { ScriptEntry, ScriptHead } from "./protocol.ts";
@@ -14,6 +16,7 @@ export async function scriptHead({ info, records }: Run): Promise<ScriptHead> {
     agent: info.agent,
     ...(spawned?.input && { input: spawned.input }),
     ...(spawned && spawned.checks.length > 0 && { checks: [...spawned.checks] }),
+    ...limits(info),
     recorded: {
       uuid: info.uuid,
       at: new Date(info.created_at_ms).toISOString(),
@@ -27,6 +30,18 @@ export async function scriptHead({ info, records }: Run): Promise<ScriptHead> {
     },
   };
 }
+
+/** Those that are not what every run has. */
+function limits(info: ProcInfo): Pick<ScriptHead, "limits"> {
+  const usual = defaultSettings().limits;
+  const own = (["max_steps", "context_budget", "timeout_ms"] as const)
+    .map((name) => [name, info[name]] as const)
+    .filter(([name, limit]) => limit !== usual[LIMITS[name]]);
+  if (own.length === 0) return {};
+  return { limits: Object.fromEntries(own.map(([name, limit]) => [name, limit ?? "unlimited"])) };
+}
+
+const LIMITS = { max_steps: "maxSteps", context_budget: "contextBudget", timeout_ms: "timeoutMs" } as const;
 
 /** A step as the replay driver plays it: what the model said, and what its calls must come to. */
 export function scriptEntry({

@@ -345,6 +345,16 @@ describe("export_script", () => {
     await expect(client.request("export_script", { uuid: UUID })).rejects.toMatchObject({ code: "INVALID" });
   });
 
+  test("names the limits that not every run has", async () => {
+    await using server = await serve("memory");
+    await record(server.dir, UUID, { info: { max_steps: 9, context_budget: 5_000 } });
+    await record(server.dir, NOW, { info: { timeout_ms: null } });
+    const client = new Client(overStream(await server.connect()));
+    const limits = async (uuid: string) => (await client.request("export_script", { uuid })).head?.limits;
+    expect(await limits(UUID)).toEqual({ max_steps: 9, context_budget: 5_000 });
+    expect(await limits(NOW)).toEqual({ timeout_ms: "unlimited" });
+  });
+
   test("of a supervisor is refused: no model has answered in it", async () => {
     await using server = await serve("memory");
     await record(server.dir, UUID, { info: { kind: "supervisor" } });

@@ -101,7 +101,7 @@ async function replayRun(io: Io, of: Target, flags: Options): Promise<Played> {
 }
 
 async function replayScript(io: Io, script: ScriptRun, flags: Options): Promise<Played> {
-  const { file, intent, agent, input, checks, outcome } = script;
+  const { file, intent, agent, input, checks, limits, outcome } = script;
   const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
   const options = {
     intent,
@@ -113,7 +113,7 @@ async function replayScript(io: Io, script: ScriptRun, flags: Options): Promise<
     max_cost: "unlimited",
   } as const;
   const replayed = await follow(io, flags, (wire, { env, attended }) =>
-    wire.open("spawn", { ...options, input, trust: flags.trust || undefined, env, attended }),
+    wire.open("spawn", { ...options, ...limits, input, trust: flags.trust || undefined, env, attended }),
   );
   if (isCutOff(replayed)) return { receipt: replayed };
   return { recorded: file, differences: outcomeDifferences(outcome, replayed), replayed };

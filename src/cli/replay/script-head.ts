@@ -5,6 +5,7 @@ import { parseYaml } from "../../config/yaml.ts";
 import { usageError } from "../exit.ts";
 import type { Io } from "../io.ts";
 
+const Limit = z.union([z.number().int().positive(), z.literal("unlimited")]);
 const Text = z.union([z.string(), z.array(z.string())]);
 
 /** What the command needs of a script; all else is the driver's. */
@@ -13,6 +14,13 @@ const Head = z.looseObject({
   agent: z.string().optional(),
   input: z.string().optional(),
   checks: z.array(z.string()).optional(),
+  limits: z
+    .object({
+      max_steps: Limit.optional(),
+      context_budget: Limit.optional(),
+      timeout_ms: Limit.optional(),
+    })
+    .optional(),
   outcome: z
     .looseObject({
       exit_code: z.number().int().optional(),
