@@ -1,6 +1,7 @@
 import { CODES, type LLMEvent, SyscallError, type ToolDef, type ToolOutcome } from "../plugin/index.ts";
 import type { ToolCallRecord } from "../store/schema.ts";
 import { Abort, onceAborted } from "./abort.ts";
+import type { Place } from "./llm/place.ts";
 import type { Process } from "./process.ts";
 import { isReadOnly, PARALLEL, StepCalls, type ToolCallPorts, toolMessage } from "./tool-call.ts";
 
@@ -41,6 +42,7 @@ export class ServedCalls {
   #text = "";
   #reasoning = "";
   #stopped: { because: unknown } | undefined;
+  #place: Pick<Place, "leave" | "back"> | undefined;
   #made = false;
   #closed = false;
 
@@ -59,6 +61,11 @@ export class ServedCalls {
   /** What has ended the answer from here. */
   get stopped(): { because: unknown } | undefined {
     return this.#stopped;
+  }
+
+  /** The place that the program has among those who ask its provider. */
+  sit(place: Pick<Place, "leave" | "back">): void {
+    this.#place = place;
   }
 
   /** Something was done: the same request must not be made a second time. */
@@ -89,8 +96,9 @@ export class ServedCalls {
     const alone = !isReadOnly(this.#proc.tools.get(name));
     const made = this.#order.run(alone, () => this.#make(name, input));
     this.#open.add(made);
+    this.#place?.leave();
     try {
-      const record = await made;
+      const record = await made.finally(() => this.#place?.back());
       const error = CODES.find((code) => code === record.error_code);
       return { text: toolMessage(record).content, ...(error && { error }) };
     } catch (thrown) {

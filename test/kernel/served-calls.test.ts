@@ -204,10 +204,7 @@ describe("a program that is the model and calls tools by itself", () => {
         running.delete(`${kind} ${id}`);
         return id;
       };
-      const wanted = Array.from({ length: 20 }, (_, id) => [
-        random() < 0.5 ? "Look" : "Change",
-        `${id}`,
-      ]);
+      const wanted = Array.from({ length: 20 }, (_, id) => [random() < 0.5 ? "Look" : "Change", `${id}`]);
       await using h = harness(
         [
           async ({ tools, say }) => {
@@ -375,6 +372,30 @@ describe("a program that is the model and calls tools by itself", () => {
     slow.resolve("slow");
     await clock.advance(100);
     expect((await ended).info).toMatchObject({ exit_code: 0, result: "Done." });
+  });
+
+  test("gives its place among those who ask its provider back while its own calls are made", async () => {
+    const asked: string[] = [];
+    await using h = harness(
+      [
+        async ({ tools, say, request }) => {
+          asked.push(request.intent);
+          if (request.intent === "parent") {
+            const { text: answer } = await tools.call("Agent", { intent: "child" });
+            await say({ type: "turn" });
+            await say(text(`It says: ${answer}`));
+          } else {
+            await say(text("I am the child."));
+          }
+          await say(STOP);
+        },
+      ],
+      { planChild: async () => ({ provider: { ...program(h).provider, concurrency: 1 } }) },
+    );
+    const { provider } = program(h);
+    const { info } = await h.run("parent", { provider: { ...provider, concurrency: 1 } });
+    expect(info.result).toContain("I am the child.");
+    expect(asked).toEqual(["parent", "child"]);
   });
 
   test("is cut off with its run: the call under way is recorded as cancelled, and no other is begun", async () => {

@@ -1,6 +1,7 @@
 import { type LLMAnswer, type LLMEvent, SyscallError } from "../../plugin/index.ts";
 import type { Clock } from "../clock.ts";
 import { AnswerReader, type ModelDevice } from "./answer.ts";
+import { Place } from "./place.ts";
 import type { ModelRequest } from "./request.ts";
 import { askedMs, backoffMs, isRetryable } from "./retry.ts";
 import { type Ending, Slots, type SlotsStatus, type Ticket } from "./slots.ts";
@@ -28,6 +29,8 @@ export interface ModelCallOptions {
   requestsPerMinute?: number;
   /** The process tree in whose turn it goes; all that name none are one. */
   tree?: string;
+  /** Told of the place that each attempt has: a program gives it back while it waits for tool calls of its own. */
+  onPlace?(place: Place): void;
   /** Asked at the deadlines: a program that is the model waits for a tool call of its own. */
   busy?(): boolean;
   /** Told as they come; an answer that breaks off has been told in part. `onRetry` says that it begins anew. */
@@ -139,7 +142,9 @@ export class ModelGate {
     total: Watch,
     options: ModelCallOptions,
   ): Promise<LLMAnswer | SyscallError> {
-    await slots.acquire(ticket, total.signal);
+    const place = new Place(slots, ticket, total.signal);
+    await place.take();
+    options.onPlace?.(place);
     total.arm(options.totalMs, () => tooSlow("did not finish its answer", options.totalMs, "total"));
     const idle = new Watch(options.clock ?? this.#clock, total.signal, options.busy);
     if (reader.streams) idle.arm(options.idleMs, () => tooSlow("sent nothing", options.idleMs, "idle"));
@@ -156,7 +161,7 @@ export class ModelGate {
       return error;
     } finally {
       idle.stop();
-      slots.release(ending);
+      place.end(ending);
     }
   }
 

@@ -239,6 +239,7 @@ export class ModelCall {
         return served?.made ? 0 : limits.modelRetries;
       },
       busy: served && (() => served.busy),
+      onPlace: served && ((place) => served.sit(place)),
       patienceMs: limits.modelWaitMs,
       provider: provider.name,
       concurrency: provider.concurrency,
