@@ -14,6 +14,8 @@ import { parseYaml, type YamlText, yamlError } from "./yaml.ts";
 export interface McpWish {
   name: string;
   required: boolean;
+  /** A run had it that goes on: one that is not there any more is left out, and named. */
+  had?: true;
   wrong(message: string): SyscallError;
 }
 
@@ -39,7 +41,7 @@ interface McpSurroundings {
 }
 
 /** The type of the mounts, and the plugin that knows it. */
-const TYPE = "mcp";
+export const MCP = "mcp";
 
 /**
  * What the servers that an agent names are mounted with. INVALID, with line and column, for one that is not
@@ -64,11 +66,11 @@ export async function mcpMounts(
 
 /** The mount of one server, or why it can't be had here. */
 function findServer(
-  { name, required, wrong }: McpWish,
+  { name, required, had, wrong }: McpWish,
   files: readonly McpFile[],
   { envs, numbers, services = [] }: McpSurroundings,
 ): MountRequest | string {
-  if (services.includes(name)) return { type: TYPE, name, config: { name }, required };
+  if (services.includes(name)) return { type: MCP, name, config: { name }, required };
   const naming = files.filter((file) => file.names.includes(name));
   const file = naming.find(({ trusted }) => trusted);
   if (file) {
@@ -84,6 +86,8 @@ function findServer(
   if (withheld) {
     return `The MCP server ${name} is left out: ${withheld.path} is not trusted. Look at it, then run \`rnix trust\`, or give --trust for this run.`;
   }
+  if (had)
+    return `The MCP server ${name}, which the run had, is in no mcp.yaml any more: it goes on without it.`;
   const names = files.flatMap((known) => known.names);
   const where = `.rnix/mcp.yaml, .mcp.json or ~/.config/rnix/mcp.yaml`;
   throw wrong(
@@ -127,7 +131,7 @@ export function mcpRequest(
   if (http && !/^https?:\/\//.test(how.url ?? "")) throw wrong(["url"], "expected a URL of http or https");
   const mountTimeoutMs = entry.mount_timeout ?? numbers.mountMs;
   return {
-    type: TYPE,
+    type: MCP,
     name,
     config: {
       name,

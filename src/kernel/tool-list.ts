@@ -50,6 +50,7 @@ export function writeMeta(proc: Process, contexts: ContextManager): void {
       input: proc.spec.opts.input ?? null,
       checks: [...proc.spec.checks],
       folders: [...(proc.spec.opts.folders ?? [])],
+      mounts: (proc.spec.opts.mounts ?? []).map(({ type, name }) => ({ type, name })),
       depth: proc.spec.envelope.limits.depth,
       system_prompt: proc.spec.opts.systemPrompt ?? null,
       ...(proc.images.length > 0 && { images: [...proc.images] }),

@@ -1,4 +1,5 @@
 import { type Agent, loadAgent } from "../config/agents.ts";
+import { MCP } from "../config/mcp.ts";
 import type { Places } from "../config/places.ts";
 import { bareAgent } from "../kernel/bare-agent.ts";
 import type { AgentInfo, ProcInfo, ProviderChoice } from "../kernel/types.ts";
@@ -22,6 +23,9 @@ export async function planResume(
 ): Promise<SpawnPlan> {
   requireFolders(info);
   const kept = info.env.values;
+  const had = (await records.meta(info.uuid))?.spawned?.mounts ?? [];
+  const agentOf = async (name: string, places: Places): Promise<Agent> =>
+    withServers(await agentOrBlank(name, places), had);
   const plan = await planSpawn(
     {
       intent: info.intent,
@@ -42,7 +46,7 @@ export async function planResume(
     },
     undefined,
     ports,
-    { agentOf: agentOrBlank, provider, byFlag: info.provider_by_flag, fallback: info.fallback },
+    { agentOf, provider, byFlag: info.provider_by_flag, fallback: info.fallback },
   );
   const { opts, notices } = plan;
   try {
@@ -95,6 +99,17 @@ async function agentOrBlank(name: string, places: Places): Promise<Agent> {
       notices: [`the agent ${name} is not there any more: no further skill of it can be loaded`],
     };
   }
+}
+
+/** MCP servers that the run began with are its own, whatever the agent's file names by now. */
+function withServers(agent: Agent, had: readonly { type: string; name: string }[]): Agent {
+  const named = new Set(agent.mcp.map(({ name }) => name));
+  const gone = had.filter(({ type, name }) => type === MCP && !named.has(name));
+  const wrong = (message: string): SyscallError => new SyscallError("INVALID", message);
+  return {
+    ...agent,
+    mcp: [...gone.map(({ name }) => ({ name, required: false, had: true as const, wrong })), ...agent.mcp],
+  };
 }
 
 /** The head of a fork's prompt is built anew, of what the agent says today. */

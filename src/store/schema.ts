@@ -364,6 +364,8 @@ export const ProcessMeta = z.object({
       checks: z.array(z.string()),
       /** Outside of the project. */
       folders: z.array(z.string()),
+      /** What it began with mounted. Absent in records of before it was kept. */
+      mounts: z.array(z.object({ type: z.string(), name: z.string() })).optional(),
       /** Levels of processes that may be below it. null: no limit. */
       depth: z.number().nullable(),
       /** What its spawner added to the head of the prompt. Absent in records of before it was kept. */

@@ -101,7 +101,17 @@ test("a run that is gone on with has its MCP server, or is told what that lacks"
   machine.write(".mcp.json", JSON.stringify({ mcpServers: { notes } }));
   const echo = (text: string) => calls(["mcp__notes__echo", { text }]);
   const model = await machine.model(
-    scenes({ "keep it": [echo("milk"), says("kept"), echo("bread"), says("both")] }),
+    scenes({
+      "keep it": [
+        echo("milk"),
+        says("kept"),
+        echo("bread"),
+        says("both"),
+        echo("salt"),
+        says("all"),
+        says("alone"),
+      ],
+    }),
   );
   expect((await machine.run(["trust", "--yes"])).code).toBe(0);
   const env = { NOTES_TOKEN: "t0p" };
@@ -114,7 +124,20 @@ test("a run that is gone on with has its MCP server, or is told what that lacks"
     code: 0,
     stdout: "both\n",
   });
-  expect(toolResults(model.requests.at(-1) ?? fail())).toEqual(['{"text":"milk"}', '{"text":"bread"}']);
+  const told = ['{"text":"milk"}', '{"text":"bread"}'];
+  expect(toolResults(model.requests.at(-1) ?? fail())).toEqual(told);
+  // Whatever the agent's file says by now.
+  machine.write(
+    ".rnix/agents/keeper/agent.yaml",
+    "name: keeper\ndescription: Keeps\nallowed_tools: []\nmcp: []\n",
+  );
+  const still = await machine.run(["resume", uuid, "and salt", "--trust"], { env });
+  expect(still).toMatchObject({ code: 0, stdout: "all\n" });
+  expect(toolResults(model.requests.at(-1) ?? fail())).toEqual([...told, '{"text":"salt"}']);
+  machine.write(".mcp.json", JSON.stringify({ mcpServers: {} }));
+  const without = await machine.run(["resume", uuid, "alone", "--trust"], { env });
+  expect(without).toMatchObject({ code: 0, stdout: "alone\n" });
+  expect(without.stderr).toContain("MCP server notes, which the run had");
 });
 
 describe("what a run can't have any more is named:", () => {
