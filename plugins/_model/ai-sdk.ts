@@ -2,6 +2,7 @@ import type {
   LanguageModelV4,
   LanguageModelV4CallOptions,
   LanguageModelV4FinishReason,
+  LanguageModelV4StreamPart,
   LanguageModelV4StreamResult,
   LanguageModelV4Usage,
   SharedV4ProviderMetadata,
@@ -11,12 +12,12 @@ import {
   type LLMAnswer,
   type LLMEvent,
   type LLMRequest,
-  type RateLimits,
   type StopReason,
   SyscallError,
   type ToolCall,
   type Usage,
 } from "rnix/plugin";
+import { ALIVE, Arrivals } from "./arrivals.ts";
 import { type Blame, cutOff, failure } from "./failure.ts";
 import { Thoughts } from "./handback.ts";
 import type { Model } from "./model-file.ts";
@@ -28,6 +29,8 @@ interface Prepared {
   model: LanguageModelV4;
   options: LanguageModelV4CallOptions;
   blame: Blame;
+  /** Sets who is told whenever some of the answer has come. */
+  whenHeard?(heard: () => void): void;
   /** Told what of the request the package has left out, in words. */
   leftOut?(what: string): void;
   /** Shown the body of the request as the package has made it. */
@@ -72,11 +75,12 @@ export class AiSdkModel implements Model {
 
   async stream(request: LLMRequest, signal: AbortSignal): Promise<AsyncIterable<LLMEvent>> {
     const by = this.#by(request);
-    const { model, options, blame, leftOut, sent } = await this.#prepare(request, callOptions(request, by));
-    const begun = await guarded(blame, signal, () => model.doStream({ ...options, abortSignal: signal }));
-    sent?.(begun.request?.body);
-    const limits = rateLimits(begun.response?.headers ?? {});
-    return events(begun.stream, new Collected(by), limits, { blame, leftOut }, signal);
+    const prepared = await this.#prepare(request, callOptions(request, by));
+    const { model, options, blame, whenHeard } = prepared;
+    const arrivals = new Arrivals(parts(() => model.doStream({ ...options, abortSignal: signal })));
+    whenHeard?.(() => arrivals.heard());
+    const next = () => guarded(blame, signal, () => arrivals.next());
+    return events(await next(), next, new Collected(by), prepared);
   }
 
   #by(request: LLMRequest): string {
@@ -84,20 +88,41 @@ export class AiSdkModel implements Model {
   }
 }
 
+const SIGN_OF_LIFE: LLMEvent = { type: "reasoning_delta", text: "" };
+
+type Arrived = LanguageModelV4StreamPart | { type: "begun"; begun: LanguageModelV4StreamResult };
+
+/** That the answer begins, and its parts. Some packages begin it only when something of it has come. */
+function parts(begin: () => PromiseLike<LanguageModelV4StreamResult>): () => Promise<Arrived | undefined> {
+  let reader: { read(): Promise<{ value?: LanguageModelV4StreamPart }> } | undefined;
+  return async () => {
+    if (reader !== undefined) return (await reader.read()).value;
+    const begun = await begin();
+    reader = begun.stream.getReader();
+    return { type: "begun", begun };
+  };
+}
+
 /** Tool calls are held back until the model says why it stopped: before that, none is known to be whole. */
 async function* events(
-  stream: LanguageModelV4StreamResult["stream"],
+  first: Arrived | typeof ALIVE | undefined,
+  next: () => Promise<Arrived | typeof ALIVE | undefined>,
   answer: Collected,
-  limits: RateLimits | undefined,
-  { blame, leftOut }: Pick<Prepared, "blame" | "leftOut">,
-  signal: AbortSignal,
+  { blame, leftOut, sent }: Prepared,
 ): AsyncGenerator<LLMEvent> {
-  if (limits !== undefined) yield { type: "limits", limits };
-  const reader = stream.getReader();
-  for (;;) {
-    const { done, value: part } = await guarded(blame, signal, () => reader.read());
-    if (done) throw cutOff(blame);
+  for (let part = first; ; part = await next()) {
+    if (part === undefined) throw cutOff(blame);
+    if (part === ALIVE) {
+      yield SIGN_OF_LIFE;
+      continue;
+    }
     switch (part.type) {
+      case "begun": {
+        sent?.(part.begun.request?.body);
+        const limits = rateLimits(part.begun.response?.headers ?? {});
+        if (limits !== undefined) yield { type: "limits", limits };
+        break;
+      }
       case "stream-start":
         tell(part.warnings, leftOut);
         break;
@@ -116,8 +141,8 @@ async function* events(
       case "tool-input-start":
       case "tool-input-delta":
       case "ping":
-        // Long arguments and long thoughts are otherwise silence: an empty delta says that it goes on.
-        yield { type: "reasoning_delta", text: "" };
+        // Long arguments are otherwise silence.
+        yield SIGN_OF_LIFE;
         break;
       case "tool-call":
         answer.add(part);

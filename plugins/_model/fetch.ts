@@ -5,11 +5,11 @@ import { type Blame, reported, unreachable } from "./failure.ts";
 /**
  * The `fetch` given to a provider package for one request: without a time limit of its own, and with what
  * the packages do not look at put right: a server that is not there, a web page, an error document where a
- * stream was asked for.
+ * stream was asked for, an answer without end. `heard` is told whenever some of a stream has come.
  */
-export function requestFetch(streams: boolean, blame: Blame): typeof fetch {
+export function requestFetch(streams: boolean, blame: Blame, heard: () => void): typeof fetch {
   const request = async (input: Input, init?: RequestInit): Promise<Response> => {
-    const response = await reach(input, init, blame);
+    const response = bounded(await reach(input, init, blame), streams, blame, heard);
     if (!response.ok) return response;
     const type = response.headers.get("content-type") ?? "";
     if (type.startsWith("text/html")) {
@@ -35,6 +35,31 @@ async function reach(input: Input, init: RequestInit | undefined, blame: Blame):
     if (init?.signal?.aborted === true) throw error;
     throw unreachable(error, blame);
   }
+}
+
+const MB = 1024 ** 2;
+/** The longest answers there are, with each of their words as an event of its own, have some 80 MB. */
+const LARGEST_STREAM = 256 * MB;
+const LARGEST_PIECE = 32 * MB;
+
+function bounded(response: Response, streams: boolean, blame: Blame, heard: () => void): Response {
+  if (response.body === null) return response;
+  const largest = streams && response.ok ? LARGEST_STREAM : LARGEST_PIECE;
+  let bytes = 0;
+  const counted = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      bytes += chunk.byteLength;
+      if (bytes > largest) throw endless(blame, largest);
+      if (response.ok) heard();
+      controller.enqueue(chunk);
+    },
+  });
+  return new Response(response.body.pipeThrough(counted), response);
+}
+
+function endless({ provider, url }: Blame, largest: number): SyscallError {
+  const message = `${provider} at ${url} answered more than ${largest / MB} MB`;
+  return new SyscallError("DRIVER", message, { retryable: false });
 }
 
 /** An answer in one piece is looked at before the package sees it: packages take errors in it differently. */

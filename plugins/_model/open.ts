@@ -48,17 +48,26 @@ export function openModel(context: OpenContext, { name, models, connect }: HttpD
     told.add(what);
     context.progress(what);
   };
+  // One answer at a time is read from a file: what comes is of the last one asked for.
+  let heard = (): void => undefined;
   const model = new AiSdkModel(name, async (request, options) => {
     const key = await keyOf(context, { required: connection.needsKey });
     const blame: Blame = { ...connection.blame, model: request.model, key };
     const streams = request.stream === true;
     return {
       model: await kept.get([request.model, key, streams], () =>
-        connection.languageModel({ model: request.model, key, fetch: requestFetch(streams, blame) }),
+        connection.languageModel({
+          model: request.model,
+          key,
+          fetch: requestFetch(streams, blame, () => heard()),
+        }),
       ),
       options: connection.options(options, request),
       blame,
       leftOut,
+      whenHeard: (told) => {
+        heard = told;
+      },
       sent: (body) => {
         if (request.effort !== undefined && connection.hasEffort?.(body) === false)
           leftOut(`effort ${request.effort} is left out: ${request.model} has no such setting`);

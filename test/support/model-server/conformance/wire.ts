@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import type { RateLimits } from "../../../../src/plugin/index.ts";
+import type { LLMEvent, RateLimits, VFSFile } from "../../../../src/plugin/index.ts";
+import { settled } from "../../fake-clock.ts";
 import { ask, request } from "../device.ts";
+import { dialects } from "../dialects/index.ts";
 import { ModelServer, type RecordedRequest, type Turn } from "../server.ts";
 import type { Answerer } from "./answers.ts";
 import { type HttpDriver, openDriver } from "./driver.ts";
@@ -13,6 +15,7 @@ export const WIRE = {
     "its thoughts go back with the calls they led to, as the provider signed them, to the same model alone",
   cut: "a call in whose middle the output limit was reached is not to be trusted",
   torn: "a stream that is cut anywhere on its way, within a character too",
+  alive: "a server that is at work and says nothing: what keeps the line open is a sign of life",
   limits: "the rate limits that the answer's headers tell",
 } as const;
 
@@ -89,6 +92,31 @@ function wire(driver: HttpDriver, findings: Findings, stream: boolean): void {
       }
     });
 
+  if (stream)
+    holds(WIRE.alive, async () => {
+      const line = new Line();
+      const server = Bun.serve({
+        port: 0,
+        hostname: "127.0.0.1",
+        idleTimeout: 0,
+        fetch: (request) => line.answer(new URL(request.url).pathname),
+      });
+      try {
+        const file = await openDriver(driver, `http://127.0.0.1:${server.port}`);
+        const { signal } = new AbortController();
+        const first = (async () => {
+          await file.write(JSON.stringify({ ...request, stream }), signal);
+          return JSON.parse(String(await file.read(100_000, signal)));
+        })();
+        expect(await line.keptOpenUntil(first)).toEqual({ type: "reasoning_delta", text: "" });
+        line.finish();
+        expect((await events(file, signal)).at(-1)).toEqual({ type: "stop", reason: "end_turn" });
+        await file.close();
+      } finally {
+        await server.stop(true);
+      }
+    });
+
   holds(WIRE.limits, async () => {
     for (const headers of HEADERS) {
       const { answer, events } = await answered({ text: "so", headers });
@@ -99,6 +127,52 @@ function wire(driver: HttpDriver, findings: Findings, stream: boolean): void {
     expect(answer.limits).toBeUndefined();
     expect(events.map(({ type }): string => type)).not.toContain("limits");
   });
+}
+
+/** A stream of comments, and of an answer at the end. */
+class Line {
+  #path = "";
+  #controller: ReadableStreamDefaultController<string> | undefined;
+
+  answer(path: string): Response {
+    this.#path = path;
+    const body = new ReadableStream<string>({
+      start: (controller) => {
+        this.#controller = controller;
+      },
+    });
+    return new Response(body, { headers: { "content-type": "text/event-stream" } });
+  }
+
+  /** One comment after the other, as servers send them that have a queue. */
+  async keptOpenUntil<T>(something: Promise<T>): Promise<T> {
+    let over = false;
+    const end = (): void => {
+      over = true;
+    };
+    something.then(end, end);
+    while (!over) {
+      this.#controller?.enqueue(": at work\n\n");
+      await settled();
+    }
+    return something;
+  }
+
+  finish(): void {
+    const dialect = dialects.find((one) => one.asked(this.#path) !== undefined);
+    const { frames = [] } = dialect?.stream({ text: "so" }, { index: 0, model: "scripted" }) ?? {};
+    for (const frame of frames) this.#controller?.enqueue(frame);
+    this.#controller?.close();
+  }
+}
+
+async function events(file: VFSFile, signal: AbortSignal): Promise<LLMEvent[]> {
+  const found: LLMEvent[] = [];
+  for (;;) {
+    const piece = String(await file.read(100_000, signal));
+    if (piece === "") return found;
+    found.push(JSON.parse(piece));
+  }
 }
 
 /** A conversation whose first answer thinks and calls, and whose second request is made of this model. */
