@@ -5,6 +5,8 @@ import { MAX_REQUEST_BYTES, type Response, type StreamEvent } from "./protocol.t
 
 /** A client that takes nothing of what is waiting for it for so long is cut off. */
 const STALL_MS = 10 * 60_000;
+/** Characters of a stream's events that are collected before they are written. */
+const BATCH = 64 * 1024;
 
 /** What carries a client's bytes, as of node:stream's Duplex: a socket, or the memory of this command. */
 export interface ByteStream {
@@ -53,6 +55,11 @@ export class Connection {
   readonly #frames: Frame[] = [];
   readonly #gone = new AbortController();
   readonly #closed: Promise<void>;
+  /** Events that are written together, when what is at work now has had its turn. */
+  #unsent = "";
+  #flushing: NodeJS.Immediate | undefined;
+  /** Until the client takes more. */
+  #full: Promise<void> | undefined;
   #ended = false;
   #taken = false;
   #wake: (() => void) | undefined;
@@ -133,15 +140,34 @@ export class Connection {
     wake?.();
   }
 
+  /**
+   * An answer is written at once. The events of a stream come in bursts, and a process does not wait while each of
+   * them is handed to the system: they are collected until it has gone on with its own work.
+   */
   async #send(line: Response | StreamEvent): Promise<void> {
     if (this.#gone.signal.aborted) throw gone();
-    if (this.#stream.write(bounded(line))) return;
-    await this.#until("drain");
+    this.#unsent += bounded(line);
+    if ("ok" in line || this.#unsent.length >= BATCH) this.#flush();
+    else this.#flushing ??= setImmediate(() => this.#flush());
+    if (this.#full === undefined) return;
+    await this.#full;
     if (this.#gone.signal.aborted) throw gone();
+  }
+
+  #flush(): void {
+    clearImmediate(this.#flushing);
+    this.#flushing = undefined;
+    const text = this.#unsent;
+    this.#unsent = "";
+    if (text === "" || this.#gone.signal.aborted || this.#stream.write(text)) return;
+    this.#full ??= this.#until("drain").then(() => {
+      this.#full = undefined;
+    });
   }
 
   /** What was written is flushed before the connection goes, as far as the client takes it. */
   async #finish(): Promise<void> {
+    this.#flush();
     if (!this.#gone.signal.aborted) {
       const flushed = this.#until("finish");
       this.#stream.end();

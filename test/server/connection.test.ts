@@ -5,7 +5,7 @@ import { overStream } from "../../src/client/memory.ts";
 import type { ExitStatus } from "../../src/kernel/types.ts";
 import { type ByteStream, Connection } from "../../src/server/connection.ts";
 import { Room } from "../../src/server/frame.ts";
-import { MAX_REQUEST_BYTES, type SpawnRequest } from "../../src/server/protocol.ts";
+import { MAX_REQUEST_BYTES, type SpawnRequest, type StreamEvent } from "../../src/server/protocol.ts";
 import { MAX_CONNECTIONS } from "../../src/server/server.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { until } from "../support/until.ts";
@@ -86,6 +86,43 @@ test("what a client that goes held of the room for unfinished requests is given 
   stream.destroy();
   await served;
   expect(room.take(10)).toBe(true);
+});
+
+test("what a run tells in one go is written in one piece, after the run has gone on with its work", async () => {
+  const written: string[] = [];
+  const stream = new Duplex({
+    read: () => undefined,
+    write(chunk: Buffer, _encoding, done) {
+      written.push(chunk.toString());
+      done();
+    },
+  });
+  const connection = new Connection(stream, new FakeClock());
+  const event = (text: string): StreamEvent => ({
+    type: "text_delta",
+    payload: { pid: 1, uuid: "u", step: 1, text },
+  });
+  let toldAtOnce = -1;
+  const served = connection.serve(async (_frame, peer) => {
+    await peer.send({ ok: true, payload: {} });
+    for (const text of ["a", "b", "c"]) await peer.send(event(text));
+    toldAtOnce = written.length;
+    await new Promise((resolve) => setImmediate(resolve));
+    await peer.send(event("d"));
+    await peer.send(event("x".repeat(100_000)));
+    await peer.send(event("last"));
+    return "close";
+  });
+  stream.push("{}\n");
+  await served;
+  expect(toldAtOnce).toBe(1);
+  const texts = written.map((piece) =>
+    piece
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line).payload.text),
+  );
+  expect(texts).toEqual([[undefined], ["a", "b", "c"], ["d", "x".repeat(100_000)], ["last"]]);
 });
 
 describe("a client that goes away", () => {
