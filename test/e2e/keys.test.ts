@@ -116,6 +116,19 @@ describe("no key is anywhere but where its user has put it", () => {
         expect(request.text).not.toContain(MARK);
       }
     }
+    // Values of --env are kept, as for every variable of a tool: not those of keys.
+    const given = ["OPENAI_API_KEY", "WORK_TOKEN"].flatMap((name) => ["--env", `${name}=${MARK}-given`]);
+    for (const provider of ["openai", "work"]) {
+      const args = ["let in", "--provider", provider, "--model", "m", "--env", "PLAIN=plain", ...given];
+      // A copy of a key that is not the run's any more is nobody's key.
+      const { receipt, info } = await verdict(machine, args, { env: { COPY_OF_IT: undefined } });
+      seen.push(JSON.stringify(receipt), JSON.stringify(info));
+      expect(info.env.values).toMatchObject({ PLAIN: "plain" });
+      for (const request of model.requests.splice(0)) {
+        expect(keyOf(request)).toBe(`Bearer ${MARK}-given`);
+        expect(request.text).not.toContain(MARK);
+      }
+    }
     const { stdout, stderr, code } = await machine.run(["spawn", "let in", "--provider", "locked"]);
     expect(code).toBe(69);
     expect(stderr).toContain("ended with 3");
@@ -130,6 +143,24 @@ describe("no key is anywhere but where its user has put it", () => {
     );
     for (const text of seen) expect(text).not.toContain(MARK);
     expect(shownBySystem(machine)).not.toContain(MARK);
+    expect(machine.search(MARK).sort()).toEqual(KEPT);
+  });
+
+  test("nor in a daemon in the foreground, which has all that its shell has", async () => {
+    const made = await withKeys({
+      "let in": [bash("env; tr '\\0' '\\n' < /proc/$PPID/environ"), says("done")],
+    });
+    await using machine = made.machine;
+    const daemon = machine.start(["daemon", "start", "--foreground"], { env: { RNIX_LOG: "debug" } });
+    await until(() => machine.daemonPid !== null, "the daemon");
+    const { receipt } = await verdict(machine, ["let in", "--model", "m"]);
+    expect(receipt.exit_code).toBe(0);
+    expect(made.model.requests).toHaveLength(2);
+    for (const request of made.model.requests) expect(request.text).not.toContain(MARK);
+    expect(shownBySystem(machine)).not.toContain(MARK);
+    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    const { stdout, stderr } = await daemon.done;
+    expect(stdout + stderr).not.toContain(MARK);
     expect(machine.search(MARK).sort()).toEqual(KEPT);
   });
 
