@@ -57,8 +57,8 @@ class Drafting {
   readonly #new: readonly Message[];
   /** Guessed tokens that the messages may have. */
   readonly #space: number;
-  /** And those that are kept as they are: of what the model takes, however much shorter it is to become. */
-  readonly #tail: number;
+  /** And its last turn, which the model has not seen yet: of what it takes, however much shorter it is to become. */
+  readonly #unseen: number;
 
   constructor(ports: ModelCallPorts, proc: Process, order: Order) {
     this.#ports = ports;
@@ -72,7 +72,7 @@ class Drafting {
     const spaceFor = (tokens: number): number =>
       Math.max(LEAST_ROOM, (tokens - head) / proc.estimate.ratio(model));
     this.#space = spaceFor(order.goal);
-    this.#tail = spaceFor(order.room.goal) * TAIL;
+    this.#unseen = spaceFor(order.room.goal) * TAIL;
   }
 
   async draft(): Promise<Draft | null> {
@@ -83,7 +83,7 @@ class Drafting {
     const more = [...cut, ...(await this.#cutLastResults(cut))];
     const shortest = this.#with({ cut: more, summary: null });
     if (this.#fits(shortest)) return shortest;
-    const to = tailStart(compacted(this.#old, { cut: more, summary: null }), this.#tail);
+    const to = tailStart(compacted(this.#old, { cut: more, summary: null }), this.#space * TAIL);
     const summary = to > 1 ? await this.#summary(to, more) : null;
     if (more.length === 0 && summary === null) return null;
     return this.#with({ cut: summary ? more.filter(({ at }) => at >= to) : more, summary });
@@ -124,9 +124,9 @@ class Drafting {
     const from = lastAnswers(shown, 1);
     const results = [...callsByResult(shown)].filter(([at]) => at >= from);
     const tokens = shown.slice(from).reduce((sum, message) => sum + estimateMessage(message), 0);
-    if (tokens <= this.#tail) return [];
+    if (tokens <= this.#unseen) return [];
     const cut: Compaction["cut"] = [];
-    const each = Math.max(LEAST_RESULT, this.#tail / results.length);
+    const each = Math.max(LEAST_RESULT, this.#unseen / results.length);
     for (const [at, { name }] of results) {
       const content = shown[at]?.content ?? "";
       if (name === "Skill" || estimateTokens(content) <= each) continue;
