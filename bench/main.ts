@@ -8,6 +8,7 @@ import { oneTurn } from "./figures/one-turn.ts";
 import { records } from "./figures/records.ts";
 import { scarceModel } from "./figures/scarce-model.ts";
 import { start } from "./figures/start.ts";
+import { streaming } from "./figures/streaming.ts";
 import { together } from "./figures/together.ts";
 import { toolCalls } from "./figures/tool-calls.ts";
 import { type Place, withPlace } from "./place.ts";
@@ -17,8 +18,8 @@ import { type Place, withPlace } from "./place.ts";
  * each beside a floor measured in turns with it; bench/README.md says how to read them.
  */
 const USAGE = `bun bench/main.ts [--only GROUP]… [--rounds N] [--batches N] [--json FILE] [--rnix PATH]
-  --only     start, one-turn, tool-calls, together, models, records, memory; of the kernel alone: syscalls,
-             processes, idle, messages, steps
+  --only     start, one-turn, tool-calls, together, streaming, models, records, memory; of the kernel alone:
+             syscalls, processes, idle, messages, steps
   --rounds   measured rounds of each command, 15 by default
   --batches  hundreds of runs in the memory figure, 2 by default
   --json     write the figures there too; "-" prints them instead of the table
@@ -41,6 +42,7 @@ const GROUPS: Record<string, (place: Place) => Promise<Figure[]>> = {
   "one-turn": oneTurn,
   "tool-calls": toolCalls,
   together,
+  streaming,
   records,
   models: scarceModel,
   memory: (place) => daemonMemory(place, Number(flags.batches)),

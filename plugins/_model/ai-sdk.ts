@@ -19,6 +19,7 @@ import {
 } from "rnix/plugin";
 import { ALIVE, Arrivals } from "./arrivals.ts";
 import { type Blame, cutOff, failure } from "./failure.ts";
+import { gathered } from "./gathered.ts";
 import { Thoughts } from "./handback.ts";
 import type { Model } from "./model-file.ts";
 import { callOptions } from "./prompt.ts";
@@ -80,7 +81,7 @@ export class AiSdkModel implements Model {
     const arrivals = new Arrivals(parts(() => model.doStream({ ...options, abortSignal: signal })));
     whenHeard?.(() => arrivals.heard());
     const next = () => guarded(blame, signal, () => arrivals.next());
-    return events(await next(), next, new Collected(by), prepared);
+    return gathered(events(await next(), next, new Collected(by), prepared));
   }
 
   #by(request: LLMRequest): string {
