@@ -76,6 +76,12 @@ const head = {
   /** Text that is attached to the intent. */
   input: z.string().optional(),
   checks: z.array(z.string()).optional(),
+  /** As the flags of a spawn: what is added to the prompt, the rights, folders outside, the form of the answer. */
+  system_prompt: z.string().optional(),
+  allow: z.array(z.string()).optional(),
+  deny: z.array(z.string()).optional(),
+  folders: z.array(z.string()).optional(),
+  output_schema: z.record(z.string(), z.unknown()).optional(),
   /** Of the run, in place of its agent's. */
   limits: z
     .strictObject({

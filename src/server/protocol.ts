@@ -296,6 +296,11 @@ export interface ScriptHead {
   agent: string;
   input?: string;
   checks?: string[];
+  system_prompt?: string;
+  allow?: string[];
+  deny?: string[];
+  folders?: string[];
+  output_schema?: Record<string, unknown>;
   limits?: { max_steps?: WireLimit; context_budget?: WireLimit; timeout_ms?: WireLimit };
   recorded: { uuid: string; at: string; cwd: string; project: string };
   outcome: { exit_code?: number; exit_reason?: string; result?: { equals: string } };

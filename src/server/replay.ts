@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { SyscallError } from "../plugin/index.ts";
+import { allSteps } from "./cut-off.ts";
 import type { Run } from "./history.ts";
 import type { ReplayRequest, SpawnRequest } from "./protocol.ts";
 import type { SpawnPlan } from "./system.ts";
@@ -19,6 +20,7 @@ export async function planReplay(
 ): Promise<SpawnPlan> {
   const { info } = run;
   requireRest(run);
+  await requireWhole(run);
   const spawned = (await run.records.meta(info.uuid))?.spawned;
   const folders = (spawned?.folders ?? []).filter((folder) => existsSync(folder));
   const kept = info.env.values;
@@ -60,6 +62,23 @@ function requireRest({ info }: Run): void {
   throw new SyscallError(
     "INVALID",
     `PID ${info.pid} is still running: wait for its end (\`rnix wait ${info.pid}\`), or suspend it.`,
+  );
+}
+
+/** Known before anything is spent: the answers are in its steps. */
+async function requireWhole({ info, records }: Run): Promise<void> {
+  let last = 0;
+  for await (const { step } of allSteps(records, info.uuid)) {
+    if (step !== last + 1) break;
+    last = step;
+  }
+  // The last one may have been cut off.
+  if (last > 0 && last >= info.steps - 1) return;
+  throw new SyscallError(
+    "INVALID",
+    last === 0
+      ? `Run ${info.uuid} has no step on record: there is no answer to play.`
+      : `Step ${last + 1} of run ${info.uuid} can't be read, so it can't be played. \`rnix steps ${info.uuid}\` says which line is damaged.`,
   );
 }
 

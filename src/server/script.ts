@@ -16,6 +16,11 @@ export async function scriptHead({ info, records }: Run): Promise<ScriptHead> {
     agent: info.agent,
     ...(spawned?.input && { input: spawned.input }),
     ...(spawned && spawned.checks.length > 0 && { checks: [...spawned.checks] }),
+    ...(spawned?.system_prompt && { system_prompt: spawned.system_prompt }),
+    ...(info.permissions.fixed && { allow: info.permissions.allow[0] ?? [] }),
+    ...(info.permissions.deny.length > 0 && { deny: info.permissions.deny }),
+    ...(spawned && spawned.folders.length > 0 && { folders: spawned.folders }),
+    ...(spawned?.output_schema && { output_schema: spawned.output_schema }),
     ...limits(info),
     recorded: {
       uuid: info.uuid,

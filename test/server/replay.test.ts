@@ -174,8 +174,8 @@ describe("a recorded run that is played", () => {
     expect([asked?.allow, asked?.deny]).toEqual([undefined, undefined]);
   });
 
-  test("is refused while it runs, and where its folder is gone", async () => {
-    for (const info of [{ ended_at_ms: null }, { cwd: "/no/such/folder" }]) {
+  test("is refused while it runs, where its folder is gone, and where steps are missing", async () => {
+    for (const info of [{ ended_at_ms: null }, { cwd: "/no/such/folder" }, { steps: 4 }]) {
       using dir = new TempDir();
       await expect(planned(dir.path, info)).rejects.toBeInstanceOf(SyscallError);
     }
@@ -345,12 +345,15 @@ describe("export_script", () => {
     await expect(client.request("export_script", { uuid: UUID })).rejects.toMatchObject({ code: "INVALID" });
   });
 
-  test("names the limits that not every run has", async () => {
+  test("names what its run was spawned with, and the limits that not every run has", async () => {
+    const permissions: ProcInfo["permissions"] = { allow: [["Read"], ["*"]], deny: ["Bash"], fixed: true };
     await using server = await serve("memory");
-    await record(server.dir, UUID, { info: { max_steps: 9, context_budget: 5_000 } });
+    await record(server.dir, UUID, { info: { max_steps: 9, context_budget: 5_000, permissions } });
     await record(server.dir, NOW, { info: { timeout_ms: null } });
     const client = new Client(overStream(await server.connect()));
     const limits = async (uuid: string) => (await client.request("export_script", { uuid })).head?.limits;
+    const { head } = await client.request("export_script", { uuid: UUID });
+    expect([head?.system_prompt, head?.allow, head?.deny]).toEqual(["Be brief.", ["Read"], ["Bash"]]);
     expect(await limits(UUID)).toEqual({ max_steps: 9, context_budget: 5_000 });
     expect(await limits(NOW)).toEqual({ timeout_ms: "unlimited" });
   });

@@ -5,7 +5,7 @@ import { bool, choice, json, list, text } from "../flags.ts";
 import { type Io, type Output, withSession, withWire } from "../io.ts";
 import { plural } from "../output/format.ts";
 import { styleOf } from "../output/style.ts";
-import { absoluteFolder } from "../paths.ts";
+import { absoluteFolder, absolutePath } from "../paths.ts";
 import { exportScript } from "../replay/export.ts";
 import { KINDS, outcomeDifferences, type Report, reportText } from "../replay/report.ts";
 import type { ScriptRun } from "../replay/script-head.ts";
@@ -101,19 +101,26 @@ async function replayRun(io: Io, of: Target, flags: Options): Promise<Played> {
 }
 
 async function replayScript(io: Io, script: ScriptRun, flags: Options): Promise<Played> {
-  const { file, intent, agent, input, checks, limits, outcome } = script;
-  const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
+  const { file, checks, folders, limits, outcome } = script;
+  const { intent, agent, input, system_prompt, allow, deny, output_schema } = script;
   const options = {
+    ...limits,
     intent,
     agent,
+    system_prompt,
+    allow,
+    deny,
+    output_schema,
     provider: "replay",
     model: file,
-    cwd,
+    cwd: absoluteFolder(io, "--cwd", flags.cwd ?? "."),
+    add: folders?.map((path) => absolutePath(io, "folders", path)),
     check: checks,
     max_cost: "unlimited",
+    trust: flags.trust || undefined,
   } as const;
-  const replayed = await follow(io, flags, (wire, { env, attended }) =>
-    wire.open("spawn", { ...options, ...limits, input, trust: flags.trust || undefined, env, attended }),
+  const replayed = await follow(io, flags, (wire, given) =>
+    wire.open("spawn", { ...options, ...given, input }),
   );
   if (isCutOff(replayed)) return { receipt: replayed };
   return { recorded: file, differences: outcomeDifferences(outcome, replayed), replayed };

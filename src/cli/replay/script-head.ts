@@ -14,6 +14,11 @@ const Head = z.looseObject({
   agent: z.string().optional(),
   input: z.string().optional(),
   checks: z.array(z.string()).optional(),
+  system_prompt: z.string().optional(),
+  allow: z.array(z.string()).optional(),
+  deny: z.array(z.string()).optional(),
+  folders: z.array(z.string()).optional(),
+  output_schema: z.record(z.string(), z.unknown()).optional(),
   limits: z
     .object({
       max_steps: Limit.optional(),
