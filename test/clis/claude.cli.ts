@@ -117,7 +117,7 @@ describe("the claude CLI", () => {
     machine.write("secret.txt", "SECRET-CONTENT");
     machine.write("notes.txt", "as @secret.txt says");
     const names = `@secret.txt @./secret.txt @${machine.project}/ @"secret.txt" @${machine.project}/secret.txt#L1`;
-    for (const intent of [`look at ${names}`, "/init", "/add-dir ..", "!touch bang", "#remember"]) {
+    for (const intent of [`look at ${names}`, "/init", "!touch bang"]) {
       const model = await machine.scripted([
         { tool_calls: [rnix("Read", { path: "notes.txt" })] },
         { text: `it is in ${names}` },
