@@ -3,6 +3,8 @@ import { z } from "zod";
 import type { Match } from "./condition.ts";
 import type { Response, Script } from "./script.ts";
 
+/** Runs that a message names. */
+const NAMED = 5;
 /** Steps asked for at a time. */
 const PAGE = 100;
 /** Characters of a recording that are played. */
@@ -44,7 +46,7 @@ type Step = z.infer<typeof Step>;
 
 /** The recorded run that a UUID, or the beginning of one, names. It must have come to rest. */
 export async function recordedRun(history: History, uuid: string, own: string): Promise<RunInfo> {
-  const found = (await history.runs({ uuid, limit: 10 })).filter((run) => run.uuid !== own);
+  const found = (await history.runs({ uuid, limit: NAMED + 1 })).filter((run) => run.uuid !== own);
   const [run, other] = found;
   if (run === undefined) {
     throw new SyscallError("NOT_FOUND", `there is no run ${uuid} to replay; \`rnix ps -a\` lists them`, {
@@ -52,7 +54,11 @@ export async function recordedRun(history: History, uuid: string, own: string): 
     });
   }
   if (other !== undefined) {
-    throw wrong(uuid, `it fits several runs: ${found.map((one) => one.uuid).join(", ")}. Write more of it`);
+    const some = found.slice(0, NAMED).map((one) => one.uuid);
+    throw wrong(
+      uuid,
+      `it fits several runs: ${some.join(", ")}${found.length > NAMED ? ", …" : ""}. Write more of it`,
+    );
   }
   if (run.ended_at_ms === null) throw wrong(run.uuid, "it is still running: wait for its end, or suspend it");
   if (run.kind !== "agent") throw wrong(run.uuid, "it is no agent's run: no model has answered in it");
