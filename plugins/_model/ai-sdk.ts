@@ -266,11 +266,14 @@ function stopReason(finish: LanguageModelV4FinishReason, hasCalls: boolean): Sto
   }
 }
 
-function usage(usage: LanguageModelV4Usage): Usage {
+function usage({ inputTokens, outputTokens, raw }: LanguageModelV4Usage): Usage {
+  // OpenRouter says it, in dollars, among its counts of tokens.
+  const cost = raw?.cost;
   return {
-    input_tokens: usage.inputTokens.total ?? 0,
-    output_tokens: usage.outputTokens.total ?? 0,
-    cached_tokens: usage.inputTokens.cacheRead ?? 0,
+    input_tokens: inputTokens.total ?? 0,
+    output_tokens: outputTokens.total ?? 0,
+    cached_tokens: inputTokens.cacheRead ?? 0,
+    ...(typeof cost === "number" && cost >= 0 ? { cost_usd: cost } : {}),
   };
 }
 

@@ -32,16 +32,17 @@ test("what is sent is what the entry says, without a key where there is none", a
   });
 });
 
-describe("OpenRouter's own ways to fail", () => {
-  const failed = async (response: () => Response) => {
+describe("what is OpenRouter's own", () => {
+  const asked = async (response: () => Response) => {
     const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: response });
     try {
       const file = await openModel(compatible, DEVICE, { base_url: `http://127.0.0.1:${server.port}/v1` });
-      return await failureOf(ask(file, { stream: true }));
+      return await ask(file, { stream: true });
     } finally {
       await server.stop(true);
     }
   };
+  const failed = (response: () => Response) => failureOf(asked(response));
   const sse = (...chunks: object[]) =>
     new Response(
       [": OPENROUTER PROCESSING", ...chunks.map((chunk) => `data: ${JSON.stringify(chunk)}`), ""].join(
@@ -51,6 +52,12 @@ describe("OpenRouter's own ways to fail", () => {
     );
   const choice = (content: string, finish_reason: string | null) => ({
     choices: [{ index: 0, delta: { role: "assistant", content }, finish_reason }],
+  });
+
+  test("what an answer has cost is told with its tokens", async () => {
+    const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15, cost: 0.00042 };
+    const { answer } = await asked(() => sse(choice("so", "stop"), { choices: [], usage }));
+    expect(answer.usage).toEqual({ input_tokens: 10, output_tokens: 5, cached_tokens: 0, cost_usd: 0.00042 });
   });
 
   test("no credit is told as such", async () => {
