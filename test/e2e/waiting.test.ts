@@ -229,6 +229,29 @@ test("a suspended run that is killed has ended so, on disk too, and its time wak
   expect(again).toMatchObject({ code: 0, stdout: "went on\n" });
 });
 
+test("the parent of a suspended child that is killed is told so, and goes on", async () => {
+  await using machine = new Machine();
+  const agent = calls(["Agent", { intent: "a part" }]);
+  const hang: Turn = { fault: { kind: "hang" } };
+  const model = await machine.model(scenes({ "do it": [agent, says("without it")], "a part": [hang] }));
+  const command = machine.start(["spawn", "do it", "--output", "json"]);
+  await model.arrived(2);
+  const live: ProcInfo[] = JSON.parse((await machine.run(["ps", "--json"])).stdout);
+  const child = live.find(({ intent }) => intent === "a part")?.uuid ?? "";
+  expect((await machine.run(["suspend", child])).code).toBe(0);
+  const { uuid, exit_code } = Receipt.parse(JSON.parse((await command.done).stdout));
+  expect(exit_code).toBe(75);
+  expect((await machine.run(["kill", child])).stderr).toContain("it was suspended and has ended by TERM");
+  await stands(machine, uuid, (info) => info.exit_code === 1);
+  expect(recordOf(machine, uuid)).toMatchObject({
+    exit_reason: "failed",
+    result: "without it",
+    children: [{ uuid: child, exit_reason: "terminated" }],
+  });
+  const [last] = model.requests.slice(-1);
+  expect(last && toolResults(last)).toEqual([expect.stringContaining("terminated")]);
+});
+
 test("a run that went on is found by the PID that it had", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);

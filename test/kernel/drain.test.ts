@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { cpSync } from "node:fs";
+import type { ChildSpec } from "../../src/kernel/supervisor/spec.ts";
 import type { ProcInfo } from "../../src/kernel/types.ts";
 import { SIGPAUSE, SIGTERM } from "../../src/kernel/types.ts";
 import type { LLMEvent } from "../../src/plugin/index.ts";
@@ -169,6 +170,35 @@ describe("a shutdown that drains", () => {
     expect(tool.done).toEqual(["a"]);
     const infos = await h.runs.list();
     expect(infos.map(({ state }) => state)).toEqual(["suspended", "suspended"]);
+  });
+
+  test("a supervisor starts nothing again meanwhile, and has lost no restart by it", async () => {
+    const answer = Promise.withResolvers<void>();
+    const { h, tool } = harness(async ({ intent }) => {
+      if (intent === "hold") return work("held");
+      await answer.promise;
+      return says("done");
+    });
+    await using _ = h;
+    const child = (id: string): ChildSpec => ({
+      id,
+      start: { kind: "agent", plan: async () => ({ intent: id, agent: null, opts: h.opts() }) },
+    });
+    const children = [child("hold"), child("quick")];
+    const spec = { name: "top", strategy: "one_for_one", intensity: 0, periodMs: 1000, children } as const;
+    const supervisor = await h.kernel.supervisors.spawnSupervisor({ ...spec, opts: async () => h.opts() });
+    const [held, quick] = h.kernel.supervisors.supervisorChildren(supervisor);
+    await tool.begun("held");
+    const ended = h.kernel.shutdown({ cause: "restart", drainMs: LONG_MS });
+    answer.resolve();
+    await until(async () => (await infoOf(h, quick?.uuid ?? "")).exit_reason === "completed", "its end");
+    tool.finish("held");
+    const [top] = h.kernel.procInfos().filter(({ kind }) => kind === "supervisor");
+    await ended;
+    expect(h.requests).toHaveLength(2);
+    expect(await infoOf(h, held?.uuid ?? "")).toMatchObject({ exit_reason: "suspended" });
+    // Told to end with the rest, not one restart too many.
+    expect(await infoOf(h, top?.uuid ?? "")).toMatchObject({ exit_reason: "terminated" });
   });
 
   test("nothing new is spawned meanwhile, a kill counts at once, and a shutdown with now makes it short", async () => {

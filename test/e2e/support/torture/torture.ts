@@ -38,8 +38,12 @@ interface TortureOptions {
 const LONGEST_LIFE_MS = 900;
 /** Of the kills so many hit a command that runs its agent itself. */
 const INSIDE_SHARE = 0.2;
-/** Of those of the daemon so many come while it suspends its runs. */
+/** Of those of the daemon so many come while it suspends its runs for a TERM, and so many while it drains for a stop. */
 const STOPPING_SHARE = 0.15;
+const DRAINING_SHARE = 0.15;
+/** Longer than most calls take, and than the kill that comes meanwhile. */
+const DRAIN = "1s";
+const LONGEST_DRAIN_MS = 250;
 /** Rounds to bring all runs to their end when nothing is killed any more. */
 const ROUNDS_TO_END = 40;
 /** One of these rounds is waited for so long, and looked at so often. */
@@ -94,6 +98,7 @@ class Campaign {
   }
 
   async run(): Promise<void> {
+    this.#machine.config({ drain: DRAIN });
     await this.#machine.model(this.#actors.play);
     keepKey(this.#machine);
     while (this.#kills.daemon + this.#kills.inside < this.#options.kills && this.#wrong.length === 0) {
@@ -183,11 +188,17 @@ class Campaign {
     }
     const pid = this.#machine.daemonPid;
     if (pid === null || !isAlive(pid)) return; // It has not been started yet.
-    if (this.#random() < STOPPING_SHARE) {
+    const way = this.#random();
+    let stopping: Running | undefined;
+    if (way < STOPPING_SHARE) {
       signal(pid, "SIGTERM");
       await Bun.sleep(this.#random() * 30);
+    } else if (way < STOPPING_SHARE + DRAINING_SHARE) {
+      stopping = this.#machine.start(["daemon", "stop"]);
+      await Bun.sleep(this.#random() * LONGEST_DRAIN_MS);
     }
     if (await end(pid)) this.#kills.daemon++;
+    await stopping?.done;
   }
 
   /** A command whose daemon is killed says so; what else goes wrong is a fault. */
