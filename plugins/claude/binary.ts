@@ -95,11 +95,7 @@ async function printed({ exec }: OpenContext, argv: string[]): Promise<string> {
 
 function usualPlaces(home: string | undefined): string[] {
   const own = [".local/bin/claude", ".claude/local/claude", ".bun/bin/claude", ".npm-global/bin/claude"];
-  return [
-    ...(home === undefined ? [] : own.map((place) => join(home, place))),
-    "/opt/homebrew/bin/claude",
-    "/usr/local/bin/claude",
-  ];
+  return home === undefined ? [] : own.map((place) => join(home, place));
 }
 
 /** Of the Node versions that nvm has, the newest that has it. */

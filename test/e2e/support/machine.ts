@@ -51,7 +51,7 @@ export class Machine implements AsyncDisposable {
   readonly socket = join(this.root, "run", "rnix", "rnix.sock");
   /** What every command here gets. */
   readonly env: Record<string, string> = {
-    PATH: process.env.PATH ?? "/usr/bin:/bin",
+    PATH: pathWithoutModels(process.env.PATH ?? "/usr/bin:/bin"),
     HOME: this.home,
     TMPDIR: this.temp,
     XDG_RUNTIME_DIR: join(this.root, "run"),
@@ -228,6 +228,14 @@ export class Machine implements AsyncDisposable {
     const file = join(this.dataDir, "daemon.log");
     return existsSync(file) ? readFileSync(file, "utf8").slice(-4000) : "(none)";
   }
+}
+
+/** Without the folders that hold a program which would be found as a model. */
+function pathWithoutModels(path: string): string {
+  const folders = path.split(":");
+  const holds = (folder: string): boolean =>
+    ["claude", "cursor-agent"].some((name) => existsSync(join(folder, name)));
+  return folders.filter((folder) => !holds(folder)).join(":");
 }
 
 /** Long enough to be recognised wherever they turn up. */
