@@ -86,6 +86,7 @@ describe("--add with an image", () => {
       expect((await machine.run(["resume", "1", "and now?"])).stdout).toBe("still grey\n");
       expect(model.requests.map(({ text }) => text.split(base64).length - 1)).toEqual([1, 1, 1]);
       expect(model.requests[0]?.text).toContain("shot.txt");
+      expect((await machine.run(["steps", "1", "1"])).stdout).toContain("image/png, 40 × 30");
       // Beside the run, once, as it was.
       expect(machine.search(base64.slice(0, 60))).toEqual([]);
     });
@@ -117,6 +118,7 @@ describe("--effort", () => {
     await machine.run(["spawn", "think", "--agent", "deep"]);
     await machine.run(["spawn", "think", "--agent", "deep", "--effort", "high"]);
     await machine.run(["spawn", "think"]);
+    expect((await machine.run(["show", "2"])).stdout).toMatch(/effort +high/);
     const asked = model.requests.map(({ body }) => Reflect.get(body, "reasoning_effort"));
     expect(asked).toEqual(["low", "high", undefined]);
   });

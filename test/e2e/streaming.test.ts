@@ -119,6 +119,7 @@ test("what a model thinks is streamed apart from what it says, and is in the log
   expect(lines.at(-1)?.payload).toMatchObject({ result: "42" });
   const { stdout: log } = await machine.run(["log", "1"]);
   expect(log.replaceAll("\n", " ")).toMatch(/first I look.*now I know.*42/);
+  expect((await machine.run(["steps", "1", "2"])).stdout).toContain("thoughts\nnow I know\n");
   const { stdout: step } = await machine.run(["steps", "1", "2", "--json"]);
   expect(JSON.parse(step)).toMatchObject({ reasoning: "now I know", raw_response: "42" });
   // Words of before are no part of what is asked next; what a provider signed may go back to it.

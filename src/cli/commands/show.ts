@@ -52,6 +52,7 @@ function text(p: ProcDetail, style: Style): string {
         [agent ? "agent" : "kind", p.agent],
         ["skills", list(p.skills)],
         ["model", agent ? `${p.model} of ${p.provider}` : null],
+        ["effort", p.effort],
         ["instead of", list(p.switches.map(insteadOf), "\n")],
         ["falls back to", list(p.fallback.map(({ provider, model }) => `${model} of ${provider}`))],
         ["project", p.project],

@@ -1,3 +1,4 @@
+import type { ImageRef } from "../../plugin/index.ts";
 import type { StepDetail, StepSummary } from "../../server/protocol.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
@@ -79,9 +80,12 @@ function whole(detail: StepDetail, style: Style): string {
     ],
     style,
   );
+  const thoughts = detail.reasoning ? `\n${style.bold("thoughts")}\n${printable(detail.reasoning)}\n` : "";
   const messages = detail.messages.map(
-    ({ role, content, tool_calls }) =>
-      `\n${style.bold(role)}\n${printable(content)}\n${(tool_calls ?? [])
+    ({ role, content, tool_calls, images = [] }) =>
+      `\n${style.bold(role)}\n${printable(content)}\n${images.map((one) => image(one, style)).join("")}${(
+        tool_calls ?? []
+      )
         .map(({ name, input }) => `${style.cyan(name)} ${printable(JSON.stringify(input, null, 2))}\n`)
         .join("")}`,
   );
@@ -97,7 +101,13 @@ function whole(detail: StepDetail, style: Style): string {
       }\n${wholeOf(id)}`,
   );
   const made = (detail.compactions ?? []).map((one) => compaction(one, style));
-  return `${head}${made.join("")}${messages.join("")}${calls.join("")}`;
+  return `${head}${made.join("")}${thoughts}${messages.join("")}${calls.join("")}`;
+}
+
+function image({ media_type, width, height, bytes, file }: ImageRef, style: Style): string {
+  return style.dim(
+    `${media_type}, ${width} × ${height}, ${formatBytes(bytes)}: ${file} of the run's folder\n`,
+  );
 }
 
 /** What was made of the conversation before the step. What stood there is in the steps before. */
