@@ -39,10 +39,10 @@ describe("a provider whose headers say that nothing is left", () => {
     await until(async () => {
       const { stdout } = await machine.run(["providers", "--json"]);
       const openai = JSON.parse(stdout).find(({ name }: { name: string }) => name === "openai");
-      return openai?.queues?.[0]?.hold !== null && openai?.queues?.[0]?.waiting === 1;
+      return openai?.queues?.[0]?.holds.length === 1 && openai?.queues?.[0]?.waiting === 1;
     });
     const shown = await machine.run(["providers"]);
-    expect(shown.stdout).toMatch(/QUEUE[\s\S]*0\/16 running, 1 waiting, on hold for [123] s/);
+    expect(shown.stdout).toMatch(/QUEUE[\s\S]*0\/16 running, 1 waiting, m on hold for [123] s/);
     const second = await machine.run(["spawn", "second"]);
     expect(second).toMatchObject({ code: 0, stdout: "second is done\n" });
     expect(await first).toMatchObject({ code: 0, stdout: "first is done\n" });

@@ -60,9 +60,11 @@ function probeText(probe: ProviderWire["probe"]): string {
 
 /** How it stands with its keys, in few words; --json has the rest. */
 function queueText(queues: readonly QueueWire[] = []): string {
-  const texts = queues.map(({ running, waiting, at_once, hold }) => {
-    const wait = hold === null ? "" : `, on hold for ${Math.ceil(hold.left_ms / 1000)} s`;
-    return `${running}/${at_once} running, ${waiting} waiting${wait}`;
+  const texts = queues.map(({ running, waiting, at_once, holds, ...minute }) => {
+    const { requests_last_minute: made, requests_per_minute: most } = minute;
+    const rate = most === null ? "" : `, ${made} of ${most} requests this minute`;
+    const wait = holds.map(({ model, left_ms }) => `, ${model} on hold for ${Math.ceil(left_ms / 1000)} s`);
+    return `${running}/${at_once} running, ${waiting} waiting${rate}${wait.join("")}`;
   });
   return texts.join("; ") || "-";
 }

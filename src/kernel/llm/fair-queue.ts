@@ -38,15 +38,19 @@ export class FairQueue<T extends Turn> {
     this.#size++;
   }
 
-  /** Takes out whose turn it is. */
-  next(): T | undefined {
-    const line = this.#lines.shift();
-    const turn = line?.waiting.shift();
-    if (line === undefined || turn === undefined) return undefined;
-    this.#size--;
-    if (line.waiting.length > 0) this.#lines.push(line);
-    else this.#lineOf.delete(line.tree);
-    return turn;
+  /** Takes out whose turn it is, among those who may go: who may not is passed by, and keeps its place. */
+  next(mayGo: (turn: T) => boolean = () => true): T | undefined {
+    for (const [index, line] of this.#lines.entries()) {
+      const at = line.waiting.findIndex(mayGo);
+      const [turn] = at < 0 ? [] : line.waiting.splice(at, 1);
+      if (turn === undefined) continue;
+      this.#size--;
+      this.#lines.splice(index, 1);
+      if (line.waiting.length > 0) this.#lines.push(line);
+      else this.#lineOf.delete(line.tree);
+      return turn;
+    }
+    return undefined;
   }
 
   /** Takes out one. Nothing happens when it is not there any more. */

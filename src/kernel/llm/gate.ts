@@ -79,9 +79,15 @@ export class ModelGate {
     const slots = this.#slotsOf(key, options);
     slots.calls++;
     const patienceMs = Math.min(options.patienceMs ?? Infinity, options.totalMs);
-    const ticket = { order: this.#tickets++, patienceMs, tree: options.tree ?? "", again: false };
+    const ticket = {
+      order: this.#tickets++,
+      patienceMs,
+      tree: options.tree ?? "",
+      model: request.model,
+      again: false,
+    };
     const reader = new AnswerReader(device, request, (event) => {
-      if (event.type === "limits") slots.report(event.limits);
+      if (event.type === "limits") slots.report(request.model, event.limits);
       // A program asks its model anew: each of its requests has the whole time.
       if (event.type === "turn") total.touch();
       options.onEvent(event);
@@ -96,7 +102,10 @@ export class ModelGate {
         // Too many at once is nobody's own failure. It ends: each time fewer are let in.
         if (outcome.code !== "EXHAUSTED" || slots.running === 0 || options.retries === 0) counted++;
         const last = counted > options.retries;
-        await this.#backOff(outcome, { attempt, last }, slots, total, { ...options, patienceMs });
+        await this.#backOff(outcome, { attempt, last, model: request.model }, slots, total, {
+          ...options,
+          patienceMs,
+        });
       }
     } finally {
       total.stop();
@@ -168,7 +177,7 @@ export class ModelGate {
   /** Waits before the next attempt, or throws the error when there will be none. */
   async #backOff(
     error: SyscallError,
-    { attempt, last }: { attempt: number; last: boolean },
+    { attempt, last, model }: { attempt: number; last: boolean; model: string },
     slots: Slots,
     total: Watch,
     options: ModelCallOptions & { patienceMs: number },
@@ -176,8 +185,8 @@ export class ModelGate {
     const now = this.#clock.now();
     const asked = askedMs(error, now);
     const later = asked === undefined ? error : comeBackLater(error, asked, now);
-    // A quota is that of the key: all who have it wait.
-    if (asked !== undefined && error.code === "EXHAUSTED") slots.holdOff(asked, later);
+    // A quota is that of the key and the model: all who have it wait.
+    if (asked !== undefined && error.code === "EXHAUSTED") slots.holdOff(model, asked, later);
     const delayMs = backoffMs(error, attempt, now, this.#random);
     if (delayMs >= total.leftMs || (asked ?? 0) > options.patienceMs) throw later;
     if (last) throw asked === undefined ? error : usedUp(later);

@@ -9,6 +9,8 @@ import { Window } from "./window.ts";
 
 /** A caller's place in the queue. It keeps it for its retries, which so go before later comers. */
 export interface Ticket extends Turn {
+  /** What it asks: a quota is that of a key and a model. */
+  readonly model: string;
   /** The longest hold-off it is willing to sit out, ms. */
   readonly patienceMs: number;
 }
@@ -34,10 +36,10 @@ export interface SlotsStatus {
   at_once_max: number;
   requests_last_minute: number;
   requests_per_minute: number | null;
-  /** Nobody goes on before that, and why. */
-  hold: { until_ms: number; left_ms: number; why: string } | null;
-  /** What the last answer's headers said. */
-  reported: RateLimits | null;
+  /** Which models nobody asks before that, and why. */
+  holds: { model: string; until_ms: number; left_ms: number; why: string }[];
+  /** What the headers of the last answer of each model said. */
+  reported: Record<string, RateLimits>;
   /** Requests made, and of these refused because there were too many. */
   requests: number;
   refused: number;
@@ -48,12 +50,11 @@ interface Waiter extends Ticket {
   refuse(error: SyscallError): void;
 }
 
-/** A clock may be set, or a machine sleep, while everybody waits: it is looked at again after so long. */
 const LOOK_AGAIN_MS = 60_000;
 
 /**
  * The places of one key, given out in turn: so many at once, so many a minute, as few as the provider's headers
- * say, and none while it has asked everybody with this key to stay away.
+ * say, and none for a model while it has asked everybody to stay away from that.
  */
 export class Slots {
   /** Under way, those that wait for a retry and hold no place among them. */
@@ -61,9 +62,10 @@ export class Slots {
   readonly #clock: Clock;
   readonly #atOnce: AtOnce;
   readonly #perMinute = new PerMinute();
-  readonly #reported: Reported;
+  /** By model: what headers said, and how long a refusal has asked to stay away. */
+  readonly #reported = new Map<string, Reported>();
+  readonly #asked = new Map<string, Hold>();
   readonly #waiters = new FairQueue<Waiter>();
-  #asked: Hold | undefined;
   #timer: Timer | undefined;
   #running = 0;
   #requests = 0;
@@ -73,7 +75,6 @@ export class Slots {
   constructor(clock: Clock, concurrency: number | undefined) {
     this.#clock = clock;
     this.#atOnce = new AtOnce(concurrency);
-    this.#reported = new Reported(clock);
     this.#usedAt = clock.monotonic();
   }
 
@@ -93,16 +94,19 @@ export class Slots {
    */
   async acquire(ticket: Ticket, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
+    const hold = this.#holdOf(ticket.model);
+    if (hold !== undefined && hold.window.leftMs > ticket.patienceMs) throw hold.error;
     const granted = Promise.withResolvers<void>();
     const waiter: Waiter = { ...ticket, grant: granted.resolve, refuse: granted.reject };
     this.#waiters.add(waiter);
     const leave = () => {
       this.#waiters.leave(waiter);
-      this.#next();
+      if (this.#waiters.size === 0) this.#stopLooking();
       granted.reject(signal.reason);
     };
     const stay = onceAborted(signal, leave);
-    this.#next();
+    // Thousands may come while one is held: the hold's end is looked at already.
+    if (hold === undefined || this.#timer === undefined) this.#next();
     try {
       await granted.promise;
     } finally {
@@ -121,86 +125,117 @@ export class Slots {
     this.#next();
   }
 
-  /** Nobody with this key goes on for `ms`; who would wait longer than its patience gets the error now. */
-  holdOff(ms: number, error: SyscallError): void {
-    if (this.#asked !== undefined && this.#asked.window.leftMs >= ms) return;
-    this.#asked = { window: new Window(this.#clock, ms), error };
+  /** Nobody asks this model for `ms`; who would wait longer than its patience gets the error now. */
+  holdOff(model: string, ms: number, error: SyscallError): void {
+    if ((this.#asked.get(model)?.window.leftMs ?? 0) >= ms) return;
+    this.#asked.set(model, { window: new Window(this.#clock, ms), error });
+    this.#turnAway(model);
     this.#next();
   }
 
-  /** The headers of an answer. What they say counts from now on, for better and for worse. */
-  report(limits: RateLimits): void {
-    this.#reported.report(limits);
+  /** The headers of an answer of this model. What they say counts from now on, for better and for worse. */
+  report(model: string, limits: RateLimits): void {
+    const reported = this.#reported.get(model) ?? new Reported(this.#clock);
+    this.#reported.set(model, reported);
+    reported.report(limits);
+    this.#turnAway(model);
     this.#next();
   }
 
   /** Nothing goes on here, nothing has to be waited for, and nobody came for so long. */
   isIdleSince(ms: number): boolean {
-    return this.calls === 0 && this.#hold === undefined && this.#clock.monotonic() - this.#usedAt >= ms;
+    const idle = this.calls === 0 && this.#clock.monotonic() - this.#usedAt >= ms;
+    return idle && this.#models().every((model) => this.#holdOf(model) === undefined);
   }
 
   get status(): SlotsStatus {
-    const hold = this.#hold;
+    const models = this.#models();
     return {
       running: this.#running,
       waiting: this.#waiters.size,
       trees: this.#waiters.trees,
-      at_once: this.#limit,
+      at_once: Math.min(this.#atOnce.limit, ...models.map((model) => this.#limitOf(model))),
       at_once_max: this.#atOnce.max,
       requests_last_minute: this.#perMinute.count(this.#clock.monotonic()),
       requests_per_minute: this.#perMinute.limit ?? null,
-      hold: hold
-        ? { until_ms: hold.window.endsAt, left_ms: Math.ceil(hold.window.leftMs), why: hold.error.message }
-        : null,
-      reported: this.#reported.last ?? null,
+      holds: models.flatMap((model) => {
+        const hold = this.#holdOf(model);
+        if (hold === undefined) return [];
+        const { window, error } = hold;
+        return [{ model, until_ms: window.endsAt, left_ms: Math.ceil(window.leftMs), why: error.message }];
+      }),
+      reported: Object.fromEntries([...this.#reported].map(([model, { last }]) => [model, last ?? {}])),
       requests: this.#requests,
       refused: this.#refused,
     };
   }
 
-  get #limit(): number {
-    return Math.max(1, Math.floor(this.#atOnce.limit * this.#reported.share));
+  /** Those of which something is known. */
+  #models(): string[] {
+    return [...new Set([...this.#asked.keys(), ...this.#reported.keys()])];
+  }
+
+  #limitOf(model: string): number {
+    const share = this.#reported.get(model)?.share ?? 1;
+    return Math.max(1, Math.floor(this.#atOnce.limit * share));
   }
 
   /** The longer one of what the provider has asked for and what its headers say. */
-  get #hold(): Hold | undefined {
-    const reported = this.#reported.hold();
-    const asked = this.#asked?.window.leftMs ? this.#asked : undefined;
-    if (asked === undefined || reported === undefined) return asked ?? reported;
-    return asked.window.leftMs >= reported.window.leftMs ? asked : reported;
+  #holdOf(model: string): Hold | undefined {
+    const reported = this.#reported.get(model)?.hold();
+    const asked = this.#asked.get(model);
+    if (asked === undefined || asked.window.leftMs === 0) return reported;
+    return reported === undefined || asked.window.leftMs >= reported.window.leftMs ? asked : reported;
   }
 
+  /** Lets go whoever may, and looks again when the next one may. */
   #next(): void {
-    this.#timer?.cancel();
-    this.#timer = undefined;
-    while (this.#waiters.size > 0) {
-      const hold = this.#hold;
-      if (hold !== undefined && this.#turnAway(hold) === 0) return;
-      const waitMs = hold?.window.leftMs ?? this.#perMinute.waitMs(this.#clock.monotonic());
-      if (waitMs > 0) {
-        // At least a millisecond: what rounding has left over would otherwise be waited for without end.
-        const ms = Math.min(LOOK_AGAIN_MS, Math.max(1, waitMs));
-        this.#timer = this.#clock.timer(ms, () => this.#next());
+    this.#stopLooking();
+    while (this.#waiters.size > 0 && this.#running < this.#atOnce.limit) {
+      const minuteMs = this.#perMinute.waitMs(this.#clock.monotonic());
+      const holdsMs = new Map(
+        this.#models().map((model) => [model, this.#holdOf(model)?.window.leftMs ?? 0]),
+      );
+      const isHeld = (model: string) =>
+        (holdsMs.get(model) ?? 0) > 0 || (holdsMs.has(model) && this.#running >= this.#limitOf(model));
+      const waiter = minuteMs > 0 ? undefined : this.#waiters.next(({ model }) => !isHeld(model));
+      if (waiter === undefined) {
+        this.#lookAgain([minuteMs, ...holdsMs.values()]);
         return;
       }
-      if (this.#running >= this.#limit) return;
-      this.#begin();
+      this.#begin(waiter);
     }
   }
 
-  #begin(): void {
-    const waiter = this.#waiters.next();
+  /** A clock may be set, or a machine sleep, while everybody waits: so it is not later than in a minute. */
+  #lookAgain(waits: number[]): void {
+    const soonest = Math.min(...waits.filter((ms) => ms > 0));
+    if (soonest === Infinity) return;
+    // At least a millisecond: what rounding has left over would otherwise be waited for without end.
+    this.#timer = this.#clock.timer(Math.min(LOOK_AGAIN_MS, Math.max(1, soonest)), () => this.#next());
+  }
+
+  #stopLooking(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  #begin(waiter: Waiter): void {
     this.#running++;
     this.#requests++;
     this.#perMinute.made(this.#clock.monotonic());
-    this.#reported.begin();
-    waiter?.grant();
+    const reported = this.#reported.get(waiter.model);
+    reported?.begin();
+    if (reported) this.#turnAway(waiter.model);
+    waiter.grant();
   }
 
-  /** Tells those who will not wait that long; answers how many still do. */
-  #turnAway({ window, error }: Hold): number {
-    const { leftMs } = window;
-    for (const waiter of this.#waiters.remove(({ patienceMs }) => leftMs > patienceMs)) waiter.refuse(error);
-    return this.#waiters.size;
+  /** Tells those who will not wait for this model so long. Needed when a hold begins: from then on it gets shorter. */
+  #turnAway(model: string): void {
+    const hold = this.#holdOf(model);
+    if (hold === undefined) return;
+    const { leftMs } = hold.window;
+    const impatient = this.#waiters.remove((one) => one.model === model && leftMs > one.patienceMs);
+    for (const waiter of impatient) waiter.refuse(hold.error);
   }
 }

@@ -31,6 +31,22 @@ describe("the queue", () => {
     expect(drained(queue)).toEqual(["a1", "b2", "c0", "a4", "c3"]);
   });
 
+  test("passes by who may not go, and keeps its place", () => {
+    const queue = new FairQueue<Turn>();
+    for (const [tree, order] of [
+      ["a", 1],
+      ["a", 2],
+      ["b", 3],
+      ["c", 4],
+    ] as const)
+      queue.add(turn(tree, order));
+    expect(queue.next(({ order }) => order > 2)).toMatchObject({ order: 3 });
+    expect(queue.next(({ order }) => order === 2)).toMatchObject({ order: 2 });
+    expect(queue.next(() => false)).toBeUndefined();
+    expect(queue.size).toBe(2);
+    expect(drained(queue)).toEqual(["c4", "a1"]);
+  });
+
   test("forgets who leaves, and whose tree is then empty", () => {
     const queue = new FairQueue<Turn>();
     for (const order of [1, 2, 3]) queue.add(turn("a", order));

@@ -164,7 +164,7 @@ describe("requests per minute", () => {
       requests_last_minute: 5,
       requests_per_minute: 5,
       running: 0,
-      hold: null,
+      holds: [],
     });
     await passing(clock, Promise.all(calls));
     expect(times).toHaveLength(16);
@@ -185,8 +185,15 @@ describe("what the headers say", () => {
     expect(device.requests).toEqual([]);
     expect(status()).toMatchObject({
       waiting: 1,
-      hold: { until_ms: clock.now() + 1, left_ms: 1, why: expect.stringContaining("all 50 requests") },
-      reported: { requests: { limit: 50, remaining: 0, reset_ms: 8000 } },
+      holds: [
+        {
+          model: "m",
+          until_ms: clock.now() + 1,
+          left_ms: 1,
+          why: expect.stringContaining("all 50 requests"),
+        },
+      ],
+      reported: { m: { requests: { limit: 50, remaining: 0, reset_ms: 8000 } } },
     });
     await clock.advance(1);
     expect(await next).toMatchObject({ content: "next" });
@@ -237,6 +244,30 @@ describe("what the headers say", () => {
       resetAtMs: clock.now() + hour,
       retryable: undefined,
     });
+    expect(clock.pending).toBe(0);
+  });
+
+  test("hold up those who ask the same model, and nobody else of the key", async () => {
+    const { clock, gate, options, call, status } = setUp();
+    const limited = new SyscallError("EXHAUSTED", "slow down", { retryAfterMs: 9000 });
+    await call(new ScriptedDevice(saying({ requests: { limit: 50, remaining: 0, reset_ms: 8000 } })));
+    const ask = (model: string, ...attempts: Attempt[]) => {
+      const device = new ScriptedDevice(...attempts);
+      return { device, answer: gate.call("acme:k", device, { ...request, model }, options) };
+    };
+    const [same, other] = [ask("m", text("same")), ask("other", [limited], text("again"))];
+    await settled();
+    expect([same.device.requests.length, other.device.requests.length]).toEqual([0, 1]);
+    const third = ask("third", text("third"));
+    expect(await third.answer).toMatchObject({ content: "third" });
+    expect(status().holds.map(({ model, left_ms }) => [model, left_ms])).toEqual([
+      ["other", 9000],
+      ["m", 8000],
+    ]);
+    await clock.advance(8000);
+    expect(await same.answer).toMatchObject({ content: "same" });
+    expect(other.device.requests).toHaveLength(1);
+    await passing(clock, other.answer);
     expect(clock.pending).toBe(0);
   });
 
