@@ -134,4 +134,8 @@ const Body = z.looseObject({
   input: z.array(z.unknown()).optional(),
   contents: z.array(z.unknown()).optional(),
 });
-const Item = z.looseObject({ role: z.string().optional(), content: z.unknown().optional(), parts: z.unknown().optional() });
+const Item = z.looseObject({
+  role: z.string().optional(),
+  content: z.unknown().optional(),
+  parts: z.unknown().optional(),
+});

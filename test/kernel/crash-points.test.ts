@@ -3,19 +3,9 @@ import type { Limits } from "../../src/kernel/types.ts";
 import type { KernelHarness } from "../support/kernel.ts";
 import { type Loss, MemoryDisk, ROOT } from "../support/memory-disk.ts";
 import { seeded } from "../support/seeded.ts";
-import { live, machine, requireRight, World } from "../support/world.ts";
+import { type Conversation, LONG, live, machine, requireRight, SHORT, World } from "../support/world.ts";
 
 setDefaultTimeout(60_000);
-
-interface Conversation {
-  /** Beside each tool's answer. */
-  chatter?: string;
-  limits?: Partial<Limits>;
-}
-
-const SHORT: Conversation = {};
-/** It is compacted more than once, on the way to its end. */
-const LONG: Conversation = { chatter: " so it is".repeat(300), limits: { contextWindow: 2500 } };
 
 interface Crash {
   /** The operation of the disk, from the start of that life, at which the machine dies. */

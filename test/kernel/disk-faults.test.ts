@@ -3,32 +3,34 @@ import { SIGKILL } from "../../src/kernel/types.ts";
 import { settled } from "../support/fake-clock.ts";
 import { MemoryDisk, ROOT } from "../support/memory-disk.ts";
 import { until } from "../support/until.ts";
-import { live, machine, requireRight, World } from "../support/world.ts";
+import { type Conversation, LONG, live, machine, requireRight, SHORT, World } from "../support/world.ts";
 
 setDefaultTimeout(60_000);
 
 const newDisk = (): MemoryDisk => new MemoryDisk((path) => path.replace(/^.*\/project(?=\/|$)/, ROOT));
 
-async function operationsOfRun(): Promise<number> {
-  const world = new World();
+async function operationsOfRun({ chatter, limits }: Conversation): Promise<number> {
+  const world = new World(chatter);
   const disk = newDisk();
-  await using h = machine(disk, world);
+  await using h = machine(disk, world, limits);
   await live(h, world);
   return disk.operations;
 }
 
-for (const [code, what] of [
-  ["ENOSPC", "is full"],
-  ["EROFS", "is read-only"],
-  ["EIO", "is broken"],
+for (const [code, what, conversation] of [
+  ["ENOSPC", "is full", SHORT],
+  ["EROFS", "is read-only", SHORT],
+  ["EIO", "is broken", SHORT],
+  ["ENOSPC", "is full under a conversation that is compacted", LONG],
 ] as const) {
   test(`a disk that ${what} from any operation on: the run ends before its effects, and is gone on with when it is not so any more`, async () => {
-    const operations = await operationsOfRun();
+    const { chatter, limits } = conversation;
+    const operations = await operationsOfRun(conversation);
     const ends = new Map<string | null, number>();
     for (let from = 1; from <= operations; from++) {
-      const world = new World();
+      const world = new World(chatter);
       const disk = newDisk();
-      const first = machine(disk, world);
+      const first = machine(disk, world, limits);
       disk.refuses = { from, code };
       // Where the disk takes no record from the start there is no run at all.
       const pid = await first.spawn("go").catch(() => undefined);
@@ -38,7 +40,7 @@ for (const [code, what] of [
       const later = from % 2 === 0;
       if (later) await first[Symbol.asyncDispose]();
       disk.refuses = undefined;
-      await using next = later ? machine(disk, world) : first;
+      await using next = later ? machine(disk, world, limits) : first;
       const uuid = await live(next, world).catch((cause: unknown) => {
         throw new Error(`from operation ${from}, after ${end}`, { cause });
       });

@@ -10,6 +10,17 @@ import { requireWhole } from "./whole.ts";
 /** Acts, each of which must be done once. */
 const GOAL = 5;
 
+/** How much is said in a run, and how long that may become before it is compacted. */
+export interface Conversation {
+  /** Beside each tool's answer. */
+  chatter?: string;
+  limits?: Partial<Limits>;
+}
+
+export const SHORT: Conversation = {};
+/** It is compacted more than once, on the way to its end. */
+export const LONG: Conversation = { chatter: " so it is".repeat(300), limits: { contextWindow: 2500 } };
+
 /** What is outside of the machine that dies: it stays as it was. */
 export class World {
   /** Acts that were done, each with the number of the answer that asked for it. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { type LLMEvent, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
+import { png } from "../../support/images.ts";
 import { calls, KernelHarness, says, silent } from "../../support/kernel.ts";
 import { requireWhole } from "../../support/whole.ts";
 import {
@@ -133,6 +134,20 @@ describe("a conversation that grows", () => {
     const { info } = await h.run(INTENT);
     expect(info.exit_reason).toBe("completed");
     expect(sizeOf(h.requests[1] as LLMRequest)).toBeLessThan(32_000);
+  });
+
+  test("keeps the images that were attached to it", async () => {
+    const images = [{ media_type: "image/png", width: 300, height: 200, data: png(300, 200) }] as const;
+    await using h = new KernelHarness({
+      model: model([...smallSteps(20), says("done")]),
+      devices: DEVICES,
+      can: { images: true },
+      limits: { contextWindow: 8000 },
+    });
+    const { info } = await h.run(INTENT, { images });
+    expect(info.exit_reason).toBe("completed");
+    expect(compactionsOf(await recordOf(h, info.uuid))[0]?.summary?.by).toBe("model");
+    for (const { messages } of h.requests) expect(messages[0]?.images).toHaveLength(1);
   });
 
   test("is counted as its provider counts: where that makes three tokens of one, it is compacted at a third", async () => {
