@@ -11,6 +11,7 @@ import {
   type SyscallErrorDetail,
 } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, says, toolDevice, usage } from "../../support/kernel.ts";
+import { seeded } from "../../support/seeded.ts";
 
 type Answers = (request: LLMRequest, key: string) => LLMEvent[];
 
@@ -309,4 +310,59 @@ test("a child gets the model that its parent has by now, and what that has left"
     handed.push(choice?.name, ...(choice?.fallbacks ?? []).map(({ model }) => model));
   }
   expect(handed).toEqual(["two", "z"]);
+});
+
+/**
+ * Runs with three models of two providers each, of which every call may fail, be refused its key, or be cut off by a
+ * kill or a suspension, which is gone on with. Whatever comes first: the chain of switches leads from the first model
+ * to the one it ended with, nothing of it is lost or asked twice, and no file or budget is left behind.
+ */
+describe("whatever fails in between, and whoever cuts it off", () => {
+  test.each(Array.from({ length: 20 }, (_, seed) => seed))("seed %i", async (seed) => {
+    const random = seeded(seed);
+    const codes = ["NOT_FOUND", "UNAVAILABLE", "EXHAUSTED", "TIMEOUT", "PERMISSION", "INVALID"] as const;
+    const answers: Answers = (request) => {
+      const chance = random();
+      const code = codes[Math.floor(random() * codes.length)] ?? "NOT_FOUND";
+      if (chance < 0.45) throw new SyscallError(code, code, { retryable: false });
+      if (chance < 0.75 && request.messages.length < 12) return calls(["Echo", {}]);
+      return says("done");
+    };
+    await using h = harness(answers, answers, { "/dev/echo": toolDevice("Echo", () => "echo") });
+    const chain = ["one/a", "two/b", "one/c", "two/d"];
+    const choices = (rest: string[]): ProviderChoice => {
+      const [first = "", ...fallbacks] = rest;
+      const [name = "", model = ""] = first.split("/");
+      return provider(name, model, {
+        fallbacks: fallbacks.map((one) => choices([one])),
+        renewSecret: async () => random() < 0.5,
+      });
+    };
+    const one = async (): Promise<void> => {
+      let pid = await h.spawn("go", { provider: choices(chain), contextBudget: 1_000_000 });
+      for (;;) {
+        const ended = h.follow(pid);
+        for (let turns = Math.floor(random() * 40); turns > 0; turns--) await new Promise(setImmediate);
+        const cut = random();
+        if (cut < 0.3) await h.kernel.suspend(pid).catch(hasEnded);
+        else if (cut < 0.4) await (async () => h.kernel.kill(pid, 2))().catch(hasEnded);
+        const { info } = await ended;
+        const passed = ["one/a", ...info.switches.map(({ to }) => `${to.provider}/${to.model}`)];
+        expect(passed).toEqual(chain.slice(0, passed.length));
+        expect(`${info.provider}/${info.model}`).toBe(passed.at(-1) ?? "");
+        const left = info.fallback.map((to) => `${to.provider}/${to.model}`);
+        expect([...passed, ...left]).toEqual(chain);
+        // One that was cut off while it was asked has cost a step, and is asked anew.
+        expect(info.steps_used).toBeGreaterThanOrEqual(info.steps);
+        if (info.state !== "suspended") return;
+        const opts = h.opts({ provider: choices([passed.at(-1) ?? "", ...left]) });
+        ({ pid } = await h.kernel.resume(info.uuid, null, opts));
+      }
+    };
+    await Promise.all(Array.from({ length: 6 }, one));
+  });
+
+  function hasEnded(thrown: unknown): void {
+    if (!(thrown instanceof SyscallError) || !["NOT_FOUND", "INVALID"].includes(thrown.code)) throw thrown;
+  }
 });
