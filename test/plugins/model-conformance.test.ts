@@ -6,19 +6,21 @@ import { describeEnds, ENDS } from "../support/model-server/conformance/ends.ts"
 import { describeFaults, SILENCES } from "../support/model-server/conformance/fault-tests.ts";
 import { FAULTS } from "../support/model-server/conformance/faults.ts";
 import { Findings } from "../support/model-server/conformance/findings.ts";
+import { describeMutations, MUTATIONS } from "../support/model-server/conformance/mutations.ts";
 import { describePrefix, PREFIX } from "../support/model-server/conformance/prefix.ts";
 import { REPLAY } from "../support/model-server/conformance/replay.ts";
 import { describeWire, overHttp, WIRE } from "../support/model-server/conformance/wire.ts";
 
 const findings = new Findings();
 /** What takes a connection. */
-const CONNECTED = [...Object.values(WIRE), PREFIX, ...Object.values(ENDS)];
+const CONNECTED = [...Object.values(WIRE), PREFIX, MUTATIONS, ...Object.values(ENDS)];
 
 for (const driver of HTTP_DRIVERS)
   describe(driver.title, () => {
     describeAnswers(overHttp(driver), findings);
     describeWire(driver, findings);
     describePrefix(driver, findings);
+    describeMutations(driver, findings);
     describeEnds(driver, findings);
     describeFaults(driver, findings);
   });
