@@ -113,6 +113,7 @@ describe("a program that is the model and calls tools by itself", () => {
     await using h = harness(
       [
         async ({ tools, say }) => {
+          await say({ type: "reasoning_delta", text: "What is there?" });
           await say(text("I look."));
           expect((await tools.list()).map(({ name }) => name)).toContain("Echo");
           expect(await tools.call("Echo", { n: 1 })).toEqual({ text: '{"n":1}' });
@@ -145,12 +146,18 @@ describe("a program that is the model and calls tools by itself", () => {
       [2, "tool_call", "", [["served-2-1", '{"n":2}'], ["served-2-2", '{"n":3}']], 20], // biome-ignore format: a table
       [3, "complete", "Done.", [], 30],
     ]);
+    expect((await steps(h, info.uuid)).map(({ reasoning }) => reasoning)).toEqual([
+      "What is there?",
+      undefined,
+      undefined,
+    ]);
     expect(
       events.flatMap((event) => (event.type === "text_delta" ? [[event.step, event.text]] : [])),
     ).toEqual(
       [[1, "I look."], [3, "Done."]], // biome-ignore format: a table
     );
     expect(events.flatMap((event) => (event.type === "log" ? [event.entry.kind] : []))).toEqual([
+      "thought",
       "text",
       "tool",
       "result",

@@ -308,9 +308,10 @@ export class ModelCall {
     return used;
   }
 
-  #last({ content, reasoning }: LLMAnswer): Pick<LLMAnswer, "content" | "reasoning"> {
-    const { text = "", reasoning: thought = "" } = this.#served?.said ?? {};
-    return { content: text || content, reasoning: thought === "" ? reasoning : thought };
+  /** What was said and thought since the last call. */
+  #last({ content }: LLMAnswer): Pick<LLMAnswer, "content" | "reasoning"> {
+    const { text = "", reasoning = "" } = this.#served?.said ?? {};
+    return { content: text || content, reasoning: reasoning || undefined };
   }
 }
 
