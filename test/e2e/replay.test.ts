@@ -1,6 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
+import { until } from "../support/until.ts";
 import { ANTHROPIC_KEY, Machine, OPENAI_KEY } from "./support/machine.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
@@ -141,19 +142,11 @@ describe("rnix replay --export", () => {
       expect(diverged).toMatchObject({ code: 1, kinds: ["outcome"] });
       expect(diverged.differences[0].message).toContain("diverges at turn 1");
 
-      machine.write(file, text.replaceAll("The sum is right now.", "All is well."));
+      const edited = machine.write(file, text.replaceAll("The sum is right now.", "All is well."));
       machine.write(join(fresh, "sum.txt"), "1 + 1 = 3\n");
-      const edited = await machine.run([
-        "spawn",
-        "fix it",
-        "--provider",
-        "replay",
-        "--model",
-        machine.write(file, text.replaceAll("The sum is right now.", "All is well.")),
-        "--cwd",
-        fresh,
-      ]);
-      expect({ code: edited.code, out: edited.stdout }).toEqual({ code: 0, out: "All is well.\n" });
+      const play = ["spawn", "fix it", "--provider", "replay", "--model", edited, "--cwd", fresh];
+      const { code, stdout } = await machine.run(play);
+      expect({ code, stdout }).toEqual({ code: 0, stdout: "All is well.\n" });
     });
   }
 });
@@ -209,10 +202,8 @@ describe("rnix spawn --provider replay", () => {
       "--output",
       "json",
     ]);
-    const uuid =
-      /process \d+ {2}(\S+)/.exec(await untilText(() => spawned.stderr.text, /process \d+ {2}\S+/))?.[1] ??
-      "";
-    await untilText(() => String(machine.has("held")), /true/);
+    await until(() => machine.has("held"));
+    const uuid = /process \d+ {2}(\S+)/.exec(spawned.stderr.text)?.[1] ?? "";
     expect((await machine.run(["suspend", uuid])).code).toBe(0);
     await spawned.done;
     machine.write("go", "");
@@ -258,9 +249,3 @@ describe("a recorded run with children", () => {
     expect(changed.code).toBe(1);
   });
 });
-
-async function untilText(read: () => string, pattern: RegExp): Promise<string> {
-  const { until } = await import("../support/until.ts");
-  await until(() => pattern.test(read()));
-  return read();
-}
