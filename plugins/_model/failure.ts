@@ -143,7 +143,7 @@ function kindOfStatus(status: number): Kind {
   if (status === 404) return UNKNOWN;
   if (status === 413) return TOO_LONG;
   if (status === 429) return LIMITED;
-  if (status === 408 || status >= 500) return DOWN;
+  if (status === 408 || status === 409 || status >= 500) return DOWN;
   return WRONG;
 }
 

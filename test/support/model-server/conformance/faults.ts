@@ -87,6 +87,7 @@ export const FAULTS: readonly FaultCase[] = [
     expected: { ...LIMITED, retryAfterMs: 3_600_000 },
   },
   { title: "429 without a word on when", fault: status(429), expected: LIMITED },
+  { title: "409, a collision on the other side", fault: status(409), expected: DOWN },
   { title: "500", fault: status(500), expected: DOWN },
   { title: "500 without a body", fault: status(500, { body: "" }), expected: DOWN },
   { title: "503 with a web page", fault: status(503, { body: "<html>Bad gateway" }), expected: DOWN },
@@ -133,9 +134,9 @@ export const FAULTS: readonly FaultCase[] = [
   { title: "nobody listens there", where: nobody, expected: { ...DOWN, says: () => "127.0.0.1" } },
   {
     title: "a name that DNS does not know",
-    // RFC 6761: no resolver knows a name below .invalid.
-    where: async () => at("http://no-such-host.invalid"),
-    expected: { ...DOWN, says: () => "no-such-host.invalid" },
+    // One character too long for a label: the resolver says no without asking anybody, also where nobody answers.
+    where: async () => at(`http://${"no-such-host".padEnd(64, "x")}.invalid`),
+    expected: { ...DOWN, says: () => "no-such-hostx" },
   },
   {
     title: "TLS: a certificate that nobody trusts",
