@@ -128,9 +128,9 @@ function kindOf(name: string | undefined): Kind | undefined {
   return name !== undefined && Object.hasOwn(KINDS, name) ? KINDS[name] : undefined;
 }
 
-/** Some have no code for it, and say it in words alone: Anthropic, Google, vLLM, llama.cpp. */
+/** Some have no code for it, and say it in words alone: Anthropic, Google, Bedrock, xAI, vLLM, llama.cpp. */
 const LENGTH =
-  /prompt is too long|maximum context length|context (?:length|size|window)|input token count .*exceeds/i;
+  /(?:prompt|input) is too long|context (?:length|size|window|limit)|maximum prompt length|input token count .*exceeds/i;
 
 function lengthOr(kind: Kind, message: string): Kind {
   const unsaid = kind === WRONG || (kind.code === "DRIVER" && kind.retryable);

@@ -37,8 +37,10 @@ async function made(proc: Process): Promise<Compacted> {
     throw refused(`PID ${pid} is paused and comes to no step: \`rnix continue ${pid}\` has it go on.`);
   }
   proc.compacting ??= Promise.withResolvers();
-  const ended = proc.done.then((): never => {
-    throw new SyscallError("CLOSED", `PID ${pid} has ended before it came to another step.`, { pid });
+  const ended = proc.done.then(({ reason }): never => {
+    throw new SyscallError("CLOSED", `PID ${pid} has ended (${reason}) before it came to another step.`, {
+      pid,
+    });
   });
   return Promise.race([proc.compacting.promise, ended]);
 }

@@ -78,11 +78,13 @@ export class Compactor {
   /** `step`: the one that it comes before. */
   async #compact(request: () => ModelRequest, why: Why, step: number): Promise<Compacted> {
     const proc = this.#proc;
-    const before = proc.estimate.of(request());
     const room = this.#room();
-    const goal = why === "tokens" ? room.goal : Math.min(room.goal, before * DEMANDED);
+    const demanded = why === "tokens" ? Infinity : proc.estimate.of(request()) * DEMANDED;
+    const goal = Math.min(room.goal, demanded);
     const spent = { ...proc.usage };
     const draft = await draftOf(this.#ports, proc, { request: request(), room, goal });
+    // By one measure: the summary's own usage may have set the estimate right.
+    const before = proc.estimate.of(request());
     const after = draft === null ? before : proc.estimate.of({ ...request(), messages: draft.messages });
     const gains = draft !== null && after <= before * (1 - LEAST_GAIN);
     this.#quietBelow = (gains ? after : before) + room.window * GROWTH;

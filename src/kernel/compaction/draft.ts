@@ -195,13 +195,19 @@ class Drafting {
     const call = new ModelCall({ ...this.#ports, emit: () => {}, suspend: () => {} }, proc);
     try {
       const terms = { steps: 0, totalMs: proc.spec.opts.limits.compactMs, fallback: false } as const;
-      const answer = await call.ask({ ...asked, turn: null }, () => {}, terms);
+      const answer = await call.ask({ ...asked, turn: null, tools: this.#toolsFor(asked) }, () => {}, terms);
       return answer.tool_calls.length > 0 || answer.stop_reason === "refusal" ? null : answer.content;
     } catch (thrown) {
       const known = thrown instanceof Broken || thrown instanceof SyscallError;
       if (proc.stopped || !known) throw thrown;
       return null;
     }
+  }
+
+  /** A program that calls tools by itself would do so instead of answering. */
+  #toolsFor({ tools }: ModelRequest): ModelRequest["tools"] {
+    const { provider, spec } = this.#proc;
+    return spec.namespace.resolve(provider.device).entry.needs.includes("tools") ? undefined : tools;
   }
 
   #isReadOnly(tool: string): boolean {

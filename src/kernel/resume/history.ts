@@ -101,10 +101,7 @@ function lastOf(steps: readonly StepRecord[]): number {
 }
 
 /** An answer whose program called tools by itself has the calls that the journal has; without one it is none yet. */
-function withCalls(
-  answer: Entry<"answer">,
-  journal: readonly JournalEntry[],
-): Entry<"answer"> | undefined {
+function withCalls(answer: Entry<"answer">, journal: readonly JournalEntry[]): Entry<"answer"> | undefined {
   if (!answer.served) return answer;
   const calls = new Map<string, ToolCall>();
   for (const entry of journal) {
