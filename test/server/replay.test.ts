@@ -273,6 +273,18 @@ describe("two runs are compared", () => {
   }
 });
 
+test("a call that was cut off then may come to anything now", async () => {
+  using dir = new TempDir();
+  const cut = call({ state: "cancelled", result: null, error: "cut off", error_code: "CANCELLED" });
+  await record(dir.path, UUID, { steps: [step(1, "", call(), cut), step(2, "done")] });
+  await record(dir.path, NOW, {
+    steps: [step(1, "", call(), call({ id: "c2" }), call({ id: "c3" })), step(2, "done")],
+  });
+  const history = historyOf(dir.path);
+  const [before, after] = [await history.byUuid(UUID), await history.byUuid(NOW)];
+  expect(before && after && (await compareRuns(before, after))).toEqual([]);
+});
+
 describe("export_script", () => {
   test("gives a run by pages: its head once, its answers, and what their calls must come to", async () => {
     await using server = await serve("memory");
