@@ -672,6 +672,26 @@ describe("what a run may fall back to", () => {
   });
 });
 
+test("a run that its daemon goes on with keeps the keys of what it has left to fall back to", async () => {
+  using box = new Sandbox();
+  const parent = await resolveProvider(
+    await request(box.places(), {
+      env: KEYS,
+      agent: { name: "x", provider: "anthropic", model: "a", fallback: ["openai/c", "openai/d"] },
+    }),
+  );
+  const goesOn = await resolveProvider(
+    await request(box.places(), {
+      parent,
+      flags: { provider: "anthropic", model: "a" },
+      byFlag: false,
+      fallback: [{ provider: "openai", model: "d" }],
+    }),
+  );
+  expect(goesOn.fallbacks?.map(({ name, model }) => `${name}/${model}`)).toEqual(["openai/d"]);
+  expect(await goesOn.fallbacks?.[0]?.secret()).toBe("sk-openai");
+});
+
 describe("a key that a command prints", () => {
   const COMMANDS: ProviderRequest["keys"] = {
     of: ({ command, cwd }) => ({

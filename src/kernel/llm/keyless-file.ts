@@ -19,8 +19,12 @@ export class KeylessFile implements VFSFile {
   }
 
   async read(max: number, signal: AbortSignal): Promise<Data> {
-    const data = await this.#hiding(() => this.#file.read(max, signal));
-    return typeof data === "string" ? this.#secrets.hide(data) : data;
+    try {
+      const data = await this.#file.read(max, signal);
+      return typeof data === "string" ? this.#secrets.hide(data) : data;
+    } catch (thrown) {
+      throw this.#secrets.hideIn(thrown);
+    }
   }
 
   close(): Promise<void> {
