@@ -18,6 +18,6 @@ export function promptOf({ intent, messages }: LLMRequest): string {
 }
 
 /** One message of a told conversation: whatever its text holds, it stays one line. */
-function line({ role, content, tool_call_id, tool_calls }: LLMMessage): string {
-  return JSON.stringify({ role, content, tool_call_id, tool_calls });
+function line({ role, content, tool_call_id, tool_calls, images }: LLMMessage): string {
+  return JSON.stringify({ role, content, tool_call_id, tool_calls, images: images?.length });
 }

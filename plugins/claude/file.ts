@@ -10,7 +10,7 @@ const FACTS: ModelFacts = {
   name: "claude",
   devicePath: "/dev/llm/claude",
   models: ["sonnet", "opus", "haiku"],
-  can: { effort: true, runs_tools: true },
+  can: { effort: true, images: true, runs_tools: true },
 };
 
 /** An open /dev/llm/claude. */

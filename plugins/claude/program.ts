@@ -34,6 +34,8 @@ export function program(
     key: string;
   },
 ): Program {
+  const prompt = plain(promptOf(request));
+  const pictured = request.messages.some(({ images = [] }) => images.length > 0);
   const dropped = Object.keys(o.given).filter((name) => !PLAIN.test(name));
   const able = (option: string, ...values: string[]): string[] =>
     options.has(option) ? [option, ...values] : [];
@@ -43,6 +45,7 @@ export function program(
       path,
       ...["-p", "--output-format", "stream-json", "--verbose"],
       ...able("--include-partial-messages"),
+      ...(pictured ? ["--input-format", "stream-json"] : []),
       ...["--model", request.model],
       ...["--system-prompt-file", o.systemPromptFile],
       ...["--tools", ""],
@@ -57,7 +60,7 @@ export function program(
       ...(request.max_turns === undefined ? [] : ["--max-turns", String(request.max_turns)]),
       ...(request.effort === undefined ? [] : able("--effort", effortOf(request.effort))),
     ],
-    stdin: plain(promptOf(request)),
+    stdin: pictured ? message(prompt, request) : prompt,
     env: {
       ...(o.endpoint && { [TOKEN]: o.endpoint.token }),
       ...keyVariable(o.key),
@@ -82,6 +85,15 @@ export function program(
       MAX_MCP_OUTPUT_TOKENS: String(RESULT_TOKENS),
     },
   };
+}
+
+/** With images a prompt is a message of the API. Those of a told conversation come behind it, in their order. */
+function message(text: string, { messages }: LLMRequest): string {
+  const images = messages
+    .flatMap(({ images = [] }) => images)
+    .map(({ media_type, data }) => ({ type: "image", source: { type: "base64", media_type, data } }));
+  const content = [{ type: "text", text }, ...images];
+  return `${JSON.stringify({ type: "user", message: { role: "user", content } })}\n`;
 }
 
 /** What begins like a command of the program's own is none. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { processesOf } from "../e2e/support/leftovers.ts";
 import type { Fault, Turn } from "../support/model-server/script.ts";
@@ -9,6 +9,9 @@ import { ClaudeMachine, KEY, report, toolsOf } from "./support.ts";
 
 /** What a tool is called by the CLI's model. */
 const rnix = (name: string, input: Record<string, unknown>) => ({ name: `mcp__rnix__${name}`, input });
+/** One pixel. */
+const DOT =
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
 const done: Turn = { text: "Done." };
 
 /** Records of the only run's steps. */
@@ -234,6 +237,31 @@ describe("the claude CLI", () => {
     expect(processesOf(machine.root)).toEqual([]);
   });
 
+  test("whose rnix was killed in the middle of a call is gone, and told that nobody knows what became of that", async () => {
+    await using machine = new ClaudeMachine();
+    // The program itself lives until the next start ends it, and may ask on.
+    const turns = [
+      { text: "I begin.", tool_calls: [rnix("Write", { path: "a.txt", content: "a" })] },
+      { tool_calls: [rnix("Bash", { command: "echo ran >> ran; sleep 100" })] },
+    ];
+    const model = await machine.scripted(({ text, assistantMessages }) => {
+      if (text.includes("may or may not have happened")) return { text: "I leave it at that." };
+      return turns[assistantMessages] ?? { fault: { kind: "hang" } };
+    });
+    const run = machine.start(["spawn", "--allow", "Write", "--allow", "Bash", "begin"]);
+    await until(() => machine.has("ran"));
+    process.kill(machine.daemonPid ?? 0, "SIGKILL");
+    await run.done.catch(() => undefined);
+    const [uuid = ""] = readdirSync(join(machine.project, ".rnix/data/steps"));
+    const again = await machine.run(["resume", uuid]);
+    expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining("I leave it at that.") });
+    expect(calls(machine)).toEqual(["Write done", "Bash unknown"]);
+    expect(machine.read("ran")).toBe("ran\n");
+    const last = sent(model.requests.slice(-1));
+    for (const text of ["begin", "I begin.", "may or may not have happened"]) expect(last).toContain(text);
+    expect(machine.strays()).toEqual([]);
+  });
+
   const fault = (status: number, more: Partial<Extract<Fault, { kind: "status" }>> = {}): Turn => ({
     fault: { kind: "status", status, ...more },
   });
@@ -316,6 +344,19 @@ describe("the claude CLI", () => {
     expect(again.stdout).toContain("Second.");
     const last = sent(model.requests.slice(-1));
     for (const text of ["begin", "the content", "First.", "and now?"]) expect(last).toContain(text);
+  });
+
+  test("is shown the images of a task, also when its run goes on", async () => {
+    await using machine = new ClaudeMachine();
+    const png = Buffer.from(DOT, "base64");
+    writeFileSync(join(machine.project, "dot.png"), png);
+    machine.write("secret.txt", "SECRET-CONTENT");
+    const model = await machine.scripted([{ text: "A dot." }, { text: "Still a dot." }]);
+    const { uuid, ...told } = report(await machine.spawn(["--add", "dot.png", "what is it, @secret.txt?"]));
+    expect(told).toMatchObject({ exit_code: 0, result: "A dot." });
+    expect((await machine.run(["resume", uuid, "--no-daemon", "and now?"])).code).toBe(0);
+    for (const { text } of model.requests) expect(text).toContain(DOT);
+    expect(sent(model.requests)).not.toContain("SECRET-CONTENT");
   });
 
   test("carries a long result, and a line of 2 MB", async () => {
