@@ -4,8 +4,9 @@ import { SIGTERM } from "../../src/kernel/types.ts";
 import { type LLMEvent, type LLMRequest, SyscallError, type ToolService } from "../../src/plugin/index.ts";
 import type { JournalEntry, ToolCallRecord } from "../../src/store/schema.ts";
 import { FakeClock } from "../support/fake-clock.ts";
-import { KernelHarness, says, toolDevice } from "../support/kernel.ts";
+import { KernelHarness, says, silent, toolDevice } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";
+import { until } from "../support/until.ts";
 
 /** What a program that is a model does when it is asked: it says and calls what it likes. */
 type Program = (o: {
@@ -23,14 +24,14 @@ const used = (input_tokens: number, cost_usd?: number): LLMEvent => ({
   usage: { input_tokens, output_tokens: 0, cached_tokens: 0, ...(cost_usd !== undefined && { cost_usd }) },
 });
 
-type Options = Omit<ConstructorParameters<typeof KernelHarness>[0], "model">;
+type Options = Partial<ConstructorParameters<typeof KernelHarness>[0]>;
 
 /** A kernel whose processes have this program as their model. `others`: devices that need the service too. */
 function harness(programs: Program[], more: Options = {}): KernelHarness & { tools: ToolService[] } {
   const asked: ToolService[] = [];
   const h = new KernelHarness({
-    ...more,
     model: () => says("unused"),
+    ...more,
     needs: { [DEVICE]: ["tools"], "/dev/other": ["tools"], ...more.needs },
     devices: {
       ...more.devices,
@@ -94,9 +95,15 @@ function harness(programs: Program[], more: Options = {}): KernelHarness & { too
 }
 
 function program(h: KernelHarness): { provider: ReturnType<KernelHarness["opts"]>["provider"] } {
+  return { provider: { ...scripted(h), device: DEVICE } };
+}
+
+/** The harness's own model. */
+function scripted(h: KernelHarness): ReturnType<KernelHarness["opts"]>["provider"] {
   const { provider } = h.opts();
+  // Nothing is spawned with these.
   h.leases--;
-  return { provider: { ...provider, device: DEVICE } };
+  return provider;
 }
 
 /** Records of the run's steps, as they are on disk. */
@@ -403,6 +410,39 @@ describe("a program that is the model and calls tools by itself", () => {
     const { info } = await h.run("parent", { provider: { ...provider, concurrency: 1 } });
     expect(info.result).toContain("I am the child.");
     expect(asked).toEqual(["parent", "child"]);
+  });
+
+  test("that waits for an agent when its run is laid down has that agent's answer when it goes on", async () => {
+    const child = [silent, () => says("child's answer")];
+    await using h = harness(
+      [
+        async ({ tools, say }) => {
+          await say(text("I ask another."));
+          await tools.call("Agent", { intent: "child" });
+        },
+        async ({ request, say }) => {
+          await say(text(`told: ${request.messages.at(-1)?.content}`));
+          await say(STOP);
+        },
+      ],
+      {
+        model: (request, signal) => (child.shift() ?? silent)(request, signal),
+        planChild: async () => ({ provider: scripted(h) }),
+      },
+    );
+    const pid = await h.spawn("parent", program(h));
+    await until(() => h.kernel.procInfos().some(({ intent, steps: made }) => intent === "child" && made > 0));
+    const { uuid } = h.kernel.procInfo(pid);
+    await h.kernel.suspend(pid);
+    await until(() => h.kernel.active === 0);
+    expect(await steps(h, uuid)).toEqual([]);
+    const again = await h.kernel.resume(uuid, null, h.opts(program(h)));
+    const { info } = await h.follow(again.pid);
+    expect(info.result).toStartWith("told: child's answer");
+    expect(await steps(h, uuid)).toMatchObject([
+      { raw_response: "I ask another.", tool_calls: [{ name: "Agent", state: "done" }] },
+      { tool_calls: [] },
+    ]);
   });
 
   test("is cut off with its run: the call under way is recorded as cancelled, and no other is begun", async () => {
