@@ -15,6 +15,7 @@ type RunReader = Pick<
   | "dataDir"
   | "dir"
   | "kept"
+  | "readKept"
   | "catalogue"
   | "collected"
   | "info"

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
-import { SyscallError } from "../plugin/index.ts";
+import type { AttachedImage } from "../kernel/types.ts";
+import { type ImageRef, SyscallError } from "../plugin/index.ts";
 import { allSteps } from "./cut-off.ts";
 import type { Run } from "./history.ts";
 import type { ReplayRequest, SpawnRequest } from "./protocol.ts";
@@ -49,12 +50,25 @@ export async function planReplay(
     notices: [`its tools are executed for real, in ${opts.cwd}`, ...planned.notices],
     opts: {
       ...opts,
+      images: await imagesOf(run, spawned?.images ?? []),
+      // Nobody thinks.
+      effort: undefined,
       maxSteps: agent?.maxSteps === undefined ? info.max_steps : undefined,
       contextBudget: agent?.contextBudget === undefined ? info.context_budget : undefined,
       timeoutMs: agent?.timeoutMs === undefined ? info.timeout_ms : undefined,
       maxCost: opts.parentPid === undefined ? null : undefined,
     },
   };
+}
+
+/** What its model was shown, and so is part of what is asked. */
+async function imagesOf({ info, records }: Run, images: readonly ImageRef[]): Promise<AttachedImage[]> {
+  const read: AttachedImage[] = [];
+  for (const ref of images) {
+    const { media_type, width, height } = ref;
+    read.push({ media_type, width, height, data: await records.readKept(info.uuid, ref) });
+  }
+  return read;
 }
 
 function requireRest({ info }: Run): void {

@@ -11,7 +11,7 @@ import { DayBook } from "./day-book.ts";
 import { checkSchemaVersion, makeFolder, removeAll, replaceDocument, syncDirectory } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 import { acknowledgedBy, bytesOf, INBOX, type InboxRest } from "./inbox-log.ts";
-import { findKept, type KeptFinding, type KeptRef } from "./kept-results.ts";
+import { findKept, type KeptFinding, type KeptRef, readKept } from "./kept-results.ts";
 import { FileLock } from "./lock.ts";
 import { isMixed, openStep } from "./open-step.ts";
 import { EVENTS, INFO, JOURNAL, META, type RunLimits, RunWriter, STEPS, versioned } from "./run-writer.ts";
@@ -277,6 +277,11 @@ export class RunStore {
   /** What is kept beside the run, looked for and read: its content is what it was, or the problem says how not. */
   async kept(uuid: string, ref: KeptRef): Promise<KeptFinding> {
     return findKept(this.#fs, this.dir(uuid), ref, { whole: true });
+  }
+
+  /** The same, read. INVALID when it is missing or has changed. */
+  readKept(uuid: string, ref: KeptRef): Promise<Uint8Array> {
+    return readKept(this.#fs, this.dir(uuid), ref);
   }
 
   /** What the run has still to be told. Reading it changes nothing. */

@@ -109,6 +109,22 @@ describe("--add with an image", () => {
   });
 });
 
+test("a run with all of them is played again as it was, corrections included", async () => {
+  await using machine = new Machine();
+  machine.write("schema.json", JSON.stringify(SCHEMA));
+  writeFileSync(join(machine.project, "shot.png"), png(40, 30));
+  const model = await machine.model(
+    scenes({ count: [calls(["Glob", { pattern: "*.png" }]), says("2"), says(GOOD)] }),
+  );
+  const args = ["spawn", "count", "--output-schema", "schema.json", "--add", "shot.png", "--effort", "high"];
+  const first = await machine.run([...args, "--output", "json"]);
+  expect(receiptOf(first.stdout)).toMatchObject({ exit_code: 0, output: JSON.parse(GOOD), steps: 3 });
+  await model.stop();
+  const { code, stdout, stderr } = await machine.run(["replay", "1", "--json"]);
+  expect([code, JSON.parse(stdout)]).toEqual([0, expect.objectContaining({ same: true, differences: [] })]);
+  expect(stderr).not.toContain("effort");
+});
+
 describe("--effort", () => {
   test("reaches the provider, and goes before the agent's", async () => {
     await using machine = new Machine();
