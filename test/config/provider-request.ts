@@ -1,0 +1,67 @@
+import type { Places } from "../../src/config/places.ts";
+import { type ProviderRequest, resolveProvider } from "../../src/config/provider-choice.ts";
+import { loadProviders } from "../../src/config/providers.ts";
+import { SyscallError } from "../../src/plugin/index.ts";
+import type { DeviceEntry } from "../../src/vfs/registry.ts";
+import { FakeClock } from "../support/fake-clock.ts";
+import type { Sandbox } from "./sandbox.ts";
+
+export const USER = "home/.config/rnix/providers.yaml";
+export const PROJECT = "home/work/.rnix/providers.yaml";
+
+type Detect = (env: Record<string, string>) => Promise<{ model: string } | null>;
+
+export function device(driver: string, detect: Detect): DeviceEntry {
+  const factory = () => {
+    throw new SyscallError("INTERNAL", "a provider that is chosen is not opened");
+  };
+  return {
+    path: `/dev/llm/${driver}`,
+    device: { factory, provider: { detect } },
+    plugin: driver,
+    layer: "stock",
+    needs: [],
+  };
+}
+
+/** Finds itself by a variable, as the stock drivers do. */
+export function byKey(driver: string, variable: string, model: string): DeviceEntry {
+  return device(driver, async (env) => (env[variable] ? { model } : null));
+}
+
+export const STOCK = [
+  device("replay", async () => null),
+  byKey("openai", "OPENAI_API_KEY", "gpt-default"),
+  byKey("google", "GEMINI_API_KEY", "gemini-default"),
+  device("openai-compatible", async () => null),
+  byKey("anthropic", "ANTHROPIC_API_KEY", "claude-default"),
+];
+
+export async function request(places: Places, more: Partial<ProviderRequest> = {}): Promise<ProviderRequest> {
+  return {
+    providers: await loadProviders(places),
+    devices: { entries: () => STOCK },
+    env: {},
+    // Nobody is there: what runs on the machine that tests is not looked at.
+    userEnv: { OLLAMA_HOST: "127.0.0.1:1" },
+    keys: {
+      of: () => {
+        throw new Error("no command is run for a key");
+      },
+    },
+    clock: new FakeClock(),
+    warn: (text) => {
+      throw new Error(`unexpected warning: ${text}`);
+    },
+    ...more,
+  };
+}
+
+export const KEYS = {
+  OPENAI_API_KEY: "sk-openai",
+  ANTHROPIC_API_KEY: "sk-anthropic",
+  GEMINI_API_KEY: "ai-google",
+};
+
+export const choose = async (box: Sandbox, provider: string, env: Record<string, string>, more = {}) =>
+  resolveProvider(await request(box.places(), { flags: { provider, model: "m" }, env, ...more }));
