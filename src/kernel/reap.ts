@@ -82,6 +82,8 @@ function steps(ports: ReapPorts, proc: Process): Step[] {
     ["context", () => contexts.ctxFree(proc.ctxId)], // 10
     ["state", () => proc.reap()], // 11
     ["table", () => table.remove(proc)], // 12
+    // Whoever has found it in the table since step 4.
+    ["channels", () => endChannels(proc)],
     ["parent", () => leaveParent(ports, proc)],
     ["envelope", () => proc.spec.envelope.close()],
     ["devices", () => proc.spec.opts.devices.release()],

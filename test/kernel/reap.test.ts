@@ -175,6 +175,21 @@ class Observed {
 }
 
 describe("the reap", () => {
+  test("ends the trace of who has found the process while it was reaped", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const observed = new Observed(h);
+    let ended = false;
+    const { messages } = observed.ports.holders;
+    const clear = messages.clear.bind(messages);
+    messages.clear = async (proc) => {
+      await clear(proc);
+      observed.proc.tracers.add(new Channel(1, () => (ended = true)));
+    };
+    await reapProcess(observed.ports, observed.proc);
+    expect(ended).toBe(true);
+    observed.end();
+  });
+
   test("frees in the order of the seeds, each once, whoever calls", async () => {
     await using h = new KernelHarness({ model: silent });
     const observed = new Observed(h);
