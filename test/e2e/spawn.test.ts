@@ -8,7 +8,7 @@ import { verdict } from "./support/verdict.ts";
 
 setDefaultTimeout(30_000);
 
-const PROVIDERS = ["openai", "anthropic", "google"] as const;
+const PROVIDERS = ["openai", "responses", "anthropic", "google"] as const;
 
 /** A task with every stock tool in it; each answer depends on files that the call before has made. */
 const TASK: Scene[] = [
@@ -29,6 +29,10 @@ for (const provider of PROVIDERS) {
   test(`a task of many tool calls is completed with ${provider}'s protocol, streamed`, async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "fix the spelling": TASK }));
+    machine.write(
+      join(machine.configDir, "providers.yaml"),
+      `providers: { responses: { driver: openai, base_url: '${model.openaiUrl}', api_key_env: OPENAI_API_KEY, extra: { api: responses } } }\n`,
+    );
     machine.write("notes/a.txt", "the colour\nis red\n");
 
     const { receipt, info } = await verdict(machine, [

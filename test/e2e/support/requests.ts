@@ -54,16 +54,33 @@ const Contents = z.array(
     ),
   }),
 );
+/** OpenAI's Responses. */
+const Item = z.looseObject({
+  role: z.string().optional(),
+  content: Content.optional(),
+  /** Of a call. */
+  output: z.string().optional(),
+});
+const Body = z.looseObject({
+  messages: z.array(Message).optional(),
+  contents: Contents.optional(),
+  input: z.array(Item).optional(),
+});
 const Head = z.looseObject({
   system: Content.optional(),
   systemInstruction: z.looseObject({ parts: z.array(z.looseObject({ text: z.string() })) }).optional(),
 });
 
 function messagesOf(body: unknown): z.infer<typeof Message>[] {
-  const { messages, contents } = z
-    .looseObject({ messages: z.array(Message).optional(), contents: Contents.optional() })
-    .parse(body);
-  return messages ?? (contents ?? []).map(({ role, parts }) => ({ role, content: parts.map(anthropicPart) }));
+  const { messages, contents, input } = Body.parse(body);
+  if (contents) return contents.map(({ role, parts }) => ({ role, content: parts.map(anthropicPart) }));
+  return messages ?? (input ?? []).flatMap(chatMessage);
+}
+
+/** An item of OpenAI's Responses, as its chat would have it. */
+function chatMessage(item: z.infer<typeof Item>): z.infer<typeof Message>[] {
+  if (item.output !== undefined) return [{ role: "tool", content: item.output }];
+  return item.role === undefined ? [] : [{ role: item.role, content: item.content ?? "" }];
 }
 
 /** A part of Google's, as Anthropic would have it. */
