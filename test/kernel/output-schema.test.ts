@@ -178,6 +178,30 @@ describe("a run with an output schema", () => {
     expect(info).toMatchObject({ exit_reason: "check_failed", output: GOOD, checks: [{ exit_code: 3 }] });
   });
 
+  test("has one in its fork, which knows of it; a child has none", async () => {
+    await using h = new KernelHarness({
+      model: ({ intent, messages }) => {
+        if (intent === "child") return says("just words");
+        return messages.length === 1 ? calls(["Agent", { intent: "child" }]) : says(JSON.stringify(GOOD));
+      },
+    });
+    const { info } = await h.run("go", { outputSchema: SCHEMA });
+    expect(info).toMatchObject({ exit_reason: "completed", output: GOOD });
+    const { pid } = await h.kernel.resume(info.uuid, null, h.opts(), { input: "again", fork: {} });
+    expect((await h.follow(pid)).info).toMatchObject({ exit_reason: "completed", output: GOOD });
+    const asked = h.requests.map((request) => [
+      request.intent,
+      request.output_schema !== undefined,
+      request.system_prompt.includes(JSON.stringify(SCHEMA)),
+    ]);
+    expect(asked).toEqual([
+      ["go", true, true],
+      ["child", false, false],
+      ["go", true, true],
+      ["go", true, true],
+    ]);
+  });
+
   test("does not correct an answer that was cut off", async () => {
     await using h = new KernelHarness({
       model: script([

@@ -84,6 +84,16 @@ describe("effort", () => {
     ]);
   });
 
+  test("is that of the run when it is gone on with, and of its fork", async () => {
+    await using h = new KernelHarness({ model: () => says("done"), can: { effort: true } });
+    const { info } = await h.run("go", { effort: "low" });
+    for (const o of [{ input: "more" }, { input: "more", fork: {} }]) {
+      const { pid } = await h.kernel.resume(info.uuid, null, h.opts({ effort: "max" }), o);
+      expect((await h.follow(pid)).info.effort).toBe("low");
+    }
+    expect(h.requests.map(({ effort }) => effort)).toEqual(["low", "low", "low"]);
+  });
+
   test("that nobody speaks of is not spoken of", async () => {
     await using h = new KernelHarness({ model: script(says("done")), can: { effort: true } });
     const { info } = await h.run("go");

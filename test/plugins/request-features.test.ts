@@ -1,4 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import anthropic from "../../plugins/anthropic.ts";
 import google from "../../plugins/google.ts";
 import openai from "../../plugins/openai.ts";
@@ -175,4 +177,25 @@ test("what a model has no setting for is told, once", async () => {
     await ask(file, { stream, model: "gpt-4o", effort: "high", tools: [] });
   await file.close();
   expect(notes).toEqual(["effort high is left out: gpt-4o has no such setting"]);
+});
+
+describe("docs/providers.md", () => {
+  const document = readFileSync(join(import.meta.dir, "../../docs/providers.md"), "utf8");
+  const [, section = ""] = document.split("## Effort, images, the form of an answer");
+
+  test.each(["anthropic", "openai", "google", "openai-compatible", "replay", "claude", "cursor"])(
+    "says of %s what the driver says of itself",
+    async (name) => {
+      const row = section.split("\n").find((line) => line.startsWith(`| \`${name}\``)) ?? "";
+      const [effort, images] = row.split("|").slice(2, 4);
+      const { default: plugin } = await import(`../../plugins/${name}`);
+      const file = await openModel(plugin, `/dev/llm/${name}`, { base_url: "http://127.0.0.1:1" });
+      const stat = await file.stat();
+      await file.close();
+      expect([effort?.trim().startsWith("yes"), images?.trim().startsWith("yes")]).toEqual([
+        stat.effort === true,
+        stat.images === true,
+      ]);
+    },
+  );
 });
