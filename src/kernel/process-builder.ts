@@ -19,14 +19,14 @@ import type { ProcessTable } from "./process-table.ts";
 import { restoreTools, savedLimits, savedOpts, savedPermissions } from "./resume/restore.ts";
 import { firstMessage, type SavedRun } from "./resume/saved-run.ts";
 import {
-  fallbacksWithoutPrice,
+  leaveOutUnpriced,
   limitsOf,
   permissionsOf,
   requirePrice,
   requireWithinParent,
 } from "./spawn-terms.ts";
 import { asTold, shownTools, writeMeta } from "./tool-list.ts";
-import type { AgentInfo, PID, ProcessKind, ProviderChoice, SpawnOpts } from "./types.ts";
+import type { AgentInfo, PID, ProcessKind, SpawnOpts } from "./types.ts";
 
 interface BuilderPorts {
   version: string;
@@ -174,7 +174,6 @@ export class ProcessBuilder {
     const day = this.#ports.days.of(opts);
     const above = parent?.spec.envelope ?? day;
     requirePrice(limits, opts, above);
-    const unpriced = fallbacksWithoutPrice(limits, opts, above);
     const envelope = above.child(limits, parent?.elapsedMs ?? 0, saved?.before);
     undo.push(() => envelope.close());
     const record = there ?? this.#newRecord(opts, undo);
@@ -205,7 +204,7 @@ export class ProcessBuilder {
       clock: this.#ports.clock,
       progress: saved?.progress,
     });
-    leaveOut(proc, unpriced);
+    leaveOutUnpriced(proc, above);
     table.add(proc);
     parent?.children.push(proc.pid);
     undo.push(async () => {
@@ -335,16 +334,6 @@ export class ProcessBuilder {
         platform: this.#ports.platform,
       },
     });
-  }
-}
-
-/** A cost limit holds for what the run falls back to as well. */
-function leaveOut({ fallbacks, notices }: Process, unpriced: readonly ProviderChoice[]): void {
-  for (const choice of unpriced) {
-    fallbacks.splice(fallbacks.indexOf(choice), 1);
-    notices.push(
-      `The fallback ${choice.name}/${choice.model} is left out: there is a cost limit, and its price is not known.`,
-    );
   }
 }
 

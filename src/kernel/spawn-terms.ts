@@ -6,7 +6,7 @@ import type { Envelope, EnvelopeLimits } from "./envelope.ts";
 import { factsOf } from "./permission/facts.ts";
 import { Permissions } from "./permission/permissions.ts";
 import type { Process } from "./process.ts";
-import type { AgentInfo, Limit, ProcessKind, ProviderChoice, SpawnOpts } from "./types.ts";
+import type { AgentInfo, Limit, ProcessKind, SpawnOpts } from "./types.ts";
 
 /*
  * What a new process may use and touch, by the word of its spawner, its agent and its parent. Those of a run that
@@ -88,14 +88,15 @@ export function requirePrice(limits: EnvelopeLimits, { provider }: SpawnOpts, ab
   );
 }
 
-/** What the run cannot fall back to within a limit of its cost. */
-export function fallbacksWithoutPrice(
-  limits: EnvelopeLimits,
-  { provider }: SpawnOpts,
-  above: Envelope,
-): ProviderChoice[] {
-  if (limits.cost === null && !above.limited("cost")) return [];
-  return (provider?.fallbacks ?? []).filter(({ price }) => !price);
+/** A cost limit holds for what the run falls back to as well: what has no price is left out, and that is told. */
+export function leaveOutUnpriced({ spec, fallbacks, notices }: Process, above: Envelope): void {
+  if (spec.envelope.limits.cost === null && !above.limited("cost")) return;
+  for (const choice of fallbacks.filter(({ price }) => !price)) {
+    fallbacks.splice(fallbacks.indexOf(choice), 1);
+    notices.push(
+      `The fallback ${choice.name}/${choice.model} is left out: there is a cost limit, and its price is not known.`,
+    );
+  }
 }
 
 /** The first that somebody spoke of; null is a word too: no limit. */
