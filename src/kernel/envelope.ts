@@ -257,8 +257,10 @@ export class Envelope {
     }
   }
 
+  /** The day is looked up only where it has a limit. */
   #spent(what: keyof Amount): number {
-    return this.#day && what !== "steps" ? this.#day.spent()[what] : this.#used[what];
+    if (!this.#day || what === "steps" || this.limits[what] === null) return this.#used[what];
+    return this.#day.spent()[what];
   }
 
   /** What the runs above and this one have left of it, whatever the day has. */
