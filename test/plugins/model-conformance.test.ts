@@ -8,6 +8,7 @@ import { FAULTS } from "../support/model-server/conformance/faults.ts";
 import { Findings } from "../support/model-server/conformance/findings.ts";
 import { describeMutations, MUTATIONS } from "../support/model-server/conformance/mutations.ts";
 import { describePrefix, PREFIX } from "../support/model-server/conformance/prefix.ts";
+import { describePrograms, PROGRAM_DRIVERS, PROGRAMS } from "../support/model-server/conformance/programs.ts";
 import { REPLAY } from "../support/model-server/conformance/replay.ts";
 import { describeWire, overHttp, WIRE } from "../support/model-server/conformance/wire.ts";
 
@@ -30,6 +31,8 @@ describe(REPLAY.title, () => {
   for (const row of CONNECTED) findings.without(row, REPLAY.title);
 });
 
+for (const driver of PROGRAM_DRIVERS) describe(driver.title, () => describePrograms(driver, findings));
+
 test("docs/providers.md has the tables of this run (UPDATE_DOCS=1 writes them; it takes the whole run)", () => {
   const document = providersDocument();
   const drivers = HTTP_DRIVERS.map(({ title }) => title);
@@ -42,6 +45,12 @@ test("docs/providers.md has the tables of this run (UPDATE_DOCS=1 writes them; i
       "asked again",
       "the run, if it stays",
     ]),
+    programs: findings.table(
+      "a program as a model",
+      Object.values(PROGRAMS),
+      PROGRAM_DRIVERS.map(({ title }) => title),
+      ["code", "may be asked again"],
+    ),
   });
   if (process.env.UPDATE_DOCS === "1") writeProvidersDocument(fresh);
   else expect(fresh).toBe(document);

@@ -38,7 +38,8 @@ export class Findings {
   /** One word where all drivers agree, else what each has shown. */
   #observed(row: string, column: string): string {
     const by = new Map<string, string[]>();
-    for (const [driver, { seen }] of this.#rows.get(row) ?? []) {
+    for (const [driver, { seen, looks }] of this.#rows.get(row) ?? []) {
+      if (looks.has(NOTHING)) continue;
       const value = seen[column] ?? "";
       by.set(value, [...(by.get(value) ?? []), driver]);
     }
