@@ -1,16 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import anthropic from "../../../plugins/anthropic.ts";
-import openai from "../../../plugins/openai.ts";
 import { type ModelCallOptions, ModelGate } from "../../../src/kernel/llm/gate.ts";
-import type { Code, Plugin } from "../../../src/plugin/index.ts";
+import type { Code } from "../../../src/plugin/index.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
-import { failureOf, openModel, request } from "../../support/model-server/device.ts";
+import { HTTP_DRIVERS, openDriver } from "../../support/model-server/conformance/driver.ts";
+import { failureOf, request } from "../../support/model-server/device.ts";
 import { type Fault, ModelServer, type Turn } from "../../support/model-server/server.ts";
-
-const drivers: [string, Plugin, string, (server: ModelServer) => string][] = [
-  ["openai", openai, "/dev/llm/openai", (server) => server.openaiUrl],
-  ["anthropic", anthropic, "/dev/llm/anthropic", (server) => server.url],
-];
 
 /** Half an answer with a call that must never be made, and then the fault. */
 const broken = (fault?: Fault): Turn =>
@@ -28,8 +22,8 @@ const passing: [string, Fault | undefined][] = [
   ["an empty answer", undefined],
 ];
 
-for (const [name, plugin, path, baseUrl] of drivers)
-  describe(`the gate over ${name}`, () => {
+for (const driver of HTTP_DRIVERS)
+  describe(`the gate over ${driver.title}`, () => {
     const called = async (server: ModelServer) => {
       const clock = new FakeClock();
       const retries: number[] = [];
@@ -44,7 +38,7 @@ for (const [name, plugin, path, baseUrl] of drivers)
           void clock.advance(delayMs);
         },
       };
-      const file = await openModel(plugin, path, { base_url: baseUrl(server) });
+      const file = await openDriver(driver, server.url);
       const gate = new ModelGate({ clock, random: () => 0 });
       return { clock, retries, file, answer: gate.call("k", file, { ...request, stream: true }, options) };
     };
