@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import type { Task } from "../../src/kernel/process-life.ts";
 import type { ProcInfo } from "../../src/kernel/types.ts";
@@ -8,6 +8,9 @@ import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent, toolDevice } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
+
+// Each suspension and resume waits for the disk, which others may use too.
+setDefaultTimeout(30_000);
 
 /** What the model says next, by intent and by how often it has been asked in that run. */
 function byIntent(book: Record<string, Model[]>): Model {

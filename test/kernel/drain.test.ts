@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync } from "node:fs";
 import type { ChildSpec } from "../../src/kernel/supervisor/spec.ts";
 import type { ProcInfo } from "../../src/kernel/types.ts";
@@ -6,6 +6,9 @@ import { SIGPAUSE, SIGTERM } from "../../src/kernel/types.ts";
 import type { LLMEvent } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../support/kernel.ts";
 import { until } from "../support/until.ts";
+
+// Each suspension and resume waits for the disk, which others may use too.
+setDefaultTimeout(30_000);
 
 const LONG_MS = 60_000;
 

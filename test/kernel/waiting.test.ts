@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { ProcInfo } from "../../src/kernel/types.ts";
@@ -8,6 +8,9 @@ import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
+
+// Each suspension and resume waits for the disk, which others may use too.
+setDefaultTimeout(30_000);
 
 /** Where a sync costs nothing. */
 const memory = existsSync("/dev/shm") ? "/dev/shm" : undefined;

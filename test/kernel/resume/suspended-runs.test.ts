@@ -1,9 +1,12 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync } from "node:fs";
 import { type ProcInfo, SIGINT, SIGKILL, SIGPAUSE, SIGTERM } from "../../../src/kernel/types.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { KernelHarness, says, silent } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
+
+// Each suspension and resume waits for the disk, which others may use too.
+setDefaultTimeout(30_000);
 
 async function infoOf(h: KernelHarness, uuid: string): Promise<ProcInfo> {
   const info = await h.runs.info(uuid);
