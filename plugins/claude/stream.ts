@@ -94,8 +94,12 @@ export class Stream implements CliStream {
 
   *#result(result: z.infer<typeof Result>): Generator<LLMEvent> {
     this.#ended = true;
-    const used = result.usage ? usageOf(result.usage) : { ...this.#before };
-    if (!result.usage) add(used, this.#now);
+    const read = { ...this.#before };
+    add(read, this.#now);
+    // Of a request that broke off it says nothing, but that was spent too.
+    const told = result.usage ? usageOf(result.usage) : read;
+    const used =
+      told.input_tokens + told.output_tokens < read.input_tokens + read.output_tokens ? read : told;
     // Of a model whose price it does not know it only guesses.
     const known = Object.values(result.modelUsage ?? {}).every(({ costBasis }) => costBasis !== "unknown");
     const cost = known ? result.total_cost_usd : undefined;

@@ -291,19 +291,38 @@ describe("the claude CLI", () => {
       requests: 3,
     },
     { title: "no credit", turns: [fault(402, { code: "billing_error" })], code: "EXHAUSTED", requests: 1 },
-    { title: "a server that is down", turns: [fault(500)], code: "UNAVAILABLE", requests: 3 },
-    { title: "an overloaded one", turns: [fault(529)], code: "UNAVAILABLE", requests: 3 },
+    { title: "a server that is down", turns: [fault(500)], code: "UNAVAILABLE", requests: 2 },
+    { title: "an overloaded one", turns: [fault(529)], code: "UNAVAILABLE", requests: 2 },
     {
       title: "a cut answer",
       turns: [{ text: "half of", fault: { kind: "cut" } }],
       code: "UNAVAILABLE",
-      requests: 3,
+      requests: 2,
     },
-    { title: "garbage", turns: [{ fault: { kind: "garbage" } }], code: "DRIVER", requests: 3 },
+    {
+      title: "an answer that ends early",
+      turns: [{ text: "half of", fault: { kind: "end_early" } }],
+      code: "UNAVAILABLE",
+      requests: 2,
+    },
+    {
+      title: "an error in the stream",
+      turns: [{ text: "half of", fault: { kind: "error_event", code: "overloaded_error" } }],
+      code: "UNAVAILABLE",
+      requests: 2,
+    },
+    {
+      title: "an error where the answer should be",
+      turns: [{ fault: { kind: "error_body", code: "overloaded_error" } }],
+      code: "DRIVER",
+      requests: 2,
+    },
+    { title: "garbage", turns: [{ fault: { kind: "garbage" } }], code: "DRIVER", requests: 2 },
   ];
   for (const { title, turns, code, requests } of failures) {
     test(`of ${title} says ${code}, and Rnix alone tries again`, async () => {
       await using machine = new ClaudeMachine();
+      machine.config({ model_retries: 1 });
       const last = turns.at(-1) ?? done;
       const model = await machine.scripted(() => last);
       const told = report(await machine.spawn(["fail"]));
@@ -311,6 +330,41 @@ describe("the claude CLI", () => {
       expect(model.requests.length).toBe(requests);
     });
   }
+
+  test("of too many requests is asked again, when it is time", async () => {
+    await using machine = new ClaudeMachine();
+    const model = await machine.scripted([fault(429, { headers: { "retry-after": "1" } }), done]);
+    expect(report(await machine.spawn(["hello"]))).toMatchObject({ exit_code: 0, result: "Done." });
+    expect(model.requests.length).toBe(2);
+  });
+
+  test("of a server that is not there says UNAVAILABLE", async () => {
+    await using machine = new ClaudeMachine();
+    await machine.scripted([]);
+    const nowhere = { ANTHROPIC_BASE_URL: "http://nowhere.invalid" };
+    const run = await machine.spawn(["hello"], { env: nowhere });
+    expect(report(run)).toMatchObject({ exit_reason: "llm_error", error: { code: "UNAVAILABLE" } });
+  });
+
+  test("of a server that falls silent says TIMEOUT, and is gone", async () => {
+    await using machine = new ClaudeMachine();
+    machine.config({ model_idle_timeout: "5s" });
+    await machine.scripted([{ text: "I begin, and", fault: { kind: "hang_midway" } }]);
+    const run = await machine.spawn(["hello"]);
+    expect(report(run)).toMatchObject({ exit_reason: "llm_error", error: { code: "TIMEOUT" } });
+    expect(processesOf(machine.root)).toEqual([]);
+  });
+
+  test("of a model that declines, and of one that does not come to an end, has their verdicts", async () => {
+    for (const [stop, reason] of [
+      ["refusal", "failed"],
+      ["max_tokens", "llm_error"],
+    ] as const) {
+      await using machine = new ClaudeMachine();
+      await machine.scripted(() => ({ text: "I will not", stop }));
+      expect(report(await machine.spawn(["hello"]))).toMatchObject({ exit_code: 1, exit_reason: reason });
+    }
+  });
 
   test("without a login says how to get one", async () => {
     await using machine = new ClaudeMachine();
