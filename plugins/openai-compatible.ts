@@ -37,7 +37,7 @@ function blameOf({ base_url }: Settings): Connection["blame"] {
     );
   return {
     provider: "the model server",
-    keyVariable: "the variable of its key (OPENAI_API_KEY without an entry of its own)",
+    keyVariable: "the variable of its key (OPENAI_API_KEY, OPENROUTER_API_KEY)",
     urlVariable:
       "base_url of the provider's entry, or the variable it came from (OPENAI_BASE_URL, OLLAMA_HOST)",
     url: base_url,
