@@ -154,7 +154,12 @@ export async function boot({
     clock,
   });
 
-  const keys = new CommandKeys({ children, clock, spillDir: join(user.dataDir, "tmp") });
+  const keys = new CommandKeys({
+    children,
+    clock,
+    spillDir: join(user.dataDir, "tmp"),
+    lockDir: join(user.dataDir, "keys"),
+  });
   const spawnPorts = {
     workspaces,
     clock,

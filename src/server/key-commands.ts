@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { toolEnvironment } from "../config/environment.ts";
 import { digestText } from "../config/file.ts";
 import type { Env } from "../config/paths.ts";
@@ -6,12 +7,15 @@ import type { KeyCommand } from "../config/providers.ts";
 import type { Clock } from "../kernel/clock.ts";
 import type { Children } from "../os/children.ts";
 import { type Child, SyscallError } from "../plugin/index.ts";
+import { FileLock } from "../store/lock.ts";
 
 interface KeyCommandPorts {
   children: Pick<Children, "exec">;
   clock: Clock;
   /** Absolute. Nothing is written there: no output of theirs goes to the disk. */
   spillDir: string;
+  /** Absolute. As long as a command runs, a lock of it is here: other kernels wait for it. */
+  lockDir: string;
 }
 
 /** A person may have to unlock a store of passwords first. */
@@ -78,10 +82,21 @@ class CommandKey implements KeySource {
 
   /** Whoever comes while it runs waits for the same. */
   #fetch(): Promise<string> {
-    this.#running ??= this.#run().finally(() => {
+    this.#running ??= this.#alone().finally(() => {
       this.#running = undefined;
     });
     return this.#running;
+  }
+
+  /** Two that renew one credential at once would make each other's void. */
+  async #alone(): Promise<string> {
+    const { lockDir, clock } = this.#ports;
+    const lock = await FileLock.acquire(join(lockDir, this.id.slice(7, 39)), 2 * COMMAND_MS, clock);
+    try {
+      return await this.#run();
+    } finally {
+      lock.release({ remove: true });
+    }
   }
 
   async #run(): Promise<string> {

@@ -11,6 +11,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { realClock } from "../../src/kernel/clock.ts";
 import { Children } from "../../src/os/children.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { CommandKeys } from "../../src/server/key-commands.ts";
@@ -20,6 +21,7 @@ import { until } from "../support/until.ts";
 
 const dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-keys-")));
 const spillDir = join(dir, "spill");
+const lockDir = join(dir, "locks");
 let children: Children;
 
 beforeAll(() => {
@@ -46,7 +48,7 @@ function world(script = "cat key") {
   mkdirSync(cwd);
   writeFileSync(join(cwd, "key"), "sk-first-key\n");
   const clock = new FakeClock();
-  const keys = new CommandKeys({ children, clock, spillDir });
+  const keys = new CommandKeys({ children, clock, spillDir, lockDir });
   const command = { command: `echo ran >> runs; ${script}`, file: "providers.yaml", cwd };
   return {
     cwd,
@@ -111,6 +113,20 @@ describe("the key of a command", () => {
       "sk-none",
     );
   });
+});
+
+test("two kernels run the command of one credential one after the other", async () => {
+  const script = "mkdir busy || echo both at once >> wrong; sleep 0.1; rmdir busy; cat key";
+  const { cwd } = world();
+  const keys = await Promise.all(
+    Array.from({ length: 4 }, () => {
+      const kernel = new CommandKeys({ children, clock: realClock, spillDir, lockDir });
+      return kernel.of({ command: script, file: "providers.yaml", cwd }, ENV, []).key();
+    }),
+  );
+  expect(new Set(keys)).toEqual(new Set(["sk-first-key"]));
+  expect(existsSync(join(cwd, "wrong"))).toBe(false);
+  expect(readdirSync(lockDir)).toEqual([]);
 });
 
 describe("a command that gives no key is UNAVAILABLE, says which and why", () => {
