@@ -18,6 +18,8 @@ export class LastWord {
   readonly #ports: LastWordPorts;
   readonly #proc: Process;
   #schema: OutputSchema | undefined;
+  /** The answer that was read last: it may be long. */
+  #last: { answer: string; said: ReturnType<OutputSchema["read"]> } | undefined;
   #corrections = 0;
 
   constructor(ports: LastWordPorts, proc: Process) {
@@ -61,7 +63,8 @@ export class LastWord {
     const { outputSchema } = this.#proc.spec.opts;
     if (outputSchema === undefined) return { output: null, text: answer };
     this.#schema ??= new OutputSchema(outputSchema);
-    return this.#schema.read(answer);
+    if (this.#last?.answer !== answer) this.#last = { answer, said: this.#schema.read(answer) };
+    return this.#last.said;
   }
 }
 

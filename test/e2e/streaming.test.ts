@@ -126,6 +126,18 @@ test("what a model thinks is streamed apart from what it says, and is in the log
   expect(model.requests).toHaveLength(2);
 });
 
+test("nothing that a model says of its own answer moves the cursor of a terminal", async () => {
+  await using machine = new Machine();
+  machine.write("schema.json", '{"type":"object","additionalProperties":{"type":"number"}}');
+  const wrong = '{"\\u001b[2J\\u001b]0;owned\\u0007": "no number"}';
+  await machine.model(scenes({ count: [says(wrong)] }));
+  const { stderr, code } = await machine.run(["spawn", "count", "--output-schema", "schema.json"]);
+  expect(code).toBe(1);
+  expect(stderr).toContain("asked for again");
+  expect(stderr).not.toContain("\x1b");
+  expect(stderr).not.toContain("\x07");
+});
+
 test("an answer that breaks off and is made anew is shown once, as the answer, on a terminal", async () => {
   await using machine = new Machine();
   machine.config({ model_retries: 1 });

@@ -86,12 +86,12 @@ export class RunView {
         this.#streamed = { step: 0, text: "" };
         this.#note(
           yellow(
-            `  try ${payload.attempt} failed: ${payload.message}; again in ${formatElapsed(payload.delay_ms)}`,
+            `  try ${payload.attempt} failed: ${printable(payload.message)}; again in ${formatElapsed(payload.delay_ms)}`,
           ),
         );
         break;
       case "notice":
-        this.#note(yellow(`note: ${payload.text}`));
+        this.#note(yellow(`note: ${printable(payload.text)}`));
         break;
     }
   }
@@ -143,7 +143,7 @@ export class RunView {
     if (receipt.exit_code === EXIT.suspended) {
       this.say(style.yellow(printable(suspendedLine(receipt.uuid, receipt.suspended))));
     } else if (failed) {
-      const why = receipt.error === null ? "" : `: ${receipt.error.message}`;
+      const why = receipt.error === null ? "" : `: ${printable(receipt.error.message)}`;
       const partial = receipt.partial && receipt.result ? " (the text above is not a finished answer)" : "";
       this.say(
         style.red(`${style.glyph.failed} ${receipt.exit_reason} (exit ${receipt.exit_code})${why}${partial}`),
