@@ -8,6 +8,7 @@ import {
   DEVICES,
   INTENT,
   isAside,
+  LINE,
   model,
   read,
   reads,
@@ -148,6 +149,30 @@ describe("a conversation that grows", () => {
     expect(info.exit_reason).toBe("completed");
     expect(compactionsOf(await recordOf(h, info.uuid))[0]?.summary?.by).toBe("model");
     for (const { messages } of h.requests) expect(messages[0]?.images).toHaveLength(1);
+  });
+
+  test("is compacted seldom: each time far enough for many steps, and never for little", async () => {
+    for (const [contextWindow, between] of [
+      [1400, 2],
+      [2500, 8],
+      [5000, 20],
+    ] as const) {
+      const small = Array.from({ length: 60 }, (_, n) =>
+        calls(["Work", { note: LINE.repeat(3), chars: 300, n }]),
+      );
+      await using h = new KernelHarness({
+        model: model([...small, says("done")]),
+        devices: DEVICES,
+        limits: { contextWindow },
+      });
+      const { info } = await h.run(INTENT);
+      const made = compactionsOf(await recordOf(h, info.uuid));
+      expect(made.length).toBeGreaterThan(1);
+      for (const [at, one] of made.entries()) {
+        expect(one.tokens_after).toBeLessThanOrEqual(0.9 * one.tokens_before);
+        if (at > 0) expect(one.step - (made[at - 1]?.step ?? 0)).toBeGreaterThanOrEqual(between);
+      }
+    }
   });
 
   test("is counted as its provider counts: where that makes three tokens of one, it is compacted at a third", async () => {
