@@ -22,7 +22,7 @@ export function idleInRecv(): Promise<Figure[]> {
   );
 }
 
-/** Memory of an agent that waits until it is its turn: all but 32 of those that share a key. */
+/** Memory of an agent that waits until it is its turn: all but 16 of those that share a key. */
 export function idleAtGate(): Promise<Figure[]> {
   return perProcess("an agent waiting for its turn at the model", GOAL_KIB, (bench) => bench.agent());
 }
