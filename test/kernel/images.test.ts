@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AttachedImage } from "../../src/kernel/types.ts";
+import type { LLMEvent } from "../../src/plugin/index.ts";
 import { png } from "../support/images.ts";
 import { calls, KernelHarness, says, script, silent, toolDevice } from "../support/kernel.ts";
 import { until } from "../support/until.ts";
@@ -91,6 +92,18 @@ describe("attached images", () => {
     const fork = await h.kernel.resume(uuid, null, h.opts(), { fork: {} });
     await h.follow(fork.pid);
     expect(shown(h)[1]).toEqual(images.map(base64));
+  });
+
+  test("are paid for where nobody says what they cost", async () => {
+    const words: LLMEvent[] = [
+      { type: "text_delta", text: "seen" },
+      { type: "stop", reason: "end_turn" },
+    ];
+    const used = async (images: AttachedImage[]): Promise<number> => {
+      await using h = new KernelHarness({ model: () => words, can });
+      return (await h.run("look", { images })).info.usage.input_tokens;
+    };
+    expect((await used([image(1000, 750)])) - (await used([]))).toBe(1000);
   });
 
   test("are refused before the run begins where the driver takes none", async () => {

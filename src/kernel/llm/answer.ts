@@ -11,7 +11,7 @@ import {
 } from "../../plugin/index.ts";
 import { ToolCall as ToolCallSchema, Usage as UsageSchema } from "../../store/message.ts";
 import { orAborted } from "../abort.ts";
-import { estimateTokens } from "./estimate.ts";
+import { estimateRequest, estimateTokens } from "./estimate.ts";
 import { type ModelRequest, type ReadImage, writtenRequest } from "./request.ts";
 import { addUsage } from "./spending.ts";
 import type { Watch } from "./watch.ts";
@@ -126,7 +126,7 @@ export class AnswerReader {
   #guess(answer: LLMAnswer): Usage {
     const calls = answer.tool_calls.length === 0 ? "" : JSON.stringify(answer.tool_calls);
     return {
-      input_tokens: estimateTokens(JSON.stringify(this.#request)),
+      input_tokens: estimateRequest(this.#request),
       output_tokens: estimateTokens(answer.content + (answer.reasoning ?? "") + calls),
       cached_tokens: 0,
     };
