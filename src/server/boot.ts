@@ -293,7 +293,7 @@ function guardedFolders({ configDir, dataDir }: UserPaths): GuardedFolder[] {
   const own = [
     locks,
     ledgers,
-    ...["trust", "steps", "index", "spending", "gc", "plugins"].map((name) => join(dataDir, name)),
+    ...["trust", "steps", "index", "spending", "gc", "keys", "plugins"].map((name) => join(dataDir, name)),
   ];
   return [{ dir: configDir, readable: false }, ...own.map((dir) => ({ dir, readable: true }))];
 }
