@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { providersDocument, withTables, writeProvidersDocument } from "../docs/providers-document.ts";
 import { processesOf } from "../e2e/support/leftovers.ts";
 import type { Fault, Turn } from "../support/model-server/script.ts";
 import type { RecordedRequest } from "../support/model-server/server.ts";
@@ -267,67 +268,73 @@ describe("the claude CLI", () => {
   });
   const failures: {
     title: string;
-    turns: Turn[];
+    turn: Turn;
     code: string;
-    requests: number;
-    exit?: number;
-    reason?: string;
+    /** How often Rnix asks again. */
+    again?: 1;
+    /** How often the CLI itself asks, each time. */
+    own?: number;
   }[] = [
-    { title: "a refused key", turns: [fault(401)], code: "PERMISSION", requests: 1 },
-    { title: "a forbidden one", turns: [fault(403)], code: "PERMISSION", requests: 1 },
+    { title: "a refused key", turn: fault(401), code: "PERMISSION" },
+    { title: "a forbidden one", turn: fault(403), code: "PERMISSION" },
     // The CLI itself asks twice.
-    { title: "an unknown model", turns: [fault(404)], code: "NOT_FOUND", requests: 2 },
+    { title: "an unknown model", turn: fault(404), code: "NOT_FOUND", own: 2 },
     {
       title: "a conversation that is too long",
-      turns: [fault(400, { message: "prompt is too long: 300000 tokens > 200000 maximum" })],
+      turn: fault(400, { message: "prompt is too long: 300000 tokens > 200000 maximum" }),
       code: "INVALID",
-      requests: 1,
     },
     {
       title: "a wrong request",
-      turns: [fault(400, { message: "no such thing" })],
+      turn: fault(400, { message: "no such thing" }),
       code: "INVALID",
       // The CLI itself asks for the same in other forms.
-      requests: 3,
+      own: 3,
     },
-    { title: "no credit", turns: [fault(402, { code: "billing_error" })], code: "EXHAUSTED", requests: 1 },
-    { title: "a server that is down", turns: [fault(500)], code: "UNAVAILABLE", requests: 2 },
-    { title: "an overloaded one", turns: [fault(529)], code: "UNAVAILABLE", requests: 2 },
+    { title: "no credit", turn: fault(402, { code: "billing_error" }), code: "EXHAUSTED" },
+    { title: "a server that is down", turn: fault(500), code: "UNAVAILABLE", again: 1 },
+    { title: "an overloaded one", turn: fault(529), code: "UNAVAILABLE", again: 1 },
     {
       title: "a cut answer",
-      turns: [{ text: "half of", fault: { kind: "cut" } }],
+      turn: { text: "half of", fault: { kind: "cut" } },
       code: "UNAVAILABLE",
-      requests: 2,
+      again: 1,
     },
     {
       title: "an answer that ends early",
-      turns: [{ text: "half of", fault: { kind: "end_early" } }],
+      turn: { text: "half of", fault: { kind: "end_early" } },
       code: "UNAVAILABLE",
-      requests: 2,
+      again: 1,
     },
     {
       title: "an error in the stream",
-      turns: [{ text: "half of", fault: { kind: "error_event", code: "overloaded_error" } }],
+      turn: { text: "half of", fault: { kind: "error_event", code: "overloaded_error" } },
       code: "UNAVAILABLE",
-      requests: 2,
+      again: 1,
     },
     {
       title: "an error where the answer should be",
-      turns: [{ fault: { kind: "error_body", code: "overloaded_error" } }],
+      turn: { fault: { kind: "error_body", code: "overloaded_error" } },
       code: "DRIVER",
-      requests: 2,
+      again: 1,
     },
-    { title: "garbage", turns: [{ fault: { kind: "garbage" } }], code: "DRIVER", requests: 2 },
+    { title: "garbage", turn: { fault: { kind: "garbage" } }, code: "DRIVER", again: 1 },
   ];
-  for (const { title, turns, code, requests } of failures) {
+  const found: string[][] = [];
+  for (const { title, turn, code, again = 0, own = 1 } of failures) {
     test(`of ${title} says ${code}, and Rnix alone tries again`, async () => {
       await using machine = new ClaudeMachine();
       machine.config({ model_retries: 1 });
-      const last = turns.at(-1) ?? done;
-      const model = await machine.scripted(() => last);
+      const model = await machine.scripted(() => turn);
       const told = report(await machine.spawn(["fail"]));
       expect(told).toMatchObject({ exit_code: 1, exit_reason: "llm_error", error: { code } });
-      expect(model.requests.length).toBe(requests);
+      expect(model.requests.length).toBe(own * (1 + again));
+      found.push([
+        title,
+        `\`${code}\``,
+        model.requests.length > own ? "once" : "no",
+        `${told.exit_code} \`${told.exit_reason}\``,
+      ]);
     });
   }
 
@@ -423,5 +430,16 @@ describe("the claude CLI", () => {
     const run = await machine.spawn(["--allow", "Bash", "long"]);
     expect(report(run).result?.length).toBe(2_000_000);
     expect(model.requests.length).toBe(2);
+  });
+
+  test("is as docs/providers.md says (UPDATE_DOCS=1 writes it; it takes the whole run)", () => {
+    const head = ["what goes wrong", "code", "asked again", "the run, if it stays"];
+    const table = [head, head.map(() => "---"), ...found]
+      .map((cells) => `| ${cells.join(" | ")} |`)
+      .join("\n");
+    const document = providersDocument();
+    const fresh = withTables(document, { claude: table });
+    if (process.env.UPDATE_DOCS === "1") writeProvidersDocument(fresh);
+    else expect(fresh).toBe(document);
   });
 });
