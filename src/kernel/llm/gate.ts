@@ -151,8 +151,8 @@ export class ModelGate {
     total: Watch,
     options: ModelCallOptions,
   ): Promise<LLMAnswer | SyscallError> {
+    await slots.acquire(ticket, total.signal);
     const place = new Place(slots, ticket, total.signal);
-    await place.take();
     options.onPlace?.(place);
     total.arm(options.totalMs, () => tooSlow("did not finish its answer", options.totalMs, "total"));
     const idle = new Watch(options.clock ?? this.#clock, total.signal, options.busy);

@@ -9,21 +9,16 @@ export class Place {
   readonly #slots: Slots;
   readonly #ticket: Ticket;
   readonly #signal: AbortSignal;
-  #held = false;
+  #held = true;
   #ended = false;
   /** So many tool calls are under way. */
   #away = 0;
 
+  /** The caller has acquired it. */
   constructor(slots: Slots, ticket: Ticket, signal: AbortSignal) {
     this.#slots = slots;
     this.#ticket = ticket;
     this.#signal = signal;
-  }
-
-  /** Rejects as `Slots.acquire` does. */
-  async take(): Promise<void> {
-    await this.#slots.acquire(this.#ticket, this.#signal);
-    this.#held = true;
   }
 
   leave(): void {
@@ -34,7 +29,8 @@ export class Place {
   async back(): Promise<void> {
     if (--this.#away > 0 || this.#ended) return;
     try {
-      await this.take();
+      await this.#slots.acquire(this.#ticket, this.#signal);
+      this.#held = true;
     } catch {
       // It is told to stop, or its provider is not to be asked for long: then it hears so from that itself.
       return;

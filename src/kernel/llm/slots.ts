@@ -92,26 +92,27 @@ export class Slots {
    * Waits for a place; the caller gives it back with `release`. Rejects with the signal's reason when it is
    * aborted first, and at once with the provider's own error when the hold-off is longer than its patience.
    */
-  async acquire(ticket: Ticket, signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
+  acquire(ticket: Ticket, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return Promise.reject(signal.reason);
     const hold = this.#holdOf(ticket.model);
-    if (hold !== undefined && hold.window.leftMs > ticket.patienceMs) throw hold.error;
-    const granted = Promise.withResolvers<void>();
-    const waiter: Waiter = { ...ticket, grant: granted.resolve, refuse: granted.reject };
-    this.#waiters.add(waiter);
-    const leave = () => {
-      this.#waiters.leave(waiter);
-      if (this.#waiters.size === 0) this.#stopLooking();
-      granted.reject(signal.reason);
-    };
-    const stay = onceAborted(signal, leave);
-    // Thousands may come while one is held: the hold's end is looked at already.
-    if (hold === undefined || this.#timer === undefined) this.#next();
-    try {
-      await granted.promise;
-    } finally {
-      stay();
-    }
+    if (hold !== undefined && hold.window.leftMs > ticket.patienceMs) return Promise.reject(hold.error);
+    // No function that awaits: each costs half a KiB, and thousands may wait here.
+    return new Promise((resolve, reject) => {
+      const end = (settle: () => void) => {
+        stay();
+        settle();
+      };
+      const refuse = (error: unknown) => end(() => reject(error));
+      const waiter: Waiter = { ...ticket, grant: () => end(resolve), refuse };
+      this.#waiters.add(waiter);
+      const stay = onceAborted(signal, () => {
+        this.#waiters.leave(waiter);
+        if (this.#waiters.size === 0) this.#stopLooking();
+        refuse(signal.reason);
+      });
+      // Thousands may come while one is held: the hold's end is looked at already.
+      if (hold === undefined || this.#timer === undefined) this.#next();
+    });
   }
 
   release(ending: Ending): void {
