@@ -19,7 +19,10 @@ export interface Ended {
   ended: boolean;
 }
 
-/** See `sweepChildren`. Kernels one after the other, the programs of one together. */
+/**
+ * See `sweepChildren`. Kernels one after the other, the programs of one together. What goes wrong with one of them is
+ * thrown when all have been seen to.
+ */
 export async function sweep(
   ledgerDir: string,
   kernelAlive: (kernelId: string) => boolean,
@@ -27,11 +30,17 @@ export async function sweep(
   graceMs: number,
 ): Promise<Ended[]> {
   const ended: Ended[] = [];
+  const faults: unknown[] = [];
   for (const { kernelId, path } of deadLedgers(ledgerDir, kernelAlive)) {
-    const left = await endPrograms(kernelId, await openPrograms(path), table, graceMs);
-    ended.push(...left);
-    if (left.every((program) => program.ended)) await rm(path, { force: true });
+    try {
+      const left = await endPrograms(kernelId, await openPrograms(path), table, graceMs);
+      ended.push(...left);
+      if (left.every((program) => program.ended)) await rm(path, { force: true });
+    } catch (thrown) {
+      faults.push(thrown);
+    }
   }
+  if (faults.length > 0) throw faults[0];
   return ended;
 }
 
@@ -44,6 +53,7 @@ export async function leftRunning(
   const left: Omit<Ended, "ended">[] = [];
   for (const { kernelId, path } of deadLedgers(ledgerDir, kernelAlive)) {
     const programs = await openPrograms(path);
+    if (programs.length === 0) continue;
     const found = await table.members(programs.map((program) => program.trace));
     for (const { uuid, call, argv, trace } of programs) {
       const pids = (found.get(trace.id) ?? []).map((member) => member.pid);
@@ -94,9 +104,12 @@ interface Program {
   trace: Trace;
 }
 
-/** The programs of a ledger without an end. A torn line is the last thing its kernel did, and says nothing. */
+/**
+ * The programs of a ledger without an end. A torn line is the last thing its kernel did, and says nothing. None where
+ * another rnix, which sweeps at the same time, has removed it: then they are gone.
+ */
 async function openPrograms(path: string): Promise<Program[]> {
-  const [first = "", ...lines] = (await readFile(path, "utf8")).split("\n");
+  const [first = "", ...lines] = (await textOf(path)).split("\n");
   const header = Header.safeParse(parsed(first));
   if (header.success && header.data.v > LEDGER_VERSION) {
     throw new SyscallError(
@@ -155,6 +168,15 @@ async function findAgain(table: ProcessTable, trace: Trace, before: Process[]): 
     if (now && !now.zombie && now.start === member.start) found.set(member.pid, member);
   }
   return [...found.values()];
+}
+
+async function textOf(path: string): Promise<string> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (thrown) {
+    if (thrown instanceof Error && "code" in thrown && thrown.code === "ENOENT") return "";
+    throw thrown;
+  }
 }
 
 function parsed(text: string): unknown {

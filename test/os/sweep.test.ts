@@ -1,5 +1,13 @@
 import { describe, expect, test } from "bun:test";
-import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { sweepChildren } from "../../src/os/children.ts";
 import { isAlive } from "../support/is-alive.ts";
@@ -102,6 +110,23 @@ describe("a ledger", () => {
     expect(existsSync(ledger(bench))).toBe(true);
   });
 
+  test("that can't be read, and one that another rnix has removed meanwhile, keep none of the others from its end", async () => {
+    await using bench = new Bench();
+    const own = Bun.spawn([bench.nap, "1000"], { detached: true, env: {} });
+    await until(() => bench.naps().length === 1);
+    writeLedger(bench, identityOf(own.pid));
+    // Listed, and not there when it is read.
+    symlinkSync("nowhere", join(bench.ledgerDir, "00-gone.jsonl"));
+    expect(await sweepChildren(bench.ledgerDir, nobody)).toMatchObject([{ pids: [own.pid], ended: true }]);
+
+    const other = Bun.spawn([bench.nap, "1000"], { detached: true, env: {} });
+    await until(() => bench.naps().length === 1);
+    writeLedger(bench, identityOf(other.pid));
+    writeFileSync(join(bench.ledgerDir, "00-newer.jsonl"), '{"t":"ledger","v":2}\n');
+    expect((await errorOf(sweepChildren(bench.ledgerDir, nobody))).code).toBe("INVALID");
+    expect(isAlive(other.pid)).toBe(false);
+  });
+
   test("with damaged lines ends what the whole ones name", async () => {
     await using bench = new Bench();
     const own = Bun.spawn([bench.nap, "1000"], { detached: true, env: {} });
@@ -150,6 +175,6 @@ function writeLedger(bench: Bench, identity: Identity): void {
     at: new Date().toISOString(),
   };
   const lines = [{ t: "ledger", v: 1 }, intent, { t: "start", id, ...identity }];
-  mkdirSync(bench.ledgerDir);
+  mkdirSync(bench.ledgerDir, { recursive: true });
   writeFileSync(ledger(bench), `${lines.map((line) => JSON.stringify(line)).join("\n")}\n`);
 }
