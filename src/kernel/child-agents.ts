@@ -1,11 +1,20 @@
 import type { RunStore } from "../store/runs.ts";
 import { onceAborted } from "./abort.ts";
+import type { Drain } from "./drain.ts";
 import type { LifecycleManager } from "./lifecycle-manager.ts";
 import { Process } from "./process.ts";
 import type { ProcessManager } from "./process-manager.ts";
 import type { ProcessTable } from "./process-table.ts";
 import { hasEnded, resultOf, type SavedRun } from "./resume/saved-run.ts";
-import { type ChildPlan, type ChildWish, type PID, type ProcInfo, SIGTERM } from "./types.ts";
+import {
+  type AgentInfo,
+  type ChildPlan,
+  type ChildWish,
+  type PID,
+  type ProcInfo,
+  SIGTERM,
+  type SpawnOpts,
+} from "./types.ts";
 import { killed } from "./verdict.ts";
 import type { WaitingCalls } from "./waiting-calls.ts";
 
@@ -14,6 +23,7 @@ interface ChildAgentPorts {
   processes: ProcessManager;
   lifecycle: LifecycleManager;
   waiting: WaitingCalls;
+  drain: Drain;
   uuid(): string;
   /** The records of one data folder. */
   runs(dataDir: string): RunStore;
@@ -111,7 +121,7 @@ export class ChildAgents {
     callId: string | undefined,
     uuid = this.#ports.uuid(),
   ): Promise<Process> {
-    const { table, processes, waiting, planChild, tell } = this.#ports;
+    const { table, processes, waiting, drain, planChild, tell } = this.#ports;
     // Before anything is loaded for it: a model may ask again and again.
     parent.spec.envelope.requireRoom(parent.elapsedMs);
     const { agent, opts, notices } = await planChild(parent.uuid, wish);
@@ -121,7 +131,8 @@ export class ChildAgents {
       for (const notice of notices) tell(parent, `Agent: ${notice}`);
       return table.get(pid);
     } catch (thrown) {
-      // One that is suspended meanwhile spawns it when it goes on.
+      // A kernel that drains takes no new process. One that is suspended meanwhile spawns it when it goes on.
+      if (drain.isOn) await drain.pass(parent);
       if (callId !== undefined && !parent.stopped) waiting.end(parent, callId);
       throw thrown;
     }
@@ -146,13 +157,23 @@ export class ChildAgents {
   }
 
   async #takeUp(parent: Process, uuid: string): Promise<Process> {
-    const { table, lifecycle, planChildResume, tell } = this.#ports;
+    const { table, planChildResume, tell } = this.#ports;
     const { agent, opts, notices } = await planChildResume(parent.uuid, uuid);
-    const { pid } = await lifecycle.resume(uuid, agent, { ...opts, parentPid: parent.pid });
-    const child = table.get(pid);
+    const child = table.get(await this.#resume(parent, uuid, agent, opts));
     charge(parent, uuid, child.spec.envelope);
     for (const notice of notices) tell(parent, `Agent: ${notice}`);
     return child;
+  }
+
+  async #resume(parent: Process, uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<PID> {
+    const { drain, lifecycle } = this.#ports;
+    try {
+      return (await lifecycle.resume(uuid, agent, { ...opts, parentPid: parent.pid })).pid;
+    } catch (thrown) {
+      // It waits on, for the child that a kernel which drains does not take up.
+      if (drain.isOn) await drain.pass(parent);
+      throw thrown;
+    }
   }
 
   async #end(parent: Process, child: Process, signal: AbortSignal): Promise<ProcInfo> {

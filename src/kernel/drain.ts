@@ -21,6 +21,8 @@ export class Drain {
   readonly #ports: DrainPorts;
   /** Calls that are being made. */
   readonly #calls = new Map<Process, Set<string>>();
+  /** Processes that wait to be laid down. */
+  readonly #resting = new Set<Process>();
   #began = false;
 
   constructor(ports: DrainPorts) {
@@ -43,7 +45,9 @@ export class Drain {
    */
   async pass(proc: Process): Promise<boolean> {
     if (!this.#began || proc.stopped) return false;
+    this.#resting.add(proc);
     await new Promise<void>((resolve) => void onceAborted(proc.signal, resolve));
+    this.#resting.delete(proc);
     return true;
   }
 
@@ -63,8 +67,8 @@ export class Drain {
   get underWay(): number {
     let count = 0;
     for (const [proc, calls] of this.#calls) {
-      // One that is paused, or told to stop, comes to no end of its own.
-      if (proc.paused || proc.stopped) continue;
+      // One that is paused, or told to stop, comes to no end of its own, and one that rests in its call neither.
+      if (proc.paused || proc.stopped || this.#resting.has(proc)) continue;
       for (const callId of calls) if (!this.#ports.waits(proc, callId)) count++;
     }
     return count;

@@ -253,6 +253,7 @@ export class Kernel {
       processes: this.processes,
       lifecycle: this.lifecycle,
       waiting: this.#waiting,
+      drain: this.#drain,
       tell: (proc, text) => this.#watchers.emit(proc, { type: "notice", text }),
       notice: (proc, text) => this.#notice(proc, "kernel", text),
     });

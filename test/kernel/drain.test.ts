@@ -175,6 +175,92 @@ describe("a shutdown that drains", () => {
     expect(infos.map(({ state }) => state)).toEqual(["suspended", "suspended"]);
   });
 
+  test("a child that is about to be spawned is spawned when its parent goes on, once", async () => {
+    const planned = Promise.withResolvers<void>();
+    let planning = 0;
+    const model: Model = ({ intent, messages }) => {
+      if (intent === "part") return says("done");
+      const told = messages.findLast(({ role }) => role === "tool");
+      return told ? says(told.content) : calls(["Agent", { intent: "part" }]);
+    };
+    await using h = new KernelHarness({
+      model,
+      planChild: async () => {
+        planning++;
+        await planned.promise;
+        return {};
+      },
+    });
+    const { uuid } = h.kernel.procInfo(await h.spawn("top"));
+    await until(() => planning === 1, "its child");
+    const ended = h.kernel.shutdown({ cause: "restart", drainMs: LONG_MS });
+    planned.resolve();
+    await ended;
+    expect((await h.runs.list()).map(({ intent, state }) => [intent, state])).toEqual([["top", "suspended"]]);
+    await using next = new KernelHarness({ model });
+    cpSync(h.dataDir, next.dataDir, { recursive: true });
+    const { pid } = await next.kernel.resume(uuid, null, next.opts());
+    const { info } = await next.follow(pid);
+    expect(info).toMatchObject({ exit_reason: "completed", children: [{ exit_code: 0 }] });
+    expect(info.result).toStartWith("done");
+    expect((await next.runs.list()).map(({ intent }) => intent)).toEqual(["top", "part"]);
+  });
+
+  test("a child that is about to be gone on with is so when its parent goes on, and is no second one", async () => {
+    let answers = false;
+    const model: Model = (request, signal) => {
+      if (request.intent === "hold") return work("held");
+      if (request.intent === "part") return answers ? says("done") : silent(request, signal);
+      const told = request.messages.findLast(({ role }) => role === "tool");
+      return told ? says(told.content) : calls(["Agent", { intent: "part" }]);
+    };
+    const taken = Promise.withResolvers<void>();
+    let taking = 0;
+    const tool = new Work();
+    await using h = new KernelHarness({
+      model,
+      devices: { "/dev/work": tool.device },
+      beforeChildResume: () => {
+        taking++;
+        return taken.promise;
+      },
+    });
+    const top = await h.spawn("top");
+    const { uuid } = h.kernel.procInfo(top);
+    await until(() => h.requests.length === 2, "the child's model call");
+    await h.kernel.suspend(top);
+    await until(() => h.kernel.active === 0, "their end");
+    await h.spawn("hold");
+    await tool.begun("held");
+    const again = await h.kernel.resume(uuid, null, h.opts());
+    const refused: string[] = [];
+    void (async () => {
+      for await (const { syscall, error } of h.kernel.attachDebug(again.pid))
+        if (error) refused.push(syscall);
+    })();
+    await until(() => taking === 1, "the child's resume");
+    const ended = h.kernel.shutdown({ cause: "restart", drainMs: LONG_MS });
+    taken.resolve();
+    // The kernel takes no new process: nobody is told so, and the call waits on.
+    await until(() => refused.includes("Resume"), "the refusal");
+    tool.finish("held");
+    await ended;
+    expect((await h.runs.journal(uuid)).entries.map(({ t }) => t)).toEqual([
+      "answer",
+      "call_start",
+      "waiting",
+      "call_start",
+    ]);
+    answers = true;
+    await using next = new KernelHarness({ model });
+    cpSync(h.dataDir, next.dataDir, { recursive: true });
+    const { pid } = await next.kernel.resume(uuid, null, next.opts());
+    const { info } = await next.follow(pid);
+    expect(info).toMatchObject({ exit_reason: "completed", children: [{ exit_code: 0 }] });
+    expect(info.result).toStartWith("done");
+    expect((await next.runs.list()).filter(({ intent }) => intent === "part")).toHaveLength(1);
+  });
+
   test("a supervisor starts nothing again meanwhile, and has lost no restart by it", async () => {
     const answer = Promise.withResolvers<void>();
     const { h, tool } = harness(async ({ intent }) => {

@@ -126,6 +126,8 @@ interface HarnessOptions {
   /** As where there is a waker. */
   wakes?: boolean;
   mailed?(uuid: string): void;
+  /** Waited for before a child that was laid down is gone on with. */
+  beforeChildResume?(): Promise<void>;
   /** What children that an agent spawns are made of, beside what all have here. */
   planChild?(wish: ChildWish): Promise<Partial<SpawnOpts> & { agent?: AgentInfo }>;
 }
@@ -193,7 +195,10 @@ export class KernelHarness {
         const { agent = null, ...more } = (await options.planChild?.(wish)) ?? {};
         return { agent, opts: this.opts(more), notices: [] };
       },
-      planChildResume: async () => ({ agent: null, opts: this.opts(), notices: [] }),
+      planChildResume: async () => {
+        await options.beforeChildResume?.();
+        return { agent: null, opts: this.opts(), notices: [] };
+      },
       callbacks: options.callbacks,
       wakes: options.wakes,
       mailed: options.mailed,
