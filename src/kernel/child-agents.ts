@@ -106,6 +106,8 @@ export class ChildAgents {
         if (hasEnded(child)) takeResult(parent, child);
         else if (child.suspended?.cause !== "asked") await this.#takeUp(parent, uuid);
       } catch (thrown) {
+        // They are laid down again, both.
+        if (parent.stopped) return;
         const why = thrown instanceof Error ? thrown.message : String(thrown);
         await this.#ports.notice(
           parent,
