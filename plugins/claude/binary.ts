@@ -34,10 +34,16 @@ export function findBinary(env: Env): string | undefined {
   return usualPlaces(env.HOME).find(isFile);
 }
 
+/** Where the program is. UNAVAILABLE when there is none. */
+export async function locate({ env }: OpenContext, command: string | undefined): Promise<string> {
+  const path = command ?? findBinary(env) ?? (await ofNvm(env.HOME));
+  if (path === undefined || !isFile(path)) throw notFound(command);
+  return path;
+}
+
 /** The program, asked once for its options. UNAVAILABLE when there is none, or it can't be confined. */
 export async function binary(context: OpenContext, command: string | undefined): Promise<Binary> {
-  const path = command ?? findBinary(context.env) ?? (await ofNvm(context.env.HOME));
-  if (path === undefined || !isFile(path)) throw notFound(command);
+  const path = await locate(context, command);
   const key = `${path} ${statSync(path).mtimeMs}`;
   const known = probed.get(key);
   if (known) return known;

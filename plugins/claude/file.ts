@@ -2,7 +2,7 @@ import type { OpenContext } from "rnix/plugin";
 import { CliFile, commandOf } from "../_model/cli-file.ts";
 import type { ModelFacts } from "../_model/model-file.ts";
 import { keyOf, settingsOf } from "../_model/settings.ts";
-import { binary } from "./binary.ts";
+import { binary, locate } from "./binary.ts";
 import { program } from "./program.ts";
 import { Run } from "./run.ts";
 
@@ -13,9 +13,10 @@ const FACTS: ModelFacts = {
   can: { effort: true, images: true, runs_tools: true },
 };
 
-/** An open /dev/llm/claude. */
-export function claudeFile(context: OpenContext): CliFile {
+/** An open /dev/llm/claude. UNAVAILABLE where the program is not there: a run is not begun for that. */
+export async function claudeFile(context: OpenContext): Promise<CliFile> {
   const command = commandOf(context);
+  await locate(context, command);
   const { base_url: baseUrl } = settingsOf(context);
   return new CliFile(FACTS, async (request, signal) => {
     const [found, key, systemPromptFile] = await Promise.all([

@@ -20,16 +20,22 @@ const LONGEST_PROMPT = 128 * 1024 - 1;
 /** With one of these the process may change files, and so may the program. */
 const CHANGING = new Set(["Write", "Edit", "Bash"]);
 
-/** An open /dev/llm/cursor. */
+/** An open /dev/llm/cursor. UNAVAILABLE where the program is not there: a run is not begun for that. */
 export function cursorFile(context: OpenContext): CliFile {
   const command = commandOf(context);
+  locate(context, command);
   return new CliFile(FACTS, async (request, signal) => {
-    const path = command ?? findBinary(context.env);
-    if (path === undefined) throw notFound();
+    const path = locate(context, command);
     const key = await keyOf(context, { required: true });
     const run = new CliRun(context, signal, new Stream((text) => context.progress(text)), () => undefined);
     return { events: await run.start(program(path, request, key)), end: () => run.end() };
   });
+}
+
+function locate({ env }: OpenContext, command: string | undefined): string {
+  const path = command ?? findBinary(env);
+  if (path !== undefined && isFile(path)) return path;
+  throw notFound();
 }
 
 /** On the PATH by either of its names, then where its installer puts it. Nothing is started. */

@@ -32,6 +32,13 @@ test("a model whose program nothing confines is not used without the user's own 
   expect(byProject.stderr).toContain("only your own ~/.config/rnix/providers.yaml");
 });
 
+test("a program that is not there is known before anything is spent", async () => {
+  await using machine = new Machine();
+  const run = await machine.run(spawn("--provider", "claude", "--model", "sonnet"));
+  expect(run.code).toBe(69);
+  expect(run.stderr).toContain("npm install -g @anthropic-ai/claude-code");
+});
+
 test("with that yes it answers, and the run says what it is", async () => {
   await using machine = new Machine();
   withCursor(machine);
