@@ -78,10 +78,11 @@ export class Interrupts {
   }
 
   #act(ref: ProcRef): void {
-    const doing = this.#count === 1 ? this.#suspend(ref) : this.#kill(ref);
+    const asked = this.#count;
+    const doing = asked === 1 ? this.#suspend(ref) : this.#kill(ref);
     doing.catch((error: unknown) => {
-      // The run has ended before this was answered, and its connections with it.
-      if (this.#over) return;
+      // The run has ended before this was answered, and its connections with it; or it is killed by now.
+      if (this.#over || asked < this.#count) return;
       this.#say(error instanceof Error ? error.message : String(error));
       if (this.#count > 1) this.#giveUp();
     });
