@@ -1,3 +1,4 @@
+import { isServersWord } from "../client/client.ts";
 import { SIGINT } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { ProcRef } from "../server/protocol.ts";
@@ -84,7 +85,8 @@ export class Interrupts {
       // The run has ended before this was answered, and its connections with it; or it is killed by now.
       if (this.#over || asked < this.#count) return;
       this.#say(error instanceof Error ? error.message : String(error));
-      if (this.#count > 1) this.#giveUp();
+      // What the server refuses it does where the run has ended already: its last word is on the way.
+      if (this.#count > 1 && !isServersWord(error)) this.#giveUp();
     });
   }
 

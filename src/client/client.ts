@@ -157,6 +157,11 @@ export function wireCode(error: SyscallError): string {
   return isWireError(cause) ? cause.code : error.code;
 }
 
+/** The server said so itself: it is there, and so are its other answers. */
+export function isServersWord(error: unknown): boolean {
+  return error instanceof SyscallError && isWireError(error.cause);
+}
+
 /** The protocol's own codes, as the nearest of the kernel's. */
 const PROTOCOL_CODES: Record<string, Code> = {
   BAD_REQUEST: "INVALID",

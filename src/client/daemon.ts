@@ -6,7 +6,7 @@ import { daemonLogPath } from "../server/daemon-log.ts";
 import { PROTOCOL } from "../server/frame.ts";
 import type { PingPayload } from "../server/protocol.ts";
 import { hasSocketFolder } from "../server/socket-folder.ts";
-import { Client } from "./client.ts";
+import { Client, isServersWord } from "./client.ts";
 import { dialSocket } from "./socket.ts";
 import type { StartedDaemon } from "./start-daemon.ts";
 
@@ -98,7 +98,7 @@ async function startAndWait(o: DaemonOptions): Promise<Client> {
   for (let look = FIRST_LOOK_MS; clock.monotonic() < until; look = Math.min(look * 2, socketRetryMs)) {
     await pause(look);
     const found = await dial(o);
-    if (found) return await comesUp(found);
+    if (found) return await comesUp(found, () => whyItEnded(daemon, clock, logFile));
     if (daemon.exitCode === 0) daemon = startDaemon(command, daemonEnv(o.env), logFile);
     else if (daemon.exitCode !== null) throw didNotStart(daemon.exitCode, lastWords(logFile, daemon.pid));
   }
@@ -109,22 +109,40 @@ async function startAndWait(o: DaemonOptions): Promise<Client> {
 }
 
 /** What init.yaml requires is not there: the daemon ends, and says why to whoever has started it. */
-async function comesUp({ client, pong }: { client: Client; pong: PingPayload }): Promise<Client> {
+async function comesUp(
+  { client, pong }: { client: Client; pong: PingPayload },
+  whyItEnded: () => Promise<SyscallError | undefined>,
+): Promise<Client> {
   if (!pong.starting) return client;
   try {
     await client.request("ping", { started: true }, { timeoutMs: INIT_MS });
     return client;
   } catch (error) {
     client.close();
-    throw error;
+    // It may have gone before it had told us.
+    throw (isServersWord(error) ? undefined : await whyItEnded()) ?? error;
   }
 }
 
 /** Settings that we can't read stop the daemon as well: it is not left on its way to its end. */
 async function afterItsEnd(daemon: StartedDaemon, clock: Clock, thrown: unknown): Promise<never> {
+  await itsEnd(daemon, clock);
+  throw thrown;
+}
+
+/** undefined: it has not ended, or it was one that found another running. */
+async function whyItEnded(
+  daemon: StartedDaemon,
+  clock: Clock,
+  logFile: string,
+): Promise<SyscallError | undefined> {
+  await itsEnd(daemon, clock);
+  return daemon.exitCode ? didNotStart(daemon.exitCode, lastWords(logFile, daemon.pid)) : undefined;
+}
+
+async function itsEnd(daemon: StartedDaemon, clock: Clock): Promise<void> {
   const until = clock.monotonic() + HELLO_MS;
   while (daemon.exitCode === null && clock.monotonic() < until) await pause(FIRST_LOOK_MS);
-  throw thrown;
 }
 
 function pause(ms: number): Promise<void> {

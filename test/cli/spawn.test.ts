@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { runCommandLine } from "../../src/cli/cli.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import type { StreamEvent } from "../../src/server/protocol.ts";
+import { until } from "../support/until.ts";
 import { complete, delta, entry, FakeIo, type FakeOptions, REF, receipt, SPAWNED, step } from "./support.ts";
 
 const RUN: StreamEvent[] = [SPAWNED, step(1), delta(1, "I will look."), complete()];
@@ -305,13 +306,14 @@ describe("what a person sees", () => {
 
 describe("Ctrl-C", () => {
   /** A run that goes on until it is told to end. */
-  function running() {
+  function running(answers: Record<string, unknown> = {}) {
     const { promise: end, resolve } = Promise.withResolvers<StreamEvent>();
     const io = new FakeIo({
       answers: {
         spawn: REF,
         suspend: { ...REF, state: "running", step: 1 },
         signal_tree: { ...REF, affected: 1 },
+        ...answers,
       },
       events: [SPAWNED, end],
     });
@@ -345,6 +347,22 @@ describe("Ctrl-C", () => {
     expect(await code).toBe(130);
     expect(io.payloads("signal_tree")).toEqual([{ ...REF, signal: 3 }]);
     expect(io.timers).toEqual([]);
+  });
+
+  test("a run that ended before it could be killed still tells how", async () => {
+    const cause = { code: "NOT_FOUND", message: "there is no such process" };
+    const gone = new SyscallError("NOT_FOUND", cause.message, { cause });
+    const { io, end, code } = running({ signal_tree: gone });
+    await io.whenAsked("spawn");
+    const suspended = io.whenAsked("suspend");
+    io.signal("SIGTERM");
+    await suspended;
+    const refused = io.whenAsked("signal_tree");
+    io.signal("SIGTERM");
+    await refused;
+    await until(() => io.stderr.text.includes(cause.message));
+    end(complete({ exit_code: 75, exit_reason: "suspended" }));
+    expect(await code).toBe(75);
   });
 
   test("three times stops waiting: 130, and says where to look", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { wireCode } from "../../src/client/client.ts";
@@ -203,6 +203,15 @@ describe("a client is told", () => {
     writeFileSync(join(home.paths.dataDir, "kernels"), "a file where a folder is expected");
     const error = await refusal(ensureDaemon(options(home)));
     expect([error.code, error.message.includes("kernels")]).toEqual(["UNAVAILABLE", true]);
+  });
+
+  test("why one that was on its way up has gone, when the connection was all that it heard of it", async () => {
+    await using home = new Home();
+    const command = [process.execPath, join(import.meta.dir, "../server/support/dying-daemon.ts")];
+    const error = await refusal(ensureDaemon(options(home, { command })));
+    expect(error.code).toBe("UNAVAILABLE");
+    expect(error.message).toMatch(/^The daemon ended with 69[\s\S]*did not come up$/);
+    rmSync(home.paths.socket);
   });
 
   test("what is wrong in config.yaml, by line and column", async () => {

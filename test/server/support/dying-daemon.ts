@@ -1,0 +1,29 @@
+import { mkdirSync } from "node:fs";
+import { createServer } from "node:net";
+import { dirname } from "node:path";
+import { userPaths } from "../../../src/config/paths.ts";
+import { PROTOCOL } from "../../../src/server/frame.ts";
+import { commit, version } from "../../../src/version.ts";
+
+/** Stands where a daemon dies on its way up, before it has told those who wait for it: it says why in its log only. */
+const { socket } = userPaths(process.env);
+mkdirSync(dirname(socket), { recursive: true, mode: 0o700 });
+const who = {
+  version,
+  protocol: PROTOCOL,
+  build: commit,
+  pid: process.pid,
+  started_at_ms: 0,
+  starting: true,
+};
+createServer((client) => {
+  let asked = 0;
+  client.on("data", (line) => {
+    if (++asked > 1) {
+      process.stderr.write("the part that it needs did not come up\n");
+      process.exit(69);
+    }
+    const { id } = JSON.parse(line.toString());
+    client.write(`${JSON.stringify({ ok: true, payload: who, id })}\n`);
+  });
+}).listen(socket);
