@@ -414,6 +414,7 @@ export interface SkillWire {
 export interface ProviderWire {
   name: string;
   device: string;
+  /** The one that a run gets; null where it must be named. */
   model: string | null;
   /** Further ones that are known: of providers.yaml, and of a server on this machine. */
   models: string[];
