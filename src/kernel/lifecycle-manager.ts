@@ -14,6 +14,7 @@ import type { ProcessTable } from "./process-table.ts";
 import { type Claim, RunClaims } from "./resume/claims.ts";
 import { readFork } from "./resume/fork.ts";
 import { goesOn } from "./resume/goes-on.ts";
+import { leftRecord } from "./resume/left-record.ts";
 import { hasEnded, readSavedRun, type SavedRun } from "./resume/saved-run.ts";
 import { SuspendedRuns } from "./resume/suspended-runs.ts";
 import type { AgentInfo, ExitStatus, PID, ProcInfo, Signal, SpawnOpts, SuspendCause, Wake } from "./types.ts";
@@ -268,7 +269,7 @@ export class LifecycleManager {
   async #require(uuid: string, opts: SpawnOpts): Promise<ProcInfo> {
     const info = await this.#ports.runs(opts.project.dataDir).info(uuid);
     if (info) return info;
-    throw new SyscallError("NOT_FOUND", `There is no run ${uuid}. \`rnix ps -a\` lists those that are.`);
+    throw noRun(uuid);
   }
 
   async #read(uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<SavedRun> {
@@ -278,12 +279,15 @@ export class LifecycleManager {
     // It has ended and holds things of the run until it is reaped.
     if (here) await this.gone(here);
     else life.retryRecords();
-    const info = await this.#require(uuid, opts);
-    if (info.ended_at_ms === null && kernelAlive(info.kernel)) throw aliveElsewhere(info.pid);
+    const runs = this.#ports.runs(opts.project.dataDir);
+    const left = await leftRecord(runs, uuid, kernelAlive);
+    if (!left) throw noRun(uuid);
+    const { info, held } = left;
+    if (held) throw aliveElsewhere(info.pid);
     requireAgent(info);
     // A call that its model is told of as unknown must not go on happening behind its back.
     if (info.ended_at_ms === null) await sweepPrograms();
-    return readSavedRun(this.#ports.runs(opts.project.dataDir), info, agent);
+    return readSavedRun(runs, info, agent);
   }
 
   async #readFork(
@@ -393,6 +397,10 @@ function alive(pid: PID): SyscallError {
     `The run lives, as PID ${pid}: only one that has ended or was suspended is resumed. \`rnix attach ${pid}\` follows it.`,
     { pid },
   );
+}
+
+function noRun(uuid: string): SyscallError {
+  return new SyscallError("NOT_FOUND", `There is no run ${uuid}. \`rnix ps -a\` lists those that are.`);
 }
 
 function aliveElsewhere(pid: PID): SyscallError {

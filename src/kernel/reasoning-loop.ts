@@ -57,7 +57,7 @@ export async function reason(ports: LoopPorts, proc: Process): Promise<Outcome> 
   }
 }
 
-class ReasoningLoop {
+class ReasoningLoop implements AskEvents {
   readonly #ports: LoopPorts;
   readonly #proc: Process;
   readonly #guard: LoopGuard;
@@ -66,6 +66,10 @@ class ReasoningLoop {
   readonly #lastWord: LastWord;
   #tools: LLMTool[] = [];
   #lastText = "";
+  /** When the step under way began. */
+  #ts = "";
+  /** How it has ended the run, while the program that is its model answers on. */
+  #over: Outcome | undefined;
   /** Numbers of what this step was told of the inbox, if it was told something. */
   #told: number[] | undefined;
   #planned: boolean;
@@ -91,36 +95,38 @@ class ReasoningLoop {
     if (outcome) return outcome;
     await this.#drainInbox();
     await this.#compactor.beforeStep(() => this.#request());
-    let ts = "";
-    let over: Outcome | undefined;
-    const answer = await this.#ask({
-      begin: () => {
-        proc.step++;
-        this.#ports.onStep(proc);
-        ts = new Date(this.#ports.clock.now()).toISOString();
-      },
-      served: {
-        called: (text, reasoning) => {
-          const answer = { ...servedAnswer(text, reasoning), served: true } as const;
-          this.#journal(ts, { role: "assistant", content: text }, answer);
-        },
-        ended: (turn, usage) => {
-          const { corrections } = this.#lastWord;
-          over = this.#served(ts, turn, usage);
-          // What is wrong with its result it is told when it is asked anew.
-          return over === undefined && this.#lastWord.corrections === corrections;
-        },
-      },
-    });
+    this.#over = undefined;
+    const answer = await this.#ask();
     if (!answer) {
       // A step that was begun and not answered is none.
       proc.step = proc.recordedStep;
-      return over;
+      return this.#over;
     }
+    const ts = this.#ts;
     const assistant: Message = { role: "assistant", content: answer.content };
     if (answer.tool_calls.length > 0) assistant.tool_calls = answer.tool_calls;
     this.#journal(ts, assistant, answer);
     return this.#act(ts, assistant, answer);
+  }
+
+  // What becomes of an asking. Its own methods: thousands may wait for their answer.
+
+  begin(): void {
+    this.#proc.step++;
+    this.#ports.onStep(this.#proc);
+    this.#ts = new Date(this.#ports.clock.now()).toISOString();
+  }
+
+  called(text: string, reasoning: string): void {
+    const answer = { ...servedAnswer(text, reasoning), served: true } as const;
+    this.#journal(this.#ts, { role: "assistant", content: text }, answer);
+  }
+
+  ended(turn: ServedTurn, usage: Usage): boolean {
+    const { corrections } = this.#lastWord;
+    this.#over = this.#served(this.#ts, turn, usage);
+    // What is wrong with its result it is told when it is asked anew.
+    return this.#over === undefined && this.#lastWord.corrections === corrections;
   }
 
   /** An answer is on disk before anything follows from it. */
@@ -222,13 +228,13 @@ class ReasoningLoop {
   }
 
   /** A conversation that its model refuses as too long is sent once more when it is shorter. */
-  async #ask(events: AskEvents): Promise<LLMAnswer | undefined> {
+  async #ask(): Promise<LLMAnswer | undefined> {
     try {
-      return await this.#model.converse(this.#request(), events);
+      return await this.#model.converse(this.#request(), this);
     } catch (thrown) {
       if (this.#proc.stopped || !isTooLong(thrown)) throw thrown;
       if (!(await this.#compactor.afterRefusal(() => this.#request()))) throw thrown;
-      return this.#model.converse(this.#request(), { ...events, begin: () => {} }, { steps: 0 });
+      return this.#model.converse(this.#request(), this, { steps: 0 });
     }
   }
 

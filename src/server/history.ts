@@ -1,3 +1,4 @@
+import { leftRecord } from "../kernel/resume/left-record.ts";
 import type { ProcInfo } from "../kernel/types.ts";
 import type { RunRow } from "../store/catalogue.ts";
 import type { CollectedRun } from "../store/collected-runs.ts";
@@ -184,8 +185,11 @@ export class History {
   }
 
   /** The record of a run whose kernel has died is as old as its last signal: its steps tell what came after. */
-  async #truth(info: ProcInfo, records: RunReader): Promise<ProcInfo> {
-    if (info.ended_at_ms !== null || this.#ports.kernelAlive(info.kernel)) return info;
+  async #truth(known: ProcInfo, records: RunReader): Promise<ProcInfo> {
+    if (known.ended_at_ms !== null || this.#ports.kernelAlive(known.kernel)) return known;
+    const left = await leftRecord(records, known.uuid, (id) => this.#ports.kernelAlive(id));
+    const info = left?.info ?? known;
+    if (left?.held || info.ended_at_ms !== null) return info;
     // A run that was gone on with may have been cut off again, by another kernel.
     const life = `${info.uuid} ${info.kernel} ${info.pid}`;
     const words = this.#lastWords.get(life) ?? (await lastWords(info, records));

@@ -46,12 +46,13 @@ export class RunWriter {
   /** `<data>/steps/<uuid>`, absolute. */
   readonly dir: string;
   readonly #fs: FsPort;
-  readonly #steps: AppendLog;
-  readonly #journal: AppendLog;
+  readonly #there: boolean;
+  #stepLog: AppendLog | undefined;
+  #journalLog: AppendLog | undefined;
   readonly #eventLog: AppendLog;
   readonly #info: SteadyDocument;
   readonly #meta: SteadyDocument;
-  readonly #results: KeptResults;
+  #keptResults: KeptResults | undefined;
   #inbox: InboxLog | undefined;
   readonly #limits: RunLimits;
   #events: string[] = [];
@@ -67,7 +68,7 @@ export class RunWriter {
   #emptying: Promise<void> = Promise.resolve();
   #failure: SyscallError | undefined;
   /** Folders whose entries are not durable yet: the run's own, and those that lead to it. */
-  readonly #namesDirty: Set<string>;
+  #namesDirty: string[];
   #namesSyncing: Promise<unknown> = Promise.resolve();
 
   /**
@@ -94,19 +95,14 @@ export class RunWriter {
     this.#stepOpen = o.journalled ?? false;
     this.#journalDurable = o.journalled ?? false;
     const fs = this.#fs;
-    const { uuid, dir } = o;
-    this.#namesDirty = new Set([dir, ...(o.above ?? [])]);
+    const { dir } = o;
+    this.#namesDirty = [dir, ...(o.above ?? [])];
     const there = o.taken !== undefined;
+    this.#there = there;
     this.#info = new SteadyDocument(join(dir, INFO), { fs, there });
     this.#meta = new SteadyDocument(join(dir, META), { fs, there });
-    this.#results = new KeptResults({ uuid, dir, fs, maxBytes: this.#limits.resultBytes });
-    const left = (file: string): boolean => there && fs.stat(join(dir, file)) !== null;
-    this.#steps = new AppendLog(join(o.dir, STEPS), `${STEPS} of run ${o.uuid}`, { fs, left: left(STEPS) });
-    this.#journal = new AppendLog(join(o.dir, JOURNAL), `${JOURNAL} of run ${o.uuid}`, {
-      fs,
-      keepOpen: true,
-      left: left(JOURNAL),
-    });
+    // What the one before has left is made durable with the first sync.
+    if (there) void [this.#steps, this.#journal];
     this.#eventLog = new AppendLog(join(o.dir, EVENTS), `${EVENTS} of run ${o.uuid}`, { fs });
   }
 
@@ -124,13 +120,13 @@ export class RunWriter {
   /** Replaces the process record. Not durable by itself: `sync` and `close` make it so. */
   info(info: ProcInfo): void {
     this.#info.replace(JSON.stringify(info));
-    this.#namesDirty.add(this.dir);
+    this.#nameDirty();
   }
 
   /** Replaces the prompt's head and the tools: at spawn, and when tools were added. Durable as `info` is. */
   meta(meta: ProcessMeta): void {
     this.#meta.replace(JSON.stringify(meta));
-    this.#namesDirty.add(this.dir);
+    this.#nameDirty();
   }
 
   /** Appends to the open step: an answer, a call's start, a call's end. */
@@ -165,7 +161,7 @@ export class RunWriter {
   step(record: StepRecord): void {
     this.#throwFailure();
     // It may be the one that makes the file.
-    if (this.#steps.size === 0) this.#namesDirty.add(this.dir);
+    if (this.#steps.size === 0) this.#nameDirty();
     this.#steps.append(versioned(record));
     this.#stepOpen = false;
     if (!this.#journalDurable) this.#journal.empty();
@@ -177,7 +173,7 @@ export class RunWriter {
 
   /** Of a fork: records of the steps that it begins with. Called before a step of its own is recorded. */
   inherit(records: readonly StepRecord[]): void {
-    this.#namesDirty.add(this.dir);
+    this.#nameDirty();
     this.#steps.append(...records.map(versioned));
   }
 
@@ -221,7 +217,7 @@ export class RunWriter {
       if (!this.#stepOpen && this.#journalDurable) this.#emptyJournal();
       await this.#inbox?.close();
     } finally {
-      this.#journal.close();
+      this.#journalLog?.close();
     }
   }
 
@@ -256,6 +252,34 @@ export class RunWriter {
     this.#journalDurable = false;
   }
 
+  // Thousands may wait for their first answer: what that will need is made then.
+
+  get #steps(): AppendLog {
+    this.#stepLog ??= this.#log(STEPS, {});
+    return this.#stepLog;
+  }
+
+  get #journal(): AppendLog {
+    this.#journalLog ??= this.#log(JOURNAL, { keepOpen: true });
+    return this.#journalLog;
+  }
+
+  get #results(): KeptResults {
+    const { uuid, dir } = this;
+    this.#keptResults ??= new KeptResults({ uuid, dir, fs: this.#fs, maxBytes: this.#limits.resultBytes });
+    return this.#keptResults;
+  }
+
+  #log(file: string, o: { keepOpen?: boolean }): AppendLog {
+    const path = join(this.dir, file);
+    const left = this.#there && this.#fs.stat(path) !== null;
+    return new AppendLog(path, `${file} of run ${this.uuid}`, { ...o, fs: this.#fs, left });
+  }
+
+  #nameDirty(): void {
+    if (!this.#namesDirty.includes(this.dir)) this.#namesDirty.push(this.dir);
+  }
+
   #newInbox(rest?: InboxRest): InboxLog {
     const { uuid, dir } = this;
     return new InboxLog({ uuid, dir, fs: this.#fs, rest, syncSteps: () => this.#steps.sync() });
@@ -267,9 +291,9 @@ export class RunWriter {
       const tasks = [
         this.#info.sync(),
         this.#meta.sync(),
-        this.#journal.sync(),
-        this.#steps.sync(),
-        this.#results.sync(),
+        this.#journalLog?.sync(),
+        this.#stepLog?.sync(),
+        this.#keptResults?.sync(),
         this.#syncNames(),
       ] as const;
       // Until all are over, also when one fails: nothing is left running.
@@ -281,9 +305,9 @@ export class RunWriter {
 
   /** A file's own sync need not make its name durable, nor that of the folder it is in. */
   #syncNames(): Promise<unknown> {
-    if (this.#namesDirty.size > 0) {
-      const folders = [...this.#namesDirty];
-      this.#namesDirty.clear();
+    if (this.#namesDirty.length > 0) {
+      const folders = this.#namesDirty;
+      this.#namesDirty = [];
       this.#namesSyncing = Promise.all(folders.map((folder) => syncDirectory(folder, this.#fs)));
     }
     return this.#namesSyncing;

@@ -16,37 +16,38 @@ const FIRST_FD = 3;
 
 /** The open files of one process (seeds 2.17): numbers start at 3, only grow and are never reused. */
 export class FdTable<Right = never> {
-  readonly #files = new Map<number, OpenFile<Right>>();
+  /** A few at most, and most often one: a map takes more than all the rest of a process that waits. */
+  #files: { readonly fd: number; readonly open: OpenFile<Right> }[] = [];
   #next = FIRST_FD;
 
   add(open: OpenFile<Right>): number {
     const fd = this.#next++;
-    this.#files.set(fd, open);
+    this.#files.push({ fd, open });
     return fd;
   }
 
   get(fd: number): OpenFile<Right> {
-    const open = this.#files.get(fd);
-    if (!open) throw new SyscallError("NOT_FOUND", `File descriptor ${fd} is not open.`);
-    return open;
+    const found = this.#files.find((one) => one.fd === fd);
+    if (!found) throw new SyscallError("NOT_FOUND", `File descriptor ${fd} is not open.`);
+    return found.open;
   }
 
   has(fd: number): boolean {
-    return this.#files.has(fd);
+    return this.#files.some((one) => one.fd === fd);
   }
 
   /** Takes the descriptor out of the table; the caller closes the file. Only one caller gets it. */
   take(fd: number): OpenFile<Right> {
     const open = this.get(fd);
-    this.#files.delete(fd);
+    this.#files = this.#files.filter((one) => one.fd !== fd);
     return open;
   }
 
   list(): { fd: number; path: string }[] {
-    return [...this.#files].map(([fd, { path }]) => ({ fd, path }));
+    return this.#files.map(({ fd, open: { path } }) => ({ fd, path }));
   }
 
   get size(): number {
-    return this.#files.size;
+    return this.#files.length;
   }
 }

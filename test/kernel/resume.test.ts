@@ -482,6 +482,26 @@ describe("who takes up a run", () => {
     });
   });
 
+  test("does not take for cut off what its kernel ended just before it ended itself", async () => {
+    let ends = (): void => undefined;
+    const kernelAlive = (): boolean => {
+      ends();
+      return false;
+    };
+    await using h = new KernelHarness({ model: script(says("one")), kernelAlive });
+    const { info } = await h.run("go");
+    await until(() => h.kernel.active === 0);
+    const record = await h.runs.reopen(info.uuid);
+    record.info({ ...info, state: "running", exit_reason: null, ended_at_ms: null, kernel: "other" });
+    ends = () => record.info({ ...info, kernel: "other" });
+    expect(await resume(h, info.uuid).catch((error: unknown) => error)).toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining("has completed"),
+    });
+    await record.close();
+    expect(h.requests).toHaveLength(1);
+  });
+
   test("takes up nothing that is not there, and leaves nothing", async () => {
     await using h = new KernelHarness({ model: silent });
     const none = Bun.randomUUIDv7();

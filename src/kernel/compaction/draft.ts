@@ -194,8 +194,8 @@ class Drafting {
     // It is none of the run's answers: nobody is shown it as it comes, and no failure of it lays the run down.
     const call = new ModelCall({ ...this.#ports, emit: () => {}, suspend: () => {} }, proc);
     try {
-      const terms = { steps: 0, totalMs: proc.spec.opts.limits.compactMs, fallback: false } as const;
-      const answer = await call.ask({ ...asked, turn: null, tools: this.#toolsFor(asked) }, () => {}, terms);
+      const terms = { totalMs: proc.spec.opts.limits.compactMs, fallback: false } as const;
+      const answer = await call.ask({ ...asked, turn: null, tools: this.#toolsFor(asked) }, terms);
       return answer.tool_calls.length > 0 || answer.stop_reason === "refusal" ? null : answer.content;
     } catch (thrown) {
       const known = thrown instanceof Broken || thrown instanceof SyscallError;

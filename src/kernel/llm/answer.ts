@@ -58,8 +58,7 @@ export class AnswerReader {
   }
 
   async #write(signal: AbortSignal): Promise<void> {
-    const { readImage } = this.#device;
-    await this.#device.write(await writtenRequest(this.#request, readImage, signal), signal);
+    await this.#device.write(await writtenRequest(this.#request, this.#device, signal), signal);
   }
 
   async #readWhole(watch: Watch): Promise<LLMAnswer> {

@@ -92,7 +92,7 @@ export class ModelGate {
       if (event.type === "turn") total.touch();
       options.onEvent(event);
     });
-    const total = new Watch(options.clock ?? this.#clock, options.signal, options.busy);
+    const total = new Watch(options.clock ?? this.#clock, options.signal, options);
     try {
       let counted = 0;
       for (let attempt = 1; ; attempt++) {
@@ -102,10 +102,8 @@ export class ModelGate {
         // Too many at once is nobody's own failure. It ends: each time fewer are let in.
         if (outcome.code !== "EXHAUSTED" || slots.running === 0 || options.retries === 0) counted++;
         const last = counted > options.retries;
-        await this.#backOff(outcome, { attempt, last, model: request.model }, slots, total, {
-          ...options,
-          patienceMs,
-        });
+        const { model } = request;
+        await this.#backOff(outcome, { attempt, last, model, patienceMs }, slots, total, options);
       }
     } finally {
       total.stop();
@@ -155,7 +153,7 @@ export class ModelGate {
     const place = new Place(slots, ticket, total.signal);
     options.onPlace?.(place);
     total.arm(options.totalMs, () => tooSlow("did not finish its answer", options.totalMs, "total"));
-    const idle = new Watch(options.clock ?? this.#clock, total.signal, options.busy);
+    const idle = new Watch(options.clock ?? this.#clock, total.signal, options);
     if (reader.streams) idle.arm(options.idleMs, () => tooSlow("sent nothing", options.idleMs, "idle"));
     let ending: Ending = "other";
     try {
@@ -177,18 +175,19 @@ export class ModelGate {
   /** Waits before the next attempt, or throws the error when there will be none. */
   async #backOff(
     error: SyscallError,
-    { attempt, last, model }: { attempt: number; last: boolean; model: string },
+    o: { attempt: number; last: boolean; model: string; patienceMs: number },
     slots: Slots,
     total: Watch,
-    options: ModelCallOptions & { patienceMs: number },
+    options: ModelCallOptions,
   ): Promise<void> {
+    const { attempt, last, model, patienceMs } = o;
     const now = this.#clock.now();
     const asked = askedMs(error, now);
     const later = asked === undefined ? error : comeBackLater(error, asked, now);
     // A quota is that of the key and the model: all who have it wait.
     if (asked !== undefined && error.code === "EXHAUSTED") slots.holdOff(model, asked, later);
     const delayMs = backoffMs(error, attempt, now, this.#random);
-    if (delayMs >= total.leftMs || (asked ?? 0) > options.patienceMs) throw later;
+    if (delayMs >= total.leftMs || (asked ?? 0) > patienceMs) throw later;
     if (last) throw asked === undefined ? error : usedUp(later);
     options.onRetry({ attempt, delayMs, error });
     await sleep(options.clock ?? this.#clock, delayMs, total.signal);

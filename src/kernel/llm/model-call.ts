@@ -1,13 +1,22 @@
-import { type Data, type LLMAnswer, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";
+import {
+  type Data,
+  type ImageRef,
+  type LLMAnswer,
+  type LLMEvent,
+  SyscallError,
+  type Usage,
+} from "../../plugin/index.ts";
 import { Broken } from "../broken.ts";
+import type { Clock } from "../clock.ts";
 import type { Debugger } from "../debugger.ts";
 import type { Process } from "../process.ts";
 import { ServedCalls, type ServedTurn } from "../served-calls.ts";
 import type { ToolCallPorts } from "../tool-call.ts";
-import type { Wake } from "../types.ts";
+import type { ProviderChoice, Wake } from "../types.ts";
 import { type CallBudget, costOf, reserveCall, reserveTurn, type Shortage } from "./call-budget.ts";
 import { Fallback, type FallbackPorts } from "./fallback.ts";
 import type { ModelCallOptions, ModelDevice, ModelGate } from "./gate.ts";
+import type { Place } from "./place.ts";
 import type { ModelRequest } from "./request.ts";
 import { isRetryable } from "./retry.ts";
 import { addUsage, lessUsage, noUsage, Spending } from "./spending.ts";
@@ -24,15 +33,12 @@ export interface ModelCallPorts extends FallbackPorts {
 
 /** What becomes of an asking, step by step: a program that calls tools by itself makes several of one answer. */
 export interface AskEvents {
-  /** The budget covers a step, and it is begun. */
+  /** The budget covers a step, and it is begun. Not called for what is none. */
   begin(): void;
-  /** Absent: it may call none. */
-  served?: {
-    /** The program is about to call the first tool of this step, after it has said this. */
-    called(text: string, reasoning: string): void;
-    /** The step is over. False: no further one is wanted. */
-    ended(turn: ServedTurn, usage: Usage): boolean;
-  };
+  /** The program is about to call the first tool of this step, after it has said this. Absent: it may call none. */
+  called?(text: string, reasoning: string): void;
+  /** The step is over. False: no further one is wanted. */
+  ended?(turn: ServedTurn, usage: Usage): boolean;
 }
 
 /** What is special about one asking. */
@@ -52,12 +58,10 @@ interface AskTerms {
 export class ModelCall {
   readonly #ports: ModelCallPorts;
   readonly #proc: Process;
-  readonly #device: ModelDevice;
+  readonly #device: LlmFile;
   readonly #fallback: Fallback;
   #arriving = "";
   #roomFromBudget = false;
-  #reads = 0;
-  #readBytes = 0;
   /** What the attempts of the call under way have reported: it is spent, also when the call fails for good. */
   #spent = new Spending();
   /** Of that, what was paid for with the steps before. */
@@ -72,16 +76,7 @@ export class ModelCall {
     this.#ports = ports;
     this.#proc = proc;
     this.#fallback = new Fallback(ports, proc);
-    this.#device = {
-      write: (data, signal) => ports.files.write(proc, proc.llmFd, data, signal),
-      read: async (max, signal) => {
-        const data: Data = await ports.files.readQuietly(proc, proc.llmFd, max, signal);
-        this.#reads++;
-        this.#readBytes += data.length;
-        return data;
-      },
-      readImage: async (image) => Buffer.from(await proc.record.readKept(image)).toString("base64"),
-    };
+    this.#device = new LlmFile(ports, proc);
   }
 
   /** Text of the answer that is arriving: what is kept when the run is cut off in its middle. */
@@ -94,9 +89,9 @@ export class ModelCall {
     return this.#roomFromBudget;
   }
 
-  /** The answer, whole, of a model that may call no tools by itself meanwhile. Throws as `converse` does. */
-  async ask(request: ModelRequest, begin: () => void, terms?: AskTerms): Promise<LLMAnswer> {
-    const answer = await this.converse(request, { begin }, terms);
+  /** An answer, whole, that is no step, of a model that may call no tools by itself meanwhile. Throws as `converse` does. */
+  async ask(request: ModelRequest, terms: Omit<AskTerms, "steps">): Promise<LLMAnswer> {
+    const answer = await this.converse(request, { begin: () => undefined }, { ...terms, steps: 0 });
     if (!answer) throw new SyscallError("INTERNAL", "An answer without calls of its own has come to no end.");
     return answer;
   }
@@ -128,10 +123,10 @@ export class ModelCall {
     terms: AskTerms,
   ): Promise<LLMAnswer | undefined | typeof AGAIN> {
     this.#budget = await this.#reserve(request, terms);
-    if (!begun) events.begin();
+    if (!begun && terms.steps !== 0) events.begin();
     this.#arriving = "";
-    this.#reads = 0;
-    this.#readBytes = 0;
+    this.#device.reads = 0;
+    this.#device.readBytes = 0;
     this.#spent = new Spending();
     this.#paid = noUsage();
     this.#served = this.#serve(events);
@@ -182,17 +177,17 @@ export class ModelCall {
   }
 
   /** Lets the program that is the model call tools, each of its turns a step. */
-  #serve({ begin, served: told }: AskEvents): ServedCalls | undefined {
-    if (!told || !this.#runsTools()) return undefined;
+  #serve(events: AskEvents): ServedCalls | undefined {
+    if (!events.called || !this.#runsTools()) return undefined;
     return new ServedCalls(this.#ports.tools, this.#proc, {
-      called: told.called,
+      called: (text, reasoning) => events.called?.(text, reasoning),
       ended: (turn) => {
-        if (!told.ended(turn, this.#pay(this.#spent.total()))) throw NO_MORE;
+        if (!events.ended?.(turn, this.#pay(this.#spent.total()))) throw NO_MORE;
         this.#arriving = "";
       },
       next: () => {
         this.#budget = covered(reserveTurn(this.#proc.spec.envelope, this.#proc.provider));
-        begin();
+        events.begin();
       },
     });
   }
@@ -221,7 +216,7 @@ export class ModelCall {
       "Read",
       { fd: proc.llmFd, length: ANSWER_PIECE },
       () => gate.call(proc.provider.gateKey, this.#device, request, this.#options(terms)),
-      () => ({ bytes: this.#readBytes, pieces: this.#reads }),
+      () => ({ bytes: this.#device.readBytes, pieces: this.#device.reads }),
     );
   }
 
@@ -229,28 +224,24 @@ export class ModelCall {
     const { signal, clock, provider, spec } = this.#proc;
     const { limits } = spec.opts;
     const served = this.#served;
-    return {
+    return new GateCall(this, {
       signal: served?.signal ?? signal,
       clock,
       totalMs: totalMs ?? limits.modelTotalMs,
       idleMs: limits.modelIdleMs,
-      // Looked at after each attempt: what has called a tool is not asked the same again.
-      get retries() {
-        return served?.made ? 0 : limits.modelRetries;
-      },
-      busy: served && (() => served.busy),
-      onPlace: served && ((place) => served.sit(place)),
       patienceMs: limits.modelWaitMs,
-      provider: provider.name,
-      concurrency: provider.concurrency,
-      onEvent: (event) => this.#told(event),
-      requestsPerMinute: provider.requestsPerMinute,
+      provider,
       tree: spec.tree,
-      onRetry: (retry) => this.#again(retry),
-    };
+      served,
+    });
   }
 
-  #told(event: LLMEvent): void {
+  /** Attempts after the first. Looked at after each: what has called a tool is not asked the same again. */
+  get retries(): number {
+    return this.#served?.made ? 0 : this.#proc.spec.opts.limits.modelRetries;
+  }
+
+  told(event: LLMEvent): void {
     if (event.type === "usage") this.#spent.report(event.usage);
     this.#served?.told(event);
     if (event.type !== "text_delta" && event.type !== "reasoning_delta") return;
@@ -258,7 +249,7 @@ export class ModelCall {
     this.#ports.emit(this.#proc, { type: event.type, step: this.#proc.step, text: event.text });
   }
 
-  #again({ attempt, delayMs, error }: Parameters<ModelCallOptions["onRetry"]>[0]): void {
+  again({ attempt, delayMs, error }: Parameters<ModelCallOptions["onRetry"]>[0]): void {
     this.#arriving = "";
     this.#spent.nextAttempt();
     const { step } = this.#proc;
@@ -312,6 +303,97 @@ export class ModelCall {
   #last({ content }: LLMAnswer): Pick<LLMAnswer, "content" | "reasoning"> {
     const { text = "", reasoning = "" } = this.#served?.said ?? {};
     return { content: text || content, reasoning: reasoning || undefined };
+  }
+}
+
+/** The file of one process's model, as the gate uses it. */
+class LlmFile implements ModelDevice {
+  reads = 0;
+  readBytes = 0;
+  readonly #ports: Pick<ModelCallPorts, "files">;
+  readonly #proc: Process;
+
+  constructor(ports: Pick<ModelCallPorts, "files">, proc: Process) {
+    this.#ports = ports;
+    this.#proc = proc;
+  }
+
+  write(data: string, signal: AbortSignal): Promise<void> {
+    return this.#ports.files.write(this.#proc, this.#proc.llmFd, data, signal);
+  }
+
+  async read(max: number, signal: AbortSignal): Promise<Data> {
+    const data = await this.#ports.files.readQuietly(this.#proc, this.#proc.llmFd, max, signal);
+    this.reads++;
+    this.readBytes += data.length;
+    return data;
+  }
+
+  async readImage(image: ImageRef): Promise<string> {
+    return Buffer.from(await this.#proc.record.readKept(image)).toString("base64");
+  }
+}
+
+/** What the gate is told of one call. Thousands may wait: functions of an object of its own take room, methods none. */
+class GateCall implements ModelCallOptions {
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+  readonly totalMs: number;
+  readonly idleMs: number;
+  readonly patienceMs: number;
+  readonly tree: string;
+  readonly #provider: ProviderChoice;
+  readonly #served: ServedCalls | undefined;
+  readonly #call: ModelCall;
+
+  constructor(
+    call: ModelCall,
+    o: Pick<GateCall, "signal" | "clock" | "totalMs" | "idleMs" | "patienceMs" | "tree"> & {
+      provider: ProviderChoice;
+      served: ServedCalls | undefined;
+    },
+  ) {
+    this.signal = o.signal;
+    this.clock = o.clock;
+    this.totalMs = o.totalMs;
+    this.idleMs = o.idleMs;
+    this.patienceMs = o.patienceMs;
+    this.tree = o.tree;
+    this.#provider = o.provider;
+    this.#served = o.served;
+    this.#call = call;
+  }
+
+  get retries(): number {
+    return this.#call.retries;
+  }
+
+  get provider(): string {
+    return this.#provider.name;
+  }
+
+  get concurrency(): number | undefined {
+    return this.#provider.concurrency;
+  }
+
+  get requestsPerMinute(): number | undefined {
+    return this.#provider.requestsPerMinute;
+  }
+
+  onPlace(place: Place): void {
+    this.#served?.sit(place);
+  }
+
+  busy(): boolean {
+    return this.#served?.busy ?? false;
+  }
+
+  onEvent(event: LLMEvent): void {
+    this.#call.told(event);
+  }
+
+  onRetry(retry: Parameters<ModelCallOptions["onRetry"]>[0]): void {
+    this.#call.again(retry);
   }
 }
 

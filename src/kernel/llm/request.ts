@@ -17,11 +17,11 @@ export type ReadImage = (image: ImageRef, signal: AbortSignal) => Promise<string
 /** The request as it is written to a model device: whole. */
 export async function writtenRequest(
   request: ModelRequest,
-  readImage: ReadImage | undefined,
+  kept: { readImage?: ReadImage },
   signal: AbortSignal,
 ): Promise<string> {
   if (!request.messages.some(({ images }) => images !== undefined)) return JSON.stringify(request);
-  if (readImage === undefined) {
+  if (kept.readImage === undefined) {
     throw new SyscallError(
       "INTERNAL",
       "The conversation has images, and nobody here knows where they are kept.",
@@ -31,7 +31,7 @@ export async function writtenRequest(
   for (const { images = [], ...message } of request.messages) {
     const read: LLMMessage["images"] = [];
     for (const image of images)
-      read.push({ media_type: image.media_type, data: await readImage(image, signal) });
+      read.push({ media_type: image.media_type, data: await kept.readImage(image, signal) });
     messages.push(read.length === 0 ? message : { ...message, images: read });
   }
   return JSON.stringify({ ...request, messages });

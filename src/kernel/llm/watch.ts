@@ -11,14 +11,14 @@ export class Watch {
   readonly #abort = new Abort();
   readonly #detach: () => void;
   #timer: Timer | undefined;
-  readonly #busy: () => boolean;
+  readonly #waitedFor: { busy?(): boolean };
   #ms = Number.POSITIVE_INFINITY;
   #since = 0;
 
-  /** `busy`: what is waited for does something else meanwhile; the deadline begins anew after it. */
-  constructor(clock: Clock, parent: AbortSignal, busy = () => false) {
+  /** While what is waited for is `busy` with something else the deadline begins anew. */
+  constructor(clock: Clock, parent: AbortSignal, waitedFor: { busy?(): boolean }) {
     this.#clock = clock;
-    this.#busy = busy;
+    this.#waitedFor = waitedFor;
     this.#detach = onceAborted(parent, () => this.#abort.abort(reasonOf(parent)));
   }
 
@@ -52,7 +52,7 @@ export class Watch {
   /** One timer however often it is touched: it looks again when it fires. */
   #wait(ms: number, expired: () => SyscallError): void {
     this.#timer = this.#clock.timer(ms, () => {
-      if (this.#busy()) this.touch();
+      if (this.#waitedFor.busy?.()) this.touch();
       const left = this.leftMs;
       // At least a millisecond: what rounding has left over would otherwise be waited for without end.
       if (left > 0) this.#wait(Math.max(1, left), expired);

@@ -3,6 +3,7 @@ import type { ChildResult } from "../../store/schema.ts";
 import type { Clock } from "../clock.ts";
 import type { ExitStatus, ProcInfo, Wake } from "../types.ts";
 import type { RunClaims } from "./claims.ts";
+import { leftRecord } from "./left-record.ts";
 import { isLaidDown, resultOf } from "./saved-run.ts";
 
 interface SuspendedRunsPorts {
@@ -81,9 +82,9 @@ export class SuspendedRuns {
   /** Its record, and of one that was cut off, whose programs are ended now, what is known of it. null: it is neither. */
   async #suspended(known: ProcInfo, runs: RunStore): Promise<ProcInfo | null> {
     if (!(await this.#ports.isGone(known.uuid))) return null;
-    const info = await runs.info(known.uuid);
-    if (!info || info.state === "suspended") return info;
-    if (info.ended_at_ms !== null || this.#ports.kernelAlive(info.kernel)) return null;
+    const left = await leftRecord(runs, known.uuid, (id) => this.#ports.kernelAlive(id));
+    if (left?.info.state === "suspended") return left.info;
+    if (!left || left.held || left.info.ended_at_ms !== null) return null;
     await this.#ports.sweepPrograms();
     return known;
   }
