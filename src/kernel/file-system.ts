@@ -258,8 +258,8 @@ export class FileSystem {
     operation: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const run = async (until: AbortSignal): Promise<T> => {
-      // Told to stop meanwhile: nothing is begun.
-      until.throwIfAborted();
+      // Told to stop meanwhile: nothing is begun. At a deadline what there is already is read still.
+      proc.signal.throwIfAborted();
       const work = driver(plugin, device, () => operation(until));
       return await heed(work, until, this.#clock, patience(proc));
     };

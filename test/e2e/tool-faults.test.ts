@@ -120,7 +120,7 @@ describe("a tool result of 100 MB", () => {
 describe("time", () => {
   test("of one call runs out: it is ended with all it started, and the model is told", async () => {
     await using machine = new Machine();
-    machine.config({ tool_timeout: "4s" });
+    machine.config({ tool_timeout: "1s" });
     const model = await machine.model(
       scenes({
         "wait for it": [

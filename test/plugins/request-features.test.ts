@@ -189,7 +189,9 @@ describe("docs/providers.md", () => {
       const row = section.split("\n").find((line) => line.startsWith(`| \`${name}\``)) ?? "";
       const [effort, images] = row.split("|").slice(2, 4);
       const { default: plugin } = await import(`../../plugins/${name}`);
-      const file = await openModel(plugin, `/dev/llm/${name}`, { base_url: "http://127.0.0.1:1" });
+      // A CLI is opened only where there is a program; it is not started to tell this.
+      const extra = ["claude", "cursor"].includes(name) ? { command: process.execPath } : {};
+      const file = await openModel(plugin, `/dev/llm/${name}`, { base_url: "http://127.0.0.1:1", extra });
       const stat = await file.stat();
       await file.close();
       expect([effort?.trim().startsWith("yes"), images?.trim().startsWith("yes")]).toEqual([
