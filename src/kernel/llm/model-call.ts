@@ -1,22 +1,15 @@
-import {
-  type Data,
-  type ImageRef,
-  type LLMAnswer,
-  type LLMEvent,
-  SyscallError,
-  type Usage,
-} from "../../plugin/index.ts";
+import { type LLMAnswer, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";
 import { Broken } from "../broken.ts";
-import type { Clock } from "../clock.ts";
 import type { Debugger } from "../debugger.ts";
 import type { Process } from "../process.ts";
 import { ServedCalls, type ServedTurn } from "../served-calls.ts";
 import type { ToolCallPorts } from "../tool-call.ts";
-import type { ProviderChoice, Wake } from "../types.ts";
+import type { Wake } from "../types.ts";
 import { type CallBudget, costOf, reserveCall, reserveTurn, type Shortage } from "./call-budget.ts";
 import { Fallback, type FallbackPorts } from "./fallback.ts";
-import type { ModelCallOptions, ModelDevice, ModelGate } from "./gate.ts";
-import type { Place } from "./place.ts";
+import type { ModelCallOptions, ModelGate } from "./gate.ts";
+import { type Asker, GateCall } from "./gate-call.ts";
+import { LlmFile } from "./llm-file.ts";
 import type { ModelRequest } from "./request.ts";
 import { isRetryable } from "./retry.ts";
 import { addUsage, lessUsage, noUsage, Spending } from "./spending.ts";
@@ -55,7 +48,7 @@ interface AskTerms {
  * Asks one process's model, one call at a time: holds back what the call may cost, makes it through the gate
  * that all processes of one provider and key share, and pays what it has used, also when it fails.
  */
-export class ModelCall {
+export class ModelCall implements Asker {
   readonly #ports: ModelCallPorts;
   readonly #proc: Process;
   readonly #device: LlmFile;
@@ -303,97 +296,6 @@ export class ModelCall {
   #last({ content }: LLMAnswer): Pick<LLMAnswer, "content" | "reasoning"> {
     const { text = "", reasoning = "" } = this.#served?.said ?? {};
     return { content: text || content, reasoning: reasoning || undefined };
-  }
-}
-
-/** The file of one process's model, as the gate uses it. */
-class LlmFile implements ModelDevice {
-  reads = 0;
-  readBytes = 0;
-  readonly #ports: Pick<ModelCallPorts, "files">;
-  readonly #proc: Process;
-
-  constructor(ports: Pick<ModelCallPorts, "files">, proc: Process) {
-    this.#ports = ports;
-    this.#proc = proc;
-  }
-
-  write(data: string, signal: AbortSignal): Promise<void> {
-    return this.#ports.files.write(this.#proc, this.#proc.llmFd, data, signal);
-  }
-
-  async read(max: number, signal: AbortSignal): Promise<Data> {
-    const data = await this.#ports.files.readQuietly(this.#proc, this.#proc.llmFd, max, signal);
-    this.reads++;
-    this.readBytes += data.length;
-    return data;
-  }
-
-  async readImage(image: ImageRef): Promise<string> {
-    return Buffer.from(await this.#proc.record.readKept(image)).toString("base64");
-  }
-}
-
-/** What the gate is told of one call. Thousands may wait: functions of an object of its own take room, methods none. */
-class GateCall implements ModelCallOptions {
-  readonly signal: AbortSignal;
-  readonly clock: Clock;
-  readonly totalMs: number;
-  readonly idleMs: number;
-  readonly patienceMs: number;
-  readonly tree: string;
-  readonly #provider: ProviderChoice;
-  readonly #served: ServedCalls | undefined;
-  readonly #call: ModelCall;
-
-  constructor(
-    call: ModelCall,
-    o: Pick<GateCall, "signal" | "clock" | "totalMs" | "idleMs" | "patienceMs" | "tree"> & {
-      provider: ProviderChoice;
-      served: ServedCalls | undefined;
-    },
-  ) {
-    this.signal = o.signal;
-    this.clock = o.clock;
-    this.totalMs = o.totalMs;
-    this.idleMs = o.idleMs;
-    this.patienceMs = o.patienceMs;
-    this.tree = o.tree;
-    this.#provider = o.provider;
-    this.#served = o.served;
-    this.#call = call;
-  }
-
-  get retries(): number {
-    return this.#call.retries;
-  }
-
-  get provider(): string {
-    return this.#provider.name;
-  }
-
-  get concurrency(): number | undefined {
-    return this.#provider.concurrency;
-  }
-
-  get requestsPerMinute(): number | undefined {
-    return this.#provider.requestsPerMinute;
-  }
-
-  onPlace(place: Place): void {
-    this.#served?.sit(place);
-  }
-
-  busy(): boolean {
-    return this.#served?.busy ?? false;
-  }
-
-  onEvent(event: LLMEvent): void {
-    this.#call.told(event);
-  }
-
-  onRetry(retry: Parameters<ModelCallOptions["onRetry"]>[0]): void {
-    this.#call.again(retry);
   }
 }
 

@@ -45,9 +45,48 @@ export interface SlotsStatus {
   refused: number;
 }
 
-interface Waiter extends Ticket {
-  grant(): void;
-  refuse(error: SyscallError): void;
+class Waiter implements Ticket {
+  /** Lets go of the signal that it heeds. */
+  ignore = nothing;
+  readonly #ticket: Ticket;
+  readonly #resolve: () => void;
+  readonly #reject: (reason: unknown) => void;
+
+  constructor(ticket: Ticket, resolve: () => void, reject: (reason: unknown) => void) {
+    this.#ticket = ticket;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  get tree(): string {
+    return this.#ticket.tree;
+  }
+
+  get order(): number {
+    return this.#ticket.order;
+  }
+
+  get again(): boolean {
+    return this.#ticket.again;
+  }
+
+  get model(): string {
+    return this.#ticket.model;
+  }
+
+  get patienceMs(): number {
+    return this.#ticket.patienceMs;
+  }
+
+  grant(): void {
+    this.ignore();
+    this.#resolve();
+  }
+
+  refuse(error: unknown): void {
+    this.ignore();
+    this.#reject(error);
+  }
 }
 
 const LOOK_AGAIN_MS = 60_000;
@@ -98,17 +137,12 @@ export class Slots {
     if (hold !== undefined && hold.window.leftMs > ticket.patienceMs) return Promise.reject(hold.error);
     // No function that awaits: each costs half a KiB, and thousands may wait here.
     return new Promise((resolve, reject) => {
-      const end = (settle: () => void) => {
-        stay();
-        settle();
-      };
-      const refuse = (error: unknown) => end(() => reject(error));
-      const waiter: Waiter = { ...ticket, grant: () => end(resolve), refuse };
+      const waiter = new Waiter(ticket, resolve, reject);
       this.#waiters.add(waiter);
-      const stay = onceAborted(signal, () => {
+      waiter.ignore = onceAborted(signal, () => {
         this.#waiters.leave(waiter);
         if (this.#waiters.size === 0) this.#stopLooking();
-        refuse(signal.reason);
+        waiter.refuse(signal.reason);
       });
       // Thousands may come while one is held: the hold's end is looked at already.
       if (hold === undefined || this.#timer === undefined) this.#next();
@@ -240,3 +274,5 @@ export class Slots {
     for (const waiter of impatient) waiter.refuse(hold.error);
   }
 }
+
+function nothing(): void {}
