@@ -15,8 +15,9 @@ import { type Claim, RunClaims } from "./resume/claims.ts";
 import { readFork } from "./resume/fork.ts";
 import { goesOn } from "./resume/goes-on.ts";
 import { leftRecord } from "./resume/left-record.ts";
-import { hasEnded, readSavedRun, type SavedRun } from "./resume/saved-run.ts";
+import { readSavedRun, type SavedRun } from "./resume/saved-run.ts";
 import { SuspendedRuns } from "./resume/suspended-runs.ts";
+import { type News, whatFollows } from "./resume/what-follows.ts";
 import type { AgentInfo, ExitStatus, PID, ProcInfo, Signal, SpawnOpts, SuspendCause, Wake } from "./types.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME } from "./types.ts";
 import { killed, suspendedFor } from "./verdict.ts";
@@ -339,44 +340,6 @@ interface SuspendOptions {
   reason?: string;
   wake?: Wake;
   by?: Process;
-}
-
-type News = { kind: "input"; text: string } | { kind: "notice"; source: string; text: string };
-
-/**
- * What its model is told first. Where it has had its last word somebody must say something, or there is nothing
- * for it to answer.
- */
-function whatFollows(saved: SavedRun, input: string | undefined): News | undefined {
-  const { info, history, fork } = saved;
-  if (input !== undefined) return { kind: "input", text: input };
-  if (fork ? !fork.ended : !hasEnded(info)) {
-    if (isAnswered(saved)) throw needsInput(info.uuid, history.step);
-    return undefined;
-  }
-  if (info.exit_reason === "completed") {
-    throw new SyscallError(
-      "INVALID",
-      `Run ${info.uuid} has completed: give it something to go on with, such as rnix resume ${info.uuid}${fork ? " --fork" : ""} "and now …".`,
-    );
-  }
-  if (history.openStep || history.messages.at(-1)?.role !== "assistant") return undefined;
-  const why = info.error?.message ?? `It had ended: ${info.exit_reason}.`;
-  return { kind: "notice", source: "rnix", text: `This run had ended and goes on now. ${why}` };
-}
-
-/** Its model has nothing to answer, and its last word is not its end. */
-function isAnswered({ fork, history, unread, progress }: SavedRun): boolean {
-  if (fork) return fork.answered;
-  const said = !history.openStep && history.messages.at(-1)?.role === "assistant";
-  return said && unread.length === 0 && progress.answered === null;
-}
-
-function needsInput(uuid: string, step: number): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `In step ${step} of run ${uuid} its model had its last word: give it something to go on with, such as "and now …".`,
-  );
 }
 
 function requireAgent({ kind, uuid }: ProcInfo): void {
