@@ -1,6 +1,6 @@
 import type { ProviderChoice } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { discover, offeredModel, type Search } from "./discovery.ts";
+import { discover, lookFor, offeredModel, type Search } from "./discovery.ts";
 import { digestText } from "./file.ts";
 import type { Env } from "./paths.ts";
 import {
@@ -80,7 +80,7 @@ async function chosen(request: ProviderRequest): Promise<ProviderChoice> {
   if (lack) throw lack;
   const wished = modelWish(provider.name, request) ?? provider.defaultModel;
   const model = wished ?? (await offeredModel(provider, request));
-  if (model === null) throw noModel(provider);
+  if (model === null) throw await whyNone(provider, request);
   return choose(provider, model, named.because, request);
 }
 
@@ -226,6 +226,13 @@ function choose(
 
 function keyNames({ providers }: ProviderRequest): string[] {
   return [...providers.byName.values()].flatMap(({ keyEnvs }) => keyEnvs);
+}
+
+/** It may offer no model because it is not on this machine. */
+async function whyNone(provider: Provider, request: ProviderRequest): Promise<SyscallError> {
+  const { problem } = await lookFor(provider, request);
+  if (problem === undefined) return noModel(provider);
+  return new SyscallError("UNAVAILABLE", `The provider ${provider.name} can't be used. ${problem}`);
 }
 
 function noModel({ name }: Provider): SyscallError {

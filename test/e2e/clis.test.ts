@@ -37,6 +37,9 @@ test("a program that is not there is known before anything is spent", async () =
   const run = await machine.run(spawn("--provider", "claude", "--model", "sonnet"));
   expect(run.code).toBe(69);
   expect(run.stderr).toContain("npm install -g @anthropic-ai/claude-code");
+  // Nor has it a model to offer: that is not what is wrong.
+  const bare = await machine.run(spawn("--provider", "claude"));
+  expect(bare).toMatchObject({ code: 69, stderr: expect.stringContaining("Its program is not found") });
 });
 
 test("with that yes it answers, and the run says what it is", async () => {
