@@ -46,6 +46,22 @@ function harness(model: Model, tool = new Work()): { h: KernelHarness; tool: Wor
   return { h: new KernelHarness({ model, devices: { "/dev/work": tool.device } }), tool };
 }
 
+/** A drain that waits for one call, and an answer that comes for another run meanwhile. */
+async function answeredWhileItDrains(comes: ReturnType<typeof says>) {
+  const answer = Promise.withResolvers<void>();
+  const { h, tool } = harness(async ({ intent }) => {
+    if (intent === "hold") return work("held");
+    await answer.promise;
+    return comes;
+  });
+  const { uuid } = h.kernel.procInfo(await h.spawn("go"));
+  await h.spawn("hold");
+  await tool.begun("held");
+  const ended = h.kernel.shutdown({ drainMs: LONG_MS });
+  answer.resolve();
+  return { h, tool, uuid, ended };
+}
+
 async function infoOf(h: KernelHarness, uuid: string): Promise<ProcInfo> {
   const info = await h.runs.info(uuid);
   if (!info) throw new Error(`no record of ${uuid}`);
@@ -122,18 +138,8 @@ describe("a shutdown that drains", () => {
   });
 
   test("an answer that comes meanwhile is kept, and its calls are made later", async () => {
-    const answer = Promise.withResolvers<void>();
-    const { h, tool } = harness(async ({ intent }) => {
-      if (intent === "hold") return work("held");
-      await answer.promise;
-      return work("later");
-    });
+    const { h, tool, uuid, ended } = await answeredWhileItDrains(work("later"));
     await using _ = h;
-    const { uuid } = h.kernel.procInfo(await h.spawn("go"));
-    await h.spawn("hold");
-    await tool.begun("held");
-    const ended = h.kernel.shutdown({ drainMs: LONG_MS });
-    answer.resolve();
     await until(async () => (await h.runs.journal(uuid)).entries.length > 0, "the answer's record");
     tool.finish("held");
     await ended;
@@ -142,18 +148,8 @@ describe("a shutdown that drains", () => {
   });
 
   test("a run that comes to its end meanwhile has completed", async () => {
-    const answer = Promise.withResolvers<void>();
-    const { h, tool } = harness(async ({ intent }) => {
-      if (intent === "hold") return work("held");
-      await answer.promise;
-      return says("ready");
-    });
+    const { h, tool, uuid, ended } = await answeredWhileItDrains(says("ready"));
     await using _ = h;
-    const { uuid } = h.kernel.procInfo(await h.spawn("go"));
-    await h.spawn("hold");
-    await tool.begun("held");
-    const ended = h.kernel.shutdown({ drainMs: LONG_MS });
-    answer.resolve();
     await until(async () => (await infoOf(h, uuid)).exit_reason !== null, "its end");
     tool.finish("held");
     await ended;

@@ -5,10 +5,11 @@ import { join } from "node:path";
 import plugin from "../../plugins/claude/index.ts";
 import { O_RDWR, type OpenContext, type ToolService } from "../../src/plugin/index.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
-import { exchange, failure, text } from "../support/conformance/vfs-file.ts";
+import { failure } from "../support/conformance/vfs-file.ts";
 import { request } from "../support/model-server/device.ts";
 import { openContext, type RealContext } from "../support/open-context.ts";
 import { until } from "../support/until.ts";
+import { askStreamed, user } from "./programs/ask-streamed.ts";
 import { standIn } from "./programs/stand-in.ts";
 
 /** The driver without the program: what that really does is tried in test/clis. */
@@ -56,17 +57,8 @@ afterEach(async () => {
   rmSync(root, { recursive: true, force: true });
 });
 
-async function ask(asked: object, context: OpenContext = real.context): Promise<string> {
-  const file = await plugin.devices[DEVICE].factory("", O_RDWR, context);
-  try {
-    return text(await exchange(file, JSON.stringify({ ...request, stream: true, ...asked })));
-  } finally {
-    await file.close();
-  }
-}
-
-function user(content: string): object {
-  return { messages: [{ role: "user", content }] };
+function ask(asked: object, context: OpenContext = real.context): Promise<string> {
+  return askStreamed(plugin.devices[DEVICE], asked, context);
 }
 
 function after(argv: readonly string[], option: string): string | undefined {
