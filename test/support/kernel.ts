@@ -107,6 +107,12 @@ export function toolDevice(
   };
 }
 
+/** The process record at the end, and all that was told. */
+interface Followed {
+  info: ProcInfo;
+  events: ProcessEvent[];
+}
+
 interface HarnessOptions {
   model: Model;
   devices?: Record<string, Device>;
@@ -154,6 +160,8 @@ export class KernelHarness {
   leases = 0;
   openFiles = 0;
   #pid = 0;
+  /** Of the runs that were spawned here, from their beginning: one may end before a test comes to follow it. */
+  readonly #followed = new Map<number, Promise<Followed>>();
   readonly #o: HarnessOptions;
   /** Every timer of the kernel goes through it. */
   readonly clock: CountingClock;
@@ -206,8 +214,16 @@ export class KernelHarness {
     });
   }
 
-  spawn(intent: string, more: Partial<SpawnOpts> = {}, agent: AgentInfo | null = null): Promise<number> {
-    return this.kernel.spawn(intent, agent, this.opts(more));
+  async spawn(
+    intent: string,
+    more: Partial<SpawnOpts> = {},
+    agent: AgentInfo | null = null,
+  ): Promise<number> {
+    const pid = await this.kernel.spawn(intent, agent, this.opts(more));
+    const following = this.#attach(pid);
+    following.catch(() => {}); // Told to whoever follows it.
+    this.#followed.set(pid, following);
+    return pid;
   }
 
   opts(more: Partial<SpawnOpts> = {}): SpawnOpts & { provider: ProviderChoice } {
@@ -228,16 +244,21 @@ export class KernelHarness {
     };
   }
 
-  /** Spawns, follows to the end, and gives back the process record and all that was told. */
+  /** Spawns, and follows to the end. */
   async run(
     intent: string,
     more: Partial<SpawnOpts> = {},
     agent: AgentInfo | null = null,
-  ): Promise<{ info: ProcInfo; events: ProcessEvent[] }> {
+  ): Promise<Followed> {
     return this.follow(await this.spawn(intent, more, agent));
   }
 
-  async follow(pid: number): Promise<{ info: ProcInfo; events: ProcessEvent[] }> {
+  /** To the end, which may have been: of a run that was spawned here. */
+  follow(pid: number): Promise<Followed> {
+    return this.#followed.get(pid) ?? this.#attach(pid);
+  }
+
+  async #attach(pid: number): Promise<Followed> {
     const events: ProcessEvent[] = [];
     for await (const event of this.kernel.attach(pid)) events.push(event);
     const last = events.at(-1);
