@@ -3,7 +3,7 @@ import type { ToolCall } from "rnix/plugin";
 import { z } from "zod";
 
 /** What a provider package wants to see again with a call: how the provider signed it and the thoughts before it. */
-export interface Handback {
+interface Handback {
   /** Of whom: another model cannot read it, and may refuse it. */
   by: string;
   /** On the first call of an answer: what was thought before it. */
@@ -11,7 +11,7 @@ export interface Handback {
   meta?: SharedV4ProviderMetadata;
 }
 
-export interface Thought {
+interface Thought {
   text: string;
   meta: SharedV4ProviderMetadata;
 }

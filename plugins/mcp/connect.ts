@@ -14,7 +14,7 @@ export interface Connection {
   end(): string | undefined;
 }
 
-export interface ConnectionEvents {
+interface ConnectionEvents {
   toolsChanged(): void;
   closed(): void;
   error(error: Error): void;

@@ -1,7 +1,7 @@
 import type { Branch, Entry, Response, Way } from "./script.ts";
 
 /** Which way is taken where the script branches: the `n`-th branch that the run comes to, before answer `turn`. */
-export type Choose = (branch: Branch, at: { n: number; turn: number }) => Promise<Way>;
+type Choose = (branch: Branch, at: { n: number; turn: number }) => Promise<Way>;
 
 interface Position {
   /** The answer to give now; undefined where the script has come to its end. */

@@ -121,7 +121,7 @@ const head = {
 };
 
 /** What the agents play that the run spawns: each the first that is not taken and has its name and intent. */
-export interface ChildScript {
+interface ChildScript {
   agent: string;
   intent: string;
   responses: Entry[];

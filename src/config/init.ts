@@ -16,7 +16,7 @@ export interface InitFile {
   supervisors: InitSupervisor[];
 }
 
-export type InitService = CommandService | McpService;
+type InitService = CommandService | McpService;
 
 interface Service {
   name: string;

@@ -1,5 +1,5 @@
 /** One item in place of two that follow each other; undefined where there is none. */
-export type Join<T> = (last: T, next: T) => T | undefined;
+type Join<T> = (last: T, next: T) => T | undefined;
 
 /**
  * A bounded queue between one writer and one reader. A full queue drops the new item and counts it: the

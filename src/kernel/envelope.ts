@@ -28,7 +28,7 @@ export const UNLIMITED: EnvelopeLimits = {
 };
 
 /** What is used up by working. Time passes by itself; places of children are given back. */
-export interface Amount {
+interface Amount {
   tokens: number;
   cost: number;
   steps: number;

@@ -35,7 +35,7 @@ interface MountManagerPorts extends MountSourcePorts {
 }
 
 /** A mount that was not required, and why it is not there. */
-export interface FailedMount {
+interface FailedMount {
   request: MountRequest;
   error: SyscallError;
 }

@@ -7,7 +7,7 @@ import { assertSignal, type SignalManager } from "./signal-manager.ts";
 import type { PID, Signal } from "./types.ts";
 
 /** The name of a process group: 1 to 64 of letters, digits and `._:-`. */
-export type PGID = string;
+type PGID = string;
 
 interface ProcGroupManagerPorts {
   table: ProcessTable;

@@ -14,7 +14,7 @@ export interface Backoff {
   jitter?: number;
 }
 
-export interface RestartRules {
+interface RestartRules {
   limit: RestartLimit;
   backoff: Backoff;
   /** So many ms up, and its next delay is the first one again. */

@@ -15,7 +15,7 @@ export interface ServedTurn {
   calls: ToolCallRecord[];
 }
 
-export interface ServedEvents {
+interface ServedEvents {
   /** The first call of a turn is about to be made, after this was said. */
   called(text: string, reasoning: string): void;
   /** A turn is over, and all its calls have ended. What it throws ends the answer. */

@@ -23,7 +23,7 @@ interface SignalManagerPorts {
  * What a process does with a signal instead of the default. It is called at once, also while the process is
  * paused, and whatever becomes of it the signal counts as taken: the default does not follow.
  */
-export type SignalHandler = (signal: Signal) => void | Promise<void>;
+type SignalHandler = (signal: Signal) => void | Promise<void>;
 
 /** What became of a signal: it waits behind a block, went to the handler, or did what it does by default. */
 export type Disposition = "pending" | "handled" | "default";

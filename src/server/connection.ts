@@ -35,7 +35,7 @@ export interface Peer {
 export type Next = "next" | "close";
 type Handle = (frame: Frame, peer: Peer) => Promise<Next>;
 
-export interface ConnectionOptions {
+interface ConnectionOptions {
   stallMs?: number;
   /** What unfinished requests of all connections may hold together. */
   room?: Room;

@@ -10,7 +10,7 @@ import type { Kept } from "./unattended.ts";
 const LOOK_MS = 60_000;
 
 /** A suspended run that its waker goes on with. */
-export interface Sleeper {
+interface Sleeper {
   uuid: string;
   wake: Wake;
   /** In memory only, as long as this daemon lives. */

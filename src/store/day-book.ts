@@ -10,7 +10,7 @@ export interface Spent {
 }
 
 /** Below the data folder. */
-export const SPENDING = "spending";
+const SPENDING = "spending";
 /** Days that are kept. */
 const KEPT = 31;
 const NAME = /^(\d{4}-\d{2}-\d{2})\.jsonl$/;

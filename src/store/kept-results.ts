@@ -7,7 +7,7 @@ import { errno, type FsPort, ioError, realFs, removeLeftover, writeAllAsync } fr
 export const RESULTS = "results";
 
 /** Beside a run, in all. */
-export const DEFAULT_RESULT_BYTES = 256 * 1024 * 1024;
+const DEFAULT_RESULT_BYTES = 256 * 1024 * 1024;
 
 const CHUNK_BYTES = 1024 * 1024;
 const MAX_EXTENSION = 10;

@@ -132,7 +132,7 @@ export async function mendSteady(path: string, fs: FsPort = realFs): Promise<voi
 }
 
 /** The name of the version before. */
-export function previousOf(path: string): string {
+function previousOf(path: string): string {
   return `${path}.before`;
 }
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 export const ROOT = join(import.meta.dir, "../..");
 
 /** One interface as docs/syscalls.md describes it. */
-export interface InterfaceEntry {
+interface InterfaceEntry {
   name: string;
   /** Of Kernel. */
   field: string;
@@ -26,7 +26,7 @@ export interface SyscallEntry {
   examples: string[];
 }
 
-export interface SyscallDocument {
+interface SyscallDocument {
   text: string;
   /** Before the first interface. */
   common: string;

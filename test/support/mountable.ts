@@ -8,7 +8,7 @@ import {
 import { toolDevice } from "./kernel.ts";
 
 /** One opening of a `Mountable`, in the test's hands. */
-export interface OpenTable {
+interface OpenTable {
   config: object;
   context: OpenContext;
   change(devices: Record<string, Device>): void;

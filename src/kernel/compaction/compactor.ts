@@ -13,7 +13,7 @@ import type { Compacted } from "./compacted.ts";
 import { draftOf } from "./draft.ts";
 import { type Room, roomOf } from "./room.ts";
 
-export interface CompactorPorts extends ModelCallPorts {
+interface CompactorPorts extends ModelCallPorts {
   clock: Clock;
   ctx: ContextSyscalls;
 }

@@ -15,7 +15,7 @@ import { clipped, shortened } from "./text.ts";
 import { callsByResult, lastAnswers, tailStart } from "./turns.ts";
 
 /** What a compaction would make of the conversation. */
-export interface Draft extends Pick<Compaction, "cut" | "summary"> {
+interface Draft extends Pick<Compaction, "cut" | "summary"> {
   /** The conversation after it. */
   messages: Message[];
 }

@@ -2,7 +2,7 @@ import type { Message } from "../../plugin/index.ts";
 import { clipped } from "./text.ts";
 
 /** What stands in for the beginning of a conversation. The intent and what came with it are said again, word for word. */
-export interface SummaryParts {
+interface SummaryParts {
   /** The conversation's first message as it was. */
   first: Message;
   /** Messages that it stands for. */

@@ -5,7 +5,7 @@ import { estimateMessage } from "../llm/estimate.ts";
  * Places where a conversation can be cut in two: an answer and the results of its calls are never parted, or a
  * provider refuses what is left.
  */
-export function turnStarts(messages: readonly Message[]): number[] {
+function turnStarts(messages: readonly Message[]): number[] {
   return messages.flatMap(({ role }, at) => (role === "tool" ? [] : [at]));
 }
 

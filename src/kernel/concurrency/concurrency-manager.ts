@@ -23,7 +23,7 @@ interface ConcurrencyPorts {
 }
 
 /** How long to wait for another task. It is never longer than the process lives. */
-export interface WaitOptions {
+interface WaitOptions {
   signal?: AbortSignal;
   /** TIMEOUT after so many ms, in which paused time does not count. */
   timeoutMs?: number;

@@ -11,7 +11,7 @@ import type { Mail } from "./mail.ts";
 import { Pipe } from "./pipe.ts";
 
 /** A message between processes (interfaces §3). `seq` is its number in the receiver's inbox. */
-export interface ProcessMessage {
+interface ProcessMessage {
   from_pid: PID;
   /** null: PID 0, the operator. */
   from_uuid: string | null;

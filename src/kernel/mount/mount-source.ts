@@ -18,7 +18,7 @@ export interface MountSourcePorts extends MountContextPorts {
 }
 
 /** What is to be opened, and in whose surroundings. */
-export interface SourceSpec {
+interface SourceSpec {
   type: string;
   name: string;
   opener: MountOpener;
@@ -29,7 +29,7 @@ export interface SourceSpec {
 }
 
 /** Who is told what becomes of it. */
-export interface SourceEvents {
+interface SourceEvents {
   /** Its table is another one: the devices, by their place below the mount point. */
   changed(): void;
   inbox(text: string): Promise<void>;

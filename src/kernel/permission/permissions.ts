@@ -13,10 +13,10 @@ export type { Call, Facts } from "./call-view.ts";
 const MAX_OWN_RULES = 1_000;
 
 /** Who grants or revokes: a process by its UUID, or PID 0. */
-export type Grantor = string | null;
+type Grantor = string | null;
 
 /** Why a call is covered or is not: the rule of the process's own list, or one sentence to show. */
-export type Decision = { rule: string } | { refusal: string };
+type Decision = { rule: string } | { refusal: string };
 
 interface Parts {
   /** The process's own list. */

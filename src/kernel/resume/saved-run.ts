@@ -33,7 +33,7 @@ export interface SavedRun {
   fork?: Fork;
 }
 
-export interface Fork {
+interface Fork {
   steps: readonly StepRecord[];
   /** Its model has had its last word in the last of them. */
   answered: boolean;

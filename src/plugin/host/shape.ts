@@ -78,7 +78,7 @@ const Shape = z.strictObject({
 export type PluginShape = z.infer<typeof Shape>;
 
 /** What a mount has opened, without its functions. */
-export type MountedShape = z.infer<typeof MountedShape>;
+type MountedShape = z.infer<typeof MountedShape>;
 
 interface Judged {
   shape: PluginShape;

@@ -65,7 +65,7 @@ export class Stage implements Disposable {
   }
 }
 
-export class Player {
+class Player {
   readonly messages: LLMMessage[] = [{ role: "user", content: "fix it" }];
   readonly #model: string;
   readonly #file: Awaited<ReturnType<(typeof replay.devices)[typeof DEVICE]["factory"]>>;

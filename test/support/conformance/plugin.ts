@@ -71,7 +71,7 @@ export interface PluginCases {
   endless?: Pick<Operation, "device" | "input" | "flags">;
 }
 
-export interface MountCases {
+interface MountCases {
   /** What `open` is given; only data. */
   config(dir: string): object;
   /** Those in `device` are places below the mount point. */

@@ -19,7 +19,7 @@ export function runsOnDisk(dataDir: string): OnDisk[] {
   return existsSync(folder) ? readdirSync(folder).map((uuid) => runOnDisk(dataDir, uuid)) : [];
 }
 
-export function runOnDisk(dataDir: string, uuid: string): OnDisk {
+function runOnDisk(dataDir: string, uuid: string): OnDisk {
   const folder = join(dataDir, "steps", uuid);
   // A kill may come when the version before has made room, and the new one has not its name yet.
   const info = textOf(join(folder, "proc-info.json")) ?? textOf(join(folder, "proc-info.json.before"));
