@@ -168,6 +168,7 @@ export class Process {
   readonly #createdMono: number;
   #state: ProcessState = "created";
   #exit: ExitStatus | undefined;
+  #settled = false;
   #stop: ExitStatus | undefined;
   #timeLimit: Timer | undefined;
   #resume: PromiseWithResolvers<void> | undefined;
@@ -217,7 +218,12 @@ export class Process {
     return this.#exit;
   }
 
-  /** Resolves when the process is a zombie. */
+  /** Its end is on disk, and whoever followed it has been told. */
+  get settled(): boolean {
+    return this.#settled;
+  }
+
+  /** Resolves when the process is a zombie, and its end is on disk. */
   get done(): Promise<ExitStatus> {
     return this.#done.promise;
   }
@@ -330,7 +336,9 @@ export class Process {
   }
 
   settle(): void {
-    if (this.#exit) this.#done.resolve(this.#exit);
+    if (!this.#exit) return;
+    this.#settled = true;
+    this.#done.resolve(this.#exit);
   }
 
   /** Whatever still runs in its name is told to end, as it has itself (reap step 2). */

@@ -15,7 +15,7 @@ export class Watchers {
     this.#clock = clock;
   }
 
-  /** Everything from now on; where it stands is told first. Ends with `complete`. */
+  /** Everything from now on; where it stands is told first. Ends with `complete`, once the end is on disk. */
   attach(proc: Process): Channel<ProcessEvent> {
     const channel: Channel<ProcessEvent> = new Channel(
       WATCH_BUFFER,
@@ -25,7 +25,7 @@ export class Watchers {
     channel.push({ type: "spawn", info: proc.info() });
     for (const text of proc.notices) channel.push({ type: "notice", text });
     if (proc.step > proc.recordedStep) channel.push(stepEvent(proc));
-    if (proc.exit) channel.end({ type: "complete", info: proc.info() });
+    if (proc.settled) channel.end({ type: "complete", info: proc.info() });
     else proc.watchers.add(channel);
     return channel;
   }

@@ -5,7 +5,7 @@ import { bareAgent } from "../../src/kernel/bare-agent.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/kernel/types.ts";
 import { type Device, SyscallError } from "../../src/plugin/index.ts";
 import { type FsPort, realFs } from "../../src/store/fs-port.ts";
-import { FakeClock, passing } from "../support/fake-clock.ts";
+import { FakeClock, passing, settled } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice } from "../support/kernel.ts";
 import { until } from "../support/until.ts";
 
@@ -112,6 +112,31 @@ describe("a process that does not come to be", () => {
     expect(clock.pending).toBe(0);
     expect(await h.runs.find("")).toEqual([]);
   });
+});
+
+test("whoever comes to follow a run while its end is written is told of it when that is on disk, as all others are", async () => {
+  const written = Promise.withResolvers<void>();
+  const isEnding = (): boolean => h.kernel.procInfos()[0]?.state === "zombie";
+  const fs: FsPort = {
+    ...realFs,
+    fdatasync: async (fd) => {
+      if (isEnding()) await written.promise;
+      await realFs.fdatasync(fd);
+    },
+  };
+  await using h = new KernelHarness({ model: () => says("done"), fs });
+  const pid = await h.spawn("go");
+  await until(isEnding, "its end");
+  let told = false;
+  const following = (async () => {
+    for await (const { type } of h.kernel.attach(pid)) if (type === "complete") told = true;
+  })();
+  await settled();
+  const early = told;
+  written.resolve();
+  await following;
+  expect({ early, told }).toEqual({ early: false, told: true });
+  expect(await h.follow(pid)).toMatchObject({ info: { exit_code: 0, result: "done" } });
 });
 
 describe("a process ends, whatever goes wrong at its end", () => {
