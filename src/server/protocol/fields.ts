@@ -1,0 +1,44 @@
+import { z } from "zod";
+
+/* What the payloads and answers of several methods have in common. Schemas are made by functions: at a method's first call. */
+
+export const Uuid = () => z.string().min(1).max(64);
+
+/** A process by PID or UUID; where both are given the UUID counts. `uuid` may be a unique prefix. */
+export const Target = () =>
+  z.object({
+    pid: z.int().nonnegative().optional(),
+    uuid: Uuid().optional(),
+    cwd: z.string().optional(),
+  });
+export type Target = z.infer<ReturnType<typeof Target>>;
+
+export const Page = () => ({
+  after: z.int().nonnegative().optional(),
+  limit: z.int().positive().max(10_000).optional(),
+});
+
+/** A process, named both ways. */
+export interface ProcRef {
+  pid: number;
+  uuid: string;
+}
+
+/** A part that could not be loaded: the others were. */
+export interface Diagnostic {
+  path: string;
+  message: string;
+}
+
+export interface Unreadable {
+  parse_errors: number;
+  damaged: DamagedLines[];
+}
+
+/** Lines of one file of a run's records that can't be read: at most a hundred are named. */
+export interface DamagedLines {
+  /** Absolute. */
+  file: string;
+  count: number;
+  lines: number[];
+}

@@ -1,0 +1,63 @@
+import type { DamagedLines } from "./fields.ts";
+import type { Receipt } from "./receipt.ts";
+
+/* What a streaming method sends after its answer. */
+
+/** Progress of a run (seeds 5.5). `total` is null where there is no limit. */
+export type ProgressPayload =
+  | {
+      event: "spawn";
+      pid: number;
+      uuid: string;
+      intent: string;
+      provider: string;
+      model: string;
+      because: string;
+      agent: string;
+    }
+  | {
+      event: "step";
+      pid: number;
+      uuid: string;
+      step: number;
+      total: number | null;
+      /** Used before this step. */
+      tokens_used: number;
+      cost_usd: number | null;
+    }
+  | {
+      event: "retry";
+      pid: number;
+      uuid: string;
+      step: number;
+      attempt: number;
+      delay_ms: number;
+      message: string;
+    }
+  | { event: "notice"; pid: number; uuid: string; text: string };
+
+/** `complete` carries the seeds' fields (event, pid, result, exit_code, exit_reason, tokens_used) and the receipt's. */
+export type CompletePayload = Receipt & { event: "complete" };
+
+export type StreamEvent =
+  | { type: "progress"; payload: ProgressPayload }
+  | {
+      /** What the model says, and what it thinks, as it comes. */
+      type: "text_delta" | "reasoning_delta";
+      payload: { pid: number; uuid: string; step: number; text: string };
+    }
+  | {
+      type: "log_entry";
+      payload: {
+        ts: string;
+        step: number;
+        kind: "thought" | "text" | "tool" | "result" | "unit" | "compact" | "model";
+        text: string;
+      };
+    }
+  | { type: "syscall_event"; payload: Record<string, unknown> }
+  /** `dropped`: events this client was too slow for. */
+  | { type: "complete"; payload: CompletePayload; dropped?: number }
+  /** Only for a run that never came to be. */
+  | { type: "error"; payload: { event: "error"; error_message: string; code: string } }
+  | { type: "eof"; payload?: { dropped?: number; damaged?: DamagedLines[] } };
