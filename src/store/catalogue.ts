@@ -224,7 +224,7 @@ export class RunCatalogue {
       }
       return true;
     };
-    await eachLine(fs, this.#path, take, this.#loaded.bytes);
+    await this.#unlessDamaged(() => eachLine(fs, this.#path, take, this.#loaded.bytes));
   }
 
   #know(row: RunRow, facts: FileFacts, at: Known["at"]): void {
@@ -280,9 +280,8 @@ export class RunCatalogue {
     }
   }
 
-  /** A catalogue that can't be written is no reason to fail: it is only derived. */
   async #locked(write: () => void | Promise<void>): Promise<void> {
-    try {
+    await this.#unlessDamaged(async () => {
       makeFolder(dirname(this.#path), this.#ports.fs);
       const lock = FileLock.tryAcquire(`${this.#path}.lock`);
       try {
@@ -290,6 +289,13 @@ export class RunCatalogue {
       } finally {
         lock?.release({ remove: true });
       }
+    });
+  }
+
+  /** A catalogue that can't be read or written is no reason to fail: it is only derived. */
+  async #unlessDamaged(use: () => Promise<void>): Promise<void> {
+    try {
+      await use();
     } catch (error) {
       if (!(error instanceof SyscallError)) throw error;
     }

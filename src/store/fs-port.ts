@@ -1,7 +1,7 @@
 import nodeFs from "node:fs";
 import { type Code, SyscallError } from "../plugin/index.ts";
 
-export const FILE_MODE = 0o600;
+const FILE_MODE = 0o600;
 const DIR_MODE = 0o700;
 
 /** `append` and `update` make the file when it is missing, `create` refuses an existing one. */
@@ -46,7 +46,7 @@ export interface FileFacts {
 }
 
 export const realFs: FsPort = {
-  open: (path, mode) => nodeFs.openSync(path, FLAGS[mode], FILE_MODE),
+  open: (path, mode) => openPlain(path, FLAGS[mode]),
   close: (fd) => nodeFs.closeSync(fd),
   size: (fd) => nodeFs.fstatSync(fd).size,
   write: (fd, data) => nodeFs.writeSync(fd, data),
@@ -80,11 +80,26 @@ export const realFs: FsPort = {
   },
 };
 
+/**
+ * Opens a file or a folder, and nothing else: an agent may write where its records are, and whoever opens a pipe is held
+ * up, with the whole thread, until somebody opens its other end. `O_NONBLOCK` changes nothing for files.
+ */
+export function openPlain(path: string, flags: number): number {
+  const fd = nodeFs.openSync(path, flags | O_NONBLOCK, FILE_MODE);
+  const found = nodeFs.fstatSync(fd);
+  if (found.isFile() || found.isDirectory()) return fd;
+  nodeFs.closeSync(fd);
+  throw Object.assign(new Error(`${path} is neither a file nor a folder`), { code: NO_PLAIN_FILE });
+}
+
+/** As BSD has it for a file of a wrong kind; Linux has no name for it. */
+const NO_PLAIN_FILE = "EFTYPE";
+
 function factsOf({ size, mtimeMs, ino }: nodeFs.Stats): Omit<FileFacts, "isFolder"> {
   return { size, mtimeMs, ino };
 }
 
-const { O_RDONLY, O_WRONLY, O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_TRUNC } = nodeFs.constants;
+const { O_RDONLY, O_WRONLY, O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_TRUNC, O_NONBLOCK } = nodeFs.constants;
 const FLAGS: Record<OpenMode, number> = {
   read: O_RDONLY,
   append: O_RDWR | O_APPEND | O_CREAT,
@@ -135,6 +150,8 @@ export function ioError(error: unknown, doing: string, path: string): SyscallErr
   });
 }
 
+const STRANGER = "expected a file, found a pipe, a socket or a device. Remove it.";
+
 const CAUSES: Record<string, [Code, string]> = {
   ENOSPC: ["EXHAUSTED", "the disk is full. Free some space; old runs are the folders in .rnix/data/steps."],
   EDQUOT: [
@@ -157,5 +174,9 @@ const CAUSES: Record<string, [Code, string]> = {
   ENOENT: ["UNAVAILABLE", "the folder is not there (any more)."],
   EEXIST: ["INVALID", "something of this name is there already."],
   ENOTDIR: ["INVALID", "a part of this path is a file where a folder is expected."],
+  [NO_PLAIN_FILE]: ["INVALID", STRANGER],
+  // Of a pipe that nobody reads, and of a socket.
+  ENXIO: ["INVALID", STRANGER],
+  ELOOP: ["INVALID", "this name leads to itself. Remove it."],
   EISDIR: ["INVALID", "this is a folder where a file is expected."],
 };

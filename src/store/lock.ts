@@ -3,7 +3,7 @@ import nodeFs from "node:fs";
 import { dirname } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 import { makeFolder } from "./document.ts";
-import { errno, FILE_MODE, ioError } from "./fs-port.ts";
+import { errno, ioError, openPlain } from "./fs-port.ts";
 
 /** What waiting for a lock needs of a clock; the kernel's Clock is one. */
 export interface LockClock {
@@ -75,7 +75,7 @@ export class FileLock {
   static isFree(path: string): boolean {
     let fd: number;
     try {
-      fd = nodeFs.openSync(path, "r");
+      fd = openPlain(path, nodeFs.constants.O_RDONLY);
     } catch (error) {
       if (errno(error) === "ENOENT") return true;
       throw ioError(error, "look at the lock", path);
@@ -128,13 +128,13 @@ const EWOULDBLOCK = DARWIN ? 35 : 11;
 function openLockFile(path: string): number {
   const flags = nodeFs.constants.O_RDWR | nodeFs.constants.O_CREAT;
   try {
-    return nodeFs.openSync(path, flags, FILE_MODE);
+    return openPlain(path, flags);
   } catch (error) {
     if (errno(error) !== "ENOENT") throw ioError(error, "open the lock", path);
   }
   makeFolder(dirname(path));
   try {
-    return nodeFs.openSync(path, flags, FILE_MODE);
+    return openPlain(path, flags);
   } catch (error) {
     throw ioError(error, "open the lock", path);
   }

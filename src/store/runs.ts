@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { closeSync, constants, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
@@ -9,7 +9,7 @@ import { countLines } from "./count-lines.ts";
 import { prepareDataDir } from "./data-dir.ts";
 import { DayBook } from "./day-book.ts";
 import { checkSchemaVersion, makeFolder, removeAll, replaceDocument, syncDirectory } from "./document.ts";
-import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
+import { errno, type FsPort, ioError, openPlain, realFs } from "./fs-port.ts";
 import { acknowledgedBy, bytesOf, INBOX, type InboxRest } from "./inbox-log.ts";
 import { findKept, type KeptFinding, type KeptRef, readKept } from "./kept-results.ts";
 import { FileLock } from "./lock.ts";
@@ -32,6 +32,8 @@ interface Page {
   after?: number;
   limit?: number;
 }
+
+const { O_RDONLY } = constants;
 
 /** In the folder of a run that is about to be gone on with. */
 const CLAIM = "resume.lock";
@@ -153,7 +155,12 @@ export class RunStore {
   /** The process of the system that has taken the run; null when nobody has, or it has not said so. */
   claimant(uuid: string): number | null {
     try {
-      return Number(readFileSync(join(this.dir(uuid), CLAIM), "utf8")) || null;
+      const fd = openPlain(join(this.dir(uuid), CLAIM), O_RDONLY);
+      try {
+        return Number(readFileSync(fd, "utf8")) || null;
+      } finally {
+        closeSync(fd);
+      }
     } catch (error) {
       if (errno(error) === "ENOENT") return null;
       throw ioError(error, `see who has taken run ${uuid}`, this.dir(uuid));

@@ -1,4 +1,5 @@
 /** Programs the tests start as processes of their own: `bun programs.ts <name> …`. */
+import { SyscallError } from "../../src/plugin/index.ts";
 import { FileLock } from "../../src/store/lock.ts";
 import { PidSource } from "../../src/store/pids.ts";
 import { PluginStore } from "../../src/store/plugin-store.ts";
@@ -6,7 +7,7 @@ import { RunStore } from "../../src/store/runs.ts";
 import { procInfo } from "../support/samples.ts";
 import { answer, callStart, stepRecord } from "./samples.ts";
 
-const [name = "", first = "", second = "", third = ""] = process.argv.slice(2);
+const [name = "", first = "", second = "", ...rest] = process.argv.slice(2);
 
 const programs: Record<string, () => unknown> = {
   /** Takes a lock, starts a program that outlives us, and waits to be killed. */
@@ -39,11 +40,17 @@ const programs: Record<string, () => unknown> = {
       const there = await store.read("project", "count");
       try {
         await store.replace("project", "count", String(Number(there?.text ?? 0) + 1), there?.version ?? null);
-        await store.append("project", "log", { who: third, n: ++done });
+        await store.append("project", "log", { who: rest[0], n: ++done });
       } catch (error) {
         if (!(error instanceof Error && "code" in error && error.code === "INVALID")) throw error;
       }
     }
+  },
+
+  /** In each data folder: reads all there is of a run, goes on with it and begins another. Says what was refused, and why. */
+  async useRuns() {
+    for (const dataDir of rest)
+      say(JSON.stringify(await refused(useOfRun(new RunStore(dataDir), first, second))));
   },
 
   /** Writes steps until it is killed. */
@@ -61,6 +68,42 @@ const programs: Record<string, () => unknown> = {
 };
 
 await programs[name]?.();
+
+function useOfRun(store: RunStore, uuid: string, other: string): Record<string, () => unknown> {
+  return {
+    info: () => store.info(uuid),
+    meta: () => store.meta(uuid),
+    steps: () => store.steps(uuid),
+    events: () => store.events(uuid),
+    journal: () => store.journal(uuid),
+    inbox: () => store.inbox(uuid),
+    survey: () => store.survey(),
+    claimant: () => store.claimant(uuid),
+    claim: () => store.claim(uuid)?.release({ remove: true }),
+    amend: () => store.amend(uuid, (info) => info),
+    async write() {
+      const writer = await store.reopen(uuid);
+      writer.info(procInfo({ uuid }));
+      writer.step(stepRecord(2));
+      writer.journal(callStart(3));
+      await writer.close();
+    },
+    begin: () => store.create(other).close(),
+  };
+}
+
+/** The codes of those that fail. */
+async function refused(attempts: Record<string, () => unknown>): Promise<Record<string, string>> {
+  const codes: Record<string, string> = {};
+  for (const [what, attempt] of Object.entries(attempts)) {
+    try {
+      await attempt();
+    } catch (error) {
+      codes[what] = error instanceof SyscallError ? error.code : String(error);
+    }
+  }
+  return codes;
+}
 
 function say(line: string): void {
   process.stdout.write(`${line}\n`);
