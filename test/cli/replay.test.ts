@@ -2,10 +2,12 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { z } from "zod";
+import { Head as DriversHead } from "../../plugins/replay/script.ts";
 import { styleOf } from "../../src/cli/output/style.ts";
 import { outcomeDifferences, reportText } from "../../src/cli/replay/report.ts";
-import { scriptHead } from "../../src/cli/replay/script-head.ts";
-import type { Receipt } from "../../src/server/protocol.ts";
+import { Head, scriptHead } from "../../src/cli/replay/script-head.ts";
+import type { Receipt, ScriptHead } from "../../src/server/protocol.ts";
 import { FakeIo, receipt } from "./support.ts";
 
 describe("how a script's run must end", () => {
@@ -78,6 +80,12 @@ describe("a script's head", () => {
     ["is read from JSON", "s.json", '{"intent":"go","responses":[]}', "go"],
     ["is the first line of JSONL", "s.jsonl", '{"intent":"go"}\n{"text":"x"}\n', "go"],
     [
+      "is the first line of JSONL that is not blank",
+      "s.jsonl",
+      '\n  \n{"intent":"go"}\n{"text":"x"}\n',
+      "go",
+    ],
+    [
       "without an intent is for rnix spawn",
       "s.yaml",
       "responses: []\n",
@@ -110,4 +118,87 @@ describe("a script's head", () => {
       }
     });
   }
+});
+
+describe("the head that the command reads is the one that the driver reads", () => {
+  /** What the command has no use for. */
+  const DRIVERS_ALONE = ["children", "compare", "recorded"];
+
+  const WORDS: Record<string, readonly unknown[]> = {
+    intent: ["go", "", 1, null],
+    agent: ["coder", 1],
+    input: ["text", []],
+    checks: [["npm test"], [], "npm test", [1]],
+    system_prompt: ["be brief", false],
+    allow: [["Read"], "Read"],
+    deny: [["Bash(rm *)"], [null]],
+    folders: [["../lib"], "../lib"],
+    output_schema: [{ type: "object" }, [], "object"],
+    limits: [
+      {},
+      { max_steps: 3, context_budget: 1000, timeout_ms: "unlimited" },
+      { max_steps: 0 },
+      { context_budget: -1 },
+      { timeout_ms: 1.5 },
+      { max_steps: "none" },
+    ],
+    outcome: [
+      {},
+      { exit_code: 0, exit_reason: "completed" },
+      { exit_code: 0.5 },
+      { exit_reason: 1 },
+      { result: "done" },
+      { result: "" },
+      { result: { equals: "done", contains: "a", lacks: ["b", "c"], matches: "^d" } },
+      { result: { contains: "" } },
+      { result: { contains: [] } },
+      { result: { lacks: [""] } },
+      { result: { matches: "(" } },
+      { result: { match: "done" } },
+    ],
+  };
+
+  /** Of a schema, but for whether words that it does not know are refused: the driver does that. */
+  const form = (schema: z.ZodType): unknown =>
+    JSON.parse(JSON.stringify(z.toJSONSchema(schema, { io: "input" })), (key, value) =>
+      key === "additionalProperties" ? undefined : value,
+    );
+  const properties = z.object({ properties: z.record(z.string(), z.unknown()) });
+
+  test("word by word", () => {
+    const drivers = properties.parse(form(DriversHead)).properties;
+    const commands = properties.parse(form(Head)).properties;
+    for (const word of DRIVERS_ALONE) delete drivers[word];
+    expect(commands).toEqual(drivers);
+    expect(Object.keys(WORDS).sort()).toEqual(Object.keys(commands).sort());
+  });
+
+  for (const [word, values] of Object.entries(WORDS)) {
+    for (const value of values) {
+      test(`${word}: ${JSON.stringify(value)}`, () => {
+        const head = { [word]: value };
+        expect(Head.safeParse(head).success).toBe(DriversHead.safeParse(head).success);
+      });
+    }
+  }
+
+  test("what an export writes is one", () => {
+    const written: Required<ScriptHead> = {
+      intent: "go",
+      agent: "none",
+      input: "text",
+      checks: ["true"],
+      system_prompt: "be brief",
+      allow: ["Read"],
+      deny: ["Bash"],
+      folders: ["/lib"],
+      output_schema: { type: "object" },
+      limits: { max_steps: 3, context_budget: "unlimited", timeout_ms: 1000 },
+      recorded: { uuid: "0199", at: "2026-11-20T00:00:00.000Z", cwd: "/work", project: "/work" },
+      outcome: { exit_code: 0, exit_reason: "completed", result: { equals: "done" } },
+    };
+    const { recorded: _, ...read } = written;
+    expect(DriversHead.parse(written)).toEqual(written);
+    expect(Head.parse(written)).toMatchObject(read);
+  });
 });

@@ -6,10 +6,14 @@ import { usageError } from "../exit.ts";
 import type { Io } from "../io.ts";
 
 const Limit = z.union([z.number().int().positive(), z.literal("unlimited")]);
-const Text = z.union([z.string(), z.array(z.string())]);
+const Text = z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]);
+const Pattern = z.string().refine(isPattern, { error: "is no regular expression" });
 
-/** What the command needs of a script; all else is the driver's. */
-const Head = z.looseObject({
+/**
+ * What the command needs of a script; all else is the driver's (plugins/replay/script.ts), which it may not
+ * import. test/cli/replay.test.ts holds that the two say the same of what both know.
+ */
+export const Head = z.looseObject({
   intent: z.string().optional(),
   agent: z.string().optional(),
   input: z.string().optional(),
@@ -37,7 +41,7 @@ const Head = z.looseObject({
             equals: z.string().optional(),
             contains: Text.optional(),
             lacks: Text.optional(),
-            matches: z.string().optional(),
+            matches: Pattern.optional(),
           }),
         ])
         .optional(),
@@ -63,12 +67,21 @@ export async function scriptHead(io: Io, path: string): Promise<ScriptRun> {
   const text = readText(file);
   if (text === null) throw usageError(`there is no script ${path}`);
   const lines = form === ".jsonl" || form === ".ndjson";
-  // JSON is YAML, and so has the places of its mistakes.
-  const { value } = await parseYaml(Head, lines ? (text.split("\n")[0] ?? "") : text, file);
+  // JSON is YAML, and so has the places of its mistakes. Of lines, the first that is not blank.
+  const { value } = await parseYaml(Head, lines ? (/^\s*.*/.exec(text)?.[0] ?? "") : text, file);
   if (value.intent === undefined || value.intent.trim() === "") {
     throw usageError(
       `${path} says no intent: write one into it (intent: …), or play it with rnix spawn --provider replay --model ${path} "INTENT"`,
     );
   }
   return { ...value, file, intent: value.intent };
+}
+
+function isPattern(text: string): boolean {
+  try {
+    return new RegExp(text, "m") instanceof RegExp;
+  } catch (error) {
+    if (error instanceof SyntaxError) return false;
+    throw error;
+  }
 }
