@@ -1,4 +1,3 @@
-import { closeSync, constants, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
@@ -9,21 +8,16 @@ import { countLines } from "./count-lines.ts";
 import { prepareDataDir } from "./data-dir.ts";
 import { DayBook } from "./day-book.ts";
 import { checkSchemaVersion, makeFolder, removeAll, replaceDocument, syncDirectory } from "./document.ts";
-import { errno, type FsPort, ioError, openPlain, realFs } from "./fs-port.ts";
-import { acknowledgedBy, bytesOf, INBOX, type InboxRest } from "./inbox-log.ts";
+import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
+import { acknowledgedBy, INBOX } from "./inbox-log.ts";
 import { findKept, type KeptFinding, type KeptRef, readKept } from "./kept-results.ts";
-import { FileLock } from "./lock.ts";
+import type { FileLock } from "./lock.ts";
 import { isMixed, openStep } from "./open-step.ts";
+import { claimantOf, claimRun } from "./run-claim.ts";
 import { EVENTS, INFO, JOURNAL, META, type RunLimits, RunWriter, STEPS, versioned } from "./run-writer.ts";
-import type {
-  InboxEntry,
-  JournalEntry,
-  ProcessMeta,
-  ProcInfo,
-  StepRecord,
-  SyscallEventWire,
-} from "./schema.ts";
+import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
 import { mendSteady, readSteady, SteadyDocument } from "./steady-document.ts";
+import { toldBy, type Unread, unreadOf } from "./unread.ts";
 
 export { RunWriter } from "./run-writer.ts";
 
@@ -33,11 +27,6 @@ interface Page {
   limit?: number;
 }
 
-const { O_RDONLY } = constants;
-
-/** In the folder of a run that is about to be gone on with. */
-const CLAIM = "resume.lock";
-
 const DEFAULT_PAGE = 10_000;
 
 interface Journal extends Pick<LogPage<JournalEntry>, "damaged" | "damagedLines" | "torn"> {
@@ -45,9 +34,7 @@ interface Journal extends Pick<LogPage<JournalEntry>, "damaged" | "damagedLines"
   entries: JournalEntry[];
 }
 
-/** What has arrived for a run and no record acknowledges, in the order it came. */
-interface Inbox extends InboxRest {
-  unread: InboxEntry[];
+interface Inbox extends Unread {
   /** Numbers of those that the open step has told its model, by its journal. */
   inOpenStep: number[];
   damaged: number;
@@ -141,30 +128,12 @@ export class RunStore {
    * the run's record names its new kernel, and given back with `remove`.
    */
   claim(uuid: string): FileLock | null {
-    const lock = FileLock.tryAcquire(join(this.dir(uuid), CLAIM));
-    try {
-      // For whoever comes second.
-      if (lock) writeFileSync(lock.path, String(process.pid));
-      return lock;
-    } catch (error) {
-      lock?.release();
-      throw ioError(error, `take run ${uuid}`, this.dir(uuid));
-    }
+    return claimRun(uuid, this.dir(uuid));
   }
 
   /** The process of the system that has taken the run; null when nobody has, or it has not said so. */
   claimant(uuid: string): number | null {
-    try {
-      const fd = openPlain(join(this.dir(uuid), CLAIM), O_RDONLY);
-      try {
-        return Number(readFileSync(fd, "utf8")) || null;
-      } finally {
-        closeSync(fd);
-      }
-    } catch (error) {
-      if (errno(error) === "ENOENT") return null;
-      throw ioError(error, `see who has taken run ${uuid}`, this.dir(uuid));
-    }
+    return claimantOf(uuid, this.dir(uuid));
   }
 
   /**
@@ -295,31 +264,15 @@ export class RunStore {
   async inbox(uuid: string): Promise<Inbox> {
     const { InboxLine } = await schemas();
     const lines = await this.#log(uuid, INBOX, InboxLine, { limit: Number.MAX_SAFE_INTEGER });
-    const size = this.#size(uuid, INBOX);
-    const inbox: Inbox = {
-      unread: [],
-      inOpenStep: [],
-      last: 0,
-      spentBytes: size ?? 0,
-      damaged: lines.damaged,
-    };
-    // A file that was emptied has no lines, and still its numbers are not given again.
-    if (size === null) return inbox;
-    const spent = new Set<number>();
-    for await (const record of this.#everyStep(uuid))
-      for (const seq of acknowledgedBy(record)) spent.add(seq);
-    for (const line of lines.records) if (line.kind === "taken") for (const seq of line.seqs) spent.add(seq);
-    for (const line of lines.records) {
-      if (line.kind === "taken") continue;
-      inbox.last = Math.max(inbox.last, line.seq);
-      if (spent.has(line.seq)) continue;
-      inbox.unread.push(line);
-      inbox.spentBytes -= bytesOf(JSON.stringify(line));
-    }
-    for (const seq of spent) inbox.last = Math.max(inbox.last, seq);
-    const told = new Set((await this.journal(uuid)).entries.flatMap(toldBy));
-    inbox.inOpenStep = inbox.unread.map(({ seq }) => seq).filter((seq) => told.has(seq));
-    return inbox;
+    const { damaged } = lines;
+    const bytes = this.#size(uuid, INBOX);
+    if (bytes === null) return { ...unreadOf([], [], 0), inOpenStep: [], damaged };
+    const acknowledged: number[] = [];
+    for await (const record of this.#everyStep(uuid)) acknowledged.push(...acknowledgedBy(record));
+    const rest = unreadOf(lines.records, acknowledged, bytes);
+    const told = toldBy((await this.journal(uuid)).entries);
+    const inOpenStep = rest.unread.map(({ seq }) => seq).filter((seq) => told.has(seq));
+    return { ...rest, inOpenStep, damaged };
   }
 
   /** Removes a run and everything beside it. The run must have ended. */
@@ -419,12 +372,6 @@ function schemas(): Promise<typeof import("./schema.ts")> {
 
 /** What bun's and every other UUID looks like; also keeps a run's folder inside ours. */
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-/** The inbox numbers that an entry of the open step has told the model. */
-function toldBy(entry: JournalEntry): number[] {
-  if (entry.t === "answer") return entry.inbox ?? [];
-  return entry.t === "call_end" ? (entry.call.inbox ?? []) : [];
-}
 
 function noSuchRun(uuid: string): SyscallError {
   return new SyscallError("NOT_FOUND", `No run ${uuid} here. \`rnix ps -a\` lists those that are.`);

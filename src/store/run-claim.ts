@@ -1,0 +1,37 @@
+import { closeSync, constants, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { errno, ioError, openPlain } from "./fs-port.ts";
+import { FileLock } from "./lock.ts";
+
+/** In the folder of a run that is about to be gone on with. */
+const CLAIM = "resume.lock";
+
+const { O_RDONLY } = constants;
+
+/** Takes the run of a folder, over all kernels: null when somebody else is about to go on with it. */
+export function claimRun(uuid: string, dir: string): FileLock | null {
+  const lock = FileLock.tryAcquire(join(dir, CLAIM));
+  try {
+    // For whoever comes second.
+    if (lock) writeFileSync(lock.path, String(process.pid));
+    return lock;
+  } catch (error) {
+    lock?.release();
+    throw ioError(error, `take run ${uuid}`, dir);
+  }
+}
+
+/** The process of the system that has taken it; null when nobody has, or it has not said so. */
+export function claimantOf(uuid: string, dir: string): number | null {
+  try {
+    const fd = openPlain(join(dir, CLAIM), O_RDONLY);
+    try {
+      return Number(readFileSync(fd, "utf8")) || null;
+    } finally {
+      closeSync(fd);
+    }
+  } catch (error) {
+    if (errno(error) === "ENOENT") return null;
+    throw ioError(error, `see who has taken run ${uuid}`, dir);
+  }
+}
