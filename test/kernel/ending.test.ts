@@ -298,11 +298,13 @@ describe("while the checks run", () => {
     ["a kill", 143, "terminated"],
     ["the time limit", 1, "timeout"],
   ])("%s ends the check too", async (what, code, reason) => {
-    await using h = new KernelHarness({ model: script(says("done")) });
+    const clock = new FakeClock();
+    await using h = new KernelHarness({ model: script(says("done")), clock });
     const pid = await h.spawn("go", { checks: ["exec sleep 60"], timeoutMs: what === "a kill" ? null : 300 });
     const run = h.follow(pid);
     await until(() => h.children.list().length === 1);
     if (what === "a kill") h.kernel.kill(pid, SIGTERM);
+    else await clock.advance(300);
     expect((await run).info).toMatchObject({ exit_code: code, exit_reason: reason, result: "done" });
   });
 

@@ -160,10 +160,12 @@ describe("a mount that does not come to stand", () => {
         afterwards = await failure(context.exec?.({ argv: ["true"], life: "process" }));
       },
     });
-    await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+    const clock = new FakeClock();
+    await using h = new KernelHarness({ model: silent, mounts: [table.type], clock });
     const spawned = failure(h.spawn("go", { mounts: [{ ...one, timeoutMs: 200 }] }));
     await given.promise;
     expect(isAlive(pid)).toBe(true);
+    await clock.advance(200);
     expect(await spawned).toMatchObject({ code: "TIMEOUT" });
     expect(isAlive(pid)).toBe(false);
     expect(afterwards).toMatchObject({ code: "CLOSED" });

@@ -3,6 +3,7 @@ import type { ResumeOptions } from "../../../src/kernel/lifecycle-manager.ts";
 import type { Limits, ProcInfo, SpawnOpts } from "../../../src/kernel/types.ts";
 import { SIGINT, SIGKILL, SIGPAUSE, SIGTERM } from "../../../src/kernel/types.ts";
 import { type LLMEvent, SyscallError } from "../../../src/plugin/index.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent, toolDevice, usage } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
 
@@ -17,7 +18,7 @@ interface End {
   spawn?: Partial<SpawnOpts>;
   limits?: Partial<Limits>;
   /** When its second call is under way. */
-  act?(h: KernelHarness, pid: number): unknown;
+  act?(h: KernelHarness, pid: number, clock: FakeClock): unknown;
   /** What it needs to go on. */
   needs?: ResumeOptions & Partial<SpawnOpts>;
   /** What its model is told of the end. */
@@ -62,7 +63,14 @@ const ENDS: End[] = [
     spawn: { contextBudget: 4_500 },
     needs: { contextBudget: 100_000 },
   },
-  { reason: "timeout", code: 1, second: silent, spawn: { timeoutMs: 60 }, needs: { timeoutMs: null } },
+  {
+    reason: "timeout",
+    code: 1,
+    second: silent,
+    spawn: { timeoutMs: 60 },
+    act: (_h, _pid, clock) => clock.advance(60),
+    needs: { timeoutMs: null },
+  },
   { reason: "loop_detected", code: 1, second: () => calls(["Look", {}]), limits: { loopThreshold: 2 } },
   { reason: "interrupted", code: 130, second: silent, act: (h, pid) => h.kernel.kill(pid, SIGINT) },
   { reason: "terminated", code: 143, second: silent, act: (h, pid) => h.kernel.kill(pid, SIGTERM) },
@@ -82,7 +90,9 @@ const ENDS: End[] = [
 async function ended(end: End): Promise<{ h: KernelHarness; info: ProcInfo }> {
   let asked = 0;
   let over = false;
+  const clock = new FakeClock();
   const h = new KernelHarness({
+    clock,
     model: (request, signal) => {
       if (over) return says("went on");
       return ++asked === 1 ? expensive(calls(["Look", {}])) : end.second(request, signal);
@@ -93,7 +103,7 @@ async function ended(end: End): Promise<{ h: KernelHarness; info: ProcInfo }> {
   const pid = await h.spawn("go", end.spawn);
   if (end.act) {
     await until(() => h.requests.length === 2);
-    await end.act(h, pid);
+    await end.act(h, pid, clock);
   }
   const { info } = await h.follow(pid);
   await until(() => h.kernel.active === 0);

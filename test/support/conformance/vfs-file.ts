@@ -12,7 +12,7 @@ import {
 import type { DeviceRegistry } from "../../../src/vfs/registry.ts";
 
 /** A deadline far beyond what any call of a test needs: its own failure, not the suite's timeout, is shown. */
-const GIVE_UP_MS = 5_000;
+const GIVE_UP_MS = 25_000;
 /** How quickly a call answers after its signal has fired. */
 export const ABORT_MS = 1_000;
 
