@@ -1,4 +1,4 @@
-import { readFile, stat } from "node:fs/promises";
+import { constants, type FileHandle, open } from "node:fs/promises";
 import { extname } from "node:path";
 import { SyscallError } from "rnix/plugin";
 import { z } from "zod";
@@ -47,9 +47,10 @@ const Step = z.object({
 
 async function contentOf(file: string, signal: AbortSignal): Promise<string> {
   try {
-    const { size } = await stat(file);
-    if (size > LARGEST) throw wrong(file, `it has ${size} bytes; a script has at most ${LARGEST}`);
-    return await readFile(file, { encoding: "utf8", signal });
+    // A pipe would be waited for without end, in one of the few threads that all files are read by.
+    await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    await requireScript(file, handle);
+    return await handle.readFile({ encoding: "utf8", signal });
   } catch (error) {
     if (error instanceof SyscallError) throw error;
     if (signal.aborted)
@@ -60,6 +61,12 @@ async function contentOf(file: string, signal: AbortSignal): Promise<string> {
       : `the script ${file} cannot be read: ${String(error)}`;
     throw new SyscallError(missing ? "NOT_FOUND" : "DRIVER", message, { cause: error, retryable: false });
   }
+}
+
+async function requireScript(file: string, handle: FileHandle): Promise<void> {
+  const found = await handle.stat();
+  if (!found.isFile()) throw wrong(file, "it is no file but a folder, a device or a pipe");
+  if (found.size > LARGEST) throw wrong(file, `it has ${found.size} bytes; a script has at most ${LARGEST}`);
 }
 
 type Path = readonly PropertyKey[];
@@ -83,21 +90,19 @@ async function fromYaml(file: string, text: string): Promise<Script> {
     }
     return file;
   };
-  return whole(file, document.toJS(), place);
+  return whole(
+    file,
+    safely(file, () => document.toJS()),
+    place,
+  );
 }
 
 function fromJson(where: string, text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw wrong(where, String(error), error);
-  }
+  return safely(where, () => JSON.parse(text));
 }
 
 function whole(file: string, content: unknown, place: (path: Path) => string = () => file): Script {
-  const result = ScriptFile.safeParse(content);
-  if (result.success) return { ...result.data, name: file };
-  throw explained(result.error, place);
+  return { ...checked(ScriptFile, place, content, file), name: file };
 }
 
 function lines(file: string, text: string): Script {
@@ -108,7 +113,10 @@ function lines(file: string, text: string): Script {
     const content = fromJson(where, line);
     const first = script.responses.length === 0 && isObject(content);
     if (first && Object.keys(content).some((key) => HEAD_KEYS.includes(key))) {
-      Object.assign(script, checked(Head, where, content));
+      Object.assign(
+        script,
+        checked(Head, () => where, content, where),
+      );
     } else script.responses.push(...fromLine(where, content));
   }
   return script;
@@ -116,7 +124,7 @@ function lines(file: string, text: string): Script {
 
 function fromLine(where: string, content: unknown): Entry[] {
   const step = Step.safeParse(content);
-  return step.success ? recorded(step.data) : [checked(Entry, where, content)];
+  return step.success ? recorded(step.data) : [checked(Entry, () => where, content, where)];
 }
 
 function recorded({ messages, usage }: z.infer<typeof Step>): Response[] {
@@ -125,10 +133,19 @@ function recorded({ messages, usage }: z.infer<typeof Step>): Response[] {
     .map(({ content, tool_calls }) => ({ text: content, ...(tool_calls ? { tool_calls } : {}), usage }));
 }
 
-function checked<T>(schema: z.ZodType<T>, where: string, content: unknown): T {
-  const result = schema.safeParse(content);
+function checked<T>(schema: z.ZodType<T>, place: (path: Path) => string, content: unknown, whole: string): T {
+  const result = safely(whole, () => schema.safeParse(content));
   if (result.success) return result.data;
-  throw explained(result.error, () => where);
+  throw explained(result.error, place);
+}
+
+/** What is nested thousands of levels deep, or has aliases of aliases, is more than can be looked at. */
+function safely<T>(where: string, look: () => T): T {
+  try {
+    return look();
+  } catch (error) {
+    throw wrong(where, String(error), error);
+  }
 }
 
 /** The first fault, where it stands. */

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import replay from "../../plugins/replay/index.ts";
@@ -147,6 +147,9 @@ describe("a script that cannot be played says so, and is not tried again", () =>
     ["with an unknown key", "c.yaml", "responses:\n  - txet: hi\n", /txet/],
     ["with a wrong line of JSONL, by line", "d.jsonl", '{"text":"a"}\n{"text":1}\n', /d\.jsonl:2/],
     ["without responses", "e.yaml", "- text: hi\n", /e\.yaml/],
+    ["with aliases of aliases", "g.yaml", aliases(9), /g\.yaml: .*alias/],
+    ["with branches thousands of levels deep", "h.json", branches(3000), /h\.json/],
+    ["with lists thousands of levels deep", "i.yaml", `responses: ${nested(9999)}`, /i\.yaml/],
     ["of a kind nobody knows", "f.txt", "hello", /\.yaml, \.yml, \.json or \.jsonl/],
   ];
   for (const [title, name, text, says] of wrong)
@@ -157,15 +160,47 @@ describe("a script that cannot be played says so, and is not tried again", () =>
       expect(error.message).toMatch(says);
     });
 
-  test("that is a folder or not there", async () => {
+  test("that is not there", async () => {
     const file = await openModel(replay, DEVICE, { cwd: dir });
     expect(await failureOf(ask(file, { model: "none.yaml" }))).toMatchObject({ code: "NOT_FOUND" });
   });
+
+  const NO_FILES: [string, (path: string) => unknown][] = [
+    ["a folder", (path) => mkdirSync(path)],
+    ["a device that never ends", (path) => symlinkSync("/dev/zero", path)],
+    ["a pipe that nobody writes to", (path) => Bun.spawnSync(["mkfifo", path])],
+  ];
+  for (const [what, make] of NO_FILES)
+    test(`that is ${what}: it is not read`, async () => {
+      const name = `${what.replaceAll(" ", "-")}.yaml`;
+      make(join(dir, name));
+      const file = await openModel(replay, DEVICE, { cwd: dir });
+      const error = await failureOf(ask(file, { model: name }));
+      expect(error).toMatchObject({ code: "INVALID", retryable: false });
+      expect(error.message).toContain(`${name}: it is no file`);
+    });
 });
 
 test("it is never found by itself", async () => {
   expect(await replay.devices[DEVICE].provider.detect()).toBeNull();
 });
+
+/** Nine times as many at each level. */
+function aliases(levels: number): string {
+  const lines = Array.from({ length: levels }, (_, n) => {
+    const each = n === 0 ? "x" : `*a${n - 1}`;
+    return `a${n}: &a${n} [${Array(9).fill(each).join(", ")}]`;
+  });
+  return [...lines, `responses: *a${levels - 1}`].join("\n");
+}
+
+function branches(levels: number): string {
+  return `{"responses":[${'{"one_of":[{"responses":['.repeat(levels)}{"text":"x"}${"]}]}".repeat(levels)}]}`;
+}
+
+function nested(levels: number): string {
+  return "[".repeat(levels) + "]".repeat(levels);
+}
 
 function said(content: string): LLMMessage {
   return { role: "assistant", content };
