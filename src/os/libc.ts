@@ -18,6 +18,8 @@ interface Libc {
   hideVariable(name: string): boolean;
   /** A pipe that programs started later do not inherit by themselves; null when no descriptor is left. */
   pipe(): { read: number; write: number } | null;
+  /** Whether a read returns at once: with bytes, the end or an error. */
+  readable(fd: number): boolean;
 }
 
 /** Opened at the first call, which costs a millisecond or two; null where it can't be had. */
@@ -31,6 +33,7 @@ let opened: { calls: Libc | null } | undefined;
 const WNOHANG = 1;
 const O_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
+const POLLIN = 1;
 const HIDDEN = "*".charCodeAt(0);
 
 const SYMBOLS = {
@@ -39,6 +42,7 @@ const SYMBOLS = {
   prlimit: { args: ["i32", "i32", "ptr", "ptr"], returns: "i32" },
   getenv: { args: ["ptr"], returns: "ptr" },
   strlen: { args: ["ptr"], returns: "u64" },
+  poll: { args: ["ptr", "u64", "i32"], returns: "i32" },
   pipe2: { args: ["ptr", "i32"], returns: "i32" },
   getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
 } as const;
@@ -62,6 +66,8 @@ function load(name: string): Libc | null {
   }
   const limits = new BigUint64Array(2);
   const ends = new Int32Array(2);
+  /** One struct pollfd: the descriptor, and the events to wait for with those that came. */
+  const polled = new Int32Array(2);
   const option = new Int32Array(1);
   const optionBytes = new Uint32Array(1);
   return {
@@ -90,6 +96,11 @@ function load(name: string): Libc | null {
     pipe() {
       if (symbols.pipe2(ptr(ends), O_CLOEXEC) !== 0) return null;
       return { read: ends[0] ?? -1, write: ends[1] ?? -1 };
+    },
+    readable(fd) {
+      polled[0] = fd;
+      polled[1] = POLLIN;
+      return symbols.poll(ptr(polled), 1n, 0) === 1;
     },
   };
 }

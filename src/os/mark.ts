@@ -14,6 +14,11 @@ export function markOf(kernelId: string, n: number): Mark {
   return (LOWEST + (salt << COUNTER_BITS) + BigInt.asUintN(Number(COUNTER_BITS), BigInt(n))).toString();
 }
 
+/** Whether that kernel gave it. */
+export function isMarkOf(kernelId: string, mark: Mark): boolean {
+  return BigInt(mark) >> COUNTER_BITS === BigInt(markOf(kernelId, 0)) >> COUNTER_BITS;
+}
+
 /** Starts something under a mark; false in `marked` where marks can't be had. `start` must be synchronous. */
 export function underMark<T>(mark: Mark, start: () => T): { started: T; marked: boolean } {
   const calls = libc();

@@ -12,6 +12,7 @@ import {
   terminalInput,
   writerOf,
 } from "./stdio.ts";
+import { settles } from "./wait.ts";
 
 /** A program that was just started, in its own session and group, of which it is the leader. */
 export interface Spawned {
@@ -33,6 +34,9 @@ export interface Exit {
 }
 
 type Environment = Record<string, string>;
+
+/** A program that runs no longer than this is read from when it has ended. */
+const SHORT_MS = 10;
 
 /** Starts a program in its own session and group. Must be told everything: it looks at nothing else. */
 export function spawn(
@@ -62,12 +66,14 @@ function spawnWithPipes(request: ExecRequest, cwd: string, env: Environment): Sp
       stdout: pipes.out?.theirs ?? "pipe",
       stderr: pipes.err?.theirs ?? "pipe",
     });
+    const exited = exitOf(proc);
+    const firstLook = settles(exited, SHORT_MS);
     return {
       pid: proc.pid,
-      exited: exitOf(proc),
+      exited,
       streams: [
-        { fd: 1, reader: readerOf(pipes.out, proc.stdout) },
-        { fd: 2, reader: readerOf(pipes.err, proc.stderr) },
+        { fd: 1, reader: readerOf(pipes.out, proc.stdout, firstLook) },
+        { fd: 2, reader: readerOf(pipes.err, proc.stderr, firstLook) },
       ],
       terminalClosed: Promise.resolve(),
       stdin: wantsInput ? writerOf(pipes.in, proc.stdin) : null,

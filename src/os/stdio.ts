@@ -2,7 +2,9 @@ import { closeSync, readlinkSync } from "node:fs";
 import type { FileSink } from "bun";
 import { type Data, SyscallError } from "../plugin/index.ts";
 import { libc } from "./libc.ts";
+import { PipeReader } from "./pipe-reader.ts";
 
+/** Reads bytes as they come, one read at a time. */
 export interface ByteReader {
   read(): Promise<{ done: boolean; value?: Uint8Array }>;
   cancel(): Promise<void>;
@@ -44,11 +46,13 @@ export function stdinData(data: Data | undefined): Uint8Array<ArrayBuffer> | "ig
   return typeof data === "string" ? new TextEncoder().encode(data) : new Uint8Array(data);
 }
 
-export function readerOf(pipe: StdioPipe | null, own: unknown): ByteReader {
-  const stream = pipe ? Bun.file(pipe.ours).stream() : own;
-  if (!(stream instanceof ReadableStream))
+/** `firstLook` as PipeReader has it. */
+export function readerOf(pipe: StdioPipe | null, own: unknown, firstLook: Promise<unknown>): ByteReader {
+  const calls = libc();
+  if (pipe && calls) return new PipeReader(pipe.ours, firstLook, calls.readable);
+  if (!(own instanceof ReadableStream))
     throw new SyscallError("INTERNAL", "The program was started without a way to read its output.");
-  return stream.getReader();
+  return own.getReader();
 }
 
 export function writerOf(pipe: StdioPipe | null, own: FileSink | number | undefined): Stdin {
