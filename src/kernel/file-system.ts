@@ -16,7 +16,8 @@ import type { Debugger } from "./debugger.ts";
 import { withDetail } from "./error-detail.ts";
 import { KeylessFile } from "./llm/keyless-file.ts";
 import type { OpenContexts } from "./open-context.ts";
-import { type OpenRight, OpenRights } from "./open-rights.ts";
+import type { OpenAs, OpenRight } from "./open-right.ts";
+import { OpenRights } from "./open-rights.ts";
 import type { Process } from "./process.ts";
 
 /**
@@ -29,15 +30,6 @@ const AFTER_GRACE_MS = 2_000;
 const MAX_PATH = 4096;
 /** Characters of a path that a message quotes. */
 const QUOTED = 200;
-
-/** In whose name a path is opened. */
-export type OpenAs =
-  /** A raw open by the process itself: its rights must cover the device path. */
-  | { kind: "process" }
-  /** One tool call: its rights must cover the tool with this subject. */
-  | { kind: "tool"; tool: string; callId: string; deadlineMs: number; subject?: string }
-  /** The kernel itself, for what every process has: its model. */
-  | { kind: "kernel" };
 
 /**
  * Open, Read, Write, Close, Stat (seeds 1.4). Permission, tracing, deadlines and the rule that a driver

@@ -10,7 +10,7 @@ import {
 } from "../plugin/index.ts";
 import { PluginStore } from "../store/plugin-store.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
-import type { OpenAs } from "./file-system.ts";
+import type { OpenAs } from "./open-right.ts";
 import type { Process } from "./process.ts";
 
 interface OpenContextPorts {

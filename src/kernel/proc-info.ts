@@ -1,7 +1,7 @@
 import type { ChildResult, ProcInfo } from "../store/schema.ts";
 import type { Process } from "./process.ts";
 import { providerFacts } from "./provider-facts.ts";
-import { isLaidDown } from "./resume/saved-run.ts";
+import { isLaidDown } from "./resume/progress.ts";
 import type { Suspension } from "./types.ts";
 
 /** Everything about a process, as it is written to proc-info.json and sent on the wire. */

@@ -1,77 +1,37 @@
-import { type Effort, type ImageRef, type Message, SyscallError, type ToolDef } from "../plugin/index.ts";
+import {
+  type Effort,
+  type ImageRef,
+  type Message,
+  SyscallError,
+  type ToolDef,
+  type ToolOutcome,
+} from "../plugin/index.ts";
 import type { RunWriter } from "../store/runs.ts";
 import type { CheckResult, ChildResult, Compaction, ModelSwitch, ProcInfo, Usage } from "../store/schema.ts";
 import { FdTable } from "../vfs/fd-table.ts";
-import type { Namespace } from "../vfs/namespace.ts";
-import type { DeviceEntry } from "../vfs/registry.ts";
 import { Abort } from "./abort.ts";
 import type { Channel } from "./channel.ts";
 import type { Clock, Timer } from "./clock.ts";
 import type { Compacted } from "./compaction/compacted.ts";
-import type { Envelope } from "./envelope.ts";
 import { TokenEstimate } from "./llm/estimate.ts";
-import type { OpenRight } from "./open-rights.ts";
+import type { OpenRight } from "./open-right.ts";
 import type { Permissions } from "./permission/permissions.ts";
 import { procInfoOf } from "./proc-info.ts";
 import { ProcessClock } from "./process-clock.ts";
+import type { ProcessSpec, ProcessTool } from "./process-spec.ts";
 import type { OpenStep } from "./resume/history.ts";
-import { nothingYet, type Progress } from "./resume/progress.ts";
+import { nothingYet } from "./resume/progress.ts";
 import { Secrets } from "./secrets.ts";
-import type { ServedCalls } from "./served-calls.ts";
 import { transition } from "./state.ts";
 import type {
-  AgentInfo,
   ExitStatus,
-  Limit,
   PID,
   ProcessEvent,
-  ProcessKind,
   ProcessState,
   ProviderChoice,
   SkillInfo,
-  SpawnOpts,
   SyscallEvent,
 } from "./types.ts";
-
-/** A tool as the model of this process sees it, and where it leads. */
-export interface ProcessTool {
-  tool: ToolDef;
-  entry: DeviceEntry;
-}
-
-/** What is fixed when a process is built. */
-interface ProcessSpec {
-  pid: PID;
-  uuid: string;
-  ppid: PID;
-  parentUuid: string | null;
-  /** UUID of the process at the root of its tree: whose turn it is where trees take turns. */
-  tree: string;
-  /** The run whose steps it began with. */
-  originUuid: string | null;
-  depth: number;
-  intent: string;
-  kind: ProcessKind;
-  agent: AgentInfo;
-  opts: SpawnOpts;
-  namespace: Namespace;
-  /** Those it is shown from the start; its own from then on. */
-  tools: Map<string, ProcessTool>;
-  permissions: Permissions;
-  record: RunWriter;
-  maxSteps: Limit;
-  /** What the process and all below it may use, and have used. */
-  envelope: Envelope;
-  timeoutMs: Limit;
-  checks: readonly string[];
-  kernelId: string;
-  /** Whoever embeds this kernel has a waker. */
-  wakes?: boolean;
-  version: string;
-  clock: Clock;
-  /** Of a run that is gone on with. */
-  progress?: Progress;
-}
 
 /**
  * One agent run (seeds 2.1). Its state changes only here, so that every change is whole: there is one
@@ -123,7 +83,7 @@ export class Process {
   filesChangedComplete = false;
   llmFd = -1;
   /** What the program that is its model may call, as long as it answers. */
-  served: Pick<ServedCalls, "list" | "call"> | undefined;
+  served: ServedTools | undefined;
   /** Those it was given, in the order of its first message. */
   images: readonly ImageRef[] = [];
   /** Asked of its model; undefined where its driver has no such setting. */
@@ -378,6 +338,12 @@ export class Process {
   info(): ProcInfo {
     return procInfoOf(this);
   }
+}
+
+/** What a program that is its model may call. */
+interface ServedTools {
+  list(): ToolDef[];
+  call(name: string, input: Record<string, unknown>): Promise<ToolOutcome>;
 }
 
 const NO_GROUPS: ReadonlySet<string> = new Set();

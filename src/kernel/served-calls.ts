@@ -3,7 +3,8 @@ import type { ToolCallRecord } from "../store/schema.ts";
 import { Abort, onceAborted } from "./abort.ts";
 import type { Place } from "./llm/place.ts";
 import type { Process } from "./process.ts";
-import { isReadOnly, PARALLEL, StepCalls, type ToolCallPorts, toolMessage } from "./tool-call.ts";
+import { isReadOnly, PARALLEL, StepCalls, type ToolCallPorts } from "./tool-call.ts";
+import { toolMessage } from "./tool-message.ts";
 
 /** Calls of one answer that wait for their turn or are under way. */
 const MOST_OPEN = 256;

@@ -1,10 +1,11 @@
-import { type Data, type Message, O_RDWR, SyscallError, type ToolCall } from "../plugin/index.ts";
+import { type Data, O_RDWR, SyscallError, type ToolCall } from "../plugin/index.ts";
 import type { ToolCallRecord, Wake } from "../store/schema.ts";
 import { withDeadline } from "./abort.ts";
 import type { Clock } from "./clock.ts";
 import type { Drain } from "./drain.ts";
 import type { FileSystem } from "./file-system.ts";
-import type { Process, ProcessTool } from "./process.ts";
+import type { Process } from "./process.ts";
+import type { ProcessTool } from "./process-spec.ts";
 import { checkToolInput } from "./tool-input.ts";
 
 const READ_PIECE = 1024 * 1024;
@@ -85,15 +86,6 @@ function tooMany({ id, name, input }: ToolCall, asked: number, clock: Clock): To
 }
 
 const NONE: ReadonlyMap<string, ToolCallRecord> = new Map();
-
-/** What the model is shown of a call: the message is made from the record alone, so it can be made again. */
-export function toolMessage(record: ToolCallRecord): Message {
-  const content =
-    record.error === null
-      ? (record.result ?? "")
-      : `Error ${record.error_code}: ${record.error}${record.result ? `\n${record.result}` : ""}`;
-  return { role: "tool", tool_call_id: record.id, content };
-}
 
 /** The journal's order of one step: a call's start is on disk before it runs, its end before anything acts on it. */
 export class StepCalls {

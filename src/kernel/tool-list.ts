@@ -3,7 +3,8 @@ import type { LLMTool, ToolDef } from "../plugin/index.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import type { Envelope } from "./envelope.ts";
 import type { Permissions } from "./permission/permissions.ts";
-import type { Process, ProcessTool } from "./process.ts";
+import type { Process } from "./process.ts";
+import type { ProcessTool } from "./process-spec.ts";
 import type { AgentInfo } from "./types.ts";
 
 /** What the model may be shown of a namespace: no tool that none of its calls could ever use. */

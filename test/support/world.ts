@@ -1,6 +1,6 @@
 import { expect } from "bun:test";
 import { rebuildHistory } from "../../src/kernel/resume/history.ts";
-import { toolMessage } from "../../src/kernel/tool-call.ts";
+import { toolMessage } from "../../src/kernel/tool-message.ts";
 import type { Limits } from "../../src/kernel/types.ts";
 import type { LLMEvent, LLMMessage, LLMRequest } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, toolDevice } from "./kernel.ts";

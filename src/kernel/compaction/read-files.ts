@@ -1,6 +1,6 @@
 import type { Message, ToolDef } from "../../plugin/index.ts";
 import { estimateTokens } from "../llm/estimate.ts";
-import type { ProcessTool } from "../process.ts";
+import type { ProcessTool } from "../process-spec.ts";
 import type { ReadFile } from "./summary.ts";
 import { callsByResult } from "./turns.ts";
 

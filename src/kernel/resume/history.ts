@@ -7,7 +7,7 @@ import {
 } from "../../plugin/index.ts";
 import type { Compaction, JournalEntry, StepRecord, ToolCallRecord, Wake } from "../../store/schema.ts";
 import { compacted } from "../compaction/compacted.ts";
-import { toolMessage } from "../tool-call.ts";
+import { toolMessage } from "../tool-message.ts";
 
 /** A step that was begun and has no record: its answer is there, and its calls have gone as far as its journal says. */
 export interface OpenStep {

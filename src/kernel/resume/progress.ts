@@ -1,6 +1,5 @@
 import type { ChildResult, ProcInfo, Usage } from "../../store/schema.ts";
 import type { Clock } from "../clock.ts";
-
 import type { SkillInfo } from "../types.ts";
 import type { OpenStep } from "./history.ts";
 
@@ -55,4 +54,9 @@ export function nothingYet(clock: Clock): Progress {
     crashes: null,
     switches: [],
   };
+}
+
+/** It was suspended, and is to be gone on with. */
+export function isLaidDown({ exit_reason }: ChildResult): boolean {
+  return exit_reason === "suspended";
 }

@@ -4,7 +4,8 @@ import { withAlways } from "../devices/skill.ts";
 import type { EnvelopeLimits } from "../envelope.ts";
 import { factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
-import type { Process, ProcessTool } from "../process.ts";
+import type { Process } from "../process.ts";
+import type { ProcessTool } from "../process-spec.ts";
 import type { Limit, SpawnOpts } from "../types.ts";
 import type { SavedRun } from "./saved-run.ts";
 

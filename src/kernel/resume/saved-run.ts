@@ -14,7 +14,7 @@ import { planText } from "../devices/plan.ts";
 import type { Before } from "../envelope.ts";
 import type { AgentInfo, SkillInfo } from "../types.ts";
 import { rebuildHistory, type SavedHistory } from "./history.ts";
-import type { Progress } from "./progress.ts";
+import { isLaidDown, type Progress } from "./progress.ts";
 
 /** A run as its records tell it: all that is needed to go on with it. */
 export interface SavedRun {
@@ -182,11 +182,6 @@ function childrenOf(info: ProcInfo, steps: readonly StepRecord[]): ChildResult[]
   const recorded = info.ended_at_ms === null ? steps.flatMap(({ children = [] }) => children) : [];
   const last = new Map([...info.children, ...recorded].map((child) => [child.uuid, child]));
   return [...last.values()].filter((child) => !isLaidDown(child));
-}
-
-/** It was suspended, and is to be gone on with. */
-export function isLaidDown({ exit_reason }: ChildResult): boolean {
-  return exit_reason === "suspended";
 }
 
 /** What a parent is told of it. */

@@ -4,7 +4,8 @@ import type { Clock } from "../clock.ts";
 import type { ExitStatus, ProcInfo, Wake } from "../types.ts";
 import type { RunClaims } from "./claims.ts";
 import { leftRecord } from "./left-record.ts";
-import { isLaidDown, resultOf } from "./saved-run.ts";
+import { isLaidDown } from "./progress.ts";
+import { resultOf } from "./saved-run.ts";
 
 interface SuspendedRunsPorts {
   clock: Clock;

@@ -1,0 +1,49 @@
+import type { ToolDef } from "../plugin/index.ts";
+import type { RunWriter } from "../store/runs.ts";
+import type { Namespace } from "../vfs/namespace.ts";
+import type { DeviceEntry } from "../vfs/registry.ts";
+import type { Clock } from "./clock.ts";
+import type { Envelope } from "./envelope.ts";
+import type { Permissions } from "./permission/permissions.ts";
+import type { Progress } from "./resume/progress.ts";
+import type { AgentInfo, Limit, PID, ProcessKind, SpawnOpts } from "./types.ts";
+
+/** A tool as the model of this process sees it, and where it leads. */
+export interface ProcessTool {
+  tool: ToolDef;
+  entry: DeviceEntry;
+}
+
+/** What is fixed when a process is built. */
+export interface ProcessSpec {
+  pid: PID;
+  uuid: string;
+  ppid: PID;
+  parentUuid: string | null;
+  /** UUID of the process at the root of its tree: whose turn it is where trees take turns. */
+  tree: string;
+  /** The run whose steps it began with. */
+  originUuid: string | null;
+  depth: number;
+  intent: string;
+  kind: ProcessKind;
+  agent: AgentInfo;
+  opts: SpawnOpts;
+  namespace: Namespace;
+  /** Those it is shown from the start; its own from then on. */
+  tools: Map<string, ProcessTool>;
+  permissions: Permissions;
+  record: RunWriter;
+  maxSteps: Limit;
+  /** What the process and all below it may use, and have used. */
+  envelope: Envelope;
+  timeoutMs: Limit;
+  checks: readonly string[];
+  kernelId: string;
+  /** Whoever embeds this kernel has a waker. */
+  wakes?: boolean;
+  version: string;
+  clock: Clock;
+  /** Of a run that is gone on with. */
+  progress?: Progress;
+}
