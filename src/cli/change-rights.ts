@@ -9,7 +9,7 @@ export async function changeRights(
   flags: { json: boolean },
   [pid = "", ...tools]: string[],
 ): Promise<number> {
-  refuseInsideRun(io, method);
+  await refuseInsideRun(io, method);
   if (tools.includes("")) throw usageError("TOOL: expected a tool, a pattern or a device path, got nothing");
   const to = target(io, pid);
   return withWire(io, async (wire) => {

@@ -85,11 +85,12 @@ export function project(io: Io): { cwd: string; env: Record<string, string> } {
   return { cwd: io.cwd, env: environment(io) };
 }
 
-/** What moves rights is refused inside a run (design §2): the shell of an agent carries RNIX_UNIT. */
-export function refuseInsideRun(io: Io, command: string): void {
-  if (!io.env.RNIX_UNIT) return;
+/** What moves rights is refused inside a run (design §2). */
+export async function refuseInsideRun(io: Io, command: string): Promise<void> {
+  const { isInsideRun } = await import("../server/inside-run.ts");
+  if (!isInsideRun(io.env)) return;
   throw new SyscallError(
     "PERMISSION",
-    `rnix ${command} is for a person: it is refused inside a run (RNIX_UNIT is set); call it from your own shell`,
+    `rnix ${command} is for a person: it is refused inside a run; call it from your own shell`,
   );
 }

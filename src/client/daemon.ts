@@ -36,10 +36,11 @@ export interface DaemonOptions {
 export async function ensureDaemon(o: DaemonOptions): Promise<Client> {
   const running = await dialDaemon(o);
   if (running) return running;
-  if (o.env.RNIX_UNIT) {
+  const { isInsideRun } = await import("../server/inside-run.ts");
+  if (isInsideRun(o.env)) {
     throw new SyscallError(
       "UNAVAILABLE",
-      `No daemon runs, and none is started from inside a run (RNIX_UNIT=${o.env.RNIX_UNIT}): it would outlive the run. A run of --no-daemon can spawn none from its shell; one that the daemon holds can.`,
+      "No daemon runs, and none is started from inside a run: it would outlive the run. A run of --no-daemon can spawn none from its shell; one that the daemon holds can.",
     );
   }
   return startAndWait(o);

@@ -3,8 +3,10 @@ import { type Env, userPaths } from "../config/paths.ts";
 import { loadSettings } from "../config/settings.ts";
 import { realClock } from "../kernel/clock.ts";
 import { hideFromSystem } from "../os/own-environment.ts";
+import { SyscallError } from "../plugin/index.ts";
 import { boot } from "./boot.ts";
 import type { ByteStream } from "./connection.ts";
+import { isInsideRun } from "./inside-run.ts";
 import { logLevel } from "./log-level.ts";
 import { memoryPair } from "./memory-stream.ts";
 import { Server } from "./server.ts";
@@ -22,6 +24,12 @@ interface InsideServer {
 
 /** The same server inside this command (`--no-daemon`): no socket, no log file, no other process. */
 export async function startInside(env: Env, log: (text: string) => void): Promise<InsideServer> {
+  if (isInsideRun(env)) {
+    throw new SyscallError(
+      "UNAVAILABLE",
+      "--no-daemon is refused inside a run: what it spawned would be nobody's child, with limits of its own. Without the flag the daemon that holds the run makes it the run's child.",
+    );
+  }
   // What a tool reads of its parent, the command that was typed, holds no key.
   hideFromSystem(hidden(env));
   const user = userPaths(env);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { linuxTable } from "../../src/os/linux-table.ts";
-import { markOf, readMark, underMark } from "../../src/os/mark.ts";
+import { isMarkOf, markOf, readMark, underMark } from "../../src/os/mark.ts";
 import { COOKIE, isRunning, type ProcessTable, type Trace } from "../../src/os/process-table.ts";
 import { psTable } from "../../src/os/ps-table.ts";
 import { until } from "../support/until.ts";
@@ -100,6 +100,7 @@ describe.if(process.platform === "linux")("a mark", () => {
   test("is another for each program and each kernel", () => {
     const marks = ["a", "b"].flatMap((kernel) => [0, 1, 2, 2 ** 24 - 1].map((n) => markOf(kernel, n)));
     expect(new Set(marks).size).toBe(8);
+    expect(marks.map((mark) => isMarkOf("a", mark))).toEqual(marks.map((_, i) => i < 4));
   });
 
   test("is none on a process that nobody marked, or that is not there", () => {

@@ -19,7 +19,7 @@ const start = defineCommand({
     { line: "rnix daemon start --foreground", about: "for a service manager, or to watch it" },
   ],
   async run(io, flags) {
-    refuseInsideRun(io, "daemon start");
+    await refuseInsideRun(io, "daemon start");
     if (flags.foreground) return serve(await terminalLog());
     return bringUp(io);
   },
@@ -72,7 +72,7 @@ const stop = defineCommand({
     "Tool calls under way have 10s to finish (drain in config.yaml); nothing new is begun meanwhile. What takes longer is cut off, and its run's model is told so when it goes on.",
   ],
   async run(io, flags) {
-    refuseInsideRun(io, "daemon stop");
+    await refuseInsideRun(io, "daemon stop");
     const stopped = await stopDaemon(io, { now: flags.now });
     if (!stopped) {
       io.stderr.write("no daemon is running\n");
@@ -96,7 +96,7 @@ const restart = defineCommand({
     "Keys of what goes on are looked for in ~/.config/rnix/env: a run whose key is not there stays suspended.",
   ],
   async run(io) {
-    refuseInsideRun(io, "daemon restart");
+    await refuseInsideRun(io, "daemon restart");
     const stopped = await stopDaemon(io, { restart: true });
     if (stopped && !stopped.gone) {
       io.stderr.write(stillEnding(stopped.pid));

@@ -29,7 +29,7 @@ export default defineCommand({
     "Runs that live or are suspended stay, and so do those they come from, and the children of such agents.",
   ],
   async run(io, flags) {
-    if (!flags["dry-run"]) refuseInsideRun(io, "gc");
+    if (!flags["dry-run"]) await refuseInsideRun(io, "gc");
     return withWire(io, async (wire) => {
       const dry_run = flags["dry-run"];
       const report = await wire.request("gc", { dry_run }, { timeoutMs: TIMEOUT_MS });

@@ -42,7 +42,7 @@ export default defineCommand({
     "A tool call that was under way when rnix was killed is made again where that does no harm; otherwise the model is told that it may or may not have happened.",
   ],
   async run(io, flags, [uuid = "", inputArgument]) {
-    refuseInsideRun(io, "resume");
+    await refuseInsideRun(io, "resume");
     const form = { output: flags.output ?? "text", quiet: flags.quiet };
     const wanted = await told(io, form, async () => {
       if (flags.detach && flags["no-daemon"]) {

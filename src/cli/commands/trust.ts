@@ -31,7 +31,7 @@ export default defineCommand({
     }
     if (flags.json && !flags.show) throw usageError("--json goes with --show");
     const { reviewTrust } = await import("../../server/setup.ts");
-    if (!flags.show) refuseInsideRun(io, "trust");
+    if (!flags.show) await refuseInsideRun(io, "trust");
     const review = await reviewTrust({ cwd: io.cwd, env: environment(io) });
     if (flags.json) io.stdout.write(`${JSON.stringify(asJson(review), null, 2)}\n`);
     else show(io, review);
