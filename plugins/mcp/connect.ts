@@ -1,4 +1,4 @@
-import { Client, type Transport } from "@modelcontextprotocol/client";
+import { Client, ProtocolError, ProtocolErrorCode, type Transport } from "@modelcontextprotocol/client";
 import { type OpenContext, SyscallError } from "rnix/plugin";
 import { failure } from "./failure.ts";
 import { HttpTransport } from "./http-transport.ts";
@@ -32,14 +32,16 @@ export async function connect(
   events: ConnectionEvents,
   signal: AbortSignal,
 ): Promise<Connection> {
-  if ("url" in settings) return attempt(settings, new HttpTransport(settings), events, signal, false);
+  if ("url" in settings) return attempt(settings, new HttpTransport(settings), events, signal, "newest");
   const first = new ProgramTransport(settings, context);
   try {
-    return await attempt(settings, first, events, signal, false);
+    return await attempt(settings, first, events, signal, "newest");
   } catch (thrown) {
-    // A server of before 2026 may end at a question it does not know: it is asked the old way.
-    if (signal.aborted || first.end === undefined) throw thrown;
-    return attempt(settings, new ProgramTransport(settings, context), events, signal, true);
+    // A server of before 2026 may end at a question it does not know: it is asked the old way. One that knows no
+    // hand-shake is of after 2026, and was too slow to say so: it is asked once more, and waited for longer.
+    const how = first.end !== undefined ? "old" : knowsNoHandShake(thrown) ? "newest, with patience" : null;
+    if (signal.aborted || how === null) throw thrown;
+    return attempt(settings, new ProgramTransport(settings, context), events, signal, how);
   }
 }
 
@@ -48,13 +50,14 @@ async function attempt(
   transport: Transport | ProgramTransport,
   events: ConnectionEvents,
   signal: AbortSignal,
-  legacy: boolean,
+  how: "newest" | "newest, with patience" | "old",
 ): Promise<Connection> {
   const { mountTimeoutMs } = settings;
+  const share = how === "newest" ? PROBE_SHARE : 1 - PROBE_SHARE;
   const client = new Client(
     { name: "rnix", version: "1" },
     {
-      versionNegotiation: { mode: "auto", probe: { timeoutMs: mountTimeoutMs * PROBE_SHARE } },
+      versionNegotiation: { mode: "auto", probe: { timeoutMs: mountTimeoutMs * share } },
       listChanged: {
         tools: { autoRefresh: false, debounceMs: DEBOUNCE_MS, onChanged: () => events.toolsChanged() },
       },
@@ -68,7 +71,7 @@ async function attempt(
   try {
     // Together with the first question no longer than the whole: else the kernel's deadline, which knows less, comes first.
     const options = { signal, timeout: mountTimeoutMs * (1 - PROBE_SHARE) };
-    await client.connect(transport, legacy ? { ...options, prior: { kind: "legacy" } } : options);
+    await client.connect(transport, how === "old" ? { ...options, prior: { kind: "legacy" } } : options);
   } catch (thrown) {
     await close();
     throw connectFailure(thrown, settings, transport, signal);
@@ -78,6 +81,12 @@ async function attempt(
   client.onclose = events.closed;
   client.onerror = events.error;
   return { client, close, end: () => (transport instanceof ProgramTransport ? transport.end : undefined) };
+}
+
+/** `initialize` is what it was asked last. */
+function knowsNoHandShake(thrown: unknown): boolean {
+  const said = thrown instanceof Error ? thrown.cause : undefined;
+  return ProtocolError.isInstance(said) && said.code === ProtocolErrorCode.MethodNotFound;
 }
 
 /** With what the program said: why a server does not come up, it tells on its stderr. */

@@ -19,14 +19,17 @@ const RESULTS: Record<string, (request: Request) => object> = {
 };
 
 export async function serveModern(): Promise<void> {
-  for await (const line of console) {
-    const request: Request = JSON.parse(line);
-    const { id, method } = request;
-    if (id === undefined) continue;
-    const result = RESULTS[method]?.(request);
-    const answer = result
-      ? { result: { resultType: "complete", ttlMs: 0, cacheScope: "private", ...result } }
-      : { error: { code: -32_601, message: `no such method: ${method}` } };
-    process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", id, ...answer })}\n`);
-  }
+  for await (const line of console) process.stdout.write(modernAnswer(line));
+}
+
+/** What it answers to one line; "" to a notification. */
+export function modernAnswer(line: string): string {
+  const request: Request = JSON.parse(line);
+  const { id, method } = request;
+  if (id === undefined) return "";
+  const result = RESULTS[method]?.(request);
+  const answer = result
+    ? { result: { resultType: "complete", ttlMs: 0, cacheScope: "private", ...result } }
+    : { error: { code: -32_601, message: `no such method: ${method}` } };
+  return `${JSON.stringify({ jsonrpc: "2.0", id, ...answer })}\n`;
 }
