@@ -65,7 +65,7 @@ describe("the compiled binary", () => {
 
   test("imports all stock plugins in a moment: nothing heavy comes with them", async () => {
     const times: number[] = [];
-    for (let i = 0; i < 5; i++) times.push((await run<{ ms: number }>(["stock"])).ms);
+    for (let i = 0; i < 5; i++) times.push((await run<{ cpuMs: number }>(["stock"])).cpuMs);
     expect(Math.min(...times)).toBeLessThan(60);
   });
 });

@@ -460,7 +460,10 @@ export default definePlugin({
   mount: {
     type: "p",
     async open(config, context, signal) {
-      if (config.first === "late") await new Promise((resolve) => signal.addEventListener("abort", () => setTimeout(resolve, 500)));
+      if (config.first === "late") {
+        if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve));
+        await new Promise((resolve) => setTimeout(resolve, 500));
+      }
       if (config.first === "deaf") await new Promise(() => {});
       if (config.first === "throw") throw new TypeError("no table");
       if (config.first === "nothing") return null;
