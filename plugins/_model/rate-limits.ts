@@ -49,7 +49,7 @@ function limitOf(what: string, headers: Headers): RateLimit | undefined {
 }
 
 function count(text: string | undefined): number | undefined {
-  return text !== undefined && /^\d+$/.test(text.trim()) ? Number(text) : undefined;
+  return text !== undefined && /^\d{1,15}$/.test(text.trim()) ? Number(text) : undefined;
 }
 
 /** RFC 3339 as Anthropic's; a duration as OpenAI's, "6m0s", "1h2m3.5s", "120ms"; or plain seconds. */
@@ -65,7 +65,7 @@ function duration(text: string): number | undefined {
   let sum = 0;
   for (const [, value, unit = ""] of text.matchAll(/(\d+(?:\.\d+)?)(ms|[dhms])/g))
     sum += Number(value) * (UNITS[unit] ?? 0);
-  return Math.round(sum);
+  return Number.isFinite(sum) ? Math.round(sum) : undefined;
 }
 
 /** RFC 9110, 10.2.3. */

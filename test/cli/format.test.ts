@@ -11,6 +11,7 @@ import {
 } from "../../src/cli/output/format.ts";
 import { logEntry } from "../../src/cli/output/log.ts";
 import { styleOf } from "../../src/cli/output/style.ts";
+import { waitsFor } from "../../src/cli/output/suspension.ts";
 import { syscallLine } from "../../src/cli/output/syscall.ts";
 import { fields, table } from "../../src/cli/output/table.ts";
 import { FakeOutput } from "./support.ts";
@@ -174,4 +175,10 @@ describe("a syscall", () => {
       '   0.013  Open(path="/dev/fs", flags=2) = PERMISSION not allowed <1.0ms>\n',
     ],
   ])("%j", (wire, line) => expect(syscallLine(wire, plain)).toBe(line));
+});
+
+test("a wait that has no date is shown as one without end, not as a fault", () => {
+  for (const at_ms of [8.64e15, 1e300])
+    expect(waitsFor({ wake: { on: "at", at_ms } })).toStartWith("until 9999-12-");
+  expect(waitsFor({ wake: { on: "at", at_ms: Date.UTC(2026, 4, 5) } })).toStartWith("until 2026-05-0");
 });

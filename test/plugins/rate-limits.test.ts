@@ -19,6 +19,8 @@ describe("what headers say of a key's limits", () => {
     ["1767225610500", 10_500],
     ["999999999999999999", undefined],
     ["soon", undefined],
+    [`${"9".repeat(400)}s`, undefined],
+    ["9".repeat(400), undefined],
     ["", undefined],
   ])("a window is full again after %p", (reset, ms) => {
     const headers = {
@@ -37,6 +39,7 @@ describe("what headers say of a key's limits", () => {
     expect(
       rateLimits({ "x-ratelimit-remaining-tokens": "many", "x-ratelimit-limit-tokens": "-1" }),
     ).toBeUndefined();
+    expect(rateLimits({ "x-ratelimit-remaining-tokens": "9".repeat(400) })).toBeUndefined();
   });
 });
 

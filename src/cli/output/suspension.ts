@@ -30,8 +30,12 @@ export function suspendedLine(uuid: string, suspended: Suspended | null): string
   return `suspended: ${why}. It waits ${suspended.wake.on === "at" ? "" : "for "}${what}; ${by} ${toGoOn}`;
 }
 
-/** Of this computer's clock, to the second. */
-function localTime(ms: number): string {
+/** Of this computer's clock, to the second. A record may hold what is no date: the nearest one, then. */
+function localTime(said: number): string {
+  const ms = Math.max(0, Math.min(said, LAST_DATE));
   const date = new Date(ms - new Date(ms).getTimezoneOffset() * 60_000);
   return date.toISOString().slice(0, 19).replace("T", " ");
 }
+
+/** 9999-12-30, as far as all agree on how a date is written. */
+const LAST_DATE = Date.UTC(9999, 11, 30);

@@ -1,5 +1,6 @@
 import { type RateLimits, SyscallError } from "../../plugin/index.ts";
 import type { Clock } from "../clock.ts";
+import { waitMs } from "./retry.ts";
 import { Window } from "./window.ts";
 
 /** Nobody with a key goes on until then, and what whoever will not wait is told. */
@@ -60,7 +61,8 @@ export class Reported {
   }
 
   #window(resetMs: number | undefined): Window | undefined {
-    return resetMs === undefined || resetMs <= 0 ? undefined : new Window(this.#clock, resetMs);
+    const ms = resetMs === undefined ? 0 : (waitMs(resetMs) ?? 0);
+    return ms === 0 ? undefined : new Window(this.#clock, ms);
   }
 
   #usedUp(what: keyof RateLimits, begun: number): Hold | undefined {

@@ -23,10 +23,17 @@ export function backoffMs(error: SyscallError, attempt: number, now: number, ran
 
 /** How long the other side asked us to stay away, if it did. */
 export function askedMs(error: SyscallError, now: number): number | undefined {
-  if (error.retryAfterMs !== undefined) return Math.max(0, error.retryAfterMs);
-  if (error.resetAtMs !== undefined) return Math.max(0, error.resetAtMs - now);
+  if (error.retryAfterMs !== undefined) return waitMs(error.retryAfterMs);
+  if (error.resetAtMs !== undefined) return waitMs(error.resetAtMs - now);
   return undefined;
 }
+
+/** A wait as another side has it, held to what has a date: no more than a year. undefined: it is no number. */
+export function waitMs(said: number): number | undefined {
+  return Number.isNaN(said) ? undefined : Math.min(LONGEST_WAIT_MS, Math.max(0, said));
+}
+
+const LONGEST_WAIT_MS = 365 * 24 * 3_600_000;
 
 const BACKOFF: Backoff = { firstMs: 500, longestMs: 30_000, jitter: 0.5 };
 const ASKED_JITTER = 0.1;

@@ -286,6 +286,14 @@ describe("what the headers say", () => {
     }
   });
 
+  test("a limit that is new after ages holds up for a year: what has no date can't be shown", async () => {
+    const { clock, call } = setUp();
+    await call(new ScriptedDevice(saying({ requests: { remaining: 0, reset_ms: 1e300 } })));
+    const year = 365 * 24 * 3_600_000;
+    const second = failure(call(new ScriptedDevice(text("never"))));
+    expect(await second).toMatchObject({ code: "EXHAUSTED", resetAtMs: clock.now() + year });
+  });
+
   test.each([
     ["without an end", { requests: { limit: 50, remaining: 0 } }],
     ["whose end is over", { requests: { limit: 50, remaining: 0, reset_ms: 0 } }],
