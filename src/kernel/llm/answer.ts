@@ -66,7 +66,8 @@ export class AnswerReader {
     if (document === undefined) throw brokenOff();
     const { limits, ...seen } = checked(Answer, jsonOf(document));
     if (limits !== undefined) this.#onEvent({ type: "limits", limits });
-    const usage = seen.usage ?? { input_tokens: 0, output_tokens: seen.tokens_used ?? 0, cached_tokens: 0 };
+    const all = { input_tokens: 0, output_tokens: seen.tokens_used ?? 0, cached_tokens: 0 };
+    const usage = seen.usage ?? believed(all);
     this.#count(usage);
     return { ...seen, usage, tokens_used: usage.input_tokens + usage.output_tokens };
   }
@@ -160,6 +161,8 @@ const RateLimit = z.lazy(() =>
 const RateLimits = z.lazy(() => z.object({ requests: RateLimit.optional(), tokens: RateLimit.optional() }));
 const Stop = z.enum(["end_turn", "tool_calls", "max_tokens", "refusal", "unknown"]);
 
+const Used = z.lazy(() => UsageSchema.transform(believed));
+
 /** Tools, stop reason and usage may be missing: a driver of the seeds answers `{content, tokens_used}`. */
 const Answer = z.lazy(() =>
   z.object({
@@ -167,11 +170,33 @@ const Answer = z.lazy(() =>
     reasoning: z.string().optional(),
     tool_calls: z.array(ToolCallSchema).default([]),
     stop_reason: Stop.default("end_turn"),
-    usage: UsageSchema.optional(),
+    usage: Used.optional(),
     tokens_used: z.number().optional(),
     limits: RateLimits.optional(),
   }),
 );
+
+/**
+ * What of a provider's count is to be believed: no call gives a budget anything back. Where more was read from its
+ * cache than there was input, it counts the two apart.
+ */
+function believed({ input_tokens, output_tokens, cached_tokens, cost_usd }: Usage): Usage {
+  const input = tokens(input_tokens);
+  const cached = tokens(cached_tokens);
+  return {
+    input_tokens: cached > input ? input + cached : input,
+    output_tokens: tokens(output_tokens),
+    cached_tokens: cached,
+    ...(cost_usd !== undefined && cost_usd >= 0 && { cost_usd }),
+  };
+}
+
+function tokens(said: number): number {
+  return Math.min(MOST_TOKENS, Math.max(0, Math.round(said)));
+}
+
+/** Of one answer. Far more than any model takes, and what can be added up without loss. */
+const MOST_TOKENS = 1e9;
 
 /** The kinds of events. A short answer has two of them, so each has its schema built when the first of it comes. */
 const EVENTS = {
@@ -179,7 +204,7 @@ const EVENTS = {
   reasoning_delta: z.lazy(() => z.object({ type: z.literal("reasoning_delta"), text: z.string() })),
   tool_call: z.lazy(() => z.object({ type: z.literal("tool_call"), call: ToolCallSchema })),
   turn: z.lazy(() => z.object({ type: z.literal("turn") })),
-  usage: z.lazy(() => z.object({ type: z.literal("usage"), usage: UsageSchema })),
+  usage: z.lazy(() => z.object({ type: z.literal("usage"), usage: Used })),
   limits: z.lazy(() => z.object({ type: z.literal("limits"), limits: RateLimits })),
   stop: z.lazy(() => z.object({ type: z.literal("stop"), reason: Stop })),
   error: z.lazy(() =>

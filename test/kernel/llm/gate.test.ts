@@ -97,6 +97,33 @@ describe("an answer", () => {
     expect(usage.output_tokens).toBe(100);
   });
 
+  test.each([
+    ["less than nothing", [-100_000, 5, 0], [0, 5, 0]],
+    ["parts of a token", [10.4, 5.5, 0.2], [10, 6, 0]],
+    ["more than any model takes", [1e300, 5, 0], [1e9, 5, 0]],
+    ["more from its cache than there was: it counts them apart", [10, 5, 90], [100, 5, 90]],
+    ["what comes from its cache below nothing", [10, 5, -90], [10, 5, 0]],
+  ])(
+    "is never said to have used %s",
+    async (_, [input, output, cached], [input_tokens, output_tokens, cached_tokens]) => {
+      const said = { input_tokens: input, output_tokens: output, cached_tokens: cached, cost_usd: -3 };
+      const usage = { input_tokens, output_tokens, cached_tokens };
+      const { gate, options, events } = setUp();
+      const streamed = new ScriptedDevice([
+        { type: "text_delta", text: "hi" },
+        { type: "usage", usage: said },
+        { type: "stop", reason: "end_turn" },
+      ]);
+      expect((await gate.call("k", streamed, request(), options)).usage).toEqual(usage);
+      expect(events).toContainEqual({ type: "usage", usage });
+      const whole = new ScriptedDevice([
+        { content: "hi", tool_calls: [], stop_reason: "end_turn", usage: said, tokens_used: -1 },
+      ]);
+      const plain = { ...request(), stream: false };
+      expect((await gate.call("k", whole, plain, options)).usage).toEqual(usage);
+    },
+  );
+
   test("without an end has a limit", async () => {
     const { gate, options } = setUp();
     const endless = JSON.stringify({ type: "text_delta", text: "x".repeat(1_000_000) });
@@ -243,6 +270,27 @@ describe("retries", () => {
     });
     expect(device.requests).toHaveLength(1);
     expect(retries).toEqual([]);
+    expect(clock.pending).toBe(0);
+  });
+
+  test.each([{ retryAfterMs: 1e300 }, { retryAfterMs: Number.POSITIVE_INFINITY }, { resetAtMs: 1e300 }])(
+    "for a wait without end (%o) is over in a year: what has no date can't be shown",
+    async (detail) => {
+      const { gate, clock, options } = setUp();
+      const device = new ScriptedDevice([new SyscallError("EXHAUSTED", "go away", detail)]);
+      const error = await failure(gate.call("k", device, request(), options));
+      const year = 365 * 24 * 3_600_000;
+      expect(error).toMatchObject({ code: "EXHAUSTED", resetAtMs: clock.now() + year });
+      expect(gate.status()[0]?.holds).toMatchObject([{ until_ms: clock.now() + year, left_ms: year }]);
+    },
+  );
+
+  test("go by their own pace where the wait asked for is no number", async () => {
+    const { gate, clock, options } = setUp();
+    const odd = new SyscallError("EXHAUSTED", "slow down", { retryAfterMs: Number.NaN });
+    const call = gate.call("k", new ScriptedDevice([odd], text("ok")), request(), options);
+    await clock.advance(1000);
+    expect(await call).toMatchObject({ content: "ok" });
     expect(clock.pending).toBe(0);
   });
 
