@@ -239,8 +239,10 @@ export class ProcessBuilder {
     proc.ctxId = await ctx.alloc(proc, Number.POSITIVE_INFINITY);
     undo.push(() => contexts.ctxFree(proc.ctxId));
     contexts.setSystemPrompt(proc.ctxId, head);
-    if (saved) await ctx.restore(proc, saved.history);
-    else {
+    if (saved) {
+      await ctx.restore(proc, saved.history);
+      proc.notices.push(...saved.damage);
+    } else {
       proc.images = await keepImages(proc.record, images);
       await ctx.append(proc, firstMessage(intent, opts.input, proc.images));
     }

@@ -34,10 +34,9 @@ interface Journal extends Pick<LogPage<JournalEntry>, "damaged" | "damagedLines"
   entries: JournalEntry[];
 }
 
-interface Inbox extends Unread {
+interface Inbox extends Unread, Pick<LogPage<never>, "damaged" | "damagedLines" | "torn"> {
   /** Numbers of those that the open step has told its model, by its journal. */
   inOpenStep: number[];
-  damaged: number;
 }
 
 interface Survey {
@@ -264,15 +263,15 @@ export class RunStore {
   async inbox(uuid: string): Promise<Inbox> {
     const { InboxLine } = await schemas();
     const lines = await this.#log(uuid, INBOX, InboxLine, { limit: Number.MAX_SAFE_INTEGER });
-    const { damaged } = lines;
+    const { damaged, damagedLines, torn } = lines;
     const bytes = this.#size(uuid, INBOX);
-    if (bytes === null) return { ...unreadOf([], [], 0), inOpenStep: [], damaged };
+    if (bytes === null) return { ...unreadOf([], [], 0), inOpenStep: [], damaged, damagedLines, torn };
     const acknowledged: number[] = [];
     for await (const record of this.#everyStep(uuid)) acknowledged.push(...acknowledgedBy(record));
     const rest = unreadOf(lines.records, acknowledged, bytes);
     const told = toldBy((await this.journal(uuid)).entries);
     const inOpenStep = rest.unread.map(({ seq }) => seq).filter((seq) => told.has(seq));
-    return { ...rest, inOpenStep, damaged };
+    return { ...rest, inOpenStep, damaged, damagedLines, torn };
   }
 
   /** Removes a run and everything beside it. The run must have ended. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { cpSync } from "node:fs";
+import { appendFileSync, cpSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import type { AgentInfo, SkillInfo } from "../../src/kernel/types.ts";
 import type { LLMRequest } from "../../src/plugin/index.ts";
 import { FakeClock } from "../support/fake-clock.ts";
@@ -322,6 +323,30 @@ describe("a run whose kernel was killed goes on", () => {
     const info = await resumed(second, uuid);
     expect(info).toMatchObject({ exit_code: 0, steps: 2, tokens_used: 30, steps_used: 2, tool_calls: 1 });
     expect(second.requests[0]?.messages).toEqual(first.requests[1]?.messages ?? []);
+  });
+
+  test("with what of its records can be read, and says which lines can't", async () => {
+    const look = toolDevice("Look", () => "seen", READ_ONLY);
+    await using first = new KernelHarness({
+      model: silentAt(2, script(calls(["Look", {}]))),
+      devices: { "/dev/look": look },
+    });
+    await using second = new KernelHarness({ model: script(says("done")), devices: { "/dev/look": look } });
+    const pid = await first.spawn("go");
+    await until(() => first.requests.length === 2);
+    const uuid = await uuidOf(first, pid);
+    crashInto(second, first);
+    const file = (name: string): string => join(second.runs.dir(uuid), name);
+    appendFileSync(file("steps.jsonl"), '{"v":1,"step":2,"ts"');
+    writeFileSync(file("step.journal"), "\0\0\n".repeat(2));
+    writeFileSync(file("inbox.jsonl"), "[]");
+    const { info, events } = await second.follow(await resume(second, uuid));
+    expect(info).toMatchObject({ exit_code: 0, result: "done", steps: 2 });
+    expect(events.flatMap((event) => (event.type === "notice" ? event.text : []))).toEqual([
+      "steps.jsonl of its record: line 2 is damaged and left out",
+      "step.journal of its record: lines 1, 2 are damaged and left out",
+      "inbox.jsonl of its record: line 1 is damaged and left out",
+    ]);
   });
 
   test("after its last answer: it ends with it, and its model is asked nothing", async () => {

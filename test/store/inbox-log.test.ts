@@ -36,6 +36,8 @@ describe("the inbox of a run", () => {
       last: 0,
       spentBytes: 0,
       damaged: 0,
+      damagedLines: [],
+      torn: false,
     });
     const first = await writer.inbox.add(message("hällo"));
     const second = await writer.inbox.add({ kind: "notice", ts: TS, source: "lsp", text: "2 errors" });

@@ -1,8 +1,9 @@
 import type { DamagedLines, StreamEvent } from "../../server/protocol.ts";
+import { lostText } from "../../store/lost-lines.ts";
 
 /** What of a run's records was left out because it can't be read. */
 export function damageText(damaged: readonly DamagedLines[]): string {
-  return damaged.map(({ file, count, lines }) => `${file}: ${textOf(count, lines)}\n`).join("");
+  return damaged.map((lost) => `${lost.file}: ${lostText(lost)}\n`).join("");
 }
 
 /** What the end of a stream tells of what is missing in it. */
@@ -13,9 +14,3 @@ export function endText(payload: Eof, what: string): string {
 }
 
 type Eof = Extract<StreamEvent, { type: "eof" }>["payload"];
-
-function textOf(count: number, lines: readonly number[]): string {
-  const more = count > lines.length ? ` and ${count - lines.length} more` : "";
-  const which = `${lines.join(", ")}${more}`;
-  return count === 1 ? `line ${which} is damaged and left out` : `lines ${which} are damaged and left out`;
-}

@@ -1,4 +1,5 @@
 import { SyscallError } from "../../plugin/index.ts";
+import { LostLines } from "../../store/lost-lines.ts";
 import type { RunStore } from "../../store/runs.ts";
 import type { PermissionRecord, ProcInfo, StepRecord } from "../../store/schema.ts";
 import type { Clock } from "../clock.ts";
@@ -12,6 +13,7 @@ import {
   everyStep,
   firstMessage,
   hasEnded,
+  inWords,
   lastPlan,
   type SavedRun,
   skillsCalled,
@@ -30,7 +32,8 @@ export async function readFork(
   o: { step?: number; clock: Clock },
 ): Promise<SavedRun> {
   const { uuid } = info;
-  const [meta, recorded] = await Promise.all([runs.meta(uuid), everyStep(runs, uuid)]);
+  const lost = new LostLines({ live: info.ended_at_ms === null });
+  const [meta, recorded] = await Promise.all([runs.meta(uuid), everyStep(runs, uuid, lost)]);
   if (!meta?.spawned) throw unreadable(uuid);
   const steps = upTo(o.step, recorded, uuid);
   const history = rebuildHistory(
@@ -52,6 +55,7 @@ export async function readFork(
     narrowing:
       permissions === info.permissions ? skills.filter(({ name }) => !info.skills.includes(name)) : skills,
     unread: [],
+    damage: inWords(lost),
     progress: { ...nothingYet(o.clock), step: history.step, plan: lastPlan(calls), skills },
     fork: {
       steps,

@@ -1,4 +1,7 @@
 import { type ImageRef, type Message, SyscallError } from "../../plugin/index.ts";
+import { INBOX } from "../../store/inbox-log.ts";
+import { LostLines, lostText } from "../../store/lost-lines.ts";
+import { JOURNAL, STEPS } from "../../store/run-writer.ts";
 import type { RunStore } from "../../store/runs.ts";
 import type {
   ChildResult,
@@ -29,6 +32,8 @@ export interface SavedRun {
   narrowing: readonly SkillInfo[];
   /** What it was not told yet. */
   unread: readonly InboxEntry[];
+  /** What of its records can't be read, in words. */
+  damage: readonly string[];
   /** It is not gone on with itself: a new run begins with these steps of it. */
   fork?: Fork;
 }
@@ -51,14 +56,17 @@ export async function readSavedRun(
   agent: AgentInfo | null,
 ): Promise<SavedRun> {
   const { uuid } = info;
+  const lost = new LostLines({ live: false });
   const [meta, steps, journal, inbox] = await Promise.all([
     runs.meta(uuid),
-    everyStep(runs, uuid),
+    everyStep(runs, uuid, lost),
     runs.journal(uuid),
     runs.inbox(uuid),
   ]);
   if (!meta?.spawned) throw unreadable(uuid);
   const { spawned } = meta;
+  lost.add(JOURNAL, journal);
+  lost.add(INBOX, inbox);
   const history = rebuildHistory(
     steps,
     journal.entries,
@@ -84,6 +92,7 @@ export async function readSavedRun(
     },
     narrowing,
     unread: inbox.unread.filter(({ seq }) => !told.has(seq)),
+    damage: inWords(lost),
     progress: {
       createdAtMs: info.created_at_ms,
       elapsedMs: soFar.elapsed_ms,
@@ -126,14 +135,19 @@ export function hasEnded({ ended_at_ms, exit_reason }: ProcInfo): boolean {
 
 const PAGE = 500;
 
-export async function everyStep(runs: RunStore, uuid: string): Promise<StepRecord[]> {
+export async function everyStep(runs: RunStore, uuid: string, lost: LostLines): Promise<StepRecord[]> {
   const steps: StepRecord[] = [];
   for (let after = 0; ; ) {
     const page = await runs.steps(uuid, { after, limit: PAGE });
+    lost.add(STEPS, page);
     steps.push(...page.records);
     if (page.next === after) return steps;
     after = page.next;
   }
+}
+
+export function inWords(lost: LostLines): string[] {
+  return lost.list().map((one) => `${one.file} of its record: ${lostText(one)}`);
 }
 
 /** Of a fork, the first ones were made by another run. */

@@ -1,0 +1,48 @@
+import type { LogPage } from "./append-log.ts";
+
+/** So many are named; all are counted. */
+const MOST_NAMED = 100;
+
+/** Lines of one file that can't be read. */
+export interface Lost {
+  file: string;
+  count: number;
+  /** Their numbers, from 1; the first hundred. */
+  lines: number[];
+}
+
+/** Collects what of a run's files can't be read, by file and line, so that nobody takes a part for the whole. */
+export class LostLines {
+  readonly #files = new Map<string, { lines: Set<number>; more: number }>();
+  readonly #live: boolean;
+
+  /** `live`: somebody writes them, so the last line may not be whole yet. */
+  constructor({ live }: { live: boolean }) {
+    this.#live = live;
+  }
+
+  /** Of one page of this file; a line may come again with the next. */
+  add(file: string, page: Pick<LogPage<unknown>, "damaged" | "damagedLines" | "torn">): void {
+    const found = this.#files.get(file) ?? { lines: new Set(), more: 0 };
+    const unfinished = this.#live && page.torn ? Math.max(...page.damagedLines) : undefined;
+    for (const line of page.damagedLines) if (line !== unfinished) found.lines.add(line);
+    found.more += page.damaged - page.damagedLines.length;
+    if (found.lines.size > 0) this.#files.set(file, found);
+  }
+
+  /** Files with damage. */
+  list(): Lost[] {
+    return [...this.#files].map(([file, { lines, more }]) => ({
+      file,
+      count: lines.size + more,
+      lines: [...lines].sort((a, b) => a - b).slice(0, MOST_NAMED),
+    }));
+  }
+}
+
+/** Reads like "line 2 is damaged and left out". */
+export function lostText({ count, lines }: Pick<Lost, "count" | "lines">): string {
+  const more = count > lines.length ? ` and ${count - lines.length} more` : "";
+  const which = `${lines.join(", ")}${more}`;
+  return count === 1 ? `line ${which} is damaged and left out` : `lines ${which} are damaged and left out`;
+}
