@@ -223,6 +223,7 @@ export class Kernel {
       clock,
       supervisors: this.supervisors,
       mounts: this.mounts,
+      programs: children,
       log: (level, source, text) => ports.log?.(level, source, text),
     });
     const { supervisors, envelope } = this;

@@ -134,6 +134,16 @@ export class Children {
     }));
   }
 
+  /** Whether a program of this owner runs: asked of the system, as an end may not have been heard of yet. */
+  async isRunning(uuid: string): Promise<boolean> {
+    for (const { child, owner } of this.#entries.values()) {
+      if (owner.uuid !== uuid || !child.runs) continue;
+      const found = await this.#table.find(child.pid);
+      if (found && !found.zombie) return true;
+    }
+    return false;
+  }
+
   /** Whose program this process of the system is. */
   originOf(pid: number): Origin {
     const entries = [...this.#entries.values()];

@@ -241,6 +241,25 @@ describe("InitBoot", () => {
     expect(s.h.kernel.active).toBe(0);
   });
 
+  test("finds it, too, when its end is told only after the time for which it is watched", async () => {
+    await using s = new Supervised();
+    const argv = ["/bin/sh", "-c", "echo no port left; exit 3"];
+    const told = Promise.withResolvers<void>();
+    const { children } = s.h;
+    const endOwner = children.endOwner.bind(children);
+    children.endOwner = async (uuid) => {
+      await told.promise;
+      await endOwner(uuid);
+    };
+    const units = [supervisor(s, "db", [s.command("db", { argv })], { required: true })];
+    const failing = failure(s.h.kernel.init.initBoot(plan(units)));
+    await until(() => s.starts.length === 1 && s.clock.waits.includes(SETTLE_MS), "it is watched");
+    await until(() => children.list().length === 0, "the program's end");
+    await s.clock.advance(SETTLE_MS);
+    told.resolve();
+    expect((await failing).message).toMatch(/db ended as it started: .*ended with 3/);
+  });
+
   test("may be tried again for what failed, and not for what is up", async () => {
     await using s = new Supervised();
     s.broken.set("a", 1);

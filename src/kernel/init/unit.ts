@@ -1,3 +1,4 @@
+import type { Children } from "../../os/children.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { onceAborted, withDeadline } from "../abort.ts";
 import type { Clock } from "../clock.ts";
@@ -14,6 +15,7 @@ export interface InitUnitPorts {
   clock: Clock;
   supervisors: SupervisorManager;
   mounts: MountManager;
+  programs: Pick<Children, "isRunning">;
   log(level: "info" | "warn", source: string, text: string): void;
 }
 
@@ -122,22 +124,40 @@ export class InitUnit {
   async #settle(signal: AbortSignal): Promise<void> {
     const proc = this.#proc;
     if (!proc) return;
-    await this.#watch(proc, signal);
+    const over = Promise.withResolvers<undefined>();
+    const timer = this.#ports.clock.timer(SETTLE_MS, () => over.resolve(undefined));
+    const ignore = onceAborted(signal, () => over.resolve(undefined));
+    await Promise.race([proc.done, over.promise]);
+    timer.cancel();
+    ignore();
     signal.throwIfAborted();
-    const fallen = this.#ports.supervisors.childrenOf(proc).find(({ exit }) => exit && exit.code !== 0);
-    if (fallen?.exit) {
+    const fallen = await this.#fallen(proc, signal);
+    signal.throwIfAborted();
+    if (fallen) {
       throw new SyscallError("UNAVAILABLE", `${fallen.id} ended as it started: ${wordsOf(fallen.exit)}`);
     }
     if (proc.exit && proc.exit.code !== 0) throw new SyscallError("UNAVAILABLE", wordsOf(proc.exit));
   }
 
-  async #watch(proc: Process, signal: AbortSignal): Promise<void> {
-    const over = Promise.withResolvers<void>();
-    const timer = this.#ports.clock.timer(SETTLE_MS, over.resolve);
-    const ignore = onceAborted(signal, over.resolve);
-    await Promise.race([proc.done, over.promise]);
-    timer.cancel();
-    ignore();
+  /** Programs that have ended by now are waited for: on a busy machine their end takes longer to be told than they ran. */
+  async #fallen(
+    supervisor: Process,
+    signal: AbortSignal,
+  ): Promise<{ id: string; exit: ExitStatus } | undefined> {
+    const { supervisors, table, programs } = this.#ports;
+    const aborted = Promise.withResolvers<undefined>();
+    const ignore = onceAborted(signal, () => aborted.resolve(undefined));
+    try {
+      for (const { id, kind, pid, exit } of supervisors.childrenOf(supervisor)) {
+        const child = kind === "command" && pid !== null ? table.find(pid) : undefined;
+        const hasEnded = child !== undefined && !(await programs.isRunning(child.uuid));
+        const end = hasEnded ? await Promise.race([child.done, aborted.promise]) : exit;
+        if (end && end.code !== 0) return { id, exit: end };
+      }
+      return undefined;
+    } finally {
+      ignore();
+    }
   }
 
   /** One that has just ended by itself is what was wanted. */
