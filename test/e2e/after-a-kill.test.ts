@@ -31,7 +31,8 @@ for (const inside of [false, true]) {
     expect((await machine.run(["daemon", "start"])).code).toBe(0);
     const run = machine.start(["spawn", "do it", ...(inside ? ["--no-daemon"] : ["--detach"])]);
     await until(() => machine.has("effects"), "the program's first effect");
-    process.kill(inside ? run.pid : (machine.daemonPid ?? fail()), "SIGKILL");
+    if (inside) run.signal("SIGKILL");
+    else machine.killDaemon();
     await run.done;
     const uuid = /"uuid": ?"([^"]+)"/.exec((await machine.run(["ps", "-a", "--json"])).stdout)?.[1] ?? fail();
     const { stdout } = await machine.run(["resume", uuid, "--output", "json"]);

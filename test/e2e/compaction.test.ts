@@ -48,7 +48,10 @@ describe("rnix compact", () => {
         request,
       );
     });
-    const spawned = machine.start(["spawn", "print it", "--output", "json"]);
+    const spawned = machine.start([
+      // It goes on until it is compacted, however long that takes to be asked for.
+      ...["spawn", "print it", "--output", "json", "--max-steps", "unlimited"],
+    ]);
     await until(() => machine.has("held"));
     expect(await machine.run(["compact", "1"])).toMatchObject({
       code: 0,
@@ -85,7 +88,7 @@ test("a kill -9 in the middle of a compaction loses nothing: the run goes on as 
   const spawned = machine.start(["spawn", "print it", "--output", "json"]);
   await until(() => summaries === 1);
   const [cut] = server.requests.filter(isSummary);
-  process.kill(machine.daemonPid ?? 0, "SIGKILL");
+  machine.killDaemon();
   await spawned.done;
   const [, uuid = ""] =
     /([0-9a-f]{8}-[0-9a-f-]{27})/.exec((await machine.run(["ps", "-a", "--json"])).stdout) ?? [];

@@ -104,7 +104,7 @@ describe("an agent's fallback models", () => {
     [
       "was killed with its daemon",
       async (machine: Machine) => {
-        process.kill(machine.daemonPid ?? 0, "SIGKILL");
+        machine.killDaemon();
         await until(async () => (await machine.run(["ps", "-a"])).stdout.includes("suspended"));
       },
     ],

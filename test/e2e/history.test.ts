@@ -66,8 +66,7 @@ const STATES: Record<string, { come(story: Story): Promise<void>; is: string; st
   },
   crashed: {
     come: async ({ machine }) => {
-      const daemon = machine.daemonPid ?? 0;
-      process.kill(daemon, "SIGKILL");
+      machine.killDaemon();
       await machine.until(["daemon", "status", "--json"], /"running":false/);
     },
     is: "suspended",

@@ -93,7 +93,7 @@ test("a message is on disk before its sender is told so: kill -9 of the daemon d
   await until(() => model.requests.length === 1, "the worker's request");
   const sender = await spawn("send it");
   await until(() => model.requests.length === 3, "the sender's second request");
-  process.kill(machine.daemonPid ?? fail(), "SIGKILL");
+  machine.killDaemon();
   const entry = InboxEntry.parse(JSON.parse(machine.read(inboxOf(worker))));
   expect(entry).toMatchObject({
     kind: "message",

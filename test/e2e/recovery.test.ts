@@ -24,9 +24,7 @@ function keepKey(machine: Machine): void {
 }
 
 async function killDaemon(machine: Machine): Promise<void> {
-  const pid = machine.daemonPid;
-  if (pid === null) throw new Error("no daemon runs");
-  process.kill(pid, "SIGKILL");
+  const pid = machine.killDaemon();
   await until(() => !isAlive(pid), "the daemon's end");
 }
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { until } from "../support/until.ts";
 import { ANTHROPIC_KEY, Machine, OPENAI_KEY } from "./support/machine.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
-import { Receipt, recordOf } from "./support/verdict.ts";
+import { Receipt, recordOf, uuidOf } from "./support/verdict.ts";
 
 setDefaultTimeout(60_000);
 
@@ -203,7 +203,7 @@ describe("rnix spawn --provider replay", () => {
       "json",
     ]);
     await until(() => machine.has("held"));
-    const uuid = /process \d+ {2}(\S+)/.exec(spawned.stderr.text)?.[1] ?? "";
+    const uuid = await uuidOf(spawned);
     expect((await machine.run(["suspend", uuid])).code).toBe(0);
     await spawned.done;
     machine.write("go", "");

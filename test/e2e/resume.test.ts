@@ -4,17 +4,13 @@ import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
-import { Receipt, recordOf } from "./support/verdict.ts";
+import { Receipt, recordOf, uuidOf } from "./support/verdict.ts";
 
 setDefaultTimeout(60_000);
 
 const CTRL_C = "\x03";
 /** Leaves a line, and does not come to its end. */
 const HOLD = calls(["Bash", { command: "echo line >> lines; touch held; sleep 600" }]);
-
-async function killDaemon(machine: Machine): Promise<void> {
-  process.kill(machine.daemonPid ?? 0, "SIGKILL");
-}
 
 function stepsOf(machine: Machine, uuid: string): { step: number; tool_calls: { state: string }[] }[] {
   const lines = machine
@@ -97,8 +93,8 @@ describe("a daemon that is killed while a run's tool is at work", () => {
     const model = await machine.model(scenes({ "hold it": [HOLD, says("I have looked")] }));
     const command = machine.start(["spawn", "hold it"]);
     await until(() => machine.has("held"));
-    const uuid = /process \d+ {2}(\S+)/.exec(command.stderr.text)?.[1] ?? "";
-    await killDaemon(machine);
+    const uuid = await uuidOf(command);
+    machine.killDaemon();
     await command.done;
     const listed = await machine.run(["ps", "-a", "--json"]);
     expect(JSON.parse(listed.stdout)).toMatchObject([{ uuid, state: "suspended", exit_code: 75, steps: 1 }]);

@@ -35,8 +35,8 @@ function hasLeftRuns(path: string, files: readonly string[]): boolean {
   if (kernel === undefined) return false;
   const records = files.filter((file) => file.endsWith("/proc-info.json"));
   return records.some((file) => {
-    const text = readFileSync(file, "utf8");
-    return text.includes(`"kernel":"${kernel}"`) && text.includes('"state":"suspended"');
+    const text = textOf(file) ?? textOf(`${file}.before`);
+    return text?.includes(`"kernel":"${kernel}"`) && text.includes('"state":"suspended"');
   });
 }
 
@@ -53,12 +53,38 @@ function isHalfWritten(path: string): boolean {
   return /(^|\/)~[^/]*\.tmp$/.test(path);
 }
 
-/** Everything below that is no folder, links and sockets included. */
+/** Everything below that is no folder, links and sockets included. What goes while it is looked at is not there. */
 export function filesBelow(folder: string): string[] {
-  return readdirSync(folder).flatMap((name) => {
+  return namesIn(folder).flatMap((name) => {
     const path = join(folder, name);
-    return lstatSync(path).isDirectory() ? filesBelow(path) : [path];
+    const facts = lstatSync(path, { throwIfNoEntry: false });
+    if (facts === undefined) return [];
+    return facts.isDirectory() ? filesBelow(path) : [path];
   });
+}
+
+/** undefined when it is not there, or not any more. */
+export function textOf(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (thrown) {
+    if (isGone(thrown)) return undefined;
+    throw thrown;
+  }
+}
+
+/** A file, or a process. */
+export function isGone(thrown: unknown): boolean {
+  return thrown instanceof Error && "code" in thrown && (thrown.code === "ENOENT" || thrown.code === "ESRCH");
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (thrown) {
+    if (isGone(thrown)) return [];
+    throw thrown;
+  }
 }
 
 function mentions(pid: number, root: string): boolean {

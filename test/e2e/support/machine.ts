@@ -1,3 +1,4 @@
+import { onTestFinished } from "bun:test";
 import {
   chmodSync,
   existsSync,
@@ -14,7 +15,7 @@ import { dirname, join, relative } from "node:path";
 import type { Script, Turn } from "../../support/model-server/script.ts";
 import { ModelServer, type TurnFunction } from "../../support/model-server/server.ts";
 import { binary } from "./binary.ts";
-import { filesBelow, processesOf, strayFiles } from "./leftovers.ts";
+import { filesBelow, isGone, processesOf, strayFiles, textOf } from "./leftovers.ts";
 import { AtTerminal, type Command, type Result, Running } from "./running.ts";
 
 export interface RunOptions extends Pick<Command, "stdin"> {
@@ -26,18 +27,29 @@ export interface RunOptions extends Pick<Command, "stdin"> {
   rnix?: string;
 }
 
+/** A document that is just being replaced is one of them: it is left over when nobody is there to end it. */
 const DAEMONS_OWN =
-  /^file (run\/rnix\/rnix\.(sock|pid|lock)|data\/rnix\/(kernels\/[^/]+|children\/[^/]+\.jsonl))$/;
+  /^file (run\/rnix\/rnix\.(sock|pid|lock)|data\/rnix\/(kernels\/[^/]+|children\/[^/]+\.jsonl|(recovery\.|gc\/)lock)|(.*\/)?~[^/]*\.tmp)$/;
 
-const UNTIL_MS = 10_000;
+const UNTIL_MS = 20_000;
 
-/** Short, so that a hung one ends a test in seconds. */
-const IMPATIENT = { grace: "1s", drain: "none", daemon_idle_stop: "60s" };
+/**
+ * Short where something hangs, so that it ends a test in seconds; long where a busy machine is only slow. What the
+ * daemon does by itself after a while is no test's.
+ */
+const FOR_TESTS = {
+  grace: "1s",
+  drain: "none",
+  daemon_idle_stop: "60s",
+  socket_wait: "20s",
+  mcp_mount_timeout: "20s",
+  retention_every: "unlimited",
+};
 
 /**
  * A computer of its own for one test: home, runtime, configuration, data, temporary and project folders in
  * one temporary folder, and an environment with nothing of whoever runs the tests. Disposing it stops the
- * daemon and throws when anything is left: a process, a socket, a lock, a ledger, a temporary file.
+ * daemon and fails the test when anything is left: a process, a socket, a lock, a ledger, a temporary file.
  */
 export class Machine implements AsyncDisposable {
   readonly root = realpathSync(mkdtempSync(join(tmpdir(), "rnix-e2e-")));
@@ -83,7 +95,7 @@ export class Machine implements AsyncDisposable {
 
   /** The user's config.yaml: deadlines set to seconds, and whatever a test wants. */
   config(settings: Record<string, unknown>): void {
-    const lines = Object.entries({ ...IMPATIENT, ...settings });
+    const lines = Object.entries({ ...FOR_TESTS, ...settings });
     this.write(
       join(this.configDir, "config.yaml"),
       lines.map(([key, value]) => `${key}: ${JSON.stringify(value)}\n`).join(""),
@@ -156,10 +168,10 @@ export class Machine implements AsyncDisposable {
 
   /** Files anywhere on the machine that hold the text, relative to its folder. */
   search(text: string): string[] {
-    const files = filesBelow(this.root).filter((path) => lstatSync(path).isFile());
-    return files
-      .filter((path) => readFileSync(path, "utf8").includes(text))
-      .map((path) => relative(this.root, path));
+    const files = filesBelow(this.root).filter((path) =>
+      lstatSync(path, { throwIfNoEntry: false })?.isFile(),
+    );
+    return files.filter((path) => textOf(path)?.includes(text)).map((path) => relative(this.root, path));
   }
 
   git(...args: string[]): string {
@@ -178,8 +190,17 @@ export class Machine implements AsyncDisposable {
 
   /** null as long as no daemon runs. */
   get daemonPid(): number | null {
-    const file = this.socket.replace(/\.sock$/, ".pid");
-    return existsSync(file) ? Number(readFileSync(file, "utf8")) : null;
+    const written = textOf(this.socket.replace(/\.sock$/, ".pid")) ?? "";
+    // It is made before it is written.
+    return written.endsWith("\n") ? Number(written) : null;
+  }
+
+  /** `kill -9`; its end is not waited for. Returns its PID. */
+  killDaemon(): number {
+    const pid = this.daemonPid;
+    if (pid === null) throw new Error("no daemon runs");
+    process.kill(pid, "SIGKILL");
+    return pid;
   }
 
   /** Everything that is there and should not be, once no rnix is to run any more. */
@@ -195,15 +216,22 @@ export class Machine implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    const problems = await this.close();
+    if (problems.length === 0) return;
+    tellAtTheEnd(new Error(`left behind:\n${problems.join("\n")}`));
+  }
+
+  /** Ends everything; returns what was left. */
+  async close(): Promise<string[]> {
     const problems: string[] = [];
     const stopped = await this.run(["daemon", "stop"], { env: { RNIX_UNIT: undefined } });
     if (stopped.code !== 0) problems.push(`daemon stop ended with ${stopped.code}: ${stopped.stderr}`);
     for (const model of this.#models) await model.stop();
     problems.push(...this.leftovers());
     if (problems.length > 0) problems.push(`the daemon's log:\n${this.#daemonLog()}`);
-    for (const { pid } of processesOf(this.root)) process.kill(pid, "SIGKILL");
+    for (const { pid } of processesOf(this.root)) killed(pid);
     rmSync(this.root, { recursive: true, force: true });
-    if (problems.length > 0) throw new Error(`left behind:\n${problems.join("\n")}`);
+    return problems;
   }
 
   #command(args: string[], { env, cwd, rnix }: RunOptions): Omit<Command, "stdin"> {
@@ -227,6 +255,30 @@ export class Machine implements AsyncDisposable {
   #daemonLog(): string {
     const file = join(this.dataDir, "daemon.log");
     return existsSync(file) ? readFileSync(file, "utf8").slice(-4000) : "(none)";
+  }
+}
+
+/**
+ * Beside what the test itself has failed of: thrown at its disposal, an error hides that one, and Bun shows neither.
+ * Outside of a test there is nothing to hide.
+ */
+function tellAtTheEnd(error: Error): void {
+  const tell = (): never => {
+    throw error;
+  };
+  try {
+    onTestFinished(tell);
+  } catch {
+    tell();
+  }
+}
+
+/** One that has ended by itself meanwhile is no matter. */
+function killed(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (thrown) {
+    if (!isGone(thrown)) throw thrown;
   }
 }
 

@@ -2,7 +2,9 @@ import { expect } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { CheckResult, ChildResult, ProcInfo, Usage } from "../../../src/store/schema.ts";
+import { textOf } from "./leftovers.ts";
 import type { Machine, RunOptions } from "./machine.ts";
+import type { Running } from "./running.ts";
 
 /** What `--output json` prints, to the letter (interfaces §1): a field more or less is a breaking change. */
 export const Receipt = z.strictObject({
@@ -78,12 +80,17 @@ export async function refusal(
   return { receipt, stderr };
 }
 
+/** What a run that is followed is called, as its command tells it: that may come later than what the run does. */
+export async function uuidOf({ stderr }: Running): Promise<string> {
+  return (await stderr.has(/process \d+ {2}\S+(?=\s)/)).replace(/.* /, "");
+}
+
 /** Beside its writer: while it is replaced only the version before is there, and that may go as it is read. */
 export function recordOf(machine: Machine, uuid: string): ProcInfo {
   const path = join(".rnix/data/steps", uuid, "proc-info.json");
   for (let look = 0; look < LOOKS; look++) {
     for (const file of [path, `${path}.before`]) {
-      const text = textOf(machine, file);
+      const text = textOf(join(machine.project, file));
       if (text !== undefined) return ProcInfo.parse(JSON.parse(text));
     }
   }
@@ -91,16 +98,6 @@ export function recordOf(machine: Machine, uuid: string): ProcInfo {
 }
 
 const LOOKS = 20;
-
-/** undefined when it is not there, or not any more. */
-function textOf(machine: Machine, file: string): string | undefined {
-  try {
-    return machine.read(file);
-  } catch (thrown) {
-    if (thrown instanceof Error && "code" in thrown && thrown.code === "ENOENT") return undefined;
-    throw thrown;
-  }
-}
 
 function pick({
   pid,
