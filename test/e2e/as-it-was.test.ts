@@ -240,6 +240,7 @@ test("two daemons that take up one run at once: one has it, the other is told wh
       /being resumed by another \(rnix in process \d+\)|lives, as PID \d+ of another rnix/,
     );
     const winner = done[0]?.code === 0 ? {} : second;
+    await until(() => machine.has("held"), "its second call");
     expect((await machine.run(["suspend", uuid], { env: winner })).code).toBe(0);
     expect((await machine.run(["resume", uuid], { env: winner === second ? {} : second })).code).toBe(0);
   } finally {

@@ -33,8 +33,8 @@ describe("a client that dies", () => {
   test("leaves it within its limits", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "go on": [HOLD] }));
-    const command = machine.start(["spawn", "go on", "--timeout", "1s", "-q"]);
-    await held(machine);
+    const command = machine.start(["spawn", "go on", "--timeout", "1s"]);
+    await command.stderr.has(/process 1 /);
     command.signal("SIGKILL");
     await command.done;
     const waited = await machine.run(["wait", "1", "--json"]);

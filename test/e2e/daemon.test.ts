@@ -143,14 +143,14 @@ describe("the idle stop", () => {
   test("waits for a run that nobody follows, also while it is paused", async () => {
     await using machine = new Machine();
     machine.config(SHORT);
-    await machine.model(
-      scenes({ "take your time": [calls(["Bash", { command: "touch held; sleep 1" }]), says("done")] }),
-    );
+    const slow = "touch held; until test -e go; do sleep 0.02; done; sleep 1; touch slept";
+    await machine.model(scenes({ "take your time": [calls(["Bash", { command: slow }]), says("done")] }));
     const uuid = await detach(machine, "take your time");
     await held(machine);
     expect((await machine.run(["pause", uuid])).code).toBe(0);
+    machine.write("go", "");
     // Longer than the idle time: a daemon that did not count it would have gone.
-    await until(() => sleeping(machine) === 0, "a second call's time");
+    await until(() => machine.has("slept"), "a second");
     expect((await machine.run(["continue", uuid])).code).toBe(0);
     await idleStop(machine);
     expect(recordOf(machine, uuid)).toMatchObject({ exit_code: 0, result: "done" });

@@ -171,8 +171,12 @@ describe("an MCP server of an init.yaml", () => {
     behaviour?: string;
     /** The variable that its token is in. */
     token?: string;
+    within?: string;
   }
-  const notes = (machine: Machine, { required = false, behaviour = "", token = "HOME" }: Wanted): string =>
+  const notes = (
+    machine: Machine,
+    { required = false, behaviour = "", token = "HOME", within = "20s" }: Wanted,
+  ): string =>
     `services:
   - name: notes
     type: mcp
@@ -182,7 +186,7 @@ describe("an MCP server of an init.yaml", () => {
       args: [${SERVER}, ${JSON.stringify(behaviour)}]
       # HOME is where its runtime keeps a cache of its own.
       env: { TOKEN: "\${${token}}", HOME: ${machine.elsewhere} }
-      mount_timeout: 2s
+      mount_timeout: ${within}
 `;
   const servers = (machine: Machine): number =>
     processesOf(machine.root).filter(({ command }) => command.includes(SERVER)).length;
@@ -216,7 +220,7 @@ describe("an MCP server of an init.yaml", () => {
   test("that is required and slow to fail is waited for, longer than for a socket, and is 69 and why", async () => {
     await using machine = new Machine();
     machine.config({ socket_wait: "1s" });
-    usersInit(machine, notes(machine, { required: true, behaviour: "hang" }));
+    usersInit(machine, notes(machine, { required: true, behaviour: "hang", within: "5s" }));
     const first = machine.start(["ps", "-a"]);
     await until(() => servers(machine) === 1, "the server's start");
     // It can be looked at meanwhile.

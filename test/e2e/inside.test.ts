@@ -16,6 +16,9 @@ setDefaultTimeout(30_000);
 const RNIX = `'${binary()}'`;
 const bash = (command: string): Scene => calls(["Bash", { command }]);
 const HOLD = bash("touch held; until test -e go; do sleep 0.02; done");
+/** Waits until each of these files has the answer of a `spawn --detach`, whole. */
+const whenTold = (files: string): string =>
+  `for file in ${files}; do until grep -Eqs '^([0-9]+ [0-9a-f-]{36}|rnix spawn: .*)$' $file; do sleep 0.02; done; done`;
 const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
 
 describe("a spawn from inside a run", () => {
@@ -179,7 +182,7 @@ describe("a spawn from inside a run", () => {
       scenes({
         "parent task": [
           bash(
-            `${ways.slice(0, 3).join("\n")}\nuntil test -s one -a -s two -a -s three; do sleep 0.02; done; ${ways[3]}\nuntil test -s four; do sleep 0.02; done`,
+            `${ways.slice(0, 3).join("\n")}\n${whenTold("one two three")}; ${ways[3]}\n${whenTold("four")}`,
           ),
           says("done"),
         ],
@@ -197,10 +200,14 @@ describe("a spawn from inside a run", () => {
 
   test("that took off all by which its run is known is refused", async () => {
     await using machine = new Machine();
-    const way = `setsid env -u RNIX_UNIT prlimit --rttime=unlimited sh -c 'sleep 0.1; exec "$0" spawn "child chore" --detach' ${RNIX}`;
+    const alone = "while kill -0 $SHELL_OF_IT 2>/dev/null; do sleep 0.02; done";
+    const way = `setsid env -u RNIX_UNIT prlimit --rttime=unlimited sh -c '${alone}; exec "$0" spawn "child chore" --detach' ${RNIX}`;
     await machine.model(
       scenes({
-        "parent task": [bash(`( ${way} >out 2>&1 & ); until test -s out; do sleep 0.02; done`), says("done")],
+        "parent task": [
+          bash(`( export SHELL_OF_IT=$(exec sh -c 'echo $PPID'); ${way} >out 2>&1 & ); ${whenTold("out")}`),
+          says("done"),
+        ],
         "child chore": [says("child done")],
       }),
     );
@@ -216,10 +223,7 @@ describe("a spawn from inside a run", () => {
     const storm = `for i in 1 2 3 4 5 6 7 8; do setsid -f env -u RNIX_UNIT ${RNIX} spawn 'child chore' --detach >out$i 2>&1; done`;
     await machine.model(
       scenes({
-        "parent task": [
-          bash(`${storm}; for i in 1 2 3 4 5 6 7 8; do until test -s out$i; do sleep 0.02; done; done`),
-          HOLD,
-        ],
+        "parent task": [bash(`${storm}; ${whenTold("out1 out2 out3 out4 out5 out6 out7 out8")}`), HOLD],
         "child chore": [{ fault: { kind: "hang" } }],
       }),
     );
@@ -395,7 +399,10 @@ describe("nothing that a command leaves behind outlives its call", () => {
       await machine.model(
         scenes({
           "leave it": [
-            calls(["Bash", { command: `${all}\ntouch held\nsleep 600`, ...(timed && { timeout_ms: 1500 }) }]),
+            calls([
+              "Bash",
+              { command: `${all}\ntouch held\nsleep 600`, ...(timed && { timeout_ms: 5_000 }) },
+            ]),
             says("left"),
           ],
         }),

@@ -29,7 +29,8 @@ test("a detached run can be looked at, followed and waited for as long as it liv
     }),
   );
 
-  const detached = await machine.run(["spawn", "build it", "--detach"]);
+  // However long those who look take to come.
+  const detached = await machine.run(["spawn", "build it", "--detach", "--max-steps", "unlimited"]);
   expect(detached.code).toBe(0);
   const [pid = "", uuid = ""] = detached.stdout.trim().split(" ");
   expect(detached.stdout).toBe(`${pid} ${uuid}\n`);

@@ -110,9 +110,11 @@ describe("an agent with an MCP server", () => {
       scenes({
         "break it": [
           calls(["mcp__notes__die", {}]),
-          calls(["Bash", { command: "sleep 2" }]),
-          calls(["mcp__notes__echo", { text: "back" }]),
-          says("mended"),
+          // Until it is back.
+          (request) =>
+            toolResults(request).at(-1) === '{"text":"back"}'
+              ? says("mended")
+              : calls(["Bash", { command: "sleep 0.1" }], ["mcp__notes__echo", { text: "back" }]),
         ],
       }),
     );
@@ -121,10 +123,9 @@ describe("an agent with an MCP server", () => {
       ".rnix/agents/keeper/agent.yaml",
       "name: keeper\ndescription: Keeps notes\nmcp: [notes]\nallowed_tools: [Bash]\n",
     );
+    machine.config({ loop_threshold: 1_000 });
     await machine.run(["trust", "--yes"]);
-    const { receipt } = await verdict(machine, ["break it", "--agent", "keeper"], {
-      env,
-    });
+    const { receipt } = await verdict(machine, ["break it", "--agent", "keeper"], { env });
     const results = toolResults(last(model));
     expect(results[0]).toContain("Error UNAVAILABLE");
     expect(results[0]).toContain("something broke");
@@ -140,7 +141,7 @@ describe("an agent with an MCP server", () => {
     const running = machine.start(["spawn", "hold it", "--agent", "keeper"], { env });
     const servers = () => processesOf(machine.root).filter(({ command }) => command.includes(SERVER));
     await until(() => servers().length === 1);
-    process.kill(machine.daemonPid ?? 0, "SIGKILL");
+    machine.killDaemon();
     expect((await running.done).code).not.toBe(0);
     await machine.run(["daemon", "start"]);
     await until(() => servers().length === 0);

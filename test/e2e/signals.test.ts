@@ -15,6 +15,8 @@ const CTRL_C = "\x03";
 const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
 /** The same, and TERM does not end it. */
 const DEAF = calls(["Bash", { command: "trap 'touch asked' TERM; touch held; while :; do sleep 600; done" }]);
+/** What is deaf waits for the second signal, however late that comes. */
+const PATIENT = { grace: "5m" };
 const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
 
 describe("Ctrl-C on the command", () => {
@@ -36,6 +38,7 @@ describe("Ctrl-C on the command", () => {
 
   test("twice kills it: 130", async () => {
     await using machine = new Machine();
+    machine.config(PATIENT);
     await machine.model(scenes({ "hold it": [DEAF] }));
     const command = machine.startAtTerminal(["spawn", "hold it"]);
     await held(machine);
@@ -55,6 +58,7 @@ describe("Ctrl-C on the command", () => {
   ] as const) {
     test(`with --no-daemon, ${times === 1 ? "once" : "twice"}, does the same and leaves nothing at all`, async () => {
       await using machine = new Machine();
+      if (times === 2) machine.config(PATIENT);
       await machine.model(scenes({ "hold it": [DEAF] }));
       const command = machine.startAtTerminal(["spawn", "hold it", "--no-daemon"]);
       await held(machine);
@@ -118,6 +122,7 @@ describe("a signal to the command", () => {
 
   test("TERM twice kills the run, and jsonl still ends with its complete", async () => {
     await using machine = new Machine();
+    machine.config(PATIENT);
     await machine.model(scenes({ "hold it": [DEAF] }));
     const command = machine.start(["spawn", "hold it", "--output", "jsonl"]);
     await held(machine);
@@ -303,11 +308,11 @@ describe("rnix pause", () => {
     await machine.model(
       scenes({ "take two": [calls(["Bash", { command: "touch held; sleep 0.3" }]), says("done")] }),
     );
-    const command = machine.start(["spawn", "take two", "-q", "--timeout", "2s"]);
+    const command = machine.start(["spawn", "take two", "-q", "--timeout", "5s"]);
     await held(machine);
     const began = performance.now();
     await machine.run(["pause", "1"]);
-    await until(() => performance.now() - began > 2_500, "more than the run's time");
+    await until(() => performance.now() - began > 5_500, "more than the run's time");
     expect((await listed(machine, []))[0]).toMatchObject({ is_paused: true });
     await machine.run(["continue", "1"]);
     expect(await command.done).toMatchObject({ code: 0, stdout: "done\n" });

@@ -120,7 +120,7 @@ describe("a tool result of 100 MB", () => {
 describe("time", () => {
   test("of one call runs out: it is ended with all it started, and the model is told", async () => {
     await using machine = new Machine();
-    machine.config({ tool_timeout: "1s" });
+    machine.config({ tool_timeout: "3s" });
     const model = await machine.model(
       scenes({
         "wait for it": [
@@ -145,10 +145,10 @@ describe("time", () => {
         "take long": [{ text: "I wait.", ...calls(["Bash", { command: "setsid sleep 600 & wait" }]) }],
       }),
     );
-    const { receipt, ms } = await verdict(machine, ["take long", "--timeout", "1s"]);
+    const { receipt, ms } = await verdict(machine, ["take long", "--timeout", "4s"]);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "timeout", result: "I wait.", partial: true });
     expect(receipt.error?.message).toContain("--timeout");
-    expect(ms).toBeLessThan(8_000);
+    expect(ms).toBeLessThan(15_000);
   });
 
   test("runs out while the model is silent: exit 1, timeout", async () => {
@@ -156,7 +156,7 @@ describe("time", () => {
     await machine.model(scenes({ "take long": [{ fault: { kind: "hang" } }] }));
     const { receipt, ms } = await verdict(machine, ["take long", "--timeout", "1s"]);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "timeout", result: null, partial: false });
-    expect(ms).toBeLessThan(8_000);
+    expect(ms).toBeLessThan(15_000);
   });
 });
 

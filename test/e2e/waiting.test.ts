@@ -7,7 +7,7 @@ import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
-import { Receipt, recordOf } from "./support/verdict.ts";
+import { Receipt, recordOf, uuidOf } from "./support/verdict.ts";
 
 setDefaultTimeout(60_000);
 
@@ -50,7 +50,7 @@ function ended(machine: Machine, uuid: string): Promise<void> {
 test("a run whose provider asks for a long wait is suspended until then, seen by ps, and goes on by itself", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
-  const model = await machine.model(scenes({ "do it": [limited(5), says("went on")] }));
+  const model = await machine.model(scenes({ "do it": [limited(8), says("went on")] }));
   const receipt = await suspendedBy(machine, ["do it"]);
   const { uuid, suspended } = receipt;
   expect(receipt).toMatchObject({ exit_reason: "suspended", error: null, suspended: { by_itself: true } });
@@ -83,10 +83,10 @@ test("the daemon stays for it, however idle it is", async () => {
 test("the next daemon goes on with it when this one was killed or stopped", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
-  await machine.model(scenes({ "do it": [limited(4), limited(4), says("went on")] }));
+  await machine.model(scenes({ "do it": [limited(4), limited(6), says("went on")] }));
   keep(machine, "OPENAI_API_KEY", "OPENAI_BASE_URL");
   const { uuid, pid } = await suspendedBy(machine, ["do it"]);
-  process.kill(machine.daemonPid ?? 0, "SIGKILL");
+  machine.killDaemon();
   expect((await machine.run(["daemon", "start"])).code).toBe(0);
   await stands(machine, uuid, (again) => again.pid > pid && again.state === "suspended");
   expect((await machine.run(["daemon", "stop"])).code).toBe(0);
@@ -100,7 +100,7 @@ test.each([
 ])("a daemon that lacks %s leaves it to a person, and its record says why", async (_, names, missing) => {
   await using machine = new Machine();
   machine.config(PATIENCE);
-  await machine.model(scenes({ "do it": [limited(4), says("went on")] }));
+  await machine.model(scenes({ "do it": [limited(6), says("went on")] }));
   keep(machine, ...names);
   const { uuid } = await suspendedBy(machine, ["do it"]);
   expect((await machine.run(["daemon", "stop"])).code).toBe(0);
@@ -155,8 +155,8 @@ test("a daemon that is killed while a parent waits for its child: both go on, an
   await machine.model(scenes({ "do the whole": [agent, says("whole")], "do a part": [hold, says("part")] }));
   const command = machine.start(["spawn", "do the whole"]);
   await until(() => machine.has("held"));
-  const uuid = /process \d+ {2}(\S+)/.exec(command.stderr.text)?.[1] ?? "";
-  process.kill(machine.daemonPid ?? 0, "SIGKILL");
+  const uuid = await uuidOf(command);
+  machine.killDaemon();
   await command.done;
   expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "whole\n" });
   expect(machine.read("lines")).toBe("line\n");
@@ -182,7 +182,7 @@ test("rnix suspend --for and --until-message: it goes on at the time, and at the
   const held = async (name: string): Promise<string> => {
     const command = machine.start(["spawn", `hold ${name}`, "--env", `NAME=${name}`]);
     await until(() => machine.has(name));
-    return /process \d+ {2}(\S+)/.exec(command.stderr.text)?.[1] ?? "";
+    return uuidOf(command);
   };
   const [timed, told, left] = [await held("timed"), await held("told"), await held("left")];
   const inTime = await machine.run(["suspend", timed, "--for", "2s"]);
@@ -190,7 +190,7 @@ test("rnix suspend --for and --until-message: it goes on at the time, and at the
   expect((await machine.run(["suspend", told, "--until-message"])).stderr).toContain(
     "it waits for a message",
   );
-  expect((await machine.run(["suspend", left, "--for", "3s"])).code).toBe(0);
+  expect((await machine.run(["suspend", left, "--for", "6s"])).code).toBe(0);
   expect((await machine.run(["suspend", left])).code).toBe(0);
   await ended(machine, timed);
   const sent = await machine.run(["spawn", `write to ${told}`]);
@@ -208,7 +208,7 @@ test("a suspended run that is killed has ended so, on disk too, and its time wak
   await using machine = new Machine();
   machine.config(PATIENCE);
   const model = await machine.model(
-    scenes({ "do it": [limited(3), says("went on")], "and this": [limited(4), says("went on")] }),
+    scenes({ "do it": [limited(6), says("went on")], "and this": [limited(7), says("went on")] }),
   );
   const killed = await suspendedBy(machine, ["do it"]);
   const other = await suspendedBy(machine, ["and this"]);
