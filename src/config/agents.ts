@@ -1,14 +1,13 @@
 import { existsSync, readdirSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
-import { z } from "zod";
+import { dirname, join } from "node:path";
 import type { AgentInfo, SkillInfo } from "../kernel/types.ts";
-import { EFFORTS, type Effort, SyscallError } from "../plugin/index.ts";
-import { SETTINGS } from "./defaults.ts";
+import { type Effort, SyscallError } from "../plugin/index.ts";
+import { AGENT_FILE, AgentFile, stockLabel } from "./agent-file.ts";
 import { FileCache, fileError, readText, systemCode } from "./file.ts";
 import type { McpWish } from "./mcp.ts";
 import { suggestion } from "./nearest.ts";
 import {
-  type EmbeddedFile,
+  EMBEDDED,
   embeddedNames,
   inProject,
   isFolderName,
@@ -20,8 +19,7 @@ import {
   type Tier,
 } from "./places.ts";
 import { loadSkill } from "./skills.ts";
-import { choice, limit, modelNames, shown, strict, text, texts } from "./values.ts";
-import { type Checked, parseStockYaml, readYaml, stockYaml, yamlError } from "./yaml.ts";
+import { type Checked, readYaml, stockYaml, yamlError } from "./yaml.ts";
 
 /** An agent as its files define it, and what settles the rest of a spawn. */
 export interface Agent extends AgentInfo {
@@ -113,58 +111,7 @@ interface ProjectChecks {
 /** The part of agent.yaml that trust is asked for. */
 export const AGENT_CHECKS = "checks";
 
-const AGENT_FILE = "agent.yaml";
 const INSTRUCTIONS_FILE = "instructions.md";
-const EMBEDDED = "embedded";
-
-/** Part of the format (interfaces §2), of features that this version does not have. */
-const LATER = ["network", "supervise"];
-
-const AgentFile = z.lazy(() =>
-  strict(
-    {
-      name: text("the agent's name"),
-      description: text("a text that says what the agent is for"),
-      models: strict({
-        provider: text("a provider's name").optional(),
-        preferred: text("a model's name").optional(),
-        fallback: modelNames().optional(),
-        effort: choice(EFFORTS).optional(),
-      }).optional(),
-      skills: texts("a list of skill names").optional(),
-      deferred_skills: texts("a list of skill names").optional(),
-      allowed_tools: z
-        .union([z.literal("*").transform(() => ["*"]), texts()], {
-          error: ({ input }) =>
-            `expected a list of tool names and patterns, or "*" for all, got ${shown(input)}`,
-        })
-        .optional(),
-      mcp: z
-        .array(
-          z.union([text(), strict({ name: text("a server's name"), required: z.boolean().optional() })], {
-            error: ({ input }) => `expected a server's name, or {name, required}, got ${shown(input)}`,
-          }),
-          { error: ({ input }) => `expected a list of MCP servers, got ${shown(input)}` },
-        )
-        .optional(),
-      max_steps: limit(SETTINGS.max_steps).optional(),
-      context_budget: limit(SETTINGS.context_budget).optional(),
-      max_cost: limit(SETTINGS.max_cost).optional(),
-      timeout: limit(SETTINGS.timeout).optional(),
-      sandbox: choice(["auto", "required", "off"]).optional(),
-      checks: texts("a list of commands").optional(),
-    },
-    LATER,
-  ),
-);
-
-/** What an agent.yaml says. */
-export type AgentFront = z.infer<typeof AgentFile>;
-
-/** Reads and checks a stock agent.yaml, for the build; undefined for the agent's other files. */
-export function stockAgentFront({ path, text }: EmbeddedFile): AgentFront | undefined {
-  return basename(path) === AGENT_FILE ? parseStockYaml(AgentFile, text, stockLabel(path)).value : undefined;
-}
 
 interface Found {
   name: string;
@@ -328,8 +275,4 @@ function embedded(name: string, places: Places): Found[] {
       content: () => `${manifest.text}\n${instructions}`,
     },
   ];
-}
-
-function stockLabel(path: string): string {
-  return `${EMBEDDED}/agents/${path}`;
 }

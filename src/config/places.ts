@@ -1,10 +1,10 @@
 import { realpathSync } from "node:fs";
 import { join, sep } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
-import type { AgentFront } from "./agents.ts";
+import type { AgentFront } from "./agent-file.ts";
 import { systemCode } from "./file.ts";
 import type { Project } from "./project.ts";
-import type { SkillFront } from "./skills.ts";
+import type { SkillFront } from "./skill-file.ts";
 import type { TrustView } from "./trust.ts";
 
 /** A file of the build, by its path below `agents/` or `skills/`. */
@@ -27,6 +27,9 @@ export interface Places {
 }
 
 export type Tier = "project" | "user" | "embedded";
+
+/** In place of a path, for what the build brings. */
+export const EMBEDDED = "embedded";
 
 /** A part that could not be read: the others are there all the same. `message` has file, line and column. */
 export interface Problem {

@@ -1,12 +1,11 @@
 import { type Dirent, existsSync, readdirSync } from "node:fs";
-import { basename, join } from "node:path";
-import { z } from "zod";
+import { join } from "node:path";
 import type { SkillInfo } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { FileCache, fileError, readText, systemCode } from "./file.ts";
 import { suggestion } from "./nearest.ts";
 import {
-  type EmbeddedFile,
+  EMBEDDED,
   embeddedNames,
   inProject,
   isFolderName,
@@ -17,8 +16,17 @@ import {
   refuseEscape,
   type Tier,
 } from "./places.ts";
-import { shown, strict, text } from "./values.ts";
-import { parseStockYaml, parseYaml, stockYaml, type YamlText } from "./yaml.ts";
+import {
+  checkSkillFile,
+  SKILL_FILE,
+  SkillFile,
+  type SkillFront,
+  splitSkill,
+  stockLabel,
+  toolNames,
+  warningsOf,
+} from "./skill-file.ts";
+import { parseYaml, stockYaml } from "./yaml.ts";
 
 /** A skill, called by its folder's name (Agent Skills: the name equals the folder's). */
 export interface Skill extends SkillInfo {
@@ -102,55 +110,16 @@ export async function checkSkills(dir: string): Promise<{ checked: string[]; pro
     throw new SyscallError("INVALID", `${dir}: expected a ${SKILL_FILE}, or folders that have one.`);
   }
   for (const path of files) {
-    await checkOne(path).catch((error: unknown) => problems.push(...problemsOf(error, path)));
+    try {
+      await checkSkillFile(path, skillFiles.get(path) ?? "");
+    } catch (error) {
+      problems.push(...problemsOf(error, path));
+    }
   }
   return { checked: files, problems };
 }
 
-const SKILL_FILE = "SKILL.md";
-const NAME = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
-const MAX_NAME = 64;
 const MAX_SCRIPTS = 1000;
-const FRONT_MATTER = /^(\uFEFF?---[ \t]*\r?\n)([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/;
-
-/** What is needed to use it. Everything else is for other programs to read. */
-const Lenient = z.lazy(() =>
-  z.looseObject({
-    name: z.coerce.string().min(1),
-    description: text("a text that says what it does and when to use it"),
-    "allowed-tools": z.union([z.string(), z.array(z.string())]).optional(),
-  }),
-);
-
-const Strict = z.lazy(() =>
-  strict({
-    name: z
-      .string({ error: ({ input }) => `expected a name, got ${shown(input)}` })
-      .max(MAX_NAME, { error: `expected at most ${MAX_NAME} characters` })
-      .regex(NAME, { error: "expected lowercase letters, digits and single hyphens between them" }),
-    description: text("a text that says what it does and when to use it").max(1024, {
-      error: "expected at most 1024 characters",
-    }),
-    license: text().optional(),
-    compatibility: text().max(500, { error: "expected at most 500 characters" }).optional(),
-    metadata: z
-      .record(z.string(), text(), {
-        error: ({ input }) => `expected a mapping of texts, got ${shown(input)}`,
-      })
-      .optional(),
-    "allowed-tools": text("tool names with spaces between them").optional(),
-  }),
-);
-
-/** What is needed of the front matter of a SKILL.md. */
-export type SkillFront = z.infer<typeof Lenient>;
-
-/** Reads and checks a stock SKILL.md, for the build; undefined for the skill's other files. */
-export function stockSkillFront({ path, text }: EmbeddedFile): SkillFront | undefined {
-  if (basename(path) !== SKILL_FILE) return undefined;
-  const label = `${EMBEDDED}/skills/${path}`;
-  return parseStockYaml(Lenient, split(text, label).front, label).value;
-}
 
 /** One SKILL.md, not yet read. */
 interface Found {
@@ -166,7 +135,7 @@ interface Found {
   read(): string | null;
 }
 
-const files = new FileCache((content) => content);
+const skillFiles = new FileCache((content) => content);
 
 async function attempt(found: Found, places: Places, list: SkillList): Promise<Skill | null> {
   try {
@@ -188,12 +157,12 @@ async function attempt(found: Found, places: Places, list: SkillList): Promise<S
 }
 
 async function parseSkill(found: Found, content: string): Promise<Skill> {
-  const label = found.file === EMBEDDED ? `${EMBEDDED}/skills/${found.name}/${SKILL_FILE}` : found.file;
-  const { front, body } = split(content, label);
+  const label = found.file === EMBEDDED ? stockLabel(`${found.name}/${SKILL_FILE}`) : found.file;
+  const { front, body } = splitSkill(content, label);
   const { value, text: yaml } =
     found.tier === "embedded"
-      ? stockYaml(Lenient, found.front, front, label)
-      : await parseYaml(Lenient, front, label, 2);
+      ? stockYaml(SkillFile, found.front, front, label)
+      : await parseYaml(SkillFile, front, label, 2);
   const listed = value["allowed-tools"];
   return {
     name: found.name,
@@ -206,51 +175,6 @@ async function parseSkill(found: Found, content: string): Promise<Skill> {
     warnings: warningsOf(found.name, value.name, yaml),
   };
 }
-
-function warningsOf(folder: string, name: string, yaml: YamlText): string[] {
-  const { line, column } = yaml.place(["name"]);
-  const at = `${yaml.file}:${line}:${column}:`;
-  const warnings: string[] = [];
-  if (name !== folder) {
-    warnings.push(`${at} the name "${name}" is not the folder's; the skill is called ${folder}`);
-  }
-  if (name.length > MAX_NAME) warnings.push(`${at} the name has more than ${MAX_NAME} characters`);
-  return warnings;
-}
-
-async function checkOne(file: string): Promise<void> {
-  const { front, body } = split(files.get(file) ?? "", file);
-  const { value, text: yaml } = await parseYaml(Strict, front, file, 2);
-  const folder = basename(file.slice(0, -SKILL_FILE.length - 1));
-  const { line, column } = yaml.place(["name"]);
-  if (value.name !== folder) {
-    throw new SyscallError(
-      "INVALID",
-      `${file}:${line}:${column}: expected the folder's name "${folder}", got "${value.name}"`,
-    );
-  }
-  if (body === "")
-    throw new SyscallError("INVALID", `${file}: expected instructions after the front matter.`);
-}
-
-function split(content: string, file: string): { front: string; body: string } {
-  const match = FRONT_MATTER.exec(content);
-  if (!match) {
-    throw new SyscallError(
-      "INVALID",
-      `${file}:1:1: expected YAML between two lines of "---" at the beginning.`,
-    );
-  }
-  return { front: match[2] ?? "", body: content.slice(match[0].length).trim() };
-}
-
-/** `Read Bash(git *) Grep`, with spaces or commas between: those within parentheses belong to the pattern. */
-function toolNames(listed: string | string[]): string[] {
-  const names = Array.isArray(listed) ? listed : (listed.match(/[^\s,(]+(?:\([^)]*\))?/g) ?? []);
-  return names.map((name) => name.trim()).filter((name) => name !== "");
-}
-
-const EMBEDDED = "embedded";
 
 function everySkill(places: Places, problems: Problem[]): Found[] {
   const inFolders = roots(places).flatMap((root) => skillFolders(root, problems));
@@ -291,7 +215,7 @@ function skillFolders(root: Root, problems: Problem[]): Found[] {
 
 function onDisk({ dir, tier }: Root, name: string): Found {
   const file = join(dir, name, SKILL_FILE);
-  return { name, file, dir: join(dir, name), tier, read: () => files.get(file) };
+  return { name, file, dir: join(dir, name), tier, read: () => skillFiles.get(file) };
 }
 
 function embedded(name: string, places: Places): Found[] {

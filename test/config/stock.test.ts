@@ -1,11 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { loadAgent, loadAgents, stockAgentFront } from "../../src/config/agents.ts";
+import { stockAgentFront } from "../../src/config/agent-file.ts";
+import { loadAgent, loadAgents } from "../../src/config/agents.ts";
 import type { EmbeddedFile, Places } from "../../src/config/places.ts";
 import { loadProviders } from "../../src/config/providers.ts";
 import { loadSettings } from "../../src/config/settings.ts";
-import { checkSkills, loadSkills, stockSkillFront } from "../../src/config/skills.ts";
+import { stockSkillFront } from "../../src/config/skill-file.ts";
+import { checkSkills, loadSkills } from "../../src/config/skills.ts";
 import { Sandbox } from "./sandbox.ts";
 
 const ROOT = join(import.meta.dir, "../..");

@@ -1,0 +1,62 @@
+import { basename } from "node:path";
+import { z } from "zod";
+import { EFFORTS } from "../plugin/index.ts";
+import { SETTINGS } from "./defaults.ts";
+import { choice, limit, modelNames, shown, strict, text, texts } from "./values.ts";
+import { parseStockYaml } from "./yaml.ts";
+
+export const AGENT_FILE = "agent.yaml";
+
+/** Part of the format (interfaces §2), of features that this version does not have. */
+const LATER = ["network", "supervise"];
+
+export const AgentFile = z.lazy(() =>
+  strict(
+    {
+      name: text("the agent's name"),
+      description: text("a text that says what the agent is for"),
+      models: strict({
+        provider: text("a provider's name").optional(),
+        preferred: text("a model's name").optional(),
+        fallback: modelNames().optional(),
+        effort: choice(EFFORTS).optional(),
+      }).optional(),
+      skills: texts("a list of skill names").optional(),
+      deferred_skills: texts("a list of skill names").optional(),
+      allowed_tools: z
+        .union([z.literal("*").transform(() => ["*"]), texts()], {
+          error: ({ input }) =>
+            `expected a list of tool names and patterns, or "*" for all, got ${shown(input)}`,
+        })
+        .optional(),
+      mcp: z
+        .array(
+          z.union([text(), strict({ name: text("a server's name"), required: z.boolean().optional() })], {
+            error: ({ input }) => `expected a server's name, or {name, required}, got ${shown(input)}`,
+          }),
+          { error: ({ input }) => `expected a list of MCP servers, got ${shown(input)}` },
+        )
+        .optional(),
+      max_steps: limit(SETTINGS.max_steps).optional(),
+      context_budget: limit(SETTINGS.context_budget).optional(),
+      max_cost: limit(SETTINGS.max_cost).optional(),
+      timeout: limit(SETTINGS.timeout).optional(),
+      sandbox: choice(["auto", "required", "off"]).optional(),
+      checks: texts("a list of commands").optional(),
+    },
+    LATER,
+  ),
+);
+
+/** What an agent.yaml says. */
+export type AgentFront = z.infer<typeof AgentFile>;
+
+/** Reads and checks a stock agent.yaml, for the build; undefined for the agent's other files. */
+export function stockAgentFront({ path, text }: { path: string; text: string }): AgentFront | undefined {
+  return basename(path) === AGENT_FILE ? parseStockYaml(AgentFile, text, stockLabel(path)).value : undefined;
+}
+
+/** What messages call a stock agent's file. */
+export function stockLabel(path: string): string {
+  return `embedded/agents/${path}`;
+}

@@ -1,0 +1,102 @@
+import { basename } from "node:path";
+import { z } from "zod";
+import { SyscallError } from "../plugin/index.ts";
+import { shown, strict, text } from "./values.ts";
+import { parseStockYaml, parseYaml, type YamlText } from "./yaml.ts";
+
+/* The format of a SKILL.md (Agent Skills). */
+
+export const SKILL_FILE = "SKILL.md";
+const NAME = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
+const MAX_NAME = 64;
+const FRONT_MATTER = /^(\uFEFF?---[ \t]*\r?\n)([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/;
+
+/** What is needed to use it. Everything else is for other programs to read. */
+export const SkillFile = z.lazy(() =>
+  z.looseObject({
+    name: z.coerce.string().min(1),
+    description: text("a text that says what it does and when to use it"),
+    "allowed-tools": z.union([z.string(), z.array(z.string())]).optional(),
+  }),
+);
+
+const Strict = z.lazy(() =>
+  strict({
+    name: z
+      .string({ error: ({ input }) => `expected a name, got ${shown(input)}` })
+      .max(MAX_NAME, { error: `expected at most ${MAX_NAME} characters` })
+      .regex(NAME, { error: "expected lowercase letters, digits and single hyphens between them" }),
+    description: text("a text that says what it does and when to use it").max(1024, {
+      error: "expected at most 1024 characters",
+    }),
+    license: text().optional(),
+    compatibility: text().max(500, { error: "expected at most 500 characters" }).optional(),
+    metadata: z
+      .record(z.string(), text(), {
+        error: ({ input }) => `expected a mapping of texts, got ${shown(input)}`,
+      })
+      .optional(),
+    "allowed-tools": text("tool names with spaces between them").optional(),
+  }),
+);
+
+/** What is needed of the front matter of a SKILL.md. */
+export type SkillFront = z.infer<typeof SkillFile>;
+
+/** Reads and checks a stock SKILL.md, for the build; undefined for the skill's other files. */
+export function stockSkillFront({ path, text }: { path: string; text: string }): SkillFront | undefined {
+  if (basename(path) !== SKILL_FILE) return undefined;
+  const label = stockLabel(path);
+  return parseStockYaml(SkillFile, splitSkill(text, label).front, label).value;
+}
+
+/** Its front matter and its body. INVALID when it has none. */
+export function splitSkill(content: string, file: string): { front: string; body: string } {
+  const match = FRONT_MATTER.exec(content);
+  if (!match) {
+    throw new SyscallError(
+      "INVALID",
+      `${file}:1:1: expected YAML between two lines of "---" at the beginning.`,
+    );
+  }
+  return { front: match[2] ?? "", body: content.slice(match[0].length).trim() };
+}
+
+/** `Read Bash(git *) Grep`, with spaces or commas between: those within parentheses belong to the pattern. */
+export function toolNames(listed: string | string[]): string[] {
+  const names = Array.isArray(listed) ? listed : (listed.match(/[^\s,(]+(?:\([^)]*\))?/g) ?? []);
+  return names.map((name) => name.trim()).filter((name) => name !== "");
+}
+
+/** What its author should put right; it is used all the same. */
+export function warningsOf(folder: string, name: string, yaml: YamlText): string[] {
+  const { line, column } = yaml.place(["name"]);
+  const at = `${yaml.file}:${line}:${column}:`;
+  const warnings: string[] = [];
+  if (name !== folder) {
+    warnings.push(`${at} the name "${name}" is not the folder's; the skill is called ${folder}`);
+  }
+  if (name.length > MAX_NAME) warnings.push(`${at} the name has more than ${MAX_NAME} characters`);
+  return warnings;
+}
+
+/** Held to the letter of the format. INVALID names file, line and column. */
+export async function checkSkillFile(file: string, content: string): Promise<void> {
+  const { front, body } = splitSkill(content, file);
+  const { value, text: yaml } = await parseYaml(Strict, front, file, 2);
+  const folder = basename(file.slice(0, -SKILL_FILE.length - 1));
+  const { line, column } = yaml.place(["name"]);
+  if (value.name !== folder) {
+    throw new SyscallError(
+      "INVALID",
+      `${file}:${line}:${column}: expected the folder's name "${folder}", got "${value.name}"`,
+    );
+  }
+  if (body === "")
+    throw new SyscallError("INVALID", `${file}: expected instructions after the front matter.`);
+}
+
+/** What messages call a stock skill's file. */
+export function stockLabel(path: string): string {
+  return `embedded/skills/${path}`;
+}
