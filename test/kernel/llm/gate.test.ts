@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { type ModelCallOptions, type ModelDevice, ModelGate } from "../../../src/kernel/llm/gate.ts";
 import type { ModelRequest } from "../../../src/kernel/llm/request.ts";
-import { type LLMEvent, SyscallError } from "../../../src/plugin/index.ts";
+import { type LLMEvent, SyscallError, type Usage } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { type Attempt, ScriptedDevice, text, USAGE } from "./scripted-device.ts";
 
@@ -103,26 +103,23 @@ describe("an answer", () => {
     ["more than any model takes", [1e300, 5, 0], [1e9, 5, 0]],
     ["more from its cache than there was: it counts them apart", [10, 5, 90], [100, 5, 90]],
     ["what comes from its cache below nothing", [10, 5, -90], [10, 5, 0]],
-  ])(
-    "is never said to have used %s",
-    async (_, [input, output, cached], [input_tokens, output_tokens, cached_tokens]) => {
-      const said = { input_tokens: input, output_tokens: output, cached_tokens: cached, cost_usd: -3 };
-      const usage = { input_tokens, output_tokens, cached_tokens };
-      const { gate, options, events } = setUp();
-      const streamed = new ScriptedDevice([
-        { type: "text_delta", text: "hi" },
-        { type: "usage", usage: said },
-        { type: "stop", reason: "end_turn" },
-      ]);
-      expect((await gate.call("k", streamed, request(), options)).usage).toEqual(usage);
-      expect(events).toContainEqual({ type: "usage", usage });
-      const whole = new ScriptedDevice([
-        { content: "hi", tool_calls: [], stop_reason: "end_turn", usage: said, tokens_used: -1 },
-      ]);
-      const plain = { ...request(), stream: false };
-      expect((await gate.call("k", whole, plain, options)).usage).toEqual(usage);
-    },
-  );
+  ] as [string, Counts, Counts][])("is never said to have used %s", async (_, reported, counted) => {
+    const said = { ...usageOf(reported), cost_usd: -3 };
+    const usage = usageOf(counted);
+    const { gate, options, events } = setUp();
+    const streamed = new ScriptedDevice([
+      { type: "text_delta", text: "hi" },
+      { type: "usage", usage: said },
+      { type: "stop", reason: "end_turn" },
+    ]);
+    expect((await gate.call("k", streamed, request(), options)).usage).toEqual(usage);
+    expect(events).toContainEqual({ type: "usage", usage });
+    const whole = new ScriptedDevice([
+      { content: "hi", tool_calls: [], stop_reason: "end_turn", usage: said, tokens_used: -1 },
+    ]);
+    const plain = { ...request(), stream: false };
+    expect((await gate.call("k", whole, plain, options)).usage).toEqual(usage);
+  });
 
   test("without an end has a limit", async () => {
     const { gate, options } = setUp();
@@ -612,4 +609,10 @@ function failure(call: Promise<unknown>): Promise<unknown> {
     () => new Error("expected a failure"),
     (error: unknown) => error,
   );
+}
+
+type Counts = [input: number, output: number, cached: number];
+
+function usageOf([input_tokens, output_tokens, cached_tokens]: Counts): Usage {
+  return { input_tokens, output_tokens, cached_tokens };
 }
