@@ -4,7 +4,7 @@ import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
 import { checkRequest, mountPath, mountRules, placed } from "./mount/mount-point.ts";
 import type { MountSourcePorts } from "./mount/mount-source.ts";
-import { MountSources, type SharedSource } from "./mount/mount-sources.ts";
+import { MountSources } from "./mount/mount-sources.ts";
 import {
   type MountPoint,
   type MountScope,
@@ -13,6 +13,7 @@ import {
   mountInfos,
   pointAt,
   type ScopeRef,
+  type SharedSource,
   scopeKey,
   takeOut,
 } from "./mount/mount-tables.ts";

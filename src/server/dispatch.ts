@@ -29,14 +29,8 @@ import { spawn } from "./methods/spawn.ts";
 import { getStepDetail, listSteps } from "./methods/steps.ts";
 import { suspend } from "./methods/suspend.ts";
 import { wait } from "./methods/wait.ts";
-import {
-  MAX_REQUEST_BYTES,
-  METHODS,
-  type Method,
-  Request,
-  type StreamEvent,
-  type WireError,
-} from "./protocol.ts";
+import type { Outgoing } from "./outgoing.ts";
+import { MAX_REQUEST_BYTES, METHODS, type Method, Request, type WireError } from "./protocol.ts";
 import type { System } from "./system.ts";
 
 /** A plain method looks up, checks, acts and returns its answer. */
@@ -44,13 +38,6 @@ type Plain<P, A> = (payload: P, system: System, caller: Caller) => A | Promise<A
 
 /** A streaming one throws as long as nothing is `accept`ed; after that it only sends, and the connection ends with it. */
 type Streaming<P, A> = (payload: P, system: System, out: Outgoing<A>, caller: Caller) => Promise<void>;
-
-export interface Outgoing<A> {
-  /** Says yes; from here on the connection belongs to the stream. */
-  accept(answer: A): Promise<void>;
-  send(event: StreamEvent): Promise<void>;
-  readonly gone: AbortSignal;
-}
 
 /** Every method and who handles it. */
 const TABLE: Record<Method, Entry> = {

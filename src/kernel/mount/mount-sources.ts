@@ -1,13 +1,6 @@
 import type { MountOpener, MountRequest } from "../types.ts";
 import { MountSource, type MountSourcePorts } from "./mount-source.ts";
-import type { MountPoint, MountScope } from "./mount-tables.ts";
-
-/** What is opened once, with every point where it stands. */
-export interface SharedSource {
-  key: string;
-  source: MountSource;
-  points: Set<MountPoint>;
-}
+import type { MountPoint, MountScope, SharedSource } from "./mount-tables.ts";
 
 interface MountSourcesPorts extends MountSourcePorts {
   /** Its devices are others than before. */

@@ -3,7 +3,7 @@ import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Process } from "../process.ts";
 import type { ProcessTable } from "../process-table.ts";
 import type { DeviceLease, MountInfo, MountRequest, ProjectHandle } from "../types.ts";
-import type { SharedSource } from "./mount-sources.ts";
+import type { MountSource } from "./mount-source.ts";
 
 /** Who sees a mount that is no process's: all processes of a project, or all of the user's. */
 export interface MountScope {
@@ -31,6 +31,13 @@ export interface MountPoint {
   /** Names of its tools, as they were last placed. */
   tools: ReadonlySet<string>;
   release?(): void;
+}
+
+/** What is opened once, with every point where it stands. */
+export interface SharedSource {
+  key: string;
+  source: MountSource;
+  points: Set<MountPoint>;
 }
 
 /** The mounts of one process, or those that many see. */

@@ -1,8 +1,8 @@
 import { Damage } from "../damage.ts";
-import type { Outgoing } from "../dispatch.ts";
 import { eof, until } from "../events.ts";
 import { allEvents, type Run } from "../history.ts";
 import { locateLive, refOf } from "../locate.ts";
+import type { Outgoing } from "../outgoing.ts";
 import type { Payload, ProcRef } from "../protocol.ts";
 import type { System } from "../system.ts";
 

@@ -1,6 +1,6 @@
-import type { Outgoing } from "../dispatch.ts";
 import { completeEvent, spawnEvent, toStreamEvent, until } from "../events.ts";
 import { locateLive, refOf } from "../locate.ts";
+import type { Outgoing } from "../outgoing.ts";
 import type { Payload, ProcRef } from "../protocol.ts";
 import type { System } from "../system.ts";
 

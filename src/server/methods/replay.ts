@@ -1,7 +1,7 @@
 import type { Caller } from "../caller.ts";
 import { compareRuns as differencesOf } from "../compare-runs.ts";
-import type { Outgoing } from "../dispatch.ts";
 import { locate, recordsOf, refOf, requireAgent } from "../locate.ts";
+import type { Outgoing } from "../outgoing.ts";
 import type { Answers, Payload, ProcRef } from "../protocol.ts";
 import { planReplay } from "../replay.ts";
 import type { System } from "../system.ts";

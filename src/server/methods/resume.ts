@@ -1,7 +1,7 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { Caller } from "../caller.ts";
-import type { Outgoing } from "../dispatch.ts";
 import { locate, requireAgent } from "../locate.ts";
+import type { Outgoing } from "../outgoing.ts";
 import type { Answers, Payload } from "../protocol.ts";
 import type { System } from "../system.ts";
 import { streamRun } from "./spawn.ts";

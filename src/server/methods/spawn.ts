@@ -1,7 +1,7 @@
 import type { Caller } from "../caller.ts";
-import type { Outgoing } from "../dispatch.ts";
 import { noticeEvent, spawnEvent, toStreamEvent, until } from "../events.ts";
 import { refOf } from "../locate.ts";
+import type { Outgoing } from "../outgoing.ts";
 import type { Payload, ProcRef } from "../protocol.ts";
 import type { System } from "../system.ts";
 
