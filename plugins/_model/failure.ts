@@ -52,6 +52,12 @@ export function reported(document: ErrorDocument, blame: Blame): SyscallError {
   return describe(found, `reported: ${document.message}`, blame, waits(found, {}, document));
 }
 
+/** It answers somewhere else. Who asks has to say so themselves: the key would go there as well. */
+export function moved(blame: Blame, status: number, to: string): SyscallError {
+  const message = `${blame.provider} at ${blame.url} answered ${status}: ask at ${JSON.stringify(to)}. It was not asked there; if that is right, set ${blame.urlVariable}`;
+  return new SyscallError("UNAVAILABLE", shown(message, blame.key), { retryable: false });
+}
+
 export function unreachable(error: unknown, blame: Blame): SyscallError {
   const codes = causes(error).flatMap((one) => codeOf(one) ?? []);
   const [why = String(error)] = codes;

@@ -1,15 +1,21 @@
 import { SyscallError } from "rnix/plugin";
 import { errorDocument } from "./error-document.ts";
-import { type Blame, reported, unreachable } from "./failure.ts";
+import { type Blame, moved, reported, unreachable } from "./failure.ts";
 
 /**
  * The `fetch` given to a provider package for one request: without a time limit of its own, and with what
  * the packages do not look at put right: a server that is not there, a web page, an error document where a
- * stream was asked for, an answer without end. `heard` is told whenever some of a stream has come.
+ * stream was asked for, an answer without end. It follows nobody elsewhere: key and conversation go to the address
+ * that they were meant for. `heard` is told whenever some of a stream has come.
  */
 export function requestFetch(streams: boolean, blame: Blame, heard: () => void): typeof fetch {
   const request = async (input: Input, init?: RequestInit): Promise<Response> => {
     const response = bounded(await reach(input, init, blame), streams, blame, heard);
+    const elsewhere = response.headers.get("location");
+    if (response.status >= 300 && response.status < 400 && elsewhere !== null) {
+      await response.body?.cancel();
+      throw moved(blame, response.status, elsewhere);
+    }
     if (!response.ok) return response;
     const type = response.headers.get("content-type") ?? "";
     if (type.startsWith("text/html")) {
@@ -28,7 +34,7 @@ export function requestFetch(streams: boolean, blame: Blame, heard: () => void):
 type Input = Parameters<typeof fetch>[0];
 
 async function reach(input: Input, init: RequestInit | undefined, blame: Blame): Promise<Response> {
-  const options: BunFetchRequestInit = { ...init, timeout: false };
+  const options: BunFetchRequestInit = { ...init, timeout: false, redirect: "manual" };
   try {
     return await fetch(input, options);
   } catch (error) {

@@ -87,6 +87,11 @@ export const FAULTS: readonly FaultCase[] = [
     expected: { ...LIMITED, retryAfterMs: 3_600_000 },
   },
   { title: "429 without a word on when", fault: status(429), expected: LIMITED },
+  {
+    title: "307, ask another address: key and conversation are not sent there",
+    where: elsewhere,
+    expected: { code: "UNAVAILABLE", retryable: false, says: () => /answered 307: ask at ".*elsewhere/ },
+  },
   { title: "409, a collision on the other side", fault: status(409), expected: DOWN },
   { title: "500", fault: status(500), expected: DOWN },
   { title: "500 without a body", fault: status(500, { body: "" }), expected: DOWN },
@@ -152,6 +157,31 @@ export const FAULTS: readonly FaultCase[] = [
 
 function at(url: string): Asked {
   return { url, [Symbol.asyncDispose]: async () => {} };
+}
+
+/** Redirects to a server that would answer, at another address: no request may come there. */
+async function elsewhere(turns: Turn[]): Promise<Asked> {
+  const other = await ModelServer.start(turns);
+  const server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: ({ url }) => {
+      const { pathname } = new URL(url);
+      requests.push(pathname);
+      return Response.redirect(`${other.url}${pathname}#elsewhere`, 307);
+    },
+  });
+  const requests: string[] = [];
+  return {
+    url: `http://127.0.0.1:${server.port}`,
+    requests,
+    [Symbol.asyncDispose]: async () => {
+      await server.stop(true);
+      const asked = other.requests.length;
+      await other.stop();
+      if (asked > 0) throw new Error(`the address that was named was asked ${asked} times`);
+    },
+  };
 }
 
 async function nobody(): Promise<Asked> {
