@@ -365,6 +365,12 @@ describe("a program that is the model and calls tools by itself", () => {
   test("is not taken for dead while a tool of its own is at work", async () => {
     const clock = new FakeClock();
     const slow = Promise.withResolvers<string>();
+    const atWork = Promise.withResolvers<void>();
+    const begin = (): Promise<string> => {
+      atWork.resolve();
+      return slow.promise;
+    };
+    const tool = toolDevice("Slow", begin, { timeoutMs: 1_000_000 });
     await using h = harness(
       [
         async ({ tools, say }) => {
@@ -376,12 +382,13 @@ describe("a program that is the model and calls tools by itself", () => {
       ],
       {
         clock,
-        devices: { "/dev/slow": toolDevice("Slow", () => slow.promise, { timeoutMs: 1_000_000 }) },
+        devices: { "/dev/slow": tool },
         limits: { modelIdleMs: 1_000, modelTotalMs: 5_000 },
       },
     );
     const pid = await h.spawn("do it", program(h));
     const ended = h.follow(pid);
+    await atWork.promise;
     await clock.advance(100_000);
     slow.resolve("slow");
     await clock.advance(100);

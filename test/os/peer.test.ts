@@ -16,8 +16,9 @@ describe.if(process.platform === "linux")("the process at the other end", () => 
     const client = door.client("");
     const fd = await door.descriptor();
     const before = openDescriptors();
-    expect(lookAtPeer(fd, same)).toBe(client.pid);
-    expect(openDescriptors()).toBe(before);
+    for (let look = 0; look < 50; look++) expect(lookAtPeer(fd, same)).toBe(client.pid);
+    // What else this process opens and closes meanwhile is less.
+    expect(openDescriptors() - before).toBeLessThan(25);
     client.kill();
   });
 

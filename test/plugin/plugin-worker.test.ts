@@ -36,7 +36,9 @@ async function start(
   const entry = folder.write("p.ts", typeof source === "string" ? source : pluginSource("p", source));
   const { code, problems } = await staticCheck(entry);
   expect(problems).toEqual([]);
-  const worker = await PluginWorker.start({ name: "p", entry, code: code ?? "", ...more });
+  // As much time to load as a busy machine needs, but where the test decides about time.
+  const limits = more.timers ? undefined : { loadMs: 60_000 };
+  const worker = await PluginWorker.start({ name: "p", entry, code: code ?? "", limits, ...more });
   workers.push(worker);
   return worker;
 }

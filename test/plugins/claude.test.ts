@@ -76,7 +76,7 @@ describePlugin("claude", () => import("../../plugins/claude/index.ts"), {
   },
   teardown: async () => {
     for (const one of kept.splice(0)) {
-      expect(one.children.list()).toEqual([]);
+      await until(() => one.children.list().length === 0);
       await one[Symbol.asyncDispose]();
     }
   },

@@ -54,7 +54,7 @@ describePlugin("cursor", () => import("../../plugins/cursor/index.ts"), {
   },
   teardown: async () => {
     for (const one of kept.splice(0)) {
-      expect(one.real.children.list()).toEqual([]);
+      await until(() => one.real.children.list().length === 0);
       await one.real[Symbol.asyncDispose]();
     }
   },

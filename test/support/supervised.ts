@@ -33,13 +33,13 @@ export class Supervised {
   readonly #calls = new Map<string, PromiseWithResolvers<LLMEvent[]>>();
   readonly #generations = new Map<string, number>();
 
-  constructor({ mounts }: { mounts?: readonly MountType[] } = {}) {
+  constructor({ mounts, graceMs = 1_000 }: { mounts?: readonly MountType[]; graceMs?: number } = {}) {
     this.h = new KernelHarness({
       mounts,
       model: (request, signal) => this.#answer(request, signal),
       clock: this.clock,
       // Nothing of it ends by itself, however far the clock is moved.
-      limits: { timeoutMs: null, modelTotalMs: 365 * DAY, modelIdleMs: 365 * DAY, spawnDepth: 9 },
+      limits: { timeoutMs: null, modelTotalMs: 365 * DAY, modelIdleMs: 365 * DAY, spawnDepth: 9, graceMs },
     });
   }
 

@@ -60,14 +60,14 @@ describe("a supervised program", () => {
   });
 
   test("that does not end when asked is killed after its shutdown, not the kernel's grace", async () => {
-    await using s = new Supervised();
+    await using s = new Supervised({ graceMs: 60_000 });
     const file = join(s.h.project, "pid");
     const deaf = sh(`trap "" TERM; echo $$ > ${file}; while :; do sleep 0.05; done`);
     const top = await s.spawn(s.spec("one_for_one", [s.command("deaf", deaf, { shutdown: 100 })]));
     await until(() => existsSync(file) && readFileSync(file, "utf8").endsWith("\n"));
     const began = performance.now();
     await s.h.kernel.supervisors.stopSupervisor(top);
-    expect(performance.now() - began).toBeLessThan(1_000);
+    expect(performance.now() - began).toBeLessThan(20_000);
     expect(isAlive(Number(readFileSync(file, "utf8")))).toBe(false);
   });
 

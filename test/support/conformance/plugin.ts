@@ -102,7 +102,9 @@ export function describePlugin(name: string, load: () => Promise<unknown>, cases
     const there = async (): Promise<Loaded> => {
       const { code, problems } = await staticCheck(entry);
       expect(problems).toEqual([]);
-      const worker = await PluginWorker.start({ name, entry, code: code ?? "" });
+      // As much time to load as a busy machine needs.
+      const limits = { loadMs: 60_000 };
+      const worker = await PluginWorker.start({ name, entry, code: code ?? "", limits });
       return { plugin: worker.plugin, end: () => worker.end() };
     };
     describeDevices(cases, there);

@@ -97,6 +97,6 @@ function answers(driver: Answerer, findings: Findings, stream: boolean): void {
     const began = performance.now();
     expect((await answered({ text, chunks: 1 })).answer.content === text).toBe(true);
     // Not in the square of its length: that would be minutes.
-    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(performance.now() - began).toBeLessThan(20_000);
   });
 }
