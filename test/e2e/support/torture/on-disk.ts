@@ -1,6 +1,7 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { JournalEntry, ProcInfo, StepRecord } from "../../../../src/store/schema.ts";
+import { textOf } from "../leftovers.ts";
 
 /** A run as it lies on disk, read by none of the code that is tried. */
 export interface OnDisk {
@@ -21,8 +22,10 @@ export function runsOnDisk(dataDir: string): OnDisk[] {
 
 function runOnDisk(dataDir: string, uuid: string): OnDisk {
   const folder = join(dataDir, "steps", uuid);
-  // A kill may come when the version before has made room, and the new one has not its name yet.
-  const info = textOf(join(folder, "proc-info.json")) ?? textOf(join(folder, "proc-info.json.before"));
+  const record = join(folder, "proc-info.json");
+  // A kill may come when the version before has made room, and the new one has not its name yet. Who lives may go on
+  // to give it that between our two looks.
+  const info = textOf(record) ?? textOf(`${record}.before`) ?? textOf(record) ?? null;
   const stepLines = wholeLines(textOf(join(folder, "steps.jsonl")) ?? "");
   const steps = parsed(stepLines).map((line) => StepRecord.parse(line));
   const recorded = steps.at(-1)?.step ?? 0;
@@ -49,10 +52,6 @@ export function phaseOf({ info, steps, journal }: OnDisk): string {
   const ended = journal.filter(({ t }) => t === "call_end").length;
   if (ended === 0) return "answer recorded, nothing begun";
   return ended < asked ? "between two calls" : "calls made, step not recorded";
-}
-
-function textOf(path: string): string | null {
-  return existsSync(path) ? readFileSync(path, "utf8") : null;
 }
 
 function wholeLines(text: string): string {
