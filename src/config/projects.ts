@@ -1,8 +1,8 @@
-import { mkdirSync } from "node:fs";
+import { mkdirSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
-import { FileCache, writeAtomic } from "./file.ts";
+import { FileCache, fileError, isThere, writeAtomic } from "./file.ts";
 import type { Project } from "./project.ts";
 
 const VERSION = 1;
@@ -24,23 +24,31 @@ export interface Locks {
 
 const TRIES = 200;
 const PAUSE_MS = 5;
+/** Of the file, which is read whole: some thousand projects. */
+const MOST_BYTES = 512 * 1024;
 
 /**
  * The projects this user has run something in (`projects.json` in the user's data folder): what the server
- * sweeps and lists. Nothing is ever taken out by a run; a folder that is gone is only not there.
+ * sweeps and lists. A folder that is gone is only not there; where the file would be too long, such go first, and then
+ * the oldest. A file that is damaged is set aside, and what can be read of it is kept: the next run in a project
+ * that was lost names it again.
  */
 export class Projects {
   readonly #file: string;
   readonly #locks: Locks;
+  readonly #warn: (text: string) => void;
   readonly #cache = new FileCache(parse);
 
-  constructor(userDataDir: string, locks: Locks) {
+  constructor(userDataDir: string, locks: Locks, warn: (text: string) => void = () => {}) {
     this.#file = join(userDataDir, "projects.json");
     this.#locks = locks;
+    this.#warn = warn;
   }
 
+  /** UNAVAILABLE when a newer rnix has written it. */
   list(): KnownProject[] {
-    return this.#cache.get(this.#file) ?? [];
+    const read = this.#read();
+    return "damaged" in read ? this.#mended(read.damaged) : read.projects;
   }
 
   /** Adds it if it is new: one `stat` when it is not. TIMEOUT after a second of another's lock. */
@@ -50,11 +58,45 @@ export class Projects {
     const lock = await this.#lock();
     try {
       if (this.#has(entry)) return;
-      const registry = { v: VERSION, projects: [...this.list(), entry] };
-      writeAtomic(this.#file, `${JSON.stringify(registry, null, 2)}\n`);
+      this.#write([...this.list(), entry]);
     } finally {
       lock.release();
     }
+  }
+
+  #read(): Read {
+    try {
+      return this.#cache.get(this.#file) ?? { projects: [] };
+    } catch (error) {
+      // No file at all, or one beyond all bounds.
+      if (error instanceof SyscallError && error.code === "INVALID") return { damaged: [] };
+      throw error;
+    }
+  }
+
+  /** Who does not get the lock leaves it to whoever has it. */
+  #mended(left: KnownProject[]): KnownProject[] {
+    const lock = this.#locks.tryAcquire(`${this.#file}.lock`);
+    if (!lock) return left;
+    try {
+      const now = this.#read();
+      if (!("damaged" in now)) return now.projects;
+      const aside = `${this.#file}.damaged`;
+      renameSync(this.#file, aside);
+      this.#write(now.damaged);
+      this.#warn(
+        `${this.#file} was damaged: it is ${aside} now. Of ${now.damaged.length} projects it told; any other is known again when something is run in it.`,
+      );
+      return now.damaged;
+    } catch (error) {
+      throw fileError(error, this.#file, "set aside");
+    } finally {
+      lock.release();
+    }
+  }
+
+  #write(projects: readonly KnownProject[]): void {
+    writeAtomic(this.#file, withinBounds(projects));
   }
 
   #has(entry: KnownProject): boolean {
@@ -77,19 +119,45 @@ function entryOf({ id, dir, dataDir, kind }: Project): KnownProject {
   return kind === "none" ? { id: "user", dir: dataDir, data_dir: dataDir } : { id, dir, data_dir: dataDir };
 }
 
-function parse(text: string, file: string): KnownProject[] {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (cause) {
-    throw new SyscallError("INVALID", `${file}: expected JSON. Move the file away; it is written anew.`, {
-      cause,
-    });
-  }
+function withinBounds(all: readonly KnownProject[]): string {
+  const text = textOf(all);
+  if (Buffer.byteLength(text) <= MOST_BYTES) return text;
+  // The last one is just being added.
+  const there = all.filter((project, at) => at === all.length - 1 || isThere(project.data_dir));
+  const kept = there.length < all.length ? there : all.slice(Math.ceil(all.length / 10));
+  return withinBounds(kept);
+}
+
+function textOf(projects: readonly KnownProject[]): string {
+  return `${JSON.stringify({ v: VERSION, projects }, null, 2)}\n`;
+}
+
+/** Damaged: what is left of it. */
+type Read = { projects: KnownProject[] } | { damaged: KnownProject[] };
+
+function parse(text: string, file: string): Read {
+  const value = jsonOf(text);
   const result = Registry.safeParse(value);
-  if (result.success) return result.data.projects;
+  if (result.success) return { projects: result.data.projects };
+  const version = z.object({ v: z.number() }).safeParse(value).data?.v ?? VERSION;
+  if (version <= VERSION) return { damaged: entriesIn(text) };
   throw new SyscallError(
-    "INVALID",
-    `${file}: expected a list of projects of version ${VERSION}; it may have been written by a newer rnix.`,
+    "UNAVAILABLE",
+    `${file} has version ${version}; this rnix reads version ${VERSION}. It was written by a newer rnix: update this one.`,
+  );
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // Damaged.
+  }
+}
+
+/** Entries have no braces in them, but for odd folders. */
+function entriesIn(text: string): KnownProject[] {
+  return [...text.matchAll(/\{[^{}]*\}/g)].flatMap(
+    ([entry]) => KnownProject.safeParse(jsonOf(entry)).data ?? [],
   );
 }

@@ -135,7 +135,7 @@ export async function boot({
     plugins,
     embedded: { agents: embeddedAgents, skills: embeddedSkills },
   });
-  const projects = new Projects(user.dataDir, FileLock);
+  const projects = new Projects(user.dataDir, FileLock, (text) => logFrom("warn", "projects", text));
   const history = new History({
     dataDirs: (cwd) => dataDirs(projects, workspaces, stores, env, cwd),
     open: runs,

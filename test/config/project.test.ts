@@ -1,5 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import { chmodSync, lstatSync, mkdirSync, readFileSync, realpathSync, symlinkSync } from "node:fs";
+import {
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  symlinkSync,
+} from "node:fs";
 import { join } from "node:path";
 import { userPaths } from "../../src/config/paths.ts";
 import { findProject, prepareProject } from "../../src/config/project.ts";
@@ -16,6 +25,9 @@ interface Case {
   dir: string;
   kind: "rnix" | "git" | "folder" | "none";
 }
+
+/** The list of known projects, in the sandbox. */
+const LIST = "home/.local/share/rnix/projects.json";
 
 const GRID: Case[] = [
   { title: "a .rnix here", folders: ["home/p/.rnix"], cwd: "home/p", dir: "home/p", kind: "rnix" },
@@ -278,14 +290,84 @@ describe("the list of known projects", () => {
     expect({ taken, held }).toEqual({ taken: 2, held: 0 });
   });
 
-  test("is refused when it is damaged or newer, with what to do", async () => {
+  test("is refused when it is newer, with what to do, and stays as it is", async () => {
     using box = new Sandbox();
     const projects = new Projects(box.userDataDir, free);
     mkdirSync(box.userDataDir, { recursive: true });
-    box.write("home/.local/share/rnix/projects.json", '{"v":1,"proj');
-    expect((await failure(() => projects.list())).message).toContain("Move the file away");
-    box.write("home/.local/share/rnix/projects.json", '{"v":2,"projects":[]}');
-    expect((await failure(() => projects.list())).message).toContain("newer rnix");
+    box.write(LIST, '{"v":2,"projects":[]}');
+    expect(await failure(() => projects.list())).toMatchObject({
+      code: "UNAVAILABLE",
+      message: expect.stringContaining("newer rnix"),
+    });
+    expect((await failure(() => projects.remember(box.project()))).code).toBe("UNAVAILABLE");
+    expect(readdirSync(box.userDataDir)).toEqual(["projects.json"]);
+  });
+
+  describe("that is damaged is set aside, and what can be read of it is kept:", () => {
+    const DAMAGE: Record<string, { damage(text: string): string; left: number }> = {
+      empty: { damage: () => "", left: 0 },
+      zeros: { damage: (text) => "\0".repeat(text.length), left: 0 },
+      "cut off in its last entry": { damage: (text) => text.slice(0, -10), left: 2 },
+      "one entry without its folder": { damage: (text) => text.replace('"dir"', '"dri"'), left: 2 },
+      "another document": { damage: () => "[]", left: 0 },
+    };
+    test.each(Object.entries(DAMAGE))("%s", async (_, { damage, left }) => {
+      using box = new Sandbox();
+      const told: string[] = [];
+      const projects = new Projects(box.userDataDir, free, (text) => void told.push(text));
+      for (const name of ["a", "b", "c"]) await projects.remember(box.project(box.folder(`home/${name}`)));
+      const damaged = damage(readFileSync(join(box.userDataDir, "projects.json"), "utf8"));
+      box.write(LIST, damaged);
+
+      expect(projects.list()).toHaveLength(left);
+      expect(projects.list()).toHaveLength(left);
+      expect(told).toEqual([expect.stringContaining("projects.json.damaged")]);
+      expect(readFileSync(join(box.userDataDir, "projects.json.damaged"), "utf8")).toBe(damaged);
+      await projects.remember(box.project(box.folder("home/d")));
+      expect(new Projects(box.userDataDir, free).list()).toHaveLength(left + 1);
+    });
+
+    test("no file at all", async () => {
+      using box = new Sandbox();
+      box.folder(LIST);
+      const projects = new Projects(box.userDataDir, free);
+      expect(projects.list()).toEqual([]);
+      await projects.remember(box.project());
+      expect(projects.list()).toHaveLength(1);
+    });
+
+    test("not while another holds the lock", () => {
+      using box = new Sandbox();
+      mkdirSync(box.userDataDir, { recursive: true });
+      box.write(LIST, "");
+      expect(new Projects(box.userDataDir, { tryAcquire: () => null }).list()).toEqual([]);
+      expect(readdirSync(box.userDataDir)).toEqual(["projects.json"]);
+    });
+  });
+
+  test("stays within bounds: first those go that are not there any more, then the oldest", async () => {
+    using box = new Sandbox();
+    mkdirSync(box.userDataDir, { recursive: true });
+    const there = box.folder("home/there");
+    const entry = (n: number, data_dir: string) => ({
+      id: `${n}`,
+      dir: `/gone/${"x".repeat(200)}`,
+      data_dir,
+    });
+    const fill = (of: (n: number) => string): void => {
+      const all = Array.from({ length: 2_500 }, (_, n) => entry(n, of(n)));
+      box.write(LIST, JSON.stringify({ v: 1, projects: all }));
+    };
+    const projects = new Projects(box.userDataDir, free);
+    fill((n) => (n === 7 ? there : `/gone/${n}`));
+    await projects.remember(box.project());
+    expect(projects.list().map(({ id }) => id)).toEqual(["7", box.project().id]);
+    fill(() => there);
+    await projects.remember(box.project());
+    const ids = projects.list().map(({ id }) => id);
+    expect(ids.slice(-2)).toEqual(["2499", box.project().id]);
+    expect(ids.length).toBeGreaterThan(1_000);
+    expect(statSync(join(box.userDataDir, "projects.json")).size).toBeLessThan(512 * 1024);
   });
 });
 
