@@ -22,6 +22,7 @@ import { type Blame, cutOff, failure } from "./failure.ts";
 import { gathered } from "./gathered.ts";
 import { Thoughts } from "./handback.ts";
 import type { Model } from "./model-file.ts";
+import { isTooDeep, MOST_LEVELS } from "./nesting.ts";
 import { callOptions } from "./prompt.ts";
 import { rateLimits } from "./rate-limits.ts";
 
@@ -224,6 +225,10 @@ function toolCall(part: Part): ToolCall {
   const call = { id: part.toolCallId ?? "", name: part.toolName ?? "", input: {} };
   // No arguments at all is how several servers write those of a tool that takes none.
   if (text.trim() === "") return call;
+  if (isTooDeep(text)) {
+    const reason = `the arguments are nested more than ${MOST_LEVELS} levels deep`;
+    return { ...call, invalid: { text, reason } };
+  }
   try {
     const input: unknown = JSON.parse(text);
     if (isObject(input)) return { ...call, input };

@@ -1,6 +1,7 @@
 import { SyscallError } from "rnix/plugin";
 import { errorDocument } from "./error-document.ts";
 import { type Blame, moved, reported, unreachable } from "./failure.ts";
+import { isTooDeep, MOST_LEVELS } from "./nesting.ts";
 
 /**
  * The `fetch` given to a provider package for one request: without a time limit of its own, and with what
@@ -16,7 +17,7 @@ export function requestFetch(streams: boolean, blame: Blame, heard: () => void):
       await response.body?.cancel();
       throw moved(blame, response.status, elsewhere);
     }
-    if (!response.ok) return response;
+    if (!response.ok) return await withoutDepths(response);
     const type = response.headers.get("content-type") ?? "";
     if (type.startsWith("text/html")) {
       await response.body?.cancel();
@@ -68,9 +69,19 @@ function endless({ provider, url }: Blame, largest: number): SyscallError {
   return new SyscallError("DRIVER", message, { retryable: false });
 }
 
+/** An error that is nested without end says no more than its status: a package would take seconds to find that out. */
+async function withoutDepths(response: Response): Promise<Response> {
+  const body = await response.text();
+  return new Response(isTooDeep(body) ? "" : body, response);
+}
+
 /** An answer in one piece is looked at before the package sees it: packages take errors in it differently. */
 async function inspected(response: Response, streams: boolean, blame: Blame): Promise<Response> {
   const body = await response.text();
+  if (isTooDeep(body)) {
+    const message = `${blame.provider} at ${blame.url} answered what is nested more than ${MOST_LEVELS} levels deep`;
+    throw new SyscallError("DRIVER", message, { retryable: true });
+  }
   const document = errorDocument(body);
   if (document !== undefined) throw reported(document, blame);
   if (!streams) return new Response(body, response);

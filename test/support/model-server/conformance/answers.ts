@@ -73,7 +73,8 @@ function answers(driver: Answerer, findings: Findings, stream: boolean): void {
   });
 
   holds(ANSWERS.broken, async () => {
-    for (const rawArguments of ['{"command": "ls', "[1,2]", '"ls"']) {
+    const deep = `{"command": ${"[".repeat(600)}${"]".repeat(600)}}`;
+    for (const rawArguments of ['{"command": "ls', "[1,2]", '"ls"', deep]) {
       const { answer } = await answered({ tool_calls: [{ name: "Bash", rawArguments }] });
       const [call] = answer.tool_calls;
       expect(call).toMatchObject({ name: "Bash", input: {} });

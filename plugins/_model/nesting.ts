@@ -1,0 +1,32 @@
+/** Nobody's arguments and no error have as many; what has thousands takes seconds to write and ends in an error. */
+export const MOST_LEVELS = 500;
+
+/** Whether a JSON text is nested deeper than that. Of one that is none it says nothing of use. */
+export function isTooDeep(json: string): boolean {
+  let depth = 0;
+  for (let at = 0; at < json.length; at++) {
+    switch (json[at]) {
+      case '"':
+        at = endOfString(json, at);
+        break;
+      case "[":
+      case "{":
+        if (++depth > MOST_LEVELS) return true;
+        break;
+      case "]":
+      case "}":
+        depth--;
+    }
+  }
+  return false;
+}
+
+/** Of the string that begins there: its closing quote, or where the text ends. */
+function endOfString(json: string, from: number): number {
+  for (let at = json.indexOf('"', from + 1); at >= 0; at = json.indexOf('"', at + 1)) {
+    let slashes = 0;
+    while (json[at - 1 - slashes] === "\\") slashes++;
+    if (slashes % 2 === 0) return at;
+  }
+  return json.length;
+}
