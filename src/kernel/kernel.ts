@@ -19,12 +19,7 @@ import { Inboxes } from "./ipc/inboxes.ts";
 import { IpcManager } from "./ipc/ipc-manager.ts";
 import { Mail } from "./ipc/mail.ts";
 import type { KernelPorts } from "./kernel-ports.ts";
-import {
-  LifecycleManager,
-  type Resumed,
-  type ResumeOptions,
-  type ShutdownOptions,
-} from "./lifecycle-manager.ts";
+import { LifecycleManager, type Resumed, type ResumeOptions } from "./lifecycle-manager.ts";
 import { type GateStatus, ModelGate } from "./llm/gate.ts";
 import { callEntry, resultEntry } from "./log-entry.ts";
 import { MountManager } from "./mount-manager.ts";
@@ -37,6 +32,7 @@ import { ProcessManager } from "./process-manager.ts";
 import { ProcessTable } from "./process-table.ts";
 import { forget } from "./reap.ts";
 import { type LoopPorts, reason } from "./reasoning-loop.ts";
+import type { ShutdownOptions } from "./shutdown.ts";
 import { SignalManager } from "./signal-manager.ts";
 import { SupervisorManager } from "./supervisor/supervisor-manager.ts";
 import { appendTools } from "./tool-list.ts";

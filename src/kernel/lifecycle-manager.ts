@@ -1,36 +1,23 @@
-import type { Children } from "../os/children.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { Clock } from "./clock.ts";
-import { type Debugger, namedError } from "./debugger.ts";
-import type { Drain } from "./drain.ts";
-import type { InitManager } from "./init-manager.ts";
+import { namedError } from "./debugger.ts";
 import type { Inboxes } from "./ipc/inboxes.ts";
-import type { MountManager } from "./mount-manager.ts";
 import type { Process } from "./process.ts";
-import type { ProcessLife } from "./process-life.ts";
 import type { ProcessManager } from "./process-manager.ts";
-import type { ProcessTable } from "./process-table.ts";
 import { type Claim, RunClaims } from "./resume/claims.ts";
 import { readFork } from "./resume/fork.ts";
-import { goesOn } from "./resume/goes-on.ts";
 import { leftRecord } from "./resume/left-record.ts";
 import { readSavedRun, type SavedRun } from "./resume/saved-run.ts";
 import { SuspendedRuns } from "./resume/suspended-runs.ts";
 import { type News, whatFollows } from "./resume/what-follows.ts";
-import type { AgentInfo, ExitStatus, PID, ProcInfo, Signal, SpawnOpts, SuspendCause, Wake } from "./types.ts";
-import { SIGKILL, SIGPAUSE, SIGRESUME } from "./types.ts";
+import { Shutdown, type ShutdownOptions, type ShutdownPorts } from "./shutdown.ts";
+import type { AgentInfo, ExitStatus, PID, ProcInfo, Signal, SpawnOpts, Wake } from "./types.ts";
+import { SIGPAUSE, SIGRESUME } from "./types.ts";
 import { killed, suspendedFor } from "./verdict.ts";
 
-interface LifecycleManagerPorts {
-  table: ProcessTable;
+interface LifecycleManagerPorts extends ShutdownPorts {
   processes: ProcessManager;
-  life: ProcessLife;
-  children: Children;
-  mounts: MountManager;
-  init: InitManager;
-  drain: Drain;
-  debug: Debugger;
   inboxes: Inboxes;
   clock: Clock;
   /** The records of one data folder. */
@@ -77,11 +64,12 @@ export class LifecycleManager {
   readonly #ports: LifecycleManagerPorts;
   readonly #claims: RunClaims;
   readonly #suspended: SuspendedRuns;
-  #handsOver = false;
+  readonly #shutdown: Shutdown;
 
   constructor(ports: LifecycleManagerPorts) {
     this.#ports = ports;
     this.#claims = new RunClaims(ports);
+    this.#shutdown = new Shutdown(ports);
     this.#suspended = new SuspendedRuns({
       ...ports,
       claims: this.#claims,
@@ -225,46 +213,13 @@ export class LifecycleManager {
    * the kernel ends with what a person has run in it, `restart` where another takes its place. Tool calls under way
    * have `drainMs` to finish, and nobody begins anything new meanwhile; what goes on after that is cut off.
    */
-  async shutdown({ now = false, cause = "stop", drainMs = 0 }: ShutdownOptions = {}): Promise<void> {
-    const { debug, drain, table } = this.#ports;
-    const args = { now, cause, processes: table.size, calls: drain.underWay };
-    const end = async (): Promise<void> => {
-      this.#close();
-      if (!now && drainMs > 0) await drain.settle(drainMs);
-      await this.#endAll(now, cause);
-    };
-    await debug.awaitByPid0(undefined, "Shutdown", args, end);
+  shutdown({ now = false, cause = "stop", drainMs = 0 }: ShutdownOptions = {}): Promise<void> {
+    return this.#shutdown.run({ now, cause, drainMs });
   }
 
   /** Some of those that a shutdown has suspended go on by themselves when rnix starts again. */
   get handsOver(): boolean {
-    return this.#handsOver;
-  }
-
-  /** Nothing new begins, and nothing is brought up any more. */
-  #close(): void {
-    this.#ports.processes.close();
-    this.#ports.init.close();
-  }
-
-  async #endAll(now: boolean, cause: SuspendCause): Promise<void> {
-    const { table, life, children, mounts, init } = this.#ports;
-    // What the system itself keeps running ends after those that may use it.
-    const all = table.all();
-    const live = all.filter((proc) => now || !init.owns(this.#rootOf(proc)));
-    for (const proc of live) {
-      // Its supervisor does that, in its order.
-      if (!now && this.#isSupervised(proc)) continue;
-      proc.stop(now ? killed(SIGKILL, proc.paused) : laidDown(proc, cause));
-      // One that is suspended already stays so: only its programs get no grace any more.
-      if (now) children.hurryOwner(proc.uuid);
-    }
-    await Promise.all(live.map((proc) => proc.done.then(() => life.reap(proc))));
-    await init.stop(suspendedFor("rnix was stopped", { cause }));
-    this.#handsOver ||= all.some((proc) => proc.exit !== undefined && goesOn(proc.info()));
-    // What many see, such as a service, outlives them.
-    await mounts.unmountAll();
-    life.retryRecords();
+    return this.#shutdown.handsOver;
   }
 
   async #require(uuid: string, opts: SpawnOpts): Promise<ProcInfo> {
@@ -309,30 +264,6 @@ export class LifecycleManager {
     const ts = new Date(this.#ports.clock.now()).toISOString();
     await this.#ports.inboxes.put(proc, { ...news, ts });
   }
-
-  #rootOf(proc: Process): Process {
-    const parent = this.#ports.table.find(proc.ppid);
-    return parent ? this.#rootOf(parent) : proc;
-  }
-
-  #isSupervised({ ppid }: Process): boolean {
-    const parent = this.#ports.table.find(ppid);
-    return parent !== undefined && (parent.spec.kind === "supervisor" || this.#isSupervised(parent));
-  }
-}
-
-export interface ShutdownOptions {
-  now?: boolean;
-  cause?: SuspendCause;
-  /** 0: what is under way is cut off at once. */
-  drainMs?: number;
-}
-
-/** Who has paused it does not want it to go on by itself later. */
-function laidDown({ paused }: Process, cause: SuspendCause): ExitStatus {
-  return paused
-    ? suspendedFor("rnix was stopped while it was paused", { cause: "asked" })
-    : suspendedFor("rnix was stopped", { cause });
 }
 
 interface SuspendOptions {

@@ -2,8 +2,9 @@ import type { Rights } from "../../../src/kernel/capability-manager.ts";
 import { Channel } from "../../../src/kernel/channel.ts";
 import type { Compacted } from "../../../src/kernel/compaction/compacted.ts";
 import { joinWords } from "../../../src/kernel/join-words.ts";
-import type { Resumed, ResumeOptions, ShutdownOptions } from "../../../src/kernel/lifecycle-manager.ts";
+import type { Resumed, ResumeOptions } from "../../../src/kernel/lifecycle-manager.ts";
 import type { GateStatus } from "../../../src/kernel/llm/gate.ts";
+import type { ShutdownOptions } from "../../../src/kernel/shutdown.ts";
 import type {
   AgentInfo,
   ExitReason,
