@@ -67,9 +67,7 @@ class DaemonSession implements Session {
 
 /** Loaded by who asks for it only: it brings the whole server. */
 async function insideSession({ env, log = () => undefined }: SessionOptions): Promise<Session> {
-  const { config } = await import("zod");
-  // Compiling each schema pays for who checks with it hundreds of times, not within one command.
-  config({ jitless: true });
+  await import("./uncompiled-schemas.ts");
   const [{ startInside }, { overStream }] = await Promise.all([
     import("../server/inside.ts"),
     import("./memory.ts"),

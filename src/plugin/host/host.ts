@@ -183,7 +183,7 @@ export class PluginHost {
       if (!loading?.held) return undefined;
       const { plugin } = loading.held;
       release = loading.held.release;
-      const config = await pluginSettings(plugin, settings?.[plugin.name]);
+      const config = pluginSettings(plugin, settings?.[plugin.name]);
       if (report.runs === "worker") report.takes = await this.#stock.takenBy(plugin.name, plugin);
       describe(report, plugin);
       return { report, plugin, config, release };
