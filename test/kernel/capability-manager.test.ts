@@ -204,8 +204,9 @@ describe("who may grant what", () => {
     expect(await unknown).toMatchObject({ code: "INVALID", message: expect.stringContaining('"Bash"') });
     expect(await codeOf(h.kernel.revoke(proc.pid, ["A("]))).toBe("INVALID");
     h.kernel.kill(proc.pid, SIGKILL);
+    const ended = h.kernel.wait(proc.pid);
     expect(await codeOf(h.kernel.revoke(proc.pid, ["A"]))).toBe("NOT_FOUND");
-    await h.kernel.wait(proc.pid);
+    await ended;
     expect(await codeOf(h.kernel.grant(proc.pid, ["A"]))).toBe("NOT_FOUND");
   });
 

@@ -74,8 +74,9 @@ describe("attached images", () => {
     const again = await h.kernel.resume(uuid, null, h.opts(), {});
     expect((await h.follow(again.pid)).info).toMatchObject({ exit_reason: "completed", result: "seen" });
     const fork = await h.kernel.resume(uuid, null, h.opts(), { input: "once more", fork: {} });
+    const ended = h.follow(fork.pid);
     await h.runs.remove(uuid);
-    await h.follow(fork.pid);
+    await ended;
     expect(shown(h)).toEqual([1, 2, 3].map(() => images.map(base64)));
   });
 

@@ -1,13 +1,16 @@
 import { onTestFinished } from "bun:test";
-import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { type FsPort, realFs } from "../../src/store/fs-port.ts";
 
+/** Where a sync costs nothing: for tests that make thousands of files, and are not about the disk. */
+export const MEMORY = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
+
 /** A folder of the running test's own, removed after it. */
-export function temporaryFolder(): string {
-  const dir = mkdtempSync(join(tmpdir(), "rnix-store-"));
+export function temporaryFolder(where = tmpdir()): string {
+  const dir = mkdtempSync(join(where, "rnix-store-"));
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
   return dir;
 }
