@@ -2,7 +2,7 @@ import { SyscallError } from "../plugin/index.ts";
 import type { DeviceRegistry } from "../vfs/registry.ts";
 import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
-import { checkRequest, mountPath, mountRules, placed } from "./mount/mount-point.ts";
+import { checkRequest, mountPath } from "./mount/mount-point.ts";
 import type { MountSourcePorts } from "./mount/mount-source.ts";
 import { MountSources } from "./mount/mount-sources.ts";
 import {
@@ -15,24 +15,17 @@ import {
   type ScopeRef,
   type SharedSource,
   scopeKey,
-  takeOut,
 } from "./mount/mount-tables.ts";
-import { factsOf } from "./permission/facts.ts";
+import { Sight, type SightPorts } from "./mount/sight.ts";
 import type { Process } from "./process.ts";
-import type { ProcessTable } from "./process-table.ts";
 import type { Holder } from "./reap.ts";
 import type { DeviceLease, MountInfo, MountRequest, PID, ProjectHandle } from "./types.ts";
 
 export type { MountScope } from "./mount/mount-tables.ts";
 
-interface MountManagerPorts extends MountSourcePorts {
+interface MountManagerPorts extends MountSourcePorts, SightPorts {
   debug: Debugger;
-  table: ProcessTable;
   files: Pick<FileSystem, "close">;
-  /** Shows a live process the tools it may use by now. */
-  appendTools(proc: Process): void;
-  /** Into the process's inbox. */
-  tell(proc: Process, text: string): Promise<void>;
 }
 
 /** A mount that was not required, and why it is not there. */
@@ -49,15 +42,17 @@ export class MountManager implements Holder {
   readonly #ports: MountManagerPorts;
   readonly #tables: MountTables;
   readonly #sources: MountSources;
+  readonly #sight: Sight;
   #closing = false;
 
   constructor(ports: MountManagerPorts) {
     this.#ports = ports;
     this.#tables = new MountTables(ports.table);
+    this.#sight = new Sight(this.#tables, ports, (thrown, table) => this.#warn(thrown, table));
     this.#sources = new MountSources({
       ...ports,
       changed: (points) => {
-        for (const point of points) if (point.placed) this.#place(point);
+        for (const point of points) if (point.placed) this.#sight.show(point);
       },
       inbox: async (points, text) => {
         const users = [...points].flatMap(({ table }) => this.#tables.whoSees(table));
@@ -238,7 +233,7 @@ export class MountManager implements Holder {
       if (table.points.get(path) !== point) {
         throw new SyscallError("CLOSED", `${path} was unmounted while it was being mounted.`);
       }
-      this.#place(point);
+      this.#sight.show(point);
       return point;
     } catch (thrown) {
       await this.#leave(point)().catch((fault) => this.#warn(fault, table));
@@ -286,21 +281,6 @@ export class MountManager implements Holder {
     for (const { fd } of there) await this.#ports.files.close(proc, fd);
   }
 
-  /** Puts the devices of a source where they are seen, in place of those that stood there. */
-  #place(point: MountPoint): void {
-    const { request, path, table, source } = point;
-    const { entries, problems } = placed(request, path, source.source);
-    for (const problem of problems) this.#warn(`${path}: ${problem}`, table);
-    const registry = table.devices();
-    takeOut(registry, path);
-    for (const entry of entries) registry.register(entry);
-    const before = point.tools;
-    point.placed = true;
-    point.tools = new Set(entries.flatMap(({ device }) => device.tools ?? []).map(({ name }) => name));
-    if (table.proc) this.#give(table.proc, request, path);
-    this.#seen(point, before);
-  }
-
   /**
    * Takes a point out of everyone's sight, at once. What is returned closes its source, where nobody else uses
    * it.
@@ -310,14 +290,7 @@ export class MountManager implements Holder {
     if (table.points.get(path) === point) table.points.delete(path);
     if (table.proc) this.#tables.forgetEmpty(table.proc);
     const close = this.#sources.leave(point);
-    if (point.placed) {
-      point.placed = false;
-      takeOut(table.devices(), path);
-      if (table.proc) this.#ports.table.setPermissions(table.proc, table.proc.permissions.withoutMount(path));
-      const before = point.tools;
-      point.tools = new Set();
-      this.#seen(point, before);
-    }
+    this.#sight.hide(point);
     return async () => {
       try {
         await close();
@@ -325,27 +298,6 @@ export class MountManager implements Holder {
         point.release?.();
       }
     };
-  }
-
-  /** The rights of all who see the table know what is there now, and those at work are told of its tools. */
-  #seen(point: MountPoint, before: ReadonlySet<string>): void {
-    const fresh = [...point.tools].filter((name) => !before.has(name));
-    const gone = [...before].filter((name) => !point.tools.has(name));
-    for (const proc of this.#tables.whoSees(point.table)) {
-      proc.permissions = proc.permissions.withFacts(factsOf(proc.spec.namespace));
-      if (proc.state !== "running" || proc.stopped || point.table.ending) continue;
-      this.#ports.appendTools(proc);
-      const text = news(
-        fresh.filter((name) => proc.permissions.showsTool(name)),
-        gone.filter((name) => proc.tools.has(name)),
-      );
-      if (text !== "") void this.#ports.tell(proc, text).catch((thrown) => this.#warn(thrown, point.table));
-    }
-  }
-
-  /** What comes with a mount of its own: the right to it. */
-  #give(proc: Process, request: MountRequest, path: string): void {
-    this.#ports.table.setPermissions(proc, proc.permissions.withMount(path, mountRules(request, path)));
   }
 
   #warn(thrown: unknown, { proc }: MountTable): void {
@@ -360,12 +312,4 @@ function unknownType(type: string, { mounts }: DeviceLease): SyscallError {
     "NOT_FOUND",
     `No plugin mounts the type ${JSON.stringify(type.slice(0, 64))}. There are: ${types.join(", ") || "none"}.`,
   );
-}
-
-/** For the model. */
-function news(fresh: readonly string[], gone: readonly string[]): string {
-  const parts: string[] = [];
-  if (fresh.length > 0) parts.push(`You may now use these tools: ${fresh.join(", ")}.`);
-  if (gone.length > 0) parts.push(`These tools are gone: ${gone.join(", ")}.`);
-  return parts.join(" ");
 }
