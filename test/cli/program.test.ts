@@ -1,13 +1,25 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { until as holds } from "../support/until.ts";
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 const base = realpathSync(mkdtempSync(join(tmpdir(), "rnix-program-")));
 const work = join(base, "work");
 mkdirSync(work);
 mkdirSync(join(base, "run"), { mode: 0o700 });
+mkdirSync(join(base, "config/rnix"), { recursive: true });
+// The daemon starts from its sources here, on machines that may be busy.
+writeFileSync(join(base, "config/rnix/config.yaml"), "socket_wait: 20s\n");
 
 const ENV: Record<string, string> = {
   PATH: process.env.PATH ?? "",
@@ -67,7 +79,7 @@ async function until(stream: ReadableStream<Uint8Array>, text: string): Promise<
 
 const answer = script("answer.json", [{ text: "Forty-two." }]);
 const sleepy = script("sleepy.json", [
-  { text: "I wait.", tool_calls: [{ name: "Bash", input: { command: "sleep 600" } }] },
+  { text: "I wait.", tool_calls: [{ name: "Bash", input: { command: "touch begun; sleep 600" } }] },
   { text: "Awake." },
 ]);
 const replay = (name: string) => ["--provider", "replay", "--model", name];
@@ -173,8 +185,10 @@ describe("the output", () => {
 
 /** A run whose tool sleeps, and the daemon that holds it. */
 async function runningSleep(): Promise<{ spawned: Bun.Subprocess; status: { pid: number } }> {
+  rmSync(join(work, "begun"), { force: true });
   const spawned = start(["spawn", "x", ...replay(sleepy)]);
-  await until(spawned.stderr, "sleep 600");
+  // It is told before it begins.
+  await holds(() => existsSync(join(work, "begun")), "the call");
   return { spawned, status: JSON.parse((await rnix(["daemon", "status", "--json"])).out) };
 }
 

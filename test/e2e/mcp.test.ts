@@ -110,11 +110,14 @@ describe("an agent with an MCP server", () => {
       scenes({
         "break it": [
           calls(["mcp__notes__die", {}]),
-          // Until it is back.
-          (request) =>
-            toolResults(request).at(-1) === '{"text":"back"}'
-              ? says("mended")
-              : calls(["Bash", { command: "sleep 0.1" }], ["mcp__notes__echo", { text: "back" }]),
+          // Until it is back. A step that fails is followed by one that does not: failing only, it would be ended.
+          (request) => {
+            const told = toolResults(request).at(-1) ?? "";
+            if (told === '{"text":"back"}') return says("mended");
+            return told.startsWith("Error")
+              ? calls(["Bash", { command: "sleep 0.5" }])
+              : calls(["mcp__notes__echo", { text: "back" }]);
+          },
         ],
       }),
     );
@@ -123,7 +126,6 @@ describe("an agent with an MCP server", () => {
       ".rnix/agents/keeper/agent.yaml",
       "name: keeper\ndescription: Keeps notes\nmcp: [notes]\nallowed_tools: [Bash]\n",
     );
-    machine.config({ loop_threshold: 1_000 });
     await machine.run(["trust", "--yes"]);
     const { receipt } = await verdict(machine, ["break it", "--agent", "keeper"], { env });
     const results = toolResults(last(model));

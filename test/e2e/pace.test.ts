@@ -72,12 +72,19 @@ describe("a provider whose headers say that nothing is left", () => {
   });
 });
 
+/** A place where it is far from midnight now, when all is counted anew. */
+function noon(): string {
+  const east = 12 - new Date().getUTCHours();
+  return `Etc/GMT${east > 0 ? "-" : "+"}${Math.abs(east)}`;
+}
+
 describe("tokens_per_day", () => {
   const usage = { input_tokens: 40_000, output_tokens: 1_000 };
   const used = { text: "done", usage };
 
   test("counts the runs of the daemon, of one that was killed, and of none; then the answer is exit 2", async () => {
     await using machine = new Machine();
+    machine.env.TZ = noon();
     machine.write(".rnix/config.yaml", "tokens_per_day: 150000\n");
     const model = await machine.model(scenes({ "do it": [used] }));
     expect((await machine.run(["spawn", "do it"])).code).toBe(0);

@@ -1,4 +1,12 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type UserPaths, userPaths } from "../../../src/config/paths.ts";
@@ -25,6 +33,8 @@ export class Home implements AsyncDisposable {
     mkdirSync(join(this.dir, "run"), { mode: 0o700 });
     mkdirSync(join(this.project, ".rnix"), { recursive: true, mode: 0o700 });
     mkdirSync(this.paths.configDir, { recursive: true });
+    // Daemons start from their sources here, on machines that may be busy.
+    writeFileSync(join(this.paths.configDir, "config.yaml"), "socket_wait: 20s\n");
   }
 
   /** The PID that rnix.pid names. */
