@@ -264,7 +264,9 @@ function isMessage(value: unknown): value is Response | StreamEvent {
   return typeof value === "object" && value !== null && ("ok" in value || "type" in value);
 }
 
+/** The system's own errors, of a connection that is lost, have a code and a message, too. */
 function isWireError(value: unknown): value is WireError {
+  if (value instanceof Error) return false;
   return typeof value === "object" && value !== null && "code" in value && "message" in value;
 }
 

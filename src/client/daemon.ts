@@ -79,7 +79,8 @@ async function hello(client: Client, env: Env): Promise<PingPayload | null> {
   } catch (error) {
     client.close();
     if (!(error instanceof SyscallError)) throw error;
-    if (error.code === "UNAVAILABLE") return null;
+    // One that says so itself, as it has too many connections, is there.
+    if (error.code === "UNAVAILABLE" && !isServersWord(error)) return null;
     throw error.code === "TIMEOUT" ? silent(env) : error;
   }
 }

@@ -1,16 +1,21 @@
-import { unitOfClient } from "./caller.ts";
+import { SyscallError } from "../plugin/index.ts";
+import { type UnitOf, unitOfClient } from "./caller.ts";
 import { type ByteStream, Connection } from "./connection.ts";
 import { dispatch } from "./dispatch.ts";
 import { encode, Room } from "./frame.ts";
-import { MAX_REQUEST_BYTES } from "./protocol.ts";
+import { MAX_REQUEST_BYTES, type WireError } from "./protocol.ts";
 import type { System } from "./system.ts";
 import { within } from "./within.ts";
 
 /** Far more than a person opens; a program that leaks connections is told so. */
 export const MAX_CONNECTIONS = 1024;
+/** Beyond these, programs of runs have none: however many they hold, a person looks at them and ends them. */
+export const MAX_WITH_RUNS = 512;
+/** So many are told at once that they are too many; beyond these they are cut off. */
+const MAX_REFUSING = 64;
 /** So many requests of full length may be on their way at once; those of a command are a few KiB. */
 const UNFINISHED_BYTES = 4 * MAX_REQUEST_BYTES;
-/** What was written gets so long to be taken when the server ends. */
+/** What was written gets so long to be taken when the server ends, or takes no more. */
 const FLUSH_MS = 2000;
 
 /** Every client there is, whatever carries its bytes. */
@@ -18,6 +23,7 @@ export class Server {
   readonly #system: System;
   readonly #stallMs: number | undefined;
   readonly #open = new Map<Connection, Promise<void>>();
+  readonly #refusing = new Set<ByteStream>();
   readonly #room = new Room(UNFINISHED_BYTES);
 
   constructor(system: System, o: { stallMs?: number } = {}) {
@@ -31,16 +37,16 @@ export class Server {
 
   /** Serves this client from now on; the stream is the server's to close. `descriptor` gives its open socket, if it has one. */
   accept(stream: ByteStream, descriptor?: () => number | undefined): void {
-    if (this.#open.size >= MAX_CONNECTIONS) {
-      stream.on("error", () => stream.destroy());
-      stream.end(encode({ ok: false, error: TOO_MANY }), () => stream.destroy());
+    const unitOf = unitOfClient(this.#system, descriptor);
+    const { size } = this.#open;
+    if (size >= MAX_CONNECTIONS || (size >= MAX_WITH_RUNS && isInside(unitOf))) {
+      this.#refuse(stream, tooMany(size));
       return;
     }
     const connection = new Connection(stream, this.#system.clock, {
       stallMs: this.#stallMs,
       room: this.#room,
     });
-    const unitOf = unitOfClient(this.#system, descriptor);
     const served = connection
       .serve((frame, peer) => dispatch(frame, { peer, unitOf }, this.#system, () => connection.take()))
       .catch((error: unknown) => {
@@ -51,11 +57,33 @@ export class Server {
     this.#open.set(connection, served);
   }
 
+  /** Read on until the client closes: one that is cut off while it still asks would not see why. */
+  #refuse(stream: ByteStream, error: WireError): void {
+    const end = (): void => {
+      stream.destroy();
+    };
+    stream.on("error", end);
+    if (this.#refusing.size >= MAX_REFUSING) {
+      end();
+      return;
+    }
+    this.#refusing.add(stream);
+    const late = this.#system.clock.timer(FLUSH_MS, end);
+    stream.on("end", end);
+    stream.on("close", () => {
+      late.cancel();
+      this.#refusing.delete(stream);
+    });
+    stream.resume();
+    stream.end(encode({ ok: false, error }), () => undefined);
+  }
+
   /**
    * Ends every connection: streams that are ending get a moment to be read, all others are cut. A request
    * that does not come to its end even then, because a process does not, is gone without.
    */
   async close(): Promise<void> {
+    for (const stream of this.#refusing) stream.destroy();
     const all = Promise.all(this.#open.values());
     for (const connection of this.#open.keys()) connection.drain();
     await within(this.#system.clock, FLUSH_MS, all);
@@ -65,7 +93,17 @@ export class Server {
   }
 }
 
-const TOO_MANY = {
-  code: "UNAVAILABLE",
-  message: `The server has ${MAX_CONNECTIONS} connections already. Close some, then try again.`,
-};
+function tooMany(open: number): WireError {
+  const message = `The server has ${open} connections already and takes no more. Close some, then try again.`;
+  return { code: "UNAVAILABLE", message };
+}
+
+/** Whoever has taken off all by which its run is known, is of one, too. */
+function isInside(unitOf: UnitOf): boolean {
+  try {
+    return unitOf(undefined) !== undefined;
+  } catch (thrown) {
+    if (thrown instanceof SyscallError && thrown.code === "PERMISSION") return true;
+    throw thrown;
+  }
+}

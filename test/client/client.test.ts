@@ -2,11 +2,12 @@ import { describe, expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { duplexPair } from "node:stream";
-import { Client, fromWire, wireCode } from "../../src/client/client.ts";
+import { Client, fromWire, isServersWord, wireCode } from "../../src/client/client.ts";
 import { overStream } from "../../src/client/memory.ts";
 import { dialSocket } from "../../src/client/socket.ts";
 import { daemonEnv } from "../../src/client/start-daemon.ts";
 import { realClock } from "../../src/kernel/clock.ts";
+import { SyscallError } from "../../src/plugin/index.ts";
 import type { SpawnRequest } from "../../src/server/protocol.ts";
 import { TempDir } from "../server/support/fixture.ts";
 import { refusal } from "../server/support/refusal.ts";
@@ -81,6 +82,12 @@ describe("a request", () => {
       raw(text);
       expect((await refused).code).toBe("INTERNAL");
     }
+  });
+
+  test("that the system cut off was not answered by the server", () => {
+    const cause = Object.assign(new Error("connection reset by peer"), { code: "ECONNRESET" });
+    const lost = new SyscallError("UNAVAILABLE", "lost", { cause });
+    expect([isServersWord(lost), wireCode(lost)]).toEqual([false, "UNAVAILABLE"]);
   });
 
   test("after close is CLOSED", async () => {
@@ -196,6 +203,7 @@ test("a daemon's environment is a list of what it gets, not of what it does not"
     RNIX_CHILD: "c",
     RNIX_MODEL: "m",
     BUN_OPTIONS: "--preload x",
+    BUN_JSC_useJIT: "0",
     OPENAI_API_KEY: "sk",
     AWS_SECRET_ACCESS_KEY: "s",
     EMPTY: undefined,
@@ -206,5 +214,7 @@ test("a daemon's environment is a list of what it gets, not of what it does not"
     LC_ALL: "C",
     XDG_DATA_HOME: "/d",
     RNIX_SOCKET: "/s",
+    BUN_JSC_thresholdForJITAfterWarmUp: "5000",
+    BUN_JSC_thresholdForJITSoon: "5000",
   });
 });

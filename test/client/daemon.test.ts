@@ -241,6 +241,22 @@ describe("a client is told", () => {
     expect((await refusal(ensureDaemon(options(home)))).code).toBe("UNAVAILABLE");
   });
 
+  test("what a daemon says that takes no more connections, and not that none runs", async () => {
+    await using home = new Home();
+    mkdirSync(dirname(home.paths.socket), { mode: 0o700 });
+    const error = { code: "UNAVAILABLE", message: "The server has 1024 connections already." };
+    const full = createServer((socket) => {
+      socket.once("data", () => socket.end(`${JSON.stringify({ ok: false, error })}\n`));
+    }).listen(home.paths.socket);
+    try {
+      for (const ask of [dialDaemon, ensureDaemon]) {
+        expect(await refusal(ask(options(home)))).toMatchObject({ ...error, code: "UNAVAILABLE" });
+      }
+    } finally {
+      full.close();
+    }
+  });
+
   test("that something which listens does not answer", async () => {
     await using home = new Home();
     mkdirSync(dirname(home.paths.socket), { mode: 0o700 });

@@ -1,12 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { Duplex, PassThrough } from "node:stream";
-import { Client, wireCode } from "../../src/client/client.ts";
+import { Client, isServersWord, wireCode } from "../../src/client/client.ts";
 import { overStream } from "../../src/client/memory.ts";
 import type { ExitStatus } from "../../src/kernel/types.ts";
+import type { Origin } from "../../src/os/origin.ts";
 import { type ByteStream, Connection } from "../../src/server/connection.ts";
 import { Room } from "../../src/server/frame.ts";
 import { MAX_REQUEST_BYTES, type SpawnRequest, type StreamEvent } from "../../src/server/protocol.ts";
-import { MAX_CONNECTIONS } from "../../src/server/server.ts";
+import { MAX_CONNECTIONS, MAX_WITH_RUNS } from "../../src/server/server.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { until } from "../support/until.ts";
 import { serve, TRANSPORTS } from "./support/fixture.ts";
@@ -193,6 +194,23 @@ describe("many clients", () => {
     expect((await refusal(client.request("ping", {}))).code).toBe("UNAVAILABLE");
     for (const stream of streams) stream.destroy();
     await until(() => server.server.connections === 0);
+  });
+
+  test.if(process.platform === "linux")("that runs hold leave some to a person", async () => {
+    await using server = await serve("socket");
+    let origin: Origin = { uuid: "u-1" };
+    server.system.originOf = () => origin;
+    const answer = async (): Promise<unknown> =>
+      await new Client(overStream(await server.connect())).request("list_procs", {});
+    for (let i = 0; i < MAX_WITH_RUNS; i++) await server.connect();
+    await until(() => server.server.connections === MAX_WITH_RUNS);
+    for (const of of [{ uuid: "u-1" }, "left", "another kernel's"] as const) {
+      origin = of;
+      const refused = await refusal(answer());
+      expect([refused.code, isServersWord(refused)]).toEqual(["UNAVAILABLE", true]);
+    }
+    origin = "nobody's";
+    expect(await answer()).toEqual({ processes: [] });
   });
 });
 
