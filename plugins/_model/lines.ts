@@ -34,3 +34,13 @@ export class Lines {
     return line.trim() === "" ? [] : [line];
   }
 }
+
+/** A line that is no JSON is none of the protocol: a warning of the runtime, say. */
+export function jsonOf(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (thrown) {
+    if (thrown instanceof SyntaxError) return undefined;
+    throw thrown;
+  }
+}

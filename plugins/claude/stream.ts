@@ -1,6 +1,7 @@
 import { type LLMEvent, type StopReason, SyscallError, type Usage } from "rnix/plugin";
 import { z } from "zod";
 import type { CliStream } from "../_model/cli-run.ts";
+import { jsonOf } from "../_model/lines.ts";
 import { type Failure, failureOf } from "./failure.ts";
 
 /**
@@ -37,7 +38,7 @@ export class Stream implements CliStream {
   *events(line: string): Generator<LLMEvent> {
     // What it has told its model of a call's result, in whole.
     if (line.startsWith('{"type":"user"')) return;
-    const json = parsed(line);
+    const json = jsonOf(line);
     if (json === undefined) return;
     const { data } = Line.safeParse(json);
     if (!data) {
@@ -190,16 +191,6 @@ const Line = z.discriminatedUnion("type", [
   z.object({ type: z.literal("system") }),
   Result,
 ]);
-
-/** A line that is no JSON is none of the protocol: a warning of the runtime, say. */
-function parsed(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch (thrown) {
-    if (thrown instanceof SyntaxError) return undefined;
-    throw thrown;
-  }
-}
 
 function usageOf(usage: z.infer<typeof ApiUsage>): Usage {
   const cached = usage.cache_read_input_tokens ?? 0;

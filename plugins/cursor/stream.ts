@@ -1,6 +1,7 @@
 import { type LLMEvent, SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import type { CliStream } from "../_model/cli-run.ts";
+import { jsonOf } from "../_model/lines.ts";
 
 /** What `agent --print --output-format stream-json` prints (cursor.com/docs/cli/reference/output-format). */
 export class Stream implements CliStream {
@@ -18,7 +19,7 @@ export class Stream implements CliStream {
   }
 
   *events(line: string): Generator<LLMEvent> {
-    const { data } = Line.safeParse(parsed(line));
+    const { data } = Line.safeParse(jsonOf(line));
     // Of a kind nobody here knows, or its prompt again: it is at work.
     if (!data) yield AT_WORK;
     else if (data.type === "assistant")
@@ -101,13 +102,3 @@ const Line = z.discriminatedUnion("type", [
   ToolCall,
   Result,
 ]);
-
-/** A line that is no JSON is none of the protocol: a warning of the runtime, say. */
-function parsed(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch (thrown) {
-    if (thrown instanceof SyntaxError) return undefined;
-    throw thrown;
-  }
-}

@@ -1,6 +1,7 @@
 import { type History, type RunInfo, SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import type { Match } from "./condition.ts";
+import { SaidStep } from "./said-step.ts";
 import type { Response, Script } from "./script.ts";
 
 /** Runs that a message names. */
@@ -11,24 +12,7 @@ const PAGE = 100;
 const LARGEST = 64 * 1024 * 1024;
 
 /** What of a recorded step is played: what the model said, what its calls came to, and what it used. */
-const Step = z.object({
-  step: z.number(),
-  messages: z.array(
-    z.object({
-      role: z.string(),
-      content: z.string(),
-      tool_calls: z
-        .array(
-          z.object({
-            id: z.string(),
-            name: z.string(),
-            input: z.record(z.string(), z.unknown()),
-            invalid: z.object({ text: z.string(), reason: z.string() }).optional(),
-          }),
-        )
-        .optional(),
-    }),
-  ),
+const Step = SaidStep.extend({
   tool_calls: z.array(
     z.object({
       id: z.string(),
@@ -38,7 +22,6 @@ const Step = z.object({
       state: z.string(),
     }),
   ),
-  usage: z.object({ input_tokens: z.number(), output_tokens: z.number(), cached_tokens: z.number() }),
   reasoning: z.string().optional(),
   stop_reason: z.enum(["max_tokens", "refusal"]).optional(),
 });

@@ -1,7 +1,8 @@
 import { constants, type FileHandle, open } from "node:fs/promises";
 import { extname } from "node:path";
 import { SyscallError } from "rnix/plugin";
-import { z } from "zod";
+import type { z } from "zod";
+import { SaidStep } from "./said-step.ts";
 import { Entry, HEAD_KEYS, Head, isObject, type Response, type Script, ScriptFile } from "./script.ts";
 
 /**
@@ -29,21 +30,6 @@ export async function readScript(file: string, signal: AbortSignal): Promise<Scr
 }
 
 const LARGEST = 16 * 1024 * 1024;
-
-/** What of a step record is played again: what the model said, and what it used. */
-const Step = z.object({
-  step: z.number(),
-  messages: z.array(
-    z.object({
-      role: z.string(),
-      content: z.string(),
-      tool_calls: z
-        .array(z.object({ id: z.string(), name: z.string(), input: z.record(z.string(), z.unknown()) }))
-        .optional(),
-    }),
-  ),
-  usage: z.object({ input_tokens: z.number(), output_tokens: z.number(), cached_tokens: z.number() }),
-});
 
 async function contentOf(file: string, signal: AbortSignal): Promise<string> {
   try {
@@ -123,11 +109,11 @@ function lines(file: string, text: string): Script {
 }
 
 function fromLine(where: string, content: unknown): Entry[] {
-  const step = Step.safeParse(content);
+  const step = SaidStep.safeParse(content);
   return step.success ? recorded(step.data) : [checked(Entry, () => where, content, where)];
 }
 
-function recorded({ messages, usage }: z.infer<typeof Step>): Response[] {
+function recorded({ messages, usage }: SaidStep): Response[] {
   return messages
     .filter((message) => message.role === "assistant")
     .map(({ content, tool_calls }) => ({ text: content, ...(tool_calls ? { tool_calls } : {}), usage }));

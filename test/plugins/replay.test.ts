@@ -114,7 +114,10 @@ describe("a script", () => {
         usage: { input_tokens: 5, output_tokens: 6, cached_tokens: 1 },
         tokens_used: 11,
       });
-    const calls = [{ id: "toolu_1", name: "Bash", input: { command: "ls" } }];
+    const calls = [
+      { id: "toolu_1", name: "Bash", input: { command: "ls" } },
+      { id: "toolu_2", name: "Bash", input: {}, invalid: { text: '{"comm', reason: "cut off" } },
+    ];
     const play = await player(
       "steps.jsonl",
       [
@@ -122,6 +125,7 @@ describe("a script", () => {
           { role: "user", content: "fix it" },
           { role: "assistant", content: "looking", tool_calls: calls },
           { role: "tool", content: "a.ts", tool_call_id: "toolu_1" },
+          { role: "tool", content: "Error INVALID: cut off", tool_call_id: "toolu_2" },
         ]),
         step(2, [{ role: "assistant", content: "done" }]),
       ].join("\n"),
