@@ -69,17 +69,23 @@ export function daemonCommand(): string[] {
 }
 
 /**
- * The daemon's own environment: where things are, and nothing else. No key and no BUN_* of whoever happened
- * to start it; every run brings its own. Nothing that would make it part of a run either (RNIX_UNIT and
- * the like).
+ * The daemon's own environment: where things are, and how its runtime works; nothing else. No key and no BUN_*
+ * of whoever happened to start it; every run brings its own. Nothing that would make it part of a run either
+ * (RNIX_UNIT and the like).
  */
 export function daemonEnv(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
-  const kept: Record<string, string> = {};
+  const kept: Record<string, string> = { ...RUNTIME };
   for (const [name, value] of Object.entries(env)) {
     if (value !== undefined && (isPlain(name) || OWN.has(name))) kept[name] = value;
   }
   return kept;
 }
+
+/**
+ * Compiled is what was called some hundred times, not already some thirty (500 is the runtime's own). A run calls
+ * much code a few times; compiled early it cost a daemon 8 MiB and a fifth of its first runs' CPU.
+ */
+const RUNTIME = { BUN_JSC_thresholdForJITAfterWarmUp: "5000", BUN_JSC_thresholdForJITSoon: "5000" };
 
 /** What a daemon alone reads. */
 const OWN: ReadonlySet<string> = new Set(["RNIX_DATA_DIR", "RNIX_LOG"]);

@@ -1,4 +1,3 @@
-import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 
@@ -37,9 +36,14 @@ export function userPaths(env: Env, system: { uid: number; home: string } = this
   };
 }
 
-/** The user this process runs as. */
-export function thisUser(): { uid: number; home: string } {
-  return { uid: process.getuid?.() ?? 0, home: homedir() };
+/** The user this process runs as. The home of the system's list is looked up when HOME does not say it. */
+export function thisUser(): { uid: number; readonly home: string } {
+  return {
+    uid: process.getuid?.() ?? 0,
+    get home() {
+      return process.getBuiltinModule("node:os").homedir();
+    },
+  };
 }
 
 function socketPath(env: Env, uid: number): string {
