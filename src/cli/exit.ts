@@ -29,5 +29,7 @@ const CODES: Partial<Record<Code, number>> = {
   INVALID: EXIT.usage,
   NOT_FOUND: EXIT.usage,
   UNAVAILABLE: EXIT.unavailable,
+  // Nowhere to record a run, or as many as may be: another time the same command does it.
+  EXHAUSTED: EXIT.unavailable,
   CANCELLED: EXIT.interrupted,
 };

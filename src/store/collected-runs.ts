@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { z } from "zod";
+import { SyscallError } from "../plugin/index.ts";
 import { AppendLog, readLog } from "./append-log.ts";
 import { checkSchemaVersion, makeFolder, removeAll, replaceDocument } from "./document.ts";
 import { errno, type FsPort, ioError } from "./fs-port.ts";
@@ -57,7 +58,8 @@ export class CollectedRuns {
 
   /**
    * Removes a run whole, unless somebody takes it up or `mayGo` says no to its record as it is then; null: it has
-   * none. For readers it is gone from one moment to the next.
+   * none. For readers it is gone from one moment to the next. On a full disk it goes all the same: that is what it is
+   * removed for.
    */
   async collect(
     uuid: string,
@@ -67,20 +69,34 @@ export class CollectedRuns {
     const dir = runDir(uuid);
     const held = fs.stat(dir) && claim(uuid);
     if (!held) return false;
-    const going = join(this.#going, uuid);
+    let going = dir;
+    let remember: (() => Promise<boolean>) | undefined;
     try {
       const record = await info(uuid);
       if (!o.mayGo(record)) return false;
-      await this.#remember({ v: SCHEMA_VERSION, uuid, pid: record?.pid ?? null, ts: o.ts, why: o.why });
-      makeFolder(this.#going, fs);
-      fs.rename(dir, going);
+      const run = { v: SCHEMA_VERSION, uuid, pid: record?.pid ?? null, ts: o.ts, why: o.why } as const;
+      const attempt = (): Promise<boolean> => unlessFull(() => this.#remember(run));
+      if (!(await attempt())) remember = attempt;
+      if (await unlessFull(() => this.#setAside(uuid))) going = join(this.#going, uuid);
     } catch (error) {
       throw ioError(error, `collect run ${uuid}`, dir);
     } finally {
       held.release({ remove: true });
     }
     await removeAll(going, `remove what is left of run ${uuid}`);
+    // There is room for it now. Where there is not, nobody is told any more that there was such a run.
+    await remember?.();
     return true;
+  }
+
+  #setAside(uuid: string): void {
+    const { fs, runDir } = this.#ports;
+    makeFolder(this.#going, fs);
+    try {
+      fs.rename(runDir(uuid), join(this.#going, uuid));
+    } catch (error) {
+      throw ioError(error, `collect run ${uuid}`, runDir(uuid));
+    }
   }
 
   /** Removes what a collection that was cut off has left. */
@@ -118,6 +134,17 @@ export class CollectedRuns {
       },
     });
     return records;
+  }
+}
+
+/** False: the disk is full. */
+async function unlessFull(write: () => unknown): Promise<boolean> {
+  try {
+    await write();
+    return true;
+  } catch (error) {
+    if (error instanceof SyscallError && error.code === "EXHAUSTED") return false;
+    throw error;
   }
 }
 

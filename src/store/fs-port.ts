@@ -153,11 +153,8 @@ export function ioError(error: unknown, doing: string, path: string): SyscallErr
 const STRANGER = "expected a file, found a pipe, a socket or a device. Remove it.";
 
 const CAUSES: Record<string, [Code, string]> = {
-  ENOSPC: ["EXHAUSTED", "the disk is full. Free some space; old runs are the folders in .rnix/data/steps."],
-  EDQUOT: [
-    "EXHAUSTED",
-    "your quota on this disk is used up. Free some space; old runs are the folders in .rnix/data/steps.",
-  ],
+  ENOSPC: ["EXHAUSTED", "the disk is full. Free some space: rnix gc removes old runs."],
+  EDQUOT: ["EXHAUSTED", "your quota on this disk is used up. Free some space: rnix gc removes old runs."],
   EFBIG: ["EXHAUSTED", "the file would be larger than the file system allows."],
   EMFILE: ["EXHAUSTED", "too many files are open. Raise the limit (`ulimit -n`) or run fewer processes."],
   ENFILE: ["EXHAUSTED", "too many files are open on this machine."],

@@ -16,8 +16,11 @@ export function claimRun(uuid: string, dir: string): FileLock | null {
     if (lock) writeFileSync(lock.path, String(process.pid));
     return lock;
   } catch (error) {
+    const why = ioError(error, `take run ${uuid}`, dir);
+    // On a full disk nobody is told who, and a run can be taken to be removed.
+    if (why.code === "EXHAUSTED") return lock;
     lock?.release();
-    throw ioError(error, `take run ${uuid}`, dir);
+    throw why;
   }
 }
 

@@ -137,6 +137,34 @@ describe.skipIf(OWN_MOUNTS === undefined)("when the disk takes records again, th
   }
 });
 
+test.skipIf(OWN_MOUNTS === undefined)(
+  "a disk that is full takes no run, which costs nothing; rnix gc makes room on it, and remembers what was there",
+  async () => {
+    await using machine = new Machine();
+    await using disk = await Disk.mount(machine);
+    const model = await machine.model(scenes({ "fill it": [says("y".repeat(40_000))] }));
+    machine.config({ retention_runs: 1 });
+    const env = { RNIX_DATA_DIR: join(disk.path, "data") };
+    const uuids: string[] = [];
+    for (let run = 0; run < 3; run++) {
+      const { stdout } = await machine.run(["spawn", "fill it", "--output", "json"], { env });
+      uuids.push(Receipt.parse(JSON.parse(stdout)).uuid);
+    }
+    await disk.run("dd if=/dev/zero of=$DISK/filler bs=1k count=9999 2>/dev/null; true");
+    for (const where of [[], ["--no-daemon"]]) {
+      const { receipt } = await refusal(machine, ["fill it", ...where], { env });
+      expect(receipt).toMatchObject({ exit_code: 69, exit_reason: "unavailable" });
+      expect(receipt.error?.message).toContain("the disk is full");
+    }
+    expect(model.requests).toHaveLength(3);
+    const { code, stdout, stderr } = await machine.run(["gc"], { env });
+    expect([code, stderr]).toEqual([0, ""]);
+    expect(stdout).toContain("runs removed");
+    expect((await machine.run(["log", uuids[0] ?? ""], { env })).stderr).toContain("was collected by gc");
+    expect((await machine.run(["spawn", "fill it"], { env })).code).toBe(0);
+  },
+);
+
 /** A small disk that all commands of a machine see, and nobody else: it lives in a namespace of mounts of its own. */
 class Disk implements AsyncDisposable {
   readonly path: string;
