@@ -1,11 +1,11 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { existsSync } from "node:fs";
 import type { Task } from "../../src/kernel/process-life.ts";
 import type { ProcInfo } from "../../src/kernel/types.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/kernel/types.ts";
 import { type LLMRequest, SyscallError } from "../../src/plugin/index.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent, toolDevice } from "../support/kernel.ts";
+import { memoryFolder } from "../support/memory-folder.ts";
 import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
 
@@ -224,9 +224,6 @@ describe("a refusal stops a model that would try again and again", () => {
 
 const never = new AbortController().signal;
 
-/** Where a sync costs nothing. */
-const memory = existsSync("/dev/shm") ? "/dev/shm" : undefined;
-
 describe("a storm", () => {
   const eight = (): ReturnType<typeof calls> => {
     const call: [string, Record<string, unknown>] = ["Agent", { intent: "more" }];
@@ -259,7 +256,7 @@ describe("a storm", () => {
     };
     await using h: KernelHarness = new KernelHarness({
       model,
-      tmp: memory,
+      tmp: memoryFolder,
       planChild: async () => ({ provider: cheap() }),
     });
     const { info } = await h.run("more", { ...more, provider: cheap() });

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test";
-import { existsSync } from "node:fs";
 import {
   type ExitStatus,
   type PID,
@@ -14,6 +13,7 @@ import {
 import { SyscallError } from "../../src/plugin/index.ts";
 import { settled } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../support/kernel.ts";
+import { memoryFolder } from "../support/memory-folder.ts";
 import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
 
@@ -28,9 +28,6 @@ const GROUPS = ["red", "green", "blue"];
 
 /** What may be answered to who asks something of a process that others kill: a refusal, and never a defect. */
 const REFUSALS = new Set(["NOT_FOUND", "CLOSED", "CANCELLED", "TIMEOUT", "EXHAUSTED", "INVALID"]);
-
-/** Records are kept, but how fast a disk is does not matter here. */
-const memory = existsSync("/dev/shm") ? "/dev/shm" : undefined;
 
 /** Agents that write to each other and spawn, and a PID 0 that does to them whatever can be done, by one seed. */
 class Storm {
@@ -55,7 +52,7 @@ class Storm {
     this.#random = seeded(seed);
     this.h = new KernelHarness({
       model: (request, signal) => this.#answer(request, signal),
-      tmp: memory,
+      tmp: memoryFolder,
       // Nobody is deaf in it: one turn of the loop may take longer than the usual grace.
       limits: { timeoutMs: null, graceMs: 10_000 },
       planChild: async () => ({ provider: this.#provider }),

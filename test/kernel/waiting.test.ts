@@ -1,19 +1,18 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { cpSync, existsSync, rmSync } from "node:fs";
+import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { ProcInfo } from "../../src/kernel/types.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import type { StepRecord } from "../../src/store/schema.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../support/kernel.ts";
+import { memoryFolder } from "../support/memory-folder.ts";
 import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
 
 // Each suspension and resume waits for the disk, which others may use too.
 setDefaultTimeout(30_000);
 
-/** Where a sync costs nothing. */
-const memory = existsSync("/dev/shm") ? "/dev/shm" : undefined;
 const HOUR = 3_600_000;
 
 /** The parent spawns one agent and repeats what it was told of it; `child` is that agent. */
@@ -394,7 +393,7 @@ describe("a tree whose runs are suspended at random", () => {
         if (told === wanted) return says(`end of ${request.intent}`);
         return calls(["Agent", { intent: `${request.intent}${told}` }]);
       };
-      await using h = new KernelHarness({ model, tmp: memory });
+      await using h = new KernelHarness({ model, tmp: memoryFolder });
       const { uuid } = h.kernel.procInfo(await h.spawn("r", { maxSteps: null, timeoutMs: null }));
       for (;;) {
         const live = h.kernel.procInfos();

@@ -17,9 +17,10 @@ import { rowOf } from "../../src/store/index-entry.ts";
 import { FileLock } from "../../src/store/lock.ts";
 import { RunStore } from "../../src/store/runs.ts";
 import type { ProcInfo } from "../../src/store/schema.ts";
+import { memoryFolder } from "../support/memory-folder.ts";
 import { procInfo } from "../support/samples.ts";
 import { seeded } from "../support/seeded.ts";
-import { fsWith, MEMORY, openFiles, temporaryFolder } from "./support.ts";
+import { fsWith, openFiles, temporaryFolder } from "./support.ts";
 
 setDefaultTimeout(30_000);
 
@@ -52,7 +53,7 @@ function counting(): { fs: FsPort; reads: () => number } {
 
 describe("a listing", () => {
   test("reads the record of an ended run once, also for other kernels, and that of a live one each time", async () => {
-    const dir = temporaryFolder(MEMORY);
+    const dir = temporaryFolder(memoryFolder);
     const { fs, reads } = counting();
     const store = new RunStore(dir, fs);
     for (let n = 1; n <= 250; n++) store.create(uuidOf(n)).info(ended(n));
@@ -71,7 +72,7 @@ describe("a listing", () => {
 
   test("takes a long record from its own file", async () => {
     const { fs, reads } = counting();
-    const dir = temporaryFolder(MEMORY);
+    const dir = temporaryFolder(memoryFolder);
     const long = ended(1, { result: "x".repeat(100_000) });
     const store = new RunStore(dir, fs);
     store.create(uuidOf(1)).info(long);
@@ -82,7 +83,7 @@ describe("a listing", () => {
   });
 
   test("that begins while another is under way sees what came before it", async () => {
-    const store = new RunStore(temporaryFolder(MEMORY));
+    const store = new RunStore(temporaryFolder(memoryFolder));
     for (let n = 1; n <= 20; n++) store.create(uuidOf(n)).info(ended(n));
     const first = store.list();
     await Promise.resolve();
@@ -93,7 +94,7 @@ describe("a listing", () => {
   });
 
   test("needs no catalogue: who can't write one, or not now, reads the records", async () => {
-    const dir = temporaryFolder(MEMORY);
+    const dir = temporaryFolder(memoryFolder);
     const store = new RunStore(dir);
     store.create(uuidOf(1)).info(ended(1));
     writeFileSync(join(dir, "index"), "in the way");
@@ -109,7 +110,7 @@ describe("a listing", () => {
   });
 
   test("keeps the file in bounds as runs come and go", async () => {
-    const dir = temporaryFolder(MEMORY);
+    const dir = temporaryFolder(memoryFolder);
     const store = new RunStore(dir);
     let largest = 0;
     for (let round = 0; round < 7; round++) {
@@ -127,7 +128,7 @@ describe("a listing", () => {
 
 /** Everything that may happen to a data folder, by us, by an older rnix, and by hand. */
 class RandomFolder {
-  readonly dir = temporaryFolder(MEMORY);
+  readonly dir = temporaryFolder(memoryFolder);
   readonly #random: () => number;
   readonly #stores: RunStore[];
   #runs = 0;

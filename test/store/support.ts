@@ -1,12 +1,9 @@
 import { onTestFinished } from "bun:test";
-import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { type FsPort, realFs } from "../../src/store/fs-port.ts";
-
-/** Where a sync costs nothing: for tests that make thousands of files, and are not about the disk. */
-export const MEMORY = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
 
 /** A folder of the running test's own, removed after it. */
 export function temporaryFolder(where = tmpdir()): string {
