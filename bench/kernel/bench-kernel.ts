@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { defaultLimits } from "../../src/config/settings.ts";
+import { defaultSettings } from "../../src/config/settings.ts";
 import { realClock } from "../../src/kernel/clock.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
 import type { Process } from "../../src/kernel/process.ts";
@@ -148,7 +148,7 @@ export class BenchKernel implements AsyncDisposable {
       cwd: this.#project,
       env: { PATH: "/usr/bin:/bin" },
       provider,
-      limits: { ...defaultLimits(), toolMs: 600_000, eventsPerRun: 100_000_000 },
+      limits: { ...defaultSettings().limits, toolMs: 600_000, eventsPerRun: 100_000_000 },
     };
   }
 }

@@ -199,11 +199,6 @@ function mergePlugins(
   return Object.fromEntries(names.map((name) => [name, { ...user[name], ...project[name] }]));
 }
 
-/** What holds for a run that nobody said anything of. */
-export function defaultLimits(): Limits {
-  return limitsOf(new Map());
-}
-
 function limitsOf(values: Values): Limits {
   return {
     maxSteps: settingOf(values, "max_steps"),

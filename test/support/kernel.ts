@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { defaultLimits } from "../../src/config/settings.ts";
+import { defaultSettings } from "../../src/config/settings.ts";
 import { type Clock, realClock } from "../../src/kernel/clock.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
 import type {
@@ -140,7 +140,7 @@ interface HarnessOptions {
 
 /** Nothing is tried again, and what does not end by itself is ended soon. */
 const LIMITS: Limits = {
-  ...defaultLimits(),
+  ...defaultSettings().limits,
   modelRetries: 0,
   graceMs: 1_000,
   checkMs: 60_000,
