@@ -37,10 +37,17 @@ export async function withPlace(
       servers.push(started);
       return started;
     };
+    const user = (name: string): User => {
+      const user = users.get(name) ?? new User(o.rnix, join(folder, name));
+      users.set(name, user);
+      return user;
+    };
+    const oneTurn = await server(() => ({ text: "done" }));
+    await timed(user("floor").spawn(oneTurn, "--no-daemon"));
     await use({
       rounds: o.rounds,
-      floors: await compileFloors(folder),
-      oneTurn: await server(() => ({ text: "done" })),
+      floors: await compileFloors(folder, oneTurn.requests[0]?.text ?? ""),
+      oneTurn,
       toolCalls: await server((request) => {
         void request.closed.then(() => answeredAt.set(request.index, performance.now()));
         const turn = request.assistantMessages;
@@ -48,11 +55,7 @@ export async function withPlace(
         return { tool_calls: [{ name: "Bash", input: { command: `echo ${turn}` } }] };
       }),
       answeredAt,
-      user(name) {
-        const user = users.get(name) ?? new User(o.rnix, join(folder, name));
-        users.set(name, user);
-        return user;
-      },
+      user,
     });
   } finally {
     for (const user of users.values()) await user.stopDaemon();
@@ -135,7 +138,11 @@ class User {
   }
 }
 
-async function compileFloors(folder: string): Promise<{ hello: string; client: string }> {
+/** `firstRequest`: as JSON, what Rnix asks a model at first. */
+async function compileFloors(
+  folder: string,
+  firstRequest: string,
+): Promise<{ hello: string; client: string }> {
   const compile = async (name: string): Promise<string> => {
     const outfile = join(folder, name);
     // As build.ts does it: a floor that reads more files at its start would be none.
@@ -145,6 +152,7 @@ async function compileFloors(folder: string): Promise<{ hello: string; client: s
       format: "esm",
       minify: true,
       bytecode: true,
+      define: { FIRST_REQUEST: firstRequest },
       compile: {
         outfile,
         autoloadDotenv: false,

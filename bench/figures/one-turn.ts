@@ -6,7 +6,7 @@ import type { Place } from "../place.ts";
 export async function oneTurn(place: Place): Promise<Figure[]> {
   const user = place.user("main");
   await user.daemon();
-  const bare = user.command([place.floors.client, place.oneTurn.openaiUrl, "m"]);
+  const bare = user.command([place.floors.client, place.oneTurn.openaiUrl]);
   const usual = user.command([...bare.argv, "stdout"]);
   const warm = user.spawn(place.oneTurn);
   const alone = user.spawn(place.oneTurn, "--no-daemon");

@@ -15,7 +15,7 @@ export async function streaming(place: Place): Promise<Figure[]> {
   const user = place.user("stream");
   await user.daemon();
   await using server = await ModelServer.start({ turns: [{ text: TEXT, chunks: CHUNKS }], loop: true });
-  const bare = user.command([place.floors.client, server.openaiUrl, "m"]);
+  const bare = user.command([place.floors.client, server.openaiUrl]);
   const warm = user.spawn(server);
   const lines = user.spawn(server, "--output", "jsonl");
   const alone = user.spawn(server, "--no-daemon");

@@ -14,7 +14,7 @@ export async function together(place: Place): Promise<Figure[]> {
     return { wallMs: performance.now() - start, cpuMs: timings.reduce((sum, { cpuMs }) => sum + cpuMs, 0) };
   };
   const time = await interleaved(Math.min(place.rounds, 9), {
-    bare: all(user.command([place.floors.client, place.oneTurn.openaiUrl, "m"])),
+    bare: all(user.command([place.floors.client, place.oneTurn.openaiUrl])),
     rnix: all(user.spawn(place.oneTurn)),
   });
   return [

@@ -14,7 +14,7 @@ export async function toolCalls(place: Place): Promise<Figure[]> {
     return timing;
   };
   const time = await interleaved(Math.max(3, Math.ceil(place.rounds / 2)), {
-    bare: measured("bare", user.command([place.floors.client, server.openaiUrl, "m"])),
+    bare: measured("bare", user.command([place.floors.client, server.openaiUrl])),
     rnix: measured("rnix", user.spawn(server)),
   });
   const gap = (from: number, to: number): Pick<Figure, "value" | "unit" | "floor"> => {

@@ -1,8 +1,12 @@
 /**
- * The floor of a run: a bare client that makes the same HTTP calls, streamed, and runs the shell command
- * that the model asks for, with no record, no permission, no daemon. `client URL MODEL [stdout]`: the third
- * argument makes it print by `process.stdout`, as most programs do and as costs as much again as all the rest.
+ * The floor of a run: a bare client that makes the same HTTP calls, streamed, with the same prompt and tools, and runs
+ * the shell command that the model asks for, with no record, no permission, no daemon. `client URL [stdout]`: the
+ * second argument makes it print by `process.stdout`, as most programs do and as costs as much again as all the rest.
  */
+
+/** The first request that Rnix makes, put in as it is compiled. */
+declare const FIRST_REQUEST: { messages: object[] };
+
 interface Delta {
   content?: string;
   tool_calls?: { index: number; id?: string; function?: { name?: string; arguments?: string } }[];
@@ -13,13 +17,13 @@ interface Answer {
   calls: { id: string; name: string; input: string }[];
 }
 
-const [url, model, printer] = process.argv.slice(2);
-const messages: object[] = [{ role: "user", content: "go" }];
+const [url, printer] = process.argv.slice(2);
+const { messages, ...head } = FIRST_REQUEST;
 for (;;) {
   const response = await fetch(`${url}/chat/completions`, {
     method: "POST",
     headers: { "content-type": "application/json", authorization: "Bearer none" },
-    body: JSON.stringify({ model, messages, stream: true, stream_options: { include_usage: true } }),
+    body: JSON.stringify({ ...head, messages }),
   });
   const answer = await read(response);
   if (answer.calls.length === 0) {
