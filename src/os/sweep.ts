@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
@@ -63,7 +63,10 @@ export async function leftRunning(
   return left;
 }
 
-/** Not by a thread of the pool: at the start of a command its first one costs more than the rest of the boot. */
+/**
+ * Not by a thread of the pool: at the start of a command its first one costs more than the rest of the boot. Files
+ * only: a pipe of such a name would hold up whoever reads it.
+ */
 function deadLedgers(
   ledgerDir: string,
   kernelAlive: (kernelId: string) => boolean,
@@ -72,6 +75,7 @@ function deadLedgers(
   return readdirSync(ledgerDir)
     .filter((name) => name.endsWith(LEDGER_SUFFIX))
     .map((name) => ({ kernelId: name.slice(0, -LEDGER_SUFFIX.length), path: join(ledgerDir, name) }))
+    .filter(({ path }) => statSync(path, { throwIfNoEntry: false })?.isFile())
     .filter(({ kernelId }) => !kernelAlive(kernelId));
 }
 

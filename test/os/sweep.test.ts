@@ -117,6 +117,9 @@ describe("a ledger", () => {
     writeLedger(bench, identityOf(own.pid));
     // Listed, and not there when it is read.
     symlinkSync("nowhere", join(bench.ledgerDir, "00-gone.jsonl"));
+    // Neither ends for whoever reads it.
+    symlinkSync("/dev/zero", join(bench.ledgerDir, "00-endless.jsonl"));
+    expect(Bun.spawnSync(["mkfifo", join(bench.ledgerDir, "00-pipe.jsonl")]).success).toBe(true);
     expect(await sweepChildren(bench.ledgerDir, nobody)).toMatchObject([{ pids: [own.pid], ended: true }]);
 
     const other = Bun.spawn([bench.nap, "1000"], { detached: true, env: {} });
