@@ -69,7 +69,8 @@ describe("the daemon", () => {
       .split("\0")
       .map((pair) => pair.split("=")[0] ?? "")
       .filter((name) => name !== "");
-    expect(names.sort()).toEqual([
+    // How its runtime compiles is our own word.
+    expect(names.filter((name) => !name.startsWith("BUN_JSC_thresholdForJIT")).sort()).toEqual([
       "HOME",
       "LANG",
       "PATH",
