@@ -61,7 +61,8 @@ describe.if(process.platform === "linux")("a kernel that is a subreaper", () => 
 
   test("lets a redirection be written to its end, whatever ends beside it", async () => {
     await using bench = new Bench();
-    await using kernel = new RemoteKernel(bench);
+    // What is left is waited for so long, and no longer than it is there.
+    await using kernel = new RemoteKernel(bench, { quietMs: 10_000 });
     const file = join(bench.dir, "log");
     const late = `(${bench.nap} 0.02; echo late > ${file}) >/dev/null 2>&1 & exit 0`;
     const pid = await kernel.start(bench.sh(late));
