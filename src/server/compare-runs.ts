@@ -1,8 +1,8 @@
 import type { ProcInfo } from "../kernel/types.ts";
 import type { ProcessMeta, StepRecord } from "../store/schema.ts";
-import { allSteps } from "./cut-off.ts";
-import type { Run } from "./history.ts";
 import type { Difference } from "./protocol.ts";
+import type { Run } from "./recorded-run.ts";
+import { allSteps } from "./recorded-run.ts";
 
 /** Lines and items of one difference that are told. */
 const TOLD = 20;

@@ -1,10 +1,9 @@
 import { goesOn } from "../kernel/resume/goes-on.ts";
 import type { ProcInfo } from "../kernel/types.ts";
 import { suspendedFor } from "../kernel/verdict.ts";
-import { STEPS } from "../store/run-writer.ts";
 import type { RunStore } from "../store/runs.ts";
-import type { SoFar, StepRecord, Usage } from "../store/schema.ts";
-import type { Damage } from "./damage.ts";
+import type { SoFar, Usage } from "../store/schema.ts";
+import { allSteps } from "./recorded-run.ts";
 
 type Records = Pick<RunStore, "steps" | "journal">;
 
@@ -121,21 +120,4 @@ export function verdictOfStart(info: ProcInfo): { goesOn: boolean; because?: str
   if (info.suspended?.cause !== "crash" || (info.crashes?.times ?? 0) < MOST_CRASHES) return { goesOn: true };
   const because = `rnix has died ${info.crashes?.times} times while it was at step ${(info.crashes?.step ?? 0) + 1}: it may be what does it.`;
   return { goesOn: false, because };
-}
-
-const PAGE = 500;
-
-/** Every recorded step, a page at a time. `damage` collects what can't be read. */
-export async function* allSteps(
-  records: Pick<RunStore, "steps">,
-  uuid: string,
-  damage?: Damage,
-): AsyncGenerator<StepRecord> {
-  for (let after = 0; ; ) {
-    const page = await records.steps(uuid, { after, limit: PAGE });
-    damage?.add(STEPS, page);
-    yield* page.records;
-    if (page.next === after) return;
-    after = page.next;
-  }
 }

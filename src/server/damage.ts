@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import type { LogPage } from "../store/append-log.ts";
 import { LostLines } from "../store/lost-lines.ts";
-import type { Run } from "./history.ts";
 import type { DamagedLines } from "./protocol.ts";
+import type { Run } from "./recorded-run.ts";
 
 /** What of a run's records can't be read, for whoever is shown the rest. */
 export class Damage {

@@ -2,36 +2,9 @@ import { leftRecord } from "../kernel/resume/left-record.ts";
 import type { ProcInfo } from "../kernel/types.ts";
 import type { RunRow } from "../store/catalogue.ts";
 import type { CollectedRun } from "../store/collected-runs.ts";
-import { EVENTS } from "../store/run-writer.ts";
-import type { RunStore } from "../store/runs.ts";
-import type { SyscallEventWire, Wake } from "../store/schema.ts";
+import type { Wake } from "../store/schema.ts";
 import { cutOff, type LastWords, lastWords } from "./cut-off.ts";
-import type { Damage } from "./damage.ts";
-
-export { allSteps } from "./cut-off.ts";
-
-/** What is read of one data folder. */
-type RunReader = Pick<
-  RunStore,
-  | "dataDir"
-  | "dir"
-  | "kept"
-  | "readKept"
-  | "catalogue"
-  | "collected"
-  | "info"
-  | "meta"
-  | "find"
-  | "steps"
-  | "events"
-  | "journal"
->;
-
-/** A run as its records tell it. */
-export interface Run {
-  info: ProcInfo;
-  records: RunReader;
-}
+import type { Run, RunReader } from "./recorded-run.ts";
 
 /** Which runs are asked for. */
 interface Listing {
@@ -201,20 +174,3 @@ export class History {
 }
 
 const MOST_LAST_WORDS = 1000;
-
-const PAGE = 500;
-
-/** Every recorded syscall event, a page at a time. */
-export async function* allEvents(
-  records: RunReader,
-  uuid: string,
-  damage?: Damage,
-): AsyncGenerator<SyscallEventWire> {
-  for (let after = 0; ; ) {
-    const page = await records.events(uuid, { after, limit: PAGE });
-    damage?.add(EVENTS, page);
-    yield* page.records;
-    if (page.next === after) return;
-    after = page.next;
-  }
-}

@@ -8,8 +8,8 @@ import type { InitPlan, InitUnitPlan } from "../kernel/init-manager.ts";
 import type { ChildSpec, SupervisorSpec } from "../kernel/supervisor/spec.ts";
 import type { DeviceLease, Limit, SpawnOpts } from "../kernel/types.ts";
 import { Namespace } from "../vfs/namespace.ts";
-import type { Run } from "./history.ts";
 import type { SpawnRequest } from "./protocol.ts";
+import type { Run } from "./recorded-run.ts";
 import { planResume } from "./resume.ts";
 import { planSpawn, type SpawnPorts } from "./spawn.ts";
 

@@ -8,10 +8,10 @@ import { Trust } from "../config/trust.ts";
 import type { Clock } from "../kernel/clock.ts";
 import type { InitManager } from "../kernel/init-manager.ts";
 import { SyscallError } from "../plugin/index.ts";
-import type { Run } from "./history.ts";
 import { initPlan } from "./init-plan.ts";
 import type { LogLevel } from "./log-level.ts";
 import type { Diagnostic, InitUnitWire } from "./protocol.ts";
+import type { Run } from "./recorded-run.ts";
 import type { SpawnPorts } from "./spawn.ts";
 import { within } from "./within.ts";
 

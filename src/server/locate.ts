@@ -1,8 +1,8 @@
 import type { PID, ProcInfo } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { CollectedRun } from "../store/collected-runs.ts";
-import type { Run } from "./history.ts";
 import type { ProcRef, Target } from "./protocol.ts";
+import type { Run } from "./recorded-run.ts";
 import type { System } from "./system.ts";
 
 /** A process as a request named it: held by this kernel now, or only its record. */

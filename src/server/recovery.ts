@@ -5,8 +5,8 @@ import { SyscallError } from "../plugin/index.ts";
 import { FileLock } from "../store/lock.ts";
 import type { RunStore } from "../store/runs.ts";
 import { cutOff, type LastWords, lastWords, verdictOfStart } from "./cut-off.ts";
-import type { Run } from "./history.ts";
 import type { KernelLocks } from "./kernel-locks.ts";
+import type { Run } from "./recorded-run.ts";
 
 /** So many runs are gone on with at once, and so many records mended. */
 const AT_ONCE = 4;

@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import type { AttachedImage } from "../kernel/types.ts";
 import { type ImageRef, SyscallError } from "../plugin/index.ts";
-import { allSteps } from "./cut-off.ts";
-import type { Run } from "./history.ts";
 import type { ReplayRequest, SpawnRequest } from "./protocol.ts";
+import type { Run } from "./recorded-run.ts";
+import { allSteps } from "./recorded-run.ts";
 import type { SpawnPlan } from "./system.ts";
 
 /** The provider that plays runs (plugins/replay). */

@@ -5,8 +5,8 @@ import { bareAgent } from "../kernel/bare-agent.ts";
 import type { AgentInfo, ProcInfo, ProviderChoice } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { environmentAsItWas, requireFolders, whatHasChanged } from "./as-it-was.ts";
-import type { Run } from "./history.ts";
 import type { ResumeRequest } from "./protocol.ts";
+import type { Run } from "./recorded-run.ts";
 import { planSpawn, type SpawnPorts } from "./spawn.ts";
 import type { SpawnPlan } from "./system.ts";
 

@@ -1,8 +1,8 @@
 import { defaultSettings } from "../config/settings.ts";
 import type { ProcInfo } from "../kernel/types.ts";
 import type { StepRecord, ToolCallRecord } from "../store/schema.ts";
-import type { Run } from "./history.ts";
 import type { ScriptEntry, ScriptHead } from "./protocol.ts";
+import type { Run } from "./recorded-run.ts";
 
 /** Characters of a result that a script holds whole; of a longer one it holds the beginning and the end. */
 const WHOLE = 2_000;

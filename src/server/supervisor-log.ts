@@ -2,7 +2,7 @@ import type { Channel } from "../kernel/channel.ts";
 import type { LogEntry, SyscallEvent } from "../kernel/types.ts";
 import type { Damage } from "./damage.ts";
 import { until } from "./events.ts";
-import { allEvents, type Run } from "./history.ts";
+import { allEvents, type Run } from "./recorded-run.ts";
 
 /**
  * What a supervisor did, as a person reads it: it has no steps, its events tell it. Those recorded first, then

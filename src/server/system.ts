@@ -4,9 +4,10 @@ import type { ChildPlan, ProviderChoice } from "../kernel/types.ts";
 import type { Origin } from "../os/origin.ts";
 import type { Catalog } from "./catalog.ts";
 import type { Collector } from "./collector.ts";
-import type { History, Run } from "./history.ts";
+import type { History } from "./history.ts";
 import type { Init } from "./init.ts";
 import type { ResumeRequest, SpawnRequest } from "./protocol.ts";
+import type { Run } from "./recorded-run.ts";
 import type { Recovery } from "./recovery.ts";
 import type { Waker } from "./waker.ts";
 

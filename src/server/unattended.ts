@@ -1,8 +1,8 @@
 import { defaultsOf } from "../config/stock-providers.ts";
 import type { ProcInfo, ProviderChoice, SpawnOpts } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
-import type { Run } from "./history.ts";
 import type { ResumeRequest } from "./protocol.ts";
+import type { Run } from "./recorded-run.ts";
 import type { KernelApi, SpawnPlan } from "./system.ts";
 
 /** Runs that are planned and begun at once: a daemon may find hundreds. */

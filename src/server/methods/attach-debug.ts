@@ -1,9 +1,9 @@
 import { Damage } from "../damage.ts";
 import { eof, until } from "../events.ts";
-import { allEvents, type Run } from "../history.ts";
 import { locateLive, refOf } from "../locate.ts";
 import type { Outgoing } from "../outgoing.ts";
 import type { Payload, ProcRef } from "../protocol.ts";
+import { allEvents, type Run } from "../recorded-run.ts";
 import type { System } from "../system.ts";
 
 /** PID 0: the kernel itself, which has no UUID. */

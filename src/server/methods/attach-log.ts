@@ -3,11 +3,11 @@ import type { LogEntry, ProcessEvent } from "../../kernel/types.ts";
 import { JOURNAL } from "../../store/run-writer.ts";
 import { Damage } from "../damage.ts";
 import { eof, until } from "../events.ts";
-import { allSteps, type Run } from "../history.ts";
 import { type Located, locate, recordsOf, refOf } from "../locate.ts";
 import { entriesOfJournal, entriesOfProgram, entriesOfStep } from "../log-entries.ts";
 import type { Outgoing } from "../outgoing.ts";
 import type { Payload, ProcRef } from "../protocol.ts";
+import { allSteps, type Run } from "../recorded-run.ts";
 import { supervisorLog } from "../supervisor-log.ts";
 import type { System } from "../system.ts";
 

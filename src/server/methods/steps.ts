@@ -1,9 +1,9 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { StepRecord } from "../../store/schema.ts";
 import { Damage } from "../damage.ts";
-import { allSteps, type Run } from "../history.ts";
 import { locate, recordsOf } from "../locate.ts";
 import type { Answers, Payload, StepDetail, StepSummary } from "../protocol.ts";
+import { allSteps, type Run } from "../recorded-run.ts";
 import type { System } from "../system.ts";
 
 const PAGE = 10_000;
