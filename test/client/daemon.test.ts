@@ -150,7 +150,7 @@ describe("the daemon", () => {
     await using home = new Home();
     writeFileSync(
       join(home.paths.configDir, "config.yaml"),
-      "daemon_idle_stop: 200ms\ndaemon_idle_check: 20ms\n",
+      "daemon_idle_stop: 200ms\ndaemon_idle_check: 20ms\nsocket_wait: 20s\n",
     );
     const client = await ensureDaemon(options(home));
     const pid = home.daemonPid();

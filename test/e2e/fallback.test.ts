@@ -105,7 +105,7 @@ describe("an agent's fallback models", () => {
       "was killed with its daemon",
       async (machine: Machine) => {
         machine.killDaemon();
-        await until(async () => (await machine.run(["ps", "-a"])).stdout.includes("suspended"));
+        await machine.run(["daemon", "start"]);
       },
     ],
   ])("stay gone over to in a run that %s, which has the rest of them left", async (_, cut) => {
@@ -118,6 +118,7 @@ describe("an agent's fallback models", () => {
     const uuid = (await run.done).stdout.split(" ")[1]?.trim() ?? "";
     await until(() => machine.has("held"), "the held call");
     await cut(machine);
+    await until(() => recordOf(machine, uuid).state === "suspended", "its record");
     // What the agent says today is for runs that begin.
     agent(machine, { provider: "openai", preferred: "z", fallback: [] });
     expect(recordOf(machine, uuid)).toMatchObject({
