@@ -196,13 +196,15 @@ export class ProcessManager {
   }
 
   async #run(proc: Process, syscall: "Spawn" | "Resume", args: Record<string, unknown>): Promise<void> {
-    const { callbacks, debug } = this.#ports;
+    const { callbacks, debug, table } = this.#ports;
     await debug.call(
       proc,
       syscall,
       args,
       () => {
         proc.start();
+        // A program of a paused process works on: what it spawns spends nothing before the process goes on.
+        if (table.find(proc.ppid)?.paused) proc.pause();
         proc.record.info(proc.info());
       },
       () => proc.pid,

@@ -328,6 +328,31 @@ describe("a handler", () => {
 });
 
 describe("a tree", () => {
+  test("that is paused spends nothing by what it spawns meanwhile, to whatever depth", async () => {
+    const below = Promise.withResolvers<void>();
+    const model: Model = async () => {
+      if (h.requests.length === 1) await below.promise;
+      return says("done");
+    };
+    await using h = new KernelHarness({ model });
+    const root = await h.spawn("root");
+    await until(() => h.requests.length === 1, "the call of the root");
+    h.kernel.signals.signal(root, SIGPAUSE);
+    const child = await h.spawn("child", { parentPid: root });
+    const leaf = await h.spawn("leaf", { parentPid: child });
+    expect([root, child, leaf].map((pid) => isPaused(h, pid))).toEqual([true, true, true]);
+    const { uuid } = h.kernel.procInfo(leaf);
+    expect((await h.runs.info(uuid))?.is_paused).toBe(true);
+    await settled();
+    expect(h.requests).toHaveLength(1);
+    h.kernel.signals.signal(leaf, SIGRESUME);
+    expect((await h.follow(leaf)).info.exit_reason).toBe("completed");
+    expect(h.kernel.signalTree(root, SIGRESUME)).toBe(2);
+    expect((await h.follow(child)).info.exit_reason).toBe("completed");
+    below.resolve();
+    expect((await h.follow(root)).info.exit_reason).toBe("completed");
+  });
+
   test("is reached whole, and the answer says how many that were", async () => {
     await using h = new KernelHarness({ model: silent });
     const root = await h.spawn("root");
