@@ -1,5 +1,6 @@
-import { z } from "zod";
+import type { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
+import { readSchema } from "../vfs/json-schema.ts";
 
 /** What an answer says, or what is wrong with it: for the model that is to correct it. */
 type Reading = { output: unknown; text: string } | { problem: string };
@@ -58,7 +59,7 @@ function compiled(schema: object): z.ZodType {
     if (JSON.stringify(schema).length > LONGEST) {
       throw wrong(`it is longer than ${LONGEST} characters, and is told to the model whole`);
     }
-    return z.fromJSONSchema({ ...checkable(schema, "#") });
+    return readSchema(checkable(schema, "#"));
   } catch (error) {
     if (error instanceof SyscallError) throw error;
     if (error instanceof RangeError) throw wrong("it is nested too deeply");

@@ -1,5 +1,6 @@
-import { z } from "zod";
+import type { z } from "zod";
 import { SyscallError, type ToolCall, type ToolDef } from "../plugin/index.ts";
+import { readSchema } from "../vfs/json-schema.ts";
 
 /** Compiled once per tool; null for a schema that zod cannot read: such a tool is offered unchecked. */
 const compiled = new WeakMap<ToolDef, z.ZodType | null>();
@@ -38,9 +39,9 @@ function schemaOf(tool: ToolDef): z.ZodType | null {
 
 function compile(input: object): z.ZodType | null {
   try {
-    return z.fromJSONSchema({ ...input });
+    return readSchema(input);
   } catch {
-    // A JSON Schema beyond what zod reads is no fault of the call: the driver checks for itself.
+    // A JSON Schema beyond what zod reads, or without an end, is no fault of the call: the driver checks for itself.
     return null;
   }
 }

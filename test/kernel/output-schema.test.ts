@@ -42,6 +42,14 @@ describe("an answer", () => {
     for (const word of words) expect(read.problem).toContain(word);
   });
 
+  test("has a form that can be checked to its end", () => {
+    for (const schema of [
+      { $ref: "#" },
+      { $ref: "#/$defs/a", $defs: { a: { anyOf: [{ $ref: "#/$defs/a" }] } } },
+    ])
+      expect(() => new OutputSchema(schema)).toThrow("it refers to itself without an end");
+  });
+
   test("nested without end is refused, and so is a list of problems without end", () => {
     const deep = `${"[".repeat(200_000)}${"]".repeat(200_000)}`;
     expect(new OutputSchema({}).read(deep)).toEqual({ problem: "it is nested too deeply" });

@@ -39,6 +39,16 @@ describe("the input of a tool call", () => {
   });
 });
 
+test("a schema that refers to itself without an end holds nobody up: it is offered unchecked", () => {
+  const endless = {
+    type: "object",
+    properties: { a: { $ref: "#/$defs/a" } },
+    $defs: { a: { $ref: "#/$defs/a" } },
+  };
+  expect(isChecked(tool(endless))).toBe(false);
+  expect(() => checkToolInput(tool(endless), call({ a: 1 }))).not.toThrow();
+});
+
 test("a schema that can't be read is offered unchecked, and marked so", () => {
   const foreign = tool({ type: "object", properties: { a: { $ref: "https://example.com/schema" } } });
   expect(isChecked(strict)).toBe(true);

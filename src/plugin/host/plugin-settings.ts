@@ -1,4 +1,4 @@
-import { fromJSONSchema } from "zod";
+import { readSchema } from "../../vfs/json-schema.ts";
 import { type Plugin, SyscallError } from "../index.ts";
 
 /**
@@ -13,7 +13,7 @@ export function pluginSettings({ name, configSchema }: Plugin, part: unknown): u
       `config.yaml has settings for plugin ${name}, which takes none. Remove plugins.${name}.`,
     );
   }
-  const parsed = fromJSONSchema({ ...configSchema }).safeParse(part ?? {});
+  const parsed = readSchema(configSchema).safeParse(part ?? {});
   if (parsed.success) return parsed.data;
   const issues = parsed.error.issues.map(
     ({ path, message }) => `${["plugins", name, ...path].join(".")}: ${message}`,

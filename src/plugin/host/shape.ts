@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { suggestion } from "../../config/nearest.ts";
+import { readSchema } from "../../vfs/json-schema.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import { type Plugin, SyscallError } from "../index.ts";
 import { exportedPlugin } from "./exported.ts";
@@ -181,7 +182,7 @@ function unreadable(shape: PluginShape): string[] {
   for (const device of Object.values(shape.devices ?? {})) {
     for (const tool of device.tools ?? []) {
       try {
-        z.fromJSONSchema(tool.input);
+        readSchema(tool.input);
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error);
         warnings.push(`Tool ${tool.name} is offered unchecked, its input schema can't be read: ${why}`);
