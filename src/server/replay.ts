@@ -4,7 +4,7 @@ import { type ImageRef, SyscallError } from "../plugin/index.ts";
 import type { ReplayRequest, SpawnRequest } from "./protocol.ts";
 import type { Run } from "./recorded-run.ts";
 import { allSteps } from "./recorded-run.ts";
-import type { SpawnPlan } from "./system.ts";
+import type { SpawnPlan } from "./spawn.ts";
 
 /** The provider that plays runs (plugins/replay). */
 const PROVIDER = "replay";

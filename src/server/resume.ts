@@ -7,8 +7,7 @@ import { SyscallError } from "../plugin/index.ts";
 import { environmentAsItWas, requireFolders, whatHasChanged } from "./as-it-was.ts";
 import type { ResumeRequest } from "./protocol.ts";
 import type { Run } from "./recorded-run.ts";
-import { planSpawn, type SpawnPorts } from "./spawn.ts";
-import type { SpawnPlan } from "./system.ts";
+import { planSpawn, type SpawnPlan, type SpawnPorts } from "./spawn.ts";
 
 /**
  * What is settled before a run goes on: as for a spawn, in the run's own project and with its own provider and

@@ -9,11 +9,10 @@ import { loadProviders } from "../config/providers.ts";
 import { loadSettings } from "../config/settings.ts";
 import type { Clock } from "../kernel/clock.ts";
 import { OutputSchema } from "../kernel/output-schema.ts";
-import type { ChildWish, Limit, PID, ProviderChoice, SpawnOpts } from "../kernel/types.ts";
+import type { ChildPlan, ChildWish, Limit, PID, ProviderChoice, SpawnOpts } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { readAttachments } from "./attachments.ts";
 import type { SpawnRequest } from "./protocol.ts";
-import type { SpawnPlan } from "./system.ts";
 import type { Workspaces } from "./workspace.ts";
 
 /** The agent of a run that names none. */
@@ -39,6 +38,9 @@ export interface SpawnPorts {
   /** Puts the project on the list of those that are swept and listed. */
   remember(project: Project): Promise<void>;
 }
+
+/** Its notices: parts that are not trusted, skills without their tools. */
+export type SpawnPlan = ChildPlan;
 
 /** What is known of a run that is gone on with, or of who spawns it. */
 interface Known extends Pick<ProviderRequest, "byFlag" | "fallback"> {

@@ -1,6 +1,6 @@
 import type { Clock } from "../kernel/clock.ts";
 import type { Kernel } from "../kernel/kernel.ts";
-import type { ChildPlan, ProviderChoice } from "../kernel/types.ts";
+import type { ProviderChoice } from "../kernel/types.ts";
 import type { Origin } from "../os/origin.ts";
 import type { Catalog } from "./catalog.ts";
 import type { Collector } from "./collector.ts";
@@ -9,6 +9,7 @@ import type { Init } from "./init.ts";
 import type { ResumeRequest, SpawnRequest } from "./protocol.ts";
 import type { Run } from "./recorded-run.ts";
 import type { Recovery } from "./recovery.ts";
+import type { SpawnPlan } from "./spawn.ts";
 import type { Waker } from "./waker.ts";
 
 /** What the methods act on: made once, by boot. */
@@ -69,9 +70,6 @@ export interface Draining {
   calls: number;
   ms: number;
 }
-
-/** Its notices: parts that are not trusted, skills without their tools. */
-export type SpawnPlan = ChildPlan;
 
 /** The kernel, as far as the server uses it. */
 export type KernelApi = Pick<

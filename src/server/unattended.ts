@@ -1,9 +1,10 @@
 import { defaultsOf } from "../config/stock-providers.ts";
+import type { Kernel } from "../kernel/kernel.ts";
 import type { ProcInfo, ProviderChoice, SpawnOpts } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { ResumeRequest } from "./protocol.ts";
 import type { Run } from "./recorded-run.ts";
-import type { KernelApi, SpawnPlan } from "./system.ts";
+import type { SpawnPlan } from "./spawn.ts";
 
 /** Runs that are planned and begun at once: a daemon may find hundreds. */
 const AT_ONCE = 4;
@@ -14,7 +15,7 @@ export interface Kept extends Pick<SpawnOpts, "env" | "attended"> {
 }
 
 interface UnattendedPorts {
-  kernel: Pick<KernelApi, "resume">;
+  kernel: Pick<Kernel, "resume">;
   find(uuid: string): Promise<Run | undefined>;
   planResume(run: Run, request: ResumeRequest, provider?: ProviderChoice): Promise<SpawnPlan>;
   log(level: "info" | "warn", source: string, text: string): void;
