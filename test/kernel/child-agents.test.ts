@@ -10,7 +10,7 @@ import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
 
 // Each suspension and resume waits for the disk, which others may use too.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 /** What the model says next, by intent and by how often it has been asked in that run. */
 function byIntent(book: Record<string, Model[]>): Model {

@@ -5,7 +5,7 @@ import { type Loss, MemoryDisk, ROOT } from "../support/memory-disk.ts";
 import { seeded } from "../support/seeded.ts";
 import { type Conversation, LONG, live, machine, requireRight, SHORT, World } from "../support/world.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 interface Crash {
   /** The operation of the disk, from the start of that life, at which the machine dies. */

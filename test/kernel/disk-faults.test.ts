@@ -5,7 +5,7 @@ import { MemoryDisk, ROOT } from "../support/memory-disk.ts";
 import { until } from "../support/until.ts";
 import { type Conversation, LONG, live, machine, requireRight, SHORT, World } from "../support/world.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const newDisk = (): MemoryDisk => new MemoryDisk((path) => path.replace(/^.*\/project(?=\/|$)/, ROOT));
 

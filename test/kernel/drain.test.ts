@@ -8,7 +8,7 @@ import { calls, KernelHarness, type Model, says, script, silent, toolDevice } fr
 import { until } from "../support/until.ts";
 
 // Each suspension and resume waits for the disk, which others may use too.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const LONG_MS = 60_000;
 

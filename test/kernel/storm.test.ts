@@ -104,7 +104,7 @@ class Storm {
       await settled();
       return kernel.active === 0 && this.pending === 0;
     };
-    await until(over, "the end of all", 50_000);
+    await until(over, "the end of all", 150_000);
   }
 
   #spawned(pid: PID): void {
@@ -281,6 +281,6 @@ describe("1,000 processes that write to each other, spawn, and are killed at ran
         expect(state).toBe(exit?.reason === "suspended" ? "suspended" : "dead");
       }
     },
-    60_000,
+    180_000,
   );
 });

@@ -22,7 +22,7 @@ import { procInfo } from "../support/samples.ts";
 import { seeded } from "../support/seeded.ts";
 import { fsWith, openFiles, temporaryFolder } from "./support.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 function uuidOf(n: number): string {
   return `019a0000-0000-7000-8000-${n.toString(16).padStart(12, "0")}`;

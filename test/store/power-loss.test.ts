@@ -7,7 +7,7 @@ import { type Loss, MemoryDisk } from "./memory-disk.ts";
 import { answer, callStart, stepRecord } from "./samples.ts";
 
 // Hundreds of syncs: a busy disk takes its time.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const UUID = "019a0000-0000-7000-8000-000000000001";
 const PROJECT = "/home/me/project";

@@ -11,6 +11,7 @@ import {
 import { basename, join } from "node:path";
 import { type FsPort, realFs } from "../../src/store/fs-port.ts";
 import { RunStore } from "../../src/store/runs.ts";
+import { memoryFolder } from "../support/memory-folder.ts";
 import { procInfo } from "../support/samples.ts";
 import { answer, callStart, event, stepRecord } from "./samples.ts";
 import {
@@ -26,12 +27,12 @@ import {
 } from "./support.ts";
 
 // Hundreds of syncs: a busy disk takes its time.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const UUID = "019a0000-0000-7000-8000-000000000001";
 
-function newRun(fs: FsPort = realFs, limits?: { eventsPerRun: number }) {
-  const dataDir = temporaryFolder();
+function newRun(fs: FsPort = realFs, limits?: { eventsPerRun: number }, where?: string) {
+  const dataDir = temporaryFolder(where);
   const store = new RunStore(dataDir, fs);
   const writer = store.create(UUID, limits);
   return { dataDir, store, writer, file: (name: string) => join(writer.dir, name) };
@@ -240,7 +241,7 @@ describe("a step", () => {
         realFs.truncate(fd, length);
       },
     });
-    const { store, writer, file } = newRun(fs);
+    const { store, writer, file } = newRun(fs, undefined, memoryFolder);
     let longest = 0;
     for (let step = 1; step <= 500; step++) {
       writer.journal(callStart(step));
@@ -508,6 +509,11 @@ describe("the catalogue", () => {
       ["019b0000-0000-7000-8000-000000000002", '{"v":2}', "schema version 2"],
       ["019b0000-0000-7000-8000-000000000003", '{"v":1}', "is damaged"],
       ["019b0000-0000-7000-8000-000000000004", null, "no proc-info.json"],
+      [
+        "019b0000-0000-7000-8000-000000000005",
+        JSON.stringify(procInfo({ uuid: uuids[0] })),
+        `holds the record of run ${uuids[0]}`,
+      ],
     ];
     for (const [uuid, text] of broken) {
       mkdirSync(join(dataDir, "steps", uuid));

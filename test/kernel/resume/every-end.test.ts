@@ -7,7 +7,7 @@ import { FakeClock } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent, toolDevice, usage } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 /** One way for a run to end, after a first step that is whole. */
 interface End {

@@ -7,7 +7,7 @@ import type { LLMMessage, LLMRequest } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const READ_ONLY = { annotations: { readOnlyHint: true } };
 const LONG = "x".repeat(500);

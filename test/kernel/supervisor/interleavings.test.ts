@@ -311,6 +311,6 @@ describe("a supervisor does what the model of one does, whatever happens when", 
       const run = new Run(seed);
       await using _end = run.s;
       await run.toTheEnd();
-    }, 60_000); // So that it says itself what it waits for in vain.
+    }, 180_000); // So that it says itself what it waits for in vain.
   }
 });

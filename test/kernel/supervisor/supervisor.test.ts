@@ -127,10 +127,10 @@ describe("a supervisor", () => {
       planning.resolve();
       return late.promise;
     };
-    const spawned = s.spawn(s.spec("one_for_one", [{ id: "slow", start: { kind: "agent", plan } }]));
+    const refused = refusal(s.spawn(s.spec("one_for_one", [{ id: "slow", start: { kind: "agent", plan } }])));
     await planning.promise;
     await s.clock.advance(60_000);
-    expect(await refusal(spawned)).toMatchObject({ code: "TIMEOUT" });
+    expect(await refused).toMatchObject({ code: "TIMEOUT" });
     expect(s.h.leases).toBe(0);
     late.resolve({ intent: "late", agent: null, opts: s.h.opts() });
     await until(() => s.h.leases === 0);
