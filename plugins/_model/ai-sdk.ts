@@ -225,7 +225,7 @@ function toolCall(part: Part): ToolCall {
   const call = { id: part.toolCallId ?? "", name: part.toolName ?? "", input: {} };
   // No arguments at all is how several servers write those of a tool that takes none.
   if (text.trim() === "") return call;
-  if (isTooDeep(text)) {
+  if (isTooDeep(text, MOST_LEVELS)) {
     const reason = `the arguments are nested more than ${MOST_LEVELS} levels deep`;
     return { ...call, invalid: { text, reason } };
   }

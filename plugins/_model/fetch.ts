@@ -1,7 +1,7 @@
 import { SyscallError } from "rnix/plugin";
 import { errorDocument } from "./error-document.ts";
 import { type Blame, moved, reported, unreachable } from "./failure.ts";
-import { isTooDeep, MOST_LEVELS } from "./nesting.ts";
+import { isTooDeep, MOST_OF_DOCUMENT } from "./nesting.ts";
 
 /**
  * The `fetch` given to a provider package for one request: without a time limit of its own, and with what
@@ -72,14 +72,14 @@ function endless({ provider, url }: Blame, largest: number): SyscallError {
 /** An error that is nested without end says no more than its status: a package would take seconds to find that out. */
 async function withoutDepths(response: Response): Promise<Response> {
   const body = await response.text();
-  return new Response(isTooDeep(body) ? "" : body, response);
+  return new Response(isTooDeep(body, MOST_OF_DOCUMENT) ? "" : body, response);
 }
 
 /** An answer in one piece is looked at before the package sees it: packages take errors in it differently. */
 async function inspected(response: Response, streams: boolean, blame: Blame): Promise<Response> {
   const body = await response.text();
-  if (isTooDeep(body)) {
-    const message = `${blame.provider} at ${blame.url} answered what is nested more than ${MOST_LEVELS} levels deep`;
+  if (isTooDeep(body, MOST_OF_DOCUMENT)) {
+    const message = `${blame.provider} at ${blame.url} answered what is nested more than ${MOST_OF_DOCUMENT} levels deep`;
     throw new SyscallError("DRIVER", message, { retryable: true });
   }
   const document = errorDocument(body);

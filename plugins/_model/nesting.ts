@@ -1,8 +1,10 @@
-/** Nobody's arguments and no error have as many; what has thousands takes seconds to write and ends in an error. */
+/** Levels of a call's arguments: nobody's have as many. */
 export const MOST_LEVELS = 500;
+/** Of a whole document, with such arguments in it. What has some ten thousand takes seconds, and ends in an error. */
+export const MOST_OF_DOCUMENT = 5_000;
 
 /** Whether a JSON text is nested deeper than that. Of one that is none it says nothing of use. */
-export function isTooDeep(json: string): boolean {
+export function isTooDeep(json: string, levels: number): boolean {
   let depth = 0;
   for (let at = 0; at < json.length; at++) {
     switch (json[at]) {
@@ -11,7 +13,7 @@ export function isTooDeep(json: string): boolean {
         break;
       case "[":
       case "{":
-        if (++depth > MOST_LEVELS) return true;
+        if (++depth > levels) return true;
         break;
       case "]":
       case "}":
