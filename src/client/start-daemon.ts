@@ -82,10 +82,15 @@ export function daemonEnv(env: Readonly<Record<string, string | undefined>>): Re
 }
 
 /**
- * Compiled is what was called some hundred times, not already some thirty (500 is the runtime's own). A run calls
- * much code a few times; compiled early it cost a daemon 8 MiB and a fifth of its first runs' CPU.
+ * How its runtime compiles. A run calls much code a few times: compiled already after some thirty calls (500 is the
+ * runtime's own), it cost a daemon 8 MiB and a fifth of its first runs' CPU. The last of the runtime's compilers takes
+ * more than it gives back here, at long streams and after a thousand runs as well.
  */
-const RUNTIME = { BUN_JSC_thresholdForJITAfterWarmUp: "5000", BUN_JSC_thresholdForJITSoon: "5000" };
+const RUNTIME = {
+  BUN_JSC_thresholdForJITAfterWarmUp: "5000",
+  BUN_JSC_thresholdForJITSoon: "5000",
+  BUN_JSC_useFTLJIT: "0",
+};
 
 /** What a daemon alone reads. */
 const OWN: ReadonlySet<string> = new Set(["RNIX_DATA_DIR", "RNIX_LOG"]);

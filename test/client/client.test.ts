@@ -216,5 +216,6 @@ test("a daemon's environment is a list of what it gets, not of what it does not"
     RNIX_SOCKET: "/s",
     BUN_JSC_thresholdForJITAfterWarmUp: "5000",
     BUN_JSC_thresholdForJITSoon: "5000",
+    BUN_JSC_useFTLJIT: "0",
   });
 });
