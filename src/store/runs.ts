@@ -211,9 +211,14 @@ export class RunStore {
     });
   }
 
-  /** A run's process record; null when there is no such run. */
+  /** A run's process record; null when there is no such run. INVALID also when it is another run's. */
   async info(uuid: string): Promise<ProcInfo | null> {
-    return this.#document(uuid, INFO, (await schemas()).ProcInfo);
+    const info = await this.#document(uuid, INFO, (await schemas()).ProcInfo);
+    if (info === null || info.uuid === uuid) return info;
+    throw new SyscallError(
+      "INVALID",
+      `${this.dir(uuid)} holds the record of run ${info.uuid}: it was copied or renamed. Give it that name, or remove it.`,
+    );
   }
 
   async meta(uuid: string): Promise<ProcessMeta | null> {
