@@ -1,5 +1,10 @@
 import { readSync } from "node:fs";
-import type { ByteReader } from "./stdio.ts";
+
+/** Reads bytes as they come, one read at a time. */
+export interface ByteReader {
+  read(): Promise<{ done: boolean; value?: Uint8Array }>;
+  cancel(): Promise<void>;
+}
 
 /**
  * Reads what a program prints into a pipe of ours. Most programs end within milliseconds and print little: theirs is

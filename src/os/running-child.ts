@@ -3,10 +3,10 @@ import type { Orphan } from "./adopted.ts";
 import { countdown, endProcesses, wouldNotGo } from "./end-processes.ts";
 import type { Output } from "./output.ts";
 import type { Piece } from "./output-ring.ts";
+import type { ByteReader } from "./pipe-reader.ts";
 import { type Identity, isRunning, type Process, type ProcessTable, type Trace } from "./process-table.ts";
 import { signal, terminate } from "./signal.ts";
 import type { Exit, Spawned } from "./spawn.ts";
-import type { ByteReader } from "./stdio.ts";
 import { type Alarm, alarm, pause, settles } from "./wait.ts";
 
 interface RunningChildOptions {

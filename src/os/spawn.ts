@@ -1,17 +1,9 @@
 import { closeSync } from "node:fs";
 import { type ExecRequest, SyscallError } from "../plugin/index.ts";
 import { readLink } from "./linux-table.ts";
+import type { ByteReader } from "./pipe-reader.ts";
 import { spawnError } from "./spawn-error.ts";
-import {
-  type ByteReader,
-  inputPipe,
-  outputPipe,
-  readerOf,
-  type Stdin,
-  stdinData,
-  terminalInput,
-  writerOf,
-} from "./stdio.ts";
+import { inputPipe, outputPipe, readerOf, type Stdin, stdinData, terminalInput, writerOf } from "./stdio.ts";
 import { settles } from "./wait.ts";
 
 /** A program that was just started, in its own session and group, of which it is the leader. */

@@ -2,13 +2,7 @@ import { closeSync, readlinkSync } from "node:fs";
 import type { FileSink } from "bun";
 import { type Data, SyscallError } from "../plugin/index.ts";
 import { libc } from "./libc.ts";
-import { PipeReader } from "./pipe-reader.ts";
-
-/** Reads bytes as they come, one read at a time. */
-export interface ByteReader {
-  read(): Promise<{ done: boolean; value?: Uint8Array }>;
-  cancel(): Promise<void>;
-}
+import { type ByteReader, PipeReader } from "./pipe-reader.ts";
 
 export interface Stdin {
   /** Resolves when the system has taken all of it; rejects when nobody will read it any more. */
