@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Client, wireCode } from "../../src/client/client.ts";
@@ -11,6 +11,9 @@ import { ModelServer, type Turn } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { Home } from "./support/home.ts";
 import { refusal } from "./support/refusal.ts";
+
+// Daemons of their own start and die in them: a busy machine takes its time.
+setDefaultTimeout(30_000);
 
 /** The whole system but the commands: boot, kernel, plugins, drivers, a scripted model. */
 const DAEMON = [process.execPath, join(import.meta.dir, "support/daemon-program.ts")];
