@@ -275,6 +275,7 @@ describe("a quota window", () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ clock, model: limited(detail), limits });
     const ended = h.run("go");
+    await until(() => h.requests.length === 1, "its first call");
     for (let i = 0; i < 10; i++) await clock.advance(60_000);
     expect((await ended).info).toMatchObject({ exit_code: code, exit_reason: reason });
   });
