@@ -13,7 +13,7 @@ import type { Result } from "./support/running.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const BUILD = resolve(import.meta.dir, "../../build.ts");
 const OTHER = "9.9.9";
