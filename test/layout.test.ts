@@ -40,6 +40,8 @@ interface Import {
   file: string;
   target: string;
   typeOnly: boolean;
+  /** Only when it is called for. */
+  lazy: boolean;
 }
 
 function sources(folder: string): string[] {
@@ -53,9 +55,25 @@ function importsOf(file: string): Import[] {
     /^\s*(?:import|export)\s+(type\s)?[^;"'`]*?from\s+["']([^"']+)["']|\bimport\(\s*["']([^"']+)["']\s*\)|^\s*import\s+["']([^"']+)["']/gm;
   for (const match of text.matchAll(pattern)) {
     const target = match[2] ?? match[3] ?? match[4] ?? "";
-    found.push({ file, target, typeOnly: match[1] !== undefined });
+    found.push({ file, target, typeOnly: match[1] !== undefined, lazy: match[3] !== undefined });
   }
   return found;
+}
+
+/** The files over which one imports itself, types included; "" when it does not. */
+function wayBack(file: string, next: ReadonlyMap<string, readonly string[]>): string {
+  const from = new Map<string, string>();
+  const open = [file];
+  for (let at = open.shift(); at !== undefined; at = open.shift()) {
+    for (const target of next.get(at) ?? []) {
+      if (from.has(target)) continue;
+      from.set(target, at);
+      open.push(target);
+    }
+  }
+  const way: string[] = [];
+  for (let at = from.get(file); at !== undefined && at !== file; at = from.get(at)) way.unshift(at);
+  return from.has(file) ? [file, ...way, file].join(" -> ") : "";
 }
 
 /** The room of a file below src: its first folder, `plugin/host` apart; a file of src itself by its name. */
@@ -80,6 +98,20 @@ describe("imports point one way", () => {
       expect(wrong).toEqual([]);
     });
   }
+
+  test("and no file leads back to itself", () => {
+    // What a process says of itself.
+    const known = new Set(["src/kernel/proc-info.ts -> src/kernel/process.ts"]);
+    const files = [...sources("src"), ...sources("plugins")];
+    const next = new Map(
+      files.map((file) => {
+        const own = importsOf(file).filter(({ target, lazy }) => target.startsWith(".") && !lazy);
+        const targets = own.map(({ target }) => relative(ROOT, join(ROOT, dirname(file), target)));
+        return [file, targets.filter((target) => !known.has(`${file} -> ${target}`))];
+      }),
+    );
+    expect(files.map((file) => wayBack(file, next)).filter((ring) => ring !== "")).toEqual([]);
+  });
 
   test("a plugin imports only rnix/plugin, libraries and its own files", () => {
     const wrong = sources("plugins")
