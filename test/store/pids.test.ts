@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PidSource } from "../../src/store/pids.ts";
+import { memoryFolder } from "../support/memory-folder.ts";
 import {
   codeOf,
   errorOf,
@@ -56,7 +57,8 @@ describe("PidSource", () => {
   });
 
   test("four processes at once never get the same number", async () => {
-    const file = join(temporaryFolder(), "pids");
+    // Each waits for the others' syncs, and for no longer than two seconds.
+    const file = join(temporaryFolder(memoryFolder), "pids");
     const takers = Array.from({ length: 4 }, () => program("takePids", file, "200"));
     await Promise.all(takers.map((taker) => until(taker.stdout, "ready\n")));
     for (const taker of takers) await taker.stdin.end();
