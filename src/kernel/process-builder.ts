@@ -157,8 +157,8 @@ export class ProcessBuilder {
     return record;
   }
 
-  /** At once: nothing it looks at changes before it stands in the table. `there`: of a run gone on with. */
-  #construct(order: Order, there: RunWriter | undefined, undo: (() => unknown)[]): Process {
+  /** At once: nothing it looks at changes before it stands in the table. `reopened`: the record of a run gone on with. */
+  #construct(order: Order, reopened: RunWriter | undefined, undo: (() => unknown)[]): Process {
     const { kind, intent, agent, opts, saved } = order;
     const { table } = this.#ports;
     // Whoever forks a run is a person: what comes of it is nobody's child.
@@ -176,7 +176,7 @@ export class ProcessBuilder {
     requirePrice(limits, opts, above);
     const envelope = above.child(limits, parent?.elapsedMs ?? 0, saved?.before);
     undo.push(() => envelope.close());
-    const record = there ?? this.#newRecord(opts, undo);
+    const record = reopened ?? this.#newRecord(opts, undo);
     const { uuid } = record;
     const proc = new Process({
       pid: this.#ports.pids.next(),

@@ -110,7 +110,8 @@ class ReasoningLoop implements AskEvents {
     return this.#act(ts, assistant, answer);
   }
 
-  // What becomes of an asking. Its own methods: thousands may wait for their answer.
+  // What a model's call tells of itself (AskEvents). Methods and not functions made for each call: thousands of
+  // processes may wait for their answer at a time.
 
   begin(): void {
     this.#proc.step++;
