@@ -17,7 +17,7 @@ beforeAll(async () => {
   process.env.NODE_ENV = "builder";
   await build({ entry: join(import.meta.dir, "program.ts"), outfile: binary });
   process.env.NODE_ENV = NODE_ENV;
-}, 60_000);
+}, 120_000);
 afterAll(() => scratch[Symbol.dispose]());
 
 interface About {

@@ -7,7 +7,7 @@ import { installClaude } from "./install.ts";
  */
 const claude = await installClaude();
 const tests = [...new Bun.Glob("*.cli.ts").scanSync({ cwd: import.meta.dir, absolute: true })].toSorted();
-const run = Bun.spawn([process.execPath, "test", "--timeout", "60000", ...tests], {
+const run = Bun.spawn([process.execPath, "test", "--timeout", "120000", ...tests], {
   cwd: resolve(import.meta.dir, "../.."),
   env: { ...process.env, NODE_ENV: "test", RNIX_TEST_CLAUDE: claude },
   stdio: ["inherit", "inherit", "inherit"],

@@ -135,10 +135,10 @@ describe("the examples", () => {
   afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
   test("compile, and the recipe too", () => {
-    const tsc = Bun.spawnSync([join(ROOT, "node_modules/.bin/tsc"), "-p", dir], { timeout: 60_000 });
+    const tsc = Bun.spawnSync([join(ROOT, "node_modules/.bin/tsc"), "-p", dir], { timeout: 110_000 });
     expect(tsc.stdout.toString()).toBe("");
     expect(tsc.exitCode).toBe(0);
-  }, 60_000);
+  }, 120_000);
 
   test.each(entries.map((entry) => [entry.name, entry] as const))(
     "%s does what it says",

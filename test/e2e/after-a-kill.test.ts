@@ -6,7 +6,7 @@ import { toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** Ends only when it is killed, and does what it was asked to until then. */
 const stubborn = "trap '' TERM; echo $$ > program; while :; do echo x >> effects; sleep 0.1; done";

@@ -5,7 +5,7 @@ import { firstUserMessage, toolNames, toolResults } from "./support/requests.ts"
 import { calls, says, scenes } from "./support/scenes.ts";
 import { recordOf, refusal, verdict } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const PRICED = `providers:
   openai:

@@ -13,7 +13,7 @@ import type { Result } from "./support/running.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const BUILD = resolve(import.meta.dir, "../../build.ts");
 const OTHER = "9.9.9";
@@ -25,7 +25,7 @@ beforeAll(async () => {
   const built = Bun.spawn(argv, { stdout: "pipe", stderr: "pipe" });
   const [code, errors] = await Promise.all([built.exited, built.stderr.text()]);
   if (code !== 0) throw new Error(errors);
-}, 60_000);
+}, 120_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Everything that goes through the daemon. */

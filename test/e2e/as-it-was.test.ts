@@ -7,7 +7,7 @@ import { systemPrompt, toolResults } from "./support/requests.ts";
 import { calls, type Scene, says, scenes } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
 const MCP_SERVER = resolve(import.meta.dir, "../support/mcp-server/main.ts");

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { Machine } from "./support/machine.ts";
 import { says, scenes } from "./support/scenes.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const Named = z.array(z.looseObject({ name: z.string() }));
 

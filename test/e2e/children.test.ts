@@ -5,7 +5,7 @@ import { toolNames, toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { recordOf, verdict } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const SPAWN = `${binary()} spawn 'do a part' --output json`;
 

@@ -8,7 +8,7 @@ import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
 import { RawClient } from "./support/wire.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const HOLD = calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]);
 const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");

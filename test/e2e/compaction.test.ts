@@ -8,7 +8,7 @@ import { Machine } from "./support/machine.ts";
 import { calls, says } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const isSummary = ({ text }: RecordedRequest): boolean => text.includes("[From rnix, not from the user]");
 const TOO_LONG: Turn = { fault: { kind: "status", status: 400, code: "context_length_exceeded" } };

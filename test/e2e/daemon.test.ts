@@ -14,7 +14,7 @@ import { Running } from "./support/running.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** Runs until it is ended. */
 const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);

@@ -6,7 +6,7 @@ import { Machine } from "./support/machine.ts";
 import { calls, type Scene, says, scenes } from "./support/scenes.ts";
 import { recordOf, verdict } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const bash = (command: string): Scene => calls(["Bash", { command }]);
 const HOLD = bash("touch held; until test -e go; do sleep 0.02; done");

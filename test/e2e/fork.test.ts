@@ -9,7 +9,7 @@ import { systemPrompt } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const note = (text: string) => calls(["Bash", { command: `echo ${text} >> notes` }]);
 

@@ -6,7 +6,7 @@ import { Machine } from "./support/machine.ts";
 import { says, scenes } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const Report = z.object({
   dry_run: z.boolean(),

@@ -6,7 +6,7 @@ import { Machine } from "./support/machine.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { RawClient } from "./support/wire.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const BEGIN = { text: "I begin.", ...calls(["Bash", { command: "echo begun" }]) };
 const MANY = calls(["Bash", { command: "seq 8000" }]);

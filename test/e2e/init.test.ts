@@ -12,7 +12,7 @@ import { toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** A program that counts its starts in a file, dies twice, and then stays. */
 const THIRD_TIME =

@@ -7,7 +7,7 @@ import { Machine } from "./support/machine.ts";
 import { calls, type Scene, says, scenes } from "./support/scenes.ts";
 import { recordOf, verdict } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** In every key: whoever shows one shows this. */
 const MARK = "sk-marked";

@@ -5,7 +5,7 @@ import { Machine } from "./support/machine.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const BEGIN = { text: "I begin.", ...calls(["Bash", { command: "echo begun" }]) };
 const LOOK = calls(["Read", { path: "none.txt" }]);

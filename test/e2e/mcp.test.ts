@@ -8,7 +8,7 @@ import { toolNames, toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const SERVER = resolve(import.meta.dir, "../support/mcp-server/main.ts");
 

@@ -8,7 +8,7 @@ import { toolNames, toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const last = (request: RecordedRequest): string => toolResults(request).at(-1) ?? "";
 const senderOf = (request: RecordedRequest): number => Number(/from_pid="(\d+)"/.exec(last(request))?.[1]);

@@ -4,7 +4,7 @@ import { ANTHROPIC_KEY, GOOGLE_KEY, Machine, OPENAI_KEY } from "./support/machin
 import { calls, type Scene, says, scenes } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** Far above what a whole answer takes here, and the most that a fault may. */
 const DEADLINES = { model_timeout: "20s", model_idle_timeout: "4s", model_retries: 1 };

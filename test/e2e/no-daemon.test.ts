@@ -6,7 +6,7 @@ import { toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 test("--no-daemon runs all of it inside the command, and leaves only the run's record behind", async () => {
   await using machine = new Machine({ git: true });

@@ -7,7 +7,7 @@ import { Machine } from "./support/machine.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt, recordOf, verdict } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** The last request that its window has: the next one is for the time after it. */
 function lastOne(turn: Turn, seconds: number): Turn {

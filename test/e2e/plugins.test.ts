@@ -7,7 +7,7 @@ import { toolNames, toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 describe("a plugin dropped into a project", () => {
   test("is named and left out until it is trusted; each edit asks anew; no daemon is restarted", async () => {

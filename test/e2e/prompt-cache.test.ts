@@ -9,7 +9,7 @@ import { Machine } from "./support/machine.ts";
 import { calls, says } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** The drivers that speak HTTP, each in what it speaks. */
 const DIALECTS: Record<string, { driver: string; baseUrl(server: ModelServer): string; extra?: object }> = {

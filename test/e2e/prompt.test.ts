@@ -6,7 +6,7 @@ import { firstUserMessage, systemPrompt, toolNames, toolResults } from "./suppor
 import { calls, says, scenes } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 describe("the head of the prompt", () => {
   test("holds instructions, skills, --system-prompt, AGENTS.md and the environment, in this order", async () => {

@@ -66,7 +66,7 @@ describe("README", () => {
     fresh += readme.slice(last);
     if (process.env.UPDATE_README === "1") writeFileSync(README, fresh);
     else expect(withoutTokens(fresh)).toBe(withoutTokens(readme));
-  }, 60_000);
+  }, 120_000);
 
   test("the demo in it ends well and the exit codes in it are all there are", () => {
     const readme = readFileSync(README, "utf8");

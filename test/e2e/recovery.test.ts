@@ -11,7 +11,7 @@ import { Machine } from "./support/machine.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** Writes a line that can be counted, and is at work until it is ended. */
 const HOLD = calls(["Bash", { command: "echo once >> lines; touch held; sleep 600" }]);

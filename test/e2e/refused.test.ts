@@ -4,7 +4,7 @@ import { Machine, type RunOptions } from "./support/machine.ts";
 import { says, scenes } from "./support/scenes.ts";
 import { refusal } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 interface Case {
   args: string[];

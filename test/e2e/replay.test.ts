@@ -6,7 +6,7 @@ import { ANTHROPIC_KEY, Machine, OPENAI_KEY } from "./support/machine.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt, recordOf, uuidOf } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const AGENT = "name: fixer\ndescription: Fixes\nmodels: { provider: openai, preferred: m }\n";
 

@@ -5,7 +5,7 @@ import { png } from "../support/images.ts";
 import { Machine } from "./support/machine.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const SCHEMA = {
   type: "object",

@@ -1,12 +1,13 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
+import { z } from "zod";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt, recordOf, uuidOf } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const CTRL_C = "\x03";
 /** Leaves a line, and does not come to its end. */
@@ -19,6 +20,33 @@ function stepsOf(machine: Machine, uuid: string): { step: number; tool_calls: { 
     .split("\n");
   return lines.map((line) => JSON.parse(line));
 }
+
+test("a run that is suspended in the middle of an answer closes its call and keeps what came; then it asks again", async () => {
+  await using machine = new Machine();
+  const half = {
+    text: "the first half, and never the second",
+    chunks: 4,
+    fault: { kind: "hang_midway" as const },
+  };
+  const model = await machine.model([half, says("the end")]);
+  const command = machine.start(["spawn", "say it", "--output", "jsonl"]);
+  await command.stdout.has(/"the first/);
+  const [listed] = z
+    .array(z.object({ uuid: z.string() }))
+    .parse(JSON.parse((await machine.run(["ps", "--json"])).stdout));
+  const uuid = listed?.uuid ?? "";
+  expect((await machine.run(["suspend", uuid])).code).toBe(0);
+  expect((await command.done).code).toBe(75);
+  expect(await model.requests[0]?.closed).toBe("aborted");
+  expect(recordOf(machine, uuid)).toMatchObject({
+    state: "suspended",
+    partial: true,
+    result: expect.stringMatching(/^the first/),
+  });
+  expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "the end\n" });
+  expect(recordOf(machine, uuid)).toMatchObject({ partial: false, result: "the end", steps: 1 });
+  expect(model.requests[1]?.body.messages).toEqual(model.requests[0]?.body.messages ?? []);
+});
 
 describe("a run that Ctrl-C has suspended", () => {
   test("goes on with rnix resume to its end: 75, then 0, the same conversation under the same UUID", async () => {

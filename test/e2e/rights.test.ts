@@ -6,7 +6,7 @@ import { toolNames, toolResults } from "./support/requests.ts";
 import { calls, type Scene, says, scenes } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const RNIX = `'${binary()}'`;
 const bash = (command: string): Scene => calls(["Bash", { command }]);

@@ -8,7 +8,7 @@ import { Machine } from "./support/machine.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const CTRL_C = "\x03";
 /** Runs until it is ended, and says when it has begun. */

@@ -6,7 +6,7 @@ import { toolNames, toolResults } from "./support/requests.ts";
 import { calls, type Scene, says, scenes } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const PROVIDERS = ["openai", "responses", "anthropic", "google"] as const;
 

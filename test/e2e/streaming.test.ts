@@ -7,7 +7,7 @@ import { Running } from "./support/running.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** Far more than a terminal, a pipe or a socket holds. */
 const LONG = "word ".repeat(200_000);

@@ -9,7 +9,7 @@ import { toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const MB = 1024 * 1024;
 

@@ -7,7 +7,7 @@ import { toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const RNIX = `'${binary()}'`;
 

@@ -14,7 +14,7 @@ import { procInfo } from "../support/samples.ts";
 import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const ALL: RetentionLimits = { ageMs: null, runs: 0, bytes: null };
 

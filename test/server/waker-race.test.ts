@@ -79,7 +79,7 @@ test.each(Array.from({ length: 30 }, (_, seed) => seed))(
     expect(harness.clock.pending).toBe(0);
   },
   // Each of its suspensions waits for the disk.
-  30_000,
+  120_000,
 );
 
 /** One that has just gone is no matter. */

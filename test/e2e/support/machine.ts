@@ -31,7 +31,7 @@ export interface RunOptions extends Pick<Command, "stdin"> {
 const DAEMONS_OWN =
   /^file (run\/rnix\/rnix\.(sock|pid|lock)|data\/rnix\/(kernels\/[^/]+|children\/[^/]+\.jsonl|(recovery\.|gc\/)lock)|(.*\/)?~[^/]*\.tmp)$/;
 
-const UNTIL_MS = 20_000;
+const UNTIL_MS = 50_000;
 
 /**
  * Short where something hangs, so that it ends a test in seconds; long where a busy machine is only slow. What the

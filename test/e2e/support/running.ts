@@ -16,7 +16,7 @@ export interface Command {
 }
 
 /** What no command of these tests comes near: then it hangs, and is killed. */
-const COMMAND_MS = 25_000;
+const COMMAND_MS = 50_000;
 
 /** A command that runs: its lines as they come, its stdin, signals to it, its end. */
 export class Running {
