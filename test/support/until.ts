@@ -14,4 +14,4 @@ export async function until(
   }
 }
 
-const UNTIL_MS = 60_000;
+const UNTIL_MS = 50_000;
