@@ -47,7 +47,6 @@ export const ChildResult = z.object({
   tokens_used: z.number(),
 });
 
-/** What a run has used when a step is written, its children included: what counts on when it is resumed. */
 const ModelRef = z.object({ provider: z.string(), model: z.string() });
 
 /** The run has gone over to another model, for the one before has failed; it stays with it. */
@@ -60,6 +59,7 @@ export const ModelSwitch = z.object({
   error: z.object({ code: z.string(), message: z.string() }),
 });
 
+/** What a run has used when a step is written, its children included: what counts on when it is resumed. */
 const SoFar = z.object({
   tokens_used: z.number(),
   cost_usd: z.number().nullable(),
