@@ -1,6 +1,7 @@
 import { SyscallError } from "../plugin/index.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
+import { addressProblem } from "./address.ts";
 import { suggestion } from "./nearest.ts";
 import type { Env } from "./paths.ts";
 import { type Provider, type Providers, stockProvider } from "./providers.ts";
@@ -114,6 +115,11 @@ export function lackOf(provider: Provider, look: Lookup): SyscallError | null {
       "UNAVAILABLE",
       `The provider ${provider.name} needs its server's address: write base_url for it into ~/.config/rnix/providers.yaml, or set OPENAI_BASE_URL.`,
     );
+  }
+  const problem = addressProblem(baseUrl(provider, look) ?? "");
+  if (problem !== undefined) {
+    const { baseUrlEnv } = defaultsOf(provider);
+    return new SyscallError("UNAVAILABLE", `${baseUrlEnv}: expected an address without ${problem}.`);
   }
   if (provider.needsKey && provider.keyCommand === undefined && keyOf(provider, look) === undefined) {
     return new SyscallError("UNAVAILABLE", noKey(provider));

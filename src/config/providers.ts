@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
+import { addressProblem } from "./address.ts";
 import type { Places, Tier } from "./places.ts";
 import { DRIVERS, defaultsOf, PRESETS } from "./stock-providers.ts";
 import type { TrustView } from "./trust.ts";
@@ -128,9 +129,8 @@ const Entry = z.lazy(() =>
         protocol: /^https?$/,
         error: ({ input }) => `expected a URL of http or https, got ${shown(input)}`,
       })
-      // What stands in an address is shown.
-      .refine((url) => URL.canParse(url) && new URL(url).username + new URL(url).password === "", {
-        error: "expected an address without a name and password: the key comes by api_key_env",
+      .refine((url) => addressProblem(url) === undefined, {
+        error: ({ input }) => `expected an address without ${addressProblem(String(input))}`,
       })
       .optional(),
     api_key_env: z

@@ -218,6 +218,23 @@ describe("a preset", () => {
     expect((await failure(() => choice.secret())).code, "it is sent nobody's key").toBe("UNAVAILABLE");
   });
 
+  test.each([
+    ["http://me:secret-word@127.0.0.1/v1", "a name and password"],
+    ["http://secret-word@127.0.0.1/v1", "a name and password"],
+    ["http://127.0.0.1/v1?key=secret-word", "a query"],
+    ["http://127.0.0.1/v1#secret-word", "a query"],
+  ])("an address from the environment with a secret in it is not used: %s", async (address, what) => {
+    using box = new Sandbox();
+    const error = await failure(() => choose(box, "openai", { ...KEYS, OPENAI_BASE_URL: address }));
+    expect(error.code).toBe("UNAVAILABLE");
+    expect(error.message).toContain(`OPENAI_BASE_URL: expected an address without ${what}`);
+    expect(error.message).not.toContain("secret-word");
+    box.write(USER, `providers: { openai: { base_url: "${address}" } }\n`);
+    const written = await failure(() => choose(box, "openai", KEYS));
+    expect(written.message).toContain(`base_url: expected an address without ${what}`);
+    expect(written.message).not.toContain("secret-word");
+  });
+
   test("openrouter has its address, its key and a model; a file changes of it what it says", async () => {
     using box = new Sandbox();
     const env = { ...KEYS, OPENROUTER_API_KEY: "sk-or", OPENAI_BASE_URL: "http://127.0.0.1:1/v1" };
