@@ -25,12 +25,19 @@ export async function keyOf(context: OpenContext, need: { required: boolean }): 
   if (context.secret === undefined)
     throw new SyscallError("INTERNAL", "a model driver was opened without the service `secret`");
   try {
-    return await context.secret();
+    return sendable(await context.secret());
   } catch (error) {
     if (!(error instanceof SyscallError)) throw error;
     if (error.code === "UNAVAILABLE" && !need.required) return "";
     throw new SyscallError(error.code, error.message, { cause: error, retryable: false });
   }
+}
+
+/** A header takes no line break and nothing beyond ASCII: such a key was copied with something around it. */
+function sendable(key: string): string {
+  if (/^[\x20-\x7e]*$/.test(key)) return key;
+  const what = "The key has a line break or another character that no request can carry";
+  throw new SyscallError("PERMISSION", `${what}. Look at where it comes from`);
 }
 
 const Entry = z.object({

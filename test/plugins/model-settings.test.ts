@@ -1,0 +1,20 @@
+import { expect, test } from "bun:test";
+import { keyOf } from "../../plugins/_model/settings.ts";
+import { testContext } from "../support/conformance/context.ts";
+import { failureOf } from "../support/model-server/device.ts";
+
+const keyed = (key: string) => ({ ...testContext("/").context, secret: async () => key });
+
+test.each(["sk-line\nbreak", "sk-return\r", "sk-ümlaut", "sk-☃", "sk-\u0000"])(
+  "a key that no header can carry is told, once, and not shown: %j",
+  async (key) => {
+    const error = await failureOf(keyOf(keyed(key), { required: false }));
+    expect(error).toMatchObject({ code: "PERMISSION", retryable: false });
+    expect(error.message).toStartWith("The key has a line break");
+    expect(error.message).not.toContain("sk-");
+  },
+);
+
+test.each(["", "sk-Aa0_-.~+/=", "two words"])("any other is sent as it is: %j", async (key) => {
+  expect(await keyOf(keyed(key), { required: true })).toBe(key);
+});
