@@ -124,15 +124,21 @@ export class DayBook {
 
 const NEWLINE = 10;
 
+/** A day gives nothing back, whoever has written so. */
+function amount(value: unknown): number {
+  return typeof value === "number" && value > 0 && value < Number.POSITIVE_INFINITY ? value : 0;
+}
+
 function spentOf(line: string): Spent {
   const nothing = { tokens: 0, cost: 0 };
   if (line === "") return nothing;
   try {
     const value: unknown = JSON.parse(line);
     if (typeof value !== "object" || value === null) return nothing;
-    const tokens = "tokens" in value && typeof value.tokens === "number" ? value.tokens : 0;
-    const cost = "cost" in value && typeof value.cost === "number" ? value.cost : 0;
-    return { tokens, cost };
+    return {
+      tokens: "tokens" in value ? amount(value.tokens) : 0,
+      cost: "cost" in value ? amount(value.cost) : 0,
+    };
   } catch {
     // A torn line, of a write that has not happened.
     return nothing;

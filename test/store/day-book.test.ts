@@ -71,6 +71,14 @@ describe("the book of a day", () => {
     for (const one of [book, new DayBook(dir)]) expect(one.spent(DAY).tokens).toBe(11);
   });
 
+  test("no line gives anything back, or says what is no amount", () => {
+    const book = new DayBook(dir);
+    book.add(DAY, { tokens: 10, cost: 0.5 });
+    const lines = ['{"v":1,"tokens":-1e9,"cost":-3}', '{"v":1,"tokens":1e999,"cost":"2"}', "null", "[]", "7"];
+    appendFileSync(file(), `${lines.join("\n")}\n`);
+    for (const one of [book, new DayBook(dir)]) expect(one.spent(DAY)).toEqual({ tokens: 10, cost: 0.5 });
+  });
+
   test("begins once with what was used before it, whoever comes second", async () => {
     const [one, two] = [new DayBook(dir), new DayBook(dir)];
     await Promise.all([one.begin(DAY, { tokens: 7, cost: 2 }), two.begin(DAY, { tokens: 7, cost: 2 })]);
