@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { runCommandLine } from "../../src/cli/cli.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
-import type { StreamEvent } from "../../src/server/protocol.ts";
+import type { Method, StreamEvent } from "../../src/server/protocol.ts";
 import { until } from "../support/until.ts";
 import { complete, delta, entry, FakeIo, type FakeOptions, REF, receipt, SPAWNED, step } from "./support.ts";
 
@@ -320,12 +320,17 @@ describe("Ctrl-C", () => {
     return { io, end: resolve, code: runCommandLine(["spawn", "x"], io) };
   }
 
+  /** What the command asks its run for when it gets this signal. */
+  async function asks(io: FakeIo, signal: "SIGINT" | "SIGTERM", method: Method): Promise<void> {
+    const asked = io.whenAsked(method);
+    io.signal(signal);
+    await asked;
+  }
+
   test.each(["SIGINT", "SIGTERM"] as const)("%s once suspends: 75", async (name) => {
     const { io, end, code } = running();
     await io.whenAsked("spawn");
-    const asked = io.whenAsked("suspend");
-    io.signal(name);
-    await asked;
+    await asks(io, name, "suspend");
     end(complete({ exit_code: 75, exit_reason: "suspended" }));
     expect(await code).toBe(75);
     expect(io.payloads("suspend")).toEqual([REF]);
@@ -337,12 +342,8 @@ describe("Ctrl-C", () => {
   test("twice kills the tree: 130", async () => {
     const { io, end, code } = running();
     await io.whenAsked("spawn");
-    const suspended = io.whenAsked("suspend");
-    io.signal("SIGINT");
-    await suspended;
-    const killed = io.whenAsked("signal_tree");
-    io.signal("SIGINT");
-    await killed;
+    await asks(io, "SIGINT", "suspend");
+    await asks(io, "SIGINT", "signal_tree");
     end(complete({ exit_code: 130, exit_reason: "interrupted" }));
     expect(await code).toBe(130);
     expect(io.payloads("signal_tree")).toEqual([{ ...REF, signal: 3 }]);
@@ -354,12 +355,8 @@ describe("Ctrl-C", () => {
     const gone = new SyscallError("NOT_FOUND", cause.message, { cause });
     const { io, end, code } = running({ signal_tree: gone });
     await io.whenAsked("spawn");
-    const suspended = io.whenAsked("suspend");
-    io.signal("SIGTERM");
-    await suspended;
-    const refused = io.whenAsked("signal_tree");
-    io.signal("SIGTERM");
-    await refused;
+    await asks(io, "SIGTERM", "suspend");
+    await asks(io, "SIGTERM", "signal_tree");
     await until(() => io.stderr.text.includes(cause.message));
     end(complete({ exit_code: 75, exit_reason: "suspended" }));
     expect(await code).toBe(75);
@@ -368,12 +365,8 @@ describe("Ctrl-C", () => {
   test("three times stops waiting: 130, and says where to look", async () => {
     const { io, code } = running();
     await io.whenAsked("spawn");
-    const suspended = io.whenAsked("suspend");
-    io.signal("SIGINT");
-    await suspended;
-    const killed = io.whenAsked("signal_tree");
-    io.signal("SIGINT");
-    await killed;
+    await asks(io, "SIGINT", "suspend");
+    await asks(io, "SIGINT", "signal_tree");
     io.signal("SIGINT");
     expect(await code).toBe(130);
     expect(io.stderr.text).toContain(`rnix show ${REF.uuid}`);
@@ -383,12 +376,8 @@ describe("Ctrl-C", () => {
   test("a kill that nobody answers is not waited for for ever", async () => {
     const { io, code } = running();
     await io.whenAsked("spawn");
-    const suspended = io.whenAsked("suspend");
-    io.signal("SIGINT");
-    await suspended;
-    const killed = io.whenAsked("signal_tree");
-    io.signal("SIGINT");
-    await killed;
+    await asks(io, "SIGINT", "suspend");
+    await asks(io, "SIGINT", "signal_tree");
     for (const { fire } of [...io.timers]) fire();
     expect(await code).toBe(130);
   });
