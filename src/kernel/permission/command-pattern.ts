@@ -1,14 +1,21 @@
 import { fitsWithin, matchText, matchWild } from "./glob.ts";
 import { parseCommandLine, type SimpleCommand, type Word } from "./shell-words.ts";
 
+const names = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/));
+
 /** Programs that run the rest of their words as a command. */
-const WRAPPERS = new Set(
-  "builtin busybox chroot command doas env exec find ionice nice nohup parallel setsid stdbuf sudo time timeout watch xargs".split(
-    " ",
-  ),
+const WRAPPERS = names(
+  `builtin busybox chroot chrt command doas env exec fakeroot find flock gdb ionice linux32 linux64 ltrace nice nohup
+  nsenter numactl prlimit setarch setpriv setsid stdbuf strace sudo systemd-run taskset time timeout unbuffer unshare
+  xargs`,
 );
 /** Programs that take a command line as text, which is not looked into. */
-const SHELLS = new Set("ash bash dash eval fish ksh sh source zsh .".split(" "));
+const SHELLS = names(
+  `ash bash compgen complete dash eval fc fish ksh mapfile parallel readarray runuser script sh source su trap watch
+  zsh .`,
+);
+/** An option of env's: its text is a command line. */
+const SPLITS = /^(-[a-zA-Z0-9]*S|--split)/;
 
 /**
  * `git *`: the words of a simple command, `*` within a word for any characters, a word `*` for any number of
@@ -107,14 +114,19 @@ function mayMatch(pattern: readonly string[], words: readonly Word[]): boolean {
 function readings(words: readonly Word[]): (readonly Word[])[] {
   const name = programName(words[0]);
   if (name === undefined) return [words];
-  if (SHELLS.has(name)) return [...named(words), UNKNOWN];
+  if (takesText(words)) return [...named(words), UNKNOWN];
   if (!WRAPPERS.has(name)) return named(words);
   const behind = words.slice(1).flatMap((word, i) => {
-    const inner = programName(word);
+    const inner = words.slice(i + 1);
     // `find .`: a folder more often than the builtin.
-    return inner !== "." && SHELLS.has(inner ?? "") ? [UNKNOWN] : named(words.slice(i + 1));
+    return programName(word) !== "." && takesText(inner) ? [UNKNOWN] : named(inner);
   });
   return [...named(words), ...behind];
+}
+
+function takesText([first, ...rest]: readonly Word[]): boolean {
+  const name = programName(first) ?? "";
+  return SHELLS.has(name) || (name === "env" && rest.some(({ text }) => SPLITS.test(text)));
 }
 
 /** The words as they are, and with the program's name without its folder. */

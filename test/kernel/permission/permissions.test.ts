@@ -332,7 +332,13 @@ describe("deny wins", () => {
         "Bash(ls > out)",
         "Bash(ls *.rm)",
       ],
-      ...["Bash(find . -name rmx)", "Bash(echo $x)", "Bash(FOO=rm ls)"],
+      ...[
+        "Bash(find . -name rmx)",
+        "Bash(echo $x)",
+        "Bash(FOO=rm ls)",
+        "Bash(env -i A=b ls -l)",
+        "Bash(timeout 5 ls)",
+      ],
     ],
     [
       ...[
@@ -359,6 +365,19 @@ describe("deny wins", () => {
         "Bash(sh -c 'rm x')",
       ],
       ...["Bash(eval 'rm x')", "Bash(sudo sh -c 'rm x')", "Bash(. ./script)", "Bash", "/dev/shell"],
+      ...[
+        "Bash(trap 'rm x' EXIT)",
+        "Bash(env -S 'rm x')",
+        "Bash(env -iS'rm x')",
+        "Bash(env --split-string='rm x')",
+      ],
+      ...["Bash(watch 'rm x')", "Bash(parallel 'rm' ::: x)", "Bash(su -c 'rm x')", "Bash(compgen -C 'rm x')"],
+      ...[
+        "Bash(flock lock rm x)",
+        "Bash(setarch -R rm x)",
+        "Bash(prlimit --rttime=1 rm x)",
+        "Bash(sudo env -S 'rm x')",
+      ],
     ],
   );
   grid(
