@@ -1,4 +1,5 @@
 import { callEntry, compactEntry, resultEntry, switchEntry, wordsEntry } from "../kernel/log-entry.ts";
+import { unknownCall } from "../kernel/resume/history.ts";
 import type { LogEntry } from "../kernel/types.ts";
 import type { JournalEntry, ProcInfo, StepRecord, ToolCallRecord } from "../store/schema.ts";
 
@@ -28,9 +29,22 @@ export function entriesOfProgram(info: ProcInfo): LogEntry[] {
   return [...wordsOf(at, "text", info.result ?? ""), { ...at, kind: "unit", text: ended }];
 }
 
-/** The open step, as far as it has come. */
-export function entriesOfJournal(journal: JournalEntry[]): LogEntry[] {
-  return journal.flatMap(entriesOf);
+/** The open step, as far as it has come. `cutOff`: nobody makes its calls any more. */
+export function entriesOfJournal(journal: JournalEntry[], { cutOff }: { cutOff: boolean }): LogEntry[] {
+  return [...journal.flatMap(entriesOf), ...(cutOff ? openCalls(journal) : [])];
+}
+
+/** Calls whose end nobody knows. One that waits, and one that does no harm, is gone on with. */
+function openCalls(journal: JournalEntry[]): LogEntry[] {
+  const settled = new Set<string>();
+  for (const entry of journal) {
+    if (entry.t === "waiting") settled.add(`${entry.step} ${entry.id}`);
+    if (entry.t === "call_end") settled.add(`${entry.step} ${entry.call.id}`);
+  }
+  return journal.flatMap((entry) => {
+    if (entry.t !== "call_start" || entry.safe || settled.has(`${entry.step} ${entry.id}`)) return [];
+    return [resultEntry({ ts: entry.ts, step: entry.step }, unknownCall(entry))];
+  });
 }
 
 function entriesOf(entry: JournalEntry): LogEntry[] {

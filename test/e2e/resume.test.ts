@@ -126,6 +126,7 @@ describe("a daemon that is killed while a run's tool is at work", () => {
     await command.done;
     const listed = await machine.run(["ps", "-a", "--json"]);
     expect(JSON.parse(listed.stdout)).toMatchObject([{ uuid, state: "suspended", exit_code: 75, steps: 1 }]);
+    expect((await machine.run(["log", uuid])).stdout).toContain("may or may not have happened");
 
     const resumed = await machine.run(["resume", uuid]);
     expect(resumed).toMatchObject({ code: 0, stdout: "I have looked\n" });

@@ -50,7 +50,9 @@ interface Row {
 async function list(io: Io, all: boolean, allProjects: boolean): Promise<ProcInfo[]> {
   const session = all ? undefined : await io.session({ onlyRunning: true });
   if (session === null) {
-    io.stderr.write("no daemon is running, so nothing runs; rnix ps -a shows what has ended\n");
+    io.stderr.write(
+      "no daemon is running, so nothing runs, and what waits goes on when one does; rnix ps -a shows it\n",
+    );
     return [];
   }
   const where = { cwd: io.cwd, all_projects: allProjects || undefined };

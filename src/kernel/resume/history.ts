@@ -120,7 +120,7 @@ function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): 
   for (const entry of journal) {
     if (entry.step !== step) continue;
     if (entry.t === "waiting") waiting.set(entry.id, entry.on);
-    if (entry.t === "call_start" && !entry.safe) settled.set(entry.id, unknown(entry));
+    if (entry.t === "call_start" && !entry.safe) settled.set(entry.id, unknownCall(entry));
     // What is safe is made again, whatever became of it.
     if (entry.t === "call_end") settled.set(entry.call.id, entry.call);
   }
@@ -148,7 +148,7 @@ function onlyCalled(
 }
 
 /** It had started, and no end was ever recorded (design §7). */
-function unknown({ id, name, path, input, ts }: Entry<"call_start">): ToolCallRecord {
+export function unknownCall({ id, name, path, input, ts }: Entry<"call_start">): ToolCallRecord {
   return {
     id,
     name,

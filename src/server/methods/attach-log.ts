@@ -99,7 +99,8 @@ async function past(
   }
   const journal = await records.journal(info.uuid);
   damage.add(JOURNAL, journal);
-  const open = [...info.switches.map(switchEntry), ...entriesOfJournal(journal.entries)].filter(
+  const cutOff = info.ended_at_ms !== null;
+  const open = [...info.switches.map(switchEntry), ...entriesOfJournal(journal.entries, { cutOff })].filter(
     (entry) => entry.step > recorded,
   );
   for (const entry of open) await out.send({ type: "log_entry", payload: entry });
