@@ -5,7 +5,7 @@ interface IdleStopPorts {
   /** null: never. */
   afterMs: number | null;
   everyMs: number;
-  /** A process is active or a client is connected: the time starts anew. */
+  /** Looked at from time to time: a process is active or a client is connected, and the time starts anew. */
   busy(): boolean;
   stop(): void;
 }
@@ -22,6 +22,11 @@ export class IdleStop {
     this.#arm();
   }
 
+  /** The time starts anew: most commands come and go between two looks. */
+  needed(): void {
+    this.#idleSince = this.#ports.clock.monotonic();
+  }
+
   close(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
@@ -34,9 +39,8 @@ export class IdleStop {
 
   #look(afterMs: number): void {
     const { clock, busy, stop } = this.#ports;
-    const now = clock.monotonic();
-    if (busy()) this.#idleSince = now;
-    if (now - this.#idleSince >= afterMs) stop();
+    if (busy()) this.needed();
+    if (clock.monotonic() - this.#idleSince >= afterMs) stop();
     else this.#arm();
   }
 }

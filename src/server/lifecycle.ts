@@ -99,6 +99,7 @@ class Daemon {
     const { paths, clock, idle, log } = this.#ports;
     writeFileSync(paths.pidFile, `${process.pid}\n`, { mode: 0o600 });
     const loopDelay = new LoopDelay(clock);
+    let idleStop: IdleStop | undefined;
     const unlisten = this.#ports.onSignal((now) => this.#stop(now));
     try {
       const booted = await this.#ports.boot(this.#host(loopDelay));
@@ -106,22 +107,25 @@ class Daemon {
       const server = new Server(booted.system);
       this.#server = server;
       const tidy = new Tidy();
-      this.#net = await listen(paths.socket, (stream) => {
-        server.accept(stream, () => descriptorOf(stream));
-        stream.once("close", () => tidy.served());
-      });
-      log(`listening on ${paths.socket}`);
-      this.#bringUp(booted);
-      booted.system.waker
-        ?.start()
-        .catch((error: unknown) => log(`what waits on disk could not be read: ${String(error)}`));
-      const idleStop = new IdleStop({
+      idleStop = new IdleStop({
         clock,
         afterMs: idle.afterMs,
         everyMs: idle.everyMs,
         busy: () => isBusy(booted.system, server),
         stop: () => this.#retire(),
       });
+      this.#net = await listen(paths.socket, (stream) => {
+        server.accept(stream, () => descriptorOf(stream));
+        stream.once("close", () => {
+          tidy.served();
+          idleStop?.needed();
+        });
+      });
+      log(`listening on ${paths.socket}`);
+      this.#bringUp(booted);
+      booted.system.waker
+        ?.start()
+        .catch((error: unknown) => log(`what waits on disk could not be read: ${String(error)}`));
       await this.#stopped.promise;
       idleStop.close();
       await this.#close(server, booted);
@@ -129,6 +133,7 @@ class Daemon {
       return this.#failure ?? "stopped";
     } finally {
       unlisten();
+      idleStop?.close();
       loopDelay.close();
       rmSync(paths.pidFile, { force: true });
     }

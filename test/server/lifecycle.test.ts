@@ -124,6 +124,21 @@ describe("the idle stop", () => {
     expect(await daemon.ended).toBe("stopped");
   });
 
+  test("counts anew from a client that came and went between two looks", async () => {
+    await using daemon = new TestDaemon();
+    await daemon.start();
+    for (let passed = 0; passed <= 2 * IDLE_MS; passed += CHECK_MS) {
+      const client = await daemon.client();
+      await client.request("ping", {});
+      client.close();
+      await untilIdle(daemon);
+      await daemon.clock.advance(CHECK_MS);
+      expect(isRunning(daemon)).toBe(true);
+    }
+    await daemon.clock.advance(IDLE_MS);
+    expect(await daemon.ended).toBe("stopped");
+  });
+
   test("waits for a process that nobody follows", async () => {
     await using daemon = new TestDaemon();
     await daemon.start();
