@@ -15,6 +15,9 @@ import type { Pipe } from "./pipe.ts";
 
 /** How long an answer may take, unless the caller knows better. */
 const ANSWER_MS = 30_000;
+/** A run begins when its key is there: a command may take a minute for that, and wait for two that run before it. */
+const BEGIN_MS = 4 * 60_000;
+const BEGINS: ReadonlySet<Method> = new Set(["spawn", "resume", "replay"]);
 /** Events read ahead of the caller; beyond it the server is made to wait. */
 const READ_AHEAD = 256;
 
@@ -91,7 +94,7 @@ export class Client {
   async #ask<M extends Method>(method: M, payload: object, o: RequestOptions): Promise<Answers[M]> {
     if (this.#lost) throw this.#lost;
     const id = this.#nextId++;
-    const { timeoutMs = ANSWER_MS } = o;
+    const { timeoutMs = BEGINS.has(method) ? BEGIN_MS : ANSWER_MS } = o;
     return new Promise((resolve, reject) => {
       // The server is ours and answers each method by `Answers`.
       const waiting: Waiting = { id, resolve: (answered) => resolve(answered as Answers[M]), reject };

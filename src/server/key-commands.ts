@@ -121,15 +121,19 @@ class CommandKey implements KeySource {
 
   async #result(child: Child): Promise<string> {
     const { stdout, stderr } = await printed(child);
+    // What it prints is no key any more, however much of it comes.
+    if (stdout.length > MAX_OUTPUT) await child.kill();
     const { code, signal, timedOut } = await child.exited();
     const key = stdout.trim();
+    if (stdout.length > MAX_OUTPUT)
+      throw this.#failed(`printed more than ${MAX_OUTPUT} characters: expected one line, the key`);
     if (timedOut) throw this.#failed(`did not finish within ${COMMAND_MS / 1000} s`);
     if (code !== 0)
       throw this.#failed(
         `${code === null ? `was ended by ${signal}` : `ended with ${code}`}${said(stderr, key)}`,
       );
     if (key === "") throw this.#failed(`printed nothing${said(stderr, key)}`);
-    if (!/^[\x21-\x7e]+$/.test(key) || stdout.length > MAX_OUTPUT)
+    if (!/^[\x21-\x7e]+$/.test(key))
       throw this.#failed("printed something that is no key: expected one line without spaces");
     return key;
   }
@@ -159,6 +163,7 @@ async function printed(child: Child): Promise<{ stdout: string; stderr: string }
   for (let piece = await child.read(); piece !== null; piece = await child.read()) {
     const { fd, data } = piece;
     if (text[fd].length <= MAX_OUTPUT) text[fd] += decoders[fd].decode(data, { stream: true });
+    if (text[1].length > MAX_OUTPUT) break;
   }
   return { stdout: text[1], stderr: text[2] };
 }

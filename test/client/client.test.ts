@@ -68,6 +68,24 @@ describe("a request", () => {
     expect(clock.pending).toBe(0);
   });
 
+  test("that begins a run has the time that a command for its key has", async () => {
+    for (const open of [
+      (client: Client) => client.open("spawn", RUN),
+      (client: Client) => client.open("resume", { uuid: "u", env: {} }),
+    ]) {
+      const clock = new FakeClock();
+      const { client } = pair({ clock });
+      let over = false;
+      const refused = refusal(open(client)).finally(() => {
+        over = true;
+      });
+      await clock.advance(200_000);
+      expect(over).toBe(false);
+      await clock.advance(40_000);
+      expect((await refused).code).toBe("TIMEOUT");
+    }
+  });
+
   test("without a deadline ends with the connection", async () => {
     const { client, cut } = pair();
     const refused = refusal(client.request("wait", { pid: 1 }, { timeoutMs: null }));

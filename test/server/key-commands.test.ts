@@ -140,7 +140,8 @@ describe("a command that gives no key is UNAVAILABLE, says which and why", () =>
     ["prints nothing", "true", "printed nothing"],
     ["prints a text", "echo hello there", "no key"],
     ["prints two lines", "echo a; echo b", "no key"],
-    ["prints without end", "head -c 200000 /dev/zero | tr '\\0' x", "no key"],
+    ["prints more than a key", "head -c 200000 /dev/zero | tr '\\0' x", "more than 65536 characters"],
+    ["prints without end", "yes", "more than 65536 characters"],
     ["is killed", "kill -9 $$", "SIGKILL"],
   ])("one that %s", async (_, script, words) => {
     const { source, runs } = world(script);
