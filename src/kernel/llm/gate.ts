@@ -215,7 +215,11 @@ function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
 function comeBackLater(error: SyscallError, ms: number, now: number): SyscallError {
   const { code, message, retryAfterMs } = error;
   const wait = `It asks to be left alone for ${Math.ceil(ms / 1000)} s: come back then, or use another provider`;
-  return new SyscallError(code, `${message}. ${wait}`, { cause: error, retryAfterMs, resetAtMs: now + ms });
+  return new SyscallError(code, ms > 0 ? `${message}. ${wait}` : message, {
+    cause: error,
+    retryAfterMs,
+    resetAtMs: now + ms,
+  });
 }
 
 /** It would have been waited for once more. */

@@ -282,6 +282,14 @@ describe("retries", () => {
     },
   );
 
+  test("say nothing of a wait that is over already", async () => {
+    const { gate, clock, options } = setUp();
+    const over = new SyscallError("EXHAUSTED", "slow down", { retryAfterMs: 0 });
+    const call = failure(gate.call("k", new ScriptedDevice([over]), request(), options));
+    await clock.advance(10_000);
+    expect((await call).message).toBe("slow down");
+  });
+
   test("go by their own pace where the wait asked for is no number", async () => {
     const { gate, clock, options } = setUp();
     const odd = new SyscallError("EXHAUSTED", "slow down", { retryAfterMs: Number.NaN });
