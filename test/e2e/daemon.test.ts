@@ -137,7 +137,8 @@ describe("the idle stop", () => {
       expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
       await idleStop(machine);
     }
-    expect(logLines(machine, /nothing to do: stopping/)).toHaveLength(2);
+    // One may have been idle for too long before its command came.
+    expect(logLines(machine, /nothing to do: stopping/).length).toBeGreaterThanOrEqual(2);
   });
 
   test("waits for a run that nobody follows, also while it is paused", async () => {
@@ -146,6 +147,8 @@ describe("the idle stop", () => {
     const slow = "touch held; until test -e go; do sleep 0.02; done; sleep 1; touch slept";
     await machine.model(scenes({ "take your time": [calls(["Bash", { command: slow }]), says("done")] }));
     const uuid = await detach(machine, "take your time");
+    // One that was idle before its first command came may have gone.
+    const begun = logLines(machine, /listening on/).length;
     await held(machine);
     expect((await machine.run(["pause", uuid])).code).toBe(0);
     machine.write("go", "");
@@ -154,7 +157,7 @@ describe("the idle stop", () => {
     expect((await machine.run(["continue", uuid])).code).toBe(0);
     await idleStop(machine);
     expect(recordOf(machine, uuid)).toMatchObject({ exit_code: 0, result: "done" });
-    expect(logLines(machine, /listening on/)).toHaveLength(1);
+    expect(logLines(machine, /listening on/)).toHaveLength(begun);
   });
 });
 
@@ -168,6 +171,8 @@ describe("daemon stop", () => {
       const model = await machine.model(
         scenes({ "hold it": [HOLD], "think about it": [{ fault: { kind: "hang" } }] }),
       );
+      // Of two commands that start one, the second's may still be on its way when the first is told to stop.
+      await machine.run(["daemon", "start"]);
       const followed = machine.start(["spawn", "hold it", "--output", "json"]);
       const uuid = await detach(machine, "think about it");
       await Promise.all([held(machine), model.arrived(2)]);

@@ -197,6 +197,7 @@ describe("rnix kill", () => {
     const model = await machine.model(
       scenes({ "hold it": [HOLD], "think about it": [{ fault: { kind: "hang" } }] }),
     );
+    await machine.run(["daemon", "start"]);
     for (const [flags, exit_code, exit_reason] of ENDS) {
       const before = model.requests.length;
       const spawned = [

@@ -224,14 +224,24 @@ export class Machine implements AsyncDisposable {
   /** Ends everything; returns what was left. */
   async close(): Promise<string[]> {
     const problems: string[] = [];
-    const stopped = await this.run(["daemon", "stop"], { env: { RNIX_UNIT: undefined } });
-    if (stopped.code !== 0) problems.push(`daemon stop ended with ${stopped.code}: ${stopped.stderr}`);
+    problems.push(...(await this.#stopDaemons()));
     for (const model of this.#models) await model.stop();
     problems.push(...this.leftovers());
     if (problems.length > 0) problems.push(`the daemon's log:\n${this.#daemonLog()}`);
     for (const { pid } of processesOf(this.root)) killed(pid);
     rmSync(this.root, { recursive: true, force: true });
     return problems;
+  }
+
+  /** One that came second may still be on its way, and would take the place of the first when that has gone. */
+  async #stopDaemons(): Promise<string[]> {
+    const giveUp = performance.now() + UNTIL_MS;
+    for (;;) {
+      const { code, stderr } = await this.run(["daemon", "stop"], { env: { RNIX_UNIT: undefined } });
+      if (code !== 0) return [`daemon stop ended with ${code}: ${stderr}`];
+      const isLeft = processesOf(this.root).some(({ command }) => command === "rnix daemon --internal");
+      if (!isLeft || performance.now() > giveUp) return [];
+    }
   }
 
   #command(args: string[], { env, cwd, rnix }: RunOptions): Omit<Command, "stdin"> {
