@@ -151,12 +151,17 @@ export class Waker {
     this.#do(() => this.#resume(top, why));
   }
 
-  /** The one that waits for one that waits for it. */
+  /** The one that waits for one that waits for it. Damaged records may have them in a circle. */
   #topOf(sleeper: Sleeper): Sleeper {
-    const parent = [...this.#sleepers.values()].find(
-      ({ wake }) => wake.on === "child" && wake.uuid === sleeper.uuid,
-    );
-    return parent ? this.#topOf(parent) : sleeper;
+    const passed = new Set<Sleeper>();
+    for (let top = sleeper; ; ) {
+      passed.add(top);
+      const parent = [...this.#sleepers.values()].find(
+        ({ wake }) => wake.on === "child" && wake.uuid === top.uuid,
+      );
+      if (!parent || passed.has(parent)) return top;
+      top = parent;
+    }
   }
 
   async #resume(sleeper: Sleeper, why: string): Promise<void> {

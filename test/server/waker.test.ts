@@ -238,6 +238,17 @@ describe("a child's end", () => {
     expect(bench.clock.pending).toBe(0);
   });
 
+  test("wakes one of those that wait for each other, or for themselves, as only damaged records have it", async () => {
+    const bench = new Bench();
+    bench.suspend("a", { on: "child", uuid: "b" });
+    bench.suspend("b", { on: "child", uuid: "a" });
+    bench.suspend("c", { on: "child", uuid: "c" });
+    bench.waker.ended("b");
+    bench.waker.ended("c");
+    await settled();
+    expect(bench.uuids).toEqual(["b", "c"]);
+  });
+
   test("of one whose parent has ended without it is not waited for any more", async () => {
     const bench = new Bench();
     bench.suspend("leaf", bench.in(HOUR));
