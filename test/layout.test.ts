@@ -6,13 +6,13 @@ const ROOT = join(import.meta.dir, "..");
 
 /** The arrows of design §1. A room may import itself and whatever its arrows lead to, near or far. */
 const ARROWS: Record<string, readonly string[]> = {
-  cli: ["client", "version", "nearest"],
+  cli: ["client", "version", "nearest", "lost-text"],
   client: ["server", "version"],
   server: ["cron", "plugin/host", "config", "kernel", "version"],
   "plugin/host": ["config", "plugin", "vfs", "version"],
   config: ["plugin", "vfs", "nearest"],
   cron: ["kernel"],
-  kernel: ["daemons", "context", "vfs", "store", "os", "nearest"],
+  kernel: ["daemons", "context", "vfs", "store", "os", "nearest", "lost-text"],
   daemons: ["store", "os"],
   context: ["plugin"],
   vfs: ["plugin"],
@@ -21,6 +21,7 @@ const ARROWS: Record<string, readonly string[]> = {
   plugin: [],
   version: [],
   nearest: [],
+  "lost-text": [],
 };
 
 /** Where a type may come from beside that: a type is gone when the program runs. */

@@ -1,6 +1,7 @@
+import { lostText } from "../../lost-text.ts";
 import { type ImageRef, type Message, SyscallError } from "../../plugin/index.ts";
 import { INBOX } from "../../store/inbox-log.ts";
-import { LostLines, lostText } from "../../store/lost-lines.ts";
+import { LostLines } from "../../store/lost-lines.ts";
 import { JOURNAL, STEPS } from "../../store/run-writer.ts";
 import type { RunStore } from "../../store/runs.ts";
 import type {
