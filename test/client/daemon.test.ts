@@ -70,7 +70,7 @@ describe("the daemon", () => {
       .map((pair) => pair.split("=")[0] ?? "")
       .filter((name) => name !== "");
     // How its runtime compiles is our own word.
-    expect(names.filter((name) => !name.startsWith("BUN_JSC_thresholdForJIT")).sort()).toEqual([
+    expect(names.filter((name) => !/^BUN_JSC_(thresholdForJIT|useFTLJIT)/.test(name)).sort()).toEqual([
       "HOME",
       "LANG",
       "PATH",
