@@ -63,6 +63,17 @@ describe("rnix ps", () => {
     );
   });
 
+  test("--tree leaves out none of those whose records have them below each other, or themselves", async () => {
+    const processes = [
+      { ...PARENT, parent_uuid: CHILD.uuid },
+      { ...CHILD, parent_uuid: PARENT.uuid },
+      { ...SECOND, parent_uuid: SECOND.uuid },
+      GRANDCHILD,
+    ];
+    const { out } = await run(["ps", "--tree"], { answers: { list_procs: { processes } } });
+    expect(out.trimEnd().split("\n")).toHaveLength(1 + processes.length);
+  });
+
   test("--tree tells what a fork comes from: by its PID, or its UUID where it is not listed", async () => {
     const processes = [
       PARENT,

@@ -125,7 +125,7 @@ function waitOf({ suspended }: ProcInfo, pids: ReadonlyMap<string, string>): str
   return pid === undefined ? waitsFor(suspended) : `child ${pid}`;
 }
 
-/** Parents before their children; whose parent is not in the list is a root. */
+/** Parents before their children; whose parent is not in the list is a root, and one of those that damaged records have in a circle. */
 function asTree(processes: ProcInfo[], style: Style): Row[] {
   const known = new Set(processes.map((info) => info.uuid));
   const children = Map.groupBy(processes, (info) =>
@@ -133,8 +133,9 @@ function asTree(processes: ProcInfo[], style: Style): Row[] {
   );
   const { branch, lastBranch, trunk } = style.glyph;
   const rows: Row[] = [];
+  const left = new Set(processes);
   const add = (parent: string | null, before: string): void => {
-    const below = children.get(parent) ?? [];
+    const below = (children.get(parent) ?? []).filter((info) => left.delete(info));
     for (const [i, info] of below.entries()) {
       const last = i === below.length - 1;
       const own = parent === null ? "" : `${before}${last ? lastBranch : branch}`;
@@ -143,5 +144,10 @@ function asTree(processes: ProcInfo[], style: Style): Row[] {
     }
   };
   add(null, "");
+  for (const info of left) {
+    left.delete(info);
+    rows.push({ info, branch: "" });
+    add(info.uuid, "");
+  }
   return rows;
 }

@@ -50,14 +50,17 @@ export class SuspendedRuns {
   /**
    * It has ended with this status, and with `tree` those that were laid down with it, before it. `known`: how it stands,
    * also where it was cut off and its record does not say so yet. Answers how many have ended, and its record then.
+   * `above`: is being ended with it; damaged records may have them in a circle.
    */
   async end(
     known: ProcInfo,
     dataDir: string,
     status: ExitStatus,
     tree: boolean,
+    above: readonly string[] = [],
   ): Promise<{ ended: number; info: ProcInfo | null }> {
     const { uuid } = known;
+    const ending = [...above, uuid];
     const runs = this.#ports.runs(dataDir);
     const claim = await this.#ports.claims.take(uuid, dataDir);
     try {
@@ -66,8 +69,9 @@ export class SuspendedRuns {
       let ended = 1;
       const children: ChildResult[] = [];
       for (const child of info.children) {
-        const laidDown = tree && isLaidDown(child) ? await runs.info(child.uuid) : null;
-        const end = laidDown && (await this.end(laidDown, dataDir, status, tree));
+        const ends = tree && isLaidDown(child) && !ending.includes(child.uuid);
+        const laidDown = ends ? await runs.info(child.uuid) : null;
+        const end = laidDown && (await this.end(laidDown, dataDir, status, tree, ending));
         ended += end?.ended ?? 0;
         children.push(end?.info ? resultOf(end.info) : child);
       }

@@ -1,5 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync } from "node:fs";
+import { resultOf } from "../../../src/kernel/resume/saved-run.ts";
 import { type ProcInfo, SIGINT, SIGKILL, SIGPAUSE, SIGTERM } from "../../../src/kernel/types.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { KernelHarness, says, silent } from "../../support/kernel.ts";
@@ -66,6 +67,17 @@ describe("a suspended run that is ended", () => {
     for (const uuid of below) expect(await infoOf(h, uuid)).toMatchObject({ exit_reason: "terminated" });
     const { children } = await infoOf(h, info.uuid);
     expect(children.map(({ exit_reason }) => exit_reason)).toEqual(["terminated", "terminated"]);
+  });
+
+  test("is that once, where damaged records say that runs are each other's children, or their own", async () => {
+    await using h = new KernelHarness({ model: silent });
+    const { info, below } = await suspended(h, 1);
+    const child = await infoOf(h, below[0] ?? "");
+    const children = [info, child].map(resultOf);
+    for (const { uuid } of [info, child]) await h.runs.amend(uuid, (now) => ({ ...now, children }));
+    expect(await h.kernel.endSuspended(info, h.dataDir, SIGTERM, { tree: true })).toBe(2);
+    for (const { uuid } of [info, child])
+      expect(await infoOf(h, uuid)).toMatchObject({ exit_reason: "terminated" });
   });
 
   test("alone leaves its children as they are", async () => {
