@@ -1,3 +1,4 @@
+import { withoutOutputNames } from "../os/output.ts";
 import type { ToolCallRecord } from "../store/schema.ts";
 
 /** A failing fingerprint in so many steps in a row trips the breaker. */
@@ -70,7 +71,8 @@ export class LoopGuard {
 function fingerprint(calls: readonly ToolCallRecord[]): string {
   const hash = new Bun.CryptoHasher("sha1");
   for (const call of calls) {
-    hash.update(JSON.stringify([call.name, call.input, call.state, call.result, call.error_code]));
+    const result = call.result === null ? null : withoutOutputNames(call.result);
+    hash.update(JSON.stringify([call.name, call.input, call.state, result, call.error_code]));
   }
   return hash.digest("hex");
 }

@@ -5,7 +5,7 @@ import { countdown, endProcesses, wouldNotGo } from "./end-processes.ts";
 import { Ledger } from "./ledger.ts";
 import { type Mark, markOf, underMark } from "./mark.ts";
 import { type Origin, originOf } from "./origin.ts";
-import { Output } from "./output.ts";
+import { Output, outputName } from "./output.ts";
 import { COOKIE, type ProcessTable } from "./process-table.ts";
 import { RunningChild } from "./running-child.ts";
 import { SharedChildren } from "./shared-children.ts";
@@ -207,7 +207,7 @@ export class Children {
     const child = new RunningChild(spawned, {
       id,
       mark,
-      output: new Output(join(owner.spillDir, `output-${id}.log`), limits, onFault),
+      output: new Output(join(owner.spillDir, outputName(id)), limits, onFault),
       table: this.#table,
       graceMs: (typeof request.life === "string" ? owner.graceMs : undefined) ?? this.#o.graceMs,
       quietMs: this.#o.quietMs ?? QUIET_MS,

@@ -293,3 +293,15 @@ function fault(what: string, path: string, cause: unknown): SyscallError {
     cause,
   });
 }
+
+/** The file of one program's output, in its owner's folder. `id`: the kernel's and a number, no other's ever. */
+export function outputName(id: string): string {
+  return `output-${id}.log`;
+}
+
+/** The same text whichever program's file it names: two that print the same are told apart by that alone. */
+export function withoutOutputNames(text: string): string {
+  return text.replace(OUTPUT_NAME, "output.log");
+}
+
+const OUTPUT_NAME = /\boutput-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.\d+\.log\b/g;

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { LoopGuard } from "../../src/kernel/loop-guard.ts";
+import { outputName } from "../../src/os/output.ts";
 import type { ToolCallRecord } from "../../src/store/schema.ts";
 
 function call(part: Partial<ToolCallRecord> = {}): ToolCallRecord {
@@ -39,6 +40,13 @@ describe("the loop detector", () => {
     expect(feed(new LoopGuard(5), 10, (step) => [call({ id: String(step), duration_ms: step })])).toBe(
       "loop_detected at 5",
     );
+  });
+
+  test("where a long output is kept does not make it another", () => {
+    const kept = (step: number) =>
+      `1\n2\n[… The whole output is in /p/spill/${outputName(`01975a2e-0000-7000-8000-000000000001.${step}`)} …]\n9`;
+    expect(feed(new LoopGuard(5), 10, (step) => [call({ result: kept(step) })])).toBe("loop_detected at 5");
+    expect(feed(new LoopGuard(5), 50, (step) => [call({ result: `${kept(step)}${step}` })])).toBe("none");
   });
 
   test("a changing result is progress: polling is no loop", () => {
