@@ -1,12 +1,12 @@
-import { rmSync, writeFileSync } from "node:fs";
-import type { Server as NetServer } from "node:net";
+import type { Socket } from "node:net";
 import type { UserPaths } from "../config/paths.ts";
 import type { Clock } from "../kernel/clock.ts";
 import type { SuspendCause } from "../kernel/types.ts";
 import { IdleStop } from "./idle-stop.ts";
 import { LoopDelay } from "./loop-delay.ts";
+import { type Lock, Place } from "./place.ts";
 import { Server } from "./server.ts";
-import { answers, descriptorOf, listen } from "./socket.ts";
+import { answers, descriptorOf } from "./socket.ts";
 import { makeSocketFolder } from "./socket-folder.ts";
 import type { Booted, Draining, Host, System } from "./system.ts";
 import { Tidy } from "./tidy.ts";
@@ -17,10 +17,6 @@ const LOCK_WAIT_MS = 3000;
 const LOCK_LOOK_MS = 20;
 /** What suspended processes get beyond their grace before the rest is killed, and what that gets. */
 const END_MS = 5000;
-
-interface Lock {
-  release(o: { remove: true }): void;
-}
 
 export interface DaemonPorts {
   paths: Pick<UserPaths, "socket" | "pidFile" | "lockFile">;
@@ -50,11 +46,7 @@ export async function runDaemon(ports: DaemonPorts): Promise<DaemonEnd> {
   makeSocketFolder(ports.paths.socket, ports.uid);
   const lock = await acquire(ports);
   if (typeof lock === "string") return lock;
-  try {
-    return await new Daemon(ports).run();
-  } finally {
-    lock.release({ remove: true });
-  }
+  return await new Daemon(ports, lock).run();
 }
 
 /** Waits for a predecessor that is going; one that answers stays. */
@@ -89,19 +81,22 @@ class Daemon {
   #failure: { failed: unknown } | undefined;
   #booted: Booted | undefined;
   #server: Server | undefined;
-  #net: NetServer | undefined;
+  #accept: ((stream: Socket) => void) | undefined;
+  readonly #place: Place;
 
-  constructor(ports: DaemonPorts) {
+  constructor(ports: DaemonPorts, lock: Lock) {
     this.#ports = ports;
+    const accept = (stream: Socket): void => this.#accept?.(stream);
+    this.#place = new Place({ ...ports, accept, lost: () => this.#stop(false, { cause: "restart" }) }, lock);
   }
 
   async run(): Promise<DaemonEnd> {
     const { paths, clock, idle, log } = this.#ports;
-    writeFileSync(paths.pidFile, `${process.pid}\n`, { mode: 0o600 });
     const loopDelay = new LoopDelay(clock);
     let idleStop: IdleStop | undefined;
     const unlisten = this.#ports.onSignal((now) => this.#stop(now));
     try {
+      this.#place.take();
       const booted = await this.#ports.boot(this.#host(loopDelay));
       this.#booted = booted;
       const server = new Server(booted.system);
@@ -114,13 +109,14 @@ class Daemon {
         busy: () => isBusy(booted.system, server),
         stop: () => this.#retire(),
       });
-      this.#net = await listen(paths.socket, (stream) => {
+      this.#accept = (stream) => {
         server.accept(stream, () => descriptorOf(stream));
         stream.once("close", () => {
           tidy.served();
           idleStop?.needed();
         });
-      });
+      };
+      await this.#place.open();
       log(`listening on ${paths.socket}`);
       this.#bringUp(booted);
       booted.system.waker
@@ -135,7 +131,7 @@ class Daemon {
       unlisten();
       idleStop?.close();
       loopDelay.close();
-      rmSync(paths.pidFile, { force: true });
+      await this.#place.leave();
     }
   }
 
@@ -176,13 +172,8 @@ class Daemon {
   /** Nobody needs it. The socket goes first, so that whoever comes now starts a new daemon and is not cut off. */
   #retire(): void {
     this.#ports.log("nothing to do: stopping");
-    this.#unlisten();
+    this.#place.close();
     this.#stop(false);
-  }
-
-  #unlisten(): void {
-    this.#net?.close();
-    rmSync(this.#ports.paths.socket, { force: true });
   }
 
   /**
@@ -218,7 +209,7 @@ class Daemon {
 
   /** In reverse order of the start: no new client, no client, no kernel. */
   async #close(server: Server, booted: Booted): Promise<void> {
-    this.#unlisten();
+    this.#place.close();
     await server.close();
     await booted.close();
   }

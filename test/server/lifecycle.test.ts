@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { existsSync, readFileSync } from "node:fs";
-import { connect, type Socket } from "node:net";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { connect, createServer, type Socket } from "node:net";
+import { dirname, join } from "node:path";
 import { Client } from "../../src/client/client.ts";
 import { overStream } from "../../src/client/memory.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
@@ -311,6 +311,70 @@ describe("what init.yaml asks for", () => {
     daemon.signal(false);
     up.reject(new SyscallError("CANCELLED", "called off"));
     expect(await daemon.ended).toBe("stopped");
+  });
+});
+
+describe("a daemon whose place is taken away", () => {
+  const looked = async (daemon: TestDaemon, logged: RegExp): Promise<void> =>
+    until(async () => {
+      await daemon.clock.advance(1_000);
+      return daemon.logged.some((line) => logged.test(line));
+    });
+
+  test.each(["its socket", "its whole folder"])("is found there again: %s", async (what) => {
+    await using daemon = new TestDaemon();
+    await daemon.start();
+    const early = await daemon.client();
+    const run = await early.open("spawn", RUN);
+    rmSync(what === "its socket" ? daemon.paths.socket : dirname(daemon.paths.socket), { recursive: true });
+    await looked(daemon, /was removed: listening there again/);
+    const late = await daemon.client();
+    expect((await late.request("list_procs", {})).processes).toHaveLength(1);
+    expect(readFileSync(daemon.paths.pidFile, "utf8")).toBe(`${process.pid}\n`);
+    expect(FileLock.tryAcquire(daemon.paths.lockFile)).toBeNull();
+    await daemon.kernel.finish(run.answer.pid, { code: 0, reason: "completed" });
+    for (const client of [early, late]) client.close();
+    daemon.signal(false);
+    expect(await daemon.ended).toBe("stopped");
+    expect(readdirSync(dirname(daemon.paths.socket))).toEqual([]);
+    expect(daemon.clock.pending).toBe(0);
+  });
+
+  test("is not mistaken for another that listens there", async () => {
+    await using daemon = new TestDaemon();
+    await daemon.start();
+    const early = await daemon.client();
+    await early.request("ping", {});
+    rmSync(daemon.paths.socket);
+    const other = createServer((socket) => socket.destroy());
+    await new Promise<void>((resolve) => other.listen(daemon.paths.socket, resolve));
+    await looked(daemon, /listening there again/);
+    const client = await daemon.client();
+    expect((await client.request("list_procs", {})).processes).toEqual([]);
+    for (const one of [early, client]) one.close();
+    other.close();
+  });
+
+  test("suspends what runs where another daemon has come to it, and leaves that one its own", async () => {
+    await using daemon = new TestDaemon();
+    await daemon.start();
+    const client = await daemon.client();
+    const run = await client.open("spawn", RUN);
+    const { socket, lockFile, pidFile } = daemon.paths;
+    rmSync(dirname(socket), { recursive: true });
+    mkdirSync(dirname(socket), { mode: 0o700 });
+    const lock = FileLock.tryAcquire(lockFile);
+    const files = [socket, pidFile];
+    for (const file of files) writeFileSync(file, "another's");
+    await looked(daemon, /another daemon has come to/);
+    let end: unknown;
+    for await (const event of run) if (event.type === "complete") end = event.payload.exit_reason;
+    expect(end).toBe("suspended");
+    expect(await daemon.ended).toBe("stopped");
+    expect(files.map((file) => readFileSync(file, "utf8"))).toEqual(["another's", "another's"]);
+    expect(FileLock.tryAcquire(lockFile)).toBeNull();
+    lock?.release({ remove: true });
+    client.close();
   });
 });
 
