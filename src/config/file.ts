@@ -14,7 +14,7 @@ import { dirname } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 
 /** Configuration is written by people: a file beyond this is a mistake. */
-const MAX_BYTES = 1024 * 1024;
+const MAX_BYTES = 1024 ** 2;
 const MAX_CACHED = 512;
 
 /**
@@ -53,13 +53,14 @@ export function isThere(path: string): boolean {
   return statFile(path) !== null;
 }
 
-/** null when there is no such file; PERMISSION or INVALID, with its path, when it is there but cannot be read. */
-export function readText(file: string): string | null {
+/** null when there is no such file; PERMISSION or INVALID, with its path, when it is there but cannot be read. `most`: bytes. */
+export function readText(file: string, most = MAX_BYTES): string | null {
   const stat = statFile(file);
   if (!stat) return null;
   if (!stat.isFile()) throw new SyscallError("INVALID", `${file}: expected a file, found something else.`);
-  if (stat.size > BigInt(MAX_BYTES)) {
-    throw new SyscallError("INVALID", `${file}: expected at most 1 MiB, found ${stat.size} bytes.`);
+  if (stat.size > BigInt(most)) {
+    const said = `expected at most ${most / 1024 ** 2} MiB, found ${stat.size} bytes`;
+    throw new SyscallError("INVALID", `${file}: ${said}.`);
   }
   try {
     return readFileSync(file, "utf8");

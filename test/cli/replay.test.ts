@@ -98,6 +98,18 @@ describe("a script's head", () => {
       "intent: go\noutcome:\n  exit_code: none\n",
       /s\.yaml:3:\d+/,
     ],
+    [
+      "is read from a script that is long, as that of an exported run may be",
+      "s.yaml",
+      `intent: go\nresponses:\n${`  - text: ${"word ".repeat(2_000)}\n`.repeat(200)}`,
+      "go",
+    ],
+    [
+      "of one longer than the driver takes is not read",
+      "s.jsonl",
+      `{"intent":"go"}\n${" ".repeat(16 * 1024 ** 2)}`,
+      /at most 16 MiB/,
+    ],
     ["of another kind of file is refused", "s.txt", "intent: go\n", /ends in \.yaml/],
   ];
   for (const [title, name, text, found] of grid) {

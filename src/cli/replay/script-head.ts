@@ -57,6 +57,8 @@ export interface ScriptRun extends Head {
   intent: string;
 }
 
+/** As the driver has it: a run that is exported may be long. */
+const LARGEST = 16 * 1024 ** 2;
 const FORMS = [".yaml", ".yml", ".json", ".jsonl", ".ndjson"];
 
 /** How the script wants to be run. Exit 64 where it does not say what for. */
@@ -64,7 +66,7 @@ export async function scriptHead(io: Io, path: string): Promise<ScriptRun> {
   const file = resolve(io.cwd, path);
   const form = extname(file);
   if (!FORMS.includes(form)) throw usageError(`${path}: a script ends in ${FORMS.join(", ")}`);
-  const text = readText(file);
+  const text = readText(file, LARGEST);
   if (text === null) throw usageError(`there is no script ${path}`);
   const lines = form === ".jsonl" || form === ".ndjson";
   // JSON is YAML, and so has the places of its mistakes. Of lines, the first that is not blank.
