@@ -30,6 +30,7 @@ import { type FsPort, realFs } from "../../src/store/fs-port.ts";
 import { RunStore } from "../../src/store/runs.ts";
 import { Namespace } from "../../src/vfs/namespace.ts";
 import { DeviceRegistry } from "../../src/vfs/registry.ts";
+import { failAtTheEnd } from "./at-the-end.ts";
 import { CountingClock } from "./counting-clock.ts";
 import { settled } from "./fake-clock.ts";
 
@@ -279,7 +280,7 @@ export class KernelHarness {
     await this.children.close();
     rmSync(this.dir, { recursive: true, force: true });
     if (Object.values(left).some((count) => count !== 0))
-      throw new Error(`left behind: ${JSON.stringify(left)}`);
+      failAtTheEnd(`left behind: ${JSON.stringify(left)}`);
   }
 
   #provider(): ProviderChoice {

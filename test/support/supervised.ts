@@ -8,6 +8,7 @@ import type {
 } from "../../src/kernel/supervisor/spec.ts";
 import type { PID } from "../../src/kernel/types.ts";
 import { type LLMEvent, type LLMRequest, type MountType, SyscallError } from "../../src/plugin/index.ts";
+import { failAtTheEnd } from "./at-the-end.ts";
 import { FakeClock } from "./fake-clock.ts";
 import { KernelHarness, says } from "./kernel.ts";
 import { until } from "./until.ts";
@@ -139,7 +140,7 @@ export class Supervised {
     await this.h[Symbol.asyncDispose]();
     const left = { timers: this.clock.pending, supervisors: this.h.kernel.supervisors.size };
     if (Object.values(left).some((count) => count !== 0)) {
-      throw new Error(`left behind: ${JSON.stringify(left)}`);
+      failAtTheEnd(`left behind: ${JSON.stringify(left)}`);
     }
   }
 }

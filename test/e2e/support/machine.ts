@@ -1,4 +1,3 @@
-import { onTestFinished } from "bun:test";
 import {
   chmodSync,
   existsSync,
@@ -12,6 +11,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
+import { failAtTheEnd } from "../../support/at-the-end.ts";
 import type { Script, Turn } from "../../support/model-server/script.ts";
 import { ModelServer, type TurnFunction } from "../../support/model-server/server.ts";
 import { binary } from "./binary.ts";
@@ -218,7 +218,7 @@ export class Machine implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     const problems = await this.close();
     if (problems.length === 0) return;
-    tellAtTheEnd(new Error(`left behind:\n${problems.join("\n")}`));
+    failAtTheEnd(`left behind:\n${problems.join("\n")}`);
   }
 
   /** Ends everything; returns what was left. */
@@ -265,21 +265,6 @@ export class Machine implements AsyncDisposable {
   #daemonLog(): string {
     const file = join(this.dataDir, "daemon.log");
     return existsSync(file) ? readFileSync(file, "utf8").slice(-4000) : "(none)";
-  }
-}
-
-/**
- * Beside what the test itself has failed of: thrown at its disposal, an error hides that one, and Bun shows neither.
- * Outside of a test there is nothing to hide.
- */
-function tellAtTheEnd(error: Error): void {
-  const tell = (): never => {
-    throw error;
-  };
-  try {
-    onTestFinished(tell);
-  } catch {
-    tell();
   }
 }
 
