@@ -6,6 +6,7 @@ import { SERVICES } from "../../src/plugin/host/wire.ts";
 import { CODES } from "../../src/plugin/index.ts";
 import { testContext } from "../support/conformance/context.ts";
 import { exchange } from "../support/conformance/vfs-file.ts";
+import { PATIENT } from "./support/patience.ts";
 import { Scratch } from "./support/scratch.ts";
 
 const ROOT = resolve(import.meta.dir, "../..");
@@ -22,7 +23,7 @@ describe("docs/plugins.md", () => {
   test("shows a plugin that loads and answers, with its default and with its settings", async () => {
     using scratch = new Scratch();
     const file = scratch.write("project/plugins/weather.ts", example("weather.ts"));
-    const host = new PluginHost({ configDir: join(scratch.dir, "user"), beside: null });
+    const host = new PluginHost({ configDir: join(scratch.dir, "user"), beside: null, limits: PATIENT });
     try {
       expect(await host.check(file)).toMatchObject({
         ok: true,

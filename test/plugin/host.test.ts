@@ -12,6 +12,7 @@ import { testContext } from "../support/conformance/context.ts";
 import { exchange, failure } from "../support/conformance/vfs-file.ts";
 import { until } from "../support/until.ts";
 import { ManualTimers } from "./support/manual-timers.ts";
+import { PATIENT } from "./support/patience.ts";
 import { pluginSource, Scratch, type Source } from "./support/scratch.ts";
 
 const CHECKOUT = resolve(import.meta.dir, "../..");
@@ -28,8 +29,8 @@ afterEach(async () => {
 });
 
 function hostWith(more: Partial<HostOptions> = {}): PluginHost {
-  // As much time to load as a busy machine needs, but where the test decides about time.
-  const limits = more.timers ? undefined : { loadMs: 60_000 };
+  // But where the test decides about time.
+  const limits = more.timers ? undefined : PATIENT;
   const host = new PluginHost({ configDir: join(scratch.dir, "user"), beside: null, limits, ...more });
   hosts.push(host);
   return host;

@@ -2,13 +2,14 @@ import { expect, test } from "bun:test";
 import { join, resolve } from "node:path";
 import { newPlugin } from "../../src/cli/scaffold.ts";
 import { PluginHost } from "../../src/plugin/host/host.ts";
+import { PATIENT } from "./support/patience.ts";
 import { Scratch } from "./support/scratch.ts";
 
 const TSC = resolve(import.meta.dir, "../../node_modules/.bin/tsc");
 
 test("what `rnix plugins new` writes loads as it is, and a compiler understands it without a checkout", async () => {
   using scratch = new Scratch();
-  const host = new PluginHost({ configDir: join(scratch.dir, "user"), beside: null });
+  const host = new PluginHost({ configDir: join(scratch.dir, "user"), beside: null, limits: PATIENT });
   try {
     const project = {
       id: "p",

@@ -15,6 +15,7 @@ import { testContext } from "../support/conformance/context.ts";
 import { exchange, failure } from "../support/conformance/vfs-file.ts";
 import { until } from "../support/until.ts";
 import { ManualTimers } from "./support/manual-timers.ts";
+import { PATIENT } from "./support/patience.ts";
 import { pluginSource, Scratch, type Source } from "./support/scratch.ts";
 
 const workers: PluginWorker[] = [];
@@ -36,8 +37,8 @@ async function start(
   const entry = folder.write("p.ts", typeof source === "string" ? source : pluginSource("p", source));
   const { code, problems } = await staticCheck(entry);
   expect(problems).toEqual([]);
-  // As much time to load as a busy machine needs, but where the test decides about time.
-  const limits = more.timers ? undefined : { loadMs: 60_000 };
+  // But where the test decides about time.
+  const limits = more.timers ? undefined : PATIENT;
   const worker = await PluginWorker.start({ name: "p", entry, code: code ?? "", limits, ...more });
   workers.push(worker);
   return worker;

@@ -35,6 +35,7 @@ import {
   SyscallError,
 } from "../../../src/plugin/index.ts";
 import { DeviceRegistry } from "../../../src/vfs/registry.ts";
+import { PATIENT } from "../../plugin/support/patience.ts";
 import { testContext } from "./context.ts";
 import { ABORT_MS, exchange, expectCode, expectStat, failure, open, settled, text } from "./vfs-file.ts";
 
@@ -102,9 +103,7 @@ export function describePlugin(name: string, load: () => Promise<unknown>, cases
     const there = async (): Promise<Loaded> => {
       const { code, problems } = await staticCheck(entry);
       expect(problems).toEqual([]);
-      // As much time to load as a busy machine needs.
-      const limits = { loadMs: 60_000 };
-      const worker = await PluginWorker.start({ name, entry, code: code ?? "", limits });
+      const worker = await PluginWorker.start({ name, entry, code: code ?? "", limits: PATIENT });
       return { plugin: worker.plugin, end: () => worker.end() };
     };
     describeDevices(cases, there);
