@@ -259,7 +259,9 @@ describe("CapRevoke", () => {
     expect(before.map(({ path }) => path)).toEqual(["/dev/llm/scripted", "/dev/shell"]);
     expect(told(h)).toContain("Bash was withdrawn by the operator (PID 0)");
     expect(shown(h, 1)).toEqual(shown(h, 0));
-    expect(info).toMatchObject({ exit_code: 0, steps: 3 });
+    expect(info.exit_code).toBe(0);
+    // The word of it may come with the last answer: then there is one more.
+    expect([3, 4]).toContain(info.steps);
   });
 
   test("of a pattern ends only what it means", async () => {
