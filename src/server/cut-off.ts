@@ -1,6 +1,7 @@
 import { goesOn } from "../kernel/resume/goes-on.ts";
 import type { ProcInfo } from "../kernel/types.ts";
 import { suspendedFor } from "../kernel/verdict.ts";
+import type { SyscallError } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { SoFar, Usage } from "../store/schema.ts";
 import { allSteps } from "./recorded-run.ts";
@@ -73,6 +74,19 @@ export async function lastWords(info: ProcInfo, records: Records): Promise<LastW
     countedAtMs,
     seenAtMs,
     recorded,
+  };
+}
+
+/** How such a run is shown whose steps can't be read: all that is known of it is its process record. */
+export function cutOffUnread(info: ProcInfo, why: SyscallError): ProcInfo {
+  const { steps, tool_calls, usage, tokens_used, cost_usd, elapsed_ms, created_at_ms } = info;
+  const steps_used = info.steps_used ?? steps;
+  const [countedAtMs, seenAtMs, recorded] = [created_at_ms, created_at_ms, steps];
+  const used = { steps, tool_calls, usage, tokens_used, cost_usd, steps_used, elapsed_ms };
+  const message = `The rnix that ran it ended without a word, and what it did can't be read: ${why.message}`;
+  return {
+    ...cutOff(info, { ...used, countedAtMs, seenAtMs, recorded }),
+    error: { code: why.code, message },
   };
 }
 

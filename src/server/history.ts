@@ -1,9 +1,10 @@
 import { leftRecord } from "../kernel/resume/left-record.ts";
 import type { ProcInfo } from "../kernel/types.ts";
+import { SyscallError } from "../plugin/index.ts";
 import type { RunRow } from "../store/catalogue.ts";
 import type { CollectedRun } from "../store/collected-runs.ts";
 import type { Wake } from "../store/schema.ts";
-import { cutOff, type LastWords, lastWords } from "./cut-off.ts";
+import { cutOff, cutOffUnread, type LastWords, lastWords } from "./cut-off.ts";
 import type { Run, RunReader } from "./recorded-run.ts";
 
 /** Which runs are asked for. */
@@ -165,7 +166,8 @@ export class History {
     if (left?.held || info.ended_at_ms !== null) return info;
     // A run that was gone on with may have been cut off again, by another kernel.
     const life = `${info.uuid} ${info.kernel} ${info.pid}`;
-    const words = this.#lastWords.get(life) ?? (await lastWords(info, records));
+    const words = this.#lastWords.get(life) ?? (await lastWords(info, records).catch(unread));
+    if (words instanceof SyscallError) return cutOffUnread(info, words);
     if (this.#lastWords.size >= MOST_LAST_WORDS) this.#lastWords.clear();
     this.#lastWords.set(life, words);
     // As recovery will write it.
@@ -174,3 +176,9 @@ export class History {
 }
 
 const MOST_LAST_WORDS = 1000;
+
+/** One that is damaged hides no other. */
+function unread(thrown: unknown): SyscallError {
+  if (thrown instanceof SyscallError) return thrown;
+  throw thrown;
+}

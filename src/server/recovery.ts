@@ -156,24 +156,39 @@ export class Recovery {
       if (parent !== null) below.set(parent, [...(below.get(parent) ?? []), one]);
     }
     const words = new Map<string, LastWords>();
-    await pooled(open, async ({ info, records }) => {
-      words.set(info.uuid, await lastWords(info, records));
+    await pooled(open, async (run) => {
+      const said = await this.#lastWords(run);
+      if (said) words.set(run.info.uuid, said);
     });
     // The deepest first: a parent's record has what became of its children.
     const mended = new Map<string, ProcInfo>();
     for (const { info } of deepestFirst(open)) {
       const said = words.get(info.uuid);
       if (!said) continue;
-      const children = (below.get(info.uuid) ?? []).map((child) => mended.get(child.info.uuid) ?? child.info);
+      const children = (below.get(info.uuid) ?? [])
+        .map((child) => mended.get(child.info.uuid) ?? child.info)
+        .filter((child) => child.ended_at_ms !== null);
       mended.set(info.uuid, withChildren(cutOff(info, said), said, children));
     }
     const written: Found[] = [];
     await pooled(found, async ({ info, records }) => {
       const wanted = mended.get(info.uuid);
+      if (!wanted && info.ended_at_ms === null) return;
       const now = wanted ? await this.#write(info, wanted, records) : info;
       if (now) written.push({ info: now, records });
     });
     return written;
+  }
+
+  /** Undefined: its steps can't be read. Nothing is guessed at: the next start looks at it again. */
+  async #lastWords({ info, records }: Found): Promise<LastWords | undefined> {
+    try {
+      return await lastWords(info, records);
+    } catch (thrown) {
+      this.#keep(info.kernel);
+      this.#ports.log("warn", `run ${info.uuid}: what it did can't be read: ${textOf(thrown)}`);
+      return undefined;
+    }
   }
 
   /** null: another has gone on with it meanwhile, or the disk refuses it. */

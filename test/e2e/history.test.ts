@@ -1,9 +1,10 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { Machine } from "./support/machine.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
+import { recordOf } from "./support/verdict.ts";
 import { RawClient } from "./support/wire.ts";
 
 setDefaultTimeout(120_000);
@@ -161,4 +162,33 @@ test("a run whose record is damaged is an error that names the file, and hides n
     expect({ command, failed: code !== 0 }).toEqual({ command, failed: true });
     expect(stderr).toContain(`proc-info.json of run ${uuid} is damaged`);
   }
+});
+
+test("a run that was cut off and whose steps can't be read is listed as that, hides no other, and keeps none from going on", async () => {
+  await using story = new Story();
+  await story.begin();
+  const { machine, uuid } = story;
+  const other = await machine.run(["spawn", "tell it", "--detach"]);
+  const [, second = ""] = other.stdout.trim().split(" ");
+  machine.killDaemon();
+  const steps = readFileSync(story.file("steps.jsonl"));
+  appendFileSync(story.file("steps.jsonl"), '{"v":9}\n');
+  const list = await machine.run(["ps", "-a", "--json"]);
+  expect(list.code).toBe(0);
+  expect(JSON.parse(list.stdout)).toMatchObject([
+    { uuid, state: "suspended", error: { message: expect.stringContaining("schema version 9") } },
+    { uuid: second, state: "suspended" },
+  ]);
+  expect((await machine.run(["show", uuid])).stdout).toContain("schema version 9");
+  const refused = await machine.run(["resume", uuid]);
+  expect([refused.code, refused.stderr]).toEqual([64, expect.stringContaining("schema version 9")]);
+  expect((await machine.run(["kill", second])).code).toBe(0);
+
+  // Whoever starts when it can be read again sees to it.
+  await machine.run(["daemon", "stop"]);
+  writeFileSync(story.file("steps.jsonl"), steps);
+  expect((await machine.run(["daemon", "start"])).code).toBe(0);
+  await machine.until(["show", uuid, "--json"], /"state":\s*"suspended"/);
+  expect((await machine.run(["kill", uuid])).code).toBe(0);
+  expect(recordOf(machine, uuid)).toMatchObject({ state: "dead", exit_reason: "terminated", steps: 2 });
 });

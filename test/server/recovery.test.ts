@@ -65,6 +65,11 @@ function started(step: number): JournalEntry {
   return { t: "call_start", step, ts, id: "c", name: "Bash", path: "/dev/shell", input: {}, safe: false };
 }
 
+function inTheWay(file: string): void {
+  rmSync(file);
+  mkdirSync(file);
+}
+
 /** A user's data, with runs of a kernel that has died. */
 class Left implements Disposable {
   readonly #dir = new TempDir();
@@ -283,6 +288,28 @@ describe("a run whose kernel has died", () => {
       expect.stringMatching(new RegExp(`^warn: run ${damaged} .*${why.source}`)),
     );
   });
+
+  test.each([
+    ["of a newer rnix", (file: string) => appendFileSync(file, '{"v":9}\n')],
+    ["no file", inTheWay],
+  ])(
+    "whose steps can't be read (%s) is told, and left to the next start; the others are seen to",
+    async (_, damage) => {
+      using left = new Left();
+      const [first, broken, last] = [
+        await left.cutOff(),
+        await left.cutOff({ resume_on_restart: true }),
+        await left.cutOff({ resume_on_restart: true }),
+      ];
+      damage(left.file(broken, "steps.jsonl"));
+      await left.recover();
+      for (const uuid of [first, last]) expect(await left.info(uuid)).toMatchObject({ state: "suspended" });
+      expect(await left.info(broken)).toMatchObject({ state: "running", ended_at_ms: null });
+      expect(left.resumed).toEqual([last]);
+      expect(left.logged.join("\n")).toContain(`warn: run ${broken}: what it did can't be read`);
+      expect(left.locks.dead()).toEqual([DEAD]);
+    },
+  );
 
   test("that is no agent's has been killed", async () => {
     using left = new Left();
