@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { type Env, userPaths } from "../config/paths.ts";
 import { isMarkOf, readMark } from "../os/mark.ts";
-import { kernelFolders } from "./kernel-locks.ts";
+import { kernelFolders } from "./kernel-folders.ts";
 
 /**
  * Whether this program was started inside a run of one of this user's kernels (design §2): its environment says so, or

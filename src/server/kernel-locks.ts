@@ -4,11 +4,6 @@ import { FileLock } from "../store/lock.ts";
 
 const TAKE_MS = 5_000;
 
-/** In the user's data folder: the locks of the kernels, and the ledgers of their programs. */
-export function kernelFolders(userDataDir: string): { locks: string; ledgers: string } {
-  return { locks: join(userDataDir, "kernels"), ledgers: join(userDataDir, "children") };
-}
-
 /**
  * One file per kernel that runs for this user, locked for its life: a run or a program is a dead kernel's
  * exactly when that lock is free (design §2, "Owner").

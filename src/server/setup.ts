@@ -101,10 +101,11 @@ interface Leftover {
 
 /** Looks, and ends nothing: the next start of the server does that. */
 export async function leftovers(env: Env): Promise<Leftover[]> {
-  const [{ leftRunning }, { processTable }, { KernelLocks, kernelFolders }] = await Promise.all([
+  const [{ leftRunning }, { processTable }, { KernelLocks }, { kernelFolders }] = await Promise.all([
     import("../os/sweep.ts"),
     import("../os/this-system.ts"),
     import("./kernel-locks.ts"),
+    import("./kernel-folders.ts"),
   ]);
   const folders = kernelFolders(userPaths(env).dataDir);
   const locks = new KernelLocks(folders.locks);
