@@ -1,5 +1,5 @@
 import { readStat } from "./linux-table.ts";
-import { type Mark, readOthersMark } from "./mark.ts";
+import { type Mark, readMark, readOthersMark } from "./mark.ts";
 
 /**
  * Whose program a process is: that of a process of ours, by its UUID; one that an ended process has left, or of which
@@ -33,6 +33,12 @@ export function originOf(pid: number, programs: Programs): Origin {
   const uuid = programs.byMark(mark);
   if (uuid !== undefined) return { uuid };
   return line.belowUs || programs.gave(mark) ? "left" : "another kernel's";
+}
+
+/** The marks that this process and those above it carry: one that has taken off its own is told by its parents'. */
+export function marksOfLine(): Mark[] {
+  const { pids } = lineOf(process.pid) ?? { pids: [process.pid] };
+  return pids.map(readMark).filter((mark) => mark !== null);
 }
 
 interface Line {

@@ -1,17 +1,19 @@
 import { readdirSync } from "node:fs";
 import { type Env, userPaths } from "../config/paths.ts";
-import { isMarkOf, readMark } from "../os/mark.ts";
+import { isMarkOf } from "../os/mark.ts";
+import { marksOfLine } from "../os/origin.ts";
 import { kernelFolders } from "./kernel-folders.ts";
 
 /**
  * Whether this program was started inside a run of one of this user's kernels (design §2): its environment says so, or
- * the mark that it was born with, which stays when a shell takes RNIX_UNIT away. Who has another data folder has another
+ * a mark that it or one above it was born with, which stays when a shell takes RNIX_UNIT away. Who has another data folder has another
  * user's keys and trust, as far as Rnix can tell: so the tests of Rnix can be run by an agent of Rnix.
  */
 export function isInsideRun(env: Env): boolean {
   if (env.RNIX_UNIT) return true;
-  const mark = readMark("self");
-  return mark !== null && kernelIds(userPaths(env).dataDir).some((id) => isMarkOf(id, mark));
+  const marks = marksOfLine();
+  if (marks.length === 0) return false;
+  return kernelIds(userPaths(env).dataDir).some((id) => marks.some((mark) => isMarkOf(id, mark)));
 }
 
 /** Of those that live, and of some that were killed. */
