@@ -93,7 +93,7 @@ export function openPlain(path: string, flags: number): number {
 }
 
 /** As BSD has it for a file of a wrong kind; Linux has no name for it. */
-const NO_PLAIN_FILE = "EFTYPE";
+export const NO_PLAIN_FILE = "EFTYPE";
 
 function factsOf({ size, mtimeMs, ino }: nodeFs.Stats): Omit<FileFacts, "isFolder"> {
   return { size, mtimeMs, ino };

@@ -3,7 +3,7 @@ import nodeFs from "node:fs";
 import { dirname } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 import { makeFolder } from "./document.ts";
-import { errno, ioError, openPlain } from "./fs-port.ts";
+import { errno, ioError, NO_PLAIN_FILE, openPlain } from "./fs-port.ts";
 
 /** What waiting for a lock needs of a clock; the kernel's Clock is one. */
 export interface LockClock {
@@ -71,13 +71,14 @@ export class FileLock {
     }
   }
 
-  /** True when nobody holds the lock, and when its file is not there. Makes nothing. */
+  /** True when nobody holds the lock, and when its file is not there, or none. Makes nothing. */
   static isFree(path: string): boolean {
     let fd: number;
     try {
       fd = openPlain(path, nodeFs.constants.O_RDONLY);
     } catch (error) {
-      if (errno(error) === "ENOENT") return true;
+      // Nobody has locked what is not there, or is no file.
+      if (errno(error) === "ENOENT" || errno(error) === NO_PLAIN_FILE) return true;
       throw ioError(error, "look at the lock", path);
     }
     try {

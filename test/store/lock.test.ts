@@ -28,6 +28,13 @@ describe("FileLock", () => {
     expect(existsSync(path)).toBe(false);
   });
 
+  test("what is no file has been locked by nobody, and can't be", async () => {
+    const path = join(temporaryFolder(), "pipe");
+    expect(Bun.spawnSync(["mkfifo", path]).success).toBe(true);
+    expect(FileLock.isFree(path)).toBe(true);
+    expect(await codeOf(() => FileLock.tryAcquire(path))).toBe("INVALID");
+  });
+
   test("released with its file, it can be taken anew", () => {
     const path = join(temporaryFolder(), "k");
     FileLock.tryAcquire(path)?.release({ remove: true });
