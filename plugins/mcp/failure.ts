@@ -6,7 +6,7 @@ import {
   SdkHttpError,
 } from "@modelcontextprotocol/client";
 import { type Code, SyscallError } from "rnix/plugin";
-import type { ServerSettings } from "./settings.ts";
+import type { HttpSettings, ServerSettings } from "./settings.ts";
 
 /** Ours, among the codes that JSON-RPC leaves to implementations: a message was larger than it may be. */
 const TOO_LARGE = -32_050;
@@ -19,6 +19,12 @@ export function tooLarge(
 ): JSONRPCErrorResponse {
   const message = `${name} answered with ${bytes} bytes or more, and ${maxOutputBytes} are the most. Ask for less, or raise its max_output.`;
   return { jsonrpc: "2.0", id, error: { code: TOO_LARGE, message } };
+}
+
+/** It sends us somewhere that we do not follow. */
+export function moved({ name, url }: HttpSettings, status: number, to: string): SyscallError {
+  const message = `MCP server ${name} at ${url} answered ${status}: ask at ${JSON.stringify(to)}. It was not asked there; if that is right, set its url.`;
+  return new SyscallError("UNAVAILABLE", message, { retryable: false });
 }
 
 /** Codes of JSON-RPC and of the protocol that say more than "it failed". */

@@ -382,6 +382,36 @@ describe("a server at an address", () => {
     await until(() => server.sessions === 0);
   });
 
+  test("may have moved, but not to another server: its headers are for itself", async () => {
+    const server = await serve();
+    const mounted = await mount({ name: "web", url: server.oldUrl });
+    expect(await call(mounted, "echo", { text: "hi" })).toContain("hi");
+    const { asked } = server;
+    const elsewhere = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: () => Response.redirect(server.url, 307),
+    });
+    open.push({ [Symbol.asyncDispose]: () => elsewhere.stop(true) });
+    const url = `http://127.0.0.1:${elsewhere.port}/mcp`;
+    expect(await failure(() => mount({ name: "strange", url }))).toMatchObject({
+      code: "UNAVAILABLE",
+      message: expect.stringContaining(`answered 307: ask at "${server.url}"`),
+    });
+    expect(server.asked).toBe(asked);
+  });
+
+  test("that sends on without an end is given up", async () => {
+    const circle = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: ({ url }) => Response.redirect(url, 308),
+    });
+    open.push({ [Symbol.asyncDispose]: () => circle.stop(true) });
+    const url = `http://127.0.0.1:${circle.port}/mcp`;
+    expect(await failure(() => mount({ name: "round", url }))).toMatchObject({ code: "UNAVAILABLE" });
+  });
+
   test("gets its headers; without them it says what is missing", async () => {
     const server = await serve("Bearer t0p");
     const headers = { Authorization: "Bearer t0p" };

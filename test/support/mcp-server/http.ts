@@ -8,6 +8,8 @@ export class HttpMcpServer implements AsyncDisposable {
   /** Answer every request with this status instead. */
   refuse: number | undefined;
   ended = 0;
+  /** Requests that have come. */
+  asked = 0;
 
   constructor(authorization?: string) {
     this.#server = Bun.serve({
@@ -15,6 +17,8 @@ export class HttpMcpServer implements AsyncDisposable {
       hostname: "127.0.0.1",
       idleTimeout: 0,
       fetch: async (request) => {
+        this.asked++;
+        if (new URL(request.url).pathname === "/moved") return Response.redirect("/mcp", 307);
         if (this.refuse !== undefined) return new Response("refused", { status: this.refuse });
         if (authorization !== undefined && request.headers.get("authorization") !== authorization) {
           return new Response("who are you?", { status: 401 });
@@ -26,6 +30,11 @@ export class HttpMcpServer implements AsyncDisposable {
 
   get url(): string {
     return `http://127.0.0.1:${this.#server.port}/mcp`;
+  }
+
+  /** Sends on to the right one. */
+  get oldUrl(): string {
+    return `http://127.0.0.1:${this.#server.port}/moved`;
   }
 
   get sessions(): number {
