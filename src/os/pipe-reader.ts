@@ -4,6 +4,8 @@ import { readSync } from "node:fs";
 export interface ByteReader {
   read(): Promise<{ done: boolean; value?: Uint8Array }>;
   cancel(): Promise<void>;
+  /** Whether there are bytes, or the end, that no read has brought yet. Absent where that can't be seen. */
+  unread?(): boolean;
 }
 
 /**
@@ -17,6 +19,7 @@ export class PipeReader implements ByteReader {
   readonly #readable: (fd: number) => boolean;
   #stream: ByteReader | undefined;
   #cancelled = false;
+  #ended = false;
 
   /**
    * `fd` stays the caller's, who closes it after `cancel`. `firstLook` settles when the program has ended, or has run
@@ -29,6 +32,16 @@ export class PipeReader implements ByteReader {
   }
 
   async read(): Promise<{ done: boolean; value?: Uint8Array }> {
+    const piece = await this.#next();
+    if (piece.done) this.#ended = true;
+    return piece;
+  }
+
+  unread(): boolean {
+    return !this.#ended && !this.#cancelled && this.#readable(this.#fd);
+  }
+
+  async #next(): Promise<{ done: boolean; value?: Uint8Array }> {
     if (!this.#stream) {
       await this.#firstLook;
       if (this.#cancelled) return { done: true };

@@ -210,18 +210,25 @@ export class RunningChild {
 
   /**
    * Until everybody has closed its pipes, or nothing came for a short while: one that it left behind may hold
-   * them for ever. The thread may have been busy, so a last look is taken before silence counts.
+   * them for ever. The thread may have been busy, so a last look is taken before silence counts, and what lies in its
+   * pipes is none.
    */
   async #silence(): Promise<boolean> {
-    const end = performance.now() + this.#o.quietMs * LONGEST_DRAIN;
-    for (;;) {
+    const end = performance.now() + this.#o.quietMs * LONGEST_DRAIN + DISK_MS;
+    for (let rounds = 0; ; ) {
       const before = this.#pieces;
       if (await settles(this.#closed, this.#o.quietMs)) return true;
       if (await settles(this.#closed, 0)) return true;
-      // A slow disk is not silence: what came is still on its way there.
-      const busy = this.#o.output.writing && performance.now() < end + DISK_MS;
-      if (!busy && (this.#pieces === before || performance.now() > end)) return false;
+      // A slow disk is not silence: what came is still on its way there. Nor is a thread that has not come to it.
+      const quiet = this.#pieces === before;
+      const busy = this.#o.output.writing || (quiet && this.#unread());
+      if (busy && performance.now() < end) continue;
+      if (quiet || ++rounds > LONGEST_DRAIN) return false;
     }
+  }
+
+  #unread(): boolean {
+    return this.#spawned.streams.some(({ reader }) => reader.unread?.() === true);
   }
 
   async #clear(): Promise<boolean> {
@@ -300,7 +307,7 @@ export class RunningChild {
 
 /** After KILL; beyond it the program is stuck in the system, and a later sweep has to end it. */
 const STUCK_MS = 5000;
-/** So many silences long the output is drained at most, when something left behind goes on printing. */
+/** So many times nearly as long as a silence the output is drained at most, when something left behind goes on printing. */
 const LONGEST_DRAIN = 10;
 /** On top of it, for a disk that does not keep up. */
 const DISK_MS = 10_000;
