@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { type Env, thisUser, userPaths } from "../config/paths.ts";
 import { type Clock, realClock } from "../kernel/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { daemonLogPath } from "../server/daemon-log.ts";
+import { daemonLogPath } from "../server/daemon-log-path.ts";
 import { PROTOCOL } from "../server/frame.ts";
 import type { PingPayload } from "../server/protocol.ts";
 import { hasSocketFolder } from "../server/socket-folder.ts";

@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
-import { closeSync, mkdirSync, openSync } from "node:fs";
-import { dirname } from "node:path";
+import { closeSync } from "node:fs";
 import { isPlain } from "../config/environment.ts";
 import { SyscallError } from "../plugin/index.ts";
+import { openDaemonLog } from "../server/daemon-log.ts";
 
 export interface StartedDaemon {
   /** undefined: it could not be started. */
@@ -46,8 +46,7 @@ export function startDaemon(
 
 function openLog(file: string): number {
   try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    return openSync(file, "a", 0o600);
+    return openDaemonLog(file);
   } catch (cause) {
     throw new SyscallError(
       "UNAVAILABLE",

@@ -1,13 +1,24 @@
-import { appendFileSync, mkdirSync, renameSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { closeSync, constants, mkdirSync, renameSync, statSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
 import type { Clock } from "../kernel/clock.ts";
+import { errno, openPlain } from "../store/fs-port.ts";
 
 /** One older file of the same size is kept beside it. */
 const MAX_BYTES = 1024 * 1024;
 
-/** Where the daemon writes what nobody is there to read. */
-export function daemonLogPath(userDataDir: string): string {
-  return join(userDataDir, "daemon.log");
+/**
+ * To append to: a file, or none. A program of this user's may have put a pipe there, which would hold up whoever writes.
+ * Its folder is made when it is not there.
+ */
+export function openDaemonLog(path: string): number {
+  const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT;
+  try {
+    return openPlain(path, flags);
+  } catch (error) {
+    if (errno(error) !== "ENOENT") throw error;
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    return openPlain(path, flags);
+  }
 }
 
 /** A log of bounded size. A line that can't be written (a full disk) is counted, and told with the next that can. */
@@ -19,7 +30,6 @@ export class DaemonLog {
   #lost = 0;
 
   constructor(path: string, clock: Clock, maxBytes = MAX_BYTES) {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     this.path = path;
     this.#clock = clock;
     this.#maxBytes = maxBytes;
@@ -42,7 +52,12 @@ export class DaemonLog {
       renameSync(this.path, `${this.path}.1`);
       this.#size = 0;
     }
-    appendFileSync(this.path, line, { mode: 0o600 });
+    const fd = openDaemonLog(this.path);
+    try {
+      writeSync(fd, line);
+    } finally {
+      closeSync(fd);
+    }
     this.#size += line.length;
   }
 }

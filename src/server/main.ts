@@ -6,7 +6,8 @@ import { hideFromSystem } from "../os/own-environment.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { FileLock } from "../store/lock.ts";
 import { boot } from "./boot.ts";
-import { DaemonLog, daemonLogPath } from "./daemon-log.ts";
+import { DaemonLog } from "./daemon-log.ts";
+import { daemonLogPath } from "./daemon-log-path.ts";
 import { runDaemon } from "./lifecycle.ts";
 import { logLevel } from "./log-level.ts";
 

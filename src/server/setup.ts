@@ -1,11 +1,11 @@
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { type Env, thisUser, userPaths } from "../config/paths.ts";
 import type { Places } from "../config/places.ts";
 import { findProject, type Project } from "../config/project.ts";
 import { describeSettings, loadSettings, type SettingLine } from "../config/settings.ts";
 import { type ReviewedItem, Trust } from "../config/trust.ts";
 import type { CheckReport } from "../plugin/host/report.ts";
-import { daemonLogPath } from "./daemon-log.ts";
+import { daemonLogPath } from "./daemon-log-path.ts";
 
 /**
  * What commands do with the files of a user and a project, without a running server: the CLI's way to what
@@ -87,7 +87,9 @@ export async function checkPlugin(file: string, env: Env): Promise<CheckReport> 
 export function readDaemonLog(env: Env): string[] {
   const path = daemonLogPath(userPaths(env).dataDir);
   const text = [`${path}.1`, path]
-    .map((file) => (existsSync(file) ? readFileSync(file, "utf8") : ""))
+    .map((file) =>
+      statSync(file, { throwIfNoEntry: false })?.isFile() === true ? readFileSync(file, "utf8") : "",
+    )
     .join("");
   return text === "" ? [] : text.replace(/\n$/, "").split("\n");
 }

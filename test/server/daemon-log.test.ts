@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { SyscallError } from "../../src/plugin/index.ts";
-import { DaemonLog } from "../../src/server/daemon-log.ts";
+import { DaemonLog, openDaemonLog } from "../../src/server/daemon-log.ts";
 import { isLogged, logLevel } from "../../src/server/log-level.ts";
 import { LoopDelay } from "../../src/server/loop-delay.ts";
 import { FakeClock } from "../support/fake-clock.ts";
@@ -28,6 +28,20 @@ test("the daemon's log goes on after lines that could not be written, and says h
   rmSync(path, { recursive: true });
   log.write("kept");
   expect(readFileSync(path, "utf8")).toContain("(2 lines before this one could not be written) kept");
+});
+
+test("a pipe in the place of the daemon's log holds nobody up, and a folder that was removed is made again", () => {
+  using dir = new TempDir();
+  const path = join(dir.path, "sub", "daemon.log");
+  const log = new DaemonLog(path, new FakeClock());
+  log.write("first");
+  rmSync(path);
+  expect(Bun.spawnSync(["mkfifo", path]).success).toBe(true);
+  expect(() => openDaemonLog(path)).toThrow();
+  log.write("lost");
+  rmSync(join(dir.path, "sub"), { recursive: true });
+  log.write("kept");
+  expect(readFileSync(path, "utf8")).toContain("(1 lines before this one could not be written) kept");
 });
 
 test("RNIX_LOG chooses from which level on, and a word that is none is refused", () => {
