@@ -536,6 +536,8 @@ describe("whatever happens in whatever order", () => {
         config: { n: Math.floor(random() * 2) },
         shared: random() < 0.7,
         required: random() < 0.5,
+        // Real time: far more than a busy machine takes.
+        timeoutMs: 60_000,
       });
       for (let step = 0; step < 120; step++) {
         const pid = pick(live) ?? 0;
