@@ -82,12 +82,12 @@ export function daemonEnv(env: Readonly<Record<string, string | undefined>>): Re
 
 /**
  * How its runtime compiles. A run calls much code a few times: compiled already after some thirty calls (500 is the
- * runtime's own), it cost a daemon 8 MiB and a fifth of its first runs' CPU. The last of the runtime's compilers takes
- * more than it gives back here, at long streams and after a thousand runs as well.
+ * runtime's own), it costs a daemon 15 MiB after a hundred runs and a quarter of its first runs' CPU. The last of the
+ * runtime's compilers takes more than it gives back here, at long streams and after a thousand runs as well.
  */
 const RUNTIME = {
-  BUN_JSC_thresholdForJITAfterWarmUp: "5000",
-  BUN_JSC_thresholdForJITSoon: "5000",
+  BUN_JSC_thresholdForJITAfterWarmUp: "10000",
+  BUN_JSC_thresholdForJITSoon: "10000",
   BUN_JSC_useFTLJIT: "0",
 };
 

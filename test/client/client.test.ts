@@ -232,8 +232,8 @@ test("a daemon's environment is a list of what it gets, not of what it does not"
     LC_ALL: "C",
     XDG_DATA_HOME: "/d",
     RNIX_SOCKET: "/s",
-    BUN_JSC_thresholdForJITAfterWarmUp: "5000",
-    BUN_JSC_thresholdForJITSoon: "5000",
+    BUN_JSC_thresholdForJITAfterWarmUp: "10000",
+    BUN_JSC_thresholdForJITSoon: "10000",
     BUN_JSC_useFTLJIT: "0",
   });
 });
