@@ -100,7 +100,13 @@ async function startAndWait(o: DaemonOptions): Promise<Client> {
   for (let look = FIRST_LOOK_MS; clock.monotonic() < until; look = Math.min(look * 2, socketRetryMs)) {
     await pause(look);
     const found = await dial(o);
-    if (found) return await comesUp(found, () => whyItEnded(daemon, clock, logFile));
+    if (found) {
+      const isOurs = found.pong.pid === daemon.pid;
+      if (!isOurs) daemon.unneeded();
+      return await comesUp(found, async () =>
+        isOurs ? await whyItEnded(daemon, clock, logFile) : undefined,
+      );
+    }
     if (daemon.exitCode === 0) daemon = startDaemon(command, daemonEnv(o.env), logFile);
     else if (daemon.exitCode !== null) throw didNotStart(daemon.exitCode, lastWords(logFile, daemon.pid));
   }
@@ -132,7 +138,7 @@ async function afterItsEnd(daemon: StartedDaemon, clock: Clock, thrown: unknown)
   throw thrown;
 }
 
-/** undefined: it has not ended, or it was one that found another running. */
+/** undefined: it has not ended. */
 async function whyItEnded(
   daemon: StartedDaemon,
   clock: Clock,

@@ -3,12 +3,15 @@ import { closeSync } from "node:fs";
 import { isPlain } from "../config/environment.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { openDaemonLog } from "../server/daemon-log.ts";
+import { UNNEEDED } from "../server/unneeded-signal.ts";
 
 export interface StartedDaemon {
   /** undefined: it could not be started. */
   readonly pid: number | undefined;
   /** Set when it has ended: the daemon itself, or one that found another running (0). */
   readonly exitCode: number | null;
+  /** Another serves us: it goes, unless it has taken its place meanwhile. Without it a slow one would come up later, for nobody. */
+  unneeded(): void;
 }
 
 /**
@@ -30,7 +33,11 @@ export function startDaemon(
       env,
       stdio: ["ignore", log, log],
     });
-    const started: { pid: number | undefined; exitCode: number | null } = { pid: child.pid, exitCode: null };
+    const started: { -readonly [K in keyof StartedDaemon]: StartedDaemon[K] } = {
+      pid: child.pid,
+      exitCode: null,
+      unneeded: () => void child.kill(UNNEEDED),
+    };
     child.on("exit", (code) => {
       started.exitCode = code ?? KILLED;
     });

@@ -10,6 +10,7 @@ import { DaemonLog } from "./daemon-log.ts";
 import { daemonLogPath } from "./daemon-log-path.ts";
 import { runDaemon } from "./lifecycle.ts";
 import { logLevel } from "./log-level.ts";
+import { UNNEEDED } from "./unneeded-signal.ts";
 
 /**
  * Exit codes of the daemon itself: another one runs already (the same as done); the user's init.yaml is wrong; one
@@ -97,6 +98,7 @@ function listen(stop: (now: boolean) => void, onDefect: (defect: unknown) => voi
     ["SIGINT", signalled],
     // The terminal of one in the foreground was closed.
     ["SIGHUP", signalled],
+    [UNNEEDED, () => {}],
     ["uncaughtException", defective],
     ["unhandledRejection", defective],
   ] as const;

@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { wireCode } from "../../src/client/client.ts";
 import { type DaemonOptions, dialDaemon, ensureDaemon } from "../../src/client/daemon.ts";
 import { PROTOCOL } from "../../src/server/frame.ts";
+import { UNNEEDED } from "../../src/server/unneeded-signal.ts";
 import { FileLock } from "../../src/store/lock.ts";
 import { commit, version } from "../../src/version.ts";
 import { Home } from "../server/support/home.ts";
@@ -109,6 +110,35 @@ describe("the daemon", () => {
     expect(home.daemonPid()).toBe(winner.pid);
     winner.kill("SIGTERM");
     expect(await winner.exited).toBe(0);
+  });
+
+  test("that comes late, when its starter has found another, does not come up after that one's end", async () => {
+    await using home = new Home();
+    const [came, go] = [join(home.dir, "came"), join(home.dir, "go")];
+    const slow = ["sh", "-c", `echo $$ > ${came}; until [ -e ${go} ]; do sleep 0.01; done; exec "$@"`, "sh"];
+    const second = ensureDaemon(options(home, { command: [...slow, ...COMMAND] }));
+    await until(() => existsSync(came) && readFileSync(came, "utf8").endsWith("\n"));
+    const late = Number(readFileSync(came, "utf8"));
+    const first = await ensureDaemon(options(home));
+    const { pid } = await first.request("ping", {});
+    expect((await (await second).request("ping", {})).pid).toBe(pid);
+    await first.request("shutdown", {});
+    await until(() => !isAlive(pid));
+    writeFileSync(go, "");
+    await until(() => !isAlive(late));
+    expect(await dialDaemon(options(home))).toBeNull();
+  });
+
+  test("that has its place is not ended by who does not need it; one that waits for it is", async () => {
+    await using home = new Home();
+    const client = await ensureDaemon(options(home));
+    const waiting = Bun.spawn(COMMAND, { env: home.env, stdio: ["ignore", "ignore", "ignore"] });
+    waiting.kill(UNNEEDED);
+    await waiting.exited;
+    expect(waiting.signalCode).toBe(UNNEEDED);
+    process.kill(home.daemonPid(), UNNEEDED);
+    expect((await client.request("ping", {})).pid).toBe(home.daemonPid());
+    client.close();
   });
 
   test("is started anew over the socket that a killed one left", async () => {
