@@ -37,7 +37,8 @@ export class DaemonLog {
   }
 
   write(text: string): void {
-    const lost = this.#lost > 0 ? `(${this.#lost} lines before this one could not be written) ` : "";
+    const lines = this.#lost === 1 ? "line" : "lines";
+    const lost = this.#lost > 0 ? `(${this.#lost} ${lines} before this one could not be written) ` : "";
     const line = `${new Date(this.#clock.now()).toISOString()} [${process.pid}] ${lost}${text}\n`;
     try {
       this.#append(line);

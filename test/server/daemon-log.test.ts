@@ -41,7 +41,7 @@ test("a pipe in the place of the daemon's log holds nobody up, and a folder that
   log.write("lost");
   rmSync(join(dir.path, "sub"), { recursive: true });
   log.write("kept");
-  expect(readFileSync(path, "utf8")).toContain("(1 lines before this one could not be written) kept");
+  expect(readFileSync(path, "utf8")).toContain("(1 line before this one could not be written) kept");
 });
 
 test("RNIX_LOG chooses from which level on, and a word that is none is refused", () => {
