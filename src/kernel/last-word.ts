@@ -20,16 +20,10 @@ export class LastWord {
   #schema: OutputSchema | undefined;
   /** The answer that was read last: it may be long. */
   #last: { answer: string; said: ReturnType<OutputSchema["read"]> } | undefined;
-  #corrections = 0;
 
   constructor(ports: LastWordPorts, proc: Process) {
     this.#ports = ports;
     this.#proc = proc;
-  }
-
-  /** How often it was asked for again. */
-  get corrections(): number {
-    return this.#corrections;
   }
 
   fits(answer: string): boolean {
@@ -47,10 +41,10 @@ export class LastWord {
       return { kind: "finished" };
     }
     const { problem } = said;
-    if (this.#corrections >= CORRECTIONS) return unfit(problem);
-    this.#corrections++;
+    if (proc.corrections >= CORRECTIONS) return unfit(problem);
+    proc.corrections++;
     proc.completion = null;
-    const again = `correction ${this.#corrections} of ${CORRECTIONS}`;
+    const again = `correction ${proc.corrections} of ${CORRECTIONS}`;
     const text = `the answer does not fit the output schema and is asked for again (${again}): ${problem}`;
     this.#ports.emit(proc, { type: "notice", text });
     const content = `Your answer does not fit the JSON Schema that it must fit: ${problem}. Answer again, with the corrected JSON document alone.`;

@@ -74,6 +74,8 @@ export class Process {
   plan: string | null;
   /** What the Complete tool was given. */
   completion: string | null;
+  /** How often its last word was asked for again, for it did not fit the output schema. */
+  corrections: number;
   result: string | null = null;
   /** The result as the document that was asked for. */
   output: unknown = null;
@@ -155,6 +157,7 @@ export class Process {
     this.usage = { ...progress.usage };
     this.plan = progress.plan;
     this.completion = progress.completion;
+    this.corrections = progress.corrections;
     this.childResults = [...progress.children];
     this.filesChanged = new Set(progress.filesChanged);
     this.skills = [...spec.agent.skills, ...progress.skills];

@@ -125,10 +125,10 @@ class ReasoningLoop implements AskEvents {
   }
 
   ended(turn: ServedTurn, usage: Usage): boolean {
-    const { corrections } = this.#lastWord;
+    const { corrections } = this.#proc;
     this.#over = this.#served(this.#ts, turn, usage);
     // What is wrong with its result it is told when it is asked anew.
-    return this.#over === undefined && this.#lastWord.corrections === corrections;
+    return this.#over === undefined && this.#proc.corrections === corrections;
   }
 
   /** An answer is on disk before anything follows from it. */

@@ -50,12 +50,13 @@ export function stepRecord(
 }
 
 /** What the process has used by now. */
-export function soFar({ tokensUsed, costUsd, elapsedMs, spec }: Process): SoFar {
+export function soFar({ tokensUsed, costUsd, elapsedMs, corrections, spec }: Process): SoFar {
   return {
     tokens_used: tokensUsed,
     cost_usd: costUsd,
     steps_used: spec.envelope.steps,
     elapsed_ms: Math.round(elapsedMs),
+    ...(corrections > 0 && { corrections }),
   };
 }
 

@@ -65,6 +65,8 @@ const SoFar = z.object({
   cost_usd: z.number().nullable(),
   steps_used: z.number(),
   elapsed_ms: z.number(),
+  /** How often its model was told that its last word does not fit the output schema. Absent: never. */
+  corrections: z.number().optional(),
 });
 
 /**

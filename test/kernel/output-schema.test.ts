@@ -3,6 +3,7 @@ import { cpSync } from "node:fs";
 import { OutputSchema } from "../../src/kernel/output-schema.ts";
 import { type LLMEvent, SyscallError } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, usage } from "../support/kernel.ts";
+import { until } from "../support/until.ts";
 
 const SCHEMA = {
   type: "object",
@@ -240,5 +241,66 @@ describe("a run with an output schema", () => {
     expect(later.requests).toHaveLength(1);
     expect(told(later.requests[0])).toContain("count: ");
     expect(later.requests[0]?.output_schema).toEqual(SCHEMA);
+  });
+
+  describe("has the corrections that are left when it is gone on with", () => {
+    /** Cut off while its model is asked for the `at`th time; how often it is asked from then on. */
+    async function cutOffAt(at: number, answers: readonly LLMEvent[][]): Promise<[string | null, number]> {
+      let asked = 0;
+      let crash = (): void => undefined;
+      await using h = new KernelHarness({
+        model: () => {
+          if (++asked === at) crash();
+          return answers[asked - 1] ?? says(JSON.stringify(GOOD));
+        },
+      });
+      await using later = new KernelHarness({ model: () => says(BAD) });
+      crash = () => cpSync(h.dataDir, later.dataDir, { recursive: true });
+      const { info } = await h.run("go", { outputSchema: SCHEMA });
+      const { pid } = await later.kernel.resume(info.uuid, null, later.opts(), {});
+      const again = (await later.follow(pid)).info;
+      return [again.exit_reason, later.requests.length];
+    }
+
+    test.each([
+      [1, [], 3],
+      [2, [says(BAD)], 2],
+      [3, [says(BAD), says(BAD)], 1],
+      [3, [says(BAD), calls(["Plan", { steps: ["think"] }])], 2],
+      [3, [calls(["Complete", { result: BAD }]), says(BAD)], 1],
+    ])("cut off in step %i", async (at, answers, left) => {
+      expect(await cutOffAt(at, answers)).toEqual(["check_failed", left]);
+    });
+
+    test("suspended", async () => {
+      let hangs = true;
+      await using h = new KernelHarness({
+        model: async (_, signal) => {
+          if (hangs && h.requests.length === 3) {
+            await new Promise((resolve) => signal.addEventListener("abort", resolve));
+            signal.throwIfAborted();
+          }
+          return says(BAD);
+        },
+      });
+      const pid = await h.spawn("go", { outputSchema: SCHEMA });
+      await until(() => h.requests.length === 3);
+      await h.kernel.suspend(pid);
+      const { info } = await h.follow(pid);
+      expect(info).toMatchObject({ exit_reason: "suspended" });
+      hangs = false;
+      const again = await h.kernel.resume(info.uuid, null, h.opts(), {});
+      expect((await h.follow(again.pid)).info).toMatchObject({ exit_reason: "check_failed", steps: 3 });
+      expect(h.requests).toHaveLength(4);
+    });
+
+    test("all of them when the user has said something since its end", async () => {
+      await using h = new KernelHarness({ model: () => says(BAD) });
+      const { info } = await h.run("go", { outputSchema: SCHEMA });
+      expect(h.requests).toHaveLength(3);
+      const { pid } = await h.kernel.resume(info.uuid, null, h.opts(), { input: "with a count" });
+      expect((await h.follow(pid)).info).toMatchObject({ exit_reason: "check_failed" });
+      expect(h.requests).toHaveLength(6);
+    });
   });
 });

@@ -19,6 +19,8 @@ export interface Progress {
   plan: string | null;
   /** What the Complete tool was given in the open step. */
   completion: string | null;
+  /** How often its last word was asked for again, before `answered` or the open step's. */
+  corrections: number;
   /** Loaded while it ran, beside those of its agent. */
   skills: readonly SkillInfo[];
   children: readonly ChildResult[];
@@ -45,6 +47,7 @@ export function nothingYet(clock: Clock): Progress {
     usage: { input_tokens: 0, output_tokens: 0, cached_tokens: 0 },
     plan: null,
     completion: null,
+    corrections: 0,
     skills: [],
     children: [],
     counted: [],

@@ -104,6 +104,7 @@ export async function readSavedRun(
       usage: usageOf(info, own, journal.entries),
       plan: lastPlan(calls),
       completion: openStep ? completionOf([...openStep.settled.values()]) : null,
+      corrections: hasEnded(info) || isAskedAnew(inbox.unread) ? 0 : correctionsOf(own, journal.entries),
       skills: called,
       children: childrenOf(info, steps),
       counted: info.ended_at_ms === null ? [] : info.children,
@@ -190,6 +191,17 @@ function finalAnswer(steps: readonly StepRecord[], { openStep }: SavedHistory): 
 /** What its model's last word was, if this step was to be the last. */
 export function answerOf(last: StepRecord): string | null {
   return completionOf(last.tool_calls) ?? (last.tool_calls.length === 0 ? last.raw_response : null);
+}
+
+/** The user has said something since: what its model says to that was not corrected yet. */
+function isAskedAnew(unread: readonly InboxEntry[]): boolean {
+  return unread.some(({ kind }) => kind === "input");
+}
+
+/** What was corrected before its last answer: a correction of that one is made anew when it is gone on with. */
+function correctionsOf(steps: readonly StepRecord[], journal: readonly JournalEntry[]): number {
+  const open = journal.findLast((entry) => entry.t === "answer");
+  return (open ?? steps.at(-1))?.so_far?.corrections ?? 0;
 }
 
 /** How its children ended. One that was laid down with it has not: the call that waits for it goes on with it. */
