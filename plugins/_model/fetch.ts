@@ -1,5 +1,6 @@
 import { SyscallError } from "rnix/plugin";
 import { errorDocument } from "./error-document.ts";
+import { EventDepth } from "./event-depth.ts";
 import { type Blame, moved, reported, unreachable } from "./failure.ts";
 import { isTooDeep, MOST_OF_DOCUMENT } from "./nesting.ts";
 
@@ -52,13 +53,19 @@ const LARGEST_PIECE = 32 * MB;
 function bounded(response: Response, streams: boolean, blame: Blame, heard: () => void): Response {
   if (response.body === null) return response;
   const largest = streams && response.ok ? LARGEST_STREAM : LARGEST_PIECE;
+  const events = streams && response.ok ? new EventDepth() : undefined;
   let bytes = 0;
   const counted = new TransformStream<Uint8Array, Uint8Array>({
     transform(chunk, controller) {
       bytes += chunk.byteLength;
       if (bytes > largest) throw endless(blame, largest);
+      if (events?.isTooDeep(chunk)) throw tooDeep(blame);
+      if (events && events.held > LARGEST_PIECE) throw endless(blame, LARGEST_PIECE);
       if (response.ok) heard();
       controller.enqueue(chunk);
+    },
+    flush() {
+      if (events?.endsTooDeep()) throw tooDeep(blame);
     },
   });
   return new Response(response.body.pipeThrough(counted), response);
@@ -67,6 +74,11 @@ function bounded(response: Response, streams: boolean, blame: Blame, heard: () =
 function endless({ provider, url }: Blame, largest: number): SyscallError {
   const message = `${provider} at ${url} answered more than ${largest / MB} MB`;
   return new SyscallError("DRIVER", message, { retryable: false });
+}
+
+function tooDeep({ provider, url }: Blame): SyscallError {
+  const message = `${provider} at ${url} answered what is nested more than ${MOST_OF_DOCUMENT} levels deep`;
+  return new SyscallError("DRIVER", message, { retryable: true });
 }
 
 /** An error that is nested without end says no more than its status: a package would take seconds to find that out. */
@@ -78,10 +90,7 @@ async function withoutDepths(response: Response): Promise<Response> {
 /** An answer in one piece is looked at before the package sees it: packages take errors in it differently. */
 async function inspected(response: Response, streams: boolean, blame: Blame): Promise<Response> {
   const body = await response.text();
-  if (isTooDeep(body, MOST_OF_DOCUMENT)) {
-    const message = `${blame.provider} at ${blame.url} answered what is nested more than ${MOST_OF_DOCUMENT} levels deep`;
-    throw new SyscallError("DRIVER", message, { retryable: true });
-  }
+  if (isTooDeep(body, MOST_OF_DOCUMENT)) throw tooDeep(blame);
   const document = errorDocument(body);
   if (document !== undefined) throw reported(document, blame);
   if (!streams) return new Response(body, response);

@@ -1,4 +1,5 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
+import { EventDepth } from "../../plugins/_model/event-depth.ts";
 import { requestFetch } from "../../plugins/_model/fetch.ts";
 import { isTooDeep } from "../../plugins/_model/nesting.ts";
 import { failureOf } from "../support/model-server/device.ts";
@@ -52,6 +53,65 @@ test.each([
   } finally {
     await server.stop(true);
   }
+});
+
+describe("an event of a stream", () => {
+  const TOO_DEEP = nested(5_001);
+  const LIMIT = nested(5_000);
+  const spread = (json: string): string => json.replaceAll("[[", "[\ndata: [");
+  test.each<[string, string, boolean]>([
+    ["5,000 levels", `data: ${LIMIT}\n\n`, false],
+    ["5,001 levels", `data: ${TOO_DEEP}\n\n`, true],
+    ["behind others", `data: {}\n\nevent: a\ndata: {}\n\ndata: ${TOO_DEEP}\n\n`, true],
+    ["before others", `data: ${TOO_DEEP}\n\ndata: {}\n\n`, true],
+    ["lines that end with CR LF", `data: {}\r\n\r\ndata: ${TOO_DEEP}\r\n\r\n`, true],
+    ["many lines", `data: ${spread(TOO_DEEP)}\n\n`, true],
+    ["behind a comment with a quote", `: "\ndata: ${TOO_DEEP}\n\n`, true],
+    ["without its end", `data: ${TOO_DEEP}`, true],
+    ["in a string", `data: {"a":"${TOO_DEEP}"}\n\n`, false],
+    ["in a comment", `: ${TOO_DEEP}\ndata: {}\n\n`, false],
+    ["two of half the levels", `data: ${"[".repeat(3_000)}\n\n`.repeat(2), false],
+    ["many that are flat", 'data: {"a":[1]}\r\n\r\n'.repeat(3_000), false],
+  ])("of what depth is seen however it comes: %s", (_, text, expected) => {
+    for (const size of [1, 2, 7, 1000, 5_003, 5_009, text.length]) {
+      const events = new EventDepth();
+      const bytes = Buffer.from(text);
+      let tooDeep = false;
+      for (let at = 0; at < bytes.length && !tooDeep; at += size) {
+        tooDeep = events.isTooDeep(bytes.subarray(at, at + size));
+      }
+      expect([size, tooDeep || events.endsTooDeep()]).toEqual([size, expected]);
+    }
+  });
+
+  test("that is nested without end does not reach who would parse it, those before it do", async () => {
+    const deep = `data: ${nested(100_000)}\n\n`;
+    const server = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: () =>
+        new Response(
+          (async function* () {
+            yield "data: {}\n\n";
+            yield deep;
+          })(),
+          { headers: { "content-type": "text/event-stream" } },
+        ),
+    });
+    try {
+      const url = `http://127.0.0.1:${server.port}`;
+      const blame = { provider: "x", keyVariable: "K", urlVariable: "U", url, model: "m", key: "" };
+      const { body } = await requestFetch(true, blame, () => undefined)(url);
+      let seen = "";
+      const read = (async () => {
+        for await (const chunk of body ?? []) seen += Buffer.from(chunk).toString();
+      })();
+      expect(await failureOf(read)).toMatchObject({ code: "DRIVER", retryable: true });
+      expect(seen).not.toContain(deep);
+    } finally {
+      await server.stop(true);
+    }
+  });
 });
 
 test.each([
