@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { runCommandLine } from "../../src/cli/cli.ts";
 import type { ProcInfo, Wake } from "../../src/kernel/types.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
-import type { ProcDetail, StepDetail, StreamEvent } from "../../src/server/protocol.ts";
+import type { ProcDetail, QueueWire, StepDetail, StreamEvent } from "../../src/server/protocol.ts";
 import { procInfo } from "../support/samples.ts";
 import { complete, entry, FakeIo, type FakeOptions, REF, receipt, SPAWNED, step } from "./support.ts";
 
@@ -532,5 +532,59 @@ describe("rights", () => {
     expect(code).toBe(1);
     expect(err).toContain("refused inside a run");
     expect(io.asked).toEqual([]);
+  });
+});
+
+describe("rnix providers", () => {
+  const held = (...models: string[]): QueueWire => ({
+    running: 2,
+    waiting: 3,
+    trees: 1,
+    at_once: 16,
+    at_once_max: 32,
+    requests_last_minute: 12,
+    requests_per_minute: 50,
+    holds: models.map((model) => ({ model, until_ms: 9000, left_ms: 8100, why: "" })),
+    reported: {},
+    requests: 40,
+    refused: 1,
+    calls: 2,
+  });
+  const openai = {
+    name: "openai",
+    device: "/dev/llm/openai",
+    model: "model-1",
+    models: [],
+    base_url: null,
+    key: "OPENAI_API_KEY",
+    usable: true,
+    because: "its key is set",
+    chosen: true,
+  };
+  const models = [1, 2, 3, 4, 5].map((n) => `a-model-with-a-name-of-its-own-${n}`);
+  const answer = (queues: QueueWire[]) => ({
+    answers: { list_providers: { providers: [{ ...openai, queues }], diagnostics: [] } },
+  });
+
+  test.each([false, true])(
+    "keeps to 80 columns with five models on hold (terminal: %p)",
+    async (stdoutTTY) => {
+      const { code, out } = await run(["providers"], { ...answer([held(...models), held()]), stdoutTTY });
+      expect(code).toBe(0);
+      const lines = out.trimEnd().split("\n");
+      expect(lines.filter((line) => Bun.stringWidth(line) > 80)).toEqual([]);
+      expect(lines.slice(2)).toEqual([
+        "",
+        "openai: 2/16 running, 3 waiting, 12 of 50 requests this minute",
+        ...models.map((model) => `  ${model} on hold for 9 s`),
+        "openai: 2/16 running, 3 waiting, 12 of 50 requests this minute",
+      ]);
+    },
+  );
+
+  test("says nothing below its table when none was used, and nothing but JSON with --json", async () => {
+    expect((await run(["providers"], answer([]))).out.trimEnd().split("\n")).toHaveLength(2);
+    const { out } = await run(["providers", "--json"], answer([held(...models)]));
+    expect(JSON.parse(out)[0].queues[0].holds).toHaveLength(5);
   });
 });

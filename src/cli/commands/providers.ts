@@ -3,7 +3,7 @@ import { defineCommand } from "../command.ts";
 import { bool, json } from "../flags.ts";
 import { project, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
-import { formatElapsed } from "../output/format.ts";
+import { formatElapsed, oneLine } from "../output/format.ts";
 
 /** Each provider has a deadline of its own; this is for all of them together. */
 const PROBE_MS = 120_000;
@@ -22,7 +22,7 @@ export default defineCommand({
     withWire(io, async (wire) => {
       const asked = { ...project(io), probe: flags.probe };
       const { providers, diagnostics } = await wire.request("list_providers", asked, { timeoutMs: PROBE_MS });
-      return printCatalog(
+      const code = printCatalog(
         io,
         providers,
         [
@@ -30,9 +30,6 @@ export default defineCommand({
           { title: "MODEL", value: ({ model }) => model ?? "-" },
           { title: "KEY", value: ({ key }) => key ?? "-" },
           { title: "USABLE", value: ({ usable }) => (usable ? "yes" : "no") },
-          ...(providers.some(({ queues }) => queues)
-            ? [{ title: "QUEUE", value: ({ queues }: (typeof providers)[number]) => queueText(queues) }]
-            : []),
           ...(flags.probe
             ? [
                 {
@@ -49,6 +46,8 @@ export default defineCommand({
         ],
         { ...flags, diagnostics },
       );
+      if (!flags.json) io.stdout.write(queueLines(providers).join(""));
+      return code;
     }),
 });
 
@@ -58,13 +57,20 @@ function probeText(probe: ProviderWire["probe"]): string {
   return `${probe.ok ? "ok" : probe.code}, ${formatElapsed(probe.ms)}`;
 }
 
-/** How it stands with its keys, in few words; --json has the rest. */
-function queueText(queues: readonly QueueWire[] = []): string {
-  const texts = queues.map(({ running, waiting, at_once, holds, ...minute }) => {
-    const { requests_last_minute: made, requests_per_minute: most } = minute;
-    const rate = most === null ? "" : `, ${made} of ${most} requests this minute`;
-    const wait = holds.map(({ model, left_ms }) => `, ${model} on hold for ${Math.ceil(left_ms / 1000)} s`);
-    return `${running}/${at_once} running, ${waiting} waiting${rate}${wait.join("")}`;
-  });
-  return texts.join("; ") || "-";
+/** How it stands with their keys, in few words, a line each: --json has the rest. As many as held models are no table. */
+function queueLines(providers: readonly ProviderWire[]): string[] {
+  const lines = providers.flatMap(({ name, queues = [] }) =>
+    queues.flatMap((queue) => [`${name}: ${queueText(queue)}`, ...queue.holds.map(holdText)]),
+  );
+  return lines.length === 0 ? [] : ["\n", ...lines.map((line) => `${line}\n`)];
+}
+
+function queueText(queue: QueueWire): string {
+  const { running, at_once, waiting, requests_last_minute: made, requests_per_minute: most } = queue;
+  const rate = most === null ? "" : `, ${made} of ${most} requests this minute`;
+  return `${running}/${at_once} running, ${waiting} waiting${rate}`;
+}
+
+function holdText({ model, left_ms }: QueueWire["holds"][number]): string {
+  return `  ${oneLine(model, Number.POSITIVE_INFINITY)} on hold for ${Math.ceil(left_ms / 1000)} s`;
 }
