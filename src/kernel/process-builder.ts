@@ -242,6 +242,7 @@ export class ProcessBuilder {
     if (saved) {
       await ctx.restore(proc, saved.history);
       proc.notices.push(...saved.damage);
+      if (proc.record.untraced) proc.notices.push(untraced(proc.record.untraced));
     } else {
       proc.images = await keepImages(proc.record, images);
       await ctx.append(proc, firstMessage(intent, opts.input, proc.images));
@@ -355,4 +356,8 @@ function takesChildren(parent: Process): boolean {
 
 function runLimits({ limits }: SpawnOpts): RunLimits {
   return { eventsPerRun: limits.eventsPerRun, resultBytes: limits.resultBytes };
+}
+
+function untraced({ message }: SyscallError): string {
+  return `events.jsonl of its record: ${message} The run goes on, and what it does is not traced.`;
 }

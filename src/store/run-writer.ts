@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { Data, SyscallError } from "../plugin/index.ts";
+import { type Data, SyscallError } from "../plugin/index.ts";
 import { AppendLog } from "./append-log.ts";
 import { syncDirectory } from "./document.ts";
 import { type FsPort, ioError, realFs } from "./fs-port.ts";
@@ -45,6 +45,8 @@ export class RunWriter {
   readonly uuid: string;
   /** `<data>/steps/<uuid>`, absolute. */
   readonly dir: string;
+  /** Why no event of it is kept: what stands in the place of events.jsonl can't be read. */
+  readonly untraced: SyscallError | undefined;
   readonly #fs: FsPort;
   readonly #there: boolean;
   #stepLog: AppendLog | undefined;
@@ -73,8 +75,9 @@ export class RunWriter {
 
   /**
    * The folder is there. `above`: the folders that lead to it and may not be durable. Of one that is gone on with:
-   * `taken`: events that events.jsonl holds already; `journalled`: so does the journal; `inbox`: what inbox.jsonl
-   * does.
+   * `taken`: events that events.jsonl holds already, or why it can't be read: then all that come are counted and
+   * dropped; `journalled`: the journal holds entries; `inbox`: what
+   * inbox.jsonl holds.
    */
   constructor(o: {
     uuid: string;
@@ -82,7 +85,7 @@ export class RunWriter {
     fs?: FsPort;
     limits?: RunLimits;
     above?: readonly string[];
-    taken?: number;
+    taken?: number | SyscallError;
     journalled?: boolean;
     inbox?: InboxRest;
   }) {
@@ -90,7 +93,8 @@ export class RunWriter {
     this.dir = o.dir;
     this.#fs = o.fs ?? realFs;
     this.#limits = o.limits ?? DEFAULT_RUN_LIMITS;
-    this.#eventsTaken = o.taken ?? 0;
+    this.untraced = typeof o.taken === "object" ? o.taken : undefined;
+    this.#eventsTaken = typeof o.taken === "object" ? Number.POSITIVE_INFINITY : (o.taken ?? 0);
     if (o.inbox) this.#inbox = this.#newInbox(o.inbox);
     this.#stepOpen = o.journalled ?? false;
     this.#journalDurable = o.journalled ?? false;
@@ -320,17 +324,26 @@ export class RunWriter {
     const error = `${this.#eventsDropped} events are not recorded: a run keeps ${this.#limits.eventsPerRun}, and only what the disk takes.`;
     const args = { dropped: this.#eventsDropped, limit: this.#limits.eventsPerRun };
     this.#eventsDropped = 0;
-    this.#events.push(
-      versioned({
-        timestamp_ms,
-        pid,
-        syscall: "EventsDropped",
-        args,
-        error,
-        error_code: "EXHAUSTED",
-        duration_ms: 0,
-      }),
-    );
+    const line = versioned({
+      timestamp_ms,
+      pid,
+      syscall: "EventsDropped",
+      args,
+      error,
+      error_code: "EXHAUSTED",
+      duration_ms: 0,
+    });
+    if (this.untraced) this.#tryToWrite(line);
+    else this.#events.push(line);
+  }
+
+  /** What could not be read may be written to all the same. Whoever goes on with the run knows that it may not. */
+  #tryToWrite(line: string): void {
+    try {
+      this.#eventLog.append(line);
+    } catch (error) {
+      if (!(error instanceof SyscallError)) throw error;
+    }
   }
 
   #throwFailure(): void {

@@ -4,7 +4,7 @@ import { SyscallError } from "../plugin/index.ts";
 import { type LogPage, readLog } from "./append-log.ts";
 import type { DamagedRun, RunCatalogue } from "./catalogue.ts";
 import type { CollectedRuns } from "./collected-runs.ts";
-import { countLines } from "./count-lines.ts";
+import { countIfReadable, countLines } from "./count-lines.ts";
 import { prepareDataDir } from "./data-dir.ts";
 import { DayBook } from "./day-book.ts";
 import { checkSchemaVersion, makeFolder, removeAll, replaceDocument, syncDirectory } from "./document.ts";
@@ -93,7 +93,7 @@ export class RunStore {
     const dir = this.dir(uuid);
     if ((await this.info(uuid)) === null) throw noSuchRun(uuid);
     for (const file of [INFO, META]) await mendSteady(join(dir, file), this.#fs);
-    const taken = await countLines(this.#fs, join(dir, EVENTS), `${EVENTS} of run ${uuid}`);
+    const taken = await countIfReadable(this.#fs, join(dir, EVENTS), `${EVENTS} of run ${uuid}`);
     const journalled = await this.#tidyJournal(uuid);
     const inbox = await this.inbox(uuid);
     // Whoever began it may have been killed before its first sync.

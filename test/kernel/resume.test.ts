@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { appendFileSync, cpSync, writeFileSync } from "node:fs";
+import { appendFileSync, cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AgentInfo, SkillInfo } from "../../src/kernel/types.ts";
 import type { LLMRequest } from "../../src/plugin/index.ts";
@@ -347,6 +347,29 @@ describe("a run whose kernel was killed goes on", () => {
       "step.journal of its record: lines 1, 2 are damaged and left out",
       "inbox.jsonl of its record: line 1 is damaged and left out",
     ]);
+  });
+
+  test("without its trace when that can't be read, and says so once", async () => {
+    await using first = new KernelHarness({ model: silentAt(1, script(says("done"))) });
+    await using second = new KernelHarness({ model: silentAt(1, script(says("done"))) });
+    const pid = await first.spawn("go");
+    await until(() => first.requests.length === 1);
+    const uuid = await uuidOf(first, pid);
+    crashInto(second, first);
+    const trace = join(second.runs.dir(uuid), "events.jsonl");
+    rmSync(trace, { force: true });
+    mkdirSync(trace);
+    const suspended = await resume(second, uuid);
+    await until(() => second.requests.length === 1);
+    await second.kernel.suspend(suspended);
+    await second.follow(suspended);
+    const { info, events } = await second.follow(await resume(second, uuid));
+    expect(info).toMatchObject({ exit_code: 0, result: "done", steps: 1, error: null });
+    expect(events.flatMap((event) => (event.type === "notice" ? event.text : []))).toEqual([
+      expect.stringContaining("events.jsonl of its record: Cannot read"),
+    ]);
+    await until(() => second.kernel.active === 0);
+    expect(readdirSync(trace)).toEqual([]);
   });
 
   test("after its last answer: it ends with it, and its model is asked nothing", async () => {

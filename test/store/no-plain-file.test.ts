@@ -28,7 +28,7 @@ const FILES: Record<string, string[]> = {
   [`${RUN}/process-meta.json`]: ["meta"],
   [`${RUN}/steps.jsonl`]: ["steps", "journal", "write"],
   [`${RUN}/step.journal`]: ["journal", "write"],
-  [`${RUN}/events.jsonl`]: ["events", "write"],
+  [`${RUN}/events.jsonl`]: ["events"],
   [`${RUN}/inbox.jsonl`]: ["inbox", "write"],
   [`${RUN}/resume.lock`]: ["claimant", "claim", "amend"],
   [`${RUN}/proc-info.json.before`]: [],

@@ -493,6 +493,35 @@ describe("events", () => {
     expect(records).toHaveLength(11);
     expect(records[10]?.args).toEqual({ dropped: 2, limit: 10 });
   });
+
+  test.each([[true], [false]])(
+    "of a run whose trace can't be read are counted and dropped (by its end: %p)",
+    async (toTheEnd) => {
+      let faulty = false;
+      const fs = fsWith({
+        open: (path, mode) => {
+          if (faulty && path.endsWith("events.jsonl")) throw systemError("EIO");
+          return realFs.open(path, mode);
+        },
+      });
+      const { store, writer } = newRun(fs);
+      writer.info(procInfo({ uuid: UUID }));
+      writer.event(event("Read", 1));
+      await writer.close();
+      faulty = true;
+      const again = await store.reopen(UUID);
+      expect(again.untraced).toMatchObject({ code: "UNAVAILABLE" });
+      for (let i = 2; i <= 4; i++) again.event(event("Read", i));
+      again.step(stepRecord(1));
+      faulty = toTheEnd;
+      await again.close();
+      faulty = false;
+      const dropped = [event("Read", 1).syscall, ...(toTheEnd ? [] : ["EventsDropped"])];
+      const { records } = await store.events(UUID);
+      expect(records.map(({ syscall }) => syscall)).toEqual(dropped);
+      if (!toTheEnd) expect(records.at(-1)?.args).toMatchObject({ dropped: 3 });
+    },
+  );
 });
 
 describe("the catalogue", () => {
