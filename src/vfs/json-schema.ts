@@ -2,7 +2,8 @@ import { z } from "zod";
 
 /**
  * A JSON Schema as what checks a value, for the schemas of others: tools, plugins, a run's answer. Throws an Error for
- * what zod can't read, and for one that no check of a value would come to the end of.
+ * what zod can't read, and for one that no check of a value would come to the end of. A part that a recursive schema asks for
+ * along several ways is looked at once by each of its schemas: zod keeps what it found.
  */
 export function readSchema(schema: object): z.ZodType {
   requireEnd(schema);

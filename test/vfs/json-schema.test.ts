@@ -72,3 +72,26 @@ test("a word of the schema that is called as one of its keys is no schema", () =
   const schema = { type: "object", properties: { $ref: { type: "string" }, allOf: { type: "string" } } };
   expect(readSchema(schema).safeParse({ $ref: "#", allOf: "x" }).success).toBe(true);
 });
+
+describe("a schema that asks itself twice of each part looks at a part as often as it is named, not twice as often each level", () => {
+  const self = { $ref: "#/$defs/node" };
+  const branch = { type: "object", properties: { next: self }, required: ["next"] };
+  test.each(["anyOf", "oneOf", "allOf"])("%s", (word) => {
+    const node = { anyOf: [{ type: "string" }, { [word]: [branch, { ...branch, minProperties: 1 }] }] };
+    const type = readSchema({ ...self, $defs: { node } });
+    let looks = 0;
+    let value: unknown = 1;
+    for (let level = 0; level < 14; level++) {
+      const below = value;
+      value = {
+        get next() {
+          looks++;
+          return below;
+        },
+      };
+    }
+    expect(type.safeParse(value).success).toBe(false);
+    expect(looks).toBeGreaterThan(0);
+    expect(looks).toBeLessThan(14 * 10);
+  });
+});
