@@ -11,7 +11,7 @@ type Moment = Pick<LogEntry, "ts" | "step">;
  * What a model said, what it called and what came of it, as a person reads them: worded here alone, since
  * who follows a run is told from its record first and live from then on, and nothing twice.
  */
-export function wordsEntry(at: Moment, kind: "text" | "thought", text: string): LogEntry {
+export function wordsEntry(at: Moment, kind: "text" | "thought" | "inbox", text: string): LogEntry {
   return { ...at, kind, text };
 }
 

@@ -73,6 +73,8 @@ class ReasoningLoop implements AskEvents {
   #over: Outcome | undefined;
   /** Numbers of what this step was told of the inbox, if it was told something. */
   #told: number[] | undefined;
+  /** The words of that, until they stand in the log: they belong to the step, and it has no number yet. */
+  #heard = "";
   #planned: boolean;
 
   constructor(ports: LoopPorts, proc: Process) {
@@ -117,6 +119,8 @@ class ReasoningLoop implements AskEvents {
     this.#proc.step++;
     this.#ports.onStep(this.#proc);
     this.#ts = new Date(this.#ports.clock.now()).toISOString();
+    this.#log("inbox", this.#heard);
+    this.#heard = "";
   }
 
   called(text: string, reasoning: string): void {
@@ -245,7 +249,8 @@ class ReasoningLoop implements AskEvents {
     const entries = this.#ports.inboxes.take(this.#proc);
     this.#told = entries.length > 0 ? entries.map(({ seq }) => seq) : undefined;
     if (entries.length === 0) return;
-    await this.#ports.ctx.append(this.#proc, { role: "user", content: stepText(entries) });
+    this.#heard = stepText(entries);
+    await this.#ports.ctx.append(this.#proc, { role: "user", content: this.#heard });
   }
 
   #request(): ModelRequest {
@@ -337,7 +342,7 @@ class ReasoningLoop implements AskEvents {
     );
   }
 
-  #log(kind: "text" | "thought", text: string | undefined): void {
+  #log(kind: "text" | "thought" | "inbox", text: string | undefined): void {
     if (!text) return;
     const ts = new Date(this.#ports.clock.now()).toISOString();
     const entry = wordsEntry({ ts, step: this.#proc.step }, kind, text);

@@ -285,7 +285,7 @@ export interface KernelCallbacks {
 export interface LogEntry {
   ts: string;
   step: number;
-  kind: "thought" | "text" | "tool" | "result" | "unit" | "compact" | "model";
+  kind: "thought" | "text" | "tool" | "result" | "unit" | "compact" | "model" | "inbox";
   text: string;
 }
 

@@ -1,14 +1,16 @@
 import { callEntry, compactEntry, resultEntry, switchEntry, wordsEntry } from "../kernel/log-entry.ts";
 import { unknownCall } from "../kernel/resume/history.ts";
 import type { LogEntry } from "../kernel/types.ts";
+import type { Message } from "../plugin/index.ts";
 import type { JournalEntry, ProcInfo, StepRecord, ToolCallRecord } from "../store/schema.ts";
 
-/** A finished step as its log: the model's thoughts and words, then each call and what came of it. */
+/** A finished step as its log: what it was told of its inbox, the model's thoughts and words, then each call and what came of it. */
 export function entriesOfStep(record: StepRecord): LogEntry[] {
   const { step, ts } = record;
   const words = record.messages.filter(({ role }) => role === "assistant");
   return [
     ...(record.compactions ?? []).map((one) => compactEntry({ ts: one.ts, step }, one)),
+    ...heardIn(record, { ts, step }),
     ...(record.switches ?? []).map(switchEntry),
     ...wordsOf({ ts, step }, "thought", record.reasoning),
     ...words.flatMap(({ content }) => wordsOf({ ts, step }, "text", content)),
@@ -52,6 +54,7 @@ function entriesOf(entry: JournalEntry): LogEntry[] {
   switch (entry.t) {
     case "answer":
       return [
+        ...heardIn(entry, { ts, step }),
         ...wordsOf({ ts, step }, "thought", entry.reasoning),
         ...wordsOf({ ts, step }, "text", entry.message.content),
       ];
@@ -67,9 +70,18 @@ function entriesOf(entry: JournalEntry): LogEntry[] {
   }
 }
 
+/** What had arrived when a step began: the last words that its model was told before it answered. */
+function heardIn(
+  { inbox, messages = [] }: Pick<StepRecord, "inbox"> & { messages?: Message[] },
+  at: { ts: string; step: number },
+): LogEntry[] {
+  if (inbox === undefined || inbox.length === 0) return [];
+  return wordsOf(at, "inbox", messages.findLast(({ role }) => role === "user")?.content);
+}
+
 function wordsOf(
   at: { ts: string; step: number },
-  kind: "text" | "thought",
+  kind: "text" | "thought" | "inbox",
   text: string | undefined,
 ): LogEntry[] {
   return text === undefined || text === "" ? [] : [wordsEntry(at, kind, text)];

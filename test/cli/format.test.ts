@@ -127,7 +127,7 @@ describe("colour and glyphs", () => {
 });
 
 describe("one entry of a log", () => {
-  const show = (kind: "tool" | "text" | "thought" | "result", text: string) =>
+  const show = (kind: "tool" | "text" | "thought" | "result" | "inbox", text: string) =>
     logEntry({ ts: "", step: 1, kind, text }, plain);
 
   test.each([
@@ -145,6 +145,11 @@ describe("one entry of a log", () => {
     ],
     ["something else", "  > something else\n"],
   ])("the call %s", (text, shown) => expect(show("tool", text)).toBe(shown));
+
+  test("what a run was told at a step is set off from its model's own words, and a long one shown in part", () => {
+    expect(show("inbox", "look\nagain")).toBe("  look\n  again\n");
+    expect(show("inbox", "a\n".repeat(40))).toEndWith("… 28 more lines\n");
+  });
 
   test("a long result is shown by its beginning", () => {
     const lines = Array.from({ length: 40 }, (_, i) => `line ${i}`).join("\n");

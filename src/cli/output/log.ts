@@ -24,6 +24,8 @@ export function logEntry({ kind, text }: LogEntry, style: Style): string {
       return `${style.cyan(`  ${style.glyph.tool} `)}${toolCall(clean)}\n`;
     case "result":
       return `${style.dim(indent(head(clean), "    "))}\n`;
+    case "inbox":
+      return `${style.yellow(indent(head(clean), "  "))}\n`;
     case "compact":
     case "model":
     case "unit":

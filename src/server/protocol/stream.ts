@@ -51,7 +51,7 @@ export type StreamEvent =
       payload: {
         ts: string;
         step: number;
-        kind: "thought" | "text" | "tool" | "result" | "unit" | "compact" | "model";
+        kind: "thought" | "text" | "tool" | "result" | "unit" | "compact" | "model" | "inbox";
         text: string;
       };
     }

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { Inbox } from "../../../src/kernel/ipc/inbox.ts";
 import { stepText } from "../../../src/kernel/ipc/wording.ts";
 import type { LLMEvent, LLMRequest } from "../../../src/plugin/index.ts";
+import { entriesOfJournal, entriesOfStep } from "../../../src/server/log-entries.ts";
 import { realFs } from "../../../src/store/fs-port.ts";
 import { RunStore } from "../../../src/store/runs.ts";
 import type { InboxEntry } from "../../../src/store/schema.ts";
@@ -80,6 +81,46 @@ describe("what arrives for an agent", () => {
     const { info } = await h.follow(pid);
     expect(info).toMatchObject({ exit_code: 0, result: "second", steps: 2 });
     expect(last(h.requests[1])).toContain("wait for me");
+  });
+
+  test("stands in its log before what its model says to it: live, recorded, and while the step is open", async () => {
+    const [first, second] = [held(), held()];
+    const look = toolDevice("Look", async () => {
+      await second.answer([])();
+      return "seen";
+    });
+    await using h = new KernelHarness({
+      model: scripts({ go: [first.answer(says("first")), calls(["Look", {}]), says("done")] }),
+      devices: { "/dev/look": look },
+    });
+    const pid = await h.spawn("go");
+    await first.asked;
+    await h.kernel.ipc.send(0, pid, "look again");
+    const { uuid } = h.kernel.procInfo(pid);
+    const log = h.follow(pid);
+    first.go();
+    await second.asked;
+    const told = last(h.requests[1]);
+    const open = entriesOfJournal((await h.runs.journal(uuid)).entries, { cutOff: false });
+    expect(open.map(({ step, kind }) => [step, kind])).toEqual([
+      [2, "inbox"],
+      [2, "tool"],
+    ]);
+    expect(open[0]?.text).toBe(told);
+    second.go();
+    const { events } = await log;
+    const live = events.flatMap((event) => (event.type === "log" ? [event.entry] : []));
+    const recorded = (await h.runs.steps(uuid)).records.flatMap(entriesOfStep);
+    for (const entries of [live, recorded]) {
+      expect(entries.map(({ step, kind }) => [step, kind])).toEqual([
+        [1, "text"],
+        [2, "inbox"],
+        [2, "tool"],
+        [2, "result"],
+        [3, "text"],
+      ]);
+      expect(entries[1]?.text).toBe(told);
+    }
   });
 
   test("and is still on its way to the disk when the last answer is there is waited for", async () => {
