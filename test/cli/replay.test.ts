@@ -4,11 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
 import { Head as DriversHead } from "../../plugins/replay/script.ts";
+import { runCommandLine } from "../../src/cli/cli.ts";
 import { styleOf } from "../../src/cli/output/style.ts";
 import { outcomeDifferences, reportText } from "../../src/cli/replay/report.ts";
 import { Head, scriptHead } from "../../src/cli/replay/script-head.ts";
 import type { Receipt, ScriptHead } from "../../src/server/protocol.ts";
-import { FakeIo, receipt } from "./support.ts";
+import { FakeIo, REF, receipt } from "./support.ts";
 
 describe("how a script's run must end", () => {
   const failed: Partial<Receipt> = { exit_code: 1, exit_reason: "check_failed", result: "tried" };
@@ -213,4 +214,29 @@ describe("the head that the command reads is the one that the driver reads", () 
     expect(DriversHead.parse(written)).toEqual(written);
     expect(Head.parse(written)).toMatchObject(read);
   });
+});
+
+test.each([
+  [100, "play it with rnix replay"],
+  [16 * 1024 ** 2, "shorten it first"],
+])("an export of %i characters says whether it can be played", async (length, said) => {
+  const cwd = mkdtempSync(join(tmpdir(), "rnix-cli-"));
+  try {
+    const recorded = { uuid: REF.uuid, at: "2026-11-20T00:00:00.000Z", cwd: "/work", project: "/work" };
+    const head: ScriptHead = { intent: "go", agent: "none", recorded, outcome: {} };
+    const usage = { input_tokens: 1, output_tokens: 1, cached_tokens: 0 };
+    const responses = [{ text: "x".repeat(length), usage }];
+    const io = new FakeIo({
+      cwd,
+      answers: { export_script: { head, responses, children: [], next: null } },
+    });
+    expect(await runCommandLine(["replay", REF.uuid, "--export", "s.jsonl"], io)).toBe(0);
+    expect(io.stderr.text).toStartWith("s.jsonl: 1 answer; ");
+    expect(io.stderr.text).toContain(said);
+    const play = scriptHead(new FakeIo({ cwd }), "s.jsonl");
+    if (length < 1_000) expect(await play).toMatchObject({ intent: "go" });
+    else await expect(play).rejects.toMatchObject({ message: expect.stringMatching(/at most 16 MiB/) });
+  } finally {
+    rmSync(cwd, { recursive: true });
+  }
 });

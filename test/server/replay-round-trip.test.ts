@@ -104,7 +104,9 @@ describe("a recorded run, played by its UUID and as a script of each form, is th
       const client = new Client(overStream(await server.connect()));
       const io = new FakeIo({ cwd: h.project });
       for (const form of ["yaml", "json", "jsonl"]) {
-        expect(await exportScript(io, client, { uuid: info.uuid }, `run.${form}`)).toBe(before.length);
+        expect(await exportScript(io, client, { uuid: info.uuid }, `run.${form}`)).toMatchObject({
+          answers: before.length,
+        });
       }
       const { provider } = h.opts();
       h.leases--;

@@ -7,6 +7,7 @@ import { plural } from "../output/format.ts";
 import { styleOf } from "../output/style.ts";
 import { absoluteFolder, absolutePath } from "../paths.ts";
 import { exportScript } from "../replay/export.ts";
+import { LARGEST_SCRIPT } from "../replay/largest-script.ts";
 import { KINDS, outcomeDifferences, type Report, reportText } from "../replay/report.ts";
 import type { ScriptRun } from "../replay/script-head.ts";
 import { runAgent } from "../run.ts";
@@ -79,8 +80,13 @@ interface Options {
 type Played = Omit<Report, "same"> | { receipt: Receipt };
 
 async function exported(io: Io, of: Target, file: string): Promise<number> {
-  const answers = await withWire(io, (wire) => exportScript(io, wire, of, file));
-  io.stderr.write(`${file}: ${plural(answers, "answer")}; play it with rnix replay ${file}\n`);
+  const { answers, bytes } = await withWire(io, (wire) => exportScript(io, wire, of, file));
+  // It is written all the same: whoever wants to play it can shorten it.
+  const next =
+    bytes > LARGEST_SCRIPT
+      ? `it has ${bytes} bytes, and is played when it has at most ${LARGEST_SCRIPT}: shorten it first`
+      : `play it with rnix replay ${file}`;
+  io.stderr.write(`${file}: ${plural(answers, "answer")}; ${next}\n`);
   return EXIT.ok;
 }
 

@@ -13,8 +13,14 @@ interface Recording {
 
 const PAGE = 100;
 
-/** Writes a recorded run as a script that can be read, edited and played. Answers how many answers it holds. */
-export async function exportScript(io: Io, wire: Wire, of: Target, path: string): Promise<number> {
+/** What was written: how many answers it holds, and how many bytes it has. */
+interface Exported {
+  answers: number;
+  bytes: number;
+}
+
+/** Writes a recorded run as a script that can be read, edited and played. */
+export async function exportScript(io: Io, wire: Wire, of: Target, path: string): Promise<Exported> {
   const file = resolve(io.cwd, path);
   const write = FORMS[extname(file)];
   if (!write)
@@ -23,8 +29,9 @@ export async function exportScript(io: Io, wire: Wire, of: Target, path: string)
   if (existsSync(file))
     throw usageError(`--export: ${path} is there already; remove it or name another file`);
   const recording = await recordingOf(wire, of);
-  writeFileSync(file, await write(recording), { flag: "wx" });
-  return recording.responses.length;
+  const text = await write(recording);
+  writeFileSync(file, text, { flag: "wx" });
+  return { answers: recording.responses.length, bytes: Buffer.byteLength(text) };
 }
 
 async function recordingOf(wire: Wire, of: Target): Promise<Recording> {

@@ -4,6 +4,7 @@ import { readText } from "../../config/file.ts";
 import { parseYaml } from "../../config/yaml.ts";
 import { usageError } from "../exit.ts";
 import type { Io } from "../io.ts";
+import { LARGEST_SCRIPT } from "./largest-script.ts";
 
 const Limit = z.union([z.number().int().positive(), z.literal("unlimited")]);
 const Text = z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]);
@@ -57,8 +58,6 @@ export interface ScriptRun extends Head {
   intent: string;
 }
 
-/** As the driver has it: a run that is exported may be long. */
-const LARGEST = 16 * 1024 ** 2;
 const FORMS = [".yaml", ".yml", ".json", ".jsonl", ".ndjson"];
 
 /** How the script wants to be run. Exit 64 where it does not say what for. */
@@ -66,7 +65,7 @@ export async function scriptHead(io: Io, path: string): Promise<ScriptRun> {
   const file = resolve(io.cwd, path);
   const form = extname(file);
   if (!FORMS.includes(form)) throw usageError(`${path}: a script ends in ${FORMS.join(", ")}`);
-  const text = readText(file, LARGEST);
+  const text = readText(file, LARGEST_SCRIPT);
   if (text === null) throw usageError(`there is no script ${path}`);
   const lines = form === ".jsonl" || form === ".ndjson";
   // JSON is YAML, and so has the places of its mistakes. Of lines, the first that is not blank.
