@@ -13,8 +13,8 @@ setDefaultTimeout(120_000);
 const CTRL_C = "\x03";
 /** Runs until it is ended, and says when it has begun. */
 const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
-/** The same, and TERM does not end it. */
-const DEAF = calls(["Bash", { command: "trap 'touch asked' TERM; touch held; while :; do sleep 600; done" }]);
+/** The same, and TERM does not end it. A shell answers when the program it waits for has ended: that is one of a moment. */
+const DEAF = calls(["Bash", { command: "trap 'touch asked' TERM; touch held; while :; do sleep 0.1; done" }]);
 /** What is deaf waits for the second signal, however late that comes. */
 const PATIENT = { grace: "5m" };
 const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
