@@ -233,6 +233,7 @@ describe("CapRevoke", () => {
         calls(["Bash", { command: "sleep" }], ["A", {}]),
         calls(["Bash", { command: "ls" }]),
         says("done"),
+        says("told after the last answer"),
       ),
       devices: { "/dev/shell": hanging.device, "/dev/a": tool("A") },
     });
