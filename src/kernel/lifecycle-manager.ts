@@ -182,7 +182,7 @@ export class LifecycleManager {
     let claim: Claim | undefined;
     try {
       await this.#require(uuid, opts);
-      if (!o.fork) claim = await this.#claims.take(uuid, opts.project.dataDir);
+      if (!o.fork) claim = await this.#claims.take(uuid, opts.project.dataDir, "resume");
       const saved = await (o.fork
         ? this.#readFork(uuid, agent, opts, o.fork)
         : this.#read(uuid, agent, opts));

@@ -16,44 +16,43 @@ interface ClaimPorts {
   runs(dataDir: string): RunStore;
 }
 
+/** What a run is taken for: to go on with it, or only to write down how it stands. */
+type Purpose = "resume" | "record";
+
 /** Who changes a run that has no process has it for himself meanwhile: in this kernel, and over all others. */
 export class RunClaims {
   readonly #ports: ClaimPorts;
   /** Runs that this kernel has taken. */
-  readonly #taken = new Set<string>();
+  readonly #taken = new Map<string, Purpose>();
 
   constructor(ports: ClaimPorts) {
     this.#ports = ports;
   }
 
-  /** Whoever only writes down that it was cut off is waited for. INVALID when somebody goes on with it. */
-  async take(uuid: string, dataDir: string): Promise<Claim> {
+  /** Whoever only writes down how it stands is waited for. INVALID when somebody goes on with it. */
+  async take(uuid: string, dataDir: string, purpose: Purpose): Promise<Claim> {
+    const { clock } = this.#ports;
     const runs = this.#ports.runs(dataDir);
-    if (this.#taken.has(uuid)) throw takenUp(uuid, runs);
-    this.#taken.add(uuid);
-    try {
-      const lock = await this.#lock(uuid, runs);
-      return {
-        release: () => {
-          this.#taken.delete(uuid);
-          lock.release({ remove: true });
-        },
-      };
-    } catch (thrown) {
-      this.#taken.delete(uuid);
-      throw thrown;
+    const until = clock.monotonic() + CLAIM_MS;
+    for (;;) {
+      const claim = this.#takeNow(uuid, runs, purpose);
+      if (claim) return claim;
+      if (this.#taken.get(uuid) === "resume" || clock.monotonic() >= until) throw takenUp(uuid, runs);
+      await new Promise<void>((resolve) => void clock.timer(CLAIM_LOOK_MS, resolve));
     }
   }
 
-  async #lock(uuid: string, runs: RunStore): Promise<{ release(o: { remove: true }): void }> {
-    const { clock } = this.#ports;
-    const until = clock.monotonic() + CLAIM_MS;
-    for (;;) {
-      const lock = runs.claim(uuid);
-      if (lock) return lock;
-      if (clock.monotonic() >= until) throw takenUp(uuid, runs);
-      await new Promise<void>((resolve) => void clock.timer(CLAIM_LOOK_MS, resolve));
-    }
+  #takeNow(uuid: string, runs: RunStore, purpose: Purpose): Claim | null {
+    if (this.#taken.has(uuid)) return null;
+    const lock = runs.claim(uuid);
+    if (!lock) return null;
+    this.#taken.set(uuid, purpose);
+    return {
+      release: () => {
+        this.#taken.delete(uuid);
+        lock.release({ remove: true });
+      },
+    };
   }
 }
 

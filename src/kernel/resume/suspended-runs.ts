@@ -35,7 +35,7 @@ export class SuspendedRuns {
   /** It waits for this from now on. Nothing for one that is not suspended any more. */
   async leave(uuid: string, dataDir: string, reason: string, wake: Wake): Promise<void> {
     const by_itself = (this.#ports.wakes === true && wake.on !== "never") || undefined;
-    const claim = await this.#ports.claims.take(uuid, dataDir);
+    const claim = await this.#ports.claims.take(uuid, dataDir, "record");
     try {
       const runs = this.#ports.runs(dataDir);
       const info = await runs.info(uuid);
@@ -62,7 +62,7 @@ export class SuspendedRuns {
     const { uuid } = known;
     const ending = [...above, uuid];
     const runs = this.#ports.runs(dataDir);
-    const claim = await this.#ports.claims.take(uuid, dataDir);
+    const claim = await this.#ports.claims.take(uuid, dataDir, "record");
     try {
       const info = await this.#suspended(known, runs);
       if (info === null) return { ended: 0, info: await runs.info(uuid) };
