@@ -1,7 +1,8 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { dirname, join } from "node:path";
+import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 
 type Leave = (machine: Machine) => Promise<void> | void;
@@ -12,7 +13,10 @@ const LEFT: Record<string, { leave: Leave; named: RegExp }> = {
     named: /process \d+: sleep/,
   },
   "a process that cleared its environment": {
-    leave: (machine) => void sleeper(["env", "-i"], machine),
+    leave: async (machine) => {
+      const { pid } = sleeper(["env", "-i"], machine);
+      await until(() => readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("sleep"));
+    },
     named: /process \d+: .*sleep/,
   },
   "a process in a session of its own": {
