@@ -86,7 +86,7 @@ export async function boot({
     diskBytes: limits.shellDiskBytes,
     onFault: (error) => log(`programs: ${error.message}`),
   });
-  const pids = new PidSource(join(user.dataDir, "pids"));
+  const pids = new PidSource(join(user.dataDir, "pids"), { warn: log });
   const stores = new Map<string, RunStore>();
   const runs = (dataDir: string): RunStore => {
     const known = stores.get(dataDir) ?? new RunStore(dataDir);

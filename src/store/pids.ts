@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
-import { makeFolder, parseDocument } from "./document.ts";
+import { isOfNewerSchema, makeFolder, parseDocument } from "./document.ts";
 import { type FsPort, ioError, realFs, writeAll } from "./fs-port.ts";
 import { FileLock } from "./lock.ts";
 import { SCHEMA_VERSION } from "./schema-version.ts";
@@ -12,18 +12,24 @@ const LOCK_WAIT_MS = 2_000;
 /**
  * Process numbers that only grow, for all kernels of a user: one file holds the highest number handed out.
  * A kernel takes them in blocks under a lock; what it has not used goes back when it ends in order and
- * nobody has taken more since. After a crash the rest of its block is never used.
+ * nobody has taken more since. After a crash the rest of its block is never used. A second file beside it has the
+ * highest number that was ever reserved, for when the first one is damaged or gone.
  */
 export class PidSource {
   readonly #file: string;
+  readonly #copy: string;
   readonly #fs: FsPort;
+  readonly #warn: (text: string) => void;
   readonly #block: number;
   /** The last number given, and the last one of our block. */
   #given = 0;
   #last = 0;
 
-  constructor(file: string, o: { fs?: FsPort; block?: number } = {}) {
+  /** `warn`: hears that the file was damaged and is made anew. */
+  constructor(file: string, o: { fs?: FsPort; block?: number; warn?: (text: string) => void } = {}) {
     this.#file = file;
+    this.#copy = `${file}.copy`;
+    this.#warn = o.warn ?? (() => undefined);
     this.#fs = o.fs ?? realFs;
     this.#block = o.block ?? BLOCK;
   }
@@ -47,10 +53,12 @@ export class PidSource {
   #reserve(): void {
     this.#locked((fd) => {
       const highest = this.#read(fd);
-      this.#write(fd, highest + this.#block);
-      this.#fs.fdatasyncNow(fd);
+      const last = highest + this.#block;
+      // The copy first: it never says less than the file.
+      this.#opened(this.#copy, (copy) => this.#keep(copy, last));
+      this.#keep(fd, last);
       this.#given = highest;
-      this.#last = highest + this.#block;
+      this.#last = last;
     });
   }
 
@@ -58,12 +66,7 @@ export class PidSource {
     makeFolder(dirname(this.#file), this.#fs);
     const lock = FileLock.acquireNow(`${this.#file}.lock`, LOCK_WAIT_MS);
     try {
-      const fd = this.#fs.open(this.#file, "update");
-      try {
-        use(fd);
-      } finally {
-        this.#fs.close(fd);
-      }
+      this.#opened(this.#file, use);
     } catch (error) {
       throw ioError(error, "keep the process numbers", this.#file);
     } finally {
@@ -71,20 +74,48 @@ export class PidSource {
     }
   }
 
-  #read(fd: number): number {
-    const bytes = new Uint8Array(128);
-    const text = new TextDecoder().decode(bytes.subarray(0, this.#fs.read(fd, bytes, 0)));
-    if (text === "") return 0;
+  #opened<T>(path: string, use: (fd: number) => T): T {
+    const fd = this.#fs.open(path, "update");
     try {
-      return parseDocument(PidFile, text, this.#file).last;
-    } catch (cause) {
-      if (!(cause instanceof SyscallError)) throw cause;
-      throw new SyscallError(
-        "UNAVAILABLE",
-        `${cause.message} To repair it write {"v":1,"last":N} into it, N being the highest PID ever shown.`,
-        { cause },
-      );
+      return use(fd);
+    } finally {
+      this.#fs.close(fd);
     }
+  }
+
+  /** UNAVAILABLE when neither it nor its copy can be read, and when a newer rnix has written it. */
+  #read(fd: number): number {
+    const text = this.#textOf(fd);
+    const isNew = text === "" && this.#fs.stat(this.#copy) === null;
+    if (isNew) return 0;
+    try {
+      return parse(text, this.#file);
+    } catch (damage) {
+      const copy = isOfNewerSchema(text) ? null : this.#readCopy();
+      if (copy === null) throw damage;
+      this.#warn(`${this.#file} was damaged. Its copy says ${copy}: it is made anew from that.`);
+      return copy;
+    }
+  }
+
+  #readCopy(): number | null {
+    if (this.#fs.stat(this.#copy) === null) return null;
+    const text = this.#opened(this.#copy, (fd) => this.#textOf(fd));
+    try {
+      return parse(text, this.#copy);
+    } catch {
+      return null; // Damaged too: the file's own damage is told.
+    }
+  }
+
+  #textOf(fd: number): string {
+    const bytes = new Uint8Array(128);
+    return new TextDecoder().decode(bytes.subarray(0, this.#fs.read(fd, bytes, 0)));
+  }
+
+  #keep(fd: number, last: number): void {
+    this.#write(fd, last);
+    this.#fs.fdatasyncNow(fd);
   }
 
   /** In place and always of the same length: no moment in which the number is missing. */
@@ -96,3 +127,16 @@ export class PidSource {
 }
 
 const PidFile = z.object({ v: z.literal(SCHEMA_VERSION), last: z.int().nonnegative() });
+
+function parse(text: string, file: string): number {
+  try {
+    return parseDocument(PidFile, text, file).last;
+  } catch (cause) {
+    if (!(cause instanceof SyscallError)) throw cause;
+    throw new SyscallError(
+      "UNAVAILABLE",
+      `${cause.message} To repair it write {"v":1,"last":N} into it, N being the highest PID ever shown.`,
+      { cause },
+    );
+  }
+}

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PidSource } from "../../src/store/pids.ts";
 import { memoryFolder } from "../support/memory-folder.ts";
@@ -24,7 +24,12 @@ describe("PidSource", () => {
     const dir = temporaryFolder();
     const pids = new PidSource(join(dir, "rnix", "pids"), { block: 4 });
     expect(take(pids, 10)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-    expect(modes(dir)).toEqual({ rnix: "700", "rnix/pids": "600", "rnix/pids.lock": "600" });
+    expect(modes(dir)).toEqual({
+      rnix: "700",
+      "rnix/pids": "600",
+      "rnix/pids.copy": "600",
+      "rnix/pids.lock": "600",
+    });
     expect(openFiles(dir)).toBe(0);
   });
 
@@ -73,9 +78,41 @@ describe("PidSource", () => {
     for (const taker of takers) expect(await taker.exited).toBe(0);
   });
 
-  test("a damaged file is not guessed at, and the message says how to repair it", async () => {
+  test.each([
+    ["garbage", "garbage"],
+    ["zeros", "\0".repeat(40)],
+    ["nothing", ""],
+    ["a piece of it", '{"v":1,"la'],
+  ])("a file that holds %s is made anew from its copy, and its user hears of it", (_, text) => {
+    const file = join(temporaryFolder(), "pids");
+    const pids = new PidSource(file, { block: 4 });
+    expect(take(pids, 6)).toEqual([1, 2, 3, 4, 5, 6]);
+    pids.release();
+    writeFileSync(file, text);
+    const told: string[] = [];
+    const next = new PidSource(file, { block: 4, warn: (line) => told.push(line) });
+    expect(take(next, 2)).toEqual([9, 10]);
+    expect(told).toEqual([expect.stringContaining("pids was damaged. Its copy says 8")]);
+    writeFileSync(file, text);
+    next.release();
+    expect(new PidSource(file).next()).toBe(11);
+  });
+
+  test("one that is gone goes on from its copy; a damaged copy is made anew", () => {
+    const file = join(temporaryFolder(), "pids");
+    expect(new PidSource(file, { block: 4 }).next()).toBe(1);
+    rmSync(file);
+    expect(new PidSource(file, { block: 4 }).next()).toBe(5);
+    writeFileSync(`${file}.copy`, "garbage");
+    expect(new PidSource(file, { block: 4 }).next()).toBe(9);
+    rmSync(file);
+    expect(new PidSource(file, { block: 4 }).next()).toBe(13);
+  });
+
+  test("a file that is damaged with its copy is not guessed at, and the message says how to repair it", async () => {
     const file = join(temporaryFolder(), "pids");
     writeFileSync(file, "garbage");
+    writeFileSync(`${file}.copy`, "garbage");
     const error = await errorOf(() => new PidSource(file).next());
     expect(error?.code).toBe("UNAVAILABLE");
     expect(error?.message).toContain('{"v":1,"last":N}');
