@@ -54,9 +54,10 @@ export class PidSource {
     this.#locked((fd) => {
       const highest = this.#read(fd);
       const last = highest + this.#block;
-      // The copy first: it never says less than the file.
-      this.#opened(this.#copy, (copy) => this.#keep(copy, last));
-      this.#keep(fd, last);
+      // The copy first: it never says less than the file. Not synced: it is for damage that comes later.
+      this.#opened(this.#copy, (copy) => this.#write(copy, last));
+      this.#write(fd, last);
+      this.#fs.fdatasyncNow(fd);
       this.#given = highest;
       this.#last = last;
     });
@@ -111,11 +112,6 @@ export class PidSource {
   #textOf(fd: number): string {
     const bytes = new Uint8Array(128);
     return new TextDecoder().decode(bytes.subarray(0, this.#fs.read(fd, bytes, 0)));
-  }
-
-  #keep(fd: number, last: number): void {
-    this.#write(fd, last);
-    this.#fs.fdatasyncNow(fd);
   }
 
   /** In place and always of the same length: no moment in which the number is missing. */
