@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, spyOn, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Client, type Stream } from "../../src/client/client.ts";
@@ -7,6 +7,7 @@ import { History } from "../../src/server/history.ts";
 import type { SpawnRequest, StreamEvent } from "../../src/server/protocol.ts";
 import { RunStore } from "../../src/store/runs.ts";
 import type { ProcInfo } from "../../src/store/schema.ts";
+import { answer } from "../store/samples.ts";
 import { procInfo } from "../support/samples.ts";
 import { until } from "../support/until.ts";
 import { stepRecord } from "./support/fake-kernel.ts";
@@ -229,6 +230,48 @@ describe("attach_log", () => {
     await reader.ended;
     expect(texts(reader.events)).toEqual(["1 thinking about it", "1 done", "eof"]);
   });
+
+  for (const read of [1, 2, 3]) {
+    test(`tells each once and in its order, where a step ends before its read number ${read}`, async () => {
+      await using server = await serve("memory");
+      const { pid } = await detached(server);
+      server.kernel.step(pid, stepRecord(1, "one"));
+      server.kernel.journal(pid, answer(2, "two"));
+      const goOn = (): void => {
+        server.kernel.emit(pid, live(2, "and"));
+        server.kernel.step(pid, { ...stepRecord(2, "two"), tool_calls: [] });
+        server.kernel.journal(pid, answer(3, "three"));
+        server.kernel.emit(pid, live(3, "three"));
+      };
+      let reads = 0;
+      const before = (): void => {
+        if (++reads === read) goOn();
+      };
+      const { steps, journal } = RunStore.prototype;
+      using _steps = spyOn(RunStore.prototype, "steps").mockImplementation(function (
+        this: RunStore,
+        ...args
+      ) {
+        before();
+        return steps.apply(this, args);
+      });
+      using _journal = spyOn(RunStore.prototype, "journal").mockImplementation(function (
+        this: RunStore,
+        ...args
+      ) {
+        before();
+        return journal.apply(this, args);
+      });
+      const reader = collect(await log(server, pid));
+      await until(() => reads >= read && reader.events.length >= 4);
+      await server.kernel.finish(pid, { code: 0, reason: "completed" });
+      await reader.ended;
+      const told = texts(reader.events).filter(
+        (text) => !text.includes("Read") && !text.includes("contents"),
+      );
+      expect(told).toEqual(["1 one", "2 two", "3 three", "eof"]);
+    });
+  }
 
   test("without follow ends with what there is", async () => {
     await using server = await serve("memory");

@@ -92,12 +92,13 @@ async function past(
   damage: Damage,
   out: Outgoing<ProcRef>,
 ): Promise<(entry: LogEntry) => boolean> {
+  // Before the steps: what is recorded meanwhile is told by its record. The other way round it would be told by neither.
+  const journal = await records.journal(info.uuid);
   let recorded = 0;
   for await (const step of allSteps(records, info.uuid, damage)) {
     for (const entry of entriesOfStep(step)) await out.send({ type: "log_entry", payload: entry });
     recorded = Math.max(recorded, step.step);
   }
-  const journal = await records.journal(info.uuid);
   damage.add(JOURNAL, journal);
   const cutOff = info.ended_at_ms !== null;
   const open = [...info.switches.map(switchEntry), ...entriesOfJournal(journal.entries, { cutOff })].filter(
