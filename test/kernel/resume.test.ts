@@ -498,11 +498,12 @@ describe("who takes up a run", () => {
     await h.kernel.suspend(pid);
     const tries = await Promise.allSettled(Array.from({ length: 5 }, () => resume(h, uuid)));
     expect(tries.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+    // Who comes late, where the disk is slow, finds it alive by then.
     for (const one of tries)
       if (one.status === "rejected")
         expect(one.reason).toMatchObject({
           code: "INVALID",
-          message: expect.stringContaining("being resumed"),
+          message: expect.stringMatching(/being resumed|lives, as PID 2/),
         });
     expect(await resume(h, uuid).catch((error: unknown) => error)).toMatchObject({
       code: "INVALID",
