@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ModelServer } from "./server.ts";
@@ -56,6 +57,17 @@ describe("the scripted model server", () => {
     expect((await chat(server, {}, { authorization: "Bearer right" })).status).toBe(404);
     const models = await json(await fetch(`${server.openaiUrl}/models`));
     expect(models.data).toEqual([{ id: "known", object: "model" }]);
+  });
+
+  test("is asked nothing by a client that is killed in the middle of its request", async () => {
+    await using server = await ModelServer.start([{ text: "one" }]);
+    const { hostname, port } = new URL(server.url);
+    const client = connect(Number(port), hostname);
+    const closed = new Promise<void>((resolve) => client.once("close", () => resolve()));
+    client.end('POST /v1/chat/completions HTTP/1.1\r\nhost: it\r\ncontent-length: 1000\r\n\r\n{"model"');
+    await closed;
+    expect(await said(chat(server))).toBe("one");
+    expect(server.requests).toHaveLength(1);
   });
 
   test("runs as a program that prints its address and stops on TERM", async () => {

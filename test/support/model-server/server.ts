@@ -90,6 +90,7 @@ export class ModelServer {
     const reply = new Reply(outgoing);
     const path = new URL(incoming.url ?? "/", this.url).pathname;
     const text = await bodyText(incoming);
+    if (text === undefined) return;
     if (path === "/v1/models") return reply.json(200, { object: "list", data: this.#models() });
     if (path === "/v1beta/models")
       return reply.json(200, { models: this.#models().map(({ id }) => ({ name: `models/${id}` })) });
@@ -293,8 +294,14 @@ class Reply {
   }
 }
 
-async function bodyText(incoming: IncomingMessage): Promise<string> {
+/** undefined: the client was killed, or has given up, before it had sent all of it. */
+async function bodyText(incoming: IncomingMessage): Promise<string | undefined> {
   const chunks: Uint8Array[] = [];
-  for await (const chunk of incoming) chunks.push(chunk);
+  try {
+    for await (const chunk of incoming) chunks.push(chunk);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ECONNRESET") return undefined;
+    throw error;
+  }
   return Buffer.concat(chunks).toString("utf8");
 }
