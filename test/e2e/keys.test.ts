@@ -182,11 +182,9 @@ describe("no key is anywhere but where its user has put it", () => {
     );
     const spawn = (intent: string, ...flags: string[]) =>
       machine.start(["spawn", intent, "-q", "--model", "m", ...flags]);
-    const running = [
-      spawn("hold one", "--detach"),
-      spawn("hold two", "--no-daemon"),
-      spawn("hold three", "--provider", "vault"),
-    ];
+    const detached = spawn("hold one", "--detach");
+    const running = [spawn("hold two", "--no-daemon"), spawn("hold three", "--provider", "vault")];
+    expect((await detached.done).code).toBe(0);
     const held = () => readdirSync(machine.project).filter((name) => name.startsWith("held")).length === 2;
     await until(() => held() && machine.has("asked"), "what is to be held");
     const shown = shownBySystem(machine).split("\n");
