@@ -63,7 +63,7 @@ describe("the scripted model server", () => {
     await using server = await ModelServer.start([{ text: "one" }]);
     const { hostname, port } = new URL(server.url);
     const client = connect(Number(port), hostname);
-    const closed = new Promise<void>((resolve) => client.once("close", () => resolve()));
+    const closed = new Promise<void>((resolve) => client.resume().once("close", () => resolve()));
     client.end('POST /v1/chat/completions HTTP/1.1\r\nhost: it\r\ncontent-length: 1000\r\n\r\n{"model"');
     await closed;
     expect(await said(chat(server))).toBe("one");
