@@ -184,10 +184,11 @@ function garbage(blame: Blame, error: unknown): SyscallError {
     APICallError.isInstance(error) ||
     JSONParseError.isInstance(error) ||
     TypeValidationError.isInstance(error);
-  const what = understood ? "something that is not of its protocol" : shown(String(error), blame.key);
+  // What a package says of it beside its own errors is meant for who wrote the package: it may help, and says no more.
+  const detail = understood ? "" : ` (${shown(String(error), blame.key)})`;
   return new SyscallError(
     "DRIVER",
-    `${blame.provider} at ${blame.url} answered ${what}. If it goes on, check ${blame.urlVariable}`,
+    `${blame.provider} at ${blame.url} answered something that is not of its protocol${detail}. If it goes on, check ${blame.urlVariable}`,
     { cause: lean(error), retryable: true },
   );
 }

@@ -152,9 +152,9 @@ export class ModelGate {
     await slots.acquire(ticket, total.signal);
     const place = new Place(slots, ticket, total.signal);
     options.onPlace?.(place);
-    total.arm(options.totalMs, () => tooSlow("did not finish its answer", options.totalMs, "total"));
+    total.arm(options.totalMs, () => unfinished(options.totalMs));
     const idle = new Watch(options.clock ?? this.#clock, total.signal, options);
-    if (reader.streams) idle.arm(options.idleMs, () => tooSlow("sent nothing", options.idleMs, "idle"));
+    if (reader.streams) idle.arm(options.idleMs, () => silent(options.idleMs));
     let ending: Ending = "other";
     try {
       const answer = await reader.read(idle);
@@ -188,7 +188,7 @@ export class ModelGate {
     if (asked !== undefined && error.code === "EXHAUSTED") slots.holdOff(model, asked, later);
     const delayMs = backoffMs(error, attempt, now, this.#random);
     if (delayMs >= total.leftMs || (asked ?? 0) > patienceMs) throw later;
-    if (last) throw asked === undefined ? error : usedUp(later);
+    if (last) throw asked ? usedUp(later) : inVain(error, attempt);
     options.onRetry({ attempt, delayMs, error });
     await sleep(options.clock ?? this.#clock, delayMs, total.signal);
   }
@@ -227,12 +227,25 @@ function usedUp({ code, message, cause }: SyscallError): SyscallError {
   return new SyscallError(code, message, { cause });
 }
 
-function tooSlow(what: string, ms: number, which: "total" | "idle"): SyscallError {
-  const name = which === "total" ? "model call, total" : "model call, idle";
-  return new SyscallError(
-    "TIMEOUT",
-    `the model ${what} within ${ms / 1000} s. Raise the limit "${name}", or try another model or provider`,
-  );
+/** The same error, for whoever reads it as the last: nobody has said when to come back. */
+function inVain(error: SyscallError, attempts: number): SyscallError {
+  const { code, message, retryable } = error;
+  const tried = attempts === 1 ? "It was tried once" : `It was tried ${attempts} times`;
+  const told = `${message}. ${tried}: come back later, or use another model or provider`;
+  return new SyscallError(code, told, { cause: error, retryable });
+}
+
+function unfinished(ms: number): SyscallError {
+  return tooSlow(`did not finish its answer within ${ms / 1000} s in total`, "model_timeout");
+}
+
+function silent(ms: number): SyscallError {
+  return tooSlow(`sent nothing for ${ms / 1000} s`, "model_idle_timeout");
+}
+
+function tooSlow(what: string, setting: string): SyscallError {
+  const advice = `Raise ${setting} in config.yaml, or use another model or provider`;
+  return new SyscallError("TIMEOUT", `the model ${what}. ${advice}`);
 }
 
 function asSyscallError(thrown: unknown): SyscallError {

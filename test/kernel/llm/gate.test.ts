@@ -226,7 +226,10 @@ describe("retries", () => {
     await clock.advance(1);
     expect(device.requests).toHaveLength(2);
     await clock.advance(750);
-    expect(await outcome).toMatchObject({ code: "UNAVAILABLE", message: "third" });
+    expect(await outcome).toMatchObject({
+      code: "UNAVAILABLE",
+      message: "third. It was tried 3 times: come back later, or use another model or provider",
+    });
     expect(device.requests).toHaveLength(3);
     expect(retries.map(({ attempt, delayMs }) => [attempt, delayMs])).toEqual([
       [1, 375],
@@ -287,7 +290,8 @@ describe("retries", () => {
     const over = new SyscallError("EXHAUSTED", "slow down", { retryAfterMs: 0 });
     const call = failure(gate.call("k", new ScriptedDevice([over]), request(), options));
     await clock.advance(10_000);
-    expect(await call).toMatchObject({ message: "slow down" });
+    const message = "slow down. It was tried 3 times: come back later, or use another model or provider";
+    expect(await call).toMatchObject({ message });
   });
 
   test("go by their own pace where the wait asked for is no number", async () => {
@@ -320,7 +324,8 @@ describe("retries", () => {
     const { gate, options } = setUp();
     const device = new ScriptedDevice([new SyscallError("UNAVAILABLE", "down")]);
     const call = gate.call("k", device, request(), { ...options, retries: 0 });
-    await expect(call).rejects.toMatchObject({ message: "down" });
+    const message = "down. It was tried once: come back later, or use another model or provider";
+    await expect(call).rejects.toMatchObject({ message });
     expect(device.requests).toHaveLength(1);
   });
 
@@ -356,6 +361,7 @@ describe("deadlines", () => {
     await clock.advance(options.idleMs);
     expect(await outcome).toMatchObject({
       code: "TIMEOUT",
+      message: expect.stringContaining("Raise model_idle_timeout"),
     });
   });
 
@@ -372,7 +378,10 @@ describe("deadlines", () => {
     await clock.advance(options.totalMs - 1);
     expect(ended).toBe(false);
     await clock.advance(1);
-    expect(await outcome).toMatchObject({ code: "TIMEOUT" });
+    expect(await outcome).toMatchObject({
+      code: "TIMEOUT",
+      message: expect.stringContaining("Raise model_timeout"),
+    });
   });
 
   test("an answer in one piece has the total deadline only", async () => {

@@ -135,7 +135,11 @@ export const FAULTS: readonly FaultCase[] = [
     // Half a JSON document is not an answer that broke off but one that cannot be read.
     inOnePiece: ODD,
   },
-  { title: "garbage", fault: () => ({ kind: "garbage" }), expected: ODD },
+  {
+    title: "garbage",
+    fault: () => ({ kind: "garbage" }),
+    expected: { ...ODD, says: () => "not of its protocol" },
+  },
   { title: "nobody listens there", where: nobody, expected: { ...DOWN, says: () => "127.0.0.1" } },
   {
     title: "a name that DNS does not know",
