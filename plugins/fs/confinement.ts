@@ -189,7 +189,12 @@ export class Confinement {
       if (names !== null) {
         // Nothing is told of a folder outside that a link leads to.
         const roots = await this.#realRoots();
-        const similar = roots.some((root) => isInside(root, real)) ? nearest(name, names) : undefined;
+        const told = roots.some((root) => isInside(root, real)) ? names : [];
+        if (told.includes(name)) {
+          const link = this.shown(join(folder, name));
+          return new SyscallError("NOT_FOUND", `${link} is a symlink that leads nowhere.`);
+        }
+        const similar = nearest(name, told);
         const hint =
           similar === undefined
             ? "Glob finds files by name."

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { mkdirSync, truncateSync } from "node:fs";
+import { mkdirSync, symlinkSync, truncateSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { measured } from "../../support/measured.ts";
@@ -183,6 +183,18 @@ describe("what is not there or no file", () => {
       expect(error.message).toContain(`Did you mean ${hint}?`);
     });
   }
+
+  test.each(["link.txt", "link.txt/below"])(
+    "a symlink that leads nowhere is said to be one: %s",
+    async (path) => {
+      using project = new Project();
+      symlinkSync("gone.txt", project.path("link.txt"));
+      const error = await project.fails({ op: "read", path });
+      expect(error.code).toBe("NOT_FOUND");
+      expect(error.message).toContain("link.txt is a symlink that leads nowhere");
+      expect(error.message).not.toContain("Did you mean");
+    },
+  );
 
   test("nothing similar leads to Glob", async () => {
     using project = new Project();
