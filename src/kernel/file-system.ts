@@ -146,14 +146,16 @@ export class FileSystem {
         this.#rights.check(proc, path, { kind: "process" })?.end();
         const { entry, subpath } = proc.spec.namespace.resolve(path);
         const context = this.#contexts.make(proc, entry, { kind: "process" });
-        const file = await driver(entry.plugin, entry.path, async () =>
-          entry.device.factory(subpath, O_RDONLY, context),
-        );
-        try {
-          return await driver(entry.plugin, entry.path, () => file.stat());
-        } finally {
-          await driver(entry.plugin, entry.path, () => file.close());
-        }
+        const device = { plugin: entry.plugin, device: entry.path };
+        return await this.#inTime(proc, device, async (signal) => {
+          const open = () => opened(proc, entry, subpath, O_RDONLY, context);
+          const file = await this.#openFile(proc, entry, open, signal);
+          try {
+            return await this.#statOf({ file, ...device }, signal);
+          } finally {
+            await this.#closeFile(proc, { file, ...device });
+          }
+        });
       },
       (stat) => ({ size: stat.size, isDevice: stat.isDevice }),
     );
@@ -161,17 +163,30 @@ export class FileSystem {
 
   /** What the driver of an open file says of it. A look, not a syscall. */
   async facts(proc: Process, fd: number): Promise<FileStat> {
-    const { file, plugin, device } = proc.fds.get(fd);
+    const open = proc.fds.get(fd);
+    return this.#inTime(proc, open, (signal) => this.#statOf(open, signal));
+  }
+
+  #statOf({ file, plugin, device }: OpenDevice, signal: AbortSignal): Promise<FileStat> {
+    return heed(
+      driver(plugin, device, () => file.stat()),
+      signal,
+      this.#clock,
+      0,
+    );
+  }
+
+  /** What a driver is asked beside a call has the time that a call has. */
+  async #inTime<T>(
+    proc: Process,
+    { plugin, device }: Omit<OpenDevice, "file">,
+    run: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
     const ms = proc.spec.opts.limits.toolMs;
     const late = `Plugin ${plugin} did not tell of ${device} within ${ms} ms.`;
     const deadline = withDeadline(proc.clock, proc.signal, ms, late);
     try {
-      return await heed(
-        driver(plugin, device, () => file.stat()),
-        deadline.signal,
-        this.#clock,
-        0,
-      );
+      return await run(deadline.signal);
     } finally {
       deadline.release();
     }
@@ -222,10 +237,7 @@ export class FileSystem {
     });
   }
 
-  async #closeFile(
-    proc: Process,
-    { file, plugin, device }: Pick<OpenFile<OpenRight>, "file" | "plugin" | "device">,
-  ): Promise<void> {
+  async #closeFile(proc: Process, { file, plugin, device }: OpenDevice): Promise<void> {
     const giveUp = new AbortController();
     const timer = this.#clock.timer(patience(proc), () =>
       giveUp.abort(new SyscallError("TIMEOUT", `Plugin ${plugin} did not close ${device} in time.`)),
@@ -273,6 +285,8 @@ export class FileSystem {
     }
   }
 }
+
+type OpenDevice = Pick<OpenFile<OpenRight>, "file" | "plugin" | "device">;
 
 /** What has a key does not show it. */
 async function opened(
