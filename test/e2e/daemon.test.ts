@@ -182,6 +182,8 @@ describe("daemon stop", () => {
       await Promise.all([held(machine), model.arrived(2)]);
       const waiting = machine.start(["wait", uuid]);
       const log = machine.start(["log", uuid, "-f"]);
+      // With the one who asks. Who comes when the daemon has gone starts another.
+      await machine.until(["daemon", "status", "--json"], /"connections":4,/);
       const paused = await machine.run(["pause", uuid]);
       expect(paused.code).toBe(0);
       expect((await machine.run(["continue", uuid])).code).toBe(0);
@@ -312,7 +314,8 @@ describe("daemon start --foreground", () => {
 
   test("kills what runs on the second signal", async () => {
     await using machine = new Machine();
-    machine.config({ grace: "20s" });
+    // It ends by the second signal, or not before this test does.
+    machine.config({ grace: "5m" });
     await machine.model(
       scenes({
         "hold it": [
@@ -327,9 +330,7 @@ describe("daemon start --foreground", () => {
     daemon.signal("SIGTERM");
     await until(() => machine.has("asked"), "the asked program's answer");
     daemon.signal("SIGTERM");
-    const { code, ms } = await daemon.done;
-    expect(code).toBe(0);
-    expect(ms).toBeLessThan(15_000);
+    expect((await daemon.done).code).toBe(0);
     expect(machine.leftovers()).toEqual([]);
   });
 });
