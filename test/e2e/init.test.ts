@@ -219,8 +219,8 @@ describe("an MCP server of an init.yaml", () => {
 
   test("that is required and slow to fail is waited for, longer than for a socket, and is 69 and why", async () => {
     await using machine = new Machine();
-    machine.config({ socket_wait: "1s" });
-    usersInit(machine, notes(machine, { required: true, behaviour: "hang", within: "5s" }));
+    machine.config({ socket_wait: "5s" });
+    usersInit(machine, notes(machine, { required: true, behaviour: "hang", within: "8s" }));
     const first = machine.start(["ps", "-a"]);
     await until(() => servers(machine) === 1, "the server's start");
     // It can be looked at meanwhile.
