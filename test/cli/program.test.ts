@@ -216,9 +216,10 @@ describe("rnix daemon", () => {
     const { code, out } = await rnix(["doctor"], { OPENAI_API_KEY: "key-of-a-test" });
     expect(code).toBe(1);
     expect(out).toMatch(/FAILED programs left running: 1 program of an rnix that has died: .*sleep 600/);
-    expect((await rnix(["doctor"], { OPENAI_API_KEY: "key-of-a-test" })).out).toContain(
-      "ok programs left running: none",
-    );
+    // A daemon waits a moment for their end, and then opens its socket all the same.
+    const isNothingLeft = async (): Promise<boolean> =>
+      (await rnix(["doctor"])).out.includes("ok programs left running: none");
+    await holds(isNothingLeft, "the end of what was left");
   });
 
   test("rnix doctor starts it and finds what there is", async () => {

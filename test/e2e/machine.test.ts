@@ -9,14 +9,11 @@ type Leave = (machine: Machine) => Promise<void> | void;
 
 const LEFT: Record<string, { leave: Leave; named: RegExp }> = {
   "a process": {
-    leave: (machine) => void sleeper([], machine),
+    leave: (machine) => asleep(sleeper([], machine)),
     named: /process \d+: sleep/,
   },
   "a process that cleared its environment": {
-    leave: async (machine) => {
-      const { pid } = sleeper(["env", "-i"], machine);
-      await until(() => readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("sleep"));
-    },
+    leave: (machine) => asleep(sleeper(["env", "-i"], machine)),
     named: /process \d+: .*sleep/,
   },
   "a process in a session of its own": {
@@ -70,6 +67,11 @@ describe("a machine of the tests names what is left on it when it is disposed", 
 /** Killed by the machine's disposal, which is what is tried here. */
 function sleeper(before: string[], machine: Machine): Bun.Subprocess {
   return Bun.spawn([...before, "sleep", "60"], { cwd: machine.project, env: machine.env });
+}
+
+/** Between its start and its first moment it has another's name, and what clears its environment has its own. */
+function asleep({ pid }: Bun.Subprocess): Promise<void> {
+  return until(() => readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("sleep"));
 }
 
 const servers: Server[] = [];
