@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { KernelHarness, says } from "../../support/kernel.ts";
+import { until } from "../../support/until.ts";
 import { compactionsOf, DEVICES, INTENT, model, read, reads, recordOf } from "./support.ts";
 
 describe("compact", () => {
@@ -66,6 +67,7 @@ describe("compact", () => {
     const asked = h.kernel.compact(pid);
     last.resolve();
     await expect(asked).rejects.toMatchObject({ code: "CLOSED" });
+    await until(() => h.kernel.active === 0);
     await expect(h.kernel.compact(pid)).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
 });
