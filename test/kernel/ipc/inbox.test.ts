@@ -196,13 +196,19 @@ describe("what arrives for an agent", () => {
   });
 
   test("does not keep two that only chat going beyond their steps", async () => {
+    // Each of the two answers for the nth time when both were asked so often: else one may end before the other begins.
+    const asked = [0, 0];
     await using h = new KernelHarness({
-      model: (request) =>
-        request.messages.length === 1
+      model: async (request) => {
+        const pid = request.intent === "one" ? 1 : 2;
+        const n = (asked[pid - 1] ?? 0) + 1;
+        asked[pid - 1] = n;
+        await until(() => Math.min(...asked) >= n);
+        return n === 1
           ? calls(["ReadMessages", {}])
-          : calls(["SendMessage", { to: 3 - pidOf(request), message: "and you?" }]),
+          : calls(["SendMessage", { to: 3 - pid, message: "and you?" }]);
+      },
     });
-    const pidOf = (request: LLMRequest): number => (request.intent === "one" ? 1 : 2);
     const one = await h.spawn("one", { maxSteps: 10 });
     const two = await h.spawn("two", { maxSteps: 10 });
     await h.kernel.ipc.send(0, one, "begin");
