@@ -287,7 +287,9 @@ describe("a storm", () => {
         seen.most = Math.max(seen.most, procs.length);
         seen.used = Math.max(seen.used, h.kernel.envelope.tokens + h.kernel.envelope.held.tokens);
         const any = procs[Math.floor(random() * procs.length)];
-        if (random() < 0.1 && any && any.intent !== "top") {
+        // One at least: how often they ask until nothing is left to spend depends on how fast those that end are gone.
+        const killing = random() < 0.1 || (seen.kills === 0 && procs.length > 5);
+        if (killing && any && any.intent !== "top") {
           h.kernel.kill(any.pid, random() < 0.5 ? SIGKILL : SIGTERM);
           seen.kills++;
         }
