@@ -11,6 +11,8 @@ interface Argument {
   many?: boolean;
   /** What the completion offers. */
   choices?: readonly string[];
+  /** A file or a folder: the completion offers those. */
+  file?: boolean;
 }
 
 interface Example {

@@ -8,20 +8,31 @@ interface Place {
   flags: [string, Flag<unknown>][];
   /** Subcommands, or the values an argument may have, with what they mean. */
   next: [string, string][];
+  /** A file may follow, too. */
+  file: boolean;
 }
 
+/**
+ * A value comes as a word of its own or after "=", at which bash splits. What the function has no words for is a
+ * file, and that is left to readline: by `-o filenames` instead, `rnix agen` beside a folder agents became `agents/`.
+ */
 export function bash(commands: [string, Command][]): string {
-  const cases = places(commands).map(({ words, flags, next }) => {
-    const offered = [...next.map(([word]) => word), ...flags.map(([name]) => `--${name}`)].join(" ");
-    return `    ${quote(words)}) words=${quote(offered)} ;;`;
+  const cases = places(commands).map(({ words, flags, next, file }) => {
+    const named = next.map(([word]) => word);
+    const options = flags.map(([name]) => `--${name}`);
+    const first = file ? named : [...named, ...options];
+    return `    ${quote(words)}) words=${quote(first.join(" "))} flags=${quote(options.join(" "))} ;;`;
   });
   const values = valuesByFlag(commands).map(
-    ([name, choices]) => `    --${name}) words=${quote(choices.join(" "))} ;;`,
+    ([name, choices]) => `    --${name}) words=${quote(choices.join(" "))} flags='' ;;`,
   );
   return `# bash completion for rnix. Written by: rnix completions bash
 _rnix() {
   local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD-1]}"
-  local place="\${COMP_WORDS[1]:-}" words=""
+  local place="\${COMP_WORDS[1]:-}" words="" flags=""
+  if [ "$current" = "=" ]; then current=""
+  elif [ "$previous" = "=" ]; then previous="\${COMP_WORDS[COMP_CWORD-2]}"
+  fi
   [ "$COMP_CWORD" -le 1 ] && place=""
   case "$place \${COMP_WORDS[2]:-}" in
 ${twoWordPlaces(commands)
@@ -33,12 +44,13 @@ ${cases.join("\n")}
   esac
   case "$previous" in
 ${values.join("\n")}
+    ${freeFlags(commands).join("|")}) words='' flags='' ;;
   esac
+  case "$current" in -*) words="$flags" ;; esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
-  [ "\${#COMPREPLY[@]}" -eq 0 ] && COMPREPLY=($(compgen -f -- "$current"))
   return 0
 }
-complete -o filenames -F _rnix rnix
+complete -o bashdefault -o default -F _rnix rnix
 `;
 }
 
@@ -96,7 +108,12 @@ export function fish(commands: [string, Command][]): string {
 }
 
 function places(commands: [string, Command][]): Place[] {
-  const root: Place = { words: "", flags: [], next: commands.map(([name, { about }]) => [name, about]) };
+  const root: Place = {
+    words: "",
+    flags: [],
+    next: commands.map(([name, { about }]) => [name, about]),
+    file: false,
+  };
   return [root, ...commands.flatMap(([name, command]) => placesOf(name, command))];
 }
 
@@ -109,6 +126,7 @@ function placesOf(words: string, command: Command): Place[] {
     words,
     flags: Object.entries(command.flags).filter(([, flag]) => !flag.hidden),
     next: [...subcommands.map(([name, { about }]): [string, string] => [name, about]), ...values],
+    file: (command.args ?? []).some(({ file }) => file === true),
   };
   return [own, ...subcommands.flatMap(([name, sub]) => placesOf(`${words} ${name}`, sub))];
 }
@@ -124,6 +142,16 @@ function valuesByFlag(commands: [string, Command][]): [string, readonly string[]
     for (const [name, { choices }] of flags) if (choices !== undefined) found.set(name, choices);
   }
   return [...found];
+}
+
+/** Flags that take any value, as they are written: `--agent`, `-s`. */
+function freeFlags(commands: [string, Command][]): string[] {
+  const found = places(commands).flatMap(({ flags }) =>
+    flags.flatMap(([name, { takesValue, choices, short }]) =>
+      takesValue && choices === undefined ? [`--${name}`, ...(short === undefined ? [] : [`-${short}`])] : [],
+    ),
+  );
+  return [...new Set(found)];
 }
 
 function condition(words: string, next: [string, string][]): string {

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { runCommandLine } from "../../src/cli/cli.ts";
+import { AtTerminal } from "../e2e/support/running.ts";
 import { FakeIo } from "./support.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "rnix-completions-"));
@@ -93,8 +94,61 @@ describe("completions", () => {
     expect(await offered(...words)).toEqual(expected);
   });
 
-  test("bash offers files where nothing else fits", async () => {
-    await Bun.write(join(dir, "notes.md"), "");
-    expect(await offered("rnix", "plugins", "check", "not")).toEqual(["notes.md"]);
+  test.each([
+    // "=" separates words in bash.
+    [
+      ["rnix", "spawn", "--output", "=", "js"],
+      ["json", "jsonl"],
+    ],
+    [
+      ["rnix", "spawn", "--output", "="],
+      ["text", "json", "jsonl"],
+    ],
+    // A value that may be anything is no flag, and neither is a file; readline offers files where nothing is offered.
+    [["rnix", "spawn", "--agent", ""], [""]],
+    [["rnix", "kill", "-s", ""], [""]],
+    [["rnix", "spawn", "--add", "--"], [""]],
+    [["rnix", "plugins", "check", ""], [""]],
+    [["rnix", "plugins", "check", "-"], ["--json"]],
+    [
+      ["rnix", "wait", "3", ""],
+      ["--timeout", "--json"],
+    ],
+  ])("bash offers for %j: %j", async (words, expected) => {
+    expect(await offered(...words)).toEqual(expected);
+  });
+
+  test.each([
+    ["rnix agen\t", ["agents"]],
+    ["rnix pl\tch\tag\t", ["plugins", "check", "agents/"]],
+    ["rnix spawn --output=t\t", ["spawn", "--output=text"]],
+    ["rnix spawn --add no\t", ["spawn", "--add", "notes of mine.md"]],
+    ["rnix spawn --add=no\t", ["spawn", "--add=notes of mine.md"]],
+    ["rnix plugins check no\t", ["plugins", "check", "notes of mine.md"]],
+    ["rnix spawn --dry-\t", ["spawn", "--dry-"]],
+  ])("in a bash at a terminal, in a project with a folder agents, %j becomes %j", async (typed, expected) => {
+    const project = mkdtempSync(join(dir, "project-"));
+    await Bun.write(join(project, "agents", "mine", "agent.yaml"), "");
+    await Bun.write(join(project, "notes of mine.md"), "");
+    const rc = join(dir, "rc");
+    const lines = [
+      "PS1='ready> '",
+      "bind 'set enable-bracketed-paste off'",
+      `source ${await script("bash")}`,
+      `rnix() { printf 'given'; printf '[%s]' "$@"; printf '.\\n'; }`,
+    ];
+    await Bun.write(rc, `${lines.join("\n")}\n`);
+    const bash = new AtTerminal({
+      argv: ["bash", "--noprofile", "--rcfile", rc, "-i"],
+      cwd: project,
+      env: { PATH: process.env.PATH ?? "", HOME: project },
+    });
+    await bash.shows(/ready> /);
+    bash.type(`${typed}\n`);
+    expect(await bash.shows(/given.*\.\r?\n/)).toStartWith(
+      `given${expected.map((word) => `[${word}]`).join("")}.`,
+    );
+    bash.type("exit\n");
+    expect((await bash.done).code).toBe(0);
   });
 });

@@ -11,7 +11,7 @@ import { absolutePath } from "../paths.ts";
 
 const check = defineCommand({
   about: "Check a plugin: read it, then load it on trial; exit 1 when something stops it",
-  args: [{ name: "FILE", about: "the plugin's .ts file, or its folder" }],
+  args: [{ name: "FILE", about: "the plugin's .ts file, or its folder", file: true }],
   flags: { json },
   examples: [
     {

@@ -15,7 +15,9 @@ import { target } from "../target.ts";
 
 export default defineCommand({
   about: "Play a recorded run again by today's definitions and say where it differs, or write it as a script",
-  args: [{ name: "UUID|FILE", about: "a run: its UUID, the beginning of it or its PID; or a script" }],
+  args: [
+    { name: "UUID|FILE", about: "a run: its UUID, the beginning of it or its PID; or a script", file: true },
+  ],
   flags: {
     export: text("write the run as a script that can be read, edited and played, and run nothing", "FILE"),
     cwd: text("execute its tools in this folder; by default a run's own, and this one for a script", "DIR"),

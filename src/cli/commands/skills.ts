@@ -30,7 +30,7 @@ export default defineCommand({
   subcommands: {
     check: defineCommand({
       about: "Check a skill's folder, or a folder of skills; exit 1 when something is wrong",
-      args: [{ name: "DIR", about: "the folder; the current one by default", optional: true }],
+      args: [{ name: "DIR", about: "the folder; the current one by default", optional: true, file: true }],
       flags: { json },
       examples: [
         { line: "rnix skills check skills/release-notes", about: "names what is wrong, with file and line" },
