@@ -26,7 +26,8 @@ export class Bench {
     const children = new Children({
       ledgerDir: this.ledgerDir,
       kernelId: this.kernelId,
-      graceMs: 2000,
+      // Who is to be killed is given less: on a busy machine an end by TERM takes seconds.
+      graceMs: 60_000,
       memoryBytes: 64 * 1024,
       diskBytes: 16 * 1024 * 1024,
       onFault: (error) => this.faults.push(error),
