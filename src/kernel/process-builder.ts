@@ -18,6 +18,7 @@ import { Process } from "./process.ts";
 import type { ProcessTable } from "./process-table.ts";
 import { restoreTools, savedLimits, savedOpts, savedPermissions } from "./resume/restore.ts";
 import { firstMessage, type SavedRun } from "./resume/saved-run.ts";
+import { unmetSkillNeeds } from "./skill-needs.ts";
 import {
   leaveOutUnpriced,
   limitsOf,
@@ -253,6 +254,7 @@ export class ProcessBuilder {
     }
     undo.push(() => this.#ports.mounts.clear(proc));
     await this.#mount(proc, saved);
+    if (!before) proc.notices.push(...unmetSkillNeeds(proc));
     if (saved) proc.images = saved.spawned.images ?? [];
     if (before) restoreTools(proc, before.meta.tools);
     writeMeta(proc, contexts);

@@ -199,6 +199,21 @@ describe("the tool Skill", () => {
     expect(records[0]?.tool_calls.at(-1)?.error_code).toBe(code);
   });
 
+  test("what a skill is made for and the agent lacks is named at spawn, loaded or to be loaded", async () => {
+    await using h = new KernelHarness({ model: script(says("done"), says("done")), devices });
+    const notices = async (run: AgentInfo, allow?: string[]): Promise<string[]> =>
+      (await h.run("go", { allow }, run)).events.flatMap((one) => (one.type === "notice" ? [one.text] : []));
+    const skilled = {
+      ...agent([skill("later", ["B", "Nope(x *)"])], ["A", "Skill"]),
+      skills: [skill("now", ["A", "B"]), skill("free", null), skill("covered", ["A"])],
+    };
+    expect(await notices(skilled)).toEqual([
+      expect.stringMatching(/^Skill now .* B, which .*allowed_tools/),
+      expect.stringMatching(/^Skill later .* B, Nope\(x \*\), which .*allowed_tools/),
+    ]);
+    expect(await notices(skilled, ["*"])).toEqual([expect.stringContaining("Nope(x *)")]);
+  });
+
   test("is not shown to an agent without skills to load", async () => {
     await using h = new KernelHarness({ model: script(says("done")) });
     await h.run("go");

@@ -186,6 +186,18 @@ export class Permissions {
     return held ? null : `what it may use is ${this.allowedTools().join(", ") || "nothing"}`;
   }
 
+  /** Of what another list names, what is not held, or not there at all. */
+  missing(texts: readonly string[]): string[] {
+    return texts.filter((text) => {
+      try {
+        return knownRules([text], this.#facts).some((rule) => this.lacks(rule) !== null);
+      } catch (thrown) {
+        if (thrown instanceof SyscallError && thrown.code === "INVALID") return true;
+        throw thrown;
+      }
+    });
+  }
+
   /** Whether any of the tools that can be used, or of their inputs, is one that the rule means. */
   touches(rule: Rule): boolean {
     return this.#facts.tools.some((tool) => touchesTool(rule, tool) && this.showsTool(tool.name));
