@@ -90,7 +90,8 @@ function load(name: string): Libc | null {
     hideVariable(name) {
       const at = symbols.getenv(ptr(Buffer.from(`${name}\0`)));
       if (at === null) return false;
-      new Uint8Array(toArrayBuffer(at, 0, Number(symbols.strlen(at)))).fill(HIDDEN);
+      const length = Number(symbols.strlen(at));
+      if (length > 0) new Uint8Array(toArrayBuffer(at, 0, length)).fill(HIDDEN);
       return true;
     },
     pipe() {

@@ -76,6 +76,13 @@ const CASES: Record<string, Case> = {
     says: ["ANTHROPIC_API_KEY", ".config/rnix/env"],
     options: { env: { ANTHROPIC_API_KEY: undefined } },
   },
+  "a provider whose key is empty, as a pipeline has it where a secret is not set": {
+    args: ["do it", "--provider", "anthropic"],
+    code: 69,
+    error: "UNAVAILABLE",
+    says: ["ANTHROPIC_API_KEY"],
+    options: { env: { ANTHROPIC_API_KEY: "" } },
+  },
   "a provider without a model": {
     args: ["do it", "--provider", "openai-compatible"],
     code: 64,
