@@ -62,10 +62,10 @@ class SystemOutput implements Output {
     if (this.closed || text === "") return;
     try {
       this.#sink ??= sinkOf(this.#fd, this.isTTY);
-      this.#sink.write(text);
-      const flushed = this.#sink.flush();
-      if (flushed instanceof Promise) {
-        this.#flushing = Promise.all([this.#flushing, flushed]).catch((error) => this.#lost(error));
+      // What is more than the sink keeps is written at once, and it is the write that fails.
+      for (const under of [this.#sink.write(text), this.#sink.flush()]) {
+        if (under instanceof Promise)
+          this.#flushing = Promise.all([this.#flushing, under]).catch((error) => this.#lost(error));
       }
     } catch (error) {
       this.#lost(error);

@@ -173,14 +173,17 @@ describe("the output", () => {
     expect({ out: ran.stdout.toString(), err: ran.stderr.toString() }).toEqual({ out: "0\n", err: "" });
   });
 
-  test.skipIf(process.platform !== "linux")("that can't be written is an error", () => {
-    const ran = Bun.spawnSync([process.execPath, MAIN, "completions", "bash"], {
-      env: ENV,
-      stdout: Bun.file("/dev/full"),
+  // A line, and more than is written in one go.
+  for (const args of [["version"], ["completions", "fish"]]) {
+    test.skipIf(process.platform !== "linux")(`that can't be written is an error: ${args[0]}`, () => {
+      const ran = Bun.spawnSync([process.execPath, MAIN, ...args], {
+        env: ENV,
+        stdout: Bun.file("/dev/full"),
+      });
+      expect(ran.exitCode).toBe(1);
+      expect(ran.stderr.toString()).toContain("could not write the output");
     });
-    expect(ran.exitCode).toBe(1);
-    expect(ran.stderr.toString()).toContain("could not write the output");
-  });
+  }
 });
 
 /** A run whose tool sleeps, and the daemon that holds it. */
