@@ -14,7 +14,7 @@ interface Place {
 
 /**
  * A value comes as a word of its own or after "=", at which bash splits. What the function has no words for is a
- * file, and that is left to readline: by `-o filenames` instead, `rnix agen` beside a folder agents became `agents/`.
+ * file, and that is left to readline: by `-o filenames` instead, a word like agen beside a folder agents became `agents/`.
  */
 export function bash(commands: [string, Command][]): string {
   const cases = places(commands).map(({ words, flags, next, file }) => {
