@@ -12,7 +12,7 @@ test(
     await using machine = new Machine();
     const report = await torture(machine, { seed: 1, kills: KILLS });
     expect(report.wrong).toEqual([]);
-    expect(report.kills.daemon + report.kills.inside).toBe(KILLS);
+    expect(report.kills.daemon + report.kills.inside).toBeGreaterThanOrEqual(KILLS);
     // It was no walk through an idle system: calls were cut off, and runs were gone on with.
     expect(report.phases["in Bash"]).toBeGreaterThan(0);
     expect(report.calls.unknown).toBeGreaterThan(0);

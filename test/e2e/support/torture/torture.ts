@@ -30,6 +30,7 @@ export interface TortureReport {
 
 interface TortureOptions {
   seed: number;
+  /** At least. */
   kills: number;
   /** How far each agent counts. */
   goal?: number;
@@ -45,6 +46,8 @@ const DRAINING_SHARE = 0.15;
 /** Longer than most calls take, and than the kill that comes meanwhile. */
 const DRAIN = "1s";
 const LONGEST_DRAIN_MS = 250;
+/** So many times the kills that were asked for, at most. */
+const MOST_TIMES = 3;
 /** Rounds to bring all runs to their end when nothing is killed any more. */
 const ROUNDS_TO_END = 40;
 /** One of these rounds is waited for so long, and looked at so often. */
@@ -102,7 +105,7 @@ class Campaign {
     this.#machine.config({ drain: DRAIN });
     await this.#machine.model(this.#actors.play);
     keepKey(this.#machine);
-    while (this.#kills.daemon + this.#kills.inside < this.#options.kills && this.#wrong.length === 0) {
+    while (this.#goesOn()) {
       this.#repopulate();
       this.#giveSender();
       const commands = this.#start();
@@ -112,6 +115,15 @@ class Campaign {
       this.#look();
     }
     await this.#toTheEnd();
+  }
+
+  /** Which runs a kill hits, and where, is the machine's choice: a busy one may take some more to hit what is asked for. */
+  #goesOn(): boolean {
+    if (this.#wrong.length > 0) return false;
+    const kills = this.#kills.daemon + this.#kills.inside;
+    if (kills < this.#options.kills) return true;
+    const isThorough = (this.#phases["in Bash"] ?? 0) > 0 && this.#wentOn > 0;
+    return !isThorough && kills < MOST_TIMES * this.#options.kills;
   }
 
   report(): TortureReport {
