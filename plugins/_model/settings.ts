@@ -12,9 +12,8 @@ export interface Settings {
 export function settingsOf(context: OpenContext): Settings {
   const result = Entry.safeParse(context.config ?? {});
   if (result.success) return { base_url: result.data.base_url, extra: result.data.extra ?? {} };
-  throw new SyscallError("INVALID", `the provider's entry: ${z.prettifyError(result.error)}`, {
-    cause: result.error,
-  });
+  const wrong = result.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
+  throw new SyscallError("INVALID", `the provider's entry: ${wrong.join("; ")}`, { cause: result.error });
 }
 
 /**
@@ -41,6 +40,12 @@ function sendable(key: string): string {
 }
 
 const Entry = z.object({
-  base_url: z.url({ protocol: /^https?$/ }).optional(),
+  base_url: z
+    .url({
+      protocol: /^https?$/,
+      error:
+        "expected an address that begins with http:// or https://. Where no providers.yaml gives it, it comes from the environment (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, …)",
+    })
+    .optional(),
   extra: z.record(z.string(), z.json()).optional(),
 });

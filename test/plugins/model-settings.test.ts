@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { keyOf } from "../../plugins/_model/settings.ts";
+import { keyOf, settingsOf } from "../../plugins/_model/settings.ts";
 import { testContext } from "../support/conformance/context.ts";
 import { failureOf } from "../support/model-server/device.ts";
 
@@ -18,3 +18,11 @@ test.each(["sk-line\nbreak", "sk-return\r", "sk-ümlaut", "sk-☃", "sk-\u0000"]
 test.each(["", "sk-Aa0_-.~+/=", "two words"])("any other is sent as it is: %j", async (key) => {
   expect(await keyOf(keyed(key), { required: true })).toBe(key);
 });
+
+test.each(["localhost:8000/v1", "foo bar", "ftp://localhost/v1"])(
+  "an address that is none is told with where it may come from: %j",
+  (base_url) => {
+    const open = () => settingsOf({ ...testContext("/").context, config: { base_url } });
+    expect(open).toThrow(/base_url: expected .* http:\/\/ .*OPENAI_BASE_URL/);
+  },
+);
