@@ -16,6 +16,8 @@ import { SyscallError } from "../plugin/index.ts";
 /** Configuration is written by people: a file beyond this is a mistake. */
 const MAX_BYTES = 1024 ** 2;
 const MAX_CACHED = 512;
+/** How long ago a file must have changed for a look at it to be kept: file systems tell times in steps of some ms. */
+const GRAIN_MS = 50;
 
 /**
  * What was made of a file's text, kept until the file changes. A change is seen by modification and status
@@ -42,8 +44,7 @@ export class FileCache<T> {
     const text = readText(file);
     if (text === null) return null;
     const made = this.#make(text, file);
-    if (this.#entries.size >= MAX_CACHED) this.#entries.delete(this.#entries.keys().next().value ?? "");
-    this.#entries.set(file, { stamp, made });
+    if (stamp !== null) keep(this.#entries, file, { stamp, made });
     return made;
   }
 }
@@ -77,9 +78,13 @@ export function digestFile(file: string): string | null {
   const kept = digests.get(file);
   if (kept?.stamp === stamp) return kept.digest;
   const digest = digestText(readBytes(file));
-  if (digests.size >= MAX_CACHED) digests.delete(digests.keys().next().value ?? "");
-  digests.set(file, { stamp, digest });
+  if (stamp !== null) keep(digests, file, { stamp, digest });
   return digest;
+}
+
+function keep<T>(entries: Map<string, T>, file: string, entry: T): void {
+  if (entries.size >= MAX_CACHED) entries.delete(entries.keys().next().value ?? "");
+  entries.set(file, entry);
 }
 
 export function digestText(content: string | Uint8Array): string {
@@ -145,6 +150,8 @@ function statFile(file: string): BigIntStats | null {
   }
 }
 
-function stampOf(stat: BigIntStats): string {
+/** null for one that has just changed: a second change within the same tick of the clock would not show. */
+function stampOf(stat: BigIntStats): string | null {
+  if (Number(stat.ctimeMs) > Date.now() - GRAIN_MS) return null;
   return `${stat.mtimeNs}:${stat.ctimeNs}:${stat.size}:${stat.ino}:${stat.dev}`;
 }
