@@ -47,10 +47,11 @@ function ended(machine: Machine, uuid: string): Promise<void> {
   return stands(machine, uuid, ({ exit_code }) => exit_code === 0);
 }
 
-test("a run whose provider asks for a long wait is suspended until then, seen by ps, and goes on by itself", async () => {
+test("a run whose provider asks for a long wait is suspended until then: ps, wait and its receipt say so", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
-  const model = await machine.model(scenes({ "do it": [limited(8), says("went on")] }));
+  // However long it takes to look.
+  await machine.model(scenes({ "do it": [limited(900)] }));
   const receipt = await suspendedBy(machine, ["do it"]);
   const { uuid, suspended } = receipt;
   expect(receipt).toMatchObject({ exit_reason: "suspended", error: null, suspended: { by_itself: true } });
@@ -61,7 +62,15 @@ test("a run whose provider asks for a long wait is suspended until then, seen by
   const waited = await machine.run(["wait", uuid]);
   expect(waited.code).toBe(75);
   expect(waited.stderr).toContain("it goes on by itself");
+  expect((await machine.run(["kill", uuid])).code).toBe(0);
+});
 
+test("it goes on by itself when its time has come", async () => {
+  await using machine = new Machine();
+  machine.config(PATIENCE);
+  const model = await machine.model(scenes({ "do it": [limited(3), says("went on")] }));
+  const receipt = await suspendedBy(machine, ["do it"]);
+  const { uuid } = receipt;
   await ended(machine, uuid);
   expect(recordOf(machine, uuid)).toMatchObject({ result: "went on", steps: 1, suspended: null });
   expect(recordOf(machine, uuid).pid).toBeGreaterThan(receipt.pid);
@@ -211,7 +220,6 @@ test("a suspended run that is killed has ended so, on disk too, and its time wak
     scenes({ "do it": [limited(6), says("went on")], "and this": [limited(7), says("went on")] }),
   );
   const killed = await suspendedBy(machine, ["do it"]);
-  const other = await suspendedBy(machine, ["and this"]);
   const { code, stderr } = await machine.run(["kill", String(killed.pid)]);
   expect({ code, stderr }).toEqual({
     code: 0,
@@ -221,6 +229,7 @@ test("a suspended run that is killed has ended so, on disk too, and its time wak
   const dead = { state: "dead", exit_code: 143, exit_reason: "terminated", suspended: null };
   expect(recordOf(machine, killed.uuid)).toMatchObject(dead);
   // Whose time comes after it.
+  const other = await suspendedBy(machine, ["and this"]);
   await ended(machine, other.uuid);
   expect(recordOf(machine, killed.uuid)).toMatchObject(dead);
   expect(model.requests.filter(({ text }) => text.includes("do it"))).toHaveLength(1);
