@@ -4,6 +4,7 @@ import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { type GuardedFolder, type OpenContext, SyscallError } from "rnix/plugin";
 import { errnoOf, systemError } from "./errors.ts";
 import { nearest } from "./nearest.ts";
+import { realAsFarAsThere } from "./real-path.ts";
 
 /** A regular file that is open and lies inside. Whoever got it closes it. */
 export interface OpenedFile {
@@ -133,10 +134,13 @@ export class Confinement {
     }
     const absolute = resolve(this.#context.cwd, path);
     const { project, folders } = this.#context;
-    // By what is written first, so that a path outside is refused without a look at what is there.
-    const roots = [project.dir, ...folders, ...(await this.#realRoots())];
-    if (!roots.some((root) => isInside(root, absolute))) throw this.#outside(path, absolute);
-    return absolute;
+    const realRoots = await this.#realRoots();
+    const isIn = (roots: string[], where: string) => roots.some((root) => isInside(root, where));
+    if (isIn([project.dir, ...folders, ...realRoots], absolute)) return absolute;
+    // A person who came in through a link names files by it. Of what lies outside nothing is told, not even if it is there.
+    const real = await realAsFarAsThere(absolute);
+    if (real === undefined || !isIn(realRoots, real)) throw this.#outside(path, absolute);
+    return real;
   }
 
   async #checkInside(real: string, path: string): Promise<void> {

@@ -77,6 +77,38 @@ describe("a path that leads outside is refused", () => {
   }
 });
 
+describe("a path that leads inside through a link outside", () => {
+  const asked = (project: Project, name: string) => join(project.outside, "way-in", name);
+  function projectWithWayIn(): Project {
+    const project = new Project();
+    project.put("src/a.txt", "inside");
+    symlinkSync(project.dir, join(project.outside, "way-in"));
+    return project;
+  }
+
+  test.each(Object.entries(OPERATIONS).filter(([tool]) => !tool.startsWith("Edit that ch")))(
+    "is as good as any other, by %s",
+    async (tool, operation) => {
+      using project = projectWithWayIn();
+      const isNew = tool === "Write" || tool.startsWith("Edit");
+      const name = isNew ? "src/deep/new.txt" : tool === "Read" || tool === "Grep" ? "src/a.txt" : "src";
+      await project.run(operation(asked(project, name)));
+      if (isNew) expect(project.text(name)).toBe("overwritten");
+    },
+  );
+
+  test("is told as missing when nothing is there, and refused where it leads out again", async () => {
+    using project = projectWithWayIn();
+    const missing = await project.fails({ op: "read", path: asked(project, "src/b.txt") });
+    expect(missing.code).toBe("NOT_FOUND");
+    link(project, "out", project.outside);
+    for (const path of ["out/secret.txt", "out/none.txt", "out/way-in/../secret.txt"]) {
+      const error = await project.fails({ op: "read", path: asked(project, path) });
+      expect(error.code).toBe("PERMISSION");
+    }
+  });
+});
+
 describe("a new file", () => {
   test("is not made below a symlink that leads outside", async () => {
     using project = new Project();
