@@ -338,7 +338,7 @@ class ReasoningLoop implements AskEvents {
     }
     return broken(
       "llm_error",
-      "The answer was cut off at the model's output limit before the agent finished.",
+      "The answer was cut off at the model's output limit before the agent finished. Raise the model's max_output in providers.yaml where it can write more, or ask for less at once.",
     );
   }
 

@@ -122,7 +122,7 @@ const FAULTS: Record<string, Fault> = {
   "an empty answer once": { scenes: [says(""), OK], ...COMPLETED },
   "an answer that is cut off at the model's own limit": {
     scenes: [{ text: "It begins, and", stop: "max_tokens" }],
-    says: ["output limit"],
+    says: ["output limit", "max_output"],
     result: "It begins, and",
     partial: true,
     requests: 1,
