@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { type Code, O_RDONLY, O_RDWR, O_WRONLY, type OpenFlag } from "../../../src/plugin/index.ts";
 import { exchange, failure, text } from "../../support/conformance/vfs-file.ts";
 import { measured } from "../../support/measured.ts";
+import { until } from "../../support/until.ts";
 import { Project } from "./project.ts";
 
 const never = new AbortController().signal;
@@ -156,5 +157,6 @@ test("no file stays open, whatever became of the call", async () => {
   const file = await project.open("/a.txt", O_RDONLY);
   await file.read(2, never);
   await file.close();
-  expect(openFiles()).toBe(before);
+  // What others have open in this process may be gone by now, or come and go.
+  await until(() => openFiles() <= before, "all files closed");
 });
