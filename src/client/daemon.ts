@@ -198,6 +198,9 @@ function didNotStart(code: number, words: string): SyscallError {
 /** How the daemon ends when it can't read one of the user's files: that is the exit code of a command, too. */
 const WRONG_FILE = 64;
 
+/** A line of an error's stack. */
+const FRAME = /^ +at /;
+
 function lastWords(logFile: string, pid: number | undefined): string {
   try {
     const all = readFileSync(logFile, "utf8").trimEnd().split("\n");
@@ -208,7 +211,9 @@ function lastWords(logFile: string, pid: number | undefined): string {
         all.findIndex((line) => line.includes(` [${pid}] `)),
       ),
     );
-    return `The end of ${logFile}:\n${lines.slice(-5).join("\n")}`;
+    // Where in the code it was is for the log: five such lines would be all that a person reads.
+    const words = lines.filter((line) => !FRAME.test(line));
+    return `The end of ${logFile}:\n${words.slice(-5).join("\n")}`;
   } catch {
     return `It wrote no log to ${logFile}.`;
   }

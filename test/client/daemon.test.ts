@@ -236,6 +236,16 @@ describe("a client is told", () => {
     expect([error.code, error.message.includes("kernels")]).toEqual(["UNAVAILABLE", true]);
   });
 
+  test("what went wrong in a daemon that did not start, and not only where in its code", async () => {
+    await using home = new Home();
+    mkdirSync(home.paths.socket, { recursive: true, mode: 0o700 });
+    const error = await refusal(ensureDaemon(options(home)));
+    expect(error.code).toBe("UNAVAILABLE");
+    expect(error.message).toContain(home.paths.socket);
+    expect(error.message).not.toMatch(/^ +at /m);
+    rmSync(home.paths.socket, { recursive: true });
+  });
+
   test("why one that was on its way up has gone, when the connection was all that it heard of it", async () => {
     await using home = new Home();
     const command = [process.execPath, join(import.meta.dir, "../server/support/dying-daemon.ts")];
