@@ -46,10 +46,10 @@ export class Bench {
     return { uuid, call, spillDir: this.spillDir };
   }
 
-  /** The naps of this test that run. */
+  /** The naps of this test that run. One that has its name but no arguments yet has no environment either. */
   naps(): number[] {
     return processesNamed(this.name)
-      .filter(({ state }) => state !== "Z")
+      .filter(({ pid, state }) => state !== "Z" && hasArguments(pid))
       .map(({ pid }) => pid);
   }
 
@@ -95,6 +95,14 @@ function processesNamed(name: string): { pid: number; state: string }[] {
     const stat = Number(entry) > 0 ? statOf(Number(entry)) : null;
     return stat?.name === name ? [{ pid: Number(entry), state: stat.state }] : [];
   });
+}
+
+function hasArguments(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "latin1") !== "";
+  } catch {
+    return false;
+  }
 }
 
 function statOf(pid: number): { name: string; state: string } | null {
