@@ -1,16 +1,7 @@
-import {
-  type Data,
-  type FileStat,
-  type LLMAnswer,
-  type LLMEvent,
-  type LLMRequest,
-  type OpenContext,
-  SyscallError,
-  type VFSFile,
-} from "rnix/plugin";
+import type { Data, FileStat, LLMAnswer, LLMEvent, LLMRequest, OpenContext, VFSFile } from "rnix/plugin";
 import { z } from "zod";
 import { type ModelFacts, ModelFile } from "./model-file.ts";
-import { settingsOf } from "./settings.ts";
+import { settingsOf, unfit } from "./settings.ts";
 
 /** One run of the program, begun. */
 export interface Begun {
@@ -70,10 +61,7 @@ export class CliFile implements VFSFile {
 export function commandOf(context: OpenContext): string | undefined {
   const result = Extra.safeParse(settingsOf(context).extra);
   if (result.success) return result.data.command;
-  throw new SyscallError("INVALID", `extra of the provider's entry: ${z.prettifyError(result.error)}`, {
-    cause: result.error,
-    retryable: false,
-  });
+  throw unfit(result.error, "extra");
 }
 
 const Extra = z.strictObject({

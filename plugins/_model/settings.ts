@@ -12,8 +12,13 @@ export interface Settings {
 export function settingsOf(context: OpenContext): Settings {
   const result = Entry.safeParse(context.config ?? {});
   if (result.success) return { base_url: result.data.base_url, extra: result.data.extra ?? {} };
-  const wrong = result.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
-  throw new SyscallError("INVALID", `the provider's entry: ${wrong.join("; ")}`, { cause: result.error });
+  throw unfit(result.error);
+}
+
+/** What is wrong with the provider's entry, or with what stands `at` this place of it, in one line. */
+export function unfit(cause: z.ZodError, ...at: string[]): SyscallError {
+  const wrong = cause.issues.map(({ path, message }) => `${[...at, ...path].join(".")}: ${message}`);
+  return new SyscallError("INVALID", `the provider's entry: ${wrong.join("; ")}`, { cause });
 }
 
 /**

@@ -264,7 +264,7 @@ describe("1,000 processes that write to each other, spawn, and are killed at ran
         if (h.kernel.active < PER_TURN) await storm.spawn();
         storm.act({ suspend: (kernel, pid) => kernel.suspend(pid) });
         storm.goOn();
-        await Bun.sleep(1);
+        await settled();
         return (storm.answers["go on: done"] ?? 0) > GONE_ON;
       };
       await until(hasWeathered, "enough that have gone on", 120_000);

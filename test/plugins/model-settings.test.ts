@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { commandOf } from "../../plugins/_model/cli-file.ts";
 import { keyOf, settingsOf } from "../../plugins/_model/settings.ts";
 import { testContext } from "../support/conformance/context.ts";
 import { failureOf } from "../support/model-server/device.ts";
@@ -26,3 +27,8 @@ test.each(["localhost:8000/v1", "foo bar", "ftp://localhost/v1"])(
     expect(open).toThrow(/base_url: expected .* http:\/\/ .*OPENAI_BASE_URL/);
   },
 );
+
+test("a command that is no absolute path is told by its place in the entry, in one line", () => {
+  const open = () => commandOf({ ...testContext("/").context, config: { extra: { command: "bin/claude" } } });
+  expect(open).toThrow("the provider's entry: extra.command: expected an absolute path");
+});
