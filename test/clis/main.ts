@@ -7,9 +7,8 @@ import { installClaude } from "./install.ts";
  */
 const claude = await installClaude();
 const tests = [...new Bun.Glob("*.cli.ts").scanSync({ cwd: import.meta.dir, absolute: true })].toSorted();
-const run = Bun.spawn([process.execPath, "test", "--timeout", "120000", ...tests], {
-  cwd: resolve(import.meta.dir, "../.."),
-  env: { ...process.env, NODE_ENV: "test", RNIX_TEST_CLAUDE: claude },
+const run = Bun.spawn([process.execPath, resolve(import.meta.dir, "../suite.ts"), ...tests], {
+  env: { ...process.env, RNIX_TEST_CLAUDE: claude },
   stdio: ["inherit", "inherit", "inherit"],
 });
 process.exit(await run.exited);
