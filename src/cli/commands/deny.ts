@@ -15,6 +15,7 @@ export default defineCommand({
   ],
   notes: [
     "It holds at once and for the rest of the run, until the same rule is allowed again. What runs by it is stopped; what it has done already stays done.",
+    "A pattern such as 'Bash(git push *)' also catches `git -C . push`, but it is no sandbox: a script can still run git push. Deny Bash, or allow only the commands you mean.",
   ],
   run: (io, flags, args) => changeRights(io, "deny", flags, args),
 });

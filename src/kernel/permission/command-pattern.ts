@@ -1,21 +1,24 @@
 import { fitsWithin, matchText, matchWild } from "./glob.ts";
+import { evaluatingBuiltin, mayEvaluateCode } from "./shell-builtins.ts";
 import { parseCommandLine, type SimpleCommand, type Word } from "./shell-words.ts";
 
 const names = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/));
 
 /** Programs that run the rest of their words as a command. */
 const WRAPPERS = names(
-  `builtin busybox chroot chrt command doas env exec fakeroot find flock gdb ionice linux32 linux64 ltrace nice nohup
+  `builtin busybox chroot chrt command doas env exec fakeroot find flock gdb ionice jobs linux32 linux64 ltrace nice nohup
   nsenter numactl prlimit setarch setpriv setsid stdbuf strace sudo systemd-run taskset time timeout unbuffer unshare
   xargs`,
 );
 /** Programs that take a command line as text, which is not looked into. */
 const SHELLS = names(
-  `ash bash compgen complete dash eval fc fish ksh mapfile parallel readarray runuser script sh source su trap watch
+  `alias ash bash bind compgen complete dash eval fc fish ksh mapfile parallel readarray runuser script sh source su trap watch
   zsh .`,
 );
 /** An option of env's: its text is a command line. */
 const SPLITS = /^(-[a-zA-Z0-9]*S|--split)/;
+/** Git's options before the subcommand that take the next word as their value. */
+const GIT_VALUES = names("-C -c --attr-source --config-env --git-dir --namespace --work-tree");
 
 /**
  * `git *`: the words of a simple command, `*` within a word for any characters, a word `*` for any number of
@@ -31,12 +34,15 @@ export class CommandPattern {
     const legacy = /^(.*[^\s*]):\*$/s.exec(text)?.[1];
     const forms = legacy === undefined ? [text] : [`${legacy} *`, `${legacy}:* *`];
     this.#forms = forms.map((form) => form.split(/\s+/).filter((word) => word !== ""));
-    this.#denyForms = this.#forms.map(([name = "", ...rest]) => [name.toLowerCase(), ...rest]);
+    this.#denyForms = this.#forms
+      .map(([name = "", ...rest]) => [name.toLowerCase(), ...rest])
+      // `git push*` is meant to deny `git push -f`, too.
+      .map((form) => (/[^*]\*$/.test(form.at(-1) ?? "") ? [...form, "*"] : form));
   }
 
   /** One command of a line that is allowed. What cannot be known of it counts against it. */
   covers(command: SimpleCommand): boolean {
-    if (command.assigns || command.writes) return false;
+    if (uncoverable(command) !== null) return false;
     return this.#forms.some((form) => {
       // What it reads by `<` is one more word nobody has named.
       if (command.reads && form.at(-1) !== "*") return false;
@@ -74,7 +80,27 @@ export function coversLine(patterns: readonly CommandPattern[], line: CommandLin
 
 /** One command is enough, and a line that is not understood. */
 export function deniesLine(pattern: CommandPattern, line: CommandLine): boolean {
-  return line === null || line.some((command) => pattern.mayBe(command));
+  return line === null || mayEvaluateCode(line) || line.some((command) => pattern.mayBe(command));
+}
+
+/** Why no pattern at all covers this line, as one sentence; null when one could. */
+export function whyUncoverable(line: CommandLine): string | null {
+  if (line === null) {
+    return "No pattern covers this line: only lists and pipes of simple commands without substitutions are covered.";
+  }
+  for (const command of line) {
+    const reason = uncoverable(command);
+    if (reason !== null) return `No pattern covers a command that ${reason}.`;
+  }
+  return null;
+}
+
+function uncoverable(command: SimpleCommand): string | null {
+  if (command.assigns) return "sets a variable";
+  if (command.writes) return "writes to a file by `>`";
+  if (command.words[0]?.dynamic) return "the shell names by an expansion";
+  const builtin = evaluatingBuiltin(command);
+  return builtin === null ? null : `the shell's \`${builtin}\` may evaluate: give it plain arguments`;
 }
 
 /** A star inside a word does not climb: `cat src/*` is not `cat src/../key`. */
@@ -115,26 +141,45 @@ function readings(words: readonly Word[]): (readonly Word[])[] {
   const name = programName(words[0]);
   if (name === undefined) return [words];
   if (takesText(words)) return [...named(words), UNKNOWN];
+  if (name === "git") return [...named(words), ...named(withoutGitOptions(words))];
   if (!WRAPPERS.has(name)) return named(words);
   const behind = words.slice(1).flatMap((word, i) => {
     const inner = words.slice(i + 1);
     // `find .`: a folder more often than the builtin.
-    return programName(word) !== "." && takesText(inner) ? [UNKNOWN] : named(inner);
+    if (programName(word) !== "." && takesText(inner)) return [UNKNOWN];
+    return programName(inner[0]) === "git" ? readings(inner) : named(inner);
   });
   return [...named(words), ...behind];
 }
 
 function takesText([first, ...rest]: readonly Word[]): boolean {
   const name = programName(first) ?? "";
-  return SHELLS.has(name) || (name === "env" && rest.some(({ text }) => SPLITS.test(text)));
+  if (SHELLS.has(name)) return true;
+  if (name === "env") return rest.some(({ text }) => SPLITS.test(text));
+  // Both give a name another meaning: `hash -p /usr/bin/git g`, `enable -f library g`.
+  return (name === "hash" || name === "enable") && rest.some(({ text }) => /^-.*[pf]/.test(text));
+}
+
+/** `git -C . push` as `git push`. With an alias set on the command line it may be any command. */
+function withoutGitOptions([git, ...rest]: readonly Word[]): readonly Word[] {
+  if (!git) return rest;
+  let at = 0;
+  for (let word = rest[at]; word && !word.dynamic && word.text.startsWith("-"); word = rest[at]) {
+    const takesValue = GIT_VALUES.has(word.text);
+    const value = takesValue ? rest[at + 1] : { ...word, text: word.text.replace(/^--config-env=/, "") };
+    if (value && /^alias\./i.test(value.text)) return UNKNOWN;
+    if (value?.dynamic && (value.splits || /^--?c/.test(word.text))) return [git, ...UNKNOWN];
+    at += takesValue ? 2 : 1;
+  }
+  return [git, ...rest.slice(at)];
 }
 
 /** The words as they are, and with the program's name without its folder. */
 function named(words: readonly Word[]): (readonly Word[])[] {
   const [first, ...rest] = words;
   if (first === undefined || first.dynamic) return [words];
-  const whole = { text: first.text.toLowerCase(), dynamic: false };
-  const name = { text: programName(first) ?? "", dynamic: false };
+  const whole = { ...first, text: first.text.toLowerCase() };
+  const name = { ...first, text: programName(first) ?? "" };
   return whole.text === name.text
     ? [[name, ...rest]]
     : [
@@ -143,7 +188,7 @@ function named(words: readonly Word[]): (readonly Word[])[] {
       ];
 }
 
-const UNKNOWN: readonly Word[] = [{ text: "", dynamic: true }];
+const UNKNOWN: readonly Word[] = [{ text: "", dynamic: true, splits: true }];
 
 /** Without its folder, in lower case: file systems that do not tell `RM` from `rm` run the same program. */
 function programName(word: Word | undefined): string | undefined {

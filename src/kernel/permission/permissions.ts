@@ -1,6 +1,7 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { PermissionRecord } from "../../store/schema.ts";
 import { type Call, CallView, type Facts, isAtOrBelow, type ToolFacts } from "./call-view.ts";
+import { whyUncoverable } from "./command-pattern.ts";
 import { contains } from "./containment.ts";
 import { coveredBy, denies, type Layer } from "./coverage.ts";
 import { knownRules } from "./known-rules.ts";
@@ -218,9 +219,9 @@ export class Permissions {
     const denying = this.#denials.find((rule) => denies(rule, view));
     if (denying) return { refusal: `The deny rule ${denying.text} forbids it.` };
     const rule = coveredBy(this.#own, view);
-    if (rule === null) return { refusal: refusalOf(this.#own, call) };
+    if (rule === null) return { refusal: refusalOf(this.#own, view) };
     const limit = this.#limits.find((layer) => coveredBy(layer, view) === null);
-    return limit ? { refusal: refusalOf(limit, call) } : { rule };
+    return limit ? { refusal: refusalOf(limit, view) } : { rule };
   }
 
   /** Whether any input of this tool could be covered: whether it is worth showing. */
@@ -306,9 +307,12 @@ const FRESH: Parts = {
 };
 
 /** What a list has to say about a call that it does not cover. */
-function refusalOf(layer: Layer, call: Call): string {
+function refusalOf(layer: Layer, { call, kind, commandLine }: CallView): string {
   const near = layer.filter((rule) => rule.kind === "pattern" && rule.name === call.tool);
-  if (near.length > 0) return `Only ${textsOf(near).join(", ")} is allowed.`;
+  if (near.length > 0) {
+    const why = kind === "command" ? whyUncoverable(commandLine) : null;
+    return `Only ${textsOf(near).join(", ")} is allowed.${why === null ? "" : ` ${why}`}`;
+  }
   return `${call.tool ?? call.path} is not among the allowed tools.`;
 }
 

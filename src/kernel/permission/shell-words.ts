@@ -3,6 +3,8 @@ export interface Word {
   text: string;
   /** The shell makes something of it that cannot be known here: a variable, a glob, braces, `~`. */
   dynamic: boolean;
+  /** It may become no argument or several: an unquoted expansion, or `"$@"`. */
+  splits: boolean;
 }
 
 /** One program the line would run. */
@@ -10,6 +12,8 @@ export interface SimpleCommand {
   words: Word[];
   /** Begins with assignments, `FOO=x git …`: they can change what the name runs. */
   assigns: boolean;
+  /** The texts of these assignments, `FOO=x`. */
+  assignments: string[];
   /** Its output goes to a file (`>`, `>>`, `&>`, `<>`); /dev/null and other descriptors do not count. */
   writes: boolean;
   /** It reads a file by `<`. */
@@ -79,7 +83,13 @@ class Parser {
 
   /** Reads up to and with the next separator. False at the end of the line. */
   #command(): boolean {
-    const command: SimpleCommand = { words: [], assigns: false, writes: false, reads: false };
+    const command: SimpleCommand = {
+      words: [],
+      assigns: false,
+      assignments: [],
+      writes: false,
+      reads: false,
+    };
     /** After `)` or `}`: only redirections may follow. */
     let closed = false;
     for (;;) {
@@ -100,6 +110,7 @@ class Parser {
           this.#finish(command);
           this.#leave("(");
           command.words = [];
+          command.assignments = [];
           command.assigns = command.writes = command.reads = false;
           closed = true;
           break;
@@ -109,8 +120,10 @@ class Parser {
         case "word":
           if (closed) throw new NotUnderstood();
           if (command.words.length > 0) command.words.push(token.word);
-          else if (token.assignment) command.assigns = true;
-          else closed = this.#first(command, token);
+          else if (token.assignment) {
+            command.assigns = true;
+            command.assignments.push(token.word.text);
+          } else closed = this.#first(command, token);
           break;
       }
     }
@@ -229,6 +242,7 @@ class Lexer {
   #word(): Token {
     let text = "";
     let dynamic = false;
+    let splits = false;
     let quoted = false;
     const start = this.#at;
     for (;;) {
@@ -243,6 +257,7 @@ class Lexer {
         const part = this.#doubleQuoted();
         text += part.text;
         dynamic ||= part.dynamic;
+        splits ||= part.splits;
       } else if (char === "\\") {
         const next = this.#take();
         if (next !== "\n") {
@@ -255,21 +270,28 @@ class Lexer {
         const part = this.#dollar(false);
         text += part.text;
         dynamic ||= part.dynamic;
+        splits ||= part.splits;
       } else {
-        dynamic ||= (EXPANDS.includes(char) && !this.#isAlone(start)) || isTilde(char, text);
+        const expands = (EXPANDS.includes(char) && !this.#isAlone(start)) || isTilde(char, text);
+        dynamic ||= expands;
+        splits ||= expands;
         text += char;
       }
     }
-    return this.#finishWord(start, { text, dynamic }, quoted);
+    return this.#finishWord(start, { text, dynamic, splits }, quoted);
   }
 
   #finishWord(start: number, word: Word, quoted: boolean): Token {
-    const raw = this.#line.slice(start, this.#at);
+    const raw = this.#line.slice(start, this.#at).replaceAll("\\\n", "");
     const next = this.#line[this.#at];
-    // `2>`: the digits belong to the redirection.
-    if ((next === "<" || next === ">") && /^[0-9]+$/.test(raw)) return this.next();
+    if (next === "<" || next === ">") {
+      // `2>`: the digits belong to the redirection.
+      if (/^[0-9]+$/.test(raw)) return this.next();
+      // bash sets the variable of `{PATH}>x`, and evaluates the subscript of `{a[…]}>x`.
+      if (raw.startsWith("{") && raw.endsWith("}")) throw new NotUnderstood();
+    }
     if (next === "(") throw new NotUnderstood(); // A function, an array, an extended glob.
-    const assignment = /^[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=/.test(raw.replaceAll("\\\n", ""));
+    const assignment = /^[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=/.test(raw);
     return { kind: "word", word, quoted, assignment };
   }
 
@@ -292,9 +314,10 @@ class Lexer {
   #doubleQuoted(): Word {
     let text = "";
     let dynamic = false;
+    let splits = false;
     for (;;) {
       const char = this.#take();
-      if (char === '"') return { text, dynamic };
+      if (char === '"') return { text, dynamic, splits };
       if (char === "`") throw new NotUnderstood();
       if (char === "\\") {
         const next = this.#take();
@@ -303,6 +326,7 @@ class Lexer {
         const part = this.#dollar(true);
         text += part.text;
         dynamic ||= part.dynamic;
+        splits ||= part.splits;
       } else {
         text += char;
       }
@@ -313,29 +337,29 @@ class Lexer {
   #dollar(inQuotes: boolean): Word {
     this.#skipContinuations();
     const next = this.#line[this.#at];
-    if (next === undefined) return { text: "$", dynamic: false };
+    if (next === undefined) return { text: "$", dynamic: false, splits: false };
     if (next === "(" || next === "[") throw new NotUnderstood();
-    if (next === "{") return this.#braced();
+    if (next === "{") return this.#braced(inQuotes);
     if (!inQuotes && (next === "'" || next === '"')) throw new NotUnderstood();
     if (NAME_FIRST.test(next)) {
       this.#skipName();
-      return { text: "", dynamic: true };
+      return { text: "", dynamic: true, splits: !inQuotes };
     }
     if (SPECIAL.includes(next)) {
       this.#at++;
-      return { text: "", dynamic: true };
+      return { text: "", dynamic: true, splits: !inQuotes || next === "@" };
     }
-    return { text: "$", dynamic: false };
+    return { text: "$", dynamic: false, splits: false };
   }
 
   /** `${name}`; everything else in braces can run commands. */
-  #braced(): Word {
+  #braced(inQuotes: boolean): Word {
     this.#at++;
     const first = this.#line[this.#at] ?? "";
     if (NAME_FIRST.test(first)) this.#skipName();
     else if (/[0-9]/.test(first)) this.#at++;
     if (this.#take() !== "}") throw new NotUnderstood();
-    return { text: "", dynamic: true };
+    return { text: "", dynamic: true, splits: !inQuotes };
   }
 
   #skipName(): void {

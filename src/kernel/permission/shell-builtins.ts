@@ -1,0 +1,91 @@
+import type { SimpleCommand, Word } from "./shell-words.ts";
+
+/* Which shell builtins may run code that their arguments hold. A pattern that names one would allow any command. */
+
+const names = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/));
+
+/** Every builtin of bash and dash, and those that other POSIX shells add. Any other name is a program. */
+const BUILTINS = names(
+  `. : [ alias bg bind break builtin caller cd chdir command compgen complete compopt continue declare dirs disown echo
+  enable eval exec exit export false fc fg float getopts hash help history integer jobs kill let local logout mapfile
+  nameref popd print printf pushd pwd read readarray readonly repeat return set shift shopt source suspend test times
+  trap true type typeset ulimit umask unalias unset wait whence`,
+);
+
+/** Builtins that take every argument as plain text. */
+const PLAIN = names(": cd dirs echo false kill popd pushd pwd true type");
+/** Builtins that are plain with decimal numbers alone: some shells evaluate anything else as arithmetic. */
+const NUMERIC = names("break continue exit return shift wait");
+
+/** Operators of `test` that compare texts or look at files. `-v`, `-R` and arithmetic ones evaluate names. */
+const UNARY = names("-a -b -c -d -e -f -g -h -k -n -p -r -s -u -w -x -z -G -L -N -O -S");
+const BINARY = names("= == != < > -ef -nt -ot");
+
+/**
+ * The builtin that may evaluate an argument of this command as code, or null. Arguments that the shell expands count
+ * against it where they could turn into an option or an operator.
+ */
+export function evaluatingBuiltin({ words }: SimpleCommand): string | null {
+  const [first, ...args] = words;
+  if (first === undefined || first.dynamic || !BUILTINS.has(first.text)) return null;
+  return isPlain(first.text, args) ? null : first.text;
+}
+
+function isPlain(name: string, args: readonly Word[]): boolean {
+  if (PLAIN.has(name)) return true;
+  if (NUMERIC.has(name)) return args.every((word) => !word.dynamic && /^[0-9]+$/.test(word.text));
+  if (name === "command") return isStatic(args[0]) && /^-[vV]$/.test(args[0].text);
+  if (name === "printf") return isPlainPrintf(args);
+  if (name === "test") return isPlainTest(args);
+  if (name === "[") return isPlainTest(args.slice(0, -1)) && args.at(-1)?.text === "]";
+  return false;
+}
+
+/** `-v` evaluates a name, and bash's `%n` sets a variable, PATH for one. The format must be known. */
+function isPlainPrintf(args: readonly Word[]): boolean {
+  const [first, second] = args;
+  const format = isStatic(first) && first.text === "--" ? second : first;
+  if (!isStatic(format)) return false;
+  if (format === first && format.text.startsWith("-")) return false;
+  return !/%[^A-Za-z%]*[hjlLqtz]*n/.test(format.text);
+}
+
+/** At most four arguments, so that POSIX says which of them is the operator. */
+function isPlainTest(args: readonly Word[]): boolean {
+  if (args.length > 4 || args.some((word) => word.splits)) return false;
+  const [first, second] = args;
+  if (args.length <= 1) return true;
+  if (args.length === 3 && isOperator(second, BINARY)) return true;
+  if (isStatic(first) && first.text === "!") return isPlainTest(args.slice(1));
+  return args.length === 2 && isOperator(first, UNARY);
+}
+
+function isOperator(word: Word | undefined, known: ReadonlySet<string>): boolean {
+  return isStatic(word) && known.has(word.text);
+}
+
+function isStatic(word: Word | undefined): word is Word {
+  return word !== undefined && !word.dynamic;
+}
+
+/** The shell itself runs the values of these. */
+const CODE_VARIABLE = /^(?:BASH_ENV|ENV|PROMPT_COMMAND|PS[0-4])(?:\[.*\])?\+?=/s;
+/** A text that an evaluating builtin could run as a command. */
+const CODE = /`|\$[({[]/;
+const DECLARATIONS = names("declare export local readonly typeset");
+
+/**
+ * Whether the line may run a command that its words do not show: by a variable that the shell runs, or by an
+ * evaluating builtin and a text with a substitution. `export CI=1` and `[ $? -eq 0 ]` may not.
+ */
+export function mayEvaluateCode(line: readonly SimpleCommand[]): boolean {
+  const evaluating = line.filter((command) => evaluatingBuiltin(command) !== null);
+  const assigned = line.flatMap(({ assignments }) => assignments);
+  const declared = evaluating.flatMap(({ words: [first, ...args] }) =>
+    first && DECLARATIONS.has(first.text) ? args.map(({ text }) => text) : [],
+  );
+  if ([...assigned, ...declared].some((text) => CODE_VARIABLE.test(text))) return true;
+  if (evaluating.length === 0) return false;
+  const evaluated = evaluating.flatMap(({ words }) => words.map(({ text }) => text));
+  return [...assigned, ...evaluated].some((text) => CODE.test(text));
+}
