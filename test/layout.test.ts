@@ -10,14 +10,15 @@ const ARROWS: Record<string, readonly string[]> = {
   client: ["server", "version"],
   server: ["cron", "plugin/host", "config", "kernel", "version"],
   "plugin/host": ["config", "plugin", "vfs", "version"],
-  config: ["plugin", "vfs", "nearest"],
+  config: ["lib", "plugin", "vfs", "nearest"],
   cron: ["kernel"],
-  kernel: ["daemons", "context", "vfs", "store", "os", "nearest", "lost-text"],
+  kernel: ["daemons", "context", "vfs", "store", "os", "lib", "nearest", "lost-text"],
   daemons: ["store", "os"],
   context: ["plugin"],
   vfs: ["plugin"],
   store: ["plugin"],
   os: ["plugin"],
+  lib: ["plugin"],
   plugin: [],
   version: [],
   nearest: [],
@@ -138,6 +139,15 @@ describe("what only one place may do", () => {
     const wrong = [...sources("src"), ...sources("plugins")]
       .filter((file) => !file.startsWith("src/os/") && !allowed.has(file))
       .filter((file) => spawning.test(withoutComments(readFileSync(join(ROOT, file), "utf8"))));
+    expect(wrong).toEqual([]);
+  });
+
+  test("git is started by src/kernel/git-work-tree.ts alone", () => {
+    const wrong = [...sources("src"), ...sources("plugins")]
+      .filter((file) => file !== "src/kernel/git-work-tree.ts")
+      .filter((file) =>
+        /argv[^;]*["'`]git["'`]/.test(withoutComments(readFileSync(join(ROOT, file), "utf8"))),
+      );
     expect(wrong).toEqual([]);
   });
 

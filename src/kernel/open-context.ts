@@ -107,6 +107,11 @@ export class OpenContexts {
 
   /** Starts a program in the process's name: its folder, its environment, its end. */
   exec(proc: Process, request: ExecRequest, call: string | undefined): ReturnType<Children["exec"]> {
+    return this.execAlone(proc, { ...request, env: { ...proc.spec.opts.env, ...request.env } }, call);
+  }
+
+  /** The same with `request.env` as its whole environment. */
+  execAlone(proc: Process, request: ExecRequest, call: string | undefined): ReturnType<Children["exec"]> {
     if (proc.state !== "running") {
       throw new SyscallError("CLOSED", `Process ${proc.pid} has ended and starts no more programs.`);
     }
@@ -119,7 +124,7 @@ export class OpenContexts {
         graceMs: opts.limits.graceMs,
         clock: proc.clock,
       },
-      { ...request, cwd: request.cwd ?? opts.cwd, env: { ...opts.env, ...request.env } },
+      { ...request, cwd: request.cwd ?? opts.cwd },
     );
   }
 }

@@ -126,8 +126,11 @@ export class ProcessLife {
   /** Checks and the list of changed files, while the process may still start programs. */
   async #conclude(proc: Process, ran: Outcome): Promise<Outcome> {
     const { changes, openContexts } = this.#ports;
-    if (ran.kind === "finished") proc.checks = await runChecks(openContexts, proc);
-    await changes.end(proc);
+    try {
+      if (ran.kind === "finished") proc.checks = await runChecks(openContexts, proc);
+    } finally {
+      await changes.end(proc);
+    }
     return ran.kind !== "broken" && proc.stopped ? { kind: "stopped", status: proc.stopped } : ran;
   }
 

@@ -1,0 +1,103 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { until } from "../../../support/until.ts";
+import { Machine } from "../../support/machine.ts";
+import { calls, says, scenes } from "../../support/scenes.ts";
+import { Receipt } from "../../support/verdict.ts";
+
+setDefaultTimeout(120_000);
+
+/** A machine with a program outside of the project that leaves a trace when anything runs it. */
+function withTrap(): { machine: Machine; trap: string; sprung: () => string } {
+  const machine = new Machine({ git: true });
+  const trap = join(machine.elsewhere, "trap.sh");
+  const traces = join(machine.elsewhere, "sprung");
+  machine.write(trap, `#!/bin/sh\necho "$0 $*" >> ${traces}\ncat\n`);
+  chmodSync(trap, 0o700);
+  return { machine, trap, sprung: () => (existsSync(traces) ? readFileSync(traces, "utf8") : "") };
+}
+
+const ALLOW = ["--allow", "Write", "--allow", "Write(.git/**)", "--output", "json"];
+
+test("what a run writes into .git is not run when its changes are listed", async () => {
+  const { machine, trap, sprung } = withTrap();
+  await using _ = machine;
+  const config = `[core]
+	repositoryformatversion = 1
+	sshCommand = ${trap}
+	fsmonitor = ${trap}
+[extensions]
+	partialClone = origin
+[remote "origin"]
+	url = ssh://nowhere/x
+	promisor = true
+	partialclonefilter = blob:none
+`;
+  await machine.model(
+    scenes({
+      attack: [
+        calls(
+          ["Write", { path: ".git/config", content: config }],
+          ["Write", { path: ".git/HEAD", content: `${"1".repeat(40)}\n` }],
+          ["Write", { path: "new.txt", content: "new" }],
+        ),
+        says("done"),
+      ],
+      again: [calls(["Write", { path: "more.txt", content: "x" }]), says("done")],
+    }),
+  );
+  for (const intent of ["attack", "again"]) {
+    const { stdout } = await machine.run(["spawn", intent, ...ALLOW]);
+    const receipt = Receipt.parse(JSON.parse(stdout));
+    expect(receipt).toMatchObject({ exit_code: 0, files_changed_complete: true });
+    expect(receipt.files_changed).toContain(intent === "attack" ? "new.txt" : "more.txt");
+  }
+  expect(sprung()).toBe("");
+});
+
+test("a git that lies in the project is not run, nor does the run's environment change what git does", async () => {
+  const { machine, trap, sprung } = withTrap();
+  await using _ = machine;
+  machine.write("node_modules/.bin/git", readFileSync(trap, "utf8"));
+  chmodSync(join(machine.project, "node_modules/.bin/git"), 0o700);
+  await machine.model(scenes({ go: [calls(["Write", { path: "new.txt", content: "x" }]), says("done")] }));
+  const env = {
+    PATH: `${join(machine.project, "node_modules/.bin")}:${machine.env.PATH}`,
+    GIT_CONFIG_COUNT: "1",
+    GIT_CONFIG_KEY_0: "core.fsmonitor",
+    GIT_CONFIG_VALUE_0: trap,
+    GIT_DIR: "/nowhere",
+    GIT_TRACE: join(machine.elsewhere, "sprung"),
+  };
+  const { stdout } = await machine.run(["spawn", "go", ...ALLOW], { env });
+  expect(Receipt.parse(JSON.parse(stdout))).toMatchObject({
+    files_changed: ["new.txt"],
+    files_changed_complete: true,
+  });
+  expect(sprung()).toBe("");
+});
+
+test("a FIFO as .git/config holds up neither the run nor its end by a signal", async () => {
+  const { machine } = withTrap();
+  await using _ = machine;
+  const config = join(machine.project, ".git/config");
+  mkdirSync(join(machine.project, ".git"), { recursive: true });
+  Bun.spawnSync(["sh", "-c", `rm -f '${config}' && mkfifo '${config}'`]);
+  await machine.model(
+    scenes({
+      go: [calls(["Write", { path: "new.txt", content: "x" }]), says("done")],
+      wait: [calls(["Bash", { command: "touch held; sleep 600" }]), says("done")],
+    }),
+  );
+  const { stdout } = await machine.run(["spawn", "go", "--timeout", "20s", ...ALLOW]);
+  expect(Receipt.parse(JSON.parse(stdout))).toMatchObject({
+    exit_reason: "completed",
+    files_changed: ["new.txt"],
+    files_changed_complete: false,
+  });
+  const waiting = machine.start(["spawn", "wait", "--allow", "Bash"]);
+  await until(() => machine.has("held"), "the held call");
+  expect((await machine.run(["kill", "-s", "KILL", "2"])).code).toBe(0);
+  expect((await waiting.done).code).toBe(137);
+});
