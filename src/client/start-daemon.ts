@@ -3,6 +3,7 @@ import { closeSync } from "node:fs";
 import { isPlain } from "../config/environment.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { openDaemonLog } from "../server/daemon-log.ts";
+import { DAEMON_REQUESTS, REQUESTS_VARIABLE } from "../server/request-limit.ts";
 import { UNNEEDED } from "../server/unneeded-signal.ts";
 
 export interface StartedDaemon {
@@ -69,9 +70,24 @@ const KILLED = 128;
 
 /** How this very binary is started again, even when the file has been replaced meanwhile. */
 export function daemonCommand(): string[] {
-  const internal = ["daemon", "--internal"];
-  if (!Bun.main.startsWith("/$bunfs/")) return [process.execPath, Bun.main, ...internal];
-  return [process.platform === "linux" ? "/proc/self/exe" : process.execPath, ...internal];
+  return [...ownProgram(), "daemon", "--internal"];
+}
+
+function ownProgram(): string[] {
+  if (!Bun.main.startsWith("/$bunfs/")) return [process.execPath, Bun.main];
+  return [process.platform === "linux" ? "/proc/self/exe" : process.execPath];
+}
+
+/**
+ * Replaces this command by itself with the runtime's limit on HTTP requests raised, which the runtime reads only as it
+ * starts. For a daemon in the foreground; one in the background is started with it. Process and PID stay the same.
+ * Returns where the user has set a limit already.
+ */
+export function raiseRequestLimit(): void {
+  if (process.env[REQUESTS_VARIABLE] !== undefined || process.execve === undefined) return;
+  const argv = [...ownProgram(), ...process.argv.slice(2)];
+  const env = { ...process.env, [REQUESTS_VARIABLE]: String(DAEMON_REQUESTS) };
+  process.execve(argv[0] ?? process.execPath, argv, env);
 }
 
 /**
@@ -88,7 +104,7 @@ export function daemonEnv(env: Readonly<Record<string, string | undefined>>): Re
 }
 
 /**
- * How its runtime compiles. A run calls much code a few times: compiled already after some thirty calls (500 is the
+ * How its runtime works. The last one: how many HTTP requests it has under way. The others: how it compiles. A run calls much code a few times: compiled already after some thirty calls (500 is the
  * runtime's own), it costs a daemon 15 MiB after a hundred runs and a quarter of its first runs' CPU. The last of the
  * runtime's compilers takes more than it gives back here, at long streams and after a thousand runs as well.
  */
@@ -96,6 +112,7 @@ const RUNTIME = {
   BUN_JSC_thresholdForJITAfterWarmUp: "10000",
   BUN_JSC_thresholdForJITSoon: "10000",
   BUN_JSC_useFTLJIT: "0",
+  [REQUESTS_VARIABLE]: String(DAEMON_REQUESTS),
 };
 
 /** What a daemon alone reads. */

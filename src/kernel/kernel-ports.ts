@@ -32,6 +32,8 @@ export interface KernelPorts {
   planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
   /** So many processes may live at the same time; absent: any number. */
   liveProcesses?: number | null;
+  /** Model requests open at the same time, at most; absent: any number. */
+  openRequests?: number;
   /** There is a waker, which goes on with what waits: what is suspended says so. */
   wakes?: boolean;
   /** A message has come for a suspended run that waits for one. */

@@ -125,7 +125,7 @@ export class Kernel {
     const files = new FileSystem({ debug, contexts: openContexts, clock });
     const ctx = new ContextSyscalls({ contexts, debug });
     const changes = new Changes(openContexts);
-    const gate = new ModelGate({ clock, random });
+    const gate = new ModelGate({ clock, random, openRequests: ports.openRequests });
     this.#gate = gate;
     const warn = (source: string, text: string): void => ports.log?.("warn", source, text);
     this.mounts = new MountManager({

@@ -6,6 +6,7 @@ import { loadSettings, type Settings } from "../config/settings.ts";
 import { realClock } from "../kernel/clock.ts";
 import { Kernel } from "../kernel/kernel.ts";
 import { becomeSubreaper, Children, sweepChildren } from "../os/children.ts";
+import { descriptorLimit } from "../os/descriptors.ts";
 import { embeddedAgents, embeddedSkills } from "../plugin/host/embedded.ts";
 import { PluginHost } from "../plugin/host/host.ts";
 import type { GuardedFolder } from "../plugin/index.ts";
@@ -25,6 +26,7 @@ import { KernelLocks } from "./kernel-locks.ts";
 import { CommandKeys } from "./key-commands.ts";
 import { isLogged, type LogLevel } from "./log-level.ts";
 import { Recovery } from "./recovery.ts";
+import { modelRequestLimit } from "./request-limit.ts";
 import { planChildResume, planResume } from "./resume.ts";
 import { runLog } from "./run-log.ts";
 import { parentUuid, planChild, planSpawn } from "./spawn.ts";
@@ -120,6 +122,7 @@ export async function boot({
     planChild: (uuid, wish) => planChild(uuid, wish, spawnPorts),
     planChildResume: async (uuid, child) => planChildResume(uuid, await history.byUuid(child), spawnPorts),
     liveProcesses: settings.server.liveProcesses,
+    openRequests: modelRequestLimit(env, descriptorLimit()),
     wakes,
     mailed: (uuid) => waker?.mailed(uuid),
     callbacks: eachOf(

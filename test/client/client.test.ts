@@ -235,5 +235,6 @@ test("a daemon's environment is a list of what it gets, not of what it does not"
     BUN_JSC_thresholdForJITAfterWarmUp: "10000",
     BUN_JSC_thresholdForJITSoon: "10000",
     BUN_JSC_useFTLJIT: "0",
+    BUN_CONFIG_MAX_HTTP_REQUESTS: "5120",
   });
 });

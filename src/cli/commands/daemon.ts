@@ -20,8 +20,10 @@ const start = defineCommand({
   ],
   async run(io, flags) {
     await refuseInsideRun(io, "daemon start");
-    if (flags.foreground) return serve(await terminalLog());
-    return bringUp(io);
+    if (!flags.foreground) return bringUp(io);
+    const { raiseRequestLimit } = await import("../../client/start-daemon.ts");
+    raiseRequestLimit();
+    return serve(await terminalLog());
   },
 });
 

@@ -1,6 +1,7 @@
 import { type LLMAnswer, type LLMEvent, SyscallError } from "../../plugin/index.ts";
 import type { Clock } from "../clock.ts";
 import { AnswerReader, type ModelDevice } from "./answer.ts";
+import { OpenRequests } from "./open-requests.ts";
 import { Place } from "./place.ts";
 import type { ModelRequest } from "./request.ts";
 import { askedMs, backoffMs, isRetryable } from "./retry.ts";
@@ -49,17 +50,20 @@ export interface GateStatus extends SlotsStatus {
 /**
  * Stands between the loop and the model devices (design §4): one queue per provider and key, shared by all
  * processes, in which the process trees take turns, with retries, `Retry-After`, rate limits, and a total and an
- * idle deadline. Drivers never retry.
+ * idle deadline. All keys together share a limit on open requests. Drivers never retry.
  */
 export class ModelGate {
   readonly #clock: Clock;
   readonly #random: () => number;
   readonly #keys = new Map<string, { provider: string; slots: Slots }>();
+  readonly #open: OpenRequests;
   #tickets = 0;
 
-  constructor(ports: { clock: Clock; random: () => number }) {
+  /** `openRequests`: the limit on requests open at the same time, all keys together; none by default. */
+  constructor(ports: { clock: Clock; random: () => number; openRequests?: number }) {
     this.#clock = ports.clock;
     this.#random = ports.random;
+    this.#open = new OpenRequests(ports.openRequests);
   }
 
   /**
@@ -136,7 +140,7 @@ export class ModelGate {
 
   #newKey(key: string, provider: string, concurrency: number | undefined): Slots {
     for (const [old, { slots }] of this.#keys) if (slots.isIdleSince(KEPT_MS)) this.#keys.delete(old);
-    const slots = new Slots(this.#clock, concurrency);
+    const slots = new Slots(this.#clock, concurrency, this.#open);
     this.#keys.set(key, { provider, slots });
     return slots;
   }

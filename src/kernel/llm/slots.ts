@@ -3,6 +3,7 @@ import { onceAborted } from "../abort.ts";
 import type { Clock, Timer } from "../clock.ts";
 import { AtOnce } from "./at-once.ts";
 import { FairQueue, type Turn } from "./fair-queue.ts";
+import { OpenRequests } from "./open-requests.ts";
 import { PerMinute } from "./per-minute.ts";
 import { type Hold, Reported } from "./reported.ts";
 import { Window } from "./window.ts";
@@ -110,9 +111,12 @@ export class Slots {
   #requests = 0;
   #refused = 0;
   #usedAt: number;
+  /** Shared by all keys. */
+  readonly #open: OpenRequests;
 
-  constructor(clock: Clock, concurrency: number | undefined) {
+  constructor(clock: Clock, concurrency: number | undefined, open = new OpenRequests()) {
     this.#clock = clock;
+    this.#open = open;
     this.#atOnce = new AtOnce(concurrency);
     this.#usedAt = clock.monotonic();
   }
@@ -145,7 +149,7 @@ export class Slots {
         waiter.refuse(signal.reason);
       });
       // Thousands may come while one is held: the hold's end is looked at already.
-      if (hold === undefined || this.#timer === undefined) this.#next();
+      if (hold === undefined || this.#timer === undefined) this.next();
     });
   }
 
@@ -157,7 +161,8 @@ export class Slots {
       this.#refused++;
       this.#atOnce.refused(this.#running);
     }
-    this.#next();
+    this.#open.give(this);
+    this.next();
   }
 
   /** Nobody asks this model for `ms`; who would wait longer than its patience gets the error now. */
@@ -165,7 +170,7 @@ export class Slots {
     if ((this.#asked.get(model)?.window.leftMs ?? 0) >= ms) return;
     this.#asked.set(model, { window: new Window(this.#clock, ms), error });
     this.#turnAway(model);
-    this.#next();
+    this.next();
   }
 
   /** The headers of an answer of this model. What they say counts from now on, for better and for worse. */
@@ -174,7 +179,7 @@ export class Slots {
     this.#reported.set(model, reported);
     reported.report(limits);
     this.#turnAway(model);
-    this.#next();
+    this.next();
   }
 
   /** Nothing goes on here, nothing has to be waited for, and nobody came for so long. */
@@ -224,9 +229,10 @@ export class Slots {
   }
 
   /** Lets go whoever may, and looks again when the next one may. */
-  #next(): void {
+  next(): void {
     this.#stopLooking();
     while (this.#waiters.size > 0 && this.#running < this.#atOnce.limit) {
+      if (!this.#open.hasRoom(this)) return;
       const minuteMs = this.#perMinute.waitMs(this.#clock.monotonic());
       const holdsMs = new Map(
         this.#models().map((model) => [model, this.#holdOf(model)?.window.leftMs ?? 0]),
@@ -247,7 +253,7 @@ export class Slots {
     const soonest = Math.min(...waits.filter((ms) => ms > 0));
     if (soonest === Infinity) return;
     // At least a millisecond: what rounding has left over would otherwise be waited for without end.
-    this.#timer = this.#clock.timer(Math.min(LOOK_AGAIN_MS, Math.max(1, soonest)), () => this.#next());
+    this.#timer = this.#clock.timer(Math.min(LOOK_AGAIN_MS, Math.max(1, soonest)), () => this.next());
   }
 
   #stopLooking(): void {
@@ -256,6 +262,7 @@ export class Slots {
   }
 
   #begin(waiter: Waiter): void {
+    this.#open.take(this);
     this.#running++;
     this.#requests++;
     this.#perMinute.made(this.#clock.monotonic());

@@ -1,0 +1,28 @@
+/**
+ * How many HTTP requests the runtime has under way at the same time. Bun reads the variable before our first line
+ * runs, and keeps every request above the limit waiting without telling anybody.
+ */
+export const REQUESTS_VARIABLE = "BUN_CONFIG_MAX_HTTP_REQUESTS";
+
+/** The limit that a daemon is started with. */
+export const DAEMON_REQUESTS = 5120;
+
+/** Bun's own. */
+const USUAL = 256;
+const LARGEST = 65_535;
+/** Kept for what is no model's request: MCP servers, and the search for local model servers. */
+const OTHERS = 1024;
+
+/**
+ * How many model requests a kernel may have open: below the runtime's limit, and at most a quarter of the descriptors,
+ * of which records, programs and connections need the rest.
+ */
+export function modelRequestLimit(
+  env: Readonly<Record<string, string | undefined>>,
+  descriptors: number,
+): number {
+  const set = Number(env[REQUESTS_VARIABLE]);
+  const all = Number.isInteger(set) && set >= 1 && set <= LARGEST ? set : USUAL;
+  const reserve = Math.min(OTHERS, Math.ceil(all / 4));
+  return Math.max(1, Math.min(all - reserve, Math.floor(descriptors / 4)));
+}
