@@ -50,20 +50,26 @@ export class WorkTree {
   readonly #o: WorkTreeOptions;
   readonly #repository: Repository;
   readonly #git: string;
+  readonly #userIgnore: UserIgnore;
   #ignored: string | undefined;
 
-  private constructor(o: WorkTreeOptions, repository: Repository, git: string) {
+  private constructor(o: WorkTreeOptions, repository: Repository, git: string, userIgnore: UserIgnore) {
     this.#o = o;
     this.#repository = repository;
     this.#git = git;
+    this.#userIgnore = userIgnore;
   }
 
   /** Returns null where there is no work tree or no git. The caller closes it. */
   static async open(o: WorkTreeOptions): Promise<WorkTree | null> {
     const root = await rootOf(o.dir);
-    const git = root && (await findGit(o.env.PATH ?? "/usr/bin:/bin", o.untrusted));
+    if (root === null) return null;
+    const [git, ignore] = await Promise.all([
+      findGit(o.env.PATH ?? "/usr/bin:/bin", o.untrusted),
+      userIgnore(o.env),
+    ]);
     const repository = git && (await openRepository(root));
-    return repository ? new WorkTree(o, repository, git) : null;
+    return repository ? new WorkTree(o, repository, git, ignore) : null;
   }
 
   /** The files that are not ignored and differ from the index; null when git can't tell. */
@@ -104,33 +110,29 @@ export class WorkTree {
 
   /** As git has them: the user's own, then those of `info/exclude`, then ours. */
   async #ignorePatterns(own: string, signal: AbortSignal | undefined): Promise<string> {
-    const { root, commonDir } = this.#repository;
-    const userFile = await this.#userIgnoreFile(own, signal);
-    const parts = [
-      userFile && (await readIfThere(userFile)),
-      await readIfThere(join(commonDir, "info/exclude")),
-    ];
+    const { root, exclude } = this.#repository;
+    const parts = [await this.#usersOwn(own, signal), exclude];
     const scratch = relative(root, this.#o.scratch);
     if (isWithin(root, this.#o.scratch)) parts.push(`/${scratch.replace(/[*?[\\]/g, "\\$&")}/`);
     return parts.map((part) => `${part ?? ""}\n`).join("");
   }
 
-  /** git reads the user's configuration only to say which file this is, and only if it may name one. */
-  async #userIgnoreFile(own: string, signal: AbortSignal | undefined): Promise<string | null> {
+  /** git reads the user's configuration only to say which file has these, and only if it may name one. */
+  async #usersOwn(own: string, signal: AbortSignal | undefined): Promise<string | null> {
+    const { text, mayBeNamed } = this.#userIgnore;
+    if (!mayBeNamed) return text;
+    const { GIT_CONFIG_GLOBAL: _, XDG_CONFIG_HOME: __, ...env } = isolated(own, this.#repository.root);
     const { HOME = "/", XDG_CONFIG_HOME } = this.#o.env;
-    const folder = join(XDG_CONFIG_HOME || join(HOME, ".config"), "git");
-    const usual = join(folder, "ignore");
-    const texts = await Promise.all([join(folder, "config"), join(HOME, ".gitconfig")].map(readIfThere));
-    if (!texts.some((text) => text !== null && /excludesfile|include/i.test(text))) return usual;
-    const env: Record<string, string> = { ...isolated(own, this.#repository.root), HOME };
-    delete env.GIT_CONFIG_GLOBAL;
-    delete env.XDG_CONFIG_HOME;
-    if (XDG_CONFIG_HOME) env.XDG_CONFIG_HOME = XDG_CONFIG_HOME;
     const asked = ["config", "--null", "--type=path", "--get", "core.excludesFile"];
-    const { exit, output } = await this.#run(own, asked, env, signal);
+    const { exit, output } = await this.#run(
+      own,
+      asked,
+      { ...env, HOME, ...(XDG_CONFIG_HOME && { XDG_CONFIG_HOME }) },
+      signal,
+    );
     const named = output.replace(/\0$/, "");
-    if (exit.code !== 0) return usual;
-    return isAbsolute(named) && named !== "/dev/null" ? named : null;
+    if (exit.code !== 0) return text;
+    return isAbsolute(named) && named !== "/dev/null" ? readIfThere(named) : null;
   }
 
   #run(
@@ -203,8 +205,8 @@ function configuration(sha256: boolean): string {
 /** What is needed of the user's repository. */
 interface Repository {
   root: string;
-  /** Shared by all its work trees. */
-  commonDir: string;
+  /** The text of `info/exclude`. */
+  exclude: string | null;
   sha256: boolean;
   /** Stays the same file when git replaces the index; null for a repository that has none yet. */
   index: { handle: FileHandle; mtimeMs: number } | null;
@@ -223,9 +225,28 @@ async function openRepository(root: string): Promise<Repository | null> {
   if (gitDir === null) return null;
   const shared = (await readIfThere(join(gitDir, "commondir")))?.trim();
   const commonDir = shared ? resolve(gitDir, shared) : gitDir;
-  const config = (await readIfThere(join(commonDir, "config"))) ?? "";
-  const sha256 = /^\s*objectformat\s*=\s*"?sha256/im.test(config);
-  return { root, commonDir, sha256, index: await openIndex(join(gitDir, "index")) };
+  const [config, exclude] = await Promise.all(
+    ["config", "info/exclude"].map((name) => readIfThere(join(commonDir, name))),
+  );
+  const sha256 = /^\s*objectformat\s*=\s*"?sha256/im.test(config ?? "");
+  return { root, exclude: exclude ?? null, sha256, index: await openIndex(join(gitDir, "index")) };
+}
+
+/** What the user ignores in every repository. */
+interface UserIgnore {
+  /** Of the file that git takes where no configuration names one. */
+  text: string | null;
+  /** A configuration of the user's may name another one. */
+  mayBeNamed: boolean;
+}
+
+async function userIgnore({ HOME = "/", XDG_CONFIG_HOME }: WorkTreeOptions["env"]): Promise<UserIgnore> {
+  const folder = join(XDG_CONFIG_HOME || join(HOME, ".config"), "git");
+  const [text, ...configs] = await Promise.all(
+    [join(folder, "ignore"), join(folder, "config"), join(HOME, ".gitconfig")].map(readIfThere),
+  );
+  const mayBeNamed = configs.some((config) => config && /excludesfile|include/i.test(config));
+  return { text: text ?? null, mayBeNamed };
 }
 
 async function gitDirOf(path: string): Promise<string | null> {
