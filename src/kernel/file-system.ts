@@ -64,7 +64,7 @@ export class FileSystem {
       args,
       async () => {
         checkPath(path);
-        const right = this.#rights.check(proc, path, as);
+        const right = this.#rights.check(proc, path, as, flags === O_RDONLY);
         if (right) args.rule = right.rule;
         try {
           const { entry, subpath } = proc.spec.namespace.resolve(path);
@@ -143,7 +143,7 @@ export class FileSystem {
       { path },
       async () => {
         checkPath(path);
-        this.#rights.check(proc, path, { kind: "process" })?.end();
+        this.#rights.check(proc, path, { kind: "process" }, true)?.end();
         const { entry, subpath } = proc.spec.namespace.resolve(path);
         const context = this.#contexts.make(proc, entry, { kind: "process" });
         const device = { plugin: entry.plugin, device: entry.path };

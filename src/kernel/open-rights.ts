@@ -14,10 +14,10 @@ export class OpenRights {
    * What an Open stands on from here until its close; PERMISSION when it is not covered. Nothing where the
    * kernel opens for the process.
    */
-  check(proc: Process, path: string, as: OpenAs): OpenRight | undefined {
+  check(proc: Process, path: string, as: OpenAs, readOnly: boolean): OpenRight | undefined {
     if (as.kind === "kernel") return undefined;
     const call: Call =
-      as.kind === "tool" ? { tool: as.tool, path, subject: as.subject } : { tool: null, path };
+      as.kind === "tool" ? { tool: as.tool, path, subject: as.subject } : { tool: null, path, readOnly };
     const decision = proc.permissions.decide(call);
     if ("refusal" in decision) throw refused(proc, call, decision.refusal);
     const rights = this.#ofProcess.get(proc) ?? new Set();

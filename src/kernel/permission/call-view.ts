@@ -1,8 +1,9 @@
-import { realpathSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { type CommandLine, readCommandLine } from "./command-pattern.ts";
 import { segments } from "./glob.ts";
-import type { Place } from "./path-pattern.ts";
+import type { Place } from "./place.ts";
+import { type Protection, protectionOf } from "./protected-paths.ts";
 
 /** What a pattern for a tool is compared with. */
 type SubjectKind = "path" | "command";
@@ -15,6 +16,8 @@ export interface ToolFacts {
   subject?: string;
   /** By default a subject named like a path is one, and everything else is read as a command line. */
   kind?: SubjectKind;
+  /** It writes nothing: what is protected is protected from writing alone. */
+  readOnly?: boolean;
 }
 
 /** What there is to have rights to. */
@@ -29,6 +32,8 @@ export interface Facts {
   cwd?: string;
   /** Where a path leads when links are followed; what is not there yet counts by its nearest folder. */
   realPath?(path: string): string;
+  /** Whether there is a file or a folder of this absolute path. */
+  isThere?(path: string): boolean;
 }
 
 export interface Call {
@@ -37,6 +42,8 @@ export interface Call {
   path: string;
   /** The text of the tool's subject field. */
   subject?: string;
+  /** Opened for reading alone; a tool's own facts say it for the tool. */
+  readOnly?: boolean;
 }
 
 const PATH_LIKE = /(?:^|_)(?:path|file|folder|dir|directory)$/i;
@@ -53,6 +60,7 @@ export class CallView {
   readonly tool: ToolFacts | undefined;
   #line: { read: CommandLine } | undefined;
   #places: readonly Place[] | undefined;
+  #protections: readonly (Protection | null)[] | undefined;
 
   constructor(call: Call, facts: Facts) {
     this.call = call;
@@ -74,6 +82,17 @@ export class CallView {
   get places(): readonly Place[] {
     this.#places ??= this.#findPlaces();
     return this.#places;
+  }
+
+  /** Of each place why a rule must name it, or null; empty for a call that writes to no path. */
+  get protections(): readonly (Protection | null)[] {
+    this.#protections ??= this.#mayWritePath ? this.places.map((place) => this.#protectionOf(place)) : [];
+    return this.#protections;
+  }
+
+  /** The first of them, for a message. */
+  get protection(): Protection | null {
+    return this.protections.find((protection) => protection !== null) ?? null;
   }
 
   /** Tools that live on the device this path belongs to: opened raw, it could do what any of them does. */
@@ -104,10 +123,20 @@ export class CallView {
     return found;
   }
 
+  get #mayWritePath(): boolean {
+    if (this.call.readOnly === true) return false;
+    const tools = this.call.tool === null ? this.toolsThere : this.tool ? [this.tool] : [];
+    return tools.some((tool) => tool.readOnly !== true && subjectKind(tool) === "path");
+  }
+
+  #protectionOf(place: Place): Protection | null {
+    return protectionOf(place, this.#facts.isThere ?? existsSync);
+  }
+
   #findPlaces(): readonly Place[] {
     const { path, subject } = this.call;
     // Tools that search take the working folder when no path is given.
-    const text = subject ?? path.slice(this.tool?.path.length ?? path.length).replace(/^\//, "");
+    const text = subject ?? path.slice((this.tool?.path ?? this.device).length).replace(/^\//, "");
     if (text.includes("\0")) return [];
     const project = resolve("/", this.#facts.projectDir ?? this.#facts.cwd ?? "/");
     const written = resolve("/", this.#facts.cwd ?? project, text);

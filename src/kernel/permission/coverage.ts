@@ -1,6 +1,8 @@
 import { type CallView, isAtOrBelow } from "./call-view.ts";
 import { type CommandPattern, coversLine, deniesLine } from "./command-pattern.ts";
-import { matchPath } from "./glob.ts";
+import { matchPath, segments } from "./glob.ts";
+import type { Place } from "./place.ts";
+import { namesProtected, type Protection } from "./protected-paths.ts";
 import type { Rule } from "./rule.ts";
 import { isWild, liesBelow, matchesAllBelow, namesTool, startsWith } from "./rule-reach.ts";
 
@@ -10,8 +12,31 @@ export type Layer = readonly Rule[];
 
 /** The rule that covers the call, or all that do together; null when none does. */
 export function coveredBy(layer: Layer, view: CallView): string | null {
+  if (view.protection) return coversProtected(layer, view);
   const alone = layer.find((rule) => rule.kind !== "pattern" && covers(rule, view));
   return alone ? alone.text : patternsCover(layer, view);
+}
+
+/** Each place by a rule of its own: where it is protected, by one that names it. */
+function coversProtected(layer: Layer, view: CallView): string | null {
+  const used = view.places.map((place, i) => {
+    const protection = view.protections[i] ?? null;
+    return layer.find((rule) => coversPlace(rule, place, protection, view))?.text;
+  });
+  return used.includes(undefined) ? null : [...new Set(used)].join(", ");
+}
+
+function coversPlace(rule: Rule, place: Place, protection: Protection | null, view: CallView): boolean {
+  if (rule.kind === "pattern") {
+    if (rule.name !== view.tool?.name || !rule.path.covers(place)) return false;
+    return protection === null || rule.path.names(place, protection);
+  }
+  if (!covers(rule, view)) return false;
+  if (protection === null) return true;
+  if (rule.kind !== "device" || place.relative === null) return false;
+  const path = [...segments(view.device), ...place.relative];
+  if (!(rule.glob ? matchPath(rule.segments, path) : startsWith(path, rule.segments))) return false;
+  return namesProtected(rule.segments, path, protection, place.absolute.length - path.length);
 }
 
 function covers(rule: Exclude<Rule, { kind: "pattern" }>, view: CallView): boolean {

@@ -16,7 +16,12 @@ function factOf(named: NamedTool): ToolFacts {
   const known = facts.get(named);
   if (known) return known;
   const { tool, entry } = named;
-  const made = { name: tool.name, subject: tool.subject ?? tool.path, path: entry.path };
+  const made = {
+    name: tool.name,
+    subject: tool.subject ?? tool.path,
+    path: entry.path,
+    readOnly: tool.annotations?.readOnlyHint === true,
+  };
   facts.set(named, made);
   return made;
 }

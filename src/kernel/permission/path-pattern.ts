@@ -1,12 +1,6 @@
 import { fitsWithin, matchPath, matchWild, segments } from "./glob.ts";
-
-/** One place a path may mean. */
-export interface Place {
-  /** From the root. */
-  absolute: readonly string[];
-  /** From the project's folder; null outside of it. */
-  relative: readonly string[] | null;
-}
+import type { Place } from "./place.ts";
+import { countProtected, namesProtected, type Protection } from "./protected-paths.ts";
 
 /** `src/**`, relative to the project; `/data/**`, absolute. A folder's name with a slash is all that is in it. */
 export class PathPattern {
@@ -27,6 +21,19 @@ export class PathPattern {
     if (this.problem !== undefined) return false;
     const path = this.#absolute ? place.absolute : place.relative;
     return path !== null && matchPath(this.#parts, path);
+  }
+
+  /** Whether it names what is protected at this place. */
+  names(place: Place, protection: Protection): boolean {
+    const path = this.#absolute ? place.absolute : place.relative;
+    return (
+      path !== null && namesProtected(this.#parts, path, protection, place.absolute.length - path.length)
+    );
+  }
+
+  /** Protected names that stand in it, each with how often. */
+  get protectedNames(): ReadonlyMap<string, number> {
+    return countProtected(this.#parts);
   }
 
   /** Whether every place that the other pattern covers is covered by this one. */

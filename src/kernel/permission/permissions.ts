@@ -2,9 +2,10 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { PermissionRecord } from "../../store/schema.ts";
 import { type Call, CallView, type Facts, isAtOrBelow, type ToolFacts } from "./call-view.ts";
 import { whyUncoverable } from "./command-pattern.ts";
-import { contains } from "./containment.ts";
+import { allowsAll, contains, makesNeedless, namesProtected } from "./containment.ts";
 import { coveredBy, denies, type Layer } from "./coverage.ts";
 import { knownRules } from "./known-rules.ts";
+import type { Protection } from "./protected-paths.ts";
 import { parseRule, type Rule } from "./rule.ts";
 import { coversDevice, coversWholeTool, liesBelow, touchesTool } from "./rule-reach.ts";
 
@@ -157,7 +158,7 @@ export class Permissions {
     const others = (layer: Layer): Layer => layer.filter((rule) => !has(rules, rule));
     const plus = (layer: Layer): Layer => [
       ...layer,
-      ...rules.filter((rule) => !layer.some((held) => contains(held, rule, this.#facts))),
+      ...rules.filter((rule) => !layer.some((held) => makesNeedless(held, rule, this.#facts))),
     ];
     const { own, skills, deny, revoked, above, denyAbove } = this.#parts;
     return this.#grown({
@@ -183,8 +184,7 @@ export class Permissions {
   lacks(rule: Rule): string | null {
     const denying = this.#denials.find((denied) => contains(denied, rule, this.#facts));
     if (denying) return `the deny rule ${denying.text} forbids it`;
-    const held = this.#limits.every((layer) => layer.some((own) => contains(own, rule, this.#facts)));
-    return held ? null : `what it may use is ${this.allowedTools().join(", ") || "nothing"}`;
+    return this.#holds(rule) ? null : `what it may use is ${this.allowedTools().join(", ") || "nothing"}`;
   }
 
   /** Of what another list names, what is not held, or not there at all. */
@@ -283,8 +283,19 @@ export class Permissions {
 
   #describe(tool: ToolFacts): string[] {
     const conditional = this.#limits.find((layer) => !layer.some((rule) => coversWholeTool(rule, tool)));
-    if (!conditional) return [tool.name];
+    if (!conditional) return [tool.name, ...this.#protectedRules(tool)];
     return conditional.filter((rule) => touchesTool(rule, tool)).map((rule) => rule.text);
+  }
+
+  /** Rules that a tool which is allowed whole is not enough for. */
+  #protectedRules(tool: ToolFacts): string[] {
+    const own = this.#own.filter((rule) => rule.kind === "pattern" && rule.name === tool.name);
+    const facts = this.#facts;
+    return textsOf(own.filter((rule) => namesProtected(rule, facts) && this.#holds(rule)));
+  }
+
+  #holds(rule: Rule): boolean {
+    return this.#limits.every((layer) => layer.some((own) => allowsAll(own, rule, this.#facts)));
   }
 
   #touchesDevice(rule: Rule, device: string): boolean {
@@ -307,13 +318,24 @@ const FRESH: Parts = {
 };
 
 /** What a list has to say about a call that it does not cover. */
-function refusalOf(layer: Layer, { call, kind, commandLine }: CallView): string {
+function refusalOf(layer: Layer, view: CallView): string {
+  const { call, kind, commandLine, protection } = view;
+  if (protection) return protectedRefusal(view, protection);
   const near = layer.filter((rule) => rule.kind === "pattern" && rule.name === call.tool);
   if (near.length > 0) {
     const why = kind === "command" ? whyUncoverable(commandLine) : null;
     return `Only ${textsOf(near).join(", ")} is allowed.${why === null ? "" : ` ${why}`}`;
   }
   return `${call.tool ?? call.path} is not among the allowed tools.`;
+}
+
+/** Only a rule that names the path allows it, and this one would. */
+function protectedRefusal({ call, device, places }: CallView, { folder, reader }: Protection): string {
+  const does = reader === "git" ? "git runs what is written there" : "Rnix loads what is written there";
+  const place = places.at(-1) ?? { absolute: [], relative: null };
+  const path = place.relative?.join("/") ?? `/${place.absolute.join("/")}`;
+  const rule = call.tool === null ? `${device}/${path}` : `${call.tool}(${path})`;
+  return `${folder} is protected, as ${does}. Only a rule that names it allows this: ${rule}.`;
 }
 
 function has(layer: Layer, rule: Rule): boolean {

@@ -6,7 +6,7 @@ import { seeded } from "../../support/seeded.ts";
 
 const FACTS: Facts = {
   tools: [
-    { name: "Read", subject: "path", path: "/dev/fs" },
+    { name: "Read", subject: "path", path: "/dev/fs", readOnly: true },
     { name: "Write", subject: "path", path: "/dev/fs" },
     { name: "Bash", subject: "command", path: "/dev/shell" },
     { name: "Complete", path: "/dev/kernel/complete" },

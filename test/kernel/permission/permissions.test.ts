@@ -8,9 +8,9 @@ import { SyscallError } from "../../../src/plugin/index.ts";
 const PROJECT = "/home/u/project";
 const FACTS: Facts = {
   tools: [
-    { name: "Read", subject: "path", path: "/dev/fs" },
+    { name: "Read", subject: "path", path: "/dev/fs", readOnly: true },
     { name: "Write", subject: "path", path: "/dev/fs" },
-    { name: "Grep", subject: "path", path: "/dev/fs" },
+    { name: "Grep", subject: "path", path: "/dev/fs", readOnly: true },
     { name: "Bash", subject: "command", path: "/dev/shell" },
     { name: "Complete", path: "/dev/kernel/complete" },
     { name: "mcp__x__get", path: "/mnt/mcp/x" },

@@ -1,0 +1,7 @@
+/** One place a path may mean. */
+export interface Place {
+  /** From the root. */
+  absolute: readonly string[];
+  /** From the project's folder; null outside of it. */
+  relative: readonly string[] | null;
+}

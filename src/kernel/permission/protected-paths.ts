@@ -1,0 +1,106 @@
+/**
+ * Paths whose content another program runs or trusts: only a rule that names them lets a tool write there.
+ *
+ * Protected are `.git` and `.rnix` with all below them, in any folder, and bare repositories: git runs programs
+ * that a repository names, Rnix loads agents, plugins and records.
+ */
+
+import type { Place } from "./place.ts";
+
+/** Other spellings of the names that some file systems resolve to them: 8.3 names, and case (see `fold`). */
+const PROTECTED: ReadonlyMap<string, string> = new Map([
+  [".git", ".git"],
+  ["git~1", ".git"],
+  [".rnix", ".rnix"],
+  ["rnix~1", ".rnix"],
+]);
+
+/** What makes a folder a repository for git. */
+const BARE_REPOSITORY = ["head", "objects", "refs"] as const;
+const ON_DISK: Record<(typeof BARE_REPOSITORY)[number], string> = {
+  head: "HEAD",
+  objects: "objects",
+  refs: "refs",
+};
+
+/** Why a place is protected. Depths count the segments of the place's absolute path. */
+export interface Protection {
+  /** The folder, as a message shows it. */
+  folder: string;
+  /** Who would run or load what is written there. */
+  reader: "git" | "Rnix";
+  /** A bare repository: the folder's depth. */
+  bareDepth?: number;
+}
+
+/**
+ * null for a place that any rule may cover. What the project's own path consists of does not count.
+ * `isThere`: whether there is a file or a folder of this absolute path.
+ */
+export function protectionOf(place: Place, isThere: (path: string) => boolean): Protection | null {
+  const path = place.relative ?? place.absolute;
+  const named = path.findIndex((part) => protectedName(part) !== null);
+  if (named >= 0) {
+    const reader = protectedName(path[named] ?? "") === ".rnix" ? "Rnix" : "git";
+    return { folder: shown(place, path.slice(0, named + 1)), reader };
+  }
+  const from = place.absolute.length - path.length;
+  for (let depth = place.absolute.length - 1; depth >= from; depth--) {
+    if (!isBareWith(place.absolute.slice(0, depth), place.absolute[depth] ?? "", isThere)) continue;
+    return { folder: shown(place, path.slice(0, depth - from)), reader: "git", bareDepth: depth };
+  }
+  return null;
+}
+
+/** Whether the folder is a bare repository, or becomes one when something of this name is written into it. */
+function isBareWith(folder: readonly string[], name: string, isThere: (path: string) => boolean): boolean {
+  const written = fold(name);
+  return BARE_REPOSITORY.every(
+    (part) => part === written || isThere(`/${[...folder, ON_DISK[part]].join("/")}`),
+  );
+}
+
+/**
+ * Whether a pattern that matches this path names what is protected there: each protected name stands in it
+ * without a wildcard, and so do all segments down to a bare repository. `path` begins where the pattern begins;
+ * `outside`: how many segments of the absolute path are before that.
+ */
+export function namesProtected(
+  pattern: readonly string[],
+  path: readonly string[],
+  { bareDepth }: Pick<Protection, "bareDepth">,
+  outside: number,
+): boolean {
+  const literal = countProtected(pattern);
+  for (const [name, count] of countProtected(path)) if ((literal.get(name) ?? 0) < count) return false;
+  if (bareDepth === undefined) return true;
+  const wild = pattern.findIndex((part) => /[*?]/.test(part));
+  return (wild < 0 ? pattern.length : wild) >= Math.max(1, bareDepth - outside);
+}
+
+/** How often each protected name stands in a path or, without a wildcard, in a pattern. */
+export function countProtected(parts: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const part of parts) {
+    const name = protectedName(part);
+    if (name !== null) counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  return counts;
+}
+
+function protectedName(part: string): string | null {
+  return PROTECTED.get(fold(part)) ?? null;
+}
+
+/** Without what some file systems ignore in a name: case, and characters that are not shown. */
+function fold(part: string): string {
+  return part
+    .normalize("NFC")
+    .replace(/[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g, "")
+    .toLowerCase();
+}
+
+function shown(place: Place, path: readonly string[]): string {
+  const text = path.join("/");
+  return place.relative === null ? `/${text}` : text || ".";
+}
