@@ -1,8 +1,12 @@
 import { runCommandLine } from "./cli/cli.ts";
+import { hideSecrets } from "./cli/hide-secrets.ts";
 import { systemIo } from "./cli/system.ts";
 
+const args = process.argv.slice(2);
 const io = systemIo();
-const code = await runCommandLine(process.argv.slice(2), io);
+// A tool of a run must not read the caller's keys from a command that waits.
+if (args[0] !== "version") await hideSecrets();
+const code = await runCommandLine(args, io);
 await io.stderr.drained();
 // Not left to the event loop: a silent pipe on stdin would keep the command alive.
 process.exit(code);

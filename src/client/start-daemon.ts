@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { closeSync } from "node:fs";
-import { isPlain } from "../config/environment.ts";
+import { isPlain } from "../config/plain-variables.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { openDaemonLog } from "../server/daemon-log.ts";
 import { DAEMON_REQUESTS, REQUESTS_VARIABLE } from "../server/request-limit.ts";

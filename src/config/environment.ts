@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 import { FileCache } from "./file.ts";
 import type { Env } from "./paths.ts";
+import { isPlain } from "./plain-variables.ts";
 
 /**
  * Names that hold a model provider's key, whoever of them is in use. `rnix` takes them out of the
@@ -25,28 +26,8 @@ const OTHER_SECRETS = new Set([
   "CLAUDE_CODE_OAUTH_TOKEN",
 ]);
 
-/** Where things are on this machine, and how its user likes them: what says nothing of whoever set it. */
-const PLAIN = new Set(["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"]);
-/** Read by the runtime as it starts, for servers with a certificate of one's own. */
-const CERTIFICATES = new Set(["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"]);
-/** Which daemon a command in a run finds. */
-const SOCKET = "RNIX_SOCKET";
-
-/** A value shorter than this is not taken for a copy of a key. */
-const MIN_SECRET = 12;
-
-/** Whether a variable is one of those that the daemon keeps of whoever happened to start it. */
-export function isPlain(name: string): boolean {
-  return PLAIN.has(name) || CERTIFICATES.has(name) || name === SOCKET || /^(?:XDG|LC)_/.test(name);
-}
-
-/**
- * Names of what the process around a kernel need not show the system: all but what is plain, and what tells whose
- * program it is.
- */
-export function hidden(env: Env): string[] {
-  return Object.keys(env).filter((name) => !isPlain(name) && !name.startsWith("RNIX_"));
-}
+/** A value shorter than this is not taken for a key. */
+const MIN_SECRET = 8;
 
 /**
  * What a run that nobody's shell starts has of the daemon's environment (design §2): no key, also not of one in
@@ -58,24 +39,45 @@ export function callerless(env: Env): Record<string, string> {
 }
 
 /**
- * The environment a run's tools get: the spawner's without provider keys (`names`: those that providers.yaml
- * names), without copies of them under other names, and without BUN_*, which would change what our own
- * binary does.
+ * The keys of all providers in these environments (`names`: variables that providers.yaml names). A value that is
+ * part of a folder's or a program's path is a word that a server without keys was given, and no secret.
  */
-export function toolEnvironment(env: Env, names: Iterable<string> = []): Record<string, string> {
-  const secret = new Set([...PROVIDER_KEYS, ...OTHER_SECRETS, ...names]);
-  const values = new Set(
-    [...secret].map((name) => env[name] ?? "").filter((value) => value.length >= MIN_SECRET),
+export function providerKeys(envs: readonly Env[], names: Iterable<string> = []): string[] {
+  const secret = secretNames(names);
+  const plain = envs.flatMap((env) =>
+    Object.entries(env).filter(([name]) => isPlain(name) || name === "PWD"),
   );
+  const values = envs.flatMap((env) => [...secret].map((name) => env[name] ?? ""));
+  return [...new Set(values)].filter(
+    (value) => value.length >= MIN_SECRET && !plain.some(([, text]) => text?.includes(value)),
+  );
+}
+
+/**
+ * The environment a run's tools get: the spawner's without variables of provider keys (`names`: those that
+ * providers.yaml names), without those whose value holds a key (`keys`: further ones that are known), and without
+ * BUN_*, which would change what our own binary does.
+ */
+export function toolEnvironment(
+  env: Env,
+  names: Iterable<string> = [],
+  keys: readonly string[] = [],
+): Record<string, string> {
+  const secret = secretNames(names);
+  const known = [...providerKeys([env], secret), ...keys];
   return Object.fromEntries(
     Object.entries(env).filter(
       (entry): entry is [string, string] =>
         entry[1] !== undefined &&
         !secret.has(entry[0]) &&
         !entry[0].startsWith("BUN_") &&
-        !values.has(entry[1]),
+        !known.some((key) => entry[1]?.includes(key)),
     ),
   );
+}
+
+function secretNames(names: Iterable<string>): ReadonlySet<string> {
+  return new Set([...PROVIDER_KEYS, ...OTHER_SECRETS, ...names]);
 }
 
 /**

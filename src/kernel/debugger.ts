@@ -150,7 +150,8 @@ export class Debugger {
     };
   }
 
-  #tell(proc: Process, event: SyscallEvent): void {
+  #tell(proc: Process, told: SyscallEvent): void {
+    const event = told.error ? { ...told, error: proc.secrets.hide(told.error) } : told;
     this.#keep(proc, event);
     for (const tracer of proc.tracers) tracer.push(event);
   }

@@ -2,6 +2,7 @@ import type { Children } from "../os/children.ts";
 import type { GuardedFolder, History } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { Clock } from "./clock.ts";
+import type { Secrets } from "./secrets.ts";
 import type { ChildPlan, ChildWish, KernelCallbacks, PID } from "./types.ts";
 
 /** What the kernel needs of the outside world, given at boot. */
@@ -10,6 +11,8 @@ export interface KernelPorts {
   /** Names the lock this kernel holds for its life. */
   kernelId: string;
   platform: string;
+  /** Keys that commands have printed, for whichever run. */
+  fetchedKeys?: Secrets;
   userDataDir: string;
   /** The user's settings, keys and records: no run writes there. */
   guarded: readonly GuardedFolder[];

@@ -56,11 +56,14 @@ export class OpenContexts {
       env: opts.env,
       call,
       config: entry.path === proc.provider.device ? proc.provider.config : entry.config,
-      progress: (text) => this.#ports.progress(proc, call?.tool ?? entry.path, text),
+      progress: (text) => this.#ports.progress(proc, call?.tool ?? entry.path, proc.secrets.hide(text)),
       changed: (file) => noteChange(proc, file),
       log: (level, text) => this.#ports.log(level, sourceOf(proc, entry), proc.secrets.hide(text)),
-      spill: async (name, data) => (await proc.record.keep(name, data)).path,
-      inbox: (text) => this.#ports.inbox(proc, entry.plugin, text),
+      spill: async (name, data) => {
+        const kept = typeof data === "string" ? proc.secrets.hide(data) : data;
+        return (await proc.record.keep(name, kept)).path;
+      },
+      inbox: (text) => this.#ports.inbox(proc, entry.plugin, proc.secrets.hide(text)),
       ...this.#services(proc, entry, call?.id),
     };
   }
@@ -123,6 +126,7 @@ export class OpenContexts {
         spillDir: proc.record.spillDir,
         graceMs: opts.limits.graceMs,
         clock: proc.clock,
+        redactor: () => proc.secrets.byteStream(),
       },
       { ...request, cwd: request.cwd ?? opts.cwd },
     );

@@ -18,6 +18,7 @@ import { Process } from "./process.ts";
 import type { ProcessTable } from "./process-table.ts";
 import { restoreTools, savedLimits, savedOpts, savedPermissions } from "./resume/restore.ts";
 import { firstMessage, type SavedRun } from "./resume/saved-run.ts";
+import { Secrets } from "./secrets.ts";
 import { unmetSkillNeeds } from "./skill-needs.ts";
 import {
   leaveOutUnpriced,
@@ -35,6 +36,8 @@ interface BuilderPorts {
   kernelId: string;
   wakes?: boolean;
   platform: string;
+  /** Keys that commands have printed, for whichever run. */
+  fetchedKeys?: Secrets;
   clock: Clock;
   uuid(): string;
   pids: { next(): PID };
@@ -194,6 +197,11 @@ export class ProcessBuilder {
       namespace,
       tools: shownTools(namespace, permissions, agent, envelope),
       permissions,
+      secrets: new Secrets({
+        // Its shell may find what its parent's spawner has.
+        keys: [...(opts.secrets ?? []), ...(parent?.secrets.keys ?? [])],
+        shared: this.#ports.fetchedKeys,
+      }),
       record,
       envelope,
       maxSteps: envelope.limits.steps,

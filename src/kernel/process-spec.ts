@@ -6,6 +6,7 @@ import type { Clock } from "./clock.ts";
 import type { Envelope } from "./envelope.ts";
 import type { Permissions } from "./permission/permissions.ts";
 import type { Progress } from "./resume/progress.ts";
+import type { Secrets } from "./secrets.ts";
 import type { AgentInfo, Limit, PID, ProcessKind, SpawnOpts } from "./types.ts";
 
 /** A tool as the model of this process sees it, and where it leads. */
@@ -33,6 +34,8 @@ export interface ProcessSpec {
   /** Those it is shown from the start; its own from then on. */
   tools: Map<string, ProcessTool>;
   permissions: Permissions;
+  /** Keys that it does not show. */
+  secrets?: Secrets;
   record: RunWriter;
   maxSteps: Limit;
   /** What the process and all below it may use, and have used. */

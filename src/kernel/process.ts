@@ -122,7 +122,7 @@ export class Process {
   /** What it can still fall back to, in order. */
   readonly fallbacks: ProviderChoice[];
   readonly switches: ModelSwitch[];
-  readonly secrets = new Secrets();
+  readonly secrets: Secrets;
 
   readonly #clock: Clock;
   readonly #abort = new Abort();
@@ -148,6 +148,7 @@ export class Process {
     this.fallbacks = [...(this.provider.fallbacks ?? [])];
     this.tools = spec.tools;
     this.record = spec.record;
+    this.secrets = spec.secrets ?? new Secrets();
     const { progress = nothingYet(spec.clock) } = spec;
     this.step = progress.step;
     this.recordedStep = progress.step;

@@ -214,13 +214,13 @@ export class StepCalls {
         const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
         await files.write(proc, fd, input, deadline.signal);
         const text = await this.#readAll(fd, deadline.signal);
-        return { state: "done", ...(await this.#fit(call, target, text)) };
+        return { state: "done", ...(await this.#fit(call, target, proc.secrets.hide(text))) };
       } finally {
         // What goes wrong in it is in the trace, and changes nothing of what the call came to.
         await files.close(proc, fd).catch(() => undefined);
       }
     } catch (thrown) {
-      return failure(thrown);
+      return failure(proc.secrets.hideIn(thrown));
     } finally {
       deadline.release();
       await this.#ports.endCall(proc.uuid, call.id);

@@ -211,6 +211,8 @@ export interface SpawnOpts {
   folders?: string[];
   /** The run's environment without provider secrets. */
   env: Record<string, string>;
+  /** Keys of all providers that are known: what the process reads, prints and records does not show them. */
+  secrets?: readonly string[];
   /** Values given by `--env`: they may be kept on disk. */
   envGiven?: string[];
   /** Of a run that is gone on with: names of the variables it had. Those that are missing now may be there again. */

@@ -5,7 +5,7 @@ import { countdown, endProcesses, wouldNotGo } from "./end-processes.ts";
 import { Ledger } from "./ledger.ts";
 import { type Mark, markOf, underMark } from "./mark.ts";
 import { type Origin, originOf } from "./origin.ts";
-import { Output, outputName } from "./output.ts";
+import { Output, outputName, type Redactor } from "./output.ts";
 import { COOKIE, type ProcessTable } from "./process-table.ts";
 import { RunningChild } from "./running-child.ts";
 import { SharedChildren } from "./shared-children.ts";
@@ -29,6 +29,8 @@ interface Owner {
   graceMs?: number;
   /** The owner's own time, which its programs' deadlines are counted in; the system's when absent. */
   clock?: { timer(ms: number, ring: () => void): Alarm };
+  /** Takes out of what a program prints what nobody is to see: one for each stream. */
+  redactor?(): Redactor;
 }
 
 export interface ChildrenOptions {
@@ -207,7 +209,7 @@ export class Children {
     const child = new RunningChild(spawned, {
       id,
       mark,
-      output: new Output(join(owner.spillDir, outputName(id)), limits, onFault),
+      output: new Output(join(owner.spillDir, outputName(id)), limits, onFault, owner.redactor),
       table: this.#table,
       graceMs: (typeof request.life === "string" ? owner.graceMs : undefined) ?? this.#o.graceMs,
       quietMs: this.#o.quietMs ?? QUIET_MS,

@@ -12,6 +12,12 @@ export interface OutputLimits {
   readerMs: number;
 }
 
+/** Passes bytes on without what nobody is to see; the last ones may be held back until more come, or the end. */
+export interface Redactor {
+  push(data: Uint8Array): Uint8Array;
+  end(): Uint8Array;
+}
+
 /**
  * What one program prints. The last bytes are in memory; as soon as there are more than fit there, the whole
  * output is in a file too, up to a cap. A reader gets every byte in the order it came, from wherever it is.
@@ -22,6 +28,7 @@ export class Output {
   readonly #limits: OutputLimits;
   readonly #onFault: (error: SyscallError) => void;
   readonly #ring: OutputRing;
+  readonly #redactors: Record<1 | 2, Redactor> | undefined;
 
   #file: FileHandle | undefined;
   #spilling = false;
@@ -47,7 +54,13 @@ export class Output {
   #slack = 0;
   #finished = false;
 
-  constructor(path: string, limits: OutputLimits, onFault: (error: SyscallError) => void) {
+  constructor(
+    path: string,
+    limits: OutputLimits,
+    onFault: (error: SyscallError) => void,
+    redactor?: () => Redactor,
+  ) {
+    this.#redactors = redactor && { 1: redactor(), 2: redactor() };
     this.#path = path;
     this.#limits = limits;
     this.#onFault = onFault;
@@ -119,6 +132,7 @@ export class Output {
 
   /** No more comes. Closes the file; what was kept stays readable. */
   async finish(): Promise<void> {
+    for (const fd of [1, 2] as const) this.#keep(fd, this.#redactors?.[fd].end() ?? NOTHING);
     this.#finished = true;
     this.#fileClosed = true;
     this.#wakeWriters();
@@ -137,6 +151,10 @@ export class Output {
   }
 
   #take(fd: 1 | 2, data: Uint8Array): void {
+    this.#keep(fd, this.#redactors?.[fd].push(data) ?? data);
+  }
+
+  #keep(fd: 1 | 2, data: Uint8Array): void {
     if (this.#finished || data.length === 0) return;
     this.#spill(fd, data);
     this.#ring.push(fd, data);
@@ -268,6 +286,7 @@ export class Output {
 }
 
 /** The most a pipe holds unless an administrator allows more (pipe(7)). */
+const NOTHING = new Uint8Array(0);
 const PIPE_BYTES = 1024 * 1024;
 const READ_BYTES = 64 * 1024;
 const MAX_UNWRITTEN = 4 * 1024 * 1024;

@@ -5,6 +5,7 @@ import { Projects } from "../config/projects.ts";
 import { loadSettings, type Settings } from "../config/settings.ts";
 import { realClock } from "../kernel/clock.ts";
 import { Kernel } from "../kernel/kernel.ts";
+import { Secrets } from "../kernel/secrets.ts";
 import { becomeSubreaper, Children, sweepChildren } from "../os/children.ts";
 import { descriptorLimit } from "../os/descriptors.ts";
 import { embeddedAgents, embeddedSkills } from "../plugin/host/embedded.ts";
@@ -88,6 +89,7 @@ export async function boot({
     diskBytes: limits.shellDiskBytes,
     onFault: (error) => log(`programs: ${error.message}`),
   });
+  const fetchedKeys = new Secrets();
   const pids = new PidSource(join(user.dataDir, "pids"), { warn: log });
   const stores = new Map<string, RunStore>();
   const runs = (dataDir: string): RunStore => {
@@ -103,6 +105,7 @@ export async function boot({
     kernelId,
     platform: `${process.platform} ${process.arch}`,
     userDataDir: user.dataDir,
+    fetchedKeys,
     guarded: guardedFolders(user),
     clock,
     random: Math.random,
@@ -161,6 +164,7 @@ export async function boot({
   const keys = new CommandKeys({
     children,
     clock,
+    fetched: fetchedKeys,
     spillDir: join(user.dataDir, "tmp"),
     lockDir: join(user.dataDir, "keys"),
   });

@@ -1,8 +1,6 @@
-import { hidden } from "../config/environment.ts";
 import { type Env, userPaths } from "../config/paths.ts";
 import { loadSettings } from "../config/settings.ts";
 import { realClock } from "../kernel/clock.ts";
-import { hideFromSystem } from "../os/own-environment.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { boot } from "./boot.ts";
 import type { ByteStream } from "./connection.ts";
@@ -30,8 +28,6 @@ export async function startInside(env: Env, log: (text: string) => void): Promis
       "--no-daemon is refused inside a run: what it spawned would be nobody's child, with limits of its own. Without the flag the daemon that holds the run makes it the run's child.",
     );
   }
-  // What a tool reads of its parent, the command that was typed, holds no key.
-  hideFromSystem(hidden(env));
   const user = userPaths(env);
   const settings = await loadSettings({ configDir: user.configDir });
   const { system, close } = await boot({

@@ -5,6 +5,7 @@ import type { Env } from "../config/paths.ts";
 import type { KeyCommands, KeySource } from "../config/provider-choice.ts";
 import type { KeyCommand } from "../config/providers.ts";
 import type { Clock } from "../kernel/clock.ts";
+import type { Secrets } from "../kernel/secrets.ts";
 import type { Children } from "../os/children.ts";
 import { type Child, SyscallError } from "../plugin/index.ts";
 import { FileLock } from "../store/lock.ts";
@@ -12,6 +13,8 @@ import { FileLock } from "../store/lock.ts";
 interface KeyCommandPorts {
   children: Pick<Children, "exec">;
   clock: Clock;
+  /** Gets every key that a command prints. */
+  fetched: Secrets;
   /** Absolute. Nothing is written there: no output of theirs goes to the disk. */
   spillDir: string;
   /** Absolute. As long as a command runs, a lock of it is here: other kernels wait for it. */
@@ -37,6 +40,10 @@ export class CommandKeys implements KeyCommands {
 
   constructor(ports: KeyCommandPorts) {
     this.#ports = ports;
+  }
+
+  get fetched(): readonly string[] {
+    return this.#ports.fetched.keys;
   }
 
   of(command: KeyCommand, env: Env, secrets: readonly string[]): KeySource {
@@ -115,6 +122,7 @@ class CommandKey implements KeySource {
       },
     );
     const key = await this.#result(child);
+    this.#ports.fetched.add(key);
     this.#kept = { key, untilMs: clock.monotonic() + KEEP_MS };
     return key;
   }

@@ -1,8 +1,6 @@
-import { hidden } from "../config/environment.ts";
 import { type Env, thisUser, type UserPaths, userPaths } from "../config/paths.ts";
 import { loadSettings } from "../config/settings.ts";
 import { realClock } from "../kernel/clock.ts";
-import { hideFromSystem } from "../os/own-environment.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { FileLock } from "../store/lock.ts";
 import { boot } from "./boot.ts";
@@ -26,8 +24,6 @@ interface DaemonMainOptions {
 
 /** `rnix daemon --internal` and `rnix daemon start --foreground`: the long-running process, to its end. */
 export async function daemonMain({ print, env = process.env }: DaemonMainOptions): Promise<number> {
-  // One in the foreground has the whole environment of whoever typed it.
-  hideFromSystem(hidden(env));
   const user = userPaths(env);
   const file = new DaemonLog(daemonLogPath(user.dataDir), realClock);
   const log = (text: string): void => {

@@ -1,5 +1,5 @@
 import { type Agent, loadAgent, requireChecks } from "../config/agents.ts";
-import { toolEnvironment, userEnv } from "../config/environment.ts";
+import { providerKeys, toolEnvironment, userEnv } from "../config/environment.ts";
 import { mcpMounts } from "../config/mcp.ts";
 import type { Env } from "../config/paths.ts";
 import { type Project, prepareProject } from "../config/project.ts";
@@ -9,6 +9,7 @@ import { loadProviders } from "../config/providers.ts";
 import { loadSettings } from "../config/settings.ts";
 import type { Clock } from "../kernel/clock.ts";
 import { OutputSchema } from "../kernel/output-schema.ts";
+import { Secrets } from "../kernel/secrets.ts";
 import type { ChildPlan, ChildWish, Limit, PID, ProviderChoice, SpawnOpts } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { readAttachments } from "./attachments.ts";
@@ -30,7 +31,8 @@ interface Parent
 export interface SpawnPorts {
   workspaces: Workspaces;
   clock: Clock;
-  keys: KeyCommands;
+  /** `fetched`: the keys that they have printed. */
+  keys: KeyCommands & { readonly fetched: readonly string[] };
   /** The live process of this UUID, with what its child takes over. */
   parent(uuid: string): Parent | undefined;
   /** The names of what is mounted for all runs of the project, of this type. */
@@ -109,6 +111,8 @@ export async function planSpawn(
     if (isUnconfined) notices.push(UNCONFINED);
     // A command that has no key to give is known before anything is spent.
     if (provider.renewSecret) await provider.secret();
+    const names = keyNames(providers.byName.values());
+    const secrets = providerKeys([request.env, userEnv(places.configDir)], names);
     prepareProject(project);
     await ports.remember(project);
     return {
@@ -120,11 +124,12 @@ export async function planSpawn(
         provider,
         cwd: request.cwd,
         folders: attached.folders,
-        env: toolEnvironment(request.env, keyNames(providers.byName.values())),
+        env: toolEnvironment(request.env, names, [...secrets, ...ports.keys.fetched]),
+        secrets,
         envGiven: request.env_given,
         systemPrompt: request.system_prompt,
         projectDoc,
-        input: attached.text,
+        input: attached.text && new Secrets({ keys: secrets }).hide(attached.text),
         parentPid: parent?.pid,
         mounts: mcp.mounts,
         allow: request.allow,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync } from "node:fs";
-import { toolEnvironment, userEnv } from "../../src/config/environment.ts";
+import { providerKeys, toolEnvironment, userEnv } from "../../src/config/environment.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 
 describe("a tool's environment", () => {
@@ -23,6 +23,44 @@ describe("a tool's environment", () => {
       SHORT: "short",
       JIRA_API_KEY: "the tool's own",
     });
+  });
+});
+
+describe("a variable that holds a key", () => {
+  const key = "sk-01234";
+  const env = { PATH: "/bin", HOME: "/home/u", OPENAI_API_KEY: key };
+
+  test("is no tool's, wherever in its value the key is, and whose key it is", () => {
+    const held = {
+      DATABASE_URL: `postgres://u:${key}@host/db`,
+      AUTH_HEADER: `Bearer ${key}`,
+      ALL: JSON.stringify({ a: [key] }),
+      OTHERS: "Bearer from-the-user's-file",
+      COMMANDS: "x-fetched-by-a-command-x",
+    };
+    const more = ["from-the-user's-file", "fetched-by-a-command"];
+    const plain = { PART: key.slice(0, -1), URL: "postgres://u:p@host/db" };
+    expect(toolEnvironment({ ...env, ...held, ...plain }, [], more)).toEqual({
+      PATH: "/bin",
+      HOME: "/home/u",
+      ...plain,
+    });
+  });
+
+  test("is kept when the key is a word: short, or a part of a folder's name", () => {
+    const words = { OPENAI_API_KEY: "lm-studio", OLLAMA_API_KEY: "ollama" };
+    const tools = { PATH: "/home/u/.cache/lm-studio/bin", MODELS: "/models/lm-studio/ollama" };
+    expect(toolEnvironment({ ...words, ...tools })).toEqual(tools);
+    expect(providerKeys([{ ...words, ...tools }])).toEqual([]);
+  });
+
+  test("is found in all environments, by the names of providers.yaml too", () => {
+    const own = { WORK_TOKEN: "work-token-1", GITHUB_TOKEN: "no-provider's" };
+    expect(providerKeys([env, own, { GEMINI_API_KEY: "gemini-key" }], ["WORK_TOKEN"]).sort()).toEqual([
+      "gemini-key",
+      key,
+      "work-token-1",
+    ]);
   });
 });
 

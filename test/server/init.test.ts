@@ -52,7 +52,7 @@ class Booting implements AsyncDisposable {
       spawn: {
         workspaces,
         clock: this.clock,
-        keys: { of: unused },
+        keys: { of: unused, fetched: [] },
         parent: unused,
         services: unused,
         remember: unused,

@@ -12,6 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { realClock } from "../../src/kernel/clock.ts";
+import { Secrets } from "../../src/kernel/secrets.ts";
 import { Children } from "../../src/os/children.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { CommandKeys } from "../../src/server/key-commands.ts";
@@ -48,7 +49,7 @@ function world(script = "cat key") {
   mkdirSync(cwd);
   writeFileSync(join(cwd, "key"), "sk-first-key\n");
   const clock = new FakeClock();
-  const keys = new CommandKeys({ children, clock, spillDir, lockDir });
+  const keys = new CommandKeys({ children, clock, spillDir, lockDir, fetched: new Secrets() });
   const command = { command: `echo ran >> runs; ${script}`, file: "providers.yaml", cwd };
   return {
     cwd,
@@ -120,7 +121,13 @@ test("two kernels run the command of one credential one after the other", async 
   const { cwd } = world();
   const keys = await Promise.all(
     Array.from({ length: 4 }, () => {
-      const kernel = new CommandKeys({ children, clock: realClock, spillDir, lockDir });
+      const kernel = new CommandKeys({
+        children,
+        clock: realClock,
+        spillDir,
+        lockDir,
+        fetched: new Secrets(),
+      });
       return kernel.of({ command: script, file: "providers.yaml", cwd }, ENV, []).key();
     }),
   );

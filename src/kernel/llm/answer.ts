@@ -11,6 +11,7 @@ import {
 } from "../../plugin/index.ts";
 import { ToolCall as ToolCallSchema, Usage as UsageSchema } from "../../store/message.ts";
 import { orAborted } from "../abort.ts";
+import { Secrets } from "../secrets.ts";
 import { estimateRequest, estimateTokens } from "./estimate.ts";
 import { type ModelRequest, type ReadImage, writtenRequest } from "./request.ts";
 import { addUsage } from "./spending.ts";
@@ -22,6 +23,8 @@ export interface ModelDevice {
   read(max: number, signal: AbortSignal): Promise<Data>;
   /** Where a conversation has images. */
   readImage?: ReadImage;
+  /** Keys that no answer shows, however it cuts them into pieces. */
+  readonly secrets?: Secrets;
 }
 
 /** Makes one request as often as it is told to, and reads the answer: event by event, or in one piece. */
@@ -79,6 +82,17 @@ export class AnswerReader {
       tool_calls: [] as ToolCall[],
       usage: { input_tokens: 0, output_tokens: 0, cached_tokens: 0 },
     };
+    const { secrets = new Secrets() } = this.#device;
+    const shown = { text_delta: secrets.stream(), reasoning_delta: secrets.stream() };
+    const add = (type: "text_delta" | "reasoning_delta", text: string): void => {
+      if (text === "") return;
+      answer[type === "text_delta" ? "content" : "reasoning"] += text;
+      this.#onEvent({ type, text });
+    };
+    const addRest = (): void => {
+      add("reasoning_delta", shown.reasoning_delta.end());
+      add("text_delta", shown.text_delta.end());
+    };
     let stop: StopReason = "unknown";
     let length = 0;
     try {
@@ -89,15 +103,20 @@ export class AnswerReader {
         length += document.length;
         if (length > LONGEST_ANSWER) throw tooLong();
         const event = eventOf(document);
-        if (event.type === "text_delta") answer.content += event.text;
-        else if (event.type === "reasoning_delta") answer.reasoning += event.text;
-        else if (event.type === "tool_call") answer.tool_calls.push(event.call);
+        if (event.type === "text_delta" || event.type === "reasoning_delta") {
+          add(event.type, shown[event.type].push(event.text));
+          continue;
+        }
+        if (event.type === "tool_call") answer.tool_calls.push(event.call);
         else if (event.type === "turn") length = 0;
         else if (event.type === "usage") answer.usage = event.usage;
-        else if (event.type === "stop") stop = event.reason;
-        else if (event.type === "error") throw errorOf(event);
-        if (!isSignOfLife(event)) this.#onEvent(event);
+        else if (event.type === "stop") {
+          stop = event.reason;
+          addRest();
+        } else if (event.type === "error") throw errorOf(event);
+        this.#onEvent(event);
       }
+      addRest();
     } finally {
       this.#count(answer.usage);
     }
@@ -114,12 +133,16 @@ export class AnswerReader {
     let text = "";
     for (;;) {
       const piece = await orAborted(this.#device.read(READ_MAX, watch.signal), watch.signal);
-      if (piece.length === 0) return text === "" ? undefined : text;
+      if (piece.length === 0) return text === "" ? undefined : this.#hidden(text);
       text += typeof piece === "string" ? piece : decoder.decode(piece, { stream: true });
-      if (piece.length < READ_MAX || isJson(text)) return text;
+      if (piece.length < READ_MAX || isJson(text)) return this.#hidden(text);
       if (text.length > LONGEST_ANSWER) throw tooLong();
       watch.touch();
     }
+  }
+
+  #hidden(document: string): string {
+    return this.#device.secrets?.hide(document) ?? document;
   }
 
   /** A server that never says what it used would otherwise have no budget at all. */
@@ -295,11 +318,6 @@ function errorOf(event: Extract<LLMEvent, { type: "error" }>): SyscallError {
   const { retry_after_ms: retryAfterMs, retryable, too_long: tooLong } = event;
   const detail = { retryAfterMs, retryable, tooLong };
   return new SyscallError(event.code, event.message, detail);
-}
-
-/** An empty delta only says that the model is still at work, on a long tool call for instance. */
-function isSignOfLife(event: LLMEvent): boolean {
-  return (event.type === "text_delta" || event.type === "reasoning_delta") && event.text === "";
 }
 
 function isJson(text: string): boolean {

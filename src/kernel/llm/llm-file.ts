@@ -1,6 +1,7 @@
 import type { Data, ImageRef } from "../../plugin/index.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process.ts";
+import type { Secrets } from "../secrets.ts";
 import type { ModelDevice } from "./gate.ts";
 
 /** The file of one process's model, as the gate uses it. */
@@ -24,6 +25,10 @@ export class LlmFile implements ModelDevice {
     this.reads++;
     this.readBytes += data.length;
     return data;
+  }
+
+  get secrets(): Secrets {
+    return this.#proc.secrets;
   }
 
   async readImage(image: ImageRef): Promise<string> {
