@@ -19,25 +19,17 @@ const BASH: ToolDef = {
   op: "bash",
   subject: "command",
   description:
-    "Run a shell command in the working folder and get what it prints, stdout and stderr together. Each call starts a new shell: `cd` and variables last for one call. There is no input to type: stdin is empty. When the command ends or runs out of time, everything it has started is ended too, also in the background. Of a long output the beginning and the end are shown, and the whole is kept in a file. To read, change, find and search files use Read, Edit, Write, Glob and Grep.",
+    "Run a shell command in the working folder; returns stdout and stderr. Each call is a new shell without input. When it ends or times out, its background processes end too.",
   input: {
     type: "object",
     properties: {
-      command: {
-        type: "string",
-        minLength: 1,
-        description: "The command line, for bash (or sh where there is none).",
-      },
+      command: { type: "string", minLength: 1 },
       timeout_ms: {
         type: "integer",
         minimum: 1,
-        description:
-          "End the command after so many milliseconds. By default, and at most, the time a tool call has.",
+        description: "Default and maximum: the tool time limit, usually 120000.",
       },
-      description: {
-        type: "string",
-        description: "What the command is for, in a few words. For whoever reads along.",
-      },
+      description: { type: "string" },
     },
     required: ["command"],
     additionalProperties: false,

@@ -40,11 +40,7 @@ function skillSection(skill: { name: string; dir: string; body: string }): strin
 function deferredSection(skills: PromptHead["deferredSkills"]): string {
   if (skills.length === 0) return "";
   const list = skills.map((skill) => `- ${skill.name}: ${skill.description}`);
-  return [
-    "# Skills that can be loaded",
-    "Call the tool Skill with one of these names before work it fits:",
-    ...list,
-  ].join("\n");
+  return ["# Skills that can be loaded", "Load one with Skill before work it fits:", ...list].join("\n");
 }
 
 function answerSection(schema: object | undefined): string {
@@ -57,11 +53,12 @@ function answerSection(schema: object | undefined): string {
 }
 
 function environmentSection(environment: PromptHead["environment"]): string {
+  const { project, cwd, date, platform } = environment;
   return [
     "# Environment",
-    `Project folder: ${environment.project}`,
-    `Working folder: ${environment.cwd}`,
-    `Date: ${environment.date}`,
-    `Platform: ${environment.platform}`,
+    ...(project === cwd ? [] : [`Project folder: ${project}`]),
+    `Working folder: ${cwd} (relative paths start here)`,
+    `Date: ${date}`,
+    `Platform: ${platform}`,
   ].join("\n");
 }

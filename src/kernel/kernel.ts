@@ -22,6 +22,7 @@ import type { KernelPorts } from "./kernel-ports.ts";
 import { LifecycleManager, type Resumed, type ResumeOptions } from "./lifecycle-manager.ts";
 import { type GateStatus, ModelGate } from "./llm/gate.ts";
 import { callEntry, resultEntry } from "./log-entry.ts";
+import { hasCorrespondent } from "./message-tools.ts";
 import { MountManager } from "./mount-manager.ts";
 import { OpenContexts } from "./open-context.ts";
 import { ProcGroupManager } from "./proc-group-manager.ts";
@@ -128,13 +129,14 @@ export class Kernel {
     const gate = new ModelGate({ clock, random, openRequests: ports.openRequests });
     this.#gate = gate;
     const warn = (source: string, text: string): void => ports.log?.("warn", source, text);
+    const show = (proc: Process): void => void appendTools(proc, contexts);
     this.mounts = new MountManager({
       ...ports,
       table,
       debug,
       files,
       log: (level, source, text) => ports.log?.(level, source, text),
-      appendTools: (proc) => void appendTools(proc, contexts),
+      appendTools: show,
       tell: (proc, text) => this.#notice(proc, "kernel", text),
     });
     const builder = new ProcessBuilder({
@@ -162,7 +164,7 @@ export class Kernel {
       table,
       files,
       debug,
-      appendTools: (proc) => void appendTools(proc, contexts),
+      appendTools: show,
       tell: (proc, text) => this.#notice(proc, "kernel", text),
       note,
       warn,
@@ -187,7 +189,7 @@ export class Kernel {
       callbacks,
       warn,
     });
-    const loop = this.#loopPorts({ ctx, files, debug, gate, changes, note });
+    const loop = this.#loopPorts({ ctx, files, debug, gate, changes, note, appendTools: show });
     this.debug = debug;
     this.files = files;
     this.ctx = ctx;
@@ -392,10 +394,13 @@ export class Kernel {
   }
 
   #loopPorts(
-    parts: Pick<LoopPorts, "ctx" | "files" | "debug" | "gate" | "note"> & { changes: Changes },
+    parts: Pick<LoopPorts, "ctx" | "files" | "debug" | "gate" | "note"> & {
+      changes: Changes;
+      appendTools(proc: Process): void;
+    },
   ): LoopPorts {
     const { clock, callbacks, children } = this.#ports;
-    const { changes, ...own } = parts;
+    const { changes, appendTools, ...own } = parts;
     return {
       ...own,
       clock,
@@ -421,6 +426,11 @@ export class Kernel {
         callbacks?.onStep(proc.pid, proc.step, proc.spec.maxSteps);
         this.#watchers.step(proc);
         this.#agents.onStep(proc);
+      },
+      offerMessages: (proc, told) => {
+        if (proc.messaging || !hasCorrespondent(proc, told, this.#table)) return;
+        proc.messaging = true;
+        appendTools(proc);
       },
       emit: (proc, event) => this.#watchers.emit(proc, event),
     };

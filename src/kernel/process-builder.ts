@@ -12,6 +12,7 @@ import type { DayCaps } from "./day-caps.ts";
 import type { FileSystem } from "./file-system.ts";
 import type { Inboxes } from "./ipc/inboxes.ts";
 import { suitModel } from "./llm/suit-model.ts";
+import { namesMessageTools, startsWithMessages } from "./message-tools.ts";
 import { toolPrefix } from "./mount/mount-point.ts";
 import type { MountManager } from "./mount-manager.ts";
 import { Process } from "./process.ts";
@@ -27,7 +28,7 @@ import {
   requirePrice,
   requireWithinParent,
 } from "./spawn-terms.ts";
-import { asTold, shownTools, writeMeta } from "./tool-list.ts";
+import { asTold, showTools, writeMeta } from "./tool-list.ts";
 import type { AgentInfo, PID, ProcessKind, SpawnOpts } from "./types.ts";
 
 interface BuilderPorts {
@@ -195,7 +196,6 @@ export class ProcessBuilder {
       agent,
       opts,
       namespace,
-      tools: shownTools(namespace, permissions, agent, envelope),
       permissions,
       secrets: new Secrets({
         // Its shell may find what its parent's spawner has.
@@ -264,7 +264,10 @@ export class ProcessBuilder {
     await this.#mount(proc, saved);
     if (!before) proc.notices.push(...unmetSkillNeeds(proc));
     if (saved) proc.images = saved.spawned.images ?? [];
-    if (before) restoreTools(proc, before.meta.tools);
+    const shown = before?.meta.tools ?? [];
+    proc.messaging = startsWithMessages(proc, head) || namesMessageTools(...shown.map(({ name }) => name));
+    showTools(proc);
+    if (before) restoreTools(proc, shown);
     writeMeta(proc, contexts);
     if (saved && saved.info.model === proc.provider.model) this.#recall(proc, head, saved);
     undo.push(() => files.closeAll(proc));
@@ -289,7 +292,7 @@ export class ProcessBuilder {
   }
 
   /**
-   * Mounts what it starts with, and shows its model the tools that came. INVALID for a rule that names none of
+   * Mounts what it starts with. INVALID for a rule that names none of
    * them, PERMISSION when it may use nothing of what it requires.
    */
   async #mount(proc: Process, saved: SavedRun | undefined): Promise<void> {
@@ -306,9 +309,6 @@ export class ProcessBuilder {
       ...failed.map(({ request, error }) => `${request.type} ${request.name}: ${error.message}`),
     );
     proc.notices.push(...(await mounts.dropUnusable(proc)));
-    proc.tools.clear();
-    for (const [name, tool] of shownTools(namespace, proc.permissions, agent, proc.spec.envelope))
-      proc.tools.set(name, tool);
   }
 
   /** One that has ended leaves its child to PID 0. */

@@ -31,8 +31,6 @@ export interface ProcessSpec {
   agent: AgentInfo;
   opts: SpawnOpts;
   namespace: Namespace;
-  /** Those it is shown from the start; its own from then on. */
-  tools: Map<string, ProcessTool>;
   permissions: Permissions;
   /** Keys that it does not show. */
   secrets?: Secrets;

@@ -58,7 +58,9 @@ export class Process {
    * What its model is shown. What comes later is appended, and nothing is ever taken out or moved: a
    * provider's prompt cache must hit, and a tool that was withdrawn is refused when it is called.
    */
-  readonly tools: Map<string, ProcessTool>;
+  readonly tools = new Map<string, ProcessTool>();
+  /** Its model is shown the message tools: it has another process to write to, or names them. */
+  messaging = false;
   /** The skills loaded so far: those of the agent and those the Skill tool brought. */
   readonly skills: SkillInfo[];
 
@@ -146,7 +148,6 @@ export class Process {
     this.permissions = spec.permissions;
     this.provider = spec.opts.provider ?? NO_MODEL;
     this.fallbacks = [...(this.provider.fallbacks ?? [])];
-    this.tools = spec.tools;
     this.record = spec.record;
     this.secrets = spec.secrets ?? new Secrets();
     const { progress = nothingYet(spec.clock) } = spec;

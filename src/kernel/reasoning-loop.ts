@@ -1,5 +1,5 @@
 import { type LLMAnswer, type LLMTool, type Message, SyscallError, type Usage } from "../plugin/index.ts";
-import type { ToolCallRecord } from "../store/schema.ts";
+import type { InboxEntry, ToolCallRecord } from "../store/schema.ts";
 import { Broken, recorded } from "./broken.ts";
 import type { Clock } from "./clock.ts";
 import { Compactor, isTooLong } from "./compaction/compactor.ts";
@@ -30,6 +30,8 @@ export interface LoopPorts extends ModelCallPorts {
   waiting: WaitingCalls;
   tools: ToolCallPorts;
   onStep(proc: Process): void;
+  /** Before each request: appends the message tools when, by what it is told, they are of use from now on. */
+  offerMessages(proc: Process, told: readonly InboxEntry[]): void;
 }
 
 /**
@@ -247,6 +249,7 @@ class ReasoningLoop implements AskEvents {
   /** What has arrived becomes one message; the step record that holds it acknowledges it. */
   async #drainInbox(): Promise<void> {
     const entries = this.#ports.inboxes.take(this.#proc);
+    this.#ports.offerMessages(this.#proc, entries);
     this.#told = entries.length > 0 ? entries.map(({ seq }) => seq) : undefined;
     if (entries.length === 0) return;
     this.#heard = stepText(entries);

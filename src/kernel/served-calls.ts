@@ -4,6 +4,7 @@ import { Abort, onceAborted } from "./abort.ts";
 import type { Place } from "./llm/place.ts";
 import type { Process } from "./process.ts";
 import { isReadOnly, PARALLEL, StepCalls, type ToolCallPorts } from "./tool-call.ts";
+import { toolNamed } from "./tool-list.ts";
 import { toolMessage } from "./tool-message.ts";
 
 /** Calls of one answer that wait for their turn or are under way. */
@@ -94,7 +95,7 @@ export class ServedCalls {
     if (this.#open.size >= MOST_OPEN) {
       throw new SyscallError("EXHAUSTED", `${MOST_OPEN} tool calls are open. Wait for some of them first.`);
     }
-    const alone = !isReadOnly(this.#proc.tools.get(name));
+    const alone = !isReadOnly(toolNamed(this.#proc, name));
     const made = this.#order.run(alone, () => this.#make(name, input));
     this.#open.add(made);
     this.#place?.leave();

@@ -7,6 +7,7 @@ import type { FileSystem } from "./file-system.ts";
 import type { Process } from "./process.ts";
 import type { ProcessTool } from "./process-spec.ts";
 import { checkToolInput } from "./tool-input.ts";
+import { toolNamed } from "./tool-list.ts";
 
 const READ_PIECE = 1024 * 1024;
 /** Of one result this much is read; a driver that has more must offer ranges. */
@@ -103,7 +104,7 @@ export class StepCalls {
     const proc = this.#proc;
     const started = new Date(this.#ports.clock.now()).toISOString();
     const startedMono = this.#ports.clock.monotonic();
-    const target = proc.tools.get(call.name);
+    const target = toolNamed(proc, call.name);
     const path = target ? target.entry.path : null;
     let outcome: Outcome;
     if (proc.stopped) {
@@ -298,7 +299,7 @@ function batches(proc: Process, calls: readonly ToolCall[]): ToolCall[][] {
   const all: ToolCall[][] = [];
   let open: ToolCall[] | undefined;
   for (const call of calls) {
-    if (!isReadOnly(proc.tools.get(call.name))) {
+    if (!isReadOnly(toolNamed(proc, call.name))) {
       all.push([call]);
       open = undefined;
     } else if (open && open.length < PARALLEL) {

@@ -1,25 +1,39 @@
 import type { ContextManager } from "../context/manager.ts";
 import type { LLMTool, ToolDef } from "../plugin/index.ts";
-import type { Namespace } from "../vfs/namespace.ts";
-import type { Envelope } from "./envelope.ts";
-import type { Permissions } from "./permission/permissions.ts";
+import { isMessageTool } from "./message-tools.ts";
+import { modelSchema } from "./model-schema.ts";
 import type { Process } from "./process.ts";
 import type { ProcessTool } from "./process-spec.ts";
-import type { AgentInfo } from "./types.ts";
 
-/** What the model may be shown of a namespace: no tool that none of its calls could ever use. */
-export function shownTools(
-  namespace: Namespace,
-  permissions: Permissions,
-  agent: AgentInfo,
-  envelope: Envelope,
-): Map<string, ProcessTool> {
-  const shown = namespace
+/** The tools a process may use: none that no call of its could ever use. */
+export function usableTools({ spec, permissions }: Process): Map<string, ProcessTool> {
+  const { namespace, agent, envelope } = spec;
+  const usable = namespace
     .tools()
     .filter(({ tool }) => permissions.showsTool(tool.name))
     .filter(({ tool }) => tool.name !== "Skill" || agent.deferredSkills.length > 0)
     .filter(({ tool }) => tool.name !== "Agent" || envelope.limits.depth !== 0);
-  return new Map(shown.map((named) => [named.tool.name, named]));
+  return new Map(usable.map((named) => [named.tool.name, named]));
+}
+
+/**
+ * The tools its model is shown: the ones it may use, and the message tools only when it has a use for them. Each
+ * request carries them all.
+ */
+function shownTools(proc: Process): Map<string, ProcessTool> {
+  const usable = [...usableTools(proc)];
+  return new Map(usable.filter(([, { entry }]) => proc.messaging || !isMessageTool(entry.path)));
+}
+
+/** Shows a process that is being built its first tools. */
+export function showTools(proc: Process): void {
+  proc.tools.clear();
+  for (const [name, tool] of shownTools(proc)) proc.tools.set(name, tool);
+}
+
+/** The tool that a call names: one that is shown, or one that may be used all the same. */
+export function toolNamed(proc: Process, name: string): ProcessTool | undefined {
+  return proc.tools.get(name) ?? usableTools(proc).get(name);
 }
 
 /**
@@ -28,8 +42,7 @@ export function shownTools(
  * what was withdrawn is refused when it is called.
  */
 export function appendTools(proc: Process, contexts: ContextManager): string[] {
-  const shown = shownTools(proc.spec.namespace, proc.permissions, proc.spec.agent, proc.spec.envelope);
-  const fresh = [...shown].filter(([name]) => !proc.tools.has(name));
+  const fresh = [...shownTools(proc)].filter(([name]) => !proc.tools.has(name));
   if (fresh.length === 0) return [];
   for (const [name, tool] of fresh) proc.tools.set(name, tool);
   // One that is being built is written by its builder.
@@ -65,7 +78,7 @@ export function asTold(tool: ToolDef): LLMTool {
   const known = told.get(tool);
   if (known) return known;
   const { name, description, input } = tool;
-  const made = { name, description, input };
+  const made = { name, description, input: modelSchema(input) };
   told.set(tool, made);
   return made;
 }

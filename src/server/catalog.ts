@@ -8,6 +8,7 @@ import { loadSettings } from "../config/settings.ts";
 import { loadSkills, type Skill } from "../config/skills.ts";
 import type { Clock } from "../kernel/clock.ts";
 import { kernelTools } from "../kernel/devices/kernel-tools.ts";
+import { isMessageTool, listsMessageTools, namesMessageTools } from "../kernel/message-tools.ts";
 import { toolPrefix } from "../kernel/mount/mount-point.ts";
 import { factsOf } from "../kernel/permission/facts.ts";
 import { Permissions } from "../kernel/permission/permissions.ts";
@@ -15,7 +16,7 @@ import { isChecked } from "../kernel/tool-input.ts";
 import type { ProviderChoice } from "../kernel/types.ts";
 import type { Children } from "../os/children.ts";
 import { SyscallError } from "../plugin/index.ts";
-import type { Namespace } from "../vfs/namespace.ts";
+import type { NamedTool, Namespace } from "../vfs/namespace.ts";
 import { DeviceRegistry } from "../vfs/registry.ts";
 import { probe } from "./probe.ts";
 import type { AgentWire, Answers, Diagnostic, ProviderWire, SkillWire, ToolWire } from "./protocol.ts";
@@ -71,8 +72,11 @@ export class ProjectCatalog implements Catalog {
   async tools(place: Place, agentName?: string): Promise<Answers["list_tools"]> {
     const workspace = await this.#at(place);
     const agent = agentName === undefined ? undefined : await loadAgent(agentName, workspace.places);
+    const bodies = await Promise.all((agent?.skills ?? []).map((skill) => skill.body()));
+    const messaging =
+      agent !== undefined && (listsMessageTools(agent) || namesMessageTools(agent.instructions, ...bodies));
     return this.#withDevices(workspace, async (devices) => ({
-      tools: toolsOf(devices.over(kernelDevices()), workspace.project.dir, agent),
+      tools: toolsOf(devices.over(kernelDevices()), workspace.project.dir, agent, messaging),
     }));
   }
 
@@ -194,7 +198,12 @@ function kernelDevices(): DeviceRegistry {
   return devices;
 }
 
-function toolsOf(devices: Namespace, projectDir: string, agent: Agent | undefined): ToolWire[] {
+function toolsOf(
+  devices: Namespace,
+  projectDir: string,
+  agent: Agent | undefined,
+  messaging: boolean,
+): ToolWire[] {
   const rights =
     agent &&
     Permissions.of({
@@ -205,6 +214,11 @@ function toolsOf(devices: Namespace, projectDir: string, agent: Agent | undefine
       expected: agent.mcp.map(({ name }) => toolPrefix({ type: "mcp", name })),
       projectDir,
     });
+  const shown = ({ tool, entry }: NamedTool): ToolWire["shown"] => {
+    if (!rights?.showsTool(tool.name)) return null;
+    if (tool.name === "Skill" && agent?.deferredSkills.length === 0) return null;
+    return isMessageTool(entry.path) && !messaging ? "later" : "start";
+  };
   return devices.tools().map(({ tool, entry }) => ({
     name: tool.name,
     description: tool.description,
@@ -215,6 +229,7 @@ function toolsOf(devices: Namespace, projectDir: string, agent: Agent | undefine
     checked: isChecked(tool),
     annotations: tool.annotations ?? {},
     allowed: rights?.showsTool(tool.name) ?? true,
+    shown: shown({ tool, entry }),
   }));
 }
 

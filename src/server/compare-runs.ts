@@ -68,7 +68,7 @@ function plainPrompt(text: string, { cwd, project }: ProcInfo): string[] {
   return text
     .replaceAll(cwd, "<cwd>")
     .replaceAll(project, "<project>")
-    .replace(/^Project folder: .*$/m, "Project folder")
+    .replace(/^Project folder: .*\n/m, "")
     .replace(/^Date: .*$/m, "Date")
     .split("\n");
 }

@@ -23,12 +23,17 @@ test("the parts stand in their fixed order with a blank line between", () => {
       "First.",
       "# Skill: two",
       "Second.",
-      "# Skills that can be loaded\nCall the tool Skill with one of these names before work it fits:\n- three: Third things",
+      "# Skills that can be loaded\nLoad one with Skill before work it fits:\n- three: Third things",
       "Answer in German.",
       "# AGENTS",
-      "# Environment\nProject folder: /p\nWorking folder: /p/src\nDate: 2027-01-05\nPlatform: linux x64",
+      "# Environment\nProject folder: /p\nWorking folder: /p/src (relative paths start here)\nDate: 2027-01-05\nPlatform: linux x64",
     ].join("\n\n"),
   );
+});
+
+test("a working folder that is the project is named once", () => {
+  const head = assembleHead({ ...empty, environment: { ...environment, cwd: "/p" } });
+  expect(head).toContain("# Environment\nWorking folder: /p (relative paths start here)\n");
 });
 
 test("what is not there leaves no gap", () => {

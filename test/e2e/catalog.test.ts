@@ -30,6 +30,12 @@ test("what can be run, with what, and where it comes from: the build's own, the 
   const tools = Tools.parse(JSON.parse((await machine.run(["tools", "--agent", "mine", "--json"])).stdout));
   const allowed = tools.filter((tool) => tool.allowed).map(({ name }) => name);
   expect(allowed).toEqual(["Read"]);
+  const ofDefault = await machine.run(["tools", "--agent", "default", "--json"]);
+  const later = Tools.parse(JSON.parse(ofDefault.stdout)).filter(({ shown }) => shown !== "start");
+  expect(later).toMatchObject([
+    { name: "ReadMessages", allowed: true, shown: "later" },
+    { name: "SendMessage", allowed: true, shown: "later" },
+  ]);
 
   const providers = await machine.run(["providers", "--probe", "--json"]);
   expect(JSON.parse(providers.stdout)).toEqual(
@@ -79,7 +85,9 @@ test("version, help and completions need no daemon, and start none", async () =>
   expect(machine.leftovers()).toEqual([]);
 });
 
-const Tools = z.array(z.looseObject({ name: z.string(), allowed: z.boolean() }));
+const Tools = z.array(
+  z.looseObject({ name: z.string(), allowed: z.boolean(), shown: z.string().nullable() }),
+);
 const Settings = z.array(z.looseObject({ key: z.string(), value: z.string(), source: z.string() }));
 
 function names(json: string): string[] {

@@ -19,7 +19,7 @@ test("two agents talk: one waits for a question, the other for its answer, and e
   await using machine = new Machine();
   const model = await machine.model(
     scenes({
-      "keep the number": [
+      "ReadMessages and keep the number": [
         calls(["ReadMessages", {}]),
         (request) => calls(["SendMessage", { to: senderOf(request), message: "it is 42" }]),
         says("told it"),
@@ -30,7 +30,7 @@ test("two agents talk: one waits for a question, the other for its answer, and e
       ],
     }),
   );
-  const keeper = machine.start(["spawn", "keep the number", "--output", "json"]);
+  const keeper = machine.start(["spawn", "ReadMessages and keep the number", "--output", "json"]);
   await until(() => model.requests.length === 1, "the keeper's first request");
   const asker = await machine.run(["spawn", "ask for the number", "--output", "json"]);
   expect(Receipt.parse(JSON.parse(asker.stdout))).toMatchObject({

@@ -33,7 +33,7 @@ describe("the head of the prompt", () => {
       "Be brief.",
       "Of the folder below.",
       "# Environment",
-      `Project folder: ${machine.project}\nWorking folder: ${join(machine.project, "sub")}`,
+      `Project folder: ${machine.project}\nWorking folder: ${join(machine.project, "sub")} (relative paths start here)`,
     ];
     const places = order.map((part) => head.indexOf(part));
     expect(places).toEqual(places.toSorted((a, b) => a - b));
@@ -57,6 +57,31 @@ describe("the head of the prompt", () => {
     expect(new Set(model.requests.map(systemPrompt)).size).toBe(1);
     expect(new Set(model.requests.map((request) => JSON.stringify(request.body.tools))).size).toBe(1);
   });
+
+  test.each(["openai", "anthropic"])(
+    "of the default agent and a short intent: the whole request is at most 5.5 KiB, by %s",
+    async (provider) => {
+      await using machine = new Machine();
+      const model = await machine.model(scenes({ "say hello to a friend": [says("hello")] }));
+      await verdict(machine, ["say hello to a friend", "--provider", provider]);
+      expect(model.requests).toHaveLength(1);
+      expect(Buffer.byteLength(last(model).text)).toBeLessThanOrEqual(5_632);
+      expect(last(model).text).not.toMatch(/"\$schema"|"additionalProperties"|"title"/);
+      expect(toolNames(last(model)).join(" ")).toBe(
+        "Agent Bash Complete Edit Glob Grep Plan Read Skill Write",
+      );
+      // What keeps a model from failing is in it.
+      for (const convention of [
+        "Each line has its number and a tab in front",
+        "`old_string` must be the exact text",
+        "(relative paths start here)",
+        "the tool time limit, usually 120000",
+        "its background processes end too",
+      ]) {
+        expect(last(model).text).toContain(convention);
+      }
+    },
+  );
 
   test("a skill that is called comes as a result, and narrows the rights to what it lists", async () => {
     await using machine = new Machine();

@@ -145,7 +145,6 @@ class Observed {
       agent: bareAgent("none"),
       opts,
       namespace,
-      tools: new Map(),
       permissions: Permissions.of({
         allow: ["*"],
         deny: [],

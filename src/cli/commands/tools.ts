@@ -8,7 +8,10 @@ export default defineCommand({
   flags: { agent: text("what this agent may use", "NAME"), json },
   examples: [
     { line: "rnix tools", about: "everything that is loaded" },
-    { line: "rnix tools --agent code-analyst", about: "with the ones that agent may not use marked" },
+    {
+      line: "rnix tools --agent code-analyst",
+      about: "what that agent may use, and what its first request shows",
+    },
   ],
   run: (io, flags) =>
     withWire(io, async (wire) => {
@@ -25,6 +28,7 @@ export default defineCommand({
                   title: "ALLOWED",
                   value: ({ allowed }: (typeof tools)[number]) => (allowed ? "yes" : "no"),
                 },
+                { title: "SHOWN", value: ({ shown }: (typeof tools)[number]) => shown ?? "no" },
               ]),
           { title: "DEVICE", value: ({ path }) => path },
           { title: "PLUGIN", value: ({ plugin }) => plugin },

@@ -16,21 +16,13 @@ export function agentTool(agents: () => ChildAgents): KernelTool {
     tool: {
       name: "Agent",
       description:
-        "Hand a part of the task to another agent, which works on its own and gives you its answer. It is worth it for a part that can be told whole in a few sentences and whose details you need not see, such as a search through much of the code; what takes you a few calls, do yourself. The agent sees nothing of this conversation: its intent must say everything. It has no more rights than you, and works at the expense of your budget, steps and time. How many agents there may be below you, and how deep, is limited: when a call is refused, do the work yourself.",
+        "Give a part of the task to another agent and get its answer. It knows only `intent` and uses your budget; do yourself what takes a few calls.",
       input: {
         type: "object",
         properties: {
-          intent: {
-            type: "string",
-            minLength: 1,
-            description: "What it is to do, what it needs to know for it, and what its answer is to contain.",
-          },
-          agent: { type: "string", minLength: 1, description: "Which agent; the default one if absent." },
-          model: {
-            type: "string",
-            minLength: 1,
-            description: "Another model of your own provider; by default it has yours, or its agent's own.",
-          },
+          intent: { type: "string", minLength: 1 },
+          agent: { type: "string", minLength: 1 },
+          model: { type: "string", minLength: 1 },
         },
         required: ["intent"],
         additionalProperties: false,

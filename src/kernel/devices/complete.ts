@@ -4,11 +4,10 @@ export const complete: KernelTool = {
   path: "/dev/kernel/complete",
   tool: {
     name: "Complete",
-    description:
-      "Finish the run with this result. Call it alone, when the task is done and nothing is left to do.",
+    description: "End the run with this result. Call it alone, when nothing is left to do.",
     input: {
       type: "object",
-      properties: { result: { type: "string", description: "The final answer, whole." } },
+      properties: { result: { type: "string" } },
       required: ["result"],
       additionalProperties: false,
     },

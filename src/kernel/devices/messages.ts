@@ -4,6 +4,9 @@ import type { IpcManager } from "../ipc/ipc-manager.ts";
 import { messagesText } from "../ipc/wording.ts";
 import type { KernelTool } from "./tool-device.ts";
 
+export const SEND_MESSAGE = "/dev/kernel/send_message";
+export const READ_MESSAGES = "/dev/kernel/read_messages";
+
 /** ReadMessages answers so much before its call's deadline: nothing having come is no failure. */
 const MARGIN_MS = 1_000;
 /** Characters. Never cut: what the result tells is acknowledged. Messages of 64 KiB together, or one of that, and frames. */
@@ -11,23 +14,16 @@ const MAX_RESULT = 1024 * 1024;
 
 export function sendMessage(ipc: () => IpcManager): KernelTool {
   return {
-    path: "/dev/kernel/send_message",
+    path: SEND_MESSAGE,
     tool: {
       name: "SendMessage",
       description:
-        "Send a text to another process of this project: to the one that spawned you, to one you spawned, or to one that wrote to you. It is told it at its next step, or by ReadMessages. The answer, if there is one, reaches you in the same ways.",
+        "Send text to another process: your parent, a child or one that wrote to you. An answer reaches you at your next step or by ReadMessages.",
       input: {
         type: "object",
         properties: {
-          to: {
-            type: ["string", "integer"],
-            description: 'The PID or the UUID of the process, or "parent" for the one that spawned you.',
-          },
-          message: {
-            type: "string",
-            minLength: 1,
-            description: `The text, at most ${ENTRY_BYTES} bytes. What is longer goes into a file whose path you send.`,
-          },
+          to: { type: ["string", "integer"], description: 'PID, UUID or "parent".' },
+          message: { type: "string", minLength: 1, description: `At most ${ENTRY_BYTES} bytes.` },
         },
         required: ["to", "message"],
         additionalProperties: false,
@@ -42,19 +38,18 @@ export function sendMessage(ipc: () => IpcManager): KernelTool {
 
 export function readMessages(ipc: () => IpcManager): KernelTool {
   return {
-    path: "/dev/kernel/read_messages",
+    path: READ_MESSAGES,
     tool: {
       name: "ReadMessages",
       description:
-        "Read the messages that other processes have sent you, waiting for the first one. Messages also reach you without it, at your next step: call it when you can do nothing before one comes.",
+        "Wait for messages of other processes. They also reach you by themselves at your next step: call this when you can do nothing before one comes.",
       input: {
         type: "object",
         properties: {
           wait_ms: {
             type: "integer",
             minimum: 0,
-            description:
-              "How long to wait for the first message, in ms; 0 only looks. By default, and at most, as long as a tool may take.",
+            description: "0 only looks. Default and maximum: the tool time limit.",
           },
         },
         additionalProperties: false,

@@ -4,13 +4,12 @@ export const plan: KernelTool = {
   path: "/dev/kernel/plan",
   tool: {
     name: "Plan",
-    description:
-      "Write down the steps you intend to take before work that needs several of them. Call it again when the plan changes.",
+    description: "Note the steps of longer work before you start, and again when they change.",
     input: {
       type: "object",
       properties: {
-        steps: { type: "array", items: { type: "string" }, minItems: 1, description: "The steps, in order." },
-        reason: { type: "string", description: "Why the plan is as it is, or why it changed." },
+        steps: { type: "array", items: { type: "string" }, minItems: 1 },
+        reason: { type: "string" },
       },
       required: ["steps"],
       additionalProperties: false,

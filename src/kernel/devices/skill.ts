@@ -9,11 +9,10 @@ export function skillTool(capabilities: () => CapabilityManager): KernelTool {
     path: "/dev/kernel/skill",
     tool: {
       name: "Skill",
-      description:
-        'Load one of the skills that are listed under "Skills that can be loaded". Its instructions are the result.',
+      description: "Load the instructions of a listed skill.",
       input: {
         type: "object",
-        properties: { skill: { type: "string", description: "The skill's name." } },
+        properties: { skill: { type: "string" } },
         required: ["skill"],
         additionalProperties: false,
       },

@@ -6,6 +6,7 @@ import { factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
 import type { Process } from "../process.ts";
 import type { ProcessTool } from "../process-spec.ts";
+import { usableTools } from "../tool-list.ts";
 import type { Limit, SpawnOpts } from "../types.ts";
 import type { SavedRun } from "./saved-run.ts";
 
@@ -61,9 +62,10 @@ export function savedPermissions(
  */
 export function restoreTools(proc: Process, shown: ProcessMeta["tools"]): void {
   const today = new Map(proc.tools);
+  const usable = usableTools(proc);
   proc.tools.clear();
   for (const { name, description, input } of shown) {
-    const { tool, entry } = today.get(name) ?? gone(name);
+    const { tool, entry } = usable.get(name) ?? gone(name);
     proc.tools.set(name, { tool: { ...tool, name, description, input }, entry });
     today.delete(name);
   }

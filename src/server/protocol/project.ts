@@ -39,6 +39,8 @@ export interface ToolWire {
   annotations: ToolAnnotations;
   /** The agent asked about may use it; true where none was asked about. */
   allowed: boolean;
+  /** When that agent's model is shown it; null for never, and where no agent was asked about. */
+  shown: "start" | "later" | null;
 }
 
 export interface AgentWire {

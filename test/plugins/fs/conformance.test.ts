@@ -98,10 +98,9 @@ test("what the model is told of a tool's input is what the driver takes", () => 
     expect(["op", ...told.required].sort()).toEqual(options[index]?.required.sort() ?? []);
     for (const [name, field] of Object.entries(told.properties)) {
       const { description: _, ...rules } = field;
-      expect({ maximum: Number.MAX_SAFE_INTEGER, ...rules }, `${tool.name}.${name}`).toEqual({
-        maximum: Number.MAX_SAFE_INTEGER,
-        ...z.looseObject({}).parse(fields[name]),
-      });
+      // An upper bound is the driver's alone: the model meets it in the error of a call that crosses it.
+      const { maximum: _bound, ...checked } = z.looseObject({}).parse(fields[name]);
+      expect(rules, `${tool.name}.${name}`).toEqual(checked);
     }
   }
 });
