@@ -29,13 +29,13 @@ const limits = (h: KernelHarness, more: { tokensPerDay?: number | null; costPerD
 describe("the tokens of a day", () => {
   test("are those of all runs of the project; what does not fit is not asked, and ends with exit 2", async () => {
     const clock = new Wall();
-    await using h = new KernelHarness({ model: () => says("done"), clock, limits: { tokensPerDay: 1200 } });
+    await using h = new KernelHarness({ model: () => says("done"), clock, limits: { tokensPerDay: 600 } });
     const ends = [];
     for (let run = 0; run < 40; run++) ends.push((await h.run("go")).info);
     const refused = ends.filter(({ exit_code }) => exit_code === 2);
     const spent = book(h).spent("2026-11-20").tokens;
     expect(spent).toBe(h.requests.length * 15);
-    expect(spent).toBeLessThanOrEqual(1200);
+    expect(spent).toBeLessThanOrEqual(600);
     expect(refused.length).toBeGreaterThan(0);
     expect(refused.length).toBeLessThan(40);
     expect(h.requests).toHaveLength(40 - refused.length);
@@ -45,13 +45,13 @@ describe("the tokens of a day", () => {
       context_budget: null,
       error: {
         message: expect.stringMatching(
-          /^The project's token budget for a day does not cover another call: \d+ of 1200 tokens are used, .* at midnight, local time; tokens_per_day/,
+          /^The project's token budget for a day does not cover another call: \d+ of 600 tokens are used, .* at midnight, local time; tokens_per_day/,
         ),
       },
     });
     // The answer had the room that was left, and no more.
     for (const [index, request] of h.requests.entries())
-      expect(request.max_output).toBeLessThanOrEqual(1200 - index * 15);
+      expect(request.max_output).toBeLessThanOrEqual(600 - index * 15);
   });
 
   test("are not those of a run that plays what was said before, and neither is their cost", async () => {
@@ -163,10 +163,10 @@ describe("the tokens of a day", () => {
         return says("done");
       },
       clock,
-      limits: { tokensPerDay: 1000 },
+      limits: { tokensPerDay: 400 },
     });
     const ends = await Promise.all(Array.from({ length: 30 }, () => h.run("go")));
-    expect(book(h).spent("2026-11-20").tokens).toBeLessThanOrEqual(1000);
+    expect(book(h).spent("2026-11-20").tokens).toBeLessThanOrEqual(400);
     expect(ends.some(({ info }) => info.exit_code === 0)).toBe(true);
     expect(ends.some(({ info }) => info.exit_reason === "budget_exceeded")).toBe(true);
   });
@@ -196,18 +196,18 @@ describe("the cost of a day", () => {
 
   test("is that of all runs together", async () => {
     const clock = new Wall();
-    await using h = new KernelHarness({ model: () => says("done"), clock, limits: { costPerDay: 1000 } });
+    await using h = new KernelHarness({ model: () => says("done"), clock, limits: { costPerDay: 400 } });
     const provider = { ...h.opts().provider, price };
     h.leases--;
     const ends = [];
     for (let run = 0; run < 20; run++) ends.push((await h.run("go", { provider })).info);
     expect(book(h).spent("2026-11-20").cost).toBe(h.requests.length * 15);
-    expect(book(h).spent("2026-11-20").cost).toBeLessThanOrEqual(1000);
+    expect(book(h).spent("2026-11-20").cost).toBeLessThanOrEqual(400);
     expect(h.requests.length).toBeGreaterThan(0);
     expect(ends.at(-1)).toMatchObject({
       exit_code: 2,
       exit_reason: "budget_exceeded",
-      error: { message: expect.stringMatching(/cost limit for a day .* \$\d+\.\d{4} of \$1000 are used/) },
+      error: { message: expect.stringMatching(/cost limit for a day .* \$\d+\.\d{4} of \$400 are used/) },
     });
   });
 });

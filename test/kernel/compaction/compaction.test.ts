@@ -143,7 +143,7 @@ describe("a conversation that grows", () => {
       model: model([...smallSteps(20), says("done")]),
       devices: DEVICES,
       can: { images: true },
-      limits: { contextWindow: 8000 },
+      limits: { contextWindow: 7250 },
     });
     const { info } = await h.run(INTENT, { images });
     expect(info.exit_reason).toBe("completed");
@@ -200,7 +200,7 @@ describe("a conversation that grows", () => {
       model: (request, signal) =>
         isAside(request) ? silent(request, signal) : model(scenes.splice(0, 1))(request, signal),
       devices: DEVICES,
-      limits: { contextWindow: 8000, compactMs: 20 },
+      limits: { contextWindow: 7250, compactMs: 20 },
     });
     const { info } = await h.run(INTENT);
     expect(info.exit_reason).toBe("completed");

@@ -72,7 +72,7 @@ test("a fork has in its own folder what the compactions of its steps refer to", 
   await using h = new KernelHarness({
     model: (request, signal) => model(isAside(request) ? [] : scenes.splice(0, 1))(request, signal),
     devices: DEVICES,
-    limits: { contextWindow: 12_000 },
+    limits: { contextWindow: 11_250 },
   });
   const { info } = await h.run(INTENT);
   const { pid, uuid } = await h.kernel.resume(info.uuid, null, h.opts(), { fork: {}, input: "and now?" });
@@ -102,13 +102,13 @@ describe("a run that goes on", () => {
     await h.kernel.suspend(pid);
     const { uuid } = (await h.runs.list())[0] ?? { uuid: "" };
     const before = h.requests.length;
-    // About 15,000 tokens by now.
+    // About 13,000 tokens by now.
     const opts = h.opts();
-    const limits = { ...opts.limits, contextWindow: 17_000 };
+    const limits = { ...opts.limits, contextWindow: 14_750 };
     const resumed = await h.kernel.resume(uuid, null, { ...opts, limits });
     const { info } = await h.follow(resumed.pid);
     expect(info.exit_reason).toBe("completed");
-    for (const request of h.requests.slice(before)) expect(3 * sizeOf(request)).toBeLessThan(17_000);
+    for (const request of h.requests.slice(before)) expect(3 * sizeOf(request)).toBeLessThan(14_750);
     expect(compactionsOf(await recordOf(h, uuid))[0]).toMatchObject({ step: 5, why: "tokens" });
   });
 
@@ -122,7 +122,7 @@ describe("a run that goes on", () => {
           ? silent(request, signal)
           : model(isAside(request) ? [] : scenes.splice(0, 1))(request, signal),
       devices: DEVICES,
-      limits: { contextWindow: 8000 },
+      limits: { contextWindow: 7250 },
     });
     const pid = await h.spawn(INTENT);
     await until(() => asides === 1, "the request for a summary");
