@@ -3,7 +3,7 @@ export interface Figure {
   what: string;
   value: number;
   /** "/s" and "MiB/s" are rates: the more the better. */
-  unit: "ms" | "µs" | "MiB" | "KiB" | "/s" | "MiB/s" | "×" | "%" | "runs";
+  unit: "ms" | "µs" | "bytes" | "MiB" | "KiB" | "/s" | "MiB/s" | "×" | "%" | "runs";
   /** What the same costs without Rnix, measured in turns with it. */
   floor?: { name: string; value: number };
   /** Of the ratio to the floor, or of the value where there is no floor: what it must not be above. */
@@ -31,7 +31,7 @@ export function table(figures: readonly Figure[]): string {
       number(value, unit),
       floor === undefined ? "" : `${number(floor.value, unit)} (${floor.name})`,
       ratio === undefined ? "" : `${ratio.toFixed(2)}×`,
-      goal === undefined ? "" : ratio === undefined ? `≤ ${goal} ${unit}` : `≤ ${goal}×`,
+      goal === undefined ? "" : ratio === undefined ? `≤ ${goal.toLocaleString("en")} ${unit}` : `≤ ${goal}×`,
       { true: "yes", false: "**no**", undefined: "" }[`${isReached(figure)}`],
     ];
     return `| ${cells.join(" | ")} |\n`;
@@ -48,7 +48,7 @@ export function mib(bytes: number): number {
 }
 
 function number(value: number, unit: Figure["unit"]): string {
-  if (isRate(unit)) return `${Math.round(value).toLocaleString("en")} ${unit}`;
+  if (isRate(unit) || unit === "bytes") return `${Math.round(value).toLocaleString("en")} ${unit}`;
   return `${value.toFixed(unit === "×" || unit === "µs" ? 2 : 1)} ${unit}`;
 }
 

@@ -6,6 +6,7 @@ import { daemonMemory } from "./figures/daemon-memory.ts";
 import { kernelFigures } from "./figures/kernel.ts";
 import { manyCalls } from "./figures/many-calls.ts";
 import { oneTurn } from "./figures/one-turn.ts";
+import { prompt } from "./figures/prompt.ts";
 import { records } from "./figures/records.ts";
 import { scarceModel } from "./figures/scarce-model.ts";
 import { start } from "./figures/start.ts";
@@ -19,7 +20,7 @@ import { type Place, withPlace } from "./place.ts";
  * each beside a floor measured in turns with it; bench/README.md says how to read them.
  */
 const USAGE = `bun bench/main.ts [--only GROUP]… [--rounds N] [--batches N] [--json FILE] [--rnix PATH]
-  --only     start, one-turn, tool-calls, together, streaming, models, calls, records, memory; of the kernel alone:
+  --only     start, one-turn, prompt, tool-calls, together, streaming, models, calls, records, memory; of the kernel alone:
              syscalls, processes, idle, messages, steps
   --rounds   measured rounds of each command, 15 by default
   --batches  hundreds of runs in the memory figure, 2 by default
@@ -41,6 +42,7 @@ const { values: flags } = parseArgs({
 const GROUPS: Record<string, (place: Place) => Promise<Figure[]>> = {
   start,
   "one-turn": oneTurn,
+  prompt,
   "tool-calls": toolCalls,
   together,
   streaming,
