@@ -142,6 +142,19 @@ describe("what only one place may do", () => {
     expect(wrong).toEqual([]);
   });
 
+  test("files that a user or a project names are read by src/lib/regular-file.ts", () => {
+    // Read our own files, or the system's: the build, the demo, the contract's text.
+    const own = ["src/plugin/host/stock-files.ts", "src/cli/commands/demo.ts", "src/cli/contract-source.ts"];
+    const wrong = sources("src")
+      .filter((file) => !/^src\/(?:os|store|lib)\//.test(file) && !own.includes(file))
+      .filter((file) =>
+        /\breadFile(?:Sync)?\(|\bBun\.file\(|\bcreateReadStream\(/.test(
+          withoutComments(readFileSync(join(ROOT, file), "utf8")),
+        ),
+      );
+    expect(wrong).toEqual([]);
+  });
+
   test("git is started by src/kernel/git-work-tree.ts alone", () => {
     const wrong = [...sources("src"), ...sources("plugins")]
       .filter((file) => file !== "src/kernel/git-work-tree.ts")

@@ -1,4 +1,5 @@
-import { constants, type FileHandle, open } from "node:fs/promises";
+import { constants, type Stats } from "node:fs";
+import { open, stat } from "node:fs/promises";
 import { extname } from "node:path";
 import { SyscallError } from "rnix/plugin";
 import type { z } from "zod";
@@ -29,13 +30,15 @@ export async function readScript(file: string, signal: AbortSignal): Promise<Scr
   }
 }
 
+const OPEN_SCRIPT = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
 const LARGEST = 16 * 1024 * 1024;
 
 async function contentOf(file: string, signal: AbortSignal): Promise<string> {
   try {
-    // A pipe would be waited for without end, in one of the few threads that all files are read by.
-    await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
-    await requireScript(file, handle);
+    // Opening a device can act on it; opening a pipe blocks one of the few threads that read all files.
+    requireScript(file, await stat(file));
+    await using handle = await open(file, OPEN_SCRIPT);
+    requireScript(file, await handle.stat());
     return await handle.readFile({ encoding: "utf8", signal });
   } catch (error) {
     if (error instanceof SyscallError) throw error;
@@ -49,8 +52,7 @@ async function contentOf(file: string, signal: AbortSignal): Promise<string> {
   }
 }
 
-async function requireScript(file: string, handle: FileHandle): Promise<void> {
-  const found = await handle.stat();
+function requireScript(file: string, found: Stats): void {
   if (!found.isFile()) throw wrong(file, "it is no file but a folder, a device or a pipe");
   if (found.size > LARGEST) throw wrong(file, `it has ${found.size} bytes; a script has at most ${LARGEST}`);
 }

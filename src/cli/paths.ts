@@ -1,6 +1,8 @@
-import { readFileSync, realpathSync, statSync } from "node:fs";
+import { realpathSync, statSync } from "node:fs";
 import { resolve } from "node:path";
+import { SyscallError } from "../plugin/index.ts";
 import { usageError } from "./exit.ts";
+import { readGivenFile } from "./given-file.ts";
 import type { Io } from "./io.ts";
 
 /** What a flag names must be there before anything is started: exit 64, and nothing is spent. */
@@ -15,23 +17,33 @@ export function absoluteFolder(io: Io, flag: string, path: string): string {
 }
 
 /** The text itself, or what stands in the file that `@FILE` names. */
-export function textOrFile(io: Io, flag: string, value: string | undefined): string | undefined {
-  if (value === undefined || !value.startsWith("@")) return value;
-  const path = value.slice(1);
-  return found(flag, path, () => readFileSync(resolve(io.cwd, path), "utf8"));
+export async function textOrFile(
+  io: Io,
+  flag: string,
+  value: string | undefined,
+): Promise<string | undefined> {
+  return value?.startsWith("@") ? await textOf(io, flag, value.slice(1)) : value;
 }
 
 /** The JSON object that stands in a file. */
-export function jsonObject(
+export async function jsonObject(
   io: Io,
   flag: string,
   path: string | undefined,
-): Record<string, unknown> | undefined {
+): Promise<Record<string, unknown> | undefined> {
   if (path === undefined) return undefined;
-  const text = found(flag, path, () => readFileSync(resolve(io.cwd, path), "utf8"));
+  const text = await textOf(io, flag, path);
   const value = parsed(flag, path, text);
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
   throw usageError(`${flag}: expected a JSON object in ${path}, got ${text.trim().slice(0, 40)}`);
+}
+
+async function textOf(io: Io, flag: string, path: string): Promise<string> {
+  try {
+    return (await readGivenFile(io, resolve(io.cwd, path))).toString();
+  } catch (thrown) {
+    throw unusable(flag, path, thrown);
+  }
 }
 
 function parsed(flag: string, path: string, text: string): unknown {
@@ -44,19 +56,23 @@ function parsed(flag: string, path: string, text: string): unknown {
   }
 }
 
-function found<T>(flag: string, path: string, read: () => T): T {
+function found<T>(flag: string, path: string, look: () => T): T {
   try {
-    return read();
-  } catch (error) {
-    if (!(error instanceof Error) || !("code" in error)) throw error;
-    throw usageError(
-      `${flag}: could not use ${JSON.stringify(path)}: ${WHY[String(error.code)] ?? error.message}`,
-    );
+    return look();
+  } catch (thrown) {
+    throw unusable(flag, path, thrown);
   }
+}
+
+function unusable(flag: string, path: string, thrown: unknown): unknown {
+  if (thrown instanceof SyscallError) return usageError(`${flag}: ${thrown.message}`);
+  if (!(thrown instanceof Error) || !("code" in thrown)) return thrown;
+  return usageError(
+    `${flag}: could not use ${JSON.stringify(path)}: ${WHY[String(thrown.code)] ?? thrown.message}`,
+  );
 }
 
 const WHY: Record<string, string> = {
   ENOENT: "there is no such file or folder",
   EACCES: "reading it is not permitted",
-  EISDIR: "a file is expected, this is a folder",
 };

@@ -1,6 +1,6 @@
-import { readFileSync } from "node:fs";
 import { type Env, thisUser, userPaths } from "../config/paths.ts";
 import { type Clock, realClock } from "../kernel/clock.ts";
+import { readRegularSync } from "../lib/regular-file.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { daemonLogPath } from "../server/daemon-log-path.ts";
 import { PROTOCOL } from "../server/frame.ts";
@@ -10,6 +10,8 @@ import { Client, isServersWord } from "./client.ts";
 import { dialSocket } from "./socket.ts";
 import type { StartedDaemon } from "./start-daemon.ts";
 
+/** The daemon's own files are smaller. */
+const MAX_LOG_BYTES = 16 * 1024 ** 2;
 /** A connection, and the answer to the first ping. */
 const HELLO_MS = 3000;
 /** How long the init.yaml of a daemon that was started just now may take; then its command does not wait for it. */
@@ -181,7 +183,7 @@ function silent(env: Env): SyscallError {
 
 function pidIn(pidFile: string): string {
   try {
-    return ` (PID ${readFileSync(pidFile, "utf8").trim()})`;
+    return ` (PID ${readRegularSync(pidFile, MAX_LOG_BYTES).toString().trim()})`;
   } catch {
     // Only a hint for a person.
     return "";
@@ -203,7 +205,7 @@ const FRAME = /^ +at /;
 
 function lastWords(logFile: string, pid: number | undefined): string {
   try {
-    const all = readFileSync(logFile, "utf8").trimEnd().split("\n");
+    const all = readRegularSync(logFile, MAX_LOG_BYTES).toString().trimEnd().split("\n");
     // What others wrote before it is no word of its own.
     const lines = all.slice(
       Math.max(

@@ -4,17 +4,19 @@ import {
   fsyncSync,
   mkdirSync,
   openSync,
-  readFileSync,
   renameSync,
   rmSync,
   statSync,
   writeFileSync,
 } from "node:fs";
 import { dirname } from "node:path";
+import { readRegularSync } from "../lib/regular-file.ts";
 import { SyscallError } from "../plugin/index.ts";
 
 /** Configuration is written by people: a file beyond this is a mistake. */
 const MAX_BYTES = 1024 ** 2;
+/** Of a script or a program that is known by its hash. */
+const MAX_DIGESTED_BYTES = 64 * 1024 ** 2;
 const MAX_CACHED = 512;
 /** How long ago a file must have changed for a look at it to be kept: file systems tell times in steps of some ms. */
 const GRAIN_MS = 50;
@@ -56,18 +58,7 @@ export function isThere(path: string): boolean {
 
 /** null when there is no such file; PERMISSION or INVALID, with its path, when it is there but cannot be read. `most`: bytes. */
 export function readText(file: string, most = MAX_BYTES): string | null {
-  const stat = statFile(file);
-  if (!stat) return null;
-  if (!stat.isFile()) throw new SyscallError("INVALID", `${file}: expected a file, found something else.`);
-  if (stat.size > BigInt(most)) {
-    const said = `expected at most ${most / 1024 ** 2} MiB, found ${stat.size} bytes`;
-    throw new SyscallError("INVALID", `${file}: ${said}.`);
-  }
-  try {
-    return readFileSync(file, "utf8");
-  } catch (cause) {
-    throw fileError(cause, file, "read");
-  }
+  return statFile(file) && readBytes(file, most).toString();
 }
 
 /** The hash of a file's bytes, cached like any other. null when there is none or it cannot be read as a file. */
@@ -132,11 +123,11 @@ export function systemCode(error: unknown): string | undefined {
 
 const digests = new Map<string, { stamp: string; digest: string }>();
 
-function readBytes(file: string): Uint8Array {
+function readBytes(file: string, most = MAX_DIGESTED_BYTES): Buffer {
   try {
-    return readFileSync(file);
+    return readRegularSync(file, most);
   } catch (cause) {
-    throw fileError(cause, file, "read");
+    throw cause instanceof SyscallError ? cause : fileError(cause, file, "read");
   }
 }
 

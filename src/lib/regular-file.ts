@@ -73,7 +73,7 @@ export async function readOpened(
 /** Fails with INVALID for a folder, a FIFO, a socket or a device. */
 export function requireRegular(path: string, found: Stats): Stats {
   if (found.isFile()) return found;
-  throw new SyscallError("INVALID", `${path}: expected a regular file, found ${kindOf(found)}.`);
+  throw new SyscallError("INVALID", `${path}: expected a file, found ${kindOf(found)}.`);
 }
 
 export function kindOf(found: Stats): string {

@@ -1,8 +1,14 @@
-import { open, readFile, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { isAbsolute } from "node:path";
+import type { Clock } from "../kernel/clock.ts";
 import type { AttachedImage } from "../kernel/types.ts";
+import { openRegular, readRegular } from "../lib/regular-file.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { IMAGE_HEAD, imageType, readImage } from "./image.ts";
+import { within } from "./within.ts";
+
+/** For all files together: a network file system may never answer. */
+const READ_MS = 30_000;
 
 /** All attached text together: more than any model's context holds. */
 const MAX_BYTES = 4 * 1024 * 1024;
@@ -24,9 +30,19 @@ interface Attachments {
 /**
  * What `--add` names and what came by stdin: a file's text is attached, an image (PNG, JPEG, GIF, WebP, by its
  * content) is shown, a folder may be used. INVALID for another file that is not text or for too much of either,
- * NOT_FOUND for one that is not there.
+ * NOT_FOUND for one that is not there, TIMEOUT when reading them takes longer than 30 s.
  */
-export async function readAttachments(paths: readonly string[], input?: string): Promise<Attachments> {
+export async function readAttachments(
+  clock: Clock,
+  paths: readonly string[],
+  input?: string,
+): Promise<Attachments> {
+  const reading = readAll(paths, input);
+  if (paths.length === 0 || (await within(clock, READ_MS, reading))) return reading;
+  throw new SyscallError("TIMEOUT", `add: ${paths.join(", ")} could not be read within ${READ_MS / 1000} s.`);
+}
+
+async function readAll(paths: readonly string[], input: string | undefined): Promise<Attachments> {
   const texts: string[] = input === undefined ? [] : [input];
   const folders: string[] = [];
   const images: AttachedImage[] = [];
@@ -62,12 +78,12 @@ async function look(path: string): Promise<{ isDirectory: boolean; size: number 
 
 async function isImage(path: string): Promise<boolean> {
   try {
-    const file = await open(path);
+    const { handle } = await openRegular(path);
     try {
-      const { buffer, bytesRead } = await file.read(new Uint8Array(IMAGE_HEAD));
+      const { buffer, bytesRead } = await handle.read(new Uint8Array(IMAGE_HEAD));
       return imageType(buffer.subarray(0, bytesRead)) !== null;
     } finally {
-      await file.close();
+      await handle.close();
     }
   } catch (cause) {
     throw unreadable(path, cause);
@@ -83,14 +99,14 @@ async function imageOf(path: string, size: number, before: readonly AttachedImag
     const most = `${MAX_IMAGES} images and ${MAX_IMAGES_BYTES} bytes of them`;
     throw tooLarge(path, `is more than a run may begin with: ${most}, because every request carries them`);
   }
-  const data = await readBytes(path);
+  const data = await readBytes(path, MAX_IMAGE_BYTES);
   const image = readImage(data);
   if (image !== null) return { ...image, data };
   throw new SyscallError("INVALID", `add: ${path} begins as an image and is cut off or damaged.`);
 }
 
 async function readText(path: string): Promise<string> {
-  const bytes = await readBytes(path);
+  const bytes = await readBytes(path, MAX_BYTES);
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     if (!text.includes("\0")) return text;
@@ -103,9 +119,9 @@ async function readText(path: string): Promise<string> {
   );
 }
 
-async function readBytes(path: string): Promise<Uint8Array> {
+async function readBytes(path: string, most: number): Promise<Uint8Array> {
   try {
-    return await readFile(path);
+    return await readRegular(path, most);
   } catch (cause) {
     throw unreadable(path, cause);
   }

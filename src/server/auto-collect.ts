@@ -1,6 +1,6 @@
-import { readFileSync } from "node:fs";
 import { z } from "zod";
 import type { Clock } from "../kernel/clock.ts";
+import { readRegularSync } from "../lib/regular-file.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Collector } from "./collector.ts";
 
@@ -75,12 +75,14 @@ export class AutoCollect {
   }
 }
 
+/** One line of JSON. */
+const MAX_BYTES = 4096;
 const Last = z.object({ at_ms: z.number() });
 
 /** null: not known, so it is due. */
 function lastOf(path: string): number | null {
   try {
-    return Last.parse(JSON.parse(readFileSync(path, "utf8"))).at_ms;
+    return Last.parse(JSON.parse(readRegularSync(path, MAX_BYTES).toString())).at_ms;
   } catch {
     return null;
   }

@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from "node:fs";
+import { readText } from "../config/file.ts";
 import { type Env, thisUser, userPaths } from "../config/paths.ts";
 import type { Places } from "../config/places.ts";
 import { findProject, type Project } from "../config/project.ts";
@@ -14,6 +14,9 @@ import { daemonLogPath } from "./daemon-log-path.ts";
 export { prepareProject } from "../config/project.ts";
 export { checkSkills } from "../config/skills.ts";
 export type { CheckReport, Project, ReviewedItem, SettingLine };
+
+/** The daemon writes less: whatever else is there was put there by another. */
+const MAX_LOG_BYTES = 16 * 1024 ** 2;
 
 interface Where {
   /** Absolute. */
@@ -86,11 +89,7 @@ export async function checkPlugin(file: string, env: Env): Promise<CheckReport> 
 /** The lines of the daemon's log, also of one that has gone; the older ones first. */
 export function readDaemonLog(env: Env): string[] {
   const path = daemonLogPath(userPaths(env).dataDir);
-  const text = [`${path}.1`, path]
-    .map((file) =>
-      statSync(file, { throwIfNoEntry: false })?.isFile() === true ? readFileSync(file, "utf8") : "",
-    )
-    .join("");
+  const text = [`${path}.1`, path].map((file) => readText(file, MAX_LOG_BYTES) ?? "").join("");
   return text === "" ? [] : text.replace(/\n$/, "").split("\n");
 }
 

@@ -72,7 +72,7 @@ export async function planSpawn(
   requireChecks(agent);
   refuseSandbox(request, agent);
   if (request.output_schema) requireCheckable(request.output_schema);
-  const attached = await readAttachments(request.add ?? [], request.input);
+  const attached = await readAttachments(ports.clock, request.add ?? [], request.input);
   const projectDoc = loadProjectDoc(project, request.cwd)?.text;
   const providers = await loadProviders(places);
   const mcp = await mcpMounts(agent.mcp, {

@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { realClock } from "../../src/kernel/clock.ts";
 import { readAttachments } from "../../src/server/attachments.ts";
 import { readImage } from "../../src/server/image.ts";
 import { gif, jpeg, png, webp } from "../support/images.ts";
@@ -16,7 +17,7 @@ function file(name: string, content: string | Uint8Array): string {
 }
 
 function refused(paths: string[]): Promise<unknown> {
-  return readAttachments(paths).then(
+  return readAttachments(realClock, paths).then(
     () => "taken",
     (error: unknown) => error,
   );
@@ -32,7 +33,7 @@ describe("an image", () => {
     ["image/webp", webp("VP8X", 640, 480)],
   ] as const)("is known by its content, whatever its name: %s", async (media_type, data) => {
     const path = file("notes.txt", data);
-    expect(await readAttachments([path])).toEqual({
+    expect(await readAttachments(realClock, [path])).toEqual({
       folders: [],
       images: [{ media_type, width: 640, height: 480, data: Buffer.from(data) }],
       text: `<image path=${JSON.stringify(path)} />`,
@@ -72,7 +73,7 @@ describe("an image", () => {
   test("too many of them are refused", async () => {
     const path = file("small.png", png(9, 9));
     const many = (count: number) => Array.from({ length: count }, () => path);
-    expect((await readAttachments(many(20))).images).toHaveLength(20);
+    expect((await readAttachments(realClock, many(20))).images).toHaveLength(20);
     expect(await refused(many(21))).toMatchObject({
       code: "INVALID",
       message: expect.stringContaining("20 images"),
@@ -93,7 +94,7 @@ describe("an image", () => {
       file("c.txt", "last"),
       join(dir, "linked"),
     ];
-    const { text, images, folders } = await readAttachments(paths, "from stdin");
+    const { text, images, folders } = await readAttachments(realClock, paths, "from stdin");
     expect(text?.split("\n\n").map((part) => part.split("\n")[0])).toEqual([
       "from stdin",
       `<file path="${dir}/a.txt">`,
@@ -119,6 +120,6 @@ describe("another file", () => {
   });
 
   test("that is empty is an empty text", async () => {
-    expect((await readAttachments([file("empty", "")])).text).toContain("<file path=");
+    expect((await readAttachments(realClock, [file("empty", "")])).text).toContain("<file path=");
   });
 });

@@ -1,5 +1,6 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { readRegularSync } from "../../lib/regular-file.ts";
 import type { EmbeddedPlugin } from "./embedded.ts";
 import type { PluginLayer } from "./report.ts";
 import { Stamps } from "./stamps.ts";
@@ -103,7 +104,7 @@ const MOST_BYTES = 2 ** 20;
 
 function contentDigest(file: string): string | null {
   const found = statSync(file, { throwIfNoEntry: false });
-  return found?.isFile() && found.size <= MOST_BYTES ? sha256(readFileSync(file)) : null;
+  return found?.isFile() && found.size <= MOST_BYTES ? sha256(readRegularSync(file, MOST_BYTES)) : null;
 }
 
 /**

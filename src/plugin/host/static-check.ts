@@ -1,6 +1,7 @@
-import { readFile, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
+import { readRegular } from "../../lib/regular-file.ts";
+import { SyscallError } from "../index.ts";
 import { mayUseMacro } from "./macros.ts";
 import type { Problem } from "./report.ts";
 import { type FileDigest, sha256 } from "./stock-files.ts";
@@ -64,8 +65,12 @@ export async function staticCheck(entry: string): Promise<StaticCheck> {
 
 /** Null for what is no plain file (reading a pipe would never end) or larger than a source ever is. */
 async function readBounded(path: string): Promise<Buffer | null> {
-  const found = await stat(path);
-  return found.isFile() && found.size <= MOST_BYTES ? readFile(path) : null;
+  try {
+    return await readRegular(path, MOST_BYTES);
+  } catch (thrown) {
+    if (thrown instanceof SyscallError && thrown.code === "INVALID") return null;
+    throw thrown;
+  }
 }
 
 function refusal(file: string, contents: Buffer | null, count: number): Problem | undefined {

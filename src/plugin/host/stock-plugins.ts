@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readRegular } from "../../lib/regular-file.ts";
 import type { Plugin } from "../index.ts";
 import { type EmbeddedPlugin, embeddedPlugins } from "./embedded.ts";
 import { exportedPlugin } from "./exported.ts";
@@ -6,6 +6,9 @@ import type { FileDigest } from "./stock-files.ts";
 
 /** Where what a plugin mounts stands, by its type. */
 const MOUNTS = "/mnt/";
+
+/** As a plugin's files are checked. */
+const MOST_BYTES = 16 * 2 ** 20;
 
 /** The plugins that come with Rnix, in this thread. Each is imported when it is first wanted. */
 export class StockPlugins {
@@ -41,7 +44,7 @@ export class StockPlugins {
    */
   async mentionedBy(name: string, files: readonly FileDigest[]): Promise<string[]> {
     const own = files.filter(({ path }) => !path.includes("/node_modules/"));
-    const texts = await Promise.all(own.map(({ path }) => readFile(path, "utf8").catch(() => "")));
+    const texts = await Promise.all(own.map(({ path }) => readRegular(path, MOST_BYTES).catch(() => "")));
     const source = texts.join("\n");
     const written = (claim: string) => {
       const word = claim.startsWith(MOUNTS) ? claim.slice(MOUNTS.length) : claim;
