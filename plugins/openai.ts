@@ -67,11 +67,12 @@ function openai(
   url: string,
   api: "responses" | "chat",
   extra: Settings["extra"],
-): Pick<Connection, "languageModel" | "options" | "hasEffort"> {
+): Pick<Connection, "languageModel" | "options" | "hasEffort" | "endWord"> {
   // Nothing of a conversation is to stay with the provider: every request carries all of it.
   const own = api === "responses" ? { store: false, ...extra } : extra;
   return {
     languageModel: (access) => languageModel(url, api, access),
+    ...(api === "responses" && { endWord: statusOf }),
     hasEffort: (body) =>
       typeof body === "object" && body !== null && ("reasoning" in body || "reasoning_effort" in body),
     options: (options, request) => {
@@ -82,6 +83,21 @@ function openai(
       return { ...options, responseFormat: form.responseFormat, providerOptions: { openai } };
     },
   };
+}
+
+/** The events with which an answer ends. */
+const ENDS: ReadonlySet<unknown> = new Set(["response.completed", "response.incomplete"]);
+
+/** The status of an answer that is not completed: the package says nothing of one that gives no reason. */
+function statusOf(document: unknown): string | undefined {
+  if (!isObject(document)) return undefined;
+  const response = document.object === "response" ? document : ENDS.has(document.type) && document.response;
+  if (!isObject(response) || typeof response.status !== "string") return undefined;
+  return response.status === "completed" ? undefined : response.status;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
 }
 
 async function languageModel(

@@ -1,18 +1,19 @@
 import type {
   LanguageModelV4,
   LanguageModelV4CallOptions,
+  LanguageModelV4Content,
   LanguageModelV4FinishReason,
+  LanguageModelV4Reasoning,
   LanguageModelV4StreamPart,
   LanguageModelV4StreamResult,
+  LanguageModelV4ToolCall,
   LanguageModelV4Usage,
-  SharedV4ProviderMetadata,
   SharedV4Warning,
 } from "@ai-sdk/provider";
 import {
   type LLMAnswer,
   type LLMEvent,
   type LLMRequest,
-  type StopReason,
   SyscallError,
   type ToolCall,
   type Usage,
@@ -23,8 +24,10 @@ import { gathered } from "./gathered.ts";
 import { Thoughts } from "./handback.ts";
 import type { Model } from "./model-file.ts";
 import { isTooDeep, MOST_LEVELS } from "./nesting.ts";
+import { Whole } from "./pause.ts";
 import { callOptions } from "./prompt.ts";
 import { rateLimits } from "./rate-limits.ts";
+import { type Stop, stopOf } from "./stop-words.ts";
 
 /** A provider package made ready for one request. */
 interface Prepared {
@@ -37,6 +40,8 @@ interface Prepared {
   leftOut?(what: string): void;
   /** Shown the body of the request as the package has made it. */
   sent?(body: unknown): void;
+  /** The word of an end that the package does not pass on, of an answer or of an event of its stream. */
+  endWord?(document: unknown): string | undefined;
 }
 
 /** What a driver adds to the request's common form: its package, its key, its own options. */
@@ -54,21 +59,27 @@ export class AiSdkModel implements Model {
 
   async answer(request: LLMRequest, signal: AbortSignal): Promise<LLMAnswer> {
     const by = this.#by(request);
-    const { model, options, blame, leftOut, sent } = await this.#prepare(request, callOptions(request, by));
+    const prepared = await this.#prepare(request, callOptions(request, by));
+    const { model, options, blame, leftOut, sent, endWord } = prepared;
     const result = await guarded(blame, signal, () => model.doGenerate({ ...options, abortSignal: signal }));
     const answer = new Collected(by);
-    for (const part of result.content) answer.add(part);
+    for (const part of result.content) {
+      answer.add(part);
+      answer.whole.add(part);
+    }
     tell(result.warnings, leftOut);
     sent?.(result.request?.body);
-    const stop = stopReason(result.finishReason, answer.calls.length > 0);
-    if (stop === undefined) throw cutOff(blame, { why: result.finishReason.raw });
+    const stop = answer.stop(result.finishReason, endWord?.(result.response?.body));
+    if (stop.reason === "unknown") throw cutOff(blame, { why: stop.word });
     const used = usage(result.usage);
     const limits = rateLimits(result.response?.headers ?? {});
     return {
       content: answer.text,
       ...(answer.reasoning === "" ? {} : { reasoning: answer.reasoning }),
       tool_calls: answer.finish(stop),
-      stop_reason: stop,
+      stop_reason: stop.reason,
+      ...(stop.word === undefined ? {} : { stop_word: stop.word }),
+      ...answer.paused(stop),
       usage: used,
       tokens_used: used.input_tokens + used.output_tokens,
       ...(limits === undefined ? {} : { limits }),
@@ -78,8 +89,9 @@ export class AiSdkModel implements Model {
   async stream(request: LLMRequest, signal: AbortSignal): Promise<AsyncIterable<LLMEvent>> {
     const by = this.#by(request);
     const prepared = await this.#prepare(request, callOptions(request, by));
-    const { model, options, blame, whenHeard } = prepared;
-    const arrivals = new Arrivals(parts(() => model.doStream({ ...options, abortSignal: signal })));
+    const { model, options, blame, whenHeard, endWord } = prepared;
+    const asked = { ...options, abortSignal: signal, ...(endWord && { includeRawChunks: true }) };
+    const arrivals = new Arrivals(parts(() => model.doStream(asked)));
     whenHeard?.(() => arrivals.heard());
     const next = () => guarded(blame, signal, () => arrivals.next());
     return gathered(events(await next(), next, new Collected(by), prepared));
@@ -110,15 +122,20 @@ async function* events(
   first: Arrived | typeof ALIVE | undefined,
   next: () => Promise<Arrived | typeof ALIVE | undefined>,
   answer: Collected,
-  { blame, leftOut, sent }: Prepared,
+  { blame, leftOut, sent, endWord }: Prepared,
 ): AsyncGenerator<LLMEvent> {
+  let word: string | undefined;
   for (let part = first; ; part = await next()) {
     if (part === undefined) throw cutOff(blame);
     if (part === ALIVE) {
       yield SIGN_OF_LIFE;
       continue;
     }
+    if (part.type !== "begun") answer.whole.piece(part);
     switch (part.type) {
+      case "raw":
+        word = endWord?.(part.rawValue) ?? word;
+        break;
       case "begun": {
         sent?.(part.begun.request?.body);
         const limits = rateLimits(part.begun.response?.headers ?? {});
@@ -153,10 +170,10 @@ async function* events(
         throw failure(part.error, blame);
       case "finish": {
         yield { type: "usage", usage: usage(part.usage) };
-        const stop = stopReason(part.finishReason, answer.calls.length > 0);
-        if (stop === undefined) throw cutOff(blame, { why: part.finishReason.raw });
+        const stop = answer.stop(part.finishReason, word);
+        if (stop.reason === "unknown") throw cutOff(blame, { why: stop.word });
         for (const call of answer.finish(stop)) yield { type: "tool_call", call };
-        yield { type: "stop", reason: stop };
+        yield { type: "stop", ...stop, ...answer.paused(stop) };
         return;
       }
     }
@@ -171,17 +188,10 @@ function tell(warnings: readonly SharedV4Warning[], leftOut: Prepared["leftOut"]
   }
 }
 
-interface Part {
-  type: string;
-  text?: string;
-  toolCallId?: string;
-  toolName?: string;
-  input?: string;
-  providerMetadata?: SharedV4ProviderMetadata;
-}
-
 class Collected {
   readonly thoughts: Thoughts;
+  readonly whole = new Whole();
+  readonly #by: string;
   text = "";
   reasoning = "";
   readonly calls: ToolCall[] = [];
@@ -189,40 +199,52 @@ class Collected {
   afterCall = false;
 
   constructor(by: string) {
+    this.#by = by;
     this.thoughts = new Thoughts(by);
   }
 
-  add(part: Part): void {
+  add(part: LanguageModelV4Content): void {
+    // What the provider has called and run itself is no call of the process.
+    if (part.type === "tool-call" && part.providerExecuted === true) return;
     if (part.type === "tool-call") this.#addCall(part);
-    else if (part.type === "text") this.text += part.text ?? "";
+    else if (part.type === "text") this.text += part.text;
     else if (part.type === "reasoning") this.#addThought(part);
     this.afterCall = part.type === "tool-call" || (this.afterCall && part.type !== "text");
   }
 
+  stop(finish: LanguageModelV4FinishReason, word: string | undefined): Stop {
+    return endOf(finish, this.calls.length > 0, word);
+  }
+
+  /** What a model that has paused is to see again. */
+  paused({ reason }: Stop): { opaque?: string } {
+    const opaque = reason === "paused" ? this.whole.pause(this.#by) : undefined;
+    return opaque === undefined ? {} : { opaque };
+  }
+
   /** At the output limit a call that came last may have been cut where it happened to be valid JSON. */
-  finish(stop: StopReason): ToolCall[] {
+  finish({ reason }: Stop): ToolCall[] {
     const calls = this.thoughts.signed(this.calls);
     const last = calls.at(-1);
-    if (stop !== "max_tokens" || !this.afterCall || last === undefined) return calls;
+    if (reason !== "max_tokens" || !this.afterCall || last === undefined) return calls;
     const cut = { text: JSON.stringify(last.input), reason: "the output limit was reached within this call" };
     return [...calls.slice(0, -1), { ...last, input: {}, invalid: last.invalid ?? cut }];
   }
 
-  #addCall(part: Part): void {
+  #addCall(part: LanguageModelV4ToolCall): void {
     const call = toolCall(part);
     this.calls.push(call);
     this.thoughts.call(call.id, part.providerMetadata);
   }
 
-  #addThought({ text = "", providerMetadata }: Part): void {
+  #addThought({ text, providerMetadata }: LanguageModelV4Reasoning): void {
     this.reasoning += text;
     this.thoughts.whole(text, providerMetadata);
   }
 }
 
-function toolCall(part: Part): ToolCall {
-  const text = part.input ?? "";
-  const call = { id: part.toolCallId ?? "", name: part.toolName ?? "", input: {} };
+function toolCall({ input: text, toolCallId, toolName }: LanguageModelV4ToolCall): ToolCall {
+  const call = { id: toolCallId, name: toolName, input: {} };
   // No arguments at all is how several servers write those of a tool that takes none.
   if (text.trim() === "") return call;
   if (isTooDeep(text, MOST_LEVELS)) {
@@ -238,37 +260,19 @@ function toolCall(part: Part): ToolCall {
   }
 }
 
-/** What OpenRouter, vLLM, DeepSeek and Google call an answer that came to no end of its own. */
-const BROKEN_OFF: ReadonlySet<string | undefined> = new Set([
-  undefined,
-  "",
-  "error",
-  "abort",
-  "insufficient_system_resource",
-  "FINISH_REASON_UNSPECIFIED",
-  "OTHER",
-  "MALFORMED_RESPONSE",
-  "UNEXPECTED_TOOL_CALL",
-  "TOO_MANY_TOOL_CALLS",
-  "MISSING_THOUGHT_SIGNATURE",
-]);
-
-/** undefined: the answer has no end. A reason nobody knows is still an end. */
-function stopReason(finish: LanguageModelV4FinishReason, hasCalls: boolean): StopReason | undefined {
-  switch (finish.unified) {
-    case "stop":
-    case "tool-calls":
-      return hasCalls ? "tool_calls" : finish.unified === "stop" ? "end_turn" : "tool_calls";
-    case "length":
-      return "max_tokens";
-    case "content-filter":
-      return "refusal";
-    case "other":
-      if (BROKEN_OFF.has(finish.raw)) return undefined;
-      return hasCalls ? "tool_calls" : "end_turn";
-    default:
-      return undefined;
+/** The word decides; a package's own name for it counts where there is none, or where it has seen a refusal. */
+function endOf({ unified, raw }: LanguageModelV4FinishReason, hasCalls: boolean, left?: string): Stop {
+  const word = raw ?? left;
+  if (unified === "content-filter") {
+    const stop = stopOf(word ?? "", false);
+    return { reason: "refusal", word: stop.reason === "end_turn" || !word ? "refusal" : word };
   }
+  // OpenAI's Responses have a word for what is not whole alone.
+  if (word === undefined && (unified === "stop" || unified === "tool-calls"))
+    return { reason: hasCalls ? "tool_calls" : "end_turn" };
+  const stop = stopOf(word ?? "", hasCalls);
+  // Where the form of an answer is held to by a tool of the package's own.
+  return stop.reason === "tool_calls" && unified === "stop" && !hasCalls ? { reason: "end_turn" } : stop;
 }
 
 function usage({ inputTokens, outputTokens, raw }: LanguageModelV4Usage): Usage {

@@ -81,7 +81,10 @@ async function whole(events: AsyncIterable<LLMEvent>): Promise<LLMAnswer> {
     if (event.type === "text_delta") answer.content += event.text;
     else if (event.type === "turn") answer.content = "";
     else if (event.type === "usage") answer.usage = event.usage;
-    else if (event.type === "stop") answer.stop_reason = event.reason;
+    else if (event.type === "stop") {
+      answer.stop_reason = event.reason;
+      if (event.word !== undefined) answer.stop_word = event.word;
+    }
   }
   return { ...answer, tokens_used: answer.usage.input_tokens + answer.usage.output_tokens };
 }

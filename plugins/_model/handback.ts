@@ -83,7 +83,7 @@ const Read = z.lazy(() =>
 );
 
 /** A later word counts, where it is one. */
-function merged(
+export function merged(
   before: SharedV4ProviderMetadata | undefined,
   meta: SharedV4ProviderMetadata,
 ): SharedV4ProviderMetadata {

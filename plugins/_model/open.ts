@@ -29,6 +29,8 @@ export interface Connection {
   options(options: LanguageModelV4CallOptions, request: LLMRequest): LanguageModelV4CallOptions;
   /** For a package that drops the effort without a word where it thinks that the model has none. */
   hasEffort?(body: unknown): boolean;
+  /** The word of an end that the package does not pass on, of an answer or of an event of its stream. */
+  endWord?(document: unknown): string | undefined;
 }
 
 export interface Access {
@@ -65,6 +67,7 @@ export function openModel(context: OpenContext, { name, models, connect }: HttpD
       options: connection.options(options, request),
       blame,
       leftOut,
+      ...(connection.endWord && { endWord: connection.endWord }),
       whenHeard: (told) => {
         heard = told;
       },

@@ -6,6 +6,7 @@ import type {
 } from "@ai-sdk/provider";
 import { type LLMMessage, type LLMRequest, SyscallError } from "rnix/plugin";
 import { handbackOf } from "./handback.ts";
+import { pausedBy } from "./pause.ts";
 
 /**
  * A request as the provider packages take it. What is specific to one provider is added by its driver. `by`: whose
@@ -59,6 +60,11 @@ function append(
 }
 
 function appendAssistant(result: LanguageModelV4Message[], message: LLMMessage, by: string): void {
+  const paused = pausedBy(message.opaque, by);
+  if (paused !== undefined) {
+    result.push({ role: "assistant", content: paused });
+    return;
+  }
   const handbacks = (message.tool_calls ?? []).map((call) => ({ call, handback: handbackOf(call, by) }));
   const thoughts = handbacks.flatMap(({ handback }) => handback?.thoughts ?? []);
   const content = [

@@ -46,6 +46,7 @@ function isMessage(value: unknown): boolean {
     ROLES.some((role) => role === value.role) &&
     typeof value.content === "string" &&
     (value.tool_call_id === undefined || typeof value.tool_call_id === "string") &&
+    (value.opaque === undefined || typeof value.opaque === "string") &&
     (value.tool_calls === undefined ||
       (Array.isArray(value.tool_calls) && value.tool_calls.every(isToolCall))) &&
     (value.images === undefined || (Array.isArray(value.images) && value.images.every(isImage)))
@@ -98,6 +99,7 @@ const Message = z.lazy(() =>
     content: z.string(),
     tool_call_id: z.string().optional(),
     tool_calls: z.array(ToolCall).optional(),
+    opaque: z.string().optional(),
     images: z.array(z.object({ media_type: z.enum(IMAGE_TYPES), data: z.base64() })).optional(),
   }),
 );

@@ -1,7 +1,8 @@
-import { type LLMEvent, type StopReason, SyscallError, type Usage } from "rnix/plugin";
+import { type LLMEvent, SyscallError, type Usage } from "rnix/plugin";
 import { z } from "zod";
 import type { CliStream } from "../_model/cli-run.ts";
 import { jsonOf } from "../_model/lines.ts";
+import { type Stop, stopOf } from "../_model/stop-words.ts";
 import { type Failure, failureOf } from "./failure.ts";
 
 /**
@@ -17,6 +18,8 @@ export class Stream implements CliStream {
   #now: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
   #failure: Partial<Failure> = {};
   #resetAtMs: number | undefined;
+  /** With what its last message ended: older versions do not repeat it at the end. */
+  #stopWord: string | undefined;
   #ended = false;
 
   constructor(called: (id: string) => void) {
@@ -88,6 +91,7 @@ export class Stream implements CliStream {
         break;
       case "message_delta":
         this.#now.output_tokens = event.usage?.output_tokens ?? this.#now.output_tokens;
+        this.#stopWord = event.delta?.stop_reason ?? undefined;
         yield this.#usage();
         break;
     }
@@ -106,16 +110,20 @@ export class Stream implements CliStream {
     const cost = known ? result.total_cost_usd : undefined;
     yield { type: "usage", usage: { ...used, ...(cost !== undefined && { cost_usd: cost }) } };
     const stop = this.#stop(result);
+    if (stop.reason === "unknown") throw this.#withoutEnd(stop.word);
     // Without deltas (an older version) the answer comes whole.
     if (this.#messages === 0 && result.result) yield { type: "text_delta", text: result.result };
-    yield { type: "stop", reason: stop };
+    yield { type: "stop", ...stop };
   }
 
   /** Why it ended, or what it failed of. */
-  #stop(result: z.infer<typeof Result>): StopReason {
-    if (result.stop_reason === "refusal") return "refusal";
-    if (!result.is_error) return result.stop_reason === "max_tokens" ? "max_tokens" : "end_turn";
-    if (this.#failure.kind === "max_output_tokens") return "max_tokens";
+  #stop(result: z.infer<typeof Result>): Stop {
+    const word = result.stop_reason ?? this.#stopWord;
+    const stop = stopOf(word ?? "end_turn", false);
+    if (stop.reason === "refusal") return stop;
+    // Its calls are answered within it: where it ends with one that is so, it has come to its end.
+    if (!result.is_error) return stop.reason === "tool_calls" ? { reason: "end_turn" } : stop;
+    if (this.#failure.kind === "max_output_tokens") return { reason: "max_tokens", word };
     throw failureOf({
       kind: this.#failure.kind,
       status: result.api_error_status ?? undefined,
@@ -124,6 +132,11 @@ export class Stream implements CliStream {
       text: result.result ?? result.errors?.join("; ") ?? "it did not say why",
       resetAtMs: this.#resetAtMs,
     });
+  }
+
+  #withoutEnd(word: string | undefined): SyscallError {
+    const message = `claude broke off in the middle of its answer (${JSON.stringify(word)})`;
+    return new SyscallError("UNAVAILABLE", message, { retryable: true });
   }
 
   #usage(): LLMEvent {
@@ -160,7 +173,11 @@ const ApiEvent = z.discriminatedUnion("type", [
       z.object({ type: z.literal("citations_delta") }),
     ]),
   }),
-  z.object({ type: z.literal("message_delta"), usage: z.object({ output_tokens: count }).nullish() }),
+  z.object({
+    type: z.literal("message_delta"),
+    delta: z.object({ stop_reason: z.string().nullish() }).nullish(),
+    usage: z.object({ output_tokens: count }).nullish(),
+  }),
   z.object({ type: z.enum(["content_block_stop", "message_stop", "ping"]) }),
 ]);
 

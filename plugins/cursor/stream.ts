@@ -57,7 +57,7 @@ export class Stream implements CliStream {
     yield AT_WORK;
   }
 
-  *#result({ is_error, result, usage }: z.infer<typeof Result>): Generator<LLMEvent> {
+  *#result({ subtype, is_error, result, usage }: z.infer<typeof Result>): Generator<LLMEvent> {
     this.#ended = true;
     if (is_error) throw new SyscallError("DRIVER", `cursor: ${result ?? "it failed"}`, { retryable: true });
     if (this.#said === "" && result) yield this.#words(result);
@@ -66,7 +66,9 @@ export class Stream implements CliStream {
       const used = { input_tokens: inputTokens + cacheReadTokens, output_tokens: outputTokens };
       yield { type: "usage", usage: { ...used, cached_tokens: cacheReadTokens } };
     }
-    yield { type: "stop", reason: "end_turn" };
+    // It says how it ended, and not with what word its model did.
+    const ended = subtype === undefined || subtype === "success";
+    yield { type: "stop", ...(ended ? { reason: "end_turn" } : { reason: "other", word: subtype }) };
   }
 }
 
@@ -81,6 +83,7 @@ const ToolCall = z.object({
 
 const Result = z.object({
   type: z.literal("result"),
+  subtype: z.string().optional(),
   is_error: z.boolean().default(false),
   result: z.string().nullish(),
   /** Of newer versions. */

@@ -23,7 +23,6 @@ const Step = SaidStep.extend({
     }),
   ),
   reasoning: z.string().optional(),
-  stop_reason: z.enum(["max_tokens", "refusal"]).optional(),
 });
 type Step = z.infer<typeof Step>;
 
@@ -73,14 +72,15 @@ export async function scriptOf(history: History, run: RunInfo): Promise<Script> 
   };
 }
 
-function responseOf({ messages, tool_calls, usage, reasoning, stop_reason }: Step): Response {
+function responseOf({ messages, tool_calls, usage, reasoning, stop_reason, stop_word }: Step): Response {
   const said = messages.findLast(({ role }) => role === "assistant");
   const results = new Map(tool_calls.map((call) => [call.id, call]));
   const calls = said?.tool_calls?.map((call) => {
     const expect = expected(results.get(call.id));
     return expect === undefined ? call : { ...call, expect };
   });
-  return { text: said?.content ?? "", ...(calls && { tool_calls: calls }), usage, reasoning, stop_reason };
+  const stop = { stop_reason, stop_word };
+  return { text: said?.content ?? "", ...(calls && { tool_calls: calls }), usage, reasoning, ...stop };
 }
 
 /** What the model was shown. Nothing is expected of a call that was cut off: nobody knows what it came to. */

@@ -19,6 +19,9 @@ export const SaidStep = z.object({
         .optional(),
     }),
   ),
+  /** Where the answer was not whole. */
+  stop_reason: z.enum(["max_tokens", "refusal", "paused", "other"]).optional(),
+  stop_word: z.string().optional(),
   usage: z.object({ input_tokens: z.number(), output_tokens: z.number(), cached_tokens: z.number() }),
 });
 export type SaidStep = z.infer<typeof SaidStep>;

@@ -115,10 +115,16 @@ function fromLine(where: string, content: unknown): Entry[] {
   return step.success ? recorded(step.data) : [checked(Entry, () => where, content, where)];
 }
 
-function recorded({ messages, usage }: SaidStep): Response[] {
+function recorded({ messages, usage, stop_reason, stop_word }: SaidStep): Response[] {
   return messages
     .filter((message) => message.role === "assistant")
-    .map(({ content, tool_calls }) => ({ text: content, ...(tool_calls ? { tool_calls } : {}), usage }));
+    .map(({ content, tool_calls }) => ({
+      text: content,
+      ...(tool_calls ? { tool_calls } : {}),
+      usage,
+      stop_reason,
+      stop_word,
+    }));
 }
 
 function checked<T>(schema: z.ZodType<T>, place: (path: Path) => string, content: unknown, whole: string): T {

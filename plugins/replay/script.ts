@@ -28,7 +28,9 @@ const answer = {
       cached_tokens: Count.optional(),
     })
     .optional(),
-  stop_reason: z.enum(["end_turn", "tool_calls", "max_tokens", "refusal"]).optional(),
+  stop_reason: z.enum(["end_turn", "tool_calls", "max_tokens", "refusal", "paused", "other"]).optional(),
+  /** The provider's own word for it. */
+  stop_word: z.string().optional(),
   /** What must hold of the conversation before it is given. */
   expect: Condition.optional(),
 };

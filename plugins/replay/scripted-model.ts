@@ -179,6 +179,7 @@ function answerOf(
     ...(response.reasoning !== undefined && { reasoning: response.reasoning }),
     tool_calls: calls,
     stop_reason: response.stop_reason ?? (calls.length > 0 ? "tool_calls" : "end_turn"),
+    ...(response.stop_word !== undefined && { stop_word: response.stop_word }),
     usage,
     tokens_used: usage.input_tokens + usage.output_tokens,
   };
@@ -189,7 +190,8 @@ async function* events(answer: LLMAnswer): AsyncGenerator<LLMEvent> {
   for (const text of pieces(answer.content)) yield { type: "text_delta", text };
   for (const call of answer.tool_calls) yield { type: "tool_call", call };
   yield { type: "usage", usage: answer.usage };
-  yield { type: "stop", reason: answer.stop_reason };
+  const { stop_reason: reason, stop_word: word } = answer;
+  yield { type: "stop", reason, ...(word !== undefined && { word }) };
 }
 
 const PIECES = 4;

@@ -20,7 +20,7 @@ import { procInfoOf } from "./proc-info.ts";
 import { ProcessClock } from "./process-clock.ts";
 import type { ProcessSpec, ProcessTool } from "./process-spec.ts";
 import type { OpenStep } from "./resume/history.ts";
-import { nothingYet } from "./resume/progress.ts";
+import { type LastAnswer, nothingYet } from "./resume/progress.ts";
 import { Secrets } from "./secrets.ts";
 import { transition } from "./state.ts";
 import type {
@@ -70,7 +70,7 @@ export class Process {
   /** Begun before it was laid down: its first step finishes it. */
   openStep: OpenStep | null;
   /** Said before it was laid down: its end is all that is missing. */
-  answered: string | null;
+  answered: LastAnswer | null;
   toolCalls: number;
   usage: Usage;
   plan: string | null;

@@ -7,6 +7,7 @@ import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { Inboxes } from "./ipc/inboxes.ts";
 import { stepText } from "./ipc/wording.ts";
 import { LastWord } from "./last-word.ts";
+import { cutShort } from "./llm/cut-short.ts";
 import { type AskEvents, ModelCall, type ModelCallPorts } from "./llm/model-call.ts";
 import type { ModelRequest } from "./llm/request.ts";
 import { noUsage } from "./llm/spending.ts";
@@ -96,7 +97,7 @@ class ReasoningLoop implements AskEvents {
     proc.openStep = null;
     proc.answered = null;
     if (openStep) return this.#goOn(openStep);
-    const outcome = answered === null ? undefined : await this.#conclude(answered);
+    const outcome = answered === null ? undefined : await this.#answered(answered);
     if (outcome) return outcome;
     await this.#drainInbox();
     await this.#compactor.beforeStep(() => this.#request());
@@ -110,6 +111,7 @@ class ReasoningLoop implements AskEvents {
     const ts = this.#ts;
     const assistant: Message = { role: "assistant", content: answer.content };
     if (answer.tool_calls.length > 0) assistant.tool_calls = answer.tool_calls;
+    if (answer.opaque !== undefined) assistant.opaque = answer.opaque;
     this.#journal(ts, assistant, answer);
     return this.#act(ts, assistant, answer);
   }
@@ -151,6 +153,7 @@ class ReasoningLoop implements AskEvents {
         reasoning: answer.reasoning,
         usage: answer.usage,
         stop_reason: answer.stop_reason,
+        stop_word: answer.stop_word,
         so_far: soFar(proc),
         messages: proc.unrecorded.length > 0 ? [...proc.unrecorded] : undefined,
         inbox: this.#told,
@@ -188,6 +191,7 @@ class ReasoningLoop implements AskEvents {
     reasoning,
     usage,
     stopReason,
+    stopWord,
     inbox,
     settled,
     waiting,
@@ -203,6 +207,7 @@ class ReasoningLoop implements AskEvents {
       reasoning,
       tool_calls: message.tool_calls ?? [],
       stop_reason: stopReason,
+      stop_word: stopWord,
       usage,
       tokens_used: usage.input_tokens + usage.output_tokens,
     };
@@ -305,14 +310,31 @@ class ReasoningLoop implements AskEvents {
   async #finished(answer: LLMAnswer): Promise<Outcome | undefined> {
     const proc = this.#proc;
     if (proc.completion !== null) return this.#lastWord.take(proc.completion);
-    if (answer.tool_calls.length > 0) return undefined;
-    if (answer.stop_reason !== "max_tokens" && answer.stop_reason !== "refusal") {
-      return this.#conclude(answer.content);
-    }
+    // A model that has paused is called again, with what it has said as its last message.
+    if (answer.tool_calls.length > 0 || answer.stop_reason === "paused") return undefined;
+    return this.#answered(answer);
+  }
+
+  /** An answer without calls, which may have been the last one. */
+  async #answered({ content, stop_reason, stop_word }: Answered): Promise<Outcome | undefined> {
+    const proc = this.#proc;
+    const whole = this.#withPauses(content);
+    const cut = cutShort(stop_reason, stop_word, { roomFromBudget: this.#model.roomFromBudget });
+    if (cut === undefined) return this.#conclude(whole);
     if (!(await this.#ports.inboxes.of(proc).finish())) return undefined;
-    proc.result = answer.content;
+    proc.result = whole;
     proc.partial = true;
-    return this.#cutShort(answer.stop_reason);
+    return cut;
+  }
+
+  /** What the model said before it paused belongs to its answer: nothing was said to it in between. */
+  #withPauses(content: string): string {
+    const { messages } = this.#ports.ctx.prompt(this.#proc);
+    const before = messages.slice(0, -1);
+    const other = before.findLastIndex(
+      ({ role, tool_calls }) => role !== "assistant" || tool_calls !== undefined,
+    );
+    return [...before.slice(other + 1).map((message) => message.content), content].join("");
   }
 
   /** The model has nothing more to do. What came in the meantime is told to it before the run may end. */
@@ -329,22 +351,6 @@ class ReasoningLoop implements AskEvents {
     return broken(trip.reason, trip.message);
   }
 
-  #cutShort(why: "max_tokens" | "refusal"): Outcome {
-    if (why === "refusal") {
-      return broken("failed", "The model declined to answer.");
-    }
-    if (this.#model.roomFromBudget) {
-      return broken(
-        "budget_exceeded",
-        "The answer was cut off where the token budget ended. Give it more with --budget.",
-      );
-    }
-    return broken(
-      "llm_error",
-      "The answer was cut off at the model's output limit before the agent finished. Raise the model's max_output in providers.yaml where it can write more, or ask for less at once.",
-    );
-  }
-
   #log(kind: "text" | "thought" | "inbox", text: string | undefined): void {
     if (!text) return;
     const ts = new Date(this.#ports.clock.now()).toISOString();
@@ -352,6 +358,8 @@ class ReasoningLoop implements AskEvents {
     this.#ports.emit(this.#proc, { type: "log", entry });
   }
 }
+
+type Answered = Pick<LLMAnswer, "content" | "stop_word"> & { stop_reason?: LLMAnswer["stop_reason"] };
 
 function broken(reason: ExitReason, message: string): Outcome {
   return { kind: "broken", reason, error: new SyscallError("EXHAUSTED", message) };

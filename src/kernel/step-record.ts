@@ -37,6 +37,7 @@ export function stepRecord(
     raw_response: answer.content,
     reasoning: answer.reasoning,
     stop_reason: cutShort(answer.stop_reason),
+    stop_word: answer.stop_word,
     action,
     summary: summarize(answer, calls),
     tool_calls: calls,
@@ -72,7 +73,7 @@ export function actionOf(calls: readonly ToolCallRecord[], planned: boolean): Ac
 }
 
 function cutShort(reason: LLMAnswer["stop_reason"]): StepRecord["stop_reason"] {
-  return reason === "max_tokens" || reason === "refusal" ? reason : undefined;
+  return reason === "end_turn" || reason === "tool_calls" || reason === "unknown" ? undefined : reason;
 }
 
 function summarize(answer: LLMAnswer, calls: readonly ToolCallRecord[]): string {

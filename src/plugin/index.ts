@@ -366,6 +366,8 @@ export interface Message {
   tool_call_id?: string;
   /** On `assistant`. */
   tool_calls?: ToolCall[];
+  /** On `assistant`, where the model has paused: what its driver wants to see again. Nobody else reads it. */
+  opaque?: string;
   /** On `user`: attached images, which are kept beside the run. A request carries the images themselves. */
   images?: ImageRef[];
 }
@@ -443,9 +445,19 @@ export interface LLMRequest {
 }
 
 /**
- * Why the model stopped. `unknown`: the stream ended without a word on it, which is a cut answer.
+ * Why the model stopped. `end_turn` and `tool_calls` are the only regular ends. `paused`: the turn is not over, the
+ * model is called again with this message as it is. `other`: for a reason that the driver does not know, named in
+ * `stop_word`; what came is a partial answer, and no call in it is made. `unknown`: the stream ended without a word
+ * on it, which is a cut answer.
  */
-export type StopReason = "end_turn" | "tool_calls" | "max_tokens" | "refusal" | "unknown";
+export type StopReason =
+  | "end_turn"
+  | "tool_calls"
+  | "max_tokens"
+  | "refusal"
+  | "paused"
+  | "other"
+  | "unknown";
 
 /** One rate limit of a provider, as the headers of its answer state it. What they do not say is absent. */
 export interface RateLimit {
@@ -469,6 +481,10 @@ export interface LLMAnswer {
   reasoning?: string;
   tool_calls: ToolCall[];
   stop_reason: StopReason;
+  /** The provider's own word for it, where it is no regular end. */
+  stop_word?: string;
+  /** Where it has paused: see `Message`. */
+  opaque?: string;
   usage: Usage;
   tokens_used: number;
   limits?: RateLimits;
@@ -484,7 +500,8 @@ export type LLMEvent =
   | { type: "usage"; usage: Usage }
   /** At most once an answer, before its first text: the pace of all who use this key follows it. */
   | { type: "limits"; limits: RateLimits }
-  | { type: "stop"; reason: StopReason }
+  /** The last one. `word`, `opaque`: see `LLMAnswer`. */
+  | { type: "stop"; reason: StopReason; word?: string; opaque?: string }
   | {
       type: "error";
       code: Code;

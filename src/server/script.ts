@@ -55,6 +55,7 @@ export function scriptEntry({
   usage,
   reasoning,
   stop_reason,
+  stop_word,
 }: StepRecord): ScriptEntry {
   const said = messages.findLast(({ role }) => role === "assistant");
   const results = new Map(tool_calls.map((call) => [call.id, call]));
@@ -67,6 +68,7 @@ export function scriptEntry({
     ...((said?.content || calls.length === 0) && { text: said?.content ?? "" }),
     ...(calls.length > 0 && { tool_calls: calls }),
     ...(stop_reason && { stop_reason }),
+    ...(stop_word && { stop_word }),
     usage,
   };
 }

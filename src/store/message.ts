@@ -35,6 +35,7 @@ export const Message = z.lazy(() =>
     content: z.string(),
     tool_call_id: z.string().optional(),
     tool_calls: z.array(ToolCall).optional(),
+    opaque: z.string().optional(),
     images: z.array(ImageRef).optional(),
   }),
 );

@@ -109,8 +109,9 @@ export const StepRecord = z.object({
   raw_response: z.string(),
   /** What the model thought: shown to people, and never told to a model again. */
   reasoning: z.string().optional(),
-  /** Where the answer is not whole: why it ended. */
-  stop_reason: z.enum(["max_tokens", "refusal"]).optional(),
+  /** Where the answer is not whole: why it ended, and the provider's own word for it. */
+  stop_reason: z.enum(["max_tokens", "refusal", "paused", "other"]).optional(),
+  stop_word: z.string().optional(),
   action: Action,
   summary: z.string(),
   tool_calls: z.array(ToolCallRecord),
@@ -147,7 +148,10 @@ export const JournalEntry = z.discriminatedUnion("t", [
     message: Message,
     reasoning: z.string().optional(),
     usage: Usage,
-    stop_reason: z.enum(["end_turn", "tool_calls", "max_tokens", "refusal", "unknown"]).optional(),
+    stop_reason: z
+      .enum(["end_turn", "tool_calls", "max_tokens", "refusal", "paused", "other", "unknown"])
+      .optional(),
+    stop_word: z.string().optional(),
     so_far: SoFar.optional(),
     /** What the conversation gained before it, as the step's record will hold it. */
     messages: z.array(Message).optional(),

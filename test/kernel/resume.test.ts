@@ -389,6 +389,42 @@ describe("a run whose kernel was killed goes on", () => {
     expect(info).toMatchObject({ result: "the answer", exit_reason: "check_failed", steps: 1 });
     expect(second.requests).toEqual([]);
   });
+
+  const ends = [
+    { reason: "max_tokens", word: "length", exit: "llm_error", says: "output limit" },
+    { reason: "max_tokens", word: "model_length", exit: "llm_error", says: "context window" },
+    { reason: "refusal", word: "content_filter", exit: "failed", says: '"content_filter"' },
+    { reason: "other", word: "a_new_one", exit: "llm_error", says: '"a_new_one"' },
+  ] as const;
+  for (const { reason, word, exit, says: why } of ends)
+    test(`after a last answer that ended with ${word}: it is half an answer still`, async () => {
+      const answer = Promise.withResolvers<void>();
+      await using first = new KernelHarness({
+        model: async () => {
+          await answer.promise;
+          return [...says("half").slice(0, -1), { type: "stop", reason, word }];
+        },
+      });
+      await using second = new KernelHarness({ model: script() });
+      const pid = await first.spawn("go");
+      const uuid = await uuidOf(first, pid);
+      await until(() => first.requests.length === 1);
+      crashInto(second, first);
+      answer.resolve();
+      await first.follow(pid);
+      // Its record had the step, and not yet its end.
+      cpSync(join(first.runs.dir(uuid), "steps.jsonl"), join(second.runs.dir(uuid), "steps.jsonl"));
+      const info = await resumed(second, uuid);
+      expect(info).toMatchObject({
+        exit_code: 1,
+        exit_reason: exit,
+        result: "half",
+        partial: true,
+        steps: 1,
+      });
+      expect(info.error?.message).toContain(why);
+      expect(second.requests).toEqual([]);
+    });
 });
 
 describe("a run with children", () => {

@@ -196,7 +196,8 @@ class Drafting {
     try {
       const terms = { totalMs: proc.spec.opts.limits.compactMs, fallback: false } as const;
       const answer = await call.ask({ ...asked, turn: null, tools: this.#toolsFor(asked) }, terms);
-      return answer.tool_calls.length > 0 || answer.stop_reason === "refusal" ? null : answer.content;
+      const ends = answer.stop_reason === "end_turn" || answer.stop_reason === "max_tokens";
+      return answer.tool_calls.length === 0 && ends ? answer.content : null;
     } catch (thrown) {
       const known = thrown instanceof Broken || thrown instanceof SyscallError;
       if (proc.stopped || !known) throw thrown;

@@ -4,7 +4,6 @@ import {
   type Data,
   type LLMAnswer,
   type LLMEvent,
-  type StopReason,
   SyscallError,
   type ToolCall,
   type Usage,
@@ -52,7 +51,7 @@ export class AnswerReader {
   async read(watch: Watch): Promise<LLMAnswer> {
     await orAborted(this.#write(watch.signal), watch.signal);
     watch.touch();
-    const answer = this.streams ? await this.#readEvents(watch) : await this.#readWhole(watch);
+    const answer = believable(this.streams ? await this.#readEvents(watch) : await this.#readWhole(watch));
     requireSubstance(answer);
     const spent = { ...this.#spent };
     const usage = spent.input_tokens + spent.output_tokens > 0 ? spent : this.#guess(answer);
@@ -93,7 +92,7 @@ export class AnswerReader {
       add("reasoning_delta", shown.reasoning_delta.end());
       add("text_delta", shown.text_delta.end());
     };
-    let stop: StopReason = "unknown";
+    let stop: Pick<LLMAnswer, "stop_reason" | "stop_word" | "opaque"> = { stop_reason: "unknown" };
     let length = 0;
     try {
       for (;;) {
@@ -111,7 +110,7 @@ export class AnswerReader {
         else if (event.type === "turn") length = 0;
         else if (event.type === "usage") answer.usage = event.usage;
         else if (event.type === "stop") {
-          stop = event.reason;
+          stop = stopOf(event);
           addRest();
         } else if (event.type === "error") throw errorOf(event);
         this.#onEvent(event);
@@ -121,7 +120,7 @@ export class AnswerReader {
       this.#count(answer.usage);
     }
     const { reasoning, ...rest } = answer;
-    return { ...rest, ...(reasoning === "" ? {} : { reasoning }), stop_reason: stop, tokens_used: 0 };
+    return { ...rest, ...(reasoning === "" ? {} : { reasoning }), ...stop, tokens_used: 0 };
   }
 
   /**
@@ -182,7 +181,7 @@ const RateLimit = z.lazy(() =>
   }),
 );
 const RateLimits = z.lazy(() => z.object({ requests: RateLimit.optional(), tokens: RateLimit.optional() }));
-const Stop = z.enum(["end_turn", "tool_calls", "max_tokens", "refusal", "unknown"]);
+const Stop = z.enum(["end_turn", "tool_calls", "max_tokens", "refusal", "paused", "other", "unknown"]);
 
 const Used = z.lazy(() => UsageSchema.transform(believed));
 
@@ -193,6 +192,8 @@ const Answer = z.lazy(() =>
     reasoning: z.string().optional(),
     tool_calls: z.array(ToolCallSchema).default([]),
     stop_reason: Stop.default("end_turn"),
+    stop_word: z.string().optional(),
+    opaque: z.string().optional(),
     usage: Used.optional(),
     tokens_used: z.number().optional(),
     limits: RateLimits.optional(),
@@ -229,7 +230,14 @@ const EVENTS = {
   turn: z.lazy(() => z.object({ type: z.literal("turn") })),
   usage: z.lazy(() => z.object({ type: z.literal("usage"), usage: Used })),
   limits: z.lazy(() => z.object({ type: z.literal("limits"), limits: RateLimits })),
-  stop: z.lazy(() => z.object({ type: z.literal("stop"), reason: Stop })),
+  stop: z.lazy(() =>
+    z.object({
+      type: z.literal("stop"),
+      reason: Stop,
+      word: z.string().optional(),
+      opaque: z.string().optional(),
+    }),
+  ),
   error: z.lazy(() =>
     z.object({
       type: z.literal("error"),
@@ -287,25 +295,67 @@ function checked<S extends z.ZodType>(schema: S, json: unknown): z.infer<S> {
   throw new SyscallError("DRIVER", message, { cause: result.error, retryable: false });
 }
 
+function stopOf(event: Extract<LLMEvent, { type: "stop" }>) {
+  const { reason, word, opaque } = event;
+  return {
+    stop_reason: reason,
+    ...(word !== undefined && { stop_word: word }),
+    ...(opaque !== undefined && { opaque }),
+  };
+}
+
+/** Longest word of a provider that is shown. */
+const LONGEST_WORD = 80;
+
+/** Calls of an answer that came to no regular end are not made, and its provider's word for that is a short one. */
+function believable({ stop_word, opaque, ...answer }: LLMAnswer): LLMAnswer {
+  const { stop_reason, tool_calls } = answer;
+  const stopped = stop_reason === "refusal" || stop_reason === "other";
+  const pauses = stop_reason === "paused" && tool_calls.length === 0;
+  return {
+    ...answer,
+    ...(stopped && { tool_calls: [] }),
+    ...(stop_reason === "paused" && !pauses && { stop_reason: "tool_calls" }),
+    ...(pauses && opaque !== undefined && { opaque }),
+    ...(stop_word !== undefined && { stop_word: stop_word.slice(0, LONGEST_WORD) }),
+  };
+}
+
 /** Nothing of a broken answer is acted on: what says too little to be one is an error like any other. */
 function requireSubstance(answer: LLMAnswer): void {
-  if (answer.stop_reason === "unknown") throw brokenOff();
-  const silent = answer.content.trim() === "";
-  if (answer.tool_calls.length > 0 || (!silent && answer.stop_reason !== "tool_calls")) return;
-  if (answer.stop_reason === "refusal")
-    throw new SyscallError("DRIVER", "the model refused to answer and gave no reason", { retryable: false });
-  if (answer.stop_reason === "max_tokens")
-    throw new SyscallError("DRIVER", "the model used its whole output limit without an answer", {
+  const { stop_reason: reason, stop_word: word, opaque } = answer;
+  if (reason === "unknown") throw brokenOff(word);
+  const silent = answer.content.trim() === "" && opaque === undefined;
+  if (answer.tool_calls.length > 0 || (!silent && reason !== "tool_calls")) return;
+  const named = word === undefined ? "" : ` (${JSON.stringify(word)})`;
+  if (reason === "refusal")
+    throw new SyscallError(
+      "DRIVER",
+      `the model refused to answer and gave no reason${named}. Change the request, or use another model`,
+      { retryable: false },
+    );
+  if (reason === "max_tokens")
+    throw new SyscallError("DRIVER", `the model used its whole output limit without an answer${named}`, {
       retryable: false,
     });
+  if (reason === "other")
+    throw new SyscallError(
+      "DRIVER",
+      `the model gave an empty answer, which it ended with ${JSON.stringify(word)}`,
+      {
+        retryable: true,
+      },
+    );
   const got = silent ? "an empty answer" : "an answer that says it calls tools and calls none";
   throw new SyscallError("DRIVER", `the model gave ${got}; expected a text or tool calls`, {
     retryable: true,
   });
 }
 
-function brokenOff(): SyscallError {
-  return new SyscallError("UNAVAILABLE", "the model's answer broke off before its end", { retryable: true });
+function brokenOff(word?: string): SyscallError {
+  const named = word ? ` (${JSON.stringify(word)})` : "";
+  const message = `the model's answer broke off before its end${named}`;
+  return new SyscallError("UNAVAILABLE", message, { retryable: true });
 }
 
 function tooLong(): SyscallError {

@@ -17,6 +17,7 @@ export interface OpenStep {
   reasoning: string | undefined;
   usage: Usage;
   stopReason: StopReason;
+  stopWord: string | undefined;
   /** Numbers of the inbox entries that the messages before its answer hold. */
   inbox: number[] | undefined;
   /** By call: those that have ended, and those of which nobody knows. All others are made now. */
@@ -40,6 +41,8 @@ export interface SavedHistory {
   /** The last summary of what is not in it any more. */
   summary: Compaction["summary"];
   openStep: OpenStep | null;
+  /** Its model has paused in the last step with a record: it is called again with nothing added. */
+  paused: boolean;
 }
 
 type Entry<T> = Extract<JournalEntry, { t: T }>;
@@ -68,6 +71,7 @@ export function rebuildHistory(
     compactions,
     summary: made.findLast((one) => one.summary !== null)?.summary ?? null,
     openStep: opened ? openStepOf(opened, journal) : null,
+    paused: !opened && unrecorded.length === 0 && steps.at(-1)?.stop_reason === "paused",
   };
 }
 
@@ -133,6 +137,7 @@ function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): 
     reasoning,
     usage,
     stopReason: answer.stop_reason ?? "end_turn",
+    stopWord: answer.stop_word,
     inbox: answer.inbox,
     settled: onlyCalled(message.tool_calls ?? [], settled),
     waiting,

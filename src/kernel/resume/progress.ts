@@ -1,7 +1,12 @@
-import type { ChildResult, ProcInfo, Usage } from "../../store/schema.ts";
+import type { ChildResult, ProcInfo, StepRecord, Usage } from "../../store/schema.ts";
 import type { Clock } from "../clock.ts";
 import type { SkillInfo } from "../types.ts";
 import type { OpenStep } from "./history.ts";
+
+/** The answer of a step that calls no tools. */
+export interface LastAnswer extends Pick<StepRecord, "stop_reason" | "stop_word"> {
+  content: string;
+}
 
 /** What a run had done when it was laid down: the process that goes on with it starts from here. */
 export interface Progress {
@@ -13,7 +18,7 @@ export interface Progress {
   /** The step that its first one finishes; null: it asks its model anew. */
   openStep: OpenStep | null;
   /** Its final answer, when it was cut off between that and its end. */
-  answered: string | null;
+  answered: LastAnswer | null;
   toolCalls: number;
   usage: Usage;
   plan: string | null;

@@ -18,7 +18,7 @@ import { planText } from "../devices/plan.ts";
 import type { Before } from "../envelope.ts";
 import type { AgentInfo, SkillInfo } from "../types.ts";
 import { rebuildHistory, type SavedHistory } from "./history.ts";
-import { isLaidDown, type Progress } from "./progress.ts";
+import { isLaidDown, type LastAnswer, type Progress } from "./progress.ts";
 
 /** A run as its records tell it: all that is needed to go on with it. */
 export interface SavedRun {
@@ -183,14 +183,18 @@ export function skillsCalled(calls: readonly ToolCallRecord[], agent: AgentInfo 
 }
 
 /** Its last step answered, and the run was cut off before that became its end. */
-function finalAnswer(steps: readonly StepRecord[], { openStep }: SavedHistory): string | null {
+function finalAnswer(steps: readonly StepRecord[], { openStep }: SavedHistory): LastAnswer | null {
   const last = steps.at(-1);
   return !last || openStep || !isOwn(last) ? null : answerOf(last);
 }
 
 /** What its model's last word was, if this step was to be the last. */
-export function answerOf(last: StepRecord): string | null {
-  return completionOf(last.tool_calls) ?? (last.tool_calls.length === 0 ? last.raw_response : null);
+export function answerOf(last: StepRecord): LastAnswer | null {
+  const { tool_calls, raw_response, stop_reason, stop_word } = last;
+  const completion = completionOf(tool_calls);
+  if (completion !== null) return { content: completion };
+  if (tool_calls.length > 0 || stop_reason === "paused") return null;
+  return { content: raw_response, stop_reason, stop_word };
 }
 
 /** The user has said something since: what its model says to that was not corrected yet. */

@@ -20,7 +20,7 @@ export function whatFollows(saved: SavedRun, input: string | undefined): News | 
       `Run ${info.uuid} has completed: give it something to go on with, such as rnix resume ${info.uuid}${fork ? " --fork" : ""} "and now …".`,
     );
   }
-  if (history.openStep || history.messages.at(-1)?.role !== "assistant") return undefined;
+  if (history.openStep || history.paused || history.messages.at(-1)?.role !== "assistant") return undefined;
   const why = info.error?.message ?? `It had ended: ${info.exit_reason}.`;
   return { kind: "notice", source: "rnix", text: `This run had ended and goes on now. ${why}` };
 }
@@ -28,7 +28,7 @@ export function whatFollows(saved: SavedRun, input: string | undefined): News | 
 /** Its model has nothing to answer, and its last word is not its end. */
 function isAnswered({ fork, history, unread, progress }: SavedRun): boolean {
   if (fork) return fork.answered;
-  const said = !history.openStep && history.messages.at(-1)?.role === "assistant";
+  const said = !history.openStep && !history.paused && history.messages.at(-1)?.role === "assistant";
   return said && unread.length === 0 && progress.answered === null;
 }
 

@@ -31,7 +31,7 @@ export interface ScriptHead {
 }
 
 /** One answer of such a script. */
-export interface ScriptEntry extends Pick<StepRecord, "reasoning" | "stop_reason" | "usage"> {
+export interface ScriptEntry extends Pick<StepRecord, "reasoning" | "stop_reason" | "stop_word" | "usage"> {
   text?: string;
   tool_calls?: (ToolCall & { expect?: { equals?: string; contains?: string[]; error?: string } })[];
 }

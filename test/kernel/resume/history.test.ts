@@ -94,6 +94,7 @@ describe("a run cut off", () => {
       compactions: [],
       summary: null,
       openStep: null,
+      paused: false,
     });
   });
 
@@ -106,6 +107,7 @@ describe("a run cut off", () => {
       compactions: [],
       summary: null,
       openStep: null,
+      paused: false,
     });
   });
 

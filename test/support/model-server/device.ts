@@ -80,8 +80,11 @@ export async function ask(
     events.push(event);
     if (event.type === "text_delta") answer.content += event.text;
     else if (event.type === "tool_call") answer.tool_calls.push(event.call);
-    else if (event.type === "stop") answer.stop_reason = event.reason;
-    else if (event.type === "reasoning_delta" && event.text !== "")
+    else if (event.type === "stop") {
+      answer.stop_reason = event.reason;
+      if (event.word !== undefined) answer.stop_word = event.word;
+      if (event.opaque !== undefined) answer.opaque = event.opaque;
+    } else if (event.type === "reasoning_delta" && event.text !== "")
       answer.reasoning = (answer.reasoning ?? "") + event.text;
     else if (event.type === "usage") {
       answer.usage = event.usage;

@@ -57,6 +57,8 @@ export const Turn = z.strictObject({
   torn: z.number().int().positive().optional(),
   /** Why the model stopped; by default `tool_calls` when there are some, else `end_turn`. */
   stop: z.enum(["end_turn", "tool_calls", "max_tokens", "refusal"]).optional(),
+  /** The protocol's own word for that, as it stands; null: it says none. */
+  stop_word: z.string().nullable().optional(),
   fault: Fault.optional(),
   /** Sent with the answer; with a fault that has its own, those. */
   headers: z.record(z.string(), z.string()).optional(),

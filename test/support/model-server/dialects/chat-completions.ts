@@ -7,7 +7,7 @@ import {
   data,
   openaiError,
   pieces,
-  stopOf,
+  stopWordOf,
   toolCalls,
   usageOf,
   type WireCall,
@@ -74,14 +74,13 @@ function chatToolCall(one: WireCall) {
   return { id: one.id, type: "function", function: { name: one.name, arguments: one.arguments } };
 }
 
-function chatFinish(turn: Turn): string {
-  const names = {
+function chatFinish(turn: Turn): string | null {
+  return stopWordOf(turn, {
     end_turn: "stop",
     tool_calls: "tool_calls",
     max_tokens: "length",
     refusal: "content_filter",
-  };
-  return names[stopOf(turn)];
+  });
 }
 
 function chatUsage(turn: Turn) {

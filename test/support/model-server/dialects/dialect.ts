@@ -51,6 +51,11 @@ export function stopOf(turn: Turn) {
   return turn.stop ?? ((turn.tool_calls ?? []).length > 0 ? "tool_calls" : "end_turn");
 }
 
+/** The word with which a protocol ends this answer, of those that it has by default. */
+export function stopWordOf(turn: Turn, names: Record<NonNullable<Turn["stop"]>, string>): string | null {
+  return turn.stop_word === undefined ? names[stopOf(turn)] : turn.stop_word;
+}
+
 export function usageOf(turn: Turn) {
   return {
     input: turn.usage?.input_tokens ?? 10,

@@ -5,7 +5,7 @@ import {
   data,
   parsedOrText,
   pieces,
-  stopOf,
+  stopWordOf,
   toolCalls,
   usageOf,
 } from "./dialect.ts";
@@ -70,9 +70,13 @@ function functionCalls(turn: Turn, call: Call): object[] {
   }));
 }
 
-function finish(turn: Turn): string {
-  const names = { end_turn: "STOP", tool_calls: "STOP", max_tokens: "MAX_TOKENS", refusal: "SAFETY" };
-  return names[stopOf(turn)];
+function finish(turn: Turn): string | null {
+  return stopWordOf(turn, {
+    end_turn: "STOP",
+    tool_calls: "STOP",
+    max_tokens: "MAX_TOKENS",
+    refusal: "SAFETY",
+  });
 }
 
 const STATUSES: Record<number, string> = {

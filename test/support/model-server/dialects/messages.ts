@@ -7,7 +7,7 @@ import {
   parsedOrText,
   pieces,
   sse,
-  stopOf,
+  stopWordOf,
   toolCalls,
   usageOf,
 } from "./dialect.ts";
@@ -108,14 +108,13 @@ const ANTHROPIC_ERRORS: Record<number, string> = {
   529: "overloaded_error",
 };
 
-function anthropicStop(turn: Turn): string {
-  const names = {
+function anthropicStop(turn: Turn): string | null {
+  return stopWordOf(turn, {
     end_turn: "end_turn",
     tool_calls: "tool_use",
     max_tokens: "max_tokens",
     refusal: "refusal",
-  };
-  return names[stopOf(turn)];
+  });
 }
 
 /** This protocol counts cached tokens beside the input, not in it. */

@@ -32,7 +32,7 @@ export const responses: Dialect = {
       object: "response",
       created_at: 1_700_000_000,
       model: call.model,
-      status: "completed",
+      status: statusOf(turn),
       error: null,
       output: responseItems(turn, call),
       incomplete_details: incomplete(turn),
@@ -90,10 +90,11 @@ export const responses: Dialect = {
       }
       frames.push(event("response.output_item.done", { output_index: index, item }));
     }
-    const type = incomplete(turn) === null ? "response.completed" : "response.incomplete";
+    const status = statusOf(turn);
+    const type = status === "completed" ? "response.completed" : "response.incomplete";
     frames.push(
       event(type, {
-        response: { ...base, incomplete_details: incomplete(turn), usage: responseUsage(turn) },
+        response: { ...base, status, incomplete_details: incomplete(turn), usage: responseUsage(turn) },
       }),
     );
     return { frames, head: Math.min(3, frames.length - 1) };
@@ -146,7 +147,18 @@ function responseItems(turn: Turn, call: Call): ResponseItem[] {
   return items;
 }
 
+/** A word that is a status of its own is one without a reason. */
+function statusOf(turn: Turn): string {
+  if (turn.stop_word === null || STATUSES.includes(turn.stop_word ?? ""))
+    return turn.stop_word ?? "completed";
+  return incomplete(turn) === null ? "completed" : "incomplete";
+}
+
+const STATUSES = ["incomplete", "cancelled", "queued"];
+
 function incomplete(turn: Turn): { reason: string } | null {
+  if (turn.stop_word === null || STATUSES.includes(turn.stop_word ?? "")) return null;
+  if (turn.stop_word !== undefined) return { reason: turn.stop_word };
   if (turn.stop === "max_tokens") return { reason: "max_output_tokens" };
   if (turn.stop === "refusal") return { reason: "content_filter" };
   return null;

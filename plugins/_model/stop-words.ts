@@ -1,0 +1,82 @@
+import type { StopReason } from "rnix/plugin";
+
+/**
+ * The words with which providers end an answer, of all protocols. Only these ends are believed: a word that is not here
+ * is `other`, and what came before it is a partial answer.
+ */
+const WORDS: readonly (readonly [StopReason, readonly string[]])[] = [
+  // eos: Together. eos_token: Text Generation Inference. STOP: Gemini.
+  ["end_turn", ["stop", "end_turn", "stop_sequence", "STOP", "eos", "eos_token"]],
+  ["tool_calls", ["tool_calls", "tool_use", "function_call"]],
+  [
+    "max_tokens",
+    [
+      "length",
+      "max_tokens",
+      "max_output_tokens",
+      "MAX_TOKENS",
+      // The conversation fills the window: Mistral, Anthropic.
+      "model_length",
+      "model_context_window_exceeded",
+    ],
+  ],
+  [
+    "refusal",
+    [
+      "refusal",
+      "content_filter",
+      "content-filter",
+      // Zhipu.
+      "sensitive",
+      // Gemini.
+      "SAFETY",
+      "RECITATION",
+      "BLOCKLIST",
+      "PROHIBITED_CONTENT",
+      "SPII",
+      "MODEL_ARMOR",
+      "IMAGE_SAFETY",
+      "IMAGE_PROHIBITED_CONTENT",
+      "IMAGE_RECITATION",
+    ],
+  ],
+  ["paused", ["pause_turn"]],
+  // The provider's own failure, which may pass: the request is made again.
+  [
+    "unknown",
+    [
+      "",
+      "error",
+      "abort",
+      "aborted",
+      "cancelled",
+      "failed",
+      "timeout",
+      "network_error",
+      "insufficient_system_resource",
+      "FINISH_REASON_UNSPECIFIED",
+      "OTHER",
+      "MALFORMED_FUNCTION_CALL",
+      "MALFORMED_RESPONSE",
+      "UNEXPECTED_TOOL_CALL",
+      "TOO_MANY_TOOL_CALLS",
+      "MISSING_THOUGHT_SIGNATURE",
+    ],
+  ],
+];
+
+const REASONS = new Map(WORDS.flatMap(([reason, words]) => words.map((word) => [word, reason] as const)));
+
+export interface Stop {
+  reason: StopReason;
+  /** The provider's word for it, where the answer did not come to a regular end. */
+  word?: string;
+}
+
+/** Why an answer with or without tool calls ended with this word. `unknown`: it broke off. */
+export function stopOf(word: string, hasCalls: boolean): Stop {
+  const reason = REASONS.get(word) ?? "other";
+  // A turn that pauses for calls of ours goes on when they are answered.
+  if (hasCalls && (reason === "end_turn" || reason === "paused")) return { reason: "tool_calls" };
+  return reason === "end_turn" || reason === "tool_calls" ? { reason } : { reason, word };
+}
