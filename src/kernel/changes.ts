@@ -41,7 +41,7 @@ export class Changes {
       return;
     }
     const baseline = await begun;
-    const after = baseline && (await this.#after(baseline.tree));
+    const after = baseline && (await this.#after(baseline.tree, proc.stopped !== undefined));
     proc.filesChangedComplete = knownSoFar && after?.complete === true && baseline?.before.complete === true;
     if (!baseline || !after) return;
     const before = baseline.before.files;
@@ -55,7 +55,7 @@ export class Changes {
     let before: Listing | null = null;
     try {
       tree = await WorkTree.open(this.#options(proc));
-      before = (await tree?.list(proc.signal)) ?? null;
+      before = (await tree?.list({ signal: proc.signal })) ?? null;
     } catch {
       // No git on this machine, or a repository that can't be read.
     }
@@ -64,9 +64,9 @@ export class Changes {
     return null;
   }
 
-  async #after(tree: WorkTree): Promise<Listing | null> {
+  async #after(tree: WorkTree, soon: boolean): Promise<Listing | null> {
     try {
-      return await tree.list();
+      return await tree.list({ soon });
     } catch {
       return null;
     } finally {

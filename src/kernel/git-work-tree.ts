@@ -14,6 +14,8 @@ import type { Child, ExecRequest } from "../plugin/index.ts";
 import { runProgram } from "./programs.ts";
 
 const TIMEOUT_MS = 10_000;
+/** For a run that was stopped: its end is waited for. */
+const STOPPED_TIMEOUT_MS = 2_000;
 const MAX_OUTPUT_BYTES = 4 * 1024 ** 2;
 const MAX_INDEX_BYTES = 256 * 1024 ** 2;
 /** Of `config`, `commondir`, a `.git` file and ignore files. */
@@ -33,6 +35,17 @@ export interface WorkTreeOptions {
   scratch: string;
   /** Starts a program with `request.env` as its whole environment. */
   exec(request: ExecRequest): Promise<Child>;
+}
+
+interface ListOptions {
+  signal?: AbortSignal;
+  soon?: boolean;
+}
+
+/** When a git that has not answered is ended. */
+interface Until {
+  signal: AbortSignal | undefined;
+  timeoutMs: number;
 }
 
 /** A listing: file to what tells its contents apart from other ones, such as when it was last written. */
@@ -72,18 +85,19 @@ export class WorkTree {
     return repository ? new WorkTree(o, repository, git, ignore) : null;
   }
 
-  /** The files that are not ignored and differ from the index; null when git can't tell. */
-  async list(signal?: AbortSignal): Promise<Listing | null> {
+  /** The files that are not ignored and differ from the index; null when git can't tell. `soon`: in 2 s at most. */
+  async list({ signal, soon = false }: ListOptions = {}): Promise<Listing | null> {
+    const until: Until = { signal, timeoutMs: soon ? STOPPED_TIMEOUT_MS : TIMEOUT_MS };
     const own = join(this.#o.scratch, `git-${crypto.randomUUID()}`);
     try {
       await this.#makeOwn(own);
-      this.#ignored ??= await this.#ignorePatterns(own, signal);
+      this.#ignored ??= await this.#ignorePatterns(own, until);
       await writeFile(join(own, "ignored"), this.#ignored);
       const { exit, output, errors } = await this.#run(
         own,
         [...LIST, `--exclude-from=${join(own, "ignored")}`],
         isolated(own, this.#repository.root),
-        signal,
+        until,
       );
       if (exit.code !== 0 || output.length >= MAX_OUTPUT_BYTES) return null;
       return { files: await this.#states(output), complete: errors === "" };
@@ -109,16 +123,16 @@ export class WorkTree {
   }
 
   /** As git has them: the user's own, then those of `info/exclude`, then ours. */
-  async #ignorePatterns(own: string, signal: AbortSignal | undefined): Promise<string> {
+  async #ignorePatterns(own: string, until: Until): Promise<string> {
     const { root, exclude } = this.#repository;
-    const parts = [await this.#usersOwn(own, signal), exclude];
+    const parts = [await this.#usersOwn(own, until), exclude];
     const scratch = relative(root, this.#o.scratch);
     if (isWithin(root, this.#o.scratch)) parts.push(`/${scratch.replace(/[*?[\\]/g, "\\$&")}/`);
     return parts.map((part) => `${part ?? ""}\n`).join("");
   }
 
   /** git reads the user's configuration only to say which file has these, and only if it may name one. */
-  async #usersOwn(own: string, signal: AbortSignal | undefined): Promise<string | null> {
+  async #usersOwn(own: string, until: Until): Promise<string | null> {
     const { text, mayBeNamed } = this.#userIgnore;
     if (!mayBeNamed) return text;
     const { GIT_CONFIG_GLOBAL: _, XDG_CONFIG_HOME: __, ...env } = isolated(own, this.#repository.root);
@@ -128,7 +142,7 @@ export class WorkTree {
       own,
       asked,
       { ...env, HOME, ...(XDG_CONFIG_HOME && { XDG_CONFIG_HOME }) },
-      signal,
+      until,
     );
     const named = output.replace(/\0$/, "");
     if (exit.code !== 0) return text;
@@ -139,7 +153,7 @@ export class WorkTree {
     own: string,
     args: readonly string[],
     env: Record<string, string>,
-    signal: AbortSignal | undefined,
+    { signal, timeoutMs }: Until,
   ): ReturnType<typeof runProgram> {
     return runProgram(
       this.#o.exec,
@@ -147,7 +161,7 @@ export class WorkTree {
         argv: [this.#git, ...args],
         cwd: this.#o.dir,
         env: { ...env, GIT_DIR: own, PATH: `${dirname(this.#git)}:/usr/bin:/bin` },
-        timeoutMs: TIMEOUT_MS,
+        timeoutMs,
         maxOutput: MAX_OUTPUT_BYTES,
         life: "call",
       },

@@ -396,6 +396,18 @@ describe("what can't be told is not complete, and soon", () => {
     expect(await repo.changed(() => {})).toBeNull();
   });
 
+  test("a FIFO that git opens itself", async () => {
+    await using repo = new Repository();
+    const tree = (await repo.open()) ?? expect.unreachable();
+    rmSync(join(repo.root, ".gitignore"));
+    Bun.spawnSync(["mkfifo", join(repo.root, ".gitignore")]);
+    const began = performance.now();
+    expect(await tree.list({ soon: true })).toBeNull();
+    expect(performance.now() - began).toBeLessThan(6_000);
+    await tree.close();
+    expect(readdirSync(repo.scratch)).toEqual([]);
+  });
+
   test("a machine without git", async () => {
     await using repo = new Repository();
     repo.env.PATH = repo.dir;
