@@ -4,7 +4,7 @@ import { Abort, onceAborted } from "./abort.ts";
 import type { Place } from "./llm/place.ts";
 import type { Process } from "./process.ts";
 import { isReadOnly, PARALLEL, StepCalls, type ToolCallPorts } from "./tool-call.ts";
-import { toolNamed } from "./tool-list.ts";
+import { asTold, toolNamed } from "./tool-list.ts";
 import { toolMessage } from "./tool-message.ts";
 
 /** Calls of one answer that wait for their turn or are under way. */
@@ -87,7 +87,7 @@ export class ServedCalls {
 
   list(): ToolDef[] {
     this.#requireOpen();
-    return [...this.#proc.tools.values()].map(({ tool }) => tool);
+    return [...this.#proc.tools.values()].map(({ tool }) => ({ ...tool, input: asTold(tool).input }));
   }
 
   async call(name: string, input: Record<string, unknown>): Promise<ToolOutcome> {

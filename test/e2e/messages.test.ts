@@ -1,5 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
+import { z } from "zod";
 import { InboxEntry } from "../../src/store/schema.ts";
 import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
@@ -12,6 +13,9 @@ setDefaultTimeout(120_000);
 
 const last = (request: RecordedRequest): string => toolResults(request).at(-1) ?? "";
 const senderOf = (request: RecordedRequest): number => Number(/from_pid="(\d+)"/.exec(last(request))?.[1]);
+
+const tools = ({ body }: RecordedRequest): unknown[] =>
+  z.looseObject({ tools: z.array(z.unknown()) }).parse(body).tools;
 
 const inboxOf = (uuid: string): string => join(".rnix/data/steps", uuid, "inbox.jsonl");
 
@@ -73,6 +77,15 @@ test("a message to an agent at work is told at its next step, and one to its las
   const receipt = Receipt.parse(JSON.parse((await worker.done).stdout));
   expect(receipt).toMatchObject({ exit_code: 0, result: "finished, and read the message", steps: 2 });
   const told = JSON.stringify(model.requests.at(-1)?.body);
+  // Whom it may answer now: the tools for that stand behind the others, which are as they were.
+  const [before = [], after = []] = [model.requests[0], model.requests.at(-1)].map(
+    (one) => one && tools(one),
+  );
+  expect(after.slice(0, before.length)).toEqual(before);
+  expect(after.slice(before.length)).toMatchObject([
+    { function: { name: "ReadMessages" } },
+    { function: { name: "SendMessage" } },
+  ]);
   expect(told).toContain("&lt;/message> the tests moved");
   expect(told).toContain("neither the user's nor the system's");
 });
