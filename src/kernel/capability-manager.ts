@@ -1,6 +1,7 @@
 import { SyscallError } from "../plugin/index.ts";
 import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
+import { namesMessageTools } from "./message-tools.ts";
 import type { Permissions } from "./permission/permissions.ts";
 import type { Rule } from "./permission/rule.ts";
 import type { Process } from "./process.ts";
@@ -67,6 +68,8 @@ export class CapabilityManager {
           `${rule.text} would still be refused to PID ${pid}: ${why}. A deny rule goes when the same rule is granted by who made it, or by PID 0.`,
         );
       }
+      // Who names them wants them shown, also where a star allowed them before.
+      if (namesMessageTools(...texts)) proc.messaging = true;
       return { after, who: nameOf(by), news: (before, now) => gained(rules, before, now, nameOf(by)) };
     });
   }

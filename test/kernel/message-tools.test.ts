@@ -105,6 +105,18 @@ describe("a later request appends them behind the others", () => {
     expect(of(h, "receiver").map(messaging)).toEqual([[], BOTH]);
   });
 
+  test.each(["*", "Wait"])("when they are granted by name, also beside %s", async (allow) => {
+    await using h = new KernelHarness({ model: stepping(2), devices: { "/dev/wait": waits() } });
+    const pid = await h.spawn("receiver", { allow: [allow] });
+    await h.kernel.grant(pid, ["SendMessage"]);
+    go();
+    await until(() => of(h, "receiver").length === 2);
+    const [one = [], two = []] = of(h, "receiver").map(names);
+    expect(one).not.toContain("SendMessage");
+    expect(two.slice(0, one.length)).toEqual(one);
+    expect(two).toContain("SendMessage");
+  });
+
   test("not for a child that has ended, though it wrote, and not for the operator's words", async () => {
     const answers = { receiver: stepping(2), child: script(calls(["SendMessage", HELLO]), says("done")) };
     await using h = new KernelHarness({ model: byIntent(answers), devices: { "/dev/wait": waits() } });
