@@ -28,8 +28,9 @@ type Target = keyof typeof TARGETS;
 /** Optional native packages of our libraries: they can't be in the file and are done without. */
 const NATIVES = ["@mongodb-js/zstd", "node-liblzma"];
 
-/** Where the Worker's entry stands in the executable: its place below the common folder of the entries. */
+/** The entries of Workers. In the executable each stands at its place below the common folder of the entries. */
 const WORKER = "src/plugin/host/worker.ts";
+const SEARCH_WORKER = "plugins/fs/search-worker.ts";
 
 interface BuildOptions {
   /** Absolute; src/main.ts by default. Tests build small programs around a part. */
@@ -51,7 +52,7 @@ export async function build({
   const work = mkdtempSync(join(dirname(outfile), ".rnix-build-"));
   try {
     const result = await Bun.build({
-      entrypoints: [entry, join(ROOT, WORKER)],
+      entrypoints: [entry, join(ROOT, WORKER), join(ROOT, SEARCH_WORKER)],
       root: ROOT,
       target: "bun",
       format: "esm",
@@ -61,6 +62,7 @@ export async function build({
       sourcemap: "inline",
       external: NATIVES,
       define: {
+        RNIX_SEARCH_WORKER: JSON.stringify(inExecutable(SEARCH_WORKER)),
         RNIX_COMMIT: JSON.stringify(await commit()),
         ...(version !== undefined && { RNIX_VERSION: JSON.stringify(version) }),
         // Bun bakes it in, too: by default the one of whoever builds.
@@ -116,15 +118,19 @@ function embeddedModule(): string {
     const files = JSON.stringify(stockFiles(folder, entry));
     return `{ name: ${JSON.stringify(name)}, files: ${files}, import: () => import(${JSON.stringify(entry)}) }`;
   });
-  const worker = `/${WORKER.replace(/\.ts$/, ".js")}`;
   return [
     `const stock = [${plugins.join(",\n")}];`,
     "export const compiled = true;",
     "export const plugins = () => stock;",
     'export const agents = () => import("rnix-embedded:agents").then((m) => m.default);',
     'export const skills = () => import("rnix-embedded:skills").then((m) => m.default);',
-    `export const workerUrl = "file:///$bunfs/root${worker}";`,
+    `export const workerUrl = ${JSON.stringify(inExecutable(WORKER))};`,
   ].join("\n");
+}
+
+/** What `new Worker` is given for an entry. */
+function inExecutable(entry: string): string {
+  return `file:///$bunfs/root/${entry.replace(/\.ts$/, ".js")}`;
 }
 
 /** The commit, with a mark when files differ from it; "unknown" outside a git checkout. */

@@ -1,12 +1,17 @@
 import { constants, type Stats } from "node:fs";
-import { type FileHandle, lstat, mkdir, open, readdir, readlink, realpath, stat } from "node:fs/promises";
-import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { type FileHandle, lstat, open, realpath } from "node:fs/promises";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { type GuardedFolder, type OpenContext, SyscallError } from "rnix/plugin";
 import { errnoOf, systemError } from "./errors.ts";
+import { checkRegular } from "./file-type.ts";
+import { Folder } from "./folder.ts";
 import { nearest } from "./nearest.ts";
-import { realAsFarAsThere } from "./real-path.ts";
+import { openedPath } from "./opened-path.ts";
+import { isInside, realAsFarAsThere, realOrSame } from "./real-path.ts";
+import { shownPath } from "./shown-path.ts";
+import { locate, type Target } from "./target.ts";
 
-/** A regular file that is open and lies inside. Whoever got it closes it. */
+/** A regular file that is open and may be read. The caller closes it. */
 export interface OpenedFile {
   handle: FileHandle;
   stat: Stats;
@@ -14,26 +19,27 @@ export interface OpenedFile {
   path: string;
 }
 
-/** Where a file is to be written: an existing real folder, folders to be made below it, and the name. */
-export interface Target {
-  folder: string;
-  missing: string[];
-  name: string;
-  /** The whole path. */
+/** Something that is there, whatever it is. */
+export interface Seen {
   path: string;
-  /** The file as it is now; absent when there is none. */
-  stat?: Stats;
+  stat: Stats;
 }
 
 /** Without O_NONBLOCK opening a FIFO waits for its other side; O_NOFOLLOW as the path is resolved already. */
 const OPEN_READ = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
-const OPEN_FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+/** Linux's O_PATH, which Node does not name: a descriptor to look at, whatever it is and whoever may read it. */
+const OPEN_LOOK = 0o10000000 | constants.O_NOFOLLOW;
+const LINUX = process.platform === "linux";
 /** The run's own records: tools may read and never write them. */
 const RECORDS = /(?:^|\/)\.rnix\/data(?:\/|$)/i;
+/** Who may not read a file does not search, list or edit it either. */
+const READING = ["Read"];
+/** Files that the kernel is asked about at once. */
+const ASKED_AT_ONCE = 256;
 
 /**
- * Holds every path inside the project and the folders of `--add`, after symlinks are resolved. What is
- * opened is looked at once more when it is open: a link swapped in after the check changes nothing.
+ * Holds every path inside the project and the folders of `--add`, and every file to the run's rules. Both are
+ * decided on what was opened, by the real path of its descriptor: a link that was exchanged changes nothing.
  */
 export class Confinement {
   readonly #context: OpenContext;
@@ -46,48 +52,73 @@ export class Confinement {
 
   /** How the model and the person see a path: relative to the working folder where it lies inside. */
   shown(path: string): string {
-    const inner = relative(this.#context.cwd, path);
-    if (inner === "") return ".";
-    return inner === ".." || inner.startsWith(`..${sep}`) ? path : inner;
-  }
-
-  /** The real path of something that exists. NOT_FOUND names what is nearest. */
-  async existing(path: string): Promise<string> {
-    const absolute = await this.#absolute(path);
-    let real: string;
-    try {
-      real = await realpath(absolute);
-    } catch (thrown) {
-      if (errnoOf(thrown) === "ENOENT") throw await this.#notFound(absolute);
-      throw systemError(thrown, `open ${path}`);
-    }
-    await this.#checkInside(real, path);
-    return real;
+    return shownPath(this.#context.cwd, path);
   }
 
   /** Opens a regular file for reading. Folders, FIFOs, sockets and devices are INVALID, and never waited for. */
   async open(path: string): Promise<OpenedFile> {
-    const real = await this.existing(path);
+    const real = await this.#existing(path);
     try {
-      checkRegular(await stat(real), path);
-      return await this.openReal(real);
+      checkRegular(await lstat(real), path);
+      const handle = await open(real, OPEN_READ);
+      try {
+        const stat = await handle.stat();
+        checkRegular(stat, path);
+        const opened = await this.#openedInside(handle, stat, real, path);
+        await this.#checkRules(opened, path, READING);
+        return { handle, stat, path: opened };
+      } catch (thrown) {
+        await handle.close();
+        throw thrown;
+      }
     } catch (thrown) {
       throw systemError(thrown, `open ${path}`);
     }
   }
 
-  /** The same for a path that a walk has found. */
-  async openReal(real: string): Promise<OpenedFile> {
-    const handle = await open(real, OPEN_READ);
+  /** Where a search begins. Of a folder each file is decided by itself, when the search comes to it. */
+  async searchStart(path: string): Promise<Seen> {
+    return this.#look(path, (stat) => !stat.isDirectory());
+  }
+
+  /** What stands there, a folder too. NOT_FOUND names what is nearest. */
+  async look(path: string): Promise<Seen> {
+    return this.#look(path, () => true);
+  }
+
+  async #look(path: string, byRules: (stat: Stats) => boolean): Promise<Seen> {
+    const real = await this.#existing(path);
     try {
-      const info = await handle.stat();
-      checkRegular(info, real);
-      await this.#checkInside(await pathOf(handle, real, info), real);
-      return { handle, stat: info, path: real };
+      if (!LINUX) return await this.#lookByPath(real, path, byRules);
+      const handle = await open(real, OPEN_LOOK);
+      try {
+        const stat = await handle.stat();
+        const opened = await this.#openedInside(handle, stat, real, path);
+        if (byRules(stat)) await this.#checkRules(opened, path, READING);
+        return { stat, path: opened };
+      } finally {
+        await handle.close();
+      }
     } catch (thrown) {
-      await handle.close();
-      throw thrown;
+      throw systemError(thrown, `look at ${path}`);
     }
+  }
+
+  /** Asks the rules again: they may have changed while the file was open. */
+  async recheck(file: OpenedFile): Promise<void> {
+    await this.#checkRules(file.path, file.path, READING);
+  }
+
+  /** Which of these real paths inside may be read and named. */
+  async readable(paths: readonly string[]): Promise<boolean[]> {
+    const guarded = (await this.#realGuarded()).filter(({ readable }) => !readable);
+    const refusals: (string | null)[] = [];
+    for (let at = 0; at < paths.length; at += ASKED_AT_ONCE) {
+      refusals.push(...(await this.#context.access(paths.slice(at, at + ASKED_AT_ONCE), READING)));
+    }
+    return paths.map(
+      (path, index) => refusals[index] === null && !guarded.some(({ dir }) => isInside(dir, path)),
+    );
   }
 
   /** Where a write to this path would go. */
@@ -98,8 +129,7 @@ export class Confinement {
     }
     try {
       const target = await locate(absolute);
-      await this.#checkInside(target.path, path);
-      await this.#checkNotOurs(target.path, path);
+      await this.#decideWrite(target.path, path);
       if (target.stat) checkRegular(target.stat, path);
       return target;
     } catch (thrown) {
@@ -107,22 +137,69 @@ export class Confinement {
     }
   }
 
-  /** Opens the target's folder, makes the ones that are missing, and stands still there. */
+  /**
+   * Opens the target's folder and makes the ones that are missing. The write is decided on the folder that is open,
+   * before anything is made in it, and again on the last one.
+   */
   async openFolder(target: Target): Promise<Folder> {
     let folder = await Folder.open(target.folder);
     try {
-      await this.#checkInside(await folder.path(), target.path);
+      await this.#decideWrite(join(await folder.path(), ...target.missing, target.name), target.path);
       for (const name of target.missing) {
         const next = await folder.enter(name);
         await folder.close();
         folder = next;
       }
-      await this.#checkInside(await folder.path(), target.path);
+      if (target.missing.length > 0) {
+        await this.#decideWrite(join(await folder.path(), target.name), target.path);
+      }
       return folder;
     } catch (thrown) {
       await folder.close();
       throw thrown;
     }
+  }
+
+  /** The real path of what was opened. */
+  async #openedInside(handle: FileHandle, stat: Stats, expected: string, asked: string): Promise<string> {
+    const real = await openedPath(handle.fd, expected, stat);
+    await this.#checkInside(real, asked);
+    return real;
+  }
+
+  async #decideWrite(real: string, asked: string): Promise<void> {
+    await this.#checkInside(real, asked);
+    await this.#checkNotOurs(real, asked);
+    await this.#checkRules(real, asked, []);
+  }
+
+  async #checkRules(real: string, asked: string, also: readonly string[]): Promise<void> {
+    const [refusal] = await this.#context.access([real], also);
+    if (refusal === null) return;
+    const name = this.shown(real);
+    const subject =
+      this.shown(resolve(this.#context.cwd, asked)) === name ? name : `${asked} leads to ${name}`;
+    throw new SyscallError("PERMISSION", `${subject}. ${refusal}`);
+  }
+
+  async #lookByPath(real: string, asked: string, byRules: (stat: Stats) => boolean): Promise<Seen> {
+    const stat = await lstat(real);
+    if (byRules(stat)) await this.#checkRules(real, asked, READING);
+    if ((await realpath(real)) === real) return { path: real, stat };
+    throw new SyscallError("PERMISSION", `${asked} was exchanged while it was looked at. Try again.`);
+  }
+
+  async #existing(path: string): Promise<string> {
+    const absolute = await this.#absolute(path);
+    let real: string;
+    try {
+      real = await realpath(absolute);
+    } catch (thrown) {
+      if (errnoOf(thrown) === "ENOENT") throw await this.#notFound(absolute);
+      throw systemError(thrown, `open ${path}`);
+    }
+    await this.#checkInside(real, path);
+    return real;
   }
 
   async #absolute(path: string): Promise<string> {
@@ -188,17 +265,13 @@ export class Confinement {
     let folder = dirname(absolute);
     let name = basename(absolute);
     for (;;) {
-      const real = await realOrSame(folder);
-      const names = await namesIn(real);
+      const names = await this.#namesIn(folder);
       if (names !== null) {
-        // Nothing is told of a folder outside that a link leads to.
-        const roots = await this.#realRoots();
-        const told = roots.some((root) => isInside(root, real)) ? names : [];
-        if (told.includes(name)) {
+        if (names.includes(name)) {
           const link = this.shown(join(folder, name));
           return new SyscallError("NOT_FOUND", `${link} is a symlink that leads nowhere.`);
         }
-        const similar = nearest(name, told);
+        const similar = nearest(name, names);
         const hint =
           similar === undefined
             ? "Glob finds files by name."
@@ -211,140 +284,26 @@ export class Confinement {
       folder = dirname(folder);
     }
   }
-}
 
-/** An open folder. What is made in it is made in this very folder, whatever its path has become. */
-export class Folder {
-  readonly #handle: FileHandle;
-  readonly #opened: string;
-
-  private constructor(handle: FileHandle, path: string) {
-    this.#handle = handle;
-    this.#opened = path;
-  }
-
-  static async open(path: string, shownAs = path): Promise<Folder> {
-    return new Folder(await open(path, OPEN_FOLDER), shownAs);
-  }
-
-  /** A name in it, as a path. Beside Linux there is no way to name a file by its open folder. */
-  at(name: string): string {
-    return process.platform === "linux"
-      ? `/proc/self/fd/${this.#handle.fd}/${name}`
-      : join(this.#opened, name);
-  }
-
-  async path(): Promise<string> {
-    return pathOf(this.#handle, this.#opened, await this.#handle.stat());
-  }
-
-  /** The folder of this name in it, made when it is not there. */
-  async enter(name: string): Promise<Folder> {
-    const path = this.at(name);
-    await mkdirUnlessThere(path);
-    return Folder.open(path, join(this.#opened, name));
-  }
-
-  async close(): Promise<void> {
-    await this.#handle.close();
-  }
-}
-
-/** Where an open file really is. Elsewhere than on Linux: its path, if it still leads to the same file. */
-async function pathOf(handle: FileHandle, opened: string, info: Stats): Promise<string> {
-  if (process.platform === "linux") return readlink(`/proc/self/fd/${handle.fd}`);
-  const real = await realpath(opened);
-  const there = await lstat(real);
-  if (there.ino === info.ino && there.dev === info.dev) return real;
-  throw new SyscallError("PERMISSION", `${opened} was exchanged while it was being opened. Try again.`);
-}
-
-async function locate(absolute: string): Promise<Target> {
-  const missing: string[] = [];
-  for (let path = absolute; ; path = dirname(path)) {
-    const real = await realIfThere(path);
-    if (real === undefined) {
-      missing.unshift(basename(path));
-      continue;
+  /** The names in a folder that this run may know, none of a folder outside; null when there is no such folder. */
+  async #namesIn(path: string): Promise<string[] | null> {
+    let folder: Folder | undefined;
+    try {
+      folder = await Folder.open(await realOrSame(path));
+      const real = await folder.path();
+      const roots = await this.#realRoots();
+      if (!roots.some((root) => isInside(root, real))) return [];
+      const names = (await folder.names()).slice(0, MAX_HINTED);
+      const readable = await this.readable(names.map((name) => join(real, name)));
+      return names.filter((_, index) => readable[index]);
+    } catch (thrown) {
+      if (["ENOENT", "ENOTDIR", "EACCES", "ELOOP"].includes(errnoOf(thrown))) return null;
+      throw systemError(thrown, `list ${path}`);
+    } finally {
+      await folder?.close();
     }
-    const info = await stat(real);
-    const name = missing.pop();
-    if (name === undefined) {
-      return { folder: dirname(real), missing, name: basename(real), path: real, stat: info };
-    }
-    if (!info.isDirectory()) {
-      throw new SyscallError("INVALID", `${path} is a file, not a folder: nothing can be written below it.`);
-    }
-    return { folder: real, missing, name, path: join(real, ...missing, name) };
   }
 }
 
-/** undefined when nothing is there. A symlink that leads nowhere is refused: its aim can't be checked. */
-async function realIfThere(path: string): Promise<string | undefined> {
-  try {
-    return await realpath(path);
-  } catch (thrown) {
-    if (errnoOf(thrown) !== "ENOENT" || path === dirname(path)) throw thrown;
-  }
-  try {
-    await lstat(path);
-  } catch (thrown) {
-    if (errnoOf(thrown) === "ENOENT") return undefined;
-    throw thrown;
-  }
-  throw new SyscallError(
-    "PERMISSION",
-    `${path} is a symlink that leads nowhere. Write to its aim, or remove it first.`,
-  );
-}
-
-function checkRegular(info: Stats, path: string): void {
-  if (info.isFile()) return;
-  if (info.isDirectory()) {
-    throw new SyscallError(
-      "INVALID",
-      `${path} is a folder. Glob lists its files: {"pattern": "*", "path": "${path}"}.`,
-    );
-  }
-  throw new SyscallError(
-    "INVALID",
-    `${path} is ${kindOf(info)}, not a file: reading or writing it could wait for ever.`,
-  );
-}
-
-function kindOf(info: Stats): string {
-  if (info.isFIFO()) return "a FIFO";
-  if (info.isSocket()) return "a socket";
-  return "a device";
-}
-
-async function mkdirUnlessThere(path: string): Promise<void> {
-  try {
-    await mkdir(path);
-  } catch (thrown) {
-    if (errnoOf(thrown) !== "EEXIST") throw thrown;
-  }
-}
-
-async function realOrSame(path: string): Promise<string> {
-  try {
-    return await realpath(path);
-  } catch (thrown) {
-    if (["ENOENT", "ENOTDIR", "EACCES"].includes(errnoOf(thrown))) return resolve(path);
-    throw systemError(thrown, `resolve ${path}`);
-  }
-}
-
-/** null when there is no such folder. */
-async function namesIn(folder: string): Promise<string[] | null> {
-  try {
-    return await readdir(folder);
-  } catch (thrown) {
-    if (["ENOENT", "ENOTDIR", "EACCES", "ELOOP"].includes(errnoOf(thrown))) return null;
-    throw systemError(thrown, `list ${folder}`);
-  }
-}
-
-function isInside(root: string, path: string): boolean {
-  return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
-}
+/** Names that are looked through for one that was meant. */
+const MAX_HINTED = 1_000;

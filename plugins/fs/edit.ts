@@ -1,12 +1,13 @@
 import { type OpenContext, SyscallError } from "rnix/plugin";
 import { chunks } from "./chunks.ts";
-import type { Confinement, Target } from "./confinement.ts";
+import type { Confinement } from "./confinement.ts";
 import { type Change, hunks, lineAt } from "./diff.ts";
 import { heed, systemError } from "./errors.ts";
 import type { Input } from "./inputs.ts";
 import { binaryKind, sizeText } from "./kind.ts";
 import { Pace } from "./pace.ts";
 import { replaceFile } from "./replace-file.ts";
+import type { Target } from "./target.ts";
 import { whyNotFound } from "./why-not-found.ts";
 
 const MAX_BYTES = 8 * 1024 * 1024;
@@ -36,10 +37,10 @@ export async function edit(
   const target = await confinement.target(input.path);
   const { bytes, stat } = await contentOf(confinement, input.path, signal);
   const changes = await find(bytes, input, shown, signal);
-  await replaceFile(confinement, { ...target, stat }, apply(bytes, changes), signal);
-  context.changed(target.path);
+  const written = await replaceFile(confinement, { ...target, stat }, apply(bytes, changes), signal);
+  context.changed(written);
   const times = changes.length === 1 ? "" : ` ${changes.length} occurrences`;
-  return `Edited ${confinement.shown(target.path)}${times}:\n${hunks(bytes, changes)}`;
+  return `Edited ${confinement.shown(written)}${times}:\n${hunks(bytes, changes)}`;
 }
 
 async function create(
@@ -57,8 +58,8 @@ async function create(
     );
   }
   const content = Buffer.from(input.new_string);
-  await replaceFile(confinement, target, content, signal);
-  context.changed(target.path);
+  const written = await replaceFile(confinement, target, content, signal);
+  context.changed(written);
   return `Created ${shown} (${sizeText(content.length)}).`;
 }
 

@@ -22,4 +22,8 @@ export default definePlugin({
       },
     },
   },
+  dispose: async () => {
+    const { searches } = await import("./searches.ts");
+    await searches.end();
+  },
 });

@@ -1,5 +1,6 @@
 import { SyscallError } from "rnix/plugin";
 import { type Assertion, type CharTest, type Node, parsePattern } from "./pattern-syntax.ts";
+import { requiredTexts } from "./required-texts.ts";
 
 const MAX_INSTRUCTIONS = 1_000;
 /** Beyond these the table is emptied and filled anew: slower, never wrong. About 1 MB for each. */
@@ -36,11 +37,13 @@ interface State {
 
 /**
  * Tells whether a line holds a match of a regular expression, in time that grows with the line's length
- * and nothing else. JavaScript's own engine backtracks: one pattern on one line can take it minutes, and
- * nothing can stop it. Here all ways to match are followed at once, and what was found is kept in a table
+ * and nothing else. JavaScript's own engine backtracks: one pattern on one line can take it minutes, not even the
+ * end of its Worker stops it, and past a limit of steps it answers "no match" whatever the truth. Here all ways to match are followed at once, and what was found is kept in a table
  * (a lazily built DFA), so that most characters cost one look-up. A line may be fed in pieces.
  */
 export class LineMatcher {
+  /** A line that matches holds one of these; none where that can't be told. */
+  readonly required: readonly string[];
   readonly #program: Instruction[];
   #states: State[] = [];
   #byKey = new Map<string, number>();
@@ -53,7 +56,9 @@ export class LineMatcher {
   #at = 0;
 
   constructor(pattern: string, options: { ignoreCase: boolean }) {
-    this.#program = assemble(parsePattern(pattern, options.ignoreCase), pattern);
+    const root = parsePattern(pattern, options.ignoreCase);
+    this.required = requiredTexts(root);
+    this.#program = assemble(root, pattern);
     this.#reset();
     this.begin();
   }

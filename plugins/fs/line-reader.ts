@@ -1,6 +1,5 @@
 import { cutText } from "./cut-text.ts";
 import type { LineMatcher } from "./line-matcher.ts";
-import type { Pace } from "./pace.ts";
 
 export interface Line {
   /** Counted from 1. */
@@ -16,14 +15,10 @@ const SHOWN_CHARS = 500;
 const BEFORE_MATCH = 200;
 /** Of a line that came in pieces so much is kept for showing; all of it is searched. */
 const KEPT_CHARS = 64 * 1024;
-/** In bytes looked at: a turn of the matcher that was used up before the piece's end, and a line. */
-const TURN_COST = 256 * 1024;
-const LINE_COST = 32;
 
 /** Cuts a file's bytes into lines and has each one matched, whatever its length. */
 export class LineReader {
   readonly #matcher: LineMatcher;
-  readonly #pace: Pace;
   /** Without the byte order mark, and with what is not UTF-8 made visible. */
   readonly #decoder = new TextDecoder();
   #number = 1;
@@ -36,24 +31,23 @@ export class LineReader {
   #heldReturn = false;
   stopped = false;
 
-  constructor(matcher: LineMatcher, pace: Pace) {
+  constructor(matcher: LineMatcher) {
     this.#matcher = matcher;
-    this.#pace = pace;
     matcher.begin();
   }
 
   /** Calls `take` for each line that is complete; false, and the end of it, when `take` wants no more. */
-  async add(chunk: Uint8Array, take: (line: Line) => boolean): Promise<boolean> {
+  add(chunk: Uint8Array, take: (line: Line) => boolean): boolean {
     return this.#text(this.#decoder.decode(chunk, { stream: true }), take);
   }
 
   /** The last line, when no newline ends it. */
-  async end(take: (line: Line) => boolean): Promise<void> {
-    if (!(await this.#text(this.#decoder.decode(), take))) return;
+  end(take: (line: Line) => boolean): void {
+    if (!this.#text(this.#decoder.decode(), take)) return;
     if (this.#length > 0) take(this.#endLine());
   }
 
-  async #text(decoded: string, take: (line: Line) => boolean): Promise<boolean> {
+  #text(decoded: string, take: (line: Line) => boolean): boolean {
     let text = decoded;
     if (this.#heldReturn && text !== "") {
       text = `\r${text}`;
@@ -62,7 +56,7 @@ export class LineReader {
     let start = 0;
     for (let newline = text.indexOf("\n"); newline >= 0; newline = text.indexOf("\n", start)) {
       const end = newline > start && text[newline - 1] === "\r" ? newline - 1 : newline;
-      await this.#piece(text, start, end);
+      this.#piece(text, start, end);
       start = newline + 1;
       if (!take(this.#endLine())) {
         this.stopped = true;
@@ -70,11 +64,11 @@ export class LineReader {
       }
     }
     this.#heldReturn = start < text.length && text.endsWith("\r");
-    await this.#piece(text, start, this.#heldReturn ? text.length - 1 : text.length);
+    this.#piece(text, start, this.#heldReturn ? text.length - 1 : text.length);
     return true;
   }
 
-  async #piece(text: string, start: number, end: number): Promise<void> {
+  #piece(text: string, start: number, end: number): void {
     if (this.#kept.length < KEPT_CHARS) this.#kept += text.slice(start, Math.min(end, start + KEPT_CHARS));
     const matcher = this.#matcher;
     let at = start;
@@ -82,10 +76,8 @@ export class LineReader {
       matcher.feed(text, at, end);
       at = matcher.position;
       if (matcher.matched) this.#matchAt = this.#length + at - start;
-      else if (at < end && this.#pace.spent(TURN_COST)) await this.#pace.rest();
     }
     this.#length += end - start;
-    if (this.#pace.spent(end - start + LINE_COST)) await this.#pace.rest();
   }
 
   #endLine(): Line {

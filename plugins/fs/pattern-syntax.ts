@@ -3,7 +3,8 @@ import { SyscallError } from "rnix/plugin";
 /** A regular expression taken apart, as far as an automaton can hold it. */
 export type Node =
   | { kind: "empty" }
-  | { kind: "char"; test: CharTest }
+  /** `text`: the one character that it takes. */
+  | { kind: "char"; test: CharTest; text?: string }
   | { kind: "assert"; what: Assertion }
   | { kind: "sequence"; parts: Node[] }
   | { kind: "choice"; options: Node[] }
@@ -177,7 +178,7 @@ class Parser {
 
   #literal(char: string): Node {
     const wanted = char.codePointAt(0);
-    if (!this.#ignoreCase) return { kind: "char", test: (codePoint) => codePoint === wanted };
+    if (!this.#ignoreCase) return { kind: "char", test: (codePoint) => codePoint === wanted, text: char };
     return { kind: "char", test: this.#nativeTest(char.replace(/[\\^$.*+?()[\]{}|/]/, "\\$&")) };
   }
 

@@ -23,7 +23,7 @@ export async function openPlainFile(
 ): Promise<VFSFile> {
   const path = await hostPath(subpath, context);
   const confinement = new Confinement(context);
-  if (flags === O_RDONLY) await confinement.existing(path);
+  if (flags === O_RDONLY) await confinement.look(path);
   else await confinement.target(path);
   return new PlainFile({ path, devicePath: `/dev/fs${subpath}`, flags, context, confinement });
 }
@@ -51,8 +51,8 @@ class PlainFile implements VFSFile {
     const { path, devicePath, flags, context, confinement } = this.#o;
     if (flags === O_RDONLY) throw new SyscallError("PERMISSION", `${devicePath} is open for reading only.`);
     const target = await confinement.target(path);
-    await replaceFile(confinement, target, typeof data === "string" ? Buffer.from(data) : data, signal);
-    context.changed(target.path);
+    const content = typeof data === "string" ? Buffer.from(data) : data;
+    context.changed(await replaceFile(confinement, target, content, signal));
     await this.close();
   }
 
@@ -60,7 +60,8 @@ class PlainFile implements VFSFile {
     const { path, devicePath, flags, confinement } = this.#o;
     if (flags === O_WRONLY) throw new SyscallError("PERMISSION", `${devicePath} is open for writing only.`);
     heed(signal);
-    this.#opened ??= await confinement.open(path);
+    if (this.#opened) await confinement.recheck(this.#opened);
+    else this.#opened = await confinement.open(path);
     const buffer = new Uint8Array(Math.min(max, CHUNK_BYTES));
     try {
       const { bytesRead } = await this.#opened.handle.read(buffer, 0, buffer.length, this.#position);
@@ -82,8 +83,13 @@ class PlainFile implements VFSFile {
     const { path, devicePath, confinement, flags } = this.#o;
     const file = { name: basename(path), isDevice: false, devicePath };
     try {
-      const info = await stat(await confinement.existing(path));
-      return { ...file, size: info.size, isFolder: info.isDirectory(), modifiedMs: info.mtimeMs };
+      const seen = await confinement.look(path);
+      return {
+        ...file,
+        size: seen.stat.size,
+        isFolder: seen.stat.isDirectory(),
+        modifiedMs: seen.stat.mtimeMs,
+      };
     } catch (thrown) {
       const error = systemError(thrown, `look at ${devicePath}`);
       if (flags !== O_RDONLY && error.code === "NOT_FOUND") return { ...file, size: 0 };

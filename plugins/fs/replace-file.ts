@@ -1,29 +1,35 @@
 import { constants, type Stats } from "node:fs";
 import { access, lstat, open, rename, unlink } from "node:fs/promises";
+import { join } from "node:path";
 import { SyscallError } from "rnix/plugin";
-import type { Confinement, Folder, Target } from "./confinement.ts";
+import type { Confinement } from "./confinement.ts";
 import { errnoOf, heed, systemError } from "./errors.ts";
+import type { Folder } from "./folder.ts";
+import type { Target } from "./target.ts";
 
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 const MODE_BITS = 0o7777;
 
 /**
  * Puts this content in the target's place, whole or not at all: a temporary file beside it, then a rename.
- * The mode of the file that was there is kept. INVALID when it has been changed since `target` was made.
+ * The mode of the file that was there is kept. INVALID when it has been changed since `target` was made. All of it
+ * happens in the folder that was opened and decided on. Returns the file's real path.
  */
 export async function replaceFile(
   confinement: Confinement,
   target: Target,
   content: Uint8Array,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<string> {
   heed(signal);
   try {
-    // A rename would replace a file its owner has made read-only.
-    if (target.stat) await access(target.path, constants.W_OK);
     const folder = await confinement.openFolder(target);
     try {
+      // A rename would replace a file its owner has made read-only.
+      if (target.stat) await access(folder.at(target.name), constants.W_OK);
+      const path = join(await folder.path(), target.name);
       await replaceIn(folder, target, content, signal);
+      return path;
     } finally {
       await folder.close();
     }

@@ -68,6 +68,7 @@ export const GLOB: ToolDef = {
   name: "Glob",
   op: "glob",
   subject: "path",
+  filters: true,
   description:
     "Find files by a name pattern such as `src/**/*.{js,ts}`, newest first. Skips .git, node_modules and .rnix unless named.",
   input: {
@@ -87,6 +88,7 @@ export const GREP: ToolDef = {
   name: "Grep",
   op: "grep",
   subject: "path",
+  filters: true,
   description:
     "Search the lines of files with a JavaScript regular expression. Skips binary files, .git, node_modules and .rnix.",
   input: {

@@ -1,17 +1,25 @@
-import type { Dirent } from "node:fs";
-import { lstat, readdir, realpath } from "node:fs/promises";
-import { join } from "node:path";
-import { errnoOf, heed, systemError } from "./errors.ts";
-import { Pace } from "./pace.ts";
+import {
+  closeSync,
+  constants,
+  type Dirent,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+} from "node:fs";
+import { errnoOf, systemError } from "./errors.ts";
 
 /** Left out unless a search begins in one of them. */
 const SKIPPED = new Set([".git", "node_modules", ".rnix"]);
 const MAX_ENTRIES = 200_000;
-/** What listing one entry costs, in bytes looked at. */
-const ENTRY_COST = 512;
+const OPEN_FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+const LINUX = process.platform === "linux";
 
-interface Found {
-  path: string;
+export interface Found {
+  /** The real path of its folder. */
+  folder: string;
+  name: string;
   /** Relative to where the walk began, with "/". */
   relative: string;
   isLink: boolean;
@@ -25,28 +33,32 @@ export interface WalkNotes {
 }
 
 /** Every file below a real folder, in the order of names. Symlinks are found and never followed. */
-export async function* walk(folder: string, notes: WalkNotes, signal: AbortSignal): AsyncGenerator<Found> {
-  const pace = new Pace(signal);
+export function* walk(folder: string, notes: WalkNotes): Generator<Found> {
   const open: { path: string; relative: string }[] = [{ path: folder, relative: "" }];
   let entries = 0;
   for (let at = open.pop(); at !== undefined; at = open.pop()) {
-    const items = await list(at.path, at.relative === "", notes, signal);
+    const items = list(at.path, at.relative === "", notes);
     const folders: typeof open = [];
     for (const item of items) {
-      if (pace.spent(ENTRY_COST)) await pace.rest();
       if (++entries > MAX_ENTRIES) {
         notes.cut = true;
         return;
       }
-      const found = { path: join(at.path, item.name), relative: at.relative + item.name };
-      const kind = await kindOf(item, found.path);
+      const relative = at.relative + item.name;
+      const kind = kindOf(item, at.path);
       if (kind === "folder" && !SKIPPED.has(item.name)) {
-        folders.push({ path: found.path, relative: `${found.relative}/` });
+        folders.push({ path: pathIn(at.path, item.name), relative: `${relative}/` });
       }
-      if (kind === "file" || kind === "link") yield { ...found, isLink: kind === "link" };
+      if (kind === "file" || kind === "link") {
+        yield { folder: at.path, name: item.name, relative, isLink: kind === "link" };
+      }
     }
     open.push(...folders.reverse());
   }
+}
+
+export function pathIn(folder: string, name: string): string {
+  return folder === "/" ? `/${name}` : `${folder}/${name}`;
 }
 
 /** What a walk left out, for the end of an answer. */
@@ -57,36 +69,42 @@ export function leftOut(notes: WalkNotes): string[] {
   return lines;
 }
 
-async function list(
-  folder: string,
-  isTop: boolean,
-  notes: WalkNotes,
-  signal: AbortSignal,
-): Promise<Dirent[]> {
-  heed(signal);
+/** Calls `use` with a folder's path for as long as it is open; a link that has taken its place is not followed. */
+export function inFolder<T>(folder: string, use: (at: string) => T): T | undefined {
+  if (!LINUX) {
+    const result = use(folder);
+    return realpathSync(folder) === folder ? result : undefined;
+  }
+  const fd = openSync(folder, OPEN_FOLDER);
   try {
-    const items = await readdir(folder, { withFileTypes: true });
-    // A link that has taken the folder's place meanwhile would have led elsewhere.
-    if ((await realpath(folder)) !== folder) return [];
+    const at = `/proc/self/fd/${fd}`;
+    return readlinkSync(at) === folder ? use(at) : undefined;
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function list(folder: string, isTop: boolean, notes: WalkNotes): Dirent[] {
+  try {
+    const items = inFolder(folder, (at) => readdirSync(`${at}/`, { withFileTypes: true })) ?? [];
     return items.sort((a, b) => (a.name < b.name ? -1 : 1));
   } catch (thrown) {
-    const errno = errnoOf(thrown);
     if (isTop) throw systemError(thrown, `list ${folder}`);
-    if (errno !== "ENOENT") notes.unreadable++;
+    if (errnoOf(thrown) !== "ENOENT") notes.unreadable++;
     return [];
   }
 }
 
 type Kind = "file" | "folder" | "link" | "other";
 
-async function kindOf(item: Dirent, path: string): Promise<Kind> {
+function kindOf(item: Dirent, folder: string): Kind {
   if (item.isFile()) return "file";
   if (item.isDirectory()) return "folder";
   if (item.isSymbolicLink()) return "link";
   if (item.isFIFO() || item.isSocket() || item.isCharacterDevice() || item.isBlockDevice()) return "other";
   // Some file systems don't tell the kind while listing.
-  const info = await lstat(path);
-  if (info.isFile()) return "file";
-  if (info.isSymbolicLink()) return "link";
-  return info.isDirectory() ? "folder" : "other";
+  const info = lstatSync(pathIn(folder, item.name), { throwIfNoEntry: false });
+  if (info?.isFile()) return "file";
+  if (info?.isSymbolicLink()) return "link";
+  return info?.isDirectory() ? "folder" : "other";
 }

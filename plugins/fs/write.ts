@@ -12,10 +12,10 @@ export async function write(
 ): Promise<string> {
   const target = await confinement.target(input.path);
   const content = Buffer.from(input.content);
-  await replaceFile(confinement, target, content, signal);
-  context.changed(target.path);
+  const written = await replaceFile(confinement, target, content, signal);
+  context.changed(written);
   const size = sizeText(content.length);
-  const shown = confinement.shown(target.path);
+  const shown = confinement.shown(written);
   return target.stat
     ? `Replaced ${shown} (${size}, before ${sizeText(target.stat.size)}).`
     : `Created ${shown} (${size}).`;

@@ -68,7 +68,7 @@ export class FileSystem {
         if (right) args.rule = right.rule;
         try {
           const { entry, subpath } = proc.spec.namespace.resolve(path);
-          const context = this.#contexts.make(proc, entry, as);
+          const context = this.#contexts.make(proc, entry, as, this.#access(proc, right));
           const open = (until: AbortSignal) =>
             this.#openFile(proc, entry, () => opened(proc, entry, subpath, flags, context), until);
           const file = await (right ? right.run(signal, open) : open(signal));
@@ -143,9 +143,10 @@ export class FileSystem {
       { path },
       async () => {
         checkPath(path);
-        this.#rights.check(proc, path, { kind: "process" }, true)?.end();
+        const right = this.#rights.check(proc, path, { kind: "process" }, true);
+        right?.end();
         const { entry, subpath } = proc.spec.namespace.resolve(path);
-        const context = this.#contexts.make(proc, entry, { kind: "process" });
+        const context = this.#contexts.make(proc, entry, { kind: "process" }, this.#access(proc, right));
         const device = { plugin: entry.plugin, device: entry.path };
         return await this.#inTime(proc, device, async (signal) => {
           const open = () => opened(proc, entry, subpath, O_RDONLY, context);
@@ -165,6 +166,11 @@ export class FileSystem {
   async facts(proc: Process, fd: number): Promise<FileStat> {
     const open = proc.fds.get(fd);
     return this.#inTime(proc, open, (signal) => this.#statOf(open, signal));
+  }
+
+  /** What a driver asks for the files that it opens by this right. */
+  #access(proc: Process, right: OpenRight | undefined): OpenContext["access"] {
+    return async (paths, also = []) => this.#rights.access(proc, right, paths, also);
   }
 
   #statOf({ file, plugin, device }: OpenDevice, signal: AbortSignal): Promise<FileStat> {

@@ -37,7 +37,7 @@ export class OpenContexts {
     this.#ports = ports;
   }
 
-  make(proc: Process, entry: DeviceEntry, as: OpenAs): OpenContext {
+  make(proc: Process, entry: DeviceEntry, as: OpenAs, access: OpenContext["access"]): OpenContext {
     const { opts } = proc.spec;
     const call = as.kind === "tool" ? { id: as.callId, tool: as.tool, deadlineMs: as.deadlineMs } : undefined;
     return {
@@ -64,6 +64,7 @@ export class OpenContexts {
         return (await proc.record.keep(name, kept)).path;
       },
       inbox: (text) => this.#ports.inbox(proc, entry.plugin, proc.secrets.hide(text)),
+      access,
       ...this.#services(proc, entry, call?.id),
     };
   }

@@ -11,6 +11,9 @@ export type OpenAs =
   /** The kernel itself, for what every process has: its model. */
   | { kind: "kernel" };
 
+/** A call that opens more files than this is a search, which asks again for each of them. */
+const MAX_OPENED = 16;
+
 /** The right that one file was opened by. */
 export class OpenRight {
   readonly call: Call;
@@ -18,6 +21,8 @@ export class OpenRight {
   readonly rule: string;
   /** Its file, once that is open. */
   fd: number | undefined;
+  /** The real paths that its driver was let have, the first MAX_OPENED of them. */
+  readonly #opened = new Set<string>();
   /** Ends it; whoever closes the file, or fails to open it, calls this. */
   readonly end: () => void;
   #withdrawn: SyscallError | undefined;
@@ -39,6 +44,16 @@ export class OpenRight {
   /** Resolves when nothing is under way on the file. */
   get idle(): Promise<unknown> {
     return this.#underWay;
+  }
+
+  /** The calls it stands on: as it was made, and for each file that was opened by it. */
+  get calls(): Call[] {
+    return [this.call, ...[...this.#opened].map((opened) => ({ ...this.call, opened }))];
+  }
+
+  /** Records a file that its driver was let have. */
+  note(opened: string): void {
+    if (this.#opened.size < MAX_OPENED) this.#opened.add(opened);
   }
 
   /** What is under way fails with this, and all that comes. */

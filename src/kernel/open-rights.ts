@@ -5,6 +5,8 @@ import type { Process } from "./process.ts";
 
 /** Characters of a path or a subject that a message quotes. */
 const QUOTED = 200;
+/** Files that a driver asks about at once: each takes some microseconds of the kernel's thread. */
+const MAX_ASKED = 1_000;
 
 /** CapCheck: made on every Open, and again on what is open when a process's rights have become less. */
 export class OpenRights {
@@ -27,17 +29,46 @@ export class OpenRights {
     return right;
   }
 
+  /**
+   * Decides by the process's present rules whether what stands on this right may have these files; each is null or
+   * why not. The kernel's own opens may have all.
+   */
+  access(
+    proc: Process,
+    right: OpenRight | undefined,
+    paths: readonly string[],
+    also: readonly string[],
+  ): (string | null)[] {
+    if (paths.length > MAX_ASKED || !paths.every((path) => path.startsWith("/"))) {
+      throw new SyscallError("INVALID", `access takes at most ${MAX_ASKED} paths, all of them absolute.`);
+    }
+    return paths.map((opened) => {
+      if (!right) return null;
+      const refusal = proc.permissions.refusalOfOpened({ ...right.call, opened }, also);
+      if (refusal === null) right.note(opened);
+      return refusal;
+    });
+  }
+
   /** Takes back what the process's rights do not cover any more, and answers what that was. */
   withdraw(proc: Process, by: string): OpenRight[] {
     const withdrawn: OpenRight[] = [];
     for (const right of this.#ofProcess.get(proc) ?? []) {
-      const refusal = proc.permissions.refusal(right.call);
-      if (refusal === null) continue;
+      const refusal = firstRefusal(proc, right);
+      if (refusal === undefined) continue;
       right.withdraw(refused(proc, right.call, `It was withdrawn by ${by}. ${refusal}`));
       withdrawn.push(right);
     }
     return withdrawn;
   }
+}
+
+function firstRefusal(proc: Process, right: OpenRight): string | undefined {
+  for (const call of right.calls) {
+    const refusal = proc.permissions.refusal(call);
+    if (refusal !== null) return refusal;
+  }
+  return undefined;
 }
 
 function refused(proc: Process, { tool, path, subject }: Call, why: string): SyscallError {

@@ -145,6 +145,13 @@ export interface OpenContext extends Partial<Services> {
    * step. EXHAUSTED when the inbox is full, CLOSED when the run is ending.
    */
   inbox(text: string): Promise<void>;
+  /**
+   * Decides by the process's present rules whether this call may have these files: for each path null, or why not.
+   * A path is the real one (absolute, links resolved), read from the descriptor of what was opened: the kernel has
+   * decided on the path as it was written, and a link in it may have changed since. `also`: tools whose deny patterns
+   * count too, so that a search leaves out what Read may not read.
+   */
+  access(paths: readonly string[], also?: readonly string[]): Promise<(string | null)[]>;
 }
 
 /** What a driver may need of the system. A plugin names them in `needs`; the others are undefined. */
@@ -278,6 +285,11 @@ export interface ToolDef {
   path?: string;
   /** Name of the input field that a pattern like `Bash(git *)` is matched against. */
   subject?: string;
+  /**
+   * `subject` is where a search begins, and the driver asks `access` for each file below it before it reads or names
+   * it. Rules for those files then leave them out and do not refuse the call.
+   */
+  filters?: boolean;
   timeoutMs?: number;
   /** Characters of the result shown to the model; the rest is kept in a file. */
   maxResult?: number;

@@ -323,6 +323,65 @@ describe("CapRevoke", () => {
     await until(() => h.openFiles === 0);
   });
 
+  test("ends a call whose file is denied by its real path, whatever it was asked for by", async () => {
+    const opened: (string | null)[] = [];
+    const hanging = new Hanging("Show", { subject: "path", input: { type: "object" } });
+    await using h = new KernelHarness({
+      model: script(calls(["Show", { path: "link" }]), says("done")),
+      devices: {
+        "/dev/show": {
+          ...hanging.device,
+          factory: async (subpath, flags, context) => {
+            opened.push(...(await context.access([`${context.project.dir}/secret/key`], ["Other"])));
+            return hanging.device.factory(subpath, flags, context);
+          },
+        },
+      },
+    });
+    const pid = await h.spawn("go");
+    await until(() => hanging.begun === 1);
+    expect(opened).toEqual([null]);
+    await h.kernel.revoke(pid, ["Show(public/**)"]);
+    expect(hanging.aborted).toHaveLength(0);
+    await h.kernel.revoke(pid, ["Show(secret/**)"]);
+    const { info } = await h.follow(pid);
+    expect((await callsOf(h, info.uuid)).map(({ state, error }) => [state, error])).toEqual([
+      ["denied", expect.stringContaining("The deny rule Show(secret/**) forbids it.")],
+    ]);
+  });
+
+  test("decides what a driver has opened by the rules of that moment, for one call at most so many", async () => {
+    const answers: unknown[] = [];
+    const device = toolDevice("Show", () => "shown", { subject: "path", input: { type: "object" } });
+    await using h = new KernelHarness({
+      model: script(calls(["Show", { path: "a" }]), says("done")),
+      devices: {
+        "/dev/show": {
+          ...device,
+          factory: async (subpath, flags, context) => {
+            const files = ["a", "secret/key"].map((name) => `${context.project.dir}/${name}`);
+            answers.push(await context.access(files));
+            await h.kernel.revoke(pid.is ?? 0, ["Show(secret/**)"]);
+            answers.push(await context.access(files));
+            for (const paths of [["relative"], Array(1_001).fill("/a")]) {
+              answers.push(await codeOf(context.access(paths)));
+            }
+            return device.factory(subpath, flags, context);
+          },
+        },
+      },
+    });
+    const pid: { is?: PID } = {};
+    pid.is = await h.spawn("go");
+    await h.follow(pid.is);
+    expect(answers).toEqual([
+      [null, null],
+      [null, "The deny rule Show(secret/**) forbids it."],
+      "INVALID",
+      "INVALID",
+    ]);
+  });
+
   test("closes what a process opened itself, and lets everything else be", async () => {
     const hanging = new Hanging("A");
     await using h = new KernelHarness({

@@ -40,6 +40,7 @@ describePlugin("services", () => import("./support/services.ts"), {
       exec: real.context.exec,
       store: new PluginStore({ plugin: "services", ...scopes }),
       secret: async () => "the key",
+      access: async (paths, also = []) => paths.map((path) => (path === "/b" ? `not ${also}` : null)),
       history: {
         runs: async ({ uuid = "", parent, limit }) => [
           { ...RUN, uuid, parent_uuid: parent ?? null, pid: limit },
@@ -126,6 +127,12 @@ describePlugin("services", () => import("./support/services.ts"), {
       device: DEVICE,
       input: { op: "no tools" },
       error: "CLOSED",
+    },
+    {
+      title: "access decides files by the rules",
+      device: DEVICE,
+      input: { op: "access", doc: "Read" },
+      answer: (answer) => expect(JSON.parse(answer)).toEqual([[null, "not Read"], [null]]),
     },
     {
       title: "history finds runs and reads their steps",

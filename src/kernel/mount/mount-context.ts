@@ -66,6 +66,12 @@ export function mountContext(ports: MountContextPorts, opening: Opening): OpenCo
       );
     },
     inbox: (text) => opening.inbox(text),
+    access: async () => {
+      throw new SyscallError(
+        "UNAVAILABLE",
+        "A mount acts for no single process: use the context of the call that opens the file.",
+      );
+    },
     ...services(ports, opening, log),
   };
 }

@@ -18,6 +18,8 @@ export interface ToolFacts {
   kind?: SubjectKind;
   /** It writes nothing: what is protected is protected from writing alone. */
   readOnly?: boolean;
+  /** Its driver asks for each file below its subject: rules for those do not refuse the call. */
+  filters?: boolean;
 }
 
 /** What there is to have rights to. */
@@ -44,6 +46,8 @@ export interface Call {
   subject?: string;
   /** Opened for reading alone; a tool's own facts say it for the tool. */
   readOnly?: boolean;
+  /** The real path of the file that was opened: it decides, and not the path or subject as written. */
+  opened?: string;
 }
 
 const PATH_LIKE = /(?:^|_)(?:path|file|folder|dir|directory)$/i;
@@ -78,9 +82,13 @@ export class CallView {
     return this.#line.read;
   }
 
-  /** The places the subject may mean: as written, and where its links lead. None when it is no path. */
+  /**
+   * The places the subject may mean: as written, and where its links lead. None when it is no path. Of an opened
+   * file its real path, and the same below the project's folder as that is written.
+   */
   get places(): readonly Place[] {
-    this.#places ??= this.#findPlaces();
+    this.#places ??=
+      this.call.opened === undefined ? this.#findPlaces() : this.#openedPlaces(this.call.opened);
     return this.#places;
   }
 
@@ -102,7 +110,11 @@ export class CallView {
 
   /** The device paths the call is about; null stands for one that cannot be told. */
   get devicePaths(): readonly (readonly string[] | null)[] {
-    const { path } = this.call;
+    const { path, opened } = this.call;
+    if (opened !== undefined) {
+      const device = segments(this.tool?.path ?? this.device);
+      return this.places.map(({ relative, absolute }) => [...device, ...(relative ?? absolute)]);
+    }
     // A tool that is opened at its device and told the file in its input: the file counts.
     if (this.tool && this.kind === "path" && path === this.tool.path) {
       const device = segments(this.tool.path);
@@ -133,16 +145,39 @@ export class CallView {
     return protectionOf(place, this.#facts.isThere ?? existsSync);
   }
 
+  #openedPlaces(opened: string): readonly Place[] {
+    const project = projectOf(this.#facts);
+    const real = realProject(this.#facts);
+    const there = place(real, opened);
+    if (real === project || there.relative === null) return [there];
+    return [place(project, join(project, ...there.relative)), there];
+  }
+
   #findPlaces(): readonly Place[] {
     const { path, subject } = this.call;
     // Tools that search take the working folder when no path is given.
     const text = subject ?? path.slice((this.tool?.path ?? this.device).length).replace(/^\//, "");
     if (text.includes("\0")) return [];
-    const project = resolve("/", this.#facts.projectDir ?? this.#facts.cwd ?? "/");
+    const project = projectOf(this.#facts);
     const written = resolve("/", this.#facts.cwd ?? project, text);
     const real = this.#facts.realPath ?? realTarget;
-    return [place(project, written), place(real(project), real(written))];
+    return [place(project, written), place(realProject(this.#facts), real(written))];
   }
+}
+
+function projectOf(facts: Facts): string {
+  return resolve("/", facts.projectDir ?? facts.cwd ?? "/");
+}
+
+/** Resolved once: a search asks for thousands of files. */
+const realProjects = new WeakMap<Facts, string>();
+
+function realProject(facts: Facts): string {
+  const known = realProjects.get(facts);
+  if (known !== undefined) return known;
+  const real = (facts.realPath ?? realTarget)(projectOf(facts));
+  realProjects.set(facts, real);
+  return real;
 }
 
 export function isAtOrBelow(path: string, device: string): boolean {

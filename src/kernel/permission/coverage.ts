@@ -1,6 +1,6 @@
 import { type CallView, isAtOrBelow } from "./call-view.ts";
 import { type CommandPattern, coversLine, deniesLine } from "./command-pattern.ts";
-import { matchPath, segments } from "./glob.ts";
+import { matchesBelow, matchPath, segments } from "./glob.ts";
 import type { Place } from "./place.ts";
 import { namesProtected, type Protection } from "./protected-paths.ts";
 import type { Rule } from "./rule.ts";
@@ -56,8 +56,21 @@ function patternsCover(layer: Layer, view: CallView): string | null {
   const covered =
     kind === "command"
       ? coversLine(rules.map(commandOf), view.commandLine)
-      : view.places.length > 0 && view.places.every((place) => rules.some((rule) => rule.path.covers(place)));
+      : view.places.length > 0 &&
+        view.places.every((place) =>
+          rules.some(({ path }) => path.covers(place) || (asksForEachFile(view) && path.coversBelow(place))),
+        );
   return covered ? rules.map((rule) => rule.text).join(", ") : null;
+}
+
+/** The call only names where a search begins: each file that it reaches is decided by itself. */
+function asksForEachFile({ tool, call }: CallView): boolean {
+  return tool?.filters === true && call.opened === undefined;
+}
+
+/** Whether a place that holds denied ones is denied too: not where each file is decided by itself. */
+function deniesFromAbove(view: CallView): boolean {
+  return view.call.opened === undefined && !asksForEachFile(view);
 }
 
 function commandOf(rule: { command: CommandPattern }): CommandPattern {
@@ -86,27 +99,44 @@ export function denies(rule: Rule, view: CallView): boolean {
 function patternDenies(rule: Rule & { kind: "pattern" }, view: CallView): boolean {
   if (view.kind === "command") return deniesLine(rule.command, view.commandLine);
   if (view.kind === undefined || view.places.length === 0) return true;
-  return view.places.some((place) => rule.path.denies(place));
+  const fromAbove = deniesFromAbove(view);
+  return view.places.some((place) => rule.path.denies(place) || (fromAbove && rule.path.deniesBelow(place)));
+}
+
+/** The rule of these that denies the opened file to one of these tools by a pattern. */
+export function deniedTo(layer: Layer, tools: readonly string[], view: CallView): Rule | undefined {
+  return layer.find(
+    (rule) =>
+      rule.kind === "pattern" &&
+      tools.includes(rule.name) &&
+      view.places.some((place) => rule.path.denies(place)),
+  );
 }
 
 function deviceDenies(rule: Rule & { kind: "device" }, view: CallView): boolean {
-  const { path: opened, tool } = view.call;
-  if (isAtOrBelow(opened, rule.text)) return true;
+  const { path: asked, tool, opened } = view.call;
+  if (isAtOrBelow(asked, rule.text)) return true;
   // Opened raw at its root, a device can be told any path.
-  if (tool === null && opened === view.device && liesBelow(rule, view.device)) return true;
+  const anyPath = tool === null && opened === undefined && asked === view.device;
+  if (anyPath && liesBelow(rule, view.device)) return true;
+  const fromAbove = deniesFromAbove(view);
   const wanted = rule.segments.map((part) => part.toLowerCase());
   return view.devicePaths.some((path) => {
     if (path === null) return view.device === "" || liesBelow(rule, view.device);
     const folded = path.map((part) => part.toLowerCase());
     if (matchPath(wanted, folded) || (!rule.glob && startsWith(folded, wanted))) return true;
-    return isAbove(folded, wanted);
+    return fromAbove && isAbove(folded, wanted);
   });
 }
 
 function everyPath(view: CallView, pattern: readonly string[]): boolean {
   const glob = pattern.some(isWild);
+  const below = asksForEachFile(view);
   return view.devicePaths.every(
-    (path) => path !== null && (glob ? matchPath(pattern, path) : startsWith(path, pattern)),
+    (path) =>
+      path !== null &&
+      ((glob ? matchPath(pattern, path) : startsWith(path, pattern)) ||
+        (below && matchesBelow(pattern, path))),
   );
 }
 

@@ -21,6 +21,7 @@ function factOf(named: NamedTool): ToolFacts {
     subject: tool.subject ?? tool.path,
     path: entry.path,
     readOnly: tool.annotations?.readOnlyHint === true,
+    filters: tool.filters,
   };
   facts.set(named, made);
   return made;

@@ -11,6 +11,16 @@ export function matchPath(pattern: readonly string[], path: readonly string[]): 
   return matchWild(pattern, path, "**", matchText);
 }
 
+/** Whether some path below this folder could fit the pattern. */
+export function matchesBelow(pattern: readonly string[], folder: readonly string[]): boolean {
+  for (const [i, part] of folder.entries()) {
+    const wanted = pattern[i];
+    if (wanted === "**") return true;
+    if (wanted === undefined || !matchText(wanted, part)) return false;
+  }
+  return pattern.length > folder.length;
+}
+
 /** Whether every text that fits the pattern `inner` fits `outer` too: its stars are letters only a star takes. */
 export function fitsWithin(outer: string, inner: string): boolean {
   return matchWild(outer, inner, "*", (wanted, char) => wanted === char || (wanted === "?" && char !== "*"));

@@ -1,4 +1,4 @@
-import { fitsWithin, matchPath, matchWild, segments } from "./glob.ts";
+import { fitsWithin, matchesBelow, matchPath, matchWild, segments } from "./glob.ts";
 import type { Place } from "./place.ts";
 import { countProtected, namesProtected, type Protection } from "./protected-paths.ts";
 
@@ -36,6 +36,13 @@ export class PathPattern {
     return countProtected(this.#parts);
   }
 
+  /** Whether it covers some place below this folder. */
+  coversBelow(folder: Place): boolean {
+    if (this.problem !== undefined) return false;
+    const path = this.#absolute ? folder.absolute : folder.relative;
+    return path !== null && matchesBelow(this.#parts, path);
+  }
+
   /** Whether every place that the other pattern covers is covered by this one. */
   contains(other: PathPattern): boolean {
     if (this.problem !== undefined || this.#absolute !== other.#absolute) return false;
@@ -47,15 +54,16 @@ export class PathPattern {
     );
   }
 
-  /**
-   * For deny: upper and lower case are not told apart (some disks do not), and a folder that holds the
-   * denied one is denied too, as far as the pattern names it: `Grep(secret/**)` is not searched from above.
-   */
+  /** For deny rules: ignores case, as some file systems do. */
   denies(place: Place): boolean {
     const path = this.#absolute ? place.absolute : place.relative;
-    if (path === null) return false;
-    const folded = path.map(fold);
-    return matchPath(this.#folded, folded) || this.#liesBelow(folded);
+    return path !== null && matchPath(this.#folded, path.map(fold));
+  }
+
+  /** Whether the folder holds what is denied, as far as the pattern names it: `secret/**` lies below the project. */
+  deniesBelow(folder: Place): boolean {
+    const path = this.#absolute ? folder.absolute : folder.relative;
+    return path !== null && this.#liesBelow(path.map(fold));
   }
 
   #liesBelow(folder: readonly string[]): boolean {

@@ -3,7 +3,7 @@ import type { PermissionRecord } from "../../store/schema.ts";
 import { type Call, CallView, type Facts, isAtOrBelow, type ToolFacts } from "./call-view.ts";
 import { whyUncoverable } from "./command-pattern.ts";
 import { allowsAll, contains, makesNeedless, namesProtected } from "./containment.ts";
-import { coveredBy, denies, type Layer } from "./coverage.ts";
+import { coveredBy, deniedTo, denies, type Layer } from "./coverage.ts";
 import { knownRules } from "./known-rules.ts";
 import type { Protection } from "./protected-paths.ts";
 import { parseRule, type Rule } from "./rule.ts";
@@ -214,10 +214,25 @@ export class Permissions {
     return "refusal" in decision ? decision.refusal : null;
   }
 
-  decide(call: Call): Decision {
+  /**
+   * Why this call may not have a file that its driver has opened, as one sentence to show; null when it may. `also`:
+   * tools whose deny patterns count for it too, as what Read may not read is not searched either.
+   */
+  refusalOfOpened(call: Call & { opened: string }, also: readonly string[]): string | null {
     const view = new CallView(call, this.#facts);
+    const denying = deniedTo(this.#denials, also, view);
+    if (denying) return denied(denying);
+    const decision = this.#decide(view);
+    return "refusal" in decision ? decision.refusal : null;
+  }
+
+  decide(call: Call): Decision {
+    return this.#decide(new CallView(call, this.#facts));
+  }
+
+  #decide(view: CallView): Decision {
     const denying = this.#denials.find((rule) => denies(rule, view));
-    if (denying) return { refusal: `The deny rule ${denying.text} forbids it.` };
+    if (denying) return { refusal: denied(denying) };
     const rule = coveredBy(this.#own, view);
     if (rule === null) return { refusal: refusalOf(this.#own, view) };
     const limit = this.#limits.find((layer) => coveredBy(layer, view) === null);
@@ -316,6 +331,10 @@ const FRESH: Parts = {
   above: [],
   denyAbove: [],
 };
+
+function denied(rule: Rule): string {
+  return `The deny rule ${rule.text} forbids it.`;
+}
 
 /** What a list has to say about a call that it does not cover. */
 function refusalOf(layer: Layer, view: CallView): string {

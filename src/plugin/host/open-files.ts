@@ -91,6 +91,8 @@ export class OpenFiles {
         return context.spill(call.name, call.data);
       case "inbox":
         return context.inbox(call.text);
+      case "access":
+        return context.access(call.paths, call.also);
     }
   }
 

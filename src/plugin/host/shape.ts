@@ -25,6 +25,7 @@ const Tool = z.strictObject({
   op: text.min(1).optional(),
   path: text.min(1).optional(),
   subject: text.min(1).optional(),
+  filters: z.boolean().optional(),
   timeoutMs: z.int({ error: "expected whole milliseconds" }).positive().optional(),
   maxResult: z.int({ error: "expected a whole number of characters" }).positive().optional(),
   defer: z.boolean().optional(),

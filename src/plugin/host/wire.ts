@@ -100,7 +100,8 @@ export type ServiceCall =
   | { m: "history.runs"; query: Parameters<History["runs"]>[0] }
   | { m: "history.steps"; uuid: string; after: number; max: number }
   | { m: "spill"; name: string; data: Data }
-  | { m: "inbox"; text: string };
+  | { m: "inbox"; text: string }
+  | { m: "access"; paths: readonly string[]; also?: readonly string[] };
 
 export interface ServiceAnswers {
   exec(): { child: number; pid: number; reused: boolean };
@@ -120,6 +121,7 @@ export interface ServiceAnswers {
   "history.steps"(): object[];
   spill(): string;
   inbox(): void;
+  access(): (string | null)[];
 }
 
 export type Note =

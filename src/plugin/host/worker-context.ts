@@ -47,6 +47,7 @@ export class HostServices {
       log: (level, text) => log[level](text),
       spill: (name, bytes) => this.#ask(file, { m: "spill", name, data: bytes }),
       inbox: (text) => this.#ask(file, { m: "inbox", text }),
+      access: (paths, also) => this.#ask(file, { m: "access", paths, also }),
     };
     if (services.includes("exec")) context.exec = (request) => this.#exec(file, request);
     if (services.includes("store")) context.store = this.#store(file);

@@ -45,7 +45,7 @@ function parsed(text: string): { op: string; doc: string; argv: string[] } {
 }
 
 async function run(
-  { exec, store, secret, tools, history }: OpenContext,
+  { exec, store, secret, tools, history, access }: OpenContext,
   op: string,
   input: { doc: string; argv: string[] },
 ): Promise<unknown> {
@@ -91,6 +91,8 @@ async function run(
       ];
     case "no history":
       return await history.steps("none", 0, 1);
+    case "access":
+      return [await access(["/a", "/b"], [input.doc]), await access(["/a"])];
     case "secret":
       return await secret();
     default:

@@ -164,6 +164,8 @@ describe("every pattern matches what JavaScript's own engine matches", () => {
         const own = nativeOf(pattern, ignoreCase);
         const matcher = new LineMatcher(pattern, { ignoreCase });
         for (const line of LINES) {
+          if (own.test(line))
+            expect(holdsRequired(matcher, line), JSON.stringify(matcher.required)).toBe(true);
           for (const piece of [1000, 1]) {
             if (piece === 1 && /[\uD800-\uDFFF]/.test(line)) continue;
             expect(feed(matcher, line, piece), `${JSON.stringify(line)} in pieces of ${piece}`).toBe(
@@ -208,9 +210,33 @@ describe("every pattern matches what JavaScript's own engine matches", () => {
       for (let each = 0; each < 8; each++) {
         const line = Array.from({ length: random(8) }, () => pick(["a", "b", " ", "é", "c"])).join("");
         expect(feed(matcher, line, 3), `/${pattern}/ on ${JSON.stringify(line)}`).toBe(own.test(line));
+        if (own.test(line)) expect(holdsRequired(matcher, line), pattern).toBe(true);
       }
     }
   });
+});
+
+function holdsRequired({ required }: LineMatcher, line: string): boolean {
+  return required.length === 0 || required.some((text) => line.includes(text));
+}
+
+test("what a match must hold is told from the pattern", () => {
+  const cases: [string, string[]][] = [
+    ["needleWord", ["needleWord"]],
+    ["a?bcd*e+fgh", ["fgh"]],
+    ["\\bexport \\w+ name\\(", ["export "]],
+    ["foo|barn", ["foo", "barn"]],
+    ["x(foo|barn)y", ["foo", "barn"]],
+    ["(foo|b*)", []],
+    ["(?:long){2,}x", ["long"]],
+    ["[ab]\\d", []],
+    ["\uFFFDab", ["ab"]],
+    ["a|b|c|d|e|f|g|h|i", []],
+  ];
+  for (const [pattern, required] of cases) {
+    expect(new LineMatcher(pattern, { ignoreCase: false }).required, pattern).toEqual(required);
+    expect(new LineMatcher(pattern, { ignoreCase: true }).required, pattern).toEqual([]);
+  }
 });
 
 test("(?i) at the start ignores case", () => {

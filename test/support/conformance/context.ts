@@ -39,6 +39,7 @@ export function testContext(
       return path;
     },
     inbox: async (text) => void notes.inbox.push(text),
+    access: async (paths) => paths.map(() => null),
     ...more,
   };
   return { context, notes };

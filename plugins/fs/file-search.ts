@@ -1,0 +1,66 @@
+import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
+import { binaryKind } from "./kind.ts";
+import type { LineMatcher } from "./line-matcher.ts";
+import { type Line, LineReader } from "./line-reader.ts";
+
+export const MAX_FILE_BYTES = 50 * 1024 * 1024;
+const CHUNK_BYTES = 1024 * 1024;
+const OPEN_READ = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
+
+/** What became of one file: searched, or what kind it is that has no lines, or its size where that is too large. */
+export type Searched = { bytes: number } | { binary: string } | { large: number };
+
+/** Searches one file after the other, with one buffer for all of them. Runs in a Worker: it never waits. */
+export class FileSearch {
+  readonly #matcher: LineMatcher;
+  /** As bytes; a file with none of them has no match. */
+  readonly #required: readonly Buffer[];
+  readonly #buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+
+  constructor(matcher: LineMatcher) {
+    this.#matcher = matcher;
+    this.#required = matcher.required.map((text) => Buffer.from(text));
+  }
+
+  /** Opens what stands there, if it is no link. */
+  path(path: string, take: (line: Line) => boolean): Searched {
+    const fd = openSync(path, OPEN_READ);
+    try {
+      return this.open(fd, take);
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  /** `take` gets every line until it answers false. */
+  open(fd: number, take: (line: Line) => boolean): Searched {
+    const stat = fstatSync(fd);
+    if (!stat.isFile()) return { binary: "no regular file" };
+    if (stat.size > MAX_FILE_BYTES) return { large: stat.size };
+    const buffer = this.#buffer;
+    const length = readSync(fd, buffer, 0, CHUNK_BYTES, 0);
+    const first = buffer.subarray(0, length);
+    const binary = binaryKind(first);
+    if (binary !== undefined) return { binary };
+    const whole = length < CHUNK_BYTES;
+    if (whole && this.#cannotMatch(first)) return { bytes: length };
+    return { bytes: this.#lines(fd, first, take) };
+  }
+
+  #cannotMatch(content: Buffer): boolean {
+    return this.#required.length > 0 && !this.#required.some((text) => content.includes(text));
+  }
+
+  #lines(fd: number, first: Buffer, take: (line: Line) => boolean): number {
+    const lines = new LineReader(this.#matcher);
+    let chunk = first;
+    let position = 0;
+    while (chunk.length > 0) {
+      position += chunk.length;
+      if (!lines.add(chunk, take)) return position;
+      chunk = this.#buffer.subarray(0, readSync(fd, this.#buffer, 0, CHUNK_BYTES, position));
+    }
+    lines.end(take);
+    return position;
+  }
+}

@@ -1,0 +1,70 @@
+import { lstatSync } from "node:fs";
+import { type Allows, decidedBatches, refusedNote } from "./search-batches.ts";
+import { shownPath } from "./shown-path.ts";
+import { type Found, leftOut, pathIn, type WalkNotes, walk } from "./walk.ts";
+
+const DEFAULT_LIMIT = 100;
+/** Of more names than this the newest can't be told. */
+const MAX_MATCHES = 20_000;
+const ANSWER_CHARS = 60_000;
+
+export interface GlobRequest {
+  op: "glob";
+  cwd: string;
+  /** Real. */
+  folder: string;
+  /** Relative to the folder. */
+  pattern: string;
+  /** As it was asked for. */
+  asked: string;
+  limit?: number;
+}
+
+interface Match {
+  path: string;
+  modified: number;
+}
+
+/** Names of files that fit the pattern, the newest first. Runs in a Worker. */
+export async function globSearch(request: GlobRequest, allows: Allows): Promise<string> {
+  const notes: WalkNotes = { unreadable: 0, cut: false };
+  const matches: Match[] = [];
+  let count = 0;
+  let refused = 0;
+  for await (const batch of decidedBatches(matching(request, notes), allows)) {
+    refused += batch.refused;
+    for (const { folder, name } of batch.allowed) {
+      count++;
+      if (matches.length === MAX_MATCHES) continue;
+      const path = pathIn(folder, name);
+      const modified = lstatSync(path, { throwIfNoEntry: false })?.mtimeMs;
+      // Gone meanwhile.
+      if (modified !== undefined) matches.push({ path, modified });
+    }
+  }
+  matches.sort((a, b) => b.modified - a.modified || (a.path < b.path ? -1 : 1));
+  const { cwd, folder, asked } = request;
+  const lines = shown(request, matches);
+  const more = count - lines.length;
+  if (count === 0) lines.push(`No file in ${shownPath(cwd, folder)} matches ${asked}.`);
+  else if (more > 0) lines.push(`[… and ${more} more. Narrow the pattern or raise limit.]`);
+  if (count > MAX_MATCHES) lines.push(`[Only ${MAX_MATCHES} of them were compared by age.]`);
+  return [...lines, ...refusedNote(refused), ...leftOut(notes)].join("\n");
+}
+
+function* matching({ folder, pattern }: GlobRequest, notes: WalkNotes): Generator<Found> {
+  const matcher = new Bun.Glob(pattern);
+  for (const found of walk(folder, notes)) if (matcher.match(found.relative)) yield found;
+}
+
+function shown({ cwd, limit = DEFAULT_LIMIT }: GlobRequest, matches: readonly Match[]): string[] {
+  const lines: string[] = [];
+  let chars = 0;
+  for (const { path } of matches.slice(0, limit)) {
+    const name = shownPath(cwd, path);
+    chars += name.length + 1;
+    if (chars > ANSWER_CHARS) break;
+    lines.push(name);
+  }
+  return lines;
+}

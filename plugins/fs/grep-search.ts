@@ -1,0 +1,228 @@
+import { basename } from "node:path";
+import { SyscallError } from "rnix/plugin";
+import { errnoOf } from "./errors.ts";
+import { FileSearch, MAX_FILE_BYTES, type Searched } from "./file-search.ts";
+import { pathFilter } from "./glob-pattern.ts";
+import type { Input } from "./inputs.ts";
+import { sizeText } from "./kind.ts";
+import { LineMatcher } from "./line-matcher.ts";
+import type { Line } from "./line-reader.ts";
+import { type Allows, decidedBatches, refusedNote } from "./search-batches.ts";
+import { shownPath } from "./shown-path.ts";
+import { type Found, inFolder, leftOut, pathIn, type WalkNotes, walk } from "./walk.ts";
+
+const DEFAULT_LINES = 250;
+const DEFAULT_FILES = 100;
+/** Of all files together. */
+const MAX_BYTES = 2 * 1024 * 1024 * 1024;
+const ANSWER_CHARS = 60_000;
+
+export interface GrepRequest {
+  op: "grep";
+  cwd: string;
+  input: Input<"grep">;
+  /** Real: a folder, or the file that is open as `fd`. */
+  start: string;
+  fd?: number;
+}
+
+/** Searches the lines of one file, or of all below a folder, in the order of their names. Runs in a Worker. */
+export async function grepSearch(request: GrepRequest, allows: Allows): Promise<string> {
+  const search = new GrepSearch(request);
+  if (request.fd !== undefined) return search.file(request.fd);
+  const notes: WalkNotes = { unreadable: 0, cut: false };
+  for await (const { allowed, refused } of decidedBatches(candidates(request, notes), allows)) {
+    search.refused += refused;
+    for (const [folder, files] of byFolder(allowed)) search.inFolder(folder, files);
+    if (search.full) break;
+  }
+  return search.answer(notes);
+}
+
+function* candidates({ start, input }: GrepRequest, notes: WalkNotes): Generator<Found> {
+  const fits = input.glob === undefined ? () => true : pathFilter(input.glob);
+  for (const found of walk(start, notes)) if (!found.isLink && fits(found.relative)) yield found;
+}
+
+/** Neighbours of one folder together. */
+function* byFolder(files: readonly Found[]): Generator<[folder: string, files: Found[]]> {
+  let from = 0;
+  for (const [index, { folder }] of files.entries()) {
+    if (files[index + 1]?.folder === folder) continue;
+    yield [folder, files.slice(from, index + 1)];
+    from = index + 1;
+  }
+}
+
+/** One search: what it has found, what it has left out, and when it has enough. */
+class GrepSearch {
+  refused = 0;
+  readonly #request: GrepRequest;
+  readonly #files: FileSearch;
+  readonly #lines: string[] = [];
+  readonly #limit: number;
+  readonly #skipped = { binary: 0, large: 0, unreadable: 0 };
+  #chars = 0;
+  /** Files or lines towards the limit. */
+  #counted = 0;
+  #bytes = 0;
+  #stopped: string | undefined;
+
+  constructor(request: GrepRequest) {
+    const { pattern, case_insensitive: ignoreCase = false, head_limit, output_mode } = request.input;
+    this.#request = request;
+    this.#files = new FileSearch(new LineMatcher(pattern, { ignoreCase }));
+    this.#limit = head_limit ?? (output_mode === "content" ? DEFAULT_LINES : DEFAULT_FILES);
+  }
+
+  get full(): boolean {
+    return this.#stopped !== undefined;
+  }
+
+  /** A file that was asked for by name: one that can't be searched is an error. */
+  file(fd: number): string {
+    const { start } = this.#request;
+    const searched = this.#search(start, (take) => this.#files.open(fd, take));
+    const shown = this.#shown(start);
+    if ("binary" in searched) {
+      throw new SyscallError("INVALID", `${shown} is a binary file (${searched.binary}): it has no lines.`);
+    }
+    if ("large" in searched) {
+      throw new SyscallError(
+        "INVALID",
+        `${shown} has ${sizeText(searched.large)}; Grep takes files up to ${sizeText(MAX_FILE_BYTES)}. Read it in parts, or search it with a command.`,
+      );
+    }
+    return this.answer({ unreadable: 0, cut: false });
+  }
+
+  /**
+   * Files of one folder that a walk has found: what can't be searched is counted. They are opened in the folder that
+   * is open, so that they are the files that were decided on, whatever its path leads to meanwhile.
+   */
+  inFolder(folder: string, files: readonly Found[]): void {
+    let done = 0;
+    try {
+      inFolder(folder, (at) => {
+        for (const { name } of files) {
+          if (this.full) return;
+          this.#found(pathIn(folder, name), pathIn(at, name));
+          done++;
+        }
+      });
+    } catch (thrown) {
+      if (errnoOf(thrown) === "") throw thrown;
+    }
+    // Gone since it was listed, or something else has taken its place.
+    if (!this.full) this.#skipped.unreadable += files.length - done;
+  }
+
+  answer(notes: WalkNotes): string {
+    const { start, input } = this.#request;
+    const lines = [...this.#lines];
+    if (this.#counted === 0) lines.push(`Nothing in ${this.#shown(start)} matches ${input.pattern}.`);
+    if (this.#stopped !== undefined) lines.push(`[${this.#stopped}]`);
+    const { binary, large, unreadable } = this.#skipped;
+    if (binary > 0) lines.push(`[Not searched: ${binary} binary ${binary === 1 ? "file" : "files"}.]`);
+    if (large > 0) lines.push(`[Not searched: ${large} over ${sizeText(MAX_FILE_BYTES)}.]`);
+    if (unreadable > 0) lines.push(`[Not searched: ${unreadable} that could not be read.]`);
+    return [...lines, ...refusedNote(this.refused), ...leftOut(notes)].join("\n");
+  }
+
+  #found(path: string, at: string): void {
+    try {
+      const searched = this.#search(path, (take) => this.#files.path(at, take));
+      if ("binary" in searched) this.#skipped.binary++;
+      else if ("large" in searched) this.#skipped.large++;
+    } catch (thrown) {
+      // Gone, or become something else, since it was listed; or not this user's to read.
+      if (errnoOf(thrown) === "") throw thrown;
+      this.#skipped.unreadable++;
+    }
+  }
+
+  #search(path: string, search: (take: (line: Line) => boolean) => Searched): Searched {
+    const { output_mode: mode = "files_with_matches", context = 0 } = this.#request.input;
+    let report: Report | undefined;
+    let matches = 0;
+    const searched = search((line) => {
+      if (line.matched) matches++;
+      if (mode === "content") {
+        report ??= new Report(this.#shown(path), context);
+        for (const text of report.add(line)) this.#say(text);
+        if (line.matched) this.#count("lines");
+      }
+      return !this.full && !(mode === "files_with_matches" && matches > 0);
+    });
+    if (matches > 0 && mode !== "content") {
+      const shown = this.#shown(path);
+      this.#say(mode === "count" ? `${shown}:${matches}` : shown);
+      this.#count("files");
+    }
+    if ("bytes" in searched) this.#spend(searched.bytes);
+    return searched;
+  }
+
+  #shown(path: string): string {
+    return shownPath(this.#request.cwd, path);
+  }
+
+  #say(text: string): void {
+    this.#lines.push(text);
+    this.#chars += text.length + 1;
+    if (this.#chars > ANSWER_CHARS) {
+      this.#stopped ??= "The answer is long enough and stops here. Narrow the pattern, the path or the glob.";
+    }
+  }
+
+  #count(what: "lines" | "files"): void {
+    if (++this.#counted < this.#limit) return;
+    this.#stopped ??= `Stopped after ${this.#limit} ${what}; there may be more. Narrow the search or raise head_limit.`;
+  }
+
+  #spend(bytes: number): void {
+    this.#bytes += bytes;
+    if (this.#bytes > MAX_BYTES) {
+      this.#stopped ??= `Stopped after ${sizeText(MAX_BYTES)} of text. Search in a folder further down.`;
+    }
+  }
+}
+
+/** The lines of one file as they are shown: `name:12:match`, `name-11-context`, `--` between groups. */
+class Report {
+  readonly #name: string;
+  readonly #context: number;
+  readonly #before: Line[] = [];
+  #after = 0;
+  #last = 0;
+
+  constructor(name: string, context: number) {
+    this.#name = name === "." ? basename(name) : name;
+    this.#context = context;
+  }
+
+  add(line: Line): string[] {
+    if (!line.matched) {
+      if (this.#after > 0) {
+        this.#after--;
+        return [this.#shown(line, "-")];
+      }
+      if (this.#context > 0) {
+        this.#before.push(line);
+        if (this.#before.length > this.#context) this.#before.shift();
+      }
+      return [];
+    }
+    const before = this.#before.splice(0);
+    const first = before[0]?.number ?? line.number;
+    const gap = this.#context > 0 && this.#last > 0 && first > this.#last + 1 ? ["--"] : [];
+    const shown = [...gap, ...before.map((each) => this.#shown(each, "-")), this.#shown(line, ":")];
+    this.#after = this.#context;
+    return shown;
+  }
+
+  #shown(line: Line, mark: string): string {
+    this.#last = line.number;
+    return `${this.#name}${mark}${line.number}${mark}${line.text}`;
+  }
+}

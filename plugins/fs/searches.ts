@@ -1,0 +1,110 @@
+import { SyscallError } from "rnix/plugin";
+import { heed } from "./errors.ts";
+import { type SearchRequest, search } from "./search.ts";
+import type { Allows } from "./search-batches.ts";
+import { SearchWorker } from "./search-worker-link.ts";
+
+/** Workers at once: more do not make a disk quicker. */
+const MAX_WORKERS = 4;
+/** How long a Worker without work is kept. */
+const IDLE_MS = 30_000;
+
+interface Waiting {
+  owner: string;
+  take(worker: SearchWorker): void;
+  fail(error: unknown): void;
+}
+
+/**
+ * Runs searches in Workers, so that neither a large project nor a costly pattern stops the kernel's thread. An owner
+ * has one search at a time and its others wait in line, so that one run's searches do not hold up another's.
+ */
+export class Searches {
+  readonly #idle = new Map<SearchWorker, Timer>();
+  /** Each with whose search it does. */
+  readonly #busy = new Map<SearchWorker, string>();
+  readonly #waiting: Waiting[] = [];
+
+  /** The answer of a search. When the signal fires, its Worker is ended, whatever it does. */
+  async run(owner: string, request: SearchRequest, allows: Allows, signal: AbortSignal): Promise<string> {
+    heed(signal);
+    // A copy of this plugin on disk has a Worker of its own already, which starts no further ones.
+    if (!Bun.isMainThread) return search(request, allows);
+    const worker = await this.#workerFor(owner, signal);
+    try {
+      return await worker.search(request, allows, signal);
+    } finally {
+      this.#release(worker);
+    }
+  }
+
+  /** Ends all Workers. Searches under way and in line fail with CLOSED. */
+  async end(): Promise<void> {
+    for (const { fail } of this.#waiting.splice(0)) fail(new SyscallError("CLOSED", "The plugin was ended."));
+    const workers = [...this.#idle.keys(), ...this.#busy.keys()];
+    for (const timer of this.#idle.values()) clearTimeout(timer);
+    this.#idle.clear();
+    await Promise.all(workers.map((worker) => worker.end()));
+  }
+
+  async #workerFor(owner: string, signal: AbortSignal): Promise<SearchWorker> {
+    const free = this.#free(owner);
+    if (free) return free;
+    const { promise, resolve, reject } = Promise.withResolvers<SearchWorker>();
+    const waiting = { owner, take: resolve, fail: reject };
+    this.#waiting.push(waiting);
+    const giveUp = (): void => {
+      const at = this.#waiting.indexOf(waiting);
+      if (at >= 0) this.#waiting.splice(at, 1);
+      reject(signal.reason);
+    };
+    signal.addEventListener("abort", giveUp, { once: true });
+    try {
+      return await promise;
+    } catch (thrown) {
+      heed(signal);
+      throw thrown;
+    } finally {
+      signal.removeEventListener("abort", giveUp);
+    }
+  }
+
+  /** A Worker for this owner now, if there may be one. */
+  #free(owner: string): SearchWorker | undefined {
+    if ([...this.#busy.values()].includes(owner)) return undefined;
+    const [idle] = this.#idle;
+    if (!idle && this.#busy.size >= MAX_WORKERS) return undefined;
+    if (idle) {
+      clearTimeout(idle[1]);
+      this.#idle.delete(idle[0]);
+    }
+    const worker = idle?.[0] ?? new SearchWorker();
+    this.#busy.set(worker, owner);
+    return worker;
+  }
+
+  #release(worker: SearchWorker): void {
+    this.#busy.delete(worker);
+    if (!worker.ended) this.#keep(worker);
+    for (const [index, waiting] of this.#waiting.entries()) {
+      const free = this.#free(waiting.owner);
+      if (!free) continue;
+      this.#waiting.splice(index, 1);
+      waiting.take(free);
+      return;
+    }
+  }
+
+  #keep(worker: SearchWorker): void {
+    const timer = setTimeout(() => {
+      this.#idle.delete(worker);
+      void worker.end();
+    }, IDLE_MS);
+    // It keeps no program running.
+    timer.unref();
+    this.#idle.set(worker, timer);
+  }
+}
+
+/** Those of all runs of this kernel. */
+export const searches = new Searches();
