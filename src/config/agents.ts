@@ -2,9 +2,10 @@ import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { AgentInfo, SkillInfo } from "../kernel/types.ts";
 import { type Effort, SyscallError } from "../plugin/index.ts";
-import { AGENT_FILE, AgentFile, stockLabel } from "./agent-file.ts";
+import { AGENT_FILE, AgentFile, type AgentFront, stockLabel } from "./agent-file.ts";
 import { FileCache, fileError, readText, systemCode } from "./file.ts";
 import type { McpWish } from "./mcp.ts";
+import { allNamed, filesOfLine, type NamedFiles } from "./named-files.ts";
 import { suggestion } from "./nearest.ts";
 import {
   EMBEDDED,
@@ -18,6 +19,8 @@ import {
   refuseEscape,
   type Tier,
 } from "./places.ts";
+import { type AskedKey, askedOf, without } from "./project-agent.ts";
+import { loadSettings } from "./settings.ts";
 import { loadSkill } from "./skills.ts";
 import { type Checked, readYaml, stockYaml, yamlError } from "./yaml.ts";
 
@@ -35,7 +38,9 @@ export interface Agent extends AgentInfo {
   mcp: McpWish[];
   /** It declares checks and its project is not trusted: see `requireChecks`. */
   checksWithheld: boolean;
-  /** For the user to read: skills left out, and why. */
+  /** What else its project is not trusted with, and it goes without. */
+  withheld: AskedKey[];
+  /** For the user to read: skills left out, and why; an agent of the project that does not take this one's place. */
   notices: string[];
 }
 
@@ -51,6 +56,13 @@ export async function loadAgents(places: Places): Promise<AgentList> {
   const byName = new Map<string, Found>();
   for (const found of everyAgent(places, list.problems)) {
     try {
+      const known = keptBy(found, places);
+      if (known) {
+        if (!isSame(found, known)) {
+          list.shadowed.push({ name: found.name, path: found.source, by: known.source });
+        }
+        continue;
+      }
       const nearer = byName.get(found.name);
       if (!nearer) {
         byName.set(found.name, found);
@@ -68,9 +80,15 @@ export async function loadAgents(places: Places): Promise<AgentList> {
 
 /** The nearest agent of this name. NOT_FOUND lists the others; INVALID names file, line and column. */
 export async function loadAgent(name: string, places: Places): Promise<Agent> {
+  const notices: string[] = [];
   for (const found of placesOf(name, places)) {
+    const known = keptBy(found, places);
+    if (known) {
+      if (!isSame(found, known)) notices.push(notInPlaceOf(found, known));
+      continue;
+    }
     const agent = await read(found, places);
-    if (agent) return agent;
+    if (agent) return { ...agent, notices: [...notices, ...agent.notices] };
   }
   const names = new Set(everyAgent(places, []).map((found) => found.name));
   throw new SyscallError("NOT_FOUND", `There is no agent "${name}".${suggestion(name, names)}`);
@@ -89,26 +107,33 @@ export function requireChecks(agent: Agent): void {
 }
 
 /**
- * The checks of each agent of the project that has some: what trust is asked for. One that cannot be read has
- * none to run; skills do not matter here.
+ * What trust is asked for of each agent of the project. One that cannot be read has nothing that runs; skills do not
+ * matter here.
  */
-export async function projectChecks(places: Places): Promise<ProjectChecks[]> {
-  const byName = new Map<string, ProjectChecks>();
-  for (const { name, source, tier, manifest } of everyAgent(places, [])) {
+export async function projectAgents(places: Places): Promise<ProjectAgent[]> {
+  const { limits } = await loadSettings(places);
+  const byName = new Map<string, ProjectAgent>();
+  for (const found of everyAgent(places, [])) {
+    const { name, source, tier, manifest } = found;
     if (tier !== "project" || byName.has(name)) continue;
-    const checks = (await manifest().catch(unreadable))?.value.checks ?? [];
-    byName.set(name, { name, file: source, checks });
+    const known = knownOf(name, places);
+    if (known && isSame(found, known)) continue;
+    const front = (await manifest().catch(unreadable))?.value;
+    const asked = front ? askedOf(front, limits, known && placeOf(known)) : [];
+    byName.set(name, { name, file: source, asked, named: filesOfChecks(front?.checks ?? [], places) });
   }
-  return [...byName.values()].filter(({ checks }) => checks.length > 0);
+  return [...byName.values()].filter(({ asked }) => asked.length > 0);
 }
 
-interface ProjectChecks {
+interface ProjectAgent {
   name: string;
   file: string;
-  checks: string[];
+  asked: AskedKey[];
+  /** What its checks name in the project. */
+  named: NamedFiles;
 }
 
-/** The part of agent.yaml that trust is asked for. */
+/** The key of agent.yaml whose commands trust is asked for. */
 export const AGENT_CHECKS = "checks";
 
 const INSTRUCTIONS_FILE = "instructions.md";
@@ -118,6 +143,7 @@ interface Found {
   /** The path of its agent.yaml, or "embedded". */
   source: string;
   tier: Tier;
+  isThere(): boolean;
   manifest(): Promise<Checked<typeof AgentFile> | null>;
   instructions(): string | null;
   /** Both files as one text, to tell whether two are the same agent. */
@@ -125,6 +151,57 @@ interface Found {
 }
 
 const instructionFiles = new FileCache((content) => content.trim());
+
+/**
+ * The user's agent of this name, or the embedded one, where this one of a project does not take its place: that needs
+ * trust. undefined: it may be read.
+ */
+function keptBy(found: Found, places: Places): Found | undefined {
+  if (found.tier !== "project" || !found.isThere()) return undefined;
+  const known = knownOf(found.name, places);
+  if (!known) return undefined;
+  const takes = places.trust.allowsPart(found.source, "name", found.name) && !isSame(found, known);
+  return takes ? undefined : known;
+}
+
+/** One that cannot be read is another one. */
+function isSame(found: Found, known: Found): boolean {
+  try {
+    return found.content() === known.content();
+  } catch (error) {
+    if (error instanceof SyscallError) return false;
+    throw error;
+  }
+}
+
+function knownOf(name: string, places: Places): Found | undefined {
+  return placesOf(name, places).find((found) => found.tier !== "project" && found.isThere());
+}
+
+function placeOf({ tier }: Found): string {
+  return tier === "user" ? "your agent" : "the stock agent";
+}
+
+function notInPlaceOf({ name, source }: Found, known: Found): string {
+  return `not trusted, so left out: ${source}. It does not take the place of ${placeOf(known)} ${name}; \`rnix trust\` shows and trusts it.`;
+}
+
+function filesOfChecks(checks: readonly string[], { project }: Places): NamedFiles {
+  return allNamed(checks.map((check) => filesOfLine(check, project.dir, project.dir)));
+}
+
+/** What of a project's agent its trust does not cover. */
+async function refusedOf(found: Found, front: AgentFront, places: Places): Promise<AskedKey[]> {
+  if (found.tier !== "project") return [];
+  const known = knownOf(found.name, places);
+  const { limits } = await loadSettings(places);
+  const { trust } = places;
+  return askedOf(front, limits, known && placeOf(known)).filter(
+    ({ key, value }) =>
+      !trust.allowsPart(found.source, key, value) ||
+      (key === AGENT_CHECKS && !trust.allowsNamed(filesOfChecks(front.checks ?? [], places))),
+  );
+}
 
 /** null when there is none here after all. */
 async function read(found: Found, places: Places): Promise<Agent | null> {
@@ -134,10 +211,12 @@ async function read(found: Found, places: Places): Promise<Agent | null> {
     refuseEscape(found.source, places.project);
     refuseEscape(join(dirname(found.source), INSTRUCTIONS_FILE), places.project);
   }
-  const { value, text: yaml } = manifest;
-  if (value.name !== found.name) {
-    throw yamlError(yaml, ["name"], `expected the folder's name "${found.name}", got "${value.name}"`);
+  const { value: written, text: yaml } = manifest;
+  if (written.name !== found.name) {
+    throw yamlError(yaml, ["name"], `expected the folder's name "${found.name}", got "${written.name}"`);
   }
+  const refused = await refusedOf(found, written, places);
+  const value = refused.length === 0 ? written : without(written, refused);
   const notices: string[] = [];
   const skillsOf = async (key: "skills" | "deferred_skills"): Promise<SkillInfo[]> => {
     const skills = (value[key] ?? []).map((name, index) =>
@@ -170,10 +249,8 @@ async function read(found: Found, places: Places): Promise<Agent | null> {
     fallback: value.models?.fallback,
     effort: value.models?.effort,
     sandbox: value.sandbox,
-    checksWithheld:
-      found.tier === "project" &&
-      checks.length > 0 &&
-      !places.trust.allowsPart(found.source, AGENT_CHECKS, checks),
+    checksWithheld: refused.some(({ key }) => key === AGENT_CHECKS),
+    withheld: refused.filter(({ key }) => key !== AGENT_CHECKS),
     notices,
   };
 }
@@ -254,6 +331,7 @@ function onDisk({ dir, tier }: Root, name: string): Found {
     name,
     source,
     tier,
+    isThere: () => existsSync(source),
     manifest: () => readYaml(AgentFile, source),
     instructions: () => instructionFiles.get(instructions),
     content: () => `${readText(source)}\n${readText(instructions)}`,
@@ -270,6 +348,7 @@ function embedded(name: string, places: Places): Found[] {
       name,
       source: EMBEDDED,
       tier: "embedded",
+      isThere: () => true,
       manifest: async () => stockYaml(AgentFile, manifest.front, manifest.text, stockLabel(manifest.path)),
       instructions: () => instructions?.trim() ?? null,
       content: () => `${manifest.text}\n${instructions}`,

@@ -18,6 +18,8 @@ const MAX_BYTES = 1024 ** 2;
 /** Of a script or a program that is known by its hash. */
 const MAX_DIGESTED_BYTES = 64 * 1024 ** 2;
 const MAX_CACHED = 512;
+/** A file beyond this is not read for its digest. */
+const DIGESTED_BYTES = BigInt(16 * 1024 ** 2);
 /** How long ago a file must have changed for a look at it to be kept: file systems tell times in steps of some ms. */
 const GRAIN_MS = 50;
 
@@ -68,7 +70,8 @@ export function digestFile(file: string): string | null {
   const stamp = stampOf(stat);
   const kept = digests.get(file);
   if (kept?.stamp === stamp) return kept.digest;
-  const digest = digestText(readBytes(file));
+  // A large one counts by what the system says of it: to read it whole would stop all else.
+  const digest = stat.size > DIGESTED_BYTES ? digestText(stampText(stat)) : digestText(readBytes(file));
   if (stamp !== null) keep(digests, file, { stamp, digest });
   return digest;
 }
@@ -144,5 +147,9 @@ function statFile(file: string): BigIntStats | null {
 /** null for one that has just changed: a second change within the same tick of the clock would not show. */
 function stampOf(stat: BigIntStats): string | null {
   if (Number(stat.ctimeMs) > Date.now() - GRAIN_MS) return null;
+  return stampText(stat);
+}
+
+function stampText(stat: BigIntStats): string {
   return `${stat.mtimeNs}:${stat.ctimeNs}:${stat.size}:${stat.ino}:${stat.dev}`;
 }

@@ -1,10 +1,11 @@
-import { isAbsolute, join } from "node:path";
+import { isAbsolute, join, resolve } from "node:path";
 import { z } from "zod";
 import type { RestartPolicy, Strategy } from "../kernel/supervisor/spec.ts";
 import type { Limit } from "../kernel/types.ts";
 import type { SyscallError } from "../plugin/index.ts";
 import { SETTINGS } from "./defaults.ts";
-import { type McpEntry, mcpEntry } from "./mcp.ts";
+import { filesOfServer, type McpEntry, mcpEntry } from "./mcp.ts";
+import { allNamed, filesOfLine, filesOfWords, type NamedFiles } from "./named-files.ts";
 import type { Project } from "./project.ts";
 import { choice, limit, number, shown, strict, text, texts } from "./values.ts";
 import { readYaml, type YamlText, yamlError } from "./yaml.ts";
@@ -101,6 +102,20 @@ export async function loadProjectInit(file: string): Promise<InitFile | null> {
   if (!read) return null;
   requireNames(read.value, read.text);
   return { file: read.text.file, services: servicesOf(read), supervisors: read.value.supervisors };
+}
+
+/** What the commands of its services name in the project. */
+export function filesOfInit({ services }: InitFile, dir: string): NamedFiles {
+  return allNamed(
+    services.map(({ type, config }) => {
+      if (type === "mcp") return filesOfServer(config, dir);
+      const base = resolve(dir, config.cwd ?? ".");
+      const [program, option, line] = config.argv;
+      return program === "/bin/sh" && option === "-c" && line !== undefined
+        ? filesOfLine(line, base, dir)
+        : filesOfWords(config.argv, base, dir);
+    }),
+  );
 }
 
 const FILE = "init.yaml";
@@ -245,7 +260,7 @@ const UserFile = z.lazy(() =>
     ),
   ),
 );
-const ProjectFile = z.lazy(() => file(strict(supervisor()).transform(numbers)));
+export const ProjectFile = z.lazy(() => file(strict(supervisor()).transform(numbers)));
 
 type Written = z.infer<ReturnType<typeof Service>>;
 

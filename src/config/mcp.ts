@@ -1,12 +1,14 @@
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { z } from "zod";
 import type { MountRequest } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { SETTINGS } from "./defaults.ts";
 import { digestText, readText } from "./file.ts";
+import { allNamed, filesOfWords, type NamedFiles } from "./named-files.ts";
 import { suggestion } from "./nearest.ts";
 import type { Env } from "./paths.ts";
 import type { Places } from "./places.ts";
+import { asksTrust } from "./project-keys.ts";
 import { choice, number, shown, strict, text } from "./values.ts";
 import { parseYaml, type YamlText, yamlError } from "./yaml.ts";
 
@@ -72,7 +74,7 @@ function findServer(
 ): MountRequest | string {
   if (services.includes(name)) return { type: MCP, name, config: { name }, required };
   const naming = files.filter((file) => file.names.includes(name));
-  const file = naming.find(({ trusted }) => trusted);
+  const file = naming.find(({ trusts }) => trusts(name));
   if (file) {
     try {
       const request = mcpRequest(name, file.entry(name), file.wrong(name), { numbers, envs });
@@ -84,7 +86,8 @@ function findServer(
   }
   const [withheld] = naming;
   if (withheld) {
-    return `The MCP server ${name} is left out: ${withheld.path} is not trusted. Look at it, then run \`rnix trust\`, or give --trust for this run.`;
+    const what = withheld.trusted ? `a file that its command names in ${withheld.path}` : withheld.path;
+    return `The MCP server ${name} is left out: ${what} is not trusted. Look at it, then run \`rnix trust\`, or give --trust for this run.`;
   }
   if (had)
     return `The MCP server ${name}, which the run had, is in no mcp.yaml any more: it goes on without it.`;
@@ -148,6 +151,13 @@ export function mcpRequest(
 
 /** Of the kernel's deadline over the plugin's own. */
 const MARGIN_MS = 1_000;
+const Command = z.lazy(() =>
+  z.object({
+    command: z.string().optional(),
+    args: z.array(z.coerce.string()).optional(),
+    cwd: z.string().optional(),
+  }),
+);
 const KIB = 1024;
 const MIB = 1024 * KIB;
 const NAME = /^(?!.*__)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
@@ -187,7 +197,11 @@ function words() {
 interface McpFile {
   path: string;
   trusted: boolean;
+  /** With what this server's command names in the project. */
+  trusts(name: string): boolean;
   names: readonly string[];
+  /** What the server's command names in the project's folder. */
+  named(name: string, projectDir: string): NamedFiles;
   entry(name: string): McpEntry;
   wrong(name: string): Wrong;
 }
@@ -195,26 +209,71 @@ interface McpFile {
 /** Nearest first. A file that can't be read at all is an error: a server of it may be meant. */
 async function mcpFiles({ project, configDir, trust }: McpSurroundings["places"]): Promise<McpFile[]> {
   const own = project.kind === "none" ? [] : [join(project.dir, ".rnix", FILE), join(project.dir, FOREIGN)];
+  const asks = (path: string): boolean =>
+    own.includes(path) &&
+    (path.endsWith(FOREIGN) ? asksTrust(".mcp.json", FOREIGN_KEY) : asksTrust(".rnix/mcp.yaml", KEY));
   const files: McpFile[] = [];
   for (const path of [...own, join(configDir, FILE)]) {
     const source = readText(path);
     if (source === null) continue;
     // Over the text that was read, not over what the file is by then.
     const digest = digestText(source).replace("sha256:", "");
-    const trusted = !own.includes(path) || trust.allowsContent([{ path, digest }]);
-    files.push({ path, trusted, ...(await serversOf(source, path)) });
+    const trusted = !asks(path) || trust.allowsContent([{ path, digest }]);
+    const servers = await serversOf(source, path);
+    const trusts = (name: string): boolean =>
+      trusted && (!asks(path) || trust.allowsNamed(servers.named(name, project.dir)));
+    files.push({ path, trusted, trusts, ...servers });
   }
   return files;
+}
+
+/** What the commands of all servers of a project's file name in the project, for each file there is. */
+export async function projectMcpFiles({
+  project,
+}: Pick<Places, "project">): Promise<{ path: string; named: NamedFiles }[]> {
+  const paths = project.kind === "none" ? [] : [join(project.dir, ".rnix", FILE), join(project.dir, FOREIGN)];
+  const files: { path: string; named: NamedFiles }[] = [];
+  for (const path of paths) {
+    const source = readText(path);
+    if (source === null) continue;
+    const named = await namedIn(source, path, project.dir);
+    files.push({ path, named });
+  }
+  return files;
+}
+
+/** Nothing where the file is not well said: no server of it is ever mounted. */
+async function namedIn(source: string, path: string, projectDir: string): Promise<NamedFiles> {
+  try {
+    const { names, named } = await serversOf(source, path);
+    return allNamed(names.map((name) => named(name, projectDir)));
+  } catch (error) {
+    if (error instanceof SyscallError) return allNamed([]);
+    throw error;
+  }
+}
+
+/** Of an entry as it is written: one that is not well said is never mounted. */
+export function filesOfServer(entry: unknown, projectDir: string): NamedFiles {
+  const { success, data } = Command.safeParse(entry);
+  if (!success) return allNamed([]);
+  const base = resolve(projectDir, data.cwd ?? ".");
+  return filesOfWords([data.command ?? "", ...(data.args ?? [])], base, projectDir);
 }
 
 const FILE = "mcp.yaml";
 /** The ecosystem's, in which other programs keep words of their own: what we do not know is left alone. */
 const FOREIGN = ".mcp.json";
+const KEY = "servers";
+const FOREIGN_KEY = "mcpServers";
 
 /** JSON is YAML: both are read by one parser, which knows the places. */
-async function serversOf(source: string, path: string): Promise<Pick<McpFile, "names" | "entry" | "wrong">> {
+async function serversOf(
+  source: string,
+  path: string,
+): Promise<Pick<McpFile, "names" | "named" | "entry" | "wrong">> {
   const foreign = path.endsWith(FOREIGN);
-  const key = foreign ? "mcpServers" : "servers";
+  const key = foreign ? FOREIGN_KEY : KEY;
   const servers = mapping("server names", z.unknown()).optional();
   const schema = foreign ? z.looseObject({ [key]: servers }) : strict({ [key]: servers });
   const { value, text: yaml } = await parseYaml(schema, source, path);
@@ -224,6 +283,7 @@ async function serversOf(source: string, path: string): Promise<Pick<McpFile, "n
   };
   return {
     names: Object.keys(byName),
+    named: (name, projectDir) => filesOfServer(byName[name], projectDir),
     wrong,
     entry: (name) => {
       if (!NAME.test(name)) {

@@ -2,7 +2,10 @@ import { join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { addressProblem } from "./address.ts";
+import { filesOfLine } from "./named-files.ts";
 import type { Places, Tier } from "./places.ts";
+import { asksTrust } from "./project-keys.ts";
+import { isBeyond } from "./settings.ts";
 import { DRIVERS, defaultsOf, PRESETS } from "./stock-providers.ts";
 import type { TrustView } from "./trust.ts";
 import { modelNames, number, shown, strict, text } from "./values.ts";
@@ -57,34 +60,36 @@ export interface Providers {
   byName: Map<string, Provider>;
   /** `default_provider`, nearest file first. */
   defaults: { name: string; because: string }[];
-  /** Where the project's file moves a key, or what is sent: what trust is asked for. */
-  moves: Move[];
+  /** What trust is asked for in the project's file, trusted or not. */
+  asked: AskedProvider[];
   /** What was left out because the project is not trusted, for the user to read. */
   withheld: string[];
 }
 
-/** One entry of a project's providers.yaml, as far as it decides where a key and a prompt go. */
-interface Move {
+/** A part of a project's providers.yaml that counts once it is trusted: an entry's, or `default_provider`. */
+interface AskedProvider {
+  /** The provider's. */
   name: string;
   file: string;
   part: string;
-  value: Partial<Record<"driver" | "base_url" | "api_key_env" | "api_key_command" | "extra", unknown>>;
+  /** Of an entry, the keys that need trust; of `default_provider`, the provider's name. */
+  value: Entry | string;
 }
 
 /**
  * The stock entries, under the user's providers.yaml, under the project's, field by field for entries of
- * one name. An untrusted project says nothing about where a key goes.
+ * one name. An untrusted project chooses no provider and no model, and does not say where a key or a prompt goes, nor
+ * what a model costs. A price that the user's file has counts before that of any project.
  */
 export async function loadProviders(
   places: Pick<Places, "project" | "configDir" | "home" | "trust">,
 ): Promise<Providers> {
-  const result: Providers = { byName: stockProviders(), defaults: [], moves: [], withheld: [] };
+  const result: Providers = { byName: stockProviders(), defaults: [], asked: [], withheld: [] };
   const user = await readYaml(ProvidersFile, join(places.configDir, FILE));
-  if (user) mergeFile(result, user, { tier: "user", trust: null, cwd: places.home });
+  if (user) mergeUser(result, user, places.home);
   const own = projectProvidersFile(places);
   const project = own === null ? null : await readYaml(ProvidersFile, own);
-  const { trust } = places;
-  if (project) mergeFile(result, project, { tier: "project", trust, cwd: places.project.dir });
+  if (project) mergeProject(result, project, places.trust, places.project.dir);
   return result;
 }
 
@@ -105,6 +110,11 @@ export function stockProvider(name: string, driver = name): Provider {
 }
 
 const FILE = "providers.yaml";
+/** In the table of what a project may say. */
+const TABLE = ".rnix/providers.yaml";
+const DEFAULT = "default_provider";
+/** Calls at once that a project may ask for where the user's file has no number: what the gate begins with. */
+const USUAL_CONCURRENCY = 16;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 
 const tokens = () => number({ measure: "count" });
@@ -151,7 +161,7 @@ const Entry = z.lazy(() =>
 );
 type Entry = z.infer<typeof Entry>;
 
-const ProvidersFile = z.lazy(() =>
+export const ProvidersFile = z.lazy(() =>
   strict({
     default_provider: text("a provider's name").optional(),
     providers: z
@@ -174,38 +184,49 @@ function stockProviders(): Map<string, Provider> {
   return new Map([...drivers, ...presets].map((provider) => [provider.name, provider]));
 }
 
-interface FileOf {
-  tier: Tier;
-  /** null for the user's own file. */
-  trust: TrustView | null;
-  /** Where its commands are run. */
-  cwd: string;
+function mergeUser(into: Providers, { value, text }: ProvidersFile, cwd: string): void {
+  for (const [name, entry] of Object.entries(value.providers ?? {})) {
+    const before = into.byName.get(name) ?? providerOf(name, entry);
+    into.byName.set(name, { ...merge(before, entry, { file: text.file, cwd }), tier: "user" });
+  }
+  addDefault(into, value.default_provider, text.file);
 }
 
-function mergeFile(into: Providers, { value, text }: ProvidersFile, { tier, trust, cwd }: FileOf): void {
+function mergeProject(
+  into: Providers,
+  { value, text: { file } }: ProvidersFile,
+  trust: TrustView,
+  cwd: string,
+): void {
   for (const [name, entry] of Object.entries(value.providers ?? {})) {
-    if (trust !== null && entry.allow_unconfined !== undefined) throw notForProjects(name, text.file);
+    if (entry.allow_unconfined !== undefined) throw notForProjects(name, file);
     const before = into.byName.get(name);
-    const move = trust === null ? null : moveOf(name, entry, before, text.file);
-    if (move) into.moves.push(move);
-    const withheld = move !== null && trust?.allowsPart(move.file, move.part, move.value) !== true;
-    if (withheld) {
-      into.withheld.push(`${Object.keys(move.value).join(", ")} of the provider ${name} in ${text.file}`);
-    }
+    const { free, asks } = splitEntry(entry, before);
+    const keys = Object.keys(asks);
+    if (keys.length > 0) into.asked.push({ name, file, part: `providers.${name}`, value: asks });
+    const named = filesOfLine(asks.api_key_command ?? "", cwd, cwd);
+    const allowed = trust.allowsPart(file, `providers.${name}`, asks) && trust.allowsNamed(named);
+    const withheld = keys.length > 0 && !allowed;
+    if (withheld) into.withheld.push(`${keys.join(", ")} of the provider ${name} in ${file}`);
+    const counts = withheld ? free : entry;
+    const merged = merge(before ?? providerOf(name, counts), counts, { file, cwd });
     into.byName.set(name, {
-      ...merge(before ?? providerOf(name, entry), withheld ? harmless(entry) : entry, {
-        file: text.file,
-        cwd,
-      }),
-      source: text.file,
-      tier,
+      ...merged,
+      models: withKnownPrices(merged.models, before?.models),
+      tier: "project",
       withheld: withheld && (before === undefined || before.withheld),
     });
   }
   const name = value.default_provider;
   if (name === undefined) return;
-  if (into.byName.get(name)?.withheld) into.withheld.push(`default_provider ${name} in ${text.file}`);
-  else into.defaults.unshift({ name, because: `default_provider of ${text.file}` });
+  into.asked.push({ name, file, part: DEFAULT, value: name });
+  const allowed = trust.allowsPart(file, DEFAULT, name) && into.byName.get(name)?.withheld !== true;
+  if (allowed) addDefault(into, name, file);
+  else into.withheld.push(`${DEFAULT} ${name} in ${file}`);
+}
+
+function addDefault({ defaults }: Providers, name: string | undefined, file: string): void {
+  if (name !== undefined) defaults.unshift({ name, because: `${DEFAULT} of ${file}` });
 }
 
 /** Whether a program is let loose on the user's machine is said by nobody else, trusted or not. */
@@ -216,20 +237,30 @@ function notForProjects(name: string, file: string): SyscallError {
   );
 }
 
-/** null when the entry moves nothing: a new name for a driver sends what the driver always sends. */
-function moveOf(name: string, entry: Entry, before: Provider | undefined, file: string): Move | null {
-  const { base_url, api_key_env, api_key_command, extra } = entry;
-  const driver = before && entry.driver !== before.driver ? entry.driver : undefined;
-  const said = Object.entries({ driver, base_url, api_key_env, api_key_command, extra }).filter(
-    ([, part]) => part !== undefined,
-  );
-  return said.length === 0
-    ? null
-    : { name, file, part: `providers.${name}`, value: Object.fromEntries(said) };
+/** What of a project's entry counts at once, and what needs trust, by the table of project keys. */
+function splitEntry(entry: Entry, before: Provider | undefined): { free: Entry; asks: Entry } {
+  const free: Entry = {};
+  const asks: Entry = {};
+  const widens: Record<string, boolean> = {
+    concurrency: isBeyond(entry.concurrency, before?.concurrency ?? USUAL_CONCURRENCY),
+    requests_per_minute: isBeyond(entry.requests_per_minute, before?.requestsPerMinute),
+  };
+  for (const [key, value] of Object.entries(entry)) {
+    if (value === undefined || (key === "driver" && value === before?.driver)) continue;
+    const target = asksTrust(TABLE, `providers.*.${key}`, widens[key]) ? asks : free;
+    Object.assign(target, { [key]: value });
+  }
+  return { free, asks };
 }
 
-function harmless({ default_model, fallback, models, concurrency, requests_per_minute }: Entry): Entry {
-  return { default_model, fallback, models, concurrency, requests_per_minute };
+/** What the user's file says of a price, no project changes. */
+function withKnownPrices(
+  models: Record<string, ModelFacts>,
+  known: Record<string, ModelFacts> = {},
+): Record<string, ModelFacts> {
+  return Object.fromEntries(
+    Object.entries(models).map(([id, facts]) => [id, { ...facts, price: known[id]?.price ?? facts.price }]),
+  );
 }
 
 /** A new entry. Its driver is called like it unless it says otherwise. */
@@ -255,6 +286,7 @@ function merge(before: Provider, entry: Entry, at: Pick<KeyCommand, "file" | "cw
     requestsPerMinute: entry.requests_per_minute ?? before.requestsPerMinute,
     extra: entry.extra ?? before.extra,
     allowUnconfined: entry.allow_unconfined ?? before.allowUnconfined,
+    source: at.file,
   };
 }
 

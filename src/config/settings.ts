@@ -5,7 +5,7 @@ import { SyscallError } from "../plugin/index.ts";
 import { SETTINGS, type Setting, type SettingKey } from "./defaults.ts";
 import type { McpNumbers } from "./mcp.ts";
 import type { Places } from "./places.ts";
-import type { TrustView } from "./trust.ts";
+import { asksTrust, classOf } from "./project-keys.ts";
 import { formatLimit, limit, strict } from "./values.ts";
 import { type Checked, readYaml, yamlError } from "./yaml.ts";
 
@@ -19,6 +19,8 @@ export interface Settings {
   plugins: Record<string, Record<string, unknown>>;
   /** What was left out because the project is not trusted, for the user to read. */
   withheld: string[];
+  /** What trust is asked for in the project's file, trusted or not. */
+  asked: AskedSetting[];
   /** What the files set, and where. */
   values: Values;
 }
@@ -50,6 +52,15 @@ interface SupervisorNumbers {
   windowMs: number;
 }
 
+/** A key of a project's config.yaml that counts once it is trusted. */
+interface AskedSetting {
+  file: string;
+  key: string;
+  value: unknown;
+  /** For the person who decides. */
+  says: string;
+}
+
 /** One row of `rnix config`. */
 export interface SettingLine {
   key: SettingKey;
@@ -66,30 +77,30 @@ export interface SettingLine {
 type SettingsPlaces = Pick<Places, "configDir"> & Partial<Pick<Places, "project" | "trust">>;
 
 /**
- * The defaults, under the user's config.yaml, under the project's. INVALID names file, line and column. An
- * untrusted project's `plugins` part is left out whole: it may move a key or run code.
+ * The defaults, under the user's config.yaml, under the project's. INVALID names file, line and column. A project's
+ * limit counts as far as it is smaller than the user's; one that is not, and `plugins`, which may move a key or run
+ * code, need trust.
  */
 export async function loadSettings(places: SettingsPlaces): Promise<Settings> {
-  const { project } = places;
-  const files = [await readConfig(join(places.configDir, "config.yaml"), "user")];
-  if (project && project.kind !== "none") {
-    files.push(await readConfig(join(project.dir, ".rnix", "config.yaml"), "project"));
-  }
-  const [user, own] = files;
+  const { project, trust } = places;
+  const user = await readConfig(join(places.configDir, "config.yaml"), "user");
+  const own =
+    project && project.kind !== "none"
+      ? await readConfig(join(project.dir, ".rnix", "config.yaml"), "project")
+      : null;
   const values: Values = new Map();
-  for (const file of files) if (file) setAll(values, file);
-  const trusted = own === undefined || own === null || trustsPlugins(own, places.trust);
+  if (user) for (const { key, value } of user.value.numbers) set(values, user, key, value);
+  const asked = own === null ? [] : askedSettings(own, values);
+  const withheld = asked.filter(({ file, key, value }) => trust?.allowsPart(file, key, value) !== true);
+  const refused = new Set(withheld.map(({ key }) => key));
+  if (own) {
+    for (const { key, value } of own.value.numbers) if (!refused.has(key)) set(values, own, key, value);
+  }
   return {
-    limits: limitsOf(values),
-    server: serverNumbers(values),
-    supervisors: supervisorNumbers(values),
-    retention: retentionNumbers(values),
-    mcp: {
-      mountMs: numberOf(values, "mcp_mount_timeout"),
-      requestMs: numberOf(values, "mcp_request_timeout"),
-    },
-    plugins: mergePlugins(user?.value.plugins, trusted ? own?.value.plugins : undefined),
-    withheld: trusted ? [] : [`the "plugins" part of ${own?.text.file}`],
+    ...numbersOf(values),
+    plugins: mergePlugins(user?.value.plugins, refused.has(CONFIG_PLUGINS) ? undefined : own?.value.plugins),
+    withheld: withheld.map(({ says, file }) => `${says} in ${file}`),
+    asked,
     values,
   };
 }
@@ -97,19 +108,7 @@ export async function loadSettings(places: SettingsPlaces): Promise<Settings> {
 /** The defaults alone, for a command that has no file to read. */
 export function defaultSettings(): Settings {
   const values: Values = new Map();
-  return {
-    limits: limitsOf(values),
-    server: serverNumbers(values),
-    supervisors: supervisorNumbers(values),
-    retention: retentionNumbers(values),
-    mcp: {
-      mountMs: numberOf(values, "mcp_mount_timeout"),
-      requestMs: numberOf(values, "mcp_request_timeout"),
-    },
-    plugins: {},
-    withheld: [],
-    values,
-  };
+  return { ...numbersOf(values), plugins: {}, withheld: [], asked: [], values };
 }
 
 /** Every row of the table as it is now: what `rnix config` prints. */
@@ -128,13 +127,14 @@ export function describeSettings({ values }: Settings): SettingLine[] {
   });
 }
 
-/** The part of a config.yaml that an untrusted project's is read without. */
-export const CONFIG_PLUGINS = "plugins";
-
-/** The `plugins` part of a project's config.yaml, for the list that trust is asked for. */
-export async function configPlugins(file: string): Promise<Record<string, unknown> | undefined> {
-  return (await readConfig(file, "project"))?.value.plugins;
+/** Whether a limit goes beyond another one; null is no limit. */
+export function isBeyond(limit: Limit | undefined, than: Limit | undefined): boolean {
+  if (than === null || than === undefined || limit === undefined) return false;
+  return limit === null || limit > than;
 }
+
+/** The part of a config.yaml that has the plugins' settings. */
+const CONFIG_PLUGINS = "plugins";
 
 const Plugins = z.lazy(() =>
   z.record(z.string(), z.record(z.string(), z.unknown()), {
@@ -142,10 +142,12 @@ const Plugins = z.lazy(() =>
   }),
 );
 
+/** In the table of what a project may say. */
+const FILE = ".rnix/config.yaml";
 const KEYS = Object.keys(SETTINGS).filter(isKey);
 const LATER = KEYS.filter((key) => !SETTINGS[key].works);
 
-const ConfigFile = z.lazy(() =>
+export const ConfigFile = z.lazy(() =>
   strict(
     {
       ...Object.fromEntries(
@@ -168,7 +170,7 @@ type Values = Map<SettingKey, { value: number | null; source: string }>;
 async function readConfig(file: string, tier: "user" | "project"): Promise<ConfigFile | null> {
   const read = await readYaml(ConfigFile, file);
   const misplaced =
-    tier === "project" && read?.value.numbers.find(({ key }) => SETTINGS[key].scope === "user");
+    tier === "project" && read?.value.numbers.find(({ key }) => classOf(FILE, key) === "yours alone");
   if (read && misplaced) {
     throw yamlError(
       read.text,
@@ -180,15 +182,24 @@ async function readConfig(file: string, tier: "user" | "project"): Promise<Confi
   return read;
 }
 
-function setAll(values: Values, { value, text }: ConfigFile): void {
-  for (const { key, value: number } of value.numbers) {
-    const { line, column } = text.place([key], "key");
-    values.set(key, { value: number, source: `${text.file}:${line}:${column}` });
-  }
+function set(values: Values, { text }: ConfigFile, key: SettingKey, value: number | null): void {
+  const { line, column } = text.place([key], "key");
+  values.set(key, { value, source: `${text.file}:${line}:${column}` });
 }
 
-function trustsPlugins({ value, text }: ConfigFile, trust: TrustView | undefined): boolean {
-  return value.plugins === undefined || trust?.allowsPart(text.file, CONFIG_PLUGINS, value.plugins) === true;
+/** `values`: the user's own so far. */
+function askedSettings({ value, text: { file } }: ConfigFile, values: Values): AskedSetting[] {
+  const numbers = value.numbers
+    .filter(({ key, value: number }) => asksTrust(FILE, key, isBeyond(number, settingOf(values, key))))
+    .map(({ key, value: number }) => ({
+      file,
+      key,
+      value: number,
+      says: `${key}: ${formatLimit(number, SETTINGS[key])} (yours: ${formatLimit(settingOf(values, key), SETTINGS[key])})`,
+    }));
+  if (value.plugins === undefined) return numbers;
+  const says = `settings of the plugins ${Object.keys(value.plugins).join(", ")}`;
+  return [...numbers, { file, key: CONFIG_PLUGINS, value: value.plugins, says }];
 }
 
 function mergePlugins(
@@ -197,6 +208,21 @@ function mergePlugins(
 ): Record<string, Record<string, unknown>> {
   const names = [...Object.keys(user), ...Object.keys(project)];
   return Object.fromEntries(names.map((name) => [name, { ...user[name], ...project[name] }]));
+}
+
+function numbersOf(
+  values: Values,
+): Pick<Settings, "limits" | "server" | "supervisors" | "retention" | "mcp"> {
+  return {
+    limits: limitsOf(values),
+    server: serverNumbers(values),
+    supervisors: supervisorNumbers(values),
+    retention: retentionNumbers(values),
+    mcp: {
+      mountMs: numberOf(values, "mcp_mount_timeout"),
+      requestMs: numberOf(values, "mcp_request_timeout"),
+    },
+  };
 }
 
 function limitsOf(values: Values): Limits {

@@ -16,6 +16,7 @@ import {
   refuseEscape,
   type Tier,
 } from "./places.ts";
+import { asksTrust } from "./project-keys.ts";
 import {
   checkSkillFile,
   SKILL_FILE,
@@ -52,6 +53,13 @@ export async function loadSkills(places: Places): Promise<SkillList> {
   const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
   const byName = new Map<string, Found & { skill: Skill }>();
   for (const found of everySkill(places, list.problems)) {
+    const known = keptBy(found, places);
+    if (known) {
+      if (!isSame(found, known)) {
+        list.shadowed.push({ name: found.name, path: found.file, by: known.file });
+      }
+      continue;
+    }
     const skill = await attempt(found, places, list);
     if (!skill) continue;
     const nearer = byName.get(found.name);
@@ -70,9 +78,15 @@ export async function loadSkills(places: Places): Promise<SkillList> {
  */
 export async function loadSkill(name: string, places: Places): Promise<Skill> {
   const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
+  const notices: string[] = [];
   for (const found of placesOf(name, places)) {
+    const known = keptBy(found, places);
+    if (known) {
+      if (!isSame(found, known)) notices.push(notInPlaceOf(found, known));
+      continue;
+    }
     const skill = await attempt(found, places, list);
-    if (skill) return skill;
+    if (skill) return { ...skill, warnings: [...notices, ...skill.warnings] };
   }
   const [withheld] = list.withheld;
   if (withheld !== undefined) {
@@ -87,12 +101,24 @@ export async function loadSkill(name: string, places: Places): Promise<Skill> {
   throw new SyscallError("NOT_FOUND", `There is no skill "${name}".${suggestion(name, names)}`);
 }
 
-/** Files below `scripts/` of each skill of the project that has some: what trust is asked for. */
-export function projectScripts(places: Places): { name: string; file: string; scripts: string[] }[] {
+/** What trust is asked for of each skill of the project: its scripts, and a name that is the user's or the stock's. */
+export function projectSkills(places: Places): ProjectSkill[] {
   return projectRoots(places)
     .flatMap((root) => skillFolders(root, []))
-    .map(({ name, file, dir }) => ({ name, file, scripts: scriptsOf(dir) }))
-    .filter(({ scripts }) => scripts.length > 0);
+    .map((found) => ({ found, known: knownOf(found.name, places) }))
+    .filter(({ found, known }) => !known || !isSame(found, known))
+    .map(({ found: { name, file, dir }, known }) => {
+      return { name, file, scripts: scriptsOf(dir), takes: known && placeOf(known) };
+    })
+    .filter(({ scripts, takes }) => scripts.length > 0 || takes !== undefined);
+}
+
+interface ProjectSkill {
+  name: string;
+  file: string;
+  scripts: string[];
+  /** Whose name it would take. */
+  takes?: string;
 }
 
 /**
@@ -137,6 +163,42 @@ interface Found {
 
 const skillFiles = new FileCache((content) => content);
 
+/**
+ * The user's skill of this name, or the embedded one, where this one of a project does not take its place: that needs
+ * trust. undefined: it may be read.
+ */
+function keptBy(found: Found, places: Places): Found | undefined {
+  if (found.tier !== "project" || !existsSync(found.file)) return undefined;
+  const known = knownOf(found.name, places);
+  if (!known) return undefined;
+  const takes = places.trust.allowsPart(found.file, "name", found.name) && !isSame(found, known);
+  return takes ? undefined : known;
+}
+
+/** One that cannot be read is another one. */
+function isSame(found: Found, known: Found): boolean {
+  try {
+    return found.read() === known.read();
+  } catch (error) {
+    if (error instanceof SyscallError) return false;
+    throw error;
+  }
+}
+
+function knownOf(name: string, places: Places): Found | undefined {
+  return placesOf(name, places).find(
+    ({ tier, file }) => tier === "embedded" || (tier === "user" && existsSync(file)),
+  );
+}
+
+function placeOf({ tier }: Found): string {
+  return tier === "user" ? "your skill" : "the stock skill";
+}
+
+function notInPlaceOf({ name, file }: Found, known: Found): string {
+  return `not trusted, so left out: ${file}. It does not take the place of ${placeOf(known)} ${name}; \`rnix trust\` shows and trusts it.`;
+}
+
 async function attempt(found: Found, places: Places, list: SkillList): Promise<Skill | null> {
   try {
     const content = found.read();
@@ -144,7 +206,8 @@ async function attempt(found: Found, places: Places, list: SkillList): Promise<S
     if (found.tier === "project") {
       refuseEscape(found.file, places.project);
       const scripts = scriptsOf(found.dir);
-      if (scripts.length > 0 && !places.trust.allowsFiles(scripts)) {
+      const asks = scripts.length > 0 && asksTrust("skills/*/scripts/**", "content");
+      if (asks && !places.trust.allowsFiles(scripts)) {
         list.withheld.push(found.file);
         return null;
       }

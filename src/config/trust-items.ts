@@ -1,10 +1,13 @@
 import { existsSync } from "node:fs";
-import { join } from "node:path";
-import { AGENT_CHECKS, projectChecks } from "./agents.ts";
+import { SyscallError } from "../plugin/index.ts";
+import { AGENT_CHECKS, projectAgents } from "./agents.ts";
+import { filesOfInit, loadProjectInit, projectInitFile } from "./init.ts";
+import { projectMcpFiles } from "./mcp.ts";
+import { filesOfLine } from "./named-files.ts";
 import type { Places } from "./places.ts";
 import { loadProviders } from "./providers.ts";
-import { CONFIG_PLUGINS, configPlugins } from "./settings.ts";
-import { projectScripts } from "./skills.ts";
+import { loadSettings } from "./settings.ts";
+import { projectSkills } from "./skills.ts";
 import type { Trust, TrustItem } from "./trust.ts";
 
 /** A plugin of the project, as the plugin host has read it without running it. */
@@ -17,8 +20,8 @@ interface PluginFiles {
 }
 
 /**
- * Everything in the project that runs code or moves a key (design §5, "Trust"), for `rnix trust` to show
- * and to bind. Empty outside a project. A configuration that cannot be read is thrown as INVALID.
+ * Everything in the project that has an effect only once it is trusted (by the table of project keys), for
+ * `rnix trust` to show and to bind. Empty outside a project. A configuration that cannot be read is thrown as INVALID.
  */
 export async function trustItems(
   places: Places,
@@ -30,14 +33,10 @@ export async function trustItems(
     ...plugins.map((plugin) => pluginItem(trust, plugin)),
     ...(await configItems(places, trust)),
     ...(await providerItems(places, trust)),
-    ...fileItems(places, trust),
-    ...(await checkItems(places, trust)),
-    ...projectScripts(places).map(({ name, file, scripts }) =>
-      trust.files(
-        { kind: "scripts", name, what: `${scripts.length} scripts of the skill ${name}`, file },
-        scripts,
-      ),
-    ),
+    ...(await mcpItems(places, trust)),
+    ...(await initItems(places, trust)),
+    ...(await agentItems(places, trust)),
+    ...skillItems(places, trust),
   ];
 }
 
@@ -47,44 +46,79 @@ function pluginItem(trust: Trust, { name, files, takes = [] }: PluginFiles): Tru
   return trust.files({ kind: "plugin", name, what, file: files[0] ?? name }, files);
 }
 
-async function configItems({ project }: Places, trust: Trust): Promise<TrustItem[]> {
-  const file = join(project.dir, ".rnix", "config.yaml");
-  const plugins = await configPlugins(file);
-  if (plugins === undefined) return [];
-  const what = `settings of the plugins ${Object.keys(plugins).join(", ")}`;
-  return [trust.part({ kind: "config", name: CONFIG_PLUGINS, what, file }, CONFIG_PLUGINS, plugins)];
+async function configItems(places: Places, trust: Trust): Promise<TrustItem[]> {
+  const { asked } = await loadSettings(places);
+  return asked.map(({ file, key, value, says }) =>
+    trust.parts({ kind: "config", name: key, what: says, file }, { [key]: value }),
+  );
 }
 
 async function providerItems(places: Places, trust: Trust): Promise<TrustItem[]> {
-  const { moves } = await loadProviders(places);
-  return moves.map(({ name, file, part, value }) => {
+  const { asked } = await loadProviders(places);
+  const { dir } = places.project;
+  return asked.map(({ name, file, part, value }) => {
+    if (typeof value === "string") {
+      return trust.parts(
+        { kind: "provider", name: part, what: `${part}: ${value}`, file },
+        { [part]: value },
+      );
+    }
     const says = Object.entries(value).map(([key, said]) => `${key} ${JSON.stringify(said)}`);
-    return trust.part(
-      { kind: "provider", name, what: `provider ${name}: ${says.join(", ")}`, file },
-      part,
-      value,
-    );
+    const what = `provider ${name}: ${says.join(", ")}`;
+    const item = trust.parts({ kind: "provider", name, what, file }, { [part]: value });
+    return trust.withNamed(item, filesOfLine(value.api_key_command ?? "", dir, dir));
   });
 }
 
-function fileItems({ project }: Places, trust: Trust): TrustItem[] {
-  const all = [
-    { kind: "mcp", name: ".mcp.json", what: "MCP servers: programs and addresses" },
-    { kind: "mcp", name: ".rnix/mcp.yaml", what: "MCP servers: programs and addresses" },
-    { kind: "init", name: ".rnix/init.yaml", what: "services started with the daemon" },
-  ] as const;
-  return all
-    .map((item) => ({ ...item, file: join(project.dir, item.name) }))
-    .filter(({ file }) => existsSync(file))
-    .map((item) => trust.files(item, [item.file]));
+async function mcpItems(places: Places, trust: Trust): Promise<TrustItem[]> {
+  return (await projectMcpFiles(places)).map(({ path, named }) => {
+    const name = path.slice(places.project.dir.length + 1);
+    const what = "MCP servers: programs and addresses";
+    return trust.withNamed(trust.files({ kind: "mcp", name, what, file: path }, [path]), named);
+  });
 }
 
-async function checkItems(places: Places, trust: Trust): Promise<TrustItem[]> {
-  return (await projectChecks(places)).map(({ name, file, checks }) =>
-    trust.part(
-      { kind: "checks", name, what: `checks of the agent ${name}: ${checks.join("; ")}`, file },
-      AGENT_CHECKS,
-      checks,
-    ),
-  );
+async function initItems({ project }: Places, trust: Trust): Promise<TrustItem[]> {
+  const file = projectInitFile(project);
+  if (file === null || !existsSync(file)) return [];
+  const what = "services started with the daemon";
+  const item = trust.files({ kind: "init", name: ".rnix/init.yaml", what, file }, [file]);
+  // One that is not well said is bound as it stands, and starts nothing.
+  const init = await loadProjectInit(file).catch(unreadable);
+  return [init ? trust.withNamed(item, filesOfInit(init, project.dir)) : item];
+}
+
+/** Its checks apart: their commands are what is run. */
+async function agentItems(places: Places, trust: Trust): Promise<TrustItem[]> {
+  return (await projectAgents(places)).flatMap(({ name, file, asked, named }) => {
+    const checks = asked.filter(({ key }) => key === AGENT_CHECKS);
+    const others = asked.filter(({ key }) => key !== AGENT_CHECKS);
+    const item = (kind: "agent" | "checks", of: typeof asked): TrustItem[] => {
+      if (of.length === 0) return [];
+      const what = `agent ${name}: ${of.map(({ says }) => says).join("; ")}`;
+      const parts = Object.fromEntries(of.map(({ key, value }) => [key, value]));
+      return [trust.parts({ kind, name, what, file }, parts)];
+    };
+    return [...item("agent", others), ...item("checks", checks).map((one) => trust.withNamed(one, named))];
+  });
+}
+
+function skillItems(places: Places, trust: Trust): TrustItem[] {
+  return projectSkills(places).flatMap(({ name, file, scripts, takes }) => {
+    const items: TrustItem[] = [];
+    if (takes !== undefined) {
+      const what = `skill ${name}: in place of ${takes} of this name`;
+      items.push(trust.parts({ kind: "skill", name, what, file }, { name }));
+    }
+    if (scripts.length > 0) {
+      const what = `${scripts.length} scripts of the skill ${name}`;
+      items.push(trust.files({ kind: "scripts", name, what, file }, scripts));
+    }
+    return items;
+  });
+}
+
+function unreadable(error: unknown): null {
+  if (error instanceof SyscallError) return null;
+  throw error;
 }

@@ -1,8 +1,9 @@
-import { rmSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { isAbsolute, join, relative } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
-import { digestFile, digestText, FileCache, writeAtomic } from "./file.ts";
+import { digestFile, digestText, FileCache, fileError, systemCode, writeAtomic } from "./file.ts";
+import { type NamedFiles, SCRIPTS, scriptsOf } from "./named-files.ts";
 import type { Project } from "./project.ts";
 
 /** Whether what a project brings along may run code or move a key (design §5, "Trust"). */
@@ -13,9 +14,11 @@ export interface TrustView {
   allowsContent(files: readonly { path: string; digest: string }[]): boolean;
   /** One part of a file, such as the checks of an agent: the rest of the file may change freely. */
   allowsPart(file: string, part: string, value: unknown): boolean;
+  /** Every file that a command names has the content that was trusted; true where it names none. */
+  allowsNamed(named: NamedFiles): boolean;
 }
 
-type TrustKind = "plugin" | "config" | "provider" | "mcp" | "init" | "checks" | "scripts";
+type TrustKind = "plugin" | "config" | "provider" | "mcp" | "init" | "agent" | "checks" | "skill" | "scripts";
 
 /** One thing that trust is asked for. */
 export interface TrustItem {
@@ -26,10 +29,16 @@ export interface TrustItem {
   file: string;
   /** What is bound: by file or part of a file, the digest of its content. */
   digests: Record<string, string>;
+  /** The same where the folder is followed: by whole files, but for the scripts of a package.json. */
+  followed: Record<string, string>;
 }
 
+/** An item before its content is bound. */
+type ItemText = Omit<TrustItem, "digests" | "followed">;
+
 export interface ReviewedItem extends TrustItem {
-  state: "trusted" | "new" | "changed";
+  /** "by a run": the folder is followed, and this changed while a run was active in it. */
+  state: "trusted" | "new" | "changed" | "by a run";
 }
 
 const VERSION = 1;
@@ -37,10 +46,12 @@ const Record_ = z.lazy(() =>
   z.object({
     v: z.literal(VERSION),
     project: z.string(),
-    /** The folder is trusted whatever is in it. */
+    /** The folder is trusted with what its author changes; not with what a run changes. */
     follow: z.boolean(),
     since: z.string(),
     digests: z.record(z.string(), z.string()),
+    /** Under `follow`: keys whose content a run has changed. Only the content in `digests` counts for them. */
+    distrusted: z.array(z.string()).optional(),
   }),
 );
 type TrustRecord = z.infer<typeof Record_>;
@@ -48,19 +59,26 @@ type TrustRecord = z.infer<typeof Record_>;
 /**
  * What the user has trusted of one project: a list of digests, kept in the user's data folder and never in
  * the project. Outside a project nothing is trusted.
+ *
+ * Under `--follow` the list is renewed by itself: what changes while no run is active in the project is its author's,
+ * and counts at once. While one is active, or was and has not been settled, only what is in the list counts; what
+ * differs from it when the run ends is distrusted until a person trusts it.
  */
 export class Trust implements TrustView {
   readonly #file: string;
   readonly #project: Project;
+  readonly #hasRuns: boolean;
   #record: TrustRecord | null;
 
-  constructor(userDataDir: string, project: Project) {
+  /** `hasRuns`: a run is active in the project, whatever other kernels have left to read. */
+  constructor(userDataDir: string, project: Project, { hasRuns = false } = {}) {
+    this.#hasRuns = hasRuns;
     this.#file = join(userDataDir, "trust", `${project.id}.json`);
     this.#project = project;
     this.#record = project.kind === "none" ? null : records.get(this.#file);
   }
 
-  /** The folder is trusted whatever it holds (`rnix trust --follow`). */
+  /** What its author changes in the folder is trusted (`rnix trust --follow`). */
   get follows(): boolean {
     return this.#record?.follow === true;
   }
@@ -71,30 +89,49 @@ export class Trust implements TrustView {
   }
 
   allowsFiles(files: readonly string[]): boolean {
-    if (this.follows) return true;
     return files.length > 0 && files.every((file) => this.#has(this.#key(file), digestFile(file)));
   }
 
   allowsContent(files: readonly { path: string; digest: string }[]): boolean {
-    if (this.follows) return true;
     return (
       files.length > 0 && files.every(({ path, digest }) => this.#has(this.#key(path), `sha256:${digest}`))
     );
   }
 
   allowsPart(file: string, part: string, value: unknown): boolean {
-    return this.follows || this.#has(this.#key(file, part), digestValue(value));
+    // A followed file is its author's as a whole: what else a run wrote into it decides as well.
+    return this.follows && part !== SCRIPTS
+      ? this.#has(this.#key(file), digestFile(file))
+      : this.#has(this.#key(file, part), digestValue(value));
+  }
+
+  allowsNamed({ files, manifests }: NamedFiles): boolean {
+    return (
+      (files.length === 0 || this.allowsFiles(files)) &&
+      manifests.every((file) => this.allowsPart(file, SCRIPTS, scriptsOf(file)))
+    );
   }
 
   /** An item over whole files, absolute. One that cannot be read is bound as missing and never allowed. */
-  files(item: Omit<TrustItem, "digests">, files: readonly string[]): TrustItem {
-    const digests = files.map((file) => [this.#key(file), digestFile(file) ?? MISSING]);
-    return { ...item, digests: Object.fromEntries(digests) };
+  files(item: ItemText, files: readonly string[]): TrustItem {
+    const digests = this.#digestsOf(files);
+    return { ...item, digests, followed: digests };
   }
 
-  /** An item over a part of `item.file`. */
-  part(item: Omit<TrustItem, "digests">, part: string, value: unknown): TrustItem {
-    return { ...item, digests: { [this.#key(item.file, part)]: digestValue(value) } };
+  /** An item over parts of `item.file`. */
+  parts(item: ItemText, parts: Readonly<Record<string, unknown>>): TrustItem {
+    const digests = Object.entries(parts).map(([part, value]) => [
+      this.#key(item.file, part),
+      digestValue(value),
+    ]);
+    return { ...item, digests: Object.fromEntries(digests), followed: this.#digestsOf([item.file]) };
+  }
+
+  /** The item, and what its commands name. */
+  withNamed(item: TrustItem, { files, manifests }: NamedFiles): TrustItem {
+    const scripts = manifests.map((file) => [this.#key(file, SCRIPTS), digestValue(scriptsOf(file))]);
+    const named = { ...this.#digestsOf(files), ...Object.fromEntries(scripts) };
+    return { ...item, digests: { ...item.digests, ...named }, followed: { ...item.followed, ...named } };
   }
 
   /** Each item's state; "changed": something under the same names was trusted before. */
@@ -102,14 +139,19 @@ export class Trust implements TrustView {
     return items.map((item) => ({ ...item, state: this.#state(item) }));
   }
 
-  /** Trusts exactly these and nothing that was trusted before. `now`: unix ms. */
+  /**
+   * Trusts exactly these and nothing that was trusted before. A folder that is followed stays so, with what it has
+   * now. `now`: unix ms.
+   */
   accept(items: readonly TrustItem[], now: number): void {
-    this.#write({ follow: false, digests: Object.assign({}, ...items.map(({ digests }) => digests)) }, now);
+    const { follows } = this;
+    const all = items.map(({ digests, followed }) => (follows ? followed : digests));
+    this.#write({ follow: follows, digests: Object.assign({}, ...all) }, now);
   }
 
-  /** Trusts the folder, for its author: what is put there later needs no question. */
-  follow(now: number): void {
-    this.#write({ follow: true, digests: {} }, now);
+  /** Trusts the folder, for its author: what they change later needs no question. */
+  follow(items: readonly TrustItem[], now: number): void {
+    this.#write({ follow: true, digests: followedOf(items) }, now);
   }
 
   revoke(): void {
@@ -117,15 +159,76 @@ export class Trust implements TrustView {
     this.#record = null;
   }
 
-  #state({ digests }: TrustItem): ReviewedItem["state"] {
-    if (this.follows) return "trusted";
-    const entries = Object.entries(digests);
+  /** Kernels that have, or had when they died, a run in this followed project. */
+  activeKernels(): string[] {
+    try {
+      return readdirSync(this.#active);
+    } catch (error) {
+      if (systemCode(error) === "ENOENT") return [];
+      throw fileError(error, this.#active, "list");
+    }
+  }
+
+  /**
+   * A run of this kernel begins, the first one. `items`: what there is by now; null where other runs are active, and
+   * nothing can be said of who changed what.
+   */
+  beginRuns(kernelId: string, items: readonly TrustItem[] | null): void {
+    if (items) this.#adopt(followedOf(items));
+    try {
+      mkdirSync(this.#active, { recursive: true, mode: 0o700 });
+      writeFileSync(join(this.#active, kernelId), "", { mode: 0o600 });
+    } catch (cause) {
+      throw fileError(cause, this.#active, "write");
+    }
+  }
+
+  /** The last run of these kernels has ended: what differs from the list by now is distrusted. Answers those keys. */
+  settleRuns(kernelIds: readonly string[], items: readonly TrustItem[]): string[] {
+    const record = this.#record;
+    const known = record?.distrusted ?? [];
+    const fresh = record?.follow
+      ? Object.entries(followedOf(items))
+          .filter(([key, digest]) => record.digests[key] !== digest && !known.includes(key))
+          .map(([key]) => key)
+      : [];
+    if (record && fresh.length > 0) this.#replace({ ...record, distrusted: [...known, ...fresh] });
+    for (const kernelId of kernelIds) rmSync(join(this.#active, kernelId), { force: true });
+    if (this.activeKernels().length === 0) rmSync(this.#active, { recursive: true, force: true });
+    return fresh;
+  }
+
+  /** What there is becomes the list, but for what a run has changed. */
+  #adopt(now: Readonly<Record<string, string>>): void {
+    const record = this.#record;
+    if (!record) return;
+    const distrusted = (record.distrusted ?? []).filter(
+      (key) => now[key] !== undefined && now[key] !== record.digests[key],
+    );
+    const held = distrusted.flatMap((key) => {
+      const before = record.digests[key];
+      return before === undefined ? [] : [[key, before] as const];
+    });
+    const taken = Object.entries(now).filter(([key]) => !distrusted.includes(key));
+    const digests = Object.fromEntries([...taken, ...held]);
+    const same =
+      digestValue([digests, distrusted]) === digestValue([record.digests, record.distrusted ?? []]);
+    if (!same) this.#replace({ ...record, digests, distrusted });
+  }
+
+  #state({ digests, followed }: TrustItem): ReviewedItem["state"] {
+    const entries = Object.entries(this.follows ? followed : digests);
     if (entries.length > 0 && entries.every(([key, digest]) => this.#has(key, digest))) return "trusted";
+    if (this.follows) return "by a run";
     return entries.some(([key]) => this.#record?.digests[key] !== undefined) ? "changed" : "new";
   }
 
   #has(key: string, digest: string | null): boolean {
-    return digest !== null && digest !== MISSING && this.#record?.digests[key] === digest;
+    const record = this.#record;
+    if (!record || digest === null || digest === MISSING) return false;
+    if (record.digests[key] === digest) return true;
+    if (!record.follow || record.distrusted?.includes(key)) return false;
+    return !this.#hasRuns && this.activeKernels().length === 0;
   }
 
   /** Relative to the project where it is inside, so that a list can be read. */
@@ -133,6 +236,15 @@ export class Trust implements TrustView {
     const inside = relative(this.#project.dir, file);
     const name = inside.startsWith("..") || isAbsolute(inside) ? file : inside;
     return part === undefined ? name : `${name}#${part}`;
+  }
+
+  #digestsOf(files: readonly string[]): Record<string, string> {
+    return Object.fromEntries(files.map((file) => [this.#key(file), digestFile(file) ?? MISSING]));
+  }
+
+  /** One file for each kernel with active runs. */
+  get #active(): string {
+    return this.#file.replace(/\.json$/, ".active");
   }
 
   #write(what: Pick<TrustRecord, "follow" | "digests">, now: number): void {
@@ -143,8 +255,12 @@ export class Trust implements TrustView {
       );
     }
     const since = new Date(now).toISOString();
-    this.#record = { v: VERSION, project: this.#project.dir, since, ...what };
-    writeAtomic(this.#file, `${JSON.stringify(this.#record, null, 2)}\n`);
+    this.#replace({ v: VERSION, project: this.#project.dir, since, ...what });
+  }
+
+  #replace(record: TrustRecord): void {
+    this.#record = record;
+    writeAtomic(this.#file, `${JSON.stringify(record, null, 2)}\n`);
   }
 }
 
@@ -153,9 +269,14 @@ export const trustAll: TrustView = {
   allowsFiles: () => true,
   allowsContent: () => true,
   allowsPart: () => true,
+  allowsNamed: () => true,
 };
 
 const MISSING = "missing";
+
+function followedOf(items: readonly TrustItem[]): Record<string, string> {
+  return Object.assign({}, ...items.map(({ followed }) => followed));
+}
 
 const records = new FileCache((text, file): TrustRecord => {
   const result = Record_.safeParse(parseJson(text, file));

@@ -3,7 +3,7 @@ import type { GuardedFolder, History } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { Clock } from "./clock.ts";
 import type { Secrets } from "./secrets.ts";
-import type { ChildPlan, ChildWish, KernelCallbacks, PID } from "./types.ts";
+import type { ChildPlan, ChildWish, KernelCallbacks, PID, SpawnOpts } from "./types.ts";
 
 /** What the kernel needs of the outside world, given at boot. */
 export interface KernelPorts {
@@ -33,6 +33,11 @@ export interface KernelPorts {
   planChild(parentUuid: string, wish: ChildWish): Promise<ChildPlan>;
   /** The same for a child of it that was laid down with it, and is gone on with. */
   planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
+  /** Notified before the first thing a run does, and after the last program of it has ended. Where `begin` rejects, the run does not begin. */
+  runsIn?: {
+    begin(project: SpawnOpts["project"]): Promise<void>;
+    end(project: SpawnOpts["project"]): Promise<void>;
+  };
   /** So many processes may live at the same time; absent: any number. */
   liveProcesses?: number | null;
   /** Model requests open at the same time, at most; absent: any number. */

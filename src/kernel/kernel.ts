@@ -187,6 +187,7 @@ export class Kernel {
       children,
       reap,
       callbacks,
+      runsIn: ports.runsIn,
       warn,
     });
     const loop = this.#loopPorts({ ctx, files, debug, gate, changes, note, appendTools: show });

@@ -11,6 +11,7 @@ import type { ContextSyscalls } from "./context-syscalls.ts";
 import type { DayCaps } from "./day-caps.ts";
 import type { FileSystem } from "./file-system.ts";
 import type { Inboxes } from "./ipc/inboxes.ts";
+import type { KernelPorts } from "./kernel-ports.ts";
 import { suitModel } from "./llm/suit-model.ts";
 import { namesMessageTools, startsWithMessages } from "./message-tools.ts";
 import { toolPrefix } from "./mount/mount-point.ts";
@@ -54,6 +55,7 @@ interface BuilderPorts {
   files: FileSystem;
   inboxes: Inboxes;
   mounts: MountManager;
+  runsIn?: KernelPorts["runsIn"];
   /** Into the groups that a run was in. */
   rejoin(proc: Process, groups: readonly string[]): void;
   /** Takes back what others have given to a process that did not come to be. */
@@ -127,6 +129,11 @@ export class ProcessBuilder {
     try {
       const { days } = this.#ports;
       if (days.needsBegin(opts)) await days.begin(opts);
+      const { runsIn } = this.#ports;
+      if (runsIn && order.kind === "agent") {
+        undo.push(() => runsIn.end(opts.project));
+        await runsIn.begin(opts.project);
+      }
       const record = saved && (await this.#recordOf(saved, opts, undo));
       const proc = this.#construct(order, record, undo);
       await this.#open(proc, order, undo);

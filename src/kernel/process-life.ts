@@ -4,6 +4,7 @@ import type { Changes } from "./changes.ts";
 import { runChecks } from "./checks.ts";
 import { namedError } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
+import type { KernelPorts } from "./kernel-ports.ts";
 import { LastRecords } from "./last-records.ts";
 import type { MountManager } from "./mount-manager.ts";
 import type { OpenContexts } from "./open-context.ts";
@@ -26,6 +27,7 @@ interface ProcessLifePorts {
   children: Children;
   reap: Omit<ReapPorts, "task">;
   callbacks?: KernelCallbacks;
+  runsIn?: KernelPorts["runsIn"];
   warn(source: string, text: string): void;
 }
 
@@ -110,6 +112,9 @@ export class ProcessLife {
     await this.#attempt(proc, "close", () => files.closeAll(proc));
     await this.#attempt(proc, "mounts", () => mounts.clear(proc));
     await this.#endChildren(proc);
+    if (proc.spec.kind === "agent") {
+      await this.#attempt(proc, "settle", () => this.#ports.runsIn?.end(proc.spec.opts.project));
+    }
     // Not the reason of when it stopped: a kill may have come in the meantime.
     const exit = verdict(latest(proc, outcome), proc.checks, childrenThatCount(proc));
     proc.terminate(exit);

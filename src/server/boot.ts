@@ -30,6 +30,7 @@ import { Recovery } from "./recovery.ts";
 import { modelRequestLimit } from "./request-limit.ts";
 import { planChildResume, planResume } from "./resume.ts";
 import { runLog } from "./run-log.ts";
+import { RunWatch } from "./run-watch.ts";
 import { parentUuid, planChild, planSpawn } from "./spawn.ts";
 import type { Booted, Host, System } from "./system.ts";
 import { Unattended } from "./unattended.ts";
@@ -124,6 +125,7 @@ export async function boot({
     },
     planChild: (uuid, wish) => planChild(uuid, wish, spawnPorts),
     planChildResume: async (uuid, child) => planChildResume(uuid, await history.byUuid(child), spawnPorts),
+    runsIn: { begin: (project) => watch.begin(project), end: (project) => watch.end(project) },
     liveProcesses: settings.server.liveProcesses,
     openRequests: modelRequestLimit(env, descriptorLimit()),
     wakes,
@@ -140,7 +142,16 @@ export async function boot({
     user,
     uid: thisUser().uid,
     plugins,
+    hasRuns: (project) => watch.hasRuns(project),
     embedded: { agents: embeddedAgents, skills: embeddedSkills },
+  });
+  const watch = new RunWatch({
+    userDataDir: user.dataDir,
+    kernelId,
+    kernelAlive: (id) => locks.isAlive(id),
+    project: (dir) => workspaces.projectOf({ cwd: dir, env: {} }),
+    items: (project) => workspaces.trustItems(project),
+    warn: (source, text) => logFrom("warn", source, text),
   });
   const projects = new Projects(user.dataDir, FileLock, (text) => logFrom("warn", "projects", text));
   const history = new History({

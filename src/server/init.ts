@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { callerless, userEnv } from "../config/environment.ts";
-import { loadProjectInit, loadUserInit, projectInitFile } from "../config/init.ts";
+import { filesOfInit, loadProjectInit, loadUserInit, projectInitFile } from "../config/init.ts";
 import type { Env, UserPaths } from "../config/paths.ts";
 import type { Project } from "../config/project.ts";
 import { loadSettings } from "../config/settings.ts";
@@ -132,7 +132,7 @@ export class DaemonInit implements Init {
     const known = this.#projects.get(project.dir);
     if (known) await known;
     if (known || file === null || !existsSync(file)) return [];
-    if (!new Trust(this.#ports.user.dataDir, project).allowsFiles([file])) {
+    if (!(await this.#isTrusted(file, project))) {
       this.#problems.set(file, "it is not trusted, so it is left out: `rnix trust` shows and trusts it");
       return [`not trusted, so left out: the services of ${file}. \`rnix trust\` shows and trusts it.`];
     }
@@ -147,6 +147,14 @@ export class DaemonInit implements Init {
       this.#problems.set(file, thrown instanceof Error ? thrown.message : String(thrown));
       throw thrown;
     }
+  }
+
+  /** With what its commands name in the project. */
+  async #isTrusted(file: string, project: Project): Promise<boolean> {
+    const trust = new Trust(this.#ports.user.dataDir, project);
+    if (!trust.allowsFiles([file])) return false;
+    const init = await loadProjectInit(file);
+    return init === null || trust.allowsNamed(filesOfInit(init, project.dir));
   }
 
   async #bootProject(file: string, { dir }: Project): Promise<void> {

@@ -95,18 +95,23 @@ async function agentOrBlank(name: string, places: Places): Promise<Agent> {
       source: "",
       tier: "embedded",
       checksWithheld: false,
+      withheld: [],
       notices: [`the agent ${name} is not there any more: no further skill of it can be loaded`],
     };
   }
 }
 
-/** MCP servers that the run began with are its own, whatever the agent's file names by now. */
+/**
+ * MCP servers that the run began with are its own, whatever the agent's file names by now. Its rights and limits are
+ * in its records: what the file is not trusted with today takes nothing from them.
+ */
 function withServers(agent: Agent, had: readonly { type: string; name: string }[]): Agent {
   const named = new Set(agent.mcp.map(({ name }) => name));
   const gone = had.filter(({ type, name }) => type === MCP && !named.has(name));
   const wrong = (message: string): SyscallError => new SyscallError("INVALID", message);
   return {
     ...agent,
+    withheld: [],
     mcp: [...gone.map(({ name }) => ({ name, required: false, had: true as const, wrong })), ...agent.mcp],
   };
 }

@@ -58,7 +58,10 @@ export async function reviewTrust(where: Where): Promise<TrustReview> {
   const host = new PluginHost({ configDir });
   try {
     const plugins = await host.review({ ...project, isTrusted: () => false });
-    const places: Places = { project, trust, configDir, home, agents: [], skills: [] };
+    // Those of the build have names that a project's agent or skill would take.
+    const { embeddedAgents, embeddedSkills } = await import("../plugin/host/embedded.ts");
+    const [agents, skills] = await Promise.all([embeddedAgents(), embeddedSkills()]);
+    const places: Places = { project, trust, configDir, home, agents, skills };
     const items = await trustItems(places, trust, plugins);
     const problems = plugins.flatMap(({ name, problems }) =>
       problems.map(({ message }) => `plugin ${name}: ${message}`),

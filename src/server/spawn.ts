@@ -82,7 +82,7 @@ export async function planSpawn(
     services: ports.services(project, "mcp"),
   });
   const notices = [
-    ...[...settings.withheld, ...providers.withheld].map(untrusted),
+    ...[...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)].map(untrusted),
     ...agent.notices,
     ...mcp.notices,
   ];
@@ -226,6 +226,18 @@ function refuseSandbox(request: SpawnRequest, agent: Agent): void {
 /** Told before anything is spent; the run makes its own of it. */
 function requireCheckable(schema: object): void {
   void new OutputSchema(schema);
+}
+
+/** What an agent of an untrusted project goes without, but for what the spawner has typed instead. */
+function withheldOf({ name, source, withheld, allowedTools }: Agent, request: SpawnRequest): string[] {
+  const { allow: allowed_tools, max_steps, max_cost, context_budget, timeout_ms: timeout } = request;
+  const typed: Record<string, unknown> = { allowed_tools, max_steps, max_cost, context_budget, timeout };
+  return withheld
+    .filter(({ key }) => typed[key] === undefined)
+    .map(({ key, says }) => {
+      const instead = key === "allowed_tools" ? ` (it may use ${allowedTools.join(", ") || "none"})` : "";
+      return `${says} of the agent ${name} in ${source}${instead}`;
+    });
 }
 
 function untrusted(part: string): string {

@@ -2,7 +2,7 @@ import type { Env, UserPaths } from "../config/paths.ts";
 import type { Places } from "../config/places.ts";
 import { findProject, type Project } from "../config/project.ts";
 import type { Settings } from "../config/settings.ts";
-import { Trust, trustAll } from "../config/trust.ts";
+import { Trust, type TrustItem, trustAll } from "../config/trust.ts";
 import type { HostProject, PluginHost } from "../plugin/host/host.ts";
 import type { HostLease } from "../plugin/host/lease.ts";
 import type { PluginReport } from "../plugin/host/report.ts";
@@ -10,7 +10,9 @@ import type { PluginReport } from "../plugin/host/report.ts";
 interface WorkspacePorts {
   user: UserPaths;
   uid: number;
-  plugins: Pick<PluginHost, "lease" | "list">;
+  plugins: Pick<PluginHost, "lease" | "list" | "review">;
+  /** Whether a run is active in the project: what changes meanwhile may be its doing. */
+  hasRuns(project: Project): boolean;
   /** The build's own, loaded when they are first needed. */
   embedded: { agents(): Promise<Places["agents"]>; skills(): Promise<Places["skills"]> };
 }
@@ -51,7 +53,7 @@ export class Workspaces {
   async at(where: Where): Promise<Workspace> {
     const { user, plugins } = this.#ports;
     const project = this.projectOf(where);
-    const given = new Trust(user.dataDir, project);
+    const given = new Trust(user.dataDir, project, { hasRuns: this.#ports.hasRuns(project) });
     const trust = where.trustAll ? trustAll : given;
     const hostProject = ({ plugins: settings }: Settings): HostProject => ({
       id: project.id,
@@ -67,6 +69,16 @@ export class Workspaces {
       lease: (settings) => plugins.lease(hostProject(settings)),
       pluginReports: (settings) => plugins.list(hostProject(settings)),
     };
+  }
+
+  /** Everything of the project that trust is about, as it is now. */
+  async trustItems(project: Project): Promise<TrustItem[]> {
+    const { user, plugins } = this.#ports;
+    const trust = new Trust(user.dataDir, project);
+    const [{ trustItems }, stock] = await Promise.all([import("../config/trust-items.ts"), this.#stock()]);
+    const reviewed = await plugins.review({ ...project, isTrusted: () => false });
+    const { configDir, home } = user;
+    return trustItems({ project, trust, configDir, home, ...stock }, trust, reviewed);
   }
 
   #stock(): Promise<Pick<Places, "agents" | "skills">> {

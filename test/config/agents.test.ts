@@ -65,7 +65,7 @@ checks: ["npm test"]
   ])("with allowed_tools %s", async (_, more, tools) => {
     using box = new Sandbox();
     agent(box, ROOTS[0] ?? "", "a", more);
-    expect((await loadAgent("a", box.places())).allowedTools).toEqual(tools);
+    expect((await loadAgent("a", box.trusted())).allowedTools).toEqual(tools);
   });
 
   test("that says nothing leaves its limits to the settings", async () => {
@@ -85,7 +85,7 @@ checks: ["npm test"]
     embed(box, "a");
     for (const root of ROOTS) agent(box, root, "a");
     for (const root of ROOTS) {
-      expect((await loadAgent("a", box.places())).description).toBe(`from ${root}`);
+      expect((await loadAgent("a", box.trusted())).description).toBe(`from ${root}`);
       rmSync(join(box.dir, root), { recursive: true });
     }
     expect(await loadAgent("a", box.places())).toMatchObject({
@@ -191,7 +191,7 @@ describe("a mistake in an agent's files is INVALID and names the place", () => {
     using box = new Sandbox();
     embed(box, "a");
     agent(box, ROOTS[0] ?? "", "a", "nonsense: 1\n");
-    expect((await failure(() => loadAgent("a", box.places()))).code).toBe("INVALID");
+    expect((await failure(() => loadAgent("a", box.trusted()))).code).toBe("INVALID");
   });
 });
 
@@ -218,9 +218,12 @@ describe("the list of agents", () => {
     box.write(`${ROOTS[0]}/a/instructions.md`, "Embedded.\n");
     embed(box, "b");
     const b = agent(box, ROOTS[1] ?? "", "b");
-    const { shadowed, agents } = await loadAgents(box.places());
+    const { shadowed, agents } = await loadAgents(box.trusted());
     expect(shadowed).toEqual([{ name: "b", path: "embedded", by: b }]);
-    expect(agents.map(({ tier }) => tier)).toEqual(["project", "project"]);
+    expect(agents.map(({ tier }) => tier)).toEqual(["embedded", "project"]);
+    const untrusted = await loadAgents(box.places());
+    expect(untrusted.shadowed).toEqual([{ name: "b", path: b, by: "embedded" }]);
+    expect(untrusted.agents.map(({ tier }) => tier)).toEqual(["embedded", "embedded"]);
   });
 });
 

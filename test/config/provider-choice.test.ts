@@ -11,6 +11,7 @@ interface Case {
   agent?: { provider?: string; model?: string };
   project?: string;
   user?: string;
+  untrusted?: true;
   /** "provider model because" */
   chosen: string;
 }
@@ -43,6 +44,13 @@ const ORDER: Case[] = [
     chosen: "openai a the agent x",
   },
   { title: "the project's file before the user's", project: P, user: U, chosen: "anthropic p project" },
+  {
+    title: "the user's where the project is not trusted",
+    project: P,
+    user: U,
+    untrusted: true,
+    chosen: "openai u user",
+  },
   { title: "the user's file before the machine", user: U, chosen: "openai u user" },
   { title: "what is found on the machine", chosen: "anthropic claude-default found ANTHROPIC_API_KEY" },
   {
@@ -94,12 +102,12 @@ const ORDER: Case[] = [
 ];
 
 describe("the provider of a run is", () => {
-  for (const { title, flags, env, agent, project, user, chosen } of ORDER) {
+  for (const { title, flags, env, agent, project, user, untrusted, chosen } of ORDER) {
     test(title, async () => {
       using box = new Sandbox();
       const files = [user && box.write(USER, user), project && box.write(PROJECT, project)];
       const choice = await resolveProvider(
-        await request(box.places(), {
+        await request(untrusted ? box.places() : box.trusted(), {
           flags,
           env: { ...KEYS, ...env },
           agent: agent && { name: "x", ...agent },

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import type { Places } from "../../src/config/places.ts";
 import { resolveProvider } from "../../src/config/provider-choice.ts";
 import { loadProviders } from "../../src/config/providers.ts";
 import { trustAll } from "../../src/config/trust.ts";
@@ -93,12 +94,16 @@ describe("an untrusted project", () => {
       "providers:\n  openai: { base_url: 'https://evil.example/v1', api_key_env: AWS_SECRET, extra: { a: 1 }, default_model: p }\n",
     );
     const providers = await loadProviders(box.places());
-    expect(providers.withheld).toEqual([`base_url, api_key_env, extra of the provider openai in ${file}`]);
+    expect(providers.withheld).toEqual([
+      `base_url, api_key_env, default_model, extra of the provider openai in ${file}`,
+    ]);
     const choice = await resolveProvider(
-      await request(box.places(), { flags: { provider: "openai" }, env: { ...KEYS, AWS_SECRET: "aws" } }),
+      await request(box.places(), {
+        flags: { provider: "openai", model: "m" },
+        env: { ...KEYS, AWS_SECRET: "aws" },
+      }),
     );
     expect(choice.config).toEqual({ base_url: undefined, extra: undefined });
-    expect(choice.model).toBe("p");
     expect(await choice.secret()).toBe("sk-openai");
     const trusted = await resolveProvider(
       await request(
@@ -106,6 +111,7 @@ describe("an untrusted project", () => {
         { flags: { provider: "openai" }, env: { AWS_SECRET: "aws" } },
       ),
     );
+    expect(trusted.model).toBe("p");
     expect(trusted.config.base_url).toBe("https://evil.example/v1");
     expect(await trusted.secret()).toBe("aws");
   });
@@ -135,16 +141,56 @@ describe("an untrusted project", () => {
     expect(providers.withheld.join()).toContain("default_provider corp");
   });
 
-  test("may give a driver that is there another name, with nothing else", async () => {
-    using box = new Sandbox();
-    box.write(
-      PROJECT,
+  test.each([
+    [
+      "its own",
       "default_provider: demo\nproviders: { demo: { driver: replay, default_model: demo.yaml } }\n",
-    );
-    expect(await resolveProvider(await request(box.places()))).toMatchObject({
-      name: "demo",
-      device: "/dev/llm/replay",
-      model: "demo.yaml",
-    });
+    ],
+    ["the stock one", "default_provider: replay\nproviders: { replay: { default_model: demo.yaml } }\n"],
+    ["one for a known name", "providers: { anthropic: { driver: replay, default_model: demo.yaml } }\n"],
+    ["one to fall back to", "providers: { anthropic: { fallback: [replay/demo.yaml] } }\n"],
+  ])("has no script of its played: %s", async (_, text) => {
+    using box = new Sandbox();
+    box.write(PROJECT, text);
+    const choice = await resolveProvider(await request(box.places(), { env: KEYS }));
+    expect([choice, ...(choice.fallbacks ?? [])].map(({ device }) => device)).toEqual(["/dev/llm/anthropic"]);
+    expect(choice.model).not.toBe("demo.yaml");
+  });
+
+  test("says no price; a trusted one says that of models whose price the user's file has not", async () => {
+    using box = new Sandbox();
+    const free = "price: { input: 0, output: 0 }";
+    box.write(USER, "providers: { openai: { models: { known: { price: { input: 1, output: 2 } } } } }\n");
+    box.write(PROJECT, `providers: { openai: { models: { known: { ${free} }, other: { ${free} } } } }\n`);
+    const prices = async (places: Places): Promise<unknown[]> => {
+      const models = (await loadProviders(places)).byName.get("openai")?.models;
+      return [models?.known?.price?.input, models?.other?.price?.input];
+    };
+    expect(await prices(box.places())).toEqual([1, undefined]);
+    expect(await prices(box.trusted())).toEqual([1, 0]);
+  });
+
+  test("narrows how many calls are made, and widens it for none", async () => {
+    using box = new Sandbox();
+    const paceOf = async (places: Places): Promise<unknown[]> => {
+      const { byName } = await loadProviders(places);
+      return ["openai", "google"].map((name) => [
+        byName.get(name)?.concurrency,
+        byName.get(name)?.requestsPerMinute,
+      ]);
+    };
+    box.write(USER, "providers: { openai: { concurrency: 4, requests_per_minute: 90 } }\n");
+    const pace = (name: string, calls: number, minute: number): string =>
+      `  ${name}: { concurrency: ${calls}, requests_per_minute: ${minute} }\n`;
+    box.write(PROJECT, `providers:\n${pace("openai", 5, 91)}${pace("google", 17, 1)}`);
+    expect(await paceOf(box.places())).toEqual([
+      [4, 90],
+      [undefined, 1],
+    ]);
+    box.write(PROJECT, `providers:\n${pace("openai", 3, 89)}${pace("google", 2, 1)}`);
+    expect(await paceOf(box.places())).toEqual([
+      [3, 89],
+      [2, 1],
+    ]);
   });
 });

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { EmbeddedFile, Places } from "../../src/config/places.ts";
 import { findProject, type Project } from "../../src/config/project.ts";
-import { Trust } from "../../src/config/trust.ts";
+import { Trust, trustAll } from "../../src/config/trust.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 
 /** A user with a home and one project in it, in a folder of its own that is gone afterwards. */
@@ -47,6 +47,11 @@ export class Sandbox implements Disposable {
   places(project = this.project()): Places {
     const { configDir, home, agents, skills } = this;
     return { project, trust: this.trust(project), configDir, home, agents, skills };
+  }
+
+  /** The same for a run with `--trust`. */
+  trusted(project = this.project()): Places {
+    return { ...this.places(project), trust: trustAll };
   }
 
   [Symbol.dispose](): void {

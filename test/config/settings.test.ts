@@ -100,11 +100,11 @@ describe("the defaults", () => {
 });
 
 describe("config.yaml", () => {
-  test("of the project counts before the user's, and each value knows where it is from", async () => {
+  test("of a trusted project counts before the user's, and each value knows where it is from", async () => {
     using box = new Sandbox();
     const user = box.write(USER, "max_steps: 7\ntimeout: 5m\n");
     const project = box.write(PROJECT, "# ours\nmax_steps: unlimited\n  \nshell_disk: 1MiB\n");
-    const settings = await loadSettings(box.places());
+    const settings = await loadSettings(box.trusted());
     expect(settings.limits).toMatchObject({ maxSteps: null, timeoutMs: 300_000, shellDiskBytes: 1_048_576 });
     const source = new Map(describeSettings(settings).map((line) => [line.key, line.source]));
     expect(source.get("max_steps")).toBe(`${project}:2:1`);
@@ -140,6 +140,41 @@ describe("config.yaml", () => {
     box.write(USER, "");
     box.write(PROJECT, "# nothing yet\n");
     expect((await loadSettings(box.places())).limits).toEqual(defaultSettings().limits);
+  });
+});
+
+describe("an untrusted project's limits", () => {
+  test("narrow the user's, and nothing of them goes beyond", async () => {
+    using box = new Sandbox();
+    box.write(USER, "max_cost: 2\nmax_steps: 50\ntimeout: 5m\nspawn_depth: none\n");
+    const file = box.write(
+      PROJECT,
+      "max_cost: unlimited\nmax_steps: 51\ntimeout: 1m\nspawn_depth: 1\ntokens_per_day: 5\nevents_per_run: 1\n",
+    );
+    const { limits, withheld } = await loadSettings(box.places());
+    expect(limits).toMatchObject({
+      maxCost: 2,
+      maxSteps: 50,
+      timeoutMs: 60_000,
+      spawnDepth: 0,
+      tokensPerDay: 5,
+      eventsPerRun: 100_000,
+    });
+    expect(withheld).toEqual([
+      `max_steps: 51 (yours: 50) in ${file}`,
+      `max_cost: unlimited (yours: 2) in ${file}`,
+      `spawn_depth: 1 (yours: none) in ${file}`,
+      `events_per_run: 1 (yours: 100000) in ${file}`,
+    ]);
+    expect((await loadSettings(box.trusted())).limits).toMatchObject({ maxCost: null, maxSteps: 51 });
+  });
+
+  test("are compared with the default where the user has none of their own", async () => {
+    using box = new Sandbox();
+    box.write(PROJECT, "max_steps: 101\ncontext_budget: 1000000\n");
+    const { limits, withheld } = await loadSettings(box.places());
+    expect(limits).toMatchObject({ maxSteps: 100, contextBudget: 1_000_000 });
+    expect(withheld).toHaveLength(1);
   });
 });
 
@@ -223,13 +258,13 @@ describe("the plugins' parts", () => {
     expect(settings.withheld).toEqual([]);
   });
 
-  test("of an untrusted project are left out and named, while its numbers count", async () => {
+  test("of an untrusted project are left out and named, while its limits narrow", async () => {
     using box = new Sandbox();
     box.write(USER, "plugins:\n  web: { backend: a }\n");
     const file = box.write(PROJECT, "max_steps: 3\nplugins:\n  web: { backend: evil }\n");
     const settings = await loadSettings(box.places());
     expect(settings.plugins).toEqual({ web: { backend: "a" } });
-    expect(settings.withheld).toEqual([`the "plugins" part of ${file}`]);
+    expect(settings.withheld).toEqual([`settings of the plugins web in ${file}`]);
     expect(settings.limits.maxSteps).toBe(3);
   });
 });

@@ -26,9 +26,9 @@ describe("a skill", () => {
     box.skills.push({ path: "a/SKILL.md", text: "---\nname: a\ndescription: embedded\n---\nBody.\n" });
     for (const root of [...ROOTS].reverse()) {
       skill(box, root, "a");
-      expect((await loadSkill("a", box.places())).description).toBe(`from ${root}`);
+      expect((await loadSkill("a", box.trusted())).description).toBe(`from ${root}`);
     }
-    const { skills, shadowed } = await loadSkills(box.places());
+    const { skills, shadowed } = await loadSkills(box.trusted());
     const path = (root: string) => join(box.dir, root, "a/SKILL.md");
     expect(skills.map(({ source }) => source)).toEqual([path(ROOTS[0] ?? "")]);
     const hidden = [...ROOTS.slice(1).map(path), "embedded"];

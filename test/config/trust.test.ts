@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
+import { loadAgent } from "../../src/config/agents.ts";
 import { Trust, trustAll } from "../../src/config/trust.ts";
 import { trustItems } from "../../src/config/trust-items.ts";
 import { failure, Sandbox } from "./sandbox.ts";
@@ -15,7 +16,7 @@ function fullProject(): Sandbox {
   box.write("home/work/.rnix/config.yaml", "max_steps: 5\nplugins:\n  jira: { site: a }\n");
   box.write(
     "home/work/.rnix/providers.yaml",
-    "providers:\n  openai: { base_url: 'https://proxy.example/v1', default_model: m }\n  anthropic: { default_model: c }\n",
+    "providers:\n  openai: { base_url: 'https://proxy.example/v1', default_model: m }\n  anthropic: { concurrency: 2 }\n",
   );
   box.write("home/work/.mcp.json", "{}");
   box.write("home/work/.rnix/mcp.yaml", "servers: {}\n");
@@ -45,6 +46,7 @@ const ALL = [
   "mcp .mcp.json",
   "mcp .rnix/mcp.yaml",
   "init .rnix/init.yaml",
+  "agent ci",
   "checks ci",
   "scripts rel",
 ];
@@ -56,7 +58,7 @@ async function accept(box: Sandbox): Promise<void> {
 }
 
 describe("trust is asked for", () => {
-  test("everything of a project that runs code or moves a key, and nothing else", async () => {
+  test("everything of a project that the table of project keys says needs it, and nothing else", async () => {
     using box = fullProject();
     expect(await states(box)).toEqual(every("new"));
   });
@@ -78,14 +80,14 @@ describe("trust is asked for", () => {
     );
     box.write("home/work/agents/broken/agent.yaml", "name: broken\nchecks: [make]\n");
     const items = await trustItems(box.places(), box.trust(), []);
-    expect(items.map(({ name }) => name)).toEqual(["ci"]);
+    expect(items.map(({ kind, name }) => `${kind} ${name}`)).toEqual(["agent ci", "checks ci"]);
   });
 
   test("nothing in a folder that is no project", async () => {
     using box = fullProject();
     const places = box.places(box.project(box.home));
     expect(await trustItems(places, box.trust(places.project), [])).toEqual([]);
-    expect((await failure(() => box.trust(places.project).follow(NOW))).code).toBe("INVALID");
+    expect((await failure(() => box.trust(places.project).follow([], NOW))).code).toBe("INVALID");
   });
 });
 
@@ -130,9 +132,9 @@ describe("what was trusted", () => {
   test.each([
     ["numbers in config.yaml", ".rnix/config.yaml", "# new\nmax_steps: 9\nplugins:\n  jira:\n    site: a\n"],
     [
-      "a provider's models",
+      "what narrows of a provider",
       ".rnix/providers.yaml",
-      "providers: { openai: { base_url: 'https://proxy.example/v1', models: { m: { max_output: 5 } } } }\n",
+      "providers: { openai: { default_model: m, base_url: 'https://proxy.example/v1', concurrency: 1 } }\n",
     ],
     [
       "an agent's limits",
@@ -214,16 +216,195 @@ describe("allowsFiles", () => {
   });
 });
 
+describe("what a trusted command names in the project", () => {
+  const CASES: [string, string, (box: Sandbox) => void, (box: Sandbox) => void][] = [
+    [
+      "a check's script",
+      "checks ci",
+      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("sh ./ci/check.sh --all")),
+      (box) => box.write("home/work/ci/check.sh", "rm -rf .\n"),
+    ],
+    [
+      "a script behind a quote, an option and a pipe",
+      "checks ci",
+      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("true|bash -c './ci/check.sh'")),
+      (box) => box.write("home/work/ci/check.sh", "rm -rf .\n"),
+    ],
+    [
+      "a file that is an option's value",
+      "checks ci",
+      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("tool --config=ci/check.sh")),
+      (box) => box.write("home/work/ci/check.sh", "rm -rf .\n"),
+    ],
+    [
+      "a package's scripts",
+      "checks ci",
+      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("npm test")),
+      (box) => box.write("home/work/package.json", '{"scripts":{"test":"rm -rf ."}}'),
+    ],
+    [
+      "a Makefile",
+      "checks ci",
+      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("make -s check")),
+      (box) => box.write("home/work/Makefile", "check:\n\trm -rf .\n"),
+    ],
+    [
+      "an MCP server's program",
+      "mcp .mcp.json",
+      (box) =>
+        box.write("home/work/.mcp.json", '{"mcpServers":{"x":{"command":"node","args":["ci/check.sh"]}}}'),
+      (box) => box.write("home/work/ci/check.sh", "evil\n"),
+    ],
+    [
+      "an MCP server's program below its own folder",
+      "mcp .rnix/mcp.yaml",
+      (box) => box.write("home/work/.rnix/mcp.yaml", "servers: { x: { command: ./check.sh, cwd: ci } }\n"),
+      (box) => box.write("home/work/ci/check.sh", "evil\n"),
+    ],
+    [
+      "a service's program",
+      "init .rnix/init.yaml",
+      (box) =>
+        box.write(
+          "home/work/.rnix/init.yaml",
+          "services: [{ name: s, type: command, config: { command: [python3, ci/check.sh] } }]\n",
+        ),
+      (box) => box.write("home/work/ci/check.sh", "evil\n"),
+    ],
+    [
+      "the command that prints a key",
+      "provider openai",
+      (box) =>
+        box.write(
+          "home/work/.rnix/providers.yaml",
+          "providers: { openai: { api_key_command: ci/check.sh } }\n",
+        ),
+      (box) => box.write("home/work/ci/check.sh", "evil\n"),
+    ],
+  ];
+  test.each(CASES)("is bound: %s", async (_, item, write, change) => {
+    using box = fullProject();
+    box.write("home/work/ci/check.sh", "true\n");
+    box.write("home/work/package.json", '{"scripts":{"test":"true"}}');
+    box.write("home/work/Makefile", "check:\n\ttrue\n");
+    write(box);
+    await accept(box);
+    expect((await states(box))[item]).toBe("trusted");
+    change(box);
+    expect((await states(box))[item]).toBe("changed");
+  });
+
+  test("and cannot be put there later: a script that was missing is new", async () => {
+    using box = fullProject();
+    box.write("home/work/agents/ci/agent.yaml", agentWith("sh check.sh"));
+    await accept(box);
+    expect((await loadAgent("ci", box.places())).checksWithheld).toBe(false);
+    box.write("home/work/check.sh", "evil\n");
+    expect((await loadAgent("ci", box.places())).checksWithheld).toBe(true);
+  });
+
+  test("is not what else a package.json says", async () => {
+    using box = fullProject();
+    box.write("home/work/package.json", '{"scripts":{"test":"true"}}');
+    await accept(box);
+    box.write("home/work/package.json", '{"version":"2","scripts":{"test":"true"},"dependencies":{}}');
+    expect((await states(box))["checks ci"]).toBe("trusted");
+  });
+});
+
+function agentWith(check: string): string {
+  return `name: ci\ndescription: d\nchecks: [${JSON.stringify(check)}]\n`;
+}
+
 describe("following a folder", () => {
   test("trusts whatever is in it, until it is revoked", async () => {
     using box = fullProject();
-    box.trust().follow(NOW);
+    box.trust().follow([], NOW);
     expect(await states(box)).toEqual(every("trusted"));
     box.write("home/work/plugins/jira.ts", "export default 3;");
     expect(await states(box)).toEqual(every("trusted"));
     expect(box.trust().follows).toBe(true);
     box.trust().revoke();
     expect(await states(box)).toEqual(every("new"));
+  });
+
+  const now = (box: Sandbox) => trustItems(box.places(), box.trust(), plugins(box));
+
+  test("takes over what its author changed before a run, and nothing that changes during one", async () => {
+    using box = fullProject();
+    box.trust().follow(await now(box), NOW);
+    box.write("home/work/plugins/jira.ts", "export default 'mine';");
+    box.trust().beginRuns("k", await now(box));
+    expect(await states(box)).toEqual(every("trusted"));
+    box.write("home/work/plugins/jira.ts", "export default 'of a run';");
+    box.write("home/work/agents/evil/agent.yaml", "name: evil\ndescription: d\n");
+    const during = await states(box);
+    expect(during).toEqual({ ...every("trusted"), "plugin jira": "by a run", "agent evil": "by a run" });
+
+    expect(box.trust().settleRuns(["k"], await now(box))).toEqual([
+      "plugins/jira.ts",
+      "agents/evil/agent.yaml",
+    ]);
+    expect(await states(box)).toEqual(during);
+    box.write("home/work/plugins/jira.ts", "export default 'of a run, and mine';");
+    expect((await states(box))["plugin jira"]).toBe("by a run");
+    box.trust().beginRuns("k", await now(box));
+    expect((await states(box))["plugin jira"]).toBe("by a run");
+    box.trust().settleRuns(["k"], await now(box));
+    box.write("home/work/plugins/jira.ts", "export default 'mine';");
+    expect((await states(box))["plugin jira"]).toBe("trusted");
+  });
+
+  test("trusts what a run changed once a person does, and goes on being followed", async () => {
+    using box = fullProject();
+    box.trust().follow(await now(box), NOW);
+    box.trust().beginRuns("k", await now(box));
+    box.write("home/work/.mcp.json", '{"mcpServers":{}}');
+    box.trust().settleRuns(["k"], await now(box));
+    expect((await states(box))["mcp .mcp.json"]).toBe("by a run");
+    box.trust().accept(await now(box), NOW);
+    expect(await states(box)).toEqual(every("trusted"));
+    expect(box.trust().follows).toBe(true);
+    box.write("home/work/plugins/util.ts", "export const x = 'mine';");
+    expect(await states(box)).toEqual(every("trusted"));
+  });
+
+  test("of a kernel that died is not taken for its author's, and one run leaves the others' mark", async () => {
+    using box = fullProject();
+    box.trust().follow(await now(box), NOW);
+    box.trust().beginRuns("dead", await now(box));
+    box.write("home/work/skills/rel/scripts/go.sh", "echo of a run\n");
+    expect(box.trust().activeKernels()).toEqual(["dead"]);
+    box.trust().beginRuns("next", null);
+    box.trust().settleRuns(["next"], await now(box));
+    expect(box.trust().activeKernels()).toEqual(["dead"]);
+    expect((await states(box))["scripts rel"]).toBe("by a run");
+    box.trust().settleRuns(["dead"], await now(box));
+    expect(box.trust().activeKernels()).toEqual([]);
+    expect((await states(box))["scripts rel"]).toBe("by a run");
+  });
+
+  test("holds of a file as a whole, and of a package.json for its scripts", async () => {
+    using box = fullProject();
+    const manifest = (more: object) =>
+      box.write("home/work/package.json", JSON.stringify({ scripts: { test: "x" }, ...more }));
+    manifest({});
+    box.trust().follow(await now(box), NOW);
+    box.trust().beginRuns("k", await now(box));
+    manifest({ dependencies: { a: "1" } });
+    box.write("home/work/agents/ci/agent.yaml", "name: ci\ndescription: of a run\nchecks: [npm test]\n");
+    box.trust().settleRuns(["k"], await now(box));
+    expect(await states(box)).toEqual({
+      ...every("trusted"),
+      "agent ci": "by a run",
+      "checks ci": "by a run",
+    });
+    box.write("home/work/agents/ci/agent.yaml", "name: ci\ndescription: d\nchecks: [npm test]\n");
+    expect(await states(box)).toEqual(every("trusted"));
+    box.trust().beginRuns("k", await now(box));
+    manifest({ scripts: { test: "of a run" } });
+    box.trust().settleRuns(["k"], await now(box));
+    expect(await states(box)).toEqual({ ...every("trusted"), "checks ci": "by a run" });
   });
 
   test("for one run writes nothing down", async () => {

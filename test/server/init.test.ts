@@ -34,7 +34,8 @@ class Booting implements AsyncDisposable {
     const workspaces = new Workspaces({
       user: this.home.paths,
       uid,
-      plugins: { lease: unused, list: unused },
+      plugins: { lease: unused, list: unused, review: unused },
+      hasRuns: () => false,
       embedded: { agents: async () => [], skills: async () => [] },
     });
     this.init = new DaemonInit({
@@ -71,7 +72,7 @@ class Booting implements AsyncDisposable {
     const file = join(dir, ".rnix/init.yaml");
     writeFileSync(file, YAML);
     const project = findProject({ cwd: dir, home: this.home.dir, uid, env: {} });
-    new Trust(this.home.paths.dataDir, project).follow(0);
+    new Trust(this.home.paths.dataDir, project).follow([], 0);
     return file;
   }
 

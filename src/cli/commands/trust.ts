@@ -9,10 +9,10 @@ import { styleOf } from "../output/style.ts";
 import { type Column, table } from "../output/table.ts";
 
 export default defineCommand({
-  about: "Let what this project brings along run: plugins, checks, scripts, provider addresses",
+  about: "Let what this project brings take effect: plugins, checks, agents' tools, provider addresses",
   flags: {
     yes: bool("without a question; needed where there is no terminal"),
-    follow: bool("trust the folder whatever it will hold: for its author"),
+    follow: bool("also trust what you change in the folder later; never what a run changes"),
     revoke: bool("trust nothing of it any more"),
     show: bool("only print what there is and whether it is trusted"),
     json,
@@ -24,6 +24,8 @@ export default defineCommand({
   ],
   notes: [
     "Trust binds content: when a trusted file changes, its part is left out until you trust it again. An untrusted project is used without these parts, and every run names what it goes without.",
+    "Files of the project that a trusted command names are bound with it, and the scripts of package.json where it runs npm, pnpm, yarn or bun. What those programs read or import in turn is not.",
+    "With --follow, what changes while no run is active counts at once. What changes while one is active is left out until `rnix trust`.",
   ],
   async run(io, flags) {
     if ([flags.follow, flags.revoke, flags.show].filter(Boolean).length > 1) {
@@ -51,20 +53,20 @@ async function accept(
   flags: { yes: boolean; follow: boolean },
 ): Promise<number> {
   const { project, trust, items } = review;
-  if (!flags.follow && items.every(({ state }) => state === "trusted")) {
+  if (!(flags.follow && !trust.follows) && items.every(({ state }) => state === "trusted")) {
     io.stderr.write(items.length === 0 ? "there is nothing to trust\n" : "all of it is trusted already\n");
     return EXIT.ok;
   }
   const question = flags.follow
-    ? `Let everything in ${project.dir} run as you, now and whatever it will hold?`
+    ? `Let everything in ${project.dir} run as you, now and as you will change it?`
     : `Let ${plural(items.length, "part")} of ${project.dir} run as you?`;
   if (!flags.yes && !(await asked(io, question))) {
     io.stderr.write("nothing was trusted\n");
     return EXIT.error;
   }
-  if (flags.follow) trust.follow(Date.now());
+  if (flags.follow) trust.follow(items, Date.now());
   else trust.accept(items, Date.now());
-  io.stderr.write(`${project.dir} is trusted${flags.follow ? ", whatever it will hold" : ""}\n`);
+  io.stderr.write(`${project.dir} is trusted${trust.follows ? ", and what you change in it" : ""}\n`);
   return EXIT.ok;
 }
 
@@ -77,9 +79,26 @@ async function asked(io: Io, question: string): Promise<boolean> {
 
 function show(io: Io, { project, trust, items, problems }: TrustReview): void {
   for (const problem of problems) io.stderr.write(`${problem}\n`);
-  io.stdout.write(`${project.dir}${trust.follows ? ": trusted, whatever it holds" : ""}\n`);
-  if (items.length === 0) io.stdout.write("nothing here runs code or moves a key\n");
+  io.stdout.write(`${project.dir}${trust.follows ? ": trusted, and what you change in it" : ""}\n`);
+  if (items.length === 0) io.stdout.write("nothing here needs trust\n");
   else io.stdout.write(table(items, COLUMNS, io.stdout, styleOf(io, io.stdout)));
+  const commands = items.filter(({ kind }) => RUNS_PROGRAMS.has(kind));
+  for (const { name, digests, file } of commands) {
+    const more = Object.keys(digests).filter((key) => bindsAnother(key, file, project.dir));
+    if (more.length > 0) io.stdout.write(`${name} binds ${more.join(", ")}\n`);
+  }
+  if (commands.length > 0) io.stdout.write(NOT_COVERED);
+}
+
+/** Kinds of which a command is run: their programs read more than the command names. */
+const RUNS_PROGRAMS: ReadonlySet<ReviewedItem["kind"]> = new Set(["checks", "mcp", "init", "provider"]);
+const NOT_COVERED =
+  "Not covered: what the programs of these commands read or import in turn, and programs outside of the project.\n";
+
+/** Whether a key of the trust record is of another file than the item's own. */
+function bindsAnother(key: string, file: string, dir: string): boolean {
+  const own = file.slice(dir.length + 1);
+  return key !== own && !key.startsWith(`${own}#`);
 }
 
 const COLUMNS: Column<ReviewedItem>[] = [
@@ -89,5 +108,6 @@ const COLUMNS: Column<ReviewedItem>[] = [
 ];
 
 function asJson({ project, trust, items, problems }: TrustReview): object {
-  return { project: project.dir, follow: trust.follows, since: trust.since, items, problems };
+  const shown = items.map(({ followed: _, ...item }) => item);
+  return { project: project.dir, follow: trust.follows, since: trust.since, items: shown, problems };
 }

@@ -1,0 +1,91 @@
+import type { Limits } from "../kernel/types.ts";
+import type { AgentFront } from "./agent-file.ts";
+import { SETTINGS } from "./defaults.ts";
+import { asksTrust } from "./project-keys.ts";
+import { isBeyond } from "./settings.ts";
+import { formatLimit } from "./values.ts";
+
+/* What an agent of a project holds before the project is trusted with it. */
+
+/** The part of the default agent that only reads: an untrusted agent may use no tool beyond these. */
+export const READ_ONLY_TOOLS = ["Read", "Glob", "Grep", "Plan", "Skill", "Complete"] as const;
+
+/** A key of a project's agent.yaml that counts once it is trusted. */
+export interface AskedKey {
+  key: string;
+  value: unknown;
+  /** For the person who decides. */
+  says: string;
+}
+
+const FILE = "agents/*/agent.yaml";
+const LIMITS = [
+  ["max_steps", "maxSteps"],
+  ["context_budget", "contextBudget"],
+  ["max_cost", "maxCost"],
+  ["timeout", "timeoutMs"],
+] as const;
+
+/**
+ * Which keys of this agent.yaml trust is asked for. `limits`: the user's, within which an agent's own narrow.
+ * `takes`: whose name it would take.
+ */
+export function askedOf(front: AgentFront, limits: Limits, takes: string | undefined): AskedKey[] {
+  const { allowed_tools = ["*"], models, mcp = [], sandbox, checks = [] } = front;
+  const asked: (AskedKey & { widens?: boolean })[] = [
+    ...(takes === undefined
+      ? []
+      : [{ key: "name", value: front.name, says: `in place of ${takes} of this name` }]),
+    {
+      key: "allowed_tools",
+      value: allowed_tools,
+      says: `tools ${allowed_tools.join(", ")}`,
+      widens: readOnlyPart(allowed_tools).left.length > 0,
+    },
+    ...(models ? [{ key: "models", value: models, says: `models ${JSON.stringify(models)}` }] : []),
+    ...(mcp.length > 0
+      ? [{ key: "mcp", value: mcp, says: `MCP servers ${mcp.map(serverName).join(", ")}` }]
+      : []),
+    ...LIMITS.flatMap(([key, limit]) => {
+      const value = front[key];
+      if (value === undefined) return [];
+      const says = `${key} ${formatLimit(value, SETTINGS[key])}`;
+      return [{ key, value, says, widens: isBeyond(value, limits[limit]) }];
+    }),
+    ...(sandbox === undefined
+      ? []
+      : [{ key: "sandbox", value: sandbox, says: `sandbox ${sandbox}`, widens: sandbox !== "required" }]),
+    ...(checks.length > 0 ? [{ key: "checks", value: checks, says: `checks ${checks.join("; ")}` }] : []),
+  ];
+  return asked
+    .filter(({ key, widens }) => asksTrust(FILE, key, widens))
+    .map(({ key, value, says }) => ({ key, value, says }));
+}
+
+/** The agent.yaml without these keys: what is left of it narrows. */
+export function without(front: AgentFront, refused: readonly AskedKey[]): AgentFront {
+  const keys = new Set(refused.map(({ key }) => key));
+  const rest = Object.entries(front).filter(([key]) => !keys.has(key) || key === "checks" || key === "name");
+  const kept: AgentFront = { ...Object.fromEntries(rest), name: front.name, description: front.description };
+  if (!keys.has("allowed_tools")) return kept;
+  return { ...kept, allowed_tools: readOnlyPart(front.allowed_tools ?? ["*"]).kept };
+}
+
+/** Rules of a list that stay within the tools that only read, and what is left of it. */
+export function readOnlyPart(rules: readonly string[]): { kept: string[]; left: string[] } {
+  const kept: string[] = [];
+  const left: string[] = [];
+  for (const rule of rules) {
+    const name = /^[^(]*/.exec(rule)?.[0] ?? "";
+    if (READ_ONLY_TOOLS.some((tool) => tool === name)) kept.push(rule);
+    else {
+      left.push(rule);
+      if (rule === "*") kept.push(...READ_ONLY_TOOLS);
+    }
+  }
+  return { kept: [...new Set(kept)], left };
+}
+
+function serverName(server: string | { name: string }): string {
+  return typeof server === "string" ? server : server.name;
+}

@@ -1,0 +1,117 @@
+/**
+ * The one table of what a project may bring: for every file and key, what it may do before a person trusts it.
+ * The loaders decide by it, and `rnix trust --show` and docs/permissions.md are made from it.
+ */
+
+/**
+ * - `reads`: text or a name; it informs, and has no other effect.
+ * - `narrows`: counts as far as it makes something smaller; what goes beyond the user's own needs trust.
+ * - `needs trust`: has no effect until a person trusts it.
+ * - `yours alone`: only the user's own file can set it; in a project's file it is an error.
+ */
+export const KEY_CLASSES = ["reads", "narrows", "needs trust", "yours alone"] as const;
+type KeyClass = (typeof KEY_CLASSES)[number];
+
+interface KeyRule {
+  class: KeyClass;
+  /** What holds until the project is trusted. */
+  until: string;
+}
+
+export const PROJECT_KEYS = {
+  ".rnix/config.yaml": {
+    ...limits(
+      ...["max_steps", "timeout", "context_budget", "max_cost", "tokens_per_day", "cost_per_day"],
+      ...["model_timeout", "model_idle_timeout", "model_retries", "model_wait", "tool_timeout"],
+      ...["tool_result_chars", "context_window", "compact_at", "compact_timeout", "check_timeout"],
+      ...["spawn_depth", "live_children", "shell_memory", "shell_disk", "loop_threshold", "grace"],
+      ...["mcp_mount_timeout", "mcp_request_timeout", "supervisor_restarts"],
+    ),
+    // Smaller is not safer here: less of what a run did would be recorded, or more restarts allowed.
+    ...trusted("your value counts", "events_per_run", "results_per_run", "supervisor_window"),
+    ...userOnly("live_processes", "drain", "retention_age", "retention_runs", "retention_size"),
+    ...userOnly("retention_every", "daemon_idle_stop", "daemon_idle_check", "socket_wait", "socket_retry"),
+    ...trusted("plugins get your settings alone", "plugins"),
+  },
+  ".rnix/providers.yaml": {
+    ...trusted("your choice of provider counts", "default_provider"),
+    ...trusted(
+      "the provider keeps what you or the stock say; a new one cannot be used",
+      ...["driver", "base_url", "api_key_env", "api_key_command", "default_model", "fallback", "extra"].map(
+        (key) => `providers.*.${key}`,
+      ),
+    ),
+    ...trusted(
+      "window, output limit and price are yours, or unknown; your price counts even after trust",
+      "providers.*.models",
+    ),
+    ...limits("providers.*.concurrency", "providers.*.requests_per_minute"),
+    ...userOnly("providers.*.allow_unconfined"),
+  },
+  "agents/*/agent.yaml": {
+    name: { class: "narrows", until: "a name of yours or of the stock stays with that agent" },
+    ...reads("description", "skills", "deferred_skills"),
+    ...trusted("provider, model and effort are chosen without it", "models"),
+    allowed_tools: { class: "narrows", until: "what it lists of Read, Glob, Grep, Plan, Skill and Complete" },
+    ...trusted("no MCP server is mounted for it", "mcp"),
+    ...limits("max_steps", "context_budget", "max_cost", "timeout"),
+    sandbox: { class: "narrows", until: "`required` counts" },
+    ...trusted("a run with it is refused, exit 64", "checks"),
+  },
+  "agents/*/instructions.md": reads("text"),
+  "skills/*/SKILL.md": {
+    name: { class: "narrows", until: "a name of yours or of the stock stays with that skill" },
+    ...reads("description", "text"),
+    "allowed-tools": { class: "narrows", until: "it can only take rights away" },
+  },
+  "skills/*/scripts/**": trusted("the skill is left out", "content"),
+  "plugins/**": trusted("the plugin is read, and never loaded", "content"),
+  ".rnix/mcp.yaml": trusted("its servers do not exist", "servers"),
+  ".mcp.json": trusted("its servers do not exist", "mcpServers"),
+  ".rnix/init.yaml": trusted("nothing of it is started", "services", "supervisors"),
+  "AGENTS.md": reads("text"),
+  ".rnix/data/**": {
+    records: { class: "reads", until: "shown; resumed only if your Rnix wrote them" },
+  },
+} as const satisfies Record<string, Record<string, KeyRule>>;
+
+export type ProjectFile = keyof typeof PROJECT_KEYS;
+
+/** What a key of a project's file may do. A key that the table does not know needs trust. */
+export function classOf(file: ProjectFile, key: string): KeyClass {
+  const rules: Record<string, KeyRule> = PROJECT_KEYS[file];
+  return (Object.hasOwn(rules, key) ? rules[key] : undefined)?.class ?? "needs trust";
+}
+
+/** Whether a person has to be asked before this value counts. `widens`: it goes beyond what the user has. */
+export function asksTrust(file: ProjectFile, key: string, widens = true): boolean {
+  const kind = classOf(file, key);
+  return kind === "needs trust" || kind === "yours alone" || (kind === "narrows" && widens);
+}
+
+/** The table, row by row. */
+export function projectKeyRows(): { file: string; key: string; class: KeyClass; until: string }[] {
+  return Object.entries(PROJECT_KEYS).flatMap(([file, rules]) =>
+    Object.entries(rules).map(([key, rule]: [string, KeyRule]) => ({ file, key, ...rule })),
+  );
+}
+
+function reads(...keys: string[]): Record<string, KeyRule> {
+  return rulesOf(keys, { class: "reads", until: "the same" });
+}
+
+function limits(...keys: string[]): Record<string, KeyRule> {
+  return rulesOf(keys, { class: "narrows", until: "counts where it is smaller than yours" });
+}
+
+function trusted(until: string, ...keys: string[]): Record<string, KeyRule> {
+  return rulesOf(keys, { class: "needs trust", until });
+}
+
+function userOnly(...keys: string[]): Record<string, KeyRule> {
+  return rulesOf(keys, { class: "yours alone", until: "an error, also after trust" });
+}
+
+function rulesOf(keys: readonly string[], rule: KeyRule): Record<string, KeyRule> {
+  return Object.fromEntries(keys.map((key) => [key, rule]));
+}
