@@ -240,6 +240,7 @@ async function read(found: Found, places: Places): Promise<Agent | null> {
     mcp: (value.mcp ?? []).map((server, index) => ({
       name: typeof server === "string" ? server : server.name,
       required: typeof server === "string" || server.required !== false,
+      ...(refused.some(({ key }) => key === "mcp") && { untrusted: found.source }),
       wrong: (message) => yamlError(yaml, ["mcp", index], message),
     })),
     source: found.source,
@@ -250,7 +251,7 @@ async function read(found: Found, places: Places): Promise<Agent | null> {
     effort: value.models?.effort,
     sandbox: value.sandbox,
     checksWithheld: refused.some(({ key }) => key === AGENT_CHECKS),
-    withheld: refused.filter(({ key }) => key !== AGENT_CHECKS),
+    withheld: refused.filter(({ key }) => key !== AGENT_CHECKS && key !== "mcp"),
     notices,
   };
 }

@@ -16,6 +16,8 @@ import { parseYaml, type YamlText, yamlError } from "./yaml.ts";
 export interface McpWish {
   name: string;
   required: boolean;
+  /** The agent's file, where its project is not trusted with the servers that it names. */
+  untrusted?: string;
   /** A run had it that goes on: one that is not there any more is left out, and named. */
   had?: true;
   wrong(message: string): SyscallError;
@@ -68,13 +70,14 @@ export async function mcpMounts(
 
 /** The mount of one server, or why it can't be had here. */
 function findServer(
-  { name, required, had, wrong }: McpWish,
+  { name, required, untrusted, had, wrong }: McpWish,
   files: readonly McpFile[],
   { envs, numbers, services = [] }: McpSurroundings,
 ): MountRequest | string {
-  if (services.includes(name)) return { type: MCP, name, config: { name }, required };
   const naming = files.filter((file) => file.names.includes(name));
   const file = naming.find(({ trusts }) => trusts(name));
+  if (untrusted !== undefined && (file || services.includes(name))) return leftOut(name, untrusted);
+  if (services.includes(name)) return { type: MCP, name, config: { name }, required };
   if (file) {
     try {
       const request = mcpRequest(name, file.entry(name), file.wrong(name), { numbers, envs });
@@ -87,7 +90,7 @@ function findServer(
   const [withheld] = naming;
   if (withheld) {
     const what = withheld.trusted ? `a file that its command names in ${withheld.path}` : withheld.path;
-    return `The MCP server ${name} is left out: ${what} is not trusted. Look at it, then run \`rnix trust\`, or give --trust for this run.`;
+    return leftOut(name, what);
   }
   if (had)
     return `The MCP server ${name}, which the run had, is in no mcp.yaml any more: it goes on without it.`;
@@ -96,6 +99,10 @@ function findServer(
   throw wrong(
     `expected an MCP server of ${where}, got ${JSON.stringify(name)}${names.length === 0 ? "; there is none" : "."}${suggestion(name, names)}`,
   );
+}
+
+function leftOut(name: string, what: string): string {
+  return `The MCP server ${name} is left out: ${what} is not trusted. Look at it, then run \`rnix trust\`, or give --trust for this run.`;
 }
 
 /** What a file says of one server. */

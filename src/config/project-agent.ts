@@ -19,6 +19,8 @@ export interface AskedKey {
 }
 
 const FILE = "agents/*/agent.yaml";
+/** Not simply left out: a run that needs them is refused. */
+const SAID_ELSEWHERE: ReadonlySet<string> = new Set(["checks", "mcp"]);
 const LIMITS = [
   ["max_steps", "maxSteps"],
   ["context_budget", "contextBudget"],
@@ -65,7 +67,7 @@ export function askedOf(front: AgentFront, limits: Limits, takes: string | undef
 /** The agent.yaml without these keys: what is left of it narrows. */
 export function without(front: AgentFront, refused: readonly AskedKey[]): AgentFront {
   const keys = new Set(refused.map(({ key }) => key));
-  const rest = Object.entries(front).filter(([key]) => !keys.has(key) || key === "checks" || key === "name");
+  const rest = Object.entries(front).filter(([key]) => !keys.has(key) || SAID_ELSEWHERE.has(key));
   const kept: AgentFront = { ...Object.fromEntries(rest), name: front.name, description: front.description };
   if (!keys.has("allowed_tools")) return kept;
   return { ...kept, allowed_tools: readOnlyPart(front.allowed_tools ?? ["*"]).kept };

@@ -53,7 +53,7 @@ export const PROJECT_KEYS = {
     ...reads("description", "skills", "deferred_skills"),
     ...trusted("provider, model and effort are chosen without it", "models"),
     allowed_tools: { class: "narrows", until: "what it lists of Read, Glob, Grep, Plan, Skill and Complete" },
-    ...trusted("no MCP server is mounted for it", "mcp"),
+    ...trusted("no server is mounted for it; a run that requires one is refused, exit 64", "mcp"),
     ...limits("max_steps", "context_budget", "max_cost", "timeout"),
     sandbox: { class: "narrows", until: "`required` counts" },
     ...trusted("a run with it is refused, exit 64", "checks"),

@@ -4,7 +4,6 @@ import { filesOfInit, loadProjectInit, loadUserInit, projectInitFile } from "../
 import type { Env, UserPaths } from "../config/paths.ts";
 import type { Project } from "../config/project.ts";
 import { loadSettings } from "../config/settings.ts";
-import { Trust } from "../config/trust.ts";
 import type { Clock } from "../kernel/clock.ts";
 import type { InitManager } from "../kernel/init-manager.ts";
 import { SyscallError } from "../plugin/index.ts";
@@ -59,7 +58,7 @@ export class DaemonInit implements Init {
   #user: Promise<void> | undefined;
   #up = false;
   /** Of projects that are up, or just being brought up, by folder. */
-  readonly #projects = new Map<string, Promise<void>>();
+  readonly #projects = new Map<string, Promise<string[]>>();
   /** Why others are not, by file. */
   readonly #problems = new Map<string, string>();
 
@@ -130,18 +129,16 @@ export class DaemonInit implements Init {
   async #ofProject(project: Project): Promise<string[]> {
     const file = projectInitFile(project);
     const known = this.#projects.get(project.dir);
-    if (known) await known;
-    if (known || file === null || !existsSync(file)) return [];
-    if (!(await this.#isTrusted(file, project))) {
-      this.#problems.set(file, "it is not trusted, so it is left out: `rnix trust` shows and trusts it");
-      return [`not trusted, so left out: the services of ${file}. \`rnix trust\` shows and trusts it.`];
-    }
+    if (known) return await known;
+    if (file === null || !existsSync(file)) return [];
     const boot = this.#bootProject(file, project);
     this.#projects.set(project.dir, boot);
     try {
-      await boot;
-      this.#problems.delete(file);
-      return [];
+      const left = await boot;
+      // One that is not trusted is looked at again by the next run.
+      if (left.length > 0) this.#projects.delete(project.dir);
+      else this.#problems.delete(file);
+      return left;
     } catch (thrown) {
       this.#projects.delete(project.dir);
       this.#problems.set(file, thrown instanceof Error ? thrown.message : String(thrown));
@@ -149,18 +146,17 @@ export class DaemonInit implements Init {
     }
   }
 
-  /** With what its commands name in the project. */
-  async #isTrusted(file: string, project: Project): Promise<boolean> {
-    const trust = new Trust(this.#ports.user.dataDir, project);
-    if (!trust.allowsFiles([file])) return false;
-    const init = await loadProjectInit(file);
-    return init === null || trust.allowsNamed(filesOfInit(init, project.dir));
-  }
-
-  async #bootProject(file: string, { dir }: Project): Promise<void> {
+  /** Answers what is left out because it is not trusted: with what its commands name in the project. */
+  async #bootProject(file: string, { dir }: Project): Promise<string[]> {
     const { places } = await this.#ports.spawn.workspaces.at({ cwd: dir, env: this.#env });
-    const init = await loadProjectInit(file);
-    if (init) await this.#boot(init, dir, await loadSettings(places));
+    const { trust } = places;
+    const init = trust.allowsFiles([file]) ? await loadProjectInit(file) : null;
+    if (!init || !trust.allowsNamed(filesOfInit(init, dir))) {
+      this.#problems.set(file, "it is not trusted, so it is left out: `rnix trust` shows and trusts it");
+      return [`not trusted, so left out: the services of ${file}. \`rnix trust\` shows and trusts it.`];
+    }
+    await this.#boot(init, dir, await loadSettings(places));
+    return [];
   }
 
   async #boot(

@@ -107,12 +107,16 @@ async function agentOrBlank(name: string, places: Places): Promise<Agent> {
  */
 function withServers(agent: Agent, had: readonly { type: string; name: string }[]): Agent {
   const named = new Set(agent.mcp.map(({ name }) => name));
+  const hadNames = new Set(had.filter(({ type }) => type === MCP).map(({ name }) => name));
   const gone = had.filter(({ type, name }) => type === MCP && !named.has(name));
   const wrong = (message: string): SyscallError => new SyscallError("INVALID", message);
   return {
     ...agent,
     withheld: [],
-    mcp: [...gone.map(({ name }) => ({ name, required: false, had: true as const, wrong })), ...agent.mcp],
+    mcp: [
+      ...gone.map(({ name }) => ({ name, required: false, had: true as const, wrong })),
+      ...agent.mcp.map((wish) => (hadNames.has(wish.name) ? { ...wish, untrusted: undefined } : wish)),
+    ],
   };
 }
 

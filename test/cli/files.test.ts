@@ -284,7 +284,7 @@ describe("rnix trust", () => {
     mkdirSync(join(dir, ".rnix"));
     const { code, out, err } = await run(["trust"]);
     expect(code).toBe(0);
-    expect(out).toContain("nothing here runs code");
+    expect(out).toContain("nothing here needs trust");
     expect(err).toContain("nothing to trust");
   });
 });

@@ -142,7 +142,12 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
       said: async (places: Places) => {
         const agent = await loadAgent("new", places);
         const refused = agent.checksWithheld ? [await failure(() => requireChecks(agent))] : [];
-        return [...agent.withheld.map(({ says }) => `${says}.`), ...refused.map(({ message }) => message)];
+        const servers = agent.mcp.map(({ untrusted }) => untrusted);
+        return [
+          ...agent.withheld.map(({ says }) => `${says}.`),
+          ...refused.map(({ message }) => message),
+          ...servers,
+        ];
       },
     },
   ]),
@@ -274,7 +279,7 @@ async function heldBy(places: Places, name: string): Promise<unknown> {
   const agent = await loadAgent(name, places);
   const { allowedTools, provider, model, fallback, effort, mcp, sandbox, checksWithheld } = agent;
   const { maxSteps, contextBudget, maxCost, timeoutMs } = agent;
-  const servers = mcp.map((server) => server.name);
+  const servers = mcp.filter(({ untrusted }) => untrusted === undefined).map((server) => server.name);
   // What it may do beyond reading; whether its checks would be run without a question.
   const more = allowedTools.filter((tool) => !READ_ONLY_TOOLS.some((known) => known === tool));
   const checked = agent.checks.length > 0 && !checksWithheld;

@@ -23,6 +23,7 @@ async function laidDown(machine: Machine, after: Scene[], args: string[] = []) {
   machine.write("agents/worker/agent.yaml", AGENT);
   machine.write("agents/worker/instructions.md", "You are the worker.");
   machine.write("skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies\n---\nTidy up.");
+  expect((await machine.run(["trust", "--yes"])).code).toBe(0);
   const model = await machine.model(scenes({ work: [HOLD, ...after] }));
   const run = machine.start(["spawn", "work", "--agent", "worker", "--output", "json", ...args], {
     env: { HAD: "then", BOTH: "then" },

@@ -101,7 +101,7 @@ describe("the head of the prompt", () => {
       "skills/look/SKILL.md",
       "---\nname: look\ndescription: Looks\nallowed-tools: Glob Read\n---\nOnly look.\n",
     );
-    const { receipt } = await verdict(machine, ["do it", "--agent", "a"]);
+    const { receipt } = await verdict(machine, ["do it", "--agent", "a", "--trust"]);
     expect(receipt).toMatchObject({ exit_code: 0, files_changed: [] });
     const [loaded, denied, found] = toolResults(last(model));
     expect(loaded).toContain("Only look.");

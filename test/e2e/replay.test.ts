@@ -17,6 +17,7 @@ async function recorded(machine: Machine, agent = AGENT): Promise<{ uuid: string
   machine.write("sum.txt", "1 + 1 = 3\n");
   const fresh = join(machine.elsewhere, "fresh");
   cpSync(machine.project, fresh, { recursive: true });
+  for (const cwd of [machine.project, fresh]) await machine.run(["trust", "--follow", "--yes"], { cwd });
   const model = await machine.model(
     scenes({
       "fix the sum": [

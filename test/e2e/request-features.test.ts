@@ -130,6 +130,7 @@ describe("--effort", () => {
     await using machine = new Machine();
     machine.write("agents/deep/agent.yaml", "name: deep\ndescription: d\nmodels: { effort: low }\n");
     machine.write("agents/deep/instructions.md", "Think.");
+    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
     const model = await machine.model(scenes({ think: [says("done")] }));
     await machine.run(["spawn", "think", "--agent", "deep"]);
     await machine.run(["spawn", "think", "--agent", "deep", "--effort", "high"]);
