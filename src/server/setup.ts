@@ -1,3 +1,4 @@
+import { dirname, join } from "node:path";
 import { readText } from "../config/file.ts";
 import { type Env, thisUser, userPaths } from "../config/paths.ts";
 import type { Places } from "../config/places.ts";
@@ -78,12 +79,21 @@ export async function stockPlugins(): Promise<string[]> {
   return embeddedPlugins().map(({ name }) => name);
 }
 
-/** Reads a plugin, then loads it on trial. It runs its code: only for a file that a person has named. */
-export async function checkPlugin(file: string, env: Env): Promise<CheckReport> {
+/**
+ * Reads a plugin, and loads it on trial, which runs its code: one of the user's own, one whose project is trusted with
+ * it, or any where a person has said so (`run`).
+ */
+export async function checkPlugin(file: string, env: Env, run: boolean): Promise<CheckReport> {
   const { PluginHost } = await import("../plugin/host/host.ts");
-  const host = new PluginHost({ configDir: userPaths(env).configDir });
+  const { configDir, dataDir } = userPaths(env);
+  const host = new PluginHost({ configDir });
+  const isUsers = file.startsWith(join(configDir, "plugins", "/"));
   try {
-    return await host.check(file);
+    return await host.check(file, (files) => {
+      if (run || isUsers) return true;
+      const project = projectOf({ cwd: dirname(file), env });
+      return new Trust(dataDir, project).allowsContent(files);
+    });
   } finally {
     await host.close();
   }

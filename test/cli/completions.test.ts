@@ -109,7 +109,10 @@ describe("completions", () => {
     [["rnix", "kill", "-s", ""], [""]],
     [["rnix", "spawn", "--add", "--"], [""]],
     [["rnix", "plugins", "check", ""], [""]],
-    [["rnix", "plugins", "check", "-"], ["--json"]],
+    [
+      ["rnix", "plugins", "check", "-"],
+      ["--run", "--yes", "--json"],
+    ],
     [
       ["rnix", "wait", "3", ""],
       ["--timeout", "--json"],

@@ -124,6 +124,9 @@ describe("rnix plugins new", () => {
     expect(created.code).toBe(0);
     const file = created.out.trim();
     expect(file).toBe(join(dir, ".rnix", "plugins", "word-count.ts"));
+    const read = JSON.parse((await run(["plugins", "check", file, "--json"])).out);
+    expect(read).toMatchObject({ ok: true, loaded: false, devices: [] });
+    await run(["trust", "--yes"]);
     const check = await run(["plugins", "check", file, "--json"]);
     const report = JSON.parse(check.out);
     expect(report).toMatchObject({ ok: true, name: "word-count", problems: [], warnings: [] });
@@ -158,6 +161,26 @@ describe("rnix plugins check", () => {
     expect(code).toBe(1);
     expect(out).toContain("does not load");
     expect(out).toContain(`${file}:1:`);
+  });
+
+  test("runs nothing of an untrusted project, but for a person who says so", async () => {
+    const mark = join(dir, "mark");
+    const file = join(dir, "evil.ts");
+    const head = `import { writeFileSync } from "node:fs"; writeFileSync(${JSON.stringify(mark)}, "");`;
+    writeFileSync(file, `${head}\nexport default { name: "evil" };\n`);
+    const read = await run(["plugins", "check", file]);
+    expect([read.code, existsSync(mark)]).toEqual([0, false]);
+    expect(read.out).toContain("It is not trusted, so it was not loaded");
+    for (const options of [{}, { env: { RNIX_UNIT: "u1" } }]) {
+      const args = ["plugins", "check", file, "--run", ...("env" in options ? ["--yes"] : [])];
+      expect((await run(args, options)).code).not.toBe(0);
+      expect(existsSync(mark)).toBe(false);
+    }
+    const no = { kind: "tty" as const, read: async () => new TextEncoder().encode("n\n") };
+    expect((await run(["plugins", "check", file, "--run"], { stdin: no })).code).toBe(1);
+    expect(existsSync(mark)).toBe(false);
+    expect((await run(["plugins", "check", file, "--run", "--yes"])).out).toContain("loads");
+    expect(existsSync(mark)).toBe(true);
   });
 
   test("a file that is not there is exit 64", async () => {

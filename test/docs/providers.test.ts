@@ -49,7 +49,7 @@ test("the example of fallback models in docs/providers.md is an agent's", async 
   using box = new Sandbox();
   box.write("home/work/agents/a/agent.yaml", `name: a\ndescription: d\n${yaml}`);
   box.write("home/work/agents/a/instructions.md", "Be careful.");
-  const { provider, model, fallback } = await loadAgent("a", box.places());
+  const { provider, model, fallback } = await loadAgent("a", box.trusted());
   expect({ provider, model, fallback }).toEqual({
     provider: "anthropic",
     model: "claude-opus-5",

@@ -176,7 +176,11 @@ test("plugins new writes one that works: checked, typed, trusted, used", async (
   const typed = Bun.spawnSync([process.execPath, "--bun", tsc, "-p", join(machine.project, ".rnix")]);
   expect({ out: typed.stdout.toString(), code: typed.exitCode }).toEqual({ out: "", code: 0 });
 
-  const checked = await machine.run(["plugins", "check", file, "--json"]);
+  expect(JSON.parse((await machine.run(["plugins", "check", file, "--json"])).stdout)).toMatchObject({
+    ok: true,
+    loaded: false,
+  });
+  const checked = await machine.run(["plugins", "check", file, "--run", "--yes", "--json"]);
   expect(checked.code).toBe(0);
   expect(JSON.parse(checked.stdout)).toMatchObject({
     ok: true,

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { chmodSync, cpSync, existsSync, symlinkSync } from "node:fs";
+import { chmodSync, cpSync, existsSync, readFileSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { embeddedPlugins } from "../../src/plugin/host/embedded.ts";
 import { type HostOptions, type HostProject, PluginHost } from "../../src/plugin/host/host.ts";
@@ -558,10 +558,11 @@ describe("rnix plugins check", () => {
       device: `match: "prefix", tools: [${tool}]`,
       plugin: 'needs: ["store"]',
     });
-    expect(await hostWith().check(file)).toEqual({
+    expect(await hostWith().check(file, () => true)).toEqual({
       name: "p",
       file,
       ok: true,
+      loaded: true,
       files: [file],
       needs: ["store"],
       mounts: null,
@@ -572,8 +573,24 @@ describe("rnix plugins check", () => {
     });
   });
 
+  test("only reads one that may not run: its code does nothing, and its mistakes are found", async () => {
+    const asked: string[][] = [];
+    const mayRun = (files: readonly { path: string }[]): boolean => {
+      asked.push(files.map(({ path }) => path));
+      return false;
+    };
+    const mark = scratch.write("mark", "not run");
+    const evil = `import { writeFileSync } from "node:fs"; writeFileSync(${JSON.stringify(mark)}, "run");`;
+    const file = scratch.write("evil.ts", `${evil}\nexport default 1;`);
+    expect(await hostWith().check(file, mayRun)).toMatchObject({ ok: true, loaded: false, devices: [] });
+    expect(asked).toEqual([[file]]);
+    expect(readFileSync(mark, "utf8")).toBe("not run");
+    const bad = scratch.write("bad.ts", "export default {{;");
+    expect(await hostWith().check(bad, mayRun)).toMatchObject({ ok: false, loaded: false });
+  });
+
   test("names what is wrong, and what is odd", async () => {
-    const bad = await hostWith().check(scratch.write("bad.ts", "\n\nthrow new TypeError('x');"));
+    const bad = await hostWith().check(scratch.write("bad.ts", "\n\nthrow new TypeError('x');"), () => true);
     expect(bad).toMatchObject({ ok: false, warnings: [] });
     expect(bad.problems.map(problemText)).toEqual([expect.stringMatching(/bad\.ts:3:\d+: TypeError: x/)]);
     const odd = write("p.ts", "p", "x", {
@@ -581,7 +598,7 @@ describe("rnix plugins check", () => {
       device:
         'tools: [{ name: "T", description: "d", input: { type: "object", $ref: "https://example.com/x" } }]',
     });
-    const report = await hostWith().check(odd);
+    const report = await hostWith().check(odd, () => true);
     expect(report).toMatchObject({ ok: true, takes: ["/dev/fs"] });
     expect(report.warnings.map(problemText)).toEqual([expect.stringContaining("offered unchecked")]);
   });

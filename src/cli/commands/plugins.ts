@@ -1,34 +1,56 @@
 import { resolve } from "node:path";
 import type { Answers } from "../../server/protocol.ts";
+import { agreed } from "../ask.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT } from "../exit.ts";
-import { json } from "../flags.ts";
-import { environment, project, withWire } from "../io.ts";
+import { EXIT, usageError } from "../exit.ts";
+import { bool, json } from "../flags.ts";
+import { environment, type Io, project, refuseInsideRun, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { pluginReport, problemPlace } from "../output/plugin-report.ts";
 import { styleOf } from "../output/style.ts";
 import { absolutePath } from "../paths.ts";
 
 const check = defineCommand({
-  about: "Check a plugin: read it, then load it on trial; exit 1 when something stops it",
+  about: "Check a plugin: read it, and load it on trial if it is trusted; exit 1 when something stops it",
   args: [{ name: "FILE", about: "the plugin's .ts file, or its folder", file: true }],
-  flags: { json },
+  flags: {
+    run: bool("load it though its project is not trusted with it; asks first"),
+    yes: bool("with --run: without a question; needed where there is no terminal"),
+    json,
+  },
   examples: [
     {
       line: "rnix plugins check plugins/jira.ts",
       about: "its devices and tools, or what is wrong and where",
     },
   ],
-  notes: ["Loading runs the plugin's code as you."],
+  notes: [
+    "Loading runs the plugin's code as you. One of an untrusted project is read, and not loaded, unless you give --run.",
+  ],
   async run(io, flags, [file = ""]) {
     const { checkPlugin } = await import("../../server/setup.ts");
-    const report = await checkPlugin(absolutePath(io, "FILE", file), environment(io));
+    const path = absolutePath(io, "FILE", file);
+    if (flags.run && !(await maySay(io, path, flags.yes))) {
+      io.stderr.write("nothing was loaded\n");
+      return EXIT.error;
+    }
+    const report = await checkPlugin(path, environment(io), flags.run);
     io.stdout.write(
       flags.json ? `${JSON.stringify(report, null, 2)}\n` : pluginReport(report, styleOf(io, io.stdout)),
     );
     return report.ok ? EXIT.ok : EXIT.error;
   },
 });
+
+/** Whether a person lets the plugin's code run. */
+async function maySay(io: Io, path: string, yes: boolean): Promise<boolean> {
+  await refuseInsideRun(io, "plugins check --run");
+  if (yes) return true;
+  if (io.stdin.kind !== "tty" || io.env.CI) {
+    throw usageError("there is no terminal to ask at: look at the file, then give --yes");
+  }
+  return agreed(io, `Run the code of ${path} as you?`);
+}
 
 const create = defineCommand({
   about: "Write a working plugin to begin with, and the types for your editor",
@@ -45,7 +67,7 @@ const create = defineCommand({
     const file = newPlugin(projectOf({ cwd: io.cwd, env: environment(io) }), name, await stockPlugins());
     io.stdout.write(`${file}\n`);
     io.stderr.write(
-      `next: rnix plugins check ${resolve(file)}, then rnix trust; the next spawn has its tools\n`,
+      `next: rnix trust, then rnix plugins check ${resolve(file)}; the next spawn has its tools\n`,
     );
     return EXIT.ok;
   },

@@ -4,15 +4,17 @@ import { fields } from "./table.ts";
 
 type Problem = CheckReport["problems"][number];
 
+const READ_ONLY = "can be read. It is not trusted, so it was not loaded: `rnix trust`, or --run";
+
 /** What `rnix plugins check` found, with file:line:column where it is known. */
 export function pluginReport(report: CheckReport, style: Style): string {
   const verdict = report.ok
-    ? style.green(`${style.glyph.ok} loads`)
+    ? style.green(`${style.glyph.ok} ${report.loaded ? "loads" : READ_ONLY}`)
     : style.red(`${style.glyph.failed} does not load`);
   const rows: [string, string][] = [
     ["file", report.file],
     ["made of", `${report.files.length} files`],
-    ["needs", report.needs.join(", ") || "nothing"],
+    ...(report.loaded ? [["needs", report.needs.join(", ") || "nothing"] satisfies [string, string]] : []),
     ...report.devices.map(({ path, tools, provider }): [string, string] => [
       "device",
       `${path}${provider ? ", a model provider" : ""}${tools.length === 0 ? "" : `: ${tools.join(", ")}`}`,

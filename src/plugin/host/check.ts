@@ -2,12 +2,17 @@ import type { DiskPorts } from "./disk-plugin.ts";
 import { PluginWorker } from "./plugin-worker.ts";
 import { asProblem, type CheckReport, devicesOf } from "./report.ts";
 import { staticCheck } from "./static-check.ts";
+import type { FileDigest } from "./stock-files.ts";
 import type { StockPlugins } from "./stock-plugins.ts";
 
-/** What `rnix plugins check FILE` does: read it, then load it on trial. Whatever is wrong is in the report. */
+/**
+ * What `rnix plugins check FILE` does: read it, then load it on trial where `mayRun` allows exactly what was read.
+ * Whatever is wrong is in the report.
+ */
 export async function checkPlugin(
   name: string,
   file: string,
+  mayRun: (files: readonly FileDigest[]) => boolean,
   stock: StockPlugins,
   ports: DiskPorts,
 ): Promise<CheckReport> {
@@ -16,6 +21,7 @@ export async function checkPlugin(
     name,
     file,
     ok: false,
+    loaded: false,
     files: files.map(({ path }) => path),
     needs: [],
     devices: [],
@@ -25,6 +31,8 @@ export async function checkPlugin(
     warnings: [],
   };
   if (code === null) return report;
+  if (!mayRun(files)) return { ...report, ok: report.problems.length === 0 };
+  report.loaded = true;
   try {
     const worker = await PluginWorker.start({ name, entry: file, code, ...ports });
     report.needs = worker.plugin.needs ?? [];

@@ -119,10 +119,13 @@ export class PluginHost {
     );
   }
 
-  /** Reads the file, then loads it on trial in a Worker of its own. That runs its code. `file`: absolute. */
-  async check(file: string): Promise<CheckReport> {
+  /**
+   * Reads the file, then loads it on trial in a Worker of its own, where `mayRun` says so of what was read. That runs
+   * its code. `file`: absolute.
+   */
+  async check(file: string, mayRun: HostProject["isTrusted"]): Promise<CheckReport> {
     const { checkPlugin } = await import("./check.ts");
-    return checkPlugin(nameOf(file), file, this.#stock, this.#ports);
+    return checkPlugin(nameOf(file), file, mayRun, this.#stock, this.#ports);
   }
 
   /** Ends every Worker and disposes of the stock plugins. Files that are still open answer CLOSED. */

@@ -52,6 +52,8 @@ export interface PluginReport {
 
 /** What `rnix plugins check FILE` found. */
 export interface CheckReport {
+  /** Its code was run; false: it was only read. */
+  loaded: boolean;
   name: string;
   /** The entry, absolute. */
   file: string;
