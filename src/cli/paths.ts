@@ -16,13 +16,19 @@ export function absoluteFolder(io: Io, flag: string, path: string): string {
   return folder;
 }
 
+/** The file that `@FILE` names; undefined for a text. */
+export function fileOf(value: string | undefined): string | undefined {
+  return value?.startsWith("@") ? value.slice(1) : undefined;
+}
+
 /** The text itself, or what stands in the file that `@FILE` names. */
 export async function textOrFile(
   io: Io,
   flag: string,
   value: string | undefined,
 ): Promise<string | undefined> {
-  return value?.startsWith("@") ? await textOf(io, flag, value.slice(1)) : value;
+  const path = fileOf(value);
+  return path === undefined ? value : await textOf(io, flag, path);
 }
 
 /** The JSON object that stands in a file. */
@@ -35,7 +41,13 @@ export async function jsonObject(
   const text = await textOf(io, flag, path);
   const value = parsed(flag, path, text);
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
-  throw usageError(`${flag}: expected a JSON object in ${path}, got ${text.trim().slice(0, 40)}`);
+  // Nothing of the file is shown: inside a run it may be one that the run must not read.
+  throw usageError(`${flag}: expected a JSON object in ${path}, got ${kindOf(value)}`);
+}
+
+function kindOf(value: unknown): string {
+  if (value === null) return "null";
+  return Array.isArray(value) ? "an array" : `a ${typeof value}`;
 }
 
 async function textOf(io: Io, flag: string, path: string): Promise<string> {
@@ -49,10 +61,8 @@ async function textOf(io: Io, flag: string, path: string): Promise<string> {
 function parsed(flag: string, path: string, text: string): unknown {
   try {
     return JSON.parse(text);
-  } catch (error) {
-    throw usageError(
-      `${flag}: ${path} is not JSON: ${error instanceof Error ? error.message : String(error)}`,
-    );
+  } catch {
+    throw usageError(`${flag}: ${path} is not JSON`);
   }
 }
 

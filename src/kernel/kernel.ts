@@ -3,6 +3,7 @@ import { CapabilityManager, type Rights } from "./capability-manager.ts";
 import { Changes } from "./changes.ts";
 import type { Channel } from "./channel.ts";
 import { ChildAgents } from "./child-agents.ts";
+import { type ChildEffects, requireEffects } from "./child-effects.ts";
 import type { Compacted } from "./compaction/compacted.ts";
 import { CompactionManager } from "./compaction/compaction-manager.ts";
 import { ConcurrencyManager } from "./concurrency/concurrency-manager.ts";
@@ -364,6 +365,11 @@ export class Kernel {
     // That of now, with what it can still fall back to.
     const provider = proc.spec.opts.provider && { ...proc.provider, fallbacks: [...proc.fallbacks] };
     return { provider, effort, env, envGiven, cwd, folders, attended };
+  }
+
+  /** PERMISSION for what this process may not have done on behalf of a child. */
+  requireEffects(pid: PID, effects: ChildEffects): void {
+    requireEffects(this.#table.get(pid), effects, this.#ports.guarded);
   }
 
   detail(pid: PID): ProcessDetail {

@@ -28,16 +28,16 @@ export function requireWithinParent(given: SpawnOpts, parent: Process): void {
   }
 }
 
-function foldersOf({ project, folders = [] }: SpawnOpts): string[] {
+export function foldersOf({ project, folders = [] }: SpawnOpts): string[] {
   return [project.dir, ...folders];
 }
 
-function isInside(folder: string, path: string): boolean {
+export function isInside(folder: string, path: string): boolean {
   const inner = relative(folder, path);
   return inner !== ".." && !inner.startsWith("../");
 }
 
-function realOrSame(dir: string): string {
+export function realOrSame(dir: string): string {
   try {
     return realpathSync(dir);
   } catch {

@@ -3,6 +3,7 @@ import { type Env, thisUser, type UserPaths } from "../config/paths.ts";
 import type { Project } from "../config/project.ts";
 import { Projects } from "../config/projects.ts";
 import { loadSettings, type Settings } from "../config/settings.ts";
+import type { ChildEffects } from "../kernel/child-effects.ts";
 import { realClock } from "../kernel/clock.ts";
 import { Kernel } from "../kernel/kernel.ts";
 import { Secrets } from "../kernel/secrets.ts";
@@ -185,7 +186,9 @@ export async function boot({
     keys,
     parent: (uuid: string) => {
       const pid = kernel.findPid(uuid);
-      return pid === undefined ? undefined : { pid, ...kernel.handedDown(pid) };
+      if (pid === undefined) return undefined;
+      const requireEffects = (effects: ChildEffects): void => kernel.requireEffects(pid, effects);
+      return { pid, requireEffects, ...kernel.handedDown(pid) };
     },
     services: (project: Project, type: string) => kernel.mounts.services(project, type),
     remember: (project: Project) => projects.remember(project),

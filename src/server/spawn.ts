@@ -1,3 +1,6 @@
+import { existsSync } from "node:fs";
+import { stat } from "node:fs/promises";
+import { resolve } from "node:path";
 import { type Agent, loadAgent, requireChecks } from "../config/agents.ts";
 import { providerKeys, toolEnvironment, userEnv } from "../config/environment.ts";
 import { mcpMounts } from "../config/mcp.ts";
@@ -7,6 +10,7 @@ import { loadProjectDoc } from "../config/project-doc.ts";
 import { type KeyCommands, type ProviderRequest, resolveProvider } from "../config/provider-choice.ts";
 import { loadProviders } from "../config/providers.ts";
 import { loadSettings } from "../config/settings.ts";
+import type { ChildEffects } from "../kernel/child-effects.ts";
 import type { Clock } from "../kernel/clock.ts";
 import { OutputSchema } from "../kernel/output-schema.ts";
 import { Secrets } from "../kernel/secrets.ts";
@@ -26,6 +30,8 @@ const UNCONFINED =
 interface Parent
   extends Pick<SpawnOpts, "provider" | "effort" | "env" | "envGiven" | "cwd" | "folders" | "attended"> {
   pid: PID;
+  /** PERMISSION for what it may not have done on behalf of a child. */
+  requireEffects(effects: ChildEffects): void;
 }
 
 export interface SpawnPorts {
@@ -71,6 +77,11 @@ export async function planSpawn(
   const agent = await agentOf(request.agent ?? DEFAULT_AGENT, places);
   requireChecks(agent);
   refuseSandbox(request, agent);
+  parent?.requireEffects({
+    commands: [...agent.checks, ...(request.check ?? [])],
+    files: [...(request.files_read ?? []), ...(await filesOf(request.add ?? []))],
+    variables: request.env_given,
+  });
   if (request.output_schema) requireCheckable(request.output_schema);
   const attached = await readAttachments(ports.clock, request.add ?? [], request.input);
   const projectDoc = loadProjectDoc(project, request.cwd)?.text;
@@ -107,6 +118,9 @@ export async function planSpawn(
       clock: ports.clock,
       warn: (text) => void notices.push(text),
     });
+    if (provider.plays && provider.model !== parent?.provider?.model) {
+      parent?.requireEffects({ files: scriptOf(provider.model, request.cwd) });
+    }
     const isUnconfined = [provider, ...(provider.fallbacks ?? [])].some(({ unconfined }) => unconfined);
     if (isUnconfined) notices.push(UNCONFINED);
     // A command that has no key to give is known before anything is spent.
@@ -198,6 +212,23 @@ function parentOf(request: SpawnRequest, unit: string | undefined, ports: SpawnP
  */
 function fromInside(parent: Parent, { RNIX_PROVIDER, RNIX_MODEL }: Env): Env {
   return { ...parent.env, RNIX_PROVIDER, RNIX_MODEL };
+}
+
+/** Folders among them are held against what the parent may touch. */
+async function filesOf(paths: readonly string[]): Promise<string[]> {
+  const isFolder = (path: string): Promise<boolean> =>
+    stat(path).then(
+      (found) => found.isDirectory(),
+      () => false, // Reading it says what is wrong.
+    );
+  const folders = await Promise.all(paths.map(isFolder));
+  return paths.filter((_, i) => !folders[i]);
+}
+
+/** What a model that plays is read from: a file, unless it is a run. */
+function scriptOf(model: string, cwd: string): string[] {
+  const file = resolve(cwd, model);
+  return existsSync(file) ? [file] : [];
 }
 
 function trustFromInside(): SyscallError {

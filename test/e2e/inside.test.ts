@@ -348,11 +348,11 @@ describe("what a tool gets of the environment", () => {
       const result = model.requests.flatMap(toolResults).at(-1) ?? "";
       expect(result).toContain("PLAIN=of-the-caller-too");
       expect(result).toContain(`RNIX_UNIT=${receipt.uuid}`);
-      for (const foreign of ["API_KEY", "BUN_CONFIG", "BUN_OPTIONS", "sk-scripted"])
+      for (const foreign of ["API_KEY", "BUN_CONFIG_MARKER", "BUN_OPTIONS", "sk-scripted"])
         expect(result).not.toContain(foreign);
     }
     const daemon = readFileSync(`/proc/${machine.daemonPid}/environ`, "utf8");
-    for (const foreign of ["API_KEY", "BUN_CONFIG", "BUN_OPTIONS", "PLAIN", "sk-scripted"])
+    for (const foreign of ["API_KEY", "BUN_CONFIG_MARKER", "BUN_OPTIONS", "PLAIN", "sk-scripted"])
       expect(daemon).not.toContain(foreign);
     expect(machine.search("sk-scripted")).toEqual([]);
   });

@@ -25,9 +25,10 @@ const check = defineCommand({
     },
   ],
   notes: [
-    "Loading runs the plugin's code as you. One of an untrusted project is read, and not loaded, unless you give --run.",
+    "Loading runs the plugin's code as you. One of an untrusted project is read, and not loaded, unless you give --run. Refused inside a run.",
   ],
   async run(io, flags, [file = ""]) {
+    await refuseInsideRun(io, "plugins check");
     const { checkPlugin } = await import("../../server/setup.ts");
     const path = absolutePath(io, "FILE", file);
     if (flags.run && !(await maySay(io, path, flags.yes))) {
@@ -44,7 +45,6 @@ const check = defineCommand({
 
 /** Whether a person lets the plugin's code run. */
 async function maySay(io: Io, path: string, yes: boolean): Promise<boolean> {
-  await refuseInsideRun(io, "plugins check --run");
   if (yes) return true;
   if (io.stdin.kind !== "tty" || io.env.CI) {
     throw usageError("there is no terminal to ask at: look at the file, then give --yes");

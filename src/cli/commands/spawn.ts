@@ -1,10 +1,11 @@
+import { resolve } from "node:path";
 import { EFFORTS } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
 import { bool, choice, costLimit, limit, list, pairs, text, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import type { Io, Wire } from "../io.ts";
-import { absoluteFolder, absolutePath, jsonObject, textOrFile } from "../paths.ts";
+import { absoluteFolder, absolutePath, fileOf, jsonObject, textOrFile } from "../paths.ts";
 import { type Given, runAgent, told } from "../run.ts";
 import { type Attached, readAttached, readIntent, STDIN_LIMIT } from "../stdin.ts";
 
@@ -103,6 +104,11 @@ export default defineCommand({
         check: unlessEmpty(flags.check),
         output_schema: await jsonObject(io, "--output-schema", flags["output-schema"]),
         system_prompt: await textOrFile(io, "--system-prompt", flags["system-prompt"]),
+        files_read: unlessEmpty(
+          [flags["output-schema"], fileOf(flags["system-prompt"])].flatMap((file) =>
+            file === undefined ? [] : [resolve(io.cwd, file)],
+          ),
+        ),
         add: unlessEmpty(flags.add.map((path) => absolutePath(io, "--add", path))),
         cwd,
         detach: flags.detach || undefined,

@@ -214,6 +214,12 @@ export class Permissions {
     return "refusal" in decision ? decision.refusal : null;
   }
 
+  /** The same of a tool that the process calls, whatever it is shown. */
+  toolRefusal(name: string, subject: string): string | null {
+    const path = this.#facts.tools.find((tool) => tool.name === name)?.path ?? "";
+    return this.refusal({ tool: name, path, subject });
+  }
+
   /**
    * Why this call may not have a file that its driver has opened, as one sentence to show; null when it may. `also`:
    * tools whose deny patterns count for it too, as what Read may not read is not searched either.

@@ -31,6 +31,8 @@ function SpawnRequest() {
     system_prompt: text,
     /** Files to attach, absolute, and folders the run may touch. */
     add: texts,
+    /** Files whose content is in this request, absolute: from inside a run its rights must allow them. */
+    files_read: texts,
     /** Absolute. */
     cwd: z.string(),
     /** The spawner's whole environment: the daemon keeps it in memory only. */
