@@ -21,6 +21,7 @@ export async function examine(io: Io): Promise<Finding[]> {
   findings.push(await attempt("programs left running", () => leftRunning(io)));
   findings.push(await attempt("daemon", () => daemon(io)));
   if (findings.at(-1)?.state === "ok") {
+    findings.push(await attempt("programs of no known run", () => strays(io)));
     findings.push(await attempt("init.yaml", () => init(io)));
     findings.push(await attempt("providers", () => providers(io)));
   }
@@ -96,6 +97,21 @@ async function daemon(io: Io): Promise<Finding> {
   return withWire(io, async (wire) => {
     const status = await wire.request("daemon_status", {});
     return { name: "daemon", state: "ok", text: `PID ${status.pid}, ${status.socket}, log ${status.log}` };
+  });
+}
+
+/** What runs have left below the daemon, with all by which a run is known taken off. */
+async function strays(io: Io): Promise<Finding> {
+  return withWire(io, async (wire) => {
+    const { strays } = await wire.request("daemon_status", {});
+    const name = "programs of no known run";
+    if (strays.length === 0) return { name, state: "ok", text: "none" };
+    return {
+      name,
+      state: "bad",
+      text: strays.map(({ pid, command }) => `${pid} (${command})`).join("; "),
+      advice: "they end with the last program that could have left them, at the latest with rnix daemon stop",
+    };
   });
 }
 

@@ -25,7 +25,7 @@ export function systemIo(): Io {
     },
     async session(o = {}) {
       const { openSession } = await import("../client/session.ts");
-      const open = () => openSession({ env: process.env, ...o });
+      const open = () => openSession({ env: process.env, alone: true, ...o });
       return open().catch(async (thrown: unknown) => {
         const { offerRestart } = await import("./offer-restart.ts");
         await offerRestart(io, thrown);

@@ -15,6 +15,8 @@ export interface SessionOptions {
   env: Env;
   /** `--no-daemon`: the same server inside this command. It leaves nothing behind. */
   inside?: boolean;
+  /** This process runs one command and nothing else: all that is below its server is its runs'. */
+  alone?: boolean;
   /** null instead of starting a daemon when none runs. */
   onlyRunning?: boolean;
   /** Also a daemon of another version: for `daemon status` and `daemon stop`. */
@@ -66,13 +68,13 @@ class DaemonSession implements Session {
 }
 
 /** Loaded by who asks for it only: it brings the whole server. */
-async function insideSession({ env, log = () => undefined }: SessionOptions): Promise<Session> {
+async function insideSession({ env, alone, log = () => undefined }: SessionOptions): Promise<Session> {
   await import("./uncompiled-schemas.ts");
   const [{ startInside }, { overStream }] = await Promise.all([
     import("../server/inside.ts"),
     import("./memory.ts"),
   ]);
-  const server = await startInside(env, log);
+  const server = await startInside(env, log, { alone });
   return {
     connect: async () => new Client(overStream(server.connect()), { unit: env.RNIX_UNIT }),
     close: () => server.close(),

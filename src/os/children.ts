@@ -1,10 +1,13 @@
 import { isAbsolute, join } from "node:path";
 import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";
-import { adopted, leaders, type Orphan } from "./adopted.ts";
-import { countdown, endProcesses, wouldNotGo } from "./end-processes.ts";
+import { leaders } from "./adopted.ts";
+import { wouldNotGo } from "./end-processes.ts";
+import { killMarked } from "./kill-marked.ts";
 import { Ledger } from "./ledger.ts";
+import { readCommand } from "./linux-table.ts";
 import { type Mark, markOf, underMark } from "./mark.ts";
 import { type Origin, originOf } from "./origin.ts";
+import { Orphans } from "./orphans.ts";
 import { Output, outputName, type Redactor } from "./output.ts";
 import { COOKIE, type ProcessTable } from "./process-table.ts";
 import { RunningChild } from "./running-child.ts";
@@ -73,15 +76,20 @@ export class Children {
   readonly #table: ProcessTable = processTable();
   readonly #entries = new Map<string, Entry>();
   readonly #shared = new SharedChildren();
-  readonly #reap = (): void => {
-    adopted();
-  };
+  readonly #orphans: Orphans;
   #started = 0;
   #closing: Promise<void> | undefined;
 
   constructor(o: ChildrenOptions) {
     this.#o = o;
     this.#ledger = new Ledger(o.ledgerDir, o.kernelId);
+    this.#orphans = new Orphans({
+      programs: () => this.#entries.values().map(({ child }) => child),
+      gave: (mark) => this.#isMine(mark),
+      table: this.#table,
+      graceMs: o.graceMs,
+      onStuck: (left) => this.#fault(wouldNotGo(left)),
+    });
   }
 
   /**
@@ -152,22 +160,20 @@ export class Children {
     return originOf(pid, {
       byLeader: (leader) => entries.find(({ child }) => child.pid === leader && child.runs)?.owner.uuid,
       byMark: (mark) => entries.find(({ child }) => child.mark === mark)?.owner.uuid,
+      byCookie: (id) => this.#entries.get(id)?.owner.uuid,
       gave: (mark) => this.#isMine(mark),
+      named: (id) => id.startsWith(`${this.#o.kernelId}.`),
     });
+  }
+
+  /** What runs have left of which nothing tells whose it is: it ends with the last program that could own it. */
+  strays(): { pid: number; command: string }[] {
+    return this.#orphans.unattributed().map(({ pid }) => ({ pid, command: readCommand(pid) }));
   }
 
   async #close(): Promise<void> {
     await this.#end(() => true);
-    const left = await endProcesses({
-      table: this.#table,
-      find: async () => (leaders.size === 0 ? (adopted() ?? []) : []),
-      group: 0,
-      groupAsked: false,
-      graceLeft: countdown(this.#o.graceMs),
-      reap: this.#reap,
-    });
-    if (left.length > 0) this.#fault(wouldNotGo(left));
-    process.off("SIGCHLD", this.#reap);
+    await this.#orphans.close();
     this.#ledger.close();
   }
 
@@ -216,7 +222,8 @@ export class Children {
       timeoutMs: request.timeoutMs,
       // A shared program outlives who started it.
       clock: typeof request.life === "string" ? owner.clock : undefined,
-      orphans: (of) => this.#orphansOf(of),
+      orphans: (of) => this.#orphans.of(of),
+      strike: (of) => (isSubreaper() ? this.#orphans.strike(of) : killMarked(of.mark)),
       onFault,
     });
     void spawned.exited.then(() => leaders.delete(spawned.pid));
@@ -226,28 +233,10 @@ export class Children {
     void child.gone.then((clean) => {
       this.#entries.delete(id);
       if (clean) this.#note(() => this.#ledger.ended(id));
+      this.#orphans.endUnowned();
     });
-    this.#reapFromNowOn();
+    this.#orphans.watch();
     return child;
-  }
-
-  /** The end of an orphan is told by the signal only, as long as the program it comes from runs on. */
-  #reapFromNowOn(): void {
-    if (!isSubreaper() || process.listeners("SIGCHLD").includes(this.#reap)) return;
-    process.on("SIGCHLD", this.#reap);
-  }
-
-  /** Orphans of this program; also those of nobody known, when no other program runs that could have left them. */
-  #orphansOf(child: RunningChild): Orphan[] | null {
-    const orphans = adopted();
-    if (!orphans) return null;
-    const others = [...leaders].filter(([pid]) => pid !== child.pid).map(([, mark]) => mark);
-    // One that has ended sees to its own until nothing of it is left.
-    for (const entry of this.#entries.values()) if (entry.child !== child) others.push(entry.child.mark);
-    return orphans.filter(({ mark }) => {
-      if (mark === child.mark) return true;
-      return !others.includes(mark) && (others.length === 0 || this.#isMine(mark));
-    });
   }
 
   /** True for the marks this kernel gave. */

@@ -15,29 +15,35 @@ interface EndOptions {
   graceLeft(): number;
   /** Frees the zombies that fell to us. */
   reap(): void;
+  /** Kills at sight what changes its PID faster than `find` can see it. Returns what it saw last: none when it is gone. */
+  strike?(): readonly { pid: number }[];
 }
 
 /**
  * TERM, grace, KILL, until nobody is found any more. Returns those that do not go: stuck in the system, or
  * another user's.
  */
-export async function endProcesses(o: EndOptions): Promise<Process[]> {
+export async function endProcesses(o: EndOptions): Promise<{ pid: number }[]> {
   let members = await o.find();
   for (const member of members) {
     if (!(o.groupAsked && member.pgid === o.group)) await ask(o.table, member);
   }
   while (members.length > 0 && o.graceLeft() > 0) {
-    members = (await allGone(o, members, o.graceLeft)) ? await o.find() : members;
+    if (await allGone(o, members, o.graceLeft)) members = await o.find();
+    // One that always is another process by now would keep the thread busy for all of the grace.
+    if (members.length > 0) await pause(Math.max(0, Math.min(FIND_PAUSE_MS, o.graceLeft())));
   }
-  for (let round = 0; members.length > 0 && round < KILL_ROUNDS; round++) {
+  let struck = members.length > 0 ? [] : (o.strike?.() ?? []);
+  for (let round = 0; (members.length > 0 || struck.length > 0) && round < KILL_ROUNDS; round++) {
     members = await o.find();
     if (o.group > 0 && members.some((member) => member.pgid === o.group)) signal(-o.group, "SIGKILL");
     for (const member of members) await kill(o.table, member);
+    struck = o.strike?.() ?? [];
     await allGone(o, members, countdown(KILL_WAIT_MS));
     members = await o.find();
   }
   o.reap();
-  return members;
+  return members.length > 0 ? members : [...struck];
 }
 
 /** Ms left of a time that begins now. */
@@ -46,17 +52,15 @@ export function countdown(ms: number): () => number {
   return () => end - performance.now();
 }
 
-export function wouldNotGo(left: Process[]): SyscallError {
+export function wouldNotGo(left: readonly { pid: number }[]): SyscallError {
   const pids = left.map((process) => process.pid).join(", ");
-  return new SyscallError(
-    "INTERNAL",
-    `Could not end process ${pids}, even by KILL. The next start tries again.`,
-  );
+  return new SyscallError("INTERNAL", `Could not end process ${pids}, even by KILL. It is tried again.`);
 }
 
 /** Programs that start others as fast as they are killed lose within a few rounds. */
 const KILL_ROUNDS = 20;
 const KILL_WAIT_MS = 250;
+const FIND_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 50;
 
 async function ask(table: ProcessTable, member: Process): Promise<void> {

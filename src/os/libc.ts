@@ -9,9 +9,13 @@ interface Libc {
   prctl(option: number, value: number): number;
   /** True when `pid` was a zombie of ours and is gone now. Never waits. */
   reap(pid: number): boolean;
-  /** The soft and the hard limit of this process, null when the system does not say. */
-  limit(resource: number): { soft: bigint; hard: bigint } | null;
-  setLimit(resource: number, soft: bigint, hard: bigint): boolean;
+  /** The soft and the hard limit of a process (0: this one), of a zombie too; null when the system does not say. */
+  limit(resource: number, pid?: number): { soft: bigint; hard: bigint } | null;
+  setLimit(resource: number, soft: bigint, hard: bigint, pid?: number): boolean;
+  /** The session of a process (0: this one), of a zombie too; -1 when there is no such process. */
+  session(pid: number): number;
+  /** A nameless file in memory whose name /proc/<pid>/fd shows; closed with this process. False when there is none. */
+  nameInMemory(name: string): boolean;
   /** An option of a socket (SOL_SOCKET) that is one number; null when the system does not give it. */
   socketOption(fd: number, option: number): number | null;
   /** Writes over this process's own copy of a variable's value, where the system shows it; false when there is none. */
@@ -34,6 +38,8 @@ const WNOHANG = 1;
 const O_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
 const POLLIN = 1;
+const MEMFD_CREATE = process.arch === "arm64" ? 279 : 319;
+const MFD_CLOEXEC = 1;
 const HIDDEN = "*".charCodeAt(0);
 
 const SYMBOLS = {
@@ -44,6 +50,9 @@ const SYMBOLS = {
   strlen: { args: ["ptr"], returns: "u64" },
   poll: { args: ["ptr", "u64", "i32"], returns: "i32" },
   pipe2: { args: ["ptr", "i32"], returns: "i32" },
+  getsid: { args: ["i32"], returns: "i32" },
+  // memfd_create(2) by its number: older C libraries do not name it.
+  syscall: { args: ["i64", "ptr", "u64"], returns: "i64" },
   getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
 } as const;
 
@@ -73,14 +82,19 @@ function load(name: string): Libc | null {
   return {
     prctl: (option, value) => symbols.prctl(option, value, 0, 0, 0),
     reap: (pid) => symbols.waitpid(pid, null, WNOHANG) === pid,
-    limit(resource) {
-      if (symbols.prlimit(0, resource, null, ptr(limits)) !== 0) return null;
+    limit(resource, pid = 0) {
+      if (symbols.prlimit(pid, resource, null, ptr(limits)) !== 0) return null;
       return { soft: limits[0] ?? 0n, hard: limits[1] ?? 0n };
     },
-    setLimit(resource, soft, hard) {
+    setLimit(resource, soft, hard, pid = 0) {
       limits[0] = soft;
       limits[1] = hard;
-      return symbols.prlimit(0, resource, ptr(limits), null) === 0;
+      return symbols.prlimit(pid, resource, ptr(limits), null) === 0;
+    },
+    session: (pid) => symbols.getsid(pid),
+    nameInMemory(name) {
+      const text = Buffer.from(`${name}\0`);
+      return Number(symbols.syscall(MEMFD_CREATE, ptr(text), MFD_CLOEXEC)) >= 0;
     },
     socketOption(fd, name) {
       optionBytes[0] = option.byteLength;

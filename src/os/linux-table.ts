@@ -107,14 +107,25 @@ function ofGroup(trace: Trace | undefined): Trace | undefined {
   return leader && leader.start !== trace.leader.start ? undefined : trace;
 }
 
-function readCookie(pid: number): string | undefined {
+export function readCookie(pid: number): string | undefined {
+  return readVariable(pid, COOKIE);
+}
+
+/** Its command line, for people to read; empty where it has ended. */
+export function readCommand(pid: number): string {
+  return (readProc(`/proc/${pid}/cmdline`) ?? "").replaceAll("\0", " ").trim().slice(0, COMMAND_CHARS);
+}
+
+const COMMAND_CHARS = 200;
+
+/** A variable of the environment that a process was started with; undefined where it has none or can't be looked at. */
+export function readVariable(pid: number, variable: string): string | undefined {
   const variables = readProc(`/proc/${pid}/environ`);
-  if (variables === null) return undefined;
-  const name = `${COOKIE}=`;
-  for (const variable of variables.split("\0")) {
-    if (variable.startsWith(name)) return variable.slice(name.length);
-  }
-  return undefined;
+  const name = `${variable}=`;
+  return variables
+    ?.split("\0")
+    .find((one) => one.startsWith(name))
+    ?.slice(name.length);
 }
 
 function ofPipe(pid: number, pipes: ReadonlyMap<string, Trace>): Trace | undefined {

@@ -1,10 +1,10 @@
-import { readFileSync } from "node:fs";
 import { libc } from "./libc.ts";
 
 /**
- * The second cookie of a program, for those that clear their environment: the soft limit on real-time CPU,
- * set to a number of its own somewhere beyond 100,000 years. It binds nobody, everything below the program
- * inherits it through exec, setsid and `env -i`, and the system shows it in /proc/<pid>/limits. Linux only.
+ * The second cookie of a program, for those that clear their environment: the limit on real-time CPU, soft and
+ * hard, set to a number of its own somewhere beyond 100,000 years. It restricts no program, everything below the
+ * program inherits it through exec, setsid and `env -i`, and the system shows it to the same user. Without
+ * CAP_SYS_RESOURCE a process can lower the hard limit, but can't remove it. Linux only.
  */
 export type Mark = string;
 
@@ -14,36 +14,54 @@ export function markOf(kernelId: string, n: number): Mark {
   return (LOWEST + (salt << COUNTER_BITS) + BigInt.asUintN(Number(COUNTER_BITS), BigInt(n))).toString();
 }
 
+/**
+ * What stays of every mark of a kernel when a program lowers its soft limit before its own hard limit is set: the hard
+ * limit of the kernel's process, which it inherits. It says which kernel it comes from, not which program.
+ */
+export function kernelMark(kernelId: string): Mark {
+  return markOf(kernelId, -1);
+}
+
+/** Makes this process, which exists for that kernel alone, carry its mark. It can't be taken off again. */
+export function carryKernelMark(kernelId: string): void {
+  const mark = BigInt(kernelMark(kernelId));
+  const calls = libc();
+  const limit = calls?.limit(RLIMIT_RTTIME);
+  if (calls && limit && limit.hard > mark) calls.setLimit(RLIMIT_RTTIME, mark, mark);
+}
+
 /** Whether that kernel gave it. */
 export function isMarkOf(kernelId: string, mark: Mark): boolean {
   return BigInt(mark) >> COUNTER_BITS === BigInt(markOf(kernelId, 0)) >> COUNTER_BITS;
 }
 
-/** Starts something under a mark; false in `marked` where marks can't be had. `start` must be synchronous. */
-export function underMark<T>(mark: Mark, start: () => T): { started: T; marked: boolean } {
+/**
+ * Starts something under a mark; false in `marked` where marks can't be had. `start` must be synchronous. The
+ * program inherits the soft limit. The hard one is set when it runs, as this process could not raise its own again.
+ */
+export function underMark<T extends { pid: number }>(
+  mark: Mark,
+  start: () => T,
+): { started: T; marked: boolean } {
   const calls = libc();
   const own = calls?.limit(RLIMIT_RTTIME);
-  if (!calls || !own || own.hard < HIGHEST) return { started: start(), marked: false };
-  const marked = calls.setLimit(RLIMIT_RTTIME, BigInt(mark), own.hard);
+  const value = BigInt(mark);
+  if (!calls || !own || own.hard < value) return { started: start(), marked: false };
+  const marked = calls.setLimit(RLIMIT_RTTIME, value, own.hard);
   try {
-    return { started: start(), marked };
+    const started = start();
+    if (marked) calls.setLimit(RLIMIT_RTTIME, value, value, started.pid);
+    return { started, marked };
   } finally {
     if (marked) calls.setLimit(RLIMIT_RTTIME, own.soft, own.hard);
   }
 }
 
-/** The mark that a process carries, zombies included; null when it has none or is gone. */
+/** The mark that a process carries, zombies included; null when it has none, is gone or another user's. */
 export function readMark(pid: number | "self"): Mark | null {
-  let limits: string;
-  try {
-    limits = readFileSync(`/proc/${pid}/limits`, "latin1");
-  } catch {
-    return null; // Gone in the meantime, or no /proc: no mark to be seen.
-  }
-  const soft = /^Max realtime timeout\s+(\d+)/m.exec(limits)?.[1];
-  if (soft === undefined) return null;
-  const value = BigInt(soft);
-  return value >= LOWEST && value < HIGHEST ? soft : null;
+  const limit = libc()?.limit(RLIMIT_RTTIME, pid === "self" ? 0 : pid);
+  const mark = [limit?.soft, limit?.hard].find((value) => value && value >= LOWEST && value < HIGHEST);
+  return mark?.toString() ?? null;
 }
 
 /** The same, but for the mark that this process carries itself: a kernel may run below another kernel. */

@@ -1,5 +1,5 @@
 import { type Data, type ExitInfo, SyscallError } from "../plugin/index.ts";
-import type { Orphan } from "./adopted.ts";
+import type { Adopted } from "./adopted.ts";
 import { countdown, endProcesses, wouldNotGo } from "./end-processes.ts";
 import type { Output } from "./output.ts";
 import type { Piece } from "./output-ring.ts";
@@ -21,7 +21,9 @@ interface RunningChildOptions {
   /** What `timeoutMs` is counted in: the system's time when there is none. */
   clock: { timer(ms: number, ring: () => void): Alarm } | undefined;
   /** Orphans that belong to this program, as a subreaper sees them; null when this process is none. */
-  orphans(child: RunningChild): Orphan[] | null;
+  orphans(child: RunningChild): Adopted | null;
+  /** Kills at sight what it has left; see `EndOptions`. */
+  strike(child: RunningChild): readonly { pid: number }[];
   onFault(error: SyscallError): void;
 }
 
@@ -73,6 +75,10 @@ export class RunningChild {
     }
   }
 
+  get id(): string {
+    return this.#o.id;
+  }
+
   get mark(): string | null {
     return this.#o.mark;
   }
@@ -82,8 +88,9 @@ export class RunningChild {
     return this.#leads;
   }
 
-  get ending(): boolean {
-    return this.#ending !== undefined;
+  /** It runs, and is not being ended. */
+  get stays(): boolean {
+    return this.#leads && this.#ending === undefined;
   }
 
   async write(data: Data): Promise<void> {
@@ -243,7 +250,7 @@ export class RunningChild {
     }
   }
 
-  async #endTheRest(): Promise<Process[]> {
+  async #endTheRest(): Promise<{ pid: number }[]> {
     // What ends by itself right after the program may do so: the `tee` of a redirection, for one. With an
     // open pipe that time has passed already.
     if (await (this.#eof ? this.#endsByItself() : this.#nothingLeft())) return [];
@@ -255,6 +262,7 @@ export class RunningChild {
       groupAsked: this.#asked !== undefined,
       graceLeft: () => (this.#hurried ? 0 : left()),
       reap: () => this.#o.orphans(this),
+      strike: () => this.#o.strike(this),
     });
   }
 
@@ -271,13 +279,13 @@ export class RunningChild {
   async #nothingLeft(): Promise<boolean> {
     const orphans = this.#o.orphans(this);
     if (signal(-this.pid, 0)) return false;
-    if (orphans && this.mark && this.#eof) return orphans.length === 0;
-    return (await this.#members()).length === 0;
+    if (orphans && this.mark && this.#eof) return orphans.running.length === 0 && orphans.settled;
+    return (await this.#members()).length === 0 && orphans?.settled !== false;
   }
 
   async #members(): Promise<Process[]> {
     const found = new Map((await this.#lookFor()).map((member) => [member.pid, member]));
-    for (const orphan of this.#o.orphans(this) ?? []) found.set(orphan.pid, orphan);
+    for (const orphan of this.#o.orphans(this)?.running ?? []) found.set(orphan.pid, orphan);
     for (const seen of this.#seen) {
       if (await isRunning(this.#o.table, { ...seen, boot: this.#o.table.boot() })) found.set(seen.pid, seen);
     }

@@ -18,7 +18,7 @@ export class SharedChildren {
   /** The running one, from now on used by this owner too. */
   use(key: string, idleMs: number, user: { uuid: string; call?: string }): RunningChild | undefined {
     const shared = this.#byKey.get(key);
-    if (!shared?.child.runs || shared.child.ending) return undefined;
+    if (!shared?.child.stays) return undefined;
     shared.idle?.cancel();
     shared.idle = undefined;
     shared.idleMs = idleMs;

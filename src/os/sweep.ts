@@ -4,12 +4,15 @@ import { join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { countdown, endProcesses } from "./end-processes.ts";
+import { killMarked, markedProcesses } from "./kill-marked.ts";
 import { LEDGER_SUFFIX, LEDGER_VERSION } from "./ledger.ts";
+import { kernelMark } from "./mark.ts";
 import type { Process, ProcessTable, Trace } from "./process-table.ts";
 
 /** A program that a dead kernel had left running. */
 export interface Ended {
   kernelId: string;
+  /** Empty where nothing tells its run. */
   uuid: string;
   call?: string;
   argv: string[];
@@ -34,6 +37,7 @@ export async function sweep(
   for (const { kernelId, path } of deadLedgers(ledgerDir, kernelAlive)) {
     try {
       const left = await endPrograms(kernelId, await openPrograms(path), table, graceMs);
+      left.push(...(await endUnknown(kernelId, table, graceMs)));
       ended.push(...left);
       if (left.every((program) => program.ended)) await rm(path, { force: true });
     } catch (thrown) {
@@ -53,12 +57,15 @@ export async function leftRunning(
   const left: Omit<Ended, "ended">[] = [];
   for (const { kernelId, path } of deadLedgers(ledgerDir, kernelAlive)) {
     const programs = await openPrograms(path);
-    if (programs.length === 0) continue;
+    const known = new Set<number>();
     const found = await table.members(programs.map((program) => program.trace));
     for (const { uuid, call, argv, trace } of programs) {
       const pids = (found.get(trace.id) ?? []).map((member) => member.pid);
+      for (const pid of pids) known.add(pid);
       if (pids.length > 0) left.push({ kernelId, uuid, call, argv, pids });
     }
+    const pids = unknownPrograms(kernelId).filter((pid) => !known.has(pid));
+    if (pids.length > 0) left.push(unknownOf(kernelId, pids));
   }
   return left;
 }
@@ -146,10 +153,10 @@ async function endPrograms(
 ): Promise<Ended[]> {
   if (programs.length === 0) return [];
   const found = await table.members(programs.map((program) => program.trace));
-  const running = programs.filter(({ trace }) => (found.get(trace.id) ?? []).length > 0);
-  return Promise.all(
-    running.map(async ({ uuid, call, argv, trace }) => {
+  const all = await Promise.all(
+    programs.map(async ({ uuid, call, argv, trace }) => {
       const members = found.get(trace.id) ?? [];
+      const pids = new Set(members.map((member) => member.pid));
       const left = await endProcesses({
         table,
         find: () => findAgain(table, trace, members),
@@ -157,11 +164,47 @@ async function endPrograms(
         groupAsked: false,
         graceLeft: countdown(graceMs),
         reap: () => {},
+        strike: () => killMarked(trace.mark, (pid) => pids.add(pid)),
       });
-      const pids = members.map((member) => member.pid);
-      return { kernelId, uuid, call, argv, pids, ended: left.length === 0 };
+      return {
+        kernelId,
+        uuid,
+        call,
+        argv,
+        pids: [...pids].slice(0, MOST_PIDS),
+        ended: left.length === 0,
+      };
     }),
   );
+  return all.filter(({ pids }) => pids.length > 0);
+}
+
+/** One that forks without end has had thousands. */
+const MOST_PIDS = 20;
+
+/** Programs of the kernel that took their own mark off, so that only the kernel's is left. */
+async function endUnknown(kernelId: string, table: ProcessTable, graceMs: number): Promise<Ended[]> {
+  const mark = kernelMark(kernelId);
+  const pids = new Set(unknownPrograms(kernelId));
+  if (pids.size === 0) return [];
+  const left = await endProcesses({
+    table,
+    find: async () => markedProcesses(mark),
+    group: 0,
+    groupAsked: false,
+    graceLeft: countdown(graceMs),
+    reap: () => {},
+    strike: () => killMarked(mark, (pid) => pids.add(pid)),
+  });
+  return [{ ...unknownOf(kernelId, [...pids].slice(0, MOST_PIDS)), ended: left.length === 0 }];
+}
+
+function unknownPrograms(kernelId: string): number[] {
+  return markedProcesses(kernelMark(kernelId)).map(({ pid }) => pid);
+}
+
+function unknownOf(kernelId: string, pids: number[]): Omit<Ended, "ended"> {
+  return { kernelId, uuid: "", argv: ["a program that hides its run"], pids };
 }
 
 /** Also those that were below it at first and now are below nobody. */

@@ -9,6 +9,7 @@ import { Kernel } from "../kernel/kernel.ts";
 import { Secrets } from "../kernel/secrets.ts";
 import { becomeSubreaper, Children, sweepChildren } from "../os/children.ts";
 import { descriptorLimit } from "../os/descriptors.ts";
+import { carryKernelMark } from "../os/mark.ts";
 import { embeddedAgents, embeddedSkills } from "../plugin/host/embedded.ts";
 import { PluginHost } from "../plugin/host/host.ts";
 import type { GuardedFolder } from "../plugin/index.ts";
@@ -51,6 +52,8 @@ interface BootOptions {
   collects?: boolean;
   /** It goes on by itself with runs that wait: the long-running process does. */
   wakes?: boolean;
+  /** This process exists for the kernel; see `becomeSubreaper`. */
+  alone?: boolean;
   log(text: string): void;
 }
 
@@ -66,6 +69,7 @@ export async function boot({
   log,
   collects = false,
   wakes = false,
+  alone = false,
 }: BootOptions): Promise<Booted> {
   const clock = realClock;
   const { limits } = settings;
@@ -75,7 +79,8 @@ export async function boot({
   const locks = new KernelLocks(folders.locks);
   const kernelId = Bun.randomUUIDv7();
   const lock = locks.take(kernelId);
-  becomeSubreaper();
+  becomeSubreaper({ alone });
+  if (alone) carryKernelMark(kernelId);
   let sweep = sweepLeftovers(folders.ledgers, locks, limits.graceMs, log);
   // A kernel that died since the last one began is in the next.
   const sweepAgain = (): Promise<void> => {
@@ -226,6 +231,7 @@ export async function boot({
     init,
     recovery,
     originOf: (pid) => children.originOf(pid),
+    strays: () => children.strays(),
     log,
     async plan(request, unit) {
       // What a run spawns is a part of it.

@@ -21,7 +21,11 @@ interface InsideServer {
 }
 
 /** The same server inside this command (`--no-daemon`): no socket, no log file, no other process. */
-export async function startInside(env: Env, log: (text: string) => void): Promise<InsideServer> {
+export async function startInside(
+  env: Env,
+  log: (text: string) => void,
+  { alone = false }: { alone?: boolean } = {},
+): Promise<InsideServer> {
   if (isInsideRun(env)) {
     throw new SyscallError(
       "UNAVAILABLE",
@@ -36,6 +40,7 @@ export async function startInside(env: Env, log: (text: string) => void): Promis
     settings,
     log,
     logLevel: logLevel(env, "warn"),
+    alone,
     host: {
       socket: "",
       log: "",

@@ -6,6 +6,7 @@ import { FileLock } from "../store/lock.ts";
 import { boot } from "./boot.ts";
 import { DaemonLog } from "./daemon-log.ts";
 import { daemonLogPath } from "./daemon-log-path.ts";
+import { isInsideRun } from "./inside-run.ts";
 import { runDaemon } from "./lifecycle.ts";
 import { logLevel } from "./log-level.ts";
 import { UNNEEDED } from "./unneeded-signal.ts";
@@ -24,6 +25,12 @@ interface DaemonMainOptions {
 
 /** `rnix daemon --internal` and `rnix daemon start --foreground`: the long-running process, to its end. */
 export async function daemonMain({ print, env = process.env }: DaemonMainOptions): Promise<number> {
+  if (isInsideRun(env)) {
+    throw new SyscallError(
+      "PERMISSION",
+      "A daemon is refused inside a run: its runs would have limits of their own. Start it from your own shell.",
+    );
+  }
   const user = userPaths(env);
   const file = new DaemonLog(daemonLogPath(user.dataDir), realClock);
   const log = (text: string): void => {
@@ -52,7 +59,8 @@ async function run(user: UserPaths, env: Env, logFile: string, log: (text: strin
     drainMs: settings.server.drainMs,
     logFile,
     log,
-    boot: (host) => boot({ user, env, settings, host, log, logLevel: level, collects: true, wakes: true }),
+    boot: (host) =>
+      boot({ user, env, settings, host, log, logLevel: level, collects: true, wakes: true, alone: true }),
     onSignal: (stop) =>
       listen(stop, (defect) => {
         broken = true;

@@ -31,6 +31,8 @@ export interface System {
   waker?: Waker;
   /** Whose program the client of this PID is. None where the client is the server's own process. */
   originOf?(pid: number): Origin;
+  /** Programs that runs have left, of which nothing tells whose they are. */
+  strays?(): { pid: number; command: string }[];
   /** A line for the daemon's log. */
   log(text: string): void;
 }

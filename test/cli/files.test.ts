@@ -346,6 +346,7 @@ describe("rnix doctor", () => {
       processes: 0,
       connections: 1,
       rss_bytes: 1,
+      strays: [],
       loop_delay_ms: { p50: 0, max: 0 },
       init: [],
       init_problems: [],

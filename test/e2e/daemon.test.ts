@@ -239,6 +239,7 @@ test("daemon status, logs and start tell how it is", async () => {
     processes: 0,
     connections: 1,
     rss_bytes: expect.any(Number),
+    strays: [],
     loop_delay_ms: { p50: expect.any(Number), max: expect.any(Number) },
     init: [],
     init_problems: [],

@@ -201,7 +201,7 @@ describe("a spawn from inside a run", () => {
   test("that took off all by which its run is known is refused", async () => {
     await using machine = new Machine();
     const alone = "while kill -0 $SHELL_OF_IT 2>/dev/null; do sleep 0.02; done";
-    const way = `setsid env -u RNIX_UNIT prlimit --rttime=unlimited sh -c '${alone}; exec "$0" spawn "child chore" --detach' ${RNIX}`;
+    const way = `setsid env -u RNIX_UNIT -u RNIX_CHILD prlimit --rttime=5000000000 sh -c '${alone}; exec "$0" spawn "child chore" --detach' ${RNIX}`;
     await machine.model(
       scenes({
         "parent task": [

@@ -24,7 +24,7 @@ describe.if(process.platform === "linux")("whose program a process is", () => {
     ["the program itself", "echo $$ >$PID"],
     ["what it started", "NAP 1000 & echo $! >$PID"],
     ["with a cleared environment, in a session of its own", "env -i setsid NAP 1000 & echo $! >$PID"],
-    ["without its mark", "env -i setsid prlimit --rttime=unlimited NAP 1000 & echo $! >$PID"],
+    ["without its mark", "env -i setsid prlimit --rttime=5000000000 NAP 1000 & echo $! >$PID"],
     [
       "of a kernel below it",
       `'${process.execPath}' --no-install '${import.meta.dir}/fixture/nested.ts' "$PWD" NAP &
@@ -50,7 +50,7 @@ describe.if(process.platform === "linux")("whose program a process is", () => {
   test("is still known not to be a person's without parents and mark", async () => {
     await using bench = new Bench();
     await using kernel = new RemoteKernel(bench);
-    const wiped = "( env -i setsid prlimit --rttime=unlimited NAP 1000 & echo $! >$PID )";
+    const wiped = "( env -i setsid prlimit --rttime=5000000000 NAP 1000 & echo $! >$PID )";
     const pid = await started(bench, kernel, wiped);
     await orphaned(kernel, pid);
     await until(() => !/ (\d{19}) /.test(readFileSync(`/proc/${pid}/limits`, "latin1")), "the wiped mark");

@@ -58,6 +58,7 @@ test("what a program has printed is taken whole, however late the thread comes t
     timeoutMs: undefined,
     clock: undefined,
     orphans: () => null,
+    strike: () => [],
     onFault: (fault) => bench.faults.push(fault),
   });
   const ended = child.exited();

@@ -49,6 +49,19 @@ describe("after a kernel was killed by SIGKILL", () => {
     });
   }
 
+  test("the next one ends what forks itself anew faster than a list of processes is made", async () => {
+    await using bench = new Bench();
+    await using kernel = new RemoteKernel(bench);
+    const forks = 'trap "" TERM HUP; f() { n=$((n + 1)); test $n -gt 100000 || f & }; f';
+    const script = `(env -i PATH="$PATH" setsid sh -c '${forks}; # ${bench.name}' &) >/dev/null 2>&1; exec ${bench.nap} 1000`;
+    await kernel.start(bench.sh(script));
+    await until(() => bench.naps().length === 1);
+    await kernel.kill();
+    expect(await sweepChildren(bench.ledgerDir, nobody, { graceMs: 100 })).toMatchObject([{ ended: true }]);
+    for (let look = 0; look < 100; look++)
+      expect(Bun.spawnSync(["pgrep", "-f", `# ${bench.name}`]).stdout.toString()).toBe("");
+  });
+
   test("a program that was only announced is found by its cookie", async () => {
     await using bench = new Bench();
     await using kernel = new RemoteKernel(bench);

@@ -14,6 +14,7 @@ export function daemonStatus(_: Payload<"daemon_status">, system: System): Answe
     processes: system.kernel.active,
     connections: connections(),
     rss_bytes: process.memoryUsage.rss(),
+    strays: system.strays?.() ?? [],
     loop_delay_ms: loopDelay(),
     init: init.units,
     init_problems: init.problems,

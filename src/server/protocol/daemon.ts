@@ -39,6 +39,8 @@ export interface DaemonStatus extends PingPayload {
   processes: number;
   connections: number;
   rss_bytes: number;
+  /** Programs that runs have left without anything that tells which run. */
+  strays: { pid: number; command: string }[];
   /** How late a timer fired in the last minute: the median and the worst. */
   loop_delay_ms: { p50: number; max: number };
   /** What init.yaml keeps running, in the order of its start. */

@@ -1,0 +1,116 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { until } from "../../../support/until.ts";
+import { processesOf } from "../../support/leftovers.ts";
+import { Machine } from "../../support/machine.ts";
+import { calls, says, scenes } from "../../support/scenes.ts";
+import { Receipt, verdict } from "../../support/verdict.ts";
+
+setDefaultTimeout(120_000);
+
+/** Without environment, session, parents, pipes and marks of its run. `unlimited` needs a capability; lower does not. */
+const UNKNOWN = "( ( env -i setsid prlimit --rttime=5000000000 sleep 711 </dev/null >/dev/null 2>&1 & ) & )";
+/** Bash's own way: the soft mark is taken off, or can't be. */
+const WITHOUT_SOFT_MARK = `bash -c "ulimit -S -R unlimited; ulimit -S -R 5000000000; ( ( env -i setsid sleep 712 </dev/null >/dev/null 2>&1 & ) & )"`;
+/** Each lives for less than a millisecond and is another process then, deaf to TERM. */
+const FORKS = 'trap "" TERM HUP; f() { n=$((n + 1)); test $n -gt 100000 || f & }; f';
+const FORKING = {
+  "a shell": FORKS,
+  "a shell without marks": `exec prlimit --rttime=5000000000 sh -c '${FORKS}'`,
+  "perl, in another session each time": `exec perl -MPOSIX -e '$SIG{TERM} = "IGNORE"; my $e = time + 60; while (time < $e) { my $p = fork; next unless defined $p; POSIX::_exit(0) if $p; POSIX::setsid }'`,
+};
+
+/** While it is being started, it still has its mark. */
+const ONCE_UNKNOWN = "until pgrep -xf 'sleep 71[12]' >/dev/null; do sleep 0.01; done";
+
+const sleepers = (machine: Machine): string[] =>
+  processesOf(machine.root)
+    .map(({ command }) => command)
+    .filter((command) => /^sleep 71\d$/.test(command));
+
+const bash = (command: string) => calls(["Bash", { command }]);
+
+describe.if(process.platform === "linux")("what a run leaves without a trace of it", () => {
+  for (const [name, command] of Object.entries({ UNKNOWN, WITHOUT_SOFT_MARK })) {
+    for (const flags of [[], ["--no-daemon"]]) {
+      test(`ends with it: ${name} ${flags.join("")}`, async () => {
+        await using machine = new Machine();
+        const left = `${command}; ${ONCE_UNKNOWN}; touch left`;
+        await machine.model(scenes({ "leave it": [bash(left), says("left")] }));
+        // It holds that nothing is left running.
+        const { receipt } = await verdict(machine, ["leave it", ...flags]);
+        expect(receipt.exit_code).toBe(0);
+        expect(machine.has("left")).toBe(true);
+      });
+    }
+  }
+
+  test("is named by doctor while another run could own it, and ends with that", async () => {
+    await using machine = new Machine();
+    const wait = "touch held; until test -e go; do sleep 0.02; done";
+    await machine.model(
+      scenes({
+        "stay here": [bash(wait), says("stayed")],
+        "leave it": [bash(`${UNKNOWN}; ${ONCE_UNKNOWN}`), says("left")],
+      }),
+    );
+    const other = machine.start(["spawn", "stay here", "--output", "json"]);
+    await until(() => machine.has("held"), "the other run's call");
+    await machine.run(["spawn", "leave it"]);
+    expect(sleepers(machine)).toHaveLength(1);
+    const doctor = await machine.run(["doctor"]);
+    expect(doctor.stdout).toMatch(/programs of no known run: \d+ \(sleep 711\)/);
+    expect(doctor.code).toBe(1);
+    machine.write("go", "");
+    expect(Receipt.parse(JSON.parse((await other.done).stdout)).exit_code).toBe(0);
+    expect(sleepers(machine)).toEqual([]);
+    expect((await machine.run(["doctor"])).stdout).toContain("ok programs of no known run: none");
+  });
+
+  test("ends with the daemon at the latest", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "leave it": [bash(`${UNKNOWN}; touch held; sleep 600`)] }));
+    const run = machine.start(["spawn", "leave it", "--output", "json"]);
+    await until(() => machine.has("held") && sleepers(machine).length > 0, "what it leaves");
+    await machine.run(["daemon", "stop", "--now"]);
+    await run.done;
+    expect(sleepers(machine)).toEqual([]);
+  });
+
+  test("is known by its hard mark after a kill -9 of the daemon", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "leave it": [bash(`${WITHOUT_SOFT_MARK}; touch held; sleep 600`)] }));
+    const run = machine.start(["spawn", "leave it"]);
+    await until(() => machine.has("held") && sleepers(machine).length > 0, "what it leaves");
+    machine.killDaemon();
+    await run.done;
+    expect((await machine.run(["doctor"])).stdout).toMatch(
+      /programs left running: 1 program of an rnix that has died/,
+    );
+    await until(() => sleepers(machine).length === 0, "its end by the next daemon");
+  });
+});
+
+describe.if(process.platform === "linux")("a program that forks itself anew without end", () => {
+  /** Its working folder shows it, whatever its PID is just now. */
+  const seen = (machine: Machine): number => {
+    let count = 0;
+    for (let look = 0; look < 50; look++)
+      count += processesOf(machine.root).filter(({ command }) => !command.startsWith("rnix")).length;
+    return count;
+  };
+
+  for (const [name, script] of Object.entries(FORKING)) {
+    const command = `cat >storm.sh <<'END'\n${script}\nEND\n( env -i PATH="$PATH" setsid sh storm.sh </dev/null >/dev/null 2>&1 & )\nsleep 0.1`;
+
+    test(`ends with its run: ${name}`, async () => {
+      await using machine = new Machine();
+      await machine.model(scenes({ "leave it": [bash(command), says("left")] }));
+      const { receipt, ms } = await verdict(machine, ["leave it"]);
+      expect(receipt.exit_code).toBe(0);
+      expect(ms).toBeLessThan(20_000);
+      expect(seen(machine)).toBe(0);
+      await machine.run(["daemon", "stop"]);
+      expect(seen(machine)).toBe(0);
+    });
+  }
+});
