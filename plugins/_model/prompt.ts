@@ -45,7 +45,7 @@ function append(
   switch (message.role) {
     case "system":
       // In the middle of a conversation most servers refuse this role, so it becomes a marked user message.
-      result.push({ role: "user", content: [text(`<system>\n${message.content}\n</system>`)] });
+      result.push({ role: "user", content: [text(`<system>\n${unframed(message.content)}\n</system>`)] });
       break;
     case "user":
       result.push({ role: "user", content: [text(message.content), ...images(message)] });
@@ -57,6 +57,11 @@ function append(
     case "tool":
       appendResult(result, message, names);
   }
+}
+
+/** Nothing in it opens or closes that frame. */
+function unframed(content: string): string {
+  return content.replace(/<(?=[\s/]*system\b)/gi, "&lt;");
 }
 
 function appendAssistant(result: LanguageModelV4Message[], message: LLMMessage, by: string): void {

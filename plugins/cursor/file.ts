@@ -52,7 +52,9 @@ export function findBinary({
 }
 
 function program(path: string, request: LLMRequest, key: string): Program {
-  const prompt = `[System Instructions]\n${request.system_prompt}\n[End of System Instructions]\n\n${promptOf(request)}`;
+  // A project's instructions are a part of them, and must not end them.
+  const instructions = request.system_prompt.replace(/\[(?=\s*(?:end of )?system instructions)/gi, "(");
+  const prompt = `[System Instructions]\n${instructions}\n[End of System Instructions]\n\n${promptOf(request)}`;
   if (Buffer.byteLength(prompt) > LONGEST_PROMPT) throw tooLong(prompt);
   const changes = request.tools?.some(({ name }) => CHANGING.has(name)) === true;
   return {

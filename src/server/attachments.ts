@@ -2,6 +2,7 @@ import { stat } from "node:fs/promises";
 import { isAbsolute } from "node:path";
 import type { Clock } from "../kernel/clock.ts";
 import type { AttachedImage } from "../kernel/types.ts";
+import { framed } from "../lib/frame.ts";
 import { openRegular, readRegular } from "../lib/regular-file.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { IMAGE_HEAD, imageType, readImage } from "./image.ts";
@@ -57,7 +58,7 @@ async function readAll(paths: readonly string[], input: string | undefined): Pro
     } else {
       bytes += found.size;
       if (bytes > MAX_BYTES) throw tooMuch(path);
-      texts.push(`<file path=${JSON.stringify(path)}>\n${await readText(path)}\n</file>`);
+      texts.push(framed("file", await readText(path), { path }));
     }
   }
   return { folders, images, ...(texts.length > 0 && { text: texts.join("\n\n") }) };

@@ -147,6 +147,8 @@ class Drafting {
     const first = this.#first();
     const parts = {
       first,
+      intent: proc.spec.intent,
+      input: proc.spec.opts.input,
       replaced: to,
       text,
       plan: proc.plan,

@@ -1,10 +1,15 @@
+import { framed } from "../../lib/frame.ts";
 import type { Message } from "../../plugin/index.ts";
+import { estimateTokens } from "../llm/estimate.ts";
+import { firstMessage } from "../resume/saved-run.ts";
 import { clipped } from "./text.ts";
 
 /** What stands in for the beginning of a conversation. The intent and what came with it are said again, word for word. */
 interface SummaryParts {
-  /** The conversation's first message as it was. */
+  /** The conversation's first message as it was, and what it is made of. */
   first: Message;
+  intent: string;
+  input: string | null | undefined;
   /** Messages that it stands for. */
   replaced: number;
   text: string;
@@ -30,21 +35,27 @@ const LEAST = 150;
 
 /** The message, in about so many tokens. `where`: where the whole of the first message is, if that is cut. */
 export function summaryMessage(parts: SummaryParts, tokens: number, where: string): Message {
-  const { first, replaced, text, plan, heard, skills, files } = parts;
+  const { replaced, text, plan, heard, skills, files } = parts;
   const room = (part: keyof typeof SHARES): number => Math.max(LEAST, tokens * SHARES[part]);
   const eachSkill = room("skills") / Math.max(1, skills.length);
   const sections = [
-    clipped(first.content, room("first"), where),
+    opening(parts, room("first"), where),
     `[This conversation was compacted: ${replaced} messages are not in it any more, and what follows stands for them. What it says was done is done. Go on from there.]`,
-    section("summary", clipped(text, room("text"))),
-    plan === null ? "" : section("plan", clipped(plan, room("plan"))),
-    heard === null ? "" : section("last_message_to_you", clipped(heard, room("heard"))),
-    ...skills.map(({ name, body }) =>
-      section(`skill name=${JSON.stringify(name)}`, clipped(body, eachSkill)),
-    ),
+    framed("summary", clipped(text, room("text"))),
+    plan === null ? "" : framed("plan", clipped(plan, room("plan"))),
+    heard === null ? "" : framed("last_message_to_you", clipped(heard, room("heard"))),
+    ...skills.map(({ name, body }) => framed("skill", clipped(body, eachSkill), { name })),
     filesSection(files),
   ];
-  return { ...first, role: "user", content: sections.filter((one) => one !== "").join("\n\n") };
+  return { ...parts.first, role: "user", content: sections.filter((one) => one !== "").join("\n\n") };
+}
+
+/** A cut never takes an end of the frame that holds what was attached. */
+function opening({ first, intent, input }: SummaryParts, tokens: number, where: string): string {
+  if (input === null || input === undefined || estimateTokens(first.content) <= tokens)
+    return clipped(first.content, tokens, where);
+  const said = clipped(intent, tokens / 2, where);
+  return firstMessage(said, clipped(input, tokens - estimateTokens(said), where)).content;
 }
 
 /** What its model is told at the end of the conversation. It is to answer in words. */
@@ -59,15 +70,11 @@ function filesSection(files: readonly ReadFile[]): string {
   if (files.length === 0) return "";
   const names = files.map(({ path }) => `- ${path}`).join("\n");
   const contents = files.flatMap(({ path, content }) =>
-    content === undefined ? [] : [section(`file path=${JSON.stringify(path)}`, content)],
+    content === undefined ? [] : [framed("file", content, { path })],
   );
   const note =
     contents.length === 0
       ? ""
       : " What they held then follows for some; read one again before you change it.";
   return [`Files you read last:${note}\n${names}`, ...contents].join("\n\n");
-}
-
-function section(open: string, text: string): string {
-  return `<${open}>\n${text}\n</${open.split(" ")[0]}>`;
 }

@@ -1,3 +1,4 @@
+import { framed } from "../../lib/frame.ts";
 import { lostText } from "../../lost-text.ts";
 import { type ImageRef, type Message, SyscallError } from "../../plugin/index.ts";
 import { INBOX } from "../../store/inbox-log.ts";
@@ -126,7 +127,8 @@ export function firstMessage(
   input: string | null | undefined,
   images: readonly ImageRef[] = [],
 ): Message {
-  const content = input === null || input === undefined ? intent : `${intent}\n\n<input>\n${input}\n</input>`;
+  const attached = input === null || input === undefined ? [] : [framed("input", input)];
+  const content = [intent, ...attached].join("\n\n");
   return { role: "user", content, ...(images.length > 0 && { images: [...images] }) };
 }
 
