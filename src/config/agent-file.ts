@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import { z } from "zod";
 import { EFFORTS } from "../plugin/index.ts";
 import { SETTINGS } from "./defaults.ts";
-import { choice, limit, modelNames, shown, strict, text, texts } from "./values.ts";
+import { checkList, choice, limit, modelNames, shown, strict, text, texts } from "./values.ts";
 import { parseStockYaml } from "./yaml.ts";
 
 export const AGENT_FILE = "agent.yaml";
@@ -42,7 +42,7 @@ export const AgentFile = z.lazy(() =>
       max_cost: limit(SETTINGS.max_cost).optional(),
       timeout: limit(SETTINGS.timeout).optional(),
       sandbox: choice(["auto", "required", "off"]).optional(),
-      checks: texts("a list of commands").optional(),
+      checks: checkList().optional(),
     },
     LATER,
   ),

@@ -7,7 +7,7 @@ import { SETTINGS } from "./defaults.ts";
 import { filesOfServer, type McpEntry, mcpEntry } from "./mcp.ts";
 import { allNamed, filesOfLine, filesOfWords, type NamedFiles } from "./named-files.ts";
 import type { Project } from "./project.ts";
-import { choice, limit, number, shown, strict, text, texts } from "./values.ts";
+import { choice, commandLine, limit, number, shown, strict, text, texts } from "./values.ts";
 import { readYaml, type YamlText, yamlError } from "./yaml.ts";
 
 /** What an init.yaml says (interfaces §2): what is started with the daemon, in this order. */
@@ -147,7 +147,7 @@ const shutdown = () =>
 const command = () =>
   z.union(
     [
-      text("a command line").transform((line) => ["/bin/sh", "-c", line]),
+      commandLine("a command line").transform((line) => ["/bin/sh", "-c", line]),
       texts().min(1, { error: "expected a program and its arguments, got an empty list" }),
     ],
     {

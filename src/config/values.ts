@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { hasCommand } from "../lib/has-command.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { formatDuration, MAX_AGE_MS, MAX_DURATION_MS, parseDuration } from "./duration.ts";
 import { nearestName } from "./nearest.ts";
@@ -48,6 +49,20 @@ export function text(what = "a text") {
   return z
     .string({ error: ({ input }) => `expected ${what}, got ${shown(input)}` })
     .min(1, { error: `expected ${what}, got an empty one` });
+}
+
+/** A line for the shell that names something to run. */
+export function commandLine(what: string) {
+  return text(what).refine(hasCommand, {
+    error: ({ input }) => `expected ${what}, got ${shown(input)}, which runs nothing`,
+  });
+}
+
+/** A blank one or a comment would pass, and nothing would have been checked. */
+export function checkList() {
+  return z.array(commandLine("a command"), {
+    error: ({ input }) => `expected a list of commands, got ${shown(input)}`,
+  });
 }
 
 export function texts(what = "a list of texts") {

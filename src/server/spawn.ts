@@ -15,6 +15,7 @@ import type { Clock } from "../kernel/clock.ts";
 import { OutputSchema } from "../kernel/output-schema.ts";
 import { Secrets } from "../kernel/secrets.ts";
 import type { ChildPlan, ChildWish, Limit, PID, ProviderChoice, SpawnOpts } from "../kernel/types.ts";
+import { hasCommand } from "../lib/has-command.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { readAttachments } from "./attachments.ts";
 import type { SpawnRequest } from "./protocol.ts";
@@ -71,6 +72,7 @@ export async function planSpawn(
   const parent = parentOf(request, unit, ports);
   if (parent && request.trust) throw trustFromInside();
   if (parent && request.resume_on_restart) throw restartFromInside();
+  requireCommands(request.check);
   const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
   const { project, places, trusted, lease } = await ports.workspaces.at(where);
   const settings = await loadSettings(places);
@@ -229,6 +231,16 @@ async function filesOf(paths: readonly string[]): Promise<string[]> {
 function scriptOf(model: string, cwd: string): string[] {
   const file = resolve(cwd, model);
   return existsSync(file) ? [file] : [];
+}
+
+/** A check that runs nothing would pass. */
+function requireCommands(checks: readonly string[] = []): void {
+  const empty = checks.find((check) => !hasCommand(check));
+  if (empty === undefined) return;
+  throw new SyscallError(
+    "INVALID",
+    `check: expected a command, got ${JSON.stringify(empty)}, which runs nothing and would pass`,
+  );
 }
 
 function trustFromInside(): SyscallError {

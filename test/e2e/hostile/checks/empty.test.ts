@@ -1,0 +1,50 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { Machine } from "../../support/machine.ts";
+import { says, scenes } from "../../support/scenes.ts";
+import { refusal, verdict } from "../../support/verdict.ts";
+
+setDefaultTimeout(120_000);
+
+const NOTHING = [" ", "\n\t\n", "# npm test", ";", "# a\n  # b\n", "\\\n"];
+
+test("a check that runs nothing is refused before anything is spent, alone and beside others", async () => {
+  await using machine = new Machine();
+  const model = await machine.model(scenes({ "do it": [says("done")] }));
+  for (const check of NOTHING) {
+    const { receipt, stderr } = await refusal(machine, ["do it", "--check", "true", "--check", check]);
+    expect(receipt.exit_code).toBe(64);
+    expect(stderr).toContain("check: expected a command");
+  }
+  for (const check of ["", "# x"])
+    expect((await machine.run(["spawn", "do it", "--check", check, "--no-daemon"])).code).toBe(64);
+  expect(model.requests).toEqual([]);
+});
+
+test("what the user says is a command is one", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ "do it": [says("done")] }));
+  for (const check of ["true", ":", "# why\ntrue"])
+    expect((await verdict(machine, ["do it", "--check", check])).receipt).toMatchObject({ exit_code: 0 });
+});
+
+test("one in agent.yaml or in a script to replay is named with its file; in agent.yaml with line and column", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ "do it": [says("done")] }));
+  for (const check of ['""', '" "', '"# npm test"', '";"']) {
+    machine.write(
+      "agents/careful/agent.yaml",
+      `name: careful\ndescription: It checks.\nchecks:\n  - "true"\n  - ${check}\n`,
+    );
+    machine.write("agents/careful/prompt.md", "Be careful.\n");
+    const { receipt } = await refusal(machine, ["do it", "--agent", "careful", "--trust"]);
+    expect(receipt).toMatchObject({ exit_code: 64, error: { code: "INVALID" } });
+    expect(receipt.error?.message).toMatch(/careful\/agent\.yaml:5:5: .*expected a command/);
+  }
+  const script = machine.write(
+    "script.yaml",
+    'intent: go\nchecks: ["# nothing"]\nresponses:\n  - text: done\n',
+  );
+  const replayed = await machine.run(["replay", script]);
+  expect(replayed.code).not.toBe(0);
+  expect(replayed.stderr).toContain("expected a command");
+});
