@@ -9,6 +9,7 @@ import { oneTurn } from "./figures/one-turn.ts";
 import { prompt } from "./figures/prompt.ts";
 import { records } from "./figures/records.ts";
 import { scarceModel } from "./figures/scarce-model.ts";
+import { search } from "./figures/search.ts";
 import { start } from "./figures/start.ts";
 import { streaming } from "./figures/streaming.ts";
 import { together } from "./figures/together.ts";
@@ -20,7 +21,7 @@ import { type Place, withPlace } from "./place.ts";
  * each beside a floor measured in turns with it; bench/README.md says how to read them.
  */
 const USAGE = `bun bench/main.ts [--only GROUP]… [--rounds N] [--batches N] [--json FILE] [--rnix PATH]
-  --only     start, one-turn, prompt, tool-calls, together, streaming, models, calls, records, memory; of the kernel alone:
+  --only     start, one-turn, prompt, tool-calls, together, streaming, models, calls, records, search, memory; of the kernel alone:
              syscalls, processes, idle, messages, steps
   --rounds   measured rounds of each command, 15 by default
   --batches  hundreds of runs in the memory figure, 2 by default
@@ -47,6 +48,7 @@ const GROUPS: Record<string, (place: Place) => Promise<Figure[]>> = {
   together,
   streaming,
   records,
+  search,
   models: scarceModel,
   calls: manyCalls,
   memory: (place) => daemonMemory(place, Number(flags.batches)),

@@ -48,7 +48,8 @@ export class FileSearch {
   }
 
   #cannotMatch(content: Buffer): boolean {
-    return this.#required.length > 0 && !this.#required.some((text) => content.includes(text));
+    if (this.#required.length > 0) return !this.#required.some((text) => content.includes(text));
+    return !this.#matcher.mayMatch(content);
   }
 
   #lines(fd: number, first: Buffer, take: (line: Line) => boolean): number {

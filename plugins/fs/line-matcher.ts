@@ -10,6 +10,8 @@ const MAX_WIDE = 20_000;
 /** Instructions looked at before one `feed` gives up its turn. */
 const TURN = 20_000;
 const ASCII = 128;
+const NEWLINE = 10;
+const RETURN = 13;
 const UNKNOWN = -1;
 /** The state of a line that has matched: nothing leads out of it. */
 const MATCHED = 0;
@@ -51,6 +53,8 @@ export class LineMatcher {
   #table = new Int32Array(0);
   #wideCount = 0;
   #kernels = 0;
+  /** The state at the beginning of a line; UNKNOWN until it is made. */
+  #start = UNKNOWN;
   /** Of the line being fed. */
   #state = MATCHED;
   #at = 0;
@@ -65,7 +69,42 @@ export class LineMatcher {
 
   /** Begins a new line. */
   begin(): void {
-    this.#state = this.#stateOf([0], START);
+    if (this.#start === UNKNOWN) this.#start = this.#stateOf([0], START);
+    this.#state = this.#start;
+  }
+
+  /**
+   * Whether some line of a whole file's bytes could match: a quick look before its lines are read. Of a file that is
+   * not plain ASCII it can't be told.
+   */
+  mayMatch(bytes: Uint8Array): boolean {
+    this.begin();
+    let state = this.#state;
+    let table = this.#table;
+    const length = bytes.length;
+    for (let at = 0; at < length; at++) {
+      const byte = bytes[at] ?? ASCII;
+      if (byte >= ASCII) return true;
+      if (byte === RETURN && (at + 1 === length || bytes[at + 1] === NEWLINE)) continue;
+      if (byte === NEWLINE) {
+        this.#state = state;
+        if (this.end()) return true;
+        this.begin();
+        state = this.#state;
+        table = this.#table;
+        continue;
+      }
+      const known = table[state * ASCII + byte] ?? UNKNOWN;
+      if (known === UNKNOWN) {
+        state = this.#step(state, byte);
+        table = this.#table;
+      } else {
+        state = known;
+      }
+      if (state === MATCHED) return true;
+    }
+    this.#state = state;
+    return bytes[length - 1] !== NEWLINE && this.end();
   }
 
   /** Whether the line so far has matched. */
@@ -183,6 +222,7 @@ export class LineMatcher {
     this.#table = new Int32Array(8 * ASCII).fill(UNKNOWN);
     this.#wideCount = 0;
     this.#kernels = 0;
+    this.#start = UNKNOWN;
   }
 
   #stateAt(number: number): State {

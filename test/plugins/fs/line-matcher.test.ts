@@ -164,6 +164,7 @@ describe("every pattern matches what JavaScript's own engine matches", () => {
         const own = nativeOf(pattern, ignoreCase);
         const matcher = new LineMatcher(pattern, { ignoreCase });
         for (const line of LINES) {
+          if (isPlain(line)) expect(mayMatch(matcher, line), JSON.stringify(line)).toBe(own.test(line));
           if (own.test(line))
             expect(holdsRequired(matcher, line), JSON.stringify(matcher.required)).toBe(true);
           for (const piece of [1000, 1]) {
@@ -211,9 +212,42 @@ describe("every pattern matches what JavaScript's own engine matches", () => {
         const line = Array.from({ length: random(8) }, () => pick(["a", "b", " ", "é", "c"])).join("");
         expect(feed(matcher, line, 3), `/${pattern}/ on ${JSON.stringify(line)}`).toBe(own.test(line));
         if (own.test(line)) expect(holdsRequired(matcher, line), pattern).toBe(true);
+        if (isPlain(line)) expect(mayMatch(matcher, line), `/${pattern}/ on ${line}`).toBe(own.test(line));
       }
     }
   });
+});
+
+/** As a whole file of one line, with each kind of line end. */
+function mayMatch(matcher: LineMatcher, line: string): boolean {
+  const may = matcher.mayMatch(Buffer.from(`${line}\n`));
+  for (const file of [`${line}\r\n`, ...(line === "" ? [] : [line])]) {
+    expect(matcher.mayMatch(Buffer.from(file)), JSON.stringify(file)).toBe(may);
+  }
+  return may;
+}
+
+function isPlain(line: string): boolean {
+  return /^[\x20-\x7e\t]*$/.test(line);
+}
+
+test("a quick look at a whole file's bytes finds a match in any of its lines", () => {
+  const matcher = new LineMatcher("^b+$|\\bend$", { ignoreCase: false });
+  const cases: [string, boolean][] = [
+    ["", false],
+    ["a\nbb\nc\n", true],
+    ["a\r\nbb\r\nc", true],
+    ["bba\nabb\n", false],
+    ["a\nthe end", true],
+    ["a\nthe end\r\n", true],
+    ["the ended\nb a\n", false],
+    ["é\n", true],
+  ];
+  for (const [file, may] of cases) {
+    expect(matcher.mayMatch(Buffer.from(file)), JSON.stringify(file)).toBe(may);
+  }
+  expect(new LineMatcher("^$", { ignoreCase: false }).mayMatch(Buffer.from("a\n\nb\n"))).toBe(true);
+  expect(new LineMatcher("^$", { ignoreCase: false }).mayMatch(Buffer.from("a\n"))).toBe(false);
 });
 
 function holdsRequired({ required }: LineMatcher, line: string): boolean {
