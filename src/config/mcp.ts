@@ -274,6 +274,12 @@ const FOREIGN = ".mcp.json";
 const KEY = "servers";
 const FOREIGN_KEY = "mcpServers";
 
+const servers = () => mapping("server names", z.unknown()).optional();
+const OwnFile = z.lazy(() => strict({ servers: servers() }).transform((file) => file.servers ?? {}));
+const ForeignFile = z.lazy(() =>
+  z.looseObject({ mcpServers: servers() }).transform((file) => file.mcpServers ?? {}),
+);
+
 /** JSON is YAML: both are read by one parser, which knows the places. */
 async function serversOf(
   source: string,
@@ -281,10 +287,9 @@ async function serversOf(
 ): Promise<Pick<McpFile, "names" | "named" | "entry" | "wrong">> {
   const foreign = path.endsWith(FOREIGN);
   const key = foreign ? FOREIGN_KEY : KEY;
-  const servers = mapping("server names", z.unknown()).optional();
-  const schema = foreign ? z.looseObject({ [key]: servers }) : strict({ [key]: servers });
-  const { value, text: yaml } = await parseYaml(schema, source, path);
-  const byName = value[key] ?? {};
+  const { value: byName, text: yaml } = foreign
+    ? await parseYaml(ForeignFile, source, path)
+    : await parseYaml(OwnFile, source, path);
   const wrong = (name: string): Wrong => {
     return (at, message) => yamlError(yaml, [key, name, ...at], message);
   };

@@ -1,0 +1,142 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { until } from "../../../support/until.ts";
+import { Machine } from "../../support/machine.ts";
+import { calls, says, scenes } from "../../support/scenes.ts";
+import { verdict } from "../../support/verdict.ts";
+
+setDefaultTimeout(120_000);
+
+const PLUGIN = (mark: string): string =>
+  `import { writeFileSync } from "node:fs"; writeFileSync(${JSON.stringify(mark)}, "");\nexport default { name: "late" };\n`;
+
+/** What a run may leave behind it that Rnix would load: by its name, how a shell writes it. */
+function seeds(mark: string): Record<string, string> {
+  return {
+    "plugins/late.ts": PLUGIN(mark),
+    ".rnix/plugins/later.ts": PLUGIN(mark),
+    "agents/late/agent.yaml": "name: late\ndescription: d\n",
+    "agents/default/agent.yaml": "name: default\ndescription: d\n",
+    ".claude/skills/late/SKILL.md": "---\nname: late\ndescription: d\n---\nLate.\n",
+    ".claude/skills/late/scripts/go.sh": "true\n",
+    ".mcp.json": '{"mcpServers":{"late":{"command":"true"}}}',
+    ".rnix/config.yaml": "max_steps: unlimited\n",
+    ".rnix/providers.yaml": "default_provider: replay\n",
+    ".rnix/init.yaml": `services: [{ name: late, type: command, config: { command: "touch ${mark}" } }]\n`,
+    "check.sh": "true # changed\n",
+  };
+}
+
+const shell = (files: Record<string, string>): string =>
+  Object.entries(files)
+    .map(([path, text]) => `mkdir -p "$(dirname ${path})" && cat > ${path} <<'E'\n${text}\nE`)
+    .join("\n");
+
+/** A project of the user's own, with a check and instructions for the agents that a run may write. */
+async function followed(machine: Machine): Promise<string> {
+  machine.write("agents/own/agent.yaml", "name: own\ndescription: d\nchecks: ['sh check.sh']\n");
+  for (const name of ["own", "late", "default"]) machine.write(`agents/${name}/instructions.md`, "Do.\n");
+  machine.write("check.sh", "true\n");
+  expect((await machine.run(["trust", "--follow", "--yes"])).code).toBe(0);
+  return join(machine.elsewhere, "mark");
+}
+
+async function states(machine: Machine): Promise<Record<string, string>> {
+  const { items } = JSON.parse((await machine.run(["trust", "--show", "--json"])).stdout);
+  return Object.fromEntries(
+    items.map(({ kind, name, state }: Record<string, string>) => [`${kind} ${name}`, state]),
+  );
+}
+
+const OF_A_RUN = {
+  "plugin late": "by a run",
+  "plugin later": "by a run",
+  "config max_steps": "by a run",
+  "provider default_provider": "by a run",
+  "mcp .mcp.json": "by a run",
+  "init .rnix/init.yaml": "by a run",
+  "agent own": "trusted",
+  "checks own": "by a run",
+  "agent default": "by a run",
+  "agent late": "by a run",
+  "scripts late": "by a run",
+};
+
+describe("a folder that is trusted with --follow", () => {
+  test("counts what a person changes at once, and what a run changes only after a person trusts it", async () => {
+    await using machine = new Machine();
+    const mark = await followed(machine);
+    await machine.model(
+      scenes({
+        change: [calls(["Bash", { command: shell(seeds(mark)) }]), says("changed")],
+        do: [says("done")],
+      }),
+    );
+    // A person's.
+    machine.write("plugins/mine.ts", PLUGIN(join(machine.elsewhere, "mine")));
+    expect((await verdict(machine, ["do it", "--agent", "own"])).receipt.exit_code).toBe(0);
+    expect(machine.has(join(machine.elsewhere, "mine"))).toBe(true);
+
+    await verdict(machine, ["change it"]);
+    expect(await states(machine)).toEqual({ ...OF_A_RUN, "plugin mine": "trusted" });
+    const after = await verdict(machine, ["do it"]);
+    expect(after.receipt).toMatchObject({ exit_code: 0, provider: "openai" });
+    for (const part of [
+      "Plugin late",
+      "Plugin later",
+      "max_steps: unlimited",
+      "init.yaml",
+      "the stock agent default",
+    ]) {
+      expect(after.stderr).toContain(part);
+    }
+    expect((await machine.run(["spawn", "do it", "--agent", "own"])).code).toBe(64);
+    expect(machine.has(mark)).toBe(false);
+
+    // Also what a person changes in such a file has the run's part in it; another file is the person's.
+    machine.write("plugins/late.ts", `${PLUGIN(mark)}// mine\n`);
+    machine.write("plugins/mine.ts", `${PLUGIN(join(machine.elsewhere, "mine"))}// mine\n`);
+    await verdict(machine, ["do it"]);
+    expect(await states(machine)).toEqual({ ...OF_A_RUN, "plugin mine": "trusted" });
+    machine.write("check.sh", "true\n");
+    expect((await verdict(machine, ["do it", "--agent", "own"])).receipt.exit_code).toBe(0);
+
+    machine.remove(".rnix/init.yaml");
+    machine.remove(".rnix/providers.yaml");
+    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    expect(new Set(Object.values(await states(machine)))).toEqual(new Set(["trusted"]));
+    const { stderr } = await verdict(machine, ["do it"]);
+    expect(stderr).not.toContain("not trusted");
+    expect(machine.has(mark)).toBe(true);
+  });
+
+  test.each([
+    ["the daemon", []],
+    ["the command itself", ["--no-daemon"]],
+  ])("holds after a kill -9 of %s, and for a run beside the one that changes it", async (_, way) => {
+    await using machine = new Machine();
+    const mark = await followed(machine);
+    await machine.model(
+      scenes({
+        change: [
+          calls(["Bash", { command: `${shell(seeds(mark))}\ntouch held; sleep 600` }]),
+          says("changed"),
+        ],
+        do: [says("done")],
+      }),
+    );
+    const run = machine.start(["spawn", "change it", ...way]);
+    await until(() => machine.has("held"));
+    expect((await machine.run(["spawn", "do it", ...way])).stderr).toContain("Plugin late");
+    if (way.length === 0) machine.killDaemon();
+    else run.signal("SIGKILL");
+    await run.done;
+    expect(await states(machine)).toEqual(OF_A_RUN);
+    const args = ["spawn", "do it", "--agent", "code-analyst", "--no-daemon"];
+    expect((await machine.run(args)).stderr).toContain("Plugin late");
+    expect(await states(machine)).toEqual(OF_A_RUN);
+    expect(machine.has(mark)).toBe(false);
+    // Which sweeps what the killed one left.
+    await machine.run(["daemon", "start"]);
+  });
+});
