@@ -1,6 +1,5 @@
 import { statSync } from "node:fs";
-import { basename, join, resolve, sep } from "node:path";
-import { SyscallError } from "../plugin/index.ts";
+import { basename, resolve, sep } from "node:path";
 import { readText, systemCode } from "./file.ts";
 
 /** What a trusted command names inside the project, as far as its words show it: trust binds this as well. */
@@ -9,10 +8,14 @@ export interface NamedFiles {
   files: string[];
   /** package.json files whose `scripts` the command may run. */
   manifests: string[];
+  /** What cannot be bound, so that it is never trusted but for one run with `--trust`. */
+  unbound?: string;
 }
 
 const NONE: NamedFiles = { files: [], manifests: [] };
-const MAX_WORDS = 2_000;
+const MAX_WORDS = 500;
+/** With the one it starts in. */
+const MAX_FOLDERS = 8;
 /** Programs that run what a file of this name says. */
 const RUNNERS: Readonly<Record<string, readonly string[]>> = {
   make: ["Makefile", "makefile", "GNUmakefile"],
@@ -31,26 +34,30 @@ export function filesOfLine(line: string, base: string, projectDir: string): Nam
   );
 }
 
-/** `base`: where relative words start. */
+/** `base`: where relative words start; they may as well start in a folder that another word names (`cd web`). */
 export function filesOfWords(words: readonly string[], base: string, projectDir: string): NamedFiles {
-  if (words.length > MAX_WORDS) {
-    throw new SyscallError(
-      "INVALID",
-      `Expected a command of at most ${MAX_WORDS} words, got ${words.length}.`,
-    );
+  if (words.length > MAX_WORDS) return unbound(`a command of more than ${MAX_WORDS} words`);
+  const isInside = (path: string): boolean => path === projectDir || path.startsWith(`${projectDir}${sep}`);
+  const paths = words
+    .flatMap((word) => [word, ...word.split("=").slice(1)])
+    .filter((word) => word !== "" && !word.includes("\0"));
+  const folders = paths
+    .map((path) => resolve(base, path))
+    .filter((path) => isInside(path) && isA(path, "folder"));
+  const bases = [...new Set([base, ...folders])];
+  if (bases.length > MAX_FOLDERS) {
+    return unbound(`a command that names more than ${MAX_FOLDERS - 1} folders of the project`);
   }
-  const candidates = words.flatMap((word) => [word, ...word.split("=").slice(1)]);
   const programs = words.map((word) => basename(word));
   const read = programs.flatMap((program) => (Object.hasOwn(RUNNERS, program) ? RUNNERS[program] : []) ?? []);
-  const files = [...candidates, ...read]
-    .filter((word) => word !== "" && !word.includes("\0"))
-    .map((word) => resolve(base, word))
-    .filter((file) => file.startsWith(`${projectDir}${sep}`) && isFile(file));
-  const manifest = join(base, MANIFEST);
-  const runsScripts = programs.some((program) => PACKAGE_MANAGERS.has(program)) && isFile(manifest);
+  const inBases = (names: readonly string[]): string[] =>
+    bases
+      .flatMap((from) => names.map((name) => resolve(from, name)))
+      .filter((path) => isInside(path) && isA(path, "file"));
+  const runsScripts = programs.some((program) => PACKAGE_MANAGERS.has(program));
   return {
-    files: [...new Set(files)],
-    manifests: runsScripts ? [manifest] : [],
+    files: [...new Set(inBases([...paths, ...read]))],
+    manifests: runsScripts ? inBases([MANIFEST]) : [],
   };
 }
 
@@ -59,7 +66,12 @@ export function allNamed(parts: readonly NamedFiles[]): NamedFiles {
   return {
     files: [...new Set(parts.flatMap(({ files }) => files))],
     manifests: [...new Set(parts.flatMap(({ manifests }) => manifests))],
+    unbound: parts.find((part) => part.unbound !== undefined)?.unbound,
   };
+}
+
+function unbound(what: string): NamedFiles {
+  return { ...NONE, unbound: what };
 }
 
 /** The part of a package.json that a package manager runs; its whole text where it is no JSON. */
@@ -77,9 +89,10 @@ export function scriptsOf(manifest: string): unknown {
 /** The part of a package.json that trust binds. */
 export const SCRIPTS = "scripts";
 
-function isFile(path: string): boolean {
+function isA(path: string, what: "file" | "folder"): boolean {
   try {
-    return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+    const stat = statSync(path, { throwIfNoEntry: false });
+    return (what === "file" ? stat?.isFile() : stat?.isDirectory()) === true;
   } catch (error) {
     // A word of a command is seldom a path: too long, through a file, or not to be looked at.
     if (systemCode(error) !== undefined) return false;

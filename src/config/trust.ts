@@ -105,8 +105,9 @@ export class Trust implements TrustView {
       : this.#has(this.#key(file, part), digestValue(value));
   }
 
-  allowsNamed({ files, manifests }: NamedFiles): boolean {
+  allowsNamed({ files, manifests, unbound }: NamedFiles): boolean {
     return (
+      unbound === undefined &&
       (files.length === 0 || this.allowsFiles(files)) &&
       manifests.every((file) => this.allowsPart(file, SCRIPTS, scriptsOf(file)))
     );
@@ -128,9 +129,10 @@ export class Trust implements TrustView {
   }
 
   /** The item, and what its commands name. */
-  withNamed(item: TrustItem, { files, manifests }: NamedFiles): TrustItem {
+  withNamed(item: TrustItem, { files, manifests, unbound }: NamedFiles): TrustItem {
     const scripts = manifests.map((file) => [this.#key(file, SCRIPTS), digestValue(scriptsOf(file))]);
-    const named = { ...this.#digestsOf(files), ...Object.fromEntries(scripts) };
+    const never = unbound === undefined ? {} : { [unbound]: MISSING };
+    const named = { ...this.#digestsOf(files), ...Object.fromEntries(scripts), ...never };
     return { ...item, digests: { ...item.digests, ...named }, followed: { ...item.followed, ...named } };
   }
 

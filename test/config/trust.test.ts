@@ -243,6 +243,21 @@ describe("what a trusted command names in the project", () => {
       (box) => box.write("home/work/package.json", '{"scripts":{"test":"rm -rf ."}}'),
     ],
     [
+      "a package's scripts in a folder that the command changes to",
+      "checks ci",
+      (box) => {
+        box.write("home/work/web/package.json", '{"scripts":{"test":"true"}}');
+        box.write("home/work/agents/ci/agent.yaml", agentWith("cd web && npm test"));
+      },
+      (box) => box.write("home/work/web/package.json", '{"scripts":{"test":"rm -rf ."}}'),
+    ],
+    [
+      "a script below a folder that an option names",
+      "checks ci",
+      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("env --chdir=ci sh check.sh")),
+      (box) => box.write("home/work/ci/check.sh", "evil\n"),
+    ],
+    [
       "a Makefile",
       "checks ci",
       (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("make -s check")),
@@ -301,6 +316,20 @@ describe("what a trusted command names in the project", () => {
     expect((await loadAgent("ci", box.places())).checksWithheld).toBe(false);
     box.write("home/work/check.sh", "evil\n");
     expect((await loadAgent("ci", box.places())).checksWithheld).toBe(true);
+  });
+
+  test("is bounded: a command of too many words or folders is never trusted", async () => {
+    using box = fullProject();
+    const words = Array.from({ length: 600 }, (_, i) => `w${i}`).join(" ");
+    const folders = Array.from({ length: 9 }, (_, i) => `d${i}`);
+    for (const folder of folders) box.folder(`home/work/${folder}`);
+    for (const check of [words, folders.join(" ")]) {
+      box.write("home/work/agents/ci/agent.yaml", agentWith(check));
+      await accept(box);
+      expect((await states(box))["checks ci"]).not.toBe("trusted");
+      expect((await loadAgent("ci", box.places())).checksWithheld).toBe(true);
+      expect((await loadAgent("ci", box.trusted())).checksWithheld).toBe(false);
+    }
   });
 
   test("is not what else a package.json says", async () => {

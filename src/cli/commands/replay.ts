@@ -26,7 +26,7 @@ export default defineCommand({
       ["usual", "exact", "state"],
     ),
     ignore: list(`leave differences of this kind out: ${KINDS.join(", ")}`, "KIND"),
-    trust: bool("let this run use what the project brings that runs code"),
+    trust: bool("let this run use all that the project brings, trusted or not"),
     "no-daemon": bool("run inside this command; nothing is left running"),
     json,
     quiet: bool("print no progress", { short: "q" }),

@@ -36,7 +36,7 @@ export default defineCommand({
       "required",
       "off",
     ]),
-    trust: bool("let this run use what the project brings that runs code"),
+    trust: bool("let this run use all that the project brings, trusted or not"),
     check: list("a command that must succeed at the end, or the run has failed", "CMD"),
     "output-schema": text(
       "a file with the JSON Schema that the answer must fit; it is then one JSON document",
