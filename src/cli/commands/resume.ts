@@ -20,7 +20,7 @@ export default defineCommand({
     budget: limit('tokens of the whole run at most, those used included, or "unlimited"', "TOKENS"),
     "max-cost": costLimit('cost of the whole run at most, what was spent included, or "unlimited"'),
     timeout: timeLimit('running time at most, what has run included, such as 20m, or "unlimited"'),
-    trust: bool("let it use what the project brings that runs code"),
+    trust: bool("let it use all that the project brings, trusted or not"),
     detach: bool("print the PID and UUID and return; the run goes on in the daemon"),
     "no-daemon": bool("run inside this command; nothing is left running"),
     "no-input": bool("nobody is there to be asked (so it is in CI)"),
