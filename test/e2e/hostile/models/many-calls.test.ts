@@ -93,7 +93,7 @@ test("a daemon has more requests open than its runtime's own limit, and another 
   await until(() => servers.exitOf(quick) === 0);
   expect(servers.open).toBe(RUNS);
   release.resolve();
-  await until(() => slow.every((uuid) => servers.exitOf(uuid) === 0));
+  for (const uuid of slow) await until(() => servers.exitOf(uuid) === 0);
 });
 
 test("what is above the limit waits in our own queue: no run is said to have met silence, no provider starves", async () => {
