@@ -66,7 +66,7 @@ export class AnswerReader {
   async #readWhole(watch: Watch): Promise<LLMAnswer> {
     const document = await this.#readDocument(watch);
     if (document === undefined) throw brokenOff();
-    const { limits, ...seen } = checked(Answer, jsonOf(document));
+    const { limits, ...seen } = checked(Answer, jsonOf(this.#redacted(document)));
     if (limits !== undefined) this.#onEvent({ type: "limits", limits });
     const all = { input_tokens: 0, output_tokens: seen.tokens_used ?? 0, cached_tokens: 0 };
     const usage = seen.usage ?? believed(all);
@@ -101,11 +101,13 @@ export class AnswerReader {
         if (document === undefined) break;
         length += document.length;
         if (length > LONGEST_ANSWER) throw tooLong();
-        const event = eventOf(document);
-        if (event.type === "text_delta" || event.type === "reasoning_delta") {
-          add(event.type, shown[event.type].push(event.text));
+        const raw = eventOf(document);
+        if (raw.type === "text_delta" || raw.type === "reasoning_delta") {
+          add(raw.type, shown[raw.type].push(raw.text));
           continue;
         }
+        const redacted = this.#redacted(document);
+        const event = redacted === document ? raw : eventOf(redacted);
         if (event.type === "tool_call") answer.tool_calls.push(event.call);
         else if (event.type === "turn") length = 0;
         else if (event.type === "usage") answer.usage = event.usage;
@@ -132,15 +134,15 @@ export class AnswerReader {
     let text = "";
     for (;;) {
       const piece = await orAborted(this.#device.read(READ_MAX, watch.signal), watch.signal);
-      if (piece.length === 0) return text === "" ? undefined : this.#hidden(text);
+      if (piece.length === 0) return text === "" ? undefined : text;
       text += typeof piece === "string" ? piece : decoder.decode(piece, { stream: true });
-      if (piece.length < READ_MAX || isJson(text)) return this.#hidden(text);
+      if (piece.length < READ_MAX || isJson(text)) return text;
       if (text.length > LONGEST_ANSWER) throw tooLong();
       watch.touch();
     }
   }
 
-  #hidden(document: string): string {
+  #redacted(document: string): string {
     return this.#device.secrets?.hide(document) ?? document;
   }
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { type ModelCallOptions, type ModelDevice, ModelGate } from "../../../src/kernel/llm/gate.ts";
 import type { ModelRequest } from "../../../src/kernel/llm/request.ts";
+import { Secrets } from "../../../src/kernel/secrets.ts";
 import { type LLMEvent, SyscallError, type Usage } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { type Attempt, ScriptedDevice, text, USAGE } from "./scripted-device.ts";
@@ -33,6 +34,38 @@ describe("an answer", () => {
       "usage",
       "stop",
     ]);
+  });
+
+  test("shows no key, however the stream cuts it and in whichever part of the answer it is", async () => {
+    const key = "sk-live-0123456789";
+    const call = { id: "c1", name: "Bash", input: { command: `echo ${key}`, more: [key] } };
+    const { gate, options, events } = setUp();
+    const scripted = new ScriptedDevice([
+      { type: "reasoning_delta", text: "it is sk-li" },
+      { type: "text_delta", text: "my sk-live-" },
+      { type: "reasoning_delta", text: "ve-01234" },
+      { type: "text_delta", text: "0123" },
+      { type: "reasoning_delta", text: "56789, or sk-lime" },
+      { type: "tool_call", call },
+      { type: "text_delta", text: "456789 and sk-live" },
+      { type: "usage", usage: USAGE },
+      { type: "stop", reason: "tool_calls" },
+    ]);
+    const device: ModelDevice = {
+      write: (data, signal) => scripted.write(data, signal),
+      read: (max, signal) => scripted.read(max, signal),
+      secrets: new Secrets({ keys: [key] }),
+    };
+    const answer = await gate.call("k", device, request(), options);
+    expect(answer).toMatchObject({
+      content: "my [key] and sk-live",
+      reasoning: "it is [key], or sk-lime",
+      tool_calls: [{ input: { command: "echo [key]", more: ["[key]"] } }],
+    });
+    const told = (type: string): string =>
+      events.map((event) => (event.type === type && "text" in event ? event.text : "")).join("");
+    expect([told("text_delta"), told("reasoning_delta")]).toEqual([answer.content, answer.reasoning ?? ""]);
+    expect(events.at(-1)?.type).toBe("stop");
   });
 
   test("without a stream is read in one piece, and a driver of the seeds' plain format is understood", async () => {
