@@ -1,5 +1,23 @@
-/** Reads like "line 2 is damaged and left out". */
-export function lostText({ count, lines }: { count: number; lines: readonly number[] }): string {
+interface Lost {
+  count: number;
+  lines: readonly number[];
+  foreign: number;
+}
+
+/** Reads like "line 2 is damaged and left out; 3 lines are foreign: your Rnix did not write them". */
+export function lostText(lost: Lost): string {
+  return [damagedText(lost), foreignText(lost)].filter((text) => text !== "").join("; ");
+}
+
+function foreignText({ foreign }: Lost): string {
+  if (foreign === 0) return "";
+  return foreign === 1
+    ? "a line is foreign: your Rnix did not write it"
+    : `${foreign} lines are foreign: your Rnix did not write them`;
+}
+
+function damagedText({ count, lines }: Lost): string {
+  if (count === 0) return "";
   const more = count > lines.length ? ` and ${count - lines.length} more` : "";
   const which = `${lines.join(", ")}${more}`;
   return count === 1 ? `line ${which} is damaged and left out` : `lines ${which} are damaged and left out`;

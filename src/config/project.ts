@@ -1,4 +1,4 @@
-import { lstatSync, mkdirSync, realpathSync, type Stats, writeFileSync } from "node:fs";
+import { lstatSync, mkdirSync, readdirSync, realpathSync, type Stats, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 import { fileError, systemCode } from "./file.ts";
@@ -50,10 +50,12 @@ export function findProject(at: Whereabouts, fs: ProjectFs = realFs): Project {
 
 /**
  * Makes `.rnix/` with a `.gitignore` for its data, and the data folder: what the first run in a project
- * needs. UNAVAILABLE (exit 69) says what to do when that cannot be written: nothing was spent yet.
+ * needs. UNAVAILABLE (exit 69) says what to do when that cannot be written: nothing was spent yet. INVALID where a link
+ * leads out of the project.
  */
 export function prepareProject(project: Project): void {
   const inProject = project.kind !== "none" && project.dataDir === ownDataDir(project.dir);
+  if (inProject) requireNoLinks(project.dir);
   try {
     if (inProject) {
       mkdirSync(join(project.dir, ".rnix"), { recursive: true, mode: 0o700 });
@@ -68,6 +70,28 @@ export function prepareProject(project: Project): void {
       { cause },
     );
   }
+}
+
+/**
+ * No part of the way from the project to its records is a link: what Rnix writes and removes there would be elsewhere,
+ * and a project may have been brought by somebody else.
+ */
+function requireNoLinks(dir: string): void {
+  const data = ownDataDir(dir);
+  const link = [dirname(data), data, ...namesIn(data)].find((path) =>
+    lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink(),
+  );
+  if (link === undefined) return;
+  throw new SyscallError(
+    "INVALID",
+    `${link} is a link, and Rnix follows none to its records: they could be written and removed elsewhere. Remove the link. To keep records in another folder, set RNIX_DATA_DIR.`,
+  );
+}
+
+/** Absolute. Of a link there are none: it is named itself. */
+function namesIn(data: string): string[] {
+  if (!lstatSync(data, { throwIfNoEntry: false })?.isDirectory()) return [];
+  return readdirSync(data).map((name) => join(data, name));
 }
 
 const realFs: ProjectFs = {

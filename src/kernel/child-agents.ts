@@ -1,3 +1,4 @@
+import { requireOwn } from "../store/own-run.ts";
 import type { RunStore } from "../store/runs.ts";
 import { onceAborted } from "./abort.ts";
 import type { Drain } from "./drain.ts";
@@ -103,6 +104,7 @@ export class ChildAgents {
       try {
         const child = await this.#ports.runs(parent.spec.opts.project.dataDir).info(uuid);
         if (!child) continue;
+        requireOwn(child);
         if (hasEnded(child)) takeResult(parent, child);
         else if (child.suspended?.cause !== "asked") await this.#takeUp(parent, uuid);
       } catch (thrown) {
@@ -153,6 +155,7 @@ export class ChildAgents {
       await runs.remove(uuid);
       return this.#spawn(parent, wish, undefined, uuid);
     }
+    requireOwn(info);
     if (!hasEnded(info)) return this.#takeUp(parent, uuid);
     takeResult(parent, info);
     return info;

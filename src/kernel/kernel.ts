@@ -327,6 +327,11 @@ export class Kernel {
     return this.#table.all().map((proc) => proc.info());
   }
 
+  /** What a run has ended with that its disk has not taken: its record still says that it runs. It is tried again. */
+  unrecordedEnd(uuid: string): ProcInfo | undefined {
+    return this.lifecycle.unrecordedEnd(uuid);
+  }
+
   /** Some of what a shutdown has suspended goes on by itself when rnix starts again. */
   get handsOver(): boolean {
     return this.lifecycle.handsOver;

@@ -1,4 +1,5 @@
 import { SyscallError } from "../plugin/index.ts";
+import { requireOwn } from "../store/own-run.ts";
 import type { RunStore } from "../store/runs.ts";
 import type { Clock } from "./clock.ts";
 import { namedError } from "./debugger.ts";
@@ -40,8 +41,11 @@ interface LifecycleManagerPorts extends ShutdownPorts {
 export interface ResumeOptions {
   /** Told to its model as the user's words. */
   input?: string;
-  /** A new run begins with its steps, up to this one or all that are recorded; it stays as it is. */
-  fork?: { step?: number };
+  /**
+   * A new run begins with its steps, up to this one or all that are recorded; it stays as it is. `adopt`: it is a foreign
+   * one, of which the conversation alone is taken over.
+   */
+  fork?: { step?: number; adopt?: boolean };
 }
 
 /** `step`: the last one that was whole. */
@@ -127,6 +131,14 @@ export class LifecycleManager {
     return true;
   }
 
+  /** What a run has ended with that its disk has not taken: its record still says that it runs. It is tried again. */
+  unrecordedEnd(uuid: string): ProcInfo | undefined {
+    const { life } = this.#ports;
+    const info = life.unrecordedEnd(uuid);
+    if (info) life.retryRecords();
+    return info;
+  }
+
   /** Resolves when a process that has ended is reaped, and its record says how it did. */
   async gone(proc: Process): Promise<void> {
     await proc.done;
@@ -170,7 +182,7 @@ export class LifecycleManager {
    * end is known is made again where that does no harm, and else its model is told (design §7). The device lease
    * becomes the kernel's, as at a spawn. INVALID when the run lives, when another takes it up at the same time,
    * when it has completed and there is no input to go on with, and for what is no agent's run. With `fork` the run
-   * need not have ended, and others may go on with it meanwhile.
+   * need not have ended, and others may go on with it meanwhile. PERMISSION for a foreign run.
    */
   async resume(
     uuid: string,
@@ -181,7 +193,8 @@ export class LifecycleManager {
     let handedOn = false;
     let claim: Claim | undefined;
     try {
-      await this.#require(uuid, opts);
+      const known = await this.#require(uuid, opts);
+      if (!o.fork?.adopt) requireOwn(known);
       if (!o.fork) claim = await this.#claims.take(uuid, opts.project.dataDir, "resume");
       const saved = await (o.fork
         ? this.#readFork(uuid, agent, opts, o.fork)
@@ -192,6 +205,8 @@ export class LifecycleManager {
       const pid = await this.#ports.processes.resume(saved, agent, opts, async (proc) => {
         made = proc.uuid;
         if (!saved.fork) this.#ports.life.forgetRecord(uuid);
+        if (saved.info.moved_from !== undefined && saved.progress.answered === null)
+          await this.#tell(proc, movedNews(saved.info, saved.info.moved_from));
         if (news) await this.#tell(proc, news);
         // Before it does anything: it may have come to its end else, and they with it.
         if (saved.fork) return;
@@ -239,6 +254,7 @@ export class LifecycleManager {
     const left = await leftRecord(runs, uuid, kernelAlive);
     if (!left) throw noRun(uuid);
     const { info, held } = left;
+    requireOwn(info);
     if (held) throw aliveElsewhere(info.pid);
     requireAgent(info);
     // A call that its model is told of as unknown must not go on happening behind its back.
@@ -250,12 +266,13 @@ export class LifecycleManager {
     uuid: string,
     agent: AgentInfo | null,
     opts: SpawnOpts,
-    o: { step?: number },
+    o: { step?: number; adopt?: boolean },
   ): Promise<SavedRun> {
     const { table, life, clock, runs } = this.#ports;
     life.retryRecords();
     // What lives here is known better than by its record.
-    const info = table.findByUuid(uuid)?.info() ?? (await this.#require(uuid, opts));
+    const live = o.adopt ? undefined : table.findByUuid(uuid);
+    const info = live?.info() ?? (await this.#require(uuid, opts));
     requireAgent(info);
     return readFork(runs(opts.project.dataDir), info, agent, { ...o, clock });
   }
@@ -271,6 +288,12 @@ interface SuspendOptions {
   reason?: string;
   wake?: Wake;
   by?: Process;
+}
+
+/** Its conversation names files where they were. */
+function movedNews({ project }: ProcInfo, from: string): News {
+  const text = `This run was recorded in ${from}, and goes on in the project ${project}. Paths below ${from} that were named so far lead to another place: look for the files below ${project}.`;
+  return { kind: "notice", source: "rnix", text };
 }
 
 function requireAgent({ kind, uuid }: ProcInfo): void {

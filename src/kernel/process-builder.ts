@@ -18,7 +18,7 @@ import { toolPrefix } from "./mount/mount-point.ts";
 import type { MountManager } from "./mount-manager.ts";
 import { Process } from "./process.ts";
 import type { ProcessTable } from "./process-table.ts";
-import { restoreTools, savedLimits, savedOpts, savedPermissions } from "./resume/restore.ts";
+import { adoptedOpts, restoreTools, savedLimits, savedOpts, savedPermissions } from "./resume/restore.ts";
 import { firstMessage, type SavedRun } from "./resume/saved-run.ts";
 import { Secrets } from "./secrets.ts";
 import { unmetSkillNeeds } from "./skill-needs.ts";
@@ -117,7 +117,7 @@ export class ProcessBuilder {
       kind,
       intent,
       agent: { ...(agent ?? GENERIC), name },
-      opts: savedOpts(saved, opts),
+      opts: saved.fork?.adopted ? adoptedOpts(saved, opts) : savedOpts(saved, opts),
       saved,
     };
     return this.#make(order, start);
@@ -163,7 +163,8 @@ export class ProcessBuilder {
     if (!fork) return runs.reopen(info.uuid, runLimits(opts));
     const uuid = this.#ports.uuid();
     const images = saved.spawned.images ?? [];
-    const origin = { uuid: info.uuid, steps: fork.steps, kept: images.map(({ file }) => file) };
+    const kept = images.map(({ file }) => file);
+    const origin = { uuid: info.uuid, steps: fork.steps, kept, foreign: fork.adopted };
     const record = await runs.fork(uuid, origin, runLimits(opts));
     undo.push(() => runs.remove(uuid));
     return record;
@@ -175,14 +176,16 @@ export class ProcessBuilder {
     const { table } = this.#ports;
     // Whoever forks a run is a person: what comes of it is nobody's child.
     const ofItself = saved?.fork ? undefined : saved;
+    // Of an adopted one the conversation counts: all else is today's.
+    const terms = saved?.fork?.adopted ? undefined : saved;
     const parent = ofItself && !opts.parentPid ? this.#liveParentOf(ofItself) : this.#parentOf(opts);
     if (parent) requireWithinParent(opts, parent);
     const namespace = this.#namespace(opts);
     // The tools of what it is to mount are not there yet.
-    const permissions = saved
-      ? savedPermissions(saved, namespace, opts, parent)
+    const permissions = terms
+      ? savedPermissions(terms, namespace, opts, parent)
       : permissionsOf(agent, opts, namespace, parent, opts.mounts?.map(toolPrefix));
-    const limits = saved ? savedLimits(saved, opts) : limitsOf(kind, agent, opts);
+    const limits = terms ? savedLimits(terms, opts) : limitsOf(kind, agent, opts);
     const day = this.#ports.days.of(opts);
     const above = parent?.spec.envelope ?? day;
     requirePrice(limits, opts, above);
@@ -213,7 +216,7 @@ export class ProcessBuilder {
       envelope,
       maxSteps: envelope.limits.steps,
       timeoutMs: envelope.limits.timeMs,
-      checks: saved?.spawned.checks ?? [...new Set([...agent.checks, ...(opts.checks ?? [])])],
+      checks: terms?.spawned.checks ?? [...new Set([...agent.checks, ...(opts.checks ?? [])])],
       kernelId: this.#ports.kernelId,
       wakes: this.#ports.wakes,
       version: this.#ports.version,
@@ -276,7 +279,8 @@ export class ProcessBuilder {
     showTools(proc);
     if (before) restoreTools(proc, shown);
     writeMeta(proc, contexts);
-    if (saved && saved.info.model === proc.provider.model) this.#recall(proc, head, saved);
+    if (saved && !saved.fork?.adopted && saved.info.model === proc.provider.model)
+      this.#recall(proc, head, saved);
     undo.push(() => files.closeAll(proc));
     if (!opts.provider) return;
     proc.llmFd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });
@@ -310,7 +314,7 @@ export class ProcessBuilder {
     const failed = await mounts.mountAll(proc, opts.mounts);
     const missing = failed.map(({ request }) => toolPrefix(request));
     // Saved rights may name what is not there any more.
-    if (!saved) permissionsOf(agent, opts, namespace, parent, missing);
+    if (!saved || saved.fork?.adopted) permissionsOf(agent, opts, namespace, parent, missing);
     proc.permissions = proc.permissions.withFacts({ expected: missing });
     proc.notices.push(
       ...failed.map(({ request, error }) => `${request.type} ${request.name}: ${error.message}`),

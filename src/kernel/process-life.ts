@@ -68,6 +68,11 @@ export class ProcessLife {
     this.#lastRecords.retry();
   }
 
+  /** What a run has ended with that its disk has not taken: its record still says that it runs. */
+  unrecordedEnd(uuid: string): ProcInfo | undefined {
+    return this.#lastRecords.of(uuid);
+  }
+
   /** The run has another process by now: a last record that still waits for its disk is void. */
   forgetRecord(uuid: string): void {
     this.#lastRecords.forget(uuid);
@@ -145,7 +150,7 @@ export class ProcessLife {
     // What the reap, which follows at once, leaves of it.
     const last: ProcInfo = info.state === "zombie" ? { ...info, state: "dead" } : info;
     await this.#attempt(proc, "the end could not be recorded", () =>
-      this.#lastRecords.write(proc.uuid, () => proc.record.info(last)),
+      this.#lastRecords.write(last, () => proc.record.info(last)),
     );
     await this.#attempt(proc, "the end could not be made durable", () => proc.record.close());
   }

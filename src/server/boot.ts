@@ -14,7 +14,9 @@ import { embeddedAgents, embeddedSkills } from "../plugin/host/embedded.ts";
 import { PluginHost } from "../plugin/host/host.ts";
 import type { GuardedFolder } from "../plugin/index.ts";
 import { FileLock } from "../store/lock.ts";
+import { requireOwn } from "../store/own-run.ts";
 import { PidSource } from "../store/pids.ts";
+import { RecordKey } from "../store/record-key.ts";
 import { RunStore } from "../store/runs.ts";
 import { commit, version } from "../version.ts";
 import { requireFolders } from "./as-it-was.ts";
@@ -30,7 +32,7 @@ import { CommandKeys } from "./key-commands.ts";
 import { isLogged, type LogLevel } from "./log-level.ts";
 import { Recovery } from "./recovery.ts";
 import { modelRequestLimit } from "./request-limit.ts";
-import { planChildResume, planResume } from "./resume.ts";
+import { planAdopt, planChildResume, planResume } from "./resume.ts";
 import { runLog } from "./run-log.ts";
 import { RunWatch } from "./run-watch.ts";
 import { parentUuid, planChild, planSpawn } from "./spawn.ts";
@@ -98,9 +100,10 @@ export async function boot({
   });
   const fetchedKeys = new Secrets();
   const pids = new PidSource(join(user.dataDir, "pids"), { warn: log });
+  const recordKey = RecordKey.open(recordKeyFile(user));
   const stores = new Map<string, RunStore>();
   const runs = (dataDir: string): RunStore => {
-    const known = stores.get(dataDir) ?? new RunStore(dataDir);
+    const known = stores.get(dataDir) ?? new RunStore(dataDir, undefined, recordKey);
     stores.set(dataDir, known);
     return known;
   };
@@ -164,6 +167,7 @@ export async function boot({
     dataDirs: (cwd) => dataDirs(projects, workspaces, stores, env, cwd),
     open: runs,
     kernelAlive: (id) => locks.isAlive(id),
+    unrecordedEnd: (uuid) => kernel.unrecordedEnd(uuid),
   });
   const drivers = driverHistory(history);
 
@@ -238,9 +242,12 @@ export async function boot({
       const inside = parentUuid(request, unit) !== undefined;
       const left = inside ? [] : await init.ready(request);
       const plan = await planSpawn(request, unit, spawnPorts);
-      return { ...plan, notices: [...left, ...plan.notices] };
+      const unkept = recordKey.lasting ? [] : [noKey(user)];
+      return { ...plan, notices: [...left, ...unkept, ...plan.notices] };
     },
+    planAdopt: (run, request) => planAdopt(run, request, spawnPorts),
     async planResume(run, request, provider) {
+      requireOwn(run.info);
       requireFolders(run.info);
       const left = await init.ready({ cwd: run.info.project, env: request.env });
       const plan = await planResume(run, request, spawnPorts, provider);
@@ -312,16 +319,26 @@ function dataDirs(
   return [...new Set([...here, ...known, ...inUse.keys()])];
 }
 
+/** The key that makes records this user's own. */
+function recordKeyFile({ dataDir }: Pick<UserPaths, "dataDir">): string {
+  return join(dataDir, "record.key");
+}
+
+function noKey(user: UserPaths): string {
+  return `no key could be written to ${recordKeyFile(user)}: the record of this run is foreign to later commands, so it can't be resumed`;
+}
+
 /**
  * What would let a run raise itself above its rights, or lie about what it did. Not the whole data folder: the
  * demo's project lies in it.
  */
 function guardedFolders({ configDir, dataDir }: UserPaths): GuardedFolder[] {
   const { locks, ledgers } = kernelFolders(dataDir);
+  const key = { dir: recordKeyFile({ dataDir }), readable: false };
   const own = [
     locks,
     ledgers,
     ...["trust", "steps", "index", "spending", "gc", "keys", "plugins"].map((name) => join(dataDir, name)),
   ];
-  return [{ dir: configDir, readable: false }, ...own.map((dir) => ({ dir, readable: true }))];
+  return [{ dir: configDir, readable: false }, key, ...own.map((dir) => ({ dir, readable: true }))];
 }

@@ -1,4 +1,4 @@
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import type { Clock } from "../kernel/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { DamagedRun, RunRow } from "../store/catalogue.ts";
@@ -65,14 +65,17 @@ export interface CollectReport {
   needed: number;
   /** Beyond what is done at once. */
   left: number;
-  /** Runs whose record can't be read, and collections that failed: they stay. */
+  /** Runs whose record can't be read or is foreign, and collections that failed: they stay. */
   problems: { path: string; message: string }[];
 }
 
 /** One data folder, as it was looked at. */
 interface Place {
   records: RunStore;
+  /** Of the user's own runs. */
   rows: RunRow[];
+  /** How many were written by another. */
+  foreign: number;
   damaged: DamagedRun[];
 }
 
@@ -135,7 +138,9 @@ export class Collector {
     const places: Place[] = [];
     for (const dataDir of this.#ports.dataDirs()) {
       const records = this.#ports.open(dataDir);
-      places.push({ records, ...(await (await records.catalogue()).list()) });
+      const { rows, damaged } = await (await records.catalogue()).list();
+      const foreign = rows.filter((row) => row.foreign).length;
+      places.push({ records, rows: rows.filter((row) => !row.foreign), foreign, damaged });
     }
     return places;
   }
@@ -194,7 +199,8 @@ export class Collector {
 
   /** The last part, and a line that says when: the automatic one goes by it. */
   async #sweep(places: readonly Place[]): Promise<void> {
-    for (const { records } of places) await (await records.collected()).sweep();
+    for (const { records } of places.filter((place) => !place.records.linked()))
+      await (await records.collected()).sweep();
     const { lastPath, clock } = this.#ports;
     makeFolder(dirname(lastPath));
     replaceDocumentNow(lastPath, JSON.stringify({ v: 1, at_ms: clock.now() }));
@@ -213,7 +219,16 @@ function count(report: CollectReport, { records: _, ...line }: Doomed): void {
 }
 
 function problemsOf(places: readonly Place[]): CollectReport["problems"] {
-  return places.flatMap(({ records, damaged }) =>
-    damaged.map(({ uuid, error }) => ({ path: records.dir(uuid), message: error.message })),
-  );
+  return places.flatMap(({ records, damaged, foreign }) => {
+    const linked = records.linked();
+    return [
+      ...(linked ? [{ path: records.dataDir, message: linked.message }] : []),
+      ...(foreign > 0 ? [{ path: join(records.dataDir, "steps"), message: foreignText(foreign) }] : []),
+      ...damaged.map(({ uuid, error }) => ({ path: records.dir(uuid), message: error.message })),
+    ];
+  });
+}
+
+function foreignText(count: number): string {
+  return `${count === 1 ? "a run here is" : `${count} runs here are`} foreign: your Rnix did not write the records, and removes none of them.`;
 }

@@ -4,7 +4,7 @@ import { LostLines } from "../store/lost-lines.ts";
 import type { DamagedLines } from "./protocol.ts";
 import type { Run } from "./recorded-run.ts";
 
-/** What of a run's records can't be read, for whoever is shown the rest. */
+/** What of a run's records can't be read or is foreign, for the one who is shown the rest. */
 export class Damage {
   readonly #dir: string;
   readonly #lost: LostLines;
@@ -15,7 +15,7 @@ export class Damage {
   }
 
   /** Of one page of this file; a line may come again with the next. */
-  add(file: string, page: Pick<LogPage<unknown>, "damaged" | "damagedLines" | "torn">): void {
+  add(file: string, page: Pick<LogPage<unknown>, "damaged" | "damagedLines" | "torn" | "foreign">): void {
     this.#lost.add(file, page);
   }
 

@@ -39,6 +39,8 @@ interface HistoryPorts {
   open(dataDir: string): RunReader;
   /** Whether the kernel of this id is alive: its lock is held. */
   kernelAlive(kernelId: string): boolean;
+  /** What a run of this kernel has ended with, where its disk has not taken that. */
+  unrecordedEnd?(uuid: string): ProcInfo | undefined;
 }
 
 /**
@@ -62,6 +64,8 @@ export class History {
       const catalogue = await records.catalogue();
       const { rows, damaged } = await (after > 0 ? catalogue.recent() : catalogue.list());
       for (const row of rows) onDisk.push({ ...row, row, records });
+      const linked = records.linked();
+      if (linked) unreadable.push({ path: records.dataDir, message: linked.message });
       for (const { uuid, error } of damaged) {
         unreadable.push({ path: `${records.dataDir}/steps/${uuid}`, message: error.message });
       }
@@ -82,30 +86,47 @@ export class History {
 
   /** The run that has this PID, or had it before it was gone on with. */
   async byPid(pid: number, cwd?: string): Promise<Run | undefined> {
-    for (const records of this.#stores(cwd)) {
+    return this.#first(cwd, async (records) => {
       const { rows } = await (await records.catalogue()).list();
-      const row = rows.find((one) => one.pid === pid) ?? rows.find((one) => one.earlier_pids.includes(pid));
-      const info = row === undefined ? null : await records.info(row.uuid);
-      if (info) return { info: await this.#truth(info, records), records };
-    }
-    return undefined;
+      const own = rows.toSorted((a, b) => Number(a.foreign ?? false) - Number(b.foreign ?? false));
+      const row = own.find((one) => one.pid === pid) ?? own.find((one) => one.earlier_pids.includes(pid));
+      return row === undefined ? null : records.info(row.uuid);
+    });
   }
 
   async byUuid(uuid: string, cwd?: string): Promise<Run | undefined> {
-    for (const records of this.#stores(cwd)) {
-      const info = await records.info(uuid);
-      if (info) return { info: await this.#truth(info, records), records };
-    }
-    return undefined;
+    return this.#first(cwd, (records) => records.info(uuid));
   }
 
-  /** The suspended runs that a waker goes on with. */
+  /**
+   * The first one, where a copy or a foreign record stands behind the run itself: whoever brings a record of the same
+   * UUID or PID does not hide the user's own. In the project of `cwd` a copy counts as the run.
+   */
+  async #first(
+    cwd: string | undefined,
+    find: (records: RunReader) => Promise<ProcInfo | null>,
+  ): Promise<Run | undefined> {
+    const found: Run[] = [];
+    for (const [at, records] of this.#stores(cwd).entries()) {
+      const info = await find(records);
+      if (!info) continue;
+      found.push({ info, records });
+      const isHere = cwd !== undefined && at === 0;
+      if (info.foreign || (info.moved_from !== undefined && !isHere)) continue;
+      return { info: await this.#truth(info, records), records };
+    }
+    const run = found.find(({ info }) => !info.foreign) ?? found[0];
+    return run && { info: await this.#truth(run.info, run.records), records: run.records };
+  }
+
+  /** The suspended runs that a waker goes on with. Not a foreign one, nor a copy: the original may be there, too. */
   async sleepers(): Promise<{ uuid: string; wake: Wake }[]> {
     const found: { uuid: string; wake: Wake }[] = [];
     for (const records of this.#stores(undefined)) {
       const { rows } = await (await records.catalogue()).list();
-      for (const { uuid, state, suspended } of rows)
-        if (state === "suspended" && suspended?.by_itself) found.push({ uuid, wake: suspended.wake });
+      for (const { uuid, state, suspended, foreign, moved_from } of rows)
+        if (state === "suspended" && suspended?.by_itself && !foreign && moved_from === undefined)
+          found.push({ uuid, wake: suspended.wake });
     }
     return found;
   }
@@ -160,7 +181,11 @@ export class History {
 
   /** The record of a run whose kernel has died is as old as its last signal: its steps tell what came after. */
   async #truth(known: ProcInfo, records: RunReader): Promise<ProcInfo> {
-    if (known.ended_at_ms !== null || this.#ports.kernelAlive(known.kernel)) return known;
+    if (known.ended_at_ms !== null) return known;
+    if (known.foreign) return asForeign(known, await lastWords(known, records).catch(unread));
+    const end = this.#ports.unrecordedEnd?.(known.uuid);
+    if (end?.pid === known.pid) return end;
+    if (this.#ports.kernelAlive(known.kernel)) return known;
     const left = await leftRecord(records, known.uuid, (id) => this.#ports.kernelAlive(id));
     const info = left?.info ?? known;
     if (left?.held || info.ended_at_ms !== null) return info;
@@ -173,6 +198,13 @@ export class History {
     // As recovery will write it.
     return cutOff(info, words);
   }
+}
+
+/** Nobody here knows whether it runs. */
+function asForeign(info: ProcInfo, words: LastWords | SyscallError): ProcInfo {
+  const shown = words instanceof SyscallError ? cutOffUnread(info, words) : cutOff(info, words);
+  const message = "Your Rnix did not write its record, which says that it has not ended.";
+  return { ...shown, error: { code: "PERMISSION", message } };
 }
 
 const MOST_LAST_WORDS = 1000;

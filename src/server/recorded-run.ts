@@ -19,6 +19,7 @@ export type RunReader = Pick<
   | "steps"
   | "events"
   | "journal"
+  | "linked"
 >;
 
 /** A run as its records tell it. */
@@ -29,7 +30,7 @@ export interface Run {
 
 /** Collects what of a page can't be read (damage.ts). */
 interface Finder {
-  add(file: string, page: Pick<LogPage<unknown>, "damaged" | "damagedLines" | "torn">): void;
+  add(file: string, page: Pick<LogPage<unknown>, "damaged" | "damagedLines" | "torn" | "foreign">): void;
 }
 
 const PAGE = 500;

@@ -4,6 +4,8 @@ import type { Places } from "../config/places.ts";
 import { bareAgent } from "../kernel/bare-agent.ts";
 import type { AgentInfo, ProcInfo, ProviderChoice } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
+import { projectOf } from "../store/data-dir.ts";
+import { requireOwn } from "../store/own-run.ts";
 import { environmentAsItWas, requireFolders, whatHasChanged } from "./as-it-was.ts";
 import type { ResumeRequest } from "./protocol.ts";
 import type { Run } from "./recorded-run.ts";
@@ -12,7 +14,8 @@ import { planSpawn, type SpawnPlan, type SpawnPorts } from "./spawn.ts";
 /**
  * What is settled before a run goes on: as for a spawn, in the run's own project and with its own provider and
  * model. Trust is that of now, and keys are the caller's; where there is none, that of `provider`, if it is the
- * same, else the user's own (design §2, "Environment"). INVALID when its project is another one by now.
+ * same, else the user's own (design §2, "Environment"). INVALID when its project is another one by now, PERMISSION
+ * for a foreign run.
  */
 export async function planResume(
   { info, records }: Run,
@@ -20,6 +23,7 @@ export async function planResume(
   ports: SpawnPorts,
   provider?: ProviderChoice,
 ): Promise<SpawnPlan> {
+  requireOwn(info);
   requireFolders(info);
   const kept = info.env.values;
   const had = (await records.meta(info.uuid))?.spawned?.mounts ?? [];
@@ -58,7 +62,7 @@ export async function planResume(
   const env = environmentAsItWas(info, opts.env);
   return {
     ...plan,
-    notices: [...notices, ...whatHasChanged(info, { ...opts, env })],
+    notices: [...movedNotice(info, records), ...notices, ...whatHasChanged(info, { ...opts, env })],
     opts: {
       ...opts,
       env,
@@ -67,6 +71,25 @@ export async function planResume(
       provider: opts.provider && { ...opts.provider, because: "as before" },
     },
   };
+}
+
+/**
+ * What is settled before a new run begins with the conversation of a foreign one: as for a spawn of its agent in the
+ * project where its record is. Nothing else of the record counts.
+ */
+export async function planAdopt(
+  { info, records }: Run,
+  request: ResumeRequest,
+  ports: SpawnPorts,
+): Promise<SpawnPlan> {
+  const cwd = projectOf(records.dataDir) ?? request.cwd;
+  if (cwd === undefined) throw new SyscallError("INVALID", 'The request names no folder: expected "cwd".');
+  const { env, max_steps, context_budget, max_cost, timeout_ms, trust, attended } = request;
+  const limits = { max_steps, context_budget, max_cost, timeout_ms };
+  const { intent, agent } = info;
+  const plan = await planSpawn({ intent, agent, cwd, env, ...limits, trust, attended }, undefined, ports);
+  const { project } = plan.opts;
+  return { ...plan, opts: { ...plan.opts, project: { ...project, dataDir: records.dataDir } } };
 }
 
 /** The same for a child that goes on with its parent: with the parent's environment, and its provider where it had that. */
@@ -118,6 +141,11 @@ function withServers(agent: Agent, had: readonly { type: string; name: string }[
       ...agent.mcp.map((wish) => (hadNames.has(wish.name) ? { ...wish, untrusted: undefined } : wish)),
     ],
   };
+}
+
+function movedNotice({ moved_from, project }: ProcInfo, { dataDir }: Run["records"]): string[] {
+  if (moved_from === undefined) return [];
+  return [`recorded in ${moved_from}, resumed in ${projectOf(dataDir) === null ? dataDir : project}`];
 }
 
 /** The head of a fork's prompt is built anew, of what the agent says today. */

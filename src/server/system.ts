@@ -27,6 +27,8 @@ export interface System {
   plan(request: SpawnRequest, unit: string | undefined): Promise<SpawnPlan>;
   /** The same for a run that is gone on with. */
   planResume(run: Run, request: ResumeRequest, provider?: ProviderChoice): Promise<SpawnPlan>;
+  /** The same for a new run with the conversation of a foreign one. */
+  planAdopt(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
   /** Goes on with what waits. None where the server ends with its command. */
   waker?: Waker;
   /** Whose program the client of this PID is. None where the client is the server's own process. */

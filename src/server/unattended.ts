@@ -2,6 +2,7 @@ import { defaultsOf } from "../config/stock-providers.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { ProcInfo, ProviderChoice, SpawnOpts } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
+import { requireOwn } from "../store/own-run.ts";
 import type { ResumeRequest } from "./protocol.ts";
 import type { Run } from "./recorded-run.ts";
 import type { SpawnPlan } from "./spawn.ts";
@@ -54,6 +55,8 @@ export class Unattended {
     const { kernel, find, planResume } = this.#ports;
     const run = await find(uuid);
     if (!run) throw new SyscallError("NOT_FOUND", `Nothing is on disk of run ${uuid}.`);
+    requireOwn(run.info);
+    if (run.info.moved_from !== undefined) throw isCopy(run.info.moved_from);
     const request = { env: { ...kept?.env }, attended: kept?.attended };
     const { agent, opts, notices } = await planResume(run, request, kept?.provider ?? undefined);
     const lost = kept ? undefined : lostAddress(run.info, opts.provider);
@@ -88,6 +91,13 @@ function lostAddress({ env }: ProcInfo, provider: ProviderChoice | null): string
 function withoutLost(info: ProcInfo, provider: ProviderChoice | null): ProviderChoice | null {
   const fallbacks = provider?.fallbacks?.filter((choice) => lostAddress(info, choice) === undefined);
   return provider && { ...provider, fallbacks };
+}
+
+function isCopy(from: string): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `it was recorded in ${from} and has been copied or moved: a person resumes it, so that it does not run twice.`,
+  );
 }
 
 function elsewhere(name: string): SyscallError {

@@ -239,6 +239,8 @@ export interface LogPage<T> {
   damagedLines: number[];
   /** The last line of the file was cut off, or is being written right now. */
   torn: boolean;
+  /** Lines of this page that could be read and were not written by this user's Rnix. */
+  foreign: number;
   /** The line to go on after. Equal to `after` when there was nothing more. */
   next: number;
 }
@@ -248,14 +250,26 @@ const NAMED_LINES = 100;
 /**
  * Reads a page of a log: the lines after line `after`, until `limit` of them could be read. `decode` throws
  * for a line that is not what it should be (it is counted as damaged), or a SyscallError to give up whole,
- * as for a newer schema.
+ * as for a newer schema. `isOwn`: whether this user's Rnix wrote the line.
  */
 export async function readLog<T>(
   fs: FsPort,
   path: string,
-  o: { after: number; limit: number; decode(value: unknown, line: number): T },
+  o: {
+    after: number;
+    limit: number;
+    decode(value: unknown, line: number): T;
+    isOwn?(line: Uint8Array): boolean;
+  },
 ): Promise<LogPage<T>> {
-  const page: LogPage<T> = { records: [], damaged: 0, damagedLines: [], torn: false, next: o.after };
+  const page: LogPage<T> = {
+    records: [],
+    damaged: 0,
+    damagedLines: [],
+    torn: false,
+    foreign: 0,
+    next: o.after,
+  };
   if (o.limit <= 0) return page;
   await eachLine(fs, path, (line) => {
     if (line.number <= o.after) return true;
@@ -263,6 +277,7 @@ export async function readLog<T>(
     const record = value === undefined ? undefined : decoded(value, line.number, o.decode);
     if (record !== undefined) {
       page.records.push(record.value);
+      if (line.bytes && o.isOwn?.(line.bytes) === false) page.foreign++;
       page.next = line.number;
     } else if (line.ended) {
       countDamaged(page, line.number);

@@ -1,6 +1,7 @@
 import { dirname, join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 import { AppendLog, eachLine } from "./append-log.ts";
+import { requireNoLink } from "./data-dir.ts";
 import { makeFolder, parseDocument } from "./document.ts";
 import { errno, type FsPort, ioError, writeAll } from "./fs-port.ts";
 import {
@@ -13,6 +14,7 @@ import {
   sumOf,
 } from "./index-entry.ts";
 import { FileLock } from "./lock.ts";
+import type { RecordSeal } from "./record-seal.ts";
 import { INFO } from "./run-writer.ts";
 import { ProcInfo } from "./schema.ts";
 import { Slices } from "./slices.ts";
@@ -57,6 +59,8 @@ interface Listing {
 interface CataloguePorts {
   dataDir: string;
   fs: FsPort;
+  /** Of this folder's index: an entry with another MAC is not used. */
+  seal: RecordSeal;
   /** Of the runs' folders, whether they hold one or not; sorted. */
   uuids(): Promise<string[]>;
   /** Absolute. */
@@ -215,7 +219,7 @@ export class RunCatalogue {
     }): true => {
       // What is being written right now is taken the next time.
       if (!ended || bytes === undefined) return true;
-      if (entry && bytes.length === entry.bytes && sumOf(entry, bytes) === entry.sum) {
+      if (entry && bytes.length === entry.bytes && sumOf(entry, bytes, this.#ports.seal) === entry.sum) {
         this.#know(entry.row, entry.facts, { offset: at, bytes: entry.bytes, sum: entry.sum });
         this.#loaded.bytes = at + bytes.length + 1;
         entry = undefined;
@@ -241,7 +245,9 @@ export class RunCatalogue {
       this.#know(of.row, of.facts, null);
       const text = JSON.stringify(info);
       const bytes = Buffer.byteLength(text);
-      return bytes > MAX_INFO_BYTES ? [] : entryLines({ ...of, bytes, sum: sumOf(of, text) }, text);
+      return bytes > MAX_INFO_BYTES
+        ? []
+        : entryLines({ ...of, bytes, sum: sumOf(of, text, this.#ports.seal) }, text);
     });
     if (lines.length === 0) return;
     const log = new AppendLog(this.#path, "the catalogue of runs", { fs: this.#ports.fs });
@@ -282,6 +288,7 @@ export class RunCatalogue {
 
   async #locked(write: () => void | Promise<void>): Promise<void> {
     await this.#unlessDamaged(async () => {
+      requireNoLink(this.#ports.dataDir, ["index"], this.#ports.fs);
       makeFolder(dirname(this.#path), this.#ports.fs);
       const lock = FileLock.tryAcquire(`${this.#path}.lock`);
       try {
@@ -323,7 +330,9 @@ export class RunCatalogue {
     if (known.at === null) return undefined;
     const record = Buffer.alloc(known.at.bytes);
     const got = this.#ports.fs.read(fd, record, known.at.offset);
-    return got === known.at.bytes && sumOf(known, record) === known.at.sum ? record : undefined;
+    return got === known.at.bytes && sumOf(known, record, this.#ports.seal) === known.at.sum
+      ? record
+      : undefined;
   }
 }
 

@@ -2,15 +2,21 @@ import { join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { AppendLog, readLog } from "./append-log.ts";
-import { checkSchemaVersion, makeFolder, removeAll, replaceDocument } from "./document.ts";
+import { isLink, requireNoLink } from "./data-dir.ts";
+import { checkSchemaVersion, makeFolder, removeAll, removeEmptyFolder, replaceDocument } from "./document.ts";
 import { errno, type FsPort, ioError } from "./fs-port.ts";
 import type { FileLock } from "./lock.ts";
+import { requireOwn, UUID } from "./own-run.ts";
 import type { CollectReason } from "./retention.ts";
+import { CLAIM } from "./run-claim.ts";
+import { INFO, META } from "./run-writer.ts";
 import type { ProcInfo } from "./schema.ts";
 import { SCHEMA_VERSION } from "./schema-version.ts";
 
 /** Below a data folder: what concerns runs that were collected. */
 const GC_FOLDER = "gc";
+/** In it: runs on their way out. */
+const GOING = "going";
 
 /** So many are remembered; the older half goes when there are more. */
 const MOST = 10_000;
@@ -36,7 +42,11 @@ interface CollectedPorts {
   /** null: somebody takes it up. */
   claim(uuid: string): FileLock | null;
   info(uuid: string): Promise<ProcInfo | null>;
+  meta(uuid: string): Promise<{ foreign?: true } | null>;
 }
+
+/** What a run that was cut off before its first record may have left. */
+const LEFT_BEHIND: ReadonlySet<string> = new Set([CLAIM, ...[INFO, META].map((name) => `~${name}.tmp`)]);
 
 /**
  * Collects runs of one data folder, and knows those that were, as far as they are remembered: in `gc/`. Who
@@ -53,13 +63,13 @@ export class CollectedRuns {
     this.#ports = ports;
     this.#folder = join(ports.dataDir, GC_FOLDER);
     this.#path = join(this.#folder, "collected.jsonl");
-    this.#going = join(this.#folder, "going");
+    this.#going = join(this.#folder, GOING);
   }
 
   /**
    * Removes a run whole, unless somebody takes it up or `mayGo` says no to its record as it is then; null: it has
    * none. For readers it is gone from one moment to the next. On a full disk it goes all the same: that is what it is
-   * removed for.
+   * removed for. PERMISSION or INVALID for a folder that this user's Rnix has not made.
    */
   async collect(
     uuid: string,
@@ -67,13 +77,18 @@ export class CollectedRuns {
   ): Promise<boolean> {
     const { fs, runDir, claim, info } = this.#ports;
     const dir = runDir(uuid);
-    const held = fs.stat(dir) && claim(uuid);
+    const there = fs.stat(dir);
+    if (there === null) return false;
+    requireNoLink(this.#ports.dataDir, ["steps"], fs);
+    if (!there.isFolder) throw there.isLink ? isLink(dir) : noFolder(dir);
+    await this.#requireOurs(uuid);
+    const held = claim(uuid);
     if (!held) return false;
     let going = dir;
     let remember: (() => Promise<boolean>) | undefined;
     try {
       const record = await info(uuid);
-      if (!o.mayGo(record)) return false;
+      if (!o.mayGo(record) || record?.foreign) return false;
       const run = { v: SCHEMA_VERSION, uuid, pid: record?.pid ?? null, ts: o.ts, why: o.why } as const;
       const attempt = (): Promise<boolean> => unlessFull(() => this.#remember(run));
       if (!(await attempt())) remember = attempt;
@@ -83,14 +98,27 @@ export class CollectedRuns {
     } finally {
       held.release({ remove: true });
     }
+    requireNoLink(this.#ports.dataDir, going === dir ? ["steps"] : [GC_FOLDER, GOING], fs);
     await removeAll(going, `remove what is left of run ${uuid}`);
     // There is room for it now. Where there is not, nobody is told any more that there was such a run.
     await remember?.();
     return true;
   }
 
+  /** By its record; where it has none, by what else stands in its folder. */
+  async #requireOurs(uuid: string): Promise<void> {
+    const { fs, info, meta, runDir } = this.#ports;
+    const record = await info(uuid);
+    if (record) return requireOwn(record);
+    const head = await meta(uuid);
+    if (head && !head.foreign) return;
+    const names = await namesIn(fs, runDir(uuid));
+    if (names.some((name) => !LEFT_BEHIND.has(name))) throw notOurs(runDir(uuid));
+  }
+
   #setAside(uuid: string): void {
-    const { fs, runDir } = this.#ports;
+    const { fs, runDir, dataDir } = this.#ports;
+    requireNoLink(dataDir, [GC_FOLDER, GOING], fs);
     makeFolder(this.#going, fs);
     try {
       fs.rename(runDir(uuid), join(this.#going, uuid));
@@ -101,7 +129,12 @@ export class CollectedRuns {
 
   /** Removes what a collection that was cut off has left. */
   async sweep(): Promise<void> {
-    await removeAll(this.#going, "remove what is left of collected runs");
+    const { dataDir, fs } = this.#ports;
+    for (const uuid of (await namesIn(fs, this.#going)).filter((name) => UUID.test(name))) {
+      requireNoLink(dataDir, [GC_FOLDER, GOING], fs);
+      await removeAll(join(this.#going, uuid), "remove what is left of collected runs");
+    }
+    removeEmptyFolder(this.#going);
   }
 
   /** The last one that answers to it. */
@@ -115,7 +148,8 @@ export class CollectedRuns {
   }
 
   async #remember(run: CollectedRun): Promise<void> {
-    const { fs } = this.#ports;
+    const { dataDir, fs } = this.#ports;
+    requireNoLink(dataDir, [GC_FOLDER], fs);
     makeFolder(this.#folder, fs);
     const log = new AppendLog(this.#path, "the list of collected runs", { fs });
     log.append(JSON.stringify(run));
@@ -135,6 +169,17 @@ export class CollectedRuns {
     });
     return records;
   }
+}
+
+function notOurs(dir: string): SyscallError {
+  return new SyscallError(
+    "PERMISSION",
+    `${dir} holds no record that your Rnix has written: it is left alone. Remove it yourself if nothing in it is needed.`,
+  );
+}
+
+function noFolder(dir: string): SyscallError {
+  return new SyscallError("INVALID", `Expected the folder of a run, found another file: ${dir}. Remove it.`);
 }
 
 /** False: the disk is full. */

@@ -88,7 +88,7 @@ export function temporaryOf(path: string): string {
 
 /** Makes names in a folder durable: files made, renamed and removed in it. */
 export function syncDirectory(dir: string, fs: FsPort = realFs): Promise<void> {
-  return syncFile(dir, fs);
+  return syncFile(dir, fs, "folder");
 }
 
 /** Makes a folder of mode 0700 with the parents it lacks. True when it was made here. */
@@ -106,6 +106,15 @@ export async function removeAll(dir: string, doing: string): Promise<void> {
     await nodeFs.promises.rm(dir, { recursive: true, force: true });
   } catch (error) {
     throw ioError(error, doing, dir);
+  }
+}
+
+/** Removes a folder in which there is nothing. A link to one, and one with something in it, stays. */
+export function removeEmptyFolder(dir: string): void {
+  try {
+    nodeFs.rmdirSync(dir);
+  } catch (error) {
+    if (errno(error) === undefined) throw error;
   }
 }
 
@@ -185,10 +194,10 @@ async function readBytes(path: string, fs: FsPort): Promise<Uint8Array | null> {
 }
 
 /** Makes what a file or a folder holds durable. Opened in its turn: of many that end at once, few are. */
-export async function syncFile(path: string, fs: FsPort): Promise<void> {
+export async function syncFile(path: string, fs: FsPort, mode: "read" | "folder" = "read"): Promise<void> {
   try {
     await gatedSync(async () => {
-      const fd = fs.open(path, "read");
+      const fd = fs.open(path, mode);
       try {
         await fs.fsync(fd);
       } finally {

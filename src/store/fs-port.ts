@@ -4,8 +4,11 @@ import { type Code, SyscallError } from "../plugin/index.ts";
 const FILE_MODE = 0o600;
 const DIR_MODE = 0o700;
 
-/** `append` and `update` make the file when it is missing, `create` refuses an existing one. */
-type OpenMode = "read" | "append" | "update" | "create" | "replace";
+/**
+ * `append` and `update` make the file when it is missing, `create` refuses an existing one, `replace` removes it first.
+ * None of them follows a link in the last part of the path; `folder`, to sync a folder, does.
+ */
+export type OpenMode = "read" | "append" | "update" | "create" | "replace" | "folder";
 
 /**
  * The few file operations the store is built on, so that a test can put a full disk or a short write
@@ -43,10 +46,14 @@ export interface FileFacts {
   mtimeMs: number;
   ino: number;
   isFolder: boolean;
+  /** A symbolic link: what it leads to was not looked at. */
+  isLink: boolean;
+  /** Names that the file has. */
+  names: number;
 }
 
 export const realFs: FsPort = {
-  open: (path, mode) => openPlain(path, FLAGS[mode]),
+  open: (path, mode) => (mode === "replace" ? openAnew(path) : openPlain(path, FLAGS[mode])),
   close: (fd) => nodeFs.closeSync(fd),
   size: (fd) => nodeFs.fstatSync(fd).size,
   write: (fd, data) => nodeFs.writeSync(fd, data),
@@ -73,7 +80,7 @@ export const realFs: FsPort = {
   stat: (path) => {
     try {
       const found = nodeFs.lstatSync(path, { throwIfNoEntry: false });
-      return found ? { ...factsOf(found), isFolder: found.isDirectory() } : null;
+      return found ? factsOf(found) : null;
     } catch {
       return null;
     }
@@ -95,17 +102,30 @@ export function openPlain(path: string, flags: number): number {
 /** As BSD has it for a file of a wrong kind; Linux has no name for it. */
 export const NO_PLAIN_FILE = "EFTYPE";
 
-function factsOf({ size, mtimeMs, ino }: nodeFs.Stats): Omit<FileFacts, "isFolder"> {
-  return { size, mtimeMs, ino };
+/** A file of our own: to truncate what has the name would change the file that a hard link shares with it. */
+function openAnew(path: string): number {
+  try {
+    return openPlain(path, FLAGS.create);
+  } catch (error) {
+    if (errno(error) !== "EEXIST") throw error;
+  }
+  nodeFs.unlinkSync(path);
+  return openPlain(path, FLAGS.create);
 }
 
-const { O_RDONLY, O_WRONLY, O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_TRUNC, O_NONBLOCK } = nodeFs.constants;
-const FLAGS: Record<OpenMode, number> = {
-  read: O_RDONLY,
-  append: O_RDWR | O_APPEND | O_CREAT,
-  update: O_RDWR | O_CREAT,
+function factsOf(found: nodeFs.Stats): FileFacts {
+  const { size, mtimeMs, ino, nlink } = found;
+  return { size, mtimeMs, ino, names: nlink, isFolder: found.isDirectory(), isLink: found.isSymbolicLink() };
+}
+
+const { O_RDONLY, O_WRONLY, O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } =
+  nodeFs.constants;
+const FLAGS: Record<Exclude<OpenMode, "replace">, number> = {
+  read: O_RDONLY | O_NOFOLLOW,
+  append: O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW,
+  update: O_RDWR | O_CREAT | O_NOFOLLOW,
   create: O_WRONLY | O_CREAT | O_EXCL,
-  replace: O_WRONLY | O_CREAT | O_TRUNC,
+  folder: O_RDONLY | O_DIRECTORY,
 };
 
 /** Writes all of it or throws: a short write is gone on with. */
@@ -174,6 +194,6 @@ const CAUSES: Record<string, [Code, string]> = {
   [NO_PLAIN_FILE]: ["INVALID", STRANGER],
   // Of a pipe that nobody reads, and of a socket.
   ENXIO: ["INVALID", STRANGER],
-  ELOOP: ["INVALID", "this name leads to itself. Remove it."],
+  ELOOP: ["INVALID", "expected a file, found a link. Remove it."],
   EISDIR: ["INVALID", "this is a folder where a file is expected."],
 };

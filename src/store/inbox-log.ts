@@ -23,6 +23,8 @@ interface InboxLogOptions {
   uuid: string;
   dir: string;
   fs: FsPort;
+  /** Authenticates a line. */
+  seal(line: string): string;
   rest?: InboxRest;
   /** Makes the step records written so far durable. */
   syncSteps(): Promise<void>;
@@ -59,14 +61,14 @@ export class InboxLog {
     this.#log = new AppendLog(join(o.dir, INBOX), `${INBOX} of run ${o.uuid}`, { fs: o.fs });
     this.#last = o.rest?.last ?? 0;
     this.#spentBytes = o.rest?.spentBytes ?? 0;
-    for (const entry of o.rest?.unread ?? []) this.#unread.set(entry.seq, JSON.stringify(entry));
+    for (const entry of o.rest?.unread ?? []) this.#unread.set(entry.seq, o.seal(JSON.stringify(entry)));
   }
 
   /** Gives the entry its number and makes it durable. EXHAUSTED or UNAVAILABLE when the disk does not take it. */
   async add(draft: InboxDraft): Promise<InboxEntry> {
     const entry: InboxEntry = { v: SCHEMA_VERSION, seq: ++this.#last, ...draft };
     const done = Promise.withResolvers<void>();
-    this.#pending.push({ seq: entry.seq, line: JSON.stringify(entry), done });
+    this.#pending.push({ seq: entry.seq, line: this.#o.seal(JSON.stringify(entry)), done });
     this.#flushing ??= this.#flush().finally(() => {
       this.#flushing = undefined;
     });
@@ -92,7 +94,7 @@ export class InboxLog {
       if (this.#spentBytes > 0) this.#log.empty();
       this.#spentBytes = 0;
     } else if (this.#taken.length > 0) {
-      this.#log.append(takenLine(this.#taken));
+      this.#log.append(this.#takenLine(this.#taken));
     }
     this.#taken = [];
   }
@@ -102,6 +104,10 @@ export class InboxLog {
     if (line === undefined) return;
     this.#unread.delete(seq);
     this.#spentBytes += bytesOf(line);
+  }
+
+  #takenLine(seqs: readonly number[]): string {
+    return this.#o.seal(JSON.stringify({ v: SCHEMA_VERSION, kind: "taken", seqs }));
   }
 
   /** Never rejects: those who added are told. */
@@ -124,7 +130,7 @@ export class InboxLog {
   async #write(batch: readonly Pending[], taken: readonly number[]): Promise<void> {
     if (this.#spentBytes >= SPENT_BYTES) await this.#rewrite();
     const lines = batch.map(({ line }) => line);
-    if (taken.length > 0) lines.push(takenLine(taken));
+    if (taken.length > 0) lines.push(this.#takenLine(taken));
     this.#log.append(...lines);
     await this.#log.sync();
     if (!this.#named) await syncDirectory(this.#o.dir, this.#o.fs);
@@ -152,10 +158,6 @@ export function acknowledgedBy({
   tool_calls,
 }: Pick<StepRecord, "inbox" | "tool_calls">): number[] {
   return [...inbox, ...tool_calls.flatMap((call) => call.inbox ?? [])];
-}
-
-function takenLine(seqs: readonly number[]): string {
-  return JSON.stringify({ v: SCHEMA_VERSION, kind: "taken", seqs });
 }
 
 /** In the file, with its newline. */

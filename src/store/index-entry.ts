@@ -1,8 +1,9 @@
 import { z } from "zod";
+import type { RecordSeal } from "./record-seal.ts";
 import { ProcInfo } from "./schema.ts";
 
 /** Another form than this is not read but written anew. */
-const FORM = 2;
+const FORM = 3;
 
 /** What listings sort, filter and decide by. */
 const RunRow = ProcInfo.pick({
@@ -18,6 +19,8 @@ const RunRow = ProcInfo.pick({
   ended_at_ms: true,
   kernel: true,
   suspended: true,
+  foreign: true,
+  moved_from: true,
 });
 export type RunRow = z.infer<typeof RunRow>;
 
@@ -59,10 +62,11 @@ export function parseEntry(bytes: Uint8Array): IndexEntry | undefined {
   }
 }
 
-/** Of all that an entry says, and of its record: a damaged one is told from a good one. */
+/** A MAC of all that an entry says, and of its record: one that is damaged, or of another writer, is not used. */
 export function sumOf(
   { row, facts }: Pick<IndexEntry, "row" | "facts">,
   record: Uint8Array | string,
+  seal: RecordSeal,
 ): string {
-  return Bun.hash(record, Bun.hash(JSON.stringify([row, facts]))).toString(36);
+  return seal.macOf(JSON.stringify([row, facts]), record);
 }

@@ -1,7 +1,7 @@
 import { basename, dirname, join, relative } from "node:path";
 import { makeFolder, syncDirectory, syncFile } from "./document.ts";
 import { errno, type FsPort, ioError, writeAllAsync } from "./fs-port.ts";
-import { RESULTS } from "./kept-results.ts";
+import { isWholeResult, RESULTS } from "./kept-results.ts";
 import { type RunWriter, SPILL } from "./run-writer.ts";
 import type { Compaction, StepRecord, ToolCallRecord } from "./schema.ts";
 import { Slices } from "./slices.ts";
@@ -19,6 +19,8 @@ interface Origin {
   steps: readonly StepRecord[];
   /** Further files that it keeps, relative to its folder. */
   kept?: readonly string[];
+  /** Another user wrote it: only results are taken over, and only those whose content is what their name says. */
+  foreign?: boolean;
 }
 
 /** Gives a fork that was just made its first steps, and the files beside them first. */
@@ -76,9 +78,12 @@ function movedNames(text: string, from: string, to: string): string {
  * change and take no space a second time. All of it is durable on return; what is missing by now is left out, and
  * whoever reads the record is told so.
  */
-async function inheritFiles(fs: FsPort, { dir: from, steps, kept = [] }: Origin, to: string): Promise<void> {
-  const plugins = await filesBelow(fs, join(from, PLUGINS));
-  const files = [...(await keptFiles(from, steps)), ...kept, ...plugins.map((path) => relative(from, path))];
+async function inheritFiles(fs: FsPort, { dir: from, steps, ...o }: Origin, to: string): Promise<void> {
+  const named = new Set([...(await keptFiles(from, steps)), ...(o.kept ?? [])]);
+  const plugins = o.foreign ? [] : await filesBelow(fs, join(from, PLUGINS));
+  const files = o.foreign
+    ? await wholeResults(fs, from, named)
+    : [...named, ...plugins.map((path) => relative(from, path))];
   const folders = new Set<string>();
   for (const file of files) {
     const path = join(to, file);
@@ -87,6 +92,14 @@ async function inheritFiles(fs: FsPort, { dir: from, steps, kept = [] }: Origin,
     for (let dir = dirname(path); dir !== dirname(to); dir = dirname(dir)) folders.add(dir);
   }
   for (const folder of folders) await syncDirectory(folder, fs);
+}
+
+/** Those that are results with the content that their name says. A link in their place leads nowhere. */
+async function wholeResults(fs: FsPort, from: string, named: ReadonlySet<string>): Promise<string[]> {
+  if (fs.stat(join(from, RESULTS))?.isLink) return [];
+  const whole: string[] = [];
+  for (const file of named) if (await isWholeResult(fs, from, file)) whole.push(file);
+  return whole;
 }
 
 /** Results and outputs of programs that the calls name, relative to the run's folder. */

@@ -1,7 +1,9 @@
-import { extname, join } from "node:path";
+import { basename, extname, join } from "node:path";
 import { type Data, SyscallError } from "../plugin/index.ts";
+import { isLink } from "./data-dir.ts";
 import { makeFolder, syncFile } from "./document.ts";
 import { errno, type FsPort, ioError, realFs, removeLeftover, writeAllAsync } from "./fs-port.ts";
+import { KEPT_FILE } from "./kept-file.ts";
 
 /** In a run's folder: what was too large for its record, each content once, under its hash. */
 export const RESULTS = "results";
@@ -73,6 +75,7 @@ export class KeptResults {
   async #write(path: string, bytes: Uint8Array): Promise<void> {
     const fs = this.#fs;
     const folder = join(this.#dir, RESULTS);
+    if (fs.stat(folder)?.isLink) throw isLink(folder);
     makeFolder(folder, fs);
     this.#bytes ??= await bytesBelow(fs, folder);
     if (this.#bytes + bytes.length > this.#maxBytes) throw this.#full(bytes.length);
@@ -167,6 +170,14 @@ async function problemOf(fs: FsPort, path: string, ref: KeptRef, whole: boolean)
     if (errno(error) === "ENOENT") return `${path} is missing: somebody has removed it.`;
     return ioError(error, "read", path).message;
   }
+}
+
+/** Whether this file of a run's folder is a result, and its content what its name says. */
+export async function isWholeResult(fs: FsPort, dir: string, file: string): Promise<boolean> {
+  const sha256 = KEPT_FILE.test(file) ? basename(file).slice(0, 64) : null;
+  const bytes = fs.stat(join(dir, file))?.size;
+  if (sha256 === null || bytes === undefined) return false;
+  return (await problemOf(fs, join(dir, file), { file, sha256, bytes }, true)) === null;
 }
 
 async function hashOfFile(fs: FsPort, fd: number): Promise<string> {

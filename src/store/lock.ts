@@ -89,6 +89,13 @@ export class FileLock {
     }
   }
 
+  /** Says in the file who holds the lock. */
+  write(text: string): void {
+    if (this.#fd === undefined) return;
+    nodeFs.ftruncateSync(this.#fd, 0);
+    nodeFs.writeSync(this.#fd, text, 0);
+  }
+
   /** Frees the lock. Safe to call again. With `remove` its file goes too: for locks named after their owner. */
   release(o: { remove?: boolean } = {}): void {
     if (this.#fd === undefined) return;
@@ -127,7 +134,7 @@ const EINTR = 4;
 const EWOULDBLOCK = DARWIN ? 35 : 11;
 
 function openLockFile(path: string): number {
-  const flags = nodeFs.constants.O_RDWR | nodeFs.constants.O_CREAT;
+  const flags = nodeFs.constants.O_RDWR | nodeFs.constants.O_CREAT | nodeFs.constants.O_NOFOLLOW;
   try {
     return openPlain(path, flags);
   } catch (error) {

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { IMAGE_TYPES } from "../plugin/index.ts";
+import { KEPT_FILE } from "./kept-file.ts";
 
 /** What a conversation is made of: in the records, and in what a model answers. */
 export const Usage = z.object({
@@ -19,10 +20,13 @@ export const ToolCall = z.lazy(() =>
   }),
 );
 
+/** Relative to the run's folder. */
+export const KeptFile = z.string().regex(KEPT_FILE);
+
 /** An image of the conversation: it is kept beside the run, once. */
 export const ImageRef = z.object({
   media_type: z.enum(IMAGE_TYPES),
-  file: z.string(),
+  file: KeptFile,
   sha256: z.string(),
   bytes: z.number(),
   width: z.number(),

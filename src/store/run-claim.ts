@@ -1,19 +1,19 @@
-import { closeSync, constants, readFileSync, writeFileSync } from "node:fs";
+import { closeSync, constants, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { errno, ioError, openPlain } from "./fs-port.ts";
 import { FileLock } from "./lock.ts";
 
 /** In the folder of a run that is about to be gone on with. */
-const CLAIM = "resume.lock";
+export const CLAIM = "resume.lock";
 
-const { O_RDONLY } = constants;
+const { O_NOFOLLOW, O_RDONLY } = constants;
 
 /** Takes the run of a folder, over all kernels: null when somebody else is about to go on with it. */
 export function claimRun(uuid: string, dir: string): FileLock | null {
   const lock = FileLock.tryAcquire(join(dir, CLAIM));
   try {
     // For whoever comes second.
-    if (lock) writeFileSync(lock.path, String(process.pid));
+    lock?.write(String(process.pid));
     return lock;
   } catch (error) {
     const why = ioError(error, `take run ${uuid}`, dir);
@@ -27,7 +27,7 @@ export function claimRun(uuid: string, dir: string): FileLock | null {
 /** The process of the system that has taken it; null when nobody has, or it has not said so. */
 export function claimantOf(uuid: string, dir: string): number | null {
   try {
-    const fd = openPlain(join(dir, CLAIM), O_RDONLY);
+    const fd = openPlain(join(dir, CLAIM), O_RDONLY | O_NOFOLLOW);
     try {
       return Number(readFileSync(fd, "utf8")) || null;
     } finally {

@@ -1,10 +1,11 @@
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { type Data, SyscallError } from "../plugin/index.ts";
 import { AppendLog } from "./append-log.ts";
 import { syncDirectory } from "./document.ts";
 import { type FsPort, ioError, realFs } from "./fs-port.ts";
-import { InboxLog, type InboxRest } from "./inbox-log.ts";
+import { INBOX, InboxLog, type InboxRest } from "./inbox-log.ts";
 import { type KeptRef, KeptResults, readKept } from "./kept-results.ts";
+import type { RecordSeal } from "./record-seal.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
 import { SCHEMA_VERSION } from "./schema-version.ts";
 import { SteadyDocument } from "./steady-document.ts";
@@ -48,6 +49,7 @@ export class RunWriter {
   /** Why no event of it is kept: what stands in the place of events.jsonl can't be read. */
   readonly untraced: SyscallError | undefined;
   readonly #fs: FsPort;
+  readonly #seal: RecordSeal;
   readonly #there: boolean;
   #stepLog: AppendLog | undefined;
   #journalLog: AppendLog | undefined;
@@ -82,6 +84,8 @@ export class RunWriter {
   constructor(o: {
     uuid: string;
     dir: string;
+    /** Of the run: what it records is authenticated with it. */
+    seal: RecordSeal;
     fs?: FsPort;
     limits?: RunLimits;
     above?: readonly string[];
@@ -92,6 +96,7 @@ export class RunWriter {
     this.uuid = o.uuid;
     this.dir = o.dir;
     this.#fs = o.fs ?? realFs;
+    this.#seal = o.seal;
     this.#limits = o.limits ?? DEFAULT_RUN_LIMITS;
     this.untraced = typeof o.taken === "object" ? o.taken : undefined;
     this.#eventsTaken = typeof o.taken === "object" ? Number.POSITIVE_INFINITY : (o.taken ?? 0);
@@ -123,20 +128,20 @@ export class RunWriter {
 
   /** Replaces the process record. Not durable by itself: `sync` and `close` make it so. */
   info(info: ProcInfo): void {
-    this.#info.replace(JSON.stringify(info));
+    this.#info.replace(sealedInfo(info, dirname(dirname(this.dir)), this.#seal));
     this.#nameDirty();
   }
 
   /** Replaces the prompt's head and the tools: at spawn, and when tools were added. Durable as `info` is. */
   meta(meta: ProcessMeta): void {
-    this.#meta.replace(JSON.stringify(meta));
+    this.#meta.replace(this.#seal.seal(META, JSON.stringify(meta)));
     this.#nameDirty();
   }
 
   /** Appends to the open step: an answer, a call's start, a call's end. */
   journal(entry: JournalEntry): void {
     this.#throwFailure();
-    this.#journal.append(versioned(entry));
+    this.#journal.append(this.#seal.seal(JOURNAL, versioned(entry)));
     this.#entries++;
     this.#stepOpen = true;
   }
@@ -166,7 +171,7 @@ export class RunWriter {
     this.#throwFailure();
     // It may be the one that makes the file.
     if (this.#steps.size === 0) this.#nameDirty();
-    this.#steps.append(versioned(record));
+    this.#steps.append(this.#sealedStep(record));
     this.#stepOpen = false;
     if (!this.#journalDurable) this.#journal.empty();
     else if (this.#journal.size >= JOURNAL_BYTES) this.#emptyWhenRecorded();
@@ -178,7 +183,11 @@ export class RunWriter {
   /** Of a fork: records of the steps that it begins with. Called before a step of its own is recorded. */
   inherit(records: readonly StepRecord[]): void {
     this.#nameDirty();
-    this.#steps.append(...records.map(versioned));
+    this.#steps.append(...records.map((record) => this.#sealedStep(record)));
+  }
+
+  #sealedStep(record: StepRecord): string {
+    return this.#seal.seal(STEPS, versioned(record));
   }
 
   /** Keeps a syscall event; written in batches, at the latest with the step. */
@@ -286,7 +295,8 @@ export class RunWriter {
 
   #newInbox(rest?: InboxRest): InboxLog {
     const { uuid, dir } = this;
-    return new InboxLog({ uuid, dir, fs: this.#fs, rest, syncSteps: () => this.#steps.sync() });
+    const seal = (line: string): string => this.#seal.seal(INBOX, line);
+    return new InboxLog({ uuid, dir, fs: this.#fs, seal, rest, syncSteps: () => this.#steps.sync() });
   }
 
   /** On disk together: who starts first does not matter, all are there before the caller goes on. */
@@ -349,6 +359,12 @@ export class RunWriter {
   #throwFailure(): void {
     if (this.#failure) throw this.#failure;
   }
+}
+
+/** The text of a proc-info.json in this data folder. How it was found when it was read is not part of it. */
+export function sealedInfo(info: ProcInfo, dataDir: string, seal: RecordSeal): string {
+  const { foreign: _foreign, moved_from: _movedFrom, ...recorded } = info;
+  return seal.seal(INFO, JSON.stringify({ ...recorded, data_dir: dataDir }));
 }
 
 /** One line of JSON that says its schema version; stringified once. */

@@ -5,16 +5,38 @@ import { type LogPage, readLog } from "./append-log.ts";
 import type { DamagedRun, RunCatalogue } from "./catalogue.ts";
 import type { CollectedRuns } from "./collected-runs.ts";
 import { countIfReadable, countLines } from "./count-lines.ts";
-import { prepareDataDir } from "./data-dir.ts";
+import { isLink, linkIn, prepareDataDir } from "./data-dir.ts";
 import { DayBook } from "./day-book.ts";
-import { checkSchemaVersion, makeFolder, removeAll, replaceDocument, syncDirectory } from "./document.ts";
+import {
+  checkSchemaVersion,
+  makeFolder,
+  parseDocument,
+  removeAll,
+  replaceDocument,
+  syncDirectory,
+} from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 import { acknowledgedBy, INBOX } from "./inbox-log.ts";
 import { findKept, type KeptFinding, type KeptRef, readKept } from "./kept-results.ts";
 import type { FileLock } from "./lock.ts";
 import { isMixed, openStep } from "./open-step.ts";
+import { foreignLines, requireOwn, UUID } from "./own-run.ts";
+import { keyOfThisProcess, type RecordKey } from "./record-key.ts";
+import type { RecordSeal } from "./record-seal.ts";
+import { located } from "./relocate.ts";
 import { claimantOf, claimRun } from "./run-claim.ts";
-import { EVENTS, INFO, JOURNAL, META, type RunLimits, RunWriter, STEPS, versioned } from "./run-writer.ts";
+import { requireClaimable, requirePlainRun } from "./run-folder.ts";
+import {
+  EVENTS,
+  INFO,
+  JOURNAL,
+  META,
+  type RunLimits,
+  RunWriter,
+  STEPS,
+  sealedInfo,
+  versioned,
+} from "./run-writer.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
 import { mendSteady, readSteady, SteadyDocument } from "./steady-document.ts";
 import { toldBy, type Unread, unreadOf } from "./unread.ts";
@@ -29,12 +51,14 @@ interface Page {
 
 const DEFAULT_PAGE = 10_000;
 
-interface Journal extends Pick<LogPage<JournalEntry>, "damaged" | "damagedLines" | "torn"> {
+type Faults = Pick<LogPage<never>, "damaged" | "damagedLines" | "torn" | "foreign">;
+
+interface Journal extends Faults {
   /** What the open step has done, in order. Empty when there is none, or when its step is recorded. */
   entries: JournalEntry[];
 }
 
-interface Inbox extends Unread, Pick<LogPage<never>, "damaged" | "damagedLines" | "torn"> {
+interface Inbox extends Unread, Faults {
   /** Numbers of those that the open step has told its model, by its journal. */
   inOpenStep: number[];
 }
@@ -50,15 +74,18 @@ interface Survey {
 export class RunStore {
   readonly dataDir: string;
   readonly #fs: FsPort;
+  readonly #key: RecordKey;
   readonly #steps: string;
   #catalogue: Promise<RunCatalogue> | undefined;
   #dayBook: DayBook | undefined;
   /** A run of this store has been begun. */
   #began = false;
 
-  constructor(dataDir: string, fs: FsPort = realFs) {
+  /** `key`: of the user whose records count as own. */
+  constructor(dataDir: string, fs: FsPort = realFs, key: RecordKey = keyOfThisProcess()) {
     this.dataDir = dataDir;
     this.#fs = fs;
+    this.#key = key;
     this.#steps = join(dataDir, "steps");
   }
 
@@ -71,11 +98,13 @@ export class RunStore {
   /** Makes the folder of a new run, and the data folder if this is its first. INVALID when there is a run of this UUID. */
   create(uuid: string, limits?: RunLimits): RunWriter {
     const dir = this.dir(uuid);
+    this.#requireNoLink(["steps"]);
     const made = prepareDataDir(this.dataDir, this.#fs);
     if (!makeFolder(dir, this.#fs)) {
       throw new SyscallError("INVALID", `Run ${uuid} is there already: expected a new UUID.`);
     }
-    return new RunWriter({ uuid, dir, fs: this.#fs, limits, above: this.#above(made) });
+    const seal = this.#seal(uuid);
+    return new RunWriter({ uuid, dir, seal, fs: this.#fs, limits, above: this.#above(made) });
   }
 
   /** The folders that lead to a run, as far as they may not be durable. */
@@ -88,26 +117,36 @@ export class RunStore {
     return above;
   }
 
-  /** Goes on writing a run that has ended. Its caller has made sure that no other kernel holds it. */
+  /**
+   * Goes on writing a run that has ended. Its caller has made sure that no other kernel holds it. PERMISSION for a
+   * foreign one, INVALID where its files would be written elsewhere.
+   */
   async reopen(uuid: string, limits?: RunLimits): Promise<RunWriter> {
     const dir = this.dir(uuid);
-    if ((await this.info(uuid)) === null) throw noSuchRun(uuid);
+    const info = await this.info(uuid);
+    if (info === null) throw noSuchRun(uuid);
+    requireOwn(info);
+    this.#requireNoLink(["steps"]);
+    requirePlainRun(dir, this.#fs);
     for (const file of [INFO, META]) await mendSteady(join(dir, file), this.#fs);
     const taken = await countIfReadable(this.#fs, join(dir, EVENTS), `${EVENTS} of run ${uuid}`);
     const journalled = await this.#tidyJournal(uuid);
     const inbox = await this.inbox(uuid);
+    if (inbox.foreign > 0) throw foreignLines(uuid, INBOX, inbox.foreign);
     // Whoever began it may have been killed before its first sync.
     const above = this.#above(!this.#began);
-    return new RunWriter({ uuid, dir, fs: this.#fs, limits, above, taken, journalled, inbox });
+    const seal = this.#seal(uuid);
+    return new RunWriter({ uuid, dir, seal, fs: this.#fs, limits, above, taken, journalled, inbox });
   }
 
   /**
    * Makes a new run that begins with these steps of another one, which may live and may be gone afterwards: what
-   * the steps refer to, and `kept` names, is taken over with them. NOT_FOUND when it is removed meanwhile.
+   * the steps refer to, and `kept` names, is taken over with them. NOT_FOUND when it is removed meanwhile. With
+   * `foreign` only the results that are what their names say are taken over.
    */
   async fork(
     uuid: string,
-    origin: { uuid: string; steps: readonly StepRecord[]; kept?: readonly string[] },
+    origin: { uuid: string; steps: readonly StepRecord[]; kept?: readonly string[]; foreign?: boolean },
     limits?: RunLimits,
   ): Promise<RunWriter> {
     const { inherit } = await import("./inheritance.ts");
@@ -127,6 +166,8 @@ export class RunStore {
    * the run's record names its new kernel, and given back with `remove`.
    */
   claim(uuid: string): FileLock | null {
+    this.#requireNoLink(["steps"]);
+    requireClaimable(this.dir(uuid), this.#fs);
     return claimRun(uuid, this.dir(uuid));
   }
 
@@ -137,21 +178,24 @@ export class RunStore {
 
   /**
    * Changes the record of a run that no kernel holds, durably, while nobody can go on with it; null leaves it as it
-   * is. Answers what its record says then: null when another is about to go on with it, or there is none.
+   * is, and so is a foreign one left. Answers what its record says then: null when another is about to go on with it,
+   * or there is none.
    */
   async amend(uuid: string, change: (info: ProcInfo) => ProcInfo | null): Promise<ProcInfo | null> {
     const dir = this.dir(uuid);
     if (this.#fs.stat(dir) === null) return null;
+    const before = await this.info(uuid);
+    if (before?.foreign) return before;
     const claim = this.claim(uuid);
     if (!claim) return null;
     try {
       const info = await this.info(uuid);
       const changed = info && change(info);
-      if (!changed) return info;
+      if (!changed || info.foreign) return info;
       const path = join(dir, INFO);
       await mendSteady(path, this.#fs);
       const document = new SteadyDocument(path, { fs: this.#fs, there: true });
-      document.replace(JSON.stringify(changed));
+      document.replace(sealedInfo(changed, this.dataDir, this.#seal(uuid)));
       const replacement = await document.sync();
       await syncDirectory(dir, this.#fs);
       document.settle(replacement);
@@ -163,14 +207,18 @@ export class RunStore {
 
   /**
    * What these kernels have left: runs that have not ended or were suspended, children, whose parent may be one of
-   * them, and runs whose records nobody can read.
+   * them, and runs whose records nobody can read. Foreign records and copies name kernels that are not this user's, or
+   * have left the original.
    */
   async leftBy(kernels: ReadonlySet<string>): Promise<Survey> {
     const catalogue = await this.catalogue();
     const { rows, damaged } = await catalogue.list();
     const left = rows.filter(
-      ({ kernel, ended_at_ms, state, parent_uuid }) =>
-        kernels.has(kernel) && (ended_at_ms === null || state === "suspended" || parent_uuid !== null),
+      ({ kernel, ended_at_ms, state, parent_uuid, foreign, moved_from }) =>
+        !foreign &&
+        moved_from === undefined &&
+        kernels.has(kernel) &&
+        (ended_at_ms === null || state === "suspended" || parent_uuid !== null),
     );
     return { runs: await catalogue.infos(left), damaged };
   }
@@ -205,15 +253,30 @@ export class RunStore {
     return new RunCatalogue({
       dataDir: this.dataDir,
       fs: this.#fs,
+      seal: this.#key.sealOf(`index ${this.dataDir}`),
       uuids: () => this.#uuids(),
       runDir: (uuid) => this.dir(uuid),
       info: (uuid) => this.info(uuid),
     });
   }
 
-  /** A run's process record; null when there is no such run. INVALID also when it is another run's. */
+  /**
+   * A run's process record, as it counts here: `foreign` when this user's Rnix has not written it, `moved_from` when it
+   * was written in another folder. null when there is no such run. INVALID also when it is another run's.
+   */
   async info(uuid: string): Promise<ProcInfo | null> {
-    const info = await this.#document(uuid, INFO, (await schemas()).ProcInfo);
+    const { ProcInfo, RecordedPlace } = await schemas();
+    const what = `${INFO} of run ${uuid}`;
+    const seal = this.#seal(uuid);
+    const info = await readSteady(
+      join(this.dir(uuid), INFO),
+      (text): ProcInfo => {
+        const { foreign: _foreign, moved_from: _movedFrom, ...said } = parseDocument(ProcInfo, text, what);
+        if (!seal.isSealed(INFO, text)) return { ...said, foreign: true };
+        return located(said, parseDocument(RecordedPlace, text, what).data_dir, this.dataDir);
+      },
+      this.#fs,
+    );
     if (info === null || info.uuid === uuid) return info;
     throw new SyscallError(
       "INVALID",
@@ -221,8 +284,17 @@ export class RunStore {
     );
   }
 
-  async meta(uuid: string): Promise<ProcessMeta | null> {
-    return this.#document(uuid, META, (await schemas()).ProcessMeta);
+  async meta(uuid: string): Promise<(ProcessMeta & { foreign?: true }) | null> {
+    const { ProcessMeta } = await schemas();
+    const seal = this.#seal(uuid);
+    return readSteady(
+      join(this.dir(uuid), META),
+      (text) => {
+        const meta = parseDocument(ProcessMeta, text, `${META} of run ${uuid}`);
+        return seal.isSealed(META, text) ? meta : { ...meta, foreign: true as const };
+      },
+      this.#fs,
+    );
   }
 
   /** The UUIDs that begin with `prefix`, oldest first. */
@@ -243,8 +315,8 @@ export class RunStore {
 
   /** What was done of the step that is not recorded. A journal whose step is recorded is ignored. */
   async journal(uuid: string): Promise<Journal> {
-    const { records, recorded, damaged, damagedLines, torn } = await this.#journal(uuid);
-    return { entries: openStep(records, recorded), damaged, damagedLines, torn };
+    const { records, recorded, damaged, damagedLines, torn, foreign } = await this.#journal(uuid);
+    return { entries: openStep(records, recorded), damaged, damagedLines, torn, foreign };
   }
 
   /** Everything that stands in it, and the last step that has a record: 0 when there is none. */
@@ -268,19 +340,21 @@ export class RunStore {
   async inbox(uuid: string): Promise<Inbox> {
     const { InboxLine } = await schemas();
     const lines = await this.#log(uuid, INBOX, InboxLine, { limit: Number.MAX_SAFE_INTEGER });
-    const { damaged, damagedLines, torn } = lines;
+    const { damaged, damagedLines, torn, foreign } = lines;
+    const faults = { damaged, damagedLines, torn, foreign };
     const bytes = this.#size(uuid, INBOX);
-    if (bytes === null) return { ...unreadOf([], [], 0), inOpenStep: [], damaged, damagedLines, torn };
+    if (bytes === null) return { ...unreadOf([], [], 0), inOpenStep: [], ...faults };
     const acknowledged: number[] = [];
     for await (const record of this.#everyStep(uuid)) acknowledged.push(...acknowledgedBy(record));
     const rest = unreadOf(lines.records, acknowledged, bytes);
     const told = toldBy((await this.journal(uuid)).entries);
     const inOpenStep = rest.unread.map(({ seq }) => seq).filter((seq) => told.has(seq));
-    return { ...rest, inOpenStep, damaged, damagedLines, torn };
+    return { ...rest, inOpenStep, ...faults };
   }
 
   /** Removes a run and everything beside it. The run must have ended. */
   async remove(uuid: string): Promise<void> {
+    this.#requireNoLink(["steps"]);
     await removeAll(this.dir(uuid), `remove run ${uuid}`);
   }
 
@@ -298,10 +372,27 @@ export class RunStore {
       runDir: (uuid) => this.dir(uuid),
       claim: (uuid) => this.claim(uuid),
       info: (uuid) => this.info(uuid),
+      meta: (uuid) => this.meta(uuid),
     });
   }
 
+  /** Why none of its runs is read: its path leads through a link. null: it does not. */
+  linked(): SyscallError | null {
+    const link = linkIn(this.dataDir, ["steps"], this.#fs);
+    return link === null ? null : isLink(link);
+  }
+
+  #seal(uuid: string): RecordSeal {
+    return this.#key.sealOf(`run ${uuid}`);
+  }
+
+  #requireNoLink(parts: readonly string[]): void {
+    const link = linkIn(this.dataDir, parts, this.#fs);
+    if (link !== null) throw isLink(link);
+  }
+
   async #uuids(): Promise<string[]> {
+    if (this.linked() !== null) return [];
     try {
       return (await this.#fs.list(this.#steps)).filter((name) => UUID.test(name)).sort();
     } catch (error) {
@@ -310,14 +401,13 @@ export class RunStore {
     }
   }
 
-  #document<T>(uuid: string, file: string, schema: z.ZodType<T>): Promise<T | null> {
-    return readSteady(join(this.dir(uuid), file), schema, `${file} of run ${uuid}`, this.#fs);
-  }
-
   #log<T>(uuid: string, file: string, schema: z.ZodType<T>, page: Page): Promise<LogPage<T>> {
+    const seal = this.#seal(uuid);
     return readLog(this.#fs, join(this.dir(uuid), file), {
       after: page.after ?? 0,
       limit: page.limit ?? DEFAULT_PAGE,
+      // Nothing is decided by the trace: its lines have no MAC.
+      isOwn: file === EVENTS ? undefined : (line) => seal.isSealed(file, line),
       decode: (value, line) => {
         checkSchemaVersion(value, `Line ${line} of ${file} of run ${uuid}`);
         return schema.parse(value);
@@ -328,9 +418,12 @@ export class RunStore {
   /** Takes out what is void and would not look so behind the next record. True when the journal holds something. */
   async #tidyJournal(uuid: string): Promise<boolean> {
     const path = join(this.dir(uuid), JOURNAL);
-    const { records, recorded } = await this.#journal(uuid);
+    const { records, recorded, foreign } = await this.#journal(uuid);
+    // Written anew they would count as own.
+    if (foreign > 0) throw foreignLines(uuid, JOURNAL, foreign);
     if (isMixed(records, recorded)) {
-      const lines = openStep(records, recorded).map((entry) => `${versioned(entry)}\n`);
+      const seal = this.#seal(uuid);
+      const lines = openStep(records, recorded).map((entry) => `${seal.seal(JOURNAL, versioned(entry))}\n`);
       await replaceDocument(path, lines.join(""), this.#fs);
     }
     return (await countLines(this.#fs, path, `${JOURNAL} of run ${uuid}`)) > 0;
@@ -373,9 +466,6 @@ export class RunStore {
 function schemas(): Promise<typeof import("./schema.ts")> {
   return import("./schema.ts");
 }
-
-/** What bun's and every other UUID looks like; also keeps a run's folder inside ours. */
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 function noSuchRun(uuid: string): SyscallError {
   return new SyscallError("NOT_FOUND", `No run ${uuid} here. \`rnix ps -a\` lists those that are.`);

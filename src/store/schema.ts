@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { EFFORTS } from "../plugin/index.ts";
-import { ImageRef, Message, Usage } from "./message.ts";
+import { ImageRef, KeptFile, Message, Usage } from "./message.ts";
 import { SCHEMA_VERSION } from "./schema-version.ts";
 
 /**
@@ -12,7 +12,7 @@ export { Usage };
 /** What is kept whole beside the records, in a file named by its content (src/store/kept-results.ts). */
 const KeptRef = z.object({
   /** Relative to the run's folder. */
-  file: z.string(),
+  file: KeptFile,
   sha256: z.string(),
   bytes: z.number(),
 });
@@ -350,6 +350,10 @@ export const ProcInfo = z.object({
   versions: z.record(z.string(), z.string()),
   /** The lock file's name of the kernel that holds it: the run has crashed when that lock is free. */
   kernel: z.string(),
+  /** Not this user's Rnix has written it: it can be looked at, and is never resumed. Found when it is read. */
+  foreign: z.literal(true).optional(),
+  /** It was recorded in this project, or data folder, and has been copied or moved. Found when it is read. */
+  moved_from: z.string().optional(),
   /** Names of the environment's variables; values only of the allow-list and of `--env`. */
   env: z.object({ names: z.array(z.string()), values: z.record(z.string(), z.string()) }),
 });
@@ -383,6 +387,9 @@ export const ProcessMeta = z.object({
     })
     .optional(),
 });
+
+/** What proc-info.json holds beside that: the data folder in which it was written. */
+export const RecordedPlace = z.object({ data_dir: z.string() });
 
 export type ToolCallRecord = z.infer<typeof ToolCallRecord>;
 export type Compaction = z.infer<typeof Compaction>;

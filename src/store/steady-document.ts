@@ -1,12 +1,4 @@
-import type { z } from "zod";
-import {
-  isOfNewerSchema,
-  parseDocument,
-  readDocument,
-  replaceDocumentNow,
-  syncFile,
-  temporaryOf,
-} from "./document.ts";
+import { isOfNewerSchema, readDocument, replaceDocumentNow, syncFile, temporaryOf } from "./document.ts";
 import { errno, type FsPort, realFs, removeLeftover } from "./fs-port.ts";
 
 /**
@@ -93,13 +85,12 @@ export class SteadyDocument {
 }
 
 /**
- * Reads it; null when there is none. One that a power loss has damaged gives way to the version before it. INVALID
- * when both are damaged, and for a newer schema.
+ * Reads it; null when there is none. One that a power loss has damaged, so that `parse` throws, gives way to the
+ * version before it. INVALID when both are damaged, and for a newer schema.
  */
 export async function readSteady<T>(
   path: string,
-  schema: z.ZodType<T>,
-  what: string,
+  parse: (text: string) => T,
   fs: FsPort = realFs,
 ): Promise<T | null> {
   const read = async (file: string): Promise<Attempt<T | null>> => {
@@ -107,8 +98,7 @@ export async function readSteady<T>(
     if ("error" in found) return found;
     if (found.value === null) return { value: null };
     const { text } = found.value;
-    const parse = (): T => parseDocument(schema, text, what);
-    return isOfNewerSchema(text) ? { value: parse() } : attempt(parse);
+    return isOfNewerSchema(text) ? { value: parse(text) } : attempt(() => parse(text));
   };
   const now = await read(path);
   if ("value" in now && now.value !== null) return now.value;

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { bytesOf, type InboxRest } from "./inbox-log.ts";
+import { SEAL_BYTES } from "./record-seal.ts";
 import type { InboxEntry, InboxLine, JournalEntry } from "./schema.ts";
 
 /** What has arrived for a run and no record acknowledges, in the order it came. */
@@ -22,7 +23,7 @@ export function unreadOf(
   return {
     unread,
     last: given.reduce((last, seq) => Math.max(last, seq), 0),
-    spentBytes: unread.reduce((left, line) => left - bytesOf(JSON.stringify(line)), bytes),
+    spentBytes: unread.reduce((left, line) => left - bytesOf(JSON.stringify(line)) - SEAL_BYTES, bytes),
   };
 }
 

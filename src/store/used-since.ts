@@ -9,8 +9,10 @@ export async function usedSince(runs: RunStore, sinceMs: number): Promise<Spent>
   const known = new Set(rows.map(({ uuid }) => uuid));
   const recent = rows.filter(
     // What a child has used is its parent's use as well.
-    ({ ended_at_ms, parent_uuid }) =>
-      (ended_at_ms === null || ended_at_ms >= sinceMs) && (parent_uuid === null || !known.has(parent_uuid)),
+    ({ ended_at_ms, parent_uuid, foreign }) =>
+      !foreign &&
+      (ended_at_ms === null || ended_at_ms >= sinceMs) &&
+      (parent_uuid === null || !known.has(parent_uuid)),
   );
   const sum: Spent = { tokens: 0, cost: 0 };
   for (const info of await catalogue.infos(recent)) {

@@ -256,7 +256,7 @@ describe("rnix steps", () => {
   };
 
   test("lists them, or prints one whole", async () => {
-    const damaged = [{ file: "/data/steps.jsonl", count: 3, lines: [3, 7] }];
+    const damaged = [{ file: "/data/steps.jsonl", count: 3, lines: [3, 7], foreign: 0 }];
     const answers = {
       list_steps: { steps: [summary], total: 1, parse_errors: 3, damaged },
       get_step_detail: detail,

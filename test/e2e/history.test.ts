@@ -142,7 +142,7 @@ test("damaged lines are left out, and named by file and line wherever the run is
   const wire = await RawClient.connect(machine.socket);
   expect((await wire.ask("list_events", { uuid })).payload).toMatchObject({
     parse_errors: 1,
-    damaged: [{ file: story.file("events.jsonl"), count: 1, lines: [2] }],
+    damaged: [{ file: story.file("events.jsonl"), count: 1, lines: [2], foreign: 0 }],
   });
   wire.end();
 });

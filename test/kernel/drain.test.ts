@@ -1,10 +1,10 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { cpSync } from "node:fs";
 import type { ChildSpec } from "../../src/kernel/supervisor/spec.ts";
 import type { ProcInfo } from "../../src/kernel/types.ts";
 import { SIGPAUSE, SIGTERM } from "../../src/kernel/types.ts";
 import type { LLMEvent } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../support/kernel.ts";
+import { crashInto } from "../support/sealed-record.ts";
 import { until } from "../support/until.ts";
 
 // Each suspension and resume waits for the disk, which others may use too.
@@ -86,7 +86,7 @@ describe("a shutdown that drains", () => {
 
     const { h: next } = harness(model, tool);
     await using __ = next;
-    cpSync(h.dataDir, next.dataDir, { recursive: true });
+    crashInto(next, h);
     const again = await next.kernel.resume(uuid, null, next.opts());
     await tool.begun("b");
     tool.finish("b");
@@ -194,7 +194,7 @@ describe("a shutdown that drains", () => {
     await ended;
     expect((await h.runs.list()).map(({ intent, state }) => [intent, state])).toEqual([["top", "suspended"]]);
     await using next = new KernelHarness({ model });
-    cpSync(h.dataDir, next.dataDir, { recursive: true });
+    crashInto(next, h);
     const { pid } = await next.kernel.resume(uuid, null, next.opts());
     const { info } = await next.follow(pid);
     expect(info).toMatchObject({ exit_reason: "completed", children: [{ exit_code: 0 }] });
@@ -249,7 +249,7 @@ describe("a shutdown that drains", () => {
     ]);
     answers = true;
     await using next = new KernelHarness({ model });
-    cpSync(h.dataDir, next.dataDir, { recursive: true });
+    crashInto(next, h);
     const { pid } = await next.kernel.resume(uuid, null, next.opts());
     const { info } = await next.follow(pid);
     expect(info).toMatchObject({ exit_reason: "completed", children: [{ exit_code: 0 }] });

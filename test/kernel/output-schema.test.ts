@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { cpSync } from "node:fs";
 import { OutputSchema } from "../../src/kernel/output-schema.ts";
 import { type LLMEvent, SyscallError } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, usage } from "../support/kernel.ts";
+import { crashInto } from "../support/sealed-record.ts";
 import { until } from "../support/until.ts";
 
 const SCHEMA = {
@@ -231,7 +231,7 @@ describe("a run with an output schema", () => {
     };
     await using h = new KernelHarness({ model });
     await using later = new KernelHarness({ model });
-    crash = () => cpSync(h.dataDir, later.dataDir, { recursive: true });
+    crash = () => crashInto(later, h);
     const { info } = await h.run("go", { outputSchema: SCHEMA });
     crash = undefined;
     expect(info.output).toEqual(GOOD);
@@ -255,7 +255,7 @@ describe("a run with an output schema", () => {
         },
       });
       await using later = new KernelHarness({ model: () => says(BAD) });
-      crash = () => cpSync(h.dataDir, later.dataDir, { recursive: true });
+      crash = () => crashInto(later, h);
       const { info } = await h.run("go", { outputSchema: SCHEMA });
       const { pid } = await later.kernel.resume(info.uuid, null, later.opts(), {});
       const again = (await later.follow(pid)).info;

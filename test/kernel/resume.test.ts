@@ -1,18 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import { appendFileSync, cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AgentInfo, SkillInfo } from "../../src/kernel/types.ts";
 import type { LLMRequest } from "../../src/plugin/index.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../support/kernel.ts";
+import { crashInto } from "../support/sealed-record.ts";
 import { until } from "../support/until.ts";
 
 const READ_ONLY = { annotations: { readOnlyHint: true } };
-
-/** What is on disk of the run at this moment: what `kill -9` leaves to a kernel that starts later. */
-function crashInto(later: KernelHarness, from: KernelHarness): void {
-  cpSync(from.dataDir, later.dataDir, { recursive: true });
-}
 
 async function uuidOf(h: KernelHarness, pid: number): Promise<string> {
   return h.kernel.procInfo(pid).uuid;

@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { cpSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import type { ProcInfo } from "../../src/kernel/types.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
@@ -7,6 +7,7 @@ import type { StepRecord } from "../../src/store/schema.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../support/kernel.ts";
 import { memoryFolder } from "../support/memory-folder.ts";
+import { crashInto } from "../support/sealed-record.ts";
 import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
 
@@ -92,7 +93,7 @@ describe("a call that waits for a child", () => {
     await using second = new KernelHarness({ model: family(answers) });
     await first.spawn("parent");
     const { parent, child } = await both(first);
-    cpSync(first.dataDir, second.dataDir, { recursive: true });
+    crashInto(second, first);
     const info = await resumed(second, parent.uuid);
     expect(info).toMatchObject({ exit_code: 0, tokens_used: 45, children: [{ uuid: child.uuid }] });
     expect(info.result).toStartWith("told: child's answer");
@@ -143,7 +144,7 @@ describe("a call that waits for a child", () => {
     await using second = new KernelHarness({ model: family(answers) });
     await first.spawn("parent");
     const { parent, child } = await both(first);
-    cpSync(first.dataDir, second.dataDir, { recursive: true });
+    crashInto(second, first);
     rmSync(join(second.runs.dir(child.uuid), "proc-info.json"));
     const info = await resumed(second, parent.uuid);
     expect(info).toMatchObject({ exit_code: 0, children: [{ uuid: child.uuid, exit_code: 0 }] });

@@ -11,6 +11,7 @@ import { RunStore } from "../../src/store/runs.ts";
 import type { ProcInfo } from "../../src/store/schema.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { procInfo } from "../support/samples.ts";
+import { writeRecord } from "../support/sealed-record.ts";
 import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
 
@@ -130,8 +131,7 @@ describe("gc", () => {
       rename: (from, to) => {
         // As the first one goes, another kernel goes on with the second.
         if (to.includes("/going/")) {
-          const info = procInfo({ uuid: resumed, pid: 99, kernel: "alive" });
-          writeFileSync(join(store?.dir(resumed) ?? "", "proc-info.json"), JSON.stringify(info));
+          writeRecord(store?.dataDir ?? "", procInfo({ uuid: resumed, pid: 99, kernel: "alive" }));
         }
         realFs.rename(from, to);
       },
@@ -139,7 +139,7 @@ describe("gc", () => {
     folders.clock.advance(1);
     // The newest goes first in this order of ends.
     const record = procInfo({ uuid: free, pid: 3, state: "dead", ended_at_ms: 0, kernel: "dead" });
-    writeFileSync(join(store?.dir(free) ?? "", "proc-info.json"), JSON.stringify(record));
+    writeRecord(store?.dataDir ?? "", record);
     const report = await folders.collector.collect();
     expect(gone(report)).toEqual([free]);
     expect(folders.left()).toEqual([claimed, resumed]);
@@ -168,7 +168,7 @@ describe("gc", () => {
     expect(folders.collector.collect()).rejects.toMatchObject({ code: "UNAVAILABLE" });
     expect(await folders.collector.collect({ dryRun: true })).toMatchObject({ runs: 0 });
     lock?.release({ remove: true });
-    const going = join(folders.root, "a", "gc", "going", "some-uuid");
+    const going = join(folders.root, "a", "gc", "going", "019a0000-0000-7000-8000-0000000000ff");
     mkdirSync(going, { recursive: true });
     writeFileSync(join(going, "steps.jsonl"), "x");
     await folders.collector.collect();

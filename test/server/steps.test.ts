@@ -46,7 +46,7 @@ test("steps are paged by number; what can't be read is counted once and named, a
   const client = new Client(overStream(await server.connect()));
   const page = await client.request("list_steps", { uuid, after: 1_198, limit: 2 });
   expect(page).toMatchObject({ steps: [{ step: 1_199 }, { step: 1_200 }], total: 1_201, parse_errors: 2 });
-  expect(page.damaged).toEqual([{ file, count: 2, lines: [1_201, 1_203] }]);
+  expect(page.damaged).toEqual([{ file, count: 2, lines: [1_201, 1_203], foreign: 0 }]);
   writer.info(procInfo({ ...ended, state: "running", ended_at_ms: null, exit_code: null }));
   const live = await client.request("list_steps", { uuid, after: 1_200 });
   expect(live).toMatchObject({ steps: [{ step: 1_201 }], parse_errors: 1, damaged: [{ lines: [1_201] }] });

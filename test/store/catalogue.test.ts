@@ -15,6 +15,8 @@ import { CATALOGUE } from "../../src/store/catalogue.ts";
 import { type FsPort, realFs } from "../../src/store/fs-port.ts";
 import { rowOf } from "../../src/store/index-entry.ts";
 import { FileLock } from "../../src/store/lock.ts";
+import { keyOfThisProcess } from "../../src/store/record-key.ts";
+import { sealedInfo } from "../../src/store/run-writer.ts";
 import { RunStore } from "../../src/store/runs.ts";
 import type { ProcInfo } from "../../src/store/schema.ts";
 import { memoryFolder } from "../support/memory-folder.ts";
@@ -166,7 +168,10 @@ class RandomFolder {
     for (const uuid of names) {
       const text = readFileSync(join(this.dir, "steps", uuid, "proc-info.json"), "utf8");
       if (text === "damaged") bad.push(uuid);
-      else good.push(JSON.parse(text));
+      else {
+        const { mac, data_dir: _dataDir, ...info } = JSON.parse(text);
+        good.push(mac === undefined ? { ...info, foreign: true } : info);
+      }
     }
     return { good, bad };
   }
@@ -176,7 +181,11 @@ class RandomFolder {
     mkdirSync(dir, { recursive: true });
     const steps = ++this.#changes;
     const more = running ? { state: "running" as const, ended_at_ms: null } : {};
-    writeFileSync(join(dir, "new"), JSON.stringify({ ...ended(1), uuid, steps, ...more }));
+    const info = { ...ended(1), uuid, steps, ...more };
+    const seal = keyOfThisProcess().sealOf(`run ${uuid}`);
+    // Some are another user's.
+    const text = this.#int(3) === 0 ? JSON.stringify(info) : sealedInfo(info, this.dir, seal);
+    writeFileSync(join(dir, "new"), text);
     realFs.rename(join(dir, "new"), join(dir, "proc-info.json"));
   }
 

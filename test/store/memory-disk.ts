@@ -49,7 +49,7 @@ export class MemoryDisk {
       let inode = path === "/" ? this.#root : entries.get(name);
       if (mode === "create" && inode) raise("EEXIST");
       if (inode === undefined) {
-        if (mode === "read") raise("ENOENT");
+        if (mode === "read" || mode === "folder") raise("ENOENT");
         inode = file(this.#next++);
         entries.set(name, inode);
       }
@@ -92,7 +92,14 @@ export class MemoryDisk {
     stat: (path) => {
       try {
         const inode = this.#at(path);
-        return { size: inode.data.length, mtimeMs: 0, ino: inode.ino, isFolder: inode.entries !== undefined };
+        return {
+          size: inode.data.length,
+          mtimeMs: 0,
+          ino: inode.ino,
+          isFolder: inode.entries !== undefined,
+          isLink: false,
+          names: 1,
+        };
       } catch {
         return null;
       }

@@ -2,6 +2,8 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, rmSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { z } from "zod";
+import { realFs } from "../../src/store/fs-port.ts";
+import { RecordKey } from "../../src/store/record-key.ts";
 import { RunStore } from "../../src/store/runs.ts";
 import { procInfo } from "../support/samples.ts";
 import { answer, callStart, stepRecord } from "./samples.ts";
@@ -54,7 +56,7 @@ test.each(Object.entries(STRANGERS))("%s in the place of any file holds nobody u
 
 async function recordedRun(): Promise<string> {
   const dataDir = join(temporaryFolder(), ".rnix", "data");
-  const writer = new RunStore(dataDir).create(UUID);
+  const writer = new RunStore(dataDir, realFs, RecordKey.open(join(dataDir, "record.key"))).create(UUID);
   writer.info(procInfo({ uuid: UUID }));
   writer.step(stepRecord(1));
   writer.journal(answer(2));

@@ -1,8 +1,11 @@
 /** Programs the tests start as processes of their own: `bun programs.ts <name> …`. */
+import { join } from "node:path";
 import { SyscallError } from "../../src/plugin/index.ts";
+import { realFs } from "../../src/store/fs-port.ts";
 import { FileLock } from "../../src/store/lock.ts";
 import { PidSource } from "../../src/store/pids.ts";
 import { PluginStore } from "../../src/store/plugin-store.ts";
+import { RecordKey } from "../../src/store/record-key.ts";
 import { RunStore } from "../../src/store/runs.ts";
 import { procInfo } from "../support/samples.ts";
 import { answer, callStart, stepRecord } from "./samples.ts";
@@ -49,8 +52,10 @@ const programs: Record<string, () => unknown> = {
 
   /** In each data folder: reads all there is of a run, goes on with it and begins another. Says what was refused, and why. */
   async useRuns() {
-    for (const dataDir of rest)
-      say(JSON.stringify(await refused(useOfRun(new RunStore(dataDir), first, second))));
+    for (const dataDir of rest) {
+      const store = new RunStore(dataDir, realFs, RecordKey.open(join(dataDir, "record.key")));
+      say(JSON.stringify(await refused(useOfRun(store, first, second))));
+    }
   },
 
   /** Writes steps until it is killed. */

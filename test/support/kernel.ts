@@ -127,6 +127,8 @@ interface HarnessOptions {
   fs?: FsPort;
   /** Where its folder is made; the system's by default. */
   tmp?: string;
+  /** Its folder: that of the kernel before it on the same disk. A new one by default. */
+  dir?: string;
   /** Whether another kernel of this id is alive; none is by default. */
   kernelAlive?: (id: string) => boolean;
   callbacks?: KernelCallbacks;
@@ -169,7 +171,7 @@ export class KernelHarness {
 
   constructor(options: HarnessOptions) {
     this.#o = options;
-    this.dir = realpathSync(mkdtempSync(join(options.tmp ?? tmpdir(), "rnix-kernel-")));
+    this.dir = options.dir ?? realpathSync(mkdtempSync(join(options.tmp ?? tmpdir(), "rnix-kernel-")));
     this.project = join(this.dir, "project");
     this.dataDir = join(this.project, ".rnix/data");
     this.clock = new CountingClock(options.clock ?? realClock);

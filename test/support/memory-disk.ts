@@ -1,5 +1,5 @@
 import { dirname } from "node:path";
-import type { FileFacts, FsPort } from "../../src/store/fs-port.ts";
+import type { FileFacts, FsPort, OpenMode } from "../../src/store/fs-port.ts";
 
 interface Inode {
   ino: number;
@@ -117,13 +117,14 @@ export class MemoryDisk implements FsPort {
     );
   }
 
-  open(name: string, mode: "read" | "append" | "update" | "create" | "replace"): number {
+  open(name: string, mode: OpenMode): number {
     if (this.#dead) throw systemError("EIO");
     const path = this.#name(name);
     const { files, folders } = this.#now;
-    if (mode === "read" && folders.has(path)) return this.#descriptor(null, path, false);
+    const reads = mode === "read" || mode === "folder";
+    if (reads && folders.has(path)) return this.#descriptor(null, path, false);
     const found = files.get(path);
-    if (mode === "read" && !found) throw systemError("ENOENT");
+    if (reads && !found) throw systemError("ENOENT");
     if (mode === "create" && found) throw systemError("EEXIST");
     if (!found && !folders.has(dirname(path))) throw systemError("ENOENT");
     if (!found || mode === "replace") this.#count(found ? "change" : "grow");
@@ -252,10 +253,12 @@ export class MemoryDisk implements FsPort {
   stat(name: string): FileFacts | null {
     if (this.#dead) throw systemError("EIO");
     const path = this.#name(name);
-    if (this.#now.folders.has(path)) return { size: 0, mtimeMs: 0, ino: 0, isFolder: true };
+    if (this.#now.folders.has(path))
+      return { size: 0, mtimeMs: 0, ino: 0, isFolder: true, isLink: false, names: 1 };
     const inode = this.#now.files.get(path);
     if (!inode) return null;
-    return { size: inode.content.length, mtimeMs: inode.mtimeMs, ino: inode.ino, isFolder: false };
+    const { content, mtimeMs, ino } = inode;
+    return { size: content.length, mtimeMs, ino, isFolder: false, isLink: false, names: 1 };
   }
 
   /** `torn` is what of the operation is done when it is the last, or is refused. */

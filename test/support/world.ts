@@ -1,4 +1,7 @@
 import { expect } from "bun:test";
+import { realpathSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { rebuildHistory } from "../../src/kernel/resume/history.ts";
 import { toolMessage } from "../../src/kernel/tool-message.ts";
 import type { Limits } from "../../src/kernel/types.ts";
@@ -69,11 +72,15 @@ function knownActs(messages: readonly LLMMessage[]): Set<number> | undefined {
   return known;
 }
 
+/** Of every kernel on such a disk, one after the other: a record says where it was written. */
+const FOLDER = join(realpathSync(tmpdir()), `rnix-kernel-world-${process.pid}`);
+
 /** A kernel on this disk, and the tools that reach the world as long as it lives. */
 export function machine(disk: MemoryDisk, world: World, limits?: Partial<Limits>): KernelHarness {
   const h = new KernelHarness({
     model: world.model,
     fs: disk,
+    dir: FOLDER,
     limits,
     devices: {
       "/dev/look": toolDevice("Look", () => `${world.acts.join(" ")}${world.chatter}`, {

@@ -26,6 +26,7 @@ export default defineCommand({
   ],
   notes: [
     "A suspended run that goes on by itself stands there with what it waits for.",
+    "Another user's Rnix wrote the record of a foreign run: it is never resumed (rnix resume --adopt takes over its conversation). A moved one was recorded in another folder: rnix resume resumes it here.",
     "Without a daemon nothing runs: ps then says so at once and starts none. ps -a starts one, which reads the records.",
   ],
   async run(io, flags) {
@@ -95,7 +96,7 @@ function columns(
     { title: "PID", value: ({ info, branch }) => `${branch}${info.pid}`, verbatim: true },
     ...(forks ? [{ title: "FORK OF", value: ({ info }: Row) => originOf(info, pids) }] : []),
     ...(o["all-projects"] ? [{ title: "PROJECT", value: ({ info }: Row) => info.project }] : []),
-    { title: "STATE", value: ({ info }) => (info.is_paused ? "paused" : info.state) },
+    { title: "STATE", value: ({ info }) => stateOf(info) },
     ...(o.all ? [{ title: "EXIT", value: ({ info }: Row) => exitOf(info) }] : []),
     ...(waits ? [{ title: "WAITS FOR", value: ({ info }: Row) => waitOf(info, pids) }] : []),
     { title: "AGENT", value: ({ info }) => info.agent },
@@ -111,6 +112,12 @@ function columns(
 /** Its PID where it is listed, else its UUID, of which nothing may be left. */
 function originOf({ origin_uuid }: ProcInfo, pids: ReadonlyMap<string, string>): string {
   return origin_uuid === null ? "-" : (pids.get(origin_uuid) ?? origin_uuid);
+}
+
+/** Where a record comes from is told with it: such a run does not go on by itself. */
+function stateOf({ is_paused, state, foreign, moved_from }: ProcInfo): string {
+  const from = foreign ? ", foreign" : moved_from === undefined ? "" : ", moved";
+  return `${is_paused ? "paused" : state}${from}`;
 }
 
 function exitOf(info: ProcInfo): string {

@@ -1,11 +1,17 @@
+import { SyscallError } from "../../plugin/index.ts";
+import { agreed, isAskable } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, choice, costLimit, count, limit, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
-import { refuseInsideRun } from "../io.ts";
+import { type Io, refuseInsideRun, withSession } from "../io.ts";
+import { cut, plural, printable } from "../output/format.ts";
 import { runAgent, told } from "../run.ts";
 import { readIntent } from "../stdin.ts";
 import { target } from "../target.ts";
+
+/** Columns of it in the question. */
+const INTENT_WIDTH = 200;
 
 export default defineCommand({
   about: "Go on with a run that was suspended or has ended, or fork any",
@@ -15,7 +21,12 @@ export default defineCommand({
   ],
   flags: {
     fork: bool("begin a new run with its steps, and leave it as it is"),
-    "from-step": count("with --fork: the last step to take over; all that are recorded by default", "N"),
+    adopt: bool("begin a new run with the conversation of a foreign one, under today's rights; asks first"),
+    yes: bool("with --adopt: without a question; needed where there is no terminal"),
+    "from-step": count(
+      "with --fork or --adopt: the last step to take over; all that are recorded by default",
+      "N",
+    ),
     "max-steps": limit('steps of the whole run at most, those made included, or "unlimited"', "N"),
     budget: limit('tokens of the whole run at most, those used included, or "unlimited"', "TOKENS"),
     "max-cost": costLimit('cost of the whole run at most, what was spent included, or "unlimited"'),
@@ -38,6 +49,7 @@ export default defineCommand({
   ],
   notes: [
     "It is the same run: its UUID, conversation, project, rights, checks and limits stay, and what it has used counts. The PID is a new one.",
+    "Records that another user's Rnix wrote, such as those of a cloned project, are foreign and never resumed. --adopt takes over the conversation alone: rights, limits, checks and provider are those that the agent has today.",
     "A fork is a new run: its UUID, limits and use are its own, the head of its prompt is built anew, and nothing that the other did to files is undone. The other may live, and may be removed later.",
     "A tool call that was under way when rnix was killed is made again where that does no harm; otherwise the model is told that it may or may not have happened.",
   ],
@@ -48,15 +60,19 @@ export default defineCommand({
       if (flags.detach && flags["no-daemon"]) {
         throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
       }
-      if (flags["from-step"] !== undefined && !flags.fork) {
+      if (flags["from-step"] !== undefined && !flags.fork && !flags.adopt) {
         throw usageError("--from-step needs --fork: the later steps of a run stay its own");
       }
+      if (flags.fork && flags.adopt) throw usageError("--fork and --adopt exclude each other");
+      if (flags.yes && !flags.adopt) throw usageError("--yes goes with --adopt");
       const input = inputArgument === "-" ? await readIntent(io) : inputArgument;
       if (input?.trim() === "") throw usageError("INPUT is empty: leave it out to go on without a word");
+      if (flags.adopt && !flags.yes) await askToAdopt(io, uuid, flags);
       const request = {
         ...target(io, uuid),
         input,
         fork: flags.fork || undefined,
+        adopt: flags.adopt || undefined,
         from_step: flags["from-step"],
         max_steps: flags["max-steps"],
         context_budget: flags.budget,
@@ -78,3 +94,25 @@ export default defineCommand({
     return outcome.receipt?.exit_code ?? EXIT.ok;
   },
 });
+
+/** A person looks at what is taken over. PERMISSION when they say no. */
+async function askToAdopt(
+  io: Io,
+  uuid: string,
+  flags: { "no-daemon": boolean; "no-input": boolean },
+): Promise<void> {
+  if (flags["no-input"] || !isAskable(io)) {
+    throw usageError(
+      `there is no terminal to ask at: look at rnix show ${uuid} and rnix steps ${uuid}, then give --yes`,
+    );
+  }
+  const { agent, intent, steps } = await withSession(io, { inside: flags["no-daemon"] }, async (session) =>
+    (await session.connect()).request("show", target(io, uuid)),
+  );
+  io.stderr.write(
+    `Run ${uuid}: agent ${printable(agent)}, ${plural(steps, "step")}, "${printable(cut(intent, INTENT_WIDTH))}"\n`,
+  );
+  const question = "Begin a new run with its conversation, under the rights that this agent has today?";
+  if (await agreed(io, question)) return;
+  throw new SyscallError("PERMISSION", "nothing was adopted");
+}

@@ -47,6 +47,7 @@ function text(p: ProcDetail, style: Style): string {
         ["parent", p.parent_uuid],
         ["forked from", p.origin_uuid],
         ["state", `${p.is_paused ? "paused" : p.state}${p.live ? ", live" : ""}`],
+        ["record", recordOf(p)],
         ["waits for", p.suspended && waitsFor(p.suspended)],
         ["intent", p.intent],
         [agent ? "agent" : "kind", p.agent],
@@ -116,6 +117,11 @@ function text(p: ProcDetail, style: Style): string {
     ["versions", Object.entries(p.versions)],
   ];
   return sections.map(([title, pairs]) => section(title, pairs, style)).join("");
+}
+
+function recordOf({ foreign, moved_from, uuid }: ProcDetail): string | null {
+  if (foreign) return `foreign: your Rnix did not write it (rnix resume --adopt ${uuid})`;
+  return moved_from === undefined ? null : `recorded in ${moved_from}, and copied or moved here`;
 }
 
 function insteadOf({ step, from, error }: ProcDetail["switches"][number]): string {

@@ -29,6 +29,7 @@ export class Mail {
     const found = rows.filter(
       (row) =>
         row.state === "suspended" &&
+        !row.foreign &&
         row.suspended?.wake.on === "message" &&
         row.project === project.dir &&
         (byPid ? row.pid === Number(to) : row.uuid.startsWith(to.toLowerCase())),

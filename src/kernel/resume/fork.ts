@@ -15,6 +15,7 @@ import {
   hasEnded,
   inWords,
   lastPlan,
+  requireOwnRecord,
   type SavedRun,
   skillsCalled,
   unreadable,
@@ -23,19 +24,22 @@ import {
 /**
  * Reads what a new run takes over of another, which may live: its steps up to this one, by default all that are
  * recorded, and with them its limits, anew, and its rights, as they are now. What is under way in the other is not
- * part of it. INVALID when there is no such step, or it can't be read.
+ * part of it. INVALID when there is no such step, or it can't be read. PERMISSION for a foreign run, but with `adopt`:
+ * then it is one, and its conversation alone is taken over.
  */
 export async function readFork(
   runs: RunStore,
   info: ProcInfo,
   agent: AgentInfo | null,
-  o: { step?: number; clock: Clock },
+  o: { step?: number; adopt?: boolean; clock: Clock },
 ): Promise<SavedRun> {
   const { uuid } = info;
   const lost = new LostLines({ live: info.ended_at_ms === null });
   const [meta, recorded] = await Promise.all([runs.meta(uuid), everyStep(runs, uuid, lost)]);
   if (!meta?.spawned) throw unreadable(uuid);
+  if (!o.adopt) requireOwnRecord(info, meta, lost);
   const steps = upTo(o.step, recorded, uuid);
+  if (o.adopt) requireConversation(uuid, steps);
   const history = rebuildHistory(
     steps,
     [],
@@ -59,10 +63,21 @@ export async function readFork(
     progress: { ...nothingYet(o.clock), step: history.step, plan: lastPlan(calls), skills },
     fork: {
       steps,
+      adopted: o.adopt === true,
       answered: last !== undefined && answerOf(last) !== null,
       ended: steps.length === recorded.length && hasEnded(info),
     },
   };
+}
+
+/** What speaks for the system would be heard as the user's own word. */
+function requireConversation(uuid: string, steps: readonly StepRecord[]): void {
+  const speaks = steps.find(({ messages }) => messages.some(({ role }) => role === "system"));
+  if (!speaks) return;
+  throw new SyscallError(
+    "INVALID",
+    `Step ${speaks.step} of run ${uuid} holds a message of the system, which no conversation of an agent has: it can't be adopted.`,
+  );
 }
 
 function upTo(

@@ -28,6 +28,11 @@ export function savedOpts({ info, spawned, fork }: SavedRun, given: SpawnOpts): 
   };
 }
 
+/** Of a foreign run only what its model was told counts; all else is as for a new one. */
+export function adoptedOpts({ spawned }: SavedRun, given: SpawnOpts): SpawnOpts {
+  return { ...given, input: spawned.input ?? undefined };
+}
+
 /** The run's own, but for those that it is given anew. */
 export function savedLimits({ info, spawned }: SavedRun, opts: SpawnOpts): EnvelopeLimits {
   const or = (given: Limit | undefined, saved: Limit): Limit => (given === undefined ? saved : given);

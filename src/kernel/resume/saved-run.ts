@@ -3,7 +3,8 @@ import { lostText } from "../../lost-text.ts";
 import { type ImageRef, type Message, SyscallError } from "../../plugin/index.ts";
 import { INBOX } from "../../store/inbox-log.ts";
 import { LostLines } from "../../store/lost-lines.ts";
-import { JOURNAL, STEPS } from "../../store/run-writer.ts";
+import { foreignLines, requireOwn } from "../../store/own-run.ts";
+import { JOURNAL, META, STEPS } from "../../store/run-writer.ts";
 import type { RunStore } from "../../store/runs.ts";
 import type {
   ChildResult,
@@ -42,6 +43,8 @@ export interface SavedRun {
 
 interface Fork {
   steps: readonly StepRecord[];
+  /** Another user's: of it the conversation alone is taken over. */
+  adopted: boolean;
   /** Its model has had its last word in the last of them. */
   answered: boolean;
   /** That was the run's end. */
@@ -69,6 +72,7 @@ export async function readSavedRun(
   const { spawned } = meta;
   lost.add(JOURNAL, journal);
   lost.add(INBOX, inbox);
+  requireOwnRecord(info, meta, lost);
   const history = rebuildHistory(
     steps,
     journal.entries,
@@ -151,7 +155,10 @@ export async function everyStep(runs: RunStore, uuid: string, lost: LostLines): 
 }
 
 export function inWords(lost: LostLines): string[] {
-  return lost.list().map((one) => `${one.file} of its record: ${lostText(one)}`);
+  return lost
+    .list()
+    .filter(({ count }) => count > 0)
+    .map((one) => `${one.file} of its record: ${lostText(one)}`);
 }
 
 /** Of a fork, the first ones were made by another run. */
@@ -251,6 +258,13 @@ function usageOf(
     usage.cached_tokens += made.usage.cached_tokens;
   }
   return usage;
+}
+
+/** PERMISSION when any part of it was not written by this user's Rnix: what it says decides what is done. */
+export function requireOwnRecord(info: ProcInfo, meta: { foreign?: true }, lost: LostLines): void {
+  requireOwn(info);
+  if (meta.foreign) throw foreignLines(info.uuid, META, 1);
+  for (const { file, foreign } of lost.list()) if (foreign > 0) throw foreignLines(info.uuid, file, foreign);
 }
 
 export function unreadable(uuid: string): SyscallError {

@@ -1,3 +1,4 @@
+import { requireOwn } from "../../store/own-run.ts";
 import type { RunStore } from "../../store/runs.ts";
 import type { ChildResult } from "../../store/schema.ts";
 import type { Clock } from "../clock.ts";
@@ -34,6 +35,7 @@ export class SuspendedRuns {
 
   /** It waits for this from now on. Nothing for one that is not suspended any more. */
   async leave(uuid: string, dataDir: string, reason: string, wake: Wake): Promise<void> {
+    await this.#requireOwn(uuid, dataDir);
     const by_itself = (this.#ports.wakes === true && wake.on !== "never") || undefined;
     const claim = await this.#ports.claims.take(uuid, dataDir, "record");
     try {
@@ -60,6 +62,7 @@ export class SuspendedRuns {
     above: readonly string[] = [],
   ): Promise<{ ended: number; info: ProcInfo | null }> {
     const { uuid } = known;
+    await this.#requireOwn(uuid, dataDir);
     const ending = [...above, uuid];
     const runs = this.#ports.runs(dataDir);
     const claim = await this.#ports.claims.take(uuid, dataDir, "record");
@@ -70,7 +73,8 @@ export class SuspendedRuns {
       const children: ChildResult[] = [];
       for (const child of info.children) {
         const ends = tree && isLaidDown(child) && !ending.includes(child.uuid);
-        const laidDown = ends ? await runs.info(child.uuid) : null;
+        const found = ends ? await runs.info(child.uuid) : null;
+        const laidDown = found?.foreign ? null : found;
         const end = laidDown && (await this.end(laidDown, dataDir, status, tree, ending));
         ended += end?.ended ?? 0;
         children.push(end?.info ? resultOf(end.info) : child);
@@ -82,6 +86,12 @@ export class SuspendedRuns {
     } finally {
       claim.release();
     }
+  }
+
+  /** PERMISSION for a foreign run: nothing is written to it. */
+  async #requireOwn(uuid: string, dataDir: string): Promise<void> {
+    const info = await this.#ports.runs(dataDir).info(uuid);
+    if (info) requireOwn(info);
   }
 
   /** Its record, and of one that was cut off, whose programs are ended now, what is known of it. null: it is neither. */

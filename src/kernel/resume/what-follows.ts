@@ -17,7 +17,7 @@ export function whatFollows(saved: SavedRun, input: string | undefined): News | 
   if (info.exit_reason === "completed") {
     throw new SyscallError(
       "INVALID",
-      `Run ${info.uuid} has completed: give it something to go on with, such as rnix resume ${info.uuid}${fork ? " --fork" : ""} "and now …".`,
+      `Run ${info.uuid} has completed: give it something to go on with, such as rnix resume ${info.uuid}${fork ? (fork.adopted ? " --adopt" : " --fork") : ""} "and now …".`,
     );
   }
   if (history.openStep || history.paused || history.messages.at(-1)?.role !== "assistant") return undefined;

@@ -1,3 +1,5 @@
+import { foreignLines, requireOwn } from "../../store/own-run.ts";
+import { META } from "../../store/run-writer.ts";
 import type { Caller } from "../caller.ts";
 import { compareRuns as differencesOf } from "../compare-runs.ts";
 import { locate, recordsOf, refOf, requireAgent } from "../locate.ts";
@@ -17,6 +19,9 @@ export async function replay(
   const found = await locate(system, payload);
   requireAgent(found, "replayed");
   const run = await recordsOf(system, found);
+  // Its checks, variables and rights are part of what is played.
+  requireOwn(run.info);
+  if ((await run.records.meta(run.info.uuid))?.foreign) throw foreignLines(run.info.uuid, META, 1);
   const { agent, opts, notices } = await planReplay(run, payload, (request) =>
     system.plan(request, caller.unit()),
   );

@@ -35,10 +35,12 @@ export interface Unreadable {
   damaged: DamagedLines[];
 }
 
-/** Lines of one file of a run's records that can't be read: at most a hundred are named. */
+/** Lines of one file of a run's records that can't be read, of which at most a hundred are named, or are foreign. */
 export interface DamagedLines {
   /** Absolute. */
   file: string;
   count: number;
   lines: number[];
+  /** How many were not written by this user's Rnix. */
+  foreign: number;
 }

@@ -62,7 +62,9 @@ function ResumeRequest() {
     input: z.string().min(1).optional(),
     /** A new run begins with its steps; it may live, and stays as it is. */
     fork: flag,
-    /** With `fork`: the last step to take over. Absent: the last that is recorded. */
+    /** Of a foreign run: a new one begins with its conversation, and nothing else of it. A person has agreed. */
+    adopt: flag,
+    /** With `fork` or `adopt`: the last step to take over. Absent: the last that is recorded. */
     from_step: z.int().positive().optional(),
     max_steps: limit,
     context_budget: limit,

@@ -1,10 +1,11 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { cpSync, existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ResumeOptions } from "../../../src/kernel/lifecycle-manager.ts";
 import type { AgentInfo, SkillInfo, SpawnOpts } from "../../../src/kernel/types.ts";
 import type { LLMMessage, LLMRequest } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../../support/kernel.ts";
+import { crashInto } from "../../support/sealed-record.ts";
 import { until } from "../../support/until.ts";
 
 setDefaultTimeout(120_000);
@@ -370,7 +371,7 @@ describe("a run that lives", () => {
     const { uuid } = first.kernel.procInfo(pid);
     const fork = await first.kernel.resume(uuid, AGENT, first.opts(), { fork: {} });
     await until(() => first.requests.length === 4);
-    cpSync(first.dataDir, second.dataDir, { recursive: true });
+    crashInto(second, first);
     const again = await second.kernel.resume(fork.uuid, AGENT, second.opts());
     expect((await second.follow(again.pid)).info).toMatchObject({
       result: "went on",

@@ -1,9 +1,9 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { cpSync } from "node:fs";
 import { resultOf } from "../../../src/kernel/resume/saved-run.ts";
 import { type ProcInfo, SIGINT, SIGKILL, SIGPAUSE, SIGTERM } from "../../../src/kernel/types.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { KernelHarness, says, silent } from "../../support/kernel.ts";
+import { crashInto } from "../../support/sealed-record.ts";
 import { until } from "../../support/until.ts";
 
 // Each suspension and resume waits for the disk, which others may use too.
@@ -92,7 +92,7 @@ describe("a suspended run that is ended", () => {
     const pid = await h.spawn("go");
     await until(() => h.requests.length === 1);
     await using later = new KernelHarness({ model: silent });
-    cpSync(h.dataDir, later.dataDir, { recursive: true });
+    crashInto(later, h);
     const known: ProcInfo = { ...h.kernel.procInfo(pid), ended_at_ms: 5, steps: 7, state: "suspended" };
     expect(await later.kernel.endSuspended(known, later.dataDir, SIGKILL)).toBe(1);
     expect(await infoOf(later, known.uuid)).toMatchObject({ exit_reason: "killed", steps: 7 });
@@ -104,7 +104,7 @@ describe("a suspended run that is ended", () => {
     await until(() => h.requests.length === 1);
     const info = h.kernel.procInfo(pid);
     await using other = new KernelHarness({ model: silent, kernelAlive: () => true });
-    cpSync(h.dataDir, other.dataDir, { recursive: true });
+    crashInto(other, h);
     const foreign = { ...(await infoOf(h, info.uuid)), kernel: "another" };
     await (await other.runs.reopen(info.uuid)).info(foreign);
     const [asked, dir] = here ? [h, h.dataDir] : [other, other.dataDir];

@@ -116,6 +116,7 @@ export function fakeSystem(
         notices: request.trust ? [] : ["plugins are not trusted"],
       };
     },
+    planAdopt: async ({ info }) => ({ agent: null, opts: optsOf(info.cwd), notices: ["as it is today"] }),
     planResume: async ({ info }) => ({ agent: null, opts: optsOf(info.cwd), notices: ["as it was"] }),
   };
 }
