@@ -123,6 +123,20 @@ describe.skipIf(OWN_MOUNTS === undefined)("when the disk takes records again, th
           what === "full" ? /the disk is full/ : /the disk is read-only/,
         );
         expect(machine.read("effects")).toBe("1\n");
+        // Its record still says that it runs: who asks the same daemon hears how it has ended.
+        if (where.length === 0) {
+          const { uuid } = receipt;
+          const waited = await machine.run(["wait", uuid, "--json"], { env });
+          expect(waited.code).toBe(1);
+          const ended = { uuid, exit_code: 1, exit_reason: "record_error" };
+          expect(JSON.parse(waited.stdout)).toMatchObject(ended);
+          const dead = { ...ended, state: "dead" };
+          expect(JSON.parse((await machine.run(["ps", "-a", "--json"], { env })).stdout)).toMatchObject([
+            dead,
+          ]);
+          const shown = JSON.parse((await machine.run(["show", uuid, "--json"], { env })).stdout);
+          expect(shown).toMatchObject({ ...dead, live: false });
+        }
         // As long as it is so, nobody can go on with it, and nothing is lost by trying.
         const tooEarly = await machine.run(["resume", receipt.uuid, ...where], { env });
         expect(tooEarly.code).not.toBe(0);

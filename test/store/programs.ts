@@ -1,4 +1,5 @@
 /** Programs the tests start as processes of their own: `bun programs.ts <name> …`. */
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { realFs } from "../../src/store/fs-port.ts";
@@ -56,6 +57,12 @@ const programs: Record<string, () => unknown> = {
       const store = new RunStore(dataDir, realFs, RecordKey.open(join(dataDir, "record.key")));
       say(JSON.stringify(await refused(useOfRun(store, first, second))));
     }
+  },
+
+  /** Opens the key of a user's records, or makes it. */
+  makeKey() {
+    RecordKey.open(first);
+    say(readFileSync(first, "hex"));
   },
 
   /** Writes steps until it is killed. */
