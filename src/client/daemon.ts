@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { type Env, thisUser, userPaths } from "../config/paths.ts";
 import { type Clock, realClock } from "../kernel/clock.ts";
 import { readRegularSync } from "../lib/regular-file.ts";
@@ -14,6 +15,9 @@ import type { StartedDaemon } from "./start-daemon.ts";
 const MAX_LOG_BYTES = 16 * 1024 ** 2;
 /** A connection, and the answer to the first ping. */
 const HELLO_MS = 3000;
+/** How long a daemon that closes every connection without an answer is tried, and how often. */
+const BUSY_MS = 1000;
+const BUSY_LOOK_MS = 50;
 /** How long the init.yaml of a daemon that was started just now may take; then its command does not wait for it. */
 export const INIT_MS = 300_000;
 /** How soon after its start a daemon is looked for; doubled up to the setting. */
@@ -48,9 +52,25 @@ export async function ensureDaemon(o: DaemonOptions): Promise<Client> {
   return startAndWait(o);
 }
 
-/** A connection to the running daemon; null when none runs. */
+/** A connection to the running daemon; null when none runs. UNAVAILABLE when one runs and takes no connection. */
 export async function dialDaemon(o: DaemonOptions): Promise<Client | null> {
-  return (await dial(o))?.client ?? null;
+  const clock = o.clock ?? realClock;
+  const until = clock.monotonic() + BUSY_MS;
+  for (;;) {
+    const found = await dial(o);
+    if (found) return found.client;
+    if (!(await isListening(o.env))) return null;
+    if (clock.monotonic() >= until) throw busy(o.env);
+    await pause(BUSY_LOOK_MS);
+  }
+}
+
+/** A daemon holds the lock for its life and removes its socket as it ends: both are there while it serves. */
+async function isListening(env: Env): Promise<boolean> {
+  const { socket, lockFile } = userPaths(env);
+  if (!existsSync(socket)) return false;
+  const { FileLock } = await import("../store/lock.ts");
+  return !FileLock.isFree(lockFile);
 }
 
 async function dial(o: DaemonOptions): Promise<{ client: Client; pong: PingPayload } | null> {
@@ -178,6 +198,14 @@ function silent(env: Env): SyscallError {
   return new SyscallError(
     "UNAVAILABLE",
     `The daemon${pidIn(pidFile)} listens on ${socket} but did not answer within ${HELLO_MS} ms. If it stays so, end it with \`kill\`; the next command starts another.`,
+  );
+}
+
+function busy(env: Env): SyscallError {
+  const { pidFile, socket } = userPaths(env);
+  return new SyscallError(
+    "UNAVAILABLE",
+    `The daemon${pidIn(pidFile)} runs and takes no connection on ${socket}: all of them are taken, or it is just starting. Close some and try again; \`kill\` with its PID suspends what runs.`,
   );
 }
 

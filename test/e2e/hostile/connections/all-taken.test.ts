@@ -1,0 +1,53 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { connect, type Socket } from "node:net";
+import { MAX_CONNECTIONS } from "../../../../src/server/server.ts";
+import { until } from "../../../support/until.ts";
+import { Machine } from "../../support/machine.ts";
+import { calls, says, scenes } from "../../support/scenes.ts";
+
+setDefaultTimeout(120_000);
+
+/** Connections that stay open and ask for nothing. */
+async function hold(machine: Machine, count: number): Promise<AsyncDisposable> {
+  const open: Socket[] = [];
+  // One after the other: more at once than the system lets wait would be turned away by it.
+  while (open.length < count) {
+    const stream = connect({ path: machine.socket, allowHalfOpen: true });
+    open.push(stream);
+    stream.on("error", () => stream.destroy());
+    await new Promise<void>((resolve) => {
+      stream.once("connect", () => resolve());
+      stream.once("close", () => resolve());
+    });
+  }
+  return {
+    async [Symbol.asyncDispose]() {
+      for (const stream of open) stream.destroy();
+    },
+  };
+}
+
+test("a daemon with all connections taken is busy and not absent, for every command", async () => {
+  await using machine = new Machine();
+  await machine.run(["daemon", "start"]);
+  {
+    await using _held = await hold(machine, MAX_CONNECTIONS + 200);
+    for (const args of [["ps"], ["ps", "-a"], ["daemon", "status"], ["daemon", "stop"], ["tools"]]) {
+      const { code, stdout, stderr } = await machine.run(args);
+      expect({ args, code }).toEqual({ args, code: 69 });
+      expect(stdout + stderr).not.toContain("no daemon");
+      expect(stderr).toMatch(/takes no (connection|more)/);
+    }
+  }
+  await until(async () => (await machine.run(["ps"])).code === 0, "a free connection");
+});
+
+test("a run that takes all connections it can get leaves a person's commands theirs", async () => {
+  await using machine = new Machine();
+  const hoard = `perl -MIO::Socket::UNIX -e 'my @all; for (1..1500) { my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]); push @all, $s if $s } open my $f, ">", "held"; close $f; sleep 600' '${machine.socket}'`;
+  await machine.model(scenes({ "take them": [calls(["Bash", { command: hoard }]), says("taken")] }));
+  await machine.run(["spawn", "take them", "--detach"]);
+  await until(() => machine.has("held"), "all connections");
+  for (let n = 0; n < 5; n++) expect(await machine.run(["ps"])).toMatchObject({ code: 0 });
+  expect((await machine.run(["kill", "1"])).code).toBe(0);
+});
