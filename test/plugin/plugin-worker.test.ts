@@ -587,3 +587,52 @@ export default definePlugin({
     expect(worker.openFiles).toBe(0);
   });
 });
+
+describe("a plugin's memory", () => {
+  const GROWS = {
+    "a loop of microtasks":
+      "setTimeout(async () => { for (;;) { await 0; kept.push(new Array(1000).fill(1)); } });",
+    "a loop of process.nextTick":
+      "const next = () => { kept.push(new Array(1000).fill(1)); process.nextTick(next); }; setTimeout(next);",
+    "a loop of bytes":
+      "setTimeout(async () => { for (;;) { await 0; kept.push(new Uint8Array(1e5).fill(1)); } });",
+    "a loop that never yields": "setTimeout(() => { for (;;) kept.push(new Array(1000).fill(1)); });",
+    "a timer":
+      "setInterval(() => { for (let i = 0; i < 500; i++) kept.push(new Uint8Array(1e5).fill(1)); });",
+  };
+
+  for (const [name, code] of Object.entries(GROWS)) {
+    test(`is bounded: ${name} ends it`, async () => {
+      const rss = () => process.memoryUsage.rss();
+      const before = rss();
+      let most = 0;
+      const look = setInterval(() => {
+        most = Math.max(most, rss());
+      }, 20);
+      try {
+        const worker = await start(`${pluginSource("p", {})}\nconst kept: unknown[] = [];\n${code}\n`);
+        await until(() => worker.ended !== undefined, "its end");
+        expect(worker.crash?.message).toMatch(/no sign of life while the memory|MiB of memory/);
+        await worker.end();
+        // A busy machine gives the watch its turn late.
+        expect(most - before).toBeLessThan(2.5 * 2 ** 30);
+      } finally {
+        clearInterval(look);
+      }
+    });
+  }
+
+  test("holds no Worker of its own", async () => {
+    const worker = await start(
+      `import { Worker as Thread } from "node:worker_threads";
+       import * as threads from "worker_threads";
+       const ways = [() => new Worker("file:///x.js"), () => new self.Worker("file:///x.js"), () => new Thread("/x.js"),
+         () => new threads.Worker("/x.js"), () => new (require("node:worker_threads").Worker)("/x.js")];
+       const said = ways.map((way) => { try { way(); return "started"; } catch (thrown) { return (thrown as Error).message; } });
+       ${pluginSource("p", { write: "answer = JSON.stringify(said);" })}`,
+    );
+    const said = JSON.parse(String(await exchange(await open(worker), "")));
+    expect(said).toHaveLength(5);
+    for (const message of said) expect(message).toContain("A plugin can't start a Worker");
+  });
+});

@@ -41,7 +41,8 @@ export type ToHost =
   | { t: "said"; text: string }
   /** Nobody caught it; the Worker ends. */
   | { t: "crash"; error: WireError }
-  | { t: "pong" };
+  /** The bytes of its heap. */
+  | { t: "pong"; bytes: number };
 
 /** What the kernel asks of a driver. Files have numbers given by the kernel's side. */
 export type DriverCall =

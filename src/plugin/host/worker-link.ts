@@ -1,5 +1,6 @@
 import { SyscallError } from "../index.ts";
 import { workerUrl } from "./embedded.ts";
+import { processMemory } from "./memory-watch.ts";
 import { OpenFiles } from "./open-files.ts";
 import { PendingCalls } from "./pending-calls.ts";
 import type { Problem } from "./report.ts";
@@ -90,6 +91,7 @@ export class WorkerLink {
   readonly #loaded = Promise.withResolvers<unknown>();
   #busy = 0;
   #signOfLife: { cancel(): void } | undefined;
+  readonly #probes: ((bytes: number) => void)[] = [];
 
   constructor(options: WorkerOptions) {
     this.#options = options;
@@ -104,6 +106,7 @@ export class WorkerLink {
       this.#closed.resolve();
     });
     options.signal?.addEventListener("abort", () => this.#die(null), { once: true });
+    processMemory.add(this);
   }
 
   /** The drawn module. Throws what the import threw. */
@@ -199,6 +202,7 @@ export class WorkerLink {
       case "pong":
         this.#signOfLife?.cancel();
         this.#signOfLife = undefined;
+        for (const answered of this.#probes.splice(0)) answered(message.bytes);
         break;
       case "crash":
         this.#crashed(message.error);
@@ -273,6 +277,15 @@ export class WorkerLink {
     });
   }
 
+  probe(answered: (bytes: number) => void): void {
+    this.#probes.push(answered);
+    this.#post({ t: "ping" });
+  }
+
+  endForMemory(why: string): void {
+    this.#die(why);
+  }
+
   #crashed(error: WireError): void {
     this.#die(said(error), error.place);
   }
@@ -290,6 +303,7 @@ export class WorkerLink {
       this.#problem(this.crash);
     }
     this.#signOfLife?.cancel();
+    processMemory.remove(this);
     this.#worker.terminate();
     this.#loaded.reject(this.ended);
     this.#calls.failAll(this.ended);

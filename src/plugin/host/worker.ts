@@ -1,3 +1,4 @@
+import { heapSize } from "bun:jsc";
 import { inspect } from "node:util";
 import * as contract from "../index.ts";
 import { type FileStat, type Plugin, SyscallError, type VFSFile } from "../index.ts";
@@ -48,7 +49,7 @@ addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
       services.answered(data.id, data.value, data.error, pluginName);
       break;
     case "ping":
-      post({ t: "pong" });
+      post({ t: "pong", bytes: heapSize() });
       break;
   }
 });
@@ -57,6 +58,7 @@ process.on("unhandledRejection", crash);
 // One class identity with the kernel's own plugins, wherever the plugin lies and whatever lies beside it.
 provide("rnix/plugin", { exports: { ...contract }, loader: "object" });
 shieldProcess();
+refuseWorkers();
 
 async function load(name: string, code: string): Promise<void> {
   pluginName = name;
@@ -196,4 +198,22 @@ function shieldProcess(): void {
       "A plugin can't change the working folder: it is the whole program's.",
     );
   };
+}
+
+/**
+ * A Worker of a plugin's own would have memory and time that no limit of the plugin counts. The module is changed
+ * before any import of it: its names are fixed by the first.
+ */
+function refuseWorkers(): void {
+  class RefusedWorker {
+    constructor() {
+      throw new SyscallError(
+        "PERMISSION",
+        "A plugin can't start a Worker: it runs in one of its own. For work of its own it runs a program (exec).",
+      );
+    }
+  }
+  const refused = { value: RefusedWorker, writable: false, configurable: false, enumerable: true };
+  Object.defineProperty(globalThis, "Worker", refused);
+  Object.defineProperty(process.getBuiltinModule("node:worker_threads"), "Worker", refused);
 }
