@@ -27,7 +27,17 @@ export function carryKernelMark(kernelId: string): void {
   const mark = BigInt(kernelMark(kernelId));
   const calls = libc();
   const limit = calls?.limit(RLIMIT_RTTIME);
-  if (calls && limit && limit.hard > mark) calls.setLimit(RLIMIT_RTTIME, mark, mark);
+  if (calls && limit && limit.hard > mark && calls.setLimit(RLIMIT_RTTIME, mark, mark))
+    carried = kernelMark(kernelId);
+}
+
+/** Of the kernel that this process holds or held. */
+let carried: Mark | null = null;
+
+/** The mark that this process or an ancestor was given, and not the one of a kernel of its own. */
+export function readGivenMark(pid: number): Mark | null {
+  const mark = readMark(pid);
+  return pid === process.pid && mark === carried ? null : mark;
 }
 
 /** Whether that kernel gave it. */

@@ -1,6 +1,6 @@
 import { holdsKernel } from "./kernel-sign.ts";
 import { readCookie, readStat, readVariable } from "./linux-table.ts";
-import { type Mark, readMark, readOthersMark } from "./mark.ts";
+import { type Mark, readGivenMark, readOthersMark } from "./mark.ts";
 import type { Process } from "./process-table.ts";
 
 /**
@@ -48,7 +48,7 @@ export function originOf(pid: number, programs: Programs): Origin {
 export function isInside(): boolean {
   const line = lineOf(process.pid);
   if (line === "gone") return false;
-  return line === "unclear" || signOf(line.processes, readMark) !== null;
+  return line === "unclear" || signOf(line.processes, readGivenMark) !== null;
 }
 
 /** By what a process is known to be a run's: `id` of its program, `unit` of its run. */
