@@ -59,7 +59,7 @@ interface Listing {
 interface CataloguePorts {
   dataDir: string;
   fs: FsPort;
-  /** Of this folder's index: an entry with another MAC is not used. */
+  /** Of this folder's index: an entry of another writer is not used. */
   seal: RecordSeal;
   /** Of the runs' folders, whether they hold one or not; sorted. */
   uuids(): Promise<string[]>;
@@ -219,7 +219,11 @@ export class RunCatalogue {
     }): true => {
       // What is being written right now is taken the next time.
       if (!ended || bytes === undefined) return true;
-      if (entry && bytes.length === entry.bytes && sumOf(entry, bytes, this.#ports.seal) === entry.sum) {
+      if (
+        typeof entry?.row.ended_at_ms === "number" &&
+        bytes.length === entry.bytes &&
+        sumOf(entry, bytes, this.#ports.seal) === entry.sum
+      ) {
         this.#know(entry.row, entry.facts, { offset: at, bytes: entry.bytes, sum: entry.sum });
         this.#loaded.bytes = at + bytes.length + 1;
         entry = undefined;

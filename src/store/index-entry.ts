@@ -62,11 +62,11 @@ export function parseEntry(bytes: Uint8Array): IndexEntry | undefined {
   }
 }
 
-/** A MAC of all that an entry says, and of its record: one that is damaged, or of another writer, is not used. */
+/** Of all that an entry says, and of its record: one that is damaged, or of another writer, is not used. */
 export function sumOf(
   { row, facts }: Pick<IndexEntry, "row" | "facts">,
   record: Uint8Array | string,
   seal: RecordSeal,
 ): string {
-  return seal.macOf(JSON.stringify([row, facts]), record);
+  return seal.checksumOf(JSON.stringify([row, facts]), record);
 }
