@@ -2,7 +2,7 @@ import { realpathSync } from "node:fs";
 import { join, sep } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 import type { AgentFront } from "./agent-file.ts";
-import { systemCode } from "./file.ts";
+import { fileError, systemCode } from "./file.ts";
 import type { Project } from "./project.ts";
 import type { SkillFront } from "./skill-file.ts";
 import type { TrustView } from "./trust.ts";
@@ -69,7 +69,12 @@ export function refuseEscape(file: string, { dir }: Project): void {
     real = realpathSync(file);
   } catch (error) {
     if (systemCode(error) === "ENOENT") return;
-    throw error;
+    if (systemCode(error) === "ELOOP") {
+      throw new SyscallError("INVALID", `${file}: expected a file, found a link that leads back to itself.`, {
+        cause: error,
+      });
+    }
+    throw fileError(error, file, "look at");
   }
   if (real.startsWith(`${dir}${sep}`)) return;
   throw new SyscallError("INVALID", `${file}: expected a file inside the project, found a link to ${real}.`);

@@ -13,6 +13,8 @@ import { formatSize, parseSize } from "./size.ts";
 /** The words in which a file says "no limit" and "not at all"; `0` means neither and is refused. */
 const UNLIMITED = "unlimited";
 const NONE = "none";
+/** Unknown keys that a message explains. */
+const MAX_NAMED = 50;
 
 /** An `age` is a duration that no timer waits for. */
 type Measure = "count" | "duration" | "age" | "size" | "dollars";
@@ -36,7 +38,10 @@ export function strict<Shape extends z.ZodRawShape>(shape: Shape, later: readonl
   return z.strictObject(shape, {
     error: (issue) => {
       if (issue.code === "unrecognized_keys") {
-        return issue.keys.map((key) => unknownKey(key, known, later)).join("\n");
+        return issue.keys
+          .slice(0, MAX_NAMED)
+          .map((key) => unknownKey(key, known, later))
+          .join("\n");
       }
       return issue.code === "invalid_type"
         ? `expected a mapping of ${known.join(", ")}, got ${shown(issue.input)}`

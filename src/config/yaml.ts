@@ -1,5 +1,5 @@
-import type { Document, LineCounter, Node } from "yaml";
-import type { ZodError, ZodType, z } from "zod";
+import type { Alias, Document, LineCounter, Node } from "yaml";
+import type { ZodType, z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { FileCache, isThere } from "./file.ts";
 
@@ -25,6 +25,11 @@ interface Finding extends Place {
 /** A value refers to another by `&a` and `*a` at most this often: enough to write, not to explode. */
 const MAX_ALIASES = 100;
 const MAX_SHOWN = 5;
+/** Mistakes whose place is looked up: each costs a walk through the document. */
+const MAX_LOCATED = 50;
+/** Configuration is written by people. The parser runs in the daemon's thread, where a stranger's file may be read. */
+const MAX_TEXT_BYTES = 128 * 1024;
+const MAX_DEPTH = 50;
 
 /**
  * Reads a YAML file and checks it. null when there is none. INVALID names the file, line and column of each
@@ -98,6 +103,7 @@ const texts = new Map<string, { source: string; parsed: YamlText }>();
 const MAX_TEXTS = 512;
 
 type Library = typeof import("yaml");
+type ZodIssue = z.core.$ZodIssue;
 
 /** Loaded on first use: a run without a single file of configuration needs none of it. */
 function library(): Promise<Library> {
@@ -105,11 +111,19 @@ function library(): Promise<Library> {
 }
 
 function parse(yaml: Library, text: string, file: string, firstLine = 1): YamlText {
+  const bytes = Buffer.byteLength(text);
+  if (bytes > MAX_TEXT_BYTES) {
+    throw new SyscallError(
+      "INVALID",
+      `${file}: expected at most ${MAX_TEXT_BYTES / 1024} KiB of YAML, found ${bytes} bytes.`,
+    );
+  }
   const lines = new yaml.LineCounter();
   const document = yaml.parseDocument(text, {
     lineCounter: lines,
     prettyErrors: false,
-    uniqueKeys: true,
+    // The library compares every key with every other one.
+    uniqueKeys: false,
     stringKeys: true,
   });
   const at = (offset: number): Place => placeOf(lines, offset, firstLine);
@@ -117,12 +131,14 @@ function parse(yaml: Library, text: string, file: string, firstLine = 1): YamlTe
     ...at(pos[0]),
     message,
   }));
-  yaml.visit(document, {
-    Alias(_, alias) {
-      if (alias.resolve(document)) return;
-      findings.push({ ...at(alias.range?.[0] ?? 0), message: `nothing is called &${alias.source}` });
-    },
-  });
+  const found = walk(yaml, document.contents);
+  findings.push(...found.problems.map(({ offset, message }) => ({ ...at(offset), message })));
+  // Each is looked up by a walk through the document.
+  if (found.aliases.length > MAX_ALIASES) throw tooManyAliases(file);
+  for (const alias of findings.length === 0 ? found.aliases : []) {
+    if (alias.resolve(document)) continue;
+    findings.push({ ...at(alias.range?.[0] ?? 0), message: `nothing is called &${alias.source}` });
+  }
   if (findings.length > 0) throw invalid(file, findings);
   return {
     file,
@@ -131,12 +147,51 @@ function parse(yaml: Library, text: string, file: string, firstLine = 1): YamlTe
   };
 }
 
+interface Walked {
+  problems: { offset: number; message: string }[];
+  aliases: Alias[];
+}
+
+/** Looks at each node once, and not below `MAX_DEPTH`: what reads the document later follows it to its deepest part. */
+function walk(yaml: Library, top: unknown): Walked {
+  const walked: Walked = { problems: [], aliases: [] };
+  const look = (node: unknown, depth: number): void => {
+    if (yaml.isAlias(node)) walked.aliases.push(node);
+    if (!yaml.isCollection(node)) return;
+    if (depth === MAX_DEPTH) {
+      const message = `expected at most ${MAX_DEPTH} levels`;
+      walked.problems.push({ offset: startOf(yaml, node) ?? 0, message });
+      return;
+    }
+    const keys = new Set<string>();
+    for (const item of node.items) {
+      if (!yaml.isPair(item)) {
+        look(item, depth + 1);
+        continue;
+      }
+      const key = yaml.isScalar(item.key) ? String(item.key.value) : undefined;
+      if (key !== undefined && keys.has(key)) {
+        walked.problems.push({ offset: startOf(yaml, item.key) ?? 0, message: "Map keys must be unique" });
+      }
+      if (key !== undefined) keys.add(key);
+      look(item.key, depth + 1);
+      look(item.value, depth + 1);
+    }
+  };
+  look(top, 0);
+  return walked;
+}
+
 function plain(document: Document, file: string): unknown {
   try {
     return document.toJS({ maxAliasCount: MAX_ALIASES }) ?? {};
   } catch (cause) {
-    throw new SyscallError("INVALID", `${file}: expected at most ${MAX_ALIASES} uses of aliases.`, { cause });
+    throw tooManyAliases(file, cause);
   }
+}
+
+function tooManyAliases(file: string, cause?: unknown): SyscallError {
+  return new SyscallError("INVALID", `${file}: expected at most ${MAX_ALIASES} uses of aliases.`, { cause });
 }
 
 /** Where the deepest part of `path` that exists begins. */
@@ -179,15 +234,22 @@ function placeOf(lines: LineCounter, offset: number, firstLine: number): Place {
 function check<S extends ZodType>(schema: S, text: YamlText): z.infer<S> {
   const result = schema.safeParse(text.value);
   if (result.success) return result.data;
-  throw invalid(text.file, findingsOf(result.error, text));
+  const { issues } = result.error;
+  const count = issues.reduce((sum, issue) => sum + keysOf(issue).length, 0);
+  throw invalid(text.file, findingsOf(issues.slice(0, MAX_LOCATED), text), count);
 }
 
-function findingsOf(error: ZodError, text: YamlText): Finding[] {
-  return error.issues.flatMap((issue): Finding[] => {
+/** A single issue stands for all unknown keys of a mapping. */
+function keysOf(issue: ZodIssue): readonly string[] {
+  return issue.code === "unrecognized_keys" ? issue.keys : [issue.path.join(".")];
+}
+
+function findingsOf(issues: readonly ZodIssue[], text: YamlText): Finding[] {
+  return issues.flatMap((issue): Finding[] => {
     if (issue.code === "unrecognized_keys") {
       // values.ts writes one line for each of the keys, in their order.
       const messages = issue.message.split("\n");
-      return issue.keys.map((key, index) => ({
+      return issue.keys.slice(0, MAX_LOCATED).map((key, index) => ({
         ...text.place([...issue.path, key], "key"),
         message: messages[index] ?? issue.message,
       }));
@@ -204,11 +266,11 @@ function named(path: readonly PropertyKey[]): string {
   return path.length === 0 ? "" : `${path.map(String).join(".")}: `;
 }
 
-function invalid(file: string, findings: Finding[]): SyscallError {
+function invalid(file: string, findings: Finding[], count = findings.length): SyscallError {
   const sorted = findings.toSorted((a, b) => a.line - b.line || a.column - b.column);
   const lines = sorted
     .slice(0, MAX_SHOWN)
     .map(({ line, column, message }) => `${file}:${line}:${column}: ${message}`);
-  if (sorted.length > MAX_SHOWN) lines.push(`${file}: and ${sorted.length - MAX_SHOWN} more`);
+  if (count > MAX_SHOWN) lines.push(`${file}: and ${count - MAX_SHOWN} more`);
   return new SyscallError("INVALID", lines.join("\n"));
 }

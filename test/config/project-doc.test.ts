@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { loadProjectDoc } from "../../src/config/project-doc.ts";
 import { Sandbox } from "./sandbox.ts";
@@ -15,6 +16,14 @@ describe("AGENTS.md", () => {
     expect(loadProjectDoc(box.project(), cwd)).toEqual({ file: near, text: "near" });
     expect(loadProjectDoc(box.project(), box.projectDir)?.text).toBe("top");
     expect(loadProjectDoc(box.project(), box.dir)?.text).toBe("top");
+  });
+
+  test("is refused where it is a link that leads back to itself", () => {
+    using box = new Sandbox();
+    symlinkSync("AGENTS.md", join(box.projectDir, "AGENTS.md"));
+    expect(() => loadProjectDoc(box.project(), box.projectDir)).toThrow(
+      expect.objectContaining({ code: "INVALID", message: expect.stringContaining("back to itself") }),
+    );
   });
 
   test("is not read outside of a project", () => {
