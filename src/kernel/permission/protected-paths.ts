@@ -15,13 +15,11 @@ const PROTECTED: ReadonlyMap<string, string> = new Map([
   ["rnix~1", ".rnix"],
 ]);
 
-/** What makes a folder a repository for git. */
-const BARE_REPOSITORY = ["head", "objects", "refs"] as const;
-const ON_DISK: Record<(typeof BARE_REPOSITORY)[number], string> = {
-  head: "HEAD",
-  objects: "objects",
-  refs: "refs",
-};
+/** What makes a folder a repository for git: with `commondir`, objects, refs and configuration are in another one. */
+const BARE_REPOSITORIES = [
+  ["HEAD", "objects", "refs"],
+  ["HEAD", "commondir"],
+] as const;
 
 /** Why a place is protected. Depths count the segments of the place's absolute path. */
 export interface Protection {
@@ -55,8 +53,8 @@ export function protectionOf(place: Place, isThere: (path: string) => boolean): 
 /** Whether the folder is a bare repository, or becomes one when something of this name is written into it. */
 function isBareWith(folder: readonly string[], name: string, isThere: (path: string) => boolean): boolean {
   const written = fold(name);
-  return BARE_REPOSITORY.every(
-    (part) => part === written || isThere(`/${[...folder, ON_DISK[part]].join("/")}`),
+  return BARE_REPOSITORIES.some((parts) =>
+    parts.every((part) => part.toLowerCase() === written || isThere(`/${[...folder, part].join("/")}`)),
   );
 }
 

@@ -199,6 +199,13 @@ describe("on disk", () => {
     symlinkSync(".git/config", join(dir, "config"));
     writeFileSync(join(dir, ".git/config"), "");
     mkdirSync(join(dir, "plain/objects"), { recursive: true });
+    for (const [folder, name] of [
+      ["shared", "HEAD"],
+      ["elsewhere", "commondir"],
+    ] as const) {
+      mkdirSync(join(dir, folder));
+      writeFileSync(join(dir, folder, name), "");
+    }
   });
   afterAll(() => rmSync(dir, { recursive: true }));
   const facts = (): Partial<Facts> => ({
@@ -225,6 +232,14 @@ describe("on disk", () => {
     expect(permissions.covers(write("half/head"))).toBe(false);
     expect(permissions.covers(write("half/config"))).toBe(true);
     expect(permissions.covers(write("plain/HEAD"))).toBe(true);
+  });
+
+  test("and of one whose objects and configuration are another's", () => {
+    const permissions = of(["*"], facts());
+    expect(permissions.covers(write("shared/commondir"))).toBe(false);
+    expect(permissions.covers(write("elsewhere/HEAD"))).toBe(false);
+    expect(permissions.covers(write("shared/config.worktree"))).toBe(true);
+    expect(permissions.covers(write("plain/commondir"))).toBe(true);
   });
 
   test.each([

@@ -60,6 +60,31 @@ test("a run with every right writes to no .git, no .rnix and no bare repository"
   for (const path of targets.slice(1, -1)) expect(read(machine, path)).toBe("");
 });
 
+test("a run that may write makes no repository that git would run a program of", async () => {
+  await using machine = new Machine();
+  const taken = join(machine.elsewhere, "taken");
+  const files: Record<string, string> = {
+    "store/objects/x": "",
+    "store/refs/x": "",
+    "store/config": `[core]\nrepositoryformatversion = 1\nbare = false\nfsmonitor = "touch '${taken}'; false"\n[extensions]\nworktreeConfig = true\n`,
+    "work/config.worktree": "[core]\nworktree = .\nbare = false\n",
+    "work/commondir": "../store\n",
+    "work/HEAD": "ref: refs/heads/main\n",
+  };
+  const made = Object.entries(files).map(([path, content]): ["Write", { path: string; content: string }] => [
+    "Write",
+    { path, content },
+  ]);
+  const said = await results(machine, made, ["--allow", "Write"]);
+  expect(said.map((result) => result.includes("is protected"))).toEqual(made.map((_, i) => i === 5));
+  Bun.spawnSync(["git", "status"], { cwd: join(machine.project, "work"), env: machine.env });
+  expect(machine.has(taken)).toBe(false);
+  // With the file that was refused it is one: this would have run the program.
+  machine.write("work/HEAD", files["work/HEAD"] ?? "");
+  Bun.spawnSync(["git", "status"], { cwd: join(machine.project, "work"), env: machine.env });
+  expect(machine.has(taken)).toBe(true);
+});
+
 test("a rule that names a path allows it; reading, the shell and other files need none", async () => {
   await using machine = new Machine({ git: true });
   const said = await results(
