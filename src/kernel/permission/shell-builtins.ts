@@ -85,7 +85,7 @@ export function mayEvaluateCode(line: readonly SimpleCommand[]): boolean {
     first && DECLARATIONS.has(first.text) ? args.map(({ text }) => text) : [],
   );
   if ([...assigned, ...declared].some((text) => CODE_VARIABLE.test(text))) return true;
-  if (evaluating.length === 0) return false;
+  // An assignment is enough: bash evaluates its subscript, and the values of RANDOM, OPTIND and others.
   const evaluated = evaluating.flatMap(({ words }) => words.map(({ text }) => text));
   return [...assigned, ...evaluated].some((text) => CODE.test(text));
 }

@@ -53,6 +53,8 @@ class NotUnderstood extends Error {}
 type Token =
   | { kind: "word"; word: Word; quoted: boolean; assignment: boolean }
   | { kind: "separator" }
+  /** `&` with `>` right behind it: bash redirects both streams, dash ends the command and redirects. */
+  | { kind: "both" }
   | { kind: "open" | "close" }
   | { kind: "redirect"; operator: string }
   | { kind: "end" };
@@ -90,7 +92,7 @@ class Parser {
       writes: false,
       reads: false,
     };
-    /** After `)` or `}`: only redirections may follow. */
+    /** After `)`, `}` or `&>`: only redirections may follow. */
     let closed = false;
     for (;;) {
       const token = this.#lexer.next();
@@ -116,6 +118,10 @@ class Parser {
           break;
         case "redirect":
           this.#redirect(command, token.operator);
+          break;
+        case "both":
+          // A word behind its file would be one of this command to bash, and a command to dash.
+          closed = true;
           break;
         case "word":
           if (closed) throw new NotUnderstood();
@@ -159,6 +165,7 @@ class Parser {
     if (known && text === "/dev/null") return;
     const duplicates = operator === ">&" || operator === "<&";
     if (duplicates && known && /^(?:[0-9]+|-)$/.test(text)) return;
+    if (duplicates && (dynamic || /[$`]/.test(text))) throw new NotUnderstood(); // bash expands it twice, quoted or not.
     if (operator === "<") command.reads = true;
     else command.writes = true;
   }
@@ -178,7 +185,7 @@ class Parser {
   }
 }
 
-/** Longest first. Not `&>`: to bash that redirects, to dash it is `&` and `>`; taken as two it is neither's less. */
+/** Longest first. `&>` is taken as two, `both` and `>`. */
 const OPERATORS = ["<<<", "<<-", "&&", "||", "|&", ">>", ">&", ">|", "<&", "<>", "<<"] as const;
 const SEPARATORS = new Set(["&&", "||", "|&", "|", "&", ";", "\n"]);
 const REDIRECTS = new Set([">>", ">&", ">|", "<>", ">", "<", "<&"]);
@@ -226,7 +233,9 @@ class Lexer {
   #operator(char: string): Token {
     const operator = OPERATORS.find((known) => this.#line.startsWith(known, this.#at)) ?? char;
     this.#at += operator.length;
+    this.#skipContinuations(); // `(\<newline>(` is `((` to a shell.
     const next = this.#line[this.#at];
+    if (operator === "&" && next === ">") return { kind: "both" };
     if (operator === "(") {
       if (next === "(") throw new NotUnderstood(); // ((arithmetic)), and what only looks like it.
       return { kind: "open" };

@@ -132,6 +132,13 @@ describe("a deny pattern", () => {
     "BASH_ENV=x npm test",
     "jobs -x git push",
     "echo x {a['$(git push)']}>/dev/null",
+    "a['$(git push)']=1",
+    "x='a[$(git push)]'; b[x]=1",
+    ...["RANDOM", "SRANDOM", "OPTIND", "HISTCMD"].map((name) => `${name}='a[$(git push)]'`),
+    "(\\\n(x='$(git push)'))",
+    "echo >&'$(git push)'",
+    "git &>/dev/null push",
+    "git -C . &>>log push",
   ])("counts %p as what it denies", (line) => expect(denies(PUSH, line)).toBe(true));
 
   test.each([
@@ -143,6 +150,8 @@ describe("a deny pattern", () => {
     "export PATH=bin:$PATH && npm test",
     "set -euo pipefail; npm test",
     "CI=1 npm test",
+    "npm test &>/dev/null",
+    "npm test &>log 2>&1 && git -C . log >&2",
     "[ $? -eq 0 ] && echo ok",
     '[ "$a" -gt 3 ] && echo ok',
     "read x < file; echo $x",

@@ -53,6 +53,11 @@ test("a denied git push stays denied behind git's own options", async () => {
     "git push origin main",
     "git -C . push origin main",
     "git --no-pager -c a.b=c push origin main",
+    "git &>/dev/null push origin main",
+    "echo >&'$(git push origin main)'",
+    "a['$(git push origin main)']=1",
+    "RANDOM='a[$(git push origin main)]'",
+    "(\\\n(x='$(git push origin main)'))",
   ];
   const book = {
     "try it": [
@@ -68,7 +73,8 @@ test("a denied git push stays denied behind git's own options", async () => {
   const model = await machine.model(scenes(book));
   await verdict(machine, ["try it", "--deny", "Bash(git push*)"]);
   const results = toolResults(model.requests.at(-1) ?? expect.unreachable());
-  for (const result of results.slice(0, 3))
+  for (const result of results.slice(0, lines.length))
     expect(result).toContain("The deny rule Bash(git push*) forbids it.");
-  expect(results[3]).toContain("On branch main");
+  expect(results.at(-1)).toContain("On branch main");
+  expect(machine.git("ls-remote", "origin")).toBe("");
 });
