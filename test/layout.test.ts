@@ -103,7 +103,7 @@ describe("imports point one way", () => {
 
   test("and no file leads back to itself", () => {
     // What a process says of itself.
-    const known = new Set(["src/kernel/proc-info.ts -> src/kernel/process.ts"]);
+    const known = new Set(["src/kernel/process/process-info.ts -> src/kernel/process/process.ts"]);
     const files = [...sources("src"), ...sources("plugins")];
     const next = new Map(
       files.map((file) => {
@@ -160,9 +160,9 @@ describe("what only one place may do", () => {
     expect(wrong).toEqual([]);
   });
 
-  test("git is started by src/kernel/git-work-tree.ts alone", () => {
+  test("git is started by src/kernel/files/git-work-tree.ts alone", () => {
     const wrong = [...sources("src"), ...sources("plugins")]
-      .filter((file) => file !== "src/kernel/git-work-tree.ts")
+      .filter((file) => file !== "src/kernel/files/git-work-tree.ts")
       .filter((file) =>
         /argv[^;]*["'`]git["'`]/.test(withoutComments(readFileSync(join(ROOT, file), "utf8"))),
       );
@@ -180,7 +180,7 @@ describe("what only one place may do", () => {
 
   test("the kernel has no clock and no chance of its own", () => {
     const wrong = sources("src/kernel")
-      .filter((file) => file !== "src/kernel/clock.ts")
+      .filter((file) => file !== "src/lib/clock.ts")
       .filter((file) =>
         /\bDate\.now\(|\bperformance\.now\(|\bMath\.random\(|\bsetTimeout\(|\bsetInterval\(/.test(
           withoutComments(readFileSync(join(ROOT, file), "utf8")),

@@ -2,13 +2,13 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defaultSettings } from "../../src/config/settings.ts";
-import { realClock } from "../../src/kernel/clock.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
-import type { Process } from "../../src/kernel/process.ts";
+import type { Process } from "../../src/kernel/process/process.ts";
 import type { ProviderChoice, SpawnOpts } from "../../src/kernel/types.ts";
+import { realClock } from "../../src/lib/clock.ts";
 import { Children } from "../../src/os/children.ts";
 import { type Device, type LLMEvent, SyscallError, type VFSFile } from "../../src/plugin/index.ts";
-import { RunStore } from "../../src/store/runs.ts";
+import { RunStore } from "../../src/store/runs/run-store.ts";
 import { Namespace } from "../../src/vfs/namespace.ts";
 import { DeviceRegistry } from "../../src/vfs/registry.ts";
 

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { AppendLog } from "../../src/store/append-log.ts";
+import { AppendLog } from "../../src/store/files/append-log.ts";
 import type { Figure } from "../figure.ts";
 import { mib } from "../figure.ts";
 import { median } from "../measure.ts";

@@ -1,4 +1,4 @@
-import type { RunWriter } from "../../src/store/runs.ts";
+import type { RunWriter } from "../../src/store/runs/run-store.ts";
 import type { Figure } from "../figure.ts";
 import { median } from "../measure.ts";
 import { BenchKernel, done } from "./bench-kernel.ts";

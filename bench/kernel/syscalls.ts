@@ -1,8 +1,8 @@
-import { realClock } from "../../src/kernel/clock.ts";
 import { Debugger } from "../../src/kernel/debugger.ts";
 import { FileSystem } from "../../src/kernel/file-system.ts";
-import { OpenContexts } from "../../src/kernel/open-context.ts";
-import type { Process } from "../../src/kernel/process.ts";
+import { OpenContexts } from "../../src/kernel/files/open-context.ts";
+import type { Process } from "../../src/kernel/process/process.ts";
+import { realClock } from "../../src/lib/clock.ts";
 import { O_RDWR } from "../../src/plugin/index.ts";
 import type { Figure } from "../figure.ts";
 import { median } from "../measure.ts";

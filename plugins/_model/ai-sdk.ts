@@ -18,15 +18,15 @@ import {
   type ToolCall,
   type Usage,
 } from "rnix/plugin";
-import { ALIVE, Arrivals } from "./arrivals.ts";
+import { gathered } from "./coalesce.ts";
 import { type Blame, cutOff, failure } from "./failure.ts";
-import { gathered } from "./gathered.ts";
-import { Thoughts } from "./handback.ts";
+import { ALIVE, Arrivals } from "./heartbeat.ts";
+import { isTooDeep, MOST_LEVELS } from "./json-depth.ts";
 import type { Model } from "./model-file.ts";
-import { isTooDeep, MOST_LEVELS } from "./nesting.ts";
 import { Whole } from "./pause.ts";
 import { callOptions } from "./prompt.ts";
 import { rateLimits } from "./rate-limits.ts";
+import { Thoughts } from "./reasoning-signature.ts";
 import { type Stop, stopOf } from "./stop-words.ts";
 
 /** A provider package made ready for one request. */

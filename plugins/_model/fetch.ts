@@ -1,8 +1,8 @@
 import { SyscallError } from "rnix/plugin";
 import { errorDocument } from "./error-document.ts";
-import { EventDepth } from "./event-depth.ts";
+import { EventDepth } from "./event-json-depth.ts";
 import { type Blame, moved, reported, unreachable } from "./failure.ts";
-import { isTooDeep, MOST_OF_DOCUMENT } from "./nesting.ts";
+import { isTooDeep, MOST_OF_DOCUMENT } from "./json-depth.ts";
 
 /**
  * The `fetch` given to a provider package for one request: without a time limit of its own, and with what

@@ -3,7 +3,7 @@ import type { LLMRequest, OpenContext, VFSFile } from "rnix/plugin";
 import { AiSdkModel } from "./ai-sdk.ts";
 import type { Blame } from "./failure.ts";
 import { requestFetch } from "./fetch.ts";
-import { Kept } from "./kept.ts";
+import { Kept } from "./memo.ts";
 import { ModelFile } from "./model-file.ts";
 import { keyOf, type Settings, settingsOf } from "./settings.ts";
 

@@ -6,7 +6,7 @@ import type {
   SharedV4ProviderMetadata,
 } from "@ai-sdk/provider";
 import { z } from "zod";
-import { merged } from "./handback.ts";
+import { merged } from "./reasoning-signature.ts";
 
 const Options = z.lazy(() => z.record(z.string(), z.record(z.string(), z.json())));
 const options = { providerOptions: Options.optional() };

@@ -5,8 +5,8 @@ import type {
   LanguageModelV4Message,
 } from "@ai-sdk/provider";
 import { type LLMMessage, type LLMRequest, SyscallError } from "rnix/plugin";
-import { handbackOf } from "./handback.ts";
 import { pausedBy } from "./pause.ts";
+import { handbackOf } from "./reasoning-signature.ts";
 
 /**
  * A request as the provider packages take it. What is specific to one provider is added by its driver. `by`: whose

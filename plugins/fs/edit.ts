@@ -1,13 +1,13 @@
 import { type OpenContext, SyscallError } from "rnix/plugin";
-import { chunks } from "./chunks.ts";
 import type { Confinement } from "./confinement.ts";
 import { type Change, hunks, lineAt } from "./diff.ts";
 import { heed, systemError } from "./errors.ts";
 import type { Input } from "./inputs.ts";
 import { binaryKind, sizeText } from "./kind.ts";
-import { Pace } from "./pace.ts";
+import { chunks } from "./read-chunks.ts";
 import { replaceFile } from "./replace-file.ts";
 import type { Target } from "./target.ts";
+import { Pace } from "./time-slice.ts";
 import { whyNotFound } from "./why-not-found.ts";
 
 const MAX_BYTES = 8 * 1024 * 1024;

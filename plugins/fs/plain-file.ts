@@ -10,9 +10,9 @@ import {
   SyscallError,
   type VFSFile,
 } from "rnix/plugin";
-import { CHUNK_BYTES } from "./chunks.ts";
 import { Confinement, type OpenedFile } from "./confinement.ts";
 import { errnoOf, heed, systemError } from "./errors.ts";
+import { CHUNK_BYTES } from "./read-chunks.ts";
 import { replaceFile } from "./replace-file.ts";
 
 /** Opens /dev/fs/<path>. For reading it must be there; for writing its place must be one that is allowed. */

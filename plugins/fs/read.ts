@@ -1,11 +1,11 @@
 import { SyscallError } from "rnix/plugin";
-import { chunks } from "./chunks.ts";
 import type { Confinement, OpenedFile } from "./confinement.ts";
 import { cutText } from "./cut-text.ts";
 import { systemError } from "./errors.ts";
 import type { Input } from "./inputs.ts";
 import { binaryKind, sizeText } from "./kind.ts";
-import { Pace } from "./pace.ts";
+import { chunks } from "./read-chunks.ts";
+import { Pace } from "./time-slice.ts";
 
 const DEFAULT_LIMIT = 2_000;
 const LINE_CHARS = 2_000;

@@ -1,5 +1,5 @@
 import { cutText } from "./cut-text.ts";
-import { Pace } from "./pace.ts";
+import { Pace } from "./time-slice.ts";
 
 const MAX_LINES = 50_000;
 const MAX_WANTED = 200;

@@ -1,6 +1,6 @@
 import type { LLMRequest } from "rnix/plugin";
 import { z } from "zod";
-import { errorOf, type Usual } from "./usual.ts";
+import { errorOf, type Usual } from "./normalize.ts";
 
 /** What a text must be. Of several words, all must hold. A text alone is what it must contain. */
 export type Match = string | Exclude<z.infer<typeof Match>, string>;

@@ -1,7 +1,7 @@
 import { type LLMMessage, type LLMRequest, SyscallError, type ToolCall } from "rnix/plugin";
 import { described, failedSo, type Match, type Miss, matches, missOf } from "./condition.ts";
+import { errorOf, type Usual } from "./normalize.ts";
 import type { Branch, Compare, Response, Script } from "./script.ts";
-import { errorOf, type Usual } from "./usual.ts";
 
 /** Lines of each side that a message shows, and characters of each line. */
 const LINES = 12;

@@ -1,7 +1,7 @@
 import { type History, type RunInfo, SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import type { Match } from "./condition.ts";
-import { SaidStep } from "./said-step.ts";
+import { SaidStep } from "./recorded-step.ts";
 import type { Response, Script } from "./script.ts";
 
 /** Runs that a message names. */

@@ -3,7 +3,7 @@ import { open, stat } from "node:fs/promises";
 import { extname } from "node:path";
 import { SyscallError } from "rnix/plugin";
 import type { z } from "zod";
-import { SaidStep } from "./said-step.ts";
+import { SaidStep } from "./recorded-step.ts";
 import { Entry, HEAD_KEYS, Head, isObject, type Response, type Script, ScriptFile } from "./script.ts";
 
 /**

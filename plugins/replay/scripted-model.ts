@@ -2,14 +2,14 @@ import { isAbsolute, resolve } from "node:path";
 import { type LLMAnswer, type LLMEvent, type LLMRequest, type OpenContext, SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import type { Model } from "../_model/model-file.ts";
-import { filePart, type Part, partOf, recordedPart } from "./cast.ts";
 import { missOf } from "./condition.ts";
+import { positionAt } from "./cursor.ts";
 import { checkConversation, checkResults, noWay } from "./divergence.ts";
-import { positionAt } from "./position.ts";
+import { replaceFolder, usualOf } from "./normalize.ts";
 import { recordedRun } from "./recording.ts";
 import { type Branch, COMPARE, type Compare, type Response, type Script, type Way } from "./script.ts";
 import { readScript } from "./script-file.ts";
-import { replaceFolder, usualOf } from "./usual.ts";
+import { filePart, type Part, partOf, recordedPart } from "./sub-scripts.ts";
 
 /** Of the run's own store: which ways it has taken where its script branches. */
 const TAKEN = "taken";

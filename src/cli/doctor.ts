@@ -1,7 +1,7 @@
 import { accessSync, constants, lstatSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { thisUser, userPaths } from "../config/paths.ts";
-import { leftovers, projectOf } from "../server/setup.ts";
+import { leftovers, projectOf } from "../server/offline-commands.ts";
 import { commit, version } from "../version.ts";
 import { environment, type Io, project, withWire } from "./io.ts";
 import { plural } from "./output/format.ts";

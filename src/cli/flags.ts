@@ -1,5 +1,5 @@
-import { parseDuration } from "../config/duration.ts";
-import { nearestName } from "../nearest.ts";
+import { parseDuration } from "../lib/duration.ts";
+import { nearestName } from "../lib/edit-distance.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { usageError } from "./exit.ts";
 

@@ -1,5 +1,5 @@
 import { CODES, type Code, SyscallError } from "../plugin/index.ts";
-import type { ProcRef, Receipt, StreamEvent } from "../server/protocol.ts";
+import type { ProcRef, Receipt, StreamEvent } from "../protocol/methods.ts";
 import { EXIT, errorCodeOf, exitCodeOf } from "./exit.ts";
 import type { Io } from "./io.ts";
 import { RunView } from "./output/run.ts";

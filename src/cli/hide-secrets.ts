@@ -13,7 +13,7 @@ export async function hideSecrets(): Promise<void> {
   } catch (thrown) {
     // The system does not let a program write to its own memory by that file.
     if (!(thrown instanceof Error && "code" in thrown)) throw thrown;
-    const { hideFromSystem } = await import("../os/own-environment.ts");
+    const { hideFromSystem } = await import("../os/scrub-environ.ts");
     hideFromSystem(Object.keys(process.env).filter(isHidden));
   }
 }

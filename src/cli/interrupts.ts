@@ -1,7 +1,7 @@
 import { isServersWord } from "../client/client.ts";
 import { SIGINT } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
-import type { ProcRef } from "../server/protocol.ts";
+import type { ProcRef } from "../protocol/methods.ts";
 import type { Io, Session } from "./io.ts";
 
 /** A run that was told to die and says nothing for so long is left to the daemon. */

@@ -87,7 +87,7 @@ export function project(io: Io): { cwd: string; env: Record<string, string> } {
 
 /** What moves rights is refused inside a run (design §2). */
 export async function refuseInsideRun(io: Io, command: string): Promise<void> {
-  const { isInsideRun } = await import("../server/inside-run.ts");
+  const { isInsideRun } = await import("../server/daemon/inside-run.ts");
   if (!isInsideRun(io.env)) return;
   throw new SyscallError(
     "PERMISSION",

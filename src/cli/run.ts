@@ -1,6 +1,6 @@
 import type { Stream } from "../client/client.ts";
 import { SyscallError } from "../plugin/index.ts";
-import type { Receipt } from "../server/protocol.ts";
+import type { Receipt } from "../protocol/methods.ts";
 import { EXIT } from "./exit.ts";
 import { Follower, type OutputMode } from "./follow.ts";
 import { HeldSignals, Interrupts } from "./interrupts.ts";

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { type Project, prepareProject, type SettingLine } from "../server/setup.ts";
+import { type Project, prepareProject, type SettingLine } from "../server/offline-commands.ts";
 import { contractSource } from "./contract-source.ts" with { type: "macro" };
 import { usageError } from "./exit.ts";
 

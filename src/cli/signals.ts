@@ -1,5 +1,5 @@
 import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM, type Signal } from "../kernel/types.ts";
-import { nearestName } from "../nearest.ts";
+import { nearestName } from "../lib/edit-distance.ts";
 import { usageError } from "./exit.ts";
 
 /** The kernel's signals by the names people type. Their numbers are not those of Unix. */

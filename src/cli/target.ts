@@ -1,4 +1,4 @@
-import type { Target } from "../server/protocol.ts";
+import type { Target } from "../protocol/methods.ts";
 import { usageError } from "./exit.ts";
 import type { Io } from "./io.ts";
 

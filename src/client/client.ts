@@ -1,6 +1,6 @@
-import { type Clock, realClock } from "../kernel/clock.ts";
+import { type Clock, realClock } from "../lib/clock.ts";
 import { CODES, type Code, SyscallError } from "../plugin/index.ts";
-import { encode, type Frame, Framer, MAX_ANSWER_BYTES } from "../server/frame.ts";
+import { encode, type Frame, Framer, MAX_ANSWER_BYTES } from "../protocol/frame.ts";
 import type {
   Answers,
   Method,
@@ -10,7 +10,7 @@ import type {
   StreamEvent,
   StreamingMethod,
   WireError,
-} from "../server/protocol.ts";
+} from "../protocol/methods.ts";
 import type { Pipe } from "./pipe.ts";
 
 /** How long an answer may take, unless the caller knows better. */

@@ -1,12 +1,12 @@
 import { existsSync } from "node:fs";
 import { type Env, thisUser, userPaths } from "../config/paths.ts";
-import { type Clock, realClock } from "../kernel/clock.ts";
+import { type Clock, realClock } from "../lib/clock.ts";
 import { readRegularSync } from "../lib/regular-file.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { daemonLogPath } from "../server/daemon-log-path.ts";
-import { PROTOCOL } from "../server/frame.ts";
-import type { PingPayload } from "../server/protocol.ts";
-import { hasSocketFolder } from "../server/socket-folder.ts";
+import { daemonLogPath } from "../protocol/daemon-log-path.ts";
+import { PROTOCOL } from "../protocol/frame.ts";
+import type { PingPayload } from "../protocol/methods.ts";
+import { hasSocketFolder } from "../protocol/socket-path.ts";
 import { Client, isServersWord } from "./client.ts";
 import { dialSocket } from "./socket.ts";
 import type { StartedDaemon } from "./start-daemon.ts";
@@ -42,7 +42,7 @@ export interface DaemonOptions {
 export async function ensureDaemon(o: DaemonOptions): Promise<Client> {
   const running = await dialDaemon(o);
   if (running) return running;
-  const { isInsideRun } = await import("../server/inside-run.ts");
+  const { isInsideRun } = await import("../server/daemon/inside-run.ts");
   if (isInsideRun(o.env)) {
     throw new SyscallError(
       "UNAVAILABLE",
@@ -69,7 +69,7 @@ export async function dialDaemon(o: DaemonOptions): Promise<Client | null> {
 async function isListening(env: Env): Promise<boolean> {
   const { socket, lockFile } = userPaths(env);
   if (!existsSync(socket)) return false;
-  const { FileLock } = await import("../store/lock.ts");
+  const { FileLock } = await import("../store/files/file-lock.ts");
   return !FileLock.isFree(lockFile);
 }
 

@@ -1,4 +1,4 @@
-import type { ByteStream } from "../server/connection.ts";
+import type { ByteStream } from "../server/connection/connection.ts";
 import type { Pipe, PipeListener } from "./pipe.ts";
 
 /** A client's pipe over a stream in this process: the client's end of a pair whose other end is served. */

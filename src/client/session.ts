@@ -71,7 +71,7 @@ class DaemonSession implements Session {
 async function insideSession({ env, alone, log = () => undefined }: SessionOptions): Promise<Session> {
   await import("./uncompiled-schemas.ts");
   const [{ startInside }, { overStream }] = await Promise.all([
-    import("../server/inside.ts"),
+    import("../server/embedded-server.ts"),
     import("./memory.ts"),
   ]);
   const server = await startInside(env, log, { alone });

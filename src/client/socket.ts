@@ -1,4 +1,4 @@
-import type { Clock } from "../kernel/clock.ts";
+import type { Clock } from "../lib/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Pipe, PipeListener } from "./pipe.ts";
 

@@ -2,9 +2,9 @@ import { spawn } from "node:child_process";
 import { closeSync } from "node:fs";
 import { isPlain } from "../config/plain-variables.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { openDaemonLog } from "../server/daemon-log.ts";
-import { DAEMON_REQUESTS, REQUESTS_VARIABLE } from "../server/request-limit.ts";
-import { UNNEEDED } from "../server/unneeded-signal.ts";
+import { openDaemonLog } from "../server/daemon/daemon-log.ts";
+import { DAEMON_REQUESTS, REQUESTS_VARIABLE } from "../server/daemon/request-limit.ts";
+import { UNNEEDED } from "../server/daemon/superseded-signal.ts";
 
 export interface StartedDaemon {
   /** undefined: it could not be started. */

@@ -6,7 +6,6 @@ import { AGENT_FILE, AgentFile, type AgentFront, stockLabel } from "./agent-file
 import { FileCache, fileError, readText, systemCode } from "./file.ts";
 import type { McpWish } from "./mcp.ts";
 import { allNamed, filesOfLine, type NamedFiles } from "./named-files.ts";
-import { suggestion } from "./nearest.ts";
 import {
   EMBEDDED,
   embeddedNames,
@@ -22,6 +21,7 @@ import {
 import { type AskedKey, askedOf, without } from "./project-agent.ts";
 import { loadSettings } from "./settings.ts";
 import { loadSkill } from "./skills.ts";
+import { suggestion } from "./suggestion.ts";
 import { type Checked, readYaml, stockYaml, yamlError } from "./yaml.ts";
 
 /** An agent as its files define it, and what settles the rest of a spawn. */

@@ -1,6 +1,6 @@
+import { formatDuration } from "../lib/duration.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
-import { formatDuration } from "./duration.ts";
 import { ollamaModels, type Timers } from "./local-servers.ts";
 import {
   baseUrl,

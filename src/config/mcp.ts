@@ -5,10 +5,10 @@ import { SyscallError } from "../plugin/index.ts";
 import { SETTINGS } from "./defaults.ts";
 import { digestText, readText } from "./file.ts";
 import { allNamed, filesOfWords, type NamedFiles } from "./named-files.ts";
-import { suggestion } from "./nearest.ts";
 import type { Env } from "./paths.ts";
 import type { Places } from "./places.ts";
 import { asksTrust } from "./project-keys.ts";
+import { suggestion } from "./suggestion.ts";
 import { choice, number, shown, strict, text } from "./values.ts";
 import { parseYaml, type YamlText, yamlError } from "./yaml.ts";
 

@@ -2,10 +2,10 @@ import { SyscallError } from "../plugin/index.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
 import { addressProblem } from "./address.ts";
-import { suggestion } from "./nearest.ts";
 import type { Env } from "./paths.ts";
 import { type Provider, type Providers, stockProvider } from "./providers.ts";
 import { DRIVERS, defaultsOf } from "./stock-providers.ts";
+import { suggestion } from "./suggestion.ts";
 
 /** What a look at the providers needs. */
 export interface Lookup {

@@ -3,7 +3,6 @@ import { join } from "node:path";
 import type { SkillInfo } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { FileCache, fileError, readText, systemCode } from "./file.ts";
-import { suggestion } from "./nearest.ts";
 import {
   EMBEDDED,
   embeddedNames,
@@ -27,6 +26,7 @@ import {
   toolNames,
   warningsOf,
 } from "./skill-file.ts";
+import { suggestion } from "./suggestion.ts";
 import { parseYaml, stockYaml } from "./yaml.ts";
 
 /** A skill, called by its folder's name (Agent Skills: the name equals the folder's). */

@@ -1,9 +1,9 @@
 import { z } from "zod";
+import { formatDuration, MAX_AGE_MS, MAX_DURATION_MS, parseDuration } from "../lib/duration.ts";
 import { hasCommand } from "../lib/has-command.ts";
+import { formatSize, parseSize } from "../lib/size.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { formatDuration, MAX_AGE_MS, MAX_DURATION_MS, parseDuration } from "./duration.ts";
-import { nearestName } from "./nearest.ts";
-import { formatSize, parseSize } from "./size.ts";
+import { nearestName } from "./suggestion.ts";
 
 /**
  * What the files' values are made of, as zod types whose messages say what was expected and what came. A file's

@@ -1,11 +1,11 @@
 import { SyscallError } from "../plugin/index.ts";
 import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
-import { namesMessageTools } from "./message-tools.ts";
 import type { Permissions } from "./permission/permissions.ts";
 import type { Rule } from "./permission/rule.ts";
-import type { Process } from "./process.ts";
-import type { ProcessTable } from "./process-table.ts";
+import type { Process } from "./process/process.ts";
+import type { ProcessTable } from "./process/process-table.ts";
+import { namesMessageTools } from "./tools/message-tools.ts";
 import type { PID } from "./types.ts";
 
 interface CapabilityManagerPorts {

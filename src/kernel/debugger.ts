@@ -1,8 +1,8 @@
+import type { Clock } from "../lib/clock.ts";
+import { withDetail } from "../lib/error-detail.ts";
 import { type Code, SyscallError } from "../plugin/index.ts";
-import { Channel } from "./channel.ts";
-import type { Clock } from "./clock.ts";
-import { withDetail } from "./error-detail.ts";
-import type { Process } from "./process.ts";
+import { Channel } from "./events/channel.ts";
+import type { Process } from "./process/process.ts";
 import type { SyscallEvent } from "./types.ts";
 
 type SyscallOutcome = Pick<SyscallEvent, "result" | "error" | "error_code">;

@@ -1,3 +1,6 @@
+import { heed, withDeadline } from "../lib/cancellation.ts";
+import type { Clock } from "../lib/clock.ts";
+import { withDetail } from "../lib/error-detail.ts";
 import {
   type Data,
   type FileStat,
@@ -10,15 +13,12 @@ import {
 } from "../plugin/index.ts";
 import type { OpenFile } from "../vfs/fd-table.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
-import { heed, withDeadline } from "./abort.ts";
-import type { Clock } from "./clock.ts";
 import type { Debugger } from "./debugger.ts";
-import { withDetail } from "./error-detail.ts";
-import { KeylessFile } from "./llm/keyless-file.ts";
-import type { OpenContexts } from "./open-context.ts";
-import type { OpenAs, OpenRight } from "./open-right.ts";
-import { OpenRights } from "./open-rights.ts";
-import type { Process } from "./process.ts";
+import { OpenRights } from "./files/file-grants.ts";
+import type { OpenContexts } from "./files/open-context.ts";
+import { KeylessFile } from "./files/redacting-file.ts";
+import type { OpenAs, OpenRight } from "./permission/file-grant.ts";
+import type { Process } from "./process/process.ts";
 
 /**
  * After an abort a driver has the grace that a program gets between TERM and KILL, and so much more to clean

@@ -2,7 +2,7 @@ import { SyscallError } from "../plugin/index.ts";
 import type { Debugger } from "./debugger.ts";
 import type { InitPlan, InitUnitStatus } from "./init/plan.ts";
 import { InitUnit, type InitUnitPorts, textOf } from "./init/unit.ts";
-import type { Process } from "./process.ts";
+import type { Process } from "./process/process.ts";
 import type { ExitStatus } from "./types.ts";
 
 export type { InitPlan, InitStart, InitState, InitUnitPlan, InitUnitStatus } from "./init/plan.ts";

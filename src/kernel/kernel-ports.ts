@@ -1,8 +1,8 @@
+import type { Clock } from "../lib/clock.ts";
 import type { Children } from "../os/children.ts";
 import type { GuardedFolder, History } from "../plugin/index.ts";
-import type { RunStore } from "../store/runs.ts";
-import type { Clock } from "./clock.ts";
-import type { Secrets } from "./secrets.ts";
+import type { RunStore } from "../store/runs/run-store.ts";
+import type { Secrets } from "./process/secrets.ts";
 import type { ChildPlan, ChildWish, KernelCallbacks, PID, SpawnOpts } from "./types.ts";
 
 /** What the kernel needs of the outside world, given at boot. */

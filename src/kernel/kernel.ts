@@ -1,43 +1,45 @@
-import { ContextManager } from "../context/manager.ts";
+import { Envelope } from "./budget/budget.ts";
+import { DayCaps } from "./budget/daily-budget.ts";
 import { CapabilityManager, type Rights } from "./capability-manager.ts";
-import { Changes } from "./changes.ts";
-import type { Channel } from "./channel.ts";
-import { ChildAgents } from "./child-agents.ts";
-import { type ChildEffects, requireEffects } from "./child-effects.ts";
-import type { Compacted } from "./compaction/compacted.ts";
-import { CompactionManager } from "./compaction/compaction-manager.ts";
-import { ConcurrencyManager } from "./concurrency/concurrency-manager.ts";
-import { ContextSyscalls } from "./context-syscalls.ts";
-import { DayCaps } from "./day-caps.ts";
+import { ConcurrencyManager } from "./concurrency-manager.ts";
+import { ContextSyscalls } from "./context-manager.ts";
+import type { Compacted } from "./conversation/apply-compaction.ts";
+import { ContextManager } from "./conversation/conversations.ts";
+import { CompactionManager } from "./conversation/manual-compaction.ts";
 import { Debugger } from "./debugger.ts";
 import { ownDevices } from "./devices/own-devices.ts";
-import { Drain } from "./drain.ts";
-import { Envelope } from "./envelope.ts";
+import type { Channel } from "./events/channel.ts";
+import { callEntry, resultEntry } from "./events/log-entry.ts";
+import { Watchers } from "./events/process-events.ts";
 import { FileSystem } from "./file-system.ts";
-import { countHeld, type Held, type HeldParts } from "./held.ts";
+import { OpenContexts } from "./files/open-context.ts";
 import { InitManager } from "./init-manager.ts";
 import { Inboxes } from "./ipc/inboxes.ts";
-import { IpcManager } from "./ipc/ipc-manager.ts";
 import { Mail } from "./ipc/mail.ts";
+import { IpcManager } from "./ipc-manager.ts";
 import type { KernelPorts } from "./kernel-ports.ts";
 import { LifecycleManager, type Resumed, type ResumeOptions } from "./lifecycle-manager.ts";
-import { type GateStatus, ModelGate } from "./llm/gate.ts";
-import { callEntry, resultEntry } from "./log-entry.ts";
-import { hasCorrespondent } from "./message-tools.ts";
+import { Changes } from "./lifetime/changed-files.ts";
+import { ChildAgents } from "./lifetime/child-agents.ts";
+import { type ChildEffects, requireEffects } from "./lifetime/child-effects.ts";
+import { ProcessBuilder } from "./lifetime/process-builder.ts";
+import { ProcessLife } from "./lifetime/process-runner.ts";
+import { forget } from "./lifetime/reap.ts";
+import { countHeld, type Held, type HeldParts } from "./lifetime/resource-counts.ts";
+import type { ShutdownOptions } from "./lifetime/shutdown.ts";
+import { type GateStatus, ModelGate } from "./llm/model-gate.ts";
+import { type LoopPorts, reason } from "./loop/reasoning-loop.ts";
 import { MountManager } from "./mount-manager.ts";
-import { OpenContexts } from "./open-context.ts";
 import { ProcGroupManager } from "./proc-group-manager.ts";
-import type { Process } from "./process.ts";
-import { ProcessBuilder } from "./process-builder.ts";
-import { ProcessLife } from "./process-life.ts";
+import type { Process } from "./process/process.ts";
+import { ProcessTable } from "./process/process-table.ts";
 import { ProcessManager } from "./process-manager.ts";
-import { ProcessTable } from "./process-table.ts";
-import { forget } from "./reap.ts";
-import { type LoopPorts, reason } from "./reasoning-loop.ts";
-import type { ShutdownOptions } from "./shutdown.ts";
 import { SignalManager } from "./signal-manager.ts";
-import { SupervisorManager } from "./supervisor/supervisor-manager.ts";
-import { appendTools } from "./tool-list.ts";
+import { SupervisorManager } from "./supervisor-manager.ts";
+import { Drain } from "./tools/drain.ts";
+import { hasCorrespondent } from "./tools/message-tools.ts";
+import { appendTools } from "./tools/tool-catalog.ts";
+import { WaitingCalls } from "./tools/waiting-calls.ts";
 import type {
   AgentInfo,
   ExitStatus,
@@ -50,8 +52,6 @@ import type {
   SyscallEvent,
   Wake,
 } from "./types.ts";
-import { WaitingCalls } from "./waiting-calls.ts";
-import { Watchers } from "./watchers.ts";
 
 /** The kernel: its parts put together, and the syscalls through them. */
 export class Kernel {

@@ -1,21 +1,21 @@
+import type { Clock } from "../lib/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { requireOwn } from "../store/own-run.ts";
-import type { RunStore } from "../store/runs.ts";
-import type { Clock } from "./clock.ts";
+import { requireOwn } from "../store/runs/own-run.ts";
+import type { RunStore } from "../store/runs/run-store.ts";
 import { namedError } from "./debugger.ts";
 import type { Inboxes } from "./ipc/inboxes.ts";
-import type { Process } from "./process.ts";
+import { Shutdown, type ShutdownOptions, type ShutdownPorts } from "./lifetime/shutdown.ts";
+import type { Process } from "./process/process.ts";
+import { killed, suspendedFor } from "./process/verdict.ts";
 import type { ProcessManager } from "./process-manager.ts";
-import { type Claim, RunClaims } from "./resume/claims.ts";
 import { readFork } from "./resume/fork.ts";
-import { leftRecord } from "./resume/left-record.ts";
+import { leftRecord } from "./resume/orphaned-record.ts";
+import { type News, whatFollows } from "./resume/resume-message.ts";
+import { type Claim, RunClaims } from "./resume/run-claims.ts";
 import { readSavedRun, type SavedRun } from "./resume/saved-run.ts";
 import { SuspendedRuns } from "./resume/suspended-runs.ts";
-import { type News, whatFollows } from "./resume/what-follows.ts";
-import { Shutdown, type ShutdownOptions, type ShutdownPorts } from "./shutdown.ts";
 import type { AgentInfo, ExitStatus, PID, ProcInfo, Signal, SpawnOpts, Wake } from "./types.ts";
 import { SIGPAUSE, SIGRESUME } from "./types.ts";
-import { killed, suspendedFor } from "./verdict.ts";
 
 interface LifecycleManagerPorts extends ShutdownPorts {
   processes: ProcessManager;

@@ -2,6 +2,7 @@ import { SyscallError } from "../plugin/index.ts";
 import type { DeviceRegistry } from "../vfs/registry.ts";
 import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
+import type { Holder } from "./lifetime/reap.ts";
 import { checkRequest, mountPath } from "./mount/mount-point.ts";
 import type { MountSourcePorts } from "./mount/mount-source.ts";
 import { MountSources } from "./mount/mount-sources.ts";
@@ -16,9 +17,8 @@ import {
   type SharedSource,
   scopeKey,
 } from "./mount/mount-tables.ts";
-import { Sight, type SightPorts } from "./mount/sight.ts";
-import type { Process } from "./process.ts";
-import type { Holder } from "./reap.ts";
+import { Sight, type SightPorts } from "./mount/mount-visibility.ts";
+import type { Process } from "./process/process.ts";
 import type { DeviceLease, MountInfo, MountRequest, PID, ProjectHandle } from "./types.ts";
 
 export type { MountScope } from "./mount/mount-tables.ts";

@@ -1,10 +1,10 @@
+import { orAborted } from "../lib/cancellation.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { orAborted } from "./abort.ts";
 import { type Debugger, namedError } from "./debugger.ts";
-import type { Process } from "./process.ts";
-import type { ProcessBuilder } from "./process-builder.ts";
-import type { ProcessLife, Task } from "./process-life.ts";
-import type { ProcessTable } from "./process-table.ts";
+import type { ProcessBuilder } from "./lifetime/process-builder.ts";
+import type { ProcessLife, Task } from "./lifetime/process-runner.ts";
+import type { Process } from "./process/process.ts";
+import type { ProcessTable } from "./process/process-table.ts";
 import type { SavedRun } from "./resume/saved-run.ts";
 import { assertSignal, type Disposition, type SignalManager } from "./signal-manager.ts";
 import type {

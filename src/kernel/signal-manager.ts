@@ -1,13 +1,13 @@
+import type { Clock, Timer } from "../lib/clock.ts";
 import type { Children } from "../os/children.ts";
 import { SyscallError } from "../plugin/index.ts";
-import type { Clock, Timer } from "./clock.ts";
 import type { Debugger } from "./debugger.ts";
-import type { Process } from "./process.ts";
-import type { ProcessTable } from "./process-table.ts";
-import type { Holder } from "./reap.ts";
+import type { Holder } from "./lifetime/reap.ts";
+import type { Process } from "./process/process.ts";
+import type { ProcessTable } from "./process/process-table.ts";
+import { killed } from "./process/verdict.ts";
 import type { PID, Signal } from "./types.ts";
 import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "./types.ts";
-import { killed } from "./verdict.ts";
 
 interface SignalManagerPorts {
   table: ProcessTable;

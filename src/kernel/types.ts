@@ -1,5 +1,11 @@
 import type { Effort, ImageRef, MountType, Services, SyscallError } from "../plugin/index.ts";
-import type { PermissionRecord, ProcInfo, SuspendCause, SyscallEventWire, Wake } from "../store/schema.ts";
+import type {
+  PermissionRecord,
+  ProcInfo,
+  SuspendCause,
+  SyscallEventWire,
+  Wake,
+} from "../store/runs/schema.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 
 export type PID = number;

@@ -1,15 +1,15 @@
 import { isAbsolute, join } from "node:path";
 import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";
-import { leaders } from "./adopted.ts";
+import { leaders } from "./adopted-processes.ts";
 import { wouldNotGo } from "./end-processes.ts";
 import { killMarked } from "./kill-marked.ts";
 import { Ledger } from "./ledger.ts";
 import { readCommand } from "./linux-table.ts";
-import { type Mark, markOf, underMark } from "./mark.ts";
-import { type Origin, originOf } from "./origin.ts";
 import { Orphans } from "./orphans.ts";
 import { Output, outputName, type Redactor } from "./output.ts";
+import { type Origin, originOf } from "./process-owner.ts";
 import { COOKIE, type ProcessTable } from "./process-table.ts";
+import { type Mark, markOf, underMark } from "./process-tag.ts";
 import { RunningChild } from "./running-child.ts";
 import { SharedChildren } from "./shared-children.ts";
 import { type Spawned, spawn } from "./spawn.ts";

@@ -1,8 +1,8 @@
 import { readdirSync } from "node:fs";
 import { holdsKernel } from "./kernel-sign.ts";
 import { readStat } from "./linux-table.ts";
-import { type Mark, readMark } from "./mark.ts";
 import type { Process } from "./process-table.ts";
+import { type Mark, readMark } from "./process-tag.ts";
 import { signal } from "./signal.ts";
 
 /**

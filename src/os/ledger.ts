@@ -1,8 +1,8 @@
 import { closeSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
-import type { Mark } from "./mark.ts";
 import type { Identity } from "./process-table.ts";
+import type { Mark } from "./process-tag.ts";
 
 /** In its first line: a newer one is not read. */
 export const LEDGER_VERSION = 1;

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { readdir } from "node:fs/promises";
-import { readMark } from "./mark.ts";
 import { COOKIE, type Process, type ProcessTable, type Trace, withDescendants } from "./process-table.ts";
+import { readMark } from "./process-tag.ts";
 
 /** Processes as /proc tells them. */
 export const linuxTable: ProcessTable = {

@@ -1,4 +1,11 @@
-import { type Adopted, adopted, killOrphans, leaders, type Orphan, type OrphanTrace } from "./adopted.ts";
+import {
+  type Adopted,
+  adopted,
+  killOrphans,
+  leaders,
+  type Orphan,
+  type OrphanTrace,
+} from "./adopted-processes.ts";
 import { countdown, endProcesses } from "./end-processes.ts";
 import type { ProcessTable } from "./process-table.ts";
 import { isSubreaper, ownsEveryOrphan } from "./subreaper.ts";

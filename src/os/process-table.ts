@@ -1,4 +1,4 @@
-import type { Mark } from "./mark.ts";
+import type { Mark } from "./process-tag.ts";
 
 /** A process, told apart from a later one that got the same PID. */
 export interface Identity {

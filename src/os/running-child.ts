@@ -1,5 +1,5 @@
 import { type Data, type ExitInfo, SyscallError } from "../plugin/index.ts";
-import type { Adopted } from "./adopted.ts";
+import type { Adopted } from "./adopted-processes.ts";
 import { countdown, endProcesses, wouldNotGo } from "./end-processes.ts";
 import type { Output } from "./output.ts";
 import type { Piece } from "./output-ring.ts";

@@ -6,8 +6,8 @@ import { SyscallError } from "../plugin/index.ts";
 import { countdown, endProcesses } from "./end-processes.ts";
 import { killMarked, markedProcesses } from "./kill-marked.ts";
 import { LEDGER_SUFFIX, LEDGER_VERSION } from "./ledger.ts";
-import { kernelMark } from "./mark.ts";
 import type { Process, ProcessTable, Trace } from "./process-table.ts";
+import { kernelMark } from "./process-tag.ts";
 
 /** A program that a dead kernel had left running. */
 export interface Ended {

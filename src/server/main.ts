@@ -1,15 +1,15 @@
 import { type Env, thisUser, type UserPaths, userPaths } from "../config/paths.ts";
 import { loadSettings } from "../config/settings.ts";
-import { realClock } from "../kernel/clock.ts";
+import { realClock } from "../lib/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { FileLock } from "../store/lock.ts";
+import { daemonLogPath } from "../protocol/daemon-log-path.ts";
+import { FileLock } from "../store/files/file-lock.ts";
 import { boot } from "./boot.ts";
-import { DaemonLog } from "./daemon-log.ts";
-import { daemonLogPath } from "./daemon-log-path.ts";
-import { isInsideRun } from "./inside-run.ts";
-import { runDaemon } from "./lifecycle.ts";
-import { logLevel } from "./log-level.ts";
-import { UNNEEDED } from "./unneeded-signal.ts";
+import { runDaemon } from "./daemon/daemon.ts";
+import { DaemonLog } from "./daemon/daemon-log.ts";
+import { isInsideRun } from "./daemon/inside-run.ts";
+import { logLevel } from "./daemon/log-level.ts";
+import { UNNEEDED } from "./daemon/superseded-signal.ts";
 
 /**
  * Exit codes of the daemon itself: another one runs already (the same as done); the user's init.yaml is wrong; one

@@ -1,11 +1,11 @@
+import { within } from "../lib/timeout.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { type UnitOf, unitOfClient } from "./caller.ts";
-import { type ByteStream, Connection } from "./connection.ts";
-import { dispatch } from "./dispatch.ts";
-import { encode, Room } from "./frame.ts";
-import { MAX_REQUEST_BYTES, type WireError } from "./protocol.ts";
-import type { System } from "./system.ts";
-import { within } from "./within.ts";
+import { encode, Room } from "../protocol/frame.ts";
+import { MAX_REQUEST_BYTES, type WireError } from "../protocol/methods.ts";
+import { type UnitOf, unitOfClient } from "./connection/caller.ts";
+import { type ByteStream, Connection } from "./connection/connection.ts";
+import { dispatch } from "./methods/method-table.ts";
+import type { System } from "./services.ts";
 
 /** Far more than a person opens; a program that leaks connections is told so. */
 export const MAX_CONNECTIONS = 1024;

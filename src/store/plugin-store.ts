@@ -1,10 +1,10 @@
 import nodeFs from "node:fs";
 import { dirname, join } from "node:path";
 import { type Scope, type Store, SyscallError } from "../plugin/index.ts";
-import { AppendLog, readLog } from "./append-log.ts";
-import { makeFolder, readDocument, replaceDocument } from "./document.ts";
-import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
-import { FileLock, type LockClock, systemLockClock } from "./lock.ts";
+import { AppendLog, readLog } from "./files/append-log.ts";
+import { makeFolder, readDocument, replaceDocument } from "./files/document.ts";
+import { FileLock, type LockClock, systemLockClock } from "./files/file-lock.ts";
+import { errno, type FsPort, ioError, realFs } from "./files/fs-port.ts";
 
 /** Longer than any document or line takes; whoever holds the lock longer has hung. */
 const LOCK_WAIT_MS = 10_000;

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { runCommandLine } from "../../src/cli/cli.ts";
 import type { ProcInfo, Wake } from "../../src/kernel/types.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
-import type { ProcDetail, QueueWire, StepDetail, StreamEvent } from "../../src/server/protocol.ts";
+import type { ProcDetail, QueueWire, StepDetail, StreamEvent } from "../../src/protocol/methods.ts";
 import { procInfo } from "../support/samples.ts";
 import { complete, entry, FakeIo, type FakeOptions, REF, receipt, SPAWNED, step } from "./support.ts";
 

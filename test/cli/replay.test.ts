@@ -8,7 +8,7 @@ import { runCommandLine } from "../../src/cli/cli.ts";
 import { styleOf } from "../../src/cli/output/style.ts";
 import { outcomeDifferences, reportText } from "../../src/cli/replay/report.ts";
 import { Head, scriptHead } from "../../src/cli/replay/script-head.ts";
-import type { Receipt, ScriptHead } from "../../src/server/protocol.ts";
+import type { Receipt, ScriptHead } from "../../src/protocol/methods.ts";
 import { FakeIo, REF, receipt } from "./support.ts";
 
 describe("how a script's run must end", () => {

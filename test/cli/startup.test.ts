@@ -48,11 +48,11 @@ describe("what a command loads", () => {
   });
 
   test("the scanner sees what is loaded and not what is only a type", () => {
-    const { files, packages } = loadedWith("src/cli/help.ts", "src/server/protocol.ts");
+    const { files, packages } = loadedWith("src/cli/help.ts", "src/protocol/methods.ts");
     expect(packages).toContain("citty");
     expect(packages).toContain("zod");
     expect(files).toContain("src/cli/commands.ts");
     expect(files).not.toContain("src/cli/commands/spawn.ts");
-    expect(loadedWith("src/client/client.ts").files).not.toContain("src/server/protocol.ts");
+    expect(loadedWith("src/client/client.ts").files).not.toContain("src/protocol/methods.ts");
   });
 });

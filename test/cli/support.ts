@@ -10,7 +10,7 @@ import type {
   Receipt,
   StreamEvent,
   StreamingMethod,
-} from "../../src/server/protocol.ts";
+} from "../../src/protocol/methods.ts";
 
 export class FakeOutput implements Output {
   text = "";

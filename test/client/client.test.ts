@@ -6,9 +6,9 @@ import { Client, fromWire, isServersWord, wireCode } from "../../src/client/clie
 import { overStream } from "../../src/client/memory.ts";
 import { dialSocket } from "../../src/client/socket.ts";
 import { daemonEnv } from "../../src/client/start-daemon.ts";
-import { realClock } from "../../src/kernel/clock.ts";
+import { realClock } from "../../src/lib/clock.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
-import type { SpawnRequest } from "../../src/server/protocol.ts";
+import type { SpawnRequest } from "../../src/protocol/methods.ts";
 import { TempDir } from "../server/support/fixture.ts";
 import { refusal } from "../server/support/refusal.ts";
 import { FakeClock } from "../support/fake-clock.ts";

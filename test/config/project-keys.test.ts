@@ -196,7 +196,7 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
 /** Shown elsewhere: they need more than the configuration. */
 const ELSEWHERE = new Set([
   "plugins/** content", // test/plugin/host.test.ts
-  ".rnix/init.yaml services", // test/server/init.test.ts
+  ".rnix/init.yaml services", // test/server/recovery/init-service.test.ts
   ".rnix/init.yaml supervisors",
   "skills/*/SKILL.md allowed-tools", // test/kernel/skills: a list only takes away.
 ]);

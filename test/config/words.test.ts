@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { formatDuration, parseDuration } from "../../src/config/duration.ts";
-import { suggestion } from "../../src/config/nearest.ts";
-import { formatSize, parseSize } from "../../src/config/size.ts";
-import { nearestName } from "../../src/nearest.ts";
+import { suggestion } from "../../src/config/suggestion.ts";
+import { formatDuration, parseDuration } from "../../src/lib/duration.ts";
+import { nearestName } from "../../src/lib/edit-distance.ts";
+import { formatSize, parseSize } from "../../src/lib/size.ts";
 import { failure } from "./sandbox.ts";
 
 describe("a duration", () => {

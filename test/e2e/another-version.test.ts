@@ -3,7 +3,7 @@ import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { z } from "zod";
-import { ProcInfo } from "../../src/store/schema.ts";
+import { ProcInfo } from "../../src/store/runs/schema.ts";
 import { version } from "../../src/version.ts";
 import { isAlive } from "../support/is-alive.ts";
 import { until } from "../support/until.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { ProcInfo } from "../../src/store/schema.ts";
+import { ProcInfo } from "../../src/store/runs/schema.ts";
 import type { TurnFunction } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { filesBelow } from "./support/leftovers.ts";

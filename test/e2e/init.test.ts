@@ -1,8 +1,8 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { DaemonStatus, InitUnitWire } from "../../src/server/protocol.ts";
-import type { ProcInfo } from "../../src/store/schema.ts";
+import type { DaemonStatus, InitUnitWire } from "../../src/protocol/methods.ts";
+import type { ProcInfo } from "../../src/store/runs/schema.ts";
 import { isAlive } from "../support/is-alive.ts";
 import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { z } from "zod";
-import { ProcInfo } from "../../src/store/schema.ts";
+import { ProcInfo } from "../../src/store/runs/schema.ts";
 import { ModelServer } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";

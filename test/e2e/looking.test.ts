@@ -1,6 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { z } from "zod";
-import { ProcInfo, StepRecord, SyscallEventWire } from "../../src/store/schema.ts";
+import { ProcInfo, StepRecord, SyscallEventWire } from "../../src/store/runs/schema.ts";
 import { Machine } from "./support/machine.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";

@@ -1,7 +1,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
-import { InboxEntry } from "../../src/store/schema.ts";
+import { InboxEntry } from "../../src/store/runs/schema.ts";
 import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";

@@ -1,6 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { z } from "zod";
-import { ProcInfo } from "../../src/store/schema.ts";
+import { ProcInfo } from "../../src/store/runs/schema.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";

@@ -1,7 +1,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
-import { StepRecord } from "../../src/store/schema.ts";
+import { StepRecord } from "../../src/store/runs/schema.ts";
 import type { Turn } from "../support/model-server/script.ts";
 import type { ModelServer, RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";

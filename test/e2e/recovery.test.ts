@@ -2,7 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { ProcInfo } from "../../src/store/schema.ts";
+import { ProcInfo } from "../../src/store/runs/schema.ts";
 import { isAlive } from "../support/is-alive.ts";
 import type { Turn } from "../support/model-server/script.ts";
 import type { RecordedRequest } from "../support/model-server/server.ts";

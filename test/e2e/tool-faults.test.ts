@@ -2,7 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { StepRecord } from "../../src/store/schema.ts";
+import { StepRecord } from "../../src/store/runs/schema.ts";
 import type { ModelServer } from "../support/model-server/server.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";

@@ -1,7 +1,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
-import type { ProcInfo } from "../../src/store/schema.ts";
+import type { ProcInfo } from "../../src/store/runs/schema.ts";
 import type { Turn } from "../support/model-server/script.ts";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";

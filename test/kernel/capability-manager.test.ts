@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { type Facts, Permissions } from "../../src/kernel/permission/permissions.ts";
-import type { Process } from "../../src/kernel/process.ts";
+import type { Process } from "../../src/kernel/process/process.ts";
 import { type PID, SIGKILL, type SpawnOpts } from "../../src/kernel/types.ts";
 import { type Device, O_RDWR, SyscallError } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, says, script, silent, toolDevice } from "../support/kernel.ts";

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
-import { bareAgent } from "../../src/kernel/bare-agent.ts";
+import { bareAgent } from "../../src/kernel/process/bare-agent.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/kernel/types.ts";
 import { type Device, SyscallError } from "../../src/plugin/index.ts";
-import { type FsPort, realFs } from "../../src/store/fs-port.ts";
+import { type FsPort, realFs } from "../../src/store/files/fs-port.ts";
 import { FakeClock, passing, settled } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice } from "../support/kernel.ts";
 import { until } from "../support/until.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { bareAgent } from "../../src/kernel/bare-agent.ts";
+import type { Task } from "../../src/kernel/lifetime/process-runner.ts";
 import { Permissions } from "../../src/kernel/permission/permissions.ts";
-import type { Process } from "../../src/kernel/process.ts";
-import type { Task } from "../../src/kernel/process-life.ts";
+import { bareAgent } from "../../src/kernel/process/bare-agent.ts";
+import type { Process } from "../../src/kernel/process/process.ts";
 import type { AgentInfo, MountRequest, PID, SpawnOpts } from "../../src/kernel/types.ts";
 import { O_RDWR, SyscallError } from "../../src/plugin/index.ts";
 import { FakeClock, settled } from "../support/fake-clock.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { MOST_CALLS, PARALLEL } from "../../src/kernel/tool-call.ts";
+import { MOST_CALLS, PARALLEL } from "../../src/kernel/tools/tool-calls.ts";
 import { type LLMEvent, SyscallError } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice, usage } from "../support/kernel.ts";
 

@@ -3,7 +3,7 @@ import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/kernel/types.ts";
 import { type LLMEvent, SyscallError } from "../../src/plugin/index.ts";
-import { type FsPort, realFs } from "../../src/store/fs-port.ts";
+import { type FsPort, realFs } from "../../src/store/files/fs-port.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice, usage } from "../support/kernel.ts";
 import { until } from "../support/until.ts";

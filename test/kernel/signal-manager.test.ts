@@ -10,7 +10,7 @@ import {
   type SyscallEvent,
 } from "../../src/kernel/types.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
-import type { FsPort } from "../../src/store/fs-port.ts";
+import type { FsPort } from "../../src/store/files/fs-port.ts";
 import { FakeClock, settled } from "../support/fake-clock.ts";
 import { KernelHarness, type Model, says } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";

@@ -3,7 +3,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import type { ProcInfo } from "../../src/kernel/types.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
-import type { StepRecord } from "../../src/store/schema.ts";
+import type { StepRecord } from "../../src/store/runs/schema.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../support/kernel.ts";
 import { memoryFolder } from "../support/memory-folder.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { linuxTable } from "../../src/os/linux-table.ts";
-import { isMarkOf, markOf, readMark, underMark } from "../../src/os/mark.ts";
 import { COOKIE, isRunning, type ProcessTable, type Trace } from "../../src/os/process-table.ts";
+import { isMarkOf, markOf, readMark, underMark } from "../../src/os/process-tag.ts";
 import { psTable } from "../../src/os/ps-table.ts";
 import { until } from "../support/until.ts";
 import { Bench, PATH, stateOf } from "./support.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { ALIVE, Arrivals } from "../../plugins/_model/arrivals.ts";
+import { ALIVE, Arrivals } from "../../plugins/_model/heartbeat.ts";
 import { settled } from "../support/fake-clock.ts";
 import { seeded } from "../support/seeded.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { gathered } from "../../plugins/_model/gathered.ts";
+import { gathered } from "../../plugins/_model/coalesce.ts";
 import type { LLMEvent } from "../../src/plugin/index.ts";
 import { until } from "../support/until.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { handbackOf, Thoughts } from "../../plugins/_model/handback.ts";
+import { handbackOf, Thoughts } from "../../plugins/_model/reasoning-signature.ts";
 
 const BY = "anthropic claude";
 const call = (id: string) => ({ id, name: "Bash", input: { command: id } });

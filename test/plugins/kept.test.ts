@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { Kept } from "../../plugins/_model/kept.ts";
+import { Kept } from "../../plugins/_model/memo.ts";
 
 describe("a kept value", () => {
   test("is made once as long as its parts stay, and anew when one of them changes", async () => {

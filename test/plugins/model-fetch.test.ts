@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { EventDepth } from "../../plugins/_model/event-depth.ts";
+import { EventDepth } from "../../plugins/_model/event-json-depth.ts";
 import { requestFetch } from "../../plugins/_model/fetch.ts";
-import { isTooDeep } from "../../plugins/_model/nesting.ts";
+import { isTooDeep } from "../../plugins/_model/json-depth.ts";
 import { failureOf } from "../support/model-server/device.ts";
 
 const MB = new Uint8Array(1024 ** 2).fill(120);

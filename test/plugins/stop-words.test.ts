@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { ModelGate } from "../../src/kernel/llm/gate.ts";
+import { ModelGate } from "../../src/kernel/llm/model-gate.ts";
 import { type LLMAnswer, SyscallError, type VFSFile } from "../../src/plugin/index.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { HTTP_DRIVERS, type HttpDriver, openDriver } from "../support/model-server/conformance/driver.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type Client, wireCode } from "../../src/client/client.ts";
 import { ensureDaemon } from "../../src/client/daemon.ts";
 import { openSession, type Session } from "../../src/client/session.ts";
-import type { SpawnRequest, StreamEvent } from "../../src/server/protocol.ts";
+import type { SpawnRequest, StreamEvent } from "../../src/protocol/methods.ts";
 import { commit, version } from "../../src/version.ts";
 import { isAlive } from "../support/is-alive.ts";
 import { ModelServer, type Turn } from "../support/model-server/server.ts";

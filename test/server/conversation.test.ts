@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { ByteStream } from "../../src/server/connection.ts";
-import { Framer, MAX_ANSWER_BYTES } from "../../src/server/frame.ts";
+import { Framer, MAX_ANSWER_BYTES } from "../../src/protocol/frame.ts";
+import type { ByteStream } from "../../src/server/connection/connection.ts";
 import { serve, TRANSPORTS } from "./support/fixture.ts";
 
 /**

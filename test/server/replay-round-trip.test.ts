@@ -6,7 +6,7 @@ import { exportScript } from "../../src/cli/replay/export.ts";
 import { Client } from "../../src/client/client.ts";
 import { overStream } from "../../src/client/memory.ts";
 import { type Device, type LLMEvent, SyscallError } from "../../src/plugin/index.ts";
-import type { StepRecord } from "../../src/store/schema.ts";
+import type { StepRecord } from "../../src/store/runs/schema.ts";
 import { FakeIo } from "../cli/support.ts";
 import { KernelHarness, toolDevice } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";

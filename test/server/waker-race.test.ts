@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { type PID, SIGKILL, SIGTERM } from "../../src/kernel/types.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
-import { wakeCalls, wakerOf } from "../../src/server/wake-calls.ts";
-import type { Waker } from "../../src/server/waker.ts";
+import type { Waker } from "../../src/server/recovery/waker.ts";
+import { wakeCalls, wakerOf } from "../../src/server/recovery/waker-callbacks.ts";
 import { FakeClock, passing } from "../support/fake-clock.ts";
 import { KernelHarness, type Model, says } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import type { RunWriter } from "../../src/store/run-writer.ts";
-import { RunStore } from "../../src/store/runs.ts";
-import type { ProcessMeta } from "../../src/store/schema.ts";
+import { RunStore } from "../../src/store/runs/run-store.ts";
+import type { RunWriter } from "../../src/store/runs/run-writer.ts";
+import type { ProcessMeta } from "../../src/store/runs/schema.ts";
 import { MemoryDisk, ROOT } from "../support/memory-disk.ts";
 import { procInfo } from "../support/samples.ts";
 import { answer, callStart, stepRecord } from "./samples.ts";

@@ -1,5 +1,5 @@
 import { basename, dirname } from "node:path";
-import type { FsPort } from "../../src/store/fs-port.ts";
+import type { FsPort } from "../../src/store/files/fs-port.ts";
 import { systemError } from "./support.ts";
 
 interface Inode {

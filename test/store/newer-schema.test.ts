@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SyscallError } from "../../src/plugin/index.ts";
-import { PidSource } from "../../src/store/pids.ts";
-import type { RunStore } from "../../src/store/runs.ts";
+import { PidSource } from "../../src/store/pid-allocator.ts";
+import type { RunStore } from "../../src/store/runs/run-store.ts";
 import { calls, KernelHarness, script, silent, toolDevice } from "../support/kernel.ts";
 import { until } from "../support/until.ts";
 
@@ -97,7 +97,7 @@ test("a catalogue of another form is written anew: it is only derived", async ()
   const before = readFileSync(path, "utf8");
   expect(before).toMatch(/"form":\d+/);
   writeFileSync(path, before.replaceAll(/"form":\d+/g, '"form":99'));
-  const { RunStore } = await import("../../src/store/runs.ts");
+  const { RunStore } = await import("../../src/store/runs/run-store.ts");
   const { runs } = await new RunStore(h.dataDir).survey();
   expect(runs.map((info) => info.uuid)).toEqual([uuid]);
 });

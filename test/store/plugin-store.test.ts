@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { FileLock } from "../../src/store/lock.ts";
+import { FileLock } from "../../src/store/files/file-lock.ts";
 import { PluginStore } from "../../src/store/plugin-store.ts";
 import {
   codeOf,

@@ -1,6 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { findKept, type KeptRef } from "../../src/store/kept-results.ts";
-import { RunStore, type RunWriter } from "../../src/store/runs.ts";
+import { findKept, type KeptRef } from "../../src/store/runs/blob-store.ts";
+import { RunStore, type RunWriter } from "../../src/store/runs/run-store.ts";
 import { procInfo } from "../support/samples.ts";
 import { seeded } from "../support/seeded.ts";
 import { type Loss, MemoryDisk } from "./memory-disk.ts";

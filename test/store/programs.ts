@@ -2,12 +2,12 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { SyscallError } from "../../src/plugin/index.ts";
-import { realFs } from "../../src/store/fs-port.ts";
-import { FileLock } from "../../src/store/lock.ts";
-import { PidSource } from "../../src/store/pids.ts";
+import { FileLock } from "../../src/store/files/file-lock.ts";
+import { realFs } from "../../src/store/files/fs-port.ts";
+import { PidSource } from "../../src/store/pid-allocator.ts";
 import { PluginStore } from "../../src/store/plugin-store.ts";
-import { RecordKey } from "../../src/store/record-key.ts";
-import { RunStore } from "../../src/store/runs.ts";
+import { RecordKey } from "../../src/store/runs/record-key.ts";
+import { RunStore } from "../../src/store/runs/run-store.ts";
 import { procInfo } from "../support/samples.ts";
 import { answer, callStart, stepRecord } from "./samples.ts";
 

@@ -1,4 +1,4 @@
-import type { JournalEntry, StepRecord, SyscallEventWire } from "../../src/store/schema.ts";
+import type { JournalEntry, StepRecord, SyscallEventWire } from "../../src/store/runs/schema.ts";
 
 const USAGE = { input_tokens: 1, output_tokens: 2, cached_tokens: 0 };
 const TS = "2026-11-20T00:00:00.000Z";

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SyscallError } from "../../src/plugin/index.ts";
-import { type FsPort, realFs } from "../../src/store/fs-port.ts";
+import { type FsPort, realFs } from "../../src/store/files/fs-port.ts";
 
 /** A folder of the running test's own, removed after it. */
 export function temporaryFolder(where = tmpdir()): string {

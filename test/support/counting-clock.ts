@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../../src/kernel/clock.ts";
+import type { Clock, Timer } from "../../src/lib/clock.ts";
 
 /** A clock that knows how many of its timers neither fired nor were cancelled. */
 export class CountingClock implements Clock {

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../../src/kernel/clock.ts";
+import type { Clock, Timer } from "../../src/lib/clock.ts";
 
 /**
  * A clock that a test moves by hand. Timers fire in the order of their times, and between two of them all

@@ -2,7 +2,6 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defaultSettings } from "../../src/config/settings.ts";
-import { type Clock, realClock } from "../../src/kernel/clock.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
 import type {
   AgentInfo,
@@ -15,6 +14,7 @@ import type {
   ProviderChoice,
   SpawnOpts,
 } from "../../src/kernel/types.ts";
+import { type Clock, realClock } from "../../src/lib/clock.ts";
 import { Children } from "../../src/os/children.ts";
 import type { MountType, Services } from "../../src/plugin/index.ts";
 import {
@@ -24,10 +24,10 @@ import {
   SyscallError,
   type VFSFile,
 } from "../../src/plugin/index.ts";
-import { driverHistory } from "../../src/server/driver-history.ts";
-import { History } from "../../src/server/history.ts";
-import { type FsPort, realFs } from "../../src/store/fs-port.ts";
-import { RunStore } from "../../src/store/runs.ts";
+import { driverHistory } from "../../src/server/records/driver-history.ts";
+import { History } from "../../src/server/records/history.ts";
+import { type FsPort, realFs } from "../../src/store/files/fs-port.ts";
+import { RunStore } from "../../src/store/runs/run-store.ts";
 import { Namespace } from "../../src/vfs/namespace.ts";
 import { DeviceRegistry } from "../../src/vfs/registry.ts";
 import { failAtTheEnd } from "./at-the-end.ts";

@@ -1,5 +1,5 @@
 import { dirname } from "node:path";
-import type { FileFacts, FsPort, OpenMode } from "../../src/store/fs-port.ts";
+import type { FileFacts, FsPort, OpenMode } from "../../src/store/files/fs-port.ts";
 
 interface Inode {
   ino: number;

@@ -1,4 +1,4 @@
-import type { ProcInfo } from "../../src/store/schema.ts";
+import type { ProcInfo } from "../../src/store/runs/schema.ts";
 
 /** A process that has just begun; `more` is what a test is about. */
 export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {

@@ -1,8 +1,8 @@
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { keyOfThisProcess } from "../../src/store/record-key.ts";
-import { INFO, sealedInfo } from "../../src/store/run-writer.ts";
-import type { ProcInfo } from "../../src/store/schema.ts";
+import { keyOfThisProcess } from "../../src/store/runs/record-key.ts";
+import { INFO, sealedInfo } from "../../src/store/runs/run-writer.ts";
+import type { ProcInfo } from "../../src/store/runs/schema.ts";
 
 /** Writes a process record as another kernel of the same user does. */
 export function writeRecord(dataDir: string, info: ProcInfo): void {

@@ -11,7 +11,7 @@ export default defineCommand({
   ],
   notes: ["What is set by an agent.yaml or by a flag counts for its run alone and is not shown here."],
   async run(io, flags) {
-    const { settings } = await import("../../server/setup.ts");
+    const { settings } = await import("../../server/offline-commands.ts");
     const { lines, withheld } = await settings({ cwd: io.cwd, env: environment(io) });
     for (const part of withheld) io.stderr.write(`not trusted, so left out: ${part}; rnix trust shows it\n`);
     return printCatalog(

@@ -1,4 +1,4 @@
-import type { DaemonStatus } from "../../server/protocol.ts";
+import type { DaemonStatus } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, count, json } from "../flags.ts";
@@ -117,7 +117,7 @@ const logs = defineCommand({
   flags: { lines: count(`how many lines; ${LINES} by default`, "N", { short: "n" }) },
   examples: [{ line: "rnix daemon logs -n 20", about: "also when no daemon runs" }],
   async run(io, flags) {
-    const { readDaemonLog } = await import("../../server/setup.ts");
+    const { readDaemonLog } = await import("../../server/offline-commands.ts");
     const lines = readDaemonLog(io.env).slice(-(flags.lines ?? LINES));
     io.stdout.write(lines.map((line) => `${line}\n`).join(""));
     return EXIT.ok;

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { userPaths } from "../../config/paths.ts";
-import type { Receipt } from "../../server/protocol.ts";
+import type { Receipt } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { BROKEN_FILE, FILES, INTENT, SCRIPT, TEST } from "../demo/project.ts";
 import { EXIT } from "../exit.ts";

@@ -1,4 +1,4 @@
-import type { CollectedLine, CollectReport } from "../../server/protocol.ts";
+import type { CollectedLine, CollectReport } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";

@@ -11,7 +11,7 @@ export default defineCommand({
   notes: ["The project is the nearest folder upwards with a .rnix, else the git root, else this folder."],
   async run(io) {
     const [{ projectOf, settings }, { initProject }] = await Promise.all([
-      import("../../server/setup.ts"),
+      import("../../server/offline-commands.ts"),
       import("../scaffold.ts"),
     ]);
     const where = { cwd: io.cwd, env: environment(io) };

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import type { Answers } from "../../server/protocol.ts";
+import type { Answers } from "../../protocol/methods.ts";
 import { agreed } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
@@ -29,7 +29,7 @@ const check = defineCommand({
   ],
   async run(io, flags, [file = ""]) {
     await refuseInsideRun(io, "plugins check");
-    const { checkPlugin } = await import("../../server/setup.ts");
+    const { checkPlugin } = await import("../../server/offline-commands.ts");
     const path = absolutePath(io, "FILE", file);
     if (flags.run && !(await maySay(io, path, flags.yes))) {
       io.stderr.write("nothing was loaded\n");
@@ -61,7 +61,7 @@ const create = defineCommand({
   ],
   async run(io, _flags, [name = ""]) {
     const [{ projectOf, stockPlugins }, { newPlugin }] = await Promise.all([
-      import("../../server/setup.ts"),
+      import("../../server/offline-commands.ts"),
       import("../scaffold.ts"),
     ]);
     const file = newPlugin(projectOf({ cwd: io.cwd, env: environment(io) }), name, await stockPlugins());

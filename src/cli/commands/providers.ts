@@ -1,4 +1,4 @@
-import type { ProviderWire, QueueWire } from "../../server/protocol.ts";
+import type { ProviderWire, QueueWire } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { bool, json } from "../flags.ts";
 import { project, withWire } from "../io.ts";

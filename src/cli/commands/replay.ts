@@ -1,4 +1,4 @@
-import type { Receipt, Target } from "../../server/protocol.ts";
+import type { Receipt, Target } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, choice, json, list, text } from "../flags.ts";

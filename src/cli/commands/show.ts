@@ -1,4 +1,4 @@
-import type { ProcDetail } from "../../server/protocol.ts";
+import type { ProcDetail } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";

@@ -36,7 +36,7 @@ export default defineCommand({
         { line: "rnix skills check skills/release-notes", about: "names what is wrong, with file and line" },
       ],
       async run(io, flags, [dir = "."]) {
-        const { checkSkills } = await import("../../server/setup.ts");
+        const { checkSkills } = await import("../../server/offline-commands.ts");
         const { checked, problems } = await checkSkills(absoluteFolder(io, "DIR", dir));
         if (flags.json) io.stdout.write(`${JSON.stringify({ checked, problems }, null, 2)}\n`);
         else {

@@ -1,5 +1,5 @@
 import type { ImageRef } from "../../plugin/index.ts";
-import type { StepDetail, StepSummary } from "../../server/protocol.ts";
+import type { StepDetail, StepSummary } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { json } from "../flags.ts";

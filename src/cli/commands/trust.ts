@@ -1,4 +1,4 @@
-import type { ReviewedItem, TrustReview } from "../../server/setup.ts";
+import type { ReviewedItem, TrustReview } from "../../server/offline-commands.ts";
 import { agreed } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
@@ -32,7 +32,7 @@ export default defineCommand({
       throw usageError("--follow, --revoke and --show exclude each other");
     }
     if (flags.json && !flags.show) throw usageError("--json goes with --show");
-    const { reviewTrust } = await import("../../server/setup.ts");
+    const { reviewTrust } = await import("../../server/offline-commands.ts");
     if (!flags.show) await refuseInsideRun(io, "trust");
     const review = await reviewTrust({ cwd: io.cwd, env: environment(io) });
     if (flags.json) io.stdout.write(`${JSON.stringify(asJson(review), null, 2)}\n`);

@@ -1,4 +1,4 @@
-import type { Diagnostic } from "../../server/protocol.ts";
+import type { Diagnostic } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";
 import type { Io } from "../io.ts";
 import { styleOf } from "./style.ts";

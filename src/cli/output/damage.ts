@@ -1,5 +1,5 @@
-import { lostText } from "../../lost-text.ts";
-import type { DamagedLines, StreamEvent } from "../../server/protocol.ts";
+import { lostText } from "../../lib/damage-text.ts";
+import type { DamagedLines, StreamEvent } from "../../protocol/methods.ts";
 
 /** What of a run's records was left out because it can't be read. */
 export function damageText(damaged: readonly DamagedLines[]): string {

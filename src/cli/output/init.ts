@@ -1,4 +1,4 @@
-import type { DaemonStatus, InitUnitWire } from "../../server/protocol.ts";
+import type { DaemonStatus, InitUnitWire } from "../../protocol/methods.ts";
 import type { Output } from "../io.ts";
 import { formatElapsed } from "./format.ts";
 import type { Style } from "./style.ts";

@@ -1,4 +1,4 @@
-import type { StreamEvent } from "../../server/protocol.ts";
+import type { StreamEvent } from "../../protocol/methods.ts";
 import { oneLine, printable } from "./format.ts";
 import type { Style } from "./style.ts";
 

@@ -1,4 +1,4 @@
-import type { CheckReport } from "../../server/setup.ts";
+import type { CheckReport } from "../../server/offline-commands.ts";
 import type { Style } from "./style.ts";
 import { fields } from "./table.ts";
 

@@ -1,4 +1,4 @@
-import type { ProgressPayload, Receipt, StreamEvent } from "../../server/protocol.ts";
+import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";
 import type { Io } from "../io.ts";
 import { formatCost, formatCount, formatElapsed, oneLine, plural, printable } from "./format.ts";

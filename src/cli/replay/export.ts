@@ -1,6 +1,6 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { extname, resolve } from "node:path";
-import type { Answers, ScriptEntry, ScriptHead, Target } from "../../server/protocol.ts";
+import type { Answers, ScriptEntry, ScriptHead, Target } from "../../protocol/methods.ts";
 import { usageError } from "../exit.ts";
 import type { Io, Wire } from "../io.ts";
 

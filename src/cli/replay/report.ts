@@ -1,4 +1,4 @@
-import type { Difference, Receipt } from "../../server/protocol.ts";
+import type { Difference, Receipt } from "../../protocol/methods.ts";
 import { plural, printable } from "../output/format.ts";
 import type { Style } from "../output/style.ts";
 import type { Outcome } from "./script-head.ts";

@@ -1,5 +1,5 @@
+import { onceAborted } from "../../lib/cancellation.ts";
 import { type Message, SyscallError } from "../../plugin/index.ts";
-import { onceAborted } from "../abort.ts";
 import type { PID } from "../types.ts";
 
 export type TID = number;

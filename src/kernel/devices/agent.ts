@@ -1,5 +1,5 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { ChildAgents } from "../child-agents.ts";
+import type { ChildAgents } from "../lifetime/child-agents.ts";
 import type { ChildWish, ProcInfo } from "../types.ts";
 import type { KernelTool } from "./tool-device.ts";
 

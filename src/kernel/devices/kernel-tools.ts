@@ -1,8 +1,8 @@
 import type { Device } from "../../plugin/index.ts";
 import type { CapabilityManager } from "../capability-manager.ts";
-import type { ChildAgents } from "../child-agents.ts";
-import type { IpcManager } from "../ipc/ipc-manager.ts";
-import type { Process } from "../process.ts";
+import type { IpcManager } from "../ipc-manager.ts";
+import type { ChildAgents } from "../lifetime/child-agents.ts";
+import type { Process } from "../process/process.ts";
 import { agentTool } from "./agent.ts";
 import { complete } from "./complete.ts";
 import { readMessages, sendMessage } from "./messages.ts";

@@ -1,7 +1,7 @@
 import { SyscallError } from "../../plugin/index.ts";
 import { ENTRY_BYTES } from "../ipc/inbox.ts";
-import type { IpcManager } from "../ipc/ipc-manager.ts";
 import { messagesText } from "../ipc/wording.ts";
+import type { IpcManager } from "../ipc-manager.ts";
 import type { KernelTool } from "./tool-device.ts";
 
 export const SEND_MESSAGE = "/dev/kernel/send_message";

@@ -1,10 +1,10 @@
-import type { ContextManager } from "../../context/manager.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { CapabilityManager } from "../capability-manager.ts";
-import type { ChildAgents } from "../child-agents.ts";
-import type { IpcManager } from "../ipc/ipc-manager.ts";
-import type { GateStatus } from "../llm/gate.ts";
-import type { ProcessTable } from "../process-table.ts";
+import type { ContextManager } from "../conversation/conversations.ts";
+import type { IpcManager } from "../ipc-manager.ts";
+import type { ChildAgents } from "../lifetime/child-agents.ts";
+import type { GateStatus } from "../llm/model-gate.ts";
+import type { ProcessTable } from "../process/process-table.ts";
 import { kernelTools } from "./kernel-tools.ts";
 import { procDevice } from "./proc.ts";
 

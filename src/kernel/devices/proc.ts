@@ -1,5 +1,5 @@
 import { type Device, SyscallError } from "../../plugin/index.ts";
-import type { GateStatus } from "../llm/gate.ts";
+import type { GateStatus } from "../llm/model-gate.ts";
 import type { ProcInfo } from "../types.ts";
 import { snapshotFile } from "./snapshot-file.ts";
 

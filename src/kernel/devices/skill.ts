@@ -1,6 +1,6 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { CapabilityManager } from "../capability-manager.ts";
-import type { Process } from "../process.ts";
+import type { Process } from "../process/process.ts";
 import type { SkillInfo } from "../types.ts";
 import type { KernelCall, KernelTool } from "./tool-device.ts";
 

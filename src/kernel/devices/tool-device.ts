@@ -6,7 +6,7 @@ import {
   type ToolDef,
   type VFSFile,
 } from "../../plugin/index.ts";
-import type { Process } from "../process.ts";
+import type { Process } from "../process/process.ts";
 
 /** A tool of the kernel's own: a device below /dev/kernel like any other, that acts on the process that opened it. */
 export interface KernelTool {

@@ -1,12 +1,12 @@
+import { onceAborted, withDeadline } from "../../lib/cancellation.ts";
+import type { Clock } from "../../lib/clock.ts";
 import type { Children } from "../../os/children.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { onceAborted, withDeadline } from "../abort.ts";
-import type { Clock } from "../clock.ts";
 import type { MountManager, MountScope } from "../mount-manager.ts";
-import type { Process } from "../process.ts";
-import type { ProcessTable } from "../process-table.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessTable } from "../process/process-table.ts";
 import { planned } from "../supervisor/start-child.ts";
-import type { SupervisorManager } from "../supervisor/supervisor-manager.ts";
+import type { SupervisorManager } from "../supervisor-manager.ts";
 import type { ExitStatus } from "../types.ts";
 import type { InitStart, InitState, InitUnitPlan, InitUnitStatus } from "./plan.ts";
 

@@ -1,7 +1,7 @@
+import { onceAborted } from "../../lib/cancellation.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { InboxLog } from "../../store/inbox-log.ts";
-import type { InboxDraft, InboxEntry } from "../../store/schema.ts";
-import { onceAborted } from "../abort.ts";
+import type { InboxLog } from "../../store/runs/inbox-log.ts";
+import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
 
 /** Of one entry. What is longer is written to a file, and its path sent. */
 export const ENTRY_BYTES = 64 * 1024;

@@ -1,7 +1,7 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { InboxDraft, InboxEntry } from "../../store/schema.ts";
-import type { Process } from "../process.ts";
-import type { Holder } from "../reap.ts";
+import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
+import type { Holder } from "../lifetime/reap.ts";
+import type { Process } from "../process/process.ts";
 import { Inbox } from "./inbox.ts";
 
 /** The inboxes of all processes. Each is made on first use: a process that is sent nothing has none. */

@@ -1,6 +1,6 @@
-import type { RunStore } from "../../store/runs.ts";
-import type { InboxDraft, InboxEntry } from "../../store/schema.ts";
-import type { Process } from "../process.ts";
+import type { RunStore } from "../../store/runs/run-store.ts";
+import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
+import type { Process } from "../process/process.ts";
 import { requireRoomFor } from "./inbox.ts";
 
 interface MailPorts {

@@ -1,5 +1,5 @@
+import { onceAborted } from "../../lib/cancellation.ts";
 import { type Data, type FileStat, SyscallError, type VFSFile } from "../../plugin/index.ts";
-import { onceAborted } from "../abort.ts";
 
 /** Bytes between writer and reader: a write waits for room. As on Linux. */
 export const PIPE_BYTES = 64 * 1024;

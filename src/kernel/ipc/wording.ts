@@ -1,4 +1,4 @@
-import type { InboxEntry } from "../../store/schema.ts";
+import type { InboxEntry } from "../../store/runs/schema.ts";
 import type { MessageEntry } from "./inbox.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { type LLMAnswer, SyscallError } from "../../plugin/index.ts";
+import type { Outcome } from "../process/verdict.ts";
 import type { ExitReason } from "../types.ts";
-import type { Outcome } from "../verdict.ts";
 
 /** How a run ends with a last answer that is not whole; undefined: it is whole. */
 export function cutShort(

@@ -1,12 +1,12 @@
+import { orAborted } from "../../lib/cancellation.ts";
+import type { Clock } from "../../lib/clock.ts";
 import { O_RDWR, SyscallError } from "../../plugin/index.ts";
-import type { ModelSwitch } from "../../store/schema.ts";
-import { orAborted } from "../abort.ts";
-import type { Clock } from "../clock.ts";
+import type { ModelSwitch } from "../../store/runs/schema.ts";
+import { switchEntry } from "../events/log-entry.ts";
 import type { FileSystem } from "../file-system.ts";
-import { switchEntry } from "../log-entry.ts";
-import type { Process } from "../process.ts";
+import type { Process } from "../process/process.ts";
 import type { ProcessEvent, ProviderChoice } from "../types.ts";
-import { suitModel } from "./suit-model.ts";
+import { suitModel } from "./model-capabilities.ts";
 
 export interface FallbackPorts {
   clock: Clock;

@@ -1,18 +1,18 @@
 import { type LLMAnswer, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";
-import { Broken } from "../broken.ts";
+import { type CallBudget, costOf, reserveCall, reserveTurn, type Shortage } from "../budget/call-budget.ts";
+import { addUsage, lessUsage, noUsage, Spending } from "../budget/usage.ts";
 import type { Debugger } from "../debugger.ts";
-import type { Process } from "../process.ts";
-import { ServedCalls, type ServedTurn } from "../served-calls.ts";
-import type { ToolCallPorts } from "../tool-call.ts";
+import type { Process } from "../process/process.ts";
+import { Broken } from "../process/run-error.ts";
+import { ServedCalls, type ServedTurn } from "../tools/program-tool-calls.ts";
+import type { ToolCallPorts } from "../tools/tool-calls.ts";
 import type { Wake } from "../types.ts";
-import { type CallBudget, costOf, reserveCall, reserveTurn, type Shortage } from "./call-budget.ts";
 import { Fallback, type FallbackPorts } from "./fallback.ts";
-import type { ModelCallOptions, ModelGate } from "./gate.ts";
-import { type Asker, GateCall } from "./gate-call.ts";
-import { LlmFile } from "./llm-file.ts";
-import type { ModelRequest } from "./request.ts";
+import { type Asker, GateCall } from "./gate-options.ts";
+import { LlmFile } from "./model-device.ts";
+import type { ModelCallOptions, ModelGate } from "./model-gate.ts";
+import type { ModelRequest } from "./model-request.ts";
 import { isRetryable } from "./retry.ts";
-import { addUsage, lessUsage, noUsage, Spending } from "./spending.ts";
 
 const ANSWER_PIECE = 1024 * 1024;
 

@@ -1,5 +1,5 @@
 import type { SyscallError } from "../../plugin/index.ts";
-import { type Backoff, backoffDelayMs } from "../restart.ts";
+import { type Backoff, backoffDelayMs } from "../supervisor/restart-policy.ts";
 
 /**
  * Whether the same request may be made again after this error (interfaces §1, Defaults: 429, 5xx, 529,

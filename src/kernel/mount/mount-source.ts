@@ -1,3 +1,5 @@
+import { heed, withDeadline } from "../../lib/cancellation.ts";
+import type { Clock, Timer } from "../../lib/clock.ts";
 import {
   type Device,
   type Mounted,
@@ -5,9 +7,7 @@ import {
   SyscallError,
   type VFSFileFactory,
 } from "../../plugin/index.ts";
-import { heed, withDeadline } from "../abort.ts";
-import type { Clock, Timer } from "../clock.ts";
-import { Restarts, rulesFor } from "../restart.ts";
+import { Restarts, rulesFor } from "../supervisor/restart-policy.ts";
 import type { MountOpener, ProjectHandle } from "../types.ts";
 import { type MountContextPorts, mountContext } from "./mount-context.ts";
 

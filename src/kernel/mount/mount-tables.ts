@@ -1,7 +1,7 @@
 import { SyscallError } from "../../plugin/index.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
-import type { Process } from "../process.ts";
-import type { ProcessTable } from "../process-table.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessTable } from "../process/process-table.ts";
 import type { DeviceLease, MountInfo, MountRequest, ProjectHandle } from "../types.ts";
 import type { MountSource } from "./mount-source.ts";
 

@@ -2,7 +2,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { type CommandLine, readCommandLine } from "./command-pattern.ts";
 import { segments } from "./glob.ts";
-import type { Place } from "./place.ts";
+import type { Place } from "./path-segments.ts";
 import { type Protection, protectionOf } from "./protected-paths.ts";
 
 /** What a pattern for a tool is compared with. */

@@ -1,7 +1,7 @@
 import { type CallView, isAtOrBelow } from "./call-view.ts";
 import { type CommandPattern, coversLine, deniesLine } from "./command-pattern.ts";
 import { matchesBelow, matchPath, segments } from "./glob.ts";
-import type { Place } from "./place.ts";
+import type { Place } from "./path-segments.ts";
 import { namesProtected, type Protection } from "./protected-paths.ts";
 import type { Rule } from "./rule.ts";
 import { isWild, liesBelow, matchesAllBelow, namesTool, startsWith } from "./rule-reach.ts";

@@ -1,4 +1,4 @@
-import { nearestName } from "../../nearest.ts";
+import { nearestName } from "../../lib/edit-distance.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { type Facts, isAtOrBelow, subjectKind, type ToolFacts } from "./call-view.ts";
 import { parseRule, type Rule } from "./rule.ts";

@@ -1,5 +1,5 @@
 import { fitsWithin, matchesBelow, matchPath, matchWild, segments } from "./glob.ts";
-import type { Place } from "./place.ts";
+import type { Place } from "./path-segments.ts";
 import { countProtected, namesProtected, type Protection } from "./protected-paths.ts";
 
 /** `src/**`, relative to the project; `/data/**`, absolute. A folder's name with a slash is all that is in it. */

@@ -1,5 +1,5 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { PermissionRecord } from "../../store/schema.ts";
+import type { PermissionRecord } from "../../store/runs/schema.ts";
 import { type Call, CallView, type Facts, isAtOrBelow, type ToolFacts } from "./call-view.ts";
 import { whyUncoverable } from "./command-pattern.ts";
 import { allowsAll, contains, makesNeedless, namesProtected } from "./containment.ts";

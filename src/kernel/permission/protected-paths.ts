@@ -5,7 +5,7 @@
  * that a repository names, Rnix loads agents, plugins and records.
  */
 
-import type { Place } from "./place.ts";
+import type { Place } from "./path-segments.ts";
 
 /** Other spellings of the names that some file systems resolve to them: 8.3 names, and case (see `fold`). */
 const PROTECTED: ReadonlyMap<string, string> = new Map([

@@ -1,11 +1,11 @@
+import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { LostLines } from "../../store/lost-lines.ts";
-import type { RunStore } from "../../store/runs.ts";
-import type { PermissionRecord, ProcInfo, StepRecord } from "../../store/schema.ts";
-import type { Clock } from "../clock.ts";
+import { LostLines } from "../../store/files/damaged-lines.ts";
+import type { RunStore } from "../../store/runs/run-store.ts";
+import type { PermissionRecord, ProcInfo, StepRecord } from "../../store/runs/schema.ts";
+import { rebuildHistory } from "../conversation/rebuild-history.ts";
+import { nothingYet } from "../process/run-progress.ts";
 import type { AgentInfo, SkillInfo } from "../types.ts";
-import { rebuildHistory } from "./history.ts";
-import { nothingYet } from "./progress.ts";
 import {
   answerOf,
   callsOf,

@@ -1,11 +1,11 @@
+import { lostText } from "../../lib/damage-text.ts";
 import { framed } from "../../lib/frame.ts";
-import { lostText } from "../../lost-text.ts";
 import { type ImageRef, type Message, SyscallError } from "../../plugin/index.ts";
-import { INBOX } from "../../store/inbox-log.ts";
-import { LostLines } from "../../store/lost-lines.ts";
-import { foreignLines, requireOwn } from "../../store/own-run.ts";
-import { JOURNAL, META, STEPS } from "../../store/run-writer.ts";
-import type { RunStore } from "../../store/runs.ts";
+import { LostLines } from "../../store/files/damaged-lines.ts";
+import { INBOX } from "../../store/runs/inbox-log.ts";
+import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
+import type { RunStore } from "../../store/runs/run-store.ts";
+import { JOURNAL, META, STEPS } from "../../store/runs/run-writer.ts";
 import type {
   ChildResult,
   InboxEntry,
@@ -15,12 +15,12 @@ import type {
   SoFar,
   StepRecord,
   ToolCallRecord,
-} from "../../store/schema.ts";
+} from "../../store/runs/schema.ts";
+import type { Before } from "../budget/budget.ts";
+import { rebuildHistory, type SavedHistory } from "../conversation/rebuild-history.ts";
 import { planText } from "../devices/plan.ts";
-import type { Before } from "../envelope.ts";
+import { isLaidDown, type LastAnswer, type Progress } from "../process/run-progress.ts";
 import type { AgentInfo, SkillInfo } from "../types.ts";
-import { rebuildHistory, type SavedHistory } from "./history.ts";
-import { isLaidDown, type LastAnswer, type Progress } from "./progress.ts";
 
 /** A run as its records tell it: all that is needed to go on with it. */
 export interface SavedRun {

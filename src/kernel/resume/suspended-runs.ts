@@ -1,11 +1,11 @@
-import { requireOwn } from "../../store/own-run.ts";
-import type { RunStore } from "../../store/runs.ts";
-import type { ChildResult } from "../../store/schema.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { requireOwn } from "../../store/runs/own-run.ts";
+import type { RunStore } from "../../store/runs/run-store.ts";
+import type { ChildResult } from "../../store/runs/schema.ts";
+import { isLaidDown } from "../process/run-progress.ts";
 import type { ExitStatus, ProcInfo, Wake } from "../types.ts";
-import type { RunClaims } from "./claims.ts";
-import { leftRecord } from "./left-record.ts";
-import { isLaidDown } from "./progress.ts";
+import { leftRecord } from "./orphaned-record.ts";
+import type { RunClaims } from "./run-claims.ts";
 import { resultOf } from "./saved-run.ts";
 
 interface SuspendedRunsPorts {

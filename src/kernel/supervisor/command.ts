@@ -1,7 +1,7 @@
 import { type Child, type ExecRequest, type ExitInfo, SyscallError } from "../../plugin/index.ts";
-import type { Process } from "../process.ts";
-import type { Task } from "../process-life.ts";
-import { runProgram } from "../programs.ts";
+import { runProgram } from "../files/run-program.ts";
+import type { Task } from "../lifetime/process-runner.ts";
+import type { Process } from "../process/process.ts";
 import type { CommandRequest } from "./spec.ts";
 
 /** Characters of a program's output that its process keeps as its result: the last ones. */

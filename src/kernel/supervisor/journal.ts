@@ -1,7 +1,7 @@
 import type { Debugger } from "../debugger.ts";
-import type { Process } from "../process.ts";
-import type { RestartLimit } from "../restart.ts";
+import type { Process } from "../process/process.ts";
 import type { ExitStatus, PID } from "../types.ts";
+import type { RestartLimit } from "./restart-policy.ts";
 
 export interface JournalPorts {
   debug: Debugger;

@@ -1,5 +1,5 @@
-import type { Clock, Timer } from "../clock.ts";
-import { type RestartLimit, RestartWindow } from "../restart.ts";
+import type { Clock, Timer } from "../../lib/clock.ts";
+import { type RestartLimit, RestartWindow } from "./restart-policy.ts";
 import type { Slot } from "./slot.ts";
 
 /** A restart that waits for its time: of the slot that fell, and of who fell with it. */

@@ -1,6 +1,6 @@
-import type { Process } from "../process.ts";
-import type { RestartDelays } from "../restart.ts";
+import type { Process } from "../process/process.ts";
 import type { ExitStatus, PID } from "../types.ts";
+import type { RestartDelays } from "./restart-policy.ts";
 import { type ChildSpec, type RestartPolicy, restartOf } from "./spec.ts";
 
 /** Where a child stands. "ended": for good, as its policy has it; "suspended": its run is to be gone on with. */

@@ -1,7 +1,7 @@
 import type { ExecRequest } from "../../plugin/index.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { Backoff } from "../restart.ts";
 import type { AgentInfo, SpawnOpts } from "../types.ts";
+import type { Backoff } from "./restart-policy.ts";
 
 /** Who comes back when a child has fallen: it alone, all of them, or it and those that started after it. */
 export type Strategy = "one_for_one" | "one_for_all" | "rest_for_one";

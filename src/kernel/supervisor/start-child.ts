@@ -1,13 +1,13 @@
+import { onceAborted, withDeadline } from "../../lib/cancellation.ts";
+import type { Clock } from "../../lib/clock.ts";
 import type { Child, ExecRequest } from "../../plugin/index.ts";
-import { onceAborted, withDeadline } from "../abort.ts";
-import { bareAgent } from "../bare-agent.ts";
-import type { Clock } from "../clock.ts";
-import type { Process } from "../process.ts";
+import { bareAgent } from "../process/bare-agent.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessTable } from "../process/process-table.ts";
+import { killed, SUSPENDED } from "../process/verdict.ts";
 import type { ProcessManager } from "../process-manager.ts";
-import type { ProcessTable } from "../process-table.ts";
 import type { AgentInfo, ExitStatus, PID, SpawnOpts } from "../types.ts";
 import { SIGTERM } from "../types.ts";
-import { killed, SUSPENDED } from "../verdict.ts";
 import { commandTask } from "./command.ts";
 import { type ChildSpec, type ChildStart, type SupervisorSpec, shutdownOf } from "./spec.ts";
 

@@ -1,7 +1,7 @@
-import type { Clock } from "../clock.ts";
-import type { Process } from "../process.ts";
-import type { ProcessLife } from "../process-life.ts";
-import type { ProcessTable } from "../process-table.ts";
+import type { Clock } from "../../lib/clock.ts";
+import type { ProcessLife } from "../lifetime/process-runner.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessTable } from "../process/process-table.ts";
 import type { SignalManager } from "../signal-manager.ts";
 import { type ExitStatus, SIGKILL, SIGTERM } from "../types.ts";
 import type { Shutdown } from "./spec.ts";

@@ -1,12 +1,12 @@
+import { onceAborted } from "../../lib/cancellation.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { onceAborted } from "../abort.ts";
-import type { Drain } from "../drain.ts";
-import type { Process } from "../process.ts";
-import { RestartDelays, rulesFor } from "../restart.ts";
+import type { Process } from "../process/process.ts";
+import type { Outcome } from "../process/verdict.ts";
+import type { Drain } from "../tools/drain.ts";
 import type { ExitStatus, PID } from "../types.ts";
-import type { Outcome } from "../verdict.ts";
 import { isEnding, isPaused, noSuchChild, notStarted, tooManyRestarts } from "./faults.ts";
 import { Journal, type JournalPorts } from "./journal.ts";
+import { RestartDelays, rulesFor } from "./restart-policy.ts";
 import { type PendingRestart, RestartSchedule } from "./restart-schedule.ts";
 import {
   comesBack,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { suggestion } from "../../config/nearest.ts";
+import { suggestion } from "../../config/suggestion.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import { type Plugin, SyscallError } from "../index.ts";

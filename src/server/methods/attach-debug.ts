@@ -1,10 +1,10 @@
-import { Damage } from "../damage.ts";
-import { eof, until } from "../events.ts";
-import { locateLive, refOf } from "../locate.ts";
-import type { Outgoing } from "../outgoing.ts";
-import type { Payload, ProcRef } from "../protocol.ts";
-import { allEvents, type Run } from "../recorded-run.ts";
-import type { System } from "../system.ts";
+import type { Payload, ProcRef } from "../../protocol/methods.ts";
+import type { Outgoing } from "../connection/stream-reply.ts";
+import { Damage } from "../records/damage.ts";
+import { allEvents, type Run } from "../records/recorded-run.ts";
+import type { System } from "../services.ts";
+import { locateLive, refOf } from "./find-run.ts";
+import { eof, until } from "./stream-events.ts";
 
 /** PID 0: the kernel itself, which has no UUID. */
 const PID0: ProcRef = { pid: 0, uuid: "" };

@@ -1,15 +1,15 @@
-import { switchEntry } from "../../kernel/log-entry.ts";
+import { switchEntry } from "../../kernel/events/log-entry.ts";
 import type { LogEntry, ProcessEvent } from "../../kernel/types.ts";
-import { JOURNAL } from "../../store/run-writer.ts";
-import { Damage } from "../damage.ts";
-import { eof, until } from "../events.ts";
-import { type Located, locate, recordsOf, refOf } from "../locate.ts";
-import { entriesOfJournal, entriesOfProgram, entriesOfStep } from "../log-entries.ts";
-import type { Outgoing } from "../outgoing.ts";
-import type { Payload, ProcRef } from "../protocol.ts";
-import { allSteps, type Run } from "../recorded-run.ts";
-import { supervisorLog } from "../supervisor-log.ts";
-import type { System } from "../system.ts";
+import type { Payload, ProcRef } from "../../protocol/methods.ts";
+import { JOURNAL } from "../../store/runs/run-writer.ts";
+import type { Outgoing } from "../connection/stream-reply.ts";
+import { Damage } from "../records/damage.ts";
+import { allSteps, type Run } from "../records/recorded-run.ts";
+import type { System } from "../services.ts";
+import { type Located, locate, recordsOf, refOf } from "./find-run.ts";
+import { entriesOfJournal, entriesOfProgram, entriesOfStep } from "./log-entries.ts";
+import { eof, until } from "./stream-events.ts";
+import { supervisorLog } from "./supervisor-log.ts";
 
 /**
  * A run as a person would read it: what is recorded, then, as long as it lives and unless `follow` is false,

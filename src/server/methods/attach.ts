@@ -1,8 +1,8 @@
-import { completeEvent, spawnEvent, toStreamEvent, until } from "../events.ts";
-import { locateLive, refOf } from "../locate.ts";
-import type { Outgoing } from "../outgoing.ts";
-import type { Payload, ProcRef } from "../protocol.ts";
-import type { System } from "../system.ts";
+import type { Payload, ProcRef } from "../../protocol/methods.ts";
+import type { Outgoing } from "../connection/stream-reply.ts";
+import type { System } from "../services.ts";
+import { locateLive, refOf } from "./find-run.ts";
+import { completeEvent, spawnEvent, toStreamEvent, until } from "./stream-events.ts";
 
 /** Follows a run to its end. One that has ended is answered from its record. */
 export async function attach(

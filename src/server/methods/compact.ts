@@ -1,9 +1,9 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { Caller } from "../caller.ts";
-import { locateLive, refOf, requireAgent } from "../locate.ts";
-import { requireOwnTree } from "../own-tree.ts";
-import type { Answers, Payload } from "../protocol.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload } from "../../protocol/methods.ts";
+import type { Caller } from "../connection/caller.ts";
+import type { System } from "../services.ts";
+import { locateLive, refOf, requireAgent } from "./find-run.ts";
+import { requireOwnTree } from "./require-descendant.ts";
 
 /** Has the conversation of a live process compacted before its next step; answers when that is done. */
 export async function compact(

@@ -1,5 +1,5 @@
-import type { Answers, Payload } from "../protocol.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload } from "../../protocol/methods.ts";
+import type { System } from "../services.ts";
 import { identityOf } from "./ping.ts";
 
 export function daemonStatus(_: Payload<"daemon_status">, system: System): Answers["daemon_status"] {

@@ -1,8 +1,8 @@
 import { SyscallError } from "../../plugin/index.ts";
-import { locate, recordsOf, requireAgent } from "../locate.ts";
-import type { Answers, Payload } from "../protocol.ts";
-import { scriptEntry, scriptHead } from "../script.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload } from "../../protocol/methods.ts";
+import { scriptEntry, scriptHead } from "../records/replay-script.ts";
+import type { System } from "../services.ts";
+import { locate, recordsOf, requireAgent } from "./find-run.ts";
 
 const PAGE = 100;
 /** Agents that one run has spawned. */

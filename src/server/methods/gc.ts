@@ -1,7 +1,7 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { Caller } from "../caller.ts";
-import type { Answers, Payload } from "../protocol.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload } from "../../protocol/methods.ts";
+import type { Caller } from "../connection/caller.ts";
+import type { System } from "../services.ts";
 
 /** Removes ended runs beyond the limits of config.yaml, of every project. From inside a run it only looks. */
 export async function gc(

@@ -1,5 +1,5 @@
-import type { Answers, Payload } from "../protocol.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload } from "../../protocol/methods.ts";
+import type { System } from "../services.ts";
 
 export function listAgents(
   payload: Payload<"list_agents">,

@@ -1,9 +1,9 @@
 import { SyscallError } from "../../plugin/index.ts";
-import { EVENTS } from "../../store/run-writer.ts";
-import { Damage } from "../damage.ts";
-import { locate, recordsOf } from "../locate.ts";
-import type { Answers, Payload } from "../protocol.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload } from "../../protocol/methods.ts";
+import { EVENTS } from "../../store/runs/run-writer.ts";
+import { Damage } from "../records/damage.ts";
+import type { System } from "../services.ts";
+import { locate, recordsOf } from "./find-run.ts";
 
 const PAGE = 10_000;
 

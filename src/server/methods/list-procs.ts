@@ -1,6 +1,6 @@
 import type { ProcInfo } from "../../kernel/types.ts";
-import type { Answers, Payload } from "../protocol.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload } from "../../protocol/methods.ts";
+import type { System } from "../services.ts";
 
 /**
  * The processes this kernel holds, by PID, and with `waiting` those it goes on with by itself; of one project where

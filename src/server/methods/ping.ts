@@ -1,5 +1,5 @@
-import { type Answers, type Payload, PROTOCOL } from "../protocol.ts";
-import type { System } from "../system.ts";
+import { type Answers, type Payload, PROTOCOL } from "../../protocol/methods.ts";
+import type { System } from "../services.ts";
 
 /** Liveness, and who it is that lives: a client of another version can say so. */
 export async function ping({ started }: Payload<"ping">, system: System): Promise<Answers["ping"]> {

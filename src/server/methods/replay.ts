@@ -1,12 +1,12 @@
-import { foreignLines, requireOwn } from "../../store/own-run.ts";
-import { META } from "../../store/run-writer.ts";
-import type { Caller } from "../caller.ts";
-import { compareRuns as differencesOf } from "../compare-runs.ts";
-import { locate, recordsOf, refOf, requireAgent } from "../locate.ts";
-import type { Outgoing } from "../outgoing.ts";
-import type { Answers, Payload, ProcRef } from "../protocol.ts";
-import { planReplay } from "../replay.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload, ProcRef } from "../../protocol/methods.ts";
+import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
+import { META } from "../../store/runs/run-writer.ts";
+import type { Caller } from "../connection/caller.ts";
+import type { Outgoing } from "../connection/stream-reply.ts";
+import { planReplay } from "../plan/plan-replay.ts";
+import { compareRuns as differencesOf } from "../records/compare-runs.ts";
+import type { System } from "../services.ts";
+import { locate, recordsOf, refOf, requireAgent } from "./find-run.ts";
 import { streamRun } from "./spawn.ts";
 
 /** Plays a recorded run again, by its agent's definition of today, and streams the new run to its end. */

@@ -1,9 +1,9 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { Caller } from "../caller.ts";
-import { locate, requireAgent } from "../locate.ts";
-import type { Outgoing } from "../outgoing.ts";
-import type { Answers, Payload } from "../protocol.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload } from "../../protocol/methods.ts";
+import type { Caller } from "../connection/caller.ts";
+import type { Outgoing } from "../connection/stream-reply.ts";
+import type { System } from "../services.ts";
+import { locate, requireAgent } from "./find-run.ts";
 import { streamRun } from "./spawn.ts";
 
 /**

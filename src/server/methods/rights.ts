@@ -1,8 +1,8 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { Caller } from "../caller.ts";
-import { locateLive, refOf } from "../locate.ts";
-import type { Answers, Payload } from "../protocol.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload } from "../../protocol/methods.ts";
+import type { Caller } from "../connection/caller.ts";
+import type { System } from "../services.ts";
+import { locateLive, refOf } from "./find-run.ts";
 
 /** CapGrant by PID 0: what a live run may use from now on. */
 export function allow(payload: Payload<"allow">, system: System, caller: Caller): Promise<Answers["allow"]> {

@@ -1,7 +1,7 @@
-import { locate } from "../locate.ts";
-import type { Answers, Payload } from "../protocol.ts";
-import { receiptOf } from "../receipt.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload } from "../../protocol/methods.ts";
+import type { System } from "../services.ts";
+import { locate } from "./find-run.ts";
+import { receiptOf } from "./receipt.ts";
 
 /** Everything about one process. */
 export async function show(payload: Payload<"show">, system: System): Promise<Answers["show"]> {

@@ -1,7 +1,7 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { Caller } from "../caller.ts";
-import type { Answers, Payload } from "../protocol.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload } from "../../protocol/methods.ts";
+import type { Caller } from "../connection/caller.ts";
+import type { System } from "../services.ts";
 
 /**
  * Answers, and then ends the server (seeds 5.6): running processes are suspended when their tool calls under way have

@@ -1,11 +1,11 @@
 import { SIGPAUSE } from "../../kernel/types.ts";
-import type { Caller } from "../caller.ts";
-import { endSuspended } from "../end-suspended.ts";
-import { locateLive, refOf } from "../locate.ts";
-import { requireOwnTree } from "../own-tree.ts";
-import type { Answers, Payload } from "../protocol.ts";
-import { toSignal } from "../signal.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload } from "../../protocol/methods.ts";
+import type { Caller } from "../connection/caller.ts";
+import type { System } from "../services.ts";
+import { endSuspended } from "./end-suspended.ts";
+import { locateLive, refOf } from "./find-run.ts";
+import { toSignal } from "./parse-signal.ts";
+import { requireOwnTree } from "./require-descendant.ts";
 
 /**
  * A signal to a process and all its descendants, SIGPAUSE by default (seeds 5.4). One that is suspended has ended by TERM,

@@ -1,9 +1,9 @@
-import type { Caller } from "../caller.ts";
-import { noticeEvent, spawnEvent, toStreamEvent, until } from "../events.ts";
-import { refOf } from "../locate.ts";
-import type { Outgoing } from "../outgoing.ts";
-import type { Payload, ProcRef } from "../protocol.ts";
-import type { System } from "../system.ts";
+import type { Payload, ProcRef } from "../../protocol/methods.ts";
+import type { Caller } from "../connection/caller.ts";
+import type { Outgoing } from "../connection/stream-reply.ts";
+import type { System } from "../services.ts";
+import { refOf } from "./find-run.ts";
+import { noticeEvent, spawnEvent, toStreamEvent, until } from "./stream-events.ts";
 
 /**
  * Creates a process and streams it to its end; `complete` is always the last (seeds 5.7). A client that goes

@@ -1,10 +1,10 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { StepRecord } from "../../store/schema.ts";
-import { Damage } from "../damage.ts";
-import { locate, recordsOf } from "../locate.ts";
-import type { Answers, Payload, StepDetail, StepSummary } from "../protocol.ts";
-import { allSteps, type Run } from "../recorded-run.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload, StepDetail, StepSummary } from "../../protocol/methods.ts";
+import type { StepRecord } from "../../store/runs/schema.ts";
+import { Damage } from "../records/damage.ts";
+import { allSteps, type Run } from "../records/recorded-run.ts";
+import type { System } from "../services.ts";
+import { locate, recordsOf } from "./find-run.ts";
 
 const PAGE = 10_000;
 

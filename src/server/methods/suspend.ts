@@ -1,9 +1,9 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { Caller } from "../caller.ts";
-import { locateLive, refOf, requireAgent } from "../locate.ts";
-import { requireOwnTree } from "../own-tree.ts";
-import type { Answers, Payload } from "../protocol.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload } from "../../protocol/methods.ts";
+import type { Caller } from "../connection/caller.ts";
+import type { System } from "../services.ts";
+import { locateLive, refOf, requireAgent } from "./find-run.ts";
+import { requireOwnTree } from "./require-descendant.ts";
 
 /**
  * Ends a process so that it can be resumed; answers when its record says so. One that is suspended already waits for

@@ -1,11 +1,11 @@
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { Caller } from "../caller.ts";
-import { until } from "../events.ts";
-import { locateLive } from "../locate.ts";
-import type { Answers, Payload } from "../protocol.ts";
-import { receiptOf } from "../receipt.ts";
-import type { System } from "../system.ts";
+import type { Answers, Payload } from "../../protocol/methods.ts";
+import type { Caller } from "../connection/caller.ts";
+import type { System } from "../services.ts";
+import { locateLive } from "./find-run.ts";
+import { receiptOf } from "./receipt.ts";
+import { until } from "./stream-events.ts";
 
 /** Waits for a run's end and answers its receipt; for a suspended one at once. TIMEOUT when it takes longer. */
 export async function wait(

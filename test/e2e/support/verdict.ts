@@ -1,7 +1,7 @@
 import { expect } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
-import { CheckResult, ChildResult, ProcInfo, Usage } from "../../../src/store/schema.ts";
+import { CheckResult, ChildResult, ProcInfo, Usage } from "../../../src/store/runs/schema.ts";
 import { textOf } from "./leftovers.ts";
 import type { Machine, RunOptions } from "./machine.ts";
 import type { Running } from "./running.ts";

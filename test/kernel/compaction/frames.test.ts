@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { summaryMessage } from "../../../src/kernel/compaction/summary.ts";
+import { summaryMessage } from "../../../src/kernel/conversation/summary.ts";
 import { firstMessage } from "../../../src/kernel/resume/saved-run.ts";
 
 /** What the parts of a summary hold comes from outside: from the model, from files, from other agents. */

@@ -1,9 +1,9 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { roomOf } from "../../../src/kernel/compaction/room.ts";
-import { rebuildHistory } from "../../../src/kernel/resume/history.ts";
+import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
+import { roomOf } from "../../../src/kernel/conversation/token-targets.ts";
 import { firstMessage } from "../../../src/kernel/resume/saved-run.ts";
 import { type LLMEvent, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
-import type { JournalEntry } from "../../../src/store/schema.ts";
+import type { JournalEntry } from "../../../src/store/runs/schema.ts";
 import { calls, KernelHarness, says, toolDevice } from "../../support/kernel.ts";
 import { memoryFolder } from "../../support/memory-folder.ts";
 import { seeded } from "../../support/seeded.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { rebuildHistory } from "../../../src/kernel/resume/history.ts";
+import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
 import { firstMessage } from "../../../src/kernel/resume/saved-run.ts";
 import type { LLMEvent } from "../../../src/plugin/index.ts";
-import type { JournalEntry } from "../../../src/store/schema.ts";
+import type { JournalEntry } from "../../../src/store/runs/schema.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
 import { requireWhole } from "../../support/whole.ts";

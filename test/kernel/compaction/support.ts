@@ -1,6 +1,6 @@
-import { estimateRequest } from "../../../src/kernel/llm/estimate.ts";
+import { estimateRequest } from "../../../src/kernel/budget/token-estimate.ts";
 import { type LLMEvent, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
-import type { StepRecord } from "../../../src/store/schema.ts";
+import type { StepRecord } from "../../../src/store/runs/schema.ts";
 import { calls, type KernelHarness, type Model, says, toolDevice } from "../../support/kernel.ts";
 
 export const INTENT = "Count the lines of all files.";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { Coroutine } from "../../../src/kernel/concurrency/concurrency-manager.ts";
+import type { Coroutine } from "../../../src/kernel/concurrency-manager.ts";
 import { SIGTERM } from "../../../src/kernel/types.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";

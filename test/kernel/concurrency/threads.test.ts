@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { ContextManager } from "../../../src/context/manager.ts";
-import type { Thread } from "../../../src/kernel/concurrency/concurrency-manager.ts";
+import type { Thread } from "../../../src/kernel/concurrency-manager.ts";
+import { ContextManager } from "../../../src/kernel/conversation/conversations.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../../src/kernel/types.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { Process } from "../../../src/kernel/process.ts";
+import type { Process } from "../../../src/kernel/process/process.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME, type Signal } from "../../../src/kernel/types.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { settled } from "../../support/fake-clock.ts";

@@ -1,4 +1,4 @@
-import type { Process } from "../../../src/kernel/process.ts";
+import type { Process } from "../../../src/kernel/process/process.ts";
 import type { SpawnOpts } from "../../../src/kernel/types.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { KernelHarness } from "../../support/kernel.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type ModelCallOptions, ModelGate } from "../../../src/kernel/llm/gate.ts";
+import { type ModelCallOptions, ModelGate } from "../../../src/kernel/llm/model-gate.ts";
 import type { Code } from "../../../src/plugin/index.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { HTTP_DRIVERS, openDriver } from "../../support/model-server/conformance/driver.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { ModelGate } from "../../../src/kernel/llm/gate.ts";
+import { ModelGate } from "../../../src/kernel/llm/model-gate.ts";
 import { OpenRequests } from "../../../src/kernel/llm/open-requests.ts";
 import type { LLMAnswer } from "../../../src/plugin/index.ts";
-import { modelRequestLimit } from "../../../src/server/request-limit.ts";
+import { modelRequestLimit } from "../../../src/server/daemon/request-limit.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { seeded } from "../../support/seeded.ts";
 import { ScriptedDevice, text } from "./scripted-device.ts";

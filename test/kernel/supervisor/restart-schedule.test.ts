@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { RestartDelays } from "../../../src/kernel/restart.ts";
+import { RestartDelays } from "../../../src/kernel/supervisor/restart-policy.ts";
 import { type PendingRestart, RestartSchedule } from "../../../src/kernel/supervisor/restart-schedule.ts";
 import { type Slot, slotOf } from "../../../src/kernel/supervisor/slot.ts";
 import { FakeClock } from "../../support/fake-clock.ts";

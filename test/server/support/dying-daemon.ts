@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname } from "node:path";
 import { userPaths } from "../../../src/config/paths.ts";
-import { PROTOCOL } from "../../../src/server/frame.ts";
+import { PROTOCOL } from "../../../src/protocol/frame.ts";
 import { commit, version } from "../../../src/version.ts";
 
 /** Stands where a daemon dies on its way up, before it has told those who wait for it: it says why in its log only. */

@@ -1,10 +1,9 @@
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
-import { Channel } from "../../../src/kernel/channel.ts";
-import type { Compacted } from "../../../src/kernel/compaction/compacted.ts";
-import { joinWords } from "../../../src/kernel/join-words.ts";
+import type { Compacted } from "../../../src/kernel/conversation/apply-compaction.ts";
+import { Channel } from "../../../src/kernel/events/channel.ts";
 import type { Resumed, ResumeOptions } from "../../../src/kernel/lifecycle-manager.ts";
-import type { GateStatus } from "../../../src/kernel/llm/gate.ts";
-import type { ShutdownOptions } from "../../../src/kernel/shutdown.ts";
+import type { ShutdownOptions } from "../../../src/kernel/lifetime/shutdown.ts";
+import type { GateStatus } from "../../../src/kernel/llm/model-gate.ts";
 import type {
   AgentInfo,
   ExitReason,
@@ -19,10 +18,11 @@ import type {
   Wake,
 } from "../../../src/kernel/types.ts";
 import { SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";
+import { joinWords } from "../../../src/lib/join-words.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
-import type { KernelApi } from "../../../src/server/system.ts";
-import type { RunStore, RunWriter } from "../../../src/store/runs.ts";
-import type { JournalEntry, StepRecord } from "../../../src/store/schema.ts";
+import type { KernelApi } from "../../../src/server/services.ts";
+import type { RunStore, RunWriter } from "../../../src/store/runs/run-store.ts";
+import type { JournalEntry, StepRecord } from "../../../src/store/runs/schema.ts";
 import { procInfo } from "../../support/samples.ts";
 
 interface FakeProcess {

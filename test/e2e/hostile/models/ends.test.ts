@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { StepRecord } from "../../../../src/store/schema.ts";
+import { StepRecord } from "../../../../src/store/runs/schema.ts";
 import { Machine } from "../../support/machine.ts";
 import { calls, type Scene, says, scenes } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";

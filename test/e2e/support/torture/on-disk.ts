@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { JournalEntry, ProcInfo, StepRecord } from "../../../../src/store/schema.ts";
+import { JournalEntry, ProcInfo, StepRecord } from "../../../../src/store/runs/schema.ts";
 import { textOf } from "../leftovers.ts";
 
 /** A run as it lies on disk, read by none of the code that is tried. */

@@ -1,7 +1,7 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
-import { kernelFolders } from "../../../../src/server/kernel-folders.ts";
-import { KernelLocks } from "../../../../src/server/kernel-locks.ts";
+import { kernelFolders } from "../../../../src/server/daemon/kernel-folders.ts";
+import { KernelLocks } from "../../../../src/server/daemon/kernel-locks.ts";
 import { isAlive } from "../../../support/is-alive.ts";
 import { seeded } from "../../../support/seeded.ts";
 import { until } from "../../../support/until.ts";

@@ -1,0 +1,256 @@
+import { onceAborted } from "../lib/cancellation.ts";
+import type { Clock } from "../lib/clock.ts";
+import { type Message, SyscallError } from "../plugin/index.ts";
+import { type CoID, type CoroutineBody, CoroutineTask, type Resumed } from "./concurrency/coroutine.ts";
+import { TaskTable } from "./concurrency/task-table.ts";
+import { type Thread, ThreadTask, type ThreadWork, type TID } from "./concurrency/thread.ts";
+import type { ContextSyscalls } from "./context-manager.ts";
+import type { Debugger } from "./debugger.ts";
+import type { Holder } from "./lifetime/reap.ts";
+import type { Process } from "./process/process.ts";
+import type { ProcessTable } from "./process/process-table.ts";
+import type { PID } from "./types.ts";
+
+export type { CoID, Coroutine, CoroutineBody, Resumed } from "./concurrency/coroutine.ts";
+export type { Thread, ThreadWork, TID } from "./concurrency/thread.ts";
+
+interface ConcurrencyPorts {
+  table: ProcessTable;
+  debug: Debugger;
+  ctx: ContextSyscalls;
+  clock: Clock;
+  warn(source: string, text: string): void;
+}
+
+/** How long to wait for another task. It is never longer than the process lives. */
+interface WaitOptions {
+  signal?: AbortSignal;
+  /** TIMEOUT after so many ms, in which paused time does not count. */
+  timeoutMs?: number;
+}
+
+/** Characters of an intent in the trace. */
+const INTENT_SHOWN = 200;
+
+/**
+ * SpawnThread, JoinThread, SpawnCoroutine, ResumeCoroutine (seeds 2.6, 8.5). Both share the conversation of
+ * their process, are cancelled with it, and are gone at its reap.
+ */
+export class ConcurrencyManager {
+  /** Reap step 8. */
+  readonly threads: Holder;
+  /** Reap step 9. */
+  readonly coroutines: Holder;
+
+  readonly #ports: ConcurrencyPorts;
+  readonly #threads = new Map<Process, TaskTable<ThreadTask>>();
+  readonly #coroutines = new Map<Process, TaskTable<CoroutineTask>>();
+
+  constructor(ports: ConcurrencyPorts) {
+    this.#ports = ports;
+    this.threads = this.#holder("threads", this.#threads);
+    this.coroutines = this.#holder("coroutines", this.#coroutines);
+  }
+
+  /**
+   * Starts work beside the process's own task. CLOSED when the process has ended or was told to, EXHAUSTED
+   * when it has too many.
+   */
+  spawnThread(pid: PID, intent: string, work: ThreadWork): Promise<TID> {
+    const proc = this.#ports.table.get(pid);
+    return this.#ports.debug.call(
+      proc,
+      "SpawnThread",
+      { intent: intent.slice(0, INTENT_SHOWN) },
+      () => {
+        assertRuns(proc);
+        const task = tableFor(this.#threads, proc, "thread").add((tid) => new ThreadTask(tid, intent));
+        followProcess(proc, task);
+        task.start(work, this.#handle(proc, task));
+        return task.tid;
+      },
+      (tid) => tid,
+    );
+  }
+
+  /**
+   * Waits for a thread and gives back its result, or throws its error, to as many as ask, until the reap.
+   * NOT_FOUND for a TID that the process does not have; CANCELLED when the process ends first, or is told to.
+   */
+  joinThread(pid: PID, tid: TID, options: WaitOptions = {}): Promise<unknown> {
+    const proc = this.#ports.table.get(pid);
+    return this.#ports.debug.call(proc, "JoinThread", { tid }, async () => {
+      const task = find(this.#threads, proc, "thread", tid);
+      return await this.#within(proc, options, `Thread ${tid} has not ended`, (signal) => task.join(signal));
+    });
+  }
+
+  /** The body begins with the first Resume. CLOSED and EXHAUSTED as for threads. */
+  spawnCoroutine(pid: PID, intent: string, body: CoroutineBody): Promise<CoID> {
+    const proc = this.#ports.table.get(pid);
+    return this.#ports.debug.call(
+      proc,
+      "SpawnCoroutine",
+      { intent: intent.slice(0, INTENT_SHOWN) },
+      () => {
+        assertRuns(proc);
+        const task = tableFor(this.#coroutines, proc, "coroutine").add(
+          (coid) => new CoroutineTask(coid, pid, intent, body),
+        );
+        followProcess(proc, task);
+        return task.coid;
+      },
+      (coid) => coid,
+    );
+  }
+
+  /**
+   * Hands a value in and runs the coroutine to its next yield, or to its end: then `done`, with its result, or
+   * its error is thrown. NOT_FOUND for a CoID that the process does not have, INVALID while it runs, CLOSED
+   * after its end. Whoever gives up (signal, TIMEOUT) cancels the coroutine: its answer would reach nobody.
+   */
+  resumeCoroutine(pid: PID, coid: CoID, value?: unknown, options: WaitOptions = {}): Promise<Resumed> {
+    const proc = this.#ports.table.get(pid);
+    return this.#ports.debug.call(
+      proc,
+      "ResumeCoroutine",
+      { coid },
+      async () => {
+        const task = find(this.#coroutines, proc, "coroutine", coid);
+        options.signal?.throwIfAborted();
+        return await this.#within(proc, options, `Coroutine ${coid} has not yielded`, (signal) =>
+          task.resume(value, signal),
+        );
+      },
+      ({ done }) => ({ done }),
+    );
+  }
+
+  /** The thread as its work sees it. */
+  #handle(proc: Process, { tid, intent, signal }: ThreadTask): Thread {
+    const { ctx } = this.#ports;
+    return {
+      tid,
+      pid: proc.pid,
+      intent,
+      signal,
+      append: async (message) => {
+        assertNotEnded(proc);
+        assertNoTurn(message);
+        await ctx.append(proc, message);
+      },
+      read: async (offset, length) => {
+        assertNotEnded(proc);
+        return await ctx.read(proc, proc.ctxId, offset, length);
+      },
+    };
+  }
+
+  /** A wait that ends with the process, with the caller's signal, or with TIMEOUT, whichever comes first. */
+  async #within<T>(
+    proc: Process,
+    { signal, timeoutMs }: WaitOptions,
+    what: string,
+    wait: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const control = new AbortController();
+    const follow = (from: AbortSignal) => onceAborted(from, () => control.abort(from.reason));
+    const ignored = [proc.signal, ...(signal ? [signal] : [])].map(follow);
+    const timer =
+      timeoutMs === undefined
+        ? undefined
+        : proc.clock.timer(timeoutMs, () =>
+            control.abort(new SyscallError("TIMEOUT", `${what} within ${timeoutMs} ms.`)),
+          );
+    try {
+      return await wait(control.signal);
+    } finally {
+      for (const ignore of ignored) ignore();
+      timer?.cancel();
+    }
+  }
+
+  #holder<T extends Task>(what: string, tables: Map<Process, TaskTable<T>>): Holder {
+    return {
+      clear: async (proc) => {
+        const table = tables.get(proc);
+        if (!table) return;
+        try {
+          await this.#end(proc, what, table.live());
+        } finally {
+          tables.delete(proc);
+        }
+      },
+      get size() {
+        return [...tables.values()].reduce((sum, table) => sum + table.size, 0);
+      },
+    };
+  }
+
+  /** Cancels them and waits until they have ended; who does not within the grace is given up. */
+  async #end(proc: Process, what: string, tasks: readonly Task[]): Promise<void> {
+    if (tasks.length === 0) return;
+    const reason = new SyscallError("CANCELLED", `Process ${proc.pid} has ended.`);
+    for (const task of tasks) task.cancel(reason);
+    const { graceMs } = proc.spec.opts.limits;
+    const late = Promise.withResolvers<void>();
+    const timer = this.#ports.clock.timer(graceMs, late.resolve);
+    await Promise.race([Promise.all(tasks.map((task) => task.ended)), late.promise]);
+    timer.cancel();
+    const deaf = tasks.filter((task) => task.live);
+    if (deaf.length === 0) return;
+    const names = deaf.map(({ intent }) => JSON.stringify(intent.slice(0, INTENT_SHOWN))).join(", ");
+    this.#ports.warn(
+      `PID ${proc.pid}`,
+      `${deaf.length} of its ${what} did not end within ${graceMs} ms of their cancellation and were given up: ${names}`,
+    );
+    for (const task of deaf) task.giveUp();
+  }
+}
+
+type Task = ThreadTask | CoroutineTask;
+
+/** The threads or coroutines of a process; made with its first one, so that one without any costs nothing. */
+function tableFor<T extends Task>(
+  tables: Map<Process, TaskTable<T>>,
+  proc: Process,
+  what: string,
+): TaskTable<T> {
+  const table = tables.get(proc) ?? new TaskTable<T>(what);
+  tables.set(proc, table);
+  return table;
+}
+
+function find<T extends Task>(
+  tables: Map<Process, TaskTable<T>>,
+  proc: Process,
+  what: string,
+  id: number,
+): T {
+  return (tables.get(proc) ?? new TaskTable<T>(what)).get(id);
+}
+
+/** Cancelled when the process is told to end, as long as the task lives. */
+function followProcess(proc: Process, task: Task): void {
+  const ignore = onceAborted(proc.signal, () => task.cancel(proc.signal.reason));
+  void task.ended.then(ignore);
+}
+
+function assertRuns(proc: Process): void {
+  if (proc.state === "running" && !proc.stopped && !proc.ending) return;
+  throw new SyscallError("CLOSED", `Process ${proc.pid} has ended or was told to, and begins nothing new.`);
+}
+
+function assertNotEnded(proc: Process): void {
+  if (proc.state === "running") return;
+  throw new SyscallError("CLOSED", `Process ${proc.pid} has ended, and its conversation with it.`);
+}
+
+/** What may stand anywhere in a conversation. A call and its result stand together, or providers refuse it. */
+function assertNoTurn({ role, tool_calls }: Message): void {
+  if ((role === "user" || role === "assistant") && !tool_calls?.length) return;
+  throw new SyscallError(
+    "INVALID",
+    `A thread appends messages of role "user" or "assistant" without calls; this one has role "${role}" and ${tool_calls?.length ?? 0} calls.`,
+  );
+}

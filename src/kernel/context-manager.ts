@@ -1,0 +1,111 @@
+import type { Message } from "../plugin/index.ts";
+import type { Compaction } from "../store/runs/schema.ts";
+import { compacted } from "./conversation/apply-compaction.ts";
+import type { ContextManager, CtxID, Prompt } from "./conversation/conversations.ts";
+import type { SavedHistory } from "./conversation/rebuild-history.ts";
+import type { Debugger } from "./debugger.ts";
+import type { Process } from "./process/process.ts";
+
+/**
+ * CtxAlloc, CtxRead, CtxWrite, CtxFree (seeds 1.3) as a process makes them: recorded, and with the
+ * compound writes of the reasoning loop, which are one CtxWrite each.
+ */
+export class ContextSyscalls {
+  readonly #contexts: ContextManager;
+  readonly #debug: Debugger;
+
+  constructor(parts: { contexts: ContextManager; debug: Debugger }) {
+    this.#contexts = parts.contexts;
+    this.#debug = parts.debug;
+  }
+
+  /** `size` in messages; Infinity for the process's own context, which is bounded by tokens. */
+  alloc(proc: Process, size?: number): Promise<CtxID> {
+    const args = { size: size === Number.POSITIVE_INFINITY ? "unlimited" : size };
+    return this.#debug.call(
+      proc,
+      "CtxAlloc",
+      args,
+      () => this.#contexts.ctxAlloc(size),
+      (cid) => cid,
+    );
+  }
+
+  read(proc: Process, cid: CtxID, offset: number, length: number): Promise<string> {
+    return this.#debug.call(
+      proc,
+      "CtxRead",
+      { cid, offset, length },
+      () => this.#contexts.ctxRead(cid, offset, length),
+      (json) => json.length,
+    );
+  }
+
+  write(proc: Process, cid: CtxID, offset: number, data: string): Promise<void> {
+    return this.#debug.call(proc, "CtxWrite", { cid, offset, size: data.length }, () =>
+      this.#contexts.ctxWrite(cid, offset, data),
+    );
+  }
+
+  free(proc: Process, cid: CtxID): Promise<void> {
+    return this.#debug.call(proc, "CtxFree", { cid }, () => this.#contexts.ctxFree(cid));
+  }
+
+  /** Appends one message to the process's own context, and to what the next step's record will hold. */
+  append(proc: Process, message: Message): Promise<void> {
+    return this.#debug.call(proc, "CtxWrite", { cid: proc.ctxId, offset: 0, role: message.role }, () => {
+      this.#contexts.appendMessage(proc.ctxId, message);
+      proc.unrecorded.push(message);
+    });
+  }
+
+  /**
+   * Appends an answer and the results of all its calls, together or not at all. The results are recorded
+   * with their calls, so of the messages the next step's record holds only the answer.
+   */
+  appendTurn(proc: Process, assistant: Message, results: readonly Message[]): Promise<void> {
+    return this.#debug.call(
+      proc,
+      "CtxWrite",
+      { cid: proc.ctxId, offset: 0, messages: 1 + results.length },
+      () => {
+        this.#contexts.appendTurn(proc.ctxId, assistant, results);
+        proc.unrecorded.push(assistant);
+      },
+    );
+  }
+
+  /** The conversation of a run that is gone on with, and what of it stands in no record yet. */
+  restore(
+    proc: Process,
+    { messages, unrecorded, compactions, summary }: Omit<SavedHistory, "step" | "asked" | "openStep">,
+  ): Promise<void> {
+    return this.#debug.call(
+      proc,
+      "CtxWrite",
+      { cid: proc.ctxId, offset: 0, messages: messages.length },
+      () => {
+        for (const message of messages) this.#contexts.appendMessage(proc.ctxId, message);
+        proc.unrecorded.push(...unrecorded);
+        proc.compactions.push(...compactions);
+        proc.summary = summary;
+      },
+    );
+  }
+
+  /** Makes it of the conversation, and of what the next step's record will hold; what came meanwhile stays as it is. */
+  compact(proc: Process, compaction: Compaction): Promise<void> {
+    const { cut, summary } = compaction;
+    const args = { cid: proc.ctxId, offset: 1, cut: cut.length, replaced: summary?.to ?? 0 };
+    return this.#debug.call(proc, "CtxWrite", args, () => {
+      this.#contexts.rewrite(proc.ctxId, (messages) => compacted(messages, compaction));
+      proc.compactions.push(compaction);
+      proc.summary = summary ?? proc.summary;
+    });
+  }
+
+  /** The prompt of the next model call. A look, not a syscall. */
+  prompt(proc: Process): Prompt {
+    return this.#contexts.buildPrompt(proc.ctxId);
+  }
+}

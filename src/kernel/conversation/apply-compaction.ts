@@ -1,0 +1,26 @@
+import type { Message } from "../../plugin/index.ts";
+import type { Compaction } from "../../store/runs/schema.ts";
+
+/** What whoever has asked for a compaction is told: the same number twice where nothing was to be gained. */
+export interface Compacted {
+  tokensBefore: number;
+  tokensAfter: number;
+  /** Who has summarised; null where long results alone were cut, or nothing was done. */
+  by: "model" | "digest" | null;
+}
+
+/**
+ * The conversation after a compaction: the same for the live run and for whoever makes it again from its records.
+ * What was appended since is kept as it is.
+ */
+export function compacted(
+  messages: readonly Message[],
+  { cut, summary }: Pick<Compaction, "cut" | "summary">,
+): Message[] {
+  const all = messages.slice();
+  for (const { at, content } of cut) {
+    const message = all[at];
+    if (message) all[at] = { ...message, content };
+  }
+  return summary ? [summary.message, ...all.slice(summary.to)] : all;
+}

@@ -1,0 +1,31 @@
+import { estimateTokens } from "../budget/token-estimate.ts";
+
+/** Of a text that is cut the beginning gets this share, the end the rest. */
+const HEAD = 0.7;
+
+/** At most about so many tokens of a text, its beginning and its end; `where` says where the whole of it is. */
+export function clipped(text: string, tokens: number, where = ""): string {
+  const whole = estimateTokens(text);
+  if (whole <= tokens) return text;
+  const chars = Math.max(0, Math.floor((text.length * tokens) / whole));
+  const head = Math.ceil(chars * HEAD);
+  const left = text.length - chars;
+  const mark = `[… ${left} of ${text.length} characters left out here.${where === "" ? "" : ` ${where}`} …]`;
+  return [wellFormed(text.slice(0, head)), mark, wellFormed(text.slice(text.length - (chars - head)))].join(
+    "\n",
+  );
+}
+
+/** The beginning of a text, on one line. */
+export function shortened(text: string, chars: number): string {
+  const line = text
+    .slice(0, 4 * chars)
+    .replace(/\s+/g, " ")
+    .trim();
+  return line.length <= chars ? line : `${wellFormed(line.slice(0, chars - 1))}…`;
+}
+
+/** Without half a character where it was cut: there are providers that refuse it. */
+function wellFormed(text: string): string {
+  return text.replace(/^[\uDC00-\uDFFF]|[\uD800-\uDBFF]$/g, "");
+}

@@ -1,0 +1,230 @@
+import { type Message, SyscallError } from "../../plugin/index.ts";
+import type { Compaction } from "../../store/runs/schema.ts";
+import { estimateMessage, estimateTokens } from "../budget/token-estimate.ts";
+import { ModelCall, type ModelCallPorts } from "../llm/model-call.ts";
+import type { ModelRequest } from "../llm/model-request.ts";
+import type { Process } from "../process/process.ts";
+import { Broken } from "../process/run-error.ts";
+import { firstMessage } from "../resume/saved-run.ts";
+import { compacted } from "./apply-compaction.ts";
+import { clipped, shortened } from "./clip-text.ts";
+import { digest } from "./digest.ts";
+import { readFiles } from "./recent-files.ts";
+import { instruction, SHARES, summaryMessage } from "./summary.ts";
+import type { Room } from "./token-targets.ts";
+import { callsByResult, lastAnswers, tailStart } from "./turns.ts";
+
+/** What a compaction would make of the conversation. */
+interface Draft extends Pick<Compaction, "cut" | "summary"> {
+  /** The conversation after it. */
+  messages: Message[];
+}
+
+interface Order {
+  request: ModelRequest;
+  room: Room;
+  /** Tokens of the request after it. */
+  goal: number;
+}
+
+/** Results of the last so many answers are left whole. */
+const KEEP_ANSWERS = 3;
+/** Characters of a result that is worth cutting. */
+const LONG = 1000;
+/** Tokens that each result of the last turn may keep, however many they are. */
+const LEAST_RESULT = 50;
+/** What the end of the conversation that is kept may take of the room for messages. */
+const TAIL = 0.4;
+/** Where head and tools leave no room, messages are still made this short, in tokens. */
+const LEAST_ROOM = 500;
+/** Tokens of a model's summary, at most and at least. */
+const SUMMARY = { most: 4000, least: 100 };
+const WORDS_PER_TOKEN = 0.7;
+/** Beside a summary, a window must have this share to spare. */
+const SPARE = 0.02;
+
+/** Makes it shorter until it fits into the goal: nothing where nothing can be made shorter. */
+export async function draftOf(ports: ModelCallPorts, proc: Process, order: Order): Promise<Draft | null> {
+  return new Drafting(ports, proc, order).draft();
+}
+
+class Drafting {
+  readonly #ports: ModelCallPorts;
+  readonly #proc: Process;
+  readonly #order: Order;
+  /** Messages that stand in records: what came since belongs to the step under way. */
+  readonly #old: readonly Message[];
+  readonly #new: readonly Message[];
+  /** Guessed tokens that the messages may have. */
+  readonly #space: number;
+  /** And its last turn, which the model has not seen yet: of what it takes, however much shorter it is to become. */
+  readonly #unseen: number;
+
+  constructor(ports: ModelCallPorts, proc: Process, order: Order) {
+    this.#ports = ports;
+    this.#proc = proc;
+    this.#order = order;
+    const { messages, model } = order.request;
+    const old = messages.length - proc.unrecorded.length;
+    this.#old = messages.slice(0, old);
+    this.#new = messages.slice(old);
+    const head = proc.estimate.of({ ...order.request, messages: [...this.#new] });
+    const spaceFor = (tokens: number): number =>
+      Math.max(LEAST_ROOM, (tokens - head) / proc.estimate.ratio(model));
+    this.#space = spaceFor(order.goal);
+    this.#unseen = spaceFor(order.room.goal) * TAIL;
+  }
+
+  async draft(): Promise<Draft | null> {
+    if (this.#old.length === 0) return null;
+    const cut = await this.#cutOldResults();
+    const shorter = this.#with({ cut, summary: null });
+    if (this.#fits(shorter)) return shorter;
+    const more = [...cut, ...(await this.#cutLastResults(cut))];
+    const shortest = this.#with({ cut: more, summary: null });
+    if (this.#fits(shortest)) return shortest;
+    const to = tailStart(compacted(this.#old, { cut: more, summary: null }), this.#space * TAIL);
+    const summary = to > 1 ? await this.#summary(to, more) : null;
+    if (more.length === 0 && summary === null) return null;
+    return this.#with({ cut: summary ? more.filter(({ at }) => at >= to) : more, summary });
+  }
+
+  #with({ cut, summary }: Pick<Compaction, "cut" | "summary">): Draft {
+    return { cut, summary, messages: [...compacted(this.#old, { cut, summary }), ...this.#new] };
+  }
+
+  #fits({ messages }: Draft): boolean {
+    return this.#proc.estimate.of({ ...this.#order.request, messages }) <= this.#order.goal;
+  }
+
+  /** Results of steps that are some way back: a line that says how to see them again stands in for each. */
+  async #cutOldResults(): Promise<Compaction["cut"]> {
+    const calls = callsByResult(this.#old);
+    const recent = lastAnswers(this.#old, KEEP_ANSWERS);
+    const cut: Compaction["cut"] = [];
+    for (const [at, { content }] of this.#old.slice(0, recent).entries()) {
+      const call = calls.get(at);
+      // A skill's result is what to go by from then on.
+      if (!call || content.length <= LONG || call.name === "Skill") continue;
+      const what = `${call.name} ${shortened(JSON.stringify(call.input), 120)}`;
+      const where = this.#isReadOnly(call.name)
+        ? "Call it again to see what is there now."
+        : await this.#keep(call.name, content);
+      cut.push({
+        at,
+        content: `[Left out to save room: what ${what} answered, ${content.length} characters. ${where}]`,
+      });
+    }
+    return cut;
+  }
+
+  /** The last turn is kept whatever its size: its longest results are shown in part. */
+  async #cutLastResults(done: Compaction["cut"]): Promise<Compaction["cut"]> {
+    const shown = compacted(this.#old, { cut: done, summary: null });
+    const from = lastAnswers(shown, 1);
+    const results = [...callsByResult(shown)].filter(([at]) => at >= from);
+    const tokens = shown.slice(from).reduce((sum, message) => sum + estimateMessage(message), 0);
+    if (tokens <= this.#unseen) return [];
+    const cut: Compaction["cut"] = [];
+    const each = Math.max(LEAST_RESULT, this.#unseen / results.length);
+    for (const [at, { name }] of results) {
+      const content = shown[at]?.content ?? "";
+      if (name === "Skill" || estimateTokens(content) <= each) continue;
+      cut.push({ at, content: clipped(content, each, await this.#keep(name, content)) });
+    }
+    return cut;
+  }
+
+  async #summary(to: number, cut: Compaction["cut"]): Promise<Compaction["summary"]> {
+    const proc = this.#proc;
+    const replaced = this.#old.slice(0, to);
+    const kept = compacted(this.#old, { cut, summary: null }).slice(to);
+    const space = this.#space - kept.reduce((sum, message) => sum + estimateMessage(message), 0);
+    const most = Math.min(SUMMARY.most, Math.max(SUMMARY.least, space * SHARES.text));
+    const asked = await this.#ask(cut, most);
+    const text = asked ?? digest(replaced, proc.summary?.text ?? null, most);
+    const heard = replaced.findLast(({ role }, at) => role === "user" && at > 0)?.content;
+    const first = this.#first();
+    const parts = {
+      first,
+      intent: proc.spec.intent,
+      input: proc.spec.opts.input,
+      replaced: to,
+      text,
+      plan: proc.plan,
+      heard: heard ?? proc.summary?.heard ?? null,
+      skills: await this.#skills(),
+      files: readFiles(replaced, kept, proc.tools, space * SHARES.files),
+    };
+    const where =
+      estimateTokens(first.content) > space * SHARES.first ? await this.#keep("input", first.content) : "";
+    const whole = summaryMessage(parts, space, where);
+    const names = parts.files.map(({ path }) => ({ path }));
+    const message =
+      estimateMessage(whole) <= space ? whole : summaryMessage({ ...parts, files: names }, space, where);
+    return { to, message, by: asked === null ? "digest" : "model", text, heard: parts.heard };
+  }
+
+  /** As it was at the start, also where a summary stands there by now. */
+  #first(): Message {
+    const { intent, opts } = this.#proc.spec;
+    const [first] = this.#old;
+    return { ...first, ...firstMessage(intent, opts.input) };
+  }
+
+  async #skills(): Promise<{ name: string; body: string }[]> {
+    const { skills, spec } = this.#proc;
+    const given = new Set(spec.agent.skills.map(({ name }) => name));
+    const loaded = skills.filter(({ name }) => !given.has(name));
+    return Promise.all(loaded.map(async (skill) => ({ name: skill.name, body: await skill.body() })));
+  }
+
+  /**
+   * The model's own summary; null where it can't be had. What it is asked begins as the step's request does, so that
+   * the provider has it in its cache.
+   */
+  async #ask(cut: Compaction["cut"], most: number): Promise<string | null> {
+    const proc = this.#proc;
+    const { request, room } = this.#order;
+    const last = instruction(Math.floor(most * WORDS_PER_TOKEN));
+    const longest = room.window * (1 - SPARE) - most * proc.estimate.ratio(request.model);
+    const found = [request.messages, this.#with({ cut, summary: null }).messages]
+      .map((messages) => ({ ...request, messages: [...messages, last] }))
+      .find((one) => proc.estimate.of(one) <= longest);
+    if (!found) return null;
+    const { output_schema: _schema, ...asked } = found;
+    // It is none of the run's answers: nobody is shown it as it comes, and no failure of it lays the run down.
+    const call = new ModelCall({ ...this.#ports, emit: () => {}, suspend: () => {} }, proc);
+    try {
+      const terms = { totalMs: proc.spec.opts.limits.compactMs, fallback: false } as const;
+      const answer = await call.ask({ ...asked, turn: null, tools: this.#toolsFor(asked) }, terms);
+      const ends = answer.stop_reason === "end_turn" || answer.stop_reason === "max_tokens";
+      return answer.tool_calls.length === 0 && ends ? answer.content : null;
+    } catch (thrown) {
+      const known = thrown instanceof Broken || thrown instanceof SyscallError;
+      if (proc.stopped || !known) throw thrown;
+      return null;
+    }
+  }
+
+  /** A program that calls tools by itself would do so instead of answering. */
+  #toolsFor({ tools }: ModelRequest): ModelRequest["tools"] {
+    const { provider, spec } = this.#proc;
+    return spec.namespace.resolve(provider.device).entry.needs.includes("tools") ? undefined : tools;
+  }
+
+  #isReadOnly(tool: string): boolean {
+    return this.#proc.tools.get(tool)?.tool.annotations?.readOnlyHint === true;
+  }
+
+  /** What is cut stays in the step's record, which no tool of the model reaches: so it is kept where one does. */
+  async #keep(name: string, content: string): Promise<string> {
+    try {
+      const { path } = await this.#proc.record.keep(`${name}.txt`, content);
+      return `The whole of it is in ${path}`;
+    } catch (thrown) {
+      if (!(thrown instanceof SyscallError)) throw thrown;
+      return `It could not be kept: ${thrown.message}`;
+    }
+  }
+}

@@ -1,0 +1,171 @@
+import { type Message, SyscallError } from "../../plugin/index.ts";
+
+export type CtxID = number;
+
+/** The default capacity of CtxAlloc, in messages (seeds 1.3). */
+const DEFAULT_CTX_SIZE = 64;
+
+/** Characters of a message in a summary or an error. */
+const SHOWN = 120;
+
+export interface Prompt {
+  systemPrompt: string;
+  messages: readonly Message[];
+}
+
+interface Context {
+  systemPrompt: string;
+  messages: Message[];
+  maxSize: number;
+}
+
+const ROLES: ReadonlySet<string> = new Set(["system", "user", "assistant", "tool"]);
+
+/**
+ * Conversation spaces (seeds 4). A context belongs to the process that allocated it and is freed at its
+ * reap. Threads share it: every method is synchronous, so appends cannot interleave.
+ */
+export class ContextManager {
+  readonly #contexts = new Map<CtxID, Context>();
+  #next = 1;
+
+  /** `size` is the capacity in messages; Infinity for a process's own context, which is bounded by tokens. */
+  ctxAlloc(size: number = DEFAULT_CTX_SIZE): CtxID {
+    if (!(size > 0)) throw new SyscallError("INTERNAL", `CtxAlloc: expected a size above 0, got ${size}.`);
+    const id = this.#next++;
+    this.#contexts.set(id, { systemPrompt: "", messages: [], maxSize: size });
+    return id;
+  }
+
+  /** JSON of the system prompt and `length` messages from `offset` (0-based). 0 and 0: all of them. */
+  ctxRead(id: CtxID, offset: number, length: number): string {
+    const { systemPrompt, messages } = this.#get(id);
+    const part = offset === 0 && length === 0 ? messages : messages.slice(offset, offset + length);
+    return JSON.stringify({ system_prompt: systemPrompt, messages: part });
+  }
+
+  /** `offset` 0 appends the message in `data` (JSON), 1..N overwrites the offset-th. */
+  ctxWrite(id: CtxID, offset: number, data: string): void {
+    const context = this.#get(id);
+    const message = parseMessage(data);
+    if (offset === 0) {
+      this.#append(context, [message]);
+      return;
+    }
+    if (!Number.isInteger(offset) || offset < 1 || offset > context.messages.length) {
+      throw new SyscallError(
+        "INTERNAL",
+        `CtxWrite: offset ${offset} is outside of 1..${context.messages.length} (0 appends).`,
+      );
+    }
+    context.messages[offset - 1] = message;
+  }
+
+  ctxFree(id: CtxID): void {
+    this.#get(id);
+    this.#contexts.delete(id);
+  }
+
+  setSystemPrompt(id: CtxID, prompt: string): void {
+    this.#get(id).systemPrompt = prompt;
+  }
+
+  appendMessage(id: CtxID, message: Message): void {
+    this.#append(this.#get(id), [message]);
+  }
+
+  /**
+   * An assistant message and the results of all its calls, together or not at all: a provider refuses a
+   * history in which a call has no answer.
+   */
+  appendTurn(id: CtxID, assistant: Message, results: readonly Message[]): void {
+    const calls = assistant.tool_calls ?? [];
+    const answered = new Set(results.map((result) => result.tool_call_id));
+    const open = calls.filter((call) => !answered.has(call.id));
+    if (open.length > 0 || results.length !== calls.length) {
+      throw new SyscallError(
+        "INTERNAL",
+        `A turn of ${calls.length} calls came with ${results.length} results; unanswered: ${open.map((call) => call.id).join(", ") || "none"}.`,
+      );
+    }
+    this.#append(this.#get(id), [assistant, ...results]);
+  }
+
+  /** Puts what `change` makes of the messages in their place; at once, so that nothing is appended meanwhile. */
+  rewrite(id: CtxID, change: (messages: readonly Message[]) => Message[]): void {
+    const context = this.#get(id);
+    context.messages = change(context.messages);
+  }
+
+  /** A snapshot: what is appended later does not show in it. */
+  buildPrompt(id: CtxID): Prompt {
+    const { systemPrompt, messages } = this.#get(id);
+    return { systemPrompt, messages: messages.slice() };
+  }
+
+  /** For /proc/{pid}/context: one line per message, shortened. */
+  summary(id: CtxID): string {
+    const { systemPrompt, messages } = this.#get(id);
+    const lines = messages.map((message, index) => {
+      const calls = message.tool_calls?.map((call) => call.name).join(", ");
+      return `${index + 1} ${message.role}: ${shorten(message.content)}${calls ? ` [calls ${calls}]` : ""}`;
+    });
+    return [
+      `system prompt: ${systemPrompt.length} characters, ${messages.length} messages`,
+      ...lines,
+      "",
+    ].join("\n");
+  }
+
+  /** Contexts not yet freed. */
+  get size(): number {
+    return this.#contexts.size;
+  }
+
+  messageCount(id: CtxID): number {
+    return this.#get(id).messages.length;
+  }
+
+  #get(id: CtxID): Context {
+    const context = this.#contexts.get(id);
+    if (!context) throw new SyscallError("NOT_FOUND", `Context ${id} does not exist or was freed.`);
+    return context;
+  }
+
+  #append(context: Context, messages: readonly Message[]): void {
+    if (context.messages.length + messages.length > context.maxSize) {
+      throw new SyscallError(
+        "INTERNAL",
+        `The context is full: ${context.messages.length} of ${context.maxSize} messages, ${messages.length} more do not fit.`,
+      );
+    }
+    context.messages.push(...messages);
+  }
+}
+
+function parseMessage(data: string): Message {
+  let value: unknown;
+  try {
+    value = JSON.parse(data);
+  } catch (cause) {
+    throw new SyscallError("INTERNAL", "CtxWrite: expected a JSON message {role, content}.", { cause });
+  }
+  if (!isMessage(value)) {
+    throw new SyscallError(
+      "INTERNAL",
+      `CtxWrite: expected {"role": "system|user|assistant|tool", "content": "…"}, got ${shorten(data)}`,
+    );
+  }
+  return value;
+}
+
+function isMessage(value: unknown): value is Message {
+  if (typeof value !== "object" || value === null) return false;
+  if (!("role" in value && "content" in value)) return false;
+  return typeof value.role === "string" && ROLES.has(value.role) && typeof value.content === "string";
+}
+
+function shorten(text: string): string {
+  const line = text.replace(/\s+/g, " ").trim();
+  return line.length > SHOWN ? `${line.slice(0, SHOWN - 1)}…` : line;
+}

@@ -1,0 +1,55 @@
+import type { Message, ToolDef } from "../../plugin/index.ts";
+import { estimateTokens } from "../budget/token-estimate.ts";
+import type { ProcessTool } from "../process/process-spec.ts";
+import type { ReadFile } from "./summary.ts";
+import { callsByResult } from "./turns.ts";
+
+const MOST = 8;
+
+/**
+ * The files that were read last in `replaced`, the newest first, with their contents as far as these fit into so many
+ * tokens. One that `kept` still shows is not among them, and what was changed since is told by its name alone.
+ */
+export function readFiles(
+  replaced: readonly Message[],
+  kept: readonly Message[],
+  tools: ReadonlyMap<string, ProcessTool>,
+  tokens: number,
+): ReadFile[] {
+  const inView = new Set(pathsOf(kept, tools).map(({ path }) => path));
+  const found = new Map<string, ReadFile>();
+  const changed = new Set<string>();
+  let left = tokens;
+  for (const { path, reads, content } of pathsOf(replaced, tools).reverse()) {
+    if (!reads) changed.add(path);
+    if (!reads || found.has(path) || inView.has(path) || found.size >= MOST) continue;
+    const size = estimateTokens(content);
+    const fits = !changed.has(path) && size <= left;
+    if (fits) left -= size;
+    found.set(path, fits ? { path, content } : { path });
+  }
+  return [...found.values()];
+}
+
+interface Touched {
+  path: string;
+  reads: boolean;
+  content: string;
+}
+
+/** Calls whose tool says which of its inputs names what it works on, and needs it. */
+function pathsOf(messages: readonly Message[], tools: ReadonlyMap<string, ProcessTool>): Touched[] {
+  return [...callsByResult(messages)].flatMap(([at, { name, input }]) => {
+    const tool = tools.get(name)?.tool;
+    const path = tool?.subject === undefined ? undefined : input[tool.subject];
+    const content = messages[at]?.content ?? "";
+    if (!tool || typeof path !== "string" || content.startsWith("Error ")) return [];
+    const reads = tool.annotations?.readOnlyHint === true;
+    return reads && !requires(tool, tool.subject) ? [] : [{ path, reads, content }];
+  });
+}
+
+/** What lists or searches can do without. */
+function requires({ input }: ToolDef, field: string | undefined): boolean {
+  return "required" in input && Array.isArray(input.required) && input.required.includes(field);
+}

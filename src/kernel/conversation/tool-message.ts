@@ -1,0 +1,11 @@
+import type { Message } from "../../plugin/index.ts";
+import type { ToolCallRecord } from "../../store/runs/schema.ts";
+
+/** What the model is shown of a call: the message is made from the record alone, so it can be made again. */
+export function toolMessage(record: ToolCallRecord): Message {
+  const content =
+    record.error === null
+      ? (record.result ?? "")
+      : `Error ${record.error_code}: ${record.error}${record.result ? `\n${record.result}` : ""}`;
+  return { role: "tool", tool_call_id: record.id, content };
+}

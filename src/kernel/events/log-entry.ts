@@ -1,0 +1,47 @@
+import type { ToolCall } from "../../plugin/index.ts";
+import type { Compaction, ModelSwitch, ToolCallRecord } from "../../store/runs/schema.ts";
+import type { LogEntry } from "../types.ts";
+
+/** Of a call or a result so much is shown; `rnix steps PID N` has the whole. */
+const SHOWN = 2000;
+
+type Moment = Pick<LogEntry, "ts" | "step">;
+
+/**
+ * What a model said, what it called and what came of it, as a person reads them: worded here alone, since
+ * who follows a run is told from its record first and live from then on, and nothing twice.
+ */
+export function wordsEntry(at: Moment, kind: "text" | "thought" | "inbox", text: string): LogEntry {
+  return { ...at, kind, text };
+}
+
+export function switchEntry({ ts, step, from, to, error }: ModelSwitch): LogEntry {
+  const text = `${from.provider}/${from.model} failed (${error.code}: ${error.message}); the run goes on with ${to.provider}/${to.model}`;
+  return { ts, step, kind: "model", text };
+}
+
+/** What was made of the conversation, for whoever wonders why the model does not know any more. */
+export function compactEntry(
+  at: Moment,
+  { why, tokens_before, tokens_after, cut, summary }: Compaction,
+): LogEntry {
+  const because = { tokens: "", too_long: ", which its model refused as too long", asked: ", as asked for" }[
+    why
+  ];
+  const by = summary?.by === "model" ? "by the model" : "without the model";
+  const done = [
+    cut.length > 0 ? `${cut.length} long ${cut.length === 1 ? "message" : "messages"} cut` : "",
+    summary ? `${summary.to} messages summarised ${by}` : "",
+  ].filter(Boolean);
+  const text = `conversation compacted from about ${tokens_before} to ${tokens_after} tokens${because}: ${done.join(", ")}`;
+  return { ...at, kind: "compact", text };
+}
+
+export function callEntry(at: Moment, call: Pick<ToolCall, "name" | "input">, path: string): LogEntry {
+  const text = `${call.name} ${path} ${JSON.stringify(call.input)}`;
+  return { ...at, kind: "tool", text: text.slice(0, SHOWN) };
+}
+
+export function resultEntry(at: Moment, { error, result }: ToolCallRecord): LogEntry {
+  return { ...at, kind: "result", text: (error ?? result ?? "").slice(0, SHOWN) };
+}

@@ -1,0 +1,57 @@
+import type { Clock } from "../../lib/clock.ts";
+import { joinWords } from "../../lib/join-words.ts";
+import type { Process } from "../process/process.ts";
+import type { LogEntry, ProcessEvent } from "../types.ts";
+import { Channel } from "./channel.ts";
+
+/** Events that one attached client may lag behind by. */
+const WATCH_BUFFER = 256;
+
+/** Tells those who are attached to a process what it does, through channels that drop and never hold it up. */
+export class Watchers {
+  readonly #clock: Clock;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Everything from now on; where it stands is told first. Ends with `complete`, once the end is on disk. */
+  attach(proc: Process): Channel<ProcessEvent> {
+    const channel: Channel<ProcessEvent> = new Channel(
+      WATCH_BUFFER,
+      () => proc.watchers.delete(channel),
+      joinWords,
+    );
+    channel.push({ type: "spawn", info: proc.info() });
+    for (const text of proc.notices) channel.push({ type: "notice", text });
+    if (proc.step > proc.recordedStep) channel.push(stepEvent(proc));
+    if (proc.settled) channel.end({ type: "complete", info: proc.info() });
+    else proc.watchers.add(channel);
+    return channel;
+  }
+
+  emit(proc: Process, event: ProcessEvent): void {
+    for (const watcher of proc.watchers) watcher.push(event);
+  }
+
+  step(proc: Process): void {
+    this.emit(proc, stepEvent(proc));
+  }
+
+  /** Worded only where somebody watches. */
+  log(proc: Process, entry: (at: { ts: string; step: number }) => LogEntry): void {
+    if (proc.watchers.size === 0) return;
+    const ts = new Date(this.#clock.now()).toISOString();
+    this.emit(proc, { type: "log", entry: entry({ ts, step: proc.step }) });
+  }
+}
+
+function stepEvent(proc: Process): ProcessEvent {
+  return {
+    type: "step",
+    step: proc.step,
+    total: proc.spec.maxSteps,
+    tokensUsed: proc.tokensUsed,
+    costUsd: proc.costUsd,
+  };
+}

@@ -1,0 +1,158 @@
+import { isAbsolute, join, relative } from "node:path";
+import type { Children } from "../../os/children.ts";
+import {
+  type ExecRequest,
+  type GuardedFolder,
+  type History,
+  type OpenContext,
+  type Services,
+  SyscallError,
+} from "../../plugin/index.ts";
+import { PluginStore } from "../../store/plugin-store.ts";
+import type { DeviceEntry } from "../../vfs/registry.ts";
+import type { OpenAs } from "../permission/file-grant.ts";
+import type { Process } from "../process/process.ts";
+
+interface OpenContextPorts {
+  children: Children;
+  /** The user's own data folder, for the `user` scope of the store. */
+  userDataDir: string;
+  /** The user's own folders that no run writes to; its records are added. */
+  guarded: readonly GuardedFolder[];
+  /** The runs on disk, as every driver may read them. */
+  history: History;
+  /** Where a plugin's `log` goes. */
+  log(level: "debug" | "info" | "warn", source: string, text: string): void;
+  /** Tells the process's model, at its next step. Durable when it returns. */
+  inbox(proc: Process, source: string, text: string): Promise<void>;
+  /** Tells those who watch the process. */
+  progress(proc: Process, tool: string, text: string): void;
+}
+
+/** Makes what a driver is given at Open: who opened it, and the services its plugin asked for. */
+export class OpenContexts {
+  readonly #ports: OpenContextPorts;
+
+  constructor(ports: OpenContextPorts) {
+    this.#ports = ports;
+  }
+
+  make(proc: Process, entry: DeviceEntry, as: OpenAs, access: OpenContext["access"]): OpenContext {
+    const { opts } = proc.spec;
+    const call = as.kind === "tool" ? { id: as.callId, tool: as.tool, deadlineMs: as.deadlineMs } : undefined;
+    return {
+      process: {
+        pid: proc.pid,
+        uuid: proc.uuid,
+        agent: proc.spec.agent.name,
+        depth: proc.spec.depth,
+        attended: opts.attended ?? false,
+        operator: false,
+      },
+      project: { id: opts.project.id, dir: opts.project.dir, trusted: opts.project.trusted },
+      cwd: opts.cwd,
+      folders: opts.folders ?? [],
+      guarded: [{ dir: opts.project.dataDir, readable: true }, ...this.#ports.guarded],
+      env: opts.env,
+      call,
+      config: entry.path === proc.provider.device ? proc.provider.config : entry.config,
+      progress: (text) => this.#ports.progress(proc, call?.tool ?? entry.path, proc.secrets.hide(text)),
+      changed: (file) => noteChange(proc, file),
+      log: (level, text) => this.#ports.log(level, sourceOf(proc, entry), proc.secrets.hide(text)),
+      spill: async (name, data) => {
+        const kept = typeof data === "string" ? proc.secrets.hide(data) : data;
+        return (await proc.record.keep(name, kept)).path;
+      },
+      inbox: (text) => this.#ports.inbox(proc, entry.plugin, proc.secrets.hide(text)),
+      access,
+      ...this.#services(proc, entry, call?.id),
+    };
+  }
+
+  #services(proc: Process, entry: DeviceEntry, call: string | undefined): Partial<Services> {
+    const services: Partial<Services> = {};
+    const source = sourceOf(proc, entry);
+    if (entry.needs.includes("exec")) services.exec = (request) => this.exec(proc, request, call);
+    if (entry.needs.includes("history")) services.history = this.#ports.history;
+    if (entry.needs.includes("store")) {
+      services.store = new PluginStore({
+        plugin: entry.plugin,
+        run: join(proc.record.dir, "plugins"),
+        project: join(proc.spec.opts.project.dataDir, "plugins"),
+        user: join(this.#ports.userDataDir, "plugins"),
+        onDamaged: (log, damaged, lines) => {
+          const more = damaged > lines.length ? ", …" : "";
+          this.#ports.log("warn", source, `${log}: damaged lines left out: ${lines.join(", ")}${more}`);
+        },
+      });
+    }
+    if (entry.needs.includes("secret")) {
+      services.secret = async () => {
+        if (proc.provider.device === entry.path) {
+          const key = await proc.provider.secret();
+          proc.secrets.add(key);
+          return key;
+        }
+        throw new SyscallError(
+          "PERMISSION",
+          `Plugin ${entry.plugin} asked for a key, but ${entry.path} is not the process's model.`,
+        );
+      };
+    }
+    if (entry.needs.includes("tools")) {
+      const served = (): NonNullable<Process["served"]> => servedTo(proc, entry);
+      services.tools = {
+        list: async () => served().list(),
+        call: async (name, input) => served().call(name, input),
+      };
+    }
+    return services;
+  }
+
+  /** Starts a program in the process's name: its folder, its environment, its end. */
+  exec(proc: Process, request: ExecRequest, call: string | undefined): ReturnType<Children["exec"]> {
+    return this.execAlone(proc, { ...request, env: { ...proc.spec.opts.env, ...request.env } }, call);
+  }
+
+  /** The same with `request.env` as its whole environment. */
+  execAlone(proc: Process, request: ExecRequest, call: string | undefined): ReturnType<Children["exec"]> {
+    if (proc.state !== "running") {
+      throw new SyscallError("CLOSED", `Process ${proc.pid} has ended and starts no more programs.`);
+    }
+    const { opts } = proc.spec;
+    return this.#ports.children.exec(
+      {
+        uuid: proc.uuid,
+        call,
+        spillDir: proc.record.spillDir,
+        graceMs: opts.limits.graceMs,
+        clock: proc.clock,
+        redactor: () => proc.secrets.byteStream(),
+      },
+      { ...request, cwd: request.cwd ?? opts.cwd },
+    );
+  }
+}
+
+/** The process's tools, for the driver that is its model and answers. */
+function servedTo(proc: Process, entry: DeviceEntry): NonNullable<Process["served"]> {
+  if (proc.provider.device !== entry.path) {
+    throw new SyscallError(
+      "PERMISSION",
+      `Plugin ${entry.plugin} asked for the process's tools, but ${entry.path} is not the process's model.`,
+    );
+  }
+  if (proc.served) return proc.served;
+  throw new SyscallError("CLOSED", `The model of process ${proc.pid} is not being asked: it calls no tools.`);
+}
+
+/** Who speaks, in the daemon's log. */
+function sourceOf(proc: Process, entry: DeviceEntry): string {
+  return `plugin ${entry.plugin}, PID ${proc.pid}`;
+}
+
+/** Kept relative to the project where it lies inside, so that a receipt reads the same on every machine. */
+function noteChange(proc: Process, file: string): void {
+  const inside = relative(proc.spec.opts.project.dir, file);
+  proc.filesChanged.add(inside.startsWith("..") || isAbsolute(inside) ? file : inside);
+}

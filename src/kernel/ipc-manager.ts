@@ -1,0 +1,264 @@
+import { withDeadline } from "../lib/cancellation.ts";
+import type { Clock } from "../lib/clock.ts";
+import { type Data, O_RDONLY, O_WRONLY, SyscallError } from "../plugin/index.ts";
+import type { Debugger } from "./debugger.ts";
+import type { MessageEntry } from "./ipc/inbox.ts";
+import type { Inboxes } from "./ipc/inboxes.ts";
+import type { Mail } from "./ipc/mail.ts";
+import { Pipe } from "./ipc/pipe.ts";
+import type { Process } from "./process/process.ts";
+import type { ProcessTable } from "./process/process-table.ts";
+import type { PID } from "./types.ts";
+
+/** A message between processes (interfaces §3). `seq` is its number in the receiver's inbox. */
+interface ProcessMessage {
+  from_pid: PID;
+  /** null: PID 0, the operator. */
+  from_uuid: string | null;
+  seq: number;
+  ts: string;
+  data: string;
+}
+
+interface RecvOptions {
+  /** By default as long as a tool may take. On the process's clock. */
+  timeoutMs?: number;
+  signal?: AbortSignal;
+}
+
+/** How often, and how far apart, a run is tried that somebody else has at that moment. */
+const MAIL_TRIES = 50;
+const MAIL_LOOK_MS = 20;
+
+interface IpcPorts {
+  table: ProcessTable;
+  mail: Mail;
+  inboxes: Inboxes;
+  debug: Debugger;
+  clock: Clock;
+}
+
+/** Send, Recv, Pipe (seeds 8.1). */
+export class IpcManager {
+  readonly #ports: IpcPorts;
+  #pipes = 0;
+
+  constructor(ports: IpcPorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * Puts a message into a process's inbox; it is durable when this returns. Those of one sender arrive in the
+   * order they were sent in. NOT_FOUND when there is no such process, CLOSED when it has ended or is ending,
+   * PERMISSION for one of another project (PID 0 may write to all), EXHAUSTED when its inbox is full.
+   */
+  async send(from: PID, to: PID, data: Data): Promise<ProcessMessage> {
+    const { table, debug } = this.#ports;
+    const args = { to, size: data.length };
+    const seq = (message: ProcessMessage): number => message.seq;
+    if (from === 0)
+      return debug.awaitByPid0(table.find(to), "Send", args, () => this.#send(null, to, data), seq);
+    const sender = table.get(from);
+    return debug.call(sender, "Send", args, () => this.#send(sender, to, data), seq);
+  }
+
+  /**
+   * The same for whom a process names: by PID, by UUID or the beginning of one, or "parent". A suspended run that waits
+   * for messages takes it too, and goes on. Answers who got it.
+   */
+  async sendTo(sender: Process, to: PID | string, data: Data): Promise<string> {
+    const named = to === "parent" ? (sender.spec.parentUuid ?? "parent") : String(to);
+    for (let tries = 0; tries < MAIL_TRIES; tries++) {
+      const target = this.#liveOne(sender, to);
+      if (target !== undefined) {
+        await this.send(sender.pid, target, data);
+        return `process ${target}`;
+      }
+      const uuid = await this.#ports.mail.addressee(sender, named);
+      if (uuid === undefined) break;
+      if (await this.#mail(sender, uuid, data))
+        return `the run ${uuid}, which is suspended and goes on with it`;
+      await new Promise<void>((resolve) => void this.#ports.clock.timer(MAIL_LOOK_MS, resolve));
+      sender.signal.throwIfAborted();
+    }
+    // As for one that is not there.
+    const target = this.addressee(sender, to);
+    await this.send(sender.pid, target, data);
+    return `process ${target}`;
+  }
+
+  /** Whom a process means: by PID, by UUID or the beginning of one, or its parent. NOT_FOUND when there is none. */
+  addressee(proc: Process, to: PID | string): PID {
+    const { table } = this.#ports;
+    if (to === "parent") {
+      if (proc.ppid !== 0) return proc.ppid;
+      throw new SyscallError(
+        "NOT_FOUND",
+        `Process ${proc.pid} has no parent process that could be written to.`,
+      );
+    }
+    if (typeof to === "number" || /^\d+$/.test(to)) return table.get(Number(to)).pid;
+    const found = table.findByUuid(to);
+    if (found) return found.pid;
+    throw new SyscallError(
+      "NOT_FOUND",
+      `There is no live process ${JSON.stringify(to)}. Expected a PID, a UUID or "parent".`,
+    );
+  }
+
+  /**
+   * Takes the oldest message, waiting for one. TIMEOUT when none came, CLOSED when the process ends, CANCELLED
+   * when it is told to, or the signal's reason.
+   */
+  async recv(pid: PID, o: RecvOptions = {}): Promise<ProcessMessage> {
+    const { table, inboxes, debug } = this.#ports;
+    const proc = table.get(pid);
+    const ms = o.timeoutMs ?? proc.spec.opts.limits.toolMs;
+    return debug.call(
+      proc,
+      "Recv",
+      { timeout_ms: ms },
+      async () => {
+        const limit = withDeadline(proc.clock, proc.signal, ms, noMessage(ms));
+        try {
+          const signals = o.signal ? [limit.signal, o.signal] : [limit.signal];
+          return asMessage(await inboxes.of(proc).receive(...signals));
+        } finally {
+          limit.release();
+        }
+      },
+      ({ seq }) => seq,
+    );
+  }
+
+  /**
+   * The same for a tool call, and for all that is there: its result tells them, and its record acknowledges
+   * them. None when none came in time.
+   */
+  async recvForCall(
+    proc: Process,
+    callId: string,
+    timeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<{ messages: MessageEntry[]; left: number }> {
+    const { inboxes, debug } = this.#ports;
+    const inbox = inboxes.of(proc);
+    return debug.call(
+      proc,
+      "Recv",
+      { timeout_ms: timeoutMs },
+      async () => {
+        if (timeoutMs <= 0 && !inbox.hasMessage) return { messages: [], left: 0 };
+        const limit = withDeadline(proc.clock, signal, timeoutMs, noMessage(timeoutMs));
+        try {
+          return await inbox.lend(callId, limit.signal);
+        } catch (thrown) {
+          if (signal.aborted || thrown !== limit.signal.reason) throw thrown;
+          return { messages: [], left: 0 };
+        } finally {
+          limit.release();
+        }
+      },
+      ({ messages }) => messages.map(({ seq }) => seq),
+    );
+  }
+
+  /**
+   * Joins two processes, or one with itself, by a pipe: an end for each, which goes with its process. CLOSED when
+   * one of them is ending, PERMISSION when they are of two projects.
+   */
+  async pipe(writer: PID, reader: PID): Promise<{ writeFd: number; readFd: number }> {
+    const { table, debug } = this.#ports;
+    const from = table.get(writer);
+    return debug.call(
+      from,
+      "Pipe",
+      { writer, reader },
+      () => {
+        const to = table.get(reader);
+        checkSameProject(from, to);
+        for (const proc of [from, to]) {
+          if (proc.state !== "running" || proc.stopped || proc.ending) {
+            throw new SyscallError(
+              "CLOSED",
+              `Process ${proc.pid} has ended or is ending and opens no more files.`,
+            );
+          }
+        }
+        const path = `pipe:${++this.#pipes}`;
+        const pipe = new Pipe(path);
+        const of = { path, device: path, plugin: "kernel" };
+        const readFd = to.fds.add({ ...of, file: pipe.reader, flags: O_RDONLY });
+        const writeFd = from.fds.add({ ...of, file: pipe.writer, flags: O_WRONLY });
+        return { writeFd, readFd };
+      },
+      (fds) => fds,
+    );
+  }
+
+  #liveOne(sender: Process, to: PID | string): PID | undefined {
+    try {
+      const proc = this.#ports.table.find(this.addressee(sender, to));
+      return proc && !proc.exit ? proc.pid : undefined;
+    } catch (thrown) {
+      if (thrown instanceof SyscallError && thrown.code === "NOT_FOUND") return undefined;
+      throw thrown;
+    }
+  }
+
+  /** False while somebody has the run, who may be going on with it. */
+  #mail(sender: Process, uuid: string, data: Data): Promise<boolean> {
+    const { debug, mail, clock } = this.#ports;
+    const put = async (): Promise<number | null> => {
+      const ts = new Date(clock.now()).toISOString();
+      const from = { from_pid: sender.pid, from_uuid: sender.uuid };
+      const entry = await mail.put(sender, uuid, { kind: "message", ts, ...from, data: textOf(data) });
+      return entry?.seq ?? null;
+    };
+    return debug
+      .call(sender, "Send", { to: uuid, size: data.length }, put, (seq) => seq)
+      .then((seq) => seq !== null);
+  }
+
+  async #send(sender: Process | null, to: PID, data: Data): Promise<ProcessMessage> {
+    const { table, inboxes, clock } = this.#ports;
+    const target = table.get(to);
+    if (sender) checkSameProject(sender, target);
+    const entry = await inboxes.put(target, {
+      kind: "message",
+      ts: new Date(clock.now()).toISOString(),
+      from_pid: sender?.pid ?? 0,
+      from_uuid: sender?.uuid ?? null,
+      data: textOf(data),
+    });
+    if (entry.kind !== "message")
+      throw new SyscallError("INTERNAL", "An inbox made another entry of a message.");
+    return asMessage(entry);
+  }
+}
+
+function asMessage({ from_pid, from_uuid, seq, ts, data }: MessageEntry): ProcessMessage {
+  return { from_pid, from_uuid, seq, ts, data };
+}
+
+function checkSameProject(one: Process, other: Process): void {
+  if (one.spec.opts.project.id === other.spec.opts.project.id) return;
+  throw new SyscallError(
+    "PERMISSION",
+    `Process ${other.pid} belongs to the project ${other.spec.opts.project.dir}, process ${one.pid} to ${one.spec.opts.project.dir}: only processes of one project reach each other.`,
+  );
+}
+
+/** Messages are text: they stand in a record, and are read by a model. */
+function textOf(data: Data): string {
+  if (typeof data === "string") return data;
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
+  } catch (cause) {
+    throw new SyscallError("INVALID", "A message is UTF-8 text, these bytes are not.", { cause });
+  }
+}
+
+function noMessage(ms: number): string {
+  return `No message came within ${ms} ms.`;
+}

@@ -1,0 +1,237 @@
+import { onceAborted } from "../../lib/cancellation.ts";
+import { requireOwn } from "../../store/runs/own-run.ts";
+import type { RunStore } from "../../store/runs/run-store.ts";
+import type { LifecycleManager } from "../lifecycle-manager.ts";
+import { Process } from "../process/process.ts";
+import type { ProcessTable } from "../process/process-table.ts";
+import { killed } from "../process/verdict.ts";
+import type { ProcessManager } from "../process-manager.ts";
+import { hasEnded, resultOf, type SavedRun } from "../resume/saved-run.ts";
+import type { Drain } from "../tools/drain.ts";
+import type { WaitingCalls } from "../tools/waiting-calls.ts";
+import {
+  type AgentInfo,
+  type ChildPlan,
+  type ChildWish,
+  type PID,
+  type ProcInfo,
+  SIGTERM,
+  type SpawnOpts,
+} from "../types.ts";
+
+interface ChildAgentPorts {
+  table: ProcessTable;
+  processes: ProcessManager;
+  lifecycle: LifecycleManager;
+  waiting: WaitingCalls;
+  drain: Drain;
+  uuid(): string;
+  /** The records of one data folder. */
+  runs(dataDir: string): RunStore;
+  /** Settles what the child is made of that the agent with this UUID wants. */
+  planChild(parentUuid: string, wish: ChildWish): Promise<ChildPlan>;
+  /** Settles what its child of this UUID is gone on with. */
+  planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
+  /** Tells those who watch the process. */
+  tell(proc: Process, text: string): void;
+  /** Tells its model. */
+  notice(proc: Process, text: string): Promise<void>;
+}
+
+/** The children that agents spawn and wait for. */
+export class ChildAgents {
+  readonly #ports: ChildAgentPorts;
+  /** Children that are waited for, and by whom. */
+  readonly #waiting = new Map<PID, Process>();
+
+  constructor(ports: ChildAgentPorts) {
+    this.#ports = ports;
+  }
+
+  /** Children that are waited for. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  /**
+   * Spawns a child and waits until it is reaped, however it ends. Which child it is stands in the journal before it
+   * begins: a call that was cut off goes on with that one, or takes its result, and spawns no second. A child that
+   * is suspended has its parent suspended too, until it has ended. Rejects when none can be spawned, EXHAUSTED
+   * where the parent's envelope allows none, and with the signal's reason when the parent is told to stop.
+   */
+  async run(
+    parent: Process,
+    wish: ChildWish,
+    callId: string | undefined,
+    signal: AbortSignal,
+  ): Promise<ProcInfo> {
+    const { lifecycle, waiting } = this.#ports;
+    const on = callId === undefined ? undefined : waiting.of(parent, callId);
+    const child =
+      on?.on === "child" ? await this.#again(parent, wish, on.uuid) : await this.#spawn(parent, wish, callId);
+    if (!(child instanceof Process)) return child;
+    const info = await this.#end(parent, child, signal);
+    if (info.suspended && callId !== undefined && !parent.stopped) {
+      const { uuid, agent, suspended } = info;
+      const reason = `its child ${uuid} (${agent}) was suspended: ${suspended.reason}`;
+      lifecycle.layDown(parent, reason, { on: "child", uuid });
+      signal.throwIfAborted();
+    }
+    return info;
+  }
+
+  /** A child's step is worth a line to those who watch its parent; its words and calls are in its own log. */
+  onStep(child: Process): void {
+    const parent = this.#waiting.get(child.pid);
+    if (!parent || parent.watchers.size === 0) return;
+    const { maxSteps, agent } = child.spec;
+    const step = maxSteps === null ? `${child.step}` : `${child.step}/${maxSteps}`;
+    this.#ports.tell(
+      parent,
+      `Agent: process ${child.pid} (${agent.name}), step ${step}, ${child.tokensUsed} tokens`,
+    );
+  }
+
+  /**
+   * Goes on with the children that were laid down with this process, below it: not with one that a person has
+   * suspended, nor with one that a call of it waits for, which does it itself.
+   */
+  async takeUpAll(parent: Process, { info, history }: SavedRun): Promise<void> {
+    const waits = [...(history.openStep?.waiting.values() ?? [])];
+    const waited = new Set(waits.flatMap((on) => (on.on === "child" ? on.uuid : [])));
+    for (const { uuid, exit_reason } of info.children) {
+      if (exit_reason !== "suspended" || waited.has(uuid) || this.#ports.table.findByUuid(uuid)) continue;
+      try {
+        const child = await this.#ports.runs(parent.spec.opts.project.dataDir).info(uuid);
+        if (!child) continue;
+        requireOwn(child);
+        if (hasEnded(child)) takeResult(parent, child);
+        else if (child.suspended?.cause !== "asked") await this.#takeUp(parent, uuid);
+      } catch (thrown) {
+        // They are laid down again, both.
+        if (parent.stopped) return;
+        const why = thrown instanceof Error ? thrown.message : String(thrown);
+        await this.#ports.notice(
+          parent,
+          `Your child ${uuid}, which was suspended with you, could not be gone on with: ${why}`,
+        );
+      }
+    }
+  }
+
+  async #spawn(
+    parent: Process,
+    wish: ChildWish,
+    callId: string | undefined,
+    uuid = this.#ports.uuid(),
+  ): Promise<Process> {
+    const { table, processes, waiting, drain, planChild, tell } = this.#ports;
+    // Before anything is loaded for it: a model may ask again and again.
+    parent.spec.envelope.requireRoom(parent.elapsedMs);
+    const { agent, opts, notices } = await planChild(parent.uuid, wish);
+    try {
+      if (callId !== undefined) await waiting.begin(parent, callId, { on: "child", uuid });
+      const pid = await processes.spawn(wish.intent, agent, { ...opts, uuid, parentPid: parent.pid });
+      for (const notice of notices) tell(parent, `Agent: ${notice}`);
+      return table.get(pid);
+    } catch (thrown) {
+      // A kernel that drains takes no new process. One that is suspended meanwhile spawns it when it goes on.
+      if (drain.isOn) await drain.pass(parent);
+      if (callId !== undefined && !parent.stopped) waiting.end(parent, callId);
+      throw thrown;
+    }
+  }
+
+  /** The child of a call that was cut off: gone on with, or its record when it has ended meanwhile. */
+  async #again(parent: Process, wish: ChildWish, uuid: string): Promise<Process | ProcInfo> {
+    const { table, lifecycle } = this.#ports;
+    const runs = this.#ports.runs(parent.spec.opts.project.dataDir);
+    const here = table.findByUuid(uuid);
+    if (here && !here.exit) return adopt(parent, here);
+    if (here) await lifecycle.gone(here);
+    const info = await runs.info(uuid);
+    if (!info) {
+      // Written down, and never begun.
+      await runs.remove(uuid);
+      return this.#spawn(parent, wish, undefined, uuid);
+    }
+    requireOwn(info);
+    if (!hasEnded(info)) return this.#takeUp(parent, uuid);
+    takeResult(parent, info);
+    return info;
+  }
+
+  async #takeUp(parent: Process, uuid: string): Promise<Process> {
+    const { table, planChildResume, tell } = this.#ports;
+    const { agent, opts, notices } = await planChildResume(parent.uuid, uuid);
+    const child = table.get(await this.#resume(parent, uuid, agent, opts));
+    charge(parent, uuid, child.spec.envelope);
+    for (const notice of notices) tell(parent, `Agent: ${notice}`);
+    return child;
+  }
+
+  async #resume(parent: Process, uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<PID> {
+    const { drain, lifecycle } = this.#ports;
+    try {
+      return (await lifecycle.resume(uuid, agent, { ...opts, parentPid: parent.pid })).pid;
+    } catch (thrown) {
+      // It waits on, for the child that a kernel which drains does not take up.
+      if (drain.isOn) await drain.pass(parent);
+      throw thrown;
+    }
+  }
+
+  async #end(parent: Process, child: Process, signal: AbortSignal): Promise<ProcInfo> {
+    const aborted = Promise.withResolvers<never>();
+    const ignore = onceAborted(signal, () => aborted.reject(signal.reason));
+    this.#waiting.set(child.pid, parent);
+    try {
+      await Promise.race([this.#ports.processes.wait(child.pid, parent), aborted.promise]);
+      return child.info();
+    } catch (thrown) {
+      // A parent that ends takes its children with it, in its own order.
+      if (!parent.stopped) child.stop(killed(SIGTERM, child.paused));
+      throw thrown;
+    } finally {
+      this.#waiting.delete(child.pid);
+      ignore();
+      // What it uses is its parent's only where it was built below it.
+      if (child.spec.ppid !== parent.pid) charge(parent, child.uuid, child.spec.envelope);
+    }
+  }
+}
+
+/** It has ended while its parent was not there to be told. */
+function takeResult(parent: Process, info: ProcInfo): void {
+  const { uuid, tokens_used, cost_usd, steps_used } = info;
+  charge(parent, uuid, { tokens: tokens_used, cost: cost_usd, steps: steps_used ?? info.steps });
+  parent.childEnded(resultOf(info));
+}
+
+/** It was gone on with alone, before its parent was: from here on it is its child again. */
+function adopt(parent: Process, child: Process): Process {
+  if (child.ppid === parent.pid) return child;
+  child.ppid = parent.pid;
+  parent.children.push(child.pid);
+  return child;
+}
+
+/**
+ * What a child has used while its parent was not there to be told, is the parent's use as well. Of what it knows it
+ * has the tokens only: steps and cost go by their share.
+ */
+function charge(
+  parent: Process,
+  uuid: string,
+  used: { tokens: number; steps: number; cost: number | null },
+): void {
+  const known = parent.spec.progress?.counted.find((child) => child.uuid === uuid)?.tokens_used ?? 0;
+  const tokens = Math.max(0, used.tokens - known);
+  if (tokens === 0) return;
+  const share = tokens / used.tokens;
+  parent.spec.envelope.charge({
+    tokens,
+    cost: used.cost === null ? null : used.cost * share,
+    steps: Math.ceil(used.steps * share),
+  });
+}

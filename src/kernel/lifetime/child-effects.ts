@@ -1,0 +1,54 @@
+import { type GuardedFolder, SyscallError } from "../../plugin/index.ts";
+import type { Process } from "../process/process.ts";
+import { foldersOf, isInside, realOrSame } from "./spawn-limits.ts";
+
+/** What is done outside of a child's own tool calls because of how it was asked for. */
+export interface ChildEffects {
+  /** Command lines that are run: its checks. */
+  commands?: readonly string[];
+  /** Files whose content it is given. Absolute. */
+  files?: readonly string[];
+  /** Variables that are set for its programs. */
+  variables?: readonly string[];
+}
+
+/** PERMISSION for an effect that the parent may not have by a tool call of its own: a child is no way around its rights. */
+export function requireEffects(
+  parent: Process,
+  effects: ChildEffects,
+  guarded: readonly GuardedFolder[],
+): void {
+  for (const command of effects.commands ?? []) {
+    const refusal = parent.permissions.toolRefusal("Bash", command);
+    if (refusal) throw lacking(parent, `the check ${JSON.stringify(command)}`, `Bash(${command})`, refusal);
+  }
+  for (const file of effects.files ?? []) {
+    const refusal = readRefusal(parent, file, guarded);
+    if (refusal) throw lacking(parent, `the file ${file}`, `Read(${file})`, refusal);
+  }
+  const [variable] = effects.variables ?? [];
+  if (variable === undefined) return;
+  // As an assignment before a command, a variable may change what any command does.
+  const refusal = parent.permissions.lacks({ kind: "tool", text: "Bash", name: "Bash", glob: false });
+  if (refusal) throw lacking(parent, `the variable ${variable} (--env)`, "Bash", `${refusal}.`);
+}
+
+/** By its tool Read or by its shell: null where either could show it the file. */
+function readRefusal(parent: Process, file: string, guarded: readonly GuardedFolder[]): string | null {
+  const path = realOrSame(file);
+  const quoted = `'${path.replaceAll("'", "'\\''")}'`;
+  if (parent.permissions.toolRefusal("Bash", `cat ${quoted}`) === null) return null;
+  const hidden = guarded.some(({ dir, readable }) => !readable && isInside(realOrSame(dir), path));
+  const folders = foldersOf(parent.spec.opts).map(realOrSame);
+  if (hidden || !folders.some((folder) => isInside(folder, path))) {
+    return `It is outside of what the parent may read: ${folders.join(", ")}.`;
+  }
+  return parent.permissions.toolRefusal("Read", path);
+}
+
+function lacking({ pid, uuid }: Process, what: string, right: string, refusal: string): SyscallError {
+  return new SyscallError(
+    "PERMISSION",
+    `Process ${pid} (${uuid}) may not give its child ${what}: it needs the right ${right} itself. ${refusal}`,
+  );
+}

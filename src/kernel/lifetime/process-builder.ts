@@ -1,0 +1,390 @@
+import type { Clock } from "../../lib/clock.ts";
+import { type ImageRef, O_RDWR, SyscallError } from "../../plugin/index.ts";
+import type { RunStore, RunWriter } from "../../store/runs/run-store.ts";
+import type { RunLimits } from "../../store/runs/run-writer.ts";
+import type { Namespace } from "../../vfs/namespace.ts";
+import type { DeviceRegistry } from "../../vfs/registry.ts";
+import type { DayCaps } from "../budget/daily-budget.ts";
+import type { ContextSyscalls } from "../context-manager.ts";
+import type { ContextManager } from "../conversation/conversations.ts";
+import { assembleHead } from "../conversation/prompt-head.ts";
+import type { FileSystem } from "../file-system.ts";
+import type { Inboxes } from "../ipc/inboxes.ts";
+import type { KernelPorts } from "../kernel-ports.ts";
+import { suitModel } from "../llm/model-capabilities.ts";
+import { toolPrefix } from "../mount/mount-point.ts";
+import type { MountManager } from "../mount-manager.ts";
+import { bareAgent } from "../process/bare-agent.ts";
+import { Process } from "../process/process.ts";
+import type { ProcessTable } from "../process/process-table.ts";
+import { Secrets } from "../process/secrets.ts";
+import {
+  adoptedOpts,
+  restoreTools,
+  savedLimits,
+  savedOpts,
+  savedPermissions,
+} from "../resume/restored-settings.ts";
+import { firstMessage, type SavedRun } from "../resume/saved-run.ts";
+import { namesMessageTools, startsWithMessages } from "../tools/message-tools.ts";
+import { asTold, showTools, writeMeta } from "../tools/tool-catalog.ts";
+import type { AgentInfo, PID, ProcessKind, SpawnOpts } from "../types.ts";
+import { unmetSkillNeeds } from "./skill-needs.ts";
+import {
+  leaveOutUnpriced,
+  limitsOf,
+  permissionsOf,
+  requirePrice,
+  requireWithinParent,
+} from "./spawn-limits.ts";
+
+interface BuilderPorts {
+  version: string;
+  /** Names the lock this kernel holds for its life. */
+  kernelId: string;
+  wakes?: boolean;
+  platform: string;
+  /** Keys that commands have printed, for whichever run. */
+  fetchedKeys?: Secrets;
+  clock: Clock;
+  uuid(): string;
+  pids: { next(): PID };
+  /** The records of one data folder; the same object for the same folder. */
+  runs(dataDir: string): RunStore;
+  table: ProcessTable;
+  /** The kernel's own devices, behind all others. */
+  devices: DeviceRegistry;
+  contexts: ContextManager;
+  ctx: ContextSyscalls;
+  /** What the runs of each project draw from. */
+  days: DayCaps;
+  files: FileSystem;
+  inboxes: Inboxes;
+  mounts: MountManager;
+  runsIn?: KernelPorts["runsIn"];
+  /** Into the groups that a run was in. */
+  rejoin(proc: Process, groups: readonly string[]): void;
+  /** Takes back what others have given to a process that did not come to be. */
+  forget(proc: Process): Promise<void>;
+  warn(source: string, text: string): void;
+}
+
+/** What a process is to be made of. */
+interface Order {
+  kind: ProcessKind;
+  intent: string;
+  agent: AgentInfo;
+  opts: Omit<SpawnOpts, "images">;
+  /** To be kept beside it. */
+  images?: SpawnOpts["images"];
+  /** The run that it goes on with. */
+  saved?: SavedRun;
+}
+
+/** An agent that nobody named. */
+const GENERIC = bareAgent("none");
+
+/**
+ * The one constructor of processes: whoever wants one comes through here, so that none is without its
+ * project, environment, rights and limits. What it builds stands in the table, has its files on disk and
+ * its model open; `start` sets it going. If anything of that fails, nothing of it is left.
+ */
+export class ProcessBuilder {
+  readonly #ports: BuilderPorts;
+
+  constructor(ports: BuilderPorts) {
+    this.#ports = ports;
+  }
+
+  build(
+    kind: ProcessKind,
+    intent: string,
+    agent: AgentInfo | null,
+    { images, ...opts }: SpawnOpts,
+    start: (proc: Process) => Promise<void>,
+  ): Promise<Process> {
+    return this.#make({ kind, intent, agent: agent ?? GENERIC, opts, images }, start);
+  }
+
+  /**
+   * The same for a run that is gone on with: same UUID, new PID, and everything else as its records have it but
+   * for what `opts` brings anew, the limits of it where they are given. Of `agent` it takes the skills to load.
+   * The caller has made sure that nobody else holds the run. A fork is a new run that begins with its steps: it has a
+   * UUID, a head and a use of its own, and no parent.
+   */
+  async rebuild(
+    saved: SavedRun,
+    agent: AgentInfo | null,
+    opts: SpawnOpts,
+    start: (proc: Process) => Promise<void>,
+  ): Promise<Process> {
+    const { kind, intent, agent: name } = saved.info;
+    const order = {
+      kind,
+      intent,
+      agent: { ...(agent ?? GENERIC), name },
+      opts: saved.fork?.adopted ? adoptedOpts(saved, opts) : savedOpts(saved, opts),
+      saved,
+    };
+    return this.#make(order, start);
+  }
+
+  async #make(order: Order, start: (proc: Process) => Promise<void>): Promise<Process> {
+    const { opts, saved } = order;
+    const undo: (() => unknown)[] = [() => opts.devices.release()];
+    try {
+      const { days } = this.#ports;
+      if (days.needsBegin(opts)) await days.begin(opts);
+      const { runsIn } = this.#ports;
+      if (runsIn && order.kind === "agent") {
+        undo.push(() => runsIn.end(opts.project));
+        await runsIn.begin(opts.project);
+      }
+      const record = saved && (await this.#recordOf(saved, opts, undo));
+      const proc = this.#construct(order, record, undo);
+      await this.#open(proc, order, undo);
+      await start(proc);
+      return proc;
+    } catch (thrown) {
+      await this.#undo(undo);
+      throw thrown;
+    }
+  }
+
+  /** Every step, also when one fails: the spawn's own error is the one to be thrown. */
+  async #undo(steps: (() => unknown)[]): Promise<void> {
+    for (const step of steps.reverse()) {
+      try {
+        await step();
+      } catch (thrown) {
+        this.#ports.warn("spawn", `taking it back: ${String(thrown)}`);
+      }
+    }
+  }
+
+  /** That of the run, or the one of a new run which begins with its steps. */
+  async #recordOf(saved: SavedRun, opts: SpawnOpts, undo: (() => unknown)[]): Promise<RunWriter> {
+    const runs = this.#runs(opts);
+    const { fork, info } = saved;
+    if (!fork) return runs.reopen(info.uuid, runLimits(opts));
+    const uuid = this.#ports.uuid();
+    const images = saved.spawned.images ?? [];
+    const kept = images.map(({ file }) => file);
+    const origin = { uuid: info.uuid, steps: fork.steps, kept, foreign: fork.adopted };
+    const record = await runs.fork(uuid, origin, runLimits(opts));
+    undo.push(() => runs.remove(uuid));
+    return record;
+  }
+
+  /** At once: nothing it looks at changes before it stands in the table. `reopened`: the record of a run gone on with. */
+  #construct(order: Order, reopened: RunWriter | undefined, undo: (() => unknown)[]): Process {
+    const { kind, intent, agent, opts, saved } = order;
+    const { table } = this.#ports;
+    // Whoever forks a run is a person: what comes of it is nobody's child.
+    const ofItself = saved?.fork ? undefined : saved;
+    // Of an adopted one the conversation counts: all else is today's.
+    const terms = saved?.fork?.adopted ? undefined : saved;
+    const parent = ofItself && !opts.parentPid ? this.#liveParentOf(ofItself) : this.#parentOf(opts);
+    if (parent) requireWithinParent(opts, parent);
+    const namespace = this.#namespace(opts);
+    // The tools of what it is to mount are not there yet.
+    const permissions = terms
+      ? savedPermissions(terms, namespace, opts, parent)
+      : permissionsOf(agent, opts, namespace, parent, opts.mounts?.map(toolPrefix));
+    const limits = terms ? savedLimits(terms, opts) : limitsOf(kind, agent, opts);
+    const day = this.#ports.days.of(opts);
+    const above = parent?.spec.envelope ?? day;
+    requirePrice(limits, opts, above);
+    const envelope = above.child(limits, parent?.elapsedMs ?? 0, saved?.before);
+    undo.push(() => envelope.close());
+    const record = reopened ?? this.#newRecord(opts, undo);
+    const { uuid } = record;
+    const proc = new Process({
+      pid: this.#ports.pids.next(),
+      uuid,
+      ppid: parent?.pid ?? 0,
+      tree: parent?.spec.tree ?? uuid,
+      parentUuid: parent?.uuid ?? ofItself?.info.parent_uuid ?? null,
+      originUuid: saved?.fork ? saved.info.uuid : (saved?.info.origin_uuid ?? null),
+      depth: parent ? parent.spec.depth + 1 : 0,
+      intent,
+      kind,
+      agent,
+      opts,
+      namespace,
+      permissions,
+      secrets: new Secrets({
+        // Its shell may find what its parent's spawner has.
+        keys: [...(opts.secrets ?? []), ...(parent?.secrets.keys ?? [])],
+        shared: this.#ports.fetchedKeys,
+      }),
+      record,
+      envelope,
+      maxSteps: envelope.limits.steps,
+      timeoutMs: envelope.limits.timeMs,
+      checks: terms?.spawned.checks ?? [...new Set([...agent.checks, ...(opts.checks ?? [])])],
+      kernelId: this.#ports.kernelId,
+      wakes: this.#ports.wakes,
+      version: this.#ports.version,
+      clock: this.#ports.clock,
+      progress: saved?.progress,
+    });
+    leaveOutUnpriced(proc, above);
+    table.add(proc);
+    parent?.children.push(proc.pid);
+    undo.push(async () => {
+      table.remove(proc);
+      parent?.children.splice(parent.children.indexOf(proc.pid), 1);
+      await this.#ports.forget(proc);
+      proc.abandon();
+    });
+    if (ofItself) this.#ports.rejoin(proc, ofItself.info.groups);
+    return proc;
+  }
+
+  #runs(opts: SpawnOpts): RunStore {
+    return this.#ports.runs(opts.project.dataDir);
+  }
+
+  #newRecord(opts: SpawnOpts, undo: (() => unknown)[]): RunWriter {
+    const uuid = opts.uuid ?? this.#ports.uuid();
+    const runs = this.#runs(opts);
+    const record = runs.create(uuid, runLimits(opts));
+    undo.push(() => runs.remove(uuid));
+    return record;
+  }
+
+  /** Its conversation, its model, its first files on disk. */
+  async #open(proc: Process, { saved, images = [] }: Order, undo: (() => unknown)[]): Promise<void> {
+    const { contexts, ctx, files, inboxes } = this.#ports;
+    const { intent, agent, opts } = proc.spec;
+    // A fork is shown what there is today (design §4).
+    const before = saved?.fork ? undefined : saved;
+    const head = before?.meta.system_prompt ?? (await this.#head(agent, opts));
+    proc.ctxId = await ctx.alloc(proc, Number.POSITIVE_INFINITY);
+    undo.push(() => contexts.ctxFree(proc.ctxId));
+    contexts.setSystemPrompt(proc.ctxId, head);
+    if (saved) {
+      await ctx.restore(proc, saved.history);
+      proc.notices.push(...saved.damage);
+      if (proc.record.untraced) proc.notices.push(untraced(proc.record.untraced));
+    } else {
+      proc.images = await keepImages(proc.record, images);
+      await ctx.append(proc, firstMessage(intent, opts.input, proc.images));
+    }
+    if (saved && saved.unread.length > 0) {
+      undo.push(() => inboxes.clear(proc));
+      inboxes.of(proc).restore(saved.unread);
+    }
+    undo.push(() => this.#ports.mounts.clear(proc));
+    await this.#mount(proc, saved);
+    if (!before) proc.notices.push(...unmetSkillNeeds(proc));
+    if (saved) proc.images = saved.spawned.images ?? [];
+    const shown = before?.meta.tools ?? [];
+    proc.messaging = startsWithMessages(proc, head) || namesMessageTools(...shown.map(({ name }) => name));
+    showTools(proc);
+    if (before) restoreTools(proc, shown);
+    writeMeta(proc, contexts);
+    if (saved && !saved.fork?.adopted && saved.info.model === proc.provider.model)
+      this.#recall(proc, head, saved);
+    undo.push(() => files.closeAll(proc));
+    if (!opts.provider) return;
+    proc.llmFd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });
+    await suitModel(files, proc);
+  }
+
+  /** How its model counts is known from the last answer. */
+  #recall(proc: Process, head: string, { history }: SavedRun): void {
+    if (!history.asked) return;
+    const { messages, tokens } = history.asked;
+    const tools = [...proc.tools.values()].map(({ tool }) => asTold(tool));
+    proc.estimate.learn({ model: proc.provider.model, system_prompt: head, messages, tools }, tokens);
+  }
+
+  /** What it sees: what is mounted for many, its plugins' devices, the kernel's own. */
+  #namespace({ devices, project }: SpawnOpts): Namespace {
+    const { mounts, devices: own } = this.#ports;
+    const shared = mounts.shared(project).toReversed();
+    return shared.reduce((view, table) => view.with(table), devices.namespace.over(own));
+  }
+
+  /**
+   * Mounts what it starts with. INVALID for a rule that names none of
+   * them, PERMISSION when it may use nothing of what it requires.
+   */
+  async #mount(proc: Process, saved: SavedRun | undefined): Promise<void> {
+    const { opts, agent, namespace } = proc.spec;
+    if (!opts.mounts || opts.mounts.length === 0) return;
+    const { mounts, table } = this.#ports;
+    const parent = proc.ppid === 0 ? undefined : table.find(proc.ppid);
+    const failed = await mounts.mountAll(proc, opts.mounts);
+    const missing = failed.map(({ request }) => toolPrefix(request));
+    // Saved rights may name what is not there any more.
+    if (!saved || saved.fork?.adopted) permissionsOf(agent, opts, namespace, parent, missing);
+    proc.permissions = proc.permissions.withFacts({ expected: missing });
+    proc.notices.push(
+      ...failed.map(({ request, error }) => `${request.type} ${request.name}: ${error.message}`),
+    );
+    proc.notices.push(...(await mounts.dropUnusable(proc)));
+  }
+
+  /** One that has ended leaves its child to PID 0. */
+  #liveParentOf({ info }: SavedRun): Process | undefined {
+    const parent = info.parent_uuid === null ? undefined : this.#ports.table.findByUuid(info.parent_uuid);
+    return parent && takesChildren(parent) ? parent : undefined;
+  }
+
+  #parentOf(opts: SpawnOpts): Process | undefined {
+    if (!opts.parentPid) return undefined;
+    const parent = this.#ports.table.find(opts.parentPid);
+    if (!parent || !takesChildren(parent)) {
+      throw new SyscallError(
+        "NOT_FOUND",
+        `The parent process ${opts.parentPid} does not exist or has ended.`,
+      );
+    }
+    return parent;
+  }
+
+  async #head(agent: AgentInfo, opts: SpawnOpts): Promise<string> {
+    const skills = await Promise.all(
+      agent.skills.map(async (skill) => ({ name: skill.name, dir: skill.dir, body: await skill.body() })),
+    );
+    return assembleHead({
+      instructions: agent.instructions,
+      skills,
+      deferredSkills: agent.deferredSkills,
+      systemPrompt: opts.systemPrompt,
+      projectDoc: opts.projectDoc,
+      outputSchema: opts.outputSchema,
+      environment: {
+        project: opts.project.dir,
+        cwd: opts.cwd,
+        date: new Date(this.#ports.clock.now()).toISOString().slice(0, 10),
+        platform: this.#ports.platform,
+      },
+    });
+  }
+}
+
+/** One after the other: they are large. */
+async function keepImages(record: RunWriter, images: NonNullable<SpawnOpts["images"]>): Promise<ImageRef[]> {
+  const kept: ImageRef[] = [];
+  for (const { media_type, width, height, data } of images) {
+    const { file, sha256, bytes } = await record.keep(`image.${media_type.slice("image/".length)}`, data);
+    kept.push({ media_type, file, sha256, bytes, width, height });
+  }
+  return kept;
+}
+
+function takesChildren(parent: Process): boolean {
+  return parent.state === "running" && !parent.stopped && !parent.ending;
+}
+
+function runLimits({ limits }: SpawnOpts): RunLimits {
+  return { eventsPerRun: limits.eventsPerRun, resultBytes: limits.resultBytes };
+}
+
+function untraced({ message }: SyscallError): string {
+  return `events.jsonl of its record: ${message} The run goes on, and what it does is not traced.`;
+}

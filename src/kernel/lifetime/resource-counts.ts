@@ -1,0 +1,64 @@
+import type { Children } from "../../os/children.ts";
+import type { Envelope } from "../budget/budget.ts";
+import type { ContextManager } from "../conversation/conversations.ts";
+import type { ModelGate } from "../llm/model-gate.ts";
+import type { ProcessTable } from "../process/process-table.ts";
+import type { SupervisorManager } from "../supervisor-manager.ts";
+import type { ChildAgents } from "./child-agents.ts";
+import type { ProcessLife } from "./process-runner.ts";
+import type { HolderName, Holders } from "./reap.ts";
+
+export interface HeldParts {
+  table: ProcessTable;
+  life: ProcessLife;
+  contexts: ContextManager;
+  children: Children;
+  holders: Holders;
+  supervisors: SupervisorManager;
+  agents: ChildAgents;
+  gate: ModelGate;
+  envelope: Envelope;
+}
+
+/** What is held for processes, by kind. Of a kernel without processes all are 0: a rest is a leak. */
+export type Held = Record<HolderName | OtherHeld, number>;
+
+type OtherHeld =
+  | "processes"
+  | "tasks"
+  | "contexts"
+  | "fds"
+  | "channels"
+  | "supervisors"
+  | "agents"
+  | "modelCalls"
+  | "places"
+  | "reservations"
+  | "programs";
+
+/** Counts what the parts of the kernel hold. */
+export function countHeld(parts: HeldParts): Held {
+  const { table, life, contexts, children, holders, supervisors, agents, gate, envelope } = parts;
+  const live = table.all();
+  const sum = (of: (proc: (typeof live)[number]) => number): number =>
+    live.reduce((total, proc) => total + of(proc), 0);
+  return {
+    processes: live.length,
+    tasks: life.tasks,
+    contexts: contexts.size,
+    fds: sum((proc) => proc.fds.list().length),
+    channels: sum((proc) => proc.watchers.size + proc.tracers.size),
+    mounts: holders.mounts.size,
+    messages: holders.messages.size,
+    groups: holders.groups.size,
+    signals: holders.signals.size,
+    threads: holders.threads.size,
+    coroutines: holders.coroutines.size,
+    supervisors: supervisors.size,
+    agents: agents.waiting,
+    modelCalls: gate.calls,
+    places: envelope.live,
+    reservations: envelope.held.holds,
+    programs: children.list().length,
+  };
+}

@@ -1,0 +1,100 @@
+import type { Children } from "../../os/children.ts";
+import type { Debugger } from "../debugger.ts";
+import type { InitManager } from "../init-manager.ts";
+import type { MountManager } from "../mount-manager.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessTable } from "../process/process-table.ts";
+import { killed, suspendedFor } from "../process/verdict.ts";
+import type { ProcessManager } from "../process-manager.ts";
+import { goesOn } from "../resume/auto-resume-rule.ts";
+import type { Drain } from "../tools/drain.ts";
+import { type ExitStatus, SIGKILL, type SuspendCause } from "../types.ts";
+import type { ProcessLife } from "./process-runner.ts";
+
+export interface ShutdownPorts {
+  table: ProcessTable;
+  processes: Pick<ProcessManager, "close">;
+  life: ProcessLife;
+  children: Children;
+  mounts: MountManager;
+  init: InitManager;
+  drain: Drain;
+  debug: Debugger;
+}
+
+export interface ShutdownOptions {
+  now?: boolean;
+  cause?: SuspendCause;
+  /** 0: what is under way is cut off at once. */
+  drainMs?: number;
+}
+
+/** The end of all processes, in the order that those who use each other need. */
+export class Shutdown {
+  readonly #ports: ShutdownPorts;
+  #handsOver = false;
+
+  constructor(ports: ShutdownPorts) {
+    this.#ports = ports;
+  }
+
+  /** LifecycleManager says what it does. */
+  async run({ now, cause, drainMs }: Required<ShutdownOptions>): Promise<void> {
+    const { debug, drain, table } = this.#ports;
+    const args = { now, cause, processes: table.size, calls: drain.underWay };
+    const end = async (): Promise<void> => {
+      this.#close();
+      if (!now && drainMs > 0) await drain.settle(drainMs);
+      await this.#endAll(now, cause);
+    };
+    await debug.awaitByPid0(undefined, "Shutdown", args, end);
+  }
+
+  /** Some of those that a shutdown has suspended go on by themselves when rnix starts again. */
+  get handsOver(): boolean {
+    return this.#handsOver;
+  }
+
+  /** Nothing new begins, and nothing is brought up any more. */
+  #close(): void {
+    this.#ports.processes.close();
+    this.#ports.init.close();
+  }
+
+  async #endAll(now: boolean, cause: SuspendCause): Promise<void> {
+    const { table, life, children, mounts, init } = this.#ports;
+    // What the system itself keeps running ends after those that may use it.
+    const all = table.all();
+    const live = all.filter((proc) => now || !init.owns(this.#rootOf(proc)));
+    for (const proc of live) {
+      // Its supervisor does that, in its order.
+      if (!now && this.#isSupervised(proc)) continue;
+      proc.stop(now ? killed(SIGKILL, proc.paused) : laidDown(proc, cause));
+      // One that is suspended already stays so: only its programs get no grace any more.
+      if (now) children.hurryOwner(proc.uuid);
+    }
+    await Promise.all(live.map((proc) => proc.done.then(() => life.reap(proc))));
+    await init.stop(suspendedFor("rnix was stopped", { cause }));
+    this.#handsOver ||= all.some((proc) => proc.exit !== undefined && goesOn(proc.info()));
+    // What many see, such as a service, outlives them.
+    await mounts.unmountAll();
+    life.retryRecords();
+  }
+
+  #rootOf(proc: Process): Process {
+    const parent = this.#ports.table.find(proc.ppid);
+    return parent ? this.#rootOf(parent) : proc;
+  }
+
+  #isSupervised({ ppid }: Process): boolean {
+    const parent = this.#ports.table.find(ppid);
+    return parent !== undefined && (parent.spec.kind === "supervisor" || this.#isSupervised(parent));
+  }
+}
+
+/** Who has paused it does not want it to go on by itself later. */
+function laidDown({ paused }: Process, cause: SuspendCause): ExitStatus {
+  return paused
+    ? suspendedFor("rnix was stopped while it was paused", { cause: "asked" })
+    : suspendedFor("rnix was stopped", { cause });
+}

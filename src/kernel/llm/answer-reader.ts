@@ -1,0 +1,382 @@
+import { z } from "zod";
+import { orAborted } from "../../lib/cancellation.ts";
+import {
+  CODES,
+  type Data,
+  type LLMAnswer,
+  type LLMEvent,
+  SyscallError,
+  type ToolCall,
+  type Usage,
+} from "../../plugin/index.ts";
+import { ToolCall as ToolCallSchema, Usage as UsageSchema } from "../../store/runs/message.ts";
+import { estimateRequest, estimateTokens } from "../budget/token-estimate.ts";
+import { addUsage } from "../budget/usage.ts";
+import { Secrets } from "../process/secrets.ts";
+import type { Watch } from "./idle-timeout.ts";
+import { type ModelRequest, type ReadImage, writtenRequest } from "./model-request.ts";
+
+/** A model device as the gate uses it: the kernel binds it to Write and Read on the process's LLM file. */
+export interface ModelDevice {
+  write(data: string, signal: AbortSignal): Promise<void>;
+  read(max: number, signal: AbortSignal): Promise<Data>;
+  /** Where a conversation has images. */
+  readImage?: ReadImage;
+  /** Keys that no answer shows, however it cuts them into pieces. */
+  readonly secrets?: Secrets;
+}
+
+/** Makes one request as often as it is told to, and reads the answer: event by event, or in one piece. */
+export class AnswerReader {
+  /** The request asks for a stream. */
+  readonly streams: boolean;
+  readonly #device: ModelDevice;
+  /** Not as text yet: thousands may wait for their turn. */
+  readonly #request: ModelRequest;
+  readonly #onEvent: (event: LLMEvent) => void;
+  /** What finished and broken attempts have reported together. */
+  readonly #spent: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+
+  constructor(device: ModelDevice, request: ModelRequest, onEvent: (event: LLMEvent) => void) {
+    this.#device = device;
+    this.streams = request.stream === true;
+    this.#request = request;
+    this.#onEvent = onEvent;
+  }
+
+  /**
+   * A whole answer that says something, or an error: UNAVAILABLE for one that broke off, DRIVER for one that
+   * is empty or not understood. Does not wait for a device that ignores the signal.
+   */
+  async read(watch: Watch): Promise<LLMAnswer> {
+    await orAborted(this.#write(watch.signal), watch.signal);
+    watch.touch();
+    const answer = believable(this.streams ? await this.#readEvents(watch) : await this.#readWhole(watch));
+    requireSubstance(answer);
+    const spent = { ...this.#spent };
+    const usage = spent.input_tokens + spent.output_tokens > 0 ? spent : this.#guess(answer);
+    const tokens_used = usage.input_tokens + usage.output_tokens;
+    return { ...answer, tool_calls: told(answer.tool_calls), usage, tokens_used };
+  }
+
+  async #write(signal: AbortSignal): Promise<void> {
+    await this.#device.write(await writtenRequest(this.#request, this.#device, signal), signal);
+  }
+
+  async #readWhole(watch: Watch): Promise<LLMAnswer> {
+    const document = await this.#readDocument(watch);
+    if (document === undefined) throw brokenOff();
+    const { limits, ...seen } = checked(Answer, jsonOf(this.#redacted(document)));
+    if (limits !== undefined) this.#onEvent({ type: "limits", limits });
+    const all = { input_tokens: 0, output_tokens: seen.tokens_used ?? 0, cached_tokens: 0 };
+    const usage = seen.usage ?? believed(all);
+    this.#count(usage);
+    return { ...seen, usage, tokens_used: usage.input_tokens + usage.output_tokens };
+  }
+
+  async #readEvents(watch: Watch): Promise<LLMAnswer> {
+    const answer = {
+      content: "",
+      reasoning: "",
+      tool_calls: [] as ToolCall[],
+      usage: { input_tokens: 0, output_tokens: 0, cached_tokens: 0 },
+    };
+    const { secrets = new Secrets() } = this.#device;
+    const shown = { text_delta: secrets.stream(), reasoning_delta: secrets.stream() };
+    const add = (type: "text_delta" | "reasoning_delta", text: string): void => {
+      if (text === "") return;
+      answer[type === "text_delta" ? "content" : "reasoning"] += text;
+      this.#onEvent({ type, text });
+    };
+    const addRest = (): void => {
+      add("reasoning_delta", shown.reasoning_delta.end());
+      add("text_delta", shown.text_delta.end());
+    };
+    let stop: Pick<LLMAnswer, "stop_reason" | "stop_word" | "opaque"> = { stop_reason: "unknown" };
+    let length = 0;
+    try {
+      for (;;) {
+        const document = await this.#readDocument(watch);
+        watch.touch();
+        if (document === undefined) break;
+        length += document.length;
+        if (length > LONGEST_ANSWER) throw tooLong();
+        const raw = eventOf(document);
+        if (raw.type === "text_delta" || raw.type === "reasoning_delta") {
+          add(raw.type, shown[raw.type].push(raw.text));
+          continue;
+        }
+        const redacted = this.#redacted(document);
+        const event = redacted === document ? raw : eventOf(redacted);
+        if (event.type === "tool_call") answer.tool_calls.push(event.call);
+        else if (event.type === "turn") length = 0;
+        else if (event.type === "usage") answer.usage = event.usage;
+        else if (event.type === "stop") {
+          stop = stopOf(event);
+          addRest();
+        } else if (event.type === "error") throw errorOf(event);
+        this.#onEvent(event);
+      }
+      addRest();
+    } finally {
+      this.#count(answer.usage);
+    }
+    const { reasoning, ...rest } = answer;
+    return { ...rest, ...(reasoning === "" ? {} : { reasoning }), ...stop, tokens_used: 0 };
+  }
+
+  /**
+   * The next JSON document, undefined at the end. One that is longer than a read comes in several pieces,
+   * all but the last of full length; the beginning of a JSON object is never JSON itself.
+   */
+  async #readDocument(watch: Watch): Promise<string | undefined> {
+    const decoder = new TextDecoder();
+    let text = "";
+    for (;;) {
+      const piece = await orAborted(this.#device.read(READ_MAX, watch.signal), watch.signal);
+      if (piece.length === 0) return text === "" ? undefined : text;
+      text += typeof piece === "string" ? piece : decoder.decode(piece, { stream: true });
+      if (piece.length < READ_MAX || isJson(text)) return text;
+      if (text.length > LONGEST_ANSWER) throw tooLong();
+      watch.touch();
+    }
+  }
+
+  #redacted(document: string): string {
+    return this.#device.secrets?.hide(document) ?? document;
+  }
+
+  /** A server that never says what it used would otherwise have no budget at all. */
+  #guess(answer: LLMAnswer): Usage {
+    const calls = answer.tool_calls.length === 0 ? "" : JSON.stringify(answer.tool_calls);
+    return {
+      input_tokens: estimateRequest(this.#request),
+      output_tokens: estimateTokens(answer.content + (answer.reasoning ?? "") + calls),
+      cached_tokens: 0,
+    };
+  }
+
+  #count(usage: Usage): void {
+    addUsage(this.#spent, usage);
+  }
+}
+
+/** Calls told apart: a model that uses an id twice, or none, would have its results mixed up, or refused. */
+function told(calls: ToolCall[]): ToolCall[] {
+  const taken = new Set<string>();
+  return calls.map((call, index) => {
+    const id = call.id === "" || taken.has(call.id) ? `${call.id || "call"}-${index + 1}` : call.id;
+    taken.add(id);
+    return id === call.id ? call : { ...call, id };
+  });
+}
+
+const READ_MAX = 1024 * 1024;
+/** Characters of one answer, events and all. No model writes as much; a broken server may. */
+const LONGEST_ANSWER = 16 * 1024 * 1024;
+
+const RateLimit = z.lazy(() =>
+  z.object({
+    limit: z.number().nonnegative().optional(),
+    remaining: z.number().optional(),
+    reset_ms: z.number().optional(),
+  }),
+);
+const RateLimits = z.lazy(() => z.object({ requests: RateLimit.optional(), tokens: RateLimit.optional() }));
+const Stop = z.enum(["end_turn", "tool_calls", "max_tokens", "refusal", "paused", "other", "unknown"]);
+
+const Used = z.lazy(() => UsageSchema.transform(believed));
+
+/** Tools, stop reason and usage may be missing: a driver of the seeds answers `{content, tokens_used}`. */
+const Answer = z.lazy(() =>
+  z.object({
+    content: z.string(),
+    reasoning: z.string().optional(),
+    tool_calls: z.array(ToolCallSchema).default([]),
+    stop_reason: Stop.default("end_turn"),
+    stop_word: z.string().optional(),
+    opaque: z.string().optional(),
+    usage: Used.optional(),
+    tokens_used: z.number().optional(),
+    limits: RateLimits.optional(),
+  }),
+);
+
+/**
+ * What of a provider's count is to be believed: no call gives a budget anything back. Where more was read from its
+ * cache than there was input, it counts the two apart.
+ */
+function believed({ input_tokens, output_tokens, cached_tokens, cost_usd }: Usage): Usage {
+  const input = tokens(input_tokens);
+  const cached = tokens(cached_tokens);
+  return {
+    input_tokens: cached > input ? input + cached : input,
+    output_tokens: tokens(output_tokens),
+    cached_tokens: cached,
+    ...(cost_usd !== undefined && cost_usd >= 0 && { cost_usd }),
+  };
+}
+
+function tokens(said: number): number {
+  return Math.min(MOST_TOKENS, Math.max(0, Math.round(said)));
+}
+
+/** Of one answer. Far more than any model takes, and what can be added up without loss. */
+const MOST_TOKENS = 1e9;
+
+/** The kinds of events. A short answer has two of them, so each has its schema built when the first of it comes. */
+const EVENTS = {
+  text_delta: z.lazy(() => z.object({ type: z.literal("text_delta"), text: z.string() })),
+  reasoning_delta: z.lazy(() => z.object({ type: z.literal("reasoning_delta"), text: z.string() })),
+  tool_call: z.lazy(() => z.object({ type: z.literal("tool_call"), call: ToolCallSchema })),
+  turn: z.lazy(() => z.object({ type: z.literal("turn") })),
+  usage: z.lazy(() => z.object({ type: z.literal("usage"), usage: Used })),
+  limits: z.lazy(() => z.object({ type: z.literal("limits"), limits: RateLimits })),
+  stop: z.lazy(() =>
+    z.object({
+      type: z.literal("stop"),
+      reason: Stop,
+      word: z.string().optional(),
+      opaque: z.string().optional(),
+    }),
+  ),
+  error: z.lazy(() =>
+    z.object({
+      type: z.literal("error"),
+      code: z.enum(CODES),
+      message: z.string(),
+      retry_after_ms: z.number().optional(),
+      retryable: z.boolean().optional(),
+      too_long: z.boolean().optional(),
+    }),
+  ),
+};
+const KINDS = [
+  "text_delta",
+  "reasoning_delta",
+  "tool_call",
+  "turn",
+  "usage",
+  "limits",
+  "stop",
+  "error",
+] as const;
+const Kind = z.lazy(() => z.object({ type: z.enum(KINDS) }));
+
+/** An answer is thousands of pieces of text: they are told without the schema. */
+function eventOf(document: string): LLMEvent {
+  const json = jsonOf(document);
+  return isDelta(json) ? json : checked(EVENTS[checked(Kind, json).type], json);
+}
+
+function isDelta(value: unknown): value is { type: "text_delta" | "reasoning_delta"; text: string } {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    "type" in value &&
+    (value.type === "text_delta" || value.type === "reasoning_delta") &&
+    "text" in value &&
+    typeof value.text === "string"
+  );
+}
+
+function jsonOf(document: string): unknown {
+  try {
+    return JSON.parse(document);
+  } catch (cause) {
+    const shown = JSON.stringify(document.slice(0, 80));
+    const message = `the model's driver must answer in JSON, one document a read; it answered ${shown}`;
+    throw new SyscallError("DRIVER", message, { cause, retryable: true });
+  }
+}
+
+function checked<S extends z.ZodType>(schema: S, json: unknown): z.infer<S> {
+  const result = schema.safeParse(json);
+  if (result.success) return result.data;
+  const message = `the model's driver answered something unknown: ${z.prettifyError(result.error)}`;
+  throw new SyscallError("DRIVER", message, { cause: result.error, retryable: false });
+}
+
+function stopOf(event: Extract<LLMEvent, { type: "stop" }>) {
+  const { reason, word, opaque } = event;
+  return {
+    stop_reason: reason,
+    ...(word !== undefined && { stop_word: word }),
+    ...(opaque !== undefined && { opaque }),
+  };
+}
+
+/** Longest word of a provider that is shown. */
+const LONGEST_WORD = 80;
+
+/** Calls of an answer that came to no regular end are not made, and its provider's word for that is a short one. */
+function believable({ stop_word, opaque, ...answer }: LLMAnswer): LLMAnswer {
+  const { stop_reason, tool_calls } = answer;
+  const stopped = stop_reason === "refusal" || stop_reason === "other";
+  const pauses = stop_reason === "paused" && tool_calls.length === 0;
+  return {
+    ...answer,
+    ...(stopped && { tool_calls: [] }),
+    ...(stop_reason === "paused" && !pauses && { stop_reason: "tool_calls" }),
+    ...(pauses && opaque !== undefined && { opaque }),
+    ...(stop_word !== undefined && { stop_word: stop_word.slice(0, LONGEST_WORD) }),
+  };
+}
+
+/** Nothing of a broken answer is acted on: what says too little to be one is an error like any other. */
+function requireSubstance(answer: LLMAnswer): void {
+  const { stop_reason: reason, stop_word: word, opaque } = answer;
+  if (reason === "unknown") throw brokenOff(word);
+  const silent = answer.content.trim() === "" && opaque === undefined;
+  if (answer.tool_calls.length > 0 || (!silent && reason !== "tool_calls")) return;
+  const named = word === undefined ? "" : ` (${JSON.stringify(word)})`;
+  if (reason === "refusal")
+    throw new SyscallError(
+      "DRIVER",
+      `the model refused to answer and gave no reason${named}. Change the request, or use another model`,
+      { retryable: false },
+    );
+  if (reason === "max_tokens")
+    throw new SyscallError("DRIVER", `the model used its whole output limit without an answer${named}`, {
+      retryable: false,
+    });
+  if (reason === "other")
+    throw new SyscallError(
+      "DRIVER",
+      `the model gave an empty answer, which it ended with ${JSON.stringify(word)}`,
+      {
+        retryable: true,
+      },
+    );
+  const got = silent ? "an empty answer" : "an answer that says it calls tools and calls none";
+  throw new SyscallError("DRIVER", `the model gave ${got}; expected a text or tool calls`, {
+    retryable: true,
+  });
+}
+
+function brokenOff(word?: string): SyscallError {
+  const named = word ? ` (${JSON.stringify(word)})` : "";
+  const message = `the model's answer broke off before its end${named}`;
+  return new SyscallError("UNAVAILABLE", message, { retryable: true });
+}
+
+function tooLong(): SyscallError {
+  return new SyscallError("DRIVER", `the model's answer is longer than ${LONGEST_ANSWER} characters`, {
+    retryable: false,
+  });
+}
+
+function errorOf(event: Extract<LLMEvent, { type: "error" }>): SyscallError {
+  const { retry_after_ms: retryAfterMs, retryable, too_long: tooLong } = event;
+  const detail = { retryAfterMs, retryable, tooLong };
+  return new SyscallError(event.code, event.message, detail);
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,37 @@
+import type { Data, ImageRef } from "../../plugin/index.ts";
+import type { FileSystem } from "../file-system.ts";
+import type { Process } from "../process/process.ts";
+import type { Secrets } from "../process/secrets.ts";
+import type { ModelDevice } from "./model-gate.ts";
+
+/** The file of one process's model, as the gate uses it. */
+export class LlmFile implements ModelDevice {
+  reads = 0;
+  readBytes = 0;
+  readonly #ports: { files: FileSystem };
+  readonly #proc: Process;
+
+  constructor(ports: { files: FileSystem }, proc: Process) {
+    this.#ports = ports;
+    this.#proc = proc;
+  }
+
+  write(data: string, signal: AbortSignal): Promise<void> {
+    return this.#ports.files.write(this.#proc, this.#proc.llmFd, data, signal);
+  }
+
+  async read(max: number, signal: AbortSignal): Promise<Data> {
+    const data = await this.#ports.files.readQuietly(this.#proc, this.#proc.llmFd, max, signal);
+    this.reads++;
+    this.readBytes += data.length;
+    return data;
+  }
+
+  get secrets(): Secrets {
+    return this.#proc.secrets;
+  }
+
+  async readImage(image: ImageRef): Promise<string> {
+    return Buffer.from(await this.#proc.record.readKept(image)).toString("base64");
+  }
+}

@@ -1,0 +1,68 @@
+import { SyscallError } from "../../plugin/index.ts";
+import type { ContextSyscalls } from "../context-manager.ts";
+import type { Process } from "../process/process.ts";
+import type { Outcome } from "../process/verdict.ts";
+import type { ProcessEvent } from "../types.ts";
+import { OutputSchema } from "./output-schema.ts";
+
+/** So often a model is told what is wrong with the form of its answer. */
+const CORRECTIONS = 2;
+
+interface LastWordPorts {
+  ctx: ContextSyscalls;
+  emit(proc: Process, event: ProcessEvent): void;
+}
+
+/** Makes an agent's last word the run's result, if it has the form that was asked for; else asks for it again. */
+export class LastWord {
+  readonly #ports: LastWordPorts;
+  readonly #proc: Process;
+  #schema: OutputSchema | undefined;
+  /** The answer that was read last: it may be long. */
+  #last: { answer: string; said: ReturnType<OutputSchema["read"]> } | undefined;
+
+  constructor(ports: LastWordPorts, proc: Process) {
+    this.#ports = ports;
+    this.#proc = proc;
+  }
+
+  fits(answer: string): boolean {
+    return !("problem" in this.#read(answer));
+  }
+
+  /** How the run ends with it; undefined: it does not end yet, its model is told what is wrong. */
+  take(answer: string): Outcome | undefined {
+    const proc = this.#proc;
+    const said = this.#read(answer);
+    proc.result = answer;
+    if (!("problem" in said)) {
+      proc.result = said.text;
+      proc.output = said.output;
+      return { kind: "finished" };
+    }
+    const { problem } = said;
+    if (proc.corrections >= CORRECTIONS) return unfit(problem);
+    proc.corrections++;
+    proc.completion = null;
+    const again = `correction ${proc.corrections} of ${CORRECTIONS}`;
+    const text = `the answer does not fit the output schema and is asked for again (${again}): ${problem}`;
+    this.#ports.emit(proc, { type: "notice", text });
+    const content = `Your answer does not fit the JSON Schema that it must fit: ${problem}. Answer again, with the corrected JSON document alone.`;
+    // Done when it returns: only its trace is told later.
+    this.#ports.ctx.append(proc, { role: "user", content }).catch(() => undefined);
+    return undefined;
+  }
+
+  #read(answer: string): ReturnType<OutputSchema["read"]> {
+    const { outputSchema } = this.#proc.spec.opts;
+    if (outputSchema === undefined) return { output: null, text: answer };
+    this.#schema ??= new OutputSchema(outputSchema);
+    if (this.#last?.answer !== answer) this.#last = { answer, said: this.#schema.read(answer) };
+    return this.#last.said;
+  }
+}
+
+function unfit(problem: string): Outcome {
+  const message = `The agent finished, but its answer does not fit the output schema, also after ${CORRECTIONS} corrections: ${problem}.`;
+  return { kind: "broken", reason: "check_failed", error: new SyscallError("INVALID", message) };
+}

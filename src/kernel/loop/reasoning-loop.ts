@@ -1,0 +1,378 @@
+import type { Clock } from "../../lib/clock.ts";
+import { type LLMAnswer, type LLMTool, type Message, SyscallError, type Usage } from "../../plugin/index.ts";
+import type { InboxEntry, ToolCallRecord } from "../../store/runs/schema.ts";
+import { noUsage } from "../budget/usage.ts";
+import type { ContextSyscalls } from "../context-manager.ts";
+import { Compactor, isTooLong } from "../conversation/compactor.ts";
+import type { OpenStep } from "../conversation/rebuild-history.ts";
+import { toolMessage } from "../conversation/tool-message.ts";
+import { wordsEntry } from "../events/log-entry.ts";
+import type { Inboxes } from "../ipc/inboxes.ts";
+import { stepText } from "../ipc/wording.ts";
+import { cutShort } from "../llm/cut-short.ts";
+import { type AskEvents, ModelCall, type ModelCallPorts } from "../llm/model-call.ts";
+import type { ModelRequest } from "../llm/model-request.ts";
+import type { Process } from "../process/process.ts";
+import { Broken, recorded } from "../process/run-error.ts";
+import { actionOf, soFar, stepRecord } from "../process/step-record.ts";
+import type { Outcome } from "../process/verdict.ts";
+import type { ServedTurn } from "../tools/program-tool-calls.ts";
+import { runToolCalls, type ToolCallPorts } from "../tools/tool-calls.ts";
+import { asTold } from "../tools/tool-catalog.ts";
+import type { WaitingCalls } from "../tools/waiting-calls.ts";
+import type { ExitReason } from "../types.ts";
+import { LastWord } from "./final-answer.ts";
+import { LoopGuard } from "./loop-guard.ts";
+
+export interface LoopPorts extends ModelCallPorts {
+  clock: Clock;
+  ctx: ContextSyscalls;
+  inboxes: Inboxes;
+  waiting: WaitingCalls;
+  tools: ToolCallPorts;
+  onStep(proc: Process): void;
+  /** Before each request: appends the message tools when, by what it is told, they are of use from now on. */
+  offerMessages(proc: Process, told: readonly InboxEntry[]): void;
+}
+
+/**
+ * The reasoning loop of one process (design §4): one task, native tool calls; calls present means act,
+ * none means finished. It always returns an outcome; what it throws is a defect of ours.
+ */
+export async function reason(ports: LoopPorts, proc: Process): Promise<Outcome> {
+  const loop = new ReasoningLoop(ports, proc);
+  try {
+    for (;;) {
+      await proc.gate();
+      if (ports.tools.drain.isOn) await ports.tools.drain.pass(proc);
+      const stopped = proc.stopped;
+      const outcome: Outcome | undefined = stopped ? { kind: "stopped", status: stopped } : await loop.step();
+      if (outcome?.kind === "stopped") loop.keepPartial();
+      if (outcome) return outcome;
+    }
+  } catch (thrown) {
+    loop.keepPartial();
+    if (proc.stopped) return { kind: "stopped", status: proc.stopped };
+    if (thrown instanceof Broken) return { kind: "broken", reason: thrown.reason, error: thrown.error };
+    throw thrown;
+  } finally {
+    // What came now would be told to nobody. A run that is suspended is told when it goes on.
+    if (proc.stopped?.reason !== "suspended") ports.inboxes.of(proc).close();
+  }
+}
+
+class ReasoningLoop implements AskEvents {
+  readonly #ports: LoopPorts;
+  readonly #proc: Process;
+  readonly #guard: LoopGuard;
+  readonly #model: ModelCall;
+  readonly #compactor: Compactor;
+  readonly #lastWord: LastWord;
+  #tools: LLMTool[] = [];
+  #lastText = "";
+  /** When the step under way began. */
+  #ts = "";
+  /** How it has ended the run, while the program that is its model answers on. */
+  #over: Outcome | undefined;
+  /** Numbers of what this step was told of the inbox, if it was told something. */
+  #told: number[] | undefined;
+  /** The words of that, until they stand in the log: they belong to the step, and it has no number yet. */
+  #heard = "";
+  #planned: boolean;
+
+  constructor(ports: LoopPorts, proc: Process) {
+    this.#ports = ports;
+    this.#proc = proc;
+    this.#guard = new LoopGuard(proc.spec.opts.limits.loopThreshold);
+    this.#planned = proc.plan !== null;
+    this.#model = new ModelCall(ports, proc);
+    this.#compactor = new Compactor(ports, proc);
+    this.#lastWord = new LastWord(ports, proc);
+  }
+
+  /** One step, whole: an outcome when it was the last one. */
+  async step(): Promise<Outcome | undefined> {
+    const proc = this.#proc;
+    const { openStep, answered } = proc;
+    proc.openStep = null;
+    proc.answered = null;
+    if (openStep) return this.#goOn(openStep);
+    const outcome = answered === null ? undefined : await this.#answered(answered);
+    if (outcome) return outcome;
+    await this.#drainInbox();
+    await this.#compactor.beforeStep(() => this.#request());
+    this.#over = undefined;
+    const answer = await this.#ask();
+    if (!answer) {
+      // A step that was begun and not answered is none.
+      proc.step = proc.recordedStep;
+      return this.#over;
+    }
+    const ts = this.#ts;
+    const assistant: Message = { role: "assistant", content: answer.content };
+    if (answer.tool_calls.length > 0) assistant.tool_calls = answer.tool_calls;
+    if (answer.opaque !== undefined) assistant.opaque = answer.opaque;
+    this.#journal(ts, assistant, answer);
+    return this.#act(ts, assistant, answer);
+  }
+
+  // What a model's call tells of itself (AskEvents). Methods and not functions made for each call: thousands of
+  // processes may wait for their answer at a time.
+
+  begin(): void {
+    this.#proc.step++;
+    this.#ports.onStep(this.#proc);
+    this.#ts = new Date(this.#ports.clock.now()).toISOString();
+    this.#log("inbox", this.#heard);
+    this.#heard = "";
+  }
+
+  called(text: string, reasoning: string): void {
+    const answer = { ...servedAnswer(text, reasoning), served: true } as const;
+    this.#journal(this.#ts, { role: "assistant", content: text }, answer);
+  }
+
+  ended(turn: ServedTurn, usage: Usage): boolean {
+    const { corrections } = this.#proc;
+    this.#over = this.#served(this.#ts, turn, usage);
+    // What is wrong with its result it is told when it is asked anew.
+    return this.#over === undefined && this.#proc.corrections === corrections;
+  }
+
+  /** An answer is on disk before anything follows from it. */
+  #journal(ts: string, message: Message, answer: LLMAnswer & { served?: true }): void {
+    const proc = this.#proc;
+    if (answer.content !== "") this.#lastText = answer.content;
+    recorded(() =>
+      proc.record.journal({
+        t: "answer",
+        v: 1,
+        step: proc.step,
+        ts,
+        message,
+        reasoning: answer.reasoning,
+        usage: answer.usage,
+        stop_reason: answer.stop_reason,
+        stop_word: answer.stop_word,
+        so_far: soFar(proc),
+        messages: proc.unrecorded.length > 0 ? [...proc.unrecorded] : undefined,
+        inbox: this.#told,
+        served: answer.served,
+      }),
+    );
+    this.#log("thought", answer.reasoning);
+    this.#log("text", answer.content);
+  }
+
+  /** The step of a program that called these tools by itself, while it answers on: an outcome ends the run. */
+  #served(ts: string, { text, reasoning, calls }: ServedTurn, usage: Usage): Outcome | undefined {
+    const proc = this.#proc;
+    // The step stays open in the journal, and is finished when the run goes on.
+    if (proc.stopped && calls.some(({ state }) => state === "waiting")) {
+      return { kind: "stopped", status: proc.stopped };
+    }
+    const tool_calls = calls.map(({ id, name, input }) => ({ id, name, input }));
+    const assistant: Message = { role: "assistant", content: text, tool_calls };
+    // Done when it returns: only its trace is told later.
+    this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage)).catch(() => undefined);
+    const tokens_used = usage.input_tokens + usage.output_tokens;
+    this.#record(ts, assistant, { ...servedAnswer(text, reasoning), tool_calls, usage, tokens_used }, calls);
+    this.#told = undefined;
+    if (proc.stopped) return { kind: "stopped", status: proc.stopped };
+    const { completion } = proc;
+    return (completion === null ? undefined : this.#lastWord.take(completion)) ?? this.#circles(calls);
+  }
+
+  /** Finishes the step that was open when the run was cut off: its answer is there, and some of its calls are. */
+  async #goOn({
+    step,
+    ts,
+    message,
+    reasoning,
+    usage,
+    stopReason,
+    stopWord,
+    inbox,
+    settled,
+    waiting,
+  }: OpenStep): Promise<Outcome | undefined> {
+    const proc = this.#proc;
+    proc.step = step;
+    this.#ports.onStep(proc);
+    this.#told = inbox;
+    this.#lastText = message.content;
+    this.#ports.waiting.restore(proc, waiting);
+    const answer: LLMAnswer = {
+      content: message.content,
+      reasoning,
+      tool_calls: message.tool_calls ?? [],
+      stop_reason: stopReason,
+      stop_word: stopWord,
+      usage,
+      tokens_used: usage.input_tokens + usage.output_tokens,
+    };
+    return this.#act(ts, message, answer, settled);
+  }
+
+  /** What follows an answer: its calls, the record of both, and whether it was the last. */
+  async #act(
+    ts: string,
+    assistant: Message,
+    answer: LLMAnswer,
+    settled?: ReadonlyMap<string, ToolCallRecord>,
+  ): Promise<Outcome | undefined> {
+    const proc = this.#proc;
+    const calls = await this.#call(answer, settled);
+    // The step stays open in the journal, and is finished when the run goes on.
+    const isOpen = calls.at(-1)?.state === "waiting" || calls.length < answer.tool_calls.length;
+    if (proc.stopped && isOpen) return { kind: "stopped", status: proc.stopped };
+    await this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage));
+    this.#record(ts, assistant, answer, calls);
+    if (proc.stopped) return { kind: "stopped", status: proc.stopped };
+    return (await this.#finished(answer)) ?? this.#circles(calls);
+  }
+
+  /** What there is of an answer when the run is cut off. Not called for a run that finished. */
+  keepPartial(): void {
+    const text = this.#model.arriving || this.#lastText;
+    if (text === "") return;
+    this.#proc.result = text;
+    this.#proc.partial = true;
+  }
+
+  /** A conversation that its model refuses as too long is sent once more when it is shorter. */
+  async #ask(): Promise<LLMAnswer | undefined> {
+    try {
+      return await this.#model.converse(this.#request(), this);
+    } catch (thrown) {
+      if (this.#proc.stopped || !isTooLong(thrown)) throw thrown;
+      if (!(await this.#compactor.afterRefusal(() => this.#request()))) throw thrown;
+      return this.#model.converse(this.#request(), this, { steps: 0 });
+    }
+  }
+
+  /** What has arrived becomes one message; the step record that holds it acknowledges it. */
+  async #drainInbox(): Promise<void> {
+    const entries = this.#ports.inboxes.take(this.#proc);
+    this.#ports.offerMessages(this.#proc, entries);
+    this.#told = entries.length > 0 ? entries.map(({ seq }) => seq) : undefined;
+    if (entries.length === 0) return;
+    this.#heard = stepText(entries);
+    await this.#ports.ctx.append(this.#proc, { role: "user", content: this.#heard });
+  }
+
+  #request(): ModelRequest {
+    const proc = this.#proc;
+    const prompt = this.#ports.ctx.prompt(proc);
+    return {
+      intent: proc.spec.intent,
+      system_prompt: prompt.systemPrompt,
+      model: proc.provider.model,
+      timeout_ms: proc.spec.opts.limits.modelTotalMs,
+      turn: proc.recordedStep,
+      messages: [...prompt.messages],
+      tools: this.#shownTools(),
+      stream: true,
+      effort: proc.effort,
+      output_schema: proc.spec.opts.outputSchema,
+    };
+  }
+
+  #shownTools(): LLMTool[] {
+    const { tools } = this.#proc;
+    if (tools.size > this.#tools.length) {
+      this.#tools = [...tools.values()].map(({ tool }) => asTold(tool));
+    }
+    return this.#tools;
+  }
+
+  async #call(
+    answer: LLMAnswer,
+    settled: ReadonlyMap<string, ToolCallRecord> | undefined,
+  ): Promise<ToolCallRecord[]> {
+    if (answer.tool_calls.length === 0) return [];
+    try {
+      return await runToolCalls(this.#ports.tools, this.#proc, answer.tool_calls, settled);
+    } catch (thrown) {
+      throw thrown instanceof SyscallError ? new Broken("record_error", thrown) : thrown;
+    }
+  }
+
+  #record(ts: string, assistant: Message, answer: LLMAnswer, calls: ToolCallRecord[]): void {
+    const proc = this.#proc;
+    const action = actionOf(calls, this.#planned);
+    if (action === "plan") this.#planned = true;
+    const told = this.#told;
+    recorded(() => proc.record.step(stepRecord(proc, { ts, assistant, answer, calls, action, told })));
+    proc.recordedStep = proc.step;
+  }
+
+  async #finished(answer: LLMAnswer): Promise<Outcome | undefined> {
+    const proc = this.#proc;
+    if (proc.completion !== null) return this.#lastWord.take(proc.completion);
+    // A model that has paused is called again, with what it has said as its last message.
+    if (answer.tool_calls.length > 0 || answer.stop_reason === "paused") return undefined;
+    return this.#answered(answer);
+  }
+
+  /** An answer without calls, which may have been the last one. */
+  async #answered({ content, stop_reason, stop_word }: Answered): Promise<Outcome | undefined> {
+    const proc = this.#proc;
+    const whole = this.#withPauses(content);
+    const cut = cutShort(stop_reason, stop_word, { roomFromBudget: this.#model.roomFromBudget });
+    if (cut === undefined) return this.#conclude(whole);
+    if (!(await this.#ports.inboxes.of(proc).finish())) return undefined;
+    proc.result = whole;
+    proc.partial = true;
+    return cut;
+  }
+
+  /** What the model said before it paused belongs to its answer: nothing was said to it in between. */
+  #withPauses(content: string): string {
+    const { messages } = this.#ports.ctx.prompt(this.#proc);
+    const before = messages.slice(0, -1);
+    const other = before.findLastIndex(
+      ({ role, tool_calls }) => role !== "assistant" || tool_calls !== undefined,
+    );
+    return [...before.slice(other + 1).map((message) => message.content), content].join("");
+  }
+
+  /** The model has nothing more to do. What came in the meantime is told to it before the run may end. */
+  async #conclude(answer: string): Promise<Outcome | undefined> {
+    const fits = this.#lastWord.fits(answer);
+    if (fits && !(await this.#ports.inboxes.of(this.#proc).finish())) return undefined;
+    return this.#lastWord.take(answer);
+  }
+
+  #circles(calls: readonly ToolCallRecord[]): Outcome | undefined {
+    const trip = this.#guard.step(calls);
+    if (!trip) return undefined;
+    this.keepPartial();
+    return broken(trip.reason, trip.message);
+  }
+
+  #log(kind: "text" | "thought" | "inbox", text: string | undefined): void {
+    if (!text) return;
+    const ts = new Date(this.#ports.clock.now()).toISOString();
+    const entry = wordsEntry({ ts, step: this.#proc.step }, kind, text);
+    this.#ports.emit(this.#proc, { type: "log", entry });
+  }
+}
+
+type Answered = Pick<LLMAnswer, "content" | "stop_word"> & { stop_reason?: LLMAnswer["stop_reason"] };
+
+function broken(reason: ExitReason, message: string): Outcome {
+  return { kind: "broken", reason, error: new SyscallError("EXHAUSTED", message) };
+}
+
+/** What a program has said before it called a tool by itself. */
+function servedAnswer(text: string, reasoning: string): LLMAnswer {
+  return {
+    content: text,
+    ...(reasoning !== "" && { reasoning }),
+    tool_calls: [],
+    stop_reason: "tool_calls",
+    usage: noUsage(),
+    tokens_used: 0,
+  };
+}

@@ -1,0 +1,104 @@
+import type { ChildResult, ProcInfo } from "../../store/runs/schema.ts";
+import type { Suspension } from "../types.ts";
+import type { Process } from "./process.ts";
+import { providerFacts } from "./provider-facts.ts";
+import { isLaidDown } from "./run-progress.ts";
+
+/** Everything about a process, as it is written to proc-info.json and sent on the wire. */
+export function procInfoOf(proc: Process): ProcInfo {
+  const { spec, exit } = proc;
+  const given = new Set(spec.opts.envGiven ?? []);
+  return {
+    v: 1,
+    pid: proc.pid,
+    ppid: proc.ppid,
+    uuid: proc.uuid,
+    kind: spec.kind,
+    parent_uuid: spec.parentUuid,
+    origin_uuid: spec.originUuid,
+    state: exit?.reason === "suspended" ? "suspended" : proc.state,
+    intent: spec.intent,
+    agent: spec.agent.name,
+    skills: proc.skills.map((skill) => skill.name),
+    provider: proc.provider.name,
+    model: proc.provider.model,
+    provider_by_flag: proc.provider.byFlag ?? false,
+    fallback: proc.fallbacks.map(({ name, model }) => ({ provider: name, model })),
+    switches: proc.switches,
+    effort: spec.opts.effort ?? null,
+    project: spec.opts.project.dir,
+    cwd: spec.opts.cwd,
+    ctx_id: proc.ctxId,
+    steps: proc.step,
+    max_steps: spec.maxSteps,
+    steps_used: spec.envelope.steps,
+    tokens_used: proc.tokensUsed,
+    usage: { ...proc.usage },
+    cost_usd: proc.costUsd,
+    context_budget: spec.envelope.limits.tokens,
+    max_cost: spec.envelope.limits.cost,
+    timeout_ms: spec.timeoutMs,
+    allowed_devices: proc.permissions.allowedDevices(),
+    allowed_tools: proc.permissions.allowedTools(),
+    permissions: proc.permissions.record(),
+    sandbox: spec.opts.sandbox ?? "none",
+    created_at_ms: proc.createdAtMs,
+    ended_at_ms: proc.endedAtMs,
+    elapsed_ms: Math.round(proc.elapsedMs),
+    is_paused: proc.paused,
+    paused_at_ms: proc.pausedAtMs,
+    result: proc.result,
+    output: proc.output,
+    partial: proc.partial,
+    exit_code: exit?.code ?? null,
+    exit_reason: exit?.reason ?? null,
+    suspended: exit?.suspended ? suspensionOf(exit.suspended, spec.wakes === true) : null,
+    resume_on_restart: spec.opts.resumeOnRestart ?? false,
+    supervised: spec.opts.supervised ?? null,
+    provider_facts: spec.kind === "agent" ? providerFacts(proc.provider) : null,
+    groups: [...proc.groups],
+    earlier_pids: [...(spec.progress?.earlierPids ?? [])],
+    crashes: spec.progress?.crashes ?? null,
+    error: exit?.error ? { code: exit.error.code, message: exit.error.message } : null,
+    checks: proc.checks,
+    tool_calls: proc.toolCalls,
+    files_changed: [...proc.filesChanged].sort(),
+    files_changed_complete: proc.filesChangedComplete,
+    children: [...laidDown(proc), ...proc.childResults],
+    versions: { rnix: spec.version, ...spec.opts.devices.versions },
+    kernel: spec.kernelId,
+    env: {
+      names: [...new Set([...Object.keys(spec.opts.env), ...(spec.opts.envHad ?? [])])].sort(),
+      values: Object.fromEntries(
+        Object.entries(spec.opts.env).filter(
+          ([name]) => KEPT.has(name) || name.startsWith("LC_") || given.has(name),
+        ),
+      ),
+    },
+  };
+}
+
+/** Children that were laid down with it and have not gone on with it yet. */
+function laidDown({ spec, childResults }: Process): ChildResult[] {
+  const ended = new Set(childResults.map(({ uuid }) => uuid));
+  return (spec.progress?.counted ?? []).filter((child) => isLaidDown(child) && !ended.has(child.uuid));
+}
+
+function suspensionOf({ reason, cause, wake }: Suspension, wakes: boolean): ProcInfo["suspended"] {
+  return { reason, cause, wake, ...(wakes && wake.on !== "never" && { by_itself: true }) };
+}
+
+/** Variables whose values may be kept on disk (design §2, "Environment"). */
+const KEPT: ReadonlySet<string> = new Set([
+  "PATH",
+  "HOME",
+  "USER",
+  "LOGNAME",
+  "SHELL",
+  "LANG",
+  "LANGUAGE",
+  "TZ",
+  "TERM",
+  "TMPDIR",
+  "PWD",
+]);

@@ -1,0 +1,84 @@
+import { SyscallError } from "../../plugin/index.ts";
+import type { Permissions } from "../permission/permissions.ts";
+import type { PID } from "../types.ts";
+import type { Process } from "./process.ts";
+
+/** The live processes. One is added at spawn and removed as the last step of its reap. */
+export class ProcessTable {
+  readonly #byPid = new Map<PID, Process>();
+  readonly #byUuid = new Map<string, Process>();
+
+  add(proc: Process): void {
+    this.#byPid.set(proc.pid, proc);
+    this.#byUuid.set(proc.uuid, proc);
+  }
+
+  remove(proc: Process): void {
+    this.#byPid.delete(proc.pid);
+    this.#byUuid.delete(proc.uuid);
+  }
+
+  find(pid: PID): Process | undefined {
+    return this.#byPid.get(pid);
+  }
+
+  get(pid: PID): Process {
+    const proc = this.#byPid.get(pid);
+    if (!proc) throw notLive(pid, { pid });
+    return proc;
+  }
+
+  getByUuid(uuid: string): Process {
+    const proc = this.#byUuid.get(uuid);
+    if (!proc) throw notLive(uuid);
+    return proc;
+  }
+
+  /** By UUID or a prefix that only one live process has. */
+  findByUuid(prefix: string): Process | undefined {
+    const exact = this.#byUuid.get(prefix);
+    if (exact) return exact;
+    const matches = [...this.#byUuid.values()].filter((proc) => proc.uuid.startsWith(prefix));
+    if (matches.length > 1) {
+      throw new SyscallError(
+        "INVALID",
+        `${prefix} begins the UUID of ${matches.length} processes. Give more of it.`,
+      );
+    }
+    return matches[0];
+  }
+
+  all(): Process[] {
+    return [...this.#byPid.values()];
+  }
+
+  /** The process and all below it, parents first. */
+  tree(root: Process): Process[] {
+    const found = [root];
+    for (const proc of found) {
+      for (const child of proc.children) {
+        const live = this.#byPid.get(child);
+        if (live) found.push(live);
+      }
+    }
+    return found;
+  }
+
+  /** The one way to change rights: those of all below stand within them at once, as no process holds more than its parent. */
+  setPermissions(root: Process, permissions: Permissions): void {
+    root.permissions = permissions;
+    for (const proc of this.tree(root)) {
+      const parent = proc === root ? undefined : this.#byPid.get(proc.ppid);
+      if (parent) proc.permissions = proc.permissions.under(parent.permissions);
+    }
+  }
+
+  get size(): number {
+    return this.#byPid.size;
+  }
+}
+
+function notLive(name: PID | string, detail?: { pid: PID }): SyscallError {
+  const message = `There is no live process ${name}. \`rnix ps -a\` lists the ended ones.`;
+  return new SyscallError("NOT_FOUND", message, detail);
+}

@@ -1,0 +1,183 @@
+import { withMessage } from "../../lib/error-detail.ts";
+import { SyscallError } from "../../plugin/index.ts";
+
+/** Shorter ones are nobody's key, and would take words out of what people read. */
+const MIN_LENGTH = 8;
+/** Keys that were fetched later: of one that changes all the time not all are kept. */
+const MAX_FETCHED = 16;
+const HIDDEN = "[key]";
+
+interface SecretsOptions {
+  /** Known from the start: every provider's, of the spawner's environment and of the user's file. */
+  keys?: Iterable<string>;
+  /** Keys that others fetch meanwhile. */
+  shared?: Secrets;
+}
+
+/** The providers' keys that a process must not show, redacted in all that it reads, prints and records. In memory alone. */
+export class Secrets {
+  readonly #first: readonly string[];
+  readonly #shared: Secrets | undefined;
+  #fetched: readonly string[] = [];
+  #last: string | undefined;
+  /** All of them, as long as no other is fetched. */
+  #all: { fetched: readonly string[]; shared: readonly string[]; keys: readonly string[] } | undefined;
+
+  constructor({ keys = [], shared }: SecretsOptions = {}) {
+    this.#first = longestFirst([...keys].flatMap(forms));
+    this.#shared = shared;
+  }
+
+  /** A key that was fetched. */
+  add(key: string): void {
+    this.#last = key;
+    const fresh = forms(key).filter((form) => !this.#first.includes(form) && !this.#fetched.includes(form));
+    if (fresh.length > 0) this.#fetched = [...this.#fetched, ...fresh].slice(-MAX_FETCHED);
+  }
+
+  /** The one that was given last. */
+  get last(): string | undefined {
+    return this.#last;
+  }
+
+  /** Every text to hide, as of now. */
+  get keys(): readonly string[] {
+    const shared = this.#shared?.keys ?? NONE;
+    const fetched = this.#fetched;
+    if (this.#all?.fetched !== fetched || this.#all.shared !== shared) {
+      this.#all = { fetched, shared, keys: longestFirst([...this.#first, ...fetched, ...shared]) };
+    }
+    return this.#all.keys;
+  }
+
+  hide(text: string): string {
+    return redacted(text, this.keys);
+  }
+
+  /** The same error, without what lies below it when it shows a key. */
+  hideIn(thrown: unknown): unknown {
+    const text = thrown instanceof Error ? thrown.message : String(thrown);
+    const clean = this.hide(text);
+    if (clean === text) return thrown;
+    if (!(thrown instanceof SyscallError)) return new SyscallError("DRIVER", clean);
+    return withMessage(thrown, clean);
+  }
+
+  /** For a text that comes in pieces. */
+  stream(): RedactedText {
+    return new RedactedText(this);
+  }
+
+  /** For bytes that come in pieces. */
+  byteStream(): RedactedBytes {
+    return new RedactedBytes(this);
+  }
+}
+
+/** Redacts a text that comes in pieces. What may be the beginning of a key is held back until it is decided. */
+class RedactedText {
+  readonly #secrets: Secrets;
+  #held = "";
+
+  constructor(secrets: Secrets) {
+    this.#secrets = secrets;
+  }
+
+  /** What of the text so far can be shown now. Fewer characters than the longest key are held back. */
+  push(piece: string): string {
+    const { keys } = this.#secrets;
+    if (keys.length === 0 && this.#held === "") return piece;
+    const text = redacted(this.#held + piece, keys);
+    const at = startOfKey(text, keys);
+    this.#held = text.slice(at);
+    return text.slice(0, at);
+  }
+
+  /** No more comes: the rest. */
+  end(): string {
+    const rest = this.#held;
+    this.#held = "";
+    return rest;
+  }
+}
+
+/** The same for bytes: those of a key in UTF-8. */
+class RedactedBytes {
+  readonly #secrets: Secrets;
+  #known: readonly string[] = [];
+  #keys: readonly string[] = [];
+  #held = EMPTY;
+
+  constructor(secrets: Secrets) {
+    this.#secrets = secrets;
+  }
+
+  push(piece: Uint8Array): Uint8Array {
+    const keys = this.#byteKeys();
+    if (keys.length === 0 && this.#held.length === 0) return piece;
+    const bytes = this.#held.length === 0 ? viewOf(piece) : Buffer.concat([this.#held, piece]);
+    this.#held = EMPTY;
+    if (!keys.some((key) => bytes.includes(key, 0, "latin1"))) return this.#holdBack(bytes, keys);
+    return this.#holdBack(Buffer.from(redacted(bytes.toString("latin1"), keys), "latin1"), keys);
+  }
+
+  end(): Uint8Array {
+    const rest = this.#held;
+    this.#held = EMPTY;
+    return rest;
+  }
+
+  #holdBack(bytes: Buffer, keys: readonly string[]): Uint8Array {
+    const longest = keys.reduce((most, key) => Math.max(most, key.length), 0);
+    const tail = bytes.subarray(Math.max(0, bytes.length - longest)).toString("latin1");
+    const held = tail.length - startOfKey(tail, keys);
+    if (held === 0) return bytes;
+    this.#held = Buffer.from(bytes.subarray(bytes.length - held));
+    return bytes.subarray(0, bytes.length - held);
+  }
+
+  /** One character for each byte. */
+  #byteKeys(): readonly string[] {
+    const { keys } = this.#secrets;
+    if (keys !== this.#known) {
+      this.#known = keys;
+      this.#keys = keys.map((key) => Buffer.from(key).toString("latin1"));
+    }
+    return this.#keys;
+  }
+}
+
+const NONE: readonly string[] = [];
+const EMPTY = Buffer.alloc(0);
+
+function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+/** As it is, and as it is written into JSON. */
+function forms(key: string): string[] {
+  if (key.length < MIN_LENGTH) return [];
+  return [...new Set([key, JSON.stringify(key).slice(1, -1)])];
+}
+
+/** A key that begins with another one is hidden whole. */
+function longestFirst(keys: readonly string[]): readonly string[] {
+  return [...new Set(keys)].toSorted((a, b) => b.length - a.length);
+}
+
+function redacted(text: string, keys: readonly string[]): string {
+  return keys.reduce((shown, key) => (shown.includes(key) ? shown.replaceAll(key, HIDDEN) : shown), text);
+}
+
+/** Where at the end of the text a key may begin; its length when none does. */
+function startOfKey(text: string, keys: readonly string[]): number {
+  let start = text.length;
+  for (const key of keys) {
+    const first = key.charAt(0);
+    const from = Math.max(0, text.length - key.length + 1);
+    for (let at = text.indexOf(first, from); at >= 0 && at < start; at = text.indexOf(first, at + 1)) {
+      if (key.startsWith(text.slice(at))) start = at;
+    }
+  }
+  return start;
+}

@@ -1,0 +1,86 @@
+import type { LLMAnswer, Message } from "../../plugin/index.ts";
+import type { Action, SoFar, StepRecord, ToolCallRecord } from "../../store/runs/schema.ts";
+import type { Process } from "./process.ts";
+
+/** Characters of a step's summary. */
+const SUMMARY = 160;
+
+interface FinishedStep {
+  /** When it was begun. */
+  ts: string;
+  assistant: Message;
+  answer: LLMAnswer;
+  calls: ToolCallRecord[];
+  action: Action;
+  /** Numbers of the inbox entries that its messages hold. */
+  told: number[] | undefined;
+}
+
+/**
+ * The record of a step that is over. It takes what no record holds yet off the process; what a thread has
+ * appended since the answer belongs to the next step.
+ */
+export function stepRecord(
+  proc: Process,
+  { ts, assistant, answer, calls, action, told }: FinishedStep,
+): StepRecord {
+  const { unrecorded } = proc;
+  const ended = proc.newChildResults.splice(0);
+  const switches = proc.switches.filter(({ step }) => step === proc.step);
+  const compactions = proc.compactions.splice(0);
+  return {
+    v: 1,
+    step: proc.step,
+    ts,
+    compactions: compactions.length > 0 ? compactions : undefined,
+    messages: unrecorded.splice(0, unrecorded.indexOf(assistant) + 1),
+    raw_response: answer.content,
+    reasoning: answer.reasoning,
+    stop_reason: cutShort(answer.stop_reason),
+    stop_word: answer.stop_word,
+    action,
+    summary: summarize(answer, calls),
+    tool_calls: calls,
+    inbox: told,
+    usage: answer.usage,
+    tokens_used: answer.tokens_used,
+    children: ended.length > 0 ? ended : undefined,
+    switches: switches.length > 0 ? switches : undefined,
+    so_far: soFar(proc),
+  };
+}
+
+/** What the process has used by now. */
+export function soFar({ tokensUsed, costUsd, elapsedMs, corrections, spec }: Process): SoFar {
+  return {
+    tokens_used: tokensUsed,
+    cost_usd: costUsd,
+    steps_used: spec.envelope.steps,
+    elapsed_ms: Math.round(elapsedMs),
+    ...(corrections > 0 && { corrections }),
+  };
+}
+
+/** What kind of step it was: the kernel's own tools are the actions of the seeds (5.1). */
+export function actionOf(calls: readonly ToolCallRecord[], planned: boolean): Action {
+  const done = new Set(calls.filter((call) => call.state === "done").map((call) => call.name));
+  if (calls.length === 0 || done.has("Complete")) return "complete";
+  if (calls.some(({ name, state }) => name === "Agent" && (state === "done" || state === "failed")))
+    return "spawn";
+  if (done.has("Skill")) return "specialize";
+  if (!done.has("Plan")) return "tool_call";
+  return planned ? "replan" : "plan";
+}
+
+function cutShort(reason: LLMAnswer["stop_reason"]): StepRecord["stop_reason"] {
+  return reason === "end_turn" || reason === "tool_calls" || reason === "unknown" ? undefined : reason;
+}
+
+function summarize(answer: LLMAnswer, calls: readonly ToolCallRecord[]): string {
+  const text =
+    calls.length === 0
+      ? answer.content
+      : calls.map((call) => `${call.name}${call.state === "done" ? "" : ` (${call.state})`}`).join(", ");
+  const line = text.replace(/\s+/g, " ").trim();
+  return line.length > SUMMARY ? `${line.slice(0, SUMMARY - 1)}…` : line;
+}

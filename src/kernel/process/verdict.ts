@@ -1,0 +1,74 @@
+import { SyscallError } from "../../plugin/index.ts";
+import type { CheckResult, ChildResult } from "../../store/runs/schema.ts";
+import type { ExitReason, ExitStatus, Signal, SuspendCause, Wake } from "../types.ts";
+import { SIGINT, SIGKILL } from "../types.ts";
+
+/** How the reasoning task came to its end. */
+export type Outcome =
+  /** The agent gave its answer. */
+  | { kind: "finished" }
+  /** It was told to stop, and stopped. */
+  | { kind: "stopped"; status: ExitStatus }
+  /** It ran into something that ends a run. */
+  | { kind: "broken"; reason: ExitReason; error: SyscallError };
+
+/**
+ * The verdict: the one place that decides how a run ended (design §2). Exit code, JSON and process record
+ * all show what this says. A failed tool does not enter into it.
+ */
+export function verdict(
+  outcome: Outcome,
+  checks: readonly CheckResult[],
+  children: readonly ChildResult[],
+): ExitStatus {
+  if (outcome.kind === "stopped") return outcome.status;
+  if (outcome.kind === "broken") {
+    return {
+      code: outcome.reason === "budget_exceeded" ? 2 : 1,
+      reason: outcome.reason,
+      error: outcome.error,
+    };
+  }
+  const check = checks.find((done) => done.exit_code !== 0);
+  if (check) {
+    const how =
+      check.exit_code === null ? "was ended before it did so itself" : `ended with ${check.exit_code}`;
+    return {
+      code: 1,
+      reason: "check_failed",
+      error: new SyscallError("INVALID", `The agent finished, but the check \`${check.command}\` ${how}.`),
+    };
+  }
+  const child = children.find((ended) => ended.exit_code !== 0);
+  if (child) {
+    return {
+      code: 1,
+      reason: "failed",
+      error: new SyscallError(
+        "INVALID",
+        `The agent finished, but its child ${child.uuid} (${child.agent}) did not complete: ${child.exit_reason ?? "still running"}.`,
+      ),
+    };
+  }
+  return { code: 0, reason: "completed" };
+}
+
+/** The status of a run that was stopped so that it can be gone on with (EX_TEMPFAIL of sysexits.h). */
+export const SUSPENDED: ExitStatus = { code: 75, reason: "suspended" };
+
+/** The same with its reason in words, who did it, and what it waits for. */
+export function suspendedFor(
+  reason: string,
+  { cause = "asked", wake = { on: "never" } }: { cause?: SuspendCause; wake?: Wake } = {},
+): ExitStatus {
+  return { ...SUSPENDED, suspended: { reason, cause, wake } };
+}
+
+/** The status of a run that a signal ended: 128 and the number that Unix gives the signal. */
+export function killed(signal: Signal, paused: boolean): ExitStatus {
+  const name = signal === SIGKILL ? "SIGKILL" : signal === SIGINT ? "SIGINT" : "SIGTERM";
+  const code = signal === SIGKILL ? 137 : signal === SIGINT ? 130 : 143;
+  const reason = signal === SIGKILL ? "killed" : signal === SIGINT ? "interrupted" : "terminated";
+  const error = new SyscallError("CANCELLED", `Ended by ${name}${paused ? " while paused" : ""}.`);
+  return { code, reason: paused ? "killed_while_paused" : reason, error };
+}

@@ -1,0 +1,23 @@
+import type { ProcInfo } from "../../store/runs/schema.ts";
+
+interface Records {
+  info(uuid: string): Promise<ProcInfo | null>;
+}
+
+/**
+ * What the record of a run says, and whether a kernel holds the run. A kernel may end both the run and itself between
+ * two looks: what it has left is read when it is known to be dead. null: there is no such run.
+ */
+export async function leftRecord(
+  records: Records,
+  uuid: string,
+  kernelAlive: (kernelId: string) => boolean,
+): Promise<{ info: ProcInfo; held: boolean } | null> {
+  let info = await records.info(uuid);
+  for (let looked: string | undefined; info && info.ended_at_ms === null && looked !== info.kernel; ) {
+    if (kernelAlive(info.kernel)) return { info, held: true };
+    looked = info.kernel;
+    info = await records.info(uuid);
+  }
+  return info && { info, held: false };
+}

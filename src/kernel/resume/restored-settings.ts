@@ -1,0 +1,96 @@
+import type { ProcessMeta } from "../../store/runs/schema.ts";
+import type { Namespace } from "../../vfs/namespace.ts";
+import type { EnvelopeLimits } from "../budget/budget.ts";
+import { withAlways } from "../devices/skill.ts";
+import { factsOf } from "../permission/facts.ts";
+import { Permissions } from "../permission/permissions.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessTool } from "../process/process-spec.ts";
+import { usableTools } from "../tools/tool-catalog.ts";
+import type { Limit, SpawnOpts } from "../types.ts";
+import type { SavedRun } from "./saved-run.ts";
+
+/** What the run was given at its spawn counts on; the rest is as whoever resumes it has planned it. */
+export function savedOpts({ info, spawned, fork }: SavedRun, given: SpawnOpts): SpawnOpts {
+  return {
+    ...given,
+    cwd: info.cwd,
+    folders: spawned.folders,
+    input: spawned.input ?? undefined,
+    sandbox: info.sandbox,
+    effort: info.effort ?? undefined,
+    outputSchema: spawned.output_schema,
+    // Of the run itself: a fork is another one.
+    resumeOnRestart: fork ? given.resumeOnRestart : info.resume_on_restart,
+    supervised: fork ? undefined : (info.supervised ?? undefined),
+    envHad: info.env.names,
+    systemPrompt: spawned.system_prompt ?? undefined,
+  };
+}
+
+/** Of a foreign run only what its model was told counts; all else is as for a new one. */
+export function adoptedOpts({ spawned }: SavedRun, given: SpawnOpts): SpawnOpts {
+  return { ...given, input: spawned.input ?? undefined };
+}
+
+/** The run's own, but for those that it is given anew. */
+export function savedLimits({ info, spawned }: SavedRun, opts: SpawnOpts): EnvelopeLimits {
+  const or = (given: Limit | undefined, saved: Limit): Limit => (given === undefined ? saved : given);
+  return {
+    tokens: or(opts.contextBudget, info.context_budget),
+    cost: or(opts.maxCost, info.max_cost),
+    steps: or(opts.maxSteps, info.max_steps),
+    timeMs: or(opts.timeoutMs, info.timeout_ms),
+    children: opts.limits.liveChildren,
+    depth: spawned.depth,
+  };
+}
+
+/** Its rights as one unit, over the tools of today, and within what its parent has by now, if that lives. */
+export function savedPermissions(
+  { info, narrowing }: SavedRun,
+  namespace: Namespace,
+  opts: SpawnOpts,
+  parent: Process | undefined,
+): Permissions {
+  const facts = { ...factsOf(namespace), projectDir: opts.project.dir, cwd: info.cwd };
+  const saved = narrowing.reduce(
+    (rights, { allowedTools }) => (allowedTools === null ? rights : rights.narrow(withAlways(allowedTools))),
+    Permissions.from(info.permissions, facts),
+  );
+  return parent ? saved.under(parent.permissions) : saved;
+}
+
+/**
+ * Shows the tools as they were shown, in their order: the head of the prompt does not change. One that is gone
+ * stays, and is refused when it is called; what is new comes after.
+ */
+export function restoreTools(proc: Process, shown: ProcessMeta["tools"]): void {
+  const today = new Map(proc.tools);
+  const usable = usableTools(proc);
+  proc.tools.clear();
+  for (const { name, description, input } of shown) {
+    const { tool, entry } = usable.get(name) ?? gone(name);
+    proc.tools.set(name, { tool: { ...tool, name, description, input }, entry });
+    today.delete(name);
+  }
+  for (const [name, tool] of today) proc.tools.set(name, tool);
+  const missing = [...proc.tools]
+    .filter(([, { entry }]) => entry.path.startsWith(GONE))
+    .map(([name]) => name);
+  if (missing.length > 0) {
+    proc.notices.push(`tools that it had and are not there any more: ${missing.join(", ")}`);
+  }
+}
+
+const GONE = "/dev/gone/";
+
+/** It leads nowhere: whoever calls it is told that there is no such device. */
+function gone(name: string): ProcessTool {
+  const path = `${GONE}${name}`;
+  const tool = { name, description: "", input: {} };
+  const factory = (): never => {
+    throw new Error(`the tool ${name} has no device`);
+  };
+  return { tool, entry: { path, device: { factory }, plugin: "", layer: "kernel", needs: [] } };
+}

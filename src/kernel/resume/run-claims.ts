@@ -1,0 +1,63 @@
+import type { Clock } from "../../lib/clock.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { RunStore } from "../../store/runs/run-store.ts";
+
+/** How long, and how often, a run is asked for that another has. */
+const CLAIM_MS = 2_000;
+const CLAIM_LOOK_MS = 20;
+
+export interface Claim {
+  release(): void;
+}
+
+interface ClaimPorts {
+  clock: Clock;
+  /** The records of one data folder. */
+  runs(dataDir: string): RunStore;
+}
+
+/** What a run is taken for: to go on with it, or only to write down how it stands. */
+type Purpose = "resume" | "record";
+
+/** Who changes a run that has no process has it for himself meanwhile: in this kernel, and over all others. */
+export class RunClaims {
+  readonly #ports: ClaimPorts;
+  /** Runs that this kernel has taken. */
+  readonly #taken = new Map<string, Purpose>();
+
+  constructor(ports: ClaimPorts) {
+    this.#ports = ports;
+  }
+
+  /** Whoever only writes down how it stands is waited for. INVALID when somebody goes on with it. */
+  async take(uuid: string, dataDir: string, purpose: Purpose): Promise<Claim> {
+    const { clock } = this.#ports;
+    const runs = this.#ports.runs(dataDir);
+    const until = clock.monotonic() + CLAIM_MS;
+    for (;;) {
+      const claim = this.#takeNow(uuid, runs, purpose);
+      if (claim) return claim;
+      if (this.#taken.get(uuid) === "resume" || clock.monotonic() >= until) throw takenUp(uuid, runs);
+      await new Promise<void>((resolve) => void clock.timer(CLAIM_LOOK_MS, resolve));
+    }
+  }
+
+  #takeNow(uuid: string, runs: RunStore, purpose: Purpose): Claim | null {
+    if (this.#taken.has(uuid)) return null;
+    const lock = runs.claim(uuid);
+    if (!lock) return null;
+    this.#taken.set(uuid, purpose);
+    return {
+      release: () => {
+        this.#taken.delete(uuid);
+        lock.release({ remove: true });
+      },
+    };
+  }
+}
+
+function takenUp(uuid: string, runs: RunStore): SyscallError {
+  const process = runs.claimant(uuid);
+  const by = process === null ? "another" : `another (rnix in process ${process})`;
+  return new SyscallError("INVALID", `Run ${uuid} is being resumed by ${by} at this moment.`);
+}

@@ -1,0 +1,201 @@
+import { Abort, onceAborted } from "../../lib/cancellation.ts";
+import { CODES, type LLMEvent, SyscallError, type ToolDef, type ToolOutcome } from "../../plugin/index.ts";
+import type { ToolCallRecord } from "../../store/runs/schema.ts";
+import { toolMessage } from "../conversation/tool-message.ts";
+import type { Place } from "../llm/slot-lease.ts";
+import type { Process } from "../process/process.ts";
+import { isReadOnly, PARALLEL, StepCalls, type ToolCallPorts } from "./tool-calls.ts";
+import { asTold, toolNamed } from "./tool-catalog.ts";
+
+/** Calls of one answer that wait for their turn or are under way. */
+const MOST_OPEN = 256;
+
+/** What a program that is a model has said and done between two of its own requests: one step of the run. */
+export interface ServedTurn {
+  text: string;
+  reasoning: string;
+  calls: ToolCallRecord[];
+}
+
+interface ServedEvents {
+  /** The first call of a turn is about to be made, after this was said. */
+  called(text: string, reasoning: string): void;
+  /** A turn is over, and all its calls have ended. What it throws ends the answer. */
+  ended(turn: ServedTurn): void;
+  /** The next turn has begun. What it throws ends the answer. */
+  next(): void;
+}
+
+/**
+ * The tool calls that a program makes by itself while it answers as the process's model (service `tools`): as those
+ * of the loop, in the order they come, the ones that only read side by side. Where a turn ends is told by the event
+ * `turn`, or by the first word after a call.
+ */
+export class ServedCalls {
+  readonly #ports: ToolCallPorts;
+  readonly #proc: Process;
+  readonly #events: ServedEvents;
+  readonly #abort = new Abort();
+  readonly #ignore: () => void;
+  readonly #order = new Order();
+  readonly #open = new Set<Promise<unknown>>();
+  #calls: { record?: ToolCallRecord }[] = [];
+  #step: StepCalls | undefined;
+  #text = "";
+  #reasoning = "";
+  #stopped: { because: unknown } | undefined;
+  #place: Pick<Place, "leave" | "back"> | undefined;
+  #made = false;
+  #closed = false;
+
+  constructor(ports: ToolCallPorts, proc: Process, events: ServedEvents) {
+    this.#ports = ports;
+    this.#proc = proc;
+    this.#events = events;
+    this.#ignore = onceAborted(proc.signal, () => this.#abort.abort(proc.signal.reason));
+  }
+
+  /** Follows the process's, and is aborted when what has been done ends the answer. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** What has ended the answer from here. */
+  get stopped(): { because: unknown } | undefined {
+    return this.#stopped;
+  }
+
+  /** The place that the program has among those who ask its provider. */
+  sit(place: Pick<Place, "leave" | "back">): void {
+    this.#place = place;
+  }
+
+  /** Something was done: the same request must not be made a second time. */
+  get made(): boolean {
+    return this.#made;
+  }
+
+  /** A call is under way: that the program is silent is no fault of it. */
+  get busy(): boolean {
+    return this.#open.size > 0;
+  }
+
+  /** What was said and thought in the turn that is under way. */
+  get said(): { text: string; reasoning: string } {
+    return { text: this.#text, reasoning: this.#reasoning };
+  }
+
+  list(): ToolDef[] {
+    this.#requireOpen();
+    return [...this.#proc.tools.values()].map(({ tool }) => ({ ...tool, input: asTold(tool).input }));
+  }
+
+  async call(name: string, input: Record<string, unknown>): Promise<ToolOutcome> {
+    this.#requireOpen();
+    if (this.#open.size >= MOST_OPEN) {
+      throw new SyscallError("EXHAUSTED", `${MOST_OPEN} tool calls are open. Wait for some of them first.`);
+    }
+    const alone = !isReadOnly(toolNamed(this.#proc, name));
+    const made = this.#order.run(alone, () => this.#make(name, input));
+    this.#open.add(made);
+    this.#place?.leave();
+    try {
+      const record = await made.finally(() => this.#place?.back());
+      const error = CODES.find((code) => code === record.error_code);
+      return { text: toolMessage(record).content, ...(error && { error }) };
+    } catch (thrown) {
+      // What can't be recorded ends the run, as in the loop; what came too late has not been begun.
+      if (!this.signal.aborted && !this.#closed) this.#stop(thrown);
+      throw thrown;
+    } finally {
+      this.#open.delete(made);
+    }
+  }
+
+  /** An event of the answer, in its order. */
+  told(event: LLMEvent): void {
+    const spoken = event.type === "text_delta" || event.type === "reasoning_delta";
+    if (event.type === "turn" || (spoken && this.#step)) this.#nextTurn();
+    if (event.type === "text_delta") this.#text += event.text;
+    if (event.type === "reasoning_delta") this.#reasoning += event.text;
+  }
+
+  /** The answer has come to its end: no more calls are taken, and those under way are waited for. */
+  async settle(): Promise<void> {
+    this.#closed = true;
+    while (this.#open.size > 0) await Promise.allSettled([...this.#open]);
+    this.#ignore();
+    this.#over();
+  }
+
+  async #make(name: string, input: Record<string, unknown>): Promise<ToolCallRecord> {
+    await this.#proc.gate();
+    await this.#ports.drain.pass(this.#proc);
+    this.#requireOpen();
+    if (!this.#step) {
+      this.#events.called(this.#text, this.#reasoning);
+      this.#step = new StepCalls(this.#ports, this.#proc);
+    }
+    this.#made = true;
+    const place: { record?: ToolCallRecord } = {};
+    this.#calls.push(place);
+    place.record = await this.#step.run({
+      id: `served-${this.#proc.step}-${this.#calls.length}`,
+      name,
+      input,
+    });
+    return place.record;
+  }
+
+  #nextTurn(): void {
+    // A call under way is one of a turn whose beginning has not been read yet.
+    if (this.#closed || this.busy) return;
+    try {
+      if (this.#over()) this.#events.next();
+      else if (this.#text !== "") this.#text += "\n\n";
+    } catch (thrown) {
+      this.#stop(thrown);
+    }
+  }
+
+  /** False when there was no call: what was said goes on. */
+  #over(): boolean {
+    const calls = this.#calls.flatMap(({ record }) => record ?? []);
+    if (!this.#step || calls.length === 0) return false;
+    const turn = { ...this.said, calls };
+    this.#calls = [];
+    this.#step = undefined;
+    this.#text = "";
+    this.#reasoning = "";
+    this.#events.ended(turn);
+    return true;
+  }
+
+  #stop(because: unknown): void {
+    this.#stopped ??= { because };
+    this.#abort.abort(new SyscallError("CANCELLED", "What the answer has led to has ended it."));
+  }
+
+  #requireOpen(): void {
+    if (!this.#closed && !this.signal.aborted) return;
+    throw new SyscallError("CLOSED", "The answer has ended: its program can call no more tools.");
+  }
+}
+
+/** Calls that only read run side by side, all others alone; each after those before it. */
+class Order {
+  #before: Promise<unknown> = Promise.resolve();
+  #beside: Promise<unknown>[] = [];
+
+  run<T>(alone: boolean, work: () => Promise<T>): Promise<T> {
+    if (alone || this.#beside.length >= PARALLEL) {
+      this.#before = Promise.all([this.#before, ...this.#beside]);
+      this.#beside = [];
+    }
+    const done = this.#before.then(work);
+    const quiet = done.catch(() => undefined);
+    if (alone) this.#before = quiet;
+    else this.#beside.push(quiet);
+    return done;
+  }
+}

@@ -1,0 +1,342 @@
+import { withDeadline } from "../../lib/cancellation.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { type Data, O_RDWR, SyscallError, type ToolCall } from "../../plugin/index.ts";
+import type { ToolCallRecord, Wake } from "../../store/runs/schema.ts";
+import type { FileSystem } from "../file-system.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessTool } from "../process/process-spec.ts";
+import type { Drain } from "./drain.ts";
+import { toolNamed } from "./tool-catalog.ts";
+import { checkToolInput } from "./tool-input.ts";
+
+const READ_PIECE = 1024 * 1024;
+/** Of one result this much is read; a driver that has more must offer ranges. */
+const READ_LIMIT = 16 * 1024 * 1024;
+/** Of a result that is cut the beginning gets this share, the end the rest. */
+const HEAD_SHARE = 0.75;
+/** So many calls of one batch run side by side. */
+export const PARALLEL = 8;
+/** Calls of one answer that are made. No model that is in its senses asks for more; each of the others is told so. */
+export const MOST_CALLS = 256;
+
+export interface ToolCallPorts {
+  files: FileSystem;
+  clock: Clock;
+  drain: Drain;
+  /** Ends whatever programs the call left behind. */
+  endCall(uuid: string, callId: string): Promise<void>;
+  /** Called, and waited for, before a call that may change something. */
+  beforeEffect(proc: Process): Promise<void>;
+  /** The call is over: the numbers of the inbox entries that its result tells, if it is told. */
+  settleInbox(proc: Process, callId: string, told: boolean): number[];
+  /** What the call has begun to wait for, if it does. */
+  waitsFor(proc: Process, callId: string): Wake | undefined;
+  onStart(proc: Process, call: ToolCall, path: string): void;
+  onEnd(proc: Process, record: ToolCallRecord): void;
+}
+
+/**
+ * Runs the calls of one answer: neighbouring read-only ones side by side, all others alone and in order.
+ * A call that fails is a result, not an exception; what is thrown is a record that could not be written. The last
+ * one may be `waiting`: it goes on when its run does. Laid down between two of them, it makes no more, and there are
+ * fewer records than calls. Of those beyond MOST_CALLS none is made.
+ * `settled`: those of a step that is gone on with which are not made again, by their ids.
+ */
+export async function runToolCalls(
+  ports: ToolCallPorts,
+  proc: Process,
+  calls: readonly ToolCall[],
+  settled: ReadonlyMap<string, ToolCallRecord> = NONE,
+): Promise<ToolCallRecord[]> {
+  const step = new StepCalls(ports, proc);
+  const records: ToolCallRecord[] = [];
+  for (const batch of batches(proc, calls.slice(0, MOST_CALLS))) {
+    if (ports.drain.isOn && (await hasComeToRest(ports.drain, proc))) break;
+    // All of a batch end before a failure leaves: nothing goes on behind the loop's back.
+    const run = async (call: ToolCall): Promise<ToolCallRecord> => settled.get(call.id) ?? step.run(call);
+    for (const made of await Promise.allSettled(batch.map(run))) {
+      if (made.status === "rejected") throw made.reason;
+      records.push(made.value);
+    }
+    // Its run is laid down: those after it are begun when it goes on.
+    if (records.some(({ state }) => state === "waiting")) return records;
+  }
+  if (records.length < MOST_CALLS) return records;
+  return [...records, ...calls.slice(MOST_CALLS).map((call) => tooMany(call, calls.length, ports.clock))];
+}
+
+/** The kernel drains, and the run was laid down here: its next calls are made when it goes on. */
+async function hasComeToRest(drain: Drain, proc: Process): Promise<boolean> {
+  return (await drain.pass(proc)) && proc.stopped?.reason === "suspended";
+}
+
+/** As a call that was refused; the same each time, so that it needs no place in the journal. */
+function tooMany({ id, name, input }: ToolCall, asked: number, clock: Clock): ToolCallRecord {
+  return {
+    id,
+    name,
+    path: null,
+    input,
+    result: null,
+    error: `One answer may ask for ${MOST_CALLS} tool calls; yours asked for ${asked}, and this one was not made. Look at the results of the first ones, then ask for what is still needed.`,
+    error_code: "EXHAUSTED",
+    started_at: new Date(clock.now()).toISOString(),
+    duration_ms: 0,
+    state: "failed",
+  };
+}
+
+const NONE: ReadonlyMap<string, ToolCallRecord> = new Map();
+
+/** The journal's order of one step: a call's start is on disk before it runs, its end before anything acts on it. */
+export class StepCalls {
+  readonly #ports: ToolCallPorts;
+  readonly #proc: Process;
+  /** The step's answer is durable, and what its effects are told by is prepared. */
+  #effects = false;
+
+  constructor(ports: ToolCallPorts, proc: Process) {
+    this.#ports = ports;
+    this.#proc = proc;
+  }
+
+  async run(call: ToolCall): Promise<ToolCallRecord> {
+    const proc = this.#proc;
+    const started = new Date(this.#ports.clock.now()).toISOString();
+    const startedMono = this.#ports.clock.monotonic();
+    const target = toolNamed(proc, call.name);
+    const path = target ? target.entry.path : null;
+    let outcome: Outcome;
+    if (proc.stopped) {
+      outcome = { state: "cancelled", error: notBegun(call) };
+    } else {
+      const attempt = (): Promise<Outcome> => this.#attempt(call, target, started);
+      outcome = await this.#ports.drain.call(proc, call.id, attempt);
+    }
+    const told = this.#ports.settleInbox(proc, call.id, outcome.state === "done");
+    const waiting = outcome.state !== "done" && this.#isLaidDown(call);
+    const record: ToolCallRecord = {
+      id: call.id,
+      name: call.name,
+      path,
+      input: call.input,
+      result: outcome.result ?? null,
+      ...(outcome.kept && { kept: outcome.kept }),
+      error: outcome.error?.message ?? null,
+      error_code: outcome.error?.code ?? null,
+      started_at: started,
+      duration_ms: Math.round((this.#ports.clock.monotonic() - startedMono) * 1000) / 1000,
+      state: waiting ? "waiting" : outcome.state,
+      ...(told.length > 0 && { inbox: told }),
+    };
+    // What it waits for is in the journal already, and becomes its result.
+    if (waiting) return record;
+    proc.record.journal({
+      t: "call_end",
+      step: proc.step,
+      ts: new Date(this.#ports.clock.now()).toISOString(),
+      call: record,
+    });
+    this.#ports.onEnd(proc, record);
+    return record;
+  }
+
+  /** It waits for something, and its run is suspended meanwhile. */
+  #isLaidDown(call: ToolCall): boolean {
+    const proc = this.#proc;
+    return proc.stopped?.reason === "suspended" && this.#ports.waitsFor(proc, call.id) !== undefined;
+  }
+
+  async #attempt(call: ToolCall, target: ProcessTool | undefined, ts: string): Promise<Outcome> {
+    const proc = this.#proc;
+    let path: string;
+    try {
+      if (!target) throw unknownTool(proc, call.name);
+      checkToolInput(target.tool, call);
+      path = devicePath(target, call);
+    } catch (thrown) {
+      return failure(thrown);
+    }
+    const repeatable = isReadOnly(target) || target.tool.annotations?.idempotentHint === true;
+    proc.record.journal({
+      t: "call_start",
+      step: proc.step,
+      ts,
+      id: call.id,
+      name: call.name,
+      path,
+      input: call.input,
+      safe: repeatable,
+    });
+    if (!isReadOnly(target)) await this.#beforeEffect(repeatable);
+    // The disk may have taken its time.
+    if (proc.stopped) return { state: "cancelled", error: notBegun(call) };
+    if (this.#ports.waitsFor(proc, call.id) === undefined) proc.toolCalls++;
+    this.#ports.onStart(proc, call, path);
+    return this.#onDevice(call, target, path);
+  }
+
+  /**
+   * Durable before it happens: the answer, and of each call that must not be made twice its start. Calls that are not
+   * read-only come one after the other, so that one fdatasync per step is the rule.
+   */
+  async #beforeEffect(repeatable: boolean): Promise<void> {
+    const { record } = this.#proc;
+    if (!this.#effects) {
+      this.#effects = true;
+      await Promise.all([record.sync(), this.#ports.beforeEffect(this.#proc)]);
+    } else if (!repeatable) {
+      await record.sync();
+    }
+  }
+
+  /** Open, write the input, read the result, close: the only way a tool is ever called. */
+  async #onDevice(call: ToolCall, target: ProcessTool, path: string): Promise<Outcome> {
+    const { files } = this.#ports;
+    const proc = this.#proc;
+    const { limits } = proc.spec.opts;
+    const ms = target.tool.timeoutMs ?? limits.toolMs;
+    const deadline = withDeadline(
+      proc.clock,
+      proc.signal,
+      ms,
+      `${call.name} did not answer within ${ms} ms and was ended.`,
+    );
+    const subject = subjectOf(target, call);
+    try {
+      const fd = await files.open(
+        proc,
+        path,
+        O_RDWR,
+        { kind: "tool", tool: call.name, callId: call.id, deadlineMs: ms, subject },
+        deadline.signal,
+      );
+      try {
+        const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
+        await files.write(proc, fd, input, deadline.signal);
+        const text = await this.#readAll(fd, deadline.signal);
+        return { state: "done", ...(await this.#fit(call, target, proc.secrets.hide(text))) };
+      } finally {
+        // What goes wrong in it is in the trace, and changes nothing of what the call came to.
+        await files.close(proc, fd).catch(() => undefined);
+      }
+    } catch (thrown) {
+      return failure(proc.secrets.hideIn(thrown));
+    } finally {
+      deadline.release();
+      await this.#ports.endCall(proc.uuid, call.id);
+    }
+  }
+
+  async #readAll(fd: number, signal: AbortSignal): Promise<string> {
+    const decoder = new TextDecoder();
+    const pieces: string[] = [];
+    let length = 0;
+    for (;;) {
+      const data: Data = await this.#ports.files.read(this.#proc, fd, READ_PIECE, signal);
+      if (data.length === 0) break;
+      pieces.push(typeof data === "string" ? data : decoder.decode(data, { stream: true }));
+      length += data.length;
+      if (length >= READ_LIMIT) {
+        pieces.push(`\n[The result goes on beyond ${READ_LIMIT} bytes and was cut here.]`);
+        break;
+      }
+    }
+    pieces.push(decoder.decode());
+    return pieces.join("");
+  }
+
+  /** A result beyond what the model is shown is kept whole beside the run; the model is told where. */
+  async #fit(call: ToolCall, target: ProcessTool, text: string): Promise<Shown> {
+    const max = target.tool.maxResult ?? this.#proc.spec.opts.limits.toolResultChars;
+    if (text.length <= max) return { result: text };
+    const { where, kept } = await this.#keep(call, text);
+    const head = Math.ceil(max * HEAD_SHARE);
+    const tail = max - head;
+    const result = `${text.slice(0, head)}\n[… ${text.length - max} of ${text.length} characters left out here. ${where} …]\n${text.slice(text.length - tail)}`;
+    return { result, ...(kept && { kept }) };
+  }
+
+  /** The call has been made: what it came to is worth more than the part of it that can't be kept. */
+  async #keep(call: ToolCall, text: string): Promise<{ where: string; kept?: KeptRef }> {
+    try {
+      const { path, ...kept } = await this.#proc.record.keep(`${call.name}.txt`, text);
+      return { where: `The whole result is in ${path}`, kept };
+    } catch (thrown) {
+      if (!(thrown instanceof SyscallError)) throw thrown;
+      return { where: `The whole result could not be kept: ${thrown.message}` };
+    }
+  }
+}
+
+/** A result as it is recorded. */
+type Shown = Pick<ToolCallRecord, "kept"> & { result: string };
+type KeptRef = NonNullable<ToolCallRecord["kept"]>;
+
+interface Outcome {
+  state: ToolCallRecord["state"];
+  result?: string;
+  kept?: KeptRef;
+  error?: SyscallError;
+}
+
+function notBegun({ name }: ToolCall): SyscallError {
+  return new SyscallError(
+    "CANCELLED",
+    `The run was told to stop before ${name} was begun: nothing was done.`,
+  );
+}
+
+function failure(thrown: unknown): Outcome {
+  if (!(thrown instanceof SyscallError)) throw thrown;
+  if (thrown.code === "PERMISSION") return { state: "denied", error: thrown };
+  if (thrown.code === "CANCELLED") return { state: "cancelled", error: thrown };
+  return { state: "failed", error: thrown };
+}
+
+/** Runs of read-only calls, cut to what runs side by side; every other call is a batch of its own. */
+function batches(proc: Process, calls: readonly ToolCall[]): ToolCall[][] {
+  const all: ToolCall[][] = [];
+  let open: ToolCall[] | undefined;
+  for (const call of calls) {
+    if (!isReadOnly(toolNamed(proc, call.name))) {
+      all.push([call]);
+      open = undefined;
+    } else if (open && open.length < PARALLEL) {
+      open.push(call);
+    } else {
+      open = [call];
+      all.push(open);
+    }
+  }
+  return all;
+}
+
+export function isReadOnly(target: ProcessTool | undefined): boolean {
+  return target?.tool.annotations?.readOnlyHint === true;
+}
+
+function devicePath(target: ProcessTool, call: ToolCall): string {
+  const { path } = target.tool;
+  if (path === undefined) return target.entry.path;
+  const part = call.input[path];
+  if (typeof part !== "string" || part === "") {
+    throw new SyscallError("INVALID", `${call.name}: expected a non-empty text in "${path}".`);
+  }
+  return `${target.entry.path}/${part.replace(/^\/+/, "")}`;
+}
+
+function subjectOf(target: ProcessTool, call: ToolCall): string | undefined {
+  const field = target.tool.subject ?? target.tool.path;
+  if (field === undefined) return undefined;
+  const value = call.input[field];
+  return typeof value === "string" ? value : value === undefined ? undefined : JSON.stringify(value);
+}
+
+function unknownTool(proc: Process, name: string): SyscallError {
+  const names = [...proc.tools.keys()];
+  return new SyscallError(
+    "NOT_FOUND",
+    `There is no tool ${JSON.stringify(name)}. These are there: ${names.join(", ") || "none"}.`,
+  );
+}

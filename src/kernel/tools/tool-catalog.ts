@@ -1,0 +1,86 @@
+import type { LLMTool, ToolDef } from "../../plugin/index.ts";
+import type { ContextManager } from "../conversation/conversations.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessTool } from "../process/process-spec.ts";
+import { isMessageTool } from "./message-tools.ts";
+import { modelSchema } from "./model-schema.ts";
+
+/** The tools a process may use: none that no call of its could ever use. */
+export function usableTools({ spec, permissions }: Process): Map<string, ProcessTool> {
+  const { namespace, agent, envelope } = spec;
+  const usable = namespace
+    .tools()
+    .filter(({ tool }) => permissions.showsTool(tool.name))
+    .filter(({ tool }) => tool.name !== "Skill" || agent.deferredSkills.length > 0)
+    .filter(({ tool }) => tool.name !== "Agent" || envelope.limits.depth !== 0);
+  return new Map(usable.map((named) => [named.tool.name, named]));
+}
+
+/**
+ * The tools its model is shown: the ones it may use, and the message tools only when it has a use for them. Each
+ * request carries them all.
+ */
+function shownTools(proc: Process): Map<string, ProcessTool> {
+  const usable = [...usableTools(proc)];
+  return new Map(usable.filter(([, { entry }]) => proc.messaging || !isMessageTool(entry.path)));
+}
+
+/** Shows a process that is being built its first tools. */
+export function showTools(proc: Process): void {
+  proc.tools.clear();
+  for (const [name, tool] of shownTools(proc)) proc.tools.set(name, tool);
+}
+
+/** The tool that a call names: one that is shown, or one that may be used all the same. */
+export function toolNamed(proc: Process, name: string): ProcessTool | undefined {
+  return proc.tools.get(name) ?? usableTools(proc).get(name);
+}
+
+/**
+ * Appends to a live process's tools what it may use by now and has not been shown yet. The names of the new
+ * ones, which the caller tells the model. None is taken out or moved: a provider's prompt cache must hit, and
+ * what was withdrawn is refused when it is called.
+ */
+export function appendTools(proc: Process, contexts: ContextManager): string[] {
+  const fresh = [...shownTools(proc)].filter(([name]) => !proc.tools.has(name));
+  if (fresh.length === 0) return [];
+  for (const [name, tool] of fresh) proc.tools.set(name, tool);
+  // One that is being built is written by its builder.
+  if (proc.ctxId !== 0) writeMeta(proc, contexts);
+  return fresh.map(([name]) => name);
+}
+
+/** The prompt's head and the tools shown, on disk as they are now. */
+export function writeMeta(proc: Process, contexts: ContextManager): void {
+  proc.record.meta({
+    v: 1,
+    system_prompt: contexts.buildPrompt(proc.ctxId).systemPrompt,
+    tools: [...proc.tools.values()].map(({ tool: { name, description, input } }) => ({
+      name,
+      description,
+      input: { ...input },
+    })),
+    spawned: {
+      input: proc.spec.opts.input ?? null,
+      checks: [...proc.spec.checks],
+      folders: [...(proc.spec.opts.folders ?? [])],
+      mounts: (proc.spec.opts.mounts ?? []).map(({ type, name }) => ({ type, name })),
+      depth: proc.spec.envelope.limits.depth,
+      system_prompt: proc.spec.opts.systemPrompt ?? null,
+      ...(proc.images.length > 0 && { images: [...proc.images] }),
+      ...(proc.spec.opts.outputSchema && { output_schema: { ...proc.spec.opts.outputSchema } }),
+    },
+  });
+}
+
+/** As a model is told of it. Made once per tool: each process keeps those of its requests. */
+export function asTold(tool: ToolDef): LLMTool {
+  const known = told.get(tool);
+  if (known) return known;
+  const { name, description, input } = tool;
+  const made = { name, description, input: modelSchema(input) };
+  told.set(tool, made);
+  return made;
+}
+
+const told = new WeakMap<ToolDef, LLMTool>();

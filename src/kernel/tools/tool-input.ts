@@ -1,0 +1,47 @@
+import type { z } from "zod";
+import { SyscallError, type ToolCall, type ToolDef } from "../../plugin/index.ts";
+import { readSchema } from "../../vfs/json-schema.ts";
+
+/** Compiled once per tool; null for a schema that zod cannot read: such a tool is offered unchecked. */
+const compiled = new WeakMap<ToolDef, z.ZodType | null>();
+
+/** Checks a call's input against its tool's schema. INVALID lists what is wrong, field by field. */
+export function checkToolInput(tool: ToolDef, call: ToolCall): void {
+  if (call.invalid) {
+    throw new SyscallError(
+      "INVALID",
+      `${tool.name}: the arguments are not a JSON object (${call.invalid.reason}). Send the call again with valid JSON. What came: ${call.invalid.text.slice(0, 500)}`,
+    );
+  }
+  const schema = schemaOf(tool);
+  if (schema === null) return;
+  const parsed = schema.safeParse(call.input);
+  if (parsed.success) return;
+  const issues = parsed.error.issues.map((issue) => `${issue.path.join(".") || "input"}: ${issue.message}`);
+  throw new SyscallError(
+    "INVALID",
+    `${tool.name}: the input does not fit the tool's schema. ${issues.join("; ")}.`,
+  );
+}
+
+/** Whether the tool's schema can be checked at all. */
+export function isChecked(tool: ToolDef): boolean {
+  return schemaOf(tool) !== null;
+}
+
+function schemaOf(tool: ToolDef): z.ZodType | null {
+  const known = compiled.get(tool);
+  if (known !== undefined) return known;
+  const schema = compile(tool.input);
+  compiled.set(tool, schema);
+  return schema;
+}
+
+function compile(input: object): z.ZodType | null {
+  try {
+    return readSchema(input);
+  } catch {
+    // A JSON Schema beyond what zod reads, or without an end, is no fault of the call: the driver checks for itself.
+    return null;
+  }
+}

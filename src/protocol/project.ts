@@ -1,0 +1,89 @@
+import { z } from "zod";
+import type { GateStatus } from "../kernel/llm/model-gate.ts";
+import type { PluginReport } from "../plugin/host/report.ts";
+import type { Code, ToolAnnotations } from "../plugin/index.ts";
+import type { Diagnostic } from "./fields.ts";
+
+const Project = () => ({ cwd: z.string(), env: z.record(z.string(), z.string()).optional() });
+
+/** What a project and its user have: what a spawn there could use. */
+export const PROJECT_METHODS = {
+  list_plugins: { streaming: false, payload: () => z.object(Project()) },
+  list_tools: { streaming: false, payload: () => z.object({ ...Project(), agent: z.string().optional() }) },
+  list_agents: { streaming: false, payload: () => z.object(Project()) },
+  list_skills: { streaming: false, payload: () => z.object(Project()) },
+  list_providers: {
+    streaming: false,
+    payload: () => z.object({ ...Project(), probe: z.boolean().optional() }),
+  },
+} as const;
+
+export interface ProjectAnswers {
+  list_plugins: { plugins: PluginReport[] };
+  list_tools: { tools: ToolWire[] };
+  list_agents: { agents: AgentWire[]; diagnostics: Diagnostic[] };
+  list_skills: { skills: SkillWire[]; diagnostics: Diagnostic[] };
+  list_providers: { providers: ProviderWire[]; diagnostics: Diagnostic[] };
+}
+
+export interface ToolWire {
+  name: string;
+  description: string;
+  /** The device's path. */
+  path: string;
+  plugin: string;
+  layer: string;
+  input: object;
+  /** False for a schema beyond what can be read: its driver checks the input alone. */
+  checked: boolean;
+  annotations: ToolAnnotations;
+  /** The agent asked about may use it; true where none was asked about. */
+  allowed: boolean;
+  /** When that agent's model is shown it; null for never, and where no agent was asked about. */
+  shown: "start" | "later" | null;
+}
+
+export interface AgentWire {
+  name: string;
+  description: string;
+  source: string;
+  skills: string[];
+  deferred_skills: string[];
+  allowed_tools: string[];
+  max_steps: number | null;
+  context_budget: number | null;
+  max_cost: number | null;
+  timeout_ms: number | null;
+  checks: string[];
+}
+
+export interface SkillWire {
+  name: string;
+  description: string;
+  source: string;
+  allowed_tools: string[] | null;
+}
+
+export interface ProviderWire {
+  name: string;
+  device: string;
+  /** The one that a run gets; null where it must be named. */
+  model: string | null;
+  /** Further ones that are known: of providers.yaml, and of a server on this machine. */
+  models: string[];
+  base_url: string | null;
+  /** Where its key comes from ("OPENAI_API_KEY", "not needed"), never the key. */
+  key: string | null;
+  usable: boolean;
+  /** Why it would be taken, or why it can not be used. */
+  because: string;
+  /** The one a spawn without a flag takes here. */
+  chosen: boolean;
+  /** Only where it was used not long ago: the queue of each of its keys. */
+  queues?: QueueWire[];
+  /** Only when probed. */
+  probe?: { ok: boolean; ms: number; code?: Code; message: string };
+}
+
+/** How it stands with one key of a provider; times in ms. */
+export type QueueWire = Omit<GateStatus, "provider">;

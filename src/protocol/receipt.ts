@@ -1,0 +1,36 @@
+import type { ProcInfo } from "../store/runs/schema.ts";
+
+/** The receipt of a run: what `--output json` prints (interfaces §1). */
+export interface Receipt {
+  pid: number;
+  uuid: string;
+  agent: string;
+  provider: string;
+  model: string;
+  exit_code: number;
+  exit_reason: string;
+  /** With the reason "suspended": why, what it waits for, and whether it goes on by itself. */
+  suspended: ProcInfo["suspended"];
+  result: string | null;
+  partial: boolean;
+  output: unknown;
+  steps: number;
+  tool_calls: number;
+  tokens_used: number;
+  usage: { input_tokens: number; output_tokens: number; cached_tokens: number };
+  cost_usd: number | null;
+  elapsed_ms: number;
+  checks: { command: string; exit_code: number | null; output?: string }[];
+  sandbox: string;
+  files_changed: string[];
+  files_changed_complete: boolean;
+  children: {
+    uuid: string;
+    pid: number;
+    agent: string;
+    exit_code: number | null;
+    exit_reason: string | null;
+    tokens_used: number;
+  }[];
+  error: { code: string; message: string } | null;
+}

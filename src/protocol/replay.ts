@@ -1,0 +1,37 @@
+import type { ToolCall } from "../plugin/index.ts";
+import type { StepRecord } from "../store/runs/schema.ts";
+
+/** Where a run that was played again differs from the recorded one. */
+export interface Difference {
+  kind: "prompt" | "tools" | "rights" | "limits" | "checks" | "result" | "outcome";
+  step: number | null;
+  /** What differs. */
+  message: string;
+  /** What there is of it in the one and not in the other; null: nothing, or the message has both. */
+  recorded: string | null;
+  replayed: string | null;
+}
+
+type WireLimit = number | "unlimited";
+
+/** What a script of the replay driver says of the run that it was made from. */
+export interface ScriptHead {
+  intent: string;
+  agent: string;
+  input?: string;
+  checks?: string[];
+  system_prompt?: string;
+  allow?: string[];
+  deny?: string[];
+  folders?: string[];
+  output_schema?: Record<string, unknown>;
+  limits?: { max_steps?: WireLimit; context_budget?: WireLimit; timeout_ms?: WireLimit };
+  recorded: { uuid: string; at: string; cwd: string; project: string };
+  outcome: { exit_code?: number; exit_reason?: string; result?: { equals: string } };
+}
+
+/** One answer of such a script. */
+export interface ScriptEntry extends Pick<StepRecord, "reasoning" | "stop_reason" | "stop_word" | "usage"> {
+  text?: string;
+  tool_calls?: (ToolCall & { expect?: { equals?: string; contains?: string[]; error?: string } })[];
+}

@@ -1,0 +1,120 @@
+import { z } from "zod";
+import { EFFORTS } from "../plugin/index.ts";
+import { type ProcRef, Target, Uuid } from "./fields.ts";
+
+function SpawnRequest() {
+  // A schema costs more to build than to use: fields of one kind share theirs.
+  const text = z.string().optional();
+  const texts = z.array(z.string()).optional();
+  const flag = z.boolean().optional();
+  /** Absent or 0: the default. "unlimited": none. A negative number is INVALID. */
+  const limit = z.union([z.int().nonnegative(), z.literal("unlimited")]).optional();
+  return z.object({
+    intent: z.string().min(1),
+    agent: text,
+    provider: text,
+    model: text,
+    max_steps: limit,
+    context_budget: limit,
+    /** In USD. */
+    max_cost: z.union([z.number().nonnegative(), z.literal("unlimited")]).optional(),
+    timeout_ms: limit,
+    allow: texts,
+    deny: texts,
+    sandbox: z.enum(["auto", "required", "off"]).optional(),
+    trust: flag,
+    check: texts,
+    /** JSON Schema that the answer must fit. */
+    output_schema: z.record(z.string(), z.unknown()).optional(),
+    /** How much the model is to think. */
+    effort: z.enum(EFFORTS).optional(),
+    system_prompt: text,
+    /** Files to attach, absolute, and folders the run may touch. */
+    add: texts,
+    /** Files whose content is in this request, absolute: from inside a run its rights must allow them. */
+    files_read: texts,
+    /** Absolute. */
+    cwd: z.string(),
+    /** The spawner's whole environment: the daemon keeps it in memory only. */
+    env: z.record(z.string(), z.string()),
+    /** Names of the variables given by `--env`. */
+    env_given: texts,
+    /** Text attached from stdin. */
+    input: text,
+    parent_uuid: Uuid().optional(),
+    /** A person sits at the client's terminal. */
+    attended: flag,
+    /** Answer with pid and uuid, then close: no stream. */
+    detach: flag,
+    /** Goes on by itself when the server starts again after a crash or a stop. */
+    resume_on_restart: flag,
+  });
+}
+
+export type SpawnRequest = z.infer<ReturnType<typeof SpawnRequest>>;
+
+function ResumeRequest() {
+  const flag = z.boolean().optional();
+  /** Of the whole run, what was used before included. Absent: as it was. */
+  const limit = z.union([z.int().positive(), z.literal("unlimited")]).optional();
+  return Target().extend({
+    /** What its model is told first. */
+    input: z.string().min(1).optional(),
+    /** A new run begins with its steps; it may live, and stays as it is. */
+    fork: flag,
+    /** Of a foreign run: a new one begins with its conversation, and nothing else of it. A person has agreed. */
+    adopt: flag,
+    /** With `fork` or `adopt`: the last step to take over. Absent: the last that is recorded. */
+    from_step: z.int().positive().optional(),
+    max_steps: limit,
+    context_budget: limit,
+    /** In USD. */
+    max_cost: z.union([z.number().positive(), z.literal("unlimited")]).optional(),
+    timeout_ms: limit,
+    trust: flag,
+    /** The caller's whole environment: keys are looked for in it. */
+    env: z.record(z.string(), z.string()),
+    attended: flag,
+    detach: flag,
+  });
+}
+
+export type ResumeRequest = z.infer<ReturnType<typeof ResumeRequest>>;
+
+function ReplayRequest() {
+  const flag = z.boolean().optional();
+  return Target().extend({
+    /** Where its tools are executed, absolute: the run's own folder by default. */
+    folder: z.string().optional(),
+    /** How results are compared (docs/replay.md). Absent: but for what differs from run to run anyway. */
+    compare: z.enum(["usual", "exact", "state"]).optional(),
+    trust: flag,
+    /** The caller's whole environment. */
+    env: z.record(z.string(), z.string()),
+    attended: flag,
+  });
+}
+
+export type ReplayRequest = z.infer<ReturnType<typeof ReplayRequest>>;
+
+/** Runs are begun, gone on with and followed: each of these streams to the end. */
+export const RUN_METHODS = {
+  spawn: { streaming: true, payload: SpawnRequest },
+  resume: { streaming: true, payload: ResumeRequest },
+  /** Plays a recorded run again, and streams it like a spawn. */
+  replay: { streaming: true, payload: ReplayRequest },
+  attach: { streaming: true, payload: Target },
+  attach_debug: { streaming: true, payload: Target },
+  /** `follow: false`: what there is so far, then eof. */
+  attach_log: { streaming: true, payload: () => Target().extend({ follow: z.boolean().optional() }) },
+} as const;
+
+export interface RunAnswers {
+  spawn: ProcRef;
+  /** The last step that was whole: the next one is made now. `origin_uuid`: of a fork, the run that it comes from. */
+  resume: ProcRef & { resumed_from_step: number; origin_uuid?: string };
+  replay: ProcRef;
+  attach: ProcRef;
+  attach_debug: ProcRef;
+  attach_log: ProcRef;
+}

@@ -1,0 +1,262 @@
+import { type Agent, loadAgent, loadAgents } from "../../config/agents.ts";
+import { toolEnvironment, userEnv } from "../../config/environment.ts";
+import type { Env } from "../../config/paths.ts";
+import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
+import { describeProviders, type ProviderLine } from "../../config/provider-list.ts";
+import { loadProviders } from "../../config/providers.ts";
+import { loadSettings } from "../../config/settings.ts";
+import { loadSkills, type Skill } from "../../config/skills.ts";
+import { kernelTools } from "../../kernel/devices/kernel-tools.ts";
+import { toolPrefix } from "../../kernel/mount/mount-point.ts";
+import { factsOf } from "../../kernel/permission/facts.ts";
+import { Permissions } from "../../kernel/permission/permissions.ts";
+import { isMessageTool, listsMessageTools, namesMessageTools } from "../../kernel/tools/message-tools.ts";
+import { isChecked } from "../../kernel/tools/tool-input.ts";
+import type { ProviderChoice } from "../../kernel/types.ts";
+import type { Clock } from "../../lib/clock.ts";
+import type { Children } from "../../os/children.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type {
+  AgentWire,
+  Answers,
+  Diagnostic,
+  ProviderWire,
+  SkillWire,
+  ToolWire,
+} from "../../protocol/methods.ts";
+import type { NamedTool, Namespace } from "../../vfs/namespace.ts";
+import { DeviceRegistry } from "../../vfs/registry.ts";
+import type { Workspace, Workspaces } from "../plan/workspace.ts";
+import { probe } from "./probe-provider.ts";
+
+/** Which project is asked about: a command's folder and environment. */
+interface Place {
+  /** Absolute. */
+  cwd: string;
+  env?: Record<string, string>;
+}
+
+/** What there is for a run in a project. */
+export interface Catalog {
+  /** The project's folder, as processes carry it. */
+  projectDir(cwd: string): string;
+  plugins(place: Place): Promise<Answers["list_plugins"]>;
+  /** With what the agent may use marked, where one is named. */
+  tools(place: Place, agent?: string): Promise<Answers["list_tools"]>;
+  agents(place: Place): Promise<Answers["list_agents"]>;
+  skills(place: Place): Promise<Answers["list_skills"]>;
+  /** `ask`: asks each of those that can be used whether it answers. */
+  providers(place: Place, ask: boolean): Promise<Answers["list_providers"]>;
+}
+
+interface CatalogPorts {
+  workspaces: Workspaces;
+  clock: Clock;
+  /** For a question that brings no environment: the server's own. */
+  env: Env;
+  keys: KeyCommands;
+  /** For a model that is a program, when it is asked whether it answers. */
+  children: Pick<Children, "exec" | "endOwner">;
+}
+
+/** Read anew for every question, so that an edit counts at once. */
+export class ProjectCatalog implements Catalog {
+  readonly #ports: CatalogPorts;
+
+  constructor(ports: CatalogPorts) {
+    this.#ports = ports;
+  }
+
+  projectDir(cwd: string): string {
+    return this.#ports.workspaces.projectOf({ cwd, env: this.#ports.env }).dir;
+  }
+
+  async plugins(place: Place): Promise<Answers["list_plugins"]> {
+    const workspace = await this.#at(place);
+    return { plugins: await workspace.pluginReports(await loadSettings(workspace.places)) };
+  }
+
+  async tools(place: Place, agentName?: string): Promise<Answers["list_tools"]> {
+    const workspace = await this.#at(place);
+    const agent = agentName === undefined ? undefined : await loadAgent(agentName, workspace.places);
+    const bodies = await Promise.all((agent?.skills ?? []).map((skill) => skill.body()));
+    const messaging =
+      agent !== undefined && (listsMessageTools(agent) || namesMessageTools(agent.instructions, ...bodies));
+    return this.#withDevices(workspace, async (devices) => ({
+      tools: toolsOf(devices.over(kernelDevices()), workspace.project.dir, agent, messaging),
+    }));
+  }
+
+  async agents(place: Place): Promise<Answers["list_agents"]> {
+    const { places } = await this.#at(place);
+    const { agents, problems } = await loadAgents(places);
+    return { agents: agents.map(agentWire), diagnostics: problems };
+  }
+
+  async skills(place: Place): Promise<Answers["list_skills"]> {
+    const { places } = await this.#at(place);
+    const { skills, problems } = await loadSkills(places);
+    return { skills: skills.map(skillWire), diagnostics: problems };
+  }
+
+  async providers(place: Place, ask: boolean): Promise<Answers["list_providers"]> {
+    const workspace = await this.#at(place);
+    const diagnostics: Diagnostic[] = [];
+    return this.#withDevices(workspace, async (devices) => {
+      const request: ProviderRequest = {
+        providers: await loadProviders(workspace.places),
+        devices,
+        env: place.env ?? this.#ports.env,
+        userEnv: userEnv(workspace.places.configDir),
+        keys: this.#ports.keys,
+        clock: this.#ports.clock,
+        warn: (message) => void diagnostics.push({ path: "", message }),
+      };
+      const chosen = await choiceOf(request);
+      const lines = await describeProviders(request);
+      const providers = lines.map((line) => providerWire(line, chosen));
+      const asked = providers.filter(({ usable }, index) => ask && usable && !lines[index]?.plays);
+      await Promise.all(asked.map((line) => this.#probe(line, request, devices, workspace)));
+      return { providers, diagnostics };
+    });
+  }
+
+  async #probe(
+    line: ProviderWire,
+    request: ProviderRequest,
+    devices: Namespace,
+    { project, trusted }: Workspace,
+  ): Promise<void> {
+    const started = this.#ports.clock.monotonic();
+    const took = (): number => Math.round(this.#ports.clock.monotonic() - started);
+    try {
+      const asked = await resolveProvider({ ...request, flags: { provider: line.name } });
+      line.model = asked.model;
+      const place = {
+        project: { id: project.id, dir: project.dir, trusted },
+        cwd: project.dir,
+        env: toolEnvironment(request.env),
+      };
+      await probe(asked, devices, place, this.#ports);
+      line.probe = { ok: true, ms: took(), message: `${asked.model} answers` };
+    } catch (error) {
+      if (!(error instanceof SyscallError)) throw error;
+      line.probe = { ok: false, ms: took(), code: error.code, message: error.message };
+    }
+  }
+
+  #at({ cwd, env }: Place): Promise<Workspace> {
+    return this.#ports.workspaces.at({ cwd, env: env ?? this.#ports.env });
+  }
+
+  async #withDevices<T>(workspace: Workspace, use: (devices: Namespace) => Promise<T>): Promise<T> {
+    const lease = await workspace.lease(await loadSettings(workspace.places));
+    try {
+      return await use(lease.namespace);
+    } finally {
+      lease.release();
+    }
+  }
+}
+
+/** null: a spawn that names none would find none. */
+async function choiceOf(request: ProviderRequest): Promise<ProviderChoice | null> {
+  try {
+    return await resolveProvider(request);
+  } catch (error) {
+    if (error instanceof SyscallError) return null;
+    throw error;
+  }
+}
+
+function providerWire(line: ProviderLine, chosen: ProviderChoice | null): ProviderWire {
+  const { name, driver, base_url, key_env, key, default_model, models, source, problem } = line;
+  const choice = chosen?.name === name ? chosen : undefined;
+  return {
+    name,
+    device: `/dev/llm/${driver}`,
+    model: choice?.model ?? default_model,
+    models,
+    base_url,
+    key: keyShown(key_env, key),
+    usable: problem === null,
+    because: problem ?? choice?.because ?? source,
+    chosen: choice !== undefined,
+  };
+}
+
+function keyShown(variable: string | null, key: ProviderLine["key"]): string {
+  if (key === "command") return "api_key_command";
+  if (variable === null) return "not needed";
+  return key === "set" ? variable : `${variable} (${key})`;
+}
+
+/** The kernel's own tools as they are listed: nobody opens them here. */
+function kernelDevices(): DeviceRegistry {
+  const devices = new DeviceRegistry();
+  const unopened = (): never => {
+    throw new SyscallError("INTERNAL", "A device of the catalog was opened.");
+  };
+  for (const [path, device] of Object.entries(
+    kernelTools({ lookup: unopened, ipc: unopened, agents: unopened, capabilities: unopened }),
+  )) {
+    devices.register({ path, device, plugin: "kernel", layer: "kernel", needs: [] });
+  }
+  return devices;
+}
+
+function toolsOf(
+  devices: Namespace,
+  projectDir: string,
+  agent: Agent | undefined,
+  messaging: boolean,
+): ToolWire[] {
+  const rights =
+    agent &&
+    Permissions.of({
+      allow: agent.allowedTools,
+      deny: [],
+      ...factsOf(devices),
+      // A server's tools are there only where it is mounted.
+      expected: agent.mcp.map(({ name }) => toolPrefix({ type: "mcp", name })),
+      projectDir,
+    });
+  const shown = ({ tool, entry }: NamedTool): ToolWire["shown"] => {
+    if (!rights?.showsTool(tool.name)) return null;
+    if (tool.name === "Skill" && agent?.deferredSkills.length === 0) return null;
+    return isMessageTool(entry.path) && !messaging ? "later" : "start";
+  };
+  return devices.tools().map(({ tool, entry }) => ({
+    name: tool.name,
+    description: tool.description,
+    path: entry.path,
+    plugin: entry.plugin,
+    layer: entry.layer,
+    input: tool.input,
+    checked: isChecked(tool),
+    annotations: tool.annotations ?? {},
+    allowed: rights?.showsTool(tool.name) ?? true,
+    shown: shown({ tool, entry }),
+  }));
+}
+
+function agentWire(agent: Agent): AgentWire {
+  const { name, description, source, skills, deferredSkills, allowedTools, checks } = agent;
+  return {
+    name,
+    description,
+    source,
+    skills: skills.map((skill) => skill.name),
+    deferred_skills: deferredSkills.map((skill) => skill.name),
+    allowed_tools: allowedTools,
+    max_steps: agent.maxSteps ?? null,
+    context_budget: agent.contextBudget ?? null,
+    max_cost: agent.maxCost ?? null,
+    timeout_ms: agent.timeoutMs ?? null,
+    checks,
+  };
+}
+
+function skillWire({ name, description, source, allowedTools }: Skill): SkillWire {
+  return { name, description, source, allowed_tools: allowedTools };
+}

@@ -1,0 +1,51 @@
+import type { Origin } from "../../os/process-owner.ts";
+import { lookAtPeer } from "../../os/socket-peer.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { System } from "../services.ts";
+
+/** Who makes a request. */
+export interface Caller {
+  /**
+   * The run it is made from: one of its programs is the client. What the system shows counts before what the client
+   * says, which a program could choose. undefined for a person's. PERMISSION where no run can be held to it any more.
+   */
+  unit(): string | undefined;
+  /** Aborted when the client has gone: whoever waits for it gives up. */
+  gone: AbortSignal;
+}
+
+/** Gives the run that a client belongs to, who says that it is `said`. */
+export type UnitOf = (said: string | undefined) => string | undefined;
+
+/**
+ * `descriptor` gives the client's socket. The client is looked at once, when it is first asked about: whoever
+ * only reads is not. Where nothing is to be seen, its word is all there is.
+ */
+export function unitOfClient(system: System, descriptor?: () => number | undefined): UnitOf {
+  let found: Origin | undefined;
+  const look = (): Origin => {
+    const { originOf } = system;
+    if (!originOf || !descriptor) return "nobody's";
+    const fd = descriptor();
+    return fd === undefined ? "gone" : (lookAtPeer(fd, originOf) ?? "nobody's");
+  };
+  return (said) => {
+    found ??= look();
+    if (found === "nobody's") return said;
+    if (typeof found === "object") return found.uuid;
+    throw refused(found);
+  };
+}
+
+const REFUSED = {
+  left: "This comes from inside a run that has ended, or that can't be told any more",
+  "another kernel's": "This comes from inside a run of another rnix",
+  gone: "The program that asked has ended, so nobody can tell for which run it did",
+} as const;
+
+function refused(why: keyof typeof REFUSED): SyscallError {
+  return new SyscallError(
+    "PERMISSION",
+    `${REFUSED[why]}. What starts or changes runs is for a run that lives, in its own tree, and for a person's terminal.`,
+  );
+}

@@ -1,0 +1,212 @@
+import type { Clock } from "../../lib/clock.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { encode, type Frame, Framer, MAX_ANSWER_BYTES, type Room } from "../../protocol/frame.ts";
+import { MAX_REQUEST_BYTES, type Response, type StreamEvent } from "../../protocol/methods.ts";
+
+/** A client that takes nothing of what is waiting for it for so long is cut off. */
+const STALL_MS = 10 * 60_000;
+/** Characters of a stream's events that are collected before they are written. */
+const BATCH = 64 * 1024;
+
+/** What carries a client's bytes, as of node:stream's Duplex: a socket, or the memory of this command. */
+export interface ByteStream {
+  on(event: "data", listener: (chunk: Buffer) => void): unknown;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "end" | "drain" | "finish" | "close", listener: () => void): unknown;
+  off(event: "drain" | "finish", listener: () => void): unknown;
+  /** False: wait for "drain". */
+  write(text: string): boolean;
+  end(): unknown;
+  end(text: string, done: () => void): unknown;
+  pause(): unknown;
+  resume(): unknown;
+  destroy(): unknown;
+}
+
+/** What a request's handler sees of the client that made it. */
+export interface Peer {
+  /** Resolves when the client can take more; CLOSED when it has gone. Whoever awaits it holds one line at most. */
+  send(line: Response | StreamEvent): Promise<void>;
+  /** Aborted when the client has gone. */
+  readonly gone: AbortSignal;
+}
+
+/** What follows a request: the next one, or nothing, because a stream had the connection. */
+export type Next = "next" | "close";
+type Handle = (frame: Frame, peer: Peer) => Promise<Next>;
+
+interface ConnectionOptions {
+  stallMs?: number;
+  /** What unfinished requests of all connections may hold together. */
+  room?: Room;
+}
+
+/**
+ * One client (seeds 5.6): its requests are handled one after the other, in the order they came. Nothing more
+ * is read while one is waiting behind the one being handled, and nothing more is handled while the client
+ * does not take its answer: that bounds both directions. What a slow client misses of a stream is dropped
+ * before it gets here, in the channel it is attached by, so that it never slows a run.
+ */
+export class Connection {
+  readonly #stream: ByteStream;
+  readonly #clock: Clock;
+  readonly #stallMs: number;
+  readonly #framer: Framer;
+  readonly #frames: Frame[] = [];
+  readonly #gone = new AbortController();
+  readonly #closed: Promise<void>;
+  /** Events that are written together, when what is at work now has had its turn. */
+  #unsent = "";
+  #flushing: NodeJS.Immediate | undefined;
+  /** Until the client takes more. */
+  #full: Promise<void> | undefined;
+  #ended = false;
+  #taken = false;
+  #wake: (() => void) | undefined;
+
+  constructor(stream: ByteStream, clock: Clock, { stallMs = STALL_MS, room }: ConnectionOptions = {}) {
+    this.#stream = stream;
+    this.#framer = new Framer(MAX_REQUEST_BYTES, room);
+    this.#clock = clock;
+    this.#stallMs = stallMs;
+    this.#closed = new Promise((resolve) => stream.on("close", resolve));
+    stream.on("data", (chunk: Buffer) => this.#queue(this.#framer.push(chunk)));
+    stream.on("end", () => {
+      this.#queue(this.#framer.end());
+      this.#ended = true;
+      this.#notify();
+    });
+    // A client that resets the connection is no fault of ours: "close" follows, and that ends everything.
+    stream.on("error", () => stream.destroy());
+    stream.on("close", () => {
+      this.#framer.release();
+      this.#gone.abort();
+      this.#notify();
+    });
+  }
+
+  /** Serves until the client has gone, has nothing more to ask, or a stream has ended. */
+  async serve(handle: Handle): Promise<void> {
+    const peer: Peer = { send: (line) => this.#send(line), gone: this.#gone.signal };
+    for (;;) {
+      const frame = await this.#nextFrame();
+      if (!frame || (await handle(frame, peer)) === "close") break;
+    }
+    await this.#finish();
+  }
+
+  /** From now on what comes in is dropped: a stream has the connection. It is read still, to see its end. */
+  take(): void {
+    this.#taken = true;
+    this.#frames.length = 0;
+    this.#stream.resume();
+  }
+
+  /** Takes no further request: the connection ends with the one under way, or now. */
+  drain(): void {
+    this.#frames.length = 0;
+    this.#ended = true;
+    this.#notify();
+  }
+
+  destroy(): void {
+    this.#stream.destroy();
+  }
+
+  #queue(frames: Frame[]): void {
+    if (this.#taken || this.#ended || frames.length === 0) return;
+    this.#frames.push(...frames);
+    this.#stream.pause();
+    this.#notify();
+  }
+
+  async #nextFrame(): Promise<Frame | undefined> {
+    for (;;) {
+      if (this.#gone.signal.aborted) return undefined;
+      const frame = this.#frames.shift();
+      if (frame) return frame;
+      if (this.#ended) return undefined;
+      const arrived = new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+      this.#stream.resume();
+      await arrived;
+    }
+  }
+
+  #notify(): void {
+    const wake = this.#wake;
+    this.#wake = undefined;
+    wake?.();
+  }
+
+  /**
+   * An answer is written at once. The events of a stream come in bursts, and a process does not wait while each of
+   * them is handed to the system: they are collected until it has gone on with its own work.
+   */
+  async #send(line: Response | StreamEvent): Promise<void> {
+    if (this.#gone.signal.aborted) throw gone();
+    this.#unsent += bounded(line);
+    if ("ok" in line || this.#unsent.length >= BATCH) this.#flush();
+    else this.#flushing ??= setImmediate(() => this.#flush());
+    if (this.#full === undefined) return;
+    await this.#full;
+    if (this.#gone.signal.aborted) throw gone();
+  }
+
+  #flush(): void {
+    clearImmediate(this.#flushing);
+    this.#flushing = undefined;
+    const text = this.#unsent;
+    this.#unsent = "";
+    if (text === "" || this.#gone.signal.aborted || this.#stream.write(text)) return;
+    this.#full ??= this.#until("drain").then(() => {
+      this.#full = undefined;
+    });
+  }
+
+  /** What was written is flushed before the connection goes, as far as the client takes it. */
+  async #finish(): Promise<void> {
+    this.#flush();
+    if (!this.#gone.signal.aborted) {
+      const flushed = this.#until("finish");
+      this.#stream.end();
+      await flushed;
+      this.#stream.destroy();
+    }
+    await this.#closed;
+  }
+
+  /** Waits for the stream's event or its end; a client that lets neither happen is cut off. */
+  #until(event: "drain" | "finish"): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = this.#clock.timer(this.#stallMs, () => this.#stream.destroy());
+      const done = (): void => {
+        timer.cancel();
+        this.#stream.off(event, done);
+        this.#gone.signal.removeEventListener("abort", done);
+        resolve();
+      };
+      this.#stream.on(event, done);
+      this.#gone.signal.addEventListener("abort", done);
+      if (this.#gone.signal.aborted) done();
+    });
+  }
+}
+
+function bounded(line: Response | StreamEvent): string {
+  const text = encode(line);
+  if (text.length <= MAX_ANSWER_BYTES / 4 || Buffer.byteLength(text) <= MAX_ANSWER_BYTES) return text;
+  return encode({
+    ok: false,
+    error: {
+      code: "TOO_LARGE",
+      message: `The answer is longer than ${MAX_ANSWER_BYTES} bytes. Ask for it in pages with "after" and "limit".`,
+    },
+    ...("id" in line && { id: line.id }),
+  });
+}
+
+function gone(): SyscallError {
+  return new SyscallError("CLOSED", "The client has gone.");
+}

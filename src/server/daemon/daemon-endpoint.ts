@@ -1,0 +1,142 @@
+import { rmSync, statSync, writeFileSync } from "node:fs";
+import type { Server as NetServer, Socket } from "node:net";
+import type { UserPaths } from "../../config/paths.ts";
+import type { Clock, Timer } from "../../lib/clock.ts";
+import { makeSocketFolder } from "../../protocol/socket-path.ts";
+import { listen } from "./socket.ts";
+
+/** How often a daemon looks whether it is still found. */
+const LOOK_MS = 1000;
+
+export interface Lock {
+  release(o?: { remove?: boolean }): void;
+}
+
+interface PlacePorts {
+  paths: Pick<UserPaths, "socket" | "pidFile" | "lockFile">;
+  uid: number;
+  clock: Clock;
+  /** null: held by another. Free again after kill -9 of its holder. */
+  tryLock(path: string): Lock | null;
+  log(text: string): void;
+  accept(stream: Socket): void;
+  /** Another has the place by now. */
+  lost(): void;
+}
+
+/**
+ * Where a daemon is found: its lock, its PID file and its socket. Whoever clears the folder, a program of a run or one
+ * that tidies up, would leave it working where nobody sees it and nobody can end it: it takes its place again, or ends
+ * where another has come to it meanwhile. Owned by the daemon, from its lock to `leave`.
+ */
+export class Place {
+  readonly #ports: PlacePorts;
+  readonly #locks: Lock[];
+  #lockFile: number | undefined;
+  #socketFile: number | undefined;
+  #net: NetServer | undefined;
+  #timer: Timer | undefined;
+  #taking: Promise<void> = Promise.resolve();
+  #isLost = false;
+  #hasClosed = false;
+  #told = "";
+
+  constructor(ports: PlacePorts, lock: Lock) {
+    this.#ports = ports;
+    this.#locks = [lock];
+  }
+
+  /** It is known who has it. */
+  take(): void {
+    this.#lockFile = inodeOf(this.#ports.paths.lockFile);
+    this.#writePid();
+  }
+
+  /** From now on clients are served. */
+  async open(): Promise<void> {
+    await this.#listen();
+    this.#arm();
+  }
+
+  /** No new client comes. Safe to call again. */
+  close(): void {
+    this.#hasClosed = true;
+    this.#timer?.cancel();
+    // The runtime removes what lies at the path of a socket that it closes, whoever's it is.
+    if (this.#isLost) return;
+    this.#net?.close();
+    rmSync(this.#ports.paths.socket, { force: true });
+  }
+
+  /** Nothing of it is left. */
+  async leave(): Promise<void> {
+    this.close();
+    await this.#taking;
+    if (!this.#isLost) rmSync(this.#ports.paths.pidFile, { force: true });
+    for (const lock of this.#locks) lock.release({ remove: !this.#isLost });
+  }
+
+  #arm(): void {
+    if (this.#hasClosed) return;
+    this.#timer = this.#ports.clock.timer(LOOK_MS, () => {
+      if (this.#isThere()) this.#arm();
+      else this.#taking = this.#takeAgain().finally(() => this.#arm());
+    });
+  }
+
+  #isThere(): boolean {
+    const { socket } = this.#ports.paths;
+    return this.#socketFile !== undefined && inodeOf(socket) === this.#socketFile;
+  }
+
+  async #takeAgain(): Promise<void> {
+    const { paths, uid, log, lost } = this.#ports;
+    try {
+      makeSocketFolder(paths.socket, uid);
+      if (!this.#holdsLock()) {
+        this.#isLost = true;
+        this.#hasClosed = true;
+        log(`another daemon has come to ${paths.socket}, which was removed: suspending what runs`);
+        lost();
+        return;
+      }
+      this.#net?.close();
+      await this.#listen();
+      this.#writePid();
+      log(`${paths.socket} was removed: listening there again`);
+      this.#told = "";
+    } catch (thrown) {
+      const why = thrown instanceof Error ? thrown.message : String(thrown);
+      if (why !== this.#told) log(`${paths.socket} was removed, and can't be made again: ${why}`);
+      this.#told = why;
+    }
+  }
+
+  #holdsLock(): boolean {
+    const { paths, tryLock } = this.#ports;
+    if (this.#lockFile !== undefined && inodeOf(paths.lockFile) === this.#lockFile) return true;
+    const lock = tryLock(paths.lockFile);
+    if (!lock) return false;
+    this.#locks.push(lock);
+    this.#lockFile = inodeOf(paths.lockFile);
+    return true;
+  }
+
+  async #listen(): Promise<void> {
+    const { paths, accept } = this.#ports;
+    this.#socketFile = undefined;
+    this.#net = await listen(paths.socket, accept);
+    this.#socketFile = inodeOf(paths.socket);
+    // Closed meanwhile.
+    if (this.#hasClosed) this.close();
+  }
+
+  #writePid(): void {
+    writeFileSync(this.#ports.paths.pidFile, `${process.pid}\n`, { mode: 0o600 });
+  }
+}
+
+/** undefined: nothing is there. */
+function inodeOf(path: string): number | undefined {
+  return statSync(path, { throwIfNoEntry: false })?.ino;
+}

@@ -1,0 +1,216 @@
+import type { Socket } from "node:net";
+import type { UserPaths } from "../../config/paths.ts";
+import type { SuspendCause } from "../../kernel/types.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { within } from "../../lib/timeout.ts";
+import { makeSocketFolder } from "../../protocol/socket-path.ts";
+import { Server } from "../server.ts";
+import type { Booted, Draining, Host, System } from "../services.ts";
+import { type Lock, Place } from "./daemon-endpoint.ts";
+import { Tidy } from "./gc-hint.ts";
+import { IdleStop } from "./idle-stop.ts";
+import { LoopDelay } from "./loop-delay.ts";
+import { answers, descriptorOf } from "./socket.ts";
+
+/** How long a second daemon waits for one that is just ending, and how often it looks. */
+const LOCK_WAIT_MS = 3000;
+const LOCK_LOOK_MS = 20;
+/** What suspended processes get beyond their grace before the rest is killed, and what that gets. */
+const END_MS = 5000;
+
+export interface DaemonPorts {
+  paths: Pick<UserPaths, "socket" | "pidFile" | "lockFile">;
+  uid: number;
+  clock: Clock;
+  /** null: held by another. Free again after kill -9 of its holder. */
+  tryLock(path: string): Lock | null;
+  idle: { afterMs: number | null; everyMs: number };
+  graceMs: number;
+  /** What tool calls under way have to finish, where a client has asked for the end. */
+  drainMs: number;
+  logFile: string;
+  log(text: string): void;
+  boot(host: Host): Promise<Booted>;
+  /** Calls `stop` for SIGTERM, SIGINT and our own broken rules; returns how to stop listening. */
+  onSignal(stop: (now: boolean) => void): () => void;
+}
+
+/** How it ended: "blocked" by one that holds its place and does not answer, or without what init.yaml requires. */
+type DaemonEnd = "stopped" | "already running" | "blocked" | { failed: unknown };
+
+/**
+ * The long-running process from its lock to its last file. There is one per socket: the lock is held for
+ * life, and a socket is stale exactly when it is free. Resolves when everything is gone again.
+ */
+export async function runDaemon(ports: DaemonPorts): Promise<DaemonEnd> {
+  makeSocketFolder(ports.paths.socket, ports.uid);
+  const lock = await acquire(ports);
+  if (typeof lock === "string") return lock;
+  return await new Daemon(ports, lock).run();
+}
+
+/** Waits for a predecessor that is going; one that answers stays. */
+async function acquire(ports: DaemonPorts): Promise<Lock | "already running" | "blocked"> {
+  const { clock, paths } = ports;
+  const until = clock.monotonic() + LOCK_WAIT_MS;
+  for (;;) {
+    const lock = ports.tryLock(paths.lockFile);
+    if (lock) return lock;
+    if (await answers(paths.socket)) return "already running";
+    if (clock.monotonic() >= until) return "blocked";
+    await new Promise<void>((resolve) => clock.timer(LOCK_LOOK_MS, resolve));
+  }
+}
+
+/** What waits for a time would not be woken without it. */
+function isBusy({ kernel, init, recovery, waker }: System, server: Server): boolean {
+  const comingUp = init.starting || recovery.busy;
+  return kernel.active > 0 || server.connections > 0 || comingUp || waker?.busy === true;
+}
+
+interface StopOptions {
+  cause?: SuspendCause;
+  drainMs?: number;
+}
+
+class Daemon {
+  readonly #ports: DaemonPorts;
+  readonly #stopped = Promise.withResolvers<void>();
+  #stopping = false;
+  /** Why it did not come up. */
+  #failure: { failed: unknown } | undefined;
+  #booted: Booted | undefined;
+  #server: Server | undefined;
+  #accept: ((stream: Socket) => void) | undefined;
+  readonly #place: Place;
+
+  constructor(ports: DaemonPorts, lock: Lock) {
+    this.#ports = ports;
+    const accept = (stream: Socket): void => this.#accept?.(stream);
+    this.#place = new Place({ ...ports, accept, lost: () => this.#stop(false, { cause: "restart" }) }, lock);
+  }
+
+  async run(): Promise<DaemonEnd> {
+    const { paths, clock, idle, log } = this.#ports;
+    const loopDelay = new LoopDelay(clock);
+    let idleStop: IdleStop | undefined;
+    const unlisten = this.#ports.onSignal((now) => this.#stop(now));
+    try {
+      this.#place.take();
+      const booted = await this.#ports.boot(this.#host(loopDelay));
+      this.#booted = booted;
+      const server = new Server(booted.system);
+      this.#server = server;
+      const tidy = new Tidy();
+      idleStop = new IdleStop({
+        clock,
+        afterMs: idle.afterMs,
+        everyMs: idle.everyMs,
+        busy: () => isBusy(booted.system, server),
+        stop: () => this.#retire(),
+      });
+      this.#accept = (stream) => {
+        server.accept(stream, () => descriptorOf(stream));
+        stream.once("close", () => {
+          tidy.served();
+          idleStop?.needed();
+        });
+      };
+      await this.#place.open();
+      log(`listening on ${paths.socket}`);
+      this.#bringUp(booted);
+      booted.system.waker
+        ?.start()
+        .catch((error: unknown) => log(`what waits on disk could not be read: ${String(error)}`));
+      await this.#stopped.promise;
+      idleStop.close();
+      await this.#close(server, booted);
+      log("stopped");
+      return this.#failure ?? "stopped";
+    } finally {
+      unlisten();
+      idleStop?.close();
+      loopDelay.close();
+      await this.#place.leave();
+    }
+  }
+
+  /**
+   * What init.yaml asks for, behind the open socket: its own programs may be clients, and whoever starts the daemon
+   * can ask how it goes. Without what is required it ends.
+   */
+  #bringUp({ system }: Booted): void {
+    // What goes wrong in it is logged.
+    void system.recovery.start();
+    system.init.start().catch((failed: unknown) => {
+      // Stopped meanwhile: that is why.
+      if (!this.#stopping) this.#failure = { failed };
+      this.#stop(false);
+    });
+  }
+
+  #host(loopDelay: LoopDelay): Host {
+    return {
+      socket: this.#ports.paths.socket,
+      log: this.#ports.logFile,
+      connections: () => this.#server?.connections ?? 0,
+      loopDelay: () => loopDelay.read(),
+      stop: (now, { restart = false } = {}) => this.#leave(now, restart ? "restart" : "stop"),
+    };
+  }
+
+  /** A client has asked for it: what is under way may finish. */
+  #leave(now: boolean, cause: SuspendCause): Draining | undefined {
+    const ms = now ? 0 : this.#ports.drainMs;
+    const calls = this.#booted?.system.kernel.callsUnderWay ?? 0;
+    this.#stop(now, { cause, drainMs: ms });
+    if (ms === 0 || calls === 0) return undefined;
+    this.#ports.log(`stopping: waiting up to ${ms} ms for ${calls} tool calls under way`);
+    return { calls, ms };
+  }
+
+  /** Nobody needs it. The socket goes first, so that whoever comes now starts a new daemon and is not cut off. */
+  #retire(): void {
+    this.#ports.log("nothing to do: stopping");
+    this.#place.close();
+    this.#stop(false);
+  }
+
+  /**
+   * The first call begins the end; a later one with `now` makes it short. Who ends it by a signal does not wait for
+   * calls under way: the machine may be going down.
+   */
+  #stop(now: boolean, { cause = "stop", drainMs = 0 }: StopOptions = {}): void {
+    const { kernel, recovery } = this.#booted?.system ?? {};
+    if (this.#stopping && !now) return;
+    this.#stopping = true;
+    // What waits is the next daemon's to wake, and what goes on by itself too.
+    void this.#booted?.system.waker?.close();
+    recovery?.stop();
+    const drained = kernel?.shutdown({ now, cause, drainMs }) ?? Promise.resolve();
+    drained.then(this.#stopped.resolve, (error: unknown) => {
+      this.#ports.log(`The processes did not end well: ${String(error)}`);
+      this.#stopped.resolve();
+    });
+    if (now) return;
+    void this.#hurry(drainMs);
+  }
+
+  /** Processes that do not end in time are killed, and those are not waited for for ever. */
+  async #hurry(drainMs: number): Promise<void> {
+    const { clock, graceMs, log } = this.#ports;
+    if (await within(clock, drainMs + graceMs + END_MS, this.#stopped.promise)) return;
+    log("The processes did not end in time: killing them.");
+    this.#stop(true);
+    if (await within(clock, graceMs + END_MS, this.#stopped.promise)) return;
+    log("Processes are left that can't be ended: going without them.");
+    this.#stopped.resolve();
+  }
+
+  /** In reverse order of the start: no new client, no client, no kernel. */
+  async #close(server: Server, booted: Booted): Promise<void> {
+    this.#place.close();
+    await server.close();
+    await booted.close();
+  }
+}

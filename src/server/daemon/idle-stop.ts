@@ -1,0 +1,46 @@
+import type { Clock, Timer } from "../../lib/clock.ts";
+
+interface IdleStopPorts {
+  clock: Clock;
+  /** null: never. */
+  afterMs: number | null;
+  everyMs: number;
+  /** Looked at from time to time: a process is active or a client is connected, and the time starts anew. */
+  busy(): boolean;
+  stop(): void;
+}
+
+/** Stops the daemon when nobody has needed it for a while (seeds 5.1). */
+export class IdleStop {
+  readonly #ports: IdleStopPorts;
+  #idleSince: number;
+  #timer: Timer | undefined;
+
+  constructor(ports: IdleStopPorts) {
+    this.#ports = ports;
+    this.#idleSince = ports.clock.monotonic();
+    this.#arm();
+  }
+
+  /** The time starts anew: most commands come and go between two looks. */
+  needed(): void {
+    this.#idleSince = this.#ports.clock.monotonic();
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  #arm(): void {
+    const { clock, everyMs, afterMs } = this.#ports;
+    if (afterMs !== null) this.#timer = clock.timer(everyMs, () => this.#look(afterMs));
+  }
+
+  #look(afterMs: number): void {
+    const { clock, busy, stop } = this.#ports;
+    if (busy()) this.needed();
+    if (clock.monotonic() - this.#idleSince >= afterMs) stop();
+    else this.#arm();
+  }
+}

@@ -1,0 +1,43 @@
+import type { KernelCallbacks, PID, ProcInfo } from "../../kernel/types.ts";
+import type { LogLevel } from "./log-level.ts";
+
+/** Characters of an intent that are logged. It is in full in the run's own record, in the project. */
+const INTENT = 80;
+const MESSAGE = 300;
+
+interface RunLogPorts {
+  /** A process of the table; one that has just ended is still there. */
+  info(pid: PID): ProcInfo;
+  log(level: LogLevel, source: string, text: string): void;
+}
+
+/** What ran and how it ended, for whoever reads the daemon's log in the morning. */
+export function runLog({ info, log }: RunLogPorts): KernelCallbacks {
+  return {
+    onSpawn(pid, intent, provider, model) {
+      const { uuid, kind, agent } = info(pid);
+      const who = kind === "agent" ? `agent ${agent} on ${provider}/${model}` : kind;
+      log("info", `PID ${pid}`, `spawned ${uuid}, ${who}: ${oneLine(intent, INTENT)}`);
+    },
+    onStep(pid, step, total) {
+      log("debug", `PID ${pid}`, `step ${step}${total === null ? "" : `/${total}`}`);
+    },
+    // Told with the end, which follows.
+    onError() {},
+    onComplete(pid, _result, { code, reason, error }) {
+      const why = error ? `: ${oneLine(error.message, MESSAGE)}` : "";
+      log("info", `PID ${pid}`, `ended with ${code}, ${reason}${why}`);
+    },
+  };
+}
+
+/** Nothing in it can begin a line of its own, or speak to a terminal. */
+function oneLine(text: string, length: number): string {
+  const trimmed = text.trim();
+  // Cut first: an intent may have megabytes.
+  const start = trimmed.slice(0, 2 * length);
+  const line = start.replace(/[\p{Cc}\s]+/gu, " ");
+  if (start === trimmed && line.length <= length) return line;
+  const whole = line.slice(0, length).replace(/\p{Surrogate}$/u, "");
+  return `${whole.trimEnd()}…`;
+}

@@ -1,0 +1,74 @@
+import { type Env, userPaths } from "../config/paths.ts";
+import { loadSettings } from "../config/settings.ts";
+import { realClock } from "../lib/clock.ts";
+import { within } from "../lib/timeout.ts";
+import { SyscallError } from "../plugin/index.ts";
+import { boot } from "./boot.ts";
+import type { ByteStream } from "./connection/connection.ts";
+import { memoryPair } from "./connection/memory-stream.ts";
+import { isInsideRun } from "./daemon/inside-run.ts";
+import { logLevel } from "./daemon/log-level.ts";
+import { Server } from "./server.ts";
+
+/** What stuck processes get beyond their grace when the command ends. */
+const DRAIN_MS = 5000;
+
+interface InsideServer {
+  /** The client's end of a new connection. */
+  connect(): ByteStream;
+  /** Ends what runs, and leaves nothing behind. */
+  close(): Promise<void>;
+}
+
+/** The same server inside this command (`--no-daemon`): no socket, no log file, no other process. */
+export async function startInside(
+  env: Env,
+  log: (text: string) => void,
+  { alone = false }: { alone?: boolean } = {},
+): Promise<InsideServer> {
+  if (isInsideRun(env)) {
+    throw new SyscallError(
+      "UNAVAILABLE",
+      "--no-daemon is refused inside a run: what it spawned would be nobody's child, with limits of its own. Without the flag the daemon that holds the run makes it the run's child.",
+    );
+  }
+  const user = userPaths(env);
+  const settings = await loadSettings({ configDir: user.configDir });
+  const { system, close } = await boot({
+    user,
+    env,
+    settings,
+    log,
+    logLevel: logLevel(env, "warn"),
+    alone,
+    host: {
+      socket: "",
+      log: "",
+      connections: () => server.connections,
+      loopDelay: () => ({ p50: 0, max: 0 }),
+      // Whoever runs it has asked for that: no daemon goes on with it by itself.
+      stop(now) {
+        void system.kernel.shutdown({ now, cause: "asked" });
+        return undefined;
+      },
+    },
+  });
+  const server = new Server(system);
+  return {
+    connect() {
+      const [client, ours] = memoryPair();
+      server.accept(ours);
+      return client;
+    },
+    async close() {
+      const { kernel } = system;
+      if (
+        !(await within(realClock, settings.limits.graceMs + DRAIN_MS, kernel.shutdown({ cause: "asked" })))
+      ) {
+        await within(realClock, settings.limits.graceMs + DRAIN_MS, kernel.shutdown({ now: true }));
+      }
+      await server.close();
+      await close();
+    },
+  };
+}

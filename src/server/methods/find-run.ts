@@ -1,0 +1,108 @@
+import type { PID, ProcInfo } from "../../kernel/types.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { ProcRef, Target } from "../../protocol/methods.ts";
+import type { CollectedRun } from "../../store/runs/collected-runs.ts";
+import type { Run } from "../records/recorded-run.ts";
+import type { System } from "../services.ts";
+
+/** A process as a request named it: held by this kernel now, or only its record. */
+export type Located = { live: true; pid: PID; info: ProcInfo } | { live: false; run: Run; info: ProcInfo };
+
+/**
+ * Finds a process by PID, UUID or unique prefix of one; where both are given the UUID counts. A run that was gone on
+ * with is found by the PIDs that it had, too: a PID is given once (design §2).
+ */
+export async function locate(system: System, target: Target): Promise<Located> {
+  if (target.uuid !== undefined) return byUuid(system, target.uuid.toLowerCase(), target.cwd);
+  if (target.pid === undefined) {
+    throw new SyscallError("INVALID", 'The request names no process: expected "pid" or "uuid".');
+  }
+  const live = liveByPid(system, target.pid);
+  if (live) return { live: true, pid: live.pid, info: live };
+  const run = await system.history.byPid(target.pid, target.cwd);
+  if (!run) {
+    const gone = await system.history.collected({ pid: target.pid }, target.cwd);
+    throw gone ? wasCollected(gone) : noProcess(`PID ${target.pid}`);
+  }
+  return { live: false, run, info: run.info };
+}
+
+/** The same, for what can be done to a process of this kernel only. */
+export async function locateLive(system: System, target: Target, toDo: string): Promise<Located> {
+  const found = await locate(system, target);
+  if (!found.live && found.info.ended_at_ms === null && found.info.state !== "suspended") {
+    throw new SyscallError(
+      "UNAVAILABLE",
+      `PID ${found.info.pid} belongs to another rnix (started with --no-daemon): it can't be ${toDo} from here. Stop that command itself.`,
+    );
+  }
+  return found;
+}
+
+/** INVALID for a supervisor and for a program: there is nothing that could be gone on with. */
+export function requireAgent({ info }: Located, toDo: string): void {
+  if (info.kind === "agent") return;
+  throw new SyscallError(
+    "INVALID",
+    `PID ${info.pid} is a ${info.kind === "command" ? "program" : "supervisor"}: only the run of an agent can be ${toDo}.`,
+  );
+}
+
+export function refOf(info: ProcInfo): ProcRef {
+  return { pid: info.pid, uuid: info.uuid };
+}
+
+/** Where the records of a process are, live or not. */
+export async function recordsOf(system: System, found: Located): Promise<Run> {
+  if (!found.live) return found.run;
+  const run = await system.history.byUuid(found.info.uuid);
+  if (!run) {
+    throw new SyscallError(
+      "NOT_FOUND",
+      `Nothing is on disk yet of PID ${found.info.pid} (${found.info.uuid}).`,
+    );
+  }
+  return run;
+}
+
+function liveByPid({ kernel }: System, pid: PID): ProcInfo | undefined {
+  const infos = kernel.procInfos();
+  return infos.find((info) => info.pid === pid) ?? infos.find((info) => info.earlier_pids.includes(pid));
+}
+
+async function byUuid(system: System, prefix: string, cwd: string | undefined): Promise<Located> {
+  const exact = system.kernel.procInfos().find((info) => info.uuid === prefix);
+  if (exact) return { live: true, pid: exact.pid, info: exact };
+  const uuids = new Set(await system.history.find(prefix, cwd));
+  // Asked when the disk has answered: until then one may have ended.
+  const live = system.kernel.procInfos().filter((info) => info.uuid.startsWith(prefix));
+  for (const { uuid } of live) uuids.add(uuid);
+  if (uuids.size > 1) {
+    const some = [...uuids].sort().slice(0, 5).join(", ");
+    throw new SyscallError(
+      "INVALID",
+      `UUID prefix "${prefix}" fits ${uuids.size} processes: ${some}. Write more of it.`,
+    );
+  }
+  const [info] = live;
+  if (info) return { live: true, pid: info.pid, info };
+  const [uuid] = uuids;
+  const run = uuid === undefined ? undefined : await system.history.byUuid(uuid, cwd);
+  if (!run) {
+    const gone = await system.history.collected({ prefix }, cwd);
+    throw gone ? wasCollected(gone) : noProcess(`a UUID beginning "${prefix}"`);
+  }
+  return { live: false, run, info: run.info };
+}
+
+function noProcess(what: string): SyscallError {
+  return new SyscallError("NOT_FOUND", `No process with ${what}. \`rnix ps -a\` lists what there is.`);
+}
+
+function wasCollected({ uuid, pid, ts }: CollectedRun): SyscallError {
+  const whose = pid === null ? "" : ` (PID ${pid})`;
+  return new SyscallError(
+    "NOT_FOUND",
+    `Run ${uuid}${whose} was collected by gc at ${ts}: nothing of it is kept. \`rnix config\` shows how long runs are (retention_age, retention_runs, retention_size).`,
+  );
+}

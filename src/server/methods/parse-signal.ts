@@ -1,0 +1,19 @@
+import type { Signal } from "../../kernel/types.ts";
+import { SyscallError } from "../../plugin/index.ts";
+
+/** A number from the wire as one of the kernel's signals. */
+export function toSignal(number: number): Signal {
+  switch (number) {
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+    case 5:
+      return number;
+    default:
+      throw new SyscallError(
+        "INVALID",
+        `signal: expected 1 (TERM), 2 (KILL), 3 (INT), 4 (PAUSE) or 5 (RESUME); got ${number}.`,
+      );
+  }
+}

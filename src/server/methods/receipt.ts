@@ -1,0 +1,31 @@
+import type { ProcInfo } from "../../kernel/types.ts";
+import type { Receipt } from "../../protocol/methods.ts";
+
+/** The receipt of a run that has ended (interfaces §1, `--output json`): every place that shows a verdict shows this. */
+export function receiptOf(info: ProcInfo): Receipt {
+  return {
+    pid: info.pid,
+    uuid: info.uuid,
+    agent: info.agent,
+    provider: info.provider,
+    model: info.model,
+    exit_code: info.exit_code ?? 1,
+    exit_reason: info.exit_reason ?? "failed",
+    suspended: info.suspended,
+    result: info.result,
+    partial: info.partial,
+    output: info.output,
+    steps: info.steps,
+    tool_calls: info.tool_calls,
+    tokens_used: info.tokens_used,
+    usage: info.usage,
+    cost_usd: info.cost_usd,
+    elapsed_ms: info.elapsed_ms,
+    checks: info.checks,
+    sandbox: info.sandbox,
+    files_changed: info.files_changed,
+    files_changed_complete: info.files_changed_complete,
+    children: info.children,
+    error: info.error,
+  };
+}

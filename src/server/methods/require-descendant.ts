@@ -1,0 +1,26 @@
+import type { ProcInfo } from "../../kernel/types.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { System } from "../services.ts";
+import type { Located } from "./find-run.ts";
+
+/**
+ * What a run's own programs may do to others: to itself and to what stands below it, whatever they like. PERMISSION
+ * for any other, so that one project's agent never ends what belongs to another. A person, who has no `unit`, may do
+ * it to all.
+ */
+export function requireOwnTree(system: System, unit: string | undefined, found: Located, toDo: string): void {
+  if (unit === undefined || standsBelow(unit, found, system.kernel.procInfos())) return;
+  const { pid, uuid } = found.info;
+  throw new SyscallError(
+    "PERMISSION",
+    `PID ${pid} (${uuid}) was not spawned by the run that asks (${unit}): from inside a run only itself and what is below it can be ${toDo}. For any other do it from a terminal of your own.`,
+  );
+}
+
+/** One that has ended is below whom it had as its parent, if that lives. Each counts as below itself. */
+function standsBelow(unit: string, { info, live }: Located, all: ProcInfo[]): boolean {
+  const parent = ({ ppid }: ProcInfo): ProcInfo | undefined => all.find(({ pid }) => pid === ppid);
+  let above = live ? info : all.find(({ uuid }) => uuid === info.parent_uuid);
+  while (above && above.uuid !== unit) above = parent(above);
+  return above !== undefined;
+}

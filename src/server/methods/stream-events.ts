@@ -1,0 +1,86 @@
+import type { Channel } from "../../kernel/events/channel.ts";
+import type { ProcessEvent, ProcInfo } from "../../kernel/types.ts";
+import type { ProcRef, StreamEvent } from "../../protocol/methods.ts";
+import type { Damage } from "../records/damage.ts";
+import { receiptOf } from "./receipt.ts";
+
+/** What happens in a process, as it is told on the wire (seeds 5.5). */
+export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): StreamEvent {
+  switch (event.type) {
+    case "spawn":
+      return spawnEvent(event.info);
+    case "step":
+      return {
+        type: "progress",
+        payload: {
+          event: "step",
+          ...ref,
+          step: event.step,
+          total: event.total,
+          tokens_used: event.tokensUsed,
+          cost_usd: event.costUsd,
+        },
+      };
+    case "text_delta":
+    case "reasoning_delta":
+      return { type: event.type, payload: { ...ref, step: event.step, text: event.text } };
+    case "log":
+      return { type: "log_entry", payload: event.entry };
+    case "retry":
+      return {
+        type: "progress",
+        payload: {
+          event: "retry",
+          ...ref,
+          step: event.step,
+          attempt: event.attempt,
+          delay_ms: event.delayMs,
+          message: event.message,
+        },
+      };
+    case "notice":
+      return noticeEvent(ref, event.text);
+    case "complete":
+      return completeEvent(event.info, dropped);
+  }
+}
+
+/** `because` says why this provider was taken; it is known to the spawn itself only. */
+export function spawnEvent(info: ProcInfo, because = ""): StreamEvent {
+  const { pid, uuid, intent, provider, model, agent } = info;
+  return {
+    type: "progress",
+    payload: { event: "spawn", pid, uuid, intent, provider, model, because, agent },
+  };
+}
+
+export function noticeEvent(ref: ProcRef, text: string): StreamEvent {
+  return { type: "progress", payload: { event: "notice", ...ref, text } };
+}
+
+export function completeEvent(info: ProcInfo, dropped = 0): StreamEvent {
+  return {
+    type: "complete",
+    payload: { event: "complete", ...receiptOf(info) },
+    ...(dropped > 0 && { dropped }),
+  };
+}
+
+/** Reads a channel to its end, or until the client has gone: then the channel is let go, and nothing waits. */
+export async function* until<T>(channel: Channel<T>, gone: AbortSignal): AsyncGenerator<T> {
+  const letGo = (): void => channel.end();
+  gone.addEventListener("abort", letGo);
+  if (gone.aborted) letGo();
+  try {
+    yield* channel;
+  } finally {
+    gone.removeEventListener("abort", letGo);
+  }
+}
+
+/** The end of a stream: what its client was too slow for, and what of the records can't be read. */
+export function eof(dropped = 0, damage?: Damage): StreamEvent {
+  const damaged = damage?.list() ?? [];
+  const payload = { ...(dropped > 0 && { dropped }), ...(damaged.length > 0 && { damaged }) };
+  return { type: "eof", ...(Object.keys(payload).length > 0 && { payload }) };
+}

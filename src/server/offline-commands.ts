@@ -1,0 +1,127 @@
+import { dirname, join } from "node:path";
+import { readText } from "../config/file.ts";
+import { type Env, thisUser, userPaths } from "../config/paths.ts";
+import type { Places } from "../config/places.ts";
+import { findProject, type Project } from "../config/project.ts";
+import { describeSettings, loadSettings, type SettingLine } from "../config/settings.ts";
+import { type ReviewedItem, Trust } from "../config/trust.ts";
+import type { CheckReport } from "../plugin/host/report.ts";
+import { daemonLogPath } from "../protocol/daemon-log-path.ts";
+
+/**
+ * What commands do with the files of a user and a project, without a running server: the CLI's way to what
+ * config and plugin/host know. Loaded by the commands that need it, and what is heavy when it is needed.
+ */
+export { prepareProject } from "../config/project.ts";
+export { checkSkills } from "../config/skills.ts";
+export type { CheckReport, Project, ReviewedItem, SettingLine };
+
+/** The daemon writes less: whatever else is there was put there by another. */
+const MAX_LOG_BYTES = 16 * 1024 ** 2;
+
+interface Where {
+  /** Absolute. */
+  cwd: string;
+  env: Env;
+}
+
+/** Every setting as it is here, and what an untrusted project would have set. */
+export async function settings(where: Where): Promise<{ lines: SettingLine[]; withheld: string[] }> {
+  const { configDir, dataDir } = userPaths(where.env);
+  const project = projectOf(where);
+  const loaded = await loadSettings({ configDir, project, trust: new Trust(dataDir, project) });
+  return { lines: describeSettings(loaded), withheld: loaded.withheld };
+}
+
+export function projectOf({ cwd, env }: Where): Project {
+  const { home } = userPaths(env);
+  return findProject({ cwd, home, uid: thisUser().uid, env });
+}
+
+/** What a person has trusted of a project, and what there is to trust. */
+export interface TrustReview {
+  project: Project;
+  trust: Trust;
+  items: ReviewedItem[];
+  /** Plugins of the project that can't be read: they are not loaded, trusted or not. */
+  problems: string[];
+}
+
+/** Reads everything of the project that trust is asked for, and runs nothing of it. */
+export async function reviewTrust(where: Where): Promise<TrustReview> {
+  const { configDir, dataDir, home } = userPaths(where.env);
+  const project = projectOf(where);
+  const trust = new Trust(dataDir, project);
+  const [{ trustItems }, { PluginHost }] = await Promise.all([
+    import("../config/trust-items.ts"),
+    import("../plugin/host/host.ts"),
+  ]);
+  const host = new PluginHost({ configDir });
+  try {
+    const plugins = await host.review({ ...project, isTrusted: () => false });
+    // Those of the build have names that a project's agent or skill would take.
+    const { embeddedAgents, embeddedSkills } = await import("../plugin/host/embedded.ts");
+    const [agents, skills] = await Promise.all([embeddedAgents(), embeddedSkills()]);
+    const places: Places = { project, trust, configDir, home, agents, skills };
+    const items = await trustItems(places, trust, plugins);
+    const problems = plugins.flatMap(({ name, problems }) =>
+      problems.map(({ message }) => `plugin ${name}: ${message}`),
+    );
+    return { project, trust, items: trust.review(items), problems };
+  } finally {
+    await host.close();
+  }
+}
+
+/** Names that a plugin of a project's own should not have. */
+export async function stockPlugins(): Promise<string[]> {
+  const { embeddedPlugins } = await import("../plugin/host/embedded.ts");
+  return embeddedPlugins().map(({ name }) => name);
+}
+
+/**
+ * Reads a plugin, and loads it on trial, which runs its code: one of the user's own, one whose project is trusted with
+ * it, or any where a person has said so (`run`).
+ */
+export async function checkPlugin(file: string, env: Env, run: boolean): Promise<CheckReport> {
+  const { PluginHost } = await import("../plugin/host/host.ts");
+  const { configDir, dataDir } = userPaths(env);
+  const host = new PluginHost({ configDir });
+  const isUsers = file.startsWith(join(configDir, "plugins", "/"));
+  try {
+    return await host.check(file, (files) => {
+      if (run || isUsers) return true;
+      const project = projectOf({ cwd: dirname(file), env });
+      return new Trust(dataDir, project).allowsContent(files);
+    });
+  } finally {
+    await host.close();
+  }
+}
+
+/** The lines of the daemon's log, also of one that has gone; the older ones first. */
+export function readDaemonLog(env: Env): string[] {
+  const path = daemonLogPath(userPaths(env).dataDir);
+  const text = [`${path}.1`, path].map((file) => readText(file, MAX_LOG_BYTES) ?? "").join("");
+  return text === "" ? [] : text.replace(/\n$/, "").split("\n");
+}
+
+/** A program that a kernel which is dead has left running. */
+interface Leftover {
+  uuid: string;
+  argv: string[];
+  pids: number[];
+}
+
+/** Looks, and ends nothing: the next start of the server does that. */
+export async function leftovers(env: Env): Promise<Leftover[]> {
+  const [{ leftRunning }, { processTable }, { KernelLocks }, { kernelFolders }] = await Promise.all([
+    import("../os/sweep.ts"),
+    import("../os/this-system.ts"),
+    import("./daemon/kernel-locks.ts"),
+    import("./daemon/kernel-folders.ts"),
+  ]);
+  const folders = kernelFolders(userPaths(env).dataDir);
+  const locks = new KernelLocks(folders.locks);
+  return leftRunning(folders.ledgers, (id) => locks.isAlive(id), processTable());
+}

@@ -1,0 +1,184 @@
+import { join } from "node:path";
+import { toolEnvironment } from "../../config/environment.ts";
+import { digestText } from "../../config/file.ts";
+import type { Env } from "../../config/paths.ts";
+import type { KeyCommands, KeySource } from "../../config/provider-choice.ts";
+import type { KeyCommand } from "../../config/providers.ts";
+import type { Secrets } from "../../kernel/process/secrets.ts";
+import type { Clock } from "../../lib/clock.ts";
+import type { Children } from "../../os/children.ts";
+import { type Child, SyscallError } from "../../plugin/index.ts";
+import { FileLock } from "../../store/files/file-lock.ts";
+
+interface KeyCommandPorts {
+  children: Pick<Children, "exec">;
+  clock: Clock;
+  /** Gets every key that a command prints. */
+  fetched: Secrets;
+  /** Absolute. Nothing is written there: no output of theirs goes to the disk. */
+  spillDir: string;
+  /** Absolute. As long as a command runs, a lock of it is here: other kernels wait for it. */
+  lockDir: string;
+}
+
+/** A person may have to unlock a store of passwords first. */
+const COMMAND_MS = 60_000;
+/** What a command prints is good for so long; what a provider refuses is asked for anew before that. */
+const KEEP_MS = 5 * 60_000;
+/** Of so many commands and environments the keys are kept. */
+const MAX_KEPT = 256;
+const MAX_OUTPUT = 64 * 1024;
+const SHOWN = 200;
+
+/**
+ * Runs `api_key_command`s for all runs of the server (design §2, "Environment"): one at a time for the same command,
+ * folder and environment, whose key all of them share. Keys are in memory alone.
+ */
+export class CommandKeys implements KeyCommands {
+  readonly #ports: KeyCommandPorts;
+  readonly #sources = new Map<string, CommandKey>();
+
+  constructor(ports: KeyCommandPorts) {
+    this.#ports = ports;
+  }
+
+  get fetched(): readonly string[] {
+    return this.#ports.fetched.keys;
+  }
+
+  of(command: KeyCommand, env: Env, secrets: readonly string[]): KeySource {
+    const given = Object.entries(toolEnvironment(env, secrets)).filter(([name]) => !isOfTerminal(name));
+    const own = Object.fromEntries(given.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+    const id = digestText(JSON.stringify([command.command, command.cwd, own]));
+    const known = this.#sources.get(id) ?? new CommandKey(id, command, own, this.#ports);
+    // What was used last is dropped last.
+    this.#sources.delete(id);
+    this.#sources.set(id, known);
+    const [oldest] = this.#sources.keys();
+    if (this.#sources.size > MAX_KEPT && oldest !== undefined) this.#sources.delete(oldest);
+    return known;
+  }
+}
+
+class CommandKey implements KeySource {
+  readonly id: string;
+  readonly #command: KeyCommand;
+  readonly #env: Record<string, string>;
+  readonly #ports: KeyCommandPorts;
+  #kept: { key: string; untilMs: number } | undefined;
+  #running: Promise<string> | undefined;
+
+  constructor(id: string, command: KeyCommand, env: Record<string, string>, ports: KeyCommandPorts) {
+    this.id = id;
+    this.#command = command;
+    this.#env = env;
+    this.#ports = ports;
+  }
+
+  async key(): Promise<string> {
+    const kept = this.#kept;
+    if (kept && kept.untilMs > this.#ports.clock.monotonic()) return kept.key;
+    return this.#fetch();
+  }
+
+  async renew(refused: string): Promise<boolean> {
+    // Somebody else was refused before, and has fetched another.
+    if (this.#kept && this.#kept.key !== refused) return true;
+    return (await this.#fetch()) !== refused;
+  }
+
+  /** Whoever comes while it runs waits for the same. */
+  #fetch(): Promise<string> {
+    this.#running ??= this.#alone().finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  /** Two that renew one credential at once would make each other's void. */
+  async #alone(): Promise<string> {
+    const { lockDir, clock } = this.#ports;
+    const lock = await FileLock.acquire(join(lockDir, this.id.slice(7, 39)), 2 * COMMAND_MS, clock);
+    try {
+      return await this.#run();
+    } finally {
+      lock.release({ remove: true });
+    }
+  }
+
+  async #run(): Promise<string> {
+    this.#kept = undefined;
+    const { children, clock, spillDir } = this.#ports;
+    const { command, cwd } = this.#command;
+    const child = await children.exec(
+      { uuid: OWNER, spillDir, clock },
+      {
+        argv: ["/bin/sh", "-c", command],
+        cwd,
+        env: this.#env,
+        timeoutMs: COMMAND_MS,
+        maxOutput: 0,
+        life: "process",
+      },
+    );
+    const key = await this.#result(child);
+    this.#ports.fetched.add(key);
+    this.#kept = { key, untilMs: clock.monotonic() + KEEP_MS };
+    return key;
+  }
+
+  async #result(child: Child): Promise<string> {
+    const { stdout, stderr } = await printed(child);
+    // What it prints is no key any more, however much of it comes.
+    if (stdout.length > MAX_OUTPUT) await child.kill();
+    const { code, signal, timedOut } = await child.exited();
+    const key = stdout.trim();
+    if (stdout.length > MAX_OUTPUT)
+      throw this.#failed(`printed more than ${MAX_OUTPUT} characters: expected one line, the key`);
+    if (timedOut) throw this.#failed(`did not finish within ${COMMAND_MS / 1000} s`);
+    if (code !== 0)
+      throw this.#failed(
+        `${code === null ? `was ended by ${signal}` : `ended with ${code}`}${said(stderr, key)}`,
+      );
+    if (key === "") throw this.#failed(`printed nothing${said(stderr, key)}`);
+    if (!/^[\x21-\x7e]+$/.test(key))
+      throw this.#failed("printed something that is no key: expected one line without spaces");
+    return key;
+  }
+
+  #failed(what: string): SyscallError {
+    const { file, cwd } = this.#command;
+    return new SyscallError("UNAVAILABLE", `The api_key_command of ${file}, run in ${cwd}, ${what}`, {
+      retryable: false,
+    });
+  }
+}
+
+/** Programs are somebody's; these are nobody's run. */
+const OWNER = "api-key-command";
+
+/** What differs between two terminals of one person, and says nothing of which key is meant. */
+function isOfTerminal(name: string): boolean {
+  return (
+    ["_", "SHLVL", "PWD", "OLDPWD", "WINDOWID", "COLUMNS", "LINES", "STY"].includes(name) ||
+    /^(?:TERM|TMUX|RNIX_|VTE_|KONSOLE_|ITERM_|VSCODE_)/.test(name)
+  );
+}
+
+async function printed(child: Child): Promise<{ stdout: string; stderr: string }> {
+  const decoders = { 1: new TextDecoder(), 2: new TextDecoder() };
+  const text = { 1: "", 2: "" };
+  for (let piece = await child.read(); piece !== null; piece = await child.read()) {
+    const { fd, data } = piece;
+    if (text[fd].length <= MAX_OUTPUT) text[fd] += decoders[fd].decode(data, { stream: true });
+    if (text[1].length > MAX_OUTPUT) break;
+  }
+  return { stdout: text[1], stderr: text[2] };
+}
+
+/** The last line of its complaint, without what it has printed for a key. */
+function said(stderr: string, key: string): string {
+  const last = stderr.trim().split("\n").at(-1)?.trim() ?? "";
+  const clean = key === "" ? last : last.replaceAll(key, "…");
+  return clean === "" ? "" : `: ${clean.slice(0, SHOWN)}`;
+}

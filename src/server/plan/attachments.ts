@@ -1,0 +1,148 @@
+import { stat } from "node:fs/promises";
+import { isAbsolute } from "node:path";
+import type { AttachedImage } from "../../kernel/types.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { framed } from "../../lib/frame.ts";
+import { openRegular, readRegular } from "../../lib/regular-file.ts";
+import { within } from "../../lib/timeout.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { IMAGE_HEAD, imageType, readImage } from "./image-header.ts";
+
+/** For all files together: a network file system may never answer. */
+const READ_MS = 30_000;
+
+/** All attached text together: more than any model's context holds. */
+const MAX_BYTES = 4 * 1024 * 1024;
+/** One image: in base64 that is 5 MiB, the most that Anthropic takes; others take more. */
+const MAX_IMAGE_BYTES = (5 * 1024 * 1024 * 3) / 4;
+/** Images of a run, in number and together: every request carries all of them. */
+const MAX_IMAGES = 20;
+const MAX_IMAGES_BYTES = 15 * 1024 * 1024;
+
+interface Attachments {
+  /** Put before the model with the intent; absent when nothing was attached. */
+  text?: string;
+  /** In the order in which the text names them. */
+  images: AttachedImage[];
+  /** Further folders the run may touch. */
+  folders: string[];
+}
+
+/**
+ * What `--add` names and what came by stdin: a file's text is attached, an image (PNG, JPEG, GIF, WebP, by its
+ * content) is shown, a folder may be used. INVALID for another file that is not text or for too much of either,
+ * NOT_FOUND for one that is not there, TIMEOUT when reading them takes longer than 30 s.
+ */
+export async function readAttachments(
+  clock: Clock,
+  paths: readonly string[],
+  input?: string,
+): Promise<Attachments> {
+  const reading = readAll(paths, input);
+  if (paths.length === 0 || (await within(clock, READ_MS, reading))) return reading;
+  throw new SyscallError("TIMEOUT", `add: ${paths.join(", ")} could not be read within ${READ_MS / 1000} s.`);
+}
+
+async function readAll(paths: readonly string[], input: string | undefined): Promise<Attachments> {
+  const texts: string[] = input === undefined ? [] : [input];
+  const folders: string[] = [];
+  const images: AttachedImage[] = [];
+  let bytes = 0;
+  for (const path of paths) {
+    const found = await look(path);
+    if (found.isDirectory) {
+      folders.push(path);
+    } else if (await isImage(path)) {
+      images.push(await imageOf(path, found.size, images));
+      texts.push(`<image path=${JSON.stringify(path)} />`);
+    } else {
+      bytes += found.size;
+      if (bytes > MAX_BYTES) throw tooMuch(path);
+      texts.push(framed("file", await readText(path), { path }));
+    }
+  }
+  return { folders, images, ...(texts.length > 0 && { text: texts.join("\n\n") }) };
+}
+
+async function look(path: string): Promise<{ isDirectory: boolean; size: number }> {
+  if (!isAbsolute(path)) throw new SyscallError("INVALID", `add: expected an absolute path, got "${path}".`);
+  try {
+    const found = await stat(path);
+    if (!found.isDirectory() && !found.isFile()) {
+      throw new SyscallError("INVALID", `add: ${path} is neither a file nor a folder.`);
+    }
+    return { isDirectory: found.isDirectory(), size: found.size };
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
+}
+
+async function isImage(path: string): Promise<boolean> {
+  try {
+    const { handle } = await openRegular(path);
+    try {
+      const { buffer, bytesRead } = await handle.read(new Uint8Array(IMAGE_HEAD));
+      return imageType(buffer.subarray(0, bytesRead)) !== null;
+    } finally {
+      await handle.close();
+    }
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
+}
+
+async function imageOf(path: string, size: number, before: readonly AttachedImage[]): Promise<AttachedImage> {
+  const together = before.reduce((sum, { data }) => sum + data.length, size);
+  if (size > MAX_IMAGE_BYTES) {
+    throw tooLarge(path, `has ${size} bytes, and an image may have ${MAX_IMAGE_BYTES}. Scale it down`);
+  }
+  if (before.length === MAX_IMAGES || together > MAX_IMAGES_BYTES) {
+    const most = `${MAX_IMAGES} images and ${MAX_IMAGES_BYTES} bytes of them`;
+    throw tooLarge(path, `is more than a run may begin with: ${most}, because every request carries them`);
+  }
+  const data = await readBytes(path, MAX_IMAGE_BYTES);
+  const image = readImage(data);
+  if (image !== null) return { ...image, data };
+  throw new SyscallError("INVALID", `add: ${path} begins as an image and is cut off or damaged.`);
+}
+
+async function readText(path: string): Promise<string> {
+  const bytes = await readBytes(path, MAX_BYTES);
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    if (!text.includes("\0")) return text;
+  } catch (cause) {
+    if (!(cause instanceof TypeError)) throw cause;
+  }
+  throw new SyscallError(
+    "INVALID",
+    `add: ${path} is neither a text file nor an image (PNG, JPEG, GIF, WebP). Name its folder, and the run can use it.`,
+  );
+}
+
+async function readBytes(path: string, most: number): Promise<Uint8Array> {
+  try {
+    return await readRegular(path, most);
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
+}
+
+function unreadable(path: string, cause: unknown): unknown {
+  if (cause instanceof SyscallError || !(cause instanceof Error) || !("code" in cause)) return cause;
+  if (cause.code === "ENOENT") {
+    return new SyscallError("NOT_FOUND", `add: there is no file or folder ${path}.`, { cause });
+  }
+  return new SyscallError("INVALID", `add: ${path} can't be read: ${cause.message}.`, { cause });
+}
+
+function tooLarge(path: string, why: string): SyscallError {
+  return new SyscallError("INVALID", `add: ${path} ${why}.`);
+}
+
+function tooMuch(path: string): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `add: with ${path} more than ${MAX_BYTES} bytes are attached. Name its folder, and the run reads what it needs.`,
+  );
+}

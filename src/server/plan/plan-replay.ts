@@ -1,0 +1,105 @@
+import { existsSync } from "node:fs";
+import type { AttachedImage } from "../../kernel/types.ts";
+import { type ImageRef, SyscallError } from "../../plugin/index.ts";
+import type { ReplayRequest, SpawnRequest } from "../../protocol/methods.ts";
+import type { Run } from "../records/recorded-run.ts";
+import { allSteps } from "../records/recorded-run.ts";
+import type { SpawnPlan } from "./plan-spawn.ts";
+
+/** The provider that plays runs (plugins/replay). */
+const PROVIDER = "replay";
+
+/**
+ * What is settled before a recorded run is played again: its intent and what was attached to it, with its agent as
+ * that is defined today, and the recorded answers in place of a model. Limits are today's where the agent has its
+ * own, else the run's; nothing costs anything. `plan` is that of a spawn.
+ */
+export async function planReplay(
+  run: Run,
+  request: ReplayRequest,
+  plan: (request: SpawnRequest) => Promise<SpawnPlan>,
+): Promise<SpawnPlan> {
+  const { info } = run;
+  requireRest(run);
+  await requireWhole(run);
+  const spawned = (await run.records.meta(info.uuid))?.spawned;
+  const folders = (spawned?.folders ?? []).filter((folder) => existsSync(folder));
+  const kept = info.env.values;
+  const planned = await plan({
+    intent: info.intent,
+    agent: info.agent,
+    provider: PROVIDER,
+    model: request.compare === undefined ? info.uuid : `${info.uuid}:${request.compare}`,
+    cwd: request.folder ?? existing(info.cwd, info.uuid),
+    env: { ...kept, ...request.env },
+    env_given: Object.keys(kept).filter((name) => !(name in request.env)),
+    input: spawned?.input ?? undefined,
+    system_prompt: spawned?.system_prompt ?? undefined,
+    output_schema: spawned?.output_schema,
+    add: folders.length > 0 ? folders : undefined,
+    // The agent's own of today are among them once.
+    check: spawned?.checks.length ? spawned.checks : undefined,
+    allow: info.permissions.fixed ? info.permissions.allow[0] : undefined,
+    deny: info.permissions.deny.length > 0 ? info.permissions.deny : undefined,
+    trust: request.trust,
+    attended: request.attended,
+  });
+  const { agent, opts } = planned;
+  return {
+    ...planned,
+    notices: [`its tools are executed for real, in ${opts.cwd}`, ...planned.notices],
+    opts: {
+      ...opts,
+      images: await imagesOf(run, spawned?.images ?? []),
+      // Nobody thinks.
+      effort: undefined,
+      maxSteps: agent?.maxSteps === undefined ? info.max_steps : undefined,
+      contextBudget: agent?.contextBudget === undefined ? info.context_budget : undefined,
+      timeoutMs: agent?.timeoutMs === undefined ? info.timeout_ms : undefined,
+      maxCost: opts.parentPid === undefined ? null : undefined,
+    },
+  };
+}
+
+/** What its model was shown, and so is part of what is asked. */
+async function imagesOf({ info, records }: Run, images: readonly ImageRef[]): Promise<AttachedImage[]> {
+  const read: AttachedImage[] = [];
+  for (const ref of images) {
+    const { media_type, width, height } = ref;
+    read.push({ media_type, width, height, data: await records.readKept(info.uuid, ref) });
+  }
+  return read;
+}
+
+function requireRest({ info }: Run): void {
+  if (info.ended_at_ms !== null) return;
+  throw new SyscallError(
+    "INVALID",
+    `PID ${info.pid} is still running: wait for its end (\`rnix wait ${info.pid}\`), or suspend it.`,
+  );
+}
+
+/** Known before anything is spent: the answers are in its steps. */
+async function requireWhole({ info, records }: Run): Promise<void> {
+  let last = 0;
+  for await (const { step } of allSteps(records, info.uuid)) {
+    if (step !== last + 1) break;
+    last = step;
+  }
+  // The last one may have been cut off.
+  if (last > 0 && last >= info.steps - 1) return;
+  throw new SyscallError(
+    "INVALID",
+    last === 0
+      ? `Run ${info.uuid} has no step on record: there is no answer to play.`
+      : `Step ${last + 1} of run ${info.uuid} can't be read, so it can't be played. \`rnix steps ${info.uuid}\` says which line is damaged.`,
+  );
+}
+
+function existing(cwd: string, uuid: string): string {
+  if (existsSync(cwd)) return cwd;
+  throw new SyscallError(
+    "INVALID",
+    `The folder of run ${uuid}, ${cwd}, is not there any more. Say with --cwd where it is to be played.`,
+  );
+}

@@ -1,0 +1,166 @@
+import { type Agent, loadAgent } from "../../config/agents.ts";
+import { MCP } from "../../config/mcp.ts";
+import type { Places } from "../../config/places.ts";
+import { bareAgent } from "../../kernel/process/bare-agent.ts";
+import type { AgentInfo, ProcInfo, ProviderChoice } from "../../kernel/types.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { ResumeRequest } from "../../protocol/methods.ts";
+import { projectOf } from "../../store/files/data-dir.ts";
+import { requireOwn } from "../../store/runs/own-run.ts";
+import type { Run } from "../records/recorded-run.ts";
+import { planSpawn, type SpawnPlan, type SpawnPorts } from "./plan-spawn.ts";
+import { environmentAsItWas, requireFolders, whatHasChanged } from "./resume-differences.ts";
+
+/**
+ * What is settled before a run goes on: as for a spawn, in the run's own project and with its own provider and
+ * model. Trust is that of now, and keys are the caller's; where there is none, that of `provider`, if it is the
+ * same, else the user's own (design §2, "Environment"). INVALID when its project is another one by now, PERMISSION
+ * for a foreign run.
+ */
+export async function planResume(
+  { info, records }: Run,
+  request: ResumeRequest,
+  ports: SpawnPorts,
+  provider?: ProviderChoice,
+): Promise<SpawnPlan> {
+  requireOwn(info);
+  requireFolders(info);
+  const kept = info.env.values;
+  const had = (await records.meta(info.uuid))?.spawned?.mounts ?? [];
+  const agentOf = async (name: string, places: Places): Promise<Agent> =>
+    withServers(await agentOrBlank(name, places), had);
+  const plan = await planSpawn(
+    {
+      intent: info.intent,
+      agent: info.agent,
+      provider: info.provider,
+      model: info.model,
+      // The head of a fork has the AGENTS.md of its folder.
+      cwd: request.fork ? info.cwd : info.project,
+      // What it was given, and what its programs found their way by, stays as it was.
+      env: { ...request.env, ...kept },
+      env_given: Object.keys(kept),
+      max_steps: request.max_steps,
+      context_budget: request.context_budget,
+      max_cost: request.max_cost,
+      timeout_ms: request.timeout_ms,
+      trust: request.trust,
+      attended: request.attended,
+    },
+    undefined,
+    ports,
+    { agentOf, provider, byFlag: info.provider_by_flag, fallback: info.fallback },
+  );
+  const { opts, notices } = plan;
+  try {
+    requireSameProject(opts.project.dir, info.project);
+    if (request.fork) requireAgent(plan.agent, info);
+  } catch (error) {
+    opts.devices.release();
+    throw error;
+  }
+  const env = environmentAsItWas(info, opts.env);
+  return {
+    ...plan,
+    notices: [...movedNotice(info, records), ...notices, ...whatHasChanged(info, { ...opts, env })],
+    opts: {
+      ...opts,
+      env,
+      // Where its records are, whatever RNIX_DATA_DIR says today.
+      project: { ...opts.project, dataDir: records.dataDir },
+      provider: opts.provider && { ...opts.provider, because: "as before" },
+    },
+  };
+}
+
+/**
+ * What is settled before a new run begins with the conversation of a foreign one: as for a spawn of its agent in the
+ * project where its record is. Nothing else of the record counts.
+ */
+export async function planAdopt(
+  { info, records }: Run,
+  request: ResumeRequest,
+  ports: SpawnPorts,
+): Promise<SpawnPlan> {
+  const cwd = projectOf(records.dataDir) ?? request.cwd;
+  if (cwd === undefined) throw new SyscallError("INVALID", 'The request names no folder: expected "cwd".');
+  const { env, max_steps, context_budget, max_cost, timeout_ms, trust, attended } = request;
+  const limits = { max_steps, context_budget, max_cost, timeout_ms };
+  const { intent, agent } = info;
+  const plan = await planSpawn({ intent, agent, cwd, env, ...limits, trust, attended }, undefined, ports);
+  const { project } = plan.opts;
+  return { ...plan, opts: { ...plan.opts, project: { ...project, dataDir: records.dataDir } } };
+}
+
+/** The same for a child that goes on with its parent: with the parent's environment, and its provider where it had that. */
+export async function planChildResume(
+  uuid: string,
+  child: Run | undefined,
+  ports: SpawnPorts,
+): Promise<SpawnPlan> {
+  const parent = ports.parent(uuid);
+  if (!parent || !child)
+    throw new SyscallError("NOT_FOUND", "The agent or its record is not there any more.");
+  const { env, provider, attended } = parent;
+  return planResume(child, { env, attended }, ports, provider ?? undefined);
+}
+
+/** A run outlives its agent's files: the head of its prompt and its rights are in its records. */
+async function agentOrBlank(name: string, places: Places): Promise<Agent> {
+  try {
+    return await loadAgent(name, places);
+  } catch (error) {
+    if (!(error instanceof SyscallError) || error.code !== "NOT_FOUND") throw error;
+    return {
+      ...bareAgent(name),
+      allowedTools: [],
+      mcp: [],
+      source: "",
+      tier: "embedded",
+      checksWithheld: false,
+      withheld: [],
+      notices: [`the agent ${name} is not there any more: no further skill of it can be loaded`],
+    };
+  }
+}
+
+/**
+ * MCP servers that the run began with are its own, whatever the agent's file names by now. Its rights and limits are
+ * in its records: what the file is not trusted with today takes nothing from them.
+ */
+function withServers(agent: Agent, had: readonly { type: string; name: string }[]): Agent {
+  const named = new Set(agent.mcp.map(({ name }) => name));
+  const hadNames = new Set(had.filter(({ type }) => type === MCP).map(({ name }) => name));
+  const gone = had.filter(({ type, name }) => type === MCP && !named.has(name));
+  const wrong = (message: string): SyscallError => new SyscallError("INVALID", message);
+  return {
+    ...agent,
+    withheld: [],
+    mcp: [
+      ...gone.map(({ name }) => ({ name, required: false, had: true as const, wrong })),
+      ...agent.mcp.map((wish) => (hadNames.has(wish.name) ? { ...wish, untrusted: undefined } : wish)),
+    ],
+  };
+}
+
+function movedNotice({ moved_from, project }: ProcInfo, { dataDir }: Run["records"]): string[] {
+  if (moved_from === undefined) return [];
+  return [`recorded in ${moved_from}, resumed in ${projectOf(dataDir) === null ? dataDir : project}`];
+}
+
+/** The head of a fork's prompt is built anew, of what the agent says today. */
+function requireAgent(agent: AgentInfo | null, { uuid, agent: name }: ProcInfo): void {
+  if (agent && agent.source !== "") return;
+  throw new SyscallError(
+    "NOT_FOUND",
+    `The agent ${name} of run ${uuid} is not there any more, and a fork needs it. \`rnix resume ${uuid}\` goes on with the run itself.`,
+  );
+}
+
+function requireSameProject(found: string, project: string): void {
+  if (found === project) return;
+  throw new SyscallError(
+    "INVALID",
+    `The run's project was ${project}, and that folder belongs to ${found} now. Move it back, or begin the work anew with rnix spawn.`,
+  );
+}

@@ -1,0 +1,298 @@
+import { existsSync } from "node:fs";
+import { stat } from "node:fs/promises";
+import { resolve } from "node:path";
+import { type Agent, loadAgent, requireChecks } from "../../config/agents.ts";
+import { providerKeys, toolEnvironment, userEnv } from "../../config/environment.ts";
+import { mcpMounts } from "../../config/mcp.ts";
+import type { Env } from "../../config/paths.ts";
+import { type Project, prepareProject } from "../../config/project.ts";
+import { loadProjectDoc } from "../../config/project-doc.ts";
+import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
+import { loadProviders } from "../../config/providers.ts";
+import { loadSettings } from "../../config/settings.ts";
+import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
+import { OutputSchema } from "../../kernel/loop/output-schema.ts";
+import { Secrets } from "../../kernel/process/secrets.ts";
+import type { ChildPlan, ChildWish, Limit, PID, ProviderChoice, SpawnOpts } from "../../kernel/types.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { hasCommand } from "../../lib/has-command.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { SpawnRequest } from "../../protocol/methods.ts";
+import { readAttachments } from "./attachments.ts";
+import type { Workspaces } from "./workspace.ts";
+
+/** The agent of a run that names none. */
+const DEFAULT_AGENT = "default";
+
+const UNCONFINED =
+  "unconfined: the model's program works with tools of its own, which the rights of this run do not bind";
+
+/** A process that spawns another one. */
+interface Parent
+  extends Pick<SpawnOpts, "provider" | "effort" | "env" | "envGiven" | "cwd" | "folders" | "attended"> {
+  pid: PID;
+  /** PERMISSION for what it may not have done on behalf of a child. */
+  requireEffects(effects: ChildEffects): void;
+}
+
+export interface SpawnPorts {
+  workspaces: Workspaces;
+  clock: Clock;
+  /** `fetched`: the keys that they have printed. */
+  keys: KeyCommands & { readonly fetched: readonly string[] };
+  /** The live process of this UUID, with what its child takes over. */
+  parent(uuid: string): Parent | undefined;
+  /** The names of what is mounted for all runs of the project, of this type. */
+  services(project: Project, type: string): string[];
+  /** Puts the project on the list of those that are swept and listed. */
+  remember(project: Project): Promise<void>;
+}
+
+/** Its notices: parts that are not trusted, skills without their tools. */
+export type SpawnPlan = ChildPlan;
+
+/** What is known of a run that is gone on with, or of who spawns it. */
+interface Known extends Pick<ProviderRequest, "byFlag" | "fallback"> {
+  agentOf?: typeof loadAgent;
+  /** Still in memory, with its key. */
+  provider?: ProviderChoice;
+}
+
+/**
+ * Everything that is settled before a process exists, in this order: project, trust, settings, agent and its
+ * skills, attachments, plugins, provider. When it throws, nothing was spent and nothing is left behind: INVALID
+ * and NOT_FOUND are exit 64, UNAVAILABLE is 69. What an untrusted project goes without is in the notices.
+ */
+export async function planSpawn(
+  request: SpawnRequest,
+  unit: string | undefined,
+  ports: SpawnPorts,
+  { agentOf = loadAgent, provider: before, byFlag, fallback }: Known = {},
+): Promise<SpawnPlan> {
+  const parent = parentOf(request, unit, ports);
+  if (parent && request.trust) throw trustFromInside();
+  if (parent && request.resume_on_restart) throw restartFromInside();
+  requireCommands(request.check);
+  const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
+  const { project, places, trusted, lease } = await ports.workspaces.at(where);
+  const settings = await loadSettings(places);
+  const agent = await agentOf(request.agent ?? DEFAULT_AGENT, places);
+  requireChecks(agent);
+  refuseSandbox(request, agent);
+  parent?.requireEffects({
+    commands: [...agent.checks, ...(request.check ?? [])],
+    files: [...(request.files_read ?? []), ...(await filesOf(request.add ?? []))],
+    variables: request.env_given,
+  });
+  if (request.output_schema) requireCheckable(request.output_schema);
+  const attached = await readAttachments(ports.clock, request.add ?? [], request.input);
+  const projectDoc = loadProjectDoc(project, request.cwd)?.text;
+  const providers = await loadProviders(places);
+  const mcp = await mcpMounts(agent.mcp, {
+    places,
+    envs: [request.env, userEnv(places.configDir)],
+    numbers: settings.mcp,
+    services: ports.services(project, "mcp"),
+  });
+  const notices = [
+    ...[...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)].map(untrusted),
+    ...agent.notices,
+    ...mcp.notices,
+  ];
+  const devices = await lease(settings);
+  try {
+    const provider = await resolveProvider({
+      providers,
+      devices: devices.namespace,
+      env: parent ? fromInside(parent, request.env) : request.env,
+      userEnv: userEnv(places.configDir),
+      flags: { provider: request.provider, model: request.model },
+      agent: {
+        name: agent.name,
+        provider: agent.provider,
+        model: agent.model,
+        fallback: agent.fallback,
+      },
+      parent: before ?? parent?.provider ?? undefined,
+      byFlag,
+      fallback,
+      keys: ports.keys,
+      clock: ports.clock,
+      warn: (text) => void notices.push(text),
+    });
+    if (provider.plays && provider.model !== parent?.provider?.model) {
+      parent?.requireEffects({ files: scriptOf(provider.model, request.cwd) });
+    }
+    const isUnconfined = [provider, ...(provider.fallbacks ?? [])].some(({ unconfined }) => unconfined);
+    if (isUnconfined) notices.push(UNCONFINED);
+    // A command that has no key to give is known before anything is spent.
+    if (provider.renewSecret) await provider.secret();
+    const names = keyNames(providers.byName.values());
+    const secrets = providerKeys([request.env, userEnv(places.configDir)], names);
+    prepareProject(project);
+    await ports.remember(project);
+    return {
+      agent,
+      notices: [...notices, ...devices.notices],
+      opts: {
+        project: { id: project.id, dir: project.dir, dataDir: project.dataDir, trusted },
+        devices,
+        provider,
+        cwd: request.cwd,
+        folders: attached.folders,
+        env: toolEnvironment(request.env, names, [...secrets, ...ports.keys.fetched]),
+        secrets,
+        envGiven: request.env_given,
+        systemPrompt: request.system_prompt,
+        projectDoc,
+        input: attached.text && new Secrets({ keys: secrets }).hide(attached.text),
+        parentPid: parent?.pid,
+        mounts: mcp.mounts,
+        allow: request.allow,
+        deny: request.deny,
+        maxSteps: wireLimit(request.max_steps),
+        contextBudget: wireLimit(request.context_budget),
+        maxCost: wireLimit(request.max_cost),
+        timeoutMs: wireLimit(request.timeout_ms),
+        checks: request.check,
+        images: attached.images,
+        outputSchema: request.output_schema,
+        effort: request.effort ?? agent.effort ?? parent?.effort,
+        sandbox: isUnconfined ? "unconfined" : "none",
+        attended: request.attended,
+        resumeOnRestart: request.resume_on_restart,
+        limits: settings.limits,
+      },
+    };
+  } catch (error) {
+    devices.release();
+    throw error;
+  }
+}
+
+/**
+ * The same for a child that an agent spawns itself: in its folder, with its environment, and with its provider
+ * unless the child's agent names another. A model that was named is one of the parent's provider.
+ */
+export async function planChild(
+  uuid: string,
+  { intent, agent, model: wanted }: ChildWish,
+  ports: SpawnPorts,
+): Promise<SpawnPlan> {
+  const parent = ports.parent(uuid);
+  if (!parent) throw new SyscallError("NOT_FOUND", `The process ${uuid} that spawns has ended.`);
+  const { cwd, env, envGiven, folders, attended } = parent;
+  // What plays a recording has no other models.
+  const model = parent.provider?.plays ? undefined : wanted;
+  const provider = model === undefined ? undefined : parent.provider?.name;
+  // What the shell would be told of a provider is not the parent's choice, which may have come by a flag.
+  const request = { intent, agent, provider, model, cwd, env: { ...env, RNIX_PROVIDER: "", RNIX_MODEL: "" } };
+  const plan = await planSpawn(request, uuid, ports, { byFlag: parent.provider?.byFlag });
+  return { ...plan, opts: { ...plan.opts, env, envGiven, folders, attended } };
+}
+
+/** Whose child a request makes: none where a person has typed the command. */
+export function parentUuid(request: SpawnRequest, unit: string | undefined): string | undefined {
+  return unit ?? request.env.RNIX_UNIT ?? request.parent_uuid;
+}
+
+/** A command typed in a process's shell makes that process's child, and can't choose not to. */
+function parentOf(request: SpawnRequest, unit: string | undefined, ports: SpawnPorts): Parent | undefined {
+  const uuid = parentUuid(request, unit);
+  if (uuid === undefined) return undefined;
+  const parent = ports.parent(uuid);
+  if (parent) return parent;
+  throw new SyscallError(
+    "NOT_FOUND",
+    `The parent process ${uuid} is not alive here. From the shell of a run, others are spawned by the daemon that runs it: a run of --no-daemon can spawn none.`,
+  );
+}
+
+/**
+ * The environment that a child's provider is looked for in: the parent's. In one of its own making, a run
+ * that has no key could have the user's sent to wherever it likes.
+ */
+function fromInside(parent: Parent, { RNIX_PROVIDER, RNIX_MODEL }: Env): Env {
+  return { ...parent.env, RNIX_PROVIDER, RNIX_MODEL };
+}
+
+/** Folders among them are held against what the parent may touch. */
+async function filesOf(paths: readonly string[]): Promise<string[]> {
+  const isFolder = (path: string): Promise<boolean> =>
+    stat(path).then(
+      (found) => found.isDirectory(),
+      () => false, // Reading it says what is wrong.
+    );
+  const folders = await Promise.all(paths.map(isFolder));
+  return paths.filter((_, i) => !folders[i]);
+}
+
+/** What a model that plays is read from: a file, unless it is a run. */
+function scriptOf(model: string, cwd: string): string[] {
+  const file = resolve(cwd, model);
+  return existsSync(file) ? [file] : [];
+}
+
+/** A check that runs nothing would pass. */
+function requireCommands(checks: readonly string[] = []): void {
+  const empty = checks.find((check) => !hasCommand(check));
+  if (empty === undefined) return;
+  throw new SyscallError(
+    "INVALID",
+    `check: expected a command, got ${JSON.stringify(empty)}, which runs nothing and would pass`,
+  );
+}
+
+function trustFromInside(): SyscallError {
+  return new SyscallError(
+    "PERMISSION",
+    "--trust is for a person: it is refused inside a run. What the run may use was decided when it was spawned.",
+  );
+}
+
+function restartFromInside(): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    "--resume-on-restart is for a run of its own: a child goes on when its parent does, and not without it.",
+  );
+}
+
+/** A flag goes before the agent's word. */
+function refuseSandbox(request: SpawnRequest, agent: Agent): void {
+  if ((request.sandbox ?? agent.sandbox) !== "required") return;
+  throw new SyscallError(
+    "UNAVAILABLE",
+    "A sandbox is required and this version has none. Run it with --sandbox auto where that is acceptable.",
+  );
+}
+
+/** Told before anything is spent; the run makes its own of it. */
+function requireCheckable(schema: object): void {
+  void new OutputSchema(schema);
+}
+
+/** What an agent of an untrusted project goes without, but for what the spawner has typed instead. */
+function withheldOf({ name, source, withheld, allowedTools }: Agent, request: SpawnRequest): string[] {
+  const { allow: allowed_tools, max_steps, max_cost, context_budget, timeout_ms: timeout } = request;
+  const typed: Record<string, unknown> = { allowed_tools, max_steps, max_cost, context_budget, timeout };
+  return withheld
+    .filter(({ key }) => typed[key] === undefined)
+    .map(({ key, says }) => {
+      const instead = key === "allowed_tools" ? ` (it may use ${allowedTools.join(", ") || "none"})` : "";
+      return `${says} of the agent ${name} in ${source}${instead}`;
+    });
+}
+
+function untrusted(part: string): string {
+  return `not trusted, so left out: ${part}. \`rnix trust\` shows and trusts it.`;
+}
+
+function keyNames(providers: Iterable<{ keyEnvs: readonly string[] }>): string[] {
+  return [...providers].flatMap(({ keyEnvs }) => keyEnvs);
+}
+
+/** Absent or 0 is nobody's word; "unlimited" is a word. */
+function wireLimit(limit: number | "unlimited" | undefined): Limit | undefined {
+  if (limit === "unlimited") return null;
+  return limit === 0 ? undefined : limit;
+}

@@ -1,0 +1,110 @@
+import type { Project } from "../../config/project.ts";
+import { Trust, type TrustItem } from "../../config/trust.ts";
+
+/** The part of a process's project that tells which one it is. */
+type WatchedProject = Pick<Project, "id" | "dir">;
+
+interface RunWatchPorts {
+  userDataDir: string;
+  kernelId: string;
+  kernelAlive(kernelId: string): boolean;
+  project(dir: string): Project;
+  /** Everything of the project that trust is about, as it is now. */
+  items(project: Project): Promise<TrustItem[]>;
+  warn(source: string, text: string): void;
+}
+
+/** Runs of this kernel in one project. */
+interface Active {
+  runs: number;
+  /** The begin or end under way: they follow each other. */
+  turn: Promise<void>;
+}
+
+/**
+ * Tells a run's changes from its author's in a project that is trusted with `--follow`: before the first run there
+ * the author's changes are taken over; after the last one has ended, what differs is distrusted. A kernel that dies
+ * meanwhile leaves its mark, and the next run settles it. Costs one look at the trust record where nothing is followed.
+ */
+export class RunWatch {
+  readonly #ports: RunWatchPorts;
+  readonly #active = new Map<string, Active>();
+
+  constructor(ports: RunWatchPorts) {
+    this.#ports = ports;
+  }
+
+  /** Whether this kernel has a run in the project. */
+  hasRuns({ id }: Pick<Project, "id">): boolean {
+    return this.#active.has(id);
+  }
+
+  async begin(project: WatchedProject): Promise<void> {
+    const active = this.#active.get(project.id) ?? { runs: 0, turn: Promise.resolve() };
+    this.#active.set(project.id, active);
+    active.runs++;
+    await this.#inTurn(active, active.runs === 1 ? () => this.#first(project) : () => undefined);
+  }
+
+  /** Each `begin` has one. It resolves when the project is settled. */
+  async end(project: WatchedProject): Promise<void> {
+    const active = this.#active.get(project.id);
+    if (!active) return;
+    active.runs--;
+    if (active.runs > 0) return;
+    await this.#inTurn(active, () => this.#last(project));
+    if (active.runs === 0) this.#active.delete(project.id);
+  }
+
+  /** After what is under way; what goes wrong in one turn is its caller's alone. */
+  async #inTurn(active: Active, part: () => Promise<void> | void): Promise<void> {
+    const mine = active.turn.then(part);
+    active.turn = mine.catch(() => undefined);
+    await mine;
+  }
+
+  async #first({ dir }: WatchedProject): Promise<void> {
+    const { kernelId, kernelAlive } = this.#ports;
+    const project = this.#ports.project(dir);
+    if (!this.#trust(project).follows) return;
+    try {
+      const others = this.#trust(project).activeKernels();
+      const dead = others.filter((id) => id === kernelId || !kernelAlive(id));
+      const items = await this.#ports.items(project);
+      if (dead.length > 0) this.#settle(project, dead, items);
+      // Read anew: the list may have been written meanwhile.
+      this.#trust(project).beginRuns(kernelId, others.length > dead.length ? null : items);
+    } catch (thrown) {
+      this.#trust(project).beginRuns(kernelId, null);
+      this.#warn(project, thrown);
+    }
+  }
+
+  async #last({ dir }: WatchedProject): Promise<void> {
+    const project = this.#ports.project(dir);
+    if (!this.#trust(project).follows) return;
+    try {
+      this.#settle(project, [this.#ports.kernelId], await this.#ports.items(project));
+    } catch (thrown) {
+      // Its mark stays: until it can be settled, only what is in the list counts.
+      this.#warn(project, thrown);
+    }
+  }
+
+  #settle(project: Project, kernelIds: readonly string[], items: readonly TrustItem[]): void {
+    const changed = this.#trust(project).settleRuns(kernelIds, items);
+    if (changed.length === 0) return;
+    this.#ports.warn(
+      `trust ${project.dir}`,
+      `changed while a run was active, so not trusted: ${changed.join(", ")}. \`rnix trust\` shows and trusts it.`,
+    );
+  }
+
+  #trust(project: Project): Trust {
+    return new Trust(this.#ports.userDataDir, project);
+  }
+
+  #warn({ dir }: Project, thrown: unknown): void {
+    this.#ports.warn(`trust ${dir}`, thrown instanceof Error ? thrown.message : String(thrown));
+  }
+}

@@ -1,0 +1,92 @@
+import type { Env, UserPaths } from "../../config/paths.ts";
+import type { Places } from "../../config/places.ts";
+import { findProject, type Project } from "../../config/project.ts";
+import type { Settings } from "../../config/settings.ts";
+import { Trust, type TrustItem, trustAll } from "../../config/trust.ts";
+import type { HostProject, PluginHost } from "../../plugin/host/host.ts";
+import type { HostLease } from "../../plugin/host/lease.ts";
+import type { PluginReport } from "../../plugin/host/report.ts";
+
+interface WorkspacePorts {
+  user: UserPaths;
+  uid: number;
+  plugins: Pick<PluginHost, "lease" | "list" | "review">;
+  /** Whether a run is active in the project: what changes meanwhile may be its doing. */
+  hasRuns(project: Project): boolean;
+  /** The build's own, loaded when they are first needed. */
+  embedded: { agents(): Promise<Places["agents"]>; skills(): Promise<Places["skills"]> };
+}
+
+interface Where {
+  /** Absolute. */
+  cwd: string;
+  env: Env;
+  /** `--trust`: everything of the project, for this once. */
+  trustAll?: boolean;
+}
+
+/** Where a command stands: its project, what of it is trusted, and what it can load there. */
+export interface Workspace {
+  project: Project;
+  /** The user trusts something of this project, or all of it for this once. */
+  trusted: boolean;
+  places: Places;
+  /** The devices, held until they are released. */
+  lease(settings: Settings): Promise<HostLease>;
+  pluginReports(settings: Settings): Promise<PluginReport[]>;
+}
+
+/** Finds workspaces, anew each time: what was edited, moved or trusted meanwhile counts at once. */
+export class Workspaces {
+  readonly #ports: WorkspacePorts;
+  #embedded: Promise<Pick<Places, "agents" | "skills">> | undefined;
+
+  constructor(ports: WorkspacePorts) {
+    this.#ports = ports;
+  }
+
+  projectOf({ cwd, env }: Pick<Where, "cwd" | "env">): Project {
+    const { user, uid } = this.#ports;
+    return findProject({ cwd, home: user.home, uid, env });
+  }
+
+  async at(where: Where): Promise<Workspace> {
+    const { user, plugins } = this.#ports;
+    const project = this.projectOf(where);
+    const given = new Trust(user.dataDir, project, { hasRuns: this.#ports.hasRuns(project) });
+    const trust = where.trustAll ? trustAll : given;
+    const hostProject = ({ plugins: settings }: Settings): HostProject => ({
+      id: project.id,
+      dir: project.dir,
+      kind: project.kind,
+      isTrusted: (files) => trust.allowsContent(files),
+      settings,
+    });
+    return {
+      project,
+      trusted: where.trustAll === true || given.since !== null,
+      places: { project, trust, configDir: user.configDir, home: user.home, ...(await this.#stock()) },
+      lease: (settings) => plugins.lease(hostProject(settings)),
+      pluginReports: (settings) => plugins.list(hostProject(settings)),
+    };
+  }
+
+  /** Everything of the project that trust is about, as it is now. */
+  async trustItems(project: Project): Promise<TrustItem[]> {
+    const { user, plugins } = this.#ports;
+    const trust = new Trust(user.dataDir, project);
+    const [{ trustItems }, stock] = await Promise.all([import("../../config/trust-items.ts"), this.#stock()]);
+    const reviewed = await plugins.review({ ...project, isTrusted: () => false });
+    const { configDir, home } = user;
+    return trustItems({ project, trust, configDir, home, ...stock }, trust, reviewed);
+  }
+
+  #stock(): Promise<Pick<Places, "agents" | "skills">> {
+    const { embedded } = this.#ports;
+    this.#embedded ??= Promise.all([embedded.agents(), embedded.skills()]).then(([agents, skills]) => ({
+      agents,
+      skills,
+    }));
+    return this.#embedded;
+  }
+}

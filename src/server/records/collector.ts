@@ -1,0 +1,234 @@
+import { dirname, join } from "node:path";
+import type { Clock } from "../../lib/clock.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { makeFolder, replaceDocumentNow } from "../../store/files/document.ts";
+import { FileLock } from "../../store/files/file-lock.ts";
+import { Slices } from "../../store/files/time-slice.ts";
+import {
+  beyondLimits,
+  type Candidate,
+  type CollectReason,
+  neededRuns,
+  type RetentionLimits,
+} from "../../store/runs/retention.ts";
+import type { DamagedRun, RunRow } from "../../store/runs/run-index.ts";
+import type { RunStore } from "../../store/runs/run-store.ts";
+
+/** So old is a folder without a record before it counts as left behind: a run that is just being made has none. */
+const EMPTY_MS = 24 * 60 * 60 * 1000;
+/** Named in a report; all are counted. */
+const MOST_NAMED = 1000;
+
+interface CollectorPorts {
+  /** Of every known project. */
+  dataDirs(): string[];
+  open(dataDir: string): RunStore;
+  /** Whether the kernel of this id is alive: its lock is held. */
+  kernelAlive(kernelId: string): boolean;
+  /** As they are configured now. */
+  limits(): Promise<RetentionLimits>;
+  /** One collection at a time, over all kernels of this user. */
+  lockPath: string;
+  /** When the last one was. */
+  lastPath: string;
+  clock: Clock;
+}
+
+interface CollectOptions {
+  /** Looks, and removes nothing. */
+  dryRun?: boolean;
+  /** So many at once; the rest is left to the next one. */
+  most?: number;
+  /** It ends after the run that is being removed. */
+  signal?: AbortSignal;
+}
+
+/** A run that was collected, or would be. */
+export interface CollectedLine {
+  uuid: string;
+  /** null: no record told it. */
+  pid: number | null;
+  project: string | null;
+  ended_at_ms: number | null;
+  why: CollectReason;
+  bytes: number;
+}
+
+export interface CollectReport {
+  dry_run: boolean;
+  /** The oldest first, at most a thousand. */
+  collected: CollectedLine[];
+  runs: number;
+  bytes: number;
+  /** What stays, and how many of it are live, suspended, or needed by such. */
+  kept: number;
+  needed: number;
+  /** Beyond what is done at once. */
+  left: number;
+  /** Runs whose record can't be read or is foreign, and collections that failed: they stay. */
+  problems: { path: string; message: string }[];
+}
+
+/** One data folder, as it was looked at. */
+interface Place {
+  records: RunStore;
+  /** Of the user's own runs. */
+  rows: RunRow[];
+  /** How many were written by another. */
+  foreign: number;
+  damaged: DamagedRun[];
+}
+
+interface Doomed extends CollectedLine {
+  records: RunStore;
+}
+
+/** `gc`: removes ended runs beyond the limits of config.yaml, never what lives, is suspended, or is needed by such. */
+export class Collector {
+  readonly #ports: CollectorPorts;
+
+  constructor(ports: CollectorPorts) {
+    this.#ports = ports;
+  }
+
+  /** UNAVAILABLE while another one is under way. */
+  async collect({
+    dryRun = false,
+    most = Number.POSITIVE_INFINITY,
+    signal,
+  }: CollectOptions = {}): Promise<CollectReport> {
+    const lock = dryRun ? undefined : this.#lock();
+    try {
+      const places = await this.#look();
+      const needed = neededRuns(
+        places.flatMap(({ rows }) => rows),
+        (row) => this.#isOpen(row),
+      );
+      const found = await this.#beyond(places, needed);
+      const report: CollectReport = {
+        dry_run: dryRun,
+        collected: [],
+        runs: 0,
+        bytes: 0,
+        kept: places.reduce((sum, { rows }) => sum + rows.length, 0),
+        needed: needed.size,
+        left: Math.max(0, found.length - most),
+        problems: problemsOf(places),
+      };
+      for (const doomed of found.slice(0, most)) {
+        if (signal?.aborted) break;
+        if (dryRun || (await this.#remove(doomed, report))) count(report, doomed);
+      }
+      if (!dryRun) await this.#sweep(places);
+      return report;
+    } finally {
+      lock?.release({ remove: true });
+    }
+  }
+
+  #lock(): FileLock {
+    const lock = FileLock.tryAcquire(this.#ports.lockPath);
+    if (lock) return lock;
+    throw new SyscallError("UNAVAILABLE", "Another collection is under way. Try again when it is through.", {
+      retryable: true,
+    });
+  }
+
+  async #look(): Promise<Place[]> {
+    const places: Place[] = [];
+    for (const dataDir of this.#ports.dataDirs()) {
+      const records = this.#ports.open(dataDir);
+      const { rows, damaged } = await (await records.catalogue()).list();
+      const foreign = rows.filter((row) => row.foreign).length;
+      places.push({ records, rows: rows.filter((row) => !row.foreign), foreign, damaged });
+    }
+    return places;
+  }
+
+  /** It lives, or it can be gone on with without anybody having said that it is done. */
+  #isOpen({ state, ended_at_ms, kind, kernel }: RunRow): boolean {
+    if (state === "suspended") return true;
+    return ended_at_ms === null && (kind === "agent" || this.#ports.kernelAlive(kernel));
+  }
+
+  async #beyond(places: readonly Place[], needed: ReadonlySet<string>): Promise<Doomed[]> {
+    const limits = await this.#ports.limits();
+    const found: Doomed[] = [];
+    for (const { records, rows, damaged } of places) {
+      const collected = await records.collected();
+      const slices = new Slices();
+      const candidates: (Candidate & RunRow)[] = [];
+      for (const row of rows.filter(({ uuid }) => !needed.has(uuid))) {
+        await slices.pause();
+        const bytes = await collected.diskBytes(row.uuid);
+        candidates.push({ ...row, endedAtMs: endOf(row), bytes });
+      }
+      const byUuid = new Map(candidates.map((candidate) => [candidate.uuid, candidate]));
+      for (const { uuid, why } of beyondLimits(candidates, limits, this.#ports.clock.now())) {
+        const candidate = byUuid.get(uuid);
+        if (!candidate) continue;
+        const { pid, project, ended_at_ms, bytes } = candidate;
+        found.push({ uuid, pid, project, ended_at_ms, why, bytes, records });
+      }
+      for (const { uuid } of damaged.filter((one) => this.#isLeftBehind(one, records))) {
+        found.push({ uuid, pid: null, project: null, ended_at_ms: null, why: "empty", bytes: 0, records });
+      }
+    }
+    return found;
+  }
+
+  #isLeftBehind({ uuid, error }: DamagedRun, records: RunStore): boolean {
+    if (error.code !== "NOT_FOUND") return false;
+    const changed = records.folderTime(uuid);
+    return changed !== null && this.#ports.clock.now() - changed > EMPTY_MS;
+  }
+
+  /** As it is then: it may have been taken up since it was looked at. */
+  async #remove({ uuid, why, records, ended_at_ms }: Doomed, report: CollectReport): Promise<boolean> {
+    const ts = new Date(this.#ports.clock.now()).toISOString();
+    const mayGo = (info: RunRow | null): boolean =>
+      info === null ? why === "empty" : info.ended_at_ms === ended_at_ms && !this.#isOpen(info);
+    try {
+      return await (await records.collected()).collect(uuid, { why, ts, mayGo });
+    } catch (thrown) {
+      if (!(thrown instanceof SyscallError)) throw thrown;
+      report.problems.push({ path: records.dir(uuid), message: thrown.message });
+      return false;
+    }
+  }
+
+  /** The last part, and a line that says when: the automatic one goes by it. */
+  async #sweep(places: readonly Place[]): Promise<void> {
+    for (const { records } of places.filter((place) => !place.records.linked()))
+      await (await records.collected()).sweep();
+    const { lastPath, clock } = this.#ports;
+    makeFolder(dirname(lastPath));
+    replaceDocumentNow(lastPath, JSON.stringify({ v: 1, at_ms: clock.now() }));
+  }
+}
+
+function endOf({ ended_at_ms, created_at_ms }: RunRow): number {
+  return ended_at_ms ?? created_at_ms;
+}
+
+function count(report: CollectReport, { records: _, ...line }: Doomed): void {
+  if (report.collected.length < MOST_NAMED) report.collected.push(line);
+  report.runs++;
+  report.bytes += line.bytes;
+  if (line.why !== "empty") report.kept--;
+}
+
+function problemsOf(places: readonly Place[]): CollectReport["problems"] {
+  return places.flatMap(({ records, damaged, foreign }) => {
+    const linked = records.linked();
+    return [
+      ...(linked ? [{ path: records.dataDir, message: linked.message }] : []),
+      ...(foreign > 0 ? [{ path: join(records.dataDir, "steps"), message: foreignText(foreign) }] : []),
+      ...damaged.map(({ uuid, error }) => ({ path: records.dir(uuid), message: error.message })),
+    ];
+  });
+}
+
+function foreignText(count: number): string {
+  return `${count === 1 ? "a run here is" : `${count} runs here are`} foreign: your Rnix did not write the records, and removes none of them.`;
+}

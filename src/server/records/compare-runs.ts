@@ -1,0 +1,187 @@
+import type { ProcInfo } from "../../kernel/types.ts";
+import type { Difference } from "../../protocol/methods.ts";
+import type { ProcessMeta, StepRecord } from "../../store/runs/schema.ts";
+import type { Run } from "./recorded-run.ts";
+import { allSteps } from "./recorded-run.ts";
+
+/** Lines and items of one difference that are told. */
+const TOLD = 20;
+
+/**
+ * Where a run that was played again differs from the recorded one: what its agent is today, what a call came to,
+ * how it ended. Nothing when it is the same.
+ */
+export async function compareRuns(recorded: Run, replayed: Run): Promise<Difference[]> {
+  const [before, after] = [recorded.info, replayed.info];
+  const [metaBefore, metaAfter] = await Promise.all([metaOf(recorded), metaOf(replayed)]);
+  const definition = [
+    ...prompt(metaBefore, metaAfter, before, after),
+    ...tools(metaBefore, metaAfter),
+    ...list("rights", "allowed tools", before.allowed_tools, after.allowed_tools),
+    ...list("rights", "denied tools", before.permissions.deny, after.permissions.deny),
+    ...limits(before, after),
+    ...list("checks", "checks", metaBefore?.spawned?.checks ?? [], metaAfter?.spawned?.checks ?? []),
+  ];
+  const diverged = divergence(after);
+  if (diverged) return [...definition, diverged];
+  return [...definition, ...(await steps(recorded, replayed)), ...outcome(before, after)];
+}
+
+function metaOf({ info, records }: Run): Promise<ProcessMeta | null> {
+  return records.meta(info.uuid);
+}
+
+/** What the replay driver says when a call has come to something else. */
+function divergence({ exit_reason, error, steps }: ProcInfo): Difference | undefined {
+  if (exit_reason !== "llm_error" || error?.code !== "INVALID") return undefined;
+  // The step that was begun is the one after the call's.
+  return {
+    kind: "result",
+    step: Math.max(1, steps - 1),
+    message: error.message,
+    recorded: null,
+    replayed: null,
+  };
+}
+
+function prompt(
+  before: ProcessMeta | null,
+  after: ProcessMeta | null,
+  then: ProcInfo,
+  now: ProcInfo,
+): Difference[] {
+  if (!before || !after) return [];
+  const old = plainPrompt(before.system_prompt, then);
+  const today = plainPrompt(after.system_prompt, now);
+  if (old.join("\n") === today.join("\n")) return [];
+  const gone = old.filter((line) => !today.includes(line));
+  const fresh = today.filter((line) => !old.includes(line));
+  const message =
+    gone.length + fresh.length === 0
+      ? "the system prompt has its lines in another order"
+      : "the system prompt";
+  return [{ kind: "prompt", step: null, message, recorded: some(gone), replayed: some(fresh) }];
+}
+
+/** Without what differs by the day and the folder. */
+function plainPrompt(text: string, { cwd, project }: ProcInfo): string[] {
+  return text
+    .replaceAll(cwd, "<cwd>")
+    .replaceAll(project, "<project>")
+    .replace(/^Project folder: .*\n/m, "")
+    .replace(/^Date: .*$/m, "Date")
+    .split("\n");
+}
+
+function tools(before: ProcessMeta | null, after: ProcessMeta | null): Difference[] {
+  if (!before || !after) return [];
+  const old = new Map(before.tools.map((tool) => [tool.name, tool]));
+  const today = new Map(after.tools.map((tool) => [tool.name, tool]));
+  const changed = [...old].flatMap(([name, tool]): Difference[] => {
+    const other = today.get(name);
+    if (!other || JSON.stringify(tool) === JSON.stringify(other)) return [];
+    const what = tool.description === other.description ? "input" : "description";
+    return [
+      {
+        kind: "tools",
+        step: null,
+        message: `the ${what} of the tool ${name}`,
+        recorded: what === "input" ? JSON.stringify(tool.input) : tool.description,
+        replayed: what === "input" ? JSON.stringify(other.input) : other.description,
+      },
+    ];
+  });
+  return [...list("tools", "tools offered", [...old.keys()], [...today.keys()]), ...changed];
+}
+
+/** Without the cost: a replay has none. */
+function limits(before: ProcInfo, after: ProcInfo): Difference[] {
+  return (["max_steps", "context_budget", "timeout_ms"] as const).flatMap((name): Difference[] =>
+    before[name] === after[name]
+      ? []
+      : [
+          {
+            kind: "limits",
+            step: null,
+            message: name,
+            recorded: String(before[name] ?? "unlimited"),
+            replayed: String(after[name] ?? "unlimited"),
+          },
+        ],
+  );
+}
+
+/** Texts of results are compared by the driver; how the calls of the last step went, only the records tell. */
+async function steps(recorded: Run, replayed: Run): Promise<Difference[]> {
+  const [before, after] = await Promise.all([stepsOf(recorded), stepsOf(replayed)]);
+  const differences: Difference[] = [];
+  if (before.length !== after.length) {
+    const [a, b] = [before.length, after.length].map((count) => `${count} ${count === 1 ? "step" : "steps"}`);
+    differences.push({
+      kind: "outcome",
+      step: null,
+      message: "steps",
+      recorded: a ?? null,
+      replayed: b ?? null,
+    });
+  }
+  for (const [index, step] of before.entries()) {
+    const other = after[index];
+    if (!other) break;
+    // What would have come of a call that was cut off, nobody knows.
+    if (step.tool_calls.some(isCutOff)) continue;
+    const [old, today] = [step.tool_calls.map(wentSo), other.tool_calls.map(wentSo)];
+    const what = `how the calls of step ${step.step} went`;
+    for (const one of list("result", what, old, today, true)) {
+      differences.push({ ...one, step: step.step });
+    }
+  }
+  return differences;
+}
+
+async function stepsOf({ info, records }: Run): Promise<Pick<StepRecord, "step" | "tool_calls">[]> {
+  const found: Pick<StepRecord, "step" | "tool_calls">[] = [];
+  for await (const { step, tool_calls } of allSteps(records, info.uuid)) found.push({ step, tool_calls });
+  return found;
+}
+
+function isCutOff({ state }: StepRecord["tool_calls"][number]): boolean {
+  return !["done", "failed", "denied"].includes(state);
+}
+
+function wentSo({ name, state, error_code }: StepRecord["tool_calls"][number]): string {
+  return error_code === null ? `${name} ${state}` : `${name} ${state} (${error_code})`;
+}
+
+function outcome(before: ProcInfo, after: ProcInfo): Difference[] {
+  const end = ({ exit_code, exit_reason }: ProcInfo): string => `${exit_reason} (exit ${exit_code})`;
+  const checks = (info: ProcInfo): string[] =>
+    info.checks.map(({ command, exit_code }) => `${command}: ${exit_code}`);
+  const why = after.error === null ? "" : `: ${after.error.message}`;
+  return [
+    ...list("outcome", `how it ended${why}`, [end(before)], [end(after)]),
+    ...list("outcome", "the result", [before.result ?? ""], [after.result ?? ""]),
+    ...list("outcome", "the checks", checks(before), checks(after)),
+  ];
+}
+
+/** Two lists, of which what stands in one only is told; `whole` where their order counts. */
+function list(
+  kind: Difference["kind"],
+  message: string,
+  before: readonly string[],
+  after: readonly string[],
+  whole = false,
+): Difference[] {
+  if (JSON.stringify(before) === JSON.stringify(after)) return [];
+  const gone = whole ? before : before.filter((one) => !after.includes(one));
+  const fresh = whole ? after : after.filter((one) => !before.includes(one));
+  if (gone.length + fresh.length === 0) return [];
+  return [{ kind, step: null, message, recorded: some(gone), replayed: some(fresh) }];
+}
+
+function some(lines: readonly string[]): string | null {
+  if (lines.length === 0) return null;
+  const more = lines.length > TOLD ? `\n… ${lines.length - TOLD} more` : "";
+  return lines.slice(0, TOLD).join("\n") + more;
+}

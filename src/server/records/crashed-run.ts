@@ -1,0 +1,137 @@
+import { suspendedFor } from "../../kernel/process/verdict.ts";
+import { goesOn } from "../../kernel/resume/auto-resume-rule.ts";
+import type { ProcInfo } from "../../kernel/types.ts";
+import type { SyscallError } from "../../plugin/index.ts";
+import type { RunStore } from "../../store/runs/run-store.ts";
+import type { SoFar, Usage } from "../../store/runs/schema.ts";
+import { allSteps } from "./recorded-run.ts";
+
+type Records = Pick<RunStore, "steps" | "journal">;
+
+/** What its records say of a run beyond its process record, which is as old as its last signal. */
+export interface LastWords {
+  steps: number;
+  tool_calls: number;
+  usage: Usage;
+  tokens_used: number;
+  cost_usd: number | null;
+  steps_used: number;
+  elapsed_ms: number;
+  /** Unix ms of when its own account of what it and its children have used was written. */
+  countedAtMs: number;
+  /** Unix ms of its last sign of life. */
+  seenAtMs: number;
+  /** The last step with a record. */
+  recorded: number;
+}
+
+/** Read once per life of a run: after its kernel's death nothing of it changes. */
+export async function lastWords(info: ProcInfo, records: Records): Promise<LastWords> {
+  const { created_at_ms, uuid } = info;
+  const usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+  let soFar: SoFar | undefined;
+  let [steps, toolCalls, recorded, countedAtMs, seenAtMs] = [0, 0, 0, created_at_ms, created_at_ms];
+  const saw = (step: number, ts: string): void => {
+    steps = Math.max(steps, step);
+    seenAtMs = Math.max(seenAtMs, Date.parse(ts));
+  };
+  const counted = (ts: string, used: Usage, so_far: SoFar | undefined): void => {
+    usage.input_tokens += used.input_tokens;
+    usage.output_tokens += used.output_tokens;
+    usage.cached_tokens += used.cached_tokens;
+    if (!so_far) return;
+    soFar = so_far;
+    countedAtMs = Date.parse(ts);
+  };
+  for await (const step of allSteps(records, uuid)) {
+    saw(step.step, step.ts);
+    recorded = step.step;
+    // Of another run, with which it began.
+    if (step.origin_uuid !== undefined) continue;
+    for (const call of step.tool_calls) saw(step.step, call.started_at);
+    toolCalls += step.tool_calls.length;
+    // Its record is written when its calls have ended.
+    for (const { ts, usage: used } of step.compactions ?? []) counted(ts, used, undefined);
+    counted(new Date(Math.max(seenAtMs, Date.parse(step.ts))).toISOString(), step.usage, step.so_far);
+  }
+  const started = new Set<string>();
+  for (const entry of (await records.journal(uuid)).entries) {
+    // The step it comes before may not have been begun.
+    saw(entry.t === "compact" ? entry.step - 1 : entry.step, entry.ts);
+    if (entry.t === "compact") counted(entry.ts, entry.compaction.usage, entry.so_far);
+    if (entry.t === "answer") counted(entry.ts, entry.usage, entry.so_far);
+    if (entry.t === "call_start") started.add(`${entry.step} ${entry.id}`);
+  }
+  return {
+    steps,
+    tool_calls: toolCalls + started.size,
+    usage,
+    // What its children have used, and that it did not run while it was suspended, only its own account tells.
+    tokens_used: soFar?.tokens_used ?? Math.max(info.tokens_used, usage.input_tokens + usage.output_tokens),
+    cost_usd: soFar?.cost_usd ?? info.cost_usd,
+    steps_used: soFar?.steps_used ?? Math.max(info.steps_used ?? 0, steps),
+    elapsed_ms: Math.max(soFar?.elapsed_ms ?? 0, info.elapsed_ms),
+    countedAtMs,
+    seenAtMs,
+    recorded,
+  };
+}
+
+/** How such a run is shown whose steps can't be read: all that is known of it is its process record. */
+export function cutOffUnread(info: ProcInfo, why: SyscallError): ProcInfo {
+  const { steps, tool_calls, usage, tokens_used, cost_usd, elapsed_ms, created_at_ms } = info;
+  const steps_used = info.steps_used ?? steps;
+  const [countedAtMs, seenAtMs, recorded] = [created_at_ms, created_at_ms, steps];
+  const used = { steps, tool_calls, usage, tokens_used, cost_usd, steps_used, elapsed_ms };
+  const message = `The rnix that ran it ended without a word, and what it did can't be read: ${why.message}`;
+  return {
+    ...cutOff(info, { ...used, countedAtMs, seenAtMs, recorded }),
+    error: { code: why.code, message },
+  };
+}
+
+/**
+ * How a run stands whose kernel died without a word: an agent's is suspended at its last step, anything else has
+ * been killed, for only an agent is gone on with.
+ */
+export function cutOff(info: ProcInfo, words: LastWords): ProcInfo {
+  const { countedAtMs, seenAtMs, recorded, ...used } = words;
+  const isAgent = info.kind === "agent";
+  const hint = isAgent ? ` \`rnix resume ${info.uuid}\` goes on with it.` : "";
+  const ended: ProcInfo = {
+    ...info,
+    ...used,
+    ended_at_ms: seenAtMs,
+    is_paused: false,
+    paused_at_ms: 0,
+    error: {
+      code: "CLOSED",
+      message: `The rnix that ran it ended without a word (a crash or kill -9) at step ${used.steps}.${hint}`,
+    },
+  };
+  if (!isAgent) return { ...ended, state: "dead", exit_code: 137, exit_reason: "killed" };
+  // Who has paused it does not want it to go on by itself.
+  const status = info.is_paused
+    ? suspendedFor("its rnix died while it was paused")
+    : suspendedFor("its rnix died", { cause: "crash" });
+  const again = info.crashes?.step === recorded ? info.crashes.times : 0;
+  return {
+    ...ended,
+    state: "suspended",
+    exit_code: status.code,
+    exit_reason: status.reason,
+    suspended: status.suspended ?? null,
+    crashes: { step: recorded, times: again + 1 },
+  };
+}
+
+/** A run that has been cut off so often without a step in between may be what brings rnix down. */
+const MOST_CRASHES = 3;
+
+/** Whether a run that was laid down goes on by itself now, and if not though it was to, why. */
+export function verdictOfStart(info: ProcInfo): { goesOn: boolean; because?: string } {
+  if (info.kind !== "agent" || !goesOn(info)) return { goesOn: false };
+  if (info.suspended?.cause !== "crash" || (info.crashes?.times ?? 0) < MOST_CRASHES) return { goesOn: true };
+  const because = `rnix has died ${info.crashes?.times} times while it was at step ${(info.crashes?.step ?? 0) + 1}: it may be what does it.`;
+  return { goesOn: false, because };
+}

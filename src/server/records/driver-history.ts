@@ -1,0 +1,67 @@
+import type { ProcInfo } from "../../kernel/types.ts";
+import { type History as HistoryService, type RunInfo, SyscallError } from "../../plugin/index.ts";
+import type { History } from "./history.ts";
+
+/** Asked for at once, whatever a driver says. */
+const MOST = 1000;
+
+/** The service `history` of drivers: the runs of all the user's projects, as their records tell them. */
+export function driverHistory(history: History): HistoryService {
+  return {
+    async runs({ uuid, parent, limit }) {
+      const most = Math.min(count("limit", limit), MOST);
+      if (parent !== undefined) {
+        const children = await history.childrenOf(parent.toLowerCase(), most);
+        return children.map(runInfo);
+      }
+      if (uuid === undefined || !/^[0-9a-f][0-9a-f-]{0,35}$/i.test(uuid)) {
+        throw new SyscallError(
+          "INVALID",
+          `history.runs: expected the beginning of a UUID or a parent, got ${JSON.stringify(uuid)}.`,
+        );
+      }
+      const found = (await history.find(uuid.toLowerCase())).toSorted().slice(0, most);
+      const runs = await Promise.all(found.map((one) => history.byUuid(one)));
+      return runs.flatMap((run) => (run === undefined ? [] : runInfo(run.info)));
+    },
+    async steps(uuid, after, max) {
+      const run = await history.byUuid(uuid);
+      if (run === undefined) throw new SyscallError("NOT_FOUND", `There is no run ${uuid}.`);
+      const wanted = Math.min(count("max", max), MOST);
+      const found: object[] = [];
+      // No step stands before the line of its number.
+      for (let line = count("after", after); found.length < wanted; ) {
+        const page = await run.records.steps(uuid, { after: line, limit: wanted });
+        found.push(...page.records.filter(({ step }) => step > after));
+        if (page.next === line) break;
+        line = page.next;
+      }
+      return found.slice(0, wanted);
+    },
+  };
+}
+
+function runInfo(info: ProcInfo): RunInfo {
+  const { uuid, pid, parent_uuid, kind, agent, intent, provider, model, cwd, project } = info;
+  const { ended_at_ms, exit_code, exit_reason } = info;
+  return {
+    uuid,
+    pid,
+    parent_uuid,
+    kind,
+    agent,
+    intent,
+    provider,
+    model,
+    cwd,
+    project,
+    ended_at_ms,
+    exit_code,
+    exit_reason,
+  };
+}
+
+function count(name: string, value: number): number {
+  if (Number.isSafeInteger(value) && value >= 0) return value;
+  throw new SyscallError("INVALID", `history: expected ${name} to be 0 or more, got ${value}.`);
+}

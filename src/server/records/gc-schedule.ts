@@ -1,0 +1,89 @@
+import { z } from "zod";
+import type { Clock } from "../../lib/clock.ts";
+import { readRegularSync } from "../../lib/regular-file.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { Collector } from "./collector.ts";
+
+/** After the start: whoever started the daemon comes first. */
+const FIRST_MS = 20_000;
+/** Between rounds while there is more to do. */
+const ROUND_MS = 5_000;
+/** Runs collected in one round. */
+const ROUND = 200;
+
+interface AutoCollectPorts {
+  collector: Pick<Collector, "collect">;
+  /** When the last one was, whoever made it. */
+  lastPath: string;
+  /** null: never. */
+  everyMs: number | null;
+  clock: Clock;
+  log(text: string): void;
+}
+
+/** The daemon's own `gc`: rare, in small rounds, and never while it starts. */
+export class AutoCollect {
+  readonly #ports: AutoCollectPorts;
+  readonly #ending = new AbortController();
+  #timer: { cancel(): void } | undefined;
+  #round: Promise<void> = Promise.resolve();
+
+  constructor(ports: AutoCollectPorts) {
+    this.#ports = ports;
+    if (ports.everyMs !== null) this.#in(Math.max(FIRST_MS, this.#untilDue(ports.everyMs)));
+  }
+
+  /** Resolves when the run that is being removed is. */
+  async close(): Promise<void> {
+    this.#ending.abort();
+    this.#timer?.cancel();
+    await this.#round;
+  }
+
+  #in(ms: number): void {
+    if (this.#ending.signal.aborted) return;
+    this.#timer = this.#ports.clock.timer(ms, () => {
+      this.#round = this.#collect();
+    });
+  }
+
+  /** It never rejects: what goes wrong is logged, and it is tried again the next time. */
+  async #collect(): Promise<void> {
+    const { collector, log, everyMs } = this.#ports;
+    let next = everyMs ?? 0;
+    try {
+      const { runs, bytes, left, problems } = await collector.collect({
+        most: ROUND,
+        signal: this.#ending.signal,
+      });
+      if (runs > 0) log(`collected ${runs} old runs, ${bytes} bytes`);
+      if (left > 0 && runs > 0) next = ROUND_MS;
+      if (problems.length > 0) log(`${problems.length} runs can't be read: rnix gc --dry-run names them`);
+    } catch (error) {
+      log(
+        `old runs could not be collected: ${error instanceof SyscallError ? error.message : String(error)}`,
+      );
+    }
+    this.#in(next);
+  }
+
+  #untilDue(everyMs: number): number {
+    const last = lastOf(this.#ports.lastPath);
+    if (last === null) return 0;
+    // A clock that was set back makes nobody wait for years.
+    return Math.min(everyMs, last + everyMs - this.#ports.clock.now());
+  }
+}
+
+/** One line of JSON. */
+const MAX_BYTES = 4096;
+const Last = z.object({ at_ms: z.number() });
+
+/** null: not known, so it is due. */
+function lastOf(path: string): number | null {
+  try {
+    return Last.parse(JSON.parse(readRegularSync(path, MAX_BYTES).toString())).at_ms;
+  } catch {
+    return null;
+  }
+}

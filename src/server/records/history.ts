@@ -1,0 +1,216 @@
+import { leftRecord } from "../../kernel/resume/orphaned-record.ts";
+import type { ProcInfo } from "../../kernel/types.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { CollectedRun } from "../../store/runs/collected-runs.ts";
+import type { RunRow } from "../../store/runs/run-index.ts";
+import type { Wake } from "../../store/runs/schema.ts";
+import { cutOff, cutOffUnread, type LastWords, lastWords } from "./crashed-run.ts";
+import type { Run, RunReader } from "./recorded-run.ts";
+
+/** Which runs are asked for. */
+interface Listing {
+  cwd?: string;
+  /** Those of this project's folder. */
+  project?: string;
+  /** A PID: they only grow. */
+  after?: number;
+  limit?: number;
+  /** What the kernel holds: known better than by their records. */
+  live?: () => readonly ProcInfo[];
+}
+
+interface Listed {
+  runs: ProcInfo[];
+  /** Of all pages. */
+  total: number;
+  unreadable: { path: string; message: string }[];
+}
+
+/** A line of a listing before its record is read. */
+interface Entry extends Pick<RunRow, "pid" | "project" | "uuid"> {
+  /** Of one that is on disk only. */
+  row?: RunRow;
+  records?: RunReader;
+}
+
+interface HistoryPorts {
+  /** The data folders of all known projects and, where `cwd` is given, of the project it lies in. */
+  dataDirs(cwd?: string): string[];
+  open(dataDir: string): RunReader;
+  /** Whether the kernel of this id is alive: its lock is held. */
+  kernelAlive(kernelId: string): boolean;
+  /** What a run of this kernel has ended with, where its disk has not taken that. */
+  unrecordedEnd?(uuid: string): ProcInfo | undefined;
+}
+
+/**
+ * The runs on disk, over all projects the user has. It reads and never changes: a run whose kernel has died
+ * is shown as what it is, suspended at its last step.
+ */
+export class History {
+  readonly #ports: HistoryPorts;
+  /** Of runs whose kernel has died: what they did does not change any more. By life: UUID, kernel and PID. */
+  readonly #lastWords = new Map<string, LastWords>();
+
+  constructor(ports: HistoryPorts) {
+    this.#ports = ports;
+  }
+
+  /** A page of the runs, by PID, ascending. A run that can't be read hides no other: it is named in `unreadable`. */
+  async list({ cwd, project, after = 0, limit, live }: Listing = {}): Promise<Listed> {
+    const onDisk: Required<Entry>[] = [];
+    const unreadable: Listed["unreadable"] = [];
+    for (const records of this.#stores(cwd)) {
+      const catalogue = await records.catalogue();
+      const { rows, damaged } = await (after > 0 ? catalogue.recent() : catalogue.list());
+      for (const row of rows) onDisk.push({ ...row, row, records });
+      const linked = records.linked();
+      if (linked) unreadable.push({ path: records.dataDir, message: linked.message });
+      for (const { uuid, error } of damaged) {
+        unreadable.push({ path: `${records.dataDir}/steps/${uuid}`, message: error.message });
+      }
+    }
+    // Asked when the disk has answered: until then one may have ended.
+    const held = new Map(live?.().map((info) => [info.uuid, info]));
+    const ended = onDisk.filter(({ uuid }) => !held.has(uuid));
+    const found: Entry[] = [...ended, ...held.values()];
+    const wanted = project === undefined ? found : found.filter((entry) => entry.project === project);
+    const page = wanted
+      .sort((a, b) => a.pid - b.pid)
+      .filter(({ pid }) => pid > after)
+      .slice(0, limit);
+    const infos = await this.#infos(page);
+    const runs = page.flatMap(({ uuid }) => held.get(uuid) ?? infos.get(uuid) ?? []);
+    return { runs, total: wanted.length, unreadable };
+  }
+
+  /** The run that has this PID, or had it before it was gone on with. */
+  async byPid(pid: number, cwd?: string): Promise<Run | undefined> {
+    return this.#first(cwd, async (records) => {
+      const { rows } = await (await records.catalogue()).list();
+      const own = rows.toSorted((a, b) => Number(a.foreign ?? false) - Number(b.foreign ?? false));
+      const row = own.find((one) => one.pid === pid) ?? own.find((one) => one.earlier_pids.includes(pid));
+      return row === undefined ? null : records.info(row.uuid);
+    });
+  }
+
+  async byUuid(uuid: string, cwd?: string): Promise<Run | undefined> {
+    return this.#first(cwd, (records) => records.info(uuid));
+  }
+
+  /**
+   * The first one, where a copy or a foreign record stands behind the run itself: whoever brings a record of the same
+   * UUID or PID does not hide the user's own. In the project of `cwd` a copy counts as the run.
+   */
+  async #first(
+    cwd: string | undefined,
+    find: (records: RunReader) => Promise<ProcInfo | null>,
+  ): Promise<Run | undefined> {
+    const found: Run[] = [];
+    for (const [at, records] of this.#stores(cwd).entries()) {
+      const info = await find(records);
+      if (!info) continue;
+      found.push({ info, records });
+      const isHere = cwd !== undefined && at === 0;
+      if (info.foreign || (info.moved_from !== undefined && !isHere)) continue;
+      return { info: await this.#truth(info, records), records };
+    }
+    const run = found.find(({ info }) => !info.foreign) ?? found[0];
+    return run && { info: await this.#truth(run.info, run.records), records: run.records };
+  }
+
+  /** The suspended runs that a waker goes on with. Not a foreign one, nor a copy: the original may be there, too. */
+  async sleepers(): Promise<{ uuid: string; wake: Wake }[]> {
+    const found: { uuid: string; wake: Wake }[] = [];
+    for (const records of this.#stores(undefined)) {
+      const { rows } = await (await records.catalogue()).list();
+      for (const { uuid, state, suspended, foreign, moved_from } of rows)
+        if (state === "suspended" && suspended?.by_itself && !foreign && moved_from === undefined)
+          found.push({ uuid, wake: suspended.wake });
+    }
+    return found;
+  }
+
+  /** What a run has spawned, oldest first. */
+  async childrenOf(uuid: string, limit: number): Promise<ProcInfo[]> {
+    const found: ProcInfo[] = [];
+    for (const records of this.#stores(undefined)) {
+      const catalogue = await records.catalogue();
+      const { rows } = await catalogue.list();
+      const children = rows.filter(({ parent_uuid }) => parent_uuid === uuid).slice(0, limit);
+      for (const info of await catalogue.infos(children)) found.push(await this.#truth(info, records));
+    }
+    return found.sort((a, b) => (a.uuid < b.uuid ? -1 : 1)).slice(0, limit);
+  }
+
+  /** The UUIDs that begin so. */
+  async find(prefix: string, cwd?: string): Promise<string[]> {
+    const found = await Promise.all(this.#stores(cwd).map((records) => records.find(prefix)));
+    return [...new Set(found.flat())];
+  }
+
+  async #infos(entries: readonly Entry[]): Promise<Map<string, ProcInfo>> {
+    const found = new Map<string, ProcInfo>();
+    const byStore = Map.groupBy(entries, ({ records }) => records);
+    for (const [records, of] of byStore) {
+      if (records === undefined) continue;
+      const catalogue = await records.catalogue();
+      const infos = await catalogue.infos(of.flatMap(({ row }) => row ?? []));
+      for (const info of infos) found.set(info.uuid, await this.#truth(info, records));
+    }
+    return found;
+  }
+
+  /** A run that was there and is not any more: by the beginning of its UUID, or by its PID. */
+  async collected(
+    wanted: { prefix: string } | { pid: number },
+    cwd?: string,
+  ): Promise<CollectedRun | undefined> {
+    const answers = ({ uuid, pid }: CollectedRun): boolean =>
+      "pid" in wanted ? pid === wanted.pid : uuid.startsWith(wanted.prefix);
+    for (const records of this.#stores(cwd)) {
+      const found = await (await records.collected()).find(answers);
+      if (found) return found;
+    }
+    return undefined;
+  }
+
+  #stores(cwd: string | undefined): RunReader[] {
+    return this.#ports.dataDirs(cwd).map((dir) => this.#ports.open(dir));
+  }
+
+  /** The record of a run whose kernel has died is as old as its last signal: its steps tell what came after. */
+  async #truth(known: ProcInfo, records: RunReader): Promise<ProcInfo> {
+    if (known.ended_at_ms !== null) return known;
+    if (known.foreign) return asForeign(known, await lastWords(known, records).catch(unread));
+    const end = this.#ports.unrecordedEnd?.(known.uuid);
+    if (end?.pid === known.pid) return end;
+    if (this.#ports.kernelAlive(known.kernel)) return known;
+    const left = await leftRecord(records, known.uuid, (id) => this.#ports.kernelAlive(id));
+    const info = left?.info ?? known;
+    if (left?.held || info.ended_at_ms !== null) return info;
+    // A run that was gone on with may have been cut off again, by another kernel.
+    const life = `${info.uuid} ${info.kernel} ${info.pid}`;
+    const words = this.#lastWords.get(life) ?? (await lastWords(info, records).catch(unread));
+    if (words instanceof SyscallError) return cutOffUnread(info, words);
+    if (this.#lastWords.size >= MOST_LAST_WORDS) this.#lastWords.clear();
+    this.#lastWords.set(life, words);
+    // As recovery will write it.
+    return cutOff(info, words);
+  }
+}
+
+/** Nobody here knows whether it runs. */
+function asForeign(info: ProcInfo, words: LastWords | SyscallError): ProcInfo {
+  const shown = words instanceof SyscallError ? cutOffUnread(info, words) : cutOff(info, words);
+  const message = "Your Rnix did not write its record, which says that it has not ended.";
+  return { ...shown, error: { code: "PERMISSION", message } };
+}
+
+const MOST_LAST_WORDS = 1000;
+
+/** One that is damaged hides no other. */
+function unread(thrown: unknown): SyscallError {
+  if (thrown instanceof SyscallError) return thrown;
+  throw thrown;
+}

@@ -1,0 +1,66 @@
+import type { ProcInfo } from "../../kernel/types.ts";
+import type { LogPage } from "../../store/files/append-log.ts";
+import type { RunStore } from "../../store/runs/run-store.ts";
+import { EVENTS, STEPS } from "../../store/runs/run-writer.ts";
+import type { StepRecord, SyscallEventWire } from "../../store/runs/schema.ts";
+
+/** What is read of one data folder. */
+export type RunReader = Pick<
+  RunStore,
+  | "dataDir"
+  | "dir"
+  | "kept"
+  | "readKept"
+  | "catalogue"
+  | "collected"
+  | "info"
+  | "meta"
+  | "find"
+  | "steps"
+  | "events"
+  | "journal"
+  | "linked"
+>;
+
+/** A run as its records tell it. */
+export interface Run {
+  info: ProcInfo;
+  records: RunReader;
+}
+
+/** Collects what of a page can't be read (damage.ts). */
+interface Finder {
+  add(file: string, page: Pick<LogPage<unknown>, "damaged" | "damagedLines" | "torn" | "foreign">): void;
+}
+
+const PAGE = 500;
+
+/** Every recorded step, a page at a time. */
+export async function* allSteps(
+  records: Pick<RunStore, "steps">,
+  uuid: string,
+  damage?: Finder,
+): AsyncGenerator<StepRecord> {
+  for (let after = 0; ; ) {
+    const page = await records.steps(uuid, { after, limit: PAGE });
+    damage?.add(STEPS, page);
+    yield* page.records;
+    if (page.next === after) return;
+    after = page.next;
+  }
+}
+
+/** Every recorded syscall event, a page at a time. */
+export async function* allEvents(
+  records: Pick<RunStore, "events">,
+  uuid: string,
+  damage?: Finder,
+): AsyncGenerator<SyscallEventWire> {
+  for (let after = 0; ; ) {
+    const page = await records.events(uuid, { after, limit: PAGE });
+    damage?.add(EVENTS, page);
+    yield* page.records;
+    if (page.next === after) return;
+    after = page.next;
+  }
+}

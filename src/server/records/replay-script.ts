@@ -1,0 +1,99 @@
+import { defaultSettings } from "../../config/settings.ts";
+import type { ProcInfo } from "../../kernel/types.ts";
+import type { ScriptEntry, ScriptHead } from "../../protocol/methods.ts";
+import type { StepRecord, ToolCallRecord } from "../../store/runs/schema.ts";
+import type { Run } from "./recorded-run.ts";
+
+/** Characters of a result that a script holds whole; of a longer one it holds the beginning and the end. */
+const WHOLE = 2_000;
+const PART = 600;
+
+/** What a person should read before the answers of a recorded run (docs/replay.md). Nothing of its environment. */
+export async function scriptHead({ info, records }: Run): Promise<ScriptHead> {
+  const spawned = (await records.meta(info.uuid))?.spawned;
+  return {
+    intent: info.intent,
+    agent: info.agent,
+    ...(spawned?.input && { input: spawned.input }),
+    ...(spawned && spawned.checks.length > 0 && { checks: [...spawned.checks] }),
+    ...(spawned?.system_prompt && { system_prompt: spawned.system_prompt }),
+    ...(info.permissions.fixed && { allow: info.permissions.allow[0] ?? [] }),
+    ...(info.permissions.deny.length > 0 && { deny: info.permissions.deny }),
+    ...(spawned && spawned.folders.length > 0 && { folders: spawned.folders }),
+    ...(spawned?.output_schema && { output_schema: spawned.output_schema }),
+    ...limits(info),
+    recorded: {
+      uuid: info.uuid,
+      at: new Date(info.created_at_ms).toISOString(),
+      cwd: info.cwd,
+      project: info.project,
+    },
+    outcome: {
+      ...(info.exit_code !== null && { exit_code: info.exit_code }),
+      ...(info.exit_reason !== null && { exit_reason: info.exit_reason }),
+      ...(info.result && info.result.length <= WHOLE && { result: { equals: info.result } }),
+    },
+  };
+}
+
+/** Those that are not what every run has. */
+function limits(info: ProcInfo): Pick<ScriptHead, "limits"> {
+  const usual = defaultSettings().limits;
+  const own = (["max_steps", "context_budget", "timeout_ms"] as const)
+    .map((name) => [name, info[name]] as const)
+    .filter(([name, limit]) => limit !== usual[LIMITS[name]]);
+  if (own.length === 0) return {};
+  return { limits: Object.fromEntries(own.map(([name, limit]) => [name, limit ?? "unlimited"])) };
+}
+
+const LIMITS = { max_steps: "maxSteps", context_budget: "contextBudget", timeout_ms: "timeoutMs" } as const;
+
+/** A step as the replay driver plays it: what the model said, and what its calls must come to. */
+export function scriptEntry({
+  messages,
+  tool_calls,
+  usage,
+  reasoning,
+  stop_reason,
+  stop_word,
+}: StepRecord): ScriptEntry {
+  const said = messages.findLast(({ role }) => role === "assistant");
+  const results = new Map(tool_calls.map((call) => [call.id, call]));
+  const calls = (said?.tool_calls ?? []).map(({ opaque: _, ...call }) => {
+    const expect = expected(results.get(call.id));
+    return { ...call, ...(expect && { expect }) };
+  });
+  return {
+    ...(reasoning && { reasoning }),
+    ...((said?.content || calls.length === 0) && { text: said?.content ?? "" }),
+    ...(calls.length > 0 && { tool_calls: calls }),
+    ...(stop_reason && { stop_reason }),
+    ...(stop_word && { stop_word }),
+    usage,
+  };
+}
+
+type Expected = NonNullable<NonNullable<ScriptEntry["tool_calls"]>[number]["expect"]>;
+
+/** As the model was shown it. Nothing of a call that was cut off: nobody knows what it came to. */
+function expected(call: ToolCallRecord | undefined): Expected | undefined {
+  if (call === undefined || !["done", "failed", "denied"].includes(call.state)) return undefined;
+  const more = call.result ? `\n${call.result}` : "";
+  const text = call.error === null ? (call.result ?? "") : `Error ${call.error_code}: ${call.error}${more}`;
+  if (text.length <= WHOLE) return { equals: text };
+  const parts = [beginning(text), ending(text)].filter((part) => part !== "");
+  return { ...(call.error_code !== null && { error: call.error_code }), contains: parts };
+}
+
+/** Whole lines where there are any. */
+function beginning(text: string): string {
+  const part = text.slice(0, PART);
+  const end = part.lastIndexOf("\n");
+  return end > 0 ? part.slice(0, end) : part;
+}
+
+function ending(text: string): string {
+  const part = text.slice(-PART);
+  const start = part.indexOf("\n");
+  return start >= 0 && start < part.length - 1 ? part.slice(start + 1).trimEnd() : part;
+}

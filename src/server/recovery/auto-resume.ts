@@ -1,0 +1,108 @@
+import { defaultsOf } from "../../config/stock-providers.ts";
+import type { Kernel } from "../../kernel/kernel.ts";
+import type { ProcInfo, ProviderChoice, SpawnOpts } from "../../kernel/types.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { ResumeRequest } from "../../protocol/methods.ts";
+import { requireOwn } from "../../store/runs/own-run.ts";
+import type { SpawnPlan } from "../plan/plan-spawn.ts";
+import type { Run } from "../records/recorded-run.ts";
+
+/** Runs that are planned and begun at once: a daemon may find hundreds. */
+const AT_ONCE = 4;
+
+/** What a run had in memory when it was laid down, and no record has. */
+export interface Kept extends Pick<SpawnOpts, "env" | "attended"> {
+  provider: ProviderChoice | null;
+}
+
+interface UnattendedPorts {
+  kernel: Pick<Kernel, "resume">;
+  find(uuid: string): Promise<Run | undefined>;
+  planResume(run: Run, request: ResumeRequest, provider?: ProviderChoice): Promise<SpawnPlan>;
+  log(level: "info" | "warn", source: string, text: string): void;
+}
+
+/**
+ * How a run goes on that nobody at a terminal asks for: when what it has waited for is there, or when a daemon begins.
+ * Its keys are those that it had, while this daemon lives; after that those of the user's own file (design §2,
+ * "Environment").
+ */
+export class Unattended {
+  readonly #ports: UnattendedPorts;
+  readonly #queue: (() => void)[] = [];
+  #running = 0;
+
+  constructor(ports: UnattendedPorts) {
+    this.#ports = ports;
+  }
+
+  /** Resolves with its new PID. Rejects as a resume does: INVALID when somebody else has gone on with it. */
+  async resume(uuid: string, why: string, kept?: Kept): Promise<number> {
+    const { log } = this.#ports;
+    await this.#turn();
+    try {
+      const { pid, notices } = await this.#resume(uuid, kept);
+      log("info", `PID ${pid}`, `goes on with ${uuid} by itself: ${why}`);
+      for (const notice of notices) log("warn", `PID ${pid}`, notice);
+      return pid;
+    } finally {
+      this.#running--;
+      this.#queue.shift()?.();
+    }
+  }
+
+  async #resume(uuid: string, kept: Kept | undefined): Promise<{ pid: number; notices: string[] }> {
+    const { kernel, find, planResume } = this.#ports;
+    const run = await find(uuid);
+    if (!run) throw new SyscallError("NOT_FOUND", `Nothing is on disk of run ${uuid}.`);
+    requireOwn(run.info);
+    if (run.info.moved_from !== undefined) throw isCopy(run.info.moved_from);
+    const request = { env: { ...kept?.env }, attended: kept?.attended };
+    const { agent, opts, notices } = await planResume(run, request, kept?.provider ?? undefined);
+    const lost = kept ? undefined : lostAddress(run.info, opts.provider);
+    if (lost !== undefined) {
+      opts.devices.release();
+      throw elsewhere(lost);
+    }
+    const provider = kept ? opts.provider : withoutLost(run.info, opts.provider);
+    const { pid } = await kernel.resume(uuid, agent, { ...opts, provider });
+    return { pid, notices };
+  }
+
+  /** First come, first served. */
+  async #turn(): Promise<void> {
+    if (this.#running >= AT_ONCE) await new Promise<void>((resolve) => this.#queue.push(resolve));
+    this.#running++;
+  }
+}
+
+/**
+ * The variable that its provider's address came from, where that is known to nobody any more: its conversation must
+ * not go to another server than before, unasked.
+ */
+function lostAddress({ env }: ProcInfo, provider: ProviderChoice | null): string | undefined {
+  if (provider === null || provider.config.base_url !== undefined) return undefined;
+  const driver = provider.device.slice(provider.device.lastIndexOf("/") + 1);
+  const { baseUrlEnv } = defaultsOf({ name: provider.name, driver });
+  return env.names.find((name) => name === baseUrlEnv);
+}
+
+/** Nor does it fall back to a server that it did not have before. */
+function withoutLost(info: ProcInfo, provider: ProviderChoice | null): ProviderChoice | null {
+  const fallbacks = provider?.fallbacks?.filter((choice) => lostAddress(info, choice) === undefined);
+  return provider && { ...provider, fallbacks };
+}
+
+function isCopy(from: string): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `it was recorded in ${from} and has been copied or moved: a person resumes it, so that it does not run twice.`,
+  );
+}
+
+function elsewhere(name: string): SyscallError {
+  return new SyscallError(
+    "UNAVAILABLE",
+    `its model's address came by ${name}, which this daemon does not have: write it into ~/.config/rnix/env, or go on with rnix resume where it is set`,
+  );
+}

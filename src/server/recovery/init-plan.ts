@@ -1,0 +1,171 @@
+import { isAbsolute, join } from "node:path";
+import type { CommandService, InitChild, InitFile, InitSupervisor, McpService } from "../../config/init.ts";
+import { mcpRequest } from "../../config/mcp.ts";
+import type { Env } from "../../config/paths.ts";
+import { prepareProject } from "../../config/project.ts";
+import { loadSettings, type Settings } from "../../config/settings.ts";
+import type { InitPlan, InitUnitPlan } from "../../kernel/init-manager.ts";
+import type { ChildSpec, SupervisorSpec } from "../../kernel/supervisor/spec.ts";
+import type { DeviceLease, Limit, SpawnOpts } from "../../kernel/types.ts";
+import type { SpawnRequest } from "../../protocol/methods.ts";
+import { Namespace } from "../../vfs/namespace.ts";
+import { planResume } from "../plan/plan-resume.ts";
+import { planSpawn, type SpawnPorts } from "../plan/plan-spawn.ts";
+import type { Run } from "../records/recorded-run.ts";
+
+/** Where the units of one init.yaml stand, and how they are planned. */
+interface Surroundings {
+  /** The project's folder; null: the file is the user's. */
+  project: string | null;
+  home: string;
+  settings: Settings;
+  /** What a run without a caller has. */
+  env: Record<string, string>;
+  /** The user's file of keys. */
+  keys(): Env;
+  ports: SpawnPorts;
+  /** The run of before that had this place and was cut off, once. */
+  before(place: string): Promise<Run | undefined>;
+  warn(source: string, text: string): void;
+}
+
+/** What InitBoot is told of an init.yaml. Everything that its processes are made of is read when they start. */
+export function initPlan(init: InitFile, at: Surroundings): InitPlan {
+  return {
+    project: at.project,
+    units: [
+      ...init.services.map((service) =>
+        service.type === "command" ? commandUnit(service, at) : mcpUnit(service, at),
+      ),
+      ...init.supervisors.map((supervisor) => supervisorUnit(supervisor, at)),
+    ],
+  };
+}
+
+/** A program has a supervisor of its own: its restarts count for it alone. */
+function commandUnit({ name, type, required, config }: CommandService, at: Surroundings): InitUnitPlan {
+  const base = at.project ?? at.home;
+  const cwd = config.cwd === undefined ? base : folder(config.cwd, base, at.home);
+  const child: ChildSpec = {
+    id: name,
+    restart: config.restart,
+    shutdown: config.shutdown,
+    start: {
+      kind: "command",
+      plan: async () => ({
+        request: { argv: config.argv, cwd, env: config.env },
+        opts: await planSystem(base, at),
+      }),
+    },
+  };
+  const spec = specOf({ ...config, name, strategy: "one_for_one", children: [child] }, base, at);
+  return { name, type, required, start: { kind: "supervisor", spec } };
+}
+
+function mcpUnit({ name, type, required, config, wrong }: McpService, at: Surroundings): InitUnitPlan {
+  const plan = async () => {
+    const envs = [at.env, at.keys()];
+    const request = mcpRequest(name, config, wrong, { numbers: at.settings.mcp, envs });
+    return { request, opts: await planSystem(at.project ?? at.home, at, "with devices") };
+  };
+  const of = at.project === null ? "user" : "project";
+  return { name, type, required, start: { kind: "mount", of, plan } };
+}
+
+function supervisorUnit(supervisor: InitSupervisor, at: Surroundings): InitUnitPlan {
+  const { name, required, children, project } = supervisor;
+  const dir = project ?? at.project ?? at.home;
+  const agents = children.map((child) => agentChild(child, `${name}/${child.id}`, dir, at));
+  const spec = specOf({ ...supervisor, children: agents }, dir, at);
+  return { name, type: "supervisor", required, start: { kind: "supervisor", spec } };
+}
+
+function agentChild(child: InitChild, name: string, dir: string, at: Surroundings): ChildSpec {
+  const { id, intent, restart, shutdown } = child;
+  const request: SpawnRequest = {
+    intent,
+    agent: child.agent,
+    provider: child.provider,
+    model: child.model,
+    allow: child.allow,
+    deny: child.deny,
+    max_steps: wireLimit(child.maxSteps),
+    context_budget: wireLimit(child.contextBudget),
+    max_cost: wireLimit(child.maxCost),
+    timeout_ms: wireLimit(child.timeoutMs),
+    cwd: dir,
+    env: at.env,
+  };
+  const supervised = `${at.project ?? "user"} ${name}`;
+  const tell = (notices: readonly string[]): void => {
+    for (const notice of notices) at.warn(`init, ${name}`, notice);
+  };
+  const plan = async () => {
+    const { agent, opts, notices } = await planSpawn(request, undefined, at.ports);
+    tell(notices);
+    return { intent, agent, opts: { ...opts, supervised } };
+  };
+  const before = async () => {
+    const run = await at.before(supervised);
+    // Asked for something else by now, it begins with that.
+    if (!run || run.info.intent !== intent) return undefined;
+    const { agent, opts, notices } = await planResume(run, { env: at.env }, at.ports);
+    tell(notices);
+    return { uuid: run.info.uuid, agent, opts };
+  };
+  return { id, restart, shutdown, start: { kind: "agent", plan, before } };
+}
+
+function specOf(
+  o: Pick<InitSupervisor, "name" | "strategy" | "maxRestarts" | "periodMs"> & { children: ChildSpec[] },
+  dir: string,
+  at: Surroundings,
+): SupervisorSpec {
+  const { supervisors } = at.settings;
+  return {
+    name: o.name,
+    strategy: o.strategy,
+    intensity: o.maxRestarts ?? supervisors.restarts,
+    periodMs: o.periodMs ?? supervisors.windowMs,
+    children: o.children,
+    opts: () => planSystem(dir, at),
+  };
+}
+
+/**
+ * What a process of the system's own is built with: it has no agent and no model, and opens nothing. A mount needs
+ * the plugins that can make it.
+ */
+async function planSystem(
+  dir: string,
+  { ports, env }: Surroundings,
+  how: "with devices" | "bare" = "bare",
+): Promise<SpawnOpts> {
+  const { project, trusted, places, lease } = await ports.workspaces.at({ cwd: dir, env });
+  const settings = await loadSettings(places);
+  prepareProject(project);
+  await ports.remember(project);
+  return {
+    project: { id: project.id, dir: project.dir, dataDir: project.dataDir, trusted },
+    devices: how === "bare" ? nothing() : await lease(settings),
+    provider: null,
+    cwd: dir,
+    env,
+    sandbox: "none",
+    limits: settings.limits,
+  };
+}
+
+function nothing(): DeviceLease {
+  return { namespace: new Namespace([]), versions: {}, release: () => undefined };
+}
+
+function folder(written: string, base: string, home: string): string {
+  if (written === "~" || written.startsWith("~/")) return join(home, written.slice(1));
+  return isAbsolute(written) ? written : join(base, written);
+}
+
+/** As the wire has it: null is a word there. */
+function wireLimit(limit: Limit | undefined): number | "unlimited" | undefined {
+  return limit === null ? "unlimited" : limit;
+}

@@ -1,0 +1,332 @@
+import { hasEnded, resultOf } from "../../kernel/resume/saved-run.ts";
+import type { ProcInfo } from "../../kernel/types.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { FileLock } from "../../store/files/file-lock.ts";
+import type { RunStore } from "../../store/runs/run-store.ts";
+import type { KernelLocks } from "../daemon/kernel-locks.ts";
+import { cutOff, type LastWords, lastWords, verdictOfStart } from "../records/crashed-run.ts";
+import type { Run } from "../records/recorded-run.ts";
+
+/** So many runs are gone on with at once, and so many records mended. */
+const AT_ONCE = 4;
+/** How often, and how far apart, it is looked whether another has gone on with a run. */
+const LOOKS = 50;
+const LOOK_MS = 100;
+
+interface RecoveryPorts {
+  clock: Pick<Clock, "timer">;
+  /** Held by the one rnix of this user that recovers. */
+  lockFile: string;
+  locks: Pick<KernelLocks, "dead" | "forget" | "isAlive">;
+  /** The data folders of all known projects. */
+  dataDirs(): string[];
+  open(dataDir: string): RunStore;
+  /** Ends the programs of dead kernels, and resolves when they are gone: a call told of as unknown must not go on happening. */
+  endPrograms(): Promise<void>;
+  find(uuid: string): Promise<Run | undefined>;
+  /** Whether those who take runs for the places of an init.yaml have done so. */
+  placesFilled(): boolean;
+  /** Goes on with a run that has no caller. */
+  resume(uuid: string): Promise<unknown>;
+  log(level: "info" | "warn", text: string): void;
+}
+
+interface Found {
+  info: ProcInfo;
+  records: RunStore;
+}
+
+/**
+ * What kernels have left that are dead by now (design §7, §8). A run that was cut off is brought to `suspended` on
+ * disk, children before their parents; what was marked to, and what made room for this rnix, goes on. A kernel
+ * whose end was in order, and which has left nothing to go on with, has removed its file: then there is nothing to
+ * look for, however many old runs there are.
+ */
+export class Recovery {
+  readonly #ports: RecoveryPorts;
+  readonly #looked = Promise.withResolvers<void>();
+  /** Runs whose place in an init.yaml is filled when it comes up. */
+  readonly #supervised = new Map<string, Found>();
+  /** Runs that others were just going on with. */
+  readonly #contested: Found[] = [];
+  #work: Promise<void> | undefined;
+  #closing = false;
+  #dead: string[] = [];
+  #busy = false;
+
+  constructor(ports: RecoveryPorts) {
+    this.#ports = ports;
+  }
+
+  /** Begins. It never rejects: what goes wrong with one run is told, and stops no other. */
+  start(): Promise<void> {
+    const before = this.#work ?? Promise.resolve();
+    this.#work = before
+      .then(() => this.#recover())
+      .catch((thrown) => this.#ports.log("warn", textOf(thrown)));
+    return this.#work;
+  }
+
+  /** Looks once more, where it has been begun: a kernel may have died since, such as a command's of its own. */
+  again(): void {
+    if (this.#work && !this.#closing) void this.start();
+  }
+
+  /** Runs are still being gone on with. */
+  get busy(): boolean {
+    return this.#busy;
+  }
+
+  /**
+   * The run that had this place in an init.yaml and was cut off, once; it waits until all have been looked at.
+   * Undefined where nothing recovers.
+   */
+  async takeSupervised(place: string): Promise<Run | undefined> {
+    if (!this.#work) return undefined;
+    await this.#looked.promise;
+    const found = this.#supervised.get(place);
+    this.#supervised.delete(place);
+    return found;
+  }
+
+  /** Goes on with nothing more: the next rnix does. */
+  stop(): void {
+    this.#closing = true;
+  }
+
+  /** Waits for what is under way, and sees to what has died meanwhile. */
+  async close(): Promise<void> {
+    this.stop();
+    if (this.#work) await this.start();
+    // What nobody has taken by then has no place any more.
+    if (this.#ports.placesFilled()) this.#forget();
+  }
+
+  async #recover(): Promise<void> {
+    const { locks, lockFile, log } = this.#ports;
+    const lock = locks.dead().length > 0 ? FileLock.tryAcquire(lockFile) : undefined;
+    try {
+      // Another daemon of this user, on another socket, is at it.
+      if (lock === null) log("info", "another rnix sees to what dead ones have left");
+      if (!lock) return;
+      this.#busy = true;
+      await this.#recoverAll();
+    } finally {
+      this.#busy = false;
+      this.#looked.resolve();
+      lock?.release({ remove: true });
+    }
+  }
+
+  async #recoverAll(): Promise<void> {
+    await this.#ports.endPrograms();
+    this.#dead = this.#ports.locks.dead();
+    const found = await this.#mend(await this.#find(new Set(this.#dead)));
+    const roots = await this.#ofThoseThatGoOn(found);
+    this.#looked.resolve();
+    await pooled(roots, (run) => this.#goOn(run));
+    for (const run of this.#contested.splice(0)) await this.#outcome(run);
+    if (this.#supervised.size === 0) this.#forget();
+  }
+
+  async #find(kernels: ReadonlySet<string>): Promise<Found[]> {
+    const found: Found[] = [];
+    for (const dir of this.#ports.dataDirs()) {
+      const records = this.#ports.open(dir);
+      try {
+        const { runs, damaged } = await records.leftBy(kernels);
+        found.push(...runs.map((info) => ({ info, records })));
+        for (const { uuid, error } of damaged) {
+          this.#ports.log("warn", `run ${uuid} in ${dir} is damaged: ${error.message}`);
+        }
+      } catch (thrown) {
+        this.#ports.log("warn", `the runs in ${dir} could not be looked at: ${textOf(thrown)}`);
+      }
+    }
+    return found;
+  }
+
+  /** Writes what became of those that were cut off. Answers all, as their records say it now. */
+  async #mend(found: readonly Found[]): Promise<Found[]> {
+    const open = found.filter(({ info }) => info.ended_at_ms === null);
+    const below = new Map<string, Found[]>();
+    for (const one of found) {
+      const parent = one.info.parent_uuid;
+      if (parent !== null) below.set(parent, [...(below.get(parent) ?? []), one]);
+    }
+    const words = new Map<string, LastWords>();
+    await pooled(open, async (run) => {
+      const said = await this.#lastWords(run);
+      if (said) words.set(run.info.uuid, said);
+    });
+    // The deepest first: a parent's record has what became of its children.
+    const mended = new Map<string, ProcInfo>();
+    for (const { info } of deepestFirst(open)) {
+      const said = words.get(info.uuid);
+      if (!said) continue;
+      const children = (below.get(info.uuid) ?? [])
+        .map((child) => mended.get(child.info.uuid) ?? child.info)
+        .filter((child) => child.ended_at_ms !== null);
+      mended.set(info.uuid, withChildren(cutOff(info, said), said, children));
+    }
+    const written: Found[] = [];
+    await pooled(found, async ({ info, records }) => {
+      const wanted = mended.get(info.uuid);
+      if (!wanted && info.ended_at_ms === null) return;
+      const now = wanted ? await this.#write(info, wanted, records) : info;
+      if (now) written.push({ info: now, records });
+    });
+    return written;
+  }
+
+  /** Undefined: its steps can't be read. Nothing is guessed at: the next start looks at it again. */
+  async #lastWords({ info, records }: Found): Promise<LastWords | undefined> {
+    try {
+      return await lastWords(info, records);
+    } catch (thrown) {
+      this.#keep(info.kernel);
+      this.#ports.log("warn", `run ${info.uuid}: what it did can't be read: ${textOf(thrown)}`);
+      return undefined;
+    }
+  }
+
+  /** null: another has gone on with it meanwhile, or the disk refuses it. */
+  async #write(before: ProcInfo, wanted: ProcInfo, records: RunStore): Promise<ProcInfo | null> {
+    // Between the making of a kernel's file and its lock it looks dead: what it has begun since is its own.
+    const isSame = ({ kernel, pid, ended_at_ms }: ProcInfo): boolean =>
+      kernel === before.kernel &&
+      pid === before.pid &&
+      ended_at_ms === null &&
+      !this.#ports.locks.isAlive(kernel);
+    try {
+      const now = await records.amend(before.uuid, (info) => (isSame(info) ? wanted : null));
+      if (now === null) this.#contested.push({ info: before, records });
+      if (now?.kernel !== wanted.kernel || now.pid !== wanted.pid || now.ended_at_ms === null) return null;
+      this.#ports.log(
+        "info",
+        `run ${before.uuid} was cut off at step ${wanted.steps}: ${wanted.exit_reason}`,
+      );
+      return now;
+    } catch (thrown) {
+      this.#keep(before.kernel);
+      this.#ports.log("warn", `run ${before.uuid}: its end could not be recorded: ${textOf(thrown)}`);
+      return null;
+    }
+  }
+
+  /** Those that go on now. What has a place in an init.yaml is set aside, and a child is left to its parent. */
+  async #ofThoseThatGoOn(found: readonly Found[]): Promise<Found[]> {
+    const roots: Found[] = [];
+    for (const run of found) {
+      const { info } = run;
+      const { goesOn, because } = verdictOfStart(info);
+      if (because) await this.#leave(run, because);
+      if (!goesOn) continue;
+      if (info.supervised !== null) this.#supervise(info.supervised, run);
+      else if (!(await this.#hasParent(run))) roots.push(run);
+    }
+    return roots;
+  }
+
+  /** Where one was cut off more than once, the last one counts. */
+  #supervise(place: string, run: Found): void {
+    const other = this.#supervised.get(place);
+    if (!other || other.info.uuid < run.info.uuid) this.#supervised.set(place, run);
+  }
+
+  /** An agent that has not ended: it takes up its children itself. */
+  async #hasParent({ info }: Found): Promise<boolean> {
+    if (info.parent_uuid === null) return false;
+    const parent = (await this.#ports.find(info.parent_uuid))?.info;
+    return parent !== undefined && parent.kind === "agent" && !hasEnded(parent);
+  }
+
+  async #goOn(run: Found): Promise<void> {
+    if (this.#closing) return this.#keep(run.info.kernel);
+    try {
+      await this.#ports.resume(run.info.uuid);
+    } catch (thrown) {
+      if (this.#closing) this.#keep(run.info.kernel);
+      else await this.#leave(run, textOf(thrown));
+    }
+  }
+
+  /** Whether whoever was about to go on with a run has done so. If that comes to nothing, the next start sees to it. */
+  async #outcome({ info, records }: Found): Promise<void> {
+    const { kernel, uuid } = info;
+    for (let look = 0; look < LOOKS && !this.#closing; look++) {
+      const now = await records.info(uuid).catch(() => null);
+      if (now?.kernel !== kernel) return;
+      await new Promise<void>((resolve) => void this.#ports.clock.timer(LOOK_MS, resolve));
+    }
+    this.#keep(kernel);
+  }
+
+  /** It stays suspended, and says why. */
+  async #leave({ info, records }: Found, why: string): Promise<void> {
+    const { uuid, kernel } = info;
+    const message = `It did not go on by itself when rnix started: ${why} To go on with it: rnix resume ${uuid}`;
+    this.#ports.log("warn", `run ${uuid}: ${message}`);
+    try {
+      await records.amend(uuid, (now) =>
+        now.kernel === kernel && now.state === "suspended"
+          ? { ...now, error: { code: "UNAVAILABLE", message } }
+          : null,
+      );
+    } catch (thrown) {
+      this.#ports.log("warn", `run ${uuid}: that could not be recorded: ${textOf(thrown)}`);
+    }
+  }
+
+  /** Its kernel is looked at again at the next start. */
+  #keep(kernel: string): void {
+    this.#dead = this.#dead.filter((id) => id !== kernel);
+  }
+
+  #forget(): void {
+    for (const kernel of this.#dead.splice(0)) this.#ports.locks.forget(kernel);
+  }
+}
+
+function deepestFirst(runs: readonly Found[]): Found[] {
+  const byUuid = new Map(runs.map((run) => [run.info.uuid, run]));
+  const depth = ({ info }: Found, seen = 0): number => {
+    const parent = info.parent_uuid === null ? undefined : byUuid.get(info.parent_uuid);
+    return parent && seen < runs.length ? depth(parent, seen + 1) + 1 : 0;
+  };
+  return runs
+    .map((run) => ({ run, depth: depth(run) }))
+    .sort((a, b) => b.depth - a.depth)
+    .map(({ run }) => run);
+}
+
+/**
+ * What a parent was not told of any more: how its children ended, and what they have used since it counted last.
+ * Of those that it had before, its own account has a part already.
+ */
+function withChildren(parent: ProcInfo, { countedAtMs }: LastWords, children: readonly ProcInfo[]): ProcInfo {
+  const known = parent.children.filter(({ uuid }) => !children.some((child) => child.uuid === uuid));
+  const sum = { ...parent, children: [...known, ...children.map(resultOf)] };
+  for (const child of children) {
+    if (child.created_at_ms < countedAtMs) continue;
+    sum.tokens_used += child.tokens_used;
+    sum.steps_used = (sum.steps_used ?? sum.steps) + (child.steps_used ?? child.steps);
+    if (child.cost_usd !== null) sum.cost_usd = (sum.cost_usd ?? 0) + child.cost_usd;
+  }
+  return sum;
+}
+
+/** A few at a time, in order. */
+async function pooled<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    for (let item = items[next++]; item !== undefined; item = items[next++]) await work(item);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+}
+
+function textOf(thrown: unknown): string {
+  if (thrown instanceof SyscallError) return thrown.message;
+  return thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
+}

@@ -1,0 +1,205 @@
+import type { ProcInfo, Wake } from "../../kernel/types.ts";
+import type { Clock, Timer } from "../../lib/clock.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { Kept } from "./auto-resume.ts";
+
+/**
+ * It looks again so often: the wall clock may be set, the computer may sleep, and what a run waits for may come through
+ * another rnix.
+ */
+const LOOK_MS = 60_000;
+
+/** A suspended run that its waker goes on with. */
+interface Sleeper {
+  uuid: string;
+  wake: Wake;
+  /** In memory only, as long as this daemon lives. */
+  kept?: Kept;
+  /** Its time has come, and another run goes on to go on with it. */
+  carriedBy?: string;
+}
+
+interface WakerPorts {
+  clock: Clock;
+  /** Those on disk that are a waker's. */
+  sleepers(): Promise<Sleeper[]>;
+  /** As its record has it; undefined when there is none. */
+  info(uuid: string): Promise<ProcInfo | undefined>;
+  /** A message waits in its inbox. */
+  hasMessage(uuid: string): Promise<boolean>;
+  resume(uuid: string, why: string, kept?: Kept): Promise<unknown>;
+  /** It waits for a person from now on, and its record says why. Nothing for one that somebody has gone on with. */
+  leave(uuid: string, why: string): Promise<void>;
+  log(level: "info" | "warn", source: string, text: string): void;
+}
+
+/**
+ * The one waker (design §2, "Waiting"): goes on with each suspended run when what it waits for is there: its time,
+ * its child's end, a message. What each waits for is in its record, so a daemon that begins knows what the one before
+ * was to wake. A run whose parent waits for it is woken through that one: it goes on below it, within its budget, and
+ * its result is the parent's at once.
+ */
+export class Waker {
+  readonly #ports: WakerPorts;
+  readonly #sleepers = new Map<string, Sleeper>();
+  readonly #waking = new Set<Promise<void>>();
+  #timer: Timer | undefined;
+  #closed = false;
+
+  constructor(ports: WakerPorts) {
+    this.#ports = ports;
+  }
+
+  /** The daemon stays for runs that go on at a time, and for those that are just being woken. */
+  get busy(): boolean {
+    if (this.#waking.size > 0) return true;
+    for (const { wake } of this.#sleepers.values()) if (wake.on === "at") return true;
+    return false;
+  }
+
+  /** UUIDs of all that it is to wake. */
+  get waiting(): string[] {
+    return [...this.#sleepers.keys()];
+  }
+
+  /** Takes over what was suspended before this daemon began. */
+  async start(): Promise<void> {
+    for (const sleeper of await this.#ports.sleepers()) {
+      if (!this.#sleepers.has(sleeper.uuid)) this.suspended(sleeper);
+    }
+  }
+
+  /** A run was laid down, and waits. */
+  suspended(sleeper: Sleeper): void {
+    if (this.#closed || sleeper.wake.on === "never") return;
+    this.#sleepers.set(sleeper.uuid, sleeper);
+    this.#arm();
+    this.#do(() => this.#look(sleeper));
+  }
+
+  /** A run has a process, whoever has asked for that. */
+  began(uuid: string): void {
+    if (this.#sleepers.delete(uuid)) this.#arm();
+  }
+
+  /** A run has ended for good. */
+  ended(uuid: string): void {
+    for (const sleeper of [...this.#sleepers.values()]) {
+      const { wake } = sleeper;
+      if (wake.on === "child" && wake.uuid === uuid) this.#wake(sleeper, `its child ${uuid} has ended`);
+      if (sleeper.carriedBy === uuid)
+        this.#leave(sleeper, `${uuid}, which it works for, has ended without it`);
+    }
+  }
+
+  /** A message was put into the inbox of a run that has no process. */
+  mailed(uuid: string): void {
+    const sleeper = this.#sleepers.get(uuid);
+    if (sleeper?.wake.on === "message") this.#wake(sleeper, "a message has come");
+  }
+
+  /** Wakes nobody any more. Resolves when whoever is being woken is. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    await Promise.all(this.#waking);
+  }
+
+  /** What it waits for may have come before it was known that it waits. */
+  async #look(sleeper: Sleeper): Promise<void> {
+    const { info, hasMessage } = this.#ports;
+    const { uuid, wake } = sleeper;
+    if (this.#sleepers.get(uuid) !== sleeper) return;
+    if (wake.on === "child") {
+      const child = await info(wake.uuid);
+      if (child?.ended_at_ms && child.state !== "suspended")
+        this.#wake(sleeper, `its child ${wake.uuid} has ended`);
+    }
+    if (wake.on === "message" && (await hasMessage(uuid))) this.#wake(sleeper, "a message has come");
+  }
+
+  #arm(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    if (this.#closed) return;
+    const { clock } = this.#ports;
+    let next = Number.POSITIVE_INFINITY;
+    for (const { wake, carriedBy } of this.#sleepers.values())
+      if (wake.on === "at" && !carriedBy) next = Math.min(next, wake.at_ms);
+    if (this.#sleepers.size === 0) return;
+    const wait = Math.min(Math.max(0, next - clock.now()), LOOK_MS);
+    this.#timer = clock.timer(wait, () => this.#due());
+  }
+
+  #due(): void {
+    const now = this.#ports.clock.now();
+    for (const sleeper of [...this.#sleepers.values()]) {
+      const { wake, carriedBy } = sleeper;
+      if (wake.on === "at" && !carriedBy && wake.at_ms <= now) this.#wake(sleeper, "its time has come");
+      this.#do(() => this.#look(sleeper));
+    }
+    this.#arm();
+  }
+
+  #wake(sleeper: Sleeper, why: string): void {
+    // Somebody may have gone on with it since.
+    if (this.#closed || this.#sleepers.get(sleeper.uuid) !== sleeper) return;
+    const top = this.#topOf(sleeper);
+    if (top !== sleeper) sleeper.carriedBy = top.uuid;
+    this.#sleepers.delete(top.uuid);
+    this.#do(() => this.#resume(top, why));
+  }
+
+  /** The one that waits for one that waits for it. Damaged records may have them in a circle. */
+  #topOf(sleeper: Sleeper): Sleeper {
+    const passed = new Set<Sleeper>();
+    for (let top = sleeper; ; ) {
+      passed.add(top);
+      const parent = [...this.#sleepers.values()].find(
+        ({ wake }) => wake.on === "child" && wake.uuid === top.uuid,
+      );
+      if (!parent || passed.has(parent)) return top;
+      top = parent;
+    }
+  }
+
+  async #resume(sleeper: Sleeper, why: string): Promise<void> {
+    const { info, resume } = this.#ports;
+    const { uuid, wake, kept } = sleeper;
+    const now = await info(uuid);
+    // By its record it is somebody else's by now, or waits for something else.
+    if (!now || JSON.stringify(now.suspended?.wake) !== JSON.stringify(wake) || now.state !== "suspended")
+      return;
+    try {
+      await resume(uuid, why, kept);
+    } catch (thrown) {
+      await this.#failed(sleeper, why, thrown);
+    }
+  }
+
+  async #failed({ uuid }: Sleeper, why: string, thrown: unknown): Promise<void> {
+    const { info, leave, log } = this.#ports;
+    const message = thrown instanceof Error ? thrown.message : String(thrown);
+    const now = await info(uuid);
+    if (now?.state !== "suspended") return;
+    log("warn", `run ${uuid}`, `could not go on though ${why}: ${message}`);
+    // A daemon that stops leaves it to the next one.
+    if (this.#closed || (thrown instanceof SyscallError && thrown.code === "CANCELLED")) return;
+    await leave(uuid, `it could not go on by itself though ${why}: ${message}`);
+    this.ended(uuid);
+  }
+
+  #leave(sleeper: Sleeper, why: string): void {
+    this.began(sleeper.uuid);
+    this.#do(() => this.#ports.leave(sleeper.uuid, why));
+  }
+
+  /** A fault in it is told; the others are woken all the same. */
+  #do(work: () => Promise<void>): void {
+    const done = work()
+      .catch((thrown: unknown) => this.#ports.log("warn", "waker", String(thrown)))
+      .finally(() => this.#waking.delete(done));
+    this.#waking.add(done);
+  }
+}

@@ -1,0 +1,102 @@
+import type { Kernel } from "../kernel/kernel.ts";
+import type { ProviderChoice } from "../kernel/types.ts";
+import type { Clock } from "../lib/clock.ts";
+import type { Origin } from "../os/process-owner.ts";
+import type { ResumeRequest, SpawnRequest } from "../protocol/methods.ts";
+import type { Catalog } from "./catalog/project-catalog.ts";
+import type { SpawnPlan } from "./plan/plan-spawn.ts";
+import type { Collector } from "./records/collector.ts";
+import type { History } from "./records/history.ts";
+import type { Run } from "./records/recorded-run.ts";
+import type { Init } from "./recovery/init-service.ts";
+import type { Recovery } from "./recovery/recovery.ts";
+import type { Waker } from "./recovery/waker.ts";
+
+/** What the methods act on: made once, by boot. */
+export interface System {
+  kernel: KernelApi;
+  history: History;
+  collector: Pick<Collector, "collect">;
+  catalog: Catalog;
+  clock: Clock;
+  identity: Identity;
+  host: Host;
+  init: Init;
+  recovery: Pick<Recovery, "start" | "stop" | "busy">;
+  /** Everything that is settled before a process exists. INVALID, NOT_FOUND: exit 64. UNAVAILABLE: 69. */
+  plan(request: SpawnRequest, unit: string | undefined): Promise<SpawnPlan>;
+  /** The same for a run that is gone on with. */
+  planResume(run: Run, request: ResumeRequest, provider?: ProviderChoice): Promise<SpawnPlan>;
+  /** The same for a new run with the conversation of a foreign one. */
+  planAdopt(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
+  /** Goes on with what waits. None where the server ends with its command. */
+  waker?: Waker;
+  /** Whose program the client of this PID is. None where the client is the server's own process. */
+  originOf?(pid: number): Origin;
+  /** Programs that runs have left, of which nothing tells whose they are. */
+  strays?(): { pid: number; command: string }[];
+  /** A line for the daemon's log. */
+  log(text: string): void;
+}
+
+/** What boot makes: the system, and how it is taken down. */
+export interface Booted {
+  system: System;
+  /** Ends what boot began, in reverse order. The processes are gone already. */
+  close(): Promise<void>;
+}
+
+/** Who answers: told by ping and daemon_status. */
+interface Identity {
+  version: string;
+  build: string;
+  startedAtMs: number;
+}
+
+/** The long-running process around the kernel, or the command that plays it. */
+export interface Host {
+  /** "" where there is no socket. */
+  socket: string;
+  /** The log file, "" where there is none. */
+  log: string;
+  connections(): number;
+  /** How late timers fired in the last minute, in ms. */
+  loopDelay(): { p50: number; max: number };
+  /**
+   * Begins the end and returns: running processes are suspended, with `now` killed. `restart`: another follows.
+   * Answers what is waited for before that.
+   */
+  stop(now: boolean, o?: { restart?: boolean }): Draining | undefined;
+}
+
+/** Tool calls under way that may finish, and how long they have. */
+export interface Draining {
+  calls: number;
+  ms: number;
+}
+
+/** The kernel, as far as the server uses it. */
+export type KernelApi = Pick<
+  Kernel,
+  | "spawn"
+  | "kill"
+  | "signalTree"
+  | "suspend"
+  | "compact"
+  | "leave"
+  | "endSuspended"
+  | "resume"
+  | "grant"
+  | "revoke"
+  | "listProcs"
+  | "procInfos"
+  | "procInfo"
+  | "modelQueues"
+  | "detail"
+  | "flush"
+  | "attach"
+  | "attachDebug"
+  | "active"
+  | "callsUnderWay"
+  | "shutdown"
+>;

@@ -1,0 +1,146 @@
+import { join } from "node:path";
+import { AppendLog } from "./files/append-log.ts";
+import { makeFolder, temporaryOf } from "./files/document.ts";
+import { errno, type FsPort, ioError, realFs, removeLeftover, writeAll } from "./files/fs-port.ts";
+
+/** What was used in a day; the cost is that of what had a price, in USD. */
+export interface Spent {
+  tokens: number;
+  cost: number;
+}
+
+/** Below the data folder. */
+const SPENDING = "spending";
+/** Days that are kept. */
+const KEPT = 31;
+const NAME = /^(\d{4}-\d{2}-\d{2})\.jsonl$/;
+
+/**
+ * What the runs of one data folder have used day by day: a file for each day, a line for each model call. All kernels
+ * append to it and read what the others have, so it holds across kills and restarts, and for runs side by side. A
+ * day without a file is one in which nobody had to count.
+ */
+export class DayBook {
+  readonly #dir: string;
+  readonly #fs: FsPort;
+  #day = "";
+  #log: AppendLog | undefined;
+  #spent: Spent = { tokens: 0, cost: 0 };
+  /** Bytes of the day's file that are in `#spent`. */
+  #bytes = 0;
+
+  constructor(dataDir: string, fs: FsPort = realFs) {
+    this.#dir = join(dataDir, SPENDING);
+    this.#fs = fs;
+  }
+
+  /** So far, by whoever it was. `day` is written as 2026-11-20. */
+  spent(day: string): Spent {
+    this.#turnTo(day);
+    const path = this.#path(day);
+    const size = this.#fs.stat(path)?.size ?? 0;
+    if (size > this.#bytes) this.#read(path, size);
+    return this.#spent;
+  }
+
+  add(day: string, { tokens, cost }: Spent): void {
+    this.#turnTo(day);
+    makeFolder(this.#dir, this.#fs);
+    this.#log ??= new AppendLog(this.#path(day), `the spending of ${day}`, { fs: this.#fs });
+    this.#log.append(JSON.stringify({ v: 1, tokens, cost }));
+  }
+
+  has(day: string): boolean {
+    return this.#fs.stat(this.#path(day)) !== null;
+  }
+
+  /** Begins a day with what was used before somebody counted, unless another kernel has begun it by now. */
+  async begin(day: string, spent: Spent): Promise<void> {
+    makeFolder(this.#dir, this.#fs);
+    const path = this.#path(day);
+    try {
+      this.#create(path, `${JSON.stringify({ v: 1, ...spent })}\n`);
+    } catch (error) {
+      if (errno(error) !== "EEXIST") throw ioError(error, `begin the spending of ${day}`, path);
+    }
+    await this.#removeOld();
+  }
+
+  #path(day: string): string {
+    return join(this.#dir, `${day}.jsonl`);
+  }
+
+  #turnTo(day: string): void {
+    if (day === this.#day) return;
+    this.#day = day;
+    this.#log = undefined;
+    this.#spent = { tokens: 0, cost: 0 };
+    this.#bytes = 0;
+  }
+
+  /** Whole lines only: the last one may be being written. One that is damaged says nothing. */
+  #read(path: string, size: number): void {
+    const bytes = new Uint8Array(size - this.#bytes);
+    const fd = this.#fs.open(path, "read");
+    let got = 0;
+    try {
+      got = this.#fs.read(fd, bytes, this.#bytes);
+    } catch (error) {
+      throw ioError(error, "read what was spent today", path);
+    } finally {
+      this.#fs.close(fd);
+    }
+    const end = bytes.subarray(0, got).lastIndexOf(NEWLINE) + 1;
+    for (const line of new TextDecoder().decode(bytes.subarray(0, end)).split("\n")) {
+      const { tokens, cost } = spentOf(line);
+      this.#spent = { tokens: this.#spent.tokens + tokens, cost: this.#spent.cost + cost };
+    }
+    this.#bytes += end;
+  }
+
+  /** Whole or not at all: a reader must not see it empty. */
+  #create(path: string, text: string): void {
+    const { link } = this.#fs;
+    const temporary = link === undefined ? path : `${temporaryOf(path)}.${process.pid}`;
+    const fd = this.#fs.open(temporary, link === undefined ? "create" : "replace");
+    try {
+      writeAll(this.#fs, fd, new TextEncoder().encode(text));
+    } finally {
+      this.#fs.close(fd);
+    }
+    if (link === undefined) return;
+    try {
+      link(temporary, path);
+    } finally {
+      removeLeftover(this.#fs, temporary);
+    }
+  }
+
+  async #removeOld(): Promise<void> {
+    const days = (await this.#fs.list(this.#dir)).filter((name) => NAME.test(name)).sort();
+    for (const name of days.slice(0, -KEPT)) removeLeftover(this.#fs, join(this.#dir, name));
+  }
+}
+
+const NEWLINE = 10;
+
+/** A day gives nothing back, whoever has written so. */
+function amount(value: unknown): number {
+  return typeof value === "number" && value > 0 && value < Number.POSITIVE_INFINITY ? value : 0;
+}
+
+function spentOf(line: string): Spent {
+  const nothing = { tokens: 0, cost: 0 };
+  if (line === "") return nothing;
+  try {
+    const value: unknown = JSON.parse(line);
+    if (typeof value !== "object" || value === null) return nothing;
+    return {
+      tokens: "tokens" in value ? amount(value.tokens) : 0,
+      cost: "cost" in value ? amount(value.cost) : 0,
+    };
+  } catch {
+    // A torn line, of a write that has not happened.
+    return nothing;
+  }
+}

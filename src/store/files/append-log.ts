@@ -1,0 +1,325 @@
+import { SyscallError } from "../../plugin/index.ts";
+import { errno, type FsPort, ioError, realFs, writeAll } from "./fs-port.ts";
+import { gatedSync } from "./sync-gate.ts";
+
+/** Longer than anything we write; a longer "line" in a file is damage and is not taken into memory. */
+const MAX_LINE_BYTES = 64 * 1024 * 1024;
+const CHUNK_BYTES = 64 * 1024;
+const NEWLINE = 10;
+
+/**
+ * A file of one JSON document per line that only grows. What `append` returned for survives a kill of this
+ * process; what `sync` returned for survives a power loss. It has one writer at a time. The file is open
+ * only during an append, or from the first append to `close` with `keepOpen`.
+ */
+export class AppendLog {
+  readonly path: string;
+  readonly #name: string;
+  readonly #fs: FsPort;
+  readonly #keepOpen: boolean;
+  #fd: number | undefined;
+  /** The last byte is known to end a line. Not known before the first append: a crash may have cut it. */
+  #whole = false;
+  #dirty = false;
+  #size = 0;
+  #syncing: Promise<void> | undefined;
+  #broken: SyscallError | undefined;
+
+  /**
+   * `name` is how messages call it: "steps.jsonl of run 0190…". `left`: it is there, by a writer that may have been
+   * killed before it made it durable.
+   */
+  constructor(path: string, name: string, o: { fs?: FsPort; keepOpen?: boolean; left?: boolean } = {}) {
+    this.path = path;
+    this.#name = name;
+    this.#fs = o.fs ?? realFs;
+    this.#keepOpen = o.keepOpen ?? false;
+    this.#dirty = o.left ?? false;
+  }
+
+  /** Bytes in the file after the last append. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Appends lines of JSON text, none of which holds a newline. All of them are written or none. */
+  append(...lines: string[]): void {
+    if (lines.length === 0) return;
+    if (this.#broken) throw this.#broken;
+    const data = Buffer.from(`${lines.join("\n")}\n`);
+    if (data.length > MAX_LINE_BYTES && lines.some((line) => Buffer.byteLength(line) > MAX_LINE_BYTES)) {
+      throw new SyscallError(
+        "EXHAUSTED",
+        `A line of ${data.length} bytes does not fit into ${this.#name}: at most ${MAX_LINE_BYTES} are kept.`,
+      );
+    }
+    try {
+      const fd = this.#open();
+      try {
+        this.#write(fd, data);
+      } finally {
+        if (!this.#keepOpen) this.close();
+      }
+    } catch (error) {
+      throw ioError(error, `append to ${this.#name}`, this.path);
+    }
+  }
+
+  /** Makes durable what was appended before. An earlier failure is final: what it lost is not known. */
+  async sync(): Promise<void> {
+    if (this.#broken) throw this.#broken;
+    if (!this.#dirty) return this.#syncing;
+    this.#dirty = false;
+    this.#syncing = gatedSync(() => this.#fdatasync());
+    return this.#syncing;
+  }
+
+  /** Removes every line. */
+  empty(): void {
+    try {
+      const fd = this.#open();
+      try {
+        this.#fs.truncate(fd, 0);
+        this.#size = 0;
+        this.#whole = true;
+        this.#dirty = true;
+      } finally {
+        if (!this.#keepOpen) this.close();
+      }
+    } catch (error) {
+      throw ioError(error, `empty ${this.#name}`, this.path);
+    }
+  }
+
+  /** Gives the file back. The next append opens it again. */
+  close(): void {
+    if (this.#fd === undefined) return;
+    const fd = this.#fd;
+    this.#fd = undefined;
+    this.#fs.close(fd);
+  }
+
+  #open(): number {
+    this.#fd ??= this.#fs.open(this.path, "append");
+    return this.#fd;
+  }
+
+  #write(fd: number, data: Uint8Array): void {
+    const size = this.#fs.size(fd);
+    // A torn last line is ended first, so that it stays one damaged line and does not eat ours.
+    const sealed = this.#whole || endsLine(this.#fs, fd, size) ? data : Buffer.concat([SEAL, data]);
+    this.#dirty = true;
+    this.#whole = false;
+    try {
+      writeAll(this.#fs, fd, sealed);
+    } catch (error) {
+      this.#cutBack(fd, size, error);
+    }
+    this.#size = size + sealed.length;
+    this.#whole = true;
+  }
+
+  /** A line that was written in part has not happened: the caller is told so, the file must agree. */
+  #cutBack(fd: number, size: number, cause: unknown): never {
+    try {
+      this.#fs.truncate(fd, size);
+    } catch (error) {
+      throw new AggregateError([cause, error], "the write failed and could not be undone", { cause });
+    }
+    throw cause;
+  }
+
+  async #fdatasync(): Promise<void> {
+    try {
+      // An own descriptor: the log may be closed, and opened again, while the disk works.
+      const fd = this.#fs.open(this.path, "read");
+      try {
+        await this.#fs.fdatasync(fd);
+      } finally {
+        this.#fs.close(fd);
+      }
+    } catch (error) {
+      this.#broken = ioError(error, `make ${this.#name} durable`, this.path);
+      throw this.#broken;
+    }
+  }
+}
+
+const SEAL = Buffer.from("\n");
+
+function endsLine(fs: FsPort, fd: number, size: number): boolean {
+  if (size === 0) return true;
+  const last = new Uint8Array(1);
+  return fs.read(fd, last, size - 1) === 1 && last[0] === NEWLINE;
+}
+
+interface Line {
+  /** From 1. */
+  number: number;
+  /** Where it begins in the file. */
+  at: number;
+  /** Valid during the visit only. Undefined for a line too long to be one of ours. */
+  bytes: Uint8Array | undefined;
+  /** It ends in a newline. False can be only the last one: cut off, or being written right now. */
+  ended: boolean;
+}
+
+/**
+ * Visits the lines of a file in order until `visit` returns false, from the byte `from` on, where one begins. A file
+ * that is not there has none.
+ */
+export async function eachLine(
+  fs: FsPort,
+  path: string,
+  visit: (line: Line) => boolean | undefined,
+  from = 0,
+): Promise<void> {
+  let fd: number;
+  try {
+    fd = fs.open(path, "read");
+  } catch (error) {
+    if (errno(error) === "ENOENT") return;
+    throw ioError(error, "read", path);
+  }
+  try {
+    await eachLineOf(fs, fd, visit, from);
+  } catch (error) {
+    throw ioError(error, "read", path);
+  } finally {
+    fs.close(fd);
+  }
+}
+
+async function eachLineOf(
+  fs: FsPort,
+  fd: number,
+  visit: (line: Line) => boolean | undefined,
+  from: number,
+): Promise<void> {
+  const chunk = new Uint8Array(CHUNK_BYTES);
+  let begun: Uint8Array[] = [];
+  let begunBytes = 0;
+  let number = 0;
+  let at = from;
+  for (let position = from; ; ) {
+    const got = await fs.readAsync(fd, chunk, position);
+    if (got === 0) break;
+    const base = position;
+    position += got;
+    let start = 0;
+    const filled = chunk.subarray(0, got);
+    for (let end = filled.indexOf(NEWLINE); end >= 0; end = filled.indexOf(NEWLINE, start)) {
+      const bytes = joined(begun, begunBytes, filled.subarray(start, end));
+      begun = [];
+      begunBytes = 0;
+      start = end + 1;
+      if (visit({ number: ++number, at, bytes, ended: true }) === false) return;
+      at = base + start;
+    }
+    begunBytes += got - start;
+    if (begunBytes > MAX_LINE_BYTES) begun = [];
+    else if (start < got) begun.push(filled.slice(start));
+  }
+  if (begunBytes > 0) {
+    visit({ number: number + 1, at, bytes: joined(begun, begunBytes, new Uint8Array(0)), ended: false });
+  }
+}
+
+function joined(begun: Uint8Array[], begunBytes: number, end: Uint8Array): Uint8Array | undefined {
+  if (begunBytes === 0) return end;
+  if (begunBytes + end.length > MAX_LINE_BYTES) return undefined;
+  return Buffer.concat([...begun, end]);
+}
+
+export interface LogPage<T> {
+  records: T[];
+  /** Lines of this page that could not be read, a torn last one included. */
+  damaged: number;
+  /** Their numbers, from 1; the first hundred. */
+  damagedLines: number[];
+  /** The last line of the file was cut off, or is being written right now. */
+  torn: boolean;
+  /** Lines of this page that could be read and were not written by this user's Rnix. */
+  foreign: number;
+  /** The line to go on after. Equal to `after` when there was nothing more. */
+  next: number;
+}
+
+const NAMED_LINES = 100;
+
+/**
+ * Reads a page of a log: the lines after line `after`, until `limit` of them could be read. `decode` throws
+ * for a line that is not what it should be (it is counted as damaged), or a SyscallError to give up whole,
+ * as for a newer schema. `isOwn`: whether this user's Rnix wrote the line.
+ */
+export async function readLog<T>(
+  fs: FsPort,
+  path: string,
+  o: {
+    after: number;
+    limit: number;
+    decode(value: unknown, line: number): T;
+    isOwn?(line: Uint8Array): boolean;
+  },
+): Promise<LogPage<T>> {
+  const page: LogPage<T> = {
+    records: [],
+    damaged: 0,
+    damagedLines: [],
+    torn: false,
+    foreign: 0,
+    next: o.after,
+  };
+  if (o.limit <= 0) return page;
+  await eachLine(fs, path, (line) => {
+    if (line.number <= o.after) return true;
+    const value = parseLine(line.bytes);
+    const record = value === undefined ? undefined : decoded(value, line.number, o.decode);
+    if (record !== undefined) {
+      page.records.push(record.value);
+      if (line.bytes && o.isOwn?.(line.bytes) === false) page.foreign++;
+      page.next = line.number;
+    } else if (line.ended) {
+      countDamaged(page, line.number);
+      page.next = line.number;
+    } else {
+      // Not passed over: it may be being written, and is then whole at the next look.
+      countDamaged(page, line.number);
+      page.torn = true;
+    }
+    return page.records.length < o.limit;
+  });
+  return page;
+}
+
+function countDamaged(page: LogPage<unknown>, line: number): void {
+  page.damaged++;
+  if (page.damagedLines.length < NAMED_LINES) page.damagedLines.push(line);
+}
+
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** The line's object; undefined when it is not one. */
+function parseLine(bytes: Uint8Array | undefined): object | undefined {
+  if (bytes === undefined) return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(strictUtf8.decode(bytes));
+  } catch {
+    return undefined; // Counted and named by the caller.
+  }
+  return typeof value === "object" && value !== null ? value : undefined;
+}
+
+function decoded<T>(
+  value: object,
+  line: number,
+  decode: (value: unknown, line: number) => T,
+): { value: T } | undefined {
+  try {
+    return { value: decode(value, line) };
+  } catch (error) {
+    if (error instanceof SyscallError) throw error;
+    return undefined; // Counted and named by the caller.
+  }
+}

@@ -1,0 +1,210 @@
+import nodeFs from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { z } from "zod";
+import { SyscallError } from "../../plugin/index.ts";
+import { errno, type FsPort, ioError, realFs, removeLeftover, writeAll, writeAllAsync } from "./fs-port.ts";
+import { SCHEMA_VERSION } from "./schema-version.ts";
+import { gatedSync } from "./sync-gate.ts";
+
+/** A document is read whole into memory; nothing of ours comes near this. */
+const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
+
+interface StoredDocument {
+  text: string;
+  /** Hash of the content: equal exactly when the content is. */
+  version: string;
+}
+
+/** Reads a document; null when there is none. INVALID when it is not UTF-8 text, EXHAUSTED when too large. */
+export async function readDocument(path: string, fs: FsPort = realFs): Promise<StoredDocument | null> {
+  const bytes = await readBytes(path, fs);
+  if (bytes === null) return null;
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    return { text, version: contentVersion(text) };
+  } catch (cause) {
+    throw new SyscallError("INVALID", `Expected UTF-8 text in ${path}, found other bytes.`, { cause });
+  }
+}
+
+function contentVersion(text: string): string {
+  return Bun.CryptoHasher.hash("sha256", text, "hex");
+}
+
+/**
+ * Replaces a document at once and for good: whoever reads it sees the old text or the new one, also after a
+ * power loss. Several writers must agree by a lock on who goes first. Returns the new version.
+ */
+export async function replaceDocument(path: string, text: string, fs: FsPort = realFs): Promise<string> {
+  const temporary = join(dirname(path), `~${basename(path)}.${process.pid}-${++temporaries}.tmp`);
+  try {
+    const data = Buffer.from(text);
+    const fd = fs.open(temporary, "replace");
+    try {
+      await writeAllAsync(fs, fd, data);
+      await gatedSync(() => fs.fsync(fd));
+    } finally {
+      fs.close(fd);
+    }
+    fs.rename(temporary, path);
+  } catch (error) {
+    removeLeftover(fs, temporary);
+    throw ioError(error, `replace ${basename(path)}`, path);
+  }
+  await syncDirectory(dirname(path), fs);
+  return contentVersion(text);
+}
+
+/**
+ * Replaces a document without waiting for the disk: atomic for readers and safe from a kill, not from a
+ * power loss. Synchronous, so that two replacements never cross. The document has one writer. `place` gives the
+ * written file its name.
+ */
+export function replaceDocumentNow(
+  path: string,
+  text: string,
+  fs: FsPort = realFs,
+  place: (temporary: string) => void = (temporary) => fs.rename(temporary, path),
+): void {
+  const temporary = temporaryOf(path);
+  try {
+    const fd = fs.open(temporary, "replace");
+    try {
+      writeAll(fs, fd, Buffer.from(text));
+    } finally {
+      fs.close(fd);
+    }
+    place(temporary);
+  } catch (error) {
+    removeLeftover(fs, temporary);
+    throw ioError(error, `replace ${basename(path)}`, path);
+  }
+}
+
+/** The name of a document that is being written by its one writer. */
+export function temporaryOf(path: string): string {
+  return join(dirname(path), `~${basename(path)}.tmp`);
+}
+
+/** Makes names in a folder durable: files made, renamed and removed in it. */
+export function syncDirectory(dir: string, fs: FsPort = realFs): Promise<void> {
+  return syncFile(dir, fs, "folder");
+}
+
+/** Makes a folder of mode 0700 with the parents it lacks. True when it was made here. */
+export function makeFolder(dir: string, fs: FsPort = realFs): boolean {
+  try {
+    return fs.mkdir(dir);
+  } catch (error) {
+    throw ioError(error, "make the folder", dir);
+  }
+}
+
+/** Removes a folder and everything in it, off the thread. One that is not there is as good as removed. */
+export async function removeAll(dir: string, doing: string): Promise<void> {
+  try {
+    await nodeFs.promises.rm(dir, { recursive: true, force: true });
+  } catch (error) {
+    throw ioError(error, doing, dir);
+  }
+}
+
+/** Removes a folder in which there is nothing. A link to one, and one with something in it, stays. */
+export function removeEmptyFolder(dir: string): void {
+  try {
+    nodeFs.rmdirSync(dir);
+  } catch (error) {
+    if (errno(error) === undefined) throw error;
+  }
+}
+
+/** Refuses what a newer Rnix has written: guessing at it could damage it. `what` names it in the message. */
+export function checkSchemaVersion(value: unknown, what: string, known: number = SCHEMA_VERSION): void {
+  const found = Versioned.safeParse(value);
+  if (!found.success || found.data.v === undefined || found.data.v <= known) return;
+  throw new SyscallError(
+    "INVALID",
+    `${what} has schema version ${found.data.v}; this rnix reads versions up to ${known}. It was written by a newer rnix: update this one. Nothing was changed.`,
+  );
+}
+
+/** The text is a document of a newer schema, and not one that is damaged. */
+export function isOfNewerSchema(text: string, known: number = SCHEMA_VERSION): boolean {
+  try {
+    const found = Versioned.safeParse(JSON.parse(text));
+    return found.success && (found.data.v ?? known) > known;
+  } catch {
+    return false; // No JSON: damaged.
+  }
+}
+
+const Versioned = z.object({ v: z.number().optional() });
+
+/** Parses a JSON document of ours. INVALID names the file and the first thing wrong with it. */
+export function parseDocument<T>(schema: z.ZodType<T>, text: string, what: string): T {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new SyscallError("INVALID", `${what} is damaged: expected JSON, found ${preview(text)}.`, {
+      cause,
+    });
+  }
+  checkSchemaVersion(value, what);
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new SyscallError("INVALID", `${what} is damaged: ${z.prettifyError(parsed.error)}`, {
+    cause: parsed.error,
+  });
+}
+
+let temporaries = 0;
+
+function preview(text: string): string {
+  return text === "" ? "an empty file" : JSON.stringify(text.slice(0, 60));
+}
+
+async function readBytes(path: string, fs: FsPort): Promise<Uint8Array | null> {
+  try {
+    const fd = fs.open(path, "read");
+    try {
+      const size = fs.size(fd);
+      if (size > MAX_DOCUMENT_BYTES) {
+        throw new SyscallError(
+          "EXHAUSTED",
+          `${path} has ${size} bytes; a document may have ${MAX_DOCUMENT_BYTES}.`,
+        );
+      }
+      // A replacement makes a new file: this one keeps its size while it is read.
+      const bytes = new Uint8Array(size);
+      let filled = 0;
+      while (filled < size) {
+        const got = await fs.readAsync(fd, bytes.subarray(filled), filled);
+        if (got === 0) break;
+        filled += got;
+      }
+      return bytes.subarray(0, filled);
+    } finally {
+      fs.close(fd);
+    }
+  } catch (error) {
+    if (errno(error) === "ENOENT") return null;
+    throw ioError(error, `read ${basename(path)}`, path);
+  }
+}
+
+/** Makes what a file or a folder holds durable. Opened in its turn: of many that end at once, few are. */
+export async function syncFile(path: string, fs: FsPort, mode: "read" | "folder" = "read"): Promise<void> {
+  try {
+    await gatedSync(async () => {
+      const fd = fs.open(path, mode);
+      try {
+        await fs.fsync(fd);
+      } finally {
+        fs.close(fd);
+      }
+    });
+  } catch (error) {
+    throw ioError(error, `make ${basename(path)} durable`, path);
+  }
+}

@@ -1,0 +1,218 @@
+import { dlopen, type Pointer, read } from "bun:ffi";
+import nodeFs from "node:fs";
+import { dirname } from "node:path";
+import { SyscallError } from "../../plugin/index.ts";
+import { makeFolder } from "./document.ts";
+import { errno, ioError, NO_PLAIN_FILE, openPlain } from "./fs-port.ts";
+
+/** What waiting for a lock needs of a clock; the kernel's Clock is one. */
+export interface LockClock {
+  /** Milliseconds that only grow. */
+  monotonic(): number;
+  timer(ms: number, f: () => void): { cancel(): void };
+}
+
+export const systemLockClock: LockClock = {
+  monotonic: () => performance.now(),
+  timer: (ms, f) => {
+    const timer = setTimeout(f, ms);
+    return { cancel: () => clearTimeout(timer) };
+  },
+};
+
+/**
+ * An exclusive lock on a file, held by an open descriptor (flock): the system frees it when the process
+ * ends, however it ends. Two locks on one file exclude each other within one process too. Programs started
+ * meanwhile do not inherit it.
+ */
+export class FileLock {
+  readonly path: string;
+  #fd: number | undefined;
+
+  private constructor(path: string, fd: number) {
+    this.path = path;
+    this.#fd = fd;
+  }
+
+  /** Takes the lock, or returns null when somebody holds it. Makes the file, and its folder, if need be. */
+  static tryAcquire(path: string): FileLock | null {
+    // `isFree` of another process holds a lock for microseconds: that must not look like an owner.
+    for (let attempt = 0; attempt < 3; attempt++) {
+      if (attempt > 0) Bun.sleepSync(1);
+      const lock = FileLock.#tryOnce(path);
+      if (lock) return lock;
+    }
+    return null;
+  }
+
+  /** Waits for the lock; TIMEOUT when it was not free within `deadlineMs`. */
+  static async acquire(
+    path: string,
+    deadlineMs: number,
+    clock: LockClock = systemLockClock,
+  ): Promise<FileLock> {
+    const deadline = clock.monotonic() + deadlineMs;
+    for (let pause = 1; ; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
+      const lock = FileLock.#tryOnce(path);
+      if (lock) return lock;
+      if (clock.monotonic() >= deadline) throw lockTimeout(path, deadlineMs);
+      await new Promise<void>((resolve) => clock.timer(pause, resolve));
+    }
+  }
+
+  /** As `acquire`, blocking the thread: only for locks that are held for a moment. */
+  static acquireNow(path: string, deadlineMs: number): FileLock {
+    const deadline = performance.now() + deadlineMs;
+    for (;;) {
+      const lock = FileLock.#tryOnce(path);
+      if (lock) return lock;
+      if (performance.now() >= deadline) throw lockTimeout(path, deadlineMs);
+      Bun.sleepSync(1);
+    }
+  }
+
+  /** True when nobody holds the lock, and when its file is not there, or none. Makes nothing. */
+  static isFree(path: string): boolean {
+    let fd: number;
+    try {
+      fd = openPlain(path, nodeFs.constants.O_RDONLY);
+    } catch (error) {
+      // Nobody has locked what is not there, or is no file.
+      if (errno(error) === "ENOENT" || errno(error) === NO_PLAIN_FILE) return true;
+      throw ioError(error, "look at the lock", path);
+    }
+    try {
+      // Shared: two that look at the same time do not see each other.
+      return flock(fd, LOCK_SH | LOCK_NB, path);
+    } finally {
+      nodeFs.closeSync(fd);
+    }
+  }
+
+  /** Says in the file who holds the lock. */
+  write(text: string): void {
+    if (this.#fd === undefined) return;
+    nodeFs.ftruncateSync(this.#fd, 0);
+    nodeFs.writeSync(this.#fd, text, 0);
+  }
+
+  /** Frees the lock. Safe to call again. With `remove` its file goes too: for locks named after their owner. */
+  release(o: { remove?: boolean } = {}): void {
+    if (this.#fd === undefined) return;
+    const fd = this.#fd;
+    this.#fd = undefined;
+    try {
+      if (o.remove) nodeFs.rmSync(this.path, { force: true });
+    } finally {
+      nodeFs.closeSync(fd);
+    }
+  }
+
+  static #tryOnce(path: string): FileLock | null {
+    // The file may be removed by its last owner between our open and our lock: then it locks nothing.
+    for (let attempt = 0; attempt < 10; attempt++) {
+      const fd = openLockFile(path);
+      let held = false;
+      try {
+        if (!flock(fd, LOCK_EX | LOCK_NB, path)) return null;
+        held = isStillAt(fd, path);
+        if (held) return new FileLock(path, fd);
+      } finally {
+        if (!held) nodeFs.closeSync(fd);
+      }
+    }
+    return null;
+  }
+}
+
+const LOCK_SH = 1;
+const LOCK_EX = 2;
+const LOCK_NB = 4;
+const MAX_PAUSE_MS = 20;
+const DARWIN = process.platform === "darwin";
+const EINTR = 4;
+const EWOULDBLOCK = DARWIN ? 35 : 11;
+
+function openLockFile(path: string): number {
+  const flags = nodeFs.constants.O_RDWR | nodeFs.constants.O_CREAT | nodeFs.constants.O_NOFOLLOW;
+  try {
+    return openPlain(path, flags);
+  } catch (error) {
+    if (errno(error) !== "ENOENT") throw ioError(error, "open the lock", path);
+  }
+  makeFolder(dirname(path));
+  try {
+    return openPlain(path, flags);
+  } catch (error) {
+    throw ioError(error, "open the lock", path);
+  }
+}
+
+function isStillAt(fd: number, path: string): boolean {
+  const there = nodeFs.statSync(path, { throwIfNoEntry: false });
+  const ours = nodeFs.fstatSync(fd);
+  return there !== undefined && there.ino === ours.ino && there.dev === ours.dev;
+}
+
+/** True when the lock was taken, false when somebody else has it. */
+function flock(fd: number, operation: number, path: string): boolean {
+  libc ??= openLibc();
+  for (let attempt = 0; attempt < 100; attempt++) {
+    if (libc.flock(fd, operation) === 0) return true;
+    const error = libc.errno();
+    if (error === EWOULDBLOCK) return false;
+    if (error !== EINTR) {
+      throw new SyscallError(
+        "UNAVAILABLE",
+        `Cannot lock ${path}: the file system answers error ${error}. Put the data on a disk that knows locks (RNIX_DATA_DIR).`,
+      );
+    }
+  }
+  return false;
+}
+
+function lockTimeout(path: string, deadlineMs: number): SyscallError {
+  return new SyscallError(
+    "TIMEOUT",
+    `Waited ${deadlineMs} ms for the lock ${path}, which another process holds. Try again, or end that process.`,
+  );
+}
+
+interface Libc {
+  flock(fd: number, operation: number): number;
+  errno(): number;
+}
+
+let libc: Libc | undefined;
+
+function openLibc(): Libc {
+  const flockType = { args: ["i32", "i32"], returns: "i32" } as const;
+  const errnoType = { args: [], returns: "ptr" } as const;
+  const failures: unknown[] = [];
+  for (const name of LIBRARIES) {
+    try {
+      if (DARWIN) {
+        const { symbols } = dlopen(name, { flock: flockType, __error: errnoType });
+        return { flock: symbols.flock, errno: () => errnoAt(symbols.__error()) };
+      }
+      const { symbols } = dlopen(name, { flock: flockType, __errno_location: errnoType });
+      return { flock: symbols.flock, errno: () => errnoAt(symbols.__errno_location()) };
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  throw new SyscallError(
+    "UNAVAILABLE",
+    `No C library found to lock files with; tried ${LIBRARIES.join(", ")}.`,
+    { cause: new AggregateError(failures) },
+  );
+}
+
+/** On Linux glibc first, then the names musl goes by. */
+const LIBRARIES = DARWIN
+  ? ["libSystem.B.dylib"]
+  : ["libc.so.6", `libc.musl-${process.arch === "arm64" ? "aarch64" : "x86_64"}.so.1`, "libc.so"];
+
+function errnoAt(pointer: Pointer | bigint | null): number {
+  return pointer === null ? 0 : read.i32(pointer, 0);
+}

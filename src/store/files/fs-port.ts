@@ -1,0 +1,199 @@
+import nodeFs from "node:fs";
+import { type Code, SyscallError } from "../../plugin/index.ts";
+
+const FILE_MODE = 0o600;
+const DIR_MODE = 0o700;
+
+/**
+ * `append` and `update` make the file when it is missing, `create` refuses an existing one, `replace` removes it first.
+ * None of them follows a link in the last part of the path; `folder`, to sync a folder, does.
+ */
+export type OpenMode = "read" | "append" | "update" | "create" | "replace" | "folder";
+
+/**
+ * The few file operations the store is built on, so that a test can put a full disk or a short write
+ * where it wants one. Errors are those of the system, with their `code`; `ioError` makes ours of them.
+ */
+export interface FsPort {
+  open(path: string, mode: OpenMode): number;
+  close(fd: number): void;
+  size(fd: number): number;
+  /** At the file's position, at its end in append mode. Returns the bytes written, which may be fewer. */
+  write(fd: number, data: Uint8Array): number;
+  writeAsync(fd: number, data: Uint8Array): Promise<number>;
+  /** Returns the bytes read; 0 at the end. */
+  read(fd: number, into: Uint8Array, position: number): number;
+  readAsync(fd: number, into: Uint8Array, position: number): Promise<number>;
+  truncate(fd: number, length: number): void;
+  fdatasync(fd: number): Promise<void>;
+  fdatasyncNow(fd: number): void;
+  fsync(fd: number): Promise<void>;
+  /** With the parents that are missing. True when the last one was made here. */
+  mkdir(dir: string): boolean;
+  rename(from: string, to: string): void;
+  /** A second name for a file. Absent where there is no such thing. */
+  link?(from: string, to: string): void;
+  remove(path: string): void;
+  list(dir: string): Promise<string[]>;
+  /** null when there is nothing of this name, or it can't be seen: to open it tells why. */
+  stat(path: string): FileFacts | null;
+}
+
+/** What changes with a file: a replaced one has another `ino`, an edited one another time. */
+export interface FileFacts {
+  size: number;
+  /** With fractions. */
+  mtimeMs: number;
+  ino: number;
+  isFolder: boolean;
+  /** A symbolic link: what it leads to was not looked at. */
+  isLink: boolean;
+  /** Names that the file has. */
+  names: number;
+}
+
+export const realFs: FsPort = {
+  open: (path, mode) => (mode === "replace" ? openAnew(path) : openPlain(path, FLAGS[mode])),
+  close: (fd) => nodeFs.closeSync(fd),
+  size: (fd) => nodeFs.fstatSync(fd).size,
+  write: (fd, data) => nodeFs.writeSync(fd, data),
+  writeAsync: (fd, data) =>
+    new Promise((resolve, reject) =>
+      nodeFs.write(fd, data, (error, n) => (error ? reject(error) : resolve(n))),
+    ),
+  read: (fd, into, position) => nodeFs.readSync(fd, into, 0, into.length, position),
+  readAsync: (fd, into, position) =>
+    new Promise((resolve, reject) =>
+      nodeFs.read(fd, into, 0, into.length, position, (error, n) => (error ? reject(error) : resolve(n))),
+    ),
+  truncate: (fd, length) => nodeFs.ftruncateSync(fd, length),
+  fdatasync: (fd) =>
+    new Promise((resolve, reject) => nodeFs.fdatasync(fd, (error) => (error ? reject(error) : resolve()))),
+  fdatasyncNow: (fd) => nodeFs.fdatasyncSync(fd),
+  fsync: (fd) =>
+    new Promise((resolve, reject) => nodeFs.fsync(fd, (error) => (error ? reject(error) : resolve()))),
+  mkdir: (dir) => nodeFs.mkdirSync(dir, { recursive: true, mode: DIR_MODE }) !== undefined,
+  rename: (from, to) => nodeFs.renameSync(from, to),
+  link: (from, to) => nodeFs.linkSync(from, to),
+  remove: (path) => nodeFs.unlinkSync(path),
+  list: (dir) => nodeFs.promises.readdir(dir),
+  stat: (path) => {
+    try {
+      const found = nodeFs.lstatSync(path, { throwIfNoEntry: false });
+      return found ? factsOf(found) : null;
+    } catch {
+      return null;
+    }
+  },
+};
+
+/**
+ * Opens a file or a folder, and nothing else: an agent may write where its records are, and whoever opens a pipe is held
+ * up, with the whole thread, until somebody opens its other end. `O_NONBLOCK` changes nothing for files.
+ */
+export function openPlain(path: string, flags: number): number {
+  const fd = nodeFs.openSync(path, flags | O_NONBLOCK, FILE_MODE);
+  const found = nodeFs.fstatSync(fd);
+  if (found.isFile() || found.isDirectory()) return fd;
+  nodeFs.closeSync(fd);
+  throw Object.assign(new Error(`${path} is neither a file nor a folder`), { code: NO_PLAIN_FILE });
+}
+
+/** As BSD has it for a file of a wrong kind; Linux has no name for it. */
+export const NO_PLAIN_FILE = "EFTYPE";
+
+/** A file of our own: to truncate what has the name would change the file that a hard link shares with it. */
+function openAnew(path: string): number {
+  try {
+    return openPlain(path, FLAGS.create);
+  } catch (error) {
+    if (errno(error) !== "EEXIST") throw error;
+  }
+  nodeFs.unlinkSync(path);
+  return openPlain(path, FLAGS.create);
+}
+
+function factsOf(found: nodeFs.Stats): FileFacts {
+  const { size, mtimeMs, ino, nlink } = found;
+  return { size, mtimeMs, ino, names: nlink, isFolder: found.isDirectory(), isLink: found.isSymbolicLink() };
+}
+
+const { O_RDONLY, O_WRONLY, O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } =
+  nodeFs.constants;
+const FLAGS: Record<Exclude<OpenMode, "replace">, number> = {
+  read: O_RDONLY | O_NOFOLLOW,
+  append: O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW,
+  update: O_RDWR | O_CREAT | O_NOFOLLOW,
+  create: O_WRONLY | O_CREAT | O_EXCL,
+  folder: O_RDONLY | O_DIRECTORY,
+};
+
+/** Writes all of it or throws: a short write is gone on with. */
+export function writeAll(fs: FsPort, fd: number, data: Uint8Array): void {
+  for (let rest = data; rest.length > 0; ) rest = rest.subarray(progress(fs.write(fd, rest)));
+}
+
+/** As `writeAll`, off the thread: for what may be large. */
+export async function writeAllAsync(fs: FsPort, fd: number, data: Uint8Array): Promise<void> {
+  for (let rest = data; rest.length > 0; ) rest = rest.subarray(progress(await fs.writeAsync(fd, rest)));
+}
+
+function progress(written: number): number {
+  if (written > 0) return written;
+  throw Object.assign(new Error("a write took no bytes"), { code: "ENOSPC" });
+}
+
+/** Removes a file that nobody needs any more, if it is there. One that the system keeps only takes room. */
+export function removeLeftover(fs: FsPort, path: string): void {
+  try {
+    fs.remove(path);
+  } catch (error) {
+    if (errno(error) === undefined) throw error;
+  }
+}
+
+/** The system's error code ("ENOSPC"), or undefined when it is not the system's error. */
+export function errno(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !("code" in error)) return undefined;
+  return typeof error.code === "string" ? error.code : undefined;
+}
+
+/** Makes a SyscallError of a failed file operation. `doing` reads like "append to steps.jsonl of run X". */
+export function ioError(error: unknown, doing: string, path: string): SyscallError {
+  if (error instanceof SyscallError) return error;
+  const system = errno(error);
+  const known = system === undefined ? undefined : CAUSES[system];
+  const [code, advice] = known ?? ["UNAVAILABLE", error instanceof Error ? error.message : String(error)];
+  return new SyscallError(code, `Cannot ${doing} (${path}): ${advice}${system ? ` [${system}]` : ""}`, {
+    cause: error,
+    retryable: false,
+  });
+}
+
+const STRANGER = "expected a file, found a pipe, a socket or a device. Remove it.";
+
+const CAUSES: Record<string, [Code, string]> = {
+  ENOSPC: ["EXHAUSTED", "the disk is full. Free some space: rnix gc removes old runs."],
+  EDQUOT: ["EXHAUSTED", "your quota on this disk is used up. Free some space: rnix gc removes old runs."],
+  EFBIG: ["EXHAUSTED", "the file would be larger than the file system allows."],
+  EMFILE: ["EXHAUSTED", "too many files are open. Raise the limit (`ulimit -n`) or run fewer processes."],
+  ENFILE: ["EXHAUSTED", "too many files are open on this machine."],
+  EROFS: ["UNAVAILABLE", "the disk is read-only. Set RNIX_DATA_DIR to a folder that can be written."],
+  EACCES: [
+    "UNAVAILABLE",
+    "permission denied. Make it writable for you, or set RNIX_DATA_DIR to a folder that is.",
+  ],
+  EPERM: [
+    "UNAVAILABLE",
+    "permission denied. Make it writable for you, or set RNIX_DATA_DIR to a folder that is.",
+  ],
+  EIO: ["UNAVAILABLE", "the disk reports a fault."],
+  ENOENT: ["UNAVAILABLE", "the folder is not there (any more)."],
+  EEXIST: ["INVALID", "something of this name is there already."],
+  ENOTDIR: ["INVALID", "a part of this path is a file where a folder is expected."],
+  [NO_PLAIN_FILE]: ["INVALID", STRANGER],
+  // Of a pipe that nobody reads, and of a socket.
+  ENXIO: ["INVALID", STRANGER],
+  ELOOP: ["INVALID", "expected a file, found a link. Remove it."],
+  EISDIR: ["INVALID", "this is a folder where a file is expected."],
+};

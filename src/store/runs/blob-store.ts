@@ -1,0 +1,209 @@
+import { basename, extname, join } from "node:path";
+import { type Data, SyscallError } from "../../plugin/index.ts";
+import { isLink } from "../files/data-dir.ts";
+import { makeFolder, syncFile } from "../files/document.ts";
+import { errno, type FsPort, ioError, realFs, removeLeftover, writeAllAsync } from "../files/fs-port.ts";
+import { KEPT_FILE } from "./blob-file.ts";
+
+/** In a run's folder: what was too large for its record, each content once, under its hash. */
+export const RESULTS = "results";
+
+/** Beside a run, in all. */
+const DEFAULT_RESULT_BYTES = 256 * 1024 * 1024;
+
+const CHUNK_BYTES = 1024 * 1024;
+const MAX_EXTENSION = 10;
+
+/** How a record names what is kept beside it. */
+export interface KeptRef {
+  /** Relative to the run's folder. */
+  file: string;
+  /** Of its content, in hex; also its name. */
+  sha256: string;
+  bytes: number;
+}
+
+/** Keeps what is too large for the records of one run. The same content twice is one file, and is never changed. */
+export class KeptResults {
+  readonly #dir: string;
+  readonly #uuid: string;
+  readonly #fs: FsPort;
+  readonly #maxBytes: number;
+  /** Written here, by file: whole, so that the same content is not written again. */
+  readonly #written = new Map<string, Promise<void>>();
+  /** Not durable yet. */
+  #fresh = new Set<string>();
+  #bytes: number | undefined;
+  #temporaries = 0;
+
+  constructor(o: { dir: string; uuid: string; fs?: FsPort; maxBytes?: number }) {
+    this.#dir = o.dir;
+    this.#uuid = o.uuid;
+    this.#fs = o.fs ?? realFs;
+    this.#maxBytes = o.maxBytes ?? DEFAULT_RESULT_BYTES;
+  }
+
+  /**
+   * Keeps it; of `name` the file has the ending. A kill does not take it any more, nor does a power loss after
+   * `sync`. EXHAUSTED when the run keeps too much already or the disk is full.
+   */
+  async keep(name: string, data: Data): Promise<KeptRef & { path: string }> {
+    const bytes = typeof data === "string" ? Buffer.from(data) : data;
+    const sha256 = await hashOf(bytes);
+    const file = `${RESULTS}/${sha256}${safeExtension(name)}`;
+    const path = join(this.#dir, file);
+    let written = this.#written.get(file);
+    if (written === undefined) {
+      written = this.#write(path, bytes);
+      this.#written.set(file, written);
+      // The next who wants the same tries again.
+      written.catch(() => this.#written.delete(file));
+    }
+    await written;
+    return { file, sha256, bytes: bytes.length, path };
+  }
+
+  /** Makes durable what was kept before. */
+  async sync(): Promise<void> {
+    if (this.#fresh.size === 0) return;
+    const fresh = this.#fresh;
+    this.#fresh = new Set();
+    const folders = [join(this.#dir, RESULTS), this.#dir];
+    for (const path of [...fresh, ...folders]) await syncFile(path, this.#fs);
+  }
+
+  async #write(path: string, bytes: Uint8Array): Promise<void> {
+    const fs = this.#fs;
+    const folder = join(this.#dir, RESULTS);
+    if (fs.stat(folder)?.isLink) throw isLink(folder);
+    makeFolder(folder, fs);
+    this.#bytes ??= await bytesBelow(fs, folder);
+    if (this.#bytes + bytes.length > this.#maxBytes) throw this.#full(bytes.length);
+    this.#bytes += bytes.length;
+    // Another name first: what has its hash for a name is whole, and what a power loss has damaged is mended.
+    const temporary = join(folder, `~${++this.#temporaries}.tmp`);
+    try {
+      const fd = fs.open(temporary, "replace");
+      try {
+        await writeAllAsync(fs, fd, bytes);
+      } finally {
+        fs.close(fd);
+      }
+      fs.rename(temporary, path);
+    } catch (error) {
+      this.#bytes -= bytes.length;
+      removeLeftover(fs, temporary);
+      throw ioError(error, `keep a result of run ${this.#uuid}`, path);
+    }
+    this.#fresh.add(path);
+  }
+
+  #full(bytes: number): SyscallError {
+    return new SyscallError(
+      "EXHAUSTED",
+      `A result of ${bytes} bytes is not kept: beside run ${this.#uuid} ${this.#bytes} of ${this.#maxBytes} bytes are taken (results_per_run in config.yaml).`,
+    );
+  }
+}
+
+/** What a record names, as it was when it was kept. INVALID when it is missing or has changed, UNAVAILABLE when the disk fails. */
+export async function readKept(fs: FsPort, dir: string, ref: KeptRef): Promise<Uint8Array> {
+  const path = join(dir, ref.file);
+  const bytes = await read(fs, path, ref.bytes);
+  if (bytes !== null && (await hashOf(bytes)) === ref.sha256) return bytes;
+  const what = bytes === null ? "is missing" : "has changed since it was kept";
+  throw new SyscallError("INVALID", `${path}, which the run goes on with, ${what}.`);
+}
+
+/** null: it is not there. Of one that is longer the beginning. */
+async function read(fs: FsPort, path: string, length: number): Promise<Uint8Array | null> {
+  try {
+    const fd = fs.open(path, "read");
+    try {
+      const bytes = new Uint8Array(length);
+      for (let at = 0; at < length; ) {
+        const got = await fs.readAsync(fd, bytes.subarray(at), at);
+        if (got === 0) return bytes.subarray(0, at);
+        at += got;
+      }
+      return bytes;
+    } finally {
+      fs.close(fd);
+    }
+  } catch (error) {
+    if (errno(error) === "ENOENT") return null;
+    throw ioError(error, "read", path);
+  }
+}
+
+/** What there is of something kept. */
+export interface KeptFinding extends KeptRef {
+  /** Absolute. */
+  path: string;
+  /** null: it is there, whole. Else what is wrong with it. */
+  problem: string | null;
+}
+
+/** Looks whether what a record names is there. `whole`: reads it, to see that its content is what it was. */
+export async function findKept(
+  fs: FsPort,
+  dir: string,
+  ref: KeptRef,
+  { whole }: { whole: boolean },
+): Promise<KeptFinding> {
+  const path = join(dir, ref.file);
+  return { ...ref, path, problem: await problemOf(fs, path, ref, whole) };
+}
+
+async function problemOf(fs: FsPort, path: string, ref: KeptRef, whole: boolean): Promise<string | null> {
+  try {
+    const fd = fs.open(path, "read");
+    try {
+      const size = fs.size(fd);
+      if (size !== ref.bytes) return `${path} is damaged: expected ${ref.bytes} bytes, found ${size}.`;
+      if (!whole || (await hashOfFile(fs, fd)) === ref.sha256) return null;
+      return `${path} is damaged: its content has changed since it was kept.`;
+    } finally {
+      fs.close(fd);
+    }
+  } catch (error) {
+    if (errno(error) === "ENOENT") return `${path} is missing: somebody has removed it.`;
+    return ioError(error, "read", path).message;
+  }
+}
+
+/** Whether this file of a run's folder is a result, and its content what its name says. */
+export async function isWholeResult(fs: FsPort, dir: string, file: string): Promise<boolean> {
+  const sha256 = KEPT_FILE.test(file) ? basename(file).slice(0, 64) : null;
+  const bytes = fs.stat(join(dir, file))?.size;
+  if (sha256 === null || bytes === undefined) return false;
+  return (await problemOf(fs, join(dir, file), { file, sha256, bytes }, true)) === null;
+}
+
+async function hashOfFile(fs: FsPort, fd: number): Promise<string> {
+  const hasher = new Bun.CryptoHasher("sha256");
+  const chunk = new Uint8Array(CHUNK_BYTES);
+  for (let position = 0; ; ) {
+    const got = await fs.readAsync(fd, chunk, position);
+    if (got === 0) return hasher.digest("hex");
+    hasher.update(chunk.subarray(0, got));
+    position += got;
+  }
+}
+
+/** Off the thread: a result may have megabytes. */
+async function hashOf(bytes: Uint8Array): Promise<string> {
+  const copy = new Uint8Array(bytes);
+  return Buffer.from(await crypto.subtle.digest("SHA-256", copy)).toString("hex");
+}
+
+function safeExtension(name: string): string {
+  const extension = extname(name);
+  return /^\.[A-Za-z0-9]+$/.test(extension) ? extension.slice(0, MAX_EXTENSION) : "";
+}
+
+async function bytesBelow(fs: FsPort, folder: string): Promise<number> {
+  let sum = 0;
+  for (const name of await fs.list(folder)) sum += fs.stat(join(folder, name))?.size ?? 0;
+  return sum;
+}

@@ -1,0 +1,133 @@
+import { randomBytes } from "node:crypto";
+import nodeFs from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { SyscallError } from "../../plugin/index.ts";
+import { FileLock } from "../files/file-lock.ts";
+import { errno, ioError, openPlain } from "../files/fs-port.ts";
+import { RecordSeal } from "./record-seal.ts";
+
+const KEY_BYTES = 32;
+/** How long another rnix may take to make the key. */
+const LOCK_MS = 5_000;
+
+/** The disk takes no new file here: the key is kept in memory then. */
+const UNWRITABLE: ReadonlySet<string | undefined> = new Set([
+  "EACCES",
+  "EDQUOT",
+  "ENOENT",
+  "ENOSPC",
+  "ENOTDIR",
+  "EPERM",
+  "EROFS",
+]);
+
+/**
+ * The key that authenticates the records of this user: 32 random bytes in the user's data folder. A record without a
+ * MAC by it is foreign, and is never resumed.
+ */
+export class RecordKey {
+  readonly #bytes: Uint8Array;
+  /** Later commands of this user have it, too. False: what is recorded now is foreign to them. */
+  readonly lasting: boolean;
+
+  private constructor(bytes: Uint8Array, lasting: boolean) {
+    this.#bytes = bytes;
+    this.lasting = lasting;
+  }
+
+  /**
+   * The key in this file, which is made if it is missing: once, however many ask at the same time. Where it can't be
+   * made, a key for this process alone. UNAVAILABLE when the file is damaged or belongs to another user.
+   */
+  static open(path: string): RecordKey {
+    const found = readKey(path);
+    if (found) return new RecordKey(found, true);
+    try {
+      return new RecordKey(makeKey(path), true);
+    } catch (error) {
+      const cause = error instanceof SyscallError ? error.cause : error;
+      if (UNWRITABLE.has(errno(cause))) return RecordKey.temporary();
+      throw ioError(error, "make the key of your records", path);
+    }
+  }
+
+  /** A key that ends with this process. */
+  static temporary(): RecordKey {
+    return new RecordKey(randomBytes(KEY_BYTES), false);
+  }
+
+  /** Authenticates what belongs to `subject`, such as one run. */
+  sealOf(subject: string): RecordSeal {
+    return new RecordSeal(new Bun.CryptoHasher("sha256", this.#bytes).update(subject).digest());
+  }
+}
+
+let shared: RecordKey | undefined;
+
+/** The key of stores that are given none: it ends with this process. */
+export function keyOfThisProcess(): RecordKey {
+  shared ??= RecordKey.temporary();
+  return shared;
+}
+
+/** null: there is none. */
+function readKey(path: string): Uint8Array | null {
+  let fd: number;
+  try {
+    fd = openPlain(path, nodeFs.constants.O_RDONLY | nodeFs.constants.O_NOFOLLOW);
+  } catch (error) {
+    if (errno(error) === "ENOENT" || errno(error) === "ENOTDIR") return null;
+    throw ioError(error, "read the key of your records", path);
+  }
+  try {
+    const { uid, size } = nodeFs.fstatSync(fd);
+    const owner = process.getuid?.() ?? uid;
+    if (size !== KEY_BYTES || uid !== owner) throw damaged(path, size, uid === owner);
+    const bytes = new Uint8Array(KEY_BYTES);
+    nodeFs.readSync(fd, bytes, 0, KEY_BYTES, 0);
+    return bytes;
+  } finally {
+    nodeFs.closeSync(fd);
+  }
+}
+
+/** Durable before it is used: a power loss must not make the user's own runs foreign. */
+function makeKey(path: string): Uint8Array {
+  const lock = FileLock.acquireNow(`${path}.lock`, LOCK_MS);
+  const temporary = join(dirname(path), `~${basename(path)}.tmp`);
+  try {
+    const made = readKey(path);
+    if (made) return made;
+    const bytes = randomBytes(KEY_BYTES);
+    nodeFs.rmSync(temporary, { force: true });
+    const fd = nodeFs.openSync(temporary, "wx", 0o600);
+    try {
+      nodeFs.writeSync(fd, bytes);
+      nodeFs.fsyncSync(fd);
+    } finally {
+      nodeFs.closeSync(fd);
+    }
+    nodeFs.renameSync(temporary, path);
+    syncFolder(dirname(path));
+    return bytes;
+  } finally {
+    lock.release({ remove: true });
+  }
+}
+
+function syncFolder(folder: string): void {
+  const fd = nodeFs.openSync(folder, "r");
+  try {
+    nodeFs.fsyncSync(fd);
+  } finally {
+    nodeFs.closeSync(fd);
+  }
+}
+
+function damaged(path: string, size: number, own: boolean): SyscallError {
+  const what = own ? `it has ${size} bytes, expected ${KEY_BYTES}` : "it belongs to another user";
+  return new SyscallError(
+    "UNAVAILABLE",
+    `${path}, the key of your records, can't be used: ${what}. Restore it, or remove it: a new one is made then, and runs recorded before count as foreign.`,
+  );
+}

@@ -1,0 +1,354 @@
+import { dirname, join } from "node:path";
+import { SyscallError } from "../../plugin/index.ts";
+import { AppendLog, eachLine } from "../files/append-log.ts";
+import { requireNoLink } from "../files/data-dir.ts";
+import { makeFolder, parseDocument } from "../files/document.ts";
+import { FileLock } from "../files/file-lock.ts";
+import { errno, type FsPort, ioError, writeAll } from "../files/fs-port.ts";
+import { Slices } from "../files/time-slice.ts";
+import {
+  entryLines,
+  type FileFacts,
+  type IndexEntry,
+  parseEntry,
+  type RunRow,
+  rowOf,
+  sumOf,
+} from "./index-entry.ts";
+import type { RecordSeal } from "./record-seal.ts";
+import { INFO } from "./run-writer.ts";
+import { ProcInfo } from "./schema.ts";
+
+/** Below the data folder. Derived: it can be deleted, and is written anew by the next listing. */
+export const CATALOGUE = join("index", "runs.jsonl");
+
+/** Runs read at once. */
+const READERS = 32;
+/** Rows written at once. */
+const BATCH = 100;
+/** A record longer than this, which holds a long answer, is read from its own file each time. */
+const MAX_INFO_BYTES = 64 * 1024;
+/** Of a listing in pages, from one page to the next. */
+const RECENT_MS = 2000;
+/** Rows nobody needs any more that stay in the file, beyond as many as it has good ones. */
+const SPENT_ROWS = 1000;
+
+const NO_FILE = -1;
+
+interface Known {
+  row: RunRow;
+  facts: FileFacts;
+  /** Where its record is in the file; null: in its own only. */
+  at: { offset: number; bytes: number; sum: string } | null;
+}
+
+export type { RunRow };
+
+export interface DamagedRun {
+  uuid: string;
+  error: SyscallError;
+}
+
+interface Listing {
+  /** Of every run whose record could be read, oldest first. */
+  rows: RunRow[];
+  /** Those that could not, and why. */
+  damaged: DamagedRun[];
+}
+
+interface CataloguePorts {
+  dataDir: string;
+  fs: FsPort;
+  /** Of this folder's index: an entry of another writer is not used. */
+  seal: RecordSeal;
+  /** Of the runs' folders, whether they hold one or not; sorted. */
+  uuids(): Promise<string[]>;
+  /** Absolute. */
+  runDir(uuid: string): string;
+  /** A run's own record. */
+  info(uuid: string): Promise<ProcInfo | null>;
+}
+
+/**
+ * What the runs of a data folder have come to, so that a listing does not read the record of each. A run that has
+ * ended is taken from it as long as its proc-info.json is the file it was (size, time, inode): whoever changes,
+ * resumes or removes a run need not tell. All others are read. Several kernels may use one file: rows are added
+ * under a lock, and whoever does not get it leaves that to the next.
+ */
+export class RunCatalogue {
+  readonly #ports: CataloguePorts;
+  readonly #path: string;
+  readonly #known = new Map<string, Known>();
+  /** The part of the file that is in `known`. */
+  #loaded = { ino: NO_FILE, bytes: 0, rows: 0 };
+  #listing: Promise<Listing> | undefined;
+  #last: { listing: Listing; at: number } | undefined;
+  /** For who has asked while a listing was under way: it may have passed by what they look for. */
+  #following: Promise<Listing> | undefined;
+
+  constructor(ports: CataloguePorts) {
+    this.#ports = ports;
+    this.#path = join(ports.dataDir, CATALOGUE);
+  }
+
+  list(): Promise<Listing> {
+    if (!this.#listing) return this.#begin();
+    this.#following ??= this.#listing.then(nothing, nothing).then(() => {
+      this.#following = undefined;
+      return this.#begin();
+    });
+    return this.#following;
+  }
+
+  /** The last listing, when it is of just now: for the later pages of one that was begun. */
+  recent(): Promise<Listing> {
+    const last = this.#last;
+    return last && performance.now() - last.at < RECENT_MS ? Promise.resolve(last.listing) : this.list();
+  }
+
+  /** The records of these rows of a listing, in their order. One that has gone in the meantime is left out. */
+  async infos(rows: readonly RunRow[]): Promise<ProcInfo[]> {
+    const found: ProcInfo[] = [];
+    const slices = new Slices();
+    const fd = this.#open();
+    try {
+      for (const { uuid } of rows) {
+        await slices.pause();
+        const info = this.#kept(fd, uuid) ?? (await this.#ports.info(uuid));
+        if (info) found.push(info);
+      }
+    } finally {
+      if (fd !== undefined) this.#ports.fs.close(fd);
+    }
+    return found;
+  }
+
+  #begin(): Promise<Listing> {
+    this.#listing = this.#list().finally(() => {
+      this.#listing = undefined;
+    });
+    return this.#listing;
+  }
+
+  async #list(): Promise<Listing> {
+    const uuids = await this.#ports.uuids();
+    await this.#load();
+    const { changed, facts } = await this.#compare(uuids);
+    const damaged: DamagedRun[] = [];
+    const open = new Map<string, RunRow>();
+    for (let i = 0; i < changed.length; i += BATCH) {
+      const read = await this.#readAll(changed.slice(i, i + BATCH), damaged);
+      for (const info of read) if (info.ended_at_ms === null) open.set(info.uuid, rowOf(info));
+      await this.#add(
+        read.filter((info) => info.ended_at_ms !== null),
+        facts,
+      );
+    }
+    await this.#forget(new Set(uuids));
+    const rows = uuids.flatMap((uuid) => this.#known.get(uuid)?.row ?? open.get(uuid) ?? []);
+    const listing = { rows, damaged };
+    this.#last = { listing, at: performance.now() };
+    return listing;
+  }
+
+  /** Those whose record is not the one that is known. A look at each, in slices: what is asked of the thread is bounded. */
+  async #compare(uuids: readonly string[]): Promise<{ changed: string[]; facts: Map<string, FileFacts> }> {
+    const { fs, runDir } = this.#ports;
+    const changed: string[] = [];
+    const all = new Map<string, FileFacts>();
+    const slices = new Slices();
+    for (const uuid of uuids) {
+      await slices.pause();
+      const facts = fs.stat(`${runDir(uuid)}/${INFO}`);
+      const known = this.#known.get(uuid);
+      if (known && facts && sameFile(known.facts, facts)) continue;
+      this.#known.delete(uuid);
+      changed.push(uuid);
+      // Looked at before it is read: a record that is replaced in between is read once more next time.
+      if (facts) all.set(uuid, facts);
+    }
+    return { changed, facts: all };
+  }
+
+  async #readAll(uuids: readonly string[], damaged: DamagedRun[]): Promise<ProcInfo[]> {
+    const found = new Map<string, ProcInfo>();
+    const left = uuids.values();
+    const reader = async (): Promise<void> => {
+      for (const uuid of left) {
+        const info = await this.#read(uuid);
+        if (info instanceof SyscallError) damaged.push({ uuid, error: info });
+        else if (info) found.set(uuid, info);
+      }
+    };
+    await Promise.all(Array.from({ length: READERS }, reader));
+    damaged.sort((a, b) => (a.uuid < b.uuid ? -1 : 1));
+    return [...found.values()];
+  }
+
+  async #read(uuid: string): Promise<ProcInfo | SyscallError | null> {
+    try {
+      const info = await this.#ports.info(uuid);
+      if (info !== null) return info;
+      // Its folder may have gone since the names were read.
+      return this.#ports.fs.stat(this.#ports.runDir(uuid)) === null ? null : noRecord(uuid);
+    } catch (error) {
+      if (error instanceof SyscallError) return error;
+      throw error;
+    }
+  }
+
+  /** Takes what this and other kernels have added since. */
+  async #load(): Promise<void> {
+    const { fs } = this.#ports;
+    const file = fs.stat(this.#path);
+    const ino = file?.ino ?? NO_FILE;
+    if (ino !== this.#loaded.ino || (file?.size ?? 0) < this.#loaded.bytes) {
+      this.#known.clear();
+      this.#loaded = { ino, bytes: 0, rows: 0 };
+    }
+    if (file === null || file.size === this.#loaded.bytes) return;
+    let entry: IndexEntry | undefined;
+    const take = ({
+      at,
+      bytes,
+      ended,
+    }: {
+      at: number;
+      bytes: Uint8Array | undefined;
+      ended: boolean;
+    }): true => {
+      // What is being written right now is taken the next time.
+      if (!ended || bytes === undefined) return true;
+      if (
+        typeof entry?.row.ended_at_ms === "number" &&
+        bytes.length === entry.bytes &&
+        sumOf(entry, bytes, this.#ports.seal) === entry.sum
+      ) {
+        this.#know(entry.row, entry.facts, { offset: at, bytes: entry.bytes, sum: entry.sum });
+        this.#loaded.bytes = at + bytes.length + 1;
+        entry = undefined;
+      } else {
+        entry = parseEntry(bytes);
+      }
+      return true;
+    };
+    await this.#unlessDamaged(() => eachLine(fs, this.#path, take, this.#loaded.bytes));
+  }
+
+  #know(row: RunRow, facts: FileFacts, at: Known["at"]): void {
+    this.#known.set(row.uuid, { row, facts, at });
+    if (at) this.#loaded.rows++;
+  }
+
+  /** Of ended runs. What can't be written is known all the same, until this kernel ends. */
+  async #add(infos: readonly ProcInfo[], facts: ReadonlyMap<string, FileFacts>): Promise<void> {
+    const lines = infos.flatMap((info) => {
+      const found = facts.get(info.uuid);
+      if (!found) return [];
+      const of = { row: rowOf(info), facts: { size: found.size, mtimeMs: found.mtimeMs, ino: found.ino } };
+      this.#know(of.row, of.facts, null);
+      const text = JSON.stringify(info);
+      const bytes = Buffer.byteLength(text);
+      return bytes > MAX_INFO_BYTES
+        ? []
+        : entryLines({ ...of, bytes, sum: sumOf(of, text, this.#ports.seal) }, text);
+    });
+    if (lines.length === 0) return;
+    const log = new AppendLog(this.#path, "the catalogue of runs", { fs: this.#ports.fs });
+    await this.#locked(() => log.append(...lines));
+  }
+
+  /** Leaves out what is of no use any more, when that is more than the rest. */
+  async #forget(there: ReadonlySet<string>): Promise<void> {
+    for (const uuid of this.#known.keys()) if (!there.has(uuid)) this.#known.delete(uuid);
+    if (this.#loaded.rows > 2 * this.#known.size + SPENT_ROWS) await this.#locked(() => this.#rewrite());
+  }
+
+  async #rewrite(): Promise<void> {
+    const { fs } = this.#ports;
+    const temporary = join(dirname(this.#path), "~runs.jsonl.tmp");
+    const from = fs.open(this.#path, "read");
+    try {
+      const to = fs.open(temporary, "replace");
+      try {
+        const slices = new Slices();
+        for (const known of this.#known.values()) {
+          await slices.pause();
+          const record = this.#recordAt(from, known);
+          if (!known.at || !record) continue;
+          const lines = entryLines({ ...known, ...known.at }, record.toString());
+          writeAll(fs, to, Buffer.from(`${lines.join("\n")}\n`));
+        }
+      } finally {
+        fs.close(to);
+      }
+      fs.rename(temporary, this.#path);
+    } catch (error) {
+      throw ioError(error, "rewrite the catalogue of runs", this.#path);
+    } finally {
+      fs.close(from);
+    }
+  }
+
+  async #locked(write: () => void | Promise<void>): Promise<void> {
+    await this.#unlessDamaged(async () => {
+      requireNoLink(this.#ports.dataDir, ["index"], this.#ports.fs);
+      makeFolder(dirname(this.#path), this.#ports.fs);
+      const lock = FileLock.tryAcquire(`${this.#path}.lock`);
+      try {
+        if (lock) await write();
+      } finally {
+        lock?.release({ remove: true });
+      }
+    });
+  }
+
+  /** A catalogue that can't be read or written is no reason to fail: it is only derived. */
+  async #unlessDamaged(use: () => Promise<void>): Promise<void> {
+    try {
+      await use();
+    } catch (error) {
+      if (!(error instanceof SyscallError)) throw error;
+    }
+  }
+
+  /** Undefined when there is none, or it can't be read: the records are. */
+  #open(): number | undefined {
+    try {
+      return this.#ports.fs.open(this.#path, "read");
+    } catch (error) {
+      if (errno(error) !== undefined) return undefined;
+      throw error;
+    }
+  }
+
+  #kept(fd: number | undefined, uuid: string): ProcInfo | undefined {
+    const known = this.#known.get(uuid);
+    const record = fd !== undefined && known ? this.#recordAt(fd, known) : undefined;
+    if (record === undefined) return undefined;
+    return parseDocument(ProcInfo, record.toString(), `the catalogue's record of run ${uuid}`);
+  }
+
+  /** From the file, if it still says there what it said. */
+  #recordAt(fd: number, known: Known): Buffer | undefined {
+    if (known.at === null) return undefined;
+    const record = Buffer.alloc(known.at.bytes);
+    const got = this.#ports.fs.read(fd, record, known.at.offset);
+    return got === known.at.bytes && sumOf(known, record, this.#ports.seal) === known.at.sum
+      ? record
+      : undefined;
+  }
+}
+
+function nothing(): void {}
+
+function sameFile(a: FileFacts, b: FileFacts): boolean {
+  return a.ino === b.ino && a.size === b.size && a.mtimeMs === b.mtimeMs;
+}
+
+function noRecord(uuid: string): SyscallError {
+  return new SyscallError(
+    "NOT_FOUND",
+    `Run ${uuid} has a folder but no ${INFO}: it ended before its first record. \`rnix gc\` removes the folder.`,
+  );
+}

@@ -1,0 +1,472 @@
+import { dirname, join } from "node:path";
+import type { z } from "zod";
+import { SyscallError } from "../../plugin/index.ts";
+import { DayBook } from "../daily-spending.ts";
+import { type LogPage, readLog } from "../files/append-log.ts";
+import { countIfReadable, countLines } from "../files/count-lines.ts";
+import { isLink, linkIn, prepareDataDir } from "../files/data-dir.ts";
+import {
+  checkSchemaVersion,
+  makeFolder,
+  parseDocument,
+  removeAll,
+  replaceDocument,
+  syncDirectory,
+} from "../files/document.ts";
+import { mendSteady, readSteady, SteadyDocument } from "../files/durable-document.ts";
+import type { FileLock } from "../files/file-lock.ts";
+import { errno, type FsPort, ioError, realFs } from "../files/fs-port.ts";
+import { findKept, type KeptFinding, type KeptRef, readKept } from "./blob-store.ts";
+import type { CollectedRuns } from "./collected-runs.ts";
+import { acknowledgedBy, INBOX } from "./inbox-log.ts";
+import { isMixed, openStep } from "./open-step.ts";
+import { foreignLines, requireOwn, UUID } from "./own-run.ts";
+import { keyOfThisProcess, type RecordKey } from "./record-key.ts";
+import type { RecordSeal } from "./record-seal.ts";
+import { located } from "./relocate.ts";
+import { claimantOf, claimRun } from "./run-claim.ts";
+import { requireClaimable, requirePlainRun } from "./run-folder.ts";
+import type { DamagedRun, RunCatalogue } from "./run-index.ts";
+import {
+  EVENTS,
+  INFO,
+  JOURNAL,
+  META,
+  type RunLimits,
+  RunWriter,
+  STEPS,
+  sealedInfo,
+  versioned,
+} from "./run-writer.ts";
+import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
+import { toldBy, type Unread, unreadOf } from "./unread-messages.ts";
+
+export { RunWriter } from "./run-writer.ts";
+
+interface Page {
+  /** The line to go on after; 0 or absent from the start. */
+  after?: number;
+  limit?: number;
+}
+
+const DEFAULT_PAGE = 10_000;
+
+type Faults = Pick<LogPage<never>, "damaged" | "damagedLines" | "torn" | "foreign">;
+
+interface Journal extends Faults {
+  /** What the open step has done, in order. Empty when there is none, or when its step is recorded. */
+  entries: JournalEntry[];
+}
+
+interface Inbox extends Unread, Faults {
+  /** Numbers of those that the open step has told its model, by its journal. */
+  inOpenStep: number[];
+}
+
+interface Survey {
+  /** Every run whose record could be read, oldest first. */
+  runs: ProcInfo[];
+  /** Those that could not, and why: a newer schema, a damaged file, no record at all. */
+  damaged: DamagedRun[];
+}
+
+/** The runs kept in one data folder: `steps/<uuid>/`, live ones and ended ones alike. */
+export class RunStore {
+  readonly dataDir: string;
+  readonly #fs: FsPort;
+  readonly #key: RecordKey;
+  readonly #steps: string;
+  #catalogue: Promise<RunCatalogue> | undefined;
+  #dayBook: DayBook | undefined;
+  /** A run of this store has been begun. */
+  #began = false;
+
+  /** `key`: of the user whose records count as own. */
+  constructor(dataDir: string, fs: FsPort = realFs, key: RecordKey = keyOfThisProcess()) {
+    this.dataDir = dataDir;
+    this.#fs = fs;
+    this.#key = key;
+    this.#steps = join(dataDir, "steps");
+  }
+
+  /** What its runs have used in a day, for whoever has to keep within so much. */
+  get dayBook(): DayBook {
+    this.#dayBook ??= new DayBook(this.dataDir, this.#fs);
+    return this.#dayBook;
+  }
+
+  /** Makes the folder of a new run, and the data folder if this is its first. INVALID when there is a run of this UUID. */
+  create(uuid: string, limits?: RunLimits): RunWriter {
+    const dir = this.dir(uuid);
+    this.#requireNoLink(["steps"]);
+    const made = prepareDataDir(this.dataDir, this.#fs);
+    if (!makeFolder(dir, this.#fs)) {
+      throw new SyscallError("INVALID", `Run ${uuid} is there already: expected a new UUID.`);
+    }
+    const seal = this.#seal(uuid);
+    return new RunWriter({ uuid, dir, seal, fs: this.#fs, limits, above: this.#above(made) });
+  }
+
+  /** The folders that lead to a run, as far as they may not be durable. */
+  #above(made: boolean): string[] {
+    const above = [this.#steps];
+    // Once: another run may have made them and been cut off.
+    if (!this.#began) above.push(this.dataDir, dirname(this.dataDir));
+    if (made) above.push(dirname(dirname(this.dataDir)));
+    this.#began = true;
+    return above;
+  }
+
+  /**
+   * Goes on writing a run that has ended. Its caller has made sure that no other kernel holds it. PERMISSION for a
+   * foreign one, INVALID where its files would be written elsewhere.
+   */
+  async reopen(uuid: string, limits?: RunLimits): Promise<RunWriter> {
+    const dir = this.dir(uuid);
+    const info = await this.info(uuid);
+    if (info === null) throw noSuchRun(uuid);
+    requireOwn(info);
+    this.#requireNoLink(["steps"]);
+    requirePlainRun(dir, this.#fs);
+    for (const file of [INFO, META]) await mendSteady(join(dir, file), this.#fs);
+    const taken = await countIfReadable(this.#fs, join(dir, EVENTS), `${EVENTS} of run ${uuid}`);
+    const journalled = await this.#tidyJournal(uuid);
+    const inbox = await this.inbox(uuid);
+    if (inbox.foreign > 0) throw foreignLines(uuid, INBOX, inbox.foreign);
+    // Whoever began it may have been killed before its first sync.
+    const above = this.#above(!this.#began);
+    const seal = this.#seal(uuid);
+    return new RunWriter({ uuid, dir, seal, fs: this.#fs, limits, above, taken, journalled, inbox });
+  }
+
+  /**
+   * Makes a new run that begins with these steps of another one, which may live and may be gone afterwards: what
+   * the steps refer to, and `kept` names, is taken over with them. NOT_FOUND when it is removed meanwhile. With
+   * `foreign` only the results that are what their names say are taken over.
+   */
+  async fork(
+    uuid: string,
+    origin: { uuid: string; steps: readonly StepRecord[]; kept?: readonly string[]; foreign?: boolean },
+    limits?: RunLimits,
+  ): Promise<RunWriter> {
+    const { inherit } = await import("./fork-files.ts");
+    const record = this.create(uuid, limits);
+    try {
+      await inherit(record, { ...origin, dir: this.dir(origin.uuid) }, this.#fs);
+      if ((await this.info(origin.uuid)) === null) throw noSuchRun(origin.uuid);
+      return record;
+    } catch (error) {
+      await this.remove(uuid);
+      throw error;
+    }
+  }
+
+  /**
+   * Takes a run for whoever goes on with it, over all kernels: null when somebody else is about to. Held until
+   * the run's record names its new kernel, and given back with `remove`.
+   */
+  claim(uuid: string): FileLock | null {
+    this.#requireNoLink(["steps"]);
+    requireClaimable(this.dir(uuid), this.#fs);
+    return claimRun(uuid, this.dir(uuid));
+  }
+
+  /** The process of the system that has taken the run; null when nobody has, or it has not said so. */
+  claimant(uuid: string): number | null {
+    return claimantOf(uuid, this.dir(uuid));
+  }
+
+  /**
+   * Changes the record of a run that no kernel holds, durably, while nobody can go on with it; null leaves it as it
+   * is, and so is a foreign one left. Answers what its record says then: null when another is about to go on with it,
+   * or there is none.
+   */
+  async amend(uuid: string, change: (info: ProcInfo) => ProcInfo | null): Promise<ProcInfo | null> {
+    const dir = this.dir(uuid);
+    if (this.#fs.stat(dir) === null) return null;
+    const before = await this.info(uuid);
+    if (before?.foreign) return before;
+    const claim = this.claim(uuid);
+    if (!claim) return null;
+    try {
+      const info = await this.info(uuid);
+      const changed = info && change(info);
+      if (!changed || info.foreign) return info;
+      const path = join(dir, INFO);
+      await mendSteady(path, this.#fs);
+      const document = new SteadyDocument(path, { fs: this.#fs, there: true });
+      document.replace(sealedInfo(changed, this.dataDir, this.#seal(uuid)));
+      const replacement = await document.sync();
+      await syncDirectory(dir, this.#fs);
+      document.settle(replacement);
+      return changed;
+    } finally {
+      claim.release({ remove: true });
+    }
+  }
+
+  /**
+   * What these kernels have left: runs that have not ended or were suspended, children, whose parent may be one of
+   * them, and runs whose records nobody can read. Foreign records and copies name kernels that are not this user's, or
+   * have left the original.
+   */
+  async leftBy(kernels: ReadonlySet<string>): Promise<Survey> {
+    const catalogue = await this.catalogue();
+    const { rows, damaged } = await catalogue.list();
+    const left = rows.filter(
+      ({ kernel, ended_at_ms, state, parent_uuid, foreign, moved_from }) =>
+        !foreign &&
+        moved_from === undefined &&
+        kernels.has(kernel) &&
+        (ended_at_ms === null || state === "suspended" || parent_uuid !== null),
+    );
+    return { runs: await catalogue.infos(left), damaged };
+  }
+
+  /** The folder of a run, absolute; it need not be there. INVALID for what is not a UUID. */
+  dir(uuid: string): string {
+    if (!UUID.test(uuid)) {
+      throw new SyscallError("INVALID", `Expected a run's UUID, got ${JSON.stringify(uuid)}.`);
+    }
+    return join(this.#steps, uuid);
+  }
+
+  /** The runs that can be read, oldest first. `survey` also names those that cannot. */
+  async list(): Promise<ProcInfo[]> {
+    return (await this.survey()).runs;
+  }
+
+  async survey(): Promise<Survey> {
+    const catalogue = await this.catalogue();
+    const { rows, damaged } = await catalogue.list();
+    return { runs: await catalogue.infos(rows), damaged };
+  }
+
+  /** What listings go by. Made when it is first asked for: most programs list nothing. */
+  catalogue(): Promise<RunCatalogue> {
+    this.#catalogue ??= this.#openCatalogue();
+    return this.#catalogue;
+  }
+
+  async #openCatalogue(): Promise<RunCatalogue> {
+    const { RunCatalogue } = await import("./run-index.ts");
+    return new RunCatalogue({
+      dataDir: this.dataDir,
+      fs: this.#fs,
+      seal: this.#key.sealOf(`index ${this.dataDir}`),
+      uuids: () => this.#uuids(),
+      runDir: (uuid) => this.dir(uuid),
+      info: (uuid) => this.info(uuid),
+    });
+  }
+
+  /**
+   * A run's process record, as it counts here: `foreign` when this user's Rnix has not written it, `moved_from` when it
+   * was written in another folder. null when there is no such run. INVALID also when it is another run's.
+   */
+  async info(uuid: string): Promise<ProcInfo | null> {
+    const { ProcInfo, RecordedPlace } = await schemas();
+    const what = `${INFO} of run ${uuid}`;
+    const seal = this.#seal(uuid);
+    const info = await readSteady(
+      join(this.dir(uuid), INFO),
+      (text): ProcInfo => {
+        const { foreign: _foreign, moved_from: _movedFrom, ...said } = parseDocument(ProcInfo, text, what);
+        if (!seal.isSealed(INFO, text)) return { ...said, foreign: true };
+        return located(said, parseDocument(RecordedPlace, text, what).data_dir, this.dataDir);
+      },
+      this.#fs,
+    );
+    if (info === null || info.uuid === uuid) return info;
+    throw new SyscallError(
+      "INVALID",
+      `${this.dir(uuid)} holds the record of run ${info.uuid}: it was copied or renamed. Give it that name, or remove it.`,
+    );
+  }
+
+  async meta(uuid: string): Promise<(ProcessMeta & { foreign?: true }) | null> {
+    const { ProcessMeta } = await schemas();
+    const seal = this.#seal(uuid);
+    return readSteady(
+      join(this.dir(uuid), META),
+      (text) => {
+        const meta = parseDocument(ProcessMeta, text, `${META} of run ${uuid}`);
+        return seal.isSealed(META, text) ? meta : { ...meta, foreign: true as const };
+      },
+      this.#fs,
+    );
+  }
+
+  /** The UUIDs that begin with `prefix`, oldest first. */
+  async find(prefix: string): Promise<string[]> {
+    const wanted = prefix.toLowerCase();
+    return (await this.#uuids()).filter((uuid) => uuid.startsWith(wanted));
+  }
+
+  /** Finished steps by line. */
+  async steps(uuid: string, page: Page = {}): Promise<LogPage<StepRecord>> {
+    return this.#log(uuid, STEPS, (await schemas()).StepRecord, page);
+  }
+
+  /** Syscall events by line. */
+  async events(uuid: string, page: Page = {}): Promise<LogPage<SyscallEventWire>> {
+    return this.#log(uuid, EVENTS, (await schemas()).SyscallEventWire, page);
+  }
+
+  /** What was done of the step that is not recorded. A journal whose step is recorded is ignored. */
+  async journal(uuid: string): Promise<Journal> {
+    const { records, recorded, damaged, damagedLines, torn, foreign } = await this.#journal(uuid);
+    return { entries: openStep(records, recorded), damaged, damagedLines, torn, foreign };
+  }
+
+  /** Everything that stands in it, and the last step that has a record: 0 when there is none. */
+  async #journal(uuid: string): Promise<LogPage<JournalEntry> & { recorded: number }> {
+    const { JournalEntry } = await schemas();
+    const page = await this.#log(uuid, JOURNAL, JournalEntry, { limit: Number.MAX_SAFE_INTEGER });
+    return { ...page, recorded: page.records.length === 0 ? 0 : await this.#lastStep(uuid) };
+  }
+
+  /** What is kept beside the run, looked for and read: its content is what it was, or the problem says how not. */
+  async kept(uuid: string, ref: KeptRef): Promise<KeptFinding> {
+    return findKept(this.#fs, this.dir(uuid), ref, { whole: true });
+  }
+
+  /** The same, read. INVALID when it is missing or has changed. */
+  readKept(uuid: string, ref: KeptRef): Promise<Uint8Array> {
+    return readKept(this.#fs, this.dir(uuid), ref);
+  }
+
+  /** What the run has still to be told. Reading it changes nothing. */
+  async inbox(uuid: string): Promise<Inbox> {
+    const { InboxLine } = await schemas();
+    const lines = await this.#log(uuid, INBOX, InboxLine, { limit: Number.MAX_SAFE_INTEGER });
+    const { damaged, damagedLines, torn, foreign } = lines;
+    const faults = { damaged, damagedLines, torn, foreign };
+    const bytes = this.#size(uuid, INBOX);
+    if (bytes === null) return { ...unreadOf([], [], 0), inOpenStep: [], ...faults };
+    const acknowledged: number[] = [];
+    for await (const record of this.#everyStep(uuid)) acknowledged.push(...acknowledgedBy(record));
+    const rest = unreadOf(lines.records, acknowledged, bytes);
+    const told = toldBy((await this.journal(uuid)).entries);
+    const inOpenStep = rest.unread.map(({ seq }) => seq).filter((seq) => told.has(seq));
+    return { ...rest, inOpenStep, ...faults };
+  }
+
+  /** Removes a run and everything beside it. The run must have ended. */
+  async remove(uuid: string): Promise<void> {
+    this.#requireNoLink(["steps"]);
+    await removeAll(this.dir(uuid), `remove run ${uuid}`);
+  }
+
+  /** When something was last made or removed in a run's folder; null when there is none. */
+  folderTime(uuid: string): number | null {
+    return this.#fs.stat(this.dir(uuid))?.mtimeMs ?? null;
+  }
+
+  /** What was collected of this data folder, and how a run is. */
+  async collected(): Promise<CollectedRuns> {
+    const { CollectedRuns } = await import("./collected-runs.ts");
+    return new CollectedRuns({
+      dataDir: this.dataDir,
+      fs: this.#fs,
+      runDir: (uuid) => this.dir(uuid),
+      claim: (uuid) => this.claim(uuid),
+      info: (uuid) => this.info(uuid),
+      meta: (uuid) => this.meta(uuid),
+    });
+  }
+
+  /** Why none of its runs is read: its path leads through a link. null: it does not. */
+  linked(): SyscallError | null {
+    const link = linkIn(this.dataDir, ["steps"], this.#fs);
+    return link === null ? null : isLink(link);
+  }
+
+  #seal(uuid: string): RecordSeal {
+    return this.#key.sealOf(`run ${uuid}`);
+  }
+
+  #requireNoLink(parts: readonly string[]): void {
+    const link = linkIn(this.dataDir, parts, this.#fs);
+    if (link !== null) throw isLink(link);
+  }
+
+  async #uuids(): Promise<string[]> {
+    if (this.linked() !== null) return [];
+    try {
+      return (await this.#fs.list(this.#steps)).filter((name) => UUID.test(name)).sort();
+    } catch (error) {
+      if (errno(error) === "ENOENT") return [];
+      throw ioError(error, "list the runs", this.#steps);
+    }
+  }
+
+  #log<T>(uuid: string, file: string, schema: z.ZodType<T>, page: Page): Promise<LogPage<T>> {
+    const seal = this.#seal(uuid);
+    return readLog(this.#fs, join(this.dir(uuid), file), {
+      after: page.after ?? 0,
+      limit: page.limit ?? DEFAULT_PAGE,
+      // Nothing is decided by the trace: its lines have no MAC.
+      isOwn: file === EVENTS ? undefined : (line) => seal.isSealed(file, line),
+      decode: (value, line) => {
+        checkSchemaVersion(value, `Line ${line} of ${file} of run ${uuid}`);
+        return schema.parse(value);
+      },
+    });
+  }
+
+  /** Takes out what is void and would not look so behind the next record. True when the journal holds something. */
+  async #tidyJournal(uuid: string): Promise<boolean> {
+    const path = join(this.dir(uuid), JOURNAL);
+    const { records, recorded, foreign } = await this.#journal(uuid);
+    // Written anew they would count as own.
+    if (foreign > 0) throw foreignLines(uuid, JOURNAL, foreign);
+    if (isMixed(records, recorded)) {
+      const seal = this.#seal(uuid);
+      const lines = openStep(records, recorded).map((entry) => `${seal.seal(JOURNAL, versioned(entry))}\n`);
+      await replaceDocument(path, lines.join(""), this.#fs);
+    }
+    return (await countLines(this.#fs, path, `${JOURNAL} of run ${uuid}`)) > 0;
+  }
+
+  /** The highest step in steps.jsonl; 0 when there is none. */
+  async #lastStep(uuid: string): Promise<number> {
+    let last = 0;
+    for await (const record of this.#everyStep(uuid)) last = Math.max(last, record.step);
+    return last;
+  }
+
+  /** In bytes; null when there is none. */
+  #size(uuid: string, file: string): number | null {
+    const path = join(this.dir(uuid), file);
+    try {
+      const fd = this.#fs.open(path, "read");
+      try {
+        return this.#fs.size(fd);
+      } finally {
+        this.#fs.close(fd);
+      }
+    } catch (error) {
+      if (errno(error) === "ENOENT") return null;
+      throw ioError(error, `read ${file} of run ${uuid}`, path);
+    }
+  }
+
+  async *#everyStep(uuid: string): AsyncGenerator<StepRecord> {
+    for (let after = 0; ; ) {
+      const page = await this.steps(uuid, { after, limit: 100 });
+      yield* page.records;
+      if (page.next === after) return;
+      after = page.next;
+    }
+  }
+}
+
+/** Loaded by who reads: building them takes longer than a whole run needs to be written. */
+function schemas(): Promise<typeof import("./schema.ts")> {
+  return import("./schema.ts");
+}
+
+function noSuchRun(uuid: string): SyscallError {
+  return new SyscallError("NOT_FOUND", `No run ${uuid} here. \`rnix ps -a\` lists those that are.`);
+}

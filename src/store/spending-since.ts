@@ -1,0 +1,39 @@
+import type { Spent } from "./daily-spending.ts";
+import type { RunStore } from "./runs/run-store.ts";
+import type { ProcInfo } from "./runs/schema.ts";
+
+/** What the runs of a data folder have used since a time (Unix, ms), by their records. */
+export async function usedSince(runs: RunStore, sinceMs: number): Promise<Spent> {
+  const catalogue = await runs.catalogue();
+  const { rows } = await catalogue.list();
+  const known = new Set(rows.map(({ uuid }) => uuid));
+  const recent = rows.filter(
+    // What a child has used is its parent's use as well.
+    ({ ended_at_ms, parent_uuid, foreign }) =>
+      !foreign &&
+      (ended_at_ms === null || ended_at_ms >= sinceMs) &&
+      (parent_uuid === null || !known.has(parent_uuid)),
+  );
+  const sum: Spent = { tokens: 0, cost: 0 };
+  for (const info of await catalogue.infos(recent)) {
+    const before =
+      info.created_at_ms >= sinceMs ? { tokens: 0, cost: 0 } : await usedUntil(runs, info, sinceMs);
+    sum.tokens += Math.max(0, info.tokens_used - before.tokens);
+    sum.cost += Math.max(0, (info.cost_usd ?? 0) - before.cost);
+  }
+  return sum;
+}
+
+async function usedUntil(runs: RunStore, { uuid }: ProcInfo, ms: number): Promise<Spent> {
+  const until: Spent = { tokens: 0, cost: 0 };
+  for (let after = 0; ; ) {
+    const page = await runs.steps(uuid, { after, limit: 100 });
+    for (const { ts, so_far } of page.records) {
+      if (so_far === undefined || Date.parse(ts) >= ms) continue;
+      until.tokens = so_far.tokens_used;
+      until.cost = so_far.cost_usd ?? 0;
+    }
+    if (page.next === after) return until;
+    after = page.next;
+  }
+}

@@ -1,0 +1,106 @@
+import { describe, expect, test } from "bun:test";
+import { Envelope, type EnvelopeLimits, UNLIMITED } from "../../../src/kernel/budget/budget.ts";
+import { type CallBudget, reserveCall } from "../../../src/kernel/budget/call-budget.ts";
+import { estimateRequest } from "../../../src/kernel/budget/token-estimate.ts";
+import type { ModelRequest } from "../../../src/kernel/llm/model-request.ts";
+
+const request: ModelRequest = {
+  intent: "go",
+  system_prompt: "x".repeat(400),
+  model: "m",
+  messages: [{ role: "user", content: "go" }],
+};
+const INPUT = estimateRequest(request);
+const PRICE = { input: 1_000, output: 2_000, cached: 100 };
+const never = new AbortController().signal;
+
+function envelope(limits: Partial<EnvelopeLimits>): Envelope {
+  return new Envelope({ ...UNLIMITED, ...limits });
+}
+
+async function granted(
+  from: Envelope,
+  provider: Parameters<typeof reserveCall>[2],
+  signal = never,
+): Promise<CallBudget> {
+  const budget = await reserveCall(from, request, provider, signal);
+  if ("reason" in budget) throw budget.error;
+  return budget;
+}
+
+test.each([
+  ["no limit, a model whose longest answer is known", {}, { maxOutput: 500 }, 500, false],
+  ["no limit, one whose longest is not: it is not told", {}, {}, undefined, false],
+  ["tokens enough", { tokens: INPUT + 500 }, { maxOutput: 500 }, 500, false],
+  ["tokens for a part", { tokens: INPUT + 499 }, { maxOutput: 500 }, 499, true],
+  ["tokens enough, the longest not known", { tokens: 1_000_000 }, {}, 32_000, false],
+  [
+    "a cost for a part",
+    { cost: (INPUT * 1_000 + 7 * 2_000) / 1e6 },
+    { maxOutput: 500, price: PRICE },
+    7,
+    true,
+  ],
+  [
+    "a model that costs nothing",
+    { cost: 0.01 },
+    { maxOutput: 5, price: { input: 0, output: 0, cached: 0 } },
+    5,
+    false,
+  ],
+])("the answer's room: %s", async (_, limits, provider, maxOutput, lowered) => {
+  expect(await granted(envelope(limits), provider)).toMatchObject({ maxOutput, lowered });
+});
+
+describe("a call that does not fit is not made", () => {
+  test.each([
+    ["steps", { steps: 0 }, {}, "max_steps", "--max-steps"],
+    ["tokens", { tokens: INPUT }, {}, "budget_exceeded", "--budget"],
+    ["cost", { cost: 0.000001 }, { price: PRICE, maxOutput: 5 }, "budget_exceeded", "--max-cost"],
+  ])("%s", async (_, limits, provider, reason, flag) => {
+    const from = envelope(limits);
+    const shortage = await reserveCall(from, request, provider, never);
+    expect(shortage).toMatchObject({ reason, error: { code: "EXHAUSTED" } });
+    expect("error" in shortage && shortage.error.message).toContain(flag);
+    expect(from.held.holds).toBe(0);
+  });
+});
+
+test("who gets none is told what was spent, of the limit that leaves least", async () => {
+  const above = envelope({ tokens: 1000 });
+  const child = above.child({ ...UNLIMITED, tokens: 900 }, 0);
+  const beside = above.child(UNLIMITED, 0);
+  beside.reserve({ tokens: 0, cost: 0, steps: 0 }).settle({ tokens: 990, cost: null, steps: 1 });
+  const shortage = await reserveCall(child, request, {}, never);
+  expect("error" in shortage && shortage.error.message).toContain("990 of 1000 tokens are used");
+});
+
+test("it is paid with what was used, cached input at its price, and the step", async () => {
+  const from = envelope({ cost: 1, steps: 2 });
+  const budget = await granted(from, { maxOutput: 50, price: PRICE });
+  expect(from.held).toMatchObject({ tokens: INPUT + 50, steps: 1, holds: 1 });
+  budget.pay({ input_tokens: 100, output_tokens: 10, cached_tokens: 40 });
+  expect([from.tokens, from.steps]).toEqual([110, 1]);
+  expect(from.cost).toBeCloseTo((60 * 1_000 + 40 * 100 + 10 * 2_000) / 1e6);
+  expect(from.held.holds).toBe(0);
+});
+
+test("what only calls under way hold back is waited for, so no answer is cut short for it", async () => {
+  const from = envelope({ tokens: 2 * INPUT + 600 });
+  const [a, b] = [from.child(UNLIMITED, 0), from.child(UNLIMITED, 0)];
+  const first = await granted(a, { maxOutput: 500 });
+  const second = granted(b, { maxOutput: 500 });
+  first.pay({ input_tokens: INPUT, output_tokens: 20, cached_tokens: 0 });
+  expect(await second).toMatchObject({ maxOutput: 500, lowered: false });
+});
+
+test("who is stopped while it waits holds nothing", async () => {
+  const from = envelope({ tokens: 2 * INPUT + 600 });
+  const first = await granted(from, { maxOutput: 500 });
+  const stop = new AbortController();
+  const second = granted(from, { maxOutput: 500 }, stop.signal).catch((error: unknown) => error);
+  stop.abort(new Error("stopped"));
+  expect(await second).toMatchObject({ message: "stopped" });
+  first.pay({ input_tokens: 0, output_tokens: 0, cached_tokens: 0 });
+  expect(from.held.holds).toBe(0);
+});

@@ -1,0 +1,96 @@
+import { describe, expect, test } from "bun:test";
+import { Channel } from "../../../src/kernel/events/channel.ts";
+import type { ProcessEvent } from "../../../src/kernel/types.ts";
+import { joinWords } from "../../../src/lib/join-words.ts";
+
+async function all<T>(channel: Channel<T>): Promise<T[]> {
+  const items: T[] = [];
+  for await (const item of channel) items.push(item);
+  return items;
+}
+
+test("items arrive in order, then the end", async () => {
+  const channel = new Channel<number>(8);
+  channel.push(1);
+  const reading = all(channel);
+  channel.push(2);
+  channel.end();
+  expect(await reading).toEqual([1, 2]);
+});
+
+test("a full channel drops the new item and counts it; the last word always arrives", async () => {
+  const channel = new Channel<string>(2);
+  for (const item of ["a", "b", "c", "d"]) channel.push(item);
+  channel.end("complete");
+  expect(channel.dropped).toBe(2);
+  expect(await all(channel)).toEqual(["a", "b", "complete"]);
+});
+
+describe("a channel that joins", () => {
+  const step = (from: number, to = from): ProcessEvent[] =>
+    Array.from({ length: to - from + 1 }, (_, at) => ({
+      type: "text_delta",
+      step: 1,
+      text: `${from + at} `,
+    }));
+  const text = (events: readonly ProcessEvent[]): string =>
+    events.map((event) => (event.type === "text_delta" ? event.text : `<${event.type}>`)).join("");
+
+  test("leaves what a reader keeps up with as it is, and loses no word of one that is behind", async () => {
+    const channel = new Channel<ProcessEvent>(8, undefined, joinWords);
+    for (const event of step(1, 1000)) channel.push(event);
+    channel.end({ type: "notice", text: "" });
+    const items = await all(channel);
+    expect(channel.dropped).toBe(0);
+    expect(text(items)).toBe(`${text(step(1, 1000))}<notice>`);
+    expect(items.slice(0, 3)).toEqual(step(1, 3));
+    expect(items).toHaveLength(5);
+  });
+
+  test("keeps apart what belongs to different steps, and words from thoughts", async () => {
+    const channel = new Channel<ProcessEvent>(2, undefined, joinWords);
+    channel.push({ type: "text_delta", step: 1, text: "a" });
+    channel.push({ type: "reasoning_delta", step: 1, text: "b" });
+    channel.push({ type: "text_delta", step: 1, text: "c" });
+    channel.push({ type: "reasoning_delta", step: 2, text: "d" });
+    channel.push({ type: "log", entry: { ts: "", step: 1, kind: "text", text: "e" } });
+    channel.end();
+    expect(channel.dropped).toBe(3);
+    expect(await all(channel)).toEqual([
+      { type: "text_delta", step: 1, text: "a" },
+      { type: "reasoning_delta", step: 1, text: "b" },
+    ]);
+  });
+
+  test("is bounded all the same: what is more is dropped and counted", async () => {
+    const channel = new Channel<ProcessEvent>(16, undefined, joinWords);
+    const piece = "x".repeat(1000);
+    for (let i = 0; i < 100_000; i++) channel.push({ type: "text_delta", step: 1, text: piece });
+    channel.end();
+    const kept = text(await all(channel)).length;
+    expect(kept).toBeGreaterThan(100_000);
+    expect(kept).toBeLessThan(16 * 16 * 1024 + 1);
+    expect(kept / 1000 + channel.dropped).toBe(100_000);
+  });
+});
+
+test("after the end nothing more is taken", async () => {
+  const channel = new Channel<number>();
+  channel.end(1);
+  channel.push(2);
+  channel.end(3);
+  expect(await all(channel)).toEqual([1]);
+});
+
+test("a reader that leaves closes the channel and tells its owner once", async () => {
+  let closed = 0;
+  const channel = new Channel<number>(4, () => closed++);
+  channel.push(1);
+  for await (const item of channel) {
+    expect(item).toBe(1);
+    break;
+  }
+  channel.push(2);
+  channel.end();
+  expect({ closed, ended: channel.ended }).toEqual({ closed: 1, ended: true });
+});

@@ -1,0 +1,104 @@
+import { describe, expect, test } from "bun:test";
+import { Secrets } from "../../../src/kernel/process/secrets.ts";
+
+const KEYS = [
+  "sk-live-0123456789",
+  "sk-live-0123456789-longer",
+  'key/with"quote',
+  "schlüssel-mit-ü",
+  "aabaabaab",
+];
+const TEXT = `${KEYS.join(" ")} sk-live-01 aabaabaabaab aaaabaabaab${KEYS[0]}${KEYS[1]} schlüssel sk-li`;
+
+describe("secrets", () => {
+  const secrets = new Secrets({ keys: KEYS });
+
+  test("are hidden in a text, the longest first, also as JSON writes them", () => {
+    expect(secrets.hide(`a ${KEYS[1]} b`)).toBe("a [key] b");
+    expect(secrets.hide(JSON.stringify({ key: KEYS[2] }))).toBe('{"key":"[key]"}');
+  });
+
+  test("shorter than eight characters are words", () => {
+    expect(new Secrets({ keys: ["ollama"] }).hide("ollama serve")).toBe("ollama serve");
+  });
+
+  test("that others fetch meanwhile are hidden, too", () => {
+    const shared = new Secrets();
+    const own = new Secrets({ shared });
+    const stream = own.stream();
+    expect(own.hide("fetched-key")).toBe("fetched-key");
+    shared.add("fetched-key");
+    expect(own.hide("fetched-key")).toBe("[key]");
+    expect(stream.push("fetch") + stream.push("ed-key") + stream.end()).toBe("[key]");
+  });
+
+  test("do not push each other out: of keys that change, the first ones stay known", () => {
+    const own = new Secrets({ keys: ["the-first-key"] });
+    for (let i = 0; i < 100; i++) own.add(`fetched-key-${i}`);
+    expect(own.hide("the-first-key fetched-key-99 fetched-key-0")).toBe("[key] [key] fetched-key-0");
+    expect(own.keys.length).toBeLessThan(20);
+  });
+
+  test("are hidden however a stream cuts them into pieces, and nothing else is lost", () => {
+    const random = numbers(20_261_122);
+    for (let round = 0; round < 3_000; round++) {
+      const pieces = cut(TEXT, random);
+      const stream = secrets.stream();
+      const shown = pieces.map((piece) => stream.push(piece)).join("") + stream.end();
+      for (const key of KEYS) expect(shown).not.toContain(key);
+      const restored = shown.split("[key]");
+      for (const part of restored) expect(TEXT).toContain(part);
+    }
+  });
+
+  test("are hidden in bytes, however they are cut", () => {
+    const random = numbers(7);
+    const bytes = Buffer.from(TEXT);
+    for (let round = 0; round < 3_000; round++) {
+      const stream = secrets.byteStream();
+      const shown: Uint8Array[] = [];
+      for (let at = 0; at < bytes.length; ) {
+        const next = at + 1 + random(12);
+        shown.push(stream.push(bytes.subarray(at, next)));
+        at = next;
+      }
+      const text = Buffer.concat([...shown, stream.end()]).toString();
+      for (const key of KEYS) expect(text).not.toContain(key);
+      expect(text).toEndWith(" schlüssel sk-li");
+    }
+  });
+
+  test("hold back no more than could be the beginning of one", () => {
+    const stream = secrets.stream();
+    expect(stream.push("an answer")).toBe("an answer");
+    expect(stream.push(" and sk-li")).toBe(" and ");
+    expect(stream.push("ght")).toBe("sk-light");
+    expect(stream.push("s")).toBe("");
+    expect(stream.end()).toBe("s");
+    expect(stream.end()).toBe("");
+  });
+
+  test("pass bytes on that hold none as they are", () => {
+    const data = Buffer.from("no key in here\n");
+    expect(secrets.byteStream().push(data)).toEqual(data);
+    expect(new Secrets().byteStream().push(data)).toBe(data);
+  });
+});
+
+function cut(text: string, random: (below: number) => number): string[] {
+  const pieces: string[] = [];
+  for (let at = 0; at < text.length; ) {
+    const next = at + 1 + random(12);
+    pieces.push(text.slice(at, next));
+    at = next;
+  }
+  return pieces;
+}
+
+function numbers(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}

@@ -1,0 +1,12 @@
+import { expect, test } from "bun:test";
+import { Tidy } from "../../../src/server/daemon/gc-hint.ts";
+
+test("what runs leave behind is collected with every tenth connection that ends", () => {
+  let collected = 0;
+  const tidy = new Tidy(() => collected++);
+  const seen = Array.from({ length: 25 }, () => {
+    tidy.served();
+    return collected;
+  });
+  expect([seen[8], seen[9], seen[18], seen[19], seen[24]]).toEqual([0, 1, 1, 2, 2]);
+});

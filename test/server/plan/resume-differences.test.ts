@@ -1,0 +1,96 @@
+import { expect, test } from "bun:test";
+import { defaultSettings } from "../../../src/config/settings.ts";
+import { providerFacts } from "../../../src/kernel/process/provider-facts.ts";
+import type { ProviderChoice, SpawnOpts } from "../../../src/kernel/types.ts";
+import {
+  environmentAsItWas,
+  requireFolders,
+  whatHasChanged,
+} from "../../../src/server/plan/resume-differences.ts";
+import { Namespace } from "../../../src/vfs/namespace.ts";
+import { procInfo } from "../../support/samples.ts";
+import { TempDir } from "../support/fixture.ts";
+
+const info = procInfo({
+  env: { names: ["DB", "PATH", "SSH_TTY", "TOKEN"], values: { PATH: "/bin" } },
+  versions: { rnix: "1", fs: "a", jira: "b", shell: "c" },
+});
+
+function today(env: Record<string, string>, versions: Record<string, string>): SpawnOpts {
+  return {
+    project: { id: "p", dir: "/p", dataDir: "/p/data", trusted: false },
+    devices: { namespace: new Namespace([]), versions, release: () => undefined },
+    provider: null,
+    cwd: "/p",
+    env,
+    limits: defaultSettings().limits,
+  };
+}
+
+test("a run that is gone on with has the variables it had, and no others", () => {
+  expect(environmentAsItWas(info, { PATH: "/bin", DB: "today's", NEW: "other" })).toEqual({
+    PATH: "/bin",
+    DB: "today's",
+  });
+});
+
+test("what is missing or has changed is named; what tells sessions apart is not", () => {
+  const opts = today({ PATH: "/bin", DB: "d" }, { fs: "a", shell: "other", more: "1" });
+  expect(whatHasChanged(info, opts)).toEqual([
+    "variables that it had and are not in this environment: TOKEN",
+    "plugins that have changed since it ran: shell",
+    "plugins that it had and are not loaded now: jira",
+  ]);
+  const { rnix: _rnix, ...versions } = info.versions;
+  expect(whatHasChanged(info, today({ PATH: "", DB: "", TOKEN: "" }, versions))).toEqual([]);
+});
+
+test("a provider that is another one behind its name is told, without what is secret in its address", () => {
+  const choice = (more: Partial<ProviderChoice>): ProviderChoice => ({
+    name: "openai",
+    device: "/dev/llm/openai",
+    model: "m",
+    config: {},
+    gateKey: "",
+    because: "",
+    secret: async () => "key",
+    ...more,
+  });
+  const before = choice({ config: { base_url: "https://me:secret@one.example/v1?key=secret" } });
+  const facts = providerFacts(before);
+  expect(facts).toEqual({
+    driver: "openai",
+    base_url: "https://one.example/v1",
+    context_window: null,
+    max_output: null,
+  });
+  const changed = (provider: ProviderChoice): string[] => {
+    const { rnix: _rnix, ...versions } = info.versions;
+    const opts = { ...today({ PATH: "", DB: "", TOKEN: "" }, versions), provider };
+    return whatHasChanged({ ...info, provider_facts: facts }, opts);
+  };
+  expect(changed(before)).toEqual([]);
+  expect(
+    changed(
+      choice({ device: "/dev/llm/other", config: { base_url: "http://two.example" }, contextWindow: 8000 }),
+    ),
+  ).toEqual([
+    "its provider openai is not what it was: the driver was openai and is other; the address was https://one.example/v1 and is http://two.example/; the context window was not set and is 8000",
+  ]);
+  expect(changed(choice({ name: "another" }))).toEqual([]);
+});
+
+test("many names are counted", () => {
+  const names = Array.from({ length: 13 }, (_, i) => `V${i}`);
+  const [line] = whatHasChanged({ ...info, env: { names, values: {} } }, today({}, info.versions));
+  expect(line).toEndWith("V8, V9 and 3 more");
+});
+
+test.each(["project", "cwd"] as const)("a %s that is gone is named", (which) => {
+  using dir = new TempDir();
+  const there = { ...info, project: dir.path, cwd: dir.path };
+  requireFolders(there);
+  expect(() => requireFolders({ ...there, [which]: "/not/there" })).toThrow(
+    /\/not\/there, is not there any more/,
+  );
+});

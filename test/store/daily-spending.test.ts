@@ -1,0 +1,102 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import {
+  appendFileSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DayBook } from "../../src/store/daily-spending.ts";
+import { seeded } from "../support/seeded.ts";
+
+const DAY = "2026-11-20";
+let dir = "";
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "rnix-days-"));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+const file = (day = DAY) => join(dir, "spending", `${day}.jsonl`);
+
+describe("the book of a day", () => {
+  test("holds what was added, for whoever opens it later", () => {
+    const book = new DayBook(dir);
+    expect(book.has(DAY)).toBe(false);
+    expect(book.spent(DAY)).toEqual({ tokens: 0, cost: 0 });
+    book.add(DAY, { tokens: 10, cost: 0.25 });
+    book.add(DAY, { tokens: 5, cost: 0 });
+    for (const one of [book, new DayBook(dir)]) expect(one.spent(DAY)).toEqual({ tokens: 15, cost: 0.25 });
+    expect(book.has(DAY)).toBe(true);
+    expect(statSync(file()).mode & 0o777).toBe(0o600);
+  });
+
+  test("another day begins with nothing, and the one before is still there", () => {
+    const book = new DayBook(dir);
+    book.add(DAY, { tokens: 10, cost: 1 });
+    book.add("2026-11-21", { tokens: 3, cost: 0 });
+    expect(book.spent("2026-11-21")).toEqual({ tokens: 3, cost: 0 });
+    expect(book.spent(DAY)).toEqual({ tokens: 10, cost: 1 });
+  });
+
+  test.each(Array.from({ length: 20 }, (_, seed) => seed))(
+    "is one for all kernels that write and read it, in whatever order (seed %i)",
+    (seed) => {
+      const random = seeded(seed);
+      const books = [new DayBook(dir), new DayBook(dir), new DayBook(dir)];
+      let sum = 0;
+      for (let i = 0; i < 100; i++) {
+        const book = books[Math.floor(random() * books.length)] ?? books[0];
+        if (random() < 0.5) {
+          const tokens = Math.floor(random() * 1000);
+          book?.add(DAY, { tokens, cost: 0 });
+          sum += tokens;
+        } else if (random() < 0.2) {
+          books[0] = new DayBook(dir);
+        } else expect(book?.spent(DAY).tokens).toBe(sum);
+      }
+      for (const book of books) expect(book.spent(DAY).tokens).toBe(sum);
+    },
+  );
+
+  test("a line that a kill has cut off says nothing, and the next one is whole", () => {
+    const book = new DayBook(dir);
+    book.add(DAY, { tokens: 10, cost: 0 });
+    appendFileSync(file(), '{"v":1,"tokens":99');
+    expect(book.spent(DAY).tokens).toBe(10);
+    new DayBook(dir).add(DAY, { tokens: 1, cost: 0 });
+    for (const one of [book, new DayBook(dir)]) expect(one.spent(DAY).tokens).toBe(11);
+  });
+
+  test("no line gives anything back, or says what is no amount", () => {
+    const book = new DayBook(dir);
+    book.add(DAY, { tokens: 10, cost: 0.5 });
+    const lines = ['{"v":1,"tokens":-1e9,"cost":-3}', '{"v":1,"tokens":1e999,"cost":"2"}', "null", "[]", "7"];
+    appendFileSync(file(), `${lines.join("\n")}\n`);
+    for (const one of [book, new DayBook(dir)]) expect(one.spent(DAY)).toEqual({ tokens: 10, cost: 0.5 });
+  });
+
+  test("begins once with what was used before it, whoever comes second", async () => {
+    const [one, two] = [new DayBook(dir), new DayBook(dir)];
+    await Promise.all([one.begin(DAY, { tokens: 7, cost: 2 }), two.begin(DAY, { tokens: 7, cost: 2 })]);
+    await two.begin(DAY, { tokens: 50, cost: 5 });
+    for (const book of [one, two]) expect(book.spent(DAY)).toEqual({ tokens: 7, cost: 2 });
+    expect(readdirSync(join(dir, "spending"))).toEqual([`${DAY}.jsonl`]);
+    expect(readFileSync(file(), "utf8")).toBe('{"v":1,"tokens":7,"cost":2}\n');
+  });
+
+  test("keeps a month", async () => {
+    const book = new DayBook(dir);
+    for (let month = 1; month <= 4; month++)
+      for (let day = 10; day < 20; day++) book.add(`2026-0${month}-${day}`, { tokens: 1, cost: 0 });
+    writeFileSync(join(dir, "spending", "notes.txt"), "mine");
+    await book.begin(DAY, { tokens: 0, cost: 0 });
+    const left = readdirSync(join(dir, "spending"));
+    expect(left).toHaveLength(32);
+    expect(left).toContain("notes.txt");
+    expect(left.toSorted()[0]).toBe("2026-02-10.jsonl");
+  });
+});

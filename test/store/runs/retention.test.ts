@@ -1,0 +1,120 @@
+import { describe, expect, test } from "bun:test";
+import { rowOf } from "../../../src/store/runs/index-entry.ts";
+import {
+  beyondLimits,
+  type Candidate,
+  neededRuns,
+  type RetentionLimits,
+} from "../../../src/store/runs/retention.ts";
+import type { RunRow } from "../../../src/store/runs/run-index.ts";
+import { procInfo } from "../../support/samples.ts";
+import { seeded } from "../../support/seeded.ts";
+
+const NONE: RetentionLimits = { ageMs: null, runs: null, bytes: null };
+const NOW = 1_000_000;
+
+/** Each ended so long ago, the first the longest, with so many bytes. */
+function ended(...runs: [ago: number, bytes: number][]): Candidate[] {
+  return runs.map(([ago, bytes], i) => ({ uuid: `u${i}`, endedAtMs: NOW - ago, bytes }));
+}
+
+describe("beyond the limits", () => {
+  const runs = ended([400, 10], [300, 10], [200, 50], [100, 10]);
+
+  test.each([
+    ["nothing, without limits", NONE, []],
+    ["what is older than the age", { ...NONE, ageMs: 250 }, ["u0 age", "u1 age"]],
+    ["not what is just as old", { ...NONE, ageMs: 300 }, ["u0 age"]],
+    ["the oldest beyond the number", { ...NONE, runs: 3 }, ["u0 runs"]],
+    ["all but the newest", { ...NONE, runs: 1 }, ["u0 runs", "u1 runs", "u2 runs"]],
+    ["the oldest beyond the size", { ...NONE, bytes: 70 }, ["u0 size"]],
+    ["what does not fit, and all before it", { ...NONE, bytes: 40 }, ["u0 size", "u1 size", "u2 size"]],
+    ["each for its first reason", { ageMs: 350, runs: 2, bytes: 70 }, ["u0 age", "u1 runs"]],
+  ] as const)("is %s", (_what, limits, gone) => {
+    expect(beyondLimits(runs, limits, NOW).map(({ uuid, why }) => `${uuid} ${why}`)).toEqual([...gone]);
+  });
+
+  test("whatever there is: what stays is within every limit, and nothing goes for nothing", () => {
+    for (let seed = 1; seed <= 500; seed++) {
+      const random = seeded(seed);
+      const int = (below: number): number => Math.floor(random() * below);
+      const runs = ended(...Array.from({ length: int(30) }, (): [number, number] => [int(50), int(20)]));
+      const maybe = (below: number): number | null => (int(3) === 0 ? null : 1 + int(below));
+      const limits: RetentionLimits = { ageMs: maybe(50), runs: maybe(20), bytes: maybe(150) };
+      const gone = new Map(beyondLimits(runs, limits, NOW).map(({ uuid, why }) => [uuid, why]));
+      const kept = runs.filter(({ uuid }) => !gone.has(uuid));
+      const { ageMs, runs: most, bytes } = limits;
+      const sum = kept.reduce((all, run) => all + run.bytes, 0);
+      for (const run of kept) if (ageMs !== null) expect(NOW - run.endedAtMs).toBeLessThanOrEqual(ageMs);
+      if (most !== null) expect(kept.length).toBeLessThanOrEqual(most);
+      if (bytes !== null) expect(sum).toBeLessThanOrEqual(bytes);
+      // Nothing goes while something older stays.
+      const oldest = Math.min(...kept.map((run) => run.endedAtMs));
+      for (const run of runs) if (gone.has(run.uuid)) expect(run.endedAtMs).toBeLessThanOrEqual(oldest);
+      const reasons = new Set(gone.values());
+      if (reasons.has("age")) expect(ageMs).not.toBeNull();
+      if (reasons.has("runs")) expect(kept.length).toBe(most ?? -1);
+      if (reasons.has("size")) expect(bytes).not.toBeNull();
+    }
+  });
+});
+
+describe("what is needed", () => {
+  const isOpen = ({ state }: RunRow): boolean => state === "running" || state === "suspended";
+  const rows = (...runs: [uuid: string, more: Parameters<typeof procInfo>[0]][]): RunRow[] =>
+    runs.map(([uuid, more]) => rowOf(procInfo({ uuid, state: "dead", ended_at_ms: 1, ...more })));
+
+  test.each([
+    ["nothing, when nothing is open", [["a", {}]], []],
+    [
+      "what lives, and what is suspended",
+      [
+        ["a", { state: "running" }],
+        ["b", { state: "suspended" }],
+      ],
+      ["a", "b"],
+    ],
+    [
+      "what it comes from, by parent and by fork, all the way up",
+      [
+        ["a", {}],
+        ["b", { parent_uuid: "a" }],
+        ["c", { origin_uuid: "b" }],
+        ["d", { parent_uuid: "c", state: "running" }],
+      ],
+      ["a", "b", "c", "d"],
+    ],
+    [
+      "the children of an agent, and not their children",
+      [
+        ["a", { state: "suspended" }],
+        ["b", { parent_uuid: "a" }],
+        ["c", { parent_uuid: "b" }],
+      ],
+      ["a", "b"],
+    ],
+    [
+      "not what a supervisor has seen end: it would be all that ever was",
+      [
+        ["a", { state: "running", kind: "supervisor" }],
+        ["b", { parent_uuid: "a" }],
+      ],
+      ["a"],
+    ],
+    [
+      "not its forks",
+      [
+        ["a", { state: "suspended" }],
+        ["b", { origin_uuid: "a" }],
+      ],
+      ["a"],
+    ],
+    [
+      "itself, when it names what is not there",
+      [["a", { state: "running", parent_uuid: "gone" }]],
+      ["a", "gone"],
+    ],
+  ] as [string, [string, Parameters<typeof procInfo>[0]][], string[]][])("is %s", (_what, runs, needed) => {
+    expect([...neededRuns(rows(...runs), isOpen)].sort()).toEqual(needed);
+  });
+});
