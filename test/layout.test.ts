@@ -6,29 +6,28 @@ const ROOT = join(import.meta.dir, "..");
 
 /** The arrows of design §1. A room may import itself and whatever its arrows lead to, near or far. */
 const ARROWS: Record<string, readonly string[]> = {
-  cli: ["client", "version", "nearest", "lost-text"],
-  client: ["server", "version"],
-  server: ["cron", "plugin/host", "config", "kernel", "version"],
+  cli: ["client", "version"],
+  client: ["protocol", "server", "version"],
+  protocol: ["plugin"],
+  server: ["cron", "protocol", "plugin/host", "config", "kernel", "version"],
   "plugin/host": ["config", "plugin", "vfs", "version"],
-  config: ["lib", "plugin", "vfs", "nearest"],
+  config: ["lib", "plugin", "vfs"],
   cron: ["kernel"],
-  kernel: ["daemons", "context", "vfs", "store", "os", "lib", "nearest", "lost-text"],
+  kernel: ["daemons", "vfs", "store", "os", "lib"],
   daemons: ["store", "os"],
-  context: ["plugin"],
-  vfs: ["plugin"],
-  store: ["plugin"],
-  os: ["plugin"],
+  vfs: ["lib", "plugin"],
+  store: ["lib", "plugin"],
+  os: ["lib", "plugin"],
   lib: ["plugin"],
   plugin: [],
   version: [],
-  nearest: [],
-  "lost-text": [],
 };
 
 /** Where a type may come from beside that: a type is gone when the program runs. */
 const TYPES_FROM: Record<string, readonly string[]> = {
   "plugin/host": ["kernel"],
   config: ["kernel"],
+  protocol: ["kernel", "plugin/host", "server", "store"],
 };
 
 function reachable(room: string, seen = new Set<string>()): Set<string> {
@@ -131,6 +130,61 @@ describe("imports point one way", () => {
   });
 });
 
+/** Rooms with rooms of their own. */
+const HOUSES = ["kernel", "server", "store"];
+
+/** The innermost room of a file; the table of a house, its flat files, is a room too. */
+function innerRoomOf(path: string): string {
+  const [, house = "", inner = "", file] = path.split("/");
+  return HOUSES.includes(house) && file !== undefined ? `${house}/${inner}` : roomOf(path);
+}
+
+describe("the rooms below kernel, server and store", () => {
+  /** What stands at the root of each: its table, and what assembles it. */
+  const AT_THE_ROOT: Record<string, readonly string[]> = {
+    kernel: [
+      ...["capability-manager", "concurrency-manager", "context-manager", "debugger", "file-system"],
+      ...["init-manager", "ipc-manager", "kernel", "kernel-ports", "lifecycle-manager", "mount-manager"],
+      ...["proc-group-manager", "process-manager", "signal-manager", "supervisor-manager", "types"],
+    ],
+    server: ["boot", "embedded-server", "main", "offline-commands", "server", "services"],
+    store: ["daily-spending", "pid-allocator", "plugin-store", "spending-since"],
+  };
+
+  for (const [house, files] of Object.entries(AT_THE_ROOT)) {
+    test(`nothing is flat in ${house} but its table`, () => {
+      const flat = [...new Bun.Glob("*.ts").scanSync(join(ROOT, "src", house))];
+      expect(flat.map((file) => file.replace(/\.ts$/, "")).toSorted()).toEqual(files.toSorted());
+    });
+  }
+
+  test("no two of them import each other", () => {
+    // The root of a house assembles its rooms, which take its types and managers.
+    const known = new Set([
+      "kernel/budget <-> kernel/llm",
+      "kernel/budget <-> kernel/process",
+      "kernel/conversation <-> kernel/process",
+      "kernel/conversation <-> kernel/resume",
+      "kernel/events <-> kernel/process",
+      "kernel/ipc <-> kernel/lifetime",
+      "kernel/llm <-> kernel/tools",
+      "protocol <-> server/records",
+    ]);
+    const arrows = new Set<string>();
+    for (const { file, target } of sources("src").flatMap(importsOf)) {
+      if (!target.startsWith(".")) continue;
+      const path = relative(ROOT, join(ROOT, dirname(file), target));
+      const [from, to] = [innerRoomOf(file), innerRoomOf(path)];
+      if (from !== to && !HOUSES.includes(from) && !HOUSES.includes(to)) arrows.add(`${from} ${to}`);
+    }
+    const mutual = [...arrows].flatMap((arrow) => {
+      const [from = "", to = ""] = arrow.split(" ");
+      return from < to && arrows.has(`${to} ${from}`) ? [`${from} <-> ${to}`] : [];
+    });
+    expect(mutual.toSorted()).toEqual([...known].toSorted());
+  });
+});
+
 describe("what only one place may do", () => {
   const spawning = /\bBun\.spawn(?:Sync)?\b|node:child_process|\bchild_process\b|\bBun\.\$/;
 
@@ -179,13 +233,11 @@ describe("what only one place may do", () => {
   });
 
   test("the kernel has no clock and no chance of its own", () => {
-    const wrong = sources("src/kernel")
-      .filter((file) => file !== "src/lib/clock.ts")
-      .filter((file) =>
-        /\bDate\.now\(|\bperformance\.now\(|\bMath\.random\(|\bsetTimeout\(|\bsetInterval\(/.test(
-          withoutComments(readFileSync(join(ROOT, file), "utf8")),
-        ),
-      );
+    const wrong = sources("src/kernel").filter((file) =>
+      /\bDate\.now\(|\bperformance\.now\(|\bMath\.random\(|\bsetTimeout\(|\bsetInterval\(/.test(
+        withoutComments(readFileSync(join(ROOT, file), "utf8")),
+      ),
+    );
     expect(wrong).toEqual([]);
   });
 });

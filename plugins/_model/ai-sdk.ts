@@ -20,13 +20,13 @@ import {
 } from "rnix/plugin";
 import { gathered } from "./coalesce.ts";
 import { type Blame, cutOff, failure } from "./failure.ts";
-import { ALIVE, Arrivals } from "./heartbeat.ts";
-import { isTooDeep, MOST_LEVELS } from "./json-depth.ts";
+import { ALIVE, Heartbeat } from "./heartbeat.ts";
+import { isTooDeep, MAX_DEPTH } from "./json-depth.ts";
 import type { Model } from "./model-file.ts";
 import { Whole } from "./pause.ts";
 import { callOptions } from "./prompt.ts";
 import { rateLimits } from "./rate-limits.ts";
-import { Thoughts } from "./reasoning-signature.ts";
+import { ReasoningSignatures } from "./reasoning-signature.ts";
 import { type Stop, stopOf } from "./stop-words.ts";
 
 /** A provider package made ready for one request. */
@@ -91,7 +91,7 @@ export class AiSdkModel implements Model {
     const prepared = await this.#prepare(request, callOptions(request, by));
     const { model, options, blame, whenHeard, endWord } = prepared;
     const asked = { ...options, abortSignal: signal, ...(endWord && { includeRawChunks: true }) };
-    const arrivals = new Arrivals(parts(() => model.doStream(asked)));
+    const arrivals = new Heartbeat(parts(() => model.doStream(asked)));
     whenHeard?.(() => arrivals.heard());
     const next = () => guarded(blame, signal, () => arrivals.next());
     return gathered(events(await next(), next, new Collected(by), prepared));
@@ -189,7 +189,7 @@ function tell(warnings: readonly SharedV4Warning[], leftOut: Prepared["leftOut"]
 }
 
 class Collected {
-  readonly thoughts: Thoughts;
+  readonly thoughts: ReasoningSignatures;
   readonly whole = new Whole();
   readonly #by: string;
   text = "";
@@ -200,7 +200,7 @@ class Collected {
 
   constructor(by: string) {
     this.#by = by;
-    this.thoughts = new Thoughts(by);
+    this.thoughts = new ReasoningSignatures(by);
   }
 
   add(part: LanguageModelV4Content): void {
@@ -247,8 +247,8 @@ function toolCall({ input: text, toolCallId, toolName }: LanguageModelV4ToolCall
   const call = { id: toolCallId, name: toolName, input: {} };
   // No arguments at all is how several servers write those of a tool that takes none.
   if (text.trim() === "") return call;
-  if (isTooDeep(text, MOST_LEVELS)) {
-    const reason = `the arguments are nested more than ${MOST_LEVELS} levels deep`;
+  if (isTooDeep(text, MAX_DEPTH)) {
+    const reason = `the arguments are nested more than ${MAX_DEPTH} levels deep`;
     return { ...call, invalid: { text, reason } };
   }
   try {

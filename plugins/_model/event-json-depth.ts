@@ -1,4 +1,4 @@
-import { isTooDeep, MOST_OF_DOCUMENT } from "./json-depth.ts";
+import { isTooDeep, MAX_DOCUMENT_BYTES } from "./json-depth.ts";
 
 const LF = 10;
 const CR = 13;
@@ -7,7 +7,7 @@ const CR = 13;
  * Looks at the events of a stream before the package parses them. One of fewer bytes than there may be levels is
  * never too deep: of those, nearly all there are, only the end is looked for.
  */
-export class EventDepth {
+export class EventJsonDepth {
   /** Of the event that has not ended yet. */
   #parts: Uint8Array[] = [];
   #bytes = 0;
@@ -22,7 +22,7 @@ export class EventDepth {
 
   /** Whether an event that ends within this chunk is too deep. */
   isTooDeep(chunk: Uint8Array): boolean {
-    if (this.#bytes === 0 && chunk.byteLength <= MOST_OF_DOCUMENT && endsAnEvent(chunk)) return false;
+    if (this.#bytes === 0 && chunk.byteLength <= MAX_DOCUMENT_BYTES && endsAnEvent(chunk)) return false;
     let from = 0;
     let start = 0;
     for (let at = chunk.indexOf(LF); at >= 0; at = chunk.indexOf(LF, start)) {
@@ -46,7 +46,9 @@ export class EventDepth {
     const bytes = this.#bytes;
     this.#parts = [];
     this.#bytes = 0;
-    return bytes > MOST_OF_DOCUMENT && isTooDeep(dataOf(Buffer.concat(event).toString()), MOST_OF_DOCUMENT);
+    return (
+      bytes > MAX_DOCUMENT_BYTES && isTooDeep(dataOf(Buffer.concat(event).toString()), MAX_DOCUMENT_BYTES)
+    );
   }
 
   #readLine(chunk: Uint8Array, from: number, to: number): void {

@@ -1,8 +1,8 @@
 import { SyscallError } from "rnix/plugin";
 import { errorDocument } from "./error-document.ts";
-import { EventDepth } from "./event-json-depth.ts";
+import { EventJsonDepth } from "./event-json-depth.ts";
 import { type Blame, moved, reported, unreachable } from "./failure.ts";
-import { isTooDeep, MOST_OF_DOCUMENT } from "./json-depth.ts";
+import { isTooDeep, MAX_DOCUMENT_BYTES } from "./json-depth.ts";
 
 /**
  * The `fetch` given to a provider package for one request: without a time limit of its own, and with what
@@ -53,7 +53,7 @@ const LARGEST_PIECE = 32 * MB;
 function bounded(response: Response, streams: boolean, blame: Blame, heard: () => void): Response {
   if (response.body === null) return response;
   const largest = streams && response.ok ? LARGEST_STREAM : LARGEST_PIECE;
-  const events = streams && response.ok ? new EventDepth() : undefined;
+  const events = streams && response.ok ? new EventJsonDepth() : undefined;
   let bytes = 0;
   const counted = new TransformStream<Uint8Array, Uint8Array>({
     transform(chunk, controller) {
@@ -77,20 +77,20 @@ function endless({ provider, url }: Blame, largest: number): SyscallError {
 }
 
 function tooDeep({ provider, url }: Blame): SyscallError {
-  const message = `${provider} at ${url} answered what is nested more than ${MOST_OF_DOCUMENT} levels deep`;
+  const message = `${provider} at ${url} answered what is nested more than ${MAX_DOCUMENT_BYTES} levels deep`;
   return new SyscallError("DRIVER", message, { retryable: true });
 }
 
 /** An error that is nested without end says no more than its status: a package would take seconds to find that out. */
 async function withoutDepths(response: Response): Promise<Response> {
   const body = await response.text();
-  return new Response(isTooDeep(body, MOST_OF_DOCUMENT) ? "" : body, response);
+  return new Response(isTooDeep(body, MAX_DOCUMENT_BYTES) ? "" : body, response);
 }
 
 /** An answer in one piece is looked at before the package sees it: packages take errors in it differently. */
 async function inspected(response: Response, streams: boolean, blame: Blame): Promise<Response> {
   const body = await response.text();
-  if (isTooDeep(body, MOST_OF_DOCUMENT)) throw tooDeep(blame);
+  if (isTooDeep(body, MAX_DOCUMENT_BYTES)) throw tooDeep(blame);
   const document = errorDocument(body);
   if (document !== undefined) throw reported(document, blame);
   if (!streams) return new Response(body, response);

@@ -7,7 +7,7 @@ type Wanted<T> = PromiseWithResolvers<T | typeof ALIVE | undefined>;
  * The parts of an answer as they come, and in between that bytes go on coming: a server that is at work may have
  * nothing to say for minutes, and a provider package does not tell what it leaves out.
  */
-export class Arrivals<T> {
+export class Heartbeat<T> {
   readonly #take: () => Promise<T | undefined>;
   #wanted: Wanted<T> | undefined;
   #isReading = false;

@@ -1,7 +1,7 @@
 /** Levels of a call's arguments: nobody's have as many. */
-export const MOST_LEVELS = 500;
+export const MAX_DEPTH = 500;
 /** Of a whole document, with such arguments in it. What has some ten thousand takes seconds, and ends in an error. */
-export const MOST_OF_DOCUMENT = 5_000;
+export const MAX_DOCUMENT_BYTES = 5_000;
 
 /** Whether a JSON text is nested deeper than that. Of one that is none it says nothing of use. */
 export function isTooDeep(json: string, levels: number): boolean {

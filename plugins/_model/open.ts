@@ -3,7 +3,7 @@ import type { LLMRequest, OpenContext, VFSFile } from "rnix/plugin";
 import { AiSdkModel } from "./ai-sdk.ts";
 import type { Blame } from "./failure.ts";
 import { requestFetch } from "./fetch.ts";
-import { Kept } from "./memo.ts";
+import { Memo } from "./memo.ts";
 import { ModelFile } from "./model-file.ts";
 import { keyOf, type Settings, settingsOf } from "./settings.ts";
 
@@ -43,7 +43,7 @@ export interface Access {
 /** The model device of a driver that speaks HTTP. */
 export function openModel(context: OpenContext, { name, models, connect }: HttpDriver): VFSFile {
   const connection = connect(settingsOf(context));
-  const kept = new Kept<LanguageModelV4>();
+  const kept = new Memo<LanguageModelV4>();
   const told = new Set<string>();
   const leftOut = (what: string): void => {
     if (told.has(what)) return;

@@ -6,7 +6,7 @@ import type {
 } from "@ai-sdk/provider";
 import { type LLMMessage, type LLMRequest, SyscallError } from "rnix/plugin";
 import { pausedBy } from "./pause.ts";
-import { handbackOf } from "./reasoning-signature.ts";
+import { signaturesOf } from "./reasoning-signature.ts";
 
 /**
  * A request as the provider packages take it. What is specific to one provider is added by its driver. `by`: whose
@@ -70,7 +70,7 @@ function appendAssistant(result: LanguageModelV4Message[], message: LLMMessage, 
     result.push({ role: "assistant", content: paused });
     return;
   }
-  const handbacks = (message.tool_calls ?? []).map((call) => ({ call, handback: handbackOf(call, by) }));
+  const handbacks = (message.tool_calls ?? []).map((call) => ({ call, handback: signaturesOf(call, by) }));
   const thoughts = handbacks.flatMap(({ handback }) => handback?.thoughts ?? []);
   const content = [
     ...thoughts.map(({ text, meta }) => ({ type: "reasoning" as const, text, providerOptions: meta })),

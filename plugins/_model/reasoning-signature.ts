@@ -17,7 +17,7 @@ interface Thought {
 }
 
 /** Collects it from an answer, whole or streamed. */
-export class Thoughts {
+export class ReasoningSignatures {
   readonly #by: string;
   readonly #thoughts: { text: string; meta?: SharedV4ProviderMetadata }[] = [];
   readonly #open = new Map<string, { text: string; meta?: SharedV4ProviderMetadata }>();
@@ -62,7 +62,7 @@ export class Thoughts {
 }
 
 /** What `signed` has put there; undefined when it is not of this model. */
-export function handbackOf({ opaque }: ToolCall, by: string): Handback | undefined {
+export function signaturesOf({ opaque }: ToolCall, by: string): Handback | undefined {
   if (opaque === undefined) return undefined;
   try {
     const { data } = Read.safeParse(JSON.parse(opaque));

@@ -2,12 +2,12 @@ import { constants, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, realpath } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { type GuardedFolder, type OpenContext, SyscallError } from "rnix/plugin";
-import { nearest } from "./did-you-mean.ts";
+import { didYouMean } from "./did-you-mean.ts";
 import { errnoOf, systemError } from "./errors.ts";
 import { checkRegular } from "./file-type.ts";
 import { Folder } from "./folder.ts";
 import { openedPath } from "./opened-path.ts";
-import { isInside, realAsFarAsThere, realOrSame } from "./real-path.ts";
+import { isInside, realOrSame, realPathOfExisting } from "./real-path.ts";
 import { shownPath } from "./shown-path.ts";
 import { locate, type Target } from "./target.ts";
 
@@ -215,7 +215,7 @@ export class Confinement {
     const isIn = (roots: string[], where: string) => roots.some((root) => isInside(root, where));
     if (isIn([project.dir, ...folders, ...realRoots], absolute)) return absolute;
     // A person who came in through a link names files by it. Of what lies outside nothing is told, not even if it is there.
-    const real = await realAsFarAsThere(absolute);
+    const real = await realPathOfExisting(absolute);
     if (real === undefined || !isIn(realRoots, real)) throw this.#outside(path, absolute);
     return real;
   }
@@ -271,7 +271,7 @@ export class Confinement {
           const link = this.shown(join(folder, name));
           return new SyscallError("NOT_FOUND", `${link} is a symlink that leads nowhere.`);
         }
-        const similar = nearest(name, names);
+        const similar = didYouMean(name, names);
         const hint =
           similar === undefined
             ? "Glob finds files by name."

@@ -3,7 +3,7 @@ const MAX_NAMES = 1_000;
 const MAX_LENGTH = 40;
 
 /** The name that was probably meant, if one is near enough. */
-export function nearest(name: string, names: readonly string[]): string | undefined {
+export function didYouMean(name: string, names: readonly string[]): string | undefined {
   if (name.length > MAX_LENGTH) return undefined;
   const wanted = name.toLowerCase();
   let best: string | undefined;

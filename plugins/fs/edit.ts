@@ -7,7 +7,7 @@ import { binaryKind, sizeText } from "./kind.ts";
 import { chunks } from "./read-chunks.ts";
 import { replaceFile } from "./replace-file.ts";
 import type { Target } from "./target.ts";
-import { Pace } from "./time-slice.ts";
+import { TimeSlice } from "./time-slice.ts";
 import { whyNotFound } from "./why-not-found.ts";
 
 const MAX_BYTES = 8 * 1024 * 1024;
@@ -147,7 +147,7 @@ async function occurrences(
   after: Buffer,
   signal: AbortSignal,
 ): Promise<Change[]> {
-  const pace = new Pace(signal);
+  const pace = new TimeSlice(signal);
   const changes: Change[] = [];
   for (let at = bytes.indexOf(before); at >= 0; at = bytes.indexOf(before, at + before.length)) {
     changes.push({ start: at, end: at + before.length, text: after });

@@ -5,7 +5,7 @@ import { systemError } from "./errors.ts";
 import type { Input } from "./inputs.ts";
 import { binaryKind, sizeText } from "./kind.ts";
 import { chunks } from "./read-chunks.ts";
-import { Pace } from "./time-slice.ts";
+import { TimeSlice } from "./time-slice.ts";
 
 const DEFAULT_LIMIT = 2_000;
 const LINE_CHARS = 2_000;
@@ -41,7 +41,7 @@ export async function read(
 
 /** Returns the kind of a binary file, whose lines are not looked at. */
 async function fill(window: Window, file: OpenedFile, signal: AbortSignal): Promise<string | undefined> {
-  const pace = new Pace(signal);
+  const pace = new TimeSlice(signal);
   let first = true;
   for await (const chunk of chunks(file.handle, signal)) {
     const binary = first ? binaryKind(chunk) : undefined;

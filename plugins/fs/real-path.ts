@@ -3,7 +3,7 @@ import { basename, dirname, join, resolve, sep } from "node:path";
 import { errnoOf, systemError } from "./errors.ts";
 
 /** With its symlinks resolved as far as something is there; undefined where it can't be followed. */
-export async function realAsFarAsThere(path: string): Promise<string | undefined> {
+export async function realPathOfExisting(path: string): Promise<string | undefined> {
   const missing: string[] = [];
   for (let at = path; ; at = dirname(at)) {
     try {

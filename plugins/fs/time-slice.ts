@@ -4,7 +4,7 @@ import { heed } from "./errors.ts";
 const UNITS = 256 * 1024;
 
 /** Keeps work in slices: after each the thread is given back, so that nothing blocks the kernel's. */
-export class Pace {
+export class TimeSlice {
   readonly #signal: AbortSignal;
   #left = UNITS;
 

@@ -1,5 +1,5 @@
 import { cutText } from "./cut-text.ts";
-import { Pace } from "./time-slice.ts";
+import { TimeSlice } from "./time-slice.ts";
 
 const MAX_LINES = 50_000;
 const MAX_WANTED = 200;
@@ -38,7 +38,7 @@ async function findByWords(
   signal: AbortSignal,
 ): Promise<number | undefined> {
   if (wanted.length > MAX_WANTED || wanted.every((line) => line === "")) return undefined;
-  const pace = new Pace(signal);
+  const pace = new TimeSlice(signal);
   const compact = wanted.map(words);
   const first = compact.findIndex((line) => line !== "");
   for (let index = 0; index + wanted.length <= lines.length; index++) {
@@ -55,7 +55,7 @@ function words(line: string): string {
 }
 
 async function mostAlike(lines: string[], wanted: string, signal: AbortSignal): Promise<number | undefined> {
-  const pace = new Pace(signal);
+  const pace = new TimeSlice(signal);
   const pairs = pairsOf(wanted);
   let best: number | undefined;
   let bestLikeness = ALIKE;

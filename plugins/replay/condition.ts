@@ -1,6 +1,6 @@
 import type { LLMRequest } from "rnix/plugin";
 import { z } from "zod";
-import { errorOf, type Usual } from "./normalize.ts";
+import { errorOf, type Normalized } from "./normalize.ts";
 
 /** What a text must be. Of several words, all must hold. A text alone is what it must contain. */
 export type Match = string | Exclude<z.infer<typeof Match>, string>;
@@ -65,7 +65,7 @@ export interface Miss {
 }
 
 /** What of the condition does not hold first; null when all of it does. */
-export function missOf(condition: Condition, request: LLMRequest, usual: Usual): Miss | null {
+export function missOf(condition: Condition, request: LLMRequest, usual: Normalized): Miss | null {
   const { last_result, message, conversation, system_prompt, tools, not, any } = condition;
   const missed = (of: string, match: Match | undefined, came: string | undefined): Miss | null => {
     if (match === undefined) return null;
@@ -86,7 +86,7 @@ export function missOf(condition: Condition, request: LLMRequest, usual: Usual):
 }
 
 /** Whether a text is as it must be. */
-export function matches(match: Match, text: string, usual: Usual): boolean {
+export function matches(match: Match, text: string, usual: Normalized): boolean {
   if (typeof match === "string") return contains(text, match, usual);
   const { equals, exact, contains: wanted, lacks, matches: regex, error } = match;
   return (
@@ -116,7 +116,7 @@ export function described(match: Match): string {
     .join("\n");
 }
 
-function contains(text: string, part: string, usual: Usual): boolean {
+function contains(text: string, part: string, usual: Normalized): boolean {
   return text.includes(part) || usual(text).includes(usual(part));
 }
 
@@ -154,7 +154,7 @@ function missingTool(wanted: string[] | undefined, { tools = [] }: LLMRequest): 
   return { of: "the tools", expected: wanted.join(", "), came: offered.join(", ") || "none" };
 }
 
-function noneOf(any: Condition[] | undefined, request: LLMRequest, usual: Usual): Miss | null {
+function noneOf(any: Condition[] | undefined, request: LLMRequest, usual: Normalized): Miss | null {
   if (any === undefined) return null;
   const missed: Miss[] = [];
   for (const condition of any) {

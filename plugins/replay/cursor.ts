@@ -11,11 +11,7 @@ interface Position {
 }
 
 /** Where the script is when it has given `turn` answers. */
-export async function positionAt(
-  responses: readonly Entry[],
-  turn: number,
-  choose: Choose,
-): Promise<Position> {
+export async function cursorAt(responses: readonly Entry[], turn: number, choose: Choose): Promise<Position> {
   let given = 0;
   let branches = 0;
   let before: Response | undefined;

@@ -1,6 +1,6 @@
 import { type LLMMessage, type LLMRequest, SyscallError, type ToolCall } from "rnix/plugin";
 import { described, failedSo, type Match, type Miss, matches, missOf } from "./condition.ts";
-import { errorOf, type Usual } from "./normalize.ts";
+import { errorOf, type Normalized } from "./normalize.ts";
 import type { Branch, Compare, Response, Script } from "./script.ts";
 
 /** Lines of each side that a message shows, and characters of each line. */
@@ -12,7 +12,7 @@ const BEFORE = 2;
 interface Rule {
   script: Script;
   compare: Compare;
-  usual: Usual;
+  usual: Normalized;
 }
 
 /** Throws where a call of the answer before has come to something else than the script expects. */
@@ -96,7 +96,7 @@ function diverged(
   turn: number,
   what: string,
   { expected, came }: Miss,
-  usual: Usual,
+  usual: Normalized,
 ): SyscallError {
   const from = firstDifference(expected, came, usual);
   return new SyscallError(
@@ -106,7 +106,7 @@ function diverged(
   );
 }
 
-function firstDifference(one: string, other: string, usual: Usual): number {
+function firstDifference(one: string, other: string, usual: Normalized): number {
   const a = one.split("\n");
   const b = other.split("\n");
   const at = a.findIndex((line, index) => usual(line) !== usual(b[index] ?? ""));

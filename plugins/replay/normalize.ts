@@ -1,5 +1,5 @@
 /** A text without what differs from run to run anyway: two results are the same when these are. */
-export type Usual = (text: string) => string;
+export type Normalized = (text: string) => string;
 
 /** The folders of a run. */
 interface Folders {
@@ -11,7 +11,7 @@ interface Folders {
  * What may differ (docs/replay.md): the runs' folders, times, durations, UUIDs, PIDs, ports of this machine, memory
  * addresses, temporary folders, and where a result that was too long is kept.
  */
-export function usualOf(...runs: readonly (Partial<Folders> | undefined)[]): Usual {
+export function normalize(...runs: readonly (Partial<Folders> | undefined)[]): Normalized {
   const folders = [
     ...runs.map((run) => [run?.cwd, "<cwd>"] as const),
     ...runs.map((run) => [run?.project, "<project>"] as const),

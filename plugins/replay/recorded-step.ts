@@ -1,7 +1,7 @@
 import { z } from "zod";
 
 /** What of a step's record is played wherever it stands: what the model said, and what it used. */
-export const SaidStep = z.object({
+export const RecordedStep = z.object({
   step: z.number(),
   messages: z.array(
     z.object({
@@ -24,4 +24,4 @@ export const SaidStep = z.object({
   stop_word: z.string().optional(),
   usage: z.object({ input_tokens: z.number(), output_tokens: z.number(), cached_tokens: z.number() }),
 });
-export type SaidStep = z.infer<typeof SaidStep>;
+export type RecordedStep = z.infer<typeof RecordedStep>;

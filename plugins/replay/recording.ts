@@ -1,7 +1,7 @@
 import { type History, type RunInfo, SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import type { Match } from "./condition.ts";
-import { SaidStep } from "./recorded-step.ts";
+import { RecordedStep } from "./recorded-step.ts";
 import type { Response, Script } from "./script.ts";
 
 /** Runs that a message names. */
@@ -12,7 +12,7 @@ const PAGE = 100;
 const LARGEST = 64 * 1024 * 1024;
 
 /** What of a recorded step is played: what the model said, what its calls came to, and what it used. */
-const Step = SaidStep.extend({
+const Step = RecordedStep.extend({
   tool_calls: z.array(
     z.object({
       id: z.string(),

@@ -3,7 +3,7 @@ import { open, stat } from "node:fs/promises";
 import { extname } from "node:path";
 import { SyscallError } from "rnix/plugin";
 import type { z } from "zod";
-import { SaidStep } from "./recorded-step.ts";
+import { RecordedStep } from "./recorded-step.ts";
 import { Entry, HEAD_KEYS, Head, isObject, type Response, type Script, ScriptFile } from "./script.ts";
 
 /**
@@ -111,11 +111,11 @@ function lines(file: string, text: string): Script {
 }
 
 function fromLine(where: string, content: unknown): Entry[] {
-  const step = SaidStep.safeParse(content);
+  const step = RecordedStep.safeParse(content);
   return step.success ? recorded(step.data) : [checked(Entry, () => where, content, where)];
 }
 
-function recorded({ messages, usage, stop_reason, stop_word }: SaidStep): Response[] {
+function recorded({ messages, usage, stop_reason, stop_word }: RecordedStep): Response[] {
   return messages
     .filter((message) => message.role === "assistant")
     .map(({ content, tool_calls }) => ({

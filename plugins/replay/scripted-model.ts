@@ -3,13 +3,13 @@ import { type LLMAnswer, type LLMEvent, type LLMRequest, type OpenContext, Sysca
 import { z } from "zod";
 import type { Model } from "../_model/model-file.ts";
 import { missOf } from "./condition.ts";
-import { positionAt } from "./cursor.ts";
+import { cursorAt } from "./cursor.ts";
 import { checkConversation, checkResults, noWay } from "./divergence.ts";
-import { replaceFolder, usualOf } from "./normalize.ts";
+import { normalize, replaceFolder } from "./normalize.ts";
 import { recordedRun } from "./recording.ts";
 import { type Branch, COMPARE, type Compare, type Response, type Script, type Way } from "./script.ts";
 import { readScript } from "./script-file.ts";
-import { filePart, type Part, partOf, recordedPart } from "./sub-scripts.ts";
+import { recordedSubScript, type SubScript, subScript, subScriptFile } from "./sub-scripts.ts";
 
 /** Of the run's own store: which ways it has taken where its script branches. */
 const TAKEN = "taken";
@@ -22,7 +22,7 @@ const Taken = z.object({ n: z.number(), way: z.number() });
  */
 export class ScriptedModel implements Model {
   readonly #context: OpenContext;
-  readonly #parts = new Map<string, Promise<Part>>();
+  readonly #parts = new Map<string, Promise<SubScript>>();
   /** By the number of the branch; read from the run's store when it is first asked for. */
   #ways: Promise<Map<number, number>> | undefined;
 
@@ -35,7 +35,7 @@ export class ScriptedModel implements Model {
     if (request.turn === null) throw noSummary(script);
     const turn = turnOf(request);
     const rule = { script, compare: this.#compare(request.model, script), usual: this.#usual(script) };
-    const { now, before } = await positionAt(script.responses, turn, async (branch, at) => {
+    const { now, before } = await cursorAt(script.responses, turn, async (branch, at) => {
       if (at.turn === turn) return this.#take(branch, at, request, rule);
       return this.#taken(branch, at, request, rule);
     });
@@ -49,23 +49,23 @@ export class ScriptedModel implements Model {
     return events(await this.answer(request, signal));
   }
 
-  #part(model: string, signal: AbortSignal): Promise<Part> {
+  #part(model: string, signal: AbortSignal): Promise<SubScript> {
     const known = this.#parts.get(model);
     if (known) return known;
-    const part = this.#read(model, signal).then((whole) => partOf(this.#context, whole));
+    const part = this.#read(model, signal).then((whole) => subScript(this.#context, whole));
     this.#parts.set(model, part);
     // What was not there may be there when it is asked for again.
     part.catch(() => this.#parts.delete(model));
     return part;
   }
 
-  async #read(model: string, signal: AbortSignal): Promise<Part> {
+  async #read(model: string, signal: AbortSignal): Promise<SubScript> {
     const { cwd, history, process } = this.#context;
     const [, uuid] = RECORDED.exec(model) ?? [];
     if (uuid === undefined)
-      return filePart(await readScript(isAbsolute(model) ? model : resolve(cwd, model), signal));
+      return subScriptFile(await readScript(isAbsolute(model) ? model : resolve(cwd, model), signal));
     if (history === undefined) throw new SyscallError("UNAVAILABLE", "the recorded runs can't be read here");
-    return recordedPart(history, await recordedRun(history, uuid.toLowerCase(), process.uuid));
+    return recordedSubScript(history, await recordedRun(history, uuid.toLowerCase(), process.uuid));
   }
 
   #compare(model: string, script: Script): Compare {
@@ -75,7 +75,7 @@ export class ScriptedModel implements Model {
 
   #usual({ recorded }: Script) {
     const { cwd, project } = this.#context;
-    return usualOf({ cwd, project: project.dir }, recorded);
+    return normalize({ cwd, project: project.dir }, recorded);
   }
 
   /** Chosen by the conversation as it is, and kept: later it may have been compacted. */

@@ -3,7 +3,7 @@ import { scriptOf } from "./recording.ts";
 import type { Script } from "./script.ts";
 
 /** A part that one run plays: the script's own, or that of an agent which the run spawns. */
-export interface Part {
+export interface SubScript {
   script: Script;
   children(): Promise<ChildPart[]>;
 }
@@ -11,18 +11,18 @@ export interface Part {
 interface ChildPart {
   agent: string;
   intent: string;
-  part(): Promise<Part>;
+  part(): Promise<SubScript>;
 }
 
 /** The part of the process in the script that it was given, which is that of the run it was spawned by as well. */
-export async function partOf(context: OpenContext, whole: Part): Promise<Part> {
+export async function subScript(context: OpenContext, whole: SubScript): Promise<SubScript> {
   const { history, process } = context;
   if (history === undefined || process.depth === 0) return whole;
   const self = await runOf(history, process.uuid);
   return self === undefined ? whole : partOfRun(history, self, whole);
 }
 
-async function partOfRun(history: History, self: RunInfo, whole: Part): Promise<Part> {
+async function partOfRun(history: History, self: RunInfo, whole: SubScript): Promise<SubScript> {
   const parent = self.parent_uuid === null ? undefined : await runOf(history, self.parent_uuid);
   // Spawned by a run that does not play this.
   if (parent === undefined || parent.provider !== self.provider || parent.model !== self.model) return whole;
@@ -39,19 +39,19 @@ async function partOfRun(history: History, self: RunInfo, whole: Part): Promise<
   return part.part();
 }
 
-export function filePart(script: Script): Part {
+export function subScriptFile(script: Script): SubScript {
   return {
     script,
     children: async () =>
       (script.children ?? []).map(({ agent, intent, responses, children = [] }) => ({
         agent,
         intent,
-        part: async () => filePart({ ...script, agent, intent, responses, children }),
+        part: async () => subScriptFile({ ...script, agent, intent, responses, children }),
       })),
   };
 }
 
-export async function recordedPart(history: History, run: RunInfo): Promise<Part> {
+export async function recordedSubScript(history: History, run: RunInfo): Promise<SubScript> {
   return {
     // It has children or it has none: the record says which.
     script: { ...(await scriptOf(history, run)), children: [] },
@@ -62,7 +62,7 @@ export async function recordedPart(history: History, run: RunInfo): Promise<Part
         .map((child) => ({
           agent: child.agent,
           intent: child.intent,
-          part: () => recordedPart(history, child),
+          part: () => recordedSubScript(history, child),
         }));
     },
   };

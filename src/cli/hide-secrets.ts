@@ -13,8 +13,8 @@ export async function hideSecrets(): Promise<void> {
   } catch (thrown) {
     // The system does not let a program write to its own memory by that file.
     if (!(thrown instanceof Error && "code" in thrown)) throw thrown;
-    const { hideFromSystem } = await import("../os/scrub-environ.ts");
-    hideFromSystem(Object.keys(process.env).filter(isHidden));
+    const { scrubEnviron } = await import("../os/scrub-environ.ts");
+    scrubEnviron(Object.keys(process.env).filter(isHidden));
   }
 }
 

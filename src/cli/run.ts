@@ -56,7 +56,7 @@ export async function runAgent(io: Io, run: AgentRun): Promise<Outcome> {
 }
 
 /** What goes wrong before there is anything to spawn is told in the form that was asked for, too. */
-export async function told<T>(
+export async function printNotices<T>(
   io: Io,
   form: Pick<AgentRun, "output" | "quiet">,
   prepare: () => Promise<T>,

@@ -70,11 +70,11 @@ class DaemonSession implements Session {
 /** Loaded by who asks for it only: it brings the whole server. */
 async function insideSession({ env, alone, log = () => undefined }: SessionOptions): Promise<Session> {
   await import("./uncompiled-schemas.ts");
-  const [{ startInside }, { overStream }] = await Promise.all([
+  const [{ startEmbeddedServer }, { overStream }] = await Promise.all([
     import("../server/embedded-server.ts"),
     import("./memory.ts"),
   ]);
-  const server = await startInside(env, log, { alone });
+  const server = await startEmbeddedServer(env, log, { alone });
   return {
     connect: async () => new Client(overStream(server.connect()), { unit: env.RNIX_UNIT }),
     close: () => server.close(),

@@ -4,7 +4,7 @@ import { isPlain } from "../config/plain-variables.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { openDaemonLog } from "../server/daemon/daemon-log.ts";
 import { DAEMON_REQUESTS, REQUESTS_VARIABLE } from "../server/daemon/request-limit.ts";
-import { UNNEEDED } from "../server/daemon/superseded-signal.ts";
+import { SUPERSEDED } from "../server/daemon/superseded-signal.ts";
 
 export interface StartedDaemon {
   /** undefined: it could not be started. */
@@ -37,7 +37,7 @@ export function startDaemon(
     const started: { -readonly [K in keyof StartedDaemon]: StartedDaemon[K] } = {
       pid: child.pid,
       exitCode: null,
-      unneeded: () => void child.kill(UNNEEDED),
+      unneeded: () => void child.kill(SUPERSEDED),
     };
     child.on("exit", (code) => {
       started.exitCode = code ?? KILLED;

@@ -7,11 +7,11 @@ import { FileCache, fileError, readText, systemCode } from "./file.ts";
 import type { McpWish } from "./mcp.ts";
 import { allNamed, filesOfLine, type NamedFiles } from "./named-files.ts";
 import {
+  type ConfigSources,
   EMBEDDED,
   embeddedNames,
   inProject,
   isFolderName,
-  type Places,
   type Problem,
   problemsOf,
   type Root,
@@ -51,9 +51,9 @@ interface AgentList {
 }
 
 /** Every agent there is, nearest first. A broken one is reported with its path, and the others are there. */
-export async function loadAgents(places: Places): Promise<AgentList> {
+export async function loadAgents(places: ConfigSources): Promise<AgentList> {
   const list: AgentList = { agents: [], problems: [], shadowed: [] };
-  const byName = new Map<string, Found>();
+  const byName = new Map<string, AgentSource>();
   for (const found of everyAgent(places, list.problems)) {
     try {
       const known = keptBy(found, places);
@@ -79,7 +79,7 @@ export async function loadAgents(places: Places): Promise<AgentList> {
 }
 
 /** The nearest agent of this name. NOT_FOUND lists the others; INVALID names file, line and column. */
-export async function loadAgent(name: string, places: Places): Promise<Agent> {
+export async function loadAgent(name: string, places: ConfigSources): Promise<Agent> {
   const notices: string[] = [];
   for (const found of placesOf(name, places)) {
     const known = keptBy(found, places);
@@ -110,7 +110,7 @@ export function requireChecks(agent: Agent): void {
  * What trust is asked for of each agent of the project. One that cannot be read has nothing that runs; skills do not
  * matter here.
  */
-export async function projectAgents(places: Places): Promise<ProjectAgent[]> {
+export async function projectAgents(places: ConfigSources): Promise<ProjectAgent[]> {
   const { limits } = await loadSettings(places);
   const byName = new Map<string, ProjectAgent>();
   for (const found of everyAgent(places, [])) {
@@ -138,7 +138,7 @@ export const AGENT_CHECKS = "checks";
 
 const INSTRUCTIONS_FILE = "instructions.md";
 
-interface Found {
+interface AgentSource {
   name: string;
   /** The path of its agent.yaml, or "embedded". */
   source: string;
@@ -156,7 +156,7 @@ const instructionFiles = new FileCache((content) => content.trim());
  * The user's agent of this name, or the embedded one, where this one of a project does not take its place: that needs
  * trust. undefined: it may be read.
  */
-function keptBy(found: Found, places: Places): Found | undefined {
+function keptBy(found: AgentSource, places: ConfigSources): AgentSource | undefined {
   if (found.tier !== "project" || !found.isThere()) return undefined;
   const known = knownOf(found.name, places);
   if (!known) return undefined;
@@ -165,7 +165,7 @@ function keptBy(found: Found, places: Places): Found | undefined {
 }
 
 /** One that cannot be read is another one. */
-function isSame(found: Found, known: Found): boolean {
+function isSame(found: AgentSource, known: AgentSource): boolean {
   try {
     return found.content() === known.content();
   } catch (error) {
@@ -174,24 +174,24 @@ function isSame(found: Found, known: Found): boolean {
   }
 }
 
-function knownOf(name: string, places: Places): Found | undefined {
+function knownOf(name: string, places: ConfigSources): AgentSource | undefined {
   return placesOf(name, places).find((found) => found.tier !== "project" && found.isThere());
 }
 
-function placeOf({ tier }: Found): string {
+function placeOf({ tier }: AgentSource): string {
   return tier === "user" ? "your agent" : "the stock agent";
 }
 
-function notInPlaceOf({ name, source }: Found, known: Found): string {
+function notInPlaceOf({ name, source }: AgentSource, known: AgentSource): string {
   return `not trusted, so left out: ${source}. It does not take the place of ${placeOf(known)} ${name}; \`rnix trust\` shows and trusts it.`;
 }
 
-function filesOfChecks(checks: readonly string[], { project }: Places): NamedFiles {
+function filesOfChecks(checks: readonly string[], { project }: ConfigSources): NamedFiles {
   return allNamed(checks.map((check) => filesOfLine(check, project.dir, project.dir)));
 }
 
 /** What of a project's agent its trust does not cover. */
-async function refusedOf(found: Found, front: AgentFront, places: Places): Promise<AskedKey[]> {
+async function refusedOf(found: AgentSource, front: AgentFront, places: ConfigSources): Promise<AskedKey[]> {
   if (found.tier !== "project") return [];
   const known = knownOf(found.name, places);
   const { limits } = await loadSettings(places);
@@ -204,7 +204,7 @@ async function refusedOf(found: Found, front: AgentFront, places: Places): Promi
 }
 
 /** null when there is none here after all. */
-async function read(found: Found, places: Places): Promise<Agent | null> {
+async function read(found: AgentSource, places: ConfigSources): Promise<Agent | null> {
   const manifest = await found.manifest();
   if (!manifest) return null;
   if (found.tier === "project") {
@@ -265,7 +265,7 @@ function unreadable(error: unknown): null {
 /** An unknown or broken skill is the agent's mistake; one that is not trusted is left out and named. */
 async function agentSkill(
   name: string,
-  places: Places,
+  places: ConfigSources,
   notices: string[],
   wrong: (message: string) => SyscallError,
 ): Promise<SkillInfo[]> {
@@ -281,7 +281,7 @@ async function agentSkill(
   }
 }
 
-function instructionsOf(found: Found): string {
+function instructionsOf(found: AgentSource): string {
   const instructions = found.instructions();
   if (instructions) return instructions;
   const file = found.source === EMBEDDED ? INSTRUCTIONS_FILE : join(dirname(found.source), INSTRUCTIONS_FILE);
@@ -289,19 +289,19 @@ function instructionsOf(found: Found): string {
   throw new SyscallError("INVALID", `${file}: expected what the agent is told to do, ${what}.`);
 }
 
-function everyAgent(places: Places, problems: Problem[]): Found[] {
+function everyAgent(places: ConfigSources, problems: Problem[]): AgentSource[] {
   const inFolders = roots(places).flatMap((root) =>
     foldersOf(root, problems).map((name) => onDisk(root, name)),
   );
   return [...inFolders, ...embeddedNames(places.agents).flatMap((name) => embedded(name, places))];
 }
 
-function placesOf(name: string, places: Places): Found[] {
+function placesOf(name: string, places: ConfigSources): AgentSource[] {
   if (!isFolderName(name)) return [];
   return [...roots(places).map((root) => onDisk(root, name)), ...embedded(name, places)];
 }
 
-function roots(places: Places): Root[] {
+function roots(places: ConfigSources): Root[] {
   return [
     ...inProject(places, "agents", ".rnix/agents"),
     { dir: join(places.configDir, "agents"), tier: "user" },
@@ -325,7 +325,7 @@ function foldersOf({ dir }: Root, problems: Problem[]): string[] {
   }
 }
 
-function onDisk({ dir, tier }: Root, name: string): Found {
+function onDisk({ dir, tier }: Root, name: string): AgentSource {
   const source = join(dir, name, AGENT_FILE);
   const instructions = join(dir, name, INSTRUCTIONS_FILE);
   return {
@@ -339,7 +339,7 @@ function onDisk({ dir, tier }: Root, name: string): Found {
   };
 }
 
-function embedded(name: string, places: Places): Found[] {
+function embedded(name: string, places: ConfigSources): AgentSource[] {
   const fileOf = (file: string) => places.agents.find(({ path }) => path === `${name}/${file}`);
   const manifest = fileOf(AGENT_FILE);
   if (manifest === undefined) return [];

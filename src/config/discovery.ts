@@ -23,7 +23,7 @@ export interface Search extends Lookup {
   warn(text: string): void;
 }
 
-export interface Found {
+export interface DiscoveredProvider {
   provider: Provider;
   model: string;
   because: string;
@@ -34,7 +34,7 @@ export interface Found {
  * drivers in their order and then for entries with a model of their own; a driver that needs none, as one over a
  * program on the PATH; a model server on this machine. Those are asked only when there is nothing else.
  */
-export async function discover(search: Search): Promise<Found | null> {
+export async function discover(search: Search): Promise<DiscoveredProvider | null> {
   const drivers = driversOf(search);
   const ours = drivers.filter((entry) => {
     const { needsKey, isProgram } = defaultsOf({ name: driverName(entry), driver: driverName(entry) });
@@ -69,7 +69,7 @@ export async function lookFor(
     : { problem: `No server of it answers at ${baseUrl(provider, search)}: start it, or say where it is.` };
 }
 
-async function firstOf(drivers: readonly DeviceEntry[], search: Search): Promise<Found | null> {
+async function firstOf(drivers: readonly DeviceEntry[], search: Search): Promise<DiscoveredProvider | null> {
   const candidates = drivers
     .filter(({ device }) => device.provider)
     .map((entry) => providerNamed(driverName(entry), search));
@@ -84,7 +84,7 @@ async function firstOf(drivers: readonly DeviceEntry[], search: Search): Promise
 }
 
 /** Presets and entries of a file: those that have a key and say which model. */
-function entryWithKey(search: Search): Found | null {
+function entryWithKey(search: Search): DiscoveredProvider | null {
   for (const provider of search.providers.byName.values()) {
     const { name, defaultModel } = provider;
     const hasKey = provider.keyCommand !== undefined || keyOf(provider, search) !== undefined;
@@ -96,7 +96,7 @@ function entryWithKey(search: Search): Found | null {
   return null;
 }
 
-async function onThisMachine(search: Search): Promise<Found | null> {
+async function onThisMachine(search: Search): Promise<DiscoveredProvider | null> {
   const usable = [...search.providers.byName.values()].filter((provider) => !lackOf(provider, search));
   const models = await Promise.all(usable.map((provider) => localModels(provider, search)));
   for (const [index, provider] of usable.entries()) {

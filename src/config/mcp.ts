@@ -6,7 +6,7 @@ import { SETTINGS } from "./defaults.ts";
 import { digestText, readText } from "./file.ts";
 import { allNamed, filesOfWords, type NamedFiles } from "./named-files.ts";
 import type { Env } from "./paths.ts";
-import type { Places } from "./places.ts";
+import type { ConfigSources } from "./places.ts";
 import { asksTrust } from "./project-keys.ts";
 import { suggestion } from "./suggestion.ts";
 import { choice, number, shown, strict, text } from "./values.ts";
@@ -36,7 +36,7 @@ interface McpMounts {
 }
 
 interface McpSurroundings {
-  places: Pick<Places, "project" | "configDir" | "trust">;
+  places: Pick<ConfigSources, "project" | "configDir" | "trust">;
   /** Where `${NAME}` is looked up, the first that has it. */
   envs: readonly Env[];
   numbers: McpNumbers;
@@ -237,7 +237,7 @@ async function mcpFiles({ project, configDir, trust }: McpSurroundings["places"]
 /** What the commands of all servers of a project's file name in the project, for each file there is. */
 export async function projectMcpFiles({
   project,
-}: Pick<Places, "project">): Promise<{ path: string; named: NamedFiles }[]> {
+}: Pick<ConfigSources, "project">): Promise<{ path: string; named: NamedFiles }[]> {
   const paths = project.kind === "none" ? [] : [join(project.dir, ".rnix", FILE), join(project.dir, FOREIGN)];
   const files: { path: string; named: NamedFiles }[] = [];
   for (const path of paths) {

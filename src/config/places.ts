@@ -16,7 +16,7 @@ export interface EmbeddedFile<Front = never> {
 }
 
 /** From where agents, skills, providers and settings are read for one command. */
-export interface Places {
+export interface ConfigSources {
   project: Project;
   trust: TrustView;
   /** `~/.config/rnix`. */
@@ -54,7 +54,7 @@ export function isFolderName(name: string): boolean {
 }
 
 /** Folders of the project, absolute; none outside of one. */
-export function inProject({ project }: Pick<Places, "project">, ...folders: string[]): Root[] {
+export function inProject({ project }: Pick<ConfigSources, "project">, ...folders: string[]): Root[] {
   if (project.kind === "none") return [];
   return folders.map((folder) => ({ dir: join(project.dir, folder), tier: "project" }));
 }

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { addressProblem } from "./address.ts";
 import { filesOfLine } from "./named-files.ts";
-import type { Places, Tier } from "./places.ts";
+import type { ConfigSources, Tier } from "./places.ts";
 import { asksTrust } from "./project-keys.ts";
 import { isBeyond } from "./settings.ts";
 import { DRIVERS, defaultsOf, PRESETS } from "./stock-providers.ts";
@@ -82,7 +82,7 @@ interface AskedProvider {
  * what a model costs. A price that the user's file has counts before that of any project.
  */
 export async function loadProviders(
-  places: Pick<Places, "project" | "configDir" | "home" | "trust">,
+  places: Pick<ConfigSources, "project" | "configDir" | "home" | "trust">,
 ): Promise<Providers> {
   const result: Providers = { byName: stockProviders(), defaults: [], asked: [], withheld: [] };
   const user = await readYaml(ProvidersFile, join(places.configDir, FILE));
@@ -320,6 +320,6 @@ function mergeModels(
   return { ...before, ...Object.fromEntries(merged) };
 }
 
-function projectProvidersFile({ project }: Pick<Places, "project">): string | null {
+function projectProvidersFile({ project }: Pick<ConfigSources, "project">): string | null {
   return project.kind === "none" ? null : join(project.dir, ".rnix", FILE);
 }

@@ -4,7 +4,7 @@ import type { Limit, Limits } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { SETTINGS, type Setting, type SettingKey } from "./defaults.ts";
 import type { McpNumbers } from "./mcp.ts";
-import type { Places } from "./places.ts";
+import type { ConfigSources } from "./places.ts";
 import { asksTrust, classOf } from "./project-keys.ts";
 import { formatLimit, limit, strict } from "./values.ts";
 import { type Checked, readYaml, yamlError } from "./yaml.ts";
@@ -74,7 +74,7 @@ export interface SettingLine {
 }
 
 /** Without a project, or with one of kind "none", only the user's file counts. */
-type SettingsPlaces = Pick<Places, "configDir"> & Partial<Pick<Places, "project" | "trust">>;
+type SettingsPlaces = Pick<ConfigSources, "configDir"> & Partial<Pick<ConfigSources, "project" | "trust">>;
 
 /**
  * The defaults, under the user's config.yaml, under the project's. INVALID names file, line and column. A project's

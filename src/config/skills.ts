@@ -4,11 +4,11 @@ import type { SkillInfo } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { FileCache, fileError, readText, systemCode } from "./file.ts";
 import {
+  type ConfigSources,
   EMBEDDED,
   embeddedNames,
   inProject,
   isFolderName,
-  type Places,
   type Problem,
   problemsOf,
   type Root,
@@ -49,7 +49,7 @@ interface SkillList {
 }
 
 /** Every skill there is, nearest first. A broken one is reported and hides nothing. */
-export async function loadSkills(places: Places): Promise<SkillList> {
+export async function loadSkills(places: ConfigSources): Promise<SkillList> {
   const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
   const byName = new Map<string, Found & { skill: Skill }>();
   for (const found of everySkill(places, list.problems)) {
@@ -76,7 +76,7 @@ export async function loadSkills(places: Places): Promise<SkillList> {
  * One skill, by looking only where it can be. NOT_FOUND names the nearest; INVALID says what is wrong with
  * the only one there is; PERMISSION: it has scripts and its project is not trusted.
  */
-export async function loadSkill(name: string, places: Places): Promise<Skill> {
+export async function loadSkill(name: string, places: ConfigSources): Promise<Skill> {
   const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
   const notices: string[] = [];
   for (const found of placesOf(name, places)) {
@@ -102,7 +102,7 @@ export async function loadSkill(name: string, places: Places): Promise<Skill> {
 }
 
 /** What trust is asked for of each skill of the project: its scripts, and a name that is the user's or the stock's. */
-export function projectSkills(places: Places): ProjectSkill[] {
+export function projectSkills(places: ConfigSources): ProjectSkill[] {
   return projectRoots(places)
     .flatMap((root) => skillFolders(root, []))
     .map((found) => ({ found, known: knownOf(found.name, places) }))
@@ -167,7 +167,7 @@ const skillFiles = new FileCache((content) => content);
  * The user's skill of this name, or the embedded one, where this one of a project does not take its place: that needs
  * trust. undefined: it may be read.
  */
-function keptBy(found: Found, places: Places): Found | undefined {
+function keptBy(found: Found, places: ConfigSources): Found | undefined {
   if (found.tier !== "project" || !existsSync(found.file)) return undefined;
   const known = knownOf(found.name, places);
   if (!known) return undefined;
@@ -185,7 +185,7 @@ function isSame(found: Found, known: Found): boolean {
   }
 }
 
-function knownOf(name: string, places: Places): Found | undefined {
+function knownOf(name: string, places: ConfigSources): Found | undefined {
   return placesOf(name, places).find(
     ({ tier, file }) => tier === "embedded" || (tier === "user" && existsSync(file)),
   );
@@ -199,7 +199,7 @@ function notInPlaceOf({ name, file }: Found, known: Found): string {
   return `not trusted, so left out: ${file}. It does not take the place of ${placeOf(known)} ${name}; \`rnix trust\` shows and trusts it.`;
 }
 
-async function attempt(found: Found, places: Places, list: SkillList): Promise<Skill | null> {
+async function attempt(found: Found, places: ConfigSources, list: SkillList): Promise<Skill | null> {
   try {
     const content = found.read();
     if (content === null) return null;
@@ -239,17 +239,17 @@ async function parseSkill(found: Found, content: string): Promise<Skill> {
   };
 }
 
-function everySkill(places: Places, problems: Problem[]): Found[] {
+function everySkill(places: ConfigSources, problems: Problem[]): Found[] {
   const inFolders = roots(places).flatMap((root) => skillFolders(root, problems));
   return [...inFolders, ...embeddedNames(places.skills).flatMap((name) => embedded(name, places))];
 }
 
-function placesOf(name: string, places: Places): Found[] {
+function placesOf(name: string, places: ConfigSources): Found[] {
   if (!isFolderName(name)) return [];
   return [...roots(places).map((root) => onDisk(root, name)), ...embedded(name, places)];
 }
 
-function roots(places: Places): Root[] {
+function roots(places: ConfigSources): Root[] {
   const user = [
     join(places.configDir, "skills"),
     join(places.home, ".agents/skills"),
@@ -258,7 +258,7 @@ function roots(places: Places): Root[] {
   return [...projectRoots(places), ...user.map((dir): Root => ({ dir, tier: "user" }))];
 }
 
-function projectRoots(places: Places): Root[] {
+function projectRoots(places: ConfigSources): Root[] {
   return inProject(places, "skills", ".rnix/skills", ".agents/skills", ".claude/skills");
 }
 
@@ -281,7 +281,7 @@ function onDisk({ dir, tier }: Root, name: string): Found {
   return { name, file, dir: join(dir, name), tier, read: () => skillFiles.get(file) };
 }
 
-function embedded(name: string, places: Places): Found[] {
+function embedded(name: string, places: ConfigSources): Found[] {
   const file = places.skills.find(({ path }) => path === `${name}/${SKILL_FILE}`);
   if (!file) return [];
   return [{ name, file: EMBEDDED, dir: "", tier: "embedded", front: file.front, read: () => file.text }];

@@ -4,7 +4,7 @@ import { AGENT_CHECKS, projectAgents } from "./agents.ts";
 import { filesOfInit, loadProjectInit, projectInitFile } from "./init.ts";
 import { projectMcpFiles } from "./mcp.ts";
 import { filesOfLine } from "./named-files.ts";
-import type { Places } from "./places.ts";
+import type { ConfigSources } from "./places.ts";
 import { loadProviders } from "./providers.ts";
 import { loadSettings } from "./settings.ts";
 import { projectSkills } from "./skills.ts";
@@ -24,7 +24,7 @@ interface PluginFiles {
  * `rnix trust` to show and to bind. Empty outside a project. A configuration that cannot be read is thrown as INVALID.
  */
 export async function trustItems(
-  places: Places,
+  places: ConfigSources,
   trust: Trust,
   plugins: readonly PluginFiles[],
 ): Promise<TrustItem[]> {
@@ -46,14 +46,14 @@ function pluginItem(trust: Trust, { name, files, takes = [] }: PluginFiles): Tru
   return trust.files({ kind: "plugin", name, what, file: files[0] ?? name }, files);
 }
 
-async function configItems(places: Places, trust: Trust): Promise<TrustItem[]> {
+async function configItems(places: ConfigSources, trust: Trust): Promise<TrustItem[]> {
   const { asked } = await loadSettings(places);
   return asked.map(({ file, key, value, says }) =>
     trust.parts({ kind: "config", name: key, what: says, file }, { [key]: value }),
   );
 }
 
-async function providerItems(places: Places, trust: Trust): Promise<TrustItem[]> {
+async function providerItems(places: ConfigSources, trust: Trust): Promise<TrustItem[]> {
   const { asked } = await loadProviders(places);
   const { dir } = places.project;
   return asked.map(({ name, file, part, value }) => {
@@ -70,7 +70,7 @@ async function providerItems(places: Places, trust: Trust): Promise<TrustItem[]>
   });
 }
 
-async function mcpItems(places: Places, trust: Trust): Promise<TrustItem[]> {
+async function mcpItems(places: ConfigSources, trust: Trust): Promise<TrustItem[]> {
   return (await projectMcpFiles(places)).map(({ path, named }) => {
     const name = path.slice(places.project.dir.length + 1);
     const what = "MCP servers: programs and addresses";
@@ -78,7 +78,7 @@ async function mcpItems(places: Places, trust: Trust): Promise<TrustItem[]> {
   });
 }
 
-async function initItems({ project }: Places, trust: Trust): Promise<TrustItem[]> {
+async function initItems({ project }: ConfigSources, trust: Trust): Promise<TrustItem[]> {
   const file = projectInitFile(project);
   if (file === null || !existsSync(file)) return [];
   const what = "services started with the daemon";
@@ -89,7 +89,7 @@ async function initItems({ project }: Places, trust: Trust): Promise<TrustItem[]
 }
 
 /** Its checks apart: their commands are what is run. */
-async function agentItems(places: Places, trust: Trust): Promise<TrustItem[]> {
+async function agentItems(places: ConfigSources, trust: Trust): Promise<TrustItem[]> {
   return (await projectAgents(places)).flatMap(({ name, file, asked, named }) => {
     const checks = asked.filter(({ key }) => key === AGENT_CHECKS);
     const others = asked.filter(({ key }) => key !== AGENT_CHECKS);
@@ -103,7 +103,7 @@ async function agentItems(places: Places, trust: Trust): Promise<TrustItem[]> {
   });
 }
 
-function skillItems(places: Places, trust: Trust): TrustItem[] {
+function skillItems(places: ConfigSources, trust: Trust): TrustItem[] {
   return projectSkills(places).flatMap(({ name, file, scripts, takes }) => {
     const items: TrustItem[] = [];
     if (takes !== undefined) {

@@ -4,9 +4,9 @@ import { type Message, SyscallError } from "../plugin/index.ts";
 import { type CoID, type CoroutineBody, CoroutineTask, type Resumed } from "./concurrency/coroutine.ts";
 import { TaskTable } from "./concurrency/task-table.ts";
 import { type Thread, ThreadTask, type ThreadWork, type TID } from "./concurrency/thread.ts";
-import type { ContextSyscalls } from "./context-manager.ts";
+import type { ContextManager } from "./context-manager.ts";
 import type { Debugger } from "./debugger.ts";
-import type { Holder } from "./lifetime/reap.ts";
+import type { ResourceHolder } from "./lifetime/reap.ts";
 import type { Process } from "./process/process.ts";
 import type { ProcessTable } from "./process/process-table.ts";
 import type { PID } from "./types.ts";
@@ -17,7 +17,7 @@ export type { Thread, ThreadWork, TID } from "./concurrency/thread.ts";
 interface ConcurrencyPorts {
   table: ProcessTable;
   debug: Debugger;
-  ctx: ContextSyscalls;
+  ctx: ContextManager;
   clock: Clock;
   warn(source: string, text: string): void;
 }
@@ -38,9 +38,9 @@ const INTENT_SHOWN = 200;
  */
 export class ConcurrencyManager {
   /** Reap step 8. */
-  readonly threads: Holder;
+  readonly threads: ResourceHolder;
   /** Reap step 9. */
-  readonly coroutines: Holder;
+  readonly coroutines: ResourceHolder;
 
   readonly #ports: ConcurrencyPorts;
   readonly #threads = new Map<Process, TaskTable<ThreadTask>>();
@@ -170,7 +170,7 @@ export class ConcurrencyManager {
     }
   }
 
-  #holder<T extends Task>(what: string, tables: Map<Process, TaskTable<T>>): Holder {
+  #holder<T extends Task>(what: string, tables: Map<Process, TaskTable<T>>): ResourceHolder {
     return {
       clear: async (proc) => {
         const table = tables.get(proc);

@@ -1,7 +1,7 @@
 import type { Message } from "../plugin/index.ts";
 import type { Compaction } from "../store/runs/schema.ts";
-import { compacted } from "./conversation/apply-compaction.ts";
-import type { ContextManager, CtxID, Prompt } from "./conversation/conversations.ts";
+import { applyCompaction } from "./conversation/apply-compaction.ts";
+import type { Conversations, CtxID, Prompt } from "./conversation/conversations.ts";
 import type { SavedHistory } from "./conversation/rebuild-history.ts";
 import type { Debugger } from "./debugger.ts";
 import type { Process } from "./process/process.ts";
@@ -10,11 +10,11 @@ import type { Process } from "./process/process.ts";
  * CtxAlloc, CtxRead, CtxWrite, CtxFree (seeds 1.3) as a process makes them: recorded, and with the
  * compound writes of the reasoning loop, which are one CtxWrite each.
  */
-export class ContextSyscalls {
-  readonly #contexts: ContextManager;
+export class ContextManager {
+  readonly #contexts: Conversations;
   readonly #debug: Debugger;
 
-  constructor(parts: { contexts: ContextManager; debug: Debugger }) {
+  constructor(parts: { contexts: Conversations; debug: Debugger }) {
     this.#contexts = parts.contexts;
     this.#debug = parts.debug;
   }
@@ -98,7 +98,7 @@ export class ContextSyscalls {
     const { cut, summary } = compaction;
     const args = { cid: proc.ctxId, offset: 1, cut: cut.length, replaced: summary?.to ?? 0 };
     return this.#debug.call(proc, "CtxWrite", args, () => {
-      this.#contexts.rewrite(proc.ctxId, (messages) => compacted(messages, compaction));
+      this.#contexts.rewrite(proc.ctxId, (messages) => applyCompaction(messages, compaction));
       proc.compactions.push(compaction);
       proc.summary = summary ?? proc.summary;
     });

@@ -1,4 +1,4 @@
-import { heed, withDeadline } from "../lib/cancellation.ts";
+import { withDeadline, withGrace } from "../lib/cancellation.ts";
 import type { Clock } from "../lib/clock.ts";
 import { withDetail } from "../lib/error-detail.ts";
 import {
@@ -14,10 +14,10 @@ import {
 import type { OpenFile } from "../vfs/fd-table.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
 import type { Debugger } from "./debugger.ts";
-import { OpenRights } from "./files/file-grants.ts";
+import { FileGrants } from "./files/file-grants.ts";
 import type { OpenContexts } from "./files/open-context.ts";
-import { KeylessFile } from "./files/redacting-file.ts";
-import type { OpenAs, OpenRight } from "./permission/file-grant.ts";
+import { RedactingFile } from "./files/redacting-file.ts";
+import type { FileGrant, OpenAs } from "./permission/file-grant.ts";
 import type { Process } from "./process/process.ts";
 
 /**
@@ -39,7 +39,7 @@ export class FileSystem {
   readonly #debug: Debugger;
   readonly #contexts: OpenContexts;
   readonly #clock: Clock;
-  readonly #rights = new OpenRights();
+  readonly #rights = new FileGrants();
   readonly #busy = new WeakSet<VFSFile>();
 
   constructor(parts: { debug: Debugger; contexts: OpenContexts; clock: Clock }) {
@@ -169,12 +169,12 @@ export class FileSystem {
   }
 
   /** What a driver asks for the files that it opens by this right. */
-  #access(proc: Process, right: OpenRight | undefined): OpenContext["access"] {
+  #access(proc: Process, right: FileGrant | undefined): OpenContext["access"] {
     return async (paths, also = []) => this.#rights.access(proc, right, paths, also);
   }
 
   #statOf({ file, plugin, device }: OpenDevice, signal: AbortSignal): Promise<FileStat> {
-    return heed(
+    return withGrace(
       driver(plugin, device, () => file.stat()),
       signal,
       this.#clock,
@@ -220,7 +220,7 @@ export class FileSystem {
     return withdrawn.length;
   }
 
-  async #closeWithdrawn(proc: Process, right: OpenRight): Promise<void> {
+  async #closeWithdrawn(proc: Process, right: FileGrant): Promise<void> {
     await right.idle;
     if (right.fd !== undefined && proc.fds.has(right.fd)) await this.close(proc, right.fd);
   }
@@ -233,7 +233,7 @@ export class FileSystem {
     signal: AbortSignal,
   ): Promise<VFSFile> {
     const opening = driver(plugin, path, async () => factory());
-    return heed(opening, signal, this.#clock, patience(proc)).catch((thrown) => {
+    return withGrace(opening, signal, this.#clock, patience(proc)).catch((thrown) => {
       // Given up on: should the factory still hand over a file, nobody else would close it.
       opening.then(
         (late) => late.close(),
@@ -249,7 +249,7 @@ export class FileSystem {
       giveUp.abort(new SyscallError("TIMEOUT", `Plugin ${plugin} did not close ${device} in time.`)),
     );
     try {
-      await heed(
+      await withGrace(
         driver(plugin, device, () => file.close()),
         giveUp.signal,
         this.#clock,
@@ -263,7 +263,7 @@ export class FileSystem {
   /** One operation on an open file: alone on it, and under its right. */
   #operate<T>(
     proc: Process,
-    { file, plugin, device, right }: OpenFile<OpenRight>,
+    { file, plugin, device, right }: OpenFile<FileGrant>,
     signal: AbortSignal,
     operation: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
@@ -271,7 +271,7 @@ export class FileSystem {
       // Told to stop meanwhile: nothing is begun. At a deadline what there is already is read still.
       proc.signal.throwIfAborted();
       const work = driver(plugin, device, () => operation(until));
-      return await heed(work, until, this.#clock, patience(proc));
+      return await withGrace(work, until, this.#clock, patience(proc));
     };
     return this.#exclusive(file, () => (right ? right.run(signal, run) : run(signal)));
   }
@@ -292,7 +292,7 @@ export class FileSystem {
   }
 }
 
-type OpenDevice = Pick<OpenFile<OpenRight>, "file" | "plugin" | "device">;
+type OpenDevice = Pick<OpenFile<FileGrant>, "file" | "plugin" | "device">;
 
 /** What has a key does not show it. */
 async function opened(
@@ -304,7 +304,7 @@ async function opened(
 ): Promise<VFSFile> {
   if (!needs.includes("secret")) return device.factory(subpath, flags, context);
   try {
-    return new KeylessFile(await device.factory(subpath, flags, context), secrets);
+    return new RedactingFile(await device.factory(subpath, flags, context), secrets);
   } catch (thrown) {
     throw secrets.hideIn(thrown);
   }

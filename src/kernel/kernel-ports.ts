@@ -3,7 +3,7 @@ import type { Children } from "../os/children.ts";
 import type { GuardedFolder, History } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs/run-store.ts";
 import type { Secrets } from "./process/secrets.ts";
-import type { ChildPlan, ChildWish, KernelCallbacks, PID, SpawnOpts } from "./types.ts";
+import type { ChildPlan, ChildRequest, KernelCallbacks, PID, SpawnOpts } from "./types.ts";
 
 /** What the kernel needs of the outside world, given at boot. */
 export interface KernelPorts {
@@ -30,7 +30,7 @@ export interface KernelPorts {
   /** Ends the programs of all kernels that are dead by now; resolves when they are gone. It never rejects. */
   sweepPrograms(): Promise<void>;
   /** Settles what the child is made of that the agent with this UUID wants. */
-  planChild(parentUuid: string, wish: ChildWish): Promise<ChildPlan>;
+  planChild(parentUuid: string, wish: ChildRequest): Promise<ChildPlan>;
   /** The same for a child of it that was laid down with it, and is gone on with. */
   planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
   /** Notified before the first thing a run does, and after the last program of it has ended. Where `begin` rejects, the run does not begin. */

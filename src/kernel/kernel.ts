@@ -1,16 +1,16 @@
-import { Envelope } from "./budget/budget.ts";
-import { DayCaps } from "./budget/daily-budget.ts";
+import { TreeBudget } from "./budget/budget.ts";
+import { DailyBudget } from "./budget/daily-budget.ts";
 import { CapabilityManager, type Rights } from "./capability-manager.ts";
 import { ConcurrencyManager } from "./concurrency-manager.ts";
-import { ContextSyscalls } from "./context-manager.ts";
-import type { Compacted } from "./conversation/apply-compaction.ts";
-import { ContextManager } from "./conversation/conversations.ts";
-import { CompactionManager } from "./conversation/manual-compaction.ts";
+import { ContextManager } from "./context-manager.ts";
+import type { AppliedCompaction } from "./conversation/apply-compaction.ts";
+import { Conversations } from "./conversation/conversations.ts";
+import { ManualCompaction } from "./conversation/manual-compaction.ts";
 import { Debugger } from "./debugger.ts";
 import { ownDevices } from "./devices/own-devices.ts";
 import type { Channel } from "./events/channel.ts";
 import { callEntry, resultEntry } from "./events/log-entry.ts";
-import { Watchers } from "./events/process-events.ts";
+import { ProcessEvents } from "./events/process-events.ts";
 import { FileSystem } from "./file-system.ts";
 import { OpenContexts } from "./files/open-context.ts";
 import { InitManager } from "./init-manager.ts";
@@ -19,13 +19,13 @@ import { Mail } from "./ipc/mail.ts";
 import { IpcManager } from "./ipc-manager.ts";
 import type { KernelPorts } from "./kernel-ports.ts";
 import { LifecycleManager, type Resumed, type ResumeOptions } from "./lifecycle-manager.ts";
-import { Changes } from "./lifetime/changed-files.ts";
+import { ChangedFiles } from "./lifetime/changed-files.ts";
 import { ChildAgents } from "./lifetime/child-agents.ts";
 import { type ChildEffects, requireEffects } from "./lifetime/child-effects.ts";
 import { ProcessBuilder } from "./lifetime/process-builder.ts";
-import { ProcessLife } from "./lifetime/process-runner.ts";
+import { ProcessRunner } from "./lifetime/process-runner.ts";
 import { forget } from "./lifetime/reap.ts";
-import { countHeld, type Held, type HeldParts } from "./lifetime/resource-counts.ts";
+import { countResources, type ResourceCounts, type ResourceOwners } from "./lifetime/resource-counts.ts";
 import type { ShutdownOptions } from "./lifetime/shutdown.ts";
 import { type GateStatus, ModelGate } from "./llm/model-gate.ts";
 import { type LoopPorts, reason } from "./loop/reasoning-loop.ts";
@@ -58,7 +58,7 @@ export class Kernel {
   /** Debugger (1). */
   readonly debug: Debugger;
   /** ContextManager (4). */
-  readonly ctx: ContextSyscalls;
+  readonly ctx: ContextManager;
   /** FileSystem (5). */
   readonly files: FileSystem;
   /** ProcessManager (5). */
@@ -77,29 +77,29 @@ export class Kernel {
   readonly init: InitManager;
   /** LifecycleManager (4). */
   readonly lifecycle: LifecycleManager;
-  readonly compactions: CompactionManager;
+  readonly compactions: ManualCompaction;
   /** MountManager (3). */
   readonly mounts: MountManager;
   /** ConcurrencyManager (4). */
   readonly concurrency: ConcurrencyManager;
 
   /** What all processes together have used, and hold back. */
-  readonly envelope: Envelope;
+  readonly envelope: TreeBudget;
   readonly #ports: KernelPorts;
   readonly #table = new ProcessTable();
-  readonly #watchers: Watchers;
-  readonly #contexts = new ContextManager();
+  readonly #watchers: ProcessEvents;
+  readonly #contexts = new Conversations();
   readonly #inboxes = new Inboxes();
   readonly #agents: ChildAgents;
   readonly #waiting: WaitingCalls;
   readonly #gate: ModelGate;
   readonly #drain: Drain;
-  readonly #held: HeldParts;
+  readonly #held: ResourceOwners;
 
   constructor(ports: KernelPorts) {
     this.#ports = ports;
-    this.#watchers = new Watchers(ports.clock);
-    this.envelope = Envelope.ofKernel(ports.liveProcesses ?? null);
+    this.#watchers = new ProcessEvents(ports.clock);
+    this.envelope = TreeBudget.ofKernel(ports.liveProcesses ?? null);
     this.#waiting = new WaitingCalls(ports.clock);
     const waits = (proc: Process, callId: string): boolean => this.#waiting.of(proc, callId) !== undefined;
     this.#drain = new Drain({ clock: ports.clock, waits });
@@ -125,8 +125,8 @@ export class Kernel {
       progress: (proc, tool, text) => this.#watchers.emit(proc, { type: "notice", text: `${tool}: ${text}` }),
     });
     const files = new FileSystem({ debug, contexts: openContexts, clock });
-    const ctx = new ContextSyscalls({ contexts, debug });
-    const changes = new Changes(openContexts);
+    const ctx = new ContextManager({ contexts, debug });
+    const changes = new ChangedFiles(openContexts);
     const gate = new ModelGate({ clock, random, openRequests: ports.openRequests });
     this.#gate = gate;
     const warn = (source: string, text: string): void => ports.log?.("warn", source, text);
@@ -146,7 +146,7 @@ export class Kernel {
       devices,
       contexts,
       ctx,
-      days: new DayCaps({ ...ports, envelope: this.envelope }),
+      days: new DailyBudget({ ...ports, envelope: this.envelope }),
       files,
       inboxes: this.#inboxes,
       mounts: this.mounts,
@@ -179,7 +179,7 @@ export class Kernel {
       coroutines,
     };
     const reap = { table, contexts, children, holders, warn };
-    const life = new ProcessLife({
+    const life = new ProcessRunner({
       table,
       files,
       mounts: this.mounts,
@@ -227,7 +227,7 @@ export class Kernel {
       log: (level, source, text) => ports.log?.(level, source, text),
     });
     const { supervisors, envelope } = this;
-    this.compactions = new CompactionManager({ table, debug });
+    this.compactions = new ManualCompaction({ table, debug });
     this.lifecycle = new LifecycleManager({
       table,
       processes: this.processes,
@@ -263,8 +263,8 @@ export class Kernel {
   }
 
   /** What is held for processes, by kind: all 0 when there is none. */
-  held(): Held {
-    return countHeld(this.#held);
+  held(): ResourceCounts {
+    return countResources(this.#held);
   }
 
   /** Live processes. */
@@ -293,7 +293,7 @@ export class Kernel {
   }
 
   /** Compacts the conversation of a process before its next step. */
-  compact(pid: PID): Promise<Compacted> {
+  compact(pid: PID): Promise<AppliedCompaction> {
     return this.compactions.compact(pid);
   }
 
@@ -407,7 +407,7 @@ export class Kernel {
 
   #loopPorts(
     parts: Pick<LoopPorts, "ctx" | "files" | "debug" | "gate" | "note"> & {
-      changes: Changes;
+      changes: ChangedFiles;
       appendTools(proc: Process): void;
     },
   ): LoopPorts {

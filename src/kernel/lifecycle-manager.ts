@@ -9,8 +9,8 @@ import type { Process } from "./process/process.ts";
 import { killed, suspendedFor } from "./process/verdict.ts";
 import type { ProcessManager } from "./process-manager.ts";
 import { readFork } from "./resume/fork.ts";
-import { leftRecord } from "./resume/orphaned-record.ts";
-import { type News, whatFollows } from "./resume/resume-message.ts";
+import { orphanedRecord } from "./resume/orphaned-record.ts";
+import { type ResumeNews, resumeMessage } from "./resume/resume-message.ts";
 import { type Claim, RunClaims } from "./resume/run-claims.ts";
 import { readSavedRun, type SavedRun } from "./resume/saved-run.ts";
 import { SuspendedRuns } from "./resume/suspended-runs.ts";
@@ -199,7 +199,7 @@ export class LifecycleManager {
       const saved = await (o.fork
         ? this.#readFork(uuid, agent, opts, o.fork)
         : this.#read(uuid, agent, opts));
-      const news = whatFollows(saved, o.input);
+      const news = resumeMessage(saved, o.input);
       handedOn = true;
       let made = uuid;
       const pid = await this.#ports.processes.resume(saved, agent, opts, async (proc) => {
@@ -251,7 +251,7 @@ export class LifecycleManager {
     if (here) await this.gone(here);
     else life.retryRecords();
     const runs = this.#ports.runs(opts.project.dataDir);
-    const left = await leftRecord(runs, uuid, kernelAlive);
+    const left = await orphanedRecord(runs, uuid, kernelAlive);
     if (!left) throw noRun(uuid);
     const { info, held } = left;
     requireOwn(info);
@@ -277,7 +277,7 @@ export class LifecycleManager {
     return readFork(runs(opts.project.dataDir), info, agent, { ...o, clock });
   }
 
-  async #tell(proc: Process, news: News): Promise<void> {
+  async #tell(proc: Process, news: ResumeNews): Promise<void> {
     const ts = new Date(this.#ports.clock.now()).toISOString();
     await this.#ports.inboxes.put(proc, { ...news, ts });
   }
@@ -291,7 +291,7 @@ interface SuspendOptions {
 }
 
 /** Its conversation names files where they were. */
-function movedNews({ project }: ProcInfo, from: string): News {
+function movedNews({ project }: ProcInfo, from: string): ResumeNews {
   const text = `This run was recorded in ${from}, and goes on in the project ${project}. Paths below ${from} that were named so far lead to another place: look for the files below ${project}.`;
   return { kind: "notice", source: "rnix", text };
 }

@@ -2,7 +2,7 @@ import { SyscallError } from "../plugin/index.ts";
 import type { DeviceRegistry } from "../vfs/registry.ts";
 import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
-import type { Holder } from "./lifetime/reap.ts";
+import type { ResourceHolder } from "./lifetime/reap.ts";
 import { checkRequest, mountPath } from "./mount/mount-point.ts";
 import type { MountSourcePorts } from "./mount/mount-source.ts";
 import { MountSources } from "./mount/mount-sources.ts";
@@ -17,13 +17,13 @@ import {
   type SharedSource,
   scopeKey,
 } from "./mount/mount-tables.ts";
-import { Sight, type SightPorts } from "./mount/mount-visibility.ts";
+import { MountVisibility, type MountVisibilityPorts } from "./mount/mount-visibility.ts";
 import type { Process } from "./process/process.ts";
 import type { DeviceLease, MountInfo, MountRequest, PID, ProjectHandle } from "./types.ts";
 
 export type { MountScope } from "./mount/mount-tables.ts";
 
-interface MountManagerPorts extends MountSourcePorts, SightPorts {
+interface MountManagerPorts extends MountSourcePorts, MountVisibilityPorts {
   debug: Debugger;
   files: Pick<FileSystem, "close">;
 }
@@ -38,17 +38,17 @@ interface FailedMount {
  * Mount, Unmount, UnmountAll (seeds 000 §3.4, 002 §8.4), for any table of devices. What several have mounted
  * is opened once and closed when the last of them lets go. A mount that fails leaves nothing behind.
  */
-export class MountManager implements Holder {
+export class MountManager implements ResourceHolder {
   readonly #ports: MountManagerPorts;
   readonly #tables: MountTables;
   readonly #sources: MountSources;
-  readonly #sight: Sight;
+  readonly #sight: MountVisibility;
   #closing = false;
 
   constructor(ports: MountManagerPorts) {
     this.#ports = ports;
     this.#tables = new MountTables(ports.table);
-    this.#sight = new Sight(this.#tables, ports, (thrown, table) => this.#warn(thrown, table));
+    this.#sight = new MountVisibility(this.#tables, ports, (thrown, table) => this.#warn(thrown, table));
     this.#sources = new MountSources({
       ...ports,
       changed: (points) => {

@@ -1,6 +1,6 @@
 import { SyscallError } from "../plugin/index.ts";
 import type { Debugger } from "./debugger.ts";
-import type { Holder } from "./lifetime/reap.ts";
+import type { ResourceHolder } from "./lifetime/reap.ts";
 import type { Process } from "./process/process.ts";
 import type { ProcessTable } from "./process/process-table.ts";
 import { assertSignal, type SignalManager } from "./signal-manager.ts";
@@ -26,7 +26,7 @@ const GROUPS_PER_PROCESS = 64;
  * last: one that nobody is in is not known, whether it ever was or not. Members leave at their reap; a run that is gone
  * on with is in its groups again. In all of them `by` is the process that makes the call, none is PID 0.
  */
-export class ProcGroupManager implements Holder {
+export class ProcGroupManager implements ResourceHolder {
   readonly #ports: ProcGroupManagerPorts;
   readonly #members = new Map<PGID, Set<Process>>();
 

@@ -2,7 +2,7 @@ import { orAborted } from "../lib/cancellation.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { type Debugger, namedError } from "./debugger.ts";
 import type { ProcessBuilder } from "./lifetime/process-builder.ts";
-import type { ProcessLife, Task } from "./lifetime/process-runner.ts";
+import type { ProcessRunner, Task } from "./lifetime/process-runner.ts";
 import type { Process } from "./process/process.ts";
 import type { ProcessTable } from "./process/process-table.ts";
 import type { SavedRun } from "./resume/saved-run.ts";
@@ -24,7 +24,7 @@ const INTENT_SHOWN = 200;
 interface ProcessManagerPorts {
   table: ProcessTable;
   builder: ProcessBuilder;
-  life: ProcessLife;
+  life: ProcessRunner;
   /** What an agent does: it reasons. */
   reason: Task;
   debug: Debugger;

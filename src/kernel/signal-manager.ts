@@ -2,7 +2,7 @@ import type { Clock, Timer } from "../lib/clock.ts";
 import type { Children } from "../os/children.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Debugger } from "./debugger.ts";
-import type { Holder } from "./lifetime/reap.ts";
+import type { ResourceHolder } from "./lifetime/reap.ts";
 import type { Process } from "./process/process.ts";
 import type { ProcessTable } from "./process/process-table.ts";
 import { killed } from "./process/verdict.ts";
@@ -50,7 +50,7 @@ class SignalState {
  * As in POSIX, PAUSE and RESUME undo each other where they wait behind a block. What is pending when the process
  * ends is dropped: its end was decided by something else.
  */
-export class SignalManager implements Holder {
+export class SignalManager implements ResourceHolder {
   readonly #ports: SignalManagerPorts;
   readonly #states = new Map<Process, SignalState>();
 

@@ -263,7 +263,7 @@ export interface AttachedImage extends Pick<ImageRef, "media_type" | "width" | "
 }
 
 /** What an agent says of the child that it wants. */
-export interface ChildWish {
+export interface ChildRequest {
   intent: string;
   agent?: string;
   /** Of the parent's provider. */

@@ -25,7 +25,7 @@ export function withDeadline(clock: Clock, parent: AbortSignal, ms: number, mess
  * Waits for a driver, but not for ever: after the signal it has `graceMs` to end by itself, then it is
  * given up. An aborted call always fails with the signal's reason, whatever the driver made of it.
  */
-export async function heed<T>(
+export async function withGrace<T>(
   work: Promise<T>,
   signal: AbortSignal,
   clock: Clock,

@@ -5,7 +5,7 @@ interface Lost {
 }
 
 /** Reads like "line 2 is damaged and left out; 3 lines are foreign: your Rnix did not write them". */
-export function lostText(lost: Lost): string {
+export function damagedFileText(lost: Lost): string {
   return [damagedText(lost), foreignText(lost)].filter((text) => text !== "").join("; ");
 }
 

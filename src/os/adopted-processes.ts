@@ -1,14 +1,14 @@
 import { libc } from "./libc.ts";
 import { readCookie, readStat } from "./linux-table.ts";
 import type { Process } from "./process-table.ts";
-import { type Mark, readOthersMark } from "./process-tag.ts";
+import { type ProcessTag, readTagOf } from "./process-tag.ts";
 import { signal } from "./signal.ts";
 import { directChildren, isSubreaper, ownsEveryOrphan } from "./subreaper.ts";
 
 /** What an orphan is attributed by, without a look at files of the system. */
 export interface OrphanTrace {
   pid: number;
-  mark: Mark | null;
+  mark: ProcessTag | null;
   session: number;
   /** The id of its program in its environment. Read only without a mark. */
   cookie: string | null;
@@ -26,7 +26,7 @@ export interface Adopted {
  * Programs that this process started and Bun waits for, with their marks. Of the process and not of one
  * kernel in it, as orphans are: they are never reaped here, which would take their exit status from Bun.
  */
-export const leaders = new Map<number, Mark | null>();
+export const leaders = new Map<number, ProcessTag | null>();
 
 /** Orphans seen before. Their PID stays theirs until they are reaped here, so they need no second look. */
 const known = new Map<number, Orphan>();
@@ -35,7 +35,7 @@ const known = new Map<number, Orphan>();
  * The orphans that fell to this process as a subreaper: reaps the ended ones and gives those that run. Null
  * when it is no subreaper.
  */
-export function adopted(): Adopted | null {
+export function adoptedProcesses(): Adopted | null {
   if (!isSubreaper()) return null;
   for (let look = 1; ; look++) {
     const { running, ended } = lookOnce();
@@ -95,7 +95,7 @@ function traceOf(pid: number): OrphanTrace | null {
   if (leaders.has(pid)) return null;
   const before = known.get(pid);
   if (before) return before;
-  const mark = readOthersMark(pid);
+  const mark = readTagOf(pid);
   const calls = libc();
   const session = calls?.session(pid) ?? -1;
   if (mark === null && (!ownsEveryOrphan() || session === -1 || session === calls?.session(0))) return null;

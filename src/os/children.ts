@@ -7,9 +7,9 @@ import { Ledger } from "./ledger.ts";
 import { readCommand } from "./linux-table.ts";
 import { Orphans } from "./orphans.ts";
 import { Output, outputName, type Redactor } from "./output.ts";
-import { type Origin, originOf } from "./process-owner.ts";
+import { ownerOfProcess, type ProcessOwner } from "./process-owner.ts";
 import { COOKIE, type ProcessTable } from "./process-table.ts";
-import { type Mark, markOf, underMark } from "./process-tag.ts";
+import { type ProcessTag, tagOf, withTag } from "./process-tag.ts";
 import { RunningChild } from "./running-child.ts";
 import { SharedChildren } from "./shared-children.ts";
 import { type Spawned, spawn } from "./spawn.ts";
@@ -155,9 +155,9 @@ export class Children {
   }
 
   /** Whose program this process of the system is. */
-  originOf(pid: number): Origin {
+  originOf(pid: number): ProcessOwner {
     const entries = [...this.#entries.values()];
-    return originOf(pid, {
+    return ownerOfProcess(pid, {
       byLeader: (leader) => entries.find(({ child }) => child.pid === leader && child.runs)?.owner.uuid,
       byMark: (mark) => entries.find(({ child }) => child.mark === mark)?.owner.uuid,
       byCookie: (id) => this.#entries.get(id)?.owner.uuid,
@@ -186,7 +186,7 @@ export class Children {
     const cwd = checked(request);
     this.#started += 1;
     const id = `${this.#o.kernelId}.${this.#started}`;
-    const mark = markOf(this.#o.kernelId, this.#started);
+    const mark = tagOf(this.#o.kernelId, this.#started);
     const startedAt = new Date().toISOString();
     const env = environment(request.env ?? {}, owner.uuid, id);
     this.#ledger.intent({ id, uuid: owner.uuid, call: owner.call, mark, argv, cwd, at: startedAt });
@@ -194,7 +194,7 @@ export class Children {
     let child: RunningChild | undefined;
     let start: { started: Spawned; marked: boolean };
     try {
-      start = underMark(mark, () => spawn(request, cwd, env, (data) => child?.fromTerminal(data)));
+      start = withTag(mark, () => spawn(request, cwd, env, (data) => child?.fromTerminal(data)));
     } catch (error) {
       this.#note(() => this.#ledger.ended(id));
       throw error;
@@ -205,7 +205,13 @@ export class Children {
     return child;
   }
 
-  #watch(spawned: Spawned, id: string, mark: Mark | null, owner: Owner, request: ExecRequest): RunningChild {
+  #watch(
+    spawned: Spawned,
+    id: string,
+    mark: ProcessTag | null,
+    owner: Owner,
+    request: ExecRequest,
+  ): RunningChild {
     const onFault = (error: SyscallError): void => this.#fault(error);
     const limits = {
       memoryBytes: this.#o.memoryBytes,
@@ -240,8 +246,8 @@ export class Children {
   }
 
   /** True for the marks this kernel gave. */
-  #isMine(mark: Mark): boolean {
-    const number = BigInt(mark) - BigInt(markOf(this.#o.kernelId, 0));
+  #isMine(mark: ProcessTag): boolean {
+    const number = BigInt(mark) - BigInt(tagOf(this.#o.kernelId, 0));
     return number > 0n && number <= BigInt(this.#started);
   }
 

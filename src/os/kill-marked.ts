@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import { holdsKernel } from "./kernel-sign.ts";
 import { readStat } from "./linux-table.ts";
 import type { Process } from "./process-table.ts";
-import { type Mark, readMark } from "./process-tag.ts";
+import { type ProcessTag, readTag } from "./process-tag.ts";
 import { signal } from "./signal.ts";
 
 /**
@@ -10,7 +10,7 @@ import { signal } from "./signal.ts";
  * forks and exits within 0.2 ms is gone before a list of processes is complete. Returns those of the last look.
  * Linux only; elsewhere there are no marks.
  */
-export function killMarked(mark: Mark | null, onKill?: (pid: number) => void): { pid: number }[] {
+export function killMarked(mark: ProcessTag | null, onKill?: (pid: number) => void): { pid: number }[] {
   if (mark === null || process.platform !== "linux") return [];
   const end = performance.now() + SLICE_MS;
   for (;;) {
@@ -26,7 +26,7 @@ export function killMarked(mark: Mark | null, onKill?: (pid: number) => void): {
 }
 
 /** What carries the mark, but for a kernel itself: it carries its own until it has ended. */
-export function markedProcesses(mark: Mark): Process[] {
+export function markedProcesses(mark: ProcessTag): Process[] {
   if (process.platform !== "linux") return [];
   return newestFirst().flatMap((pid) => {
     const found = isMarked(pid, mark) ? readStat(pid) : null;
@@ -34,8 +34,8 @@ export function markedProcesses(mark: Mark): Process[] {
   });
 }
 
-function isMarked(pid: number, mark: Mark): boolean {
-  return readMark(pid) === mark && readStat(pid)?.zombie === false && !holdsKernel(pid);
+function isMarked(pid: number, mark: ProcessTag): boolean {
+  return readTag(pid) === mark && readStat(pid)?.zombie === false && !holdsKernel(pid);
 }
 
 /** How long the thread is held for one turn. */

@@ -2,7 +2,7 @@ import { closeSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "n
 import { join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 import type { Identity } from "./process-table.ts";
-import type { Mark } from "./process-tag.ts";
+import type { ProcessTag } from "./process-tag.ts";
 
 /** In its first line: a newer one is not read. */
 export const LEDGER_VERSION = 1;
@@ -12,7 +12,7 @@ interface IntentLine {
   id: string;
   uuid: string;
   call?: string;
-  mark: Mark;
+  mark: ProcessTag;
   argv: string[];
   cwd: string;
   /** RFC 3339. */

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { COOKIE, type Process, type ProcessTable, type Trace, withDescendants } from "./process-table.ts";
-import { readMark } from "./process-tag.ts";
+import { readTag } from "./process-tag.ts";
 
 /** Processes as /proc tells them. */
 export const linuxTable: ProcessTable = {
@@ -94,7 +94,7 @@ function matcher(traces: readonly Trace[]): Matcher {
     const hit =
       ofGroup(groups.get(row.pgid)) ??
       cookies.get(readCookie(row.pid) ?? "") ??
-      marks.get(readMark(row.pid) ?? "") ??
+      marks.get(readTag(row.pid) ?? "") ??
       ofPipe(row.pid, pipes);
     return hit && Number(row.start) >= Number(hit.leader?.start ?? 0) ? hit : undefined;
   };

@@ -1,6 +1,6 @@
 import {
   type Adopted,
-  adopted,
+  adoptedProcesses,
   killOrphans,
   leaders,
   type Orphan,
@@ -120,7 +120,7 @@ export class Orphans {
   }
 
   #look(): Adopted {
-    const found = adopted() ?? { running: [], settled: true };
+    const found = adoptedProcesses() ?? { running: [], settled: true };
     const pids = new Set(found.running.map(({ pid }) => pid));
     for (const pid of this.#candidates.keys()) if (!pids.has(pid)) this.#candidates.delete(pid);
     for (const orphan of found.running) this.#candidatesOf(orphan);

@@ -1,23 +1,23 @@
 import { holdsKernel } from "./kernel-sign.ts";
 import { readCookie, readStat, readVariable } from "./linux-table.ts";
 import type { Process } from "./process-table.ts";
-import { type Mark, readGivenMark, readOthersMark } from "./process-tag.ts";
+import { type ProcessTag, readGivenMark, readTagOf } from "./process-tag.ts";
 
 /**
  * Whose program a process is: that of a process of ours, by its UUID; one that an ended process has left, or of which
  * nobody can tell whose it is; that of another kernel; or nobody's, as a person's are. "gone": it has ended itself.
  */
-export type Origin = { uuid: string } | "left" | "another kernel's" | "nobody's" | "gone";
+export type ProcessOwner = { uuid: string } | "left" | "another kernel's" | "nobody's" | "gone";
 
 /** The programs of a kernel. */
 interface Programs {
   /** The owner of the program with this PID that runs. */
   byLeader(pid: number): string | undefined;
-  byMark(mark: Mark): string | undefined;
+  byMark(mark: ProcessTag): string | undefined;
   /** By its id, which is the value of the cookie. */
   byCookie(id: string): string | undefined;
   /** Whether this kernel gave the mark. */
-  gave(mark: Mark): boolean;
+  gave(mark: ProcessTag): boolean;
   /** Whether this kernel gave the id. */
   named(id: string): boolean;
 }
@@ -26,7 +26,7 @@ interface Programs {
  * By descent, which no program can change, then by the mark and the cookie of the process or of any ancestor, for those
  * whose parents have ended. Below this process, which is a subreaper, stands nothing but what its programs have started.
  */
-export function originOf(pid: number, programs: Programs): Origin {
+export function ownerOfProcess(pid: number, programs: Programs): ProcessOwner {
   if (pid === process.pid) return "nobody's";
   const line = lineOf(pid);
   if (line === "gone" || line === "unclear") return line === "gone" ? "gone" : "left";
@@ -34,7 +34,7 @@ export function originOf(pid: number, programs: Programs): Origin {
     const uuid = programs.byLeader(ancestor);
     if (uuid !== undefined) return { uuid };
   }
-  const sign = signOf(line.processes, readOthersMark);
+  const sign = signOf(line.processes, readTagOf);
   const uuid = sign && ownerOf(sign, programs);
   if (uuid !== undefined && uuid !== null) return { uuid };
   if (line.belowUs || (sign && isOurs(sign, programs))) return "left";
@@ -52,9 +52,9 @@ export function isInside(): boolean {
 }
 
 /** By what a process is known to be a run's: `id` of its program, `unit` of its run. */
-type Sign = { mark: Mark } | { id: string } | { unit: string } | { kernel: number };
+type Sign = { mark: ProcessTag } | { id: string } | { unit: string } | { kernel: number };
 
-function signOf(line: readonly Process[], markOf: (pid: number) => Mark | null): Sign | null {
+function signOf(line: readonly Process[], markOf: (pid: number) => ProcessTag | null): Sign | null {
   for (const { pid } of line) {
     const mark = markOf(pid);
     if (mark !== null) return { mark };

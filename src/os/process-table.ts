@@ -1,4 +1,4 @@
-import type { Mark } from "./process-tag.ts";
+import type { ProcessTag } from "./process-tag.ts";
 
 /** A process, told apart from a later one that got the same PID. */
 export interface Identity {
@@ -23,7 +23,7 @@ export interface Trace {
   id: string;
   /** The program itself, and with it the group it leads; null when it is not known. */
   leader: Identity | null;
-  mark: Mark | null;
+  mark: ProcessTag | null;
   /** Its pipes as /proc/<pid>/fd shows them. */
   pipes: readonly string[];
 }

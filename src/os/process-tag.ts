@@ -6,10 +6,10 @@ import { libc } from "./libc.ts";
  * program inherits it through exec, setsid and `env -i`, and the system shows it to the same user. Without
  * CAP_SYS_RESOURCE a process can lower the hard limit, but can't remove it. Linux only.
  */
-export type Mark = string;
+export type ProcessTag = string;
 
 /** A mark for each program: `kernelId` tells the kernels apart, `n` the programs of one kernel. */
-export function markOf(kernelId: string, n: number): Mark {
+export function tagOf(kernelId: string, n: number): ProcessTag {
   const salt = BigInt.asUintN(32, BigInt(Bun.hash(kernelId)));
   return (LOWEST + (salt << COUNTER_BITS) + BigInt.asUintN(Number(COUNTER_BITS), BigInt(n))).toString();
 }
@@ -18,8 +18,8 @@ export function markOf(kernelId: string, n: number): Mark {
  * What stays of every mark of a kernel when a program lowers its soft limit before its own hard limit is set: the hard
  * limit of the kernel's process, which it inherits. It says which kernel it comes from, not which program.
  */
-export function kernelMark(kernelId: string): Mark {
-  return markOf(kernelId, -1);
+export function kernelMark(kernelId: string): ProcessTag {
+  return tagOf(kernelId, -1);
 }
 
 /** Makes this process, which exists for that kernel alone, carry its mark. It can't be taken off again. */
@@ -32,25 +32,25 @@ export function carryKernelMark(kernelId: string): void {
 }
 
 /** Of the kernel that this process holds or held. */
-let carried: Mark | null = null;
+let carried: ProcessTag | null = null;
 
 /** The mark that this process or an ancestor was given, and not the one of a kernel of its own. */
-export function readGivenMark(pid: number): Mark | null {
-  const mark = readMark(pid);
+export function readGivenMark(pid: number): ProcessTag | null {
+  const mark = readTag(pid);
   return pid === process.pid && mark === carried ? null : mark;
 }
 
 /** Whether that kernel gave it. */
-export function isMarkOf(kernelId: string, mark: Mark): boolean {
-  return BigInt(mark) >> COUNTER_BITS === BigInt(markOf(kernelId, 0)) >> COUNTER_BITS;
+export function isTagOf(kernelId: string, mark: ProcessTag): boolean {
+  return BigInt(mark) >> COUNTER_BITS === BigInt(tagOf(kernelId, 0)) >> COUNTER_BITS;
 }
 
 /**
  * Starts something under a mark; false in `marked` where marks can't be had. `start` must be synchronous. The
  * program inherits the soft limit. The hard one is set when it runs, as this process could not raise its own again.
  */
-export function underMark<T extends { pid: number }>(
-  mark: Mark,
+export function withTag<T extends { pid: number }>(
+  mark: ProcessTag,
   start: () => T,
 ): { started: T; marked: boolean } {
   const calls = libc();
@@ -68,20 +68,20 @@ export function underMark<T extends { pid: number }>(
 }
 
 /** The mark that a process carries, zombies included; null when it has none, is gone or another user's. */
-export function readMark(pid: number | "self"): Mark | null {
+export function readTag(pid: number | "self"): ProcessTag | null {
   const limit = libc()?.limit(RLIMIT_RTTIME, pid === "self" ? 0 : pid);
   const mark = [limit?.soft, limit?.hard].find((value) => value && value >= LOWEST && value < HIGHEST);
   return mark?.toString() ?? null;
 }
 
 /** The same, but for the mark that this process carries itself: a kernel may run below another kernel. */
-export function readOthersMark(pid: number): Mark | null {
-  if (own === undefined) own = readMark("self");
-  const mark = readMark(pid);
+export function readTagOf(pid: number): ProcessTag | null {
+  if (own === undefined) own = readTag("self");
+  const mark = readTag(pid);
   return mark === own ? null : mark;
 }
 
-let own: Mark | null | undefined;
+let own: ProcessTag | null | undefined;
 
 const RLIMIT_RTTIME = 15;
 const COUNTER_BITS = 24n;

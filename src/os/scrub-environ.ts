@@ -5,7 +5,7 @@ import { libc } from "./libc.ts";
  * program of the same user can read). `process.env` keeps them: Bun has copied them. Linux only; elsewhere nothing
  * of it is shown, or nothing can be done.
  */
-export function hideFromSystem(names: Iterable<string>): void {
+export function scrubEnviron(names: Iterable<string>): void {
   const calls = libc();
   if (calls) for (const name of names) calls.hideVariable(name);
 }

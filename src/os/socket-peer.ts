@@ -6,7 +6,7 @@ import { libc } from "./libc.ts";
  * Looks at the process that connected to this Unix socket, which must be open. "gone": it has ended, and its PID may
  * be another's by now. null where the system does not tell: on macOS, or where it stands in another container.
  */
-export function lookAtPeer<T>(fd: number, look: (pid: number) => T): T | "gone" | null {
+export function socketPeer<T>(fd: number, look: (pid: number) => T): T | "gone" | null {
   const calls = libc();
   if (!calls) return null;
   const pidfd = calls.socketOption(fd, SO_PEERPIDFD);

@@ -20,7 +20,7 @@ const LF = 10;
 const CR = 13;
 
 /** Bytes of unfinished lines that all framers which share it may hold together. */
-export class Room {
+export class FrameBudget {
   #left: number;
 
   constructor(bytes: number) {
@@ -44,14 +44,14 @@ export class Room {
  */
 export class Framer {
   readonly #limit: number;
-  readonly #room: Room | undefined;
+  readonly #room: FrameBudget | undefined;
   readonly #decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   /** The unfinished line: its first `#size` bytes. */
   #held = new Uint8Array(0);
   #size = 0;
   #skipping = false;
 
-  constructor(limit: number, room?: Room) {
+  constructor(limit: number, room?: FrameBudget) {
     this.#limit = limit;
     this.#room = room;
   }

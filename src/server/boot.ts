@@ -7,7 +7,7 @@ import { Kernel } from "../kernel/kernel.ts";
 import type { ChildEffects } from "../kernel/lifetime/child-effects.ts";
 import { Secrets } from "../kernel/process/secrets.ts";
 import { realClock } from "../lib/clock.ts";
-import { within } from "../lib/timeout.ts";
+import { withTimeout } from "../lib/timeout.ts";
 import { becomeSubreaper, Children, sweepChildren } from "../os/children.ts";
 import { descriptorLimit } from "../os/descriptors.ts";
 import { carryKernelMark } from "../os/process-tag.ts";
@@ -15,7 +15,7 @@ import { embeddedAgents, embeddedSkills } from "../plugin/host/embedded.ts";
 import { PluginHost } from "../plugin/host/host.ts";
 import type { GuardedFolder } from "../plugin/index.ts";
 import { FileLock } from "../store/files/file-lock.ts";
-import { PidSource } from "../store/pid-allocator.ts";
+import { PidAllocator } from "../store/pid-allocator.ts";
 import { requireOwn } from "../store/runs/own-run.ts";
 import { RecordKey } from "../store/runs/record-key.ts";
 import { RunStore } from "../store/runs/run-store.ts";
@@ -34,13 +34,13 @@ import { RunWatch } from "./plan/run-watch.ts";
 import { Workspaces } from "./plan/workspace.ts";
 import { Collector } from "./records/collector.ts";
 import { driverHistory } from "./records/driver-history.ts";
-import { AutoCollect } from "./records/gc-schedule.ts";
+import { GcSchedule } from "./records/gc-schedule.ts";
 import { History } from "./records/history.ts";
-import { Unattended } from "./recovery/auto-resume.ts";
+import { AutoResume } from "./recovery/auto-resume.ts";
 import { DaemonInit } from "./recovery/init-service.ts";
 import { Recovery } from "./recovery/recovery.ts";
-import { eachOf, wakeCalls, wakerOf } from "./recovery/waker-callbacks.ts";
-import type { Booted, Host, System } from "./services.ts";
+import { eachOf, wakerCallbacks, wakerOf } from "./recovery/waker-callbacks.ts";
+import type { BootedServer, Host, Services } from "./services.ts";
 
 interface BootOptions {
   user: UserPaths;
@@ -72,7 +72,7 @@ export async function boot({
   collects = false,
   wakes = false,
   alone = false,
-}: BootOptions): Promise<Booted> {
+}: BootOptions): Promise<BootedServer> {
   const clock = realClock;
   const { limits } = settings;
   const folders = kernelFolders(user.dataDir);
@@ -99,7 +99,7 @@ export async function boot({
     onFault: (error) => log(`programs: ${error.message}`),
   });
   const fetchedKeys = new Secrets();
-  const pids = new PidSource(join(user.dataDir, "pids"), { warn: log });
+  const pids = new PidAllocator(join(user.dataDir, "pids"), { warn: log });
   const recordKey = RecordKey.open(recordKeyFile(user));
   const stores = new Map<string, RunStore>();
   const runs = (dataDir: string): RunStore => {
@@ -141,7 +141,7 @@ export async function boot({
     mailed: (uuid) => waker?.mailed(uuid),
     callbacks: eachOf(
       runLog({ info: (pid) => kernel.procInfo(pid), log: logFrom }),
-      wakeCalls(() => ({ waker, kernel })),
+      wakerCallbacks(() => ({ waker, kernel })),
     ),
     log: logFrom,
   });
@@ -224,7 +224,7 @@ export async function boot({
     resume: (uuid) => unattended.resume(uuid, "rnix has started again"),
     log: (level, text) => logFrom(level, "recovery", text),
   });
-  const system: System = {
+  const system: Services = {
     kernel,
     history,
     collector,
@@ -254,7 +254,7 @@ export async function boot({
       return { ...plan, notices: [...left, ...plan.notices] };
     },
   };
-  const unattended = new Unattended({
+  const unattended = new AutoResume({
     kernel,
     find: (uuid) => history.byUuid(uuid),
     planResume: system.planResume,
@@ -263,9 +263,9 @@ export async function boot({
   const waker = wakes ? wakerOf({ clock, history, runs, kernel, unattended, log: logFrom }) : undefined;
   system.waker = waker;
   // Waited for, but not for the grace of a program that will not go: the first client is here.
-  await within(clock, SWEEP_WAIT_MS, sweep);
+  await withTimeout(clock, SWEEP_WAIT_MS, sweep);
   const { everyMs } = settings.retention;
-  const auto = collects && new AutoCollect({ collector, lastPath: lastCollected, everyMs, clock, log });
+  const auto = collects && new GcSchedule({ collector, lastPath: lastCollected, everyMs, clock, log });
   return {
     system,
     async close() {

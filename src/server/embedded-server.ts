@@ -1,7 +1,7 @@
 import { type Env, userPaths } from "../config/paths.ts";
 import { loadSettings } from "../config/settings.ts";
 import { realClock } from "../lib/clock.ts";
-import { within } from "../lib/timeout.ts";
+import { withTimeout } from "../lib/timeout.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { boot } from "./boot.ts";
 import type { ByteStream } from "./connection/connection.ts";
@@ -21,7 +21,7 @@ interface InsideServer {
 }
 
 /** The same server inside this command (`--no-daemon`): no socket, no log file, no other process. */
-export async function startInside(
+export async function startEmbeddedServer(
   env: Env,
   log: (text: string) => void,
   { alone = false }: { alone?: boolean } = {},
@@ -63,9 +63,13 @@ export async function startInside(
     async close() {
       const { kernel } = system;
       if (
-        !(await within(realClock, settings.limits.graceMs + DRAIN_MS, kernel.shutdown({ cause: "asked" })))
+        !(await withTimeout(
+          realClock,
+          settings.limits.graceMs + DRAIN_MS,
+          kernel.shutdown({ cause: "asked" }),
+        ))
       ) {
-        await within(realClock, settings.limits.graceMs + DRAIN_MS, kernel.shutdown({ now: true }));
+        await withTimeout(realClock, settings.limits.graceMs + DRAIN_MS, kernel.shutdown({ now: true }));
       }
       await server.close();
       await close();

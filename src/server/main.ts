@@ -9,7 +9,7 @@ import { runDaemon } from "./daemon/daemon.ts";
 import { DaemonLog } from "./daemon/daemon-log.ts";
 import { isInsideRun } from "./daemon/inside-run.ts";
 import { logLevel } from "./daemon/log-level.ts";
-import { UNNEEDED } from "./daemon/superseded-signal.ts";
+import { SUPERSEDED } from "./daemon/superseded-signal.ts";
 
 /**
  * Exit codes of the daemon itself: another one runs already (the same as done); the user's init.yaml is wrong; one
@@ -102,7 +102,7 @@ function listen(stop: (now: boolean) => void, onDefect: (defect: unknown) => voi
     ["SIGINT", signalled],
     // The terminal of one in the foreground was closed.
     ["SIGHUP", signalled],
-    [UNNEEDED, () => {}],
+    [SUPERSEDED, () => {}],
     ["uncaughtException", defective],
     ["unhandledRejection", defective],
   ] as const;

@@ -1,11 +1,11 @@
-import { within } from "../lib/timeout.ts";
+import { withTimeout } from "../lib/timeout.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { encode, Room } from "../protocol/frame.ts";
+import { encode, FrameBudget } from "../protocol/frame.ts";
 import { MAX_REQUEST_BYTES, type WireError } from "../protocol/methods.ts";
 import { type UnitOf, unitOfClient } from "./connection/caller.ts";
 import { type ByteStream, Connection } from "./connection/connection.ts";
 import { dispatch } from "./methods/method-table.ts";
-import type { System } from "./services.ts";
+import type { Services } from "./services.ts";
 
 /** Far more than a person opens; a program that leaks connections is told so. */
 export const MAX_CONNECTIONS = 1024;
@@ -20,13 +20,13 @@ const FLUSH_MS = 2000;
 
 /** Every client there is, whatever carries its bytes. */
 export class Server {
-  readonly #system: System;
+  readonly #system: Services;
   readonly #stallMs: number | undefined;
   readonly #open = new Map<Connection, Promise<void>>();
   readonly #refusing = new Set<ByteStream>();
-  readonly #room = new Room(UNFINISHED_BYTES);
+  readonly #room = new FrameBudget(UNFINISHED_BYTES);
 
-  constructor(system: System, o: { stallMs?: number } = {}) {
+  constructor(system: Services, o: { stallMs?: number } = {}) {
     this.#system = system;
     this.#stallMs = o.stallMs;
   }
@@ -86,9 +86,9 @@ export class Server {
     for (const stream of this.#refusing) stream.destroy();
     const all = Promise.all(this.#open.values());
     for (const connection of this.#open.keys()) connection.drain();
-    await within(this.#system.clock, FLUSH_MS, all);
+    await withTimeout(this.#system.clock, FLUSH_MS, all);
     for (const connection of this.#open.keys()) connection.destroy();
-    if (await within(this.#system.clock, FLUSH_MS, all)) return;
+    if (await withTimeout(this.#system.clock, FLUSH_MS, all)) return;
     this.#system.log(`${this.#open.size} requests did not come to their end: going without them.`);
   }
 }

@@ -1,19 +1,19 @@
 import type { Kernel } from "../kernel/kernel.ts";
 import type { ProviderChoice } from "../kernel/types.ts";
 import type { Clock } from "../lib/clock.ts";
-import type { Origin } from "../os/process-owner.ts";
+import type { ProcessOwner } from "../os/process-owner.ts";
 import type { ResumeRequest, SpawnRequest } from "../protocol/methods.ts";
 import type { Catalog } from "./catalog/project-catalog.ts";
 import type { SpawnPlan } from "./plan/plan-spawn.ts";
 import type { Collector } from "./records/collector.ts";
 import type { History } from "./records/history.ts";
 import type { Run } from "./records/recorded-run.ts";
-import type { Init } from "./recovery/init-service.ts";
+import type { InitService } from "./recovery/init-service.ts";
 import type { Recovery } from "./recovery/recovery.ts";
 import type { Waker } from "./recovery/waker.ts";
 
 /** What the methods act on: made once, by boot. */
-export interface System {
+export interface Services {
   kernel: KernelApi;
   history: History;
   collector: Pick<Collector, "collect">;
@@ -21,7 +21,7 @@ export interface System {
   clock: Clock;
   identity: Identity;
   host: Host;
-  init: Init;
+  init: InitService;
   recovery: Pick<Recovery, "start" | "stop" | "busy">;
   /** Everything that is settled before a process exists. INVALID, NOT_FOUND: exit 64. UNAVAILABLE: 69. */
   plan(request: SpawnRequest, unit: string | undefined): Promise<SpawnPlan>;
@@ -32,7 +32,7 @@ export interface System {
   /** Goes on with what waits. None where the server ends with its command. */
   waker?: Waker;
   /** Whose program the client of this PID is. None where the client is the server's own process. */
-  originOf?(pid: number): Origin;
+  originOf?(pid: number): ProcessOwner;
   /** Programs that runs have left, of which nothing tells whose they are. */
   strays?(): { pid: number; command: string }[];
   /** A line for the daemon's log. */
@@ -40,8 +40,8 @@ export interface System {
 }
 
 /** What boot makes: the system, and how it is taken down. */
-export interface Booted {
-  system: System;
+export interface BootedServer {
+  system: Services;
   /** Ends what boot began, in reverse order. The processes are gone already. */
   close(): Promise<void>;
 }

@@ -20,7 +20,7 @@ const NAME = /^(\d{4}-\d{2}-\d{2})\.jsonl$/;
  * append to it and read what the others have, so it holds across kills and restarts, and for runs side by side. A
  * day without a file is one in which nobody had to count.
  */
-export class DayBook {
+export class DailySpending {
   readonly #dir: string;
   readonly #fs: FsPort;
   #day = "";

@@ -15,7 +15,7 @@ const LOCK_WAIT_MS = 2_000;
  * nobody has taken more since. After a crash the rest of its block is never used. A second file beside it has the
  * highest number that was ever reserved, for when the first one is damaged or gone.
  */
-export class PidSource {
+export class PidAllocator {
   readonly #file: string;
   readonly #copy: string;
   readonly #fs: FsPort;

@@ -3,7 +3,7 @@ import type { RunStore } from "./runs/run-store.ts";
 import type { ProcInfo } from "./runs/schema.ts";
 
 /** What the runs of a data folder have used since a time (Unix, ms), by their records. */
-export async function usedSince(runs: RunStore, sinceMs: number): Promise<Spent> {
+export async function spendingSince(runs: RunStore, sinceMs: number): Promise<Spent> {
   const catalogue = await runs.catalogue();
   const { rows } = await catalogue.list();
   const known = new Set(rows.map(({ uuid }) => uuid));

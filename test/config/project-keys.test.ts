@@ -5,7 +5,7 @@ import { loadAgent, requireChecks } from "../../src/config/agents.ts";
 import { SETTINGS } from "../../src/config/defaults.ts";
 import { ProjectFile as InitFile } from "../../src/config/init.ts";
 import { mcpEntry, mcpMounts } from "../../src/config/mcp.ts";
-import type { Places } from "../../src/config/places.ts";
+import type { ConfigSources } from "../../src/config/places.ts";
 import { READ_ONLY_TOOLS } from "../../src/config/project-agent.ts";
 import { PROJECT_KEYS, type ProjectFile, projectKeyRows } from "../../src/config/project-keys.ts";
 import { loadProviders, ProvidersFile } from "../../src/config/providers.ts";
@@ -52,9 +52,9 @@ interface Attack {
   /** Below the project. */
   files: Record<string, string>;
   /** What a run would have; it must be the same as without the files, until the project is trusted. */
-  effect(places: Places): Promise<unknown>;
+  effect(places: ConfigSources): Promise<unknown>;
   /** What is said to the user of it. */
-  said(places: Places): Promise<unknown>;
+  said(places: ConfigSources): Promise<unknown>;
 }
 
 const ENTRY_VALUES: Record<string, unknown> = {
@@ -83,8 +83,10 @@ const AGENT_VALUES: Record<string, string> = {
 const INSTRUCTIONS = { "agents/new/instructions.md": "Do.\n" };
 const SKILL = "---\nname: NAME\ndescription: evil\n---\nEvil.\n";
 
-const withheldSettings = async (places: Places): Promise<unknown> => (await loadSettings(places)).withheld;
-const withheldProviders = async (places: Places): Promise<unknown> => (await loadProviders(places)).withheld;
+const withheldSettings = async (places: ConfigSources): Promise<unknown> =>
+  (await loadSettings(places)).withheld;
+const withheldProviders = async (places: ConfigSources): Promise<unknown> =>
+  (await loadProviders(places)).withheld;
 
 /** One for each key that does more than inform: to show that it does nothing until it is trusted. */
 const ATTACKS: Record<string, Attack> = Object.fromEntries([
@@ -94,7 +96,7 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
       `${file} ${key}`,
       {
         files: { [file]: `${key}: ${kind === "narrows" ? beyond(key) : atLeast(key)}\n` },
-        effect: async (places: Places) =>
+        effect: async (places: ConfigSources) =>
           describeSettings(await loadSettings(places)).find((line) => line.key === key)?.value,
         said: withheldSettings,
       },
@@ -103,7 +105,7 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
     ".rnix/config.yaml plugins",
     {
       files: { ".rnix/config.yaml": "plugins: { web: { key: evil } }\n" },
-      effect: async (places: Places) => (await loadSettings(places)).plugins,
+      effect: async (places: ConfigSources) => (await loadSettings(places)).plugins,
       said: withheldSettings,
     },
   ],
@@ -111,7 +113,7 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
     ".rnix/providers.yaml default_provider",
     {
       files: { ".rnix/providers.yaml": "default_provider: google\n" },
-      effect: async (places: Places) => (await loadProviders(places)).defaults.map(({ name }) => name),
+      effect: async (places: ConfigSources) => (await loadProviders(places)).defaults.map(({ name }) => name),
       said: withheldProviders,
     },
   ],
@@ -119,7 +121,7 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
     `.rnix/providers.yaml providers.*.${key}`,
     {
       files: { ".rnix/providers.yaml": `providers: { openai: { ${key}: ${JSON.stringify(value)} } }\n` },
-      effect: async (places: Places) => {
+      effect: async (places: ConfigSources) => {
         const { source: _, tier: __, ...entry } = (await loadProviders(places)).byName.get("openai") ?? {};
         return entry;
       },
@@ -130,7 +132,8 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
     ".rnix/providers.yaml providers.*.allow_unconfined",
     {
       files: { ".rnix/providers.yaml": "providers: { claude: { allow_unconfined: true } }\n" },
-      effect: async (places: Places) => (await loadProviders(places)).byName.get("claude")?.allowUnconfined,
+      effect: async (places: ConfigSources) =>
+        (await loadProviders(places)).byName.get("claude")?.allowUnconfined,
       said: withheldProviders,
     },
   ],
@@ -138,8 +141,8 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
     `agents/*/agent.yaml ${key}`,
     {
       files: { ...INSTRUCTIONS, "agents/new/agent.yaml": `name: new\ndescription: d\n${key}: ${value}\n` },
-      effect: async (places: Places) => heldBy(places, "new"),
-      said: async (places: Places) => {
+      effect: async (places: ConfigSources) => heldBy(places, "new"),
+      said: async (places: ConfigSources) => {
         const agent = await loadAgent("new", places);
         const refused = agent.checksWithheld ? [await failure(() => requireChecks(agent))] : [];
         const servers = agent.mcp.map(({ untrusted }) => untrusted);
@@ -158,16 +161,16 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
         "agents/stock/agent.yaml": "name: stock\ndescription: evil\nallowed_tools: [Read]\n",
         "agents/stock/instructions.md": "Evil.\n",
       },
-      effect: async (places: Places) => (await loadAgent("stock", places)).instructions,
-      said: async (places: Places) => (await loadAgent("stock", places)).notices,
+      effect: async (places: ConfigSources) => (await loadAgent("stock", places)).instructions,
+      said: async (places: ConfigSources) => (await loadAgent("stock", places)).notices,
     },
   ],
   [
     "skills/*/SKILL.md name",
     {
       files: { ".claude/skills/stock/SKILL.md": SKILL.replace("NAME", "stock") },
-      effect: async (places: Places) => (await loadSkill("stock", places)).description,
-      said: async (places: Places) => (await loadSkill("stock", places)).warnings,
+      effect: async (places: ConfigSources) => (await loadSkill("stock", places)).description,
+      said: async (places: ConfigSources) => (await loadSkill("stock", places)).warnings,
     },
   ],
   [
@@ -177,8 +180,8 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
         "skills/own/SKILL.md": SKILL.replace("NAME", "own"),
         "skills/own/scripts/deep/evil.sh": "evil\n",
       },
-      effect: async (places: Places) => (await loadSkills(places)).skills.map(({ name }) => name),
-      said: async (places: Places) => (await failure(() => loadSkill("own", places))).message,
+      effect: async (places: ConfigSources) => (await loadSkills(places)).skills.map(({ name }) => name),
+      said: async (places: ConfigSources) => (await failure(() => loadSkill("own", places))).message,
     },
   ],
   ...[".rnix/mcp.yaml servers", ".mcp.json mcpServers"].map((row) => [
@@ -187,8 +190,8 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
       files: {
         [row.split(" ")[0] ?? ""]: JSON.stringify({ [row.split(" ")[1] ?? ""]: { x: { command: "evil" } } }),
       },
-      effect: async (places: Places) => (await mounts(places)).mounts,
-      said: async (places: Places) => (await mounts(places)).notices,
+      effect: async (places: ConfigSources) => (await mounts(places)).mounts,
+      said: async (places: ConfigSources) => (await mounts(places)).notices,
     },
   ]),
 ]);
@@ -275,7 +278,7 @@ async function settled(box: Sandbox, effect: Attack["effect"]): Promise<unknown>
   return effect(box.places());
 }
 
-async function heldBy(places: Places, name: string): Promise<unknown> {
+async function heldBy(places: ConfigSources, name: string): Promise<unknown> {
   const agent = await loadAgent(name, places);
   const { allowedTools, provider, model, fallback, effort, mcp, sandbox, checksWithheld } = agent;
   const { maxSteps, contextBudget, maxCost, timeoutMs } = agent;
@@ -299,7 +302,7 @@ async function heldBy(places: Places, name: string): Promise<unknown> {
   ]);
 }
 
-async function mounts(places: Places): ReturnType<typeof mcpMounts> {
+async function mounts(places: ConfigSources): ReturnType<typeof mcpMounts> {
   const wrong = (message: string): SyscallError => new SyscallError("INVALID", message);
   const wish = { name: "x", required: false, had: true as const, wrong };
   return mcpMounts([wish], { places, envs: [], numbers: { mountMs: 1, requestMs: 1 } });

@@ -1,4 +1,4 @@
-import type { Places } from "../../src/config/places.ts";
+import type { ConfigSources } from "../../src/config/places.ts";
 import { type ProviderRequest, resolveProvider } from "../../src/config/provider-choice.ts";
 import { loadProviders } from "../../src/config/providers.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
@@ -37,7 +37,10 @@ export const STOCK = [
   byKey("anthropic", "ANTHROPIC_API_KEY", "claude-default"),
 ];
 
-export async function request(places: Places, more: Partial<ProviderRequest> = {}): Promise<ProviderRequest> {
+export async function request(
+  places: ConfigSources,
+  more: Partial<ProviderRequest> = {},
+): Promise<ProviderRequest> {
   return {
     providers: await loadProviders(places),
     devices: { entries: () => STOCK },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { Places } from "../../src/config/places.ts";
+import type { ConfigSources } from "../../src/config/places.ts";
 import { resolveProvider } from "../../src/config/provider-choice.ts";
 import { loadProviders } from "../../src/config/providers.ts";
 import { trustAll } from "../../src/config/trust.ts";
@@ -162,7 +162,7 @@ describe("an untrusted project", () => {
     const free = "price: { input: 0, output: 0 }";
     box.write(USER, "providers: { openai: { models: { known: { price: { input: 1, output: 2 } } } } }\n");
     box.write(PROJECT, `providers: { openai: { models: { known: { ${free} }, other: { ${free} } } } }\n`);
-    const prices = async (places: Places): Promise<unknown[]> => {
+    const prices = async (places: ConfigSources): Promise<unknown[]> => {
       const models = (await loadProviders(places)).byName.get("openai")?.models;
       return [models?.known?.price?.input, models?.other?.price?.input];
     };
@@ -172,7 +172,7 @@ describe("an untrusted project", () => {
 
   test("narrows how many calls are made, and widens it for none", async () => {
     using box = new Sandbox();
-    const paceOf = async (places: Places): Promise<unknown[]> => {
+    const paceOf = async (places: ConfigSources): Promise<unknown[]> => {
       const { byName } = await loadProviders(places);
       return ["openai", "google"].map((name) => [
         byName.get(name)?.concurrency,

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { stockAgentFront } from "../../src/config/agent-file.ts";
 import { loadAgent, loadAgents } from "../../src/config/agents.ts";
-import type { EmbeddedFile, Places } from "../../src/config/places.ts";
+import type { ConfigSources, EmbeddedFile } from "../../src/config/places.ts";
 import { loadProviders } from "../../src/config/providers.ts";
 import { loadSettings } from "../../src/config/settings.ts";
 import { stockSkillFront } from "../../src/config/skill-file.ts";
@@ -19,7 +19,7 @@ function embedded(folder: string): EmbeddedFile[] {
     .map((path) => ({ path, text: readFileSync(join(dir, path), "utf8") }));
 }
 
-function stock(box: Sandbox): Places {
+function stock(box: Sandbox): ConfigSources {
   return { ...box.places(), agents: embedded("agents"), skills: embedded("skills") };
 }
 
@@ -85,7 +85,7 @@ test("our own checkout, whose folders are the stock ones, hides nothing from its
 test("what the build reads of them, through JSON, is what a run would read", async () => {
   using box = new Sandbox();
   const read = stock(box);
-  const built: Pick<Places, "agents" | "skills"> = JSON.parse(
+  const built: Pick<ConfigSources, "agents" | "skills"> = JSON.parse(
     JSON.stringify({
       agents: embedded("agents").map((file) => ({ ...file, front: stockAgentFront(file) })),
       skills: embedded("skills").map((file) => ({ ...file, front: stockSkillFront(file) })),
@@ -93,7 +93,7 @@ test("what the build reads of them, through JSON, is what a run would read", asy
   );
   expect(built.agents.filter(({ front }) => front).length).toBe(3);
   expect(built.skills.filter(({ front }) => front).length).toBeGreaterThan(1);
-  const agents = async (places: Places): Promise<unknown> => JSON.stringify(await loadAgents(places));
+  const agents = async (places: ConfigSources): Promise<unknown> => JSON.stringify(await loadAgents(places));
   expect(await agents({ ...read, ...built })).toEqual(await agents(read));
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { MOST_CALLS, PARALLEL } from "../../src/kernel/tools/tool-calls.ts";
+import { MAX_CALLS_PER_ANSWER, PARALLEL } from "../../src/kernel/tools/tool-calls.ts";
 import { type LLMEvent, SyscallError } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice, usage } from "../support/kernel.ts";
 
@@ -73,12 +73,16 @@ describe("a model that asks for more than anybody needs", () => {
       devices: { "/dev/count": device },
     });
     const { info } = await h.run("go");
-    expect(info).toMatchObject({ exit_reason: "completed", tool_calls: MOST_CALLS });
-    expect(seen.made).toBe(MOST_CALLS);
+    expect(info).toMatchObject({ exit_reason: "completed", tool_calls: MAX_CALLS_PER_ANSWER });
+    expect(seen.made).toBe(MAX_CALLS_PER_ANSWER);
     const told = h.requests[1]?.messages.filter(({ role }) => role === "tool") ?? [];
     expect(told).toHaveLength(5_000);
-    expect(told.slice(0, MOST_CALLS).every(({ content }) => content.startsWith("result"))).toBe(true);
-    expect(told.slice(MOST_CALLS).every(({ content }) => content.startsWith("Error EXHAUSTED"))).toBe(true);
+    expect(told.slice(0, MAX_CALLS_PER_ANSWER).every(({ content }) => content.startsWith("result"))).toBe(
+      true,
+    );
+    expect(
+      told.slice(MAX_CALLS_PER_ANSWER).every(({ content }) => content.startsWith("Error EXHAUSTED")),
+    ).toBe(true);
     const { records } = await h.runs.steps(info.uuid);
     expect(records[0]?.tool_calls).toHaveLength(5_000);
   });
@@ -103,7 +107,7 @@ describe("a model that asks for more than anybody needs", () => {
     const { pid } = await h.kernel.resume(info.uuid, null, h.opts(), {});
     expect((await h.follow(pid)).info).toMatchObject({ exit_reason: "completed", result: "done" });
     expect(new Set(made).size).toBe(made.length);
-    expect(made.length).toBeLessThanOrEqual(MOST_CALLS);
+    expect(made.length).toBeLessThanOrEqual(MAX_CALLS_PER_ANSWER);
     const roles = h.requests.at(-1)?.messages.map(({ role }) => role) ?? [];
     expect(roles.filter((role) => role === "tool")).toHaveLength(1_000);
   });

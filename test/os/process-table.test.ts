@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { linuxTable } from "../../src/os/linux-table.ts";
 import { COOKIE, isRunning, type ProcessTable, type Trace } from "../../src/os/process-table.ts";
-import { isMarkOf, markOf, readMark, underMark } from "../../src/os/process-tag.ts";
+import { isTagOf, readTag, tagOf, withTag } from "../../src/os/process-tag.ts";
 import { psTable } from "../../src/os/ps-table.ts";
 import { until } from "../support/until.ts";
 import { Bench, PATH, stateOf } from "./support.ts";
@@ -68,42 +68,37 @@ for (const [name, table] of [
 describe.if(process.platform === "linux")("a mark", () => {
   test("goes with a program and below it, and does not stay with us", async () => {
     await using bench = new Bench();
-    const mark = markOf(bench.name, 3);
-    const before = readMark("self");
-    const { started, marked } = underMark(mark, () =>
+    const mark = tagOf(bench.name, 3);
+    const before = readTag("self");
+    const { started, marked } = withTag(mark, () =>
       Bun.spawn(["sh", "-c", `env -i setsid ${bench.nap} 1000 & wait`], { detached: true }),
     );
     await until(() => bench.naps().length === 1);
     const [nap = 0] = bench.naps();
-    expect([marked, readMark(started.pid), readMark(nap), readMark("self")]).toEqual([
-      true,
-      mark,
-      mark,
-      before,
-    ]);
+    expect([marked, readTag(started.pid), readTag(nap), readTag("self")]).toEqual([true, mark, mark, before]);
     started.kill();
     await started.exited;
   });
 
   test("is seen on one that has ended and was not reaped", async () => {
     await using bench = new Bench();
-    const mark = markOf(bench.name, 4);
+    const mark = tagOf(bench.name, 4);
     const script = `${bench.nap} 0 & exec ${bench.nap} 1000`;
-    const { started } = underMark(mark, () => Bun.spawn(["sh", "-c", script], { detached: true }));
+    const { started } = withTag(mark, () => Bun.spawn(["sh", "-c", script], { detached: true }));
     await until(() => bench.traces().some(({ state }) => state === "Z"));
     const zombie = bench.traces().find(({ state }) => state === "Z")?.pid ?? 0;
-    expect([stateOf(zombie), readMark(zombie)]).toEqual(["Z", mark]);
+    expect([stateOf(zombie), readTag(zombie)]).toEqual(["Z", mark]);
     started.kill();
     await started.exited;
   });
 
   test("is another for each program and each kernel", () => {
-    const marks = ["a", "b"].flatMap((kernel) => [0, 1, 2, 2 ** 24 - 1].map((n) => markOf(kernel, n)));
+    const marks = ["a", "b"].flatMap((kernel) => [0, 1, 2, 2 ** 24 - 1].map((n) => tagOf(kernel, n)));
     expect(new Set(marks).size).toBe(8);
-    expect(marks.map((mark) => isMarkOf("a", mark))).toEqual(marks.map((_, i) => i < 4));
+    expect(marks.map((mark) => isTagOf("a", mark))).toEqual(marks.map((_, i) => i < 4));
   });
 
   test("is none on a process that nobody marked, or that is not there", () => {
-    expect([readMark(1), readMark(2 ** 22 + 1)]).toEqual([null, null]);
+    expect([readTag(1), readTag(2 ** 22 + 1)]).toEqual([null, null]);
   });
 });

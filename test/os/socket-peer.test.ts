@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
-import { lookAtPeer } from "../../src/os/socket-peer.ts";
+import { socketPeer } from "../../src/os/socket-peer.ts";
 import { descriptorOf } from "../../src/server/daemon/socket.ts";
 import { until } from "../support/until.ts";
 import { Bench, openDescriptors, stateOf } from "./support.ts";
@@ -16,7 +16,7 @@ describe.if(process.platform === "linux")("the process at the other end", () => 
     const client = door.client("");
     const fd = await door.descriptor();
     const before = openDescriptors();
-    for (let look = 0; look < 50; look++) expect(lookAtPeer(fd, same)).toBe(client.pid);
+    for (let look = 0; look < 50; look++) expect(socketPeer(fd, same)).toBe(client.pid);
     // What else this process opens and closes meanwhile is less.
     expect(openDescriptors() - before).toBeLessThan(25);
     client.kill();
@@ -30,7 +30,7 @@ describe.if(process.platform === "linux")("the process at the other end", () => 
     const fd = await door.descriptor();
     await client.exited;
     await until(() => stateOf(client.pid) === null && bench.naps().length === 1, "the heir");
-    expect(lookAtPeer(fd, same)).toBe("gone");
+    expect(socketPeer(fd, same)).toBe("gone");
   });
 
   test("is nobody that could be looked at, when the connection is closed", async () => {

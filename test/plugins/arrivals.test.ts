@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { ALIVE, Arrivals } from "../../plugins/_model/heartbeat.ts";
+import { ALIVE, Heartbeat } from "../../plugins/_model/heartbeat.ts";
 import { settled } from "../support/fake-clock.ts";
 import { seeded } from "../support/seeded.ts";
 
@@ -13,7 +13,7 @@ function parts() {
   });
   if (controller === undefined) throw new Error("the stream was not started");
   const reader = stream.getReader();
-  return { arrivals: new Arrivals(async () => (await reader.read()).value), controller };
+  return { arrivals: new Heartbeat(async () => (await reader.read()).value), controller };
 }
 
 describe("what arrives", () => {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { Kept } from "../../plugins/_model/memo.ts";
+import { Memo } from "../../plugins/_model/memo.ts";
 
 describe("a kept value", () => {
   test("is made once as long as its parts stay, and anew when one of them changes", async () => {
-    const kept = new Kept<number>();
+    const kept = new Memo<number>();
     let made = 0;
     const get = (...parts: unknown[]) => kept.get(parts, async () => ++made);
     expect([await get("m", "key", true), await get("m", "key", true)]).toEqual([1, 1]);
@@ -13,7 +13,7 @@ describe("a kept value", () => {
   });
 
   test("that could not be made is tried again", async () => {
-    const kept = new Kept<string>();
+    const kept = new Memo<string>();
     await expect(kept.get([1], () => Promise.reject(new Error("no")))).rejects.toThrow("no");
     expect(await kept.get([1], async () => "yes")).toBe("yes");
   });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { EventDepth } from "../../plugins/_model/event-json-depth.ts";
+import { EventJsonDepth } from "../../plugins/_model/event-json-depth.ts";
 import { requestFetch } from "../../plugins/_model/fetch.ts";
 import { isTooDeep } from "../../plugins/_model/json-depth.ts";
 import { failureOf } from "../support/model-server/device.ts";
@@ -74,7 +74,7 @@ describe("an event of a stream", () => {
     ["many that are flat", 'data: {"a":[1]}\r\n\r\n'.repeat(3_000), false],
   ])("of what depth is seen however it comes: %s", (_, text, expected) => {
     for (const size of [1, 2, 7, 1000, 5_003, 5_009, text.length]) {
-      const events = new EventDepth();
+      const events = new EventJsonDepth();
       const bytes = Buffer.from(text);
       let tooDeep = false;
       for (let at = 0; at < bytes.length && !tooDeep; at += size) {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { encode, type Frame, Framer, Room } from "../../src/protocol/frame.ts";
+import { encode, type Frame, FrameBudget, Framer } from "../../src/protocol/frame.ts";
 
 const LIMIT = 1024;
 
@@ -89,7 +89,7 @@ describe("a framer cuts", () => {
 
 describe("framers that share a room", () => {
   test("hold together no more than it has, and the one that finds none is told", () => {
-    const room = new Room(10);
+    const room = new FrameBudget(10);
     const [one, other] = [new Framer(LIMIT, room), new Framer(LIMIT, room)];
     expect(one.push(bytes("123456"))).toEqual([]);
     expect(other.push(bytes("12345"))).toEqual([{ kind: "no_room" }]);
@@ -103,7 +103,7 @@ describe("framers that share a room", () => {
     ["its stream is let go", (framer) => framer.release()],
     ["its stream ends", (framer) => framer.end()],
   ])("give back what they held when %s", (_when, act) => {
-    const room = new Room(LIMIT);
+    const room = new FrameBudget(LIMIT);
     const one = new Framer(LIMIT, room);
     one.push(bytes("x".repeat(LIMIT)));
     expect(room.take(1)).toBe(false);

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { type PID, SIGKILL, SIGTERM } from "../../src/kernel/types.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import type { Waker } from "../../src/server/recovery/waker.ts";
-import { wakeCalls, wakerOf } from "../../src/server/recovery/waker-callbacks.ts";
+import { wakerCallbacks, wakerOf } from "../../src/server/recovery/waker-callbacks.ts";
 import { FakeClock, passing } from "../support/fake-clock.ts";
 import { KernelHarness, type Model, says } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";
@@ -17,7 +17,7 @@ function withWaker(model: Model): { h: KernelHarness; clock: FakeClock; waker: W
     model,
     clock,
     wakes: true,
-    callbacks: wakeCalls(() => ({ waker, kernel: h.kernel })),
+    callbacks: wakerCallbacks(() => ({ waker, kernel: h.kernel })),
   });
   const waker = wakerOf({
     clock: h.clock,

@@ -10,7 +10,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DayBook } from "../../src/store/daily-spending.ts";
+import { DailySpending } from "../../src/store/daily-spending.ts";
 import { seeded } from "../support/seeded.ts";
 
 const DAY = "2026-11-20";
@@ -24,18 +24,19 @@ const file = (day = DAY) => join(dir, "spending", `${day}.jsonl`);
 
 describe("the book of a day", () => {
   test("holds what was added, for whoever opens it later", () => {
-    const book = new DayBook(dir);
+    const book = new DailySpending(dir);
     expect(book.has(DAY)).toBe(false);
     expect(book.spent(DAY)).toEqual({ tokens: 0, cost: 0 });
     book.add(DAY, { tokens: 10, cost: 0.25 });
     book.add(DAY, { tokens: 5, cost: 0 });
-    for (const one of [book, new DayBook(dir)]) expect(one.spent(DAY)).toEqual({ tokens: 15, cost: 0.25 });
+    for (const one of [book, new DailySpending(dir)])
+      expect(one.spent(DAY)).toEqual({ tokens: 15, cost: 0.25 });
     expect(book.has(DAY)).toBe(true);
     expect(statSync(file()).mode & 0o777).toBe(0o600);
   });
 
   test("another day begins with nothing, and the one before is still there", () => {
-    const book = new DayBook(dir);
+    const book = new DailySpending(dir);
     book.add(DAY, { tokens: 10, cost: 1 });
     book.add("2026-11-21", { tokens: 3, cost: 0 });
     expect(book.spent("2026-11-21")).toEqual({ tokens: 3, cost: 0 });
@@ -46,7 +47,7 @@ describe("the book of a day", () => {
     "is one for all kernels that write and read it, in whatever order (seed %i)",
     (seed) => {
       const random = seeded(seed);
-      const books = [new DayBook(dir), new DayBook(dir), new DayBook(dir)];
+      const books = [new DailySpending(dir), new DailySpending(dir), new DailySpending(dir)];
       let sum = 0;
       for (let i = 0; i < 100; i++) {
         const book = books[Math.floor(random() * books.length)] ?? books[0];
@@ -55,7 +56,7 @@ describe("the book of a day", () => {
           book?.add(DAY, { tokens, cost: 0 });
           sum += tokens;
         } else if (random() < 0.2) {
-          books[0] = new DayBook(dir);
+          books[0] = new DailySpending(dir);
         } else expect(book?.spent(DAY).tokens).toBe(sum);
       }
       for (const book of books) expect(book.spent(DAY).tokens).toBe(sum);
@@ -63,24 +64,25 @@ describe("the book of a day", () => {
   );
 
   test("a line that a kill has cut off says nothing, and the next one is whole", () => {
-    const book = new DayBook(dir);
+    const book = new DailySpending(dir);
     book.add(DAY, { tokens: 10, cost: 0 });
     appendFileSync(file(), '{"v":1,"tokens":99');
     expect(book.spent(DAY).tokens).toBe(10);
-    new DayBook(dir).add(DAY, { tokens: 1, cost: 0 });
-    for (const one of [book, new DayBook(dir)]) expect(one.spent(DAY).tokens).toBe(11);
+    new DailySpending(dir).add(DAY, { tokens: 1, cost: 0 });
+    for (const one of [book, new DailySpending(dir)]) expect(one.spent(DAY).tokens).toBe(11);
   });
 
   test("no line gives anything back, or says what is no amount", () => {
-    const book = new DayBook(dir);
+    const book = new DailySpending(dir);
     book.add(DAY, { tokens: 10, cost: 0.5 });
     const lines = ['{"v":1,"tokens":-1e9,"cost":-3}', '{"v":1,"tokens":1e999,"cost":"2"}', "null", "[]", "7"];
     appendFileSync(file(), `${lines.join("\n")}\n`);
-    for (const one of [book, new DayBook(dir)]) expect(one.spent(DAY)).toEqual({ tokens: 10, cost: 0.5 });
+    for (const one of [book, new DailySpending(dir)])
+      expect(one.spent(DAY)).toEqual({ tokens: 10, cost: 0.5 });
   });
 
   test("begins once with what was used before it, whoever comes second", async () => {
-    const [one, two] = [new DayBook(dir), new DayBook(dir)];
+    const [one, two] = [new DailySpending(dir), new DailySpending(dir)];
     await Promise.all([one.begin(DAY, { tokens: 7, cost: 2 }), two.begin(DAY, { tokens: 7, cost: 2 })]);
     await two.begin(DAY, { tokens: 50, cost: 5 });
     for (const book of [one, two]) expect(book.spent(DAY)).toEqual({ tokens: 7, cost: 2 });
@@ -89,7 +91,7 @@ describe("the book of a day", () => {
   });
 
   test("keeps a month", async () => {
-    const book = new DayBook(dir);
+    const book = new DailySpending(dir);
     for (let month = 1; month <= 4; month++)
       for (let day = 10; day < 20; day++) book.add(`2026-0${month}-${day}`, { tokens: 1, cost: 0 });
     writeFileSync(join(dir, "spending", "notes.txt"), "mine");

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { PidSource } from "../../src/store/pid-allocator.ts";
+import { PidAllocator } from "../../src/store/pid-allocator.ts";
 import { memoryFolder } from "../support/memory-folder.ts";
 import {
   codeOf,
@@ -15,14 +15,14 @@ import {
   until,
 } from "./support.ts";
 
-function take(pids: PidSource, count: number): number[] {
+function take(pids: PidAllocator, count: number): number[] {
   return Array.from({ length: count }, () => pids.next());
 }
 
 describe("PidSource", () => {
   test("counts from 1 and over the end of a block", () => {
     const dir = temporaryFolder();
-    const pids = new PidSource(join(dir, "rnix", "pids"), { block: 4 });
+    const pids = new PidAllocator(join(dir, "rnix", "pids"), { block: 4 });
     expect(take(pids, 10)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     expect(modes(dir)).toEqual({
       rnix: "700",
@@ -36,7 +36,7 @@ describe("PidSource", () => {
   test("what was not used is given back at an ordered end", () => {
     const file = join(temporaryFolder(), "pids");
     for (let run = 0; run < 3; run++) {
-      const pids = new PidSource(file);
+      const pids = new PidAllocator(file);
       expect(take(pids, 2)).toEqual([run * 2 + 1, run * 2 + 2]);
       pids.release();
       pids.release();
@@ -45,20 +45,20 @@ describe("PidSource", () => {
 
   test("nothing is given back that lies below what another has taken", () => {
     const file = join(temporaryFolder(), "pids");
-    const daemon = new PidSource(file, { block: 4 });
-    const command = new PidSource(file, { block: 4 });
+    const daemon = new PidAllocator(file, { block: 4 });
+    const command = new PidAllocator(file, { block: 4 });
     expect(daemon.next()).toBe(1);
     expect(command.next()).toBe(5);
     daemon.release();
     command.release();
-    expect(new PidSource(file).next()).toBe(6);
+    expect(new PidAllocator(file).next()).toBe(6);
     expect(daemon.next()).toBe(22);
   });
 
   test("a crash loses the rest of the block, never a number that was shown", () => {
     const file = join(temporaryFolder(), "pids");
-    expect(take(new PidSource(file, { block: 8 }), 3)).toEqual([1, 2, 3]);
-    expect(new PidSource(file).next()).toBe(9);
+    expect(take(new PidAllocator(file, { block: 8 }), 3)).toEqual([1, 2, 3]);
+    expect(new PidAllocator(file).next()).toBe(9);
   });
 
   test("four processes at once never get the same number", async () => {
@@ -85,45 +85,45 @@ describe("PidSource", () => {
     ["a piece of it", '{"v":1,"la'],
   ])("a file that holds %s is made anew from its copy, and its user hears of it", (_, text) => {
     const file = join(temporaryFolder(), "pids");
-    const pids = new PidSource(file, { block: 4 });
+    const pids = new PidAllocator(file, { block: 4 });
     expect(take(pids, 6)).toEqual([1, 2, 3, 4, 5, 6]);
     pids.release();
     writeFileSync(file, text);
     const told: string[] = [];
-    const next = new PidSource(file, { block: 4, warn: (line) => told.push(line) });
+    const next = new PidAllocator(file, { block: 4, warn: (line) => told.push(line) });
     expect(take(next, 2)).toEqual([9, 10]);
     expect(told).toEqual([expect.stringContaining("pids was damaged. Its copy says 8")]);
     writeFileSync(file, text);
     next.release();
-    expect(new PidSource(file).next()).toBe(11);
+    expect(new PidAllocator(file).next()).toBe(11);
   });
 
   test("one that is gone goes on from its copy; a damaged copy is made anew", () => {
     const file = join(temporaryFolder(), "pids");
-    expect(new PidSource(file, { block: 4 }).next()).toBe(1);
+    expect(new PidAllocator(file, { block: 4 }).next()).toBe(1);
     rmSync(file);
-    expect(new PidSource(file, { block: 4 }).next()).toBe(5);
+    expect(new PidAllocator(file, { block: 4 }).next()).toBe(5);
     writeFileSync(`${file}.copy`, "garbage");
-    expect(new PidSource(file, { block: 4 }).next()).toBe(9);
+    expect(new PidAllocator(file, { block: 4 }).next()).toBe(9);
     rmSync(file);
-    expect(new PidSource(file, { block: 4 }).next()).toBe(13);
+    expect(new PidAllocator(file, { block: 4 }).next()).toBe(13);
   });
 
   test("a file that is damaged with its copy is not guessed at, and the message says how to repair it", async () => {
     const file = join(temporaryFolder(), "pids");
     writeFileSync(file, "garbage");
     writeFileSync(`${file}.copy`, "garbage");
-    const error = await errorOf(() => new PidSource(file).next());
+    const error = await errorOf(() => new PidAllocator(file).next());
     expect(error?.code).toBe("UNAVAILABLE");
     expect(error?.message).toContain('{"v":1,"last":N}');
     writeFileSync(
       file,
       '{ "v": 1, "last": 41, "remark": "repaired by hand, and longer than what we write" }',
     );
-    expect(new PidSource(file).next()).toBe(42);
-    expect(new PidSource(file).next()).toBe(58);
+    expect(new PidAllocator(file).next()).toBe(42);
+    expect(new PidAllocator(file).next()).toBe(58);
     writeFileSync(file, '{"v":2,"last":1}');
-    expect(await codeOf(() => new PidSource(file).next())).toBe("UNAVAILABLE");
+    expect(await codeOf(() => new PidAllocator(file).next())).toBe("UNAVAILABLE");
     expect(readFileSync(file, "utf8")).toBe('{"v":2,"last":1}');
   });
 
@@ -135,7 +135,7 @@ describe("PidSource", () => {
         if (full) throw systemError("ENOSPC");
       },
     });
-    const pids = new PidSource(file, { fs });
+    const pids = new PidAllocator(file, { fs });
     expect(await codeOf(() => pids.next())).toBe("EXHAUSTED");
     full = false;
     expect(pids.next()).toBeGreaterThan(0);

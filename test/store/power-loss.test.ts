@@ -1,5 +1,5 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { findKept, type KeptRef } from "../../src/store/runs/blob-store.ts";
+import { type BlobRef, checkBlob } from "../../src/store/runs/blob-store.ts";
 import { RunStore, type RunWriter } from "../../src/store/runs/run-store.ts";
 import { procInfo } from "../support/samples.ts";
 import { seeded } from "../support/seeded.ts";
@@ -21,7 +21,7 @@ interface Promised {
   steps: number;
   /** The step whose call had started. */
   called: number;
-  kept: KeptRef[];
+  kept: BlobRef[];
 }
 
 /** A run that does a random thing at a time, and knows what is durable. */
@@ -142,7 +142,7 @@ async function check(
   const called = entries.some((entry) => entry.t === "call_start" && entry.step >= promised.called);
   expect(called || records.length >= promised.called, when).toBeTrue();
   for (const ref of promised.kept) {
-    const found = await findKept(disk.fs, store.dir(UUID), ref, { whole: true });
+    const found = await checkBlob(disk.fs, store.dir(UUID), ref, { whole: true });
     expect(found.problem, when).toBeNull();
   }
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { FileLock } from "../../src/store/files/file-lock.ts";
 import { realFs } from "../../src/store/files/fs-port.ts";
-import { PidSource } from "../../src/store/pid-allocator.ts";
+import { PidAllocator } from "../../src/store/pid-allocator.ts";
 import { PluginStore } from "../../src/store/plugin-store.ts";
 import { RecordKey } from "../../src/store/runs/record-key.ts";
 import { RunStore } from "../../src/store/runs/run-store.ts";
@@ -29,7 +29,7 @@ const programs: Record<string, () => unknown> = {
 
   /** Takes process numbers once its input ends, then ends without giving any back. */
   async takePids() {
-    const pids = new PidSource(first);
+    const pids = new PidAllocator(first);
     say("ready");
     await Bun.stdin.text();
     say(Array.from({ length: Number(second) }, () => pids.next()).join(" "));

@@ -5,7 +5,7 @@ import { defaultSettings } from "../../src/config/settings.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
 import type {
   AgentInfo,
-  ChildWish,
+  ChildRequest,
   KernelCallbacks,
   Limits,
   MountOpener,
@@ -138,7 +138,7 @@ interface HarnessOptions {
   /** Waited for before a child that was laid down is gone on with. */
   beforeChildResume?(): Promise<void>;
   /** What children that an agent spawns are made of, beside what all have here. */
-  planChild?(wish: ChildWish): Promise<Partial<SpawnOpts> & { agent?: AgentInfo }>;
+  planChild?(wish: ChildRequest): Promise<Partial<SpawnOpts> & { agent?: AgentInfo }>;
 }
 
 /** Nothing is tried again, and what does not end by itself is ended soon. */

@@ -6,7 +6,7 @@ import { bool, choice, costLimit, count, limit, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
-import { runAgent, told } from "../run.ts";
+import { printNotices, runAgent } from "../run.ts";
 import { readIntent } from "../stdin.ts";
 import { target } from "../target.ts";
 
@@ -56,7 +56,7 @@ export default defineCommand({
   async run(io, flags, [uuid = "", inputArgument]) {
     await refuseInsideRun(io, "resume");
     const form = { output: flags.output ?? "text", quiet: flags.quiet };
-    const wanted = await told(io, form, async () => {
+    const wanted = await printNotices(io, form, async () => {
       if (flags.detach && flags["no-daemon"]) {
         throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
       }

@@ -6,7 +6,7 @@ import { bool, choice, costLimit, limit, list, pairs, text, timeLimit } from "..
 import { OUTPUTS } from "../follow.ts";
 import type { Io, Wire } from "../io.ts";
 import { absoluteFolder, absolutePath, fileOf, jsonObject, textOrFile } from "../paths.ts";
-import { type Given, runAgent, told } from "../run.ts";
+import { type Given, printNotices, runAgent } from "../run.ts";
 import { type Attached, readAttached, readIntent, STDIN_LIMIT } from "../stdin.ts";
 
 export default defineCommand({
@@ -78,7 +78,7 @@ export default defineCommand({
   ],
   async run(io, flags, [intentArgument]) {
     const form = { output: flags.output ?? "text", quiet: flags.quiet };
-    const wanted = await told(io, form, async () => {
+    const wanted = await printNotices(io, form, async () => {
       if (flags.detach && flags["no-daemon"]) {
         throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
       }

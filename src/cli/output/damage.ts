@@ -1,9 +1,9 @@
-import { lostText } from "../../lib/damage-text.ts";
+import { damagedFileText } from "../../lib/damage-text.ts";
 import type { DamagedLines, StreamEvent } from "../../protocol/methods.ts";
 
 /** What of a run's records was left out because it can't be read. */
 export function damageText(damaged: readonly DamagedLines[]): string {
-  return damaged.map((lost) => `${lost.file}: ${lostText(lost)}\n`).join("");
+  return damaged.map((lost) => `${lost.file}: ${damagedFileText(lost)}\n`).join("");
 }
 
 /** What the end of a stream tells of what is missing in it. */

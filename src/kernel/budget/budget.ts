@@ -3,7 +3,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { Limit } from "../types.ts";
 
 /** What a process and all below it may use together. */
-export interface EnvelopeLimits {
+export interface BudgetLimits {
   /** Of model calls, input and output. */
   tokens: Limit;
   /** In USD. */
@@ -18,7 +18,7 @@ export interface EnvelopeLimits {
   depth: Limit;
 }
 
-export const UNLIMITED: EnvelopeLimits = {
+export const UNLIMITED: BudgetLimits = {
   tokens: null,
   cost: null,
   steps: null,
@@ -35,22 +35,22 @@ interface Amount {
 }
 
 /** What was used; the cost is null where nobody knows a price. */
-export type Used = Omit<Amount, "cost"> & { cost: number | null };
+export type BudgetUsage = Omit<Amount, "cost"> & { cost: number | null };
 
 /** What a process had used before it was suspended: in its own envelope only, it is no news to those above. */
-export type Before = Used & { elapsedMs: number };
+export type EarlierUsage = BudgetUsage & { elapsedMs: number };
 
-const NOTHING: Before = { tokens: 0, cost: null, steps: 0, elapsedMs: 0 };
+const NOTHING: EarlierUsage = { tokens: 0, cost: null, steps: 0, elapsedMs: 0 };
 
 /** What counts the use of a day outside of the kernel, anew from each midnight. */
 interface Day {
   spent(): Pick<Amount, "tokens" | "cost">;
-  spend(used: Used): void;
+  spend(used: BudgetUsage): void;
 }
 
 /** Held back until it is settled, once, with what was really used. */
-export interface Hold {
-  settle(used: Used): void;
+export interface Reservation {
+  settle(used: BudgetUsage): void;
 }
 
 /**
@@ -58,10 +58,10 @@ export interface Hold {
  * its parent"). Whatever is used, held back or taken here is so in every envelope above too, or not at all:
  * a tree of any size keeps within the limits of its root, also when a process in the middle has gone.
  */
-export class Envelope {
-  readonly limits: EnvelopeLimits;
+export class TreeBudget {
+  readonly limits: BudgetLimits;
   /** This one, then those above it. */
-  readonly #chain: readonly Envelope[];
+  readonly #chain: readonly TreeBudget[];
   readonly #used: Amount = { tokens: 0, cost: 0, steps: 0 };
   readonly #held: Amount = { tokens: 0, cost: 0, steps: 0 };
   #holds = 0;
@@ -74,7 +74,7 @@ export class Envelope {
   #waiting: Set<() => void> | undefined;
 
   /** One that draws from nothing: a child's is made by `child`. */
-  constructor(limits: EnvelopeLimits, above?: Envelope, before: Before = NOTHING) {
+  constructor(limits: BudgetLimits, above?: TreeBudget, before: EarlierUsage = NOTHING) {
     this.limits = limits;
     this.#chain = above ? [this, ...above.#chain] : [this];
     add(this.#used, { ...before, cost: before.cost ?? 0 }, 1);
@@ -82,8 +82,8 @@ export class Envelope {
   }
 
   /** That of a kernel, which all others draw from: so many processes may live in it. */
-  static ofKernel(liveProcesses: Limit): Envelope {
-    const envelope = new Envelope({ ...UNLIMITED, children: liveProcesses });
+  static ofKernel(liveProcesses: Limit): TreeBudget {
+    const envelope = new TreeBudget({ ...UNLIMITED, children: liveProcesses });
     envelope.#isKernels = true;
     return envelope;
   }
@@ -92,8 +92,8 @@ export class Envelope {
    * That of all runs of a project: its limits of tokens and cost are those of a day. They stop calls, not spawns,
    * and are no part of a run's own limits, which last longer than the day.
    */
-  static ofDay(above: Envelope, day: Day): Envelope {
-    const envelope = new Envelope({ ...UNLIMITED }, above);
+  static ofDay(above: TreeBudget, day: Day): TreeBudget {
+    const envelope = new TreeBudget({ ...UNLIMITED }, above);
     envelope.#day = day;
     return envelope;
   }
@@ -150,7 +150,7 @@ export class Envelope {
   }
 
   /** Holds back all of it, in all envelopes, or throws EXHAUSTED and holds nothing. */
-  reserve(amount: Amount): Hold {
+  reserve(amount: Amount): Reservation {
     for (const what of AMOUNTS) {
       if (amount[what] > this.left(what) + ROUNDING) {
         throw new SyscallError(
@@ -179,7 +179,7 @@ export class Envelope {
   }
 
   /** What a child has used while this one was not above it. The day has counted it. */
-  charge(used: Used): void {
+  charge(used: BudgetUsage): void {
     this.#use(used);
   }
 
@@ -206,9 +206,9 @@ export class Envelope {
    * a place in all above until it is closed. EXHAUSTED where there is none, or nothing to live by. `before`:
    * of one that is gone on with.
    */
-  child(wanted: EnvelopeLimits, elapsedMs: number, before: Before = NOTHING): Envelope {
+  child(wanted: BudgetLimits, elapsedMs: number, before: EarlierUsage = NOTHING): TreeBudget {
     this.requireRoom(elapsedMs);
-    const envelope = new Envelope(
+    const envelope = new TreeBudget(
       {
         tokens: within(wanted.tokens, this.#ofRuns("tokens") + before.tokens),
         cost: within(wanted.cost, this.#ofRuns("cost") + (before.cost ?? 0)),
@@ -249,7 +249,7 @@ export class Envelope {
     if (this.#holds === 0) this.#held.cost = 0;
   }
 
-  #use(used: Used): void {
+  #use(used: BudgetUsage): void {
     for (const one of this.#chain) {
       add(one.#used, { ...used, cost: used.cost ?? 0 }, 1);
       if (used.cost !== null) one.#priced = true;
@@ -268,7 +268,7 @@ export class Envelope {
     return this.#least((one) => (one.#day ? Infinity : remaining(one.limits[what], one.#used[what])));
   }
 
-  #least(leftOf: (envelope: Envelope) => number): number {
+  #least(leftOf: (envelope: TreeBudget) => number): number {
     let least = Infinity;
     for (const one of this.#chain) least = Math.min(least, leftOf(one));
     return least;

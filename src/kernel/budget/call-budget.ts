@@ -1,7 +1,7 @@
 import { SyscallError, type Usage } from "../../plugin/index.ts";
 import type { ModelRequest } from "../llm/model-request.ts";
 import type { ProviderChoice } from "../types.ts";
-import type { Envelope } from "./budget.ts";
+import type { TreeBudget } from "./budget.ts";
 import { estimateRequest } from "./token-estimate.ts";
 
 /**
@@ -21,7 +21,7 @@ export interface CallBudget {
 }
 
 /** What a run has not enough of for another step. */
-export type Shortage = { reason: "max_steps" | "budget_exceeded"; error: SyscallError };
+export type BudgetShortage = { reason: "max_steps" | "budget_exceeded"; error: SyscallError };
 
 /**
  * Holds back what one step may use: the step, the input's estimate and the longest answer (design §4, "Budget
@@ -30,12 +30,12 @@ export type Shortage = { reason: "max_steps" | "budget_exceeded"; error: Syscall
  * caller's own estimate of it; `steps` of the run that it is, 1 if absent.
  */
 export async function reserveCall(
-  envelope: Envelope,
+  envelope: TreeBudget,
   request: ModelRequest,
   { price, maxOutput }: Pick<ProviderChoice, "price" | "maxOutput">,
   signal: AbortSignal,
   { input = estimateRequest(request), steps = 1 }: { input?: number; steps?: 0 | 1 } = {},
-): Promise<CallBudget | Shortage> {
+): Promise<CallBudget | BudgetShortage> {
   const limited = envelope.limited("tokens") || envelope.limited("cost");
   const longest = maxOutput ?? ASSUMED_OUTPUT;
   const room = (look: "left" | "unspent"): number =>
@@ -71,9 +71,9 @@ export async function reserveCall(
  * is only looked whether anything is left, so that one turn at most goes beyond the budget.
  */
 export function reserveTurn(
-  envelope: Envelope,
+  envelope: TreeBudget,
   { price }: Pick<ProviderChoice, "price">,
-): CallBudget | Shortage {
+): CallBudget | BudgetShortage {
   if (envelope.left("steps") < 1) return noStep(envelope);
   if (envelope.unspent("tokens") <= 0 || envelope.unspent("cost") <= 0) return noBudget(envelope, 0);
   const hold = envelope.reserve({ tokens: 0, cost: 0, steps: 1 });
@@ -112,13 +112,13 @@ function roomFor(
   return Math.min(byTokens, Math.floor((cost * MILLION) / price.output + 1e-6));
 }
 
-function noStep({ limits }: Envelope): Shortage {
+function noStep({ limits }: TreeBudget): BudgetShortage {
   const all = limits.steps === null ? "all the steps there were" : `all of its ${limits.steps} steps`;
   const message = `The run and its children used ${all}. Give it more with --max-steps.`;
   return { reason: "max_steps", error: new SyscallError("EXHAUSTED", message) };
 }
 
-function noBudget(envelope: Envelope, input: number): Shortage {
+function noBudget(envelope: TreeBudget, input: number): BudgetShortage {
   const what = envelope.unspent("tokens") > input ? "cost" : "tokens";
   const { limit = 0, used = 0, ofDay = false } = envelope.tightest(what) ?? {};
   const spent = what === "cost" ? `$${used.toFixed(4)} of $${limit}` : `${used} of ${limit} tokens`;

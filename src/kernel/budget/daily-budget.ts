@@ -1,13 +1,13 @@
 import type { Clock } from "../../lib/clock.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
-import { recorded } from "../process/run-error.ts";
+import { recordOrFail } from "../process/run-error.ts";
 import type { SpawnOpts } from "../types.ts";
-import { Envelope, type Used } from "./budget.ts";
+import { type BudgetUsage, TreeBudget } from "./budget.ts";
 
 interface DayPorts {
   clock: Clock;
   /** What all processes draw from. */
-  envelope: Envelope;
+  envelope: TreeBudget;
   /** The records of one data folder; the same object for the same folder. */
   runs(dataDir: string): RunStore;
 }
@@ -17,16 +17,16 @@ interface DayPorts {
  * midnight by the local clock: an envelope around all of them. What has been used is on disk, and shared with other
  * kernels; what they hold back for calls under way is not.
  */
-export class DayCaps {
+export class DailyBudget {
   readonly #ports: DayPorts;
-  readonly #projects = new Map<string, Envelope>();
+  readonly #projects = new Map<string, TreeBudget>();
 
   constructor(ports: DayPorts) {
     this.#ports = ports;
   }
 
   /** That of a run's project. The caps of its settings are the project's from now on. */
-  of({ project: { dataDir }, limits, provider }: SpawnOpts): Envelope {
+  of({ project: { dataDir }, limits, provider }: SpawnOpts): TreeBudget {
     if (provider?.plays) return this.#ports.envelope;
     const envelope = this.#projects.get(dataDir) ?? this.#make(dataDir);
     envelope.limits.tokens = limits.tokensPerDay;
@@ -44,17 +44,17 @@ export class DayCaps {
   async begin({ project: { dataDir } }: SpawnOpts): Promise<void> {
     const now = this.#ports.clock.now();
     const runs = this.#ports.runs(dataDir);
-    const { usedSince } = await import("../../store/spending-since.ts");
-    await runs.dayBook.begin(localDay(now), await usedSince(runs, midnight(now)));
+    const { spendingSince } = await import("../../store/spending-since.ts");
+    await runs.dayBook.begin(localDay(now), await spendingSince(runs, midnight(now)));
   }
 
-  #make(dataDir: string): Envelope {
+  #make(dataDir: string): TreeBudget {
     const { clock, envelope } = this.#ports;
     const book = this.#ports.runs(dataDir).dayBook;
-    const made = Envelope.ofDay(envelope, {
-      spent: () => recorded(() => book.spent(localDay(clock.now()))),
-      spend: ({ tokens, cost }: Used) =>
-        recorded(() => book.add(localDay(clock.now()), { tokens, cost: cost ?? 0 })),
+    const made = TreeBudget.ofDay(envelope, {
+      spent: () => recordOrFail(() => book.spent(localDay(clock.now()))),
+      spend: ({ tokens, cost }: BudgetUsage) =>
+        recordOrFail(() => book.add(localDay(clock.now()), { tokens, cost: cost ?? 0 })),
     });
     this.#projects.set(dataDir, made);
     return made;

@@ -1,7 +1,7 @@
 import type { Usage } from "../../plugin/index.ts";
 
 /** Usage as the attempts of one call report it: the last word of each counts. */
-export class Spending {
+export class AttemptUsage {
   #before = noUsage();
   #attempt = noUsage();
 

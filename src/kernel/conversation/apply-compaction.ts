@@ -2,7 +2,7 @@ import type { Message } from "../../plugin/index.ts";
 import type { Compaction } from "../../store/runs/schema.ts";
 
 /** What whoever has asked for a compaction is told: the same number twice where nothing was to be gained. */
-export interface Compacted {
+export interface AppliedCompaction {
   tokensBefore: number;
   tokensAfter: number;
   /** Who has summarised; null where long results alone were cut, or nothing was done. */
@@ -13,7 +13,7 @@ export interface Compacted {
  * The conversation after a compaction: the same for the live run and for whoever makes it again from its records.
  * What was appended since is kept as it is.
  */
-export function compacted(
+export function applyCompaction(
   messages: readonly Message[],
   { cut, summary }: Pick<Compaction, "cut" | "summary">,
 ): Message[] {

@@ -4,7 +4,7 @@ import { estimateTokens } from "../budget/token-estimate.ts";
 const HEAD = 0.7;
 
 /** At most about so many tokens of a text, its beginning and its end; `where` says where the whole of it is. */
-export function clipped(text: string, tokens: number, where = ""): string {
+export function clipText(text: string, tokens: number, where = ""): string {
   const whole = estimateTokens(text);
   if (whole <= tokens) return text;
   const chars = Math.max(0, Math.floor((text.length * tokens) / whole));
@@ -17,7 +17,7 @@ export function clipped(text: string, tokens: number, where = ""): string {
 }
 
 /** The beginning of a text, on one line. */
-export function shortened(text: string, chars: number): string {
+export function shortenText(text: string, chars: number): string {
   const line = text
     .slice(0, 4 * chars)
     .replace(/\s+/g, " ")

@@ -4,14 +4,14 @@ import { estimateMessage, estimateTokens } from "../budget/token-estimate.ts";
 import { ModelCall, type ModelCallPorts } from "../llm/model-call.ts";
 import type { ModelRequest } from "../llm/model-request.ts";
 import type { Process } from "../process/process.ts";
-import { Broken } from "../process/run-error.ts";
+import { RunError } from "../process/run-error.ts";
 import { firstMessage } from "../resume/saved-run.ts";
-import { compacted } from "./apply-compaction.ts";
-import { clipped, shortened } from "./clip-text.ts";
+import { applyCompaction } from "./apply-compaction.ts";
+import { clipText, shortenText } from "./clip-text.ts";
 import { digest } from "./digest.ts";
-import { readFiles } from "./recent-files.ts";
+import { recentFiles } from "./recent-files.ts";
 import { instruction, SHARES, summaryMessage } from "./summary.ts";
-import type { Room } from "./token-targets.ts";
+import type { TokenTargets } from "./token-targets.ts";
 import { callsByResult, lastAnswers, tailStart } from "./turns.ts";
 
 /** What a compaction would make of the conversation. */
@@ -22,7 +22,7 @@ interface Draft extends Pick<Compaction, "cut" | "summary"> {
 
 interface Order {
   request: ModelRequest;
-  room: Room;
+  room: TokenTargets;
   /** Tokens of the request after it. */
   goal: number;
 }
@@ -44,7 +44,11 @@ const WORDS_PER_TOKEN = 0.7;
 const SPARE = 0.02;
 
 /** Makes it shorter until it fits into the goal: nothing where nothing can be made shorter. */
-export async function draftOf(ports: ModelCallPorts, proc: Process, order: Order): Promise<Draft | null> {
+export async function draftCompaction(
+  ports: ModelCallPorts,
+  proc: Process,
+  order: Order,
+): Promise<Draft | null> {
   return new Drafting(ports, proc, order).draft();
 }
 
@@ -83,14 +87,14 @@ class Drafting {
     const more = [...cut, ...(await this.#cutLastResults(cut))];
     const shortest = this.#with({ cut: more, summary: null });
     if (this.#fits(shortest)) return shortest;
-    const to = tailStart(compacted(this.#old, { cut: more, summary: null }), this.#space * TAIL);
+    const to = tailStart(applyCompaction(this.#old, { cut: more, summary: null }), this.#space * TAIL);
     const summary = to > 1 ? await this.#summary(to, more) : null;
     if (more.length === 0 && summary === null) return null;
     return this.#with({ cut: summary ? more.filter(({ at }) => at >= to) : more, summary });
   }
 
   #with({ cut, summary }: Pick<Compaction, "cut" | "summary">): Draft {
-    return { cut, summary, messages: [...compacted(this.#old, { cut, summary }), ...this.#new] };
+    return { cut, summary, messages: [...applyCompaction(this.#old, { cut, summary }), ...this.#new] };
   }
 
   #fits({ messages }: Draft): boolean {
@@ -106,7 +110,7 @@ class Drafting {
       const call = calls.get(at);
       // A skill's result is what to go by from then on.
       if (!call || content.length <= LONG || call.name === "Skill") continue;
-      const what = `${call.name} ${shortened(JSON.stringify(call.input), 120)}`;
+      const what = `${call.name} ${shortenText(JSON.stringify(call.input), 120)}`;
       const where = this.#isReadOnly(call.name)
         ? "Call it again to see what is there now."
         : await this.#keep(call.name, content);
@@ -120,7 +124,7 @@ class Drafting {
 
   /** The last turn is kept whatever its size: its longest results are shown in part. */
   async #cutLastResults(done: Compaction["cut"]): Promise<Compaction["cut"]> {
-    const shown = compacted(this.#old, { cut: done, summary: null });
+    const shown = applyCompaction(this.#old, { cut: done, summary: null });
     const from = lastAnswers(shown, 1);
     const results = [...callsByResult(shown)].filter(([at]) => at >= from);
     const tokens = shown.slice(from).reduce((sum, message) => sum + estimateMessage(message), 0);
@@ -130,7 +134,7 @@ class Drafting {
     for (const [at, { name }] of results) {
       const content = shown[at]?.content ?? "";
       if (name === "Skill" || estimateTokens(content) <= each) continue;
-      cut.push({ at, content: clipped(content, each, await this.#keep(name, content)) });
+      cut.push({ at, content: clipText(content, each, await this.#keep(name, content)) });
     }
     return cut;
   }
@@ -138,7 +142,7 @@ class Drafting {
   async #summary(to: number, cut: Compaction["cut"]): Promise<Compaction["summary"]> {
     const proc = this.#proc;
     const replaced = this.#old.slice(0, to);
-    const kept = compacted(this.#old, { cut, summary: null }).slice(to);
+    const kept = applyCompaction(this.#old, { cut, summary: null }).slice(to);
     const space = this.#space - kept.reduce((sum, message) => sum + estimateMessage(message), 0);
     const most = Math.min(SUMMARY.most, Math.max(SUMMARY.least, space * SHARES.text));
     const asked = await this.#ask(cut, most);
@@ -154,7 +158,7 @@ class Drafting {
       plan: proc.plan,
       heard: heard ?? proc.summary?.heard ?? null,
       skills: await this.#skills(),
-      files: readFiles(replaced, kept, proc.tools, space * SHARES.files),
+      files: recentFiles(replaced, kept, proc.tools, space * SHARES.files),
     };
     const where =
       estimateTokens(first.content) > space * SHARES.first ? await this.#keep("input", first.content) : "";
@@ -201,7 +205,7 @@ class Drafting {
       const ends = answer.stop_reason === "end_turn" || answer.stop_reason === "max_tokens";
       return answer.tool_calls.length === 0 && ends ? answer.content : null;
     } catch (thrown) {
-      const known = thrown instanceof Broken || thrown instanceof SyscallError;
+      const known = thrown instanceof RunError || thrown instanceof SyscallError;
       if (proc.stopped || !known) throw thrown;
       return null;
     }

@@ -2,20 +2,20 @@ import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Compaction, SoFar } from "../../store/runs/schema.ts";
 import { lessUsage } from "../budget/usage.ts";
-import type { ContextSyscalls } from "../context-manager.ts";
+import type { ContextManager } from "../context-manager.ts";
 import { compactEntry } from "../events/log-entry.ts";
 import type { ModelCallPorts } from "../llm/model-call.ts";
 import type { ModelRequest } from "../llm/model-request.ts";
 import type { Process } from "../process/process.ts";
-import { Broken, recorded } from "../process/run-error.ts";
-import { soFar } from "../process/step-record.ts";
-import type { Compacted } from "./apply-compaction.ts";
-import { draftOf } from "./compaction-draft.ts";
-import { type Room, roomOf } from "./token-targets.ts";
+import { RunError, recordOrFail } from "../process/run-error.ts";
+import { usageSoFar } from "../process/step-record.ts";
+import type { AppliedCompaction } from "./apply-compaction.ts";
+import { draftCompaction } from "./compaction-draft.ts";
+import { type TokenTargets, tokenTargets } from "./token-targets.ts";
 
 interface CompactorPorts extends ModelCallPorts {
   clock: Clock;
-  ctx: ContextSyscalls;
+  ctx: ContextManager;
 }
 
 type Why = Compaction["why"];
@@ -71,18 +71,18 @@ export class Compactor {
     return tokensAfter < tokens;
   }
 
-  #room(): Room {
-    return roomOf(this.#proc.provider, this.#proc.spec.opts.limits, this.#refusedAt);
+  #room(): TokenTargets {
+    return tokenTargets(this.#proc.provider, this.#proc.spec.opts.limits, this.#refusedAt);
   }
 
   /** `step`: the one that it comes before. */
-  async #compact(request: () => ModelRequest, why: Why, step: number): Promise<Compacted> {
+  async #compact(request: () => ModelRequest, why: Why, step: number): Promise<AppliedCompaction> {
     const proc = this.#proc;
     const room = this.#room();
     const demanded = why === "tokens" ? Infinity : proc.estimate.of(request()) * DEMANDED;
     const goal = Math.min(room.goal, demanded);
     const spent = { ...proc.usage };
-    const draft = await draftOf(this.#ports, proc, { request: request(), room, goal });
+    const draft = await draftCompaction(this.#ports, proc, { request: request(), room, goal });
     // By one measure: the summary's own usage may have set the estimate right.
     const before = proc.estimate.of(request());
     const after = draft === null ? before : proc.estimate.of({ ...request(), messages: draft.messages });
@@ -107,8 +107,8 @@ export class Compactor {
   async #apply(compaction: Compaction, step: number): Promise<void> {
     const proc = this.#proc;
     const { ts } = compaction;
-    const so_far: SoFar = soFar(proc);
-    recorded(() => proc.record.journal({ t: "compact", step, ts, compaction, so_far }));
+    const so_far: SoFar = usageSoFar(proc);
+    recordOrFail(() => proc.record.journal({ t: "compact", step, ts, compaction, so_far }));
     await this.#ports.ctx.compact(proc, compaction);
     this.#ports.emit(proc, { type: "log", entry: compactEntry({ ts, step }, compaction) });
   }
@@ -116,6 +116,6 @@ export class Compactor {
 
 /** The model's word that it was sent more than it takes. */
 export function isTooLong(thrown: unknown): boolean {
-  const error = thrown instanceof Broken ? thrown.error : thrown;
+  const error = thrown instanceof RunError ? thrown.error : thrown;
   return error instanceof SyscallError && error.tooLong === true;
 }

@@ -25,7 +25,7 @@ const ROLES: ReadonlySet<string> = new Set(["system", "user", "assistant", "tool
  * Conversation spaces (seeds 4). A context belongs to the process that allocated it and is freed at its
  * reap. Threads share it: every method is synchronous, so appends cannot interleave.
  */
-export class ContextManager {
+export class Conversations {
   readonly #contexts = new Map<CtxID, Context>();
   #next = 1;
 

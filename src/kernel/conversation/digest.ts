@@ -1,6 +1,6 @@
 import type { Message } from "../../plugin/index.ts";
 import { estimateTokens } from "../budget/token-estimate.ts";
-import { clipped, shortened } from "./clip-text.ts";
+import { clipText, shortenText } from "./clip-text.ts";
 import { callsByResult } from "./turns.ts";
 
 const WORDS = 240;
@@ -14,7 +14,7 @@ const EARLIER = 0.5;
  * how it went, the newest in any case. The first message is told elsewhere.
  */
 export function digest(messages: readonly Message[], earlier: string | null, tokens: number): string {
-  const before = earlier === null ? "" : clipped(earlier, tokens * EARLIER);
+  const before = earlier === null ? "" : clipText(earlier, tokens * EARLIER);
   const lines = linesOf(messages);
   let left = tokens - estimateTokens(before);
   const kept: string[] = [];
@@ -35,10 +35,10 @@ function linesOf(messages: readonly Message[]): string[] {
     const call = calls.get(at);
     if (call) {
       return [
-        `  - called ${call.name} ${shortened(JSON.stringify(call.input), CALL)}: ${shortened(content, RESULT)}`,
+        `  - called ${call.name} ${shortenText(JSON.stringify(call.input), CALL)}: ${shortenText(content, RESULT)}`,
       ];
     }
     if (content.trim() === "") return [];
-    return [`- ${role === "assistant" ? "you said" : "you were told"}: ${shortened(content, WORDS)}`];
+    return [`- ${role === "assistant" ? "you said" : "you were told"}: ${shortenText(content, WORDS)}`];
   });
 }

@@ -3,10 +3,10 @@ import type { Debugger } from "../debugger.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { PID } from "../types.ts";
-import type { Compacted } from "./apply-compaction.ts";
+import type { AppliedCompaction } from "./apply-compaction.ts";
 
 /** Has the conversation of a live process compacted on a person's word. */
-export class CompactionManager {
+export class ManualCompaction {
   readonly #ports: { table: ProcessTable; debug: Debugger };
 
   constructor(ports: { table: ProcessTable; debug: Debugger }) {
@@ -17,7 +17,7 @@ export class CompactionManager {
    * Before its next step; resolves when that is done. NOT_FOUND when there is no such process, INVALID for one that
    * is paused, has ended or is no agent, CLOSED when it ends before it comes to another step.
    */
-  compact(pid: PID): Promise<Compacted> {
+  compact(pid: PID): Promise<AppliedCompaction> {
     const { table, debug } = this.#ports;
     return debug.awaitByPid0(
       table.find(pid),
@@ -29,7 +29,7 @@ export class CompactionManager {
   }
 }
 
-async function made(proc: Process): Promise<Compacted> {
+async function made(proc: Process): Promise<AppliedCompaction> {
   const { pid } = proc;
   if (proc.spec.kind !== "agent") throw refused(`PID ${pid} is no agent: it has no conversation.`);
   if (proc.exit || proc.stopped) throw refused(`PID ${pid} has ended: there is nothing to compact any more.`);

@@ -6,7 +6,7 @@ import {
   type Usage,
 } from "../../plugin/index.ts";
 import type { Compaction, JournalEntry, StepRecord, ToolCallRecord, Wake } from "../../store/runs/schema.ts";
-import { compacted } from "./apply-compaction.ts";
+import { applyCompaction } from "./apply-compaction.ts";
 import { toolMessage } from "./tool-message.ts";
 
 /** A step that was begun and has no record: its answer is there, and its calls have gone as far as its journal says. */
@@ -79,10 +79,10 @@ export function rebuildHistory(
 function conversationOf(steps: readonly StepRecord[], since: readonly Compaction[]): Message[] {
   let told: Message[] = [];
   for (const { compactions = [], messages, tool_calls } of steps) {
-    for (const one of compactions) told = compacted(told, one);
+    for (const one of compactions) told = applyCompaction(told, one);
     told.push(...messages, ...tool_calls.map(toolMessage));
   }
-  for (const one of since) told = compacted(told, one);
+  for (const one of since) told = applyCompaction(told, one);
   return told;
 }
 

@@ -1,7 +1,7 @@
 import type { Message, ToolDef } from "../../plugin/index.ts";
 import { estimateTokens } from "../budget/token-estimate.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
-import type { ReadFile } from "./summary.ts";
+import type { RecentFile } from "./summary.ts";
 import { callsByResult } from "./turns.ts";
 
 const MOST = 8;
@@ -10,14 +10,14 @@ const MOST = 8;
  * The files that were read last in `replaced`, the newest first, with their contents as far as these fit into so many
  * tokens. One that `kept` still shows is not among them, and what was changed since is told by its name alone.
  */
-export function readFiles(
+export function recentFiles(
   replaced: readonly Message[],
   kept: readonly Message[],
   tools: ReadonlyMap<string, ProcessTool>,
   tokens: number,
-): ReadFile[] {
+): RecentFile[] {
   const inView = new Set(pathsOf(kept, tools).map(({ path }) => path));
-  const found = new Map<string, ReadFile>();
+  const found = new Map<string, RecentFile>();
   const changed = new Set<string>();
   let left = tokens;
   for (const { path, reads, content } of pathsOf(replaced, tools).reverse()) {

@@ -2,7 +2,7 @@ import { framed } from "../../lib/frame.ts";
 import type { Message } from "../../plugin/index.ts";
 import { estimateTokens } from "../budget/token-estimate.ts";
 import { firstMessage } from "../resume/saved-run.ts";
-import { clipped } from "./clip-text.ts";
+import { clipText } from "./clip-text.ts";
 
 /** What stands in for the beginning of a conversation. The intent and what came with it are said again, word for word. */
 interface SummaryParts {
@@ -18,11 +18,11 @@ interface SummaryParts {
   heard: string | null;
   /** Loaded on the way; what the agent was given at its start is in the head of the prompt. */
   skills: readonly { name: string; body: string }[];
-  files: readonly ReadFile[];
+  files: readonly RecentFile[];
 }
 
 /** A file that was read; with what was read of it, where it has not been changed since and there is room for it. */
-export interface ReadFile {
+export interface RecentFile {
   path: string;
   content?: string;
 }
@@ -41,10 +41,10 @@ export function summaryMessage(parts: SummaryParts, tokens: number, where: strin
   const sections = [
     opening(parts, room("first"), where),
     `[This conversation was compacted: ${replaced} messages are not in it any more, and what follows stands for them. What it says was done is done. Go on from there.]`,
-    framed("summary", clipped(text, room("text"))),
-    plan === null ? "" : framed("plan", clipped(plan, room("plan"))),
-    heard === null ? "" : framed("last_message_to_you", clipped(heard, room("heard"))),
-    ...skills.map(({ name, body }) => framed("skill", clipped(body, eachSkill), { name })),
+    framed("summary", clipText(text, room("text"))),
+    plan === null ? "" : framed("plan", clipText(plan, room("plan"))),
+    heard === null ? "" : framed("last_message_to_you", clipText(heard, room("heard"))),
+    ...skills.map(({ name, body }) => framed("skill", clipText(body, eachSkill), { name })),
     filesSection(files),
   ];
   return { ...parts.first, role: "user", content: sections.filter((one) => one !== "").join("\n\n") };
@@ -53,9 +53,9 @@ export function summaryMessage(parts: SummaryParts, tokens: number, where: strin
 /** A cut never takes an end of the frame that holds what was attached. */
 function opening({ first, intent, input }: SummaryParts, tokens: number, where: string): string {
   if (input === null || input === undefined || estimateTokens(first.content) <= tokens)
-    return clipped(first.content, tokens, where);
-  const said = clipped(intent, tokens / 2, where);
-  return firstMessage(said, clipped(input, tokens - estimateTokens(said), where)).content;
+    return clipText(first.content, tokens, where);
+  const said = clipText(intent, tokens / 2, where);
+  return firstMessage(said, clipText(input, tokens - estimateTokens(said), where)).content;
 }
 
 /** What its model is told at the end of the conversation. It is to answer in words. */
@@ -66,7 +66,7 @@ export function instruction(words: number): Message {
   };
 }
 
-function filesSection(files: readonly ReadFile[]): string {
+function filesSection(files: readonly RecentFile[]): string {
   if (files.length === 0) return "";
   const names = files.map(({ path }) => `- ${path}`).join("\n");
   const contents = files.flatMap(({ path, content }) =>

@@ -1,7 +1,7 @@
 import type { Limits, ProviderChoice } from "../types.ts";
 
 /** How long a conversation may grow, in tokens of what its model is sent. */
-export interface Room {
+export interface TokenTargets {
   /** What the model takes, its answer included. */
   window: number;
   /** From here on it is compacted. */
@@ -19,11 +19,11 @@ const LONGEST_ANSWER = 0.5;
  * `refusedAt`: a request of so many tokens was too long for the model, whatever its window is said to be. Where
  * nobody knows it, it is the setting's.
  */
-export function roomOf(
+export function tokenTargets(
   { contextWindow, maxOutput = 0 }: Pick<ProviderChoice, "contextWindow" | "maxOutput">,
   limits: Pick<Limits, "contextWindow" | "compactAt">,
   refusedAt: number,
-): Room {
+): TokenTargets {
   const window = Math.min(contextWindow ?? limits.contextWindow, refusedAt);
   const answer = Math.min(maxOutput, window * LONGEST_ANSWER);
   const trigger = Math.min((window * limits.compactAt) / 100, window - answer);

@@ -1,6 +1,6 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { ChildAgents } from "../lifetime/child-agents.ts";
-import type { ChildWish, ProcInfo } from "../types.ts";
+import type { ChildRequest, ProcInfo } from "../types.ts";
 import type { KernelTool } from "./tool-device.ts";
 
 /** Characters of a failed child's last words that its parent is shown. */
@@ -35,7 +35,7 @@ export function agentTool(agents: () => ChildAgents): KernelTool {
   };
 }
 
-function wishOf(input: Record<string, unknown>): ChildWish {
+function wishOf(input: Record<string, unknown>): ChildRequest {
   const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
   const intent = text(input.intent)?.trim();
   if (!intent) throw new SyscallError("INVALID", "Agent: expected a text in intent that says what to do.");

@@ -1,6 +1,6 @@
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { CapabilityManager } from "../capability-manager.ts";
-import type { ContextManager } from "../conversation/conversations.ts";
+import type { Conversations } from "../conversation/conversations.ts";
 import type { IpcManager } from "../ipc-manager.ts";
 import type { ChildAgents } from "../lifetime/child-agents.ts";
 import type { GateStatus } from "../llm/model-gate.ts";
@@ -10,7 +10,7 @@ import { procDevice } from "./proc.ts";
 
 interface OwnDevicesPorts {
   table: ProcessTable;
-  contexts: ContextManager;
+  contexts: Conversations;
   // Built after these devices, and asked for when one of them is used.
   ipc(): IpcManager;
   agents(): ChildAgents;

@@ -1,14 +1,14 @@
 import type { Clock } from "../../lib/clock.ts";
-import { joinWords } from "../../lib/join-words.ts";
 import type { Process } from "../process/process.ts";
 import type { LogEntry, ProcessEvent } from "../types.ts";
 import { Channel } from "./channel.ts";
+import { joinWords } from "./join-words.ts";
 
 /** Events that one attached client may lag behind by. */
 const WATCH_BUFFER = 256;
 
 /** Tells those who are attached to a process what it does, through channels that drop and never hold it up. */
-export class Watchers {
+export class ProcessEvents {
   readonly #clock: Clock;
 
   constructor(clock: Clock) {

@@ -1,5 +1,5 @@
 import { SyscallError } from "../../plugin/index.ts";
-import { type OpenAs, OpenRight } from "../permission/file-grant.ts";
+import { FileGrant, type OpenAs } from "../permission/file-grant.ts";
 import type { Call } from "../permission/permissions.ts";
 import type { Process } from "../process/process.ts";
 
@@ -9,14 +9,14 @@ const QUOTED = 200;
 const MAX_ASKED = 1_000;
 
 /** CapCheck: made on every Open, and again on what is open when a process's rights have become less. */
-export class OpenRights {
-  readonly #ofProcess = new WeakMap<Process, Set<OpenRight>>();
+export class FileGrants {
+  readonly #ofProcess = new WeakMap<Process, Set<FileGrant>>();
 
   /**
    * What an Open stands on from here until its close; PERMISSION when it is not covered. Nothing where the
    * kernel opens for the process.
    */
-  check(proc: Process, path: string, as: OpenAs, readOnly: boolean): OpenRight | undefined {
+  check(proc: Process, path: string, as: OpenAs, readOnly: boolean): FileGrant | undefined {
     if (as.kind === "kernel") return undefined;
     const call: Call =
       as.kind === "tool" ? { tool: as.tool, path, subject: as.subject } : { tool: null, path, readOnly };
@@ -24,7 +24,7 @@ export class OpenRights {
     if ("refusal" in decision) throw refused(proc, call, decision.refusal);
     const rights = this.#ofProcess.get(proc) ?? new Set();
     this.#ofProcess.set(proc, rights);
-    const right = new OpenRight(call, decision.rule, () => rights.delete(right));
+    const right = new FileGrant(call, decision.rule, () => rights.delete(right));
     rights.add(right);
     return right;
   }
@@ -35,7 +35,7 @@ export class OpenRights {
    */
   access(
     proc: Process,
-    right: OpenRight | undefined,
+    right: FileGrant | undefined,
     paths: readonly string[],
     also: readonly string[],
   ): (string | null)[] {
@@ -51,8 +51,8 @@ export class OpenRights {
   }
 
   /** Takes back what the process's rights do not cover any more, and answers what that was. */
-  withdraw(proc: Process, by: string): OpenRight[] {
-    const withdrawn: OpenRight[] = [];
+  withdraw(proc: Process, by: string): FileGrant[] {
+    const withdrawn: FileGrant[] = [];
     for (const right of this.#ofProcess.get(proc) ?? []) {
       const refusal = firstRefusal(proc, right);
       if (refusal === undefined) continue;
@@ -63,7 +63,7 @@ export class OpenRights {
   }
 }
 
-function firstRefusal(proc: Process, right: OpenRight): string | undefined {
+function firstRefusal(proc: Process, right: FileGrant): string | undefined {
   for (const call of right.calls) {
     const refusal = proc.permissions.refusal(call);
     if (refusal !== null) return refusal;

@@ -5,7 +5,7 @@ import type { Secrets } from "../process/secrets.ts";
  * A model's file whose answers and errors show no key that its driver was given, whoever writes it into them: a
  * provider that repeats it in its complaint, or a driver.
  */
-export class KeylessFile implements VFSFile {
+export class RedactingFile implements VFSFile {
   readonly #file: VFSFile;
   readonly #secrets: Secrets;
 

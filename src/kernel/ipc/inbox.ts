@@ -208,7 +208,7 @@ export class Inbox {
 }
 
 /** The same of a run that has no process: `unread` is what waits there. */
-export function requireRoomFor(draft: InboxDraft, unread: readonly InboxEntry[], pid: number): void {
+export function requireSpaceFor(draft: InboxDraft, unread: readonly InboxEntry[], pid: number): void {
   const bytes = unread.reduce((sum, entry) => sum + sizeOf(entry), 0);
   requireRoom(draft, unread.length, bytes, pid);
 }

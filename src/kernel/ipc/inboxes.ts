@@ -1,11 +1,11 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
-import type { Holder } from "../lifetime/reap.ts";
+import type { ResourceHolder } from "../lifetime/reap.ts";
 import type { Process } from "../process/process.ts";
 import { Inbox } from "./inbox.ts";
 
 /** The inboxes of all processes. Each is made on first use: a process that is sent nothing has none. */
-export class Inboxes implements Holder {
+export class Inboxes implements ResourceHolder {
   readonly #inboxes = new Map<Process, Inbox>();
 
   /** The one way in, whoever sends and whatever it is. CLOSED when the process will not be told any more. */

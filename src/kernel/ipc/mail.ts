@@ -1,7 +1,7 @@
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
 import type { Process } from "../process/process.ts";
-import { requireRoomFor } from "./inbox.ts";
+import { requireSpaceFor } from "./inbox.ts";
 
 interface MailPorts {
   /** The records of one data folder. */
@@ -49,7 +49,7 @@ export class Mail {
     try {
       const info = await runs.info(uuid);
       if (info?.state !== "suspended") return null;
-      requireRoomFor(draft, (await runs.inbox(uuid)).unread, info.pid);
+      requireSpaceFor(draft, (await runs.inbox(uuid)).unread, info.pid);
       const record = await runs.reopen(uuid);
       try {
         entry = await record.inbox.add(draft);

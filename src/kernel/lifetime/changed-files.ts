@@ -13,7 +13,7 @@ interface Baseline {
  * differ between the run's first call that may change something and its end. Elsewhere the receipt's
  * `files_changed_complete` is false. A run without such a call changed nothing and asks nothing.
  */
-export class Changes {
+export class ChangedFiles {
   readonly #contexts: OpenContexts;
   readonly #baselines = new WeakMap<Process, Promise<Baseline | null>>();
 

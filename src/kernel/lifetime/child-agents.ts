@@ -12,7 +12,7 @@ import type { WaitingCalls } from "../tools/waiting-calls.ts";
 import {
   type AgentInfo,
   type ChildPlan,
-  type ChildWish,
+  type ChildRequest,
   type PID,
   type ProcInfo,
   SIGTERM,
@@ -29,7 +29,7 @@ interface ChildAgentPorts {
   /** The records of one data folder. */
   runs(dataDir: string): RunStore;
   /** Settles what the child is made of that the agent with this UUID wants. */
-  planChild(parentUuid: string, wish: ChildWish): Promise<ChildPlan>;
+  planChild(parentUuid: string, wish: ChildRequest): Promise<ChildPlan>;
   /** Settles what its child of this UUID is gone on with. */
   planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
   /** Tells those who watch the process. */
@@ -61,7 +61,7 @@ export class ChildAgents {
    */
   async run(
     parent: Process,
-    wish: ChildWish,
+    wish: ChildRequest,
     callId: string | undefined,
     signal: AbortSignal,
   ): Promise<ProcInfo> {
@@ -121,7 +121,7 @@ export class ChildAgents {
 
   async #spawn(
     parent: Process,
-    wish: ChildWish,
+    wish: ChildRequest,
     callId: string | undefined,
     uuid = this.#ports.uuid(),
   ): Promise<Process> {
@@ -143,7 +143,7 @@ export class ChildAgents {
   }
 
   /** The child of a call that was cut off: gone on with, or its record when it has ended meanwhile. */
-  async #again(parent: Process, wish: ChildWish, uuid: string): Promise<Process | ProcInfo> {
+  async #again(parent: Process, wish: ChildRequest, uuid: string): Promise<Process | ProcInfo> {
     const { table, lifecycle } = this.#ports;
     const runs = this.#ports.runs(parent.spec.opts.project.dataDir);
     const here = table.findByUuid(uuid);

@@ -7,7 +7,7 @@ const MOST = 1000;
  * The last records of runs whose disk refused them. Their verdicts have been told; until the disk takes
  * them it still says that they run. They are tried again when another run ends, and at the kernel's end.
  */
-export class LastRecords {
+export class PendingRecords {
   readonly #waiting = new Map<string, { info: ProcInfo; write: () => void }>();
 
   /** What a run has ended with, as long as its disk has not taken it. */

@@ -4,14 +4,14 @@ import type { RunStore, RunWriter } from "../../store/runs/run-store.ts";
 import type { RunLimits } from "../../store/runs/run-writer.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { DeviceRegistry } from "../../vfs/registry.ts";
-import type { DayCaps } from "../budget/daily-budget.ts";
-import type { ContextSyscalls } from "../context-manager.ts";
-import type { ContextManager } from "../conversation/conversations.ts";
+import type { DailyBudget } from "../budget/daily-budget.ts";
+import type { ContextManager } from "../context-manager.ts";
+import type { Conversations } from "../conversation/conversations.ts";
 import { assembleHead } from "../conversation/prompt-head.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
-import { suitModel } from "../llm/model-capabilities.ts";
+import { fitToModel } from "../llm/model-capabilities.ts";
 import { toolPrefix } from "../mount/mount-point.ts";
 import type { MountManager } from "../mount-manager.ts";
 import { bareAgent } from "../process/bare-agent.ts";
@@ -27,7 +27,7 @@ import {
 } from "../resume/restored-settings.ts";
 import { firstMessage, type SavedRun } from "../resume/saved-run.ts";
 import { namesMessageTools, startsWithMessages } from "../tools/message-tools.ts";
-import { asTold, showTools, writeMeta } from "../tools/tool-catalog.ts";
+import { showTools, toolForModel, writeMeta } from "../tools/tool-catalog.ts";
 import type { AgentInfo, PID, ProcessKind, SpawnOpts } from "../types.ts";
 import { unmetSkillNeeds } from "./skill-needs.ts";
 import {
@@ -54,10 +54,10 @@ interface BuilderPorts {
   table: ProcessTable;
   /** The kernel's own devices, behind all others. */
   devices: DeviceRegistry;
-  contexts: ContextManager;
-  ctx: ContextSyscalls;
+  contexts: Conversations;
+  ctx: ContextManager;
   /** What the runs of each project draw from. */
-  days: DayCaps;
+  days: DailyBudget;
   files: FileSystem;
   inboxes: Inboxes;
   mounts: MountManager;
@@ -290,14 +290,14 @@ export class ProcessBuilder {
     undo.push(() => files.closeAll(proc));
     if (!opts.provider) return;
     proc.llmFd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });
-    await suitModel(files, proc);
+    await fitToModel(files, proc);
   }
 
   /** How its model counts is known from the last answer. */
   #recall(proc: Process, head: string, { history }: SavedRun): void {
     if (!history.asked) return;
     const { messages, tokens } = history.asked;
-    const tools = [...proc.tools.values()].map(({ tool }) => asTold(tool));
+    const tools = [...proc.tools.values()].map(({ tool }) => toolForModel(tool));
     proc.estimate.learn({ model: proc.provider.model, system_prompt: head, messages, tools }, tokens);
   }
 

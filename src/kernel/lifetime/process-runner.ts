@@ -7,23 +7,23 @@ import type { KernelPorts } from "../kernel-ports.ts";
 import type { MountManager } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
-import { killed, type Outcome, suspendedFor, verdict } from "../process/verdict.ts";
+import { killed, type RunOutcome, suspendedFor, verdict } from "../process/verdict.ts";
 import type { ExitStatus, KernelCallbacks, ProcInfo } from "../types.ts";
 import { SIGTERM } from "../types.ts";
-import type { Changes } from "./changed-files.ts";
+import type { ChangedFiles } from "./changed-files.ts";
 import { runChecks } from "./checks.ts";
-import { LastRecords } from "./pending-records.ts";
+import { PendingRecords } from "./pending-records.ts";
 import { type ReapPorts, reapProcess } from "./reap.ts";
 
 /** What a process does between its start and its end: an agent reasons, a supervisor supervises. */
-export type Task = (proc: Process) => Promise<Outcome>;
+export type Task = (proc: Process) => Promise<RunOutcome>;
 
 interface ProcessLifePorts {
   table: ProcessTable;
   files: FileSystem;
   mounts: MountManager;
   openContexts: OpenContexts;
-  changes: Changes;
+  changes: ChangedFiles;
   children: Children;
   reap: Omit<ReapPorts, "task">;
   callbacks?: KernelCallbacks;
@@ -32,11 +32,11 @@ interface ProcessLifePorts {
 }
 
 /** How a process lives from its start to its reap, whatever its task is. Owns the task. */
-export class ProcessLife {
+export class ProcessRunner {
   readonly #ports: ProcessLifePorts;
   readonly #reap: ReapPorts;
   readonly #tasks = new WeakMap<Process, Promise<void>>();
-  readonly #lastRecords = new LastRecords();
+  readonly #lastRecords = new PendingRecords();
   #running = 0;
 
   constructor(ports: ProcessLifePorts) {
@@ -105,7 +105,7 @@ export class ProcessLife {
    * What belongs to the process ends first, then the verdict is written, then the world is told. Whatever
    * goes wrong on the way, it comes to its end: others wait for it.
    */
-  async #finish(proc: Process, ran: Outcome): Promise<void> {
+  async #finish(proc: Process, ran: RunOutcome): Promise<void> {
     const { callbacks, children, files, mounts } = this.#ports;
     await this.#endChildren(proc);
     const outcome = await this.#conclude(proc, ran).catch((thrown) =>
@@ -134,7 +134,7 @@ export class ProcessLife {
   }
 
   /** Checks and the list of changed files, while the process may still start programs. */
-  async #conclude(proc: Process, ran: Outcome): Promise<Outcome> {
+  async #conclude(proc: Process, ran: RunOutcome): Promise<RunOutcome> {
     const { changes, openContexts } = this.#ports;
     try {
       if (ran.kind === "finished") proc.checks = await runChecks(openContexts, proc);
@@ -206,12 +206,12 @@ function childrenThatCount(proc: Process): Process["childResults"] {
 }
 
 /** Only an agent's run can be gone on with: whoever suspends something else ends it. */
-function latest(proc: Process, outcome: Outcome): Outcome {
+function latest(proc: Process, outcome: RunOutcome): RunOutcome {
   if (outcome.kind !== "stopped" || !proc.stopped) return outcome;
   const ends = proc.stopped.reason === "suspended" && proc.spec.kind !== "agent";
   return { kind: "stopped", status: ends ? killed(SIGTERM, false) : proc.stopped };
 }
 
-function failed(error: SyscallError): Outcome {
+function failed(error: SyscallError): RunOutcome {
   return { kind: "broken", reason: "failed", error };
 }

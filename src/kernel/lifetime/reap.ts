@@ -1,11 +1,11 @@
 import type { Children } from "../../os/children.ts";
-import type { ContextManager } from "../conversation/conversations.ts";
+import type { Conversations } from "../conversation/conversations.ts";
 import { namedError } from "../debugger.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 
 /** A part of the kernel that holds something for processes, and lets go of it at their reap. */
-export interface Holder {
+export interface ResourceHolder {
   clear(proc: Process): Promise<void> | void;
   /** Processes, or things of theirs, that it still holds something for. */
   readonly size: number;
@@ -14,11 +14,11 @@ export interface Holder {
 /** In the order in which they let go. */
 export type HolderName = "mounts" | "messages" | "groups" | "signals" | "threads" | "coroutines";
 
-export type Holders = Record<HolderName, Holder>;
+export type Holders = Record<HolderName, ResourceHolder>;
 
 export interface ReapPorts {
   table: Pick<ProcessTable, "find" | "remove">;
-  contexts: Pick<ContextManager, "ctxFree">;
+  contexts: Pick<Conversations, "ctxFree">;
   children: Pick<Children, "endOwner">;
   holders: Holders;
   /** The task of a process; it has closed the process's files when it ends. */

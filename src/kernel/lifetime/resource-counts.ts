@@ -1,27 +1,27 @@
 import type { Children } from "../../os/children.ts";
-import type { Envelope } from "../budget/budget.ts";
-import type { ContextManager } from "../conversation/conversations.ts";
+import type { TreeBudget } from "../budget/budget.ts";
+import type { Conversations } from "../conversation/conversations.ts";
 import type { ModelGate } from "../llm/model-gate.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { SupervisorManager } from "../supervisor-manager.ts";
 import type { ChildAgents } from "./child-agents.ts";
-import type { ProcessLife } from "./process-runner.ts";
+import type { ProcessRunner } from "./process-runner.ts";
 import type { HolderName, Holders } from "./reap.ts";
 
-export interface HeldParts {
+export interface ResourceOwners {
   table: ProcessTable;
-  life: ProcessLife;
-  contexts: ContextManager;
+  life: ProcessRunner;
+  contexts: Conversations;
   children: Children;
   holders: Holders;
   supervisors: SupervisorManager;
   agents: ChildAgents;
   gate: ModelGate;
-  envelope: Envelope;
+  envelope: TreeBudget;
 }
 
 /** What is held for processes, by kind. Of a kernel without processes all are 0: a rest is a leak. */
-export type Held = Record<HolderName | OtherHeld, number>;
+export type ResourceCounts = Record<HolderName | OtherHeld, number>;
 
 type OtherHeld =
   | "processes"
@@ -37,7 +37,7 @@ type OtherHeld =
   | "programs";
 
 /** Counts what the parts of the kernel hold. */
-export function countHeld(parts: HeldParts): Held {
+export function countResources(parts: ResourceOwners): ResourceCounts {
   const { table, life, contexts, children, holders, supervisors, agents, gate, envelope } = parts;
   const live = table.all();
   const sum = (of: (proc: (typeof live)[number]) => number): number =>

@@ -6,15 +6,15 @@ import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import { killed, suspendedFor } from "../process/verdict.ts";
 import type { ProcessManager } from "../process-manager.ts";
-import { goesOn } from "../resume/auto-resume-rule.ts";
+import { resumesByItself } from "../resume/auto-resume-rule.ts";
 import type { Drain } from "../tools/drain.ts";
 import { type ExitStatus, SIGKILL, type SuspendCause } from "../types.ts";
-import type { ProcessLife } from "./process-runner.ts";
+import type { ProcessRunner } from "./process-runner.ts";
 
 export interface ShutdownPorts {
   table: ProcessTable;
   processes: Pick<ProcessManager, "close">;
-  life: ProcessLife;
+  life: ProcessRunner;
   children: Children;
   mounts: MountManager;
   init: InitManager;
@@ -75,7 +75,7 @@ export class Shutdown {
     }
     await Promise.all(live.map((proc) => proc.done.then(() => life.reap(proc))));
     await init.stop(suspendedFor("rnix was stopped", { cause }));
-    this.#handsOver ||= all.some((proc) => proc.exit !== undefined && goesOn(proc.info()));
+    this.#handsOver ||= all.some((proc) => proc.exit !== undefined && resumesByItself(proc.info()));
     // What many see, such as a service, outlives them.
     await mounts.unmountAll();
     life.retryRecords();

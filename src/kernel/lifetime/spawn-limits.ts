@@ -2,7 +2,7 @@ import { realpathSync } from "node:fs";
 import { relative } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
-import type { Envelope, EnvelopeLimits } from "../budget/budget.ts";
+import type { BudgetLimits, TreeBudget } from "../budget/budget.ts";
 import { factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
 import type { Process } from "../process/process.ts";
@@ -66,7 +66,7 @@ export function permissionsOf(
  * What it may use if nobody above has less. Only agents have limits that nobody gave them: what the system
  * itself runs, a supervisor for instance, is its operator's.
  */
-export function limitsOf(kind: ProcessKind, agent: AgentInfo, opts: SpawnOpts): EnvelopeLimits {
+export function limitsOf(kind: ProcessKind, agent: AgentInfo, opts: SpawnOpts): BudgetLimits {
   const defaults: Partial<SpawnOpts["limits"]> = kind === "agent" ? opts.limits : {};
   return {
     tokens: first(opts.contextBudget, agent.contextBudget, defaults.contextBudget),
@@ -79,7 +79,7 @@ export function limitsOf(kind: ProcessKind, agent: AgentInfo, opts: SpawnOpts): 
 }
 
 /** What costs nobody knows how much can't be kept within a cost. */
-export function requirePrice(limits: EnvelopeLimits, { provider }: SpawnOpts, above: Envelope): void {
+export function requirePrice(limits: BudgetLimits, { provider }: SpawnOpts, above: TreeBudget): void {
   if (!provider || provider.price || provider.plays) return;
   if (limits.cost === null && !above.limited("cost")) return;
   throw new SyscallError(
@@ -89,7 +89,7 @@ export function requirePrice(limits: EnvelopeLimits, { provider }: SpawnOpts, ab
 }
 
 /** A cost limit holds for what the run falls back to as well: what has no price is left out, and that is told. */
-export function leaveOutUnpriced({ spec, fallbacks, notices }: Process, above: Envelope): void {
+export function leaveOutUnpriced({ spec, fallbacks, notices }: Process, above: TreeBudget): void {
   if (spec.envelope.limits.cost === null && !above.limited("cost")) return;
   for (const choice of fallbacks.filter(({ price }) => !price)) {
     fallbacks.splice(fallbacks.indexOf(choice), 1);

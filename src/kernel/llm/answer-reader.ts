@@ -13,7 +13,7 @@ import { ToolCall as ToolCallSchema, Usage as UsageSchema } from "../../store/ru
 import { estimateRequest, estimateTokens } from "../budget/token-estimate.ts";
 import { addUsage } from "../budget/usage.ts";
 import { Secrets } from "../process/secrets.ts";
-import type { Watch } from "./idle-timeout.ts";
+import type { IdleTimeout } from "./idle-timeout.ts";
 import { type ModelRequest, type ReadImage, writtenRequest } from "./model-request.ts";
 
 /** A model device as the gate uses it: the kernel binds it to Write and Read on the process's LLM file. */
@@ -48,7 +48,7 @@ export class AnswerReader {
    * A whole answer that says something, or an error: UNAVAILABLE for one that broke off, DRIVER for one that
    * is empty or not understood. Does not wait for a device that ignores the signal.
    */
-  async read(watch: Watch): Promise<LLMAnswer> {
+  async read(watch: IdleTimeout): Promise<LLMAnswer> {
     await orAborted(this.#write(watch.signal), watch.signal);
     watch.touch();
     const answer = believable(this.streams ? await this.#readEvents(watch) : await this.#readWhole(watch));
@@ -63,7 +63,7 @@ export class AnswerReader {
     await this.#device.write(await writtenRequest(this.#request, this.#device, signal), signal);
   }
 
-  async #readWhole(watch: Watch): Promise<LLMAnswer> {
+  async #readWhole(watch: IdleTimeout): Promise<LLMAnswer> {
     const document = await this.#readDocument(watch);
     if (document === undefined) throw brokenOff();
     const { limits, ...seen } = checked(Answer, jsonOf(this.#redacted(document)));
@@ -74,7 +74,7 @@ export class AnswerReader {
     return { ...seen, usage, tokens_used: usage.input_tokens + usage.output_tokens };
   }
 
-  async #readEvents(watch: Watch): Promise<LLMAnswer> {
+  async #readEvents(watch: IdleTimeout): Promise<LLMAnswer> {
     const answer = {
       content: "",
       reasoning: "",
@@ -129,7 +129,7 @@ export class AnswerReader {
    * The next JSON document, undefined at the end. One that is longer than a read comes in several pieces,
    * all but the last of full length; the beginning of a JSON object is never JSON itself.
    */
-  async #readDocument(watch: Watch): Promise<string | undefined> {
+  async #readDocument(watch: IdleTimeout): Promise<string | undefined> {
     const decoder = new TextDecoder();
     let text = "";
     for (;;) {

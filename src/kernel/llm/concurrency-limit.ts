@@ -11,7 +11,7 @@ const MOST_DOUBLINGS = 5;
  * that one too many was under way. From then on a further place costs as many answers as there are places, twice
  * as many each time that it was refused at once: a provider with a fixed limit refuses few of many.
  */
-export class AtOnce {
+export class ConcurrencyLimit {
   #max: number;
   #now: number;
   #answers = 0;

@@ -1,5 +1,5 @@
 import { type LLMAnswer, SyscallError } from "../../plugin/index.ts";
-import type { Outcome } from "../process/verdict.ts";
+import type { RunOutcome } from "../process/verdict.ts";
 import type { ExitReason } from "../types.ts";
 
 /** How a run ends with a last answer that is not whole; undefined: it is whole. */
@@ -7,7 +7,7 @@ export function cutShort(
   reason: LLMAnswer["stop_reason"] | undefined,
   word: string | undefined,
   { roomFromBudget }: { roomFromBudget: boolean },
-): Outcome | undefined {
+): RunOutcome | undefined {
   const said = JSON.stringify(word ?? reason);
   switch (reason) {
     case "refusal":
@@ -42,6 +42,6 @@ function refused(word: string | undefined): string {
   return `The model declined to answer: its provider's content filter ended the answer with ${JSON.stringify(word)}. Change the request, or use another model or provider.`;
 }
 
-function broken(reason: ExitReason, message: string): Outcome {
+function broken(reason: ExitReason, message: string): RunOutcome {
   return { kind: "broken", reason, error: new SyscallError("EXHAUSTED", message) };
 }

@@ -6,7 +6,7 @@ import { switchEntry } from "../events/log-entry.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessEvent, ProviderChoice } from "../types.ts";
-import { suitModel } from "./model-capabilities.ts";
+import { fitToModel } from "./model-capabilities.ts";
 
 export interface FallbackPorts {
   clock: Clock;
@@ -87,7 +87,7 @@ export class Fallback {
     const told = proc.notices.length;
     proc.llmFd = await files.open(proc, next.device, O_RDWR, { kind: "kernel" });
     try {
-      await suitModel(files, proc);
+      await fitToModel(files, proc);
     } catch (thrown) {
       await files.close(proc, proc.llmFd);
       proc.llmFd = before;

@@ -1,12 +1,12 @@
 import type { Clock } from "../../lib/clock.ts";
 import type { LLMEvent } from "../../plugin/index.ts";
-import type { ServedCalls } from "../tools/program-tool-calls.ts";
+import type { ProgramToolCalls } from "../tools/program-tool-calls.ts";
 import type { ProviderChoice } from "../types.ts";
 import type { ModelCallOptions } from "./model-gate.ts";
-import type { Place } from "./slot-lease.ts";
+import type { SlotLease } from "./slot-lease.ts";
 
 /** Who makes the call. */
-export interface Asker {
+export interface GateObserver {
   /** Attempts after the first. Looked at after each. */
   readonly retries: number;
   told(event: LLMEvent): void;
@@ -14,7 +14,7 @@ export interface Asker {
 }
 
 /** What the gate is told of one call. Thousands may wait: functions of an object of its own take room, methods none. */
-export class GateCall implements ModelCallOptions {
+export class GateOptions implements ModelCallOptions {
   readonly signal: AbortSignal;
   readonly clock: Clock;
   readonly totalMs: number;
@@ -22,14 +22,14 @@ export class GateCall implements ModelCallOptions {
   readonly patienceMs: number;
   readonly tree: string;
   readonly #provider: ProviderChoice;
-  readonly #served: ServedCalls | undefined;
-  readonly #asker: Asker;
+  readonly #served: ProgramToolCalls | undefined;
+  readonly #asker: GateObserver;
 
   constructor(
-    asker: Asker,
-    o: Pick<GateCall, "signal" | "clock" | "totalMs" | "idleMs" | "patienceMs" | "tree"> & {
+    asker: GateObserver,
+    o: Pick<GateOptions, "signal" | "clock" | "totalMs" | "idleMs" | "patienceMs" | "tree"> & {
       provider: ProviderChoice;
-      served: ServedCalls | undefined;
+      served: ProgramToolCalls | undefined;
     },
   ) {
     this.signal = o.signal;
@@ -59,7 +59,7 @@ export class GateCall implements ModelCallOptions {
     return this.#provider.requestsPerMinute;
   }
 
-  onPlace(place: Place): void {
+  onPlace(place: SlotLease): void {
     this.#served?.sit(place);
   }
 

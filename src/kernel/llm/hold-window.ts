@@ -4,7 +4,7 @@ import type { Clock } from "../../lib/clock.ts";
  * A time that ends `ms` from now. It is over when so much time has passed, or when the time of day it ends at has
  * come: a machine that slept has waited too, and a clock that is set back makes it no longer.
  */
-export class Window {
+export class HoldWindow {
   /** Unix time in ms. */
   readonly endsAt: number;
   readonly #clock: Clock;

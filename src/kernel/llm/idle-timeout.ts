@@ -6,7 +6,7 @@ import { SyscallError } from "../../plugin/index.ts";
  * A signal that follows its parent and is aborted by a deadline of its own. Its reason is always a
  * SyscallError. `stop` must be called: until then it holds a timer and the parent holds it.
  */
-export class Watch {
+export class IdleTimeout {
   readonly #clock: Clock;
   readonly #abort = new Abort();
   readonly #detach: () => void;

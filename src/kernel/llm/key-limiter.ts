@@ -1,15 +1,15 @@
 import { onceAborted } from "../../lib/cancellation.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import type { RateLimits, SyscallError } from "../../plugin/index.ts";
-import { AtOnce } from "./concurrency-limit.ts";
+import { ConcurrencyLimit } from "./concurrency-limit.ts";
 import { FairQueue, type Turn } from "./fair-queue.ts";
-import { Window } from "./hold-window.ts";
+import { HoldWindow } from "./hold-window.ts";
 import { OpenRequests } from "./open-requests.ts";
-import { type Hold, Reported } from "./reported-limits.ts";
-import { PerMinute } from "./request-rate.ts";
+import { type ProviderHold, ReportedLimits } from "./reported-limits.ts";
+import { RequestRate } from "./request-rate.ts";
 
 /** A caller's place in the queue. It keeps it for its retries, which so go before later comers. */
-export interface Ticket extends Turn {
+export interface SlotRequest extends Turn {
   /** What it asks: a quota is that of a key and a model. */
   readonly model: string;
   /** The longest hold-off it is willing to sit out, ms. */
@@ -17,17 +17,17 @@ export interface Ticket extends Turn {
 }
 
 /** What the provider's entry allows. */
-export interface Pace {
+export interface ConfiguredLimits {
   /** Calls at once, at most. */
   concurrency: number | undefined;
   requestsPerMinute: number | undefined;
 }
 
 /** How a call gave its place back: with an answer, refused because there were too many, or anything else. */
-export type Ending = "answered" | "refused" | "other";
+export type CallOutcome = "answered" | "refused" | "other";
 
 /** How it stands with one key; times in ms. */
-export interface SlotsStatus {
+export interface KeyLimiterStatus {
   running: number;
   waiting: number;
   /** Process trees among those who wait. */
@@ -46,14 +46,14 @@ export interface SlotsStatus {
   refused: number;
 }
 
-class Waiter implements Ticket {
+class Waiter implements SlotRequest {
   /** Lets go of the signal that it heeds. */
   ignore = nothing;
-  readonly #ticket: Ticket;
+  readonly #ticket: SlotRequest;
   readonly #resolve: () => void;
   readonly #reject: (reason: unknown) => void;
 
-  constructor(ticket: Ticket, resolve: () => void, reject: (reason: unknown) => void) {
+  constructor(ticket: SlotRequest, resolve: () => void, reject: (reason: unknown) => void) {
     this.#ticket = ticket;
     this.#resolve = resolve;
     this.#reject = reject;
@@ -96,15 +96,15 @@ const LOOK_AGAIN_MS = 60_000;
  * The places of one key, given out in turn: so many at once, so many a minute, as few as the provider's headers
  * say, and none for a model while it has asked everybody to stay away from that.
  */
-export class Slots {
+export class KeyLimiter {
   /** Under way, those that wait for a retry and hold no place among them. */
   calls = 0;
   readonly #clock: Clock;
-  readonly #atOnce: AtOnce;
-  readonly #perMinute = new PerMinute();
+  readonly #atOnce: ConcurrencyLimit;
+  readonly #perMinute = new RequestRate();
   /** By model: what headers said, and how long a refusal has asked to stay away. */
-  readonly #reported = new Map<string, Reported>();
-  readonly #asked = new Map<string, Hold>();
+  readonly #reported = new Map<string, ReportedLimits>();
+  readonly #asked = new Map<string, ProviderHold>();
   readonly #waiters = new FairQueue<Waiter>();
   #timer: Timer | undefined;
   #running = 0;
@@ -117,12 +117,12 @@ export class Slots {
   constructor(clock: Clock, concurrency: number | undefined, open = new OpenRequests()) {
     this.#clock = clock;
     this.#open = open;
-    this.#atOnce = new AtOnce(concurrency);
+    this.#atOnce = new ConcurrencyLimit(concurrency);
     this.#usedAt = clock.monotonic();
   }
 
   /** The last word counts: providers.yaml may have been changed. */
-  set pace({ concurrency, requestsPerMinute }: Pace) {
+  set pace({ concurrency, requestsPerMinute }: ConfiguredLimits) {
     this.#atOnce.setMax(concurrency);
     this.#perMinute.limit = requestsPerMinute;
   }
@@ -135,7 +135,7 @@ export class Slots {
    * Waits for a place; the caller gives it back with `release`. Rejects with the signal's reason when it is
    * aborted first, and at once with the provider's own error when the hold-off is longer than its patience.
    */
-  acquire(ticket: Ticket, signal: AbortSignal): Promise<void> {
+  acquire(ticket: SlotRequest, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.reject(signal.reason);
     const hold = this.#holdOf(ticket.model);
     if (hold !== undefined && hold.window.leftMs > ticket.patienceMs) return Promise.reject(hold.error);
@@ -153,7 +153,7 @@ export class Slots {
     });
   }
 
-  release(ending: Ending): void {
+  release(ending: CallOutcome): void {
     if (ending === "answered") this.#atOnce.answered(this.#running);
     this.#running--;
     this.#usedAt = this.#clock.monotonic();
@@ -168,14 +168,14 @@ export class Slots {
   /** Nobody asks this model for `ms`; who would wait longer than its patience gets the error now. */
   holdOff(model: string, ms: number, error: SyscallError): void {
     if ((this.#asked.get(model)?.window.leftMs ?? 0) >= ms) return;
-    this.#asked.set(model, { window: new Window(this.#clock, ms), error });
+    this.#asked.set(model, { window: new HoldWindow(this.#clock, ms), error });
     this.#turnAway(model);
     this.next();
   }
 
   /** The headers of an answer of this model. What they say counts from now on, for better and for worse. */
   report(model: string, limits: RateLimits): void {
-    const reported = this.#reported.get(model) ?? new Reported(this.#clock);
+    const reported = this.#reported.get(model) ?? new ReportedLimits(this.#clock);
     this.#reported.set(model, reported);
     reported.report(limits);
     this.#turnAway(model);
@@ -188,7 +188,7 @@ export class Slots {
     return idle && this.#models().every((model) => this.#holdOf(model) === undefined);
   }
 
-  get status(): SlotsStatus {
+  get status(): KeyLimiterStatus {
     const models = this.#models();
     return {
       running: this.#running,
@@ -221,7 +221,7 @@ export class Slots {
   }
 
   /** The longer one of what the provider has asked for and what its headers say. */
-  #holdOf(model: string): Hold | undefined {
+  #holdOf(model: string): ProviderHold | undefined {
     const reported = this.#reported.get(model)?.hold();
     const asked = this.#asked.get(model);
     if (asked === undefined || asked.window.leftMs === 0) return reported;

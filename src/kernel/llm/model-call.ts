@@ -1,15 +1,21 @@
 import { type LLMAnswer, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";
-import { type CallBudget, costOf, reserveCall, reserveTurn, type Shortage } from "../budget/call-budget.ts";
-import { addUsage, lessUsage, noUsage, Spending } from "../budget/usage.ts";
+import {
+  type BudgetShortage,
+  type CallBudget,
+  costOf,
+  reserveCall,
+  reserveTurn,
+} from "../budget/call-budget.ts";
+import { AttemptUsage, addUsage, lessUsage, noUsage } from "../budget/usage.ts";
 import type { Debugger } from "../debugger.ts";
 import type { Process } from "../process/process.ts";
-import { Broken } from "../process/run-error.ts";
-import { ServedCalls, type ServedTurn } from "../tools/program-tool-calls.ts";
+import { RunError } from "../process/run-error.ts";
+import { ProgramToolCalls, type ProgramTurn } from "../tools/program-tool-calls.ts";
 import type { ToolCallPorts } from "../tools/tool-calls.ts";
 import type { Wake } from "../types.ts";
 import { Fallback, type FallbackPorts } from "./fallback.ts";
-import { type Asker, GateCall } from "./gate-options.ts";
-import { LlmFile } from "./model-device.ts";
+import { type GateObserver, GateOptions } from "./gate-options.ts";
+import { ModelDeviceFile } from "./model-device.ts";
 import type { ModelCallOptions, ModelGate } from "./model-gate.ts";
 import type { ModelRequest } from "./model-request.ts";
 import { isRetryable } from "./retry.ts";
@@ -31,7 +37,7 @@ export interface AskEvents {
   /** The program is about to call the first tool of this step, after it has said this. Absent: it may call none. */
   called?(text: string, reasoning: string): void;
   /** The step is over. False: no further one is wanted. */
-  ended?(turn: ServedTurn, usage: Usage): boolean;
+  ended?(turn: ProgramTurn, usage: Usage): boolean;
 }
 
 /** What is special about one asking. */
@@ -48,19 +54,19 @@ interface AskTerms {
  * Asks one process's model, one call at a time: holds back what the call may cost, makes it through the gate
  * that all processes of one provider and key share, and pays what it has used, also when it fails.
  */
-export class ModelCall implements Asker {
+export class ModelCall implements GateObserver {
   readonly #ports: ModelCallPorts;
   readonly #proc: Process;
-  readonly #device: LlmFile;
+  readonly #device: ModelDeviceFile;
   readonly #fallback: Fallback;
   #arriving = "";
   #roomFromBudget = false;
   /** What the attempts of the call under way have reported: it is spent, also when the call fails for good. */
-  #spent = new Spending();
+  #spent = new AttemptUsage();
   /** Of that, what was paid for with the steps before. */
   #paid = noUsage();
   #budget: CallBudget | undefined;
-  #served: ServedCalls | undefined;
+  #served: ProgramToolCalls | undefined;
   #toolRunner: boolean | undefined;
   /** Askings in a row that broke off after a tool call of their own. */
   #brokenOff = 0;
@@ -69,7 +75,7 @@ export class ModelCall implements Asker {
     this.#ports = ports;
     this.#proc = proc;
     this.#fallback = new Fallback(ports, proc);
-    this.#device = new LlmFile(ports, proc);
+    this.#device = new ModelDeviceFile(ports, proc);
   }
 
   /** Text of the answer that is arriving: what is kept when the run is cut off in its middle. */
@@ -120,7 +126,7 @@ export class ModelCall implements Asker {
     this.#arriving = "";
     this.#device.reads = 0;
     this.#device.readBytes = 0;
-    this.#spent = new Spending();
+    this.#spent = new AttemptUsage();
     this.#paid = noUsage();
     this.#served = this.#serve(events);
     this.#proc.served = this.#served;
@@ -170,9 +176,9 @@ export class ModelCall implements Asker {
   }
 
   /** Lets the program that is the model call tools, each of its turns a step. */
-  #serve(events: AskEvents): ServedCalls | undefined {
+  #serve(events: AskEvents): ProgramToolCalls | undefined {
     if (!events.called || !this.#runsTools()) return undefined;
-    return new ServedCalls(this.#ports.tools, this.#proc, {
+    return new ProgramToolCalls(this.#ports.tools, this.#proc, {
       called: (text, reasoning) => events.called?.(text, reasoning),
       ended: (turn) => {
         if (!events.ended?.(turn, this.#pay(this.#spent.total()))) throw NO_MORE;
@@ -217,7 +223,7 @@ export class ModelCall implements Asker {
     const { signal, clock, provider, spec } = this.#proc;
     const { limits } = spec.opts;
     const served = this.#served;
-    return new GateCall(this, {
+    return new GateOptions(this, {
       signal: served?.signal ?? signal,
       clock,
       totalMs: totalMs ?? limits.modelTotalMs,
@@ -270,7 +276,7 @@ export class ModelCall implements Asker {
     if (stopped) return stopped.because === NO_MORE ? undefined : asBroken(stopped.because);
     if (this.#proc.stopped || !(thrown instanceof SyscallError)) return thrown;
     if (!isWindow(thrown)) {
-      if (!made || !this.#mayAskAnew(thrown)) return new Broken("llm_error", thrown);
+      if (!made || !this.#mayAskAnew(thrown)) return new RunError("llm_error", thrown);
       this.#brokenOff++;
       return undefined;
     }
@@ -308,14 +314,14 @@ const AGAIN = Symbol("again");
 /** No further step is wanted. */
 const NO_MORE = Symbol("no more");
 
-function covered(budget: CallBudget | Shortage): CallBudget {
-  if ("reason" in budget) throw new Broken(budget.reason, budget.error);
+function covered(budget: CallBudget | BudgetShortage): CallBudget {
+  if ("reason" in budget) throw new RunError(budget.reason, budget.error);
   return budget;
 }
 
 /** What can't be recorded ends the run. */
 function asBroken(thrown: unknown): unknown {
-  return thrown instanceof SyscallError ? new Broken("record_error", thrown) : thrown;
+  return thrown instanceof SyscallError ? new RunError("record_error", thrown) : thrown;
 }
 
 /** The gate's word that the provider asks for a longer wait than the run sits out. */

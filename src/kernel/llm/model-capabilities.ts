@@ -6,7 +6,7 @@ import type { Process } from "../process/process.ts";
  * Asks the driver of a process's open model what it can do of what the run wants. An effort that it has no setting
  * for is left out of the requests, and told. INVALID where the run has images and the driver takes none.
  */
-export async function suitModel(files: FileSystem, proc: Process): Promise<void> {
+export async function fitToModel(files: FileSystem, proc: Process): Promise<void> {
   const { effort } = proc.spec.opts;
   proc.effort = undefined;
   if (effort === undefined && proc.images.length === 0) return;

@@ -5,7 +5,7 @@ import type { Secrets } from "../process/secrets.ts";
 import type { ModelDevice } from "./model-gate.ts";
 
 /** The file of one process's model, as the gate uses it. */
-export class LlmFile implements ModelDevice {
+export class ModelDeviceFile implements ModelDevice {
   reads = 0;
   readBytes = 0;
   readonly #ports: { files: FileSystem };

@@ -1,12 +1,12 @@
 import type { Clock } from "../../lib/clock.ts";
 import { type LLMAnswer, type LLMEvent, SyscallError } from "../../plugin/index.ts";
 import { AnswerReader, type ModelDevice } from "./answer-reader.ts";
-import { Watch } from "./idle-timeout.ts";
-import { type Ending, Slots, type SlotsStatus, type Ticket } from "./key-limiter.ts";
+import { IdleTimeout } from "./idle-timeout.ts";
+import { type CallOutcome, KeyLimiter, type KeyLimiterStatus, type SlotRequest } from "./key-limiter.ts";
 import type { ModelRequest } from "./model-request.ts";
 import { OpenRequests } from "./open-requests.ts";
-import { askedMs, backoffMs, isRetryable } from "./retry.ts";
-import { Place } from "./slot-lease.ts";
+import { backoffMs, isRetryable, requestedWaitMs } from "./retry.ts";
+import { SlotLease } from "./slot-lease.ts";
 
 export type { ModelDevice } from "./answer-reader.ts";
 
@@ -31,7 +31,7 @@ export interface ModelCallOptions {
   /** The process tree in whose turn it goes; all that name none are one. */
   tree?: string;
   /** Told of the place that each attempt has: a program gives it back while it waits for tool calls of its own. */
-  onPlace?(place: Place): void;
+  onPlace?(place: SlotLease): void;
   /** Asked at the deadlines: a program that is the model waits for a tool call of its own. */
   busy?(): boolean;
   /** Told as they come; an answer that breaks off has been told in part. `onRetry` says that it begins anew. */
@@ -41,7 +41,7 @@ export interface ModelCallOptions {
 }
 
 /** One provider and key, as `/proc/llm` shows it. Never the key, nor anything made of it. */
-export interface GateStatus extends SlotsStatus {
+export interface GateStatus extends KeyLimiterStatus {
   provider: string;
   /** Under way, those that wait for their place or for a retry included. */
   calls: number;
@@ -55,7 +55,7 @@ export interface GateStatus extends SlotsStatus {
 export class ModelGate {
   readonly #clock: Clock;
   readonly #random: () => number;
-  readonly #keys = new Map<string, { provider: string; slots: Slots }>();
+  readonly #keys = new Map<string, { provider: string; slots: KeyLimiter }>();
   readonly #open: OpenRequests;
   #tickets = 0;
 
@@ -96,7 +96,7 @@ export class ModelGate {
       if (event.type === "turn") total.touch();
       options.onEvent(event);
     });
-    const total = new Watch(options.clock ?? this.#clock, options.signal, options);
+    const total = new IdleTimeout(options.clock ?? this.#clock, options.signal, options);
     try {
       let counted = 0;
       for (let attempt = 1; ; attempt++) {
@@ -132,34 +132,34 @@ export class ModelGate {
   }
 
   /** What was learnt of a key is kept for a while after its last call. */
-  #slotsOf(key: string, { provider = "", concurrency, requestsPerMinute }: ModelCallOptions): Slots {
+  #slotsOf(key: string, { provider = "", concurrency, requestsPerMinute }: ModelCallOptions): KeyLimiter {
     const slots = this.#keys.get(key)?.slots ?? this.#newKey(key, provider, concurrency);
     slots.pace = { concurrency, requestsPerMinute };
     return slots;
   }
 
-  #newKey(key: string, provider: string, concurrency: number | undefined): Slots {
+  #newKey(key: string, provider: string, concurrency: number | undefined): KeyLimiter {
     for (const [old, { slots }] of this.#keys) if (slots.isIdleSince(KEPT_MS)) this.#keys.delete(old);
-    const slots = new Slots(this.#clock, concurrency, this.#open);
+    const slots = new KeyLimiter(this.#clock, concurrency, this.#open);
     this.#keys.set(key, { provider, slots });
     return slots;
   }
 
   /** Throws what ends the call; returns the error that another attempt may get over. */
   async #attempt(
-    slots: Slots,
-    ticket: Ticket,
+    slots: KeyLimiter,
+    ticket: SlotRequest,
     reader: AnswerReader,
-    total: Watch,
+    total: IdleTimeout,
     options: ModelCallOptions,
   ): Promise<LLMAnswer | SyscallError> {
     await slots.acquire(ticket, total.signal);
-    const place = new Place(slots, ticket, total.signal);
+    const place = new SlotLease(slots, ticket, total.signal);
     options.onPlace?.(place);
     total.arm(options.totalMs, () => unfinished(options.totalMs));
-    const idle = new Watch(options.clock ?? this.#clock, total.signal, options);
+    const idle = new IdleTimeout(options.clock ?? this.#clock, total.signal, options);
     if (reader.streams) idle.arm(options.idleMs, () => silent(options.idleMs));
-    let ending: Ending = "other";
+    let ending: CallOutcome = "other";
     try {
       const answer = await reader.read(idle);
       ending = "answered";
@@ -180,13 +180,13 @@ export class ModelGate {
   async #backOff(
     error: SyscallError,
     o: { attempt: number; last: boolean; model: string; patienceMs: number },
-    slots: Slots,
-    total: Watch,
+    slots: KeyLimiter,
+    total: IdleTimeout,
     options: ModelCallOptions,
   ): Promise<void> {
     const { attempt, last, model, patienceMs } = o;
     const now = this.#clock.now();
-    const asked = askedMs(error, now);
+    const asked = requestedWaitMs(error, now);
     const later = asked === undefined ? error : comeBackLater(error, asked, now);
     // A quota is that of the key and the model: all who have it wait.
     if (asked !== undefined && error.code === "EXHAUSTED") slots.holdOff(model, asked, later);

@@ -1,11 +1,11 @@
 import type { Clock } from "../../lib/clock.ts";
 import { type RateLimits, SyscallError } from "../../plugin/index.ts";
-import { Window } from "./hold-window.ts";
+import { HoldWindow } from "./hold-window.ts";
 import { waitMs } from "./retry.ts";
 
 /** Nobody with a key goes on until then, and what whoever will not wait is told. */
-export interface Hold {
-  window: Window;
+export interface ProviderHold {
+  window: HoldWindow;
   error: SyscallError;
 }
 
@@ -16,10 +16,10 @@ const LOW = 0.2;
  * What the headers of a provider's last answer said, and what of it still holds. Calls begun since are counted
  * against it, so that the last request of a window is the last one that is made.
  */
-export class Reported {
+export class ReportedLimits {
   readonly #clock: Clock;
   #last: RateLimits | undefined;
-  #windows: Partial<Record<keyof RateLimits, Window>> = {};
+  #windows: Partial<Record<keyof RateLimits, HoldWindow>> = {};
   #begun = 0;
 
   constructor(clock: Clock) {
@@ -46,7 +46,7 @@ export class Reported {
   }
 
   /** Nothing is left until then. Undefined while there is something, or nothing is known. */
-  hold(): Hold | undefined {
+  hold(): ProviderHold | undefined {
     const requests = this.#usedUp("requests", this.#begun);
     const tokens = this.#usedUp("tokens", 0);
     if (requests === undefined || tokens === undefined) return requests ?? tokens;
@@ -60,12 +60,12 @@ export class Reported {
     return Math.min(1, Math.max(0, remaining / limit / LOW));
   }
 
-  #window(resetMs: number | undefined): Window | undefined {
+  #window(resetMs: number | undefined): HoldWindow | undefined {
     const ms = resetMs === undefined ? 0 : (waitMs(resetMs) ?? 0);
-    return ms === 0 ? undefined : new Window(this.#clock, ms);
+    return ms === 0 ? undefined : new HoldWindow(this.#clock, ms);
   }
 
-  #usedUp(what: keyof RateLimits, begun: number): Hold | undefined {
+  #usedUp(what: keyof RateLimits, begun: number): ProviderHold | undefined {
     const limit = this.#last?.[what];
     const window = this.#windows[what];
     if (limit?.remaining === undefined || limit.remaining - begun > 0 || !window?.leftMs) return undefined;

@@ -1,7 +1,7 @@
 const MINUTE_MS = 60_000;
 
 /** Requests of one key, at most so many within any minute. Times are those of a clock that never goes back. */
-export class PerMinute {
+export class RequestRate {
   /** undefined: any number. They are counted all the same. */
   limit: number | undefined;
   /** When they were made, oldest first; the first `#old` of them are more than a minute ago. */

@@ -15,14 +15,14 @@ export function isRetryable(error: SyscallError): boolean {
  * from it, or when its time is over already, half a second, doubled each time, half of it random.
  */
 export function backoffMs(error: SyscallError, attempt: number, now: number, random: () => number): number {
-  const asked = askedMs(error, now);
+  const asked = requestedWaitMs(error, now);
   if (asked !== undefined && asked > 0)
     return asked + random() * Math.min(asked * ASKED_JITTER, LONGEST_JITTER_MS);
   return backoffDelayMs(BACKOFF, attempt, random);
 }
 
 /** How long the other side asked us to stay away, if it did. */
-export function askedMs(error: SyscallError, now: number): number | undefined {
+export function requestedWaitMs(error: SyscallError, now: number): number | undefined {
   if (error.retryAfterMs !== undefined) return waitMs(error.retryAfterMs);
   if (error.resetAtMs !== undefined) return waitMs(error.resetAtMs - now);
   return undefined;

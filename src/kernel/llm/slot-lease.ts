@@ -1,13 +1,13 @@
-import type { Ending, Slots, Ticket } from "./key-limiter.ts";
+import type { CallOutcome, KeyLimiter, SlotRequest } from "./key-limiter.ts";
 
 /**
  * The place that one call has among those of its key. A program that is a model gives it back while it waits for tool
  * calls of its own: one of them may be an agent that needs a place itself. Before it asks its model again it has one
  * again.
  */
-export class Place {
-  readonly #slots: Slots;
-  readonly #ticket: Ticket;
+export class SlotLease {
+  readonly #slots: KeyLimiter;
+  readonly #ticket: SlotRequest;
   readonly #signal: AbortSignal;
   #held = true;
   #ended = false;
@@ -15,7 +15,7 @@ export class Place {
   #away = 0;
 
   /** The caller has acquired it. */
-  constructor(slots: Slots, ticket: Ticket, signal: AbortSignal) {
+  constructor(slots: KeyLimiter, ticket: SlotRequest, signal: AbortSignal) {
     this.#slots = slots;
     this.#ticket = ticket;
     this.#signal = signal;
@@ -38,12 +38,12 @@ export class Place {
     if (this.#away > 0 || this.#ended) this.#giveBack("other");
   }
 
-  end(ending: Ending): void {
+  end(ending: CallOutcome): void {
     this.#ended = true;
     this.#giveBack(ending);
   }
 
-  #giveBack(ending: Ending): void {
+  #giveBack(ending: CallOutcome): void {
     if (!this.#held) return;
     this.#held = false;
     this.#slots.release(ending);

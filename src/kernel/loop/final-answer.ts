@@ -1,7 +1,7 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { ContextSyscalls } from "../context-manager.ts";
+import type { ContextManager } from "../context-manager.ts";
 import type { Process } from "../process/process.ts";
-import type { Outcome } from "../process/verdict.ts";
+import type { RunOutcome } from "../process/verdict.ts";
 import type { ProcessEvent } from "../types.ts";
 import { OutputSchema } from "./output-schema.ts";
 
@@ -9,12 +9,12 @@ import { OutputSchema } from "./output-schema.ts";
 const CORRECTIONS = 2;
 
 interface LastWordPorts {
-  ctx: ContextSyscalls;
+  ctx: ContextManager;
   emit(proc: Process, event: ProcessEvent): void;
 }
 
 /** Makes an agent's last word the run's result, if it has the form that was asked for; else asks for it again. */
-export class LastWord {
+export class FinalAnswer {
   readonly #ports: LastWordPorts;
   readonly #proc: Process;
   #schema: OutputSchema | undefined;
@@ -31,7 +31,7 @@ export class LastWord {
   }
 
   /** How the run ends with it; undefined: it does not end yet, its model is told what is wrong. */
-  take(answer: string): Outcome | undefined {
+  take(answer: string): RunOutcome | undefined {
     const proc = this.#proc;
     const said = this.#read(answer);
     proc.result = answer;
@@ -62,7 +62,7 @@ export class LastWord {
   }
 }
 
-function unfit(problem: string): Outcome {
+function unfit(problem: string): RunOutcome {
   const message = `The agent finished, but its answer does not fit the output schema, also after ${CORRECTIONS} corrections: ${problem}.`;
   return { kind: "broken", reason: "check_failed", error: new SyscallError("INVALID", message) };
 }

@@ -2,7 +2,7 @@ import type { Clock } from "../../lib/clock.ts";
 import { type LLMAnswer, type LLMTool, type Message, SyscallError, type Usage } from "../../plugin/index.ts";
 import type { InboxEntry, ToolCallRecord } from "../../store/runs/schema.ts";
 import { noUsage } from "../budget/usage.ts";
-import type { ContextSyscalls } from "../context-manager.ts";
+import type { ContextManager } from "../context-manager.ts";
 import { Compactor, isTooLong } from "../conversation/compactor.ts";
 import type { OpenStep } from "../conversation/rebuild-history.ts";
 import { toolMessage } from "../conversation/tool-message.ts";
@@ -13,20 +13,20 @@ import { cutShort } from "../llm/cut-short.ts";
 import { type AskEvents, ModelCall, type ModelCallPorts } from "../llm/model-call.ts";
 import type { ModelRequest } from "../llm/model-request.ts";
 import type { Process } from "../process/process.ts";
-import { Broken, recorded } from "../process/run-error.ts";
-import { actionOf, soFar, stepRecord } from "../process/step-record.ts";
-import type { Outcome } from "../process/verdict.ts";
-import type { ServedTurn } from "../tools/program-tool-calls.ts";
+import { RunError, recordOrFail } from "../process/run-error.ts";
+import { actionOf, stepRecord, usageSoFar } from "../process/step-record.ts";
+import type { RunOutcome } from "../process/verdict.ts";
+import type { ProgramTurn } from "../tools/program-tool-calls.ts";
 import { runToolCalls, type ToolCallPorts } from "../tools/tool-calls.ts";
-import { asTold } from "../tools/tool-catalog.ts";
+import { toolForModel } from "../tools/tool-catalog.ts";
 import type { WaitingCalls } from "../tools/waiting-calls.ts";
 import type { ExitReason } from "../types.ts";
-import { LastWord } from "./final-answer.ts";
+import { FinalAnswer } from "./final-answer.ts";
 import { LoopGuard } from "./loop-guard.ts";
 
 export interface LoopPorts extends ModelCallPorts {
   clock: Clock;
-  ctx: ContextSyscalls;
+  ctx: ContextManager;
   inboxes: Inboxes;
   waiting: WaitingCalls;
   tools: ToolCallPorts;
@@ -39,21 +39,23 @@ export interface LoopPorts extends ModelCallPorts {
  * The reasoning loop of one process (design §4): one task, native tool calls; calls present means act,
  * none means finished. It always returns an outcome; what it throws is a defect of ours.
  */
-export async function reason(ports: LoopPorts, proc: Process): Promise<Outcome> {
+export async function reason(ports: LoopPorts, proc: Process): Promise<RunOutcome> {
   const loop = new ReasoningLoop(ports, proc);
   try {
     for (;;) {
       await proc.gate();
       if (ports.tools.drain.isOn) await ports.tools.drain.pass(proc);
       const stopped = proc.stopped;
-      const outcome: Outcome | undefined = stopped ? { kind: "stopped", status: stopped } : await loop.step();
+      const outcome: RunOutcome | undefined = stopped
+        ? { kind: "stopped", status: stopped }
+        : await loop.step();
       if (outcome?.kind === "stopped") loop.keepPartial();
       if (outcome) return outcome;
     }
   } catch (thrown) {
     loop.keepPartial();
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
-    if (thrown instanceof Broken) return { kind: "broken", reason: thrown.reason, error: thrown.error };
+    if (thrown instanceof RunError) return { kind: "broken", reason: thrown.reason, error: thrown.error };
     throw thrown;
   } finally {
     // What came now would be told to nobody. A run that is suspended is told when it goes on.
@@ -67,13 +69,13 @@ class ReasoningLoop implements AskEvents {
   readonly #guard: LoopGuard;
   readonly #model: ModelCall;
   readonly #compactor: Compactor;
-  readonly #lastWord: LastWord;
+  readonly #lastWord: FinalAnswer;
   #tools: LLMTool[] = [];
   #lastText = "";
   /** When the step under way began. */
   #ts = "";
   /** How it has ended the run, while the program that is its model answers on. */
-  #over: Outcome | undefined;
+  #over: RunOutcome | undefined;
   /** Numbers of what this step was told of the inbox, if it was told something. */
   #told: number[] | undefined;
   /** The words of that, until they stand in the log: they belong to the step, and it has no number yet. */
@@ -87,11 +89,11 @@ class ReasoningLoop implements AskEvents {
     this.#planned = proc.plan !== null;
     this.#model = new ModelCall(ports, proc);
     this.#compactor = new Compactor(ports, proc);
-    this.#lastWord = new LastWord(ports, proc);
+    this.#lastWord = new FinalAnswer(ports, proc);
   }
 
   /** One step, whole: an outcome when it was the last one. */
-  async step(): Promise<Outcome | undefined> {
+  async step(): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     const { openStep, answered } = proc;
     proc.openStep = null;
@@ -132,7 +134,7 @@ class ReasoningLoop implements AskEvents {
     this.#journal(this.#ts, { role: "assistant", content: text }, answer);
   }
 
-  ended(turn: ServedTurn, usage: Usage): boolean {
+  ended(turn: ProgramTurn, usage: Usage): boolean {
     const { corrections } = this.#proc;
     this.#over = this.#served(this.#ts, turn, usage);
     // What is wrong with its result it is told when it is asked anew.
@@ -143,7 +145,7 @@ class ReasoningLoop implements AskEvents {
   #journal(ts: string, message: Message, answer: LLMAnswer & { served?: true }): void {
     const proc = this.#proc;
     if (answer.content !== "") this.#lastText = answer.content;
-    recorded(() =>
+    recordOrFail(() =>
       proc.record.journal({
         t: "answer",
         v: 1,
@@ -154,7 +156,7 @@ class ReasoningLoop implements AskEvents {
         usage: answer.usage,
         stop_reason: answer.stop_reason,
         stop_word: answer.stop_word,
-        so_far: soFar(proc),
+        so_far: usageSoFar(proc),
         messages: proc.unrecorded.length > 0 ? [...proc.unrecorded] : undefined,
         inbox: this.#told,
         served: answer.served,
@@ -165,7 +167,7 @@ class ReasoningLoop implements AskEvents {
   }
 
   /** The step of a program that called these tools by itself, while it answers on: an outcome ends the run. */
-  #served(ts: string, { text, reasoning, calls }: ServedTurn, usage: Usage): Outcome | undefined {
+  #served(ts: string, { text, reasoning, calls }: ProgramTurn, usage: Usage): RunOutcome | undefined {
     const proc = this.#proc;
     // The step stays open in the journal, and is finished when the run goes on.
     if (proc.stopped && calls.some(({ state }) => state === "waiting")) {
@@ -195,7 +197,7 @@ class ReasoningLoop implements AskEvents {
     inbox,
     settled,
     waiting,
-  }: OpenStep): Promise<Outcome | undefined> {
+  }: OpenStep): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     proc.step = step;
     this.#ports.onStep(proc);
@@ -220,7 +222,7 @@ class ReasoningLoop implements AskEvents {
     assistant: Message,
     answer: LLMAnswer,
     settled?: ReadonlyMap<string, ToolCallRecord>,
-  ): Promise<Outcome | undefined> {
+  ): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     const calls = await this.#call(answer, settled);
     // The step stays open in the journal, and is finished when the run goes on.
@@ -281,7 +283,7 @@ class ReasoningLoop implements AskEvents {
   #shownTools(): LLMTool[] {
     const { tools } = this.#proc;
     if (tools.size > this.#tools.length) {
-      this.#tools = [...tools.values()].map(({ tool }) => asTold(tool));
+      this.#tools = [...tools.values()].map(({ tool }) => toolForModel(tool));
     }
     return this.#tools;
   }
@@ -294,7 +296,7 @@ class ReasoningLoop implements AskEvents {
     try {
       return await runToolCalls(this.#ports.tools, this.#proc, answer.tool_calls, settled);
     } catch (thrown) {
-      throw thrown instanceof SyscallError ? new Broken("record_error", thrown) : thrown;
+      throw thrown instanceof SyscallError ? new RunError("record_error", thrown) : thrown;
     }
   }
 
@@ -303,11 +305,11 @@ class ReasoningLoop implements AskEvents {
     const action = actionOf(calls, this.#planned);
     if (action === "plan") this.#planned = true;
     const told = this.#told;
-    recorded(() => proc.record.step(stepRecord(proc, { ts, assistant, answer, calls, action, told })));
+    recordOrFail(() => proc.record.step(stepRecord(proc, { ts, assistant, answer, calls, action, told })));
     proc.recordedStep = proc.step;
   }
 
-  async #finished(answer: LLMAnswer): Promise<Outcome | undefined> {
+  async #finished(answer: LLMAnswer): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     if (proc.completion !== null) return this.#lastWord.take(proc.completion);
     // A model that has paused is called again, with what it has said as its last message.
@@ -316,7 +318,7 @@ class ReasoningLoop implements AskEvents {
   }
 
   /** An answer without calls, which may have been the last one. */
-  async #answered({ content, stop_reason, stop_word }: Answered): Promise<Outcome | undefined> {
+  async #answered({ content, stop_reason, stop_word }: Answered): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     const whole = this.#withPauses(content);
     const cut = cutShort(stop_reason, stop_word, { roomFromBudget: this.#model.roomFromBudget });
@@ -338,13 +340,13 @@ class ReasoningLoop implements AskEvents {
   }
 
   /** The model has nothing more to do. What came in the meantime is told to it before the run may end. */
-  async #conclude(answer: string): Promise<Outcome | undefined> {
+  async #conclude(answer: string): Promise<RunOutcome | undefined> {
     const fits = this.#lastWord.fits(answer);
     if (fits && !(await this.#ports.inboxes.of(this.#proc).finish())) return undefined;
     return this.#lastWord.take(answer);
   }
 
-  #circles(calls: readonly ToolCallRecord[]): Outcome | undefined {
+  #circles(calls: readonly ToolCallRecord[]): RunOutcome | undefined {
     const trip = this.#guard.step(calls);
     if (!trip) return undefined;
     this.keepPartial();
@@ -361,7 +363,7 @@ class ReasoningLoop implements AskEvents {
 
 type Answered = Pick<LLMAnswer, "content" | "stop_word"> & { stop_reason?: LLMAnswer["stop_reason"] };
 
-function broken(reason: ExitReason, message: string): Outcome {
+function broken(reason: ExitReason, message: string): RunOutcome {
   return { kind: "broken", reason, error: new SyscallError("EXHAUSTED", message) };
 }
 

@@ -1,4 +1,4 @@
-import { heed, withDeadline } from "../../lib/cancellation.ts";
+import { withDeadline, withGrace } from "../../lib/cancellation.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import {
   type Device,
@@ -97,7 +97,7 @@ export class MountSource {
 
   /** Waits for the first opening. Throws why it failed, or the signal's reason. */
   ready(signal: AbortSignal): Promise<void> {
-    return heed(this.#opened, signal, this.#ports.clock, 0);
+    return withGrace(this.#opened, signal, this.#ports.clock, 0);
   }
 
   /** The factory of a device at this place: the one that stands there when a file is opened. */
@@ -140,7 +140,7 @@ export class MountSource {
     const context = this.#context(attempt, over);
     const opening = this.#guarded(() => opener.type.open(config, context, deadline.signal));
     try {
-      const mounted = await heed(opening, deadline.signal, clock, 0);
+      const mounted = await withGrace(opening, deadline.signal, clock, 0);
       deadline.signal.throwIfAborted();
       attempt.mounted = mounted;
       this.#stand(attempt, mounted);
@@ -228,7 +228,7 @@ export class MountSource {
     const late = `${this.label}: plugin ${this.#spec.opener.plugin} did not unmount it within ${UNMOUNT_MS} ms.`;
     const deadline = withDeadline(clock, new AbortController().signal, UNMOUNT_MS, late);
     try {
-      await heed(
+      await withGrace(
         this.#guarded(() => mounted.unmount()),
         deadline.signal,
         clock,

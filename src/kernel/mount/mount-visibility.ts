@@ -5,7 +5,7 @@ import type { MountRequest } from "../types.ts";
 import { mountRules, placed } from "./mount-point.ts";
 import { type MountPoint, type MountTable, type MountTables, takeOut } from "./mount-tables.ts";
 
-export interface SightPorts {
+export interface MountVisibilityPorts {
   table: ProcessTable;
   /** Shows a live process the tools it may use by now. */
   appendTools(proc: Process): void;
@@ -14,12 +14,16 @@ export interface SightPorts {
 }
 
 /** What processes see of a mount: its devices, the rights to them, the tools, and a word on what has changed. */
-export class Sight {
+export class MountVisibility {
   readonly #tables: MountTables;
-  readonly #ports: SightPorts;
+  readonly #ports: MountVisibilityPorts;
   readonly #warn: (thrown: unknown, table: MountTable) => void;
 
-  constructor(tables: MountTables, ports: SightPorts, warn: (thrown: unknown, table: MountTable) => void) {
+  constructor(
+    tables: MountTables,
+    ports: MountVisibilityPorts,
+    warn: (thrown: unknown, table: MountTable) => void,
+  ) {
     this.#tables = tables;
     this.#ports = ports;
     this.#warn = warn;

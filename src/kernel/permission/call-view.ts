@@ -2,7 +2,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { type CommandLine, readCommandLine } from "./command-pattern.ts";
 import { segments } from "./glob.ts";
-import type { Place } from "./path-segments.ts";
+import type { PathSegments } from "./path-segments.ts";
 import { type Protection, protectionOf } from "./protected-paths.ts";
 
 /** What a pattern for a tool is compared with. */
@@ -63,7 +63,7 @@ export class CallView {
   /** The tool, if it is known and the path is on its device. */
   readonly tool: ToolFacts | undefined;
   #line: { read: CommandLine } | undefined;
-  #places: readonly Place[] | undefined;
+  #places: readonly PathSegments[] | undefined;
   #protections: readonly (Protection | null)[] | undefined;
 
   constructor(call: Call, facts: Facts) {
@@ -86,7 +86,7 @@ export class CallView {
    * The places the subject may mean: as written, and where its links lead. None when it is no path. Of an opened
    * file its real path, and the same below the project's folder as that is written.
    */
-  get places(): readonly Place[] {
+  get places(): readonly PathSegments[] {
     this.#places ??=
       this.call.opened === undefined ? this.#findPlaces() : this.#openedPlaces(this.call.opened);
     return this.#places;
@@ -141,11 +141,11 @@ export class CallView {
     return tools.some((tool) => tool.readOnly !== true && subjectKind(tool) === "path");
   }
 
-  #protectionOf(place: Place): Protection | null {
+  #protectionOf(place: PathSegments): Protection | null {
     return protectionOf(place, this.#facts.isThere ?? existsSync);
   }
 
-  #openedPlaces(opened: string): readonly Place[] {
+  #openedPlaces(opened: string): readonly PathSegments[] {
     const project = projectOf(this.#facts);
     const real = realProject(this.#facts);
     const there = place(real, opened);
@@ -153,7 +153,7 @@ export class CallView {
     return [place(project, join(project, ...there.relative)), there];
   }
 
-  #findPlaces(): readonly Place[] {
+  #findPlaces(): readonly PathSegments[] {
     const { path, subject } = this.call;
     // Tools that search take the working folder when no path is given.
     const text = subject ?? path.slice((this.tool?.path ?? this.device).length).replace(/^\//, "");
@@ -184,7 +184,7 @@ export function isAtOrBelow(path: string, device: string): boolean {
   return path === device || path.startsWith(`${device}/`);
 }
 
-function place(project: string, path: string): Place {
+function place(project: string, path: string): PathSegments {
   const inside = relative(project, path);
   const outside = inside === ".." || inside.startsWith("../");
   return { absolute: segments(path), relative: outside ? null : segments(inside) };

@@ -1,7 +1,7 @@
 import { type CallView, isAtOrBelow } from "./call-view.ts";
 import { type CommandPattern, coversLine, deniesLine } from "./command-pattern.ts";
 import { matchesBelow, matchPath, segments } from "./glob.ts";
-import type { Place } from "./path-segments.ts";
+import type { PathSegments } from "./path-segments.ts";
 import { namesProtected, type Protection } from "./protected-paths.ts";
 import type { Rule } from "./rule.ts";
 import { isWild, liesBelow, matchesAllBelow, namesTool, startsWith } from "./rule-reach.ts";
@@ -26,7 +26,12 @@ function coversProtected(layer: Layer, view: CallView): string | null {
   return used.includes(undefined) ? null : [...new Set(used)].join(", ");
 }
 
-function coversPlace(rule: Rule, place: Place, protection: Protection | null, view: CallView): boolean {
+function coversPlace(
+  rule: Rule,
+  place: PathSegments,
+  protection: Protection | null,
+  view: CallView,
+): boolean {
   if (rule.kind === "pattern") {
     if (rule.name !== view.tool?.name || !rule.path.covers(place)) return false;
     return protection === null || rule.path.names(place, protection);

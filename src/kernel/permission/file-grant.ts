@@ -15,7 +15,7 @@ export type OpenAs =
 const MAX_OPENED = 16;
 
 /** The right that one file was opened by. */
-export class OpenRight {
+export class FileGrant {
   readonly call: Call;
   /** By which rule of the process's own list it was covered. */
   readonly rule: string;

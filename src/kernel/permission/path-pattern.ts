@@ -1,5 +1,5 @@
 import { fitsWithin, matchesBelow, matchPath, matchWild, segments } from "./glob.ts";
-import type { Place } from "./path-segments.ts";
+import type { PathSegments } from "./path-segments.ts";
 import { countProtected, namesProtected, type Protection } from "./protected-paths.ts";
 
 /** `src/**`, relative to the project; `/data/**`, absolute. A folder's name with a slash is all that is in it. */
@@ -17,14 +17,14 @@ export class PathPattern {
     this.problem = problemOf(text, this.#parts);
   }
 
-  covers(place: Place): boolean {
+  covers(place: PathSegments): boolean {
     if (this.problem !== undefined) return false;
     const path = this.#absolute ? place.absolute : place.relative;
     return path !== null && matchPath(this.#parts, path);
   }
 
   /** Whether it names what is protected at this place. */
-  names(place: Place, protection: Protection): boolean {
+  names(place: PathSegments, protection: Protection): boolean {
     const path = this.#absolute ? place.absolute : place.relative;
     return (
       path !== null && namesProtected(this.#parts, path, protection, place.absolute.length - path.length)
@@ -37,7 +37,7 @@ export class PathPattern {
   }
 
   /** Whether it covers some place below this folder. */
-  coversBelow(folder: Place): boolean {
+  coversBelow(folder: PathSegments): boolean {
     if (this.problem !== undefined) return false;
     const path = this.#absolute ? folder.absolute : folder.relative;
     return path !== null && matchesBelow(this.#parts, path);
@@ -55,13 +55,13 @@ export class PathPattern {
   }
 
   /** For deny rules: ignores case, as some file systems do. */
-  denies(place: Place): boolean {
+  denies(place: PathSegments): boolean {
     const path = this.#absolute ? place.absolute : place.relative;
     return path !== null && matchPath(this.#folded, path.map(fold));
   }
 
   /** Whether the folder holds what is denied, as far as the pattern names it: `secret/**` lies below the project. */
-  deniesBelow(folder: Place): boolean {
+  deniesBelow(folder: PathSegments): boolean {
     const path = this.#absolute ? folder.absolute : folder.relative;
     return path !== null && this.#liesBelow(path.map(fold));
   }

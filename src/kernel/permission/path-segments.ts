@@ -1,5 +1,5 @@
 /** One place a path may mean. */
-export interface Place {
+export interface PathSegments {
   /** From the root. */
   absolute: readonly string[];
   /** From the project's folder; null outside of it. */

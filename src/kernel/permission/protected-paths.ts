@@ -5,7 +5,7 @@
  * that a repository names, Rnix loads agents, plugins and records.
  */
 
-import type { Place } from "./path-segments.ts";
+import type { PathSegments } from "./path-segments.ts";
 
 /** Other spellings of the names that some file systems resolve to them: 8.3 names, and case (see `fold`). */
 const PROTECTED: ReadonlyMap<string, string> = new Map([
@@ -35,7 +35,7 @@ export interface Protection {
  * null for a place that any rule may cover. What the project's own path consists of does not count.
  * `isThere`: whether there is a file or a folder of this absolute path.
  */
-export function protectionOf(place: Place, isThere: (path: string) => boolean): Protection | null {
+export function protectionOf(place: PathSegments, isThere: (path: string) => boolean): Protection | null {
   const path = place.relative ?? place.absolute;
   const named = path.findIndex((part) => protectedName(part) !== null);
   if (named >= 0) {
@@ -98,7 +98,7 @@ function fold(part: string): string {
     .toLowerCase();
 }
 
-function shown(place: Place, path: readonly string[]): string {
+function shown(place: PathSegments, path: readonly string[]): string {
   const text = path.join("/");
   return place.relative === null ? `/${text}` : text || ".";
 }

@@ -2,7 +2,7 @@ import type { ChildResult, ProcInfo } from "../../store/runs/schema.ts";
 import type { Suspension } from "../types.ts";
 import type { Process } from "./process.ts";
 import { providerFacts } from "./provider-facts.ts";
-import { isLaidDown } from "./run-progress.ts";
+import { isSuspended } from "./run-progress.ts";
 
 /** Everything about a process, as it is written to proc-info.json and sent on the wire. */
 export function procInfoOf(proc: Process): ProcInfo {
@@ -81,7 +81,7 @@ export function procInfoOf(proc: Process): ProcInfo {
 /** Children that were laid down with it and have not gone on with it yet. */
 function laidDown({ spec, childResults }: Process): ChildResult[] {
   const ended = new Set(childResults.map(({ uuid }) => uuid));
-  return (spec.progress?.counted ?? []).filter((child) => isLaidDown(child) && !ended.has(child.uuid));
+  return (spec.progress?.counted ?? []).filter((child) => isSuspended(child) && !ended.has(child.uuid));
 }
 
 function suspensionOf({ reason, cause, wake }: Suspension, wakes: boolean): ProcInfo["suspended"] {

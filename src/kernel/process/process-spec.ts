@@ -3,10 +3,10 @@ import type { ToolDef } from "../../plugin/index.ts";
 import type { RunWriter } from "../../store/runs/run-store.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
-import type { Envelope } from "../budget/budget.ts";
+import type { TreeBudget } from "../budget/budget.ts";
 import type { Permissions } from "../permission/permissions.ts";
 import type { AgentInfo, Limit, PID, ProcessKind, SpawnOpts } from "../types.ts";
-import type { Progress } from "./run-progress.ts";
+import type { RunProgress } from "./run-progress.ts";
 import type { Secrets } from "./secrets.ts";
 
 /** A tool as the model of this process sees it, and where it leads. */
@@ -37,7 +37,7 @@ export interface ProcessSpec {
   record: RunWriter;
   maxSteps: Limit;
   /** What the process and all below it may use, and have used. */
-  envelope: Envelope;
+  envelope: TreeBudget;
   timeoutMs: Limit;
   checks: readonly string[];
   kernelId: string;
@@ -46,5 +46,5 @@ export interface ProcessSpec {
   version: string;
   clock: Clock;
   /** Of a run that is gone on with. */
-  progress?: Progress;
+  progress?: RunProgress;
 }

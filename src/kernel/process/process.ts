@@ -19,10 +19,10 @@ import type {
 } from "../../store/runs/schema.ts";
 import { FdTable } from "../../vfs/fd-table.ts";
 import { TokenEstimate } from "../budget/token-estimate.ts";
-import type { Compacted } from "../conversation/apply-compaction.ts";
+import type { AppliedCompaction } from "../conversation/apply-compaction.ts";
 import type { OpenStep } from "../conversation/rebuild-history.ts";
 import type { Channel } from "../events/channel.ts";
-import type { OpenRight } from "../permission/file-grant.ts";
+import type { FileGrant } from "../permission/file-grant.ts";
 import type { Permissions } from "../permission/permissions.ts";
 import type {
   ExitStatus,
@@ -37,7 +37,7 @@ import { ProcessClock } from "./process-clock.ts";
 import { procInfoOf } from "./process-info.ts";
 import type { ProcessSpec, ProcessTool } from "./process-spec.ts";
 import { transition } from "./process-state.ts";
-import { type LastAnswer, nothingYet } from "./run-progress.ts";
+import { initialProgress, type LastAnswer } from "./run-progress.ts";
 import { Secrets } from "./secrets.ts";
 
 /**
@@ -51,7 +51,7 @@ export class Process {
   readonly createdAtMs: number;
   /** Deadlines of what the process does are counted with it: it stands still while the process is paused. */
   readonly clock: ProcessClock;
-  readonly fds = new FdTable<OpenRight>();
+  readonly fds = new FdTable<FileGrant>();
   readonly record: RunWriter;
   readonly children: PID[] = [];
   readonly childResults: ChildResult[];
@@ -121,7 +121,7 @@ export class Process {
   /** What stands in it for all that was told before. */
   summary: Compaction["summary"] = null;
   /** Whoever has asked for a compaction waits for it: it is made before the next step. */
-  compacting: PromiseWithResolvers<Compacted> | undefined;
+  compacting: PromiseWithResolvers<AppliedCompaction> | undefined;
 
   readonly watchers = new Set<Channel<ProcessEvent>>();
   readonly tracers = new Set<Channel<SyscallEvent>>();
@@ -157,7 +157,7 @@ export class Process {
     this.fallbacks = [...(this.provider.fallbacks ?? [])];
     this.record = spec.record;
     this.secrets = spec.secrets ?? new Secrets();
-    const { progress = nothingYet(spec.clock) } = spec;
+    const { progress = initialProgress(spec.clock) } = spec;
     this.step = progress.step;
     this.recordedStep = progress.step;
     this.openStep = progress.openStep;

@@ -2,7 +2,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { ExitReason } from "../types.ts";
 
 /** What ends a run from inside a step: the loop makes it the run's outcome. */
-export class Broken extends Error {
+export class RunError extends Error {
   readonly reason: ExitReason;
   readonly error: SyscallError;
 
@@ -14,10 +14,10 @@ export class Broken extends Error {
 }
 
 /** What cannot be written down ends the run before its effects. */
-export function recorded<T>(write: () => T): T {
+export function recordOrFail<T>(write: () => T): T {
   try {
     return write();
   } catch (thrown) {
-    throw thrown instanceof SyscallError ? new Broken("record_error", thrown) : thrown;
+    throw thrown instanceof SyscallError ? new RunError("record_error", thrown) : thrown;
   }
 }

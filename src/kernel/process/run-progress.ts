@@ -9,7 +9,7 @@ export interface LastAnswer extends Pick<StepRecord, "stop_reason" | "stop_word"
 }
 
 /** What a run had done when it was laid down: the process that goes on with it starts from here. */
-export interface Progress {
+export interface RunProgress {
   createdAtMs: number;
   /** Running time in ms. */
   elapsedMs: number;
@@ -41,7 +41,7 @@ export interface Progress {
 }
 
 /** Of a run that begins. */
-export function nothingYet(clock: Clock): Progress {
+export function initialProgress(clock: Clock): RunProgress {
   return {
     createdAtMs: clock.now(),
     elapsedMs: 0,
@@ -65,6 +65,6 @@ export function nothingYet(clock: Clock): Progress {
 }
 
 /** It was suspended, and is to be gone on with. */
-export function isLaidDown({ exit_reason }: ChildResult): boolean {
+export function isSuspended({ exit_reason }: ChildResult): boolean {
   return exit_reason === "suspended";
 }

@@ -46,12 +46,12 @@ export function stepRecord(
     tokens_used: answer.tokens_used,
     children: ended.length > 0 ? ended : undefined,
     switches: switches.length > 0 ? switches : undefined,
-    so_far: soFar(proc),
+    so_far: usageSoFar(proc),
   };
 }
 
 /** What the process has used by now. */
-export function soFar({ tokensUsed, costUsd, elapsedMs, corrections, spec }: Process): SoFar {
+export function usageSoFar({ tokensUsed, costUsd, elapsedMs, corrections, spec }: Process): SoFar {
   return {
     tokens_used: tokensUsed,
     cost_usd: costUsd,

@@ -4,7 +4,7 @@ import type { ExitReason, ExitStatus, Signal, SuspendCause, Wake } from "../type
 import { SIGINT, SIGKILL } from "../types.ts";
 
 /** How the reasoning task came to its end. */
-export type Outcome =
+export type RunOutcome =
   /** The agent gave its answer. */
   | { kind: "finished" }
   /** It was told to stop, and stopped. */
@@ -17,7 +17,7 @@ export type Outcome =
  * all show what this says. A failed tool does not enter into it.
  */
 export function verdict(
-  outcome: Outcome,
+  outcome: RunOutcome,
   checks: readonly CheckResult[],
   children: readonly ChildResult[],
 ): ExitStatus {

@@ -5,7 +5,7 @@ import type { ProcInfo } from "../types.ts";
  * does; one that a stop or a crash has cut off does when it was marked so, or has its place in an init.yaml; what
  * a person has suspended or paused never does. A child goes on with its parent, and not before it.
  */
-export function goesOn({ suspended, resume_on_restart, supervised }: ProcInfo): boolean {
+export function resumesByItself({ suspended, resume_on_restart, supervised }: ProcInfo): boolean {
   switch (suspended?.cause) {
     case "restart":
       return true;

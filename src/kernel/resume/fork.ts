@@ -1,19 +1,19 @@
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { LostLines } from "../../store/files/damaged-lines.ts";
+import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { PermissionRecord, ProcInfo, StepRecord } from "../../store/runs/schema.ts";
 import { rebuildHistory } from "../conversation/rebuild-history.ts";
-import { nothingYet } from "../process/run-progress.ts";
+import { initialProgress } from "../process/run-progress.ts";
 import type { AgentInfo, SkillInfo } from "../types.ts";
 import {
   answerOf,
   callsOf,
+  damageTexts,
   done,
   everyStep,
   firstMessage,
   hasEnded,
-  inWords,
   lastPlan,
   requireOwnRecord,
   type SavedRun,
@@ -34,7 +34,7 @@ export async function readFork(
   o: { step?: number; adopt?: boolean; clock: Clock },
 ): Promise<SavedRun> {
   const { uuid } = info;
-  const lost = new LostLines({ live: info.ended_at_ms === null });
+  const lost = new DamageCollector({ live: info.ended_at_ms === null });
   const [meta, recorded] = await Promise.all([runs.meta(uuid), everyStep(runs, uuid, lost)]);
   if (!meta?.spawned) throw unreadable(uuid);
   if (!o.adopt) requireOwnRecord(info, meta, lost);
@@ -59,8 +59,8 @@ export async function readFork(
     narrowing:
       permissions === info.permissions ? skills.filter(({ name }) => !info.skills.includes(name)) : skills,
     unread: [],
-    damage: inWords(lost),
-    progress: { ...nothingYet(o.clock), step: history.step, plan: lastPlan(calls), skills },
+    damage: damageTexts(lost),
+    progress: { ...initialProgress(o.clock), step: history.step, plan: lastPlan(calls), skills },
     fork: {
       steps,
       adopted: o.adopt === true,

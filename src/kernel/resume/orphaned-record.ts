@@ -8,7 +8,7 @@ interface Records {
  * What the record of a run says, and whether a kernel holds the run. A kernel may end both the run and itself between
  * two looks: what it has left is read when it is known to be dead. null: there is no such run.
  */
-export async function leftRecord(
+export async function orphanedRecord(
   records: Records,
   uuid: string,
   kernelAlive: (kernelId: string) => boolean,

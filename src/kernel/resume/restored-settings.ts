@@ -1,6 +1,6 @@
 import type { ProcessMeta } from "../../store/runs/schema.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
-import type { EnvelopeLimits } from "../budget/budget.ts";
+import type { BudgetLimits } from "../budget/budget.ts";
 import { withAlways } from "../devices/skill.ts";
 import { factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
@@ -34,7 +34,7 @@ export function adoptedOpts({ spawned }: SavedRun, given: SpawnOpts): SpawnOpts 
 }
 
 /** The run's own, but for those that it is given anew. */
-export function savedLimits({ info, spawned }: SavedRun, opts: SpawnOpts): EnvelopeLimits {
+export function savedLimits({ info, spawned }: SavedRun, opts: SpawnOpts): BudgetLimits {
   const or = (given: Limit | undefined, saved: Limit): Limit => (given === undefined ? saved : given);
   return {
     tokens: or(opts.contextBudget, info.context_budget),

@@ -1,13 +1,13 @@
 import { SyscallError } from "../../plugin/index.ts";
 import { hasEnded, type SavedRun } from "./saved-run.ts";
 
-export type News = { kind: "input"; text: string } | { kind: "notice"; source: string; text: string };
+export type ResumeNews = { kind: "input"; text: string } | { kind: "notice"; source: string; text: string };
 
 /**
  * What its model is told first. Where it has had its last word somebody must say something, or there is nothing
  * for it to answer.
  */
-export function whatFollows(saved: SavedRun, input: string | undefined): News | undefined {
+export function resumeMessage(saved: SavedRun, input: string | undefined): ResumeNews | undefined {
   const { info, history, fork } = saved;
   if (input !== undefined) return { kind: "input", text: input };
   if (fork ? !fork.ended : !hasEnded(info)) {

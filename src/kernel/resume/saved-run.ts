@@ -1,7 +1,7 @@
-import { lostText } from "../../lib/damage-text.ts";
+import { damagedFileText } from "../../lib/damage-text.ts";
 import { framed } from "../../lib/frame.ts";
 import { type ImageRef, type Message, SyscallError } from "../../plugin/index.ts";
-import { LostLines } from "../../store/files/damaged-lines.ts";
+import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import { INBOX } from "../../store/runs/inbox-log.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
@@ -16,10 +16,10 @@ import type {
   StepRecord,
   ToolCallRecord,
 } from "../../store/runs/schema.ts";
-import type { Before } from "../budget/budget.ts";
+import type { EarlierUsage } from "../budget/budget.ts";
 import { rebuildHistory, type SavedHistory } from "../conversation/rebuild-history.ts";
 import { planText } from "../devices/plan.ts";
-import { isLaidDown, type LastAnswer, type Progress } from "../process/run-progress.ts";
+import { isSuspended, type LastAnswer, type RunProgress } from "../process/run-progress.ts";
 import type { AgentInfo, SkillInfo } from "../types.ts";
 
 /** A run as its records tell it: all that is needed to go on with it. */
@@ -28,9 +28,9 @@ export interface SavedRun {
   meta: ProcessMeta;
   spawned: NonNullable<ProcessMeta["spawned"]>;
   history: SavedHistory;
-  progress: Progress;
+  progress: RunProgress;
   /** What it has used, its children included. */
-  before: Before;
+  before: EarlierUsage;
   /** Skills whose lists its saved rights do not hold yet, oldest first. */
   narrowing: readonly SkillInfo[];
   /** What it was not told yet. */
@@ -61,7 +61,7 @@ export async function readSavedRun(
   agent: AgentInfo | null,
 ): Promise<SavedRun> {
   const { uuid } = info;
-  const lost = new LostLines({ live: false });
+  const lost = new DamageCollector({ live: false });
   const [meta, steps, journal, inbox] = await Promise.all([
     runs.meta(uuid),
     everyStep(runs, uuid, lost),
@@ -98,7 +98,7 @@ export async function readSavedRun(
     },
     narrowing,
     unread: inbox.unread.filter(({ seq }) => !told.has(seq)),
-    damage: inWords(lost),
+    damage: damageTexts(lost),
     progress: {
       createdAtMs: info.created_at_ms,
       elapsedMs: soFar.elapsed_ms,
@@ -143,7 +143,7 @@ export function hasEnded({ ended_at_ms, exit_reason }: ProcInfo): boolean {
 
 const PAGE = 500;
 
-export async function everyStep(runs: RunStore, uuid: string, lost: LostLines): Promise<StepRecord[]> {
+export async function everyStep(runs: RunStore, uuid: string, lost: DamageCollector): Promise<StepRecord[]> {
   const steps: StepRecord[] = [];
   for (let after = 0; ; ) {
     const page = await runs.steps(uuid, { after, limit: PAGE });
@@ -154,11 +154,11 @@ export async function everyStep(runs: RunStore, uuid: string, lost: LostLines): 
   }
 }
 
-export function inWords(lost: LostLines): string[] {
+export function damageTexts(lost: DamageCollector): string[] {
   return lost
     .list()
     .filter(({ count }) => count > 0)
-    .map((one) => `${one.file} of its record: ${lostText(one)}`);
+    .map((one) => `${one.file} of its record: ${damagedFileText(one)}`);
 }
 
 /** Of a fork, the first ones were made by another run. */
@@ -221,7 +221,7 @@ function correctionsOf(steps: readonly StepRecord[], journal: readonly JournalEn
 function childrenOf(info: ProcInfo, steps: readonly StepRecord[]): ChildResult[] {
   const recorded = info.ended_at_ms === null ? steps.flatMap(({ children = [] }) => children) : [];
   const last = new Map([...info.children, ...recorded].map((child) => [child.uuid, child]));
-  return [...last.values()].filter((child) => !isLaidDown(child));
+  return [...last.values()].filter((child) => !isSuspended(child));
 }
 
 /** What a parent is told of it. */
@@ -246,7 +246,7 @@ function usageOf(
   info: ProcInfo,
   steps: readonly StepRecord[],
   journal: readonly JournalEntry[],
-): Progress["usage"] {
+): RunProgress["usage"] {
   if (info.ended_at_ms !== null) return info.usage;
   const usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
   const answers = journal.filter((entry) => entry.t === "answer");
@@ -261,7 +261,7 @@ function usageOf(
 }
 
 /** PERMISSION when any part of it was not written by this user's Rnix: what it says decides what is done. */
-export function requireOwnRecord(info: ProcInfo, meta: { foreign?: true }, lost: LostLines): void {
+export function requireOwnRecord(info: ProcInfo, meta: { foreign?: true }, lost: DamageCollector): void {
   requireOwn(info);
   if (meta.foreign) throw foreignLines(info.uuid, META, 1);
   for (const { file, foreign } of lost.list()) if (foreign > 0) throw foreignLines(info.uuid, file, foreign);

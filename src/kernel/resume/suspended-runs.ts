@@ -2,9 +2,9 @@ import type { Clock } from "../../lib/clock.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { ChildResult } from "../../store/runs/schema.ts";
-import { isLaidDown } from "../process/run-progress.ts";
+import { isSuspended } from "../process/run-progress.ts";
 import type { ExitStatus, ProcInfo, Wake } from "../types.ts";
-import { leftRecord } from "./orphaned-record.ts";
+import { orphanedRecord } from "./orphaned-record.ts";
 import type { RunClaims } from "./run-claims.ts";
 import { resultOf } from "./saved-run.ts";
 
@@ -72,7 +72,7 @@ export class SuspendedRuns {
       let ended = 1;
       const children: ChildResult[] = [];
       for (const child of info.children) {
-        const ends = tree && isLaidDown(child) && !ending.includes(child.uuid);
+        const ends = tree && isSuspended(child) && !ending.includes(child.uuid);
         const found = ends ? await runs.info(child.uuid) : null;
         const laidDown = found?.foreign ? null : found;
         const end = laidDown && (await this.end(laidDown, dataDir, status, tree, ending));
@@ -97,7 +97,7 @@ export class SuspendedRuns {
   /** Its record, and of one that was cut off, whose programs are ended now, what is known of it. null: it is neither. */
   async #suspended(known: ProcInfo, runs: RunStore): Promise<ProcInfo | null> {
     if (!(await this.#ports.isGone(known.uuid))) return null;
-    const left = await leftRecord(runs, known.uuid, (id) => this.#ports.kernelAlive(id));
+    const left = await orphanedRecord(runs, known.uuid, (id) => this.#ports.kernelAlive(id));
     if (left?.info.state === "suspended") return left.info;
     if (!left || left.held || left.info.ended_at_ms !== null) return null;
     await this.#ports.sweepPrograms();

@@ -1,5 +1,5 @@
 import type { Clock } from "../../lib/clock.ts";
-import type { ProcessLife } from "../lifetime/process-runner.ts";
+import type { ProcessRunner } from "../lifetime/process-runner.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { SignalManager } from "../signal-manager.ts";
@@ -8,7 +8,7 @@ import type { Shutdown } from "./spec.ts";
 
 export interface StopPorts {
   table: ProcessTable;
-  life: ProcessLife;
+  life: ProcessRunner;
   signals: SignalManager;
   /** The kernel's own: a grace runs on while its supervisor is paused. */
   clock: Clock;

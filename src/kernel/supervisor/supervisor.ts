@@ -1,7 +1,7 @@
 import { onceAborted } from "../../lib/cancellation.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
-import type { Outcome } from "../process/verdict.ts";
+import type { RunOutcome } from "../process/verdict.ts";
 import type { Drain } from "../tools/drain.ts";
 import type { ExitStatus, PID } from "../types.ts";
 import { isEnding, isPaused, noSuchChild, notStarted, tooManyRestarts } from "./faults.ts";
@@ -100,7 +100,7 @@ export class Supervisor {
   }
 
   /** `started` is told when all children run, or why not: then what had started has ended again. */
-  async run(started: PromiseWithResolvers<void>): Promise<Outcome> {
+  async run(started: PromiseWithResolvers<void>): Promise<RunOutcome> {
     const ignore = onceAborted(this.#proc.signal, () => this.#wake.resolve());
     this.#proc.onKill = () => this.#hurry.resolve();
     try {
@@ -120,7 +120,7 @@ export class Supervisor {
     }
   }
 
-  async #supervise(): Promise<Outcome> {
+  async #supervise(): Promise<RunOutcome> {
     while (!this.#slots.every(({ state }) => state === "ended")) {
       const work = await this.#next();
       const within = work !== undefined && (await this.#do(work));
@@ -374,7 +374,7 @@ export class Supervisor {
   }
 
   /** How it ended, when it was told to: that goes before whatever else it came to. */
-  #stopped(): Outcome | undefined {
+  #stopped(): RunOutcome | undefined {
     return this.#proc.stopped && { kind: "stopped", status: this.#proc.stopped };
   }
 

@@ -2,16 +2,16 @@ import { Abort, onceAborted } from "../../lib/cancellation.ts";
 import { CODES, type LLMEvent, SyscallError, type ToolDef, type ToolOutcome } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { toolMessage } from "../conversation/tool-message.ts";
-import type { Place } from "../llm/slot-lease.ts";
+import type { SlotLease } from "../llm/slot-lease.ts";
 import type { Process } from "../process/process.ts";
 import { isReadOnly, PARALLEL, StepCalls, type ToolCallPorts } from "./tool-calls.ts";
-import { asTold, toolNamed } from "./tool-catalog.ts";
+import { toolForModel, toolNamed } from "./tool-catalog.ts";
 
 /** Calls of one answer that wait for their turn or are under way. */
 const MOST_OPEN = 256;
 
 /** What a program that is a model has said and done between two of its own requests: one step of the run. */
-export interface ServedTurn {
+export interface ProgramTurn {
   text: string;
   reasoning: string;
   calls: ToolCallRecord[];
@@ -21,7 +21,7 @@ interface ServedEvents {
   /** The first call of a turn is about to be made, after this was said. */
   called(text: string, reasoning: string): void;
   /** A turn is over, and all its calls have ended. What it throws ends the answer. */
-  ended(turn: ServedTurn): void;
+  ended(turn: ProgramTurn): void;
   /** The next turn has begun. What it throws ends the answer. */
   next(): void;
 }
@@ -31,7 +31,7 @@ interface ServedEvents {
  * of the loop, in the order they come, the ones that only read side by side. Where a turn ends is told by the event
  * `turn`, or by the first word after a call.
  */
-export class ServedCalls {
+export class ProgramToolCalls {
   readonly #ports: ToolCallPorts;
   readonly #proc: Process;
   readonly #events: ServedEvents;
@@ -44,7 +44,7 @@ export class ServedCalls {
   #text = "";
   #reasoning = "";
   #stopped: { because: unknown } | undefined;
-  #place: Pick<Place, "leave" | "back"> | undefined;
+  #place: Pick<SlotLease, "leave" | "back"> | undefined;
   #made = false;
   #closed = false;
 
@@ -66,7 +66,7 @@ export class ServedCalls {
   }
 
   /** The place that the program has among those who ask its provider. */
-  sit(place: Pick<Place, "leave" | "back">): void {
+  sit(place: Pick<SlotLease, "leave" | "back">): void {
     this.#place = place;
   }
 
@@ -87,7 +87,7 @@ export class ServedCalls {
 
   list(): ToolDef[] {
     this.#requireOpen();
-    return [...this.#proc.tools.values()].map(({ tool }) => ({ ...tool, input: asTold(tool).input }));
+    return [...this.#proc.tools.values()].map(({ tool }) => ({ ...tool, input: toolForModel(tool).input }));
   }
 
   async call(name: string, input: Record<string, unknown>): Promise<ToolOutcome> {

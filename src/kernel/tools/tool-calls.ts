@@ -17,7 +17,7 @@ const HEAD_SHARE = 0.75;
 /** So many calls of one batch run side by side. */
 export const PARALLEL = 8;
 /** Calls of one answer that are made. No model that is in its senses asks for more; each of the others is told so. */
-export const MOST_CALLS = 256;
+export const MAX_CALLS_PER_ANSWER = 256;
 
 export interface ToolCallPorts {
   files: FileSystem;
@@ -50,7 +50,7 @@ export async function runToolCalls(
 ): Promise<ToolCallRecord[]> {
   const step = new StepCalls(ports, proc);
   const records: ToolCallRecord[] = [];
-  for (const batch of batches(proc, calls.slice(0, MOST_CALLS))) {
+  for (const batch of batches(proc, calls.slice(0, MAX_CALLS_PER_ANSWER))) {
     if (ports.drain.isOn && (await hasComeToRest(ports.drain, proc))) break;
     // All of a batch end before a failure leaves: nothing goes on behind the loop's back.
     const run = async (call: ToolCall): Promise<ToolCallRecord> => settled.get(call.id) ?? step.run(call);
@@ -61,8 +61,11 @@ export async function runToolCalls(
     // Its run is laid down: those after it are begun when it goes on.
     if (records.some(({ state }) => state === "waiting")) return records;
   }
-  if (records.length < MOST_CALLS) return records;
-  return [...records, ...calls.slice(MOST_CALLS).map((call) => tooMany(call, calls.length, ports.clock))];
+  if (records.length < MAX_CALLS_PER_ANSWER) return records;
+  return [
+    ...records,
+    ...calls.slice(MAX_CALLS_PER_ANSWER).map((call) => tooMany(call, calls.length, ports.clock)),
+  ];
 }
 
 /** The kernel drains, and the run was laid down here: its next calls are made when it goes on. */
@@ -78,7 +81,7 @@ function tooMany({ id, name, input }: ToolCall, asked: number, clock: Clock): To
     path: null,
     input,
     result: null,
-    error: `One answer may ask for ${MOST_CALLS} tool calls; yours asked for ${asked}, and this one was not made. Look at the results of the first ones, then ask for what is still needed.`,
+    error: `One answer may ask for ${MAX_CALLS_PER_ANSWER} tool calls; yours asked for ${asked}, and this one was not made. Look at the results of the first ones, then ask for what is still needed.`,
     error_code: "EXHAUSTED",
     started_at: new Date(clock.now()).toISOString(),
     duration_ms: 0,

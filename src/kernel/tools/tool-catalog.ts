@@ -1,5 +1,5 @@
 import type { LLMTool, ToolDef } from "../../plugin/index.ts";
-import type { ContextManager } from "../conversation/conversations.ts";
+import type { Conversations } from "../conversation/conversations.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
 import { isMessageTool } from "./message-tools.ts";
@@ -41,7 +41,7 @@ export function toolNamed(proc: Process, name: string): ProcessTool | undefined 
  * ones, which the caller tells the model. None is taken out or moved: a provider's prompt cache must hit, and
  * what was withdrawn is refused when it is called.
  */
-export function appendTools(proc: Process, contexts: ContextManager): string[] {
+export function appendTools(proc: Process, contexts: Conversations): string[] {
   const fresh = [...shownTools(proc)].filter(([name]) => !proc.tools.has(name));
   if (fresh.length === 0) return [];
   for (const [name, tool] of fresh) proc.tools.set(name, tool);
@@ -51,7 +51,7 @@ export function appendTools(proc: Process, contexts: ContextManager): string[] {
 }
 
 /** The prompt's head and the tools shown, on disk as they are now. */
-export function writeMeta(proc: Process, contexts: ContextManager): void {
+export function writeMeta(proc: Process, contexts: Conversations): void {
   proc.record.meta({
     v: 1,
     system_prompt: contexts.buildPrompt(proc.ctxId).systemPrompt,
@@ -74,7 +74,7 @@ export function writeMeta(proc: Process, contexts: ContextManager): void {
 }
 
 /** As a model is told of it. Made once per tool: each process keeps those of its requests. */
-export function asTold(tool: ToolDef): LLMTool {
+export function toolForModel(tool: ToolDef): LLMTool {
   const known = told.get(tool);
   if (known) return known;
   const { name, description, input } = tool;

@@ -1,4 +1,4 @@
-import type { Places } from "../../config/places.ts";
+import type { ConfigSources } from "../../config/places.ts";
 import * as stock from "./checkout.ts";
 import { sha256 } from "./stock-files.ts";
 
@@ -21,12 +21,12 @@ export function embeddedPlugins(): readonly EmbeddedPlugin[] {
 }
 
 /** Files below `agents/` by relative path, loaded when asked for. */
-export function embeddedAgents(): Promise<Places["agents"]> {
+export function embeddedAgents(): Promise<ConfigSources["agents"]> {
   return stock.agents();
 }
 
 /** Files below `skills/` by relative path, loaded when asked for. */
-export function embeddedSkills(): Promise<Places["skills"]> {
+export function embeddedSkills(): Promise<ConfigSources["skills"]> {
   return stock.skills();
 }
 

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { KeylessFile } from "../../kernel/files/redacting-file.ts";
+import { RedactingFile } from "../../kernel/files/redacting-file.ts";
 import { ModelGate } from "../../kernel/llm/model-gate.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
@@ -49,7 +49,7 @@ export async function probe(
     },
   };
   const once = async (): Promise<void> =>
-    ask(choice, new KeylessFile(await entry.device.factory(subpath, O_RDWR, context), secrets), clock);
+    ask(choice, new RedactingFile(await entry.device.factory(subpath, O_RDWR, context), secrets), clock);
   try {
     await once().catch(async (thrown) => {
       const refused =

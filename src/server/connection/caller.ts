@@ -1,7 +1,7 @@
-import type { Origin } from "../../os/process-owner.ts";
-import { lookAtPeer } from "../../os/socket-peer.ts";
+import type { ProcessOwner } from "../../os/process-owner.ts";
+import { socketPeer } from "../../os/socket-peer.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { System } from "../services.ts";
+import type { Services } from "../services.ts";
 
 /** Who makes a request. */
 export interface Caller {
@@ -21,13 +21,13 @@ export type UnitOf = (said: string | undefined) => string | undefined;
  * `descriptor` gives the client's socket. The client is looked at once, when it is first asked about: whoever
  * only reads is not. Where nothing is to be seen, its word is all there is.
  */
-export function unitOfClient(system: System, descriptor?: () => number | undefined): UnitOf {
-  let found: Origin | undefined;
-  const look = (): Origin => {
+export function unitOfClient(system: Services, descriptor?: () => number | undefined): UnitOf {
+  let found: ProcessOwner | undefined;
+  const look = (): ProcessOwner => {
     const { originOf } = system;
     if (!originOf || !descriptor) return "nobody's";
     const fd = descriptor();
-    return fd === undefined ? "gone" : (lookAtPeer(fd, originOf) ?? "nobody's");
+    return fd === undefined ? "gone" : (socketPeer(fd, originOf) ?? "nobody's");
   };
   return (said) => {
     found ??= look();

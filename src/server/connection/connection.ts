@@ -1,6 +1,6 @@
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { encode, type Frame, Framer, MAX_ANSWER_BYTES, type Room } from "../../protocol/frame.ts";
+import { encode, type Frame, type FrameBudget, Framer, MAX_ANSWER_BYTES } from "../../protocol/frame.ts";
 import { MAX_REQUEST_BYTES, type Response, type StreamEvent } from "../../protocol/methods.ts";
 
 /** A client that takes nothing of what is waiting for it for so long is cut off. */
@@ -38,7 +38,7 @@ type Handle = (frame: Frame, peer: Peer) => Promise<Next>;
 interface ConnectionOptions {
   stallMs?: number;
   /** What unfinished requests of all connections may hold together. */
-  room?: Room;
+  room?: FrameBudget;
 }
 
 /**

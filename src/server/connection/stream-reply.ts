@@ -1,7 +1,7 @@
 import type { StreamEvent } from "../../protocol/methods.ts";
 
 /** Where a streaming method sends its answer and its events. */
-export interface Outgoing<A> {
+export interface StreamReply<A> {
   /** Says yes; from here on the connection belongs to the stream. */
   accept(answer: A): Promise<void>;
   send(event: StreamEvent): Promise<void>;

@@ -29,7 +29,7 @@ interface PlacePorts {
  * that tidies up, would leave it working where nobody sees it and nobody can end it: it takes its place again, or ends
  * where another has come to it meanwhile. Owned by the daemon, from its lock to `leave`.
  */
-export class Place {
+export class DaemonEndpoint {
   readonly #ports: PlacePorts;
   readonly #locks: Lock[];
   #lockFile: number | undefined;

@@ -2,12 +2,12 @@ import type { Socket } from "node:net";
 import type { UserPaths } from "../../config/paths.ts";
 import type { SuspendCause } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
-import { within } from "../../lib/timeout.ts";
+import { withTimeout } from "../../lib/timeout.ts";
 import { makeSocketFolder } from "../../protocol/socket-path.ts";
 import { Server } from "../server.ts";
-import type { Booted, Draining, Host, System } from "../services.ts";
-import { type Lock, Place } from "./daemon-endpoint.ts";
-import { Tidy } from "./gc-hint.ts";
+import type { BootedServer, Draining, Host, Services } from "../services.ts";
+import { DaemonEndpoint, type Lock } from "./daemon-endpoint.ts";
+import { GcHint } from "./gc-hint.ts";
 import { IdleStop } from "./idle-stop.ts";
 import { LoopDelay } from "./loop-delay.ts";
 import { answers, descriptorOf } from "./socket.ts";
@@ -30,7 +30,7 @@ export interface DaemonPorts {
   drainMs: number;
   logFile: string;
   log(text: string): void;
-  boot(host: Host): Promise<Booted>;
+  boot(host: Host): Promise<BootedServer>;
   /** Calls `stop` for SIGTERM, SIGINT and our own broken rules; returns how to stop listening. */
   onSignal(stop: (now: boolean) => void): () => void;
 }
@@ -63,7 +63,7 @@ async function acquire(ports: DaemonPorts): Promise<Lock | "already running" | "
 }
 
 /** What waits for a time would not be woken without it. */
-function isBusy({ kernel, init, recovery, waker }: System, server: Server): boolean {
+function isBusy({ kernel, init, recovery, waker }: Services, server: Server): boolean {
   const comingUp = init.starting || recovery.busy;
   return kernel.active > 0 || server.connections > 0 || comingUp || waker?.busy === true;
 }
@@ -79,15 +79,18 @@ class Daemon {
   #stopping = false;
   /** Why it did not come up. */
   #failure: { failed: unknown } | undefined;
-  #booted: Booted | undefined;
+  #booted: BootedServer | undefined;
   #server: Server | undefined;
   #accept: ((stream: Socket) => void) | undefined;
-  readonly #place: Place;
+  readonly #place: DaemonEndpoint;
 
   constructor(ports: DaemonPorts, lock: Lock) {
     this.#ports = ports;
     const accept = (stream: Socket): void => this.#accept?.(stream);
-    this.#place = new Place({ ...ports, accept, lost: () => this.#stop(false, { cause: "restart" }) }, lock);
+    this.#place = new DaemonEndpoint(
+      { ...ports, accept, lost: () => this.#stop(false, { cause: "restart" }) },
+      lock,
+    );
   }
 
   async run(): Promise<DaemonEnd> {
@@ -101,7 +104,7 @@ class Daemon {
       this.#booted = booted;
       const server = new Server(booted.system);
       this.#server = server;
-      const tidy = new Tidy();
+      const tidy = new GcHint();
       idleStop = new IdleStop({
         clock,
         afterMs: idle.afterMs,
@@ -139,7 +142,7 @@ class Daemon {
    * What init.yaml asks for, behind the open socket: its own programs may be clients, and whoever starts the daemon
    * can ask how it goes. Without what is required it ends.
    */
-  #bringUp({ system }: Booted): void {
+  #bringUp({ system }: BootedServer): void {
     // What goes wrong in it is logged.
     void system.recovery.start();
     system.init.start().catch((failed: unknown) => {
@@ -199,16 +202,16 @@ class Daemon {
   /** Processes that do not end in time are killed, and those are not waited for for ever. */
   async #hurry(drainMs: number): Promise<void> {
     const { clock, graceMs, log } = this.#ports;
-    if (await within(clock, drainMs + graceMs + END_MS, this.#stopped.promise)) return;
+    if (await withTimeout(clock, drainMs + graceMs + END_MS, this.#stopped.promise)) return;
     log("The processes did not end in time: killing them.");
     this.#stop(true);
-    if (await within(clock, graceMs + END_MS, this.#stopped.promise)) return;
+    if (await withTimeout(clock, graceMs + END_MS, this.#stopped.promise)) return;
     log("Processes are left that can't be ended: going without them.");
     this.#stopped.resolve();
   }
 
   /** In reverse order of the start: no new client, no client, no kernel. */
-  async #close(server: Server, booted: Booted): Promise<void> {
+  async #close(server: Server, booted: BootedServer): Promise<void> {
     this.#place.close();
     await server.close();
     await booted.close();

@@ -6,7 +6,7 @@ const EVERY = 10;
  * before it collects, and what it took once it hardly gives back. Asked for, it collects beside the thread, at
  * the price of two milliseconds of another core for each connection.
  */
-export class Tidy {
+export class GcHint {
   readonly #collect: () => void;
   #served = 0;
 

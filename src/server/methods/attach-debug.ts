@@ -1,9 +1,9 @@
 import type { Payload, ProcRef } from "../../protocol/methods.ts";
-import type { Outgoing } from "../connection/stream-reply.ts";
+import type { StreamReply } from "../connection/stream-reply.ts";
 import { Damage } from "../records/damage.ts";
 import { allEvents, type Run } from "../records/recorded-run.ts";
-import type { System } from "../services.ts";
-import { locateLive, refOf } from "./find-run.ts";
+import type { Services } from "../services.ts";
+import { findLiveRun, refOf } from "./find-run.ts";
 import { eof, until } from "./stream-events.ts";
 
 /** PID 0: the kernel itself, which has no UUID. */
@@ -15,11 +15,11 @@ const PID0: ProcRef = { pid: 0, uuid: "" };
  */
 export async function attachDebug(
   payload: Payload<"attach_debug">,
-  system: System,
-  out: Outgoing<ProcRef>,
+  system: Services,
+  out: StreamReply<ProcRef>,
 ): Promise<void> {
   if (payload.pid === 0 && payload.uuid === undefined) return follow(PID0, system, out);
-  const found = await locateLive(system, payload, "traced");
+  const found = await findLiveRun(system, payload, "traced");
   const ref = refOf(found.info);
   if (found.live) return follow(ref, system, out);
   await out.accept(ref);
@@ -28,7 +28,7 @@ export async function attachDebug(
   await out.send(eof(0, damage));
 }
 
-async function follow(ref: ProcRef, system: System, out: Outgoing<ProcRef>): Promise<void> {
+async function follow(ref: ProcRef, system: Services, out: StreamReply<ProcRef>): Promise<void> {
   const channel = system.kernel.attachDebug(ref.pid);
   try {
     await out.accept(ref);
@@ -41,7 +41,7 @@ async function follow(ref: ProcRef, system: System, out: Outgoing<ProcRef>): Pro
   await out.send(eof(channel.dropped));
 }
 
-async function replay({ info, records }: Run, damage: Damage, out: Outgoing<ProcRef>): Promise<void> {
+async function replay({ info, records }: Run, damage: Damage, out: StreamReply<ProcRef>): Promise<void> {
   for await (const event of allEvents(records, info.uuid, damage)) {
     await out.send({ type: "syscall_event", payload: { ...event, uuid: info.uuid } });
   }

@@ -2,11 +2,11 @@ import { switchEntry } from "../../kernel/events/log-entry.ts";
 import type { LogEntry, ProcessEvent } from "../../kernel/types.ts";
 import type { Payload, ProcRef } from "../../protocol/methods.ts";
 import { JOURNAL } from "../../store/runs/run-writer.ts";
-import type { Outgoing } from "../connection/stream-reply.ts";
+import type { StreamReply } from "../connection/stream-reply.ts";
 import { Damage } from "../records/damage.ts";
 import { allSteps, type Run } from "../records/recorded-run.ts";
-import type { System } from "../services.ts";
-import { type Located, locate, recordsOf, refOf } from "./find-run.ts";
+import type { Services } from "../services.ts";
+import { type FoundRun, findRun, recordsOf, refOf } from "./find-run.ts";
 import { entriesOfJournal, entriesOfProgram, entriesOfStep } from "./log-entries.ts";
 import { eof, until } from "./stream-events.ts";
 import { supervisorLog } from "./supervisor-log.ts";
@@ -17,10 +17,10 @@ import { supervisorLog } from "./supervisor-log.ts";
  */
 export async function attachLog(
   payload: Payload<"attach_log">,
-  system: System,
-  out: Outgoing<ProcRef>,
+  system: Services,
+  out: StreamReply<ProcRef>,
 ): Promise<void> {
-  const found = await locate(system, payload);
+  const found = await findRun(system, payload);
   if (found.info.kind === "supervisor")
     return attachSupervisorLog(found, payload.follow !== false, system, out);
   if (found.info.kind === "command") return attachProgramLog(found, payload.follow !== false, system, out);
@@ -44,10 +44,10 @@ export async function attachLog(
 }
 
 async function attachSupervisorLog(
-  found: Located,
+  found: FoundRun,
   follow: boolean,
-  system: System,
-  out: Outgoing<ProcRef>,
+  system: Services,
+  out: StreamReply<ProcRef>,
 ): Promise<void> {
   const channel = found.live && follow ? system.kernel.attachDebug(found.pid) : undefined;
   try {
@@ -65,10 +65,10 @@ async function attachSupervisorLog(
 
 /** A program has no steps: its end says what it printed last. */
 async function attachProgramLog(
-  { info: now, live }: Located,
+  { info: now, live }: FoundRun,
   follow: boolean,
-  system: System,
-  out: Outgoing<ProcRef>,
+  system: Services,
+  out: StreamReply<ProcRef>,
 ): Promise<void> {
   const channel = live && follow ? system.kernel.attach(now.pid) : undefined;
   try {
@@ -90,7 +90,7 @@ async function attachProgramLog(
 async function past(
   { records, info }: Run,
   damage: Damage,
-  out: Outgoing<ProcRef>,
+  out: StreamReply<ProcRef>,
 ): Promise<(entry: LogEntry) => boolean> {
   // Before the steps: what is recorded meanwhile is told by its record. The other way round it would be told by neither.
   const journal = await records.journal(info.uuid);

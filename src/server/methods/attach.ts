@@ -1,16 +1,16 @@
 import type { Payload, ProcRef } from "../../protocol/methods.ts";
-import type { Outgoing } from "../connection/stream-reply.ts";
-import type { System } from "../services.ts";
-import { locateLive, refOf } from "./find-run.ts";
+import type { StreamReply } from "../connection/stream-reply.ts";
+import type { Services } from "../services.ts";
+import { findLiveRun, refOf } from "./find-run.ts";
 import { completeEvent, spawnEvent, toStreamEvent, until } from "./stream-events.ts";
 
 /** Follows a run to its end. One that has ended is answered from its record. */
 export async function attach(
   payload: Payload<"attach">,
-  system: System,
-  out: Outgoing<ProcRef>,
+  system: Services,
+  out: StreamReply<ProcRef>,
 ): Promise<void> {
-  const found = await locateLive(system, payload, "followed");
+  const found = await findLiveRun(system, payload, "followed");
   const ref = refOf(found.info);
   if (!found.live) {
     await out.accept(ref);

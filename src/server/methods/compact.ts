@@ -1,19 +1,19 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { Answers, Payload } from "../../protocol/methods.ts";
 import type { Caller } from "../connection/caller.ts";
-import type { System } from "../services.ts";
-import { locateLive, refOf, requireAgent } from "./find-run.ts";
-import { requireOwnTree } from "./require-descendant.ts";
+import type { Services } from "../services.ts";
+import { findLiveRun, refOf, requireAgent } from "./find-run.ts";
+import { requireDescendant } from "./require-descendant.ts";
 
 /** Has the conversation of a live process compacted before its next step; answers when that is done. */
 export async function compact(
   payload: Payload<"compact">,
-  system: System,
+  system: Services,
   caller: Caller,
 ): Promise<Answers["compact"]> {
   const unit = caller.unit();
-  const found = await locateLive(system, payload, "compacted");
-  requireOwnTree(system, unit, found, "compacted");
+  const found = await findLiveRun(system, payload, "compacted");
+  requireDescendant(system, unit, found, "compacted");
   requireAgent(found, "compacted");
   const ref = refOf(found.info);
   if (!found.live) throw notLive(found.info);

@@ -1,8 +1,8 @@
 import type { Answers, Payload } from "../../protocol/methods.ts";
-import type { System } from "../services.ts";
+import type { Services } from "../services.ts";
 import { identityOf } from "./ping.ts";
 
-export function daemonStatus(_: Payload<"daemon_status">, system: System): Answers["daemon_status"] {
+export function daemonStatus(_: Payload<"daemon_status">, system: Services): Answers["daemon_status"] {
   const who = identityOf(system);
   const init = system.init.status();
   const { socket, log, connections, loopDelay } = system.host;

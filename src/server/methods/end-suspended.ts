@@ -1,6 +1,6 @@
 import { SIGINT, SIGKILL, SIGTERM, type Signal } from "../../kernel/types.ts";
-import type { System } from "../services.ts";
-import type { Located } from "./find-run.ts";
+import type { Services } from "../services.ts";
+import type { FoundRun } from "./find-run.ts";
 
 /**
  * A signal that ends, to a run that is suspended: it has ended then, on disk, and its waker lets go of it; whoever waits
@@ -8,8 +8,8 @@ import type { Located } from "./find-run.ts";
  * is not suspended, and for other signals.
  */
 export async function endSuspended(
-  { kernel, waker }: Pick<System, "kernel" | "waker">,
-  found: Located,
+  { kernel, waker }: Pick<Services, "kernel" | "waker">,
+  found: FoundRun,
   signal: Signal,
   tree: boolean,
 ): Promise<number> {

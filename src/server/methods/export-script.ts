@@ -1,8 +1,8 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { Answers, Payload } from "../../protocol/methods.ts";
 import { scriptEntry, scriptHead } from "../records/replay-script.ts";
-import type { System } from "../services.ts";
-import { locate, recordsOf, requireAgent } from "./find-run.ts";
+import type { Services } from "../services.ts";
+import { findRun, recordsOf, requireAgent } from "./find-run.ts";
 
 const PAGE = 100;
 /** Agents that one run has spawned. */
@@ -11,9 +11,9 @@ const MOST_CHILDREN = 1000;
 /** A recorded run as a script, a page at a time. INVALID where a step can't be read: a script has none left out. */
 export async function exportScript(
   { after = 0, limit = PAGE, ...target }: Payload<"export_script">,
-  system: System,
+  system: Services,
 ): Promise<Answers["export_script"]> {
-  const found = await locate(system, target);
+  const found = await findRun(system, target);
   requireAgent(found, "exported");
   const run = await recordsOf(system, found);
   const { uuid } = run.info;

@@ -3,16 +3,16 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { ProcRef, Target } from "../../protocol/methods.ts";
 import type { CollectedRun } from "../../store/runs/collected-runs.ts";
 import type { Run } from "../records/recorded-run.ts";
-import type { System } from "../services.ts";
+import type { Services } from "../services.ts";
 
 /** A process as a request named it: held by this kernel now, or only its record. */
-export type Located = { live: true; pid: PID; info: ProcInfo } | { live: false; run: Run; info: ProcInfo };
+export type FoundRun = { live: true; pid: PID; info: ProcInfo } | { live: false; run: Run; info: ProcInfo };
 
 /**
  * Finds a process by PID, UUID or unique prefix of one; where both are given the UUID counts. A run that was gone on
  * with is found by the PIDs that it had, too: a PID is given once (design §2).
  */
-export async function locate(system: System, target: Target): Promise<Located> {
+export async function findRun(system: Services, target: Target): Promise<FoundRun> {
   if (target.uuid !== undefined) return byUuid(system, target.uuid.toLowerCase(), target.cwd);
   if (target.pid === undefined) {
     throw new SyscallError("INVALID", 'The request names no process: expected "pid" or "uuid".');
@@ -28,8 +28,8 @@ export async function locate(system: System, target: Target): Promise<Located> {
 }
 
 /** The same, for what can be done to a process of this kernel only. */
-export async function locateLive(system: System, target: Target, toDo: string): Promise<Located> {
-  const found = await locate(system, target);
+export async function findLiveRun(system: Services, target: Target, toDo: string): Promise<FoundRun> {
+  const found = await findRun(system, target);
   if (!found.live && found.info.ended_at_ms === null && found.info.state !== "suspended") {
     throw new SyscallError(
       "UNAVAILABLE",
@@ -40,7 +40,7 @@ export async function locateLive(system: System, target: Target, toDo: string): 
 }
 
 /** INVALID for a supervisor and for a program: there is nothing that could be gone on with. */
-export function requireAgent({ info }: Located, toDo: string): void {
+export function requireAgent({ info }: FoundRun, toDo: string): void {
   if (info.kind === "agent") return;
   throw new SyscallError(
     "INVALID",
@@ -53,7 +53,7 @@ export function refOf(info: ProcInfo): ProcRef {
 }
 
 /** Where the records of a process are, live or not. */
-export async function recordsOf(system: System, found: Located): Promise<Run> {
+export async function recordsOf(system: Services, found: FoundRun): Promise<Run> {
   if (!found.live) return found.run;
   const run = await system.history.byUuid(found.info.uuid);
   if (!run) {
@@ -65,12 +65,12 @@ export async function recordsOf(system: System, found: Located): Promise<Run> {
   return run;
 }
 
-function liveByPid({ kernel }: System, pid: PID): ProcInfo | undefined {
+function liveByPid({ kernel }: Services, pid: PID): ProcInfo | undefined {
   const infos = kernel.procInfos();
   return infos.find((info) => info.pid === pid) ?? infos.find((info) => info.earlier_pids.includes(pid));
 }
 
-async function byUuid(system: System, prefix: string, cwd: string | undefined): Promise<Located> {
+async function byUuid(system: Services, prefix: string, cwd: string | undefined): Promise<FoundRun> {
   const exact = system.kernel.procInfos().find((info) => info.uuid === prefix);
   if (exact) return { live: true, pid: exact.pid, info: exact };
   const uuids = new Set(await system.history.find(prefix, cwd));

@@ -1,11 +1,11 @@
 import { SIGTERM } from "../../kernel/types.ts";
 import type { Answers, Payload } from "../../protocol/methods.ts";
 import type { Caller } from "../connection/caller.ts";
-import type { System } from "../services.ts";
+import type { Services } from "../services.ts";
 import { endSuspended } from "./end-suspended.ts";
-import { locateLive, refOf } from "./find-run.ts";
-import { toSignal } from "./parse-signal.ts";
-import { requireOwnTree } from "./require-descendant.ts";
+import { findLiveRun, refOf } from "./find-run.ts";
+import { parseSignal } from "./parse-signal.ts";
+import { requireDescendant } from "./require-descendant.ts";
 
 /**
  * A signal to one process, SIGTERM by default. One that is suspended has ended by it, and is not gone on with by itself;
@@ -13,13 +13,13 @@ import { requireOwnTree } from "./require-descendant.ts";
  */
 export async function kill(
   payload: Payload<"kill">,
-  system: System,
+  system: Services,
   caller: Caller,
 ): Promise<Answers["kill"]> {
-  const signal = toSignal(payload.signal ?? SIGTERM);
+  const signal = parseSignal(payload.signal ?? SIGTERM);
   const unit = caller.unit();
-  const found = await locateLive(system, payload, "signalled");
-  requireOwnTree(system, unit, found, "signalled");
+  const found = await findLiveRun(system, payload, "signalled");
+  requireDescendant(system, unit, found, "signalled");
   if (found.live) system.kernel.kill(found.pid, signal);
   const suspended = await endSuspended(system, found, signal, false);
   if (suspended > 0) return { ...refOf(found.info), affected: suspended, was_suspended: true };

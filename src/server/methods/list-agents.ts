@@ -1,9 +1,9 @@
 import type { Answers, Payload } from "../../protocol/methods.ts";
-import type { System } from "../services.ts";
+import type { Services } from "../services.ts";
 
 export function listAgents(
   payload: Payload<"list_agents">,
-  { catalog }: System,
+  { catalog }: Services,
 ): Promise<Answers["list_agents"]> {
   return catalog.agents(payload);
 }

@@ -2,17 +2,17 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { Answers, Payload } from "../../protocol/methods.ts";
 import { EVENTS } from "../../store/runs/run-writer.ts";
 import { Damage } from "../records/damage.ts";
-import type { System } from "../services.ts";
-import { locate, recordsOf } from "./find-run.ts";
+import type { Services } from "../services.ts";
+import { findRun, recordsOf } from "./find-run.ts";
 
 const PAGE = 10_000;
 
 /** The recorded syscalls of a process. `after` is the last answer's `next`. */
 export async function listEvents(
   payload: Payload<"list_events">,
-  system: System,
+  system: Services,
 ): Promise<Answers["list_events"]> {
-  const found = await locate(system, payload);
+  const found = await findRun(system, payload);
   if (found.live) flush(system, found.pid);
   const run = await recordsOf(system, found);
   const { info, records } = run;
@@ -29,7 +29,7 @@ export async function listEvents(
 }
 
 /** The latest are written in batches. Where the disk takes none, those before them are shown. */
-function flush({ kernel, log }: System, pid: number): void {
+function flush({ kernel, log }: Services, pid: number): void {
   try {
     kernel.flush(pid);
   } catch (error) {

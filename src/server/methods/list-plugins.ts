@@ -1,9 +1,9 @@
 import type { Answers, Payload } from "../../protocol/methods.ts";
-import type { System } from "../services.ts";
+import type { Services } from "../services.ts";
 
 export function listPlugins(
   payload: Payload<"list_plugins">,
-  { catalog }: System,
+  { catalog }: Services,
 ): Promise<Answers["list_plugins"]> {
   return catalog.plugins(payload);
 }

@@ -1,6 +1,6 @@
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { Answers, Payload } from "../../protocol/methods.ts";
-import type { System } from "../services.ts";
+import type { Services } from "../services.ts";
 
 /**
  * The processes this kernel holds, by PID, and with `waiting` those it goes on with by itself; of one project where
@@ -8,7 +8,7 @@ import type { System } from "../services.ts";
  */
 export async function listProcs(
   payload: Payload<"list_procs">,
-  system: System,
+  system: Services,
 ): Promise<Answers["list_procs"]> {
   const sleeping = payload.waiting ? await waiting(system) : [];
   // Asked when the disk has answered: until then one may have been gone on with.
@@ -23,7 +23,7 @@ export async function listProcs(
 /** The same, and what has ended, from disk. */
 export async function listAllProcs(
   payload: Payload<"list_all_procs">,
-  system: System,
+  system: Services,
 ): Promise<Answers["list_all_procs"]> {
   const { cwd, after, limit, all_projects } = payload;
   const project = cwd === undefined || all_projects ? undefined : system.catalog.projectDir(cwd);
@@ -32,14 +32,14 @@ export async function listAllProcs(
   return { processes: runs, total, unreadable };
 }
 
-async function waiting({ waker, history }: System): Promise<ProcInfo[]> {
+async function waiting({ waker, history }: Services): Promise<ProcInfo[]> {
   const runs = await Promise.all((waker?.waiting ?? []).map((uuid) => history.byUuid(uuid)));
   return runs.flatMap((run) => (run?.info.state === "suspended" ? [run.info] : []));
 }
 
 type Request = Payload<"list_all_procs">;
 
-async function ofProject(processes: ProcInfo[], request: Request, system: System): Promise<ProcInfo[]> {
+async function ofProject(processes: ProcInfo[], request: Request, system: Services): Promise<ProcInfo[]> {
   if (request.cwd === undefined || request.all_projects) return processes;
   const dir = await system.catalog.projectDir(request.cwd);
   return processes.filter((info) => info.project === dir);

@@ -1,9 +1,9 @@
 import type { Answers, Payload } from "../../protocol/methods.ts";
-import type { System } from "../services.ts";
+import type { Services } from "../services.ts";
 
 export async function listProviders(
   payload: Payload<"list_providers">,
-  { catalog, kernel }: System,
+  { catalog, kernel }: Services,
 ): Promise<Answers["list_providers"]> {
   const { providers, diagnostics } = await catalog.providers(payload, payload.probe ?? false);
   const inUse = Map.groupBy(kernel.modelQueues(), ({ provider }) => provider);

@@ -1,9 +1,9 @@
 import type { Answers, Payload } from "../../protocol/methods.ts";
-import type { System } from "../services.ts";
+import type { Services } from "../services.ts";
 
 export function listSkills(
   payload: Payload<"list_skills">,
-  { catalog }: System,
+  { catalog }: Services,
 ): Promise<Answers["list_skills"]> {
   return catalog.skills(payload);
 }

@@ -1,9 +1,9 @@
 import type { Answers, Payload } from "../../protocol/methods.ts";
-import type { System } from "../services.ts";
+import type { Services } from "../services.ts";
 
 export function listTools(
   payload: Payload<"list_tools">,
-  { catalog }: System,
+  { catalog }: Services,
 ): Promise<Answers["list_tools"]> {
   return catalog.tools(payload, payload.agent);
 }

@@ -4,8 +4,8 @@ import type { Frame } from "../../protocol/frame.ts";
 import { MAX_REQUEST_BYTES, METHODS, type Method, Request, type WireError } from "../../protocol/methods.ts";
 import type { Caller, UnitOf } from "../connection/caller.ts";
 import type { Next, Peer } from "../connection/connection.ts";
-import type { Outgoing } from "../connection/stream-reply.ts";
-import type { System } from "../services.ts";
+import type { StreamReply } from "../connection/stream-reply.ts";
+import type { Services } from "../services.ts";
 import { attach } from "./attach.ts";
 import { attachDebug } from "./attach-debug.ts";
 import { attachLog } from "./attach-log.ts";
@@ -34,10 +34,10 @@ import { suspend } from "./suspend.ts";
 import { wait } from "./wait.ts";
 
 /** A plain method looks up, checks, acts and returns its answer. */
-type Plain<P, A> = (payload: P, system: System, caller: Caller) => A | Promise<A>;
+type Plain<P, A> = (payload: P, system: Services, caller: Caller) => A | Promise<A>;
 
 /** A streaming one throws as long as nothing is `accept`ed; after that it only sends, and the connection ends with it. */
-type Streaming<P, A> = (payload: P, system: System, out: Outgoing<A>, caller: Caller) => Promise<void>;
+type Streaming<P, A> = (payload: P, system: Services, out: StreamReply<A>, caller: Caller) => Promise<void>;
 
 /** Every method and who handles it. */
 const TABLE: Record<Method, Entry> = {
@@ -84,7 +84,7 @@ const CLOSING: ReadonlySet<string> = new Set<Method>(["shutdown"]);
 export async function dispatch(
   frame: Frame,
   { peer, unitOf }: { peer: Peer; unitOf: UnitOf },
-  system: System,
+  system: Services,
   take: () => void,
 ): Promise<Next> {
   const request = read(frame);
@@ -118,7 +118,7 @@ export async function dispatch(
 
 interface Call {
   payload: unknown;
-  system: System;
+  system: Services;
   caller: Caller;
   peer: Peer;
   id: string | number | undefined;
@@ -140,7 +140,7 @@ function streaming<P, A>(schema: () => z.ZodType<P>, handle: Streaming<P, A>): E
   const check = checker(schema);
   return async (call) => {
     const { peer, id, system, caller } = call;
-    const out: Outgoing<A> = {
+    const out: StreamReply<A> = {
       accept(result) {
         call.accepted = true;
         call.take();
@@ -246,7 +246,7 @@ function written(value: unknown): string {
   }
 }
 
-function toWire(error: unknown, system: System): WireError {
+function toWire(error: unknown, system: Services): WireError {
   if (error instanceof SyscallError) {
     const { code, message, syscall, device } = error;
     return { code, message, ...(syscall && { syscall }), ...(device && { device }) };

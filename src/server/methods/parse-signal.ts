@@ -2,7 +2,7 @@ import type { Signal } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 
 /** A number from the wire as one of the kernel's signals. */
-export function toSignal(number: number): Signal {
+export function parseSignal(number: number): Signal {
   switch (number) {
     case 1:
     case 2:

@@ -2,21 +2,21 @@ import type { Answers, Payload, ProcRef } from "../../protocol/methods.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
 import { META } from "../../store/runs/run-writer.ts";
 import type { Caller } from "../connection/caller.ts";
-import type { Outgoing } from "../connection/stream-reply.ts";
+import type { StreamReply } from "../connection/stream-reply.ts";
 import { planReplay } from "../plan/plan-replay.ts";
 import { compareRuns as differencesOf } from "../records/compare-runs.ts";
-import type { System } from "../services.ts";
-import { locate, recordsOf, refOf, requireAgent } from "./find-run.ts";
+import type { Services } from "../services.ts";
+import { findRun, recordsOf, refOf, requireAgent } from "./find-run.ts";
 import { streamRun } from "./spawn.ts";
 
 /** Plays a recorded run again, by its agent's definition of today, and streams the new run to its end. */
 export async function replay(
   payload: Payload<"replay">,
-  system: System,
-  out: Outgoing<ProcRef>,
+  system: Services,
+  out: StreamReply<ProcRef>,
   caller: Caller,
 ): Promise<void> {
-  const found = await locate(system, payload);
+  const found = await findRun(system, payload);
   requireAgent(found, "replayed");
   const run = await recordsOf(system, found);
   // Its checks, variables and rights are part of what is played.
@@ -32,9 +32,9 @@ export async function replay(
 
 export async function compareRuns(
   { replayed, ...target }: Payload<"compare_runs">,
-  system: System,
+  system: Services,
 ): Promise<Answers["compare_runs"]> {
-  const before = await recordsOf(system, await locate(system, target));
-  const after = await recordsOf(system, await locate(system, { uuid: replayed, cwd: target.cwd }));
+  const before = await recordsOf(system, await findRun(system, target));
+  const after = await recordsOf(system, await findRun(system, { uuid: replayed, cwd: target.cwd }));
   return { differences: await differencesOf(before, after) };
 }

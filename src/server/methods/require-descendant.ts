@@ -1,14 +1,19 @@
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { System } from "../services.ts";
-import type { Located } from "./find-run.ts";
+import type { Services } from "../services.ts";
+import type { FoundRun } from "./find-run.ts";
 
 /**
  * What a run's own programs may do to others: to itself and to what stands below it, whatever they like. PERMISSION
  * for any other, so that one project's agent never ends what belongs to another. A person, who has no `unit`, may do
  * it to all.
  */
-export function requireOwnTree(system: System, unit: string | undefined, found: Located, toDo: string): void {
+export function requireDescendant(
+  system: Services,
+  unit: string | undefined,
+  found: FoundRun,
+  toDo: string,
+): void {
   if (unit === undefined || standsBelow(unit, found, system.kernel.procInfos())) return;
   const { pid, uuid } = found.info;
   throw new SyscallError(
@@ -18,7 +23,7 @@ export function requireOwnTree(system: System, unit: string | undefined, found: 
 }
 
 /** One that has ended is below whom it had as its parent, if that lives. Each counts as below itself. */
-function standsBelow(unit: string, { info, live }: Located, all: ProcInfo[]): boolean {
+function standsBelow(unit: string, { info, live }: FoundRun, all: ProcInfo[]): boolean {
   const parent = ({ ppid }: ProcInfo): ProcInfo | undefined => all.find(({ pid }) => pid === ppid);
   let above = live ? info : all.find(({ uuid }) => uuid === info.parent_uuid);
   while (above && above.uuid !== unit) above = parent(above);

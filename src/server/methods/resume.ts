@@ -1,9 +1,9 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { Answers, Payload } from "../../protocol/methods.ts";
 import type { Caller } from "../connection/caller.ts";
-import type { Outgoing } from "../connection/stream-reply.ts";
-import type { System } from "../services.ts";
-import { locate, requireAgent } from "./find-run.ts";
+import type { StreamReply } from "../connection/stream-reply.ts";
+import type { Services } from "../services.ts";
+import { findRun, requireAgent } from "./find-run.ts";
 import { streamRun } from "./spawn.ts";
 
 /**
@@ -13,15 +13,15 @@ import { streamRun } from "./spawn.ts";
  */
 export async function resume(
   payload: Payload<"resume">,
-  system: System,
-  out: Outgoing<Answers["resume"]>,
+  system: Services,
+  out: StreamReply<Answers["resume"]>,
   caller: Caller,
 ): Promise<void> {
   const unit = caller.unit();
   if (unit !== undefined) throw fromInside(unit);
   const { adopt } = payload;
   if (payload.from_step !== undefined && !payload.fork && !adopt) throw needsFork();
-  const found = await locate(system, payload);
+  const found = await findRun(system, payload);
   requireAgent(found, "gone on with");
   const { info } = found;
   const run = await system.history.byUuid(info.uuid, payload.cwd);

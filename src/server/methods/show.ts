@@ -1,11 +1,11 @@
 import type { Answers, Payload } from "../../protocol/methods.ts";
-import type { System } from "../services.ts";
-import { locate } from "./find-run.ts";
+import type { Services } from "../services.ts";
+import { findRun } from "./find-run.ts";
 import { receiptOf } from "./receipt.ts";
 
 /** Everything about one process. */
-export async function show(payload: Payload<"show">, system: System): Promise<Answers["show"]> {
-  const found = await locate(system, payload);
+export async function show(payload: Payload<"show">, system: Services): Promise<Answers["show"]> {
+  const found = await findRun(system, payload);
   const { info } = found;
   const receipt = info.exit_code === null ? null : receiptOf(info);
   // What has ended is not live, whether it is reaped or is just being.

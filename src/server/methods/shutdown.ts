@@ -1,7 +1,7 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { Answers, Payload } from "../../protocol/methods.ts";
 import type { Caller } from "../connection/caller.ts";
-import type { System } from "../services.ts";
+import type { Services } from "../services.ts";
 
 /**
  * Answers, and then ends the server (seeds 5.6): running processes are suspended when their tool calls under way have
@@ -10,7 +10,7 @@ import type { System } from "../services.ts";
  */
 export function shutdown(
   { now = false, restart }: Payload<"shutdown">,
-  { host }: System,
+  { host }: Services,
   caller: Caller,
 ): Answers["shutdown"] {
   const unit = caller.unit();

@@ -1,11 +1,11 @@
 import { SIGPAUSE } from "../../kernel/types.ts";
 import type { Answers, Payload } from "../../protocol/methods.ts";
 import type { Caller } from "../connection/caller.ts";
-import type { System } from "../services.ts";
+import type { Services } from "../services.ts";
 import { endSuspended } from "./end-suspended.ts";
-import { locateLive, refOf } from "./find-run.ts";
-import { toSignal } from "./parse-signal.ts";
-import { requireOwnTree } from "./require-descendant.ts";
+import { findLiveRun, refOf } from "./find-run.ts";
+import { parseSignal } from "./parse-signal.ts";
+import { requireDescendant } from "./require-descendant.ts";
 
 /**
  * A signal to a process and all its descendants, SIGPAUSE by default (seeds 5.4). One that is suspended has ended by TERM,
@@ -13,13 +13,13 @@ import { requireOwnTree } from "./require-descendant.ts";
  */
 export async function signalTree(
   payload: Payload<"signal_tree">,
-  system: System,
+  system: Services,
   caller: Caller,
 ): Promise<Answers["signal_tree"]> {
-  const signal = toSignal(payload.signal ?? SIGPAUSE);
+  const signal = parseSignal(payload.signal ?? SIGPAUSE);
   const unit = caller.unit();
-  const found = await locateLive(system, payload, "signalled");
-  requireOwnTree(system, unit, found, "signalled");
+  const found = await findLiveRun(system, payload, "signalled");
+  requireDescendant(system, unit, found, "signalled");
   if (found.live) return { ...refOf(found.info), affected: system.kernel.signalTree(found.pid, signal) };
   const affected = await endSuspended(system, found, signal, true);
   return { ...refOf(found.info), affected, ...(affected > 0 && { was_suspended: true as const }) };

@@ -1,7 +1,7 @@
 import type { Payload, ProcRef } from "../../protocol/methods.ts";
 import type { Caller } from "../connection/caller.ts";
-import type { Outgoing } from "../connection/stream-reply.ts";
-import type { System } from "../services.ts";
+import type { StreamReply } from "../connection/stream-reply.ts";
+import type { Services } from "../services.ts";
 import { refOf } from "./find-run.ts";
 import { noticeEvent, spawnEvent, toStreamEvent, until } from "./stream-events.ts";
 
@@ -11,8 +11,8 @@ import { noticeEvent, spawnEvent, toStreamEvent, until } from "./stream-events.t
  */
 export async function spawn(
   payload: Payload<"spawn">,
-  system: System,
-  out: Outgoing<ProcRef>,
+  system: Services,
+  out: StreamReply<ProcRef>,
   caller: Caller,
 ): Promise<void> {
   const { agent, opts, notices } = await system.plan(payload, caller.unit());
@@ -30,10 +30,10 @@ interface Told {
 
 /** Answers, and tells what the process does until it ends. Called in the same tick as it began: nothing is missed. */
 export async function streamRun<A extends ProcRef>(
-  system: System,
+  system: Services,
   answer: A,
   { because, notices, detach }: Told,
-  out: Outgoing<A>,
+  out: StreamReply<A>,
 ): Promise<void> {
   if (detach) return out.accept(answer);
   const ref = { pid: answer.pid, uuid: answer.uuid };

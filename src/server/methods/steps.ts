@@ -3,17 +3,17 @@ import type { Answers, Payload, StepDetail, StepSummary } from "../../protocol/m
 import type { StepRecord } from "../../store/runs/schema.ts";
 import { Damage } from "../records/damage.ts";
 import { allSteps, type Run } from "../records/recorded-run.ts";
-import type { System } from "../services.ts";
-import { locate, recordsOf } from "./find-run.ts";
+import type { Services } from "../services.ts";
+import { findRun, recordsOf } from "./find-run.ts";
 
 const PAGE = 10_000;
 
 /** The finished steps of a process, in short. `after` is the number of a step. */
 export async function listSteps(
   payload: Payload<"list_steps">,
-  system: System,
+  system: Services,
 ): Promise<Answers["list_steps"]> {
-  const run = await recordsOf(system, await locate(system, payload));
+  const run = await recordsOf(system, await findRun(system, payload));
   const { info, records } = run;
   const { after = 0, limit = PAGE } = payload;
   const steps: StepSummary[] = [];
@@ -27,9 +27,9 @@ export async function listSteps(
 /** One step, whole. */
 export async function getStepDetail(
   payload: Payload<"get_step_detail">,
-  system: System,
+  system: Services,
 ): Promise<Answers["get_step_detail"]> {
-  const { info, records } = await recordsOf(system, await locate(system, payload));
+  const { info, records } = await recordsOf(system, await findRun(system, payload));
   for await (const step of allSteps(records, info.uuid)) {
     if (step.step !== payload.step) continue;
     const { pid, uuid } = info;

@@ -1,9 +1,9 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { Answers, Payload } from "../../protocol/methods.ts";
 import type { Caller } from "../connection/caller.ts";
-import type { System } from "../services.ts";
-import { locateLive, refOf, requireAgent } from "./find-run.ts";
-import { requireOwnTree } from "./require-descendant.ts";
+import type { Services } from "../services.ts";
+import { findLiveRun, refOf, requireAgent } from "./find-run.ts";
+import { requireDescendant } from "./require-descendant.ts";
 
 /**
  * Ends a process so that it can be resumed; answers when its record says so. One that is suspended already waits for
@@ -11,12 +11,12 @@ import { requireOwnTree } from "./require-descendant.ts";
  */
 export async function suspend(
   payload: Payload<"suspend">,
-  system: System,
+  system: Services,
   caller: Caller,
 ): Promise<Answers["suspend"]> {
   const unit = caller.unit();
-  const found = await locateLive(system, payload, "suspended");
-  requireOwnTree(system, unit, found, "suspended");
+  const found = await findLiveRun(system, payload, "suspended");
+  requireDescendant(system, unit, found, "suspended");
   requireAgent(found, "suspended");
   const ref = refOf(found.info);
   const { wake = { on: "never" } as const } = payload;

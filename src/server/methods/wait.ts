@@ -2,18 +2,18 @@ import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Answers, Payload } from "../../protocol/methods.ts";
 import type { Caller } from "../connection/caller.ts";
-import type { System } from "../services.ts";
-import { locateLive } from "./find-run.ts";
+import type { Services } from "../services.ts";
+import { findLiveRun } from "./find-run.ts";
 import { receiptOf } from "./receipt.ts";
 import { until } from "./stream-events.ts";
 
 /** Waits for a run's end and answers its receipt; for a suspended one at once. TIMEOUT when it takes longer. */
 export async function wait(
   payload: Payload<"wait">,
-  system: System,
+  system: Services,
   caller: Caller,
 ): Promise<Answers["wait"]> {
-  const found = await locateLive(system, payload, "waited for");
+  const found = await findLiveRun(system, payload, "waited for");
   if (!found.live) return receiptOf(found.info);
   const giveUp = new AbortController();
   const timer =
@@ -32,7 +32,7 @@ export async function wait(
   );
 }
 
-async function ending(system: System, pid: number, giveUp: AbortSignal): Promise<ProcInfo | undefined> {
+async function ending(system: Services, pid: number, giveUp: AbortSignal): Promise<ProcInfo | undefined> {
   for await (const event of until(system.kernel.attach(pid), giveUp)) {
     if (event.type === "complete") return event.info;
   }

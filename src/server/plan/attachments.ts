@@ -4,7 +4,7 @@ import type { AttachedImage } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { framed } from "../../lib/frame.ts";
 import { openRegular, readRegular } from "../../lib/regular-file.ts";
-import { within } from "../../lib/timeout.ts";
+import { withTimeout } from "../../lib/timeout.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { IMAGE_HEAD, imageType, readImage } from "./image-header.ts";
 
@@ -39,7 +39,7 @@ export async function readAttachments(
   input?: string,
 ): Promise<Attachments> {
   const reading = readAll(paths, input);
-  if (paths.length === 0 || (await within(clock, READ_MS, reading))) return reading;
+  if (paths.length === 0 || (await withTimeout(clock, READ_MS, reading))) return reading;
   throw new SyscallError("TIMEOUT", `add: ${paths.join(", ")} could not be read within ${READ_MS / 1000} s.`);
 }
 

@@ -1,6 +1,6 @@
 import { type Agent, loadAgent } from "../../config/agents.ts";
 import { MCP } from "../../config/mcp.ts";
-import type { Places } from "../../config/places.ts";
+import type { ConfigSources } from "../../config/places.ts";
 import { bareAgent } from "../../kernel/process/bare-agent.ts";
 import type { AgentInfo, ProcInfo, ProviderChoice } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -9,7 +9,7 @@ import { projectOf } from "../../store/files/data-dir.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { Run } from "../records/recorded-run.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts } from "./plan-spawn.ts";
-import { environmentAsItWas, requireFolders, whatHasChanged } from "./resume-differences.ts";
+import { requireFolders, restoredEnvironment, resumeDifferences } from "./resume-differences.ts";
 
 /**
  * What is settled before a run goes on: as for a spawn, in the run's own project and with its own provider and
@@ -27,7 +27,7 @@ export async function planResume(
   requireFolders(info);
   const kept = info.env.values;
   const had = (await records.meta(info.uuid))?.spawned?.mounts ?? [];
-  const agentOf = async (name: string, places: Places): Promise<Agent> =>
+  const agentOf = async (name: string, places: ConfigSources): Promise<Agent> =>
     withServers(await agentOrBlank(name, places), had);
   const plan = await planSpawn(
     {
@@ -59,10 +59,10 @@ export async function planResume(
     opts.devices.release();
     throw error;
   }
-  const env = environmentAsItWas(info, opts.env);
+  const env = restoredEnvironment(info, opts.env);
   return {
     ...plan,
-    notices: [...movedNotice(info, records), ...notices, ...whatHasChanged(info, { ...opts, env })],
+    notices: [...movedNotice(info, records), ...notices, ...resumeDifferences(info, { ...opts, env })],
     opts: {
       ...opts,
       env,
@@ -106,7 +106,7 @@ export async function planChildResume(
 }
 
 /** A run outlives its agent's files: the head of its prompt and its rights are in its records. */
-async function agentOrBlank(name: string, places: Places): Promise<Agent> {
+async function agentOrBlank(name: string, places: ConfigSources): Promise<Agent> {
   try {
     return await loadAgent(name, places);
   } catch (error) {

@@ -13,7 +13,7 @@ import { loadSettings } from "../../config/settings.ts";
 import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
 import { OutputSchema } from "../../kernel/loop/output-schema.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
-import type { ChildPlan, ChildWish, Limit, PID, ProviderChoice, SpawnOpts } from "../../kernel/types.ts";
+import type { ChildPlan, ChildRequest, Limit, PID, ProviderChoice, SpawnOpts } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { hasCommand } from "../../lib/has-command.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -176,7 +176,7 @@ export async function planSpawn(
  */
 export async function planChild(
   uuid: string,
-  { intent, agent, model: wanted }: ChildWish,
+  { intent, agent, model: wanted }: ChildRequest,
   ports: SpawnPorts,
 ): Promise<SpawnPlan> {
   const parent = ports.parent(uuid);

@@ -24,13 +24,16 @@ export function requireFolders({ uuid, project, cwd }: ProcInfo): void {
 }
 
 /** The variables that the run had: their values are those that were kept, else those of today. No others. */
-export function environmentAsItWas({ env }: ProcInfo, today: Record<string, string>): Record<string, string> {
+export function restoredEnvironment(
+  { env }: ProcInfo,
+  today: Record<string, string>,
+): Record<string, string> {
   const had = new Set(env.names);
   return Object.fromEntries(Object.entries(today).filter(([name]) => had.has(name)));
 }
 
 /** What the run had and has no more, or not as it was: for whoever goes on with it to read. */
-export function whatHasChanged(info: ProcInfo, { env: today, devices, provider }: SpawnOpts): string[] {
+export function resumeDifferences(info: ProcInfo, { env: today, devices, provider }: SpawnOpts): string[] {
   const { env, versions } = info;
   const missing = env.names.filter((name) => !(name in today) && !OF_A_SESSION.test(name));
   const { rnix: _rnix, ...before } = versions;

@@ -1,5 +1,5 @@
 import type { Env, UserPaths } from "../../config/paths.ts";
-import type { Places } from "../../config/places.ts";
+import type { ConfigSources } from "../../config/places.ts";
 import { findProject, type Project } from "../../config/project.ts";
 import type { Settings } from "../../config/settings.ts";
 import { Trust, type TrustItem, trustAll } from "../../config/trust.ts";
@@ -14,7 +14,7 @@ interface WorkspacePorts {
   /** Whether a run is active in the project: what changes meanwhile may be its doing. */
   hasRuns(project: Project): boolean;
   /** The build's own, loaded when they are first needed. */
-  embedded: { agents(): Promise<Places["agents"]>; skills(): Promise<Places["skills"]> };
+  embedded: { agents(): Promise<ConfigSources["agents"]>; skills(): Promise<ConfigSources["skills"]> };
 }
 
 interface Where {
@@ -30,7 +30,7 @@ export interface Workspace {
   project: Project;
   /** The user trusts something of this project, or all of it for this once. */
   trusted: boolean;
-  places: Places;
+  places: ConfigSources;
   /** The devices, held until they are released. */
   lease(settings: Settings): Promise<HostLease>;
   pluginReports(settings: Settings): Promise<PluginReport[]>;
@@ -39,7 +39,7 @@ export interface Workspace {
 /** Finds workspaces, anew each time: what was edited, moved or trusted meanwhile counts at once. */
 export class Workspaces {
   readonly #ports: WorkspacePorts;
-  #embedded: Promise<Pick<Places, "agents" | "skills">> | undefined;
+  #embedded: Promise<Pick<ConfigSources, "agents" | "skills">> | undefined;
 
   constructor(ports: WorkspacePorts) {
     this.#ports = ports;
@@ -81,7 +81,7 @@ export class Workspaces {
     return trustItems({ project, trust, configDir, home, ...stock }, trust, reviewed);
   }
 
-  #stock(): Promise<Pick<Places, "agents" | "skills">> {
+  #stock(): Promise<Pick<ConfigSources, "agents" | "skills">> {
     const { embedded } = this.#ports;
     this.#embedded ??= Promise.all([embedded.agents(), embedded.skills()]).then(([agents, skills]) => ({
       agents,

@@ -3,7 +3,7 @@ import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { makeFolder, replaceDocumentNow } from "../../store/files/document.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
-import { Slices } from "../../store/files/time-slice.ts";
+import { TimeSlices } from "../../store/files/time-slice.ts";
 import {
   beyondLimits,
   type Candidate,
@@ -156,7 +156,7 @@ export class Collector {
     const found: Doomed[] = [];
     for (const { records, rows, damaged } of places) {
       const collected = await records.collected();
-      const slices = new Slices();
+      const slices = new TimeSlices();
       const candidates: (Candidate & RunRow)[] = [];
       for (const row of rows.filter(({ uuid }) => !needed.has(uuid))) {
         await slices.pause();

@@ -1,5 +1,5 @@
 import { suspendedFor } from "../../kernel/process/verdict.ts";
-import { goesOn } from "../../kernel/resume/auto-resume-rule.ts";
+import { resumesByItself } from "../../kernel/resume/auto-resume-rule.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { SyscallError } from "../../plugin/index.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
@@ -9,7 +9,7 @@ import { allSteps } from "./recorded-run.ts";
 type Records = Pick<RunStore, "steps" | "journal">;
 
 /** What its records say of a run beyond its process record, which is as old as its last signal. */
-export interface LastWords {
+export interface CrashedRun {
   steps: number;
   tool_calls: number;
   usage: Usage;
@@ -26,7 +26,7 @@ export interface LastWords {
 }
 
 /** Read once per life of a run: after its kernel's death nothing of it changes. */
-export async function lastWords(info: ProcInfo, records: Records): Promise<LastWords> {
+export async function readCrashedRun(info: ProcInfo, records: Records): Promise<CrashedRun> {
   const { created_at_ms, uuid } = info;
   const usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
   let soFar: SoFar | undefined;
@@ -78,14 +78,14 @@ export async function lastWords(info: ProcInfo, records: Records): Promise<LastW
 }
 
 /** How such a run is shown whose steps can't be read: all that is known of it is its process record. */
-export function cutOffUnread(info: ProcInfo, why: SyscallError): ProcInfo {
+export function asUnreadable(info: ProcInfo, why: SyscallError): ProcInfo {
   const { steps, tool_calls, usage, tokens_used, cost_usd, elapsed_ms, created_at_ms } = info;
   const steps_used = info.steps_used ?? steps;
   const [countedAtMs, seenAtMs, recorded] = [created_at_ms, created_at_ms, steps];
   const used = { steps, tool_calls, usage, tokens_used, cost_usd, steps_used, elapsed_ms };
   const message = `The rnix that ran it ended without a word, and what it did can't be read: ${why.message}`;
   return {
-    ...cutOff(info, { ...used, countedAtMs, seenAtMs, recorded }),
+    ...asSuspended(info, { ...used, countedAtMs, seenAtMs, recorded }),
     error: { code: why.code, message },
   };
 }
@@ -94,7 +94,7 @@ export function cutOffUnread(info: ProcInfo, why: SyscallError): ProcInfo {
  * How a run stands whose kernel died without a word: an agent's is suspended at its last step, anything else has
  * been killed, for only an agent is gone on with.
  */
-export function cutOff(info: ProcInfo, words: LastWords): ProcInfo {
+export function asSuspended(info: ProcInfo, words: CrashedRun): ProcInfo {
   const { countedAtMs, seenAtMs, recorded, ...used } = words;
   const isAgent = info.kind === "agent";
   const hint = isAgent ? ` \`rnix resume ${info.uuid}\` goes on with it.` : "";
@@ -130,7 +130,7 @@ const MOST_CRASHES = 3;
 
 /** Whether a run that was laid down goes on by itself now, and if not though it was to, why. */
 export function verdictOfStart(info: ProcInfo): { goesOn: boolean; because?: string } {
-  if (info.kind !== "agent" || !goesOn(info)) return { goesOn: false };
+  if (info.kind !== "agent" || !resumesByItself(info)) return { goesOn: false };
   if (info.suspended?.cause !== "crash" || (info.crashes?.times ?? 0) < MOST_CRASHES) return { goesOn: true };
   const because = `rnix has died ${info.crashes?.times} times while it was at step ${(info.crashes?.step ?? 0) + 1}: it may be what does it.`;
   return { goesOn: false, because };

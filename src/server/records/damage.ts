@@ -1,17 +1,17 @@
 import { join } from "node:path";
 import type { DamagedLines } from "../../protocol/methods.ts";
 import type { LogPage } from "../../store/files/append-log.ts";
-import { LostLines } from "../../store/files/damaged-lines.ts";
+import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import type { Run } from "./recorded-run.ts";
 
 /** What of a run's records can't be read or is foreign, for the one who is shown the rest. */
 export class Damage {
   readonly #dir: string;
-  readonly #lost: LostLines;
+  readonly #lost: DamageCollector;
 
   constructor({ records, info }: Run) {
     this.#dir = records.dir(info.uuid);
-    this.#lost = new LostLines({ live: info.ended_at_ms === null && info.exit_code === null });
+    this.#lost = new DamageCollector({ live: info.ended_at_ms === null && info.exit_code === null });
   }
 
   /** Of one page of this file; a line may come again with the next. */

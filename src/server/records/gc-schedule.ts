@@ -22,7 +22,7 @@ interface AutoCollectPorts {
 }
 
 /** The daemon's own `gc`: rare, in small rounds, and never while it starts. */
-export class AutoCollect {
+export class GcSchedule {
   readonly #ports: AutoCollectPorts;
   readonly #ending = new AbortController();
   #timer: { cancel(): void } | undefined;

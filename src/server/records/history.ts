@@ -1,10 +1,10 @@
-import { leftRecord } from "../../kernel/resume/orphaned-record.ts";
+import { orphanedRecord } from "../../kernel/resume/orphaned-record.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CollectedRun } from "../../store/runs/collected-runs.ts";
 import type { RunRow } from "../../store/runs/run-index.ts";
 import type { Wake } from "../../store/runs/schema.ts";
-import { cutOff, cutOffUnread, type LastWords, lastWords } from "./crashed-run.ts";
+import { asSuspended, asUnreadable, type CrashedRun, readCrashedRun } from "./crashed-run.ts";
 import type { Run, RunReader } from "./recorded-run.ts";
 
 /** Which runs are asked for. */
@@ -50,7 +50,7 @@ interface HistoryPorts {
 export class History {
   readonly #ports: HistoryPorts;
   /** Of runs whose kernel has died: what they did does not change any more. By life: UUID, kernel and PID. */
-  readonly #lastWords = new Map<string, LastWords>();
+  readonly #lastWords = new Map<string, CrashedRun>();
 
   constructor(ports: HistoryPorts) {
     this.#ports = ports;
@@ -182,27 +182,27 @@ export class History {
   /** The record of a run whose kernel has died is as old as its last signal: its steps tell what came after. */
   async #truth(known: ProcInfo, records: RunReader): Promise<ProcInfo> {
     if (known.ended_at_ms !== null) return known;
-    if (known.foreign) return asForeign(known, await lastWords(known, records).catch(unread));
+    if (known.foreign) return asForeign(known, await readCrashedRun(known, records).catch(unread));
     const end = this.#ports.unrecordedEnd?.(known.uuid);
     if (end?.pid === known.pid) return end;
     if (this.#ports.kernelAlive(known.kernel)) return known;
-    const left = await leftRecord(records, known.uuid, (id) => this.#ports.kernelAlive(id));
+    const left = await orphanedRecord(records, known.uuid, (id) => this.#ports.kernelAlive(id));
     const info = left?.info ?? known;
     if (left?.held || info.ended_at_ms !== null) return info;
     // A run that was gone on with may have been cut off again, by another kernel.
     const life = `${info.uuid} ${info.kernel} ${info.pid}`;
-    const words = this.#lastWords.get(life) ?? (await lastWords(info, records).catch(unread));
-    if (words instanceof SyscallError) return cutOffUnread(info, words);
+    const words = this.#lastWords.get(life) ?? (await readCrashedRun(info, records).catch(unread));
+    if (words instanceof SyscallError) return asUnreadable(info, words);
     if (this.#lastWords.size >= MOST_LAST_WORDS) this.#lastWords.clear();
     this.#lastWords.set(life, words);
     // As recovery will write it.
-    return cutOff(info, words);
+    return asSuspended(info, words);
   }
 }
 
 /** Nobody here knows whether it runs. */
-function asForeign(info: ProcInfo, words: LastWords | SyscallError): ProcInfo {
-  const shown = words instanceof SyscallError ? cutOffUnread(info, words) : cutOff(info, words);
+function asForeign(info: ProcInfo, words: CrashedRun | SyscallError): ProcInfo {
+  const shown = words instanceof SyscallError ? asUnreadable(info, words) : asSuspended(info, words);
   const message = "Your Rnix did not write its record, which says that it has not ended.";
   return { ...shown, error: { code: "PERMISSION", message } };
 }

@@ -27,7 +27,7 @@ interface UnattendedPorts {
  * Its keys are those that it had, while this daemon lives; after that those of the user's own file (design §2,
  * "Environment").
  */
-export class Unattended {
+export class AutoResume {
   readonly #ports: UnattendedPorts;
   readonly #queue: (() => void)[] = [];
   #running = 0;

@@ -6,7 +6,7 @@ import type { Project } from "../../config/project.ts";
 import { loadSettings } from "../../config/settings.ts";
 import type { InitManager } from "../../kernel/init-manager.ts";
 import type { Clock } from "../../lib/clock.ts";
-import { within } from "../../lib/timeout.ts";
+import { withTimeout } from "../../lib/timeout.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Diagnostic, InitUnitWire } from "../../protocol/methods.ts";
 import type { LogLevel } from "../daemon/log-level.ts";
@@ -29,7 +29,7 @@ interface InitPorts {
 }
 
 /** What init.yaml is for the rest of the server. */
-export interface Init {
+export interface InitService {
   /** Brings up the user's, and after it that of every known project. Rejects with why the user's is not up. */
   start(): Promise<void>;
   /** Resolves when the user's is up; where nothing is to be brought up, at once. */
@@ -52,7 +52,7 @@ const READY_MS = 25_000;
  * user's that can't be brought up is the daemon's end. A project's concerns its own runs alone: they are refused
  * until it is up, and each of them tries it again. One that is up is read again when the daemon starts next.
  */
-export class DaemonInit implements Init {
+export class DaemonInit implements InitService {
   readonly #ports: InitPorts;
   readonly #env: Record<string, string>;
   #user: Promise<void> | undefined;
@@ -90,7 +90,7 @@ export class DaemonInit implements Init {
     const up = this.#user.then(async () => {
       notices = await this.#ofProject(project);
     });
-    if (await within(this.#ports.clock, READY_MS, up)) return notices;
+    if (await withTimeout(this.#ports.clock, READY_MS, up)) return notices;
     const waits = this.status().units.find(({ state }) => state === "starting");
     throw new SyscallError(
       "UNAVAILABLE",

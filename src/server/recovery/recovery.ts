@@ -5,7 +5,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { KernelLocks } from "../daemon/kernel-locks.ts";
-import { cutOff, type LastWords, lastWords, verdictOfStart } from "../records/crashed-run.ts";
+import { asSuspended, type CrashedRun, readCrashedRun, verdictOfStart } from "../records/crashed-run.ts";
 import type { Run } from "../records/recorded-run.ts";
 
 /** So many runs are gone on with at once, and so many records mended. */
@@ -155,7 +155,7 @@ export class Recovery {
       const parent = one.info.parent_uuid;
       if (parent !== null) below.set(parent, [...(below.get(parent) ?? []), one]);
     }
-    const words = new Map<string, LastWords>();
+    const words = new Map<string, CrashedRun>();
     await pooled(open, async (run) => {
       const said = await this.#lastWords(run);
       if (said) words.set(run.info.uuid, said);
@@ -168,7 +168,7 @@ export class Recovery {
       const children = (below.get(info.uuid) ?? [])
         .map((child) => mended.get(child.info.uuid) ?? child.info)
         .filter((child) => child.ended_at_ms !== null);
-      mended.set(info.uuid, withChildren(cutOff(info, said), said, children));
+      mended.set(info.uuid, withChildren(asSuspended(info, said), said, children));
     }
     const written: Found[] = [];
     await pooled(found, async ({ info, records }) => {
@@ -181,9 +181,9 @@ export class Recovery {
   }
 
   /** Undefined: its steps can't be read. Nothing is guessed at: the next start looks at it again. */
-  async #lastWords({ info, records }: Found): Promise<LastWords | undefined> {
+  async #lastWords({ info, records }: Found): Promise<CrashedRun | undefined> {
     try {
-      return await lastWords(info, records);
+      return await readCrashedRun(info, records);
     } catch (thrown) {
       this.#keep(info.kernel);
       this.#ports.log("warn", `run ${info.uuid}: what it did can't be read: ${textOf(thrown)}`);
@@ -305,7 +305,11 @@ function deepestFirst(runs: readonly Found[]): Found[] {
  * What a parent was not told of any more: how its children ended, and what they have used since it counted last.
  * Of those that it had before, its own account has a part already.
  */
-function withChildren(parent: ProcInfo, { countedAtMs }: LastWords, children: readonly ProcInfo[]): ProcInfo {
+function withChildren(
+  parent: ProcInfo,
+  { countedAtMs }: CrashedRun,
+  children: readonly ProcInfo[],
+): ProcInfo {
   const known = parent.children.filter(({ uuid }) => !children.some((child) => child.uuid === uuid));
   const sum = { ...parent, children: [...known, ...children.map(resultOf)] };
   for (const child of children) {

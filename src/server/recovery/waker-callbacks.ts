@@ -3,11 +3,11 @@ import type { KernelCallbacks } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { History } from "../records/history.ts";
-import type { Unattended } from "./auto-resume.ts";
+import type { AutoResume } from "./auto-resume.ts";
 import { Waker } from "./waker.ts";
 
 /** Tells the waker who is laid down, who goes on and who has ended. */
-export function wakeCalls(
+export function wakerCallbacks(
   parts: () => { waker: Waker | undefined; kernel: Pick<Kernel, "procInfo" | "handedDown"> },
 ): KernelCallbacks {
   return {
@@ -52,7 +52,7 @@ interface WakerParts {
   clock: Clock;
   history: Pick<History, "sleepers" | "byUuid">;
   kernel: Kernel;
-  unattended: Pick<Unattended, "resume">;
+  unattended: Pick<AutoResume, "resume">;
   runs(dataDir: string): RunStore;
   log(level: "info" | "warn", source: string, text: string): void;
 }

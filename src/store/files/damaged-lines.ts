@@ -4,7 +4,7 @@ import type { LogPage } from "./append-log.ts";
 const MOST_NAMED = 100;
 
 /** Lines of one file that can't be read, or were not written by this user's Rnix. */
-export interface Lost {
+export interface DamagedFile {
   file: string;
   /** That can't be read. */
   count: number;
@@ -17,7 +17,7 @@ export interface Lost {
 type Faults = Pick<LogPage<unknown>, "damaged" | "damagedLines" | "torn" | "foreign">;
 
 /** Collects what of a run's files can't be read, by file and line, so that nobody takes a part for the whole. */
-export class LostLines {
+export class DamageCollector {
   readonly #files = new Map<string, { lines: Set<number>; more: number; foreign: number }>();
   readonly #live: boolean;
 
@@ -37,7 +37,7 @@ export class LostLines {
   }
 
   /** Files with damage or foreign lines. */
-  list(): Lost[] {
+  list(): DamagedFile[] {
     return [...this.#files].map(([file, { lines, more, foreign }]) => ({
       file,
       foreign,

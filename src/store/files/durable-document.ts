@@ -6,7 +6,7 @@ import { errno, type FsPort, realFs, removeLeftover } from "./fs-port.ts";
  * version that is durable stays beside the new one until that is durable too. It has one writer; `readSteady`
  * reads it. Between calls no file is open.
  */
-export class SteadyDocument {
+export class DurableDocument {
   readonly #path: string;
   readonly #fs: FsPort;
   /** What stands under the name has been made durable, or was there before us. */
@@ -88,7 +88,7 @@ export class SteadyDocument {
  * Reads it; null when there is none. One that a power loss has damaged, so that `parse` throws, gives way to the
  * version before it. INVALID when both are damaged, and for a newer schema.
  */
-export async function readSteady<T>(
+export async function readDurable<T>(
   path: string,
   parse: (text: string) => T,
   fs: FsPort = realFs,
@@ -114,7 +114,7 @@ export async function readSteady<T>(
  * Before an earlier writer's document is gone on with: what a power loss has damaged, or a kill has kept from being
  * durable, is not to take the place of the version before.
  */
-export async function mendSteady(path: string, fs: FsPort = realFs): Promise<void> {
+export async function repairDurable(path: string, fs: FsPort = realFs): Promise<void> {
   const whole = await attempt(async () => JSON.parse((await readDocument(path, fs))?.text ?? ""));
   if ("value" in whole) await syncFile(path, fs);
   else if (fs.stat(previousOf(path)) !== null) fs.rename(previousOf(path), path);

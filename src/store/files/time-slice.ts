@@ -2,7 +2,7 @@
 const SLICE_MS = 3;
 
 /** Lets others have the thread when this piece of work has had it for long enough. Call it within long loops. */
-export class Slices {
+export class TimeSlices {
   #since = performance.now();
 
   /** Undefined, which costs no turn of the event loop, as long as there is time left. */

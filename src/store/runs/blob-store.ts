@@ -15,7 +15,7 @@ const CHUNK_BYTES = 1024 * 1024;
 const MAX_EXTENSION = 10;
 
 /** How a record names what is kept beside it. */
-export interface KeptRef {
+export interface BlobRef {
   /** Relative to the run's folder. */
   file: string;
   /** Of its content, in hex; also its name. */
@@ -24,7 +24,7 @@ export interface KeptRef {
 }
 
 /** Keeps what is too large for the records of one run. The same content twice is one file, and is never changed. */
-export class KeptResults {
+export class BlobStore {
   readonly #dir: string;
   readonly #uuid: string;
   readonly #fs: FsPort;
@@ -47,7 +47,7 @@ export class KeptResults {
    * Keeps it; of `name` the file has the ending. A kill does not take it any more, nor does a power loss after
    * `sync`. EXHAUSTED when the run keeps too much already or the disk is full.
    */
-  async keep(name: string, data: Data): Promise<KeptRef & { path: string }> {
+  async keep(name: string, data: Data): Promise<BlobRef & { path: string }> {
     const bytes = typeof data === "string" ? Buffer.from(data) : data;
     const sha256 = await hashOf(bytes);
     const file = `${RESULTS}/${sha256}${safeExtension(name)}`;
@@ -107,7 +107,7 @@ export class KeptResults {
 }
 
 /** What a record names, as it was when it was kept. INVALID when it is missing or has changed, UNAVAILABLE when the disk fails. */
-export async function readKept(fs: FsPort, dir: string, ref: KeptRef): Promise<Uint8Array> {
+export async function readBlob(fs: FsPort, dir: string, ref: BlobRef): Promise<Uint8Array> {
   const path = join(dir, ref.file);
   const bytes = await read(fs, path, ref.bytes);
   if (bytes !== null && (await hashOf(bytes)) === ref.sha256) return bytes;
@@ -137,7 +137,7 @@ async function read(fs: FsPort, path: string, length: number): Promise<Uint8Arra
 }
 
 /** What there is of something kept. */
-export interface KeptFinding extends KeptRef {
+export interface BlobStatus extends BlobRef {
   /** Absolute. */
   path: string;
   /** null: it is there, whole. Else what is wrong with it. */
@@ -145,17 +145,17 @@ export interface KeptFinding extends KeptRef {
 }
 
 /** Looks whether what a record names is there. `whole`: reads it, to see that its content is what it was. */
-export async function findKept(
+export async function checkBlob(
   fs: FsPort,
   dir: string,
-  ref: KeptRef,
+  ref: BlobRef,
   { whole }: { whole: boolean },
-): Promise<KeptFinding> {
+): Promise<BlobStatus> {
   const path = join(dir, ref.file);
   return { ...ref, path, problem: await problemOf(fs, path, ref, whole) };
 }
 
-async function problemOf(fs: FsPort, path: string, ref: KeptRef, whole: boolean): Promise<string | null> {
+async function problemOf(fs: FsPort, path: string, ref: BlobRef, whole: boolean): Promise<string | null> {
   try {
     const fd = fs.open(path, "read");
     try {

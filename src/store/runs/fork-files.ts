@@ -1,7 +1,7 @@
 import { basename, dirname, join, relative } from "node:path";
 import { makeFolder, syncDirectory, syncFile } from "../files/document.ts";
 import { errno, type FsPort, ioError, writeAllAsync } from "../files/fs-port.ts";
-import { Slices } from "../files/time-slice.ts";
+import { TimeSlices } from "../files/time-slice.ts";
 import { isWholeResult, RESULTS } from "./blob-store.ts";
 import { type RunWriter, SPILL } from "./run-writer.ts";
 import type { Compaction, StepRecord, ToolCallRecord } from "./schema.ts";
@@ -24,10 +24,10 @@ interface Origin {
 }
 
 /** Gives a fork that was just made its first steps, and the files beside them first. */
-export async function inherit(record: RunWriter, origin: Origin, fs: FsPort): Promise<void> {
+export async function copyForkFiles(record: RunWriter, origin: Origin, fs: FsPort): Promise<void> {
   const { steps } = origin;
   await inheritFiles(fs, origin, record.dir);
-  const slices = new Slices();
+  const slices = new TimeSlices();
   for (let at = 0; at < steps.length; at += SOME) {
     record.inherit(steps.slice(at, at + SOME).map((step) => inheritedStep(step, origin, record.dir)));
     await slices.pause();
@@ -117,7 +117,7 @@ async function keptFiles(from: string, steps: readonly StepRecord[]): Promise<Se
       summary?.message.content,
     ]),
   ];
-  const slices = new Slices();
+  const slices = new TimeSlices();
   for (const text of texts) {
     await slices.pause();
     for (const [, file = ""] of text?.matchAll(named) ?? []) found.add(file);

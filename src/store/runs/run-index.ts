@@ -5,7 +5,7 @@ import { requireNoLink } from "../files/data-dir.ts";
 import { makeFolder, parseDocument } from "../files/document.ts";
 import { FileLock } from "../files/file-lock.ts";
 import { errno, type FsPort, ioError, writeAll } from "../files/fs-port.ts";
-import { Slices } from "../files/time-slice.ts";
+import { TimeSlices } from "../files/time-slice.ts";
 import {
   entryLines,
   type FileFacts,
@@ -20,7 +20,7 @@ import { INFO } from "./run-writer.ts";
 import { ProcInfo } from "./schema.ts";
 
 /** Below the data folder. Derived: it can be deleted, and is written anew by the next listing. */
-export const CATALOGUE = join("index", "runs.jsonl");
+export const INDEX_FILE = join("index", "runs.jsonl");
 
 /** Runs read at once. */
 const READERS = 32;
@@ -75,7 +75,7 @@ interface CataloguePorts {
  * resumes or removes a run need not tell. All others are read. Several kernels may use one file: rows are added
  * under a lock, and whoever does not get it leaves that to the next.
  */
-export class RunCatalogue {
+export class RunIndex {
   readonly #ports: CataloguePorts;
   readonly #path: string;
   readonly #known = new Map<string, Known>();
@@ -88,7 +88,7 @@ export class RunCatalogue {
 
   constructor(ports: CataloguePorts) {
     this.#ports = ports;
-    this.#path = join(ports.dataDir, CATALOGUE);
+    this.#path = join(ports.dataDir, INDEX_FILE);
   }
 
   list(): Promise<Listing> {
@@ -109,7 +109,7 @@ export class RunCatalogue {
   /** The records of these rows of a listing, in their order. One that has gone in the meantime is left out. */
   async infos(rows: readonly RunRow[]): Promise<ProcInfo[]> {
     const found: ProcInfo[] = [];
-    const slices = new Slices();
+    const slices = new TimeSlices();
     const fd = this.#open();
     try {
       for (const { uuid } of rows) {
@@ -156,7 +156,7 @@ export class RunCatalogue {
     const { fs, runDir } = this.#ports;
     const changed: string[] = [];
     const all = new Map<string, FileFacts>();
-    const slices = new Slices();
+    const slices = new TimeSlices();
     for (const uuid of uuids) {
       await slices.pause();
       const facts = fs.stat(`${runDir(uuid)}/${INFO}`);
@@ -271,7 +271,7 @@ export class RunCatalogue {
     try {
       const to = fs.open(temporary, "replace");
       try {
-        const slices = new Slices();
+        const slices = new TimeSlices();
         for (const known of this.#known.values()) {
           await slices.pause();
           const record = this.#recordAt(from, known);

@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
 import type { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
-import { DayBook } from "../daily-spending.ts";
+import { DailySpending } from "../daily-spending.ts";
 import { type LogPage, readLog } from "../files/append-log.ts";
 import { countIfReadable, countLines } from "../files/count-lines.ts";
 import { isLink, linkIn, prepareDataDir } from "../files/data-dir.ts";
@@ -13,10 +13,10 @@ import {
   replaceDocument,
   syncDirectory,
 } from "../files/document.ts";
-import { mendSteady, readSteady, SteadyDocument } from "../files/durable-document.ts";
+import { DurableDocument, readDurable, repairDurable } from "../files/durable-document.ts";
 import type { FileLock } from "../files/file-lock.ts";
 import { errno, type FsPort, ioError, realFs } from "../files/fs-port.ts";
-import { findKept, type KeptFinding, type KeptRef, readKept } from "./blob-store.ts";
+import { type BlobRef, type BlobStatus, checkBlob, readBlob } from "./blob-store.ts";
 import type { CollectedRuns } from "./collected-runs.ts";
 import { acknowledgedBy, INBOX } from "./inbox-log.ts";
 import { isMixed, openStep } from "./open-step.ts";
@@ -26,7 +26,7 @@ import type { RecordSeal } from "./record-seal.ts";
 import { located } from "./relocate.ts";
 import { claimantOf, claimRun } from "./run-claim.ts";
 import { requireClaimable, requirePlainRun } from "./run-folder.ts";
-import type { DamagedRun, RunCatalogue } from "./run-index.ts";
+import type { DamagedRun, RunIndex } from "./run-index.ts";
 import {
   EVENTS,
   INFO,
@@ -39,7 +39,7 @@ import {
   versioned,
 } from "./run-writer.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
-import { toldBy, type Unread, unreadOf } from "./unread-messages.ts";
+import { deliveredBy, type UnreadMessages, unreadMessages } from "./unread-messages.ts";
 
 export { RunWriter } from "./run-writer.ts";
 
@@ -58,7 +58,7 @@ interface Journal extends Faults {
   entries: JournalEntry[];
 }
 
-interface Inbox extends Unread, Faults {
+interface Inbox extends UnreadMessages, Faults {
   /** Numbers of those that the open step has told its model, by its journal. */
   inOpenStep: number[];
 }
@@ -76,8 +76,8 @@ export class RunStore {
   readonly #fs: FsPort;
   readonly #key: RecordKey;
   readonly #steps: string;
-  #catalogue: Promise<RunCatalogue> | undefined;
-  #dayBook: DayBook | undefined;
+  #catalogue: Promise<RunIndex> | undefined;
+  #dayBook: DailySpending | undefined;
   /** A run of this store has been begun. */
   #began = false;
 
@@ -90,8 +90,8 @@ export class RunStore {
   }
 
   /** What its runs have used in a day, for whoever has to keep within so much. */
-  get dayBook(): DayBook {
-    this.#dayBook ??= new DayBook(this.dataDir, this.#fs);
+  get dayBook(): DailySpending {
+    this.#dayBook ??= new DailySpending(this.dataDir, this.#fs);
     return this.#dayBook;
   }
 
@@ -128,7 +128,7 @@ export class RunStore {
     requireOwn(info);
     this.#requireNoLink(["steps"]);
     requirePlainRun(dir, this.#fs);
-    for (const file of [INFO, META]) await mendSteady(join(dir, file), this.#fs);
+    for (const file of [INFO, META]) await repairDurable(join(dir, file), this.#fs);
     const taken = await countIfReadable(this.#fs, join(dir, EVENTS), `${EVENTS} of run ${uuid}`);
     const journalled = await this.#tidyJournal(uuid);
     const inbox = await this.inbox(uuid);
@@ -149,10 +149,10 @@ export class RunStore {
     origin: { uuid: string; steps: readonly StepRecord[]; kept?: readonly string[]; foreign?: boolean },
     limits?: RunLimits,
   ): Promise<RunWriter> {
-    const { inherit } = await import("./fork-files.ts");
+    const { copyForkFiles } = await import("./fork-files.ts");
     const record = this.create(uuid, limits);
     try {
-      await inherit(record, { ...origin, dir: this.dir(origin.uuid) }, this.#fs);
+      await copyForkFiles(record, { ...origin, dir: this.dir(origin.uuid) }, this.#fs);
       if ((await this.info(origin.uuid)) === null) throw noSuchRun(origin.uuid);
       return record;
     } catch (error) {
@@ -193,8 +193,8 @@ export class RunStore {
       const changed = info && change(info);
       if (!changed || info.foreign) return info;
       const path = join(dir, INFO);
-      await mendSteady(path, this.#fs);
-      const document = new SteadyDocument(path, { fs: this.#fs, there: true });
+      await repairDurable(path, this.#fs);
+      const document = new DurableDocument(path, { fs: this.#fs, there: true });
       document.replace(sealedInfo(changed, this.dataDir, this.#seal(uuid)));
       const replacement = await document.sync();
       await syncDirectory(dir, this.#fs);
@@ -243,14 +243,14 @@ export class RunStore {
   }
 
   /** What listings go by. Made when it is first asked for: most programs list nothing. */
-  catalogue(): Promise<RunCatalogue> {
+  catalogue(): Promise<RunIndex> {
     this.#catalogue ??= this.#openCatalogue();
     return this.#catalogue;
   }
 
-  async #openCatalogue(): Promise<RunCatalogue> {
-    const { RunCatalogue } = await import("./run-index.ts");
-    return new RunCatalogue({
+  async #openCatalogue(): Promise<RunIndex> {
+    const { RunIndex } = await import("./run-index.ts");
+    return new RunIndex({
       dataDir: this.dataDir,
       fs: this.#fs,
       seal: this.#key.sealOf(`index ${this.dataDir}`),
@@ -268,7 +268,7 @@ export class RunStore {
     const { ProcInfo, RecordedPlace } = await schemas();
     const what = `${INFO} of run ${uuid}`;
     const seal = this.#seal(uuid);
-    const info = await readSteady(
+    const info = await readDurable(
       join(this.dir(uuid), INFO),
       (text): ProcInfo => {
         const { foreign: _foreign, moved_from: _movedFrom, ...said } = parseDocument(ProcInfo, text, what);
@@ -287,7 +287,7 @@ export class RunStore {
   async meta(uuid: string): Promise<(ProcessMeta & { foreign?: true }) | null> {
     const { ProcessMeta } = await schemas();
     const seal = this.#seal(uuid);
-    return readSteady(
+    return readDurable(
       join(this.dir(uuid), META),
       (text) => {
         const meta = parseDocument(ProcessMeta, text, `${META} of run ${uuid}`);
@@ -327,13 +327,13 @@ export class RunStore {
   }
 
   /** What is kept beside the run, looked for and read: its content is what it was, or the problem says how not. */
-  async kept(uuid: string, ref: KeptRef): Promise<KeptFinding> {
-    return findKept(this.#fs, this.dir(uuid), ref, { whole: true });
+  async kept(uuid: string, ref: BlobRef): Promise<BlobStatus> {
+    return checkBlob(this.#fs, this.dir(uuid), ref, { whole: true });
   }
 
   /** The same, read. INVALID when it is missing or has changed. */
-  readKept(uuid: string, ref: KeptRef): Promise<Uint8Array> {
-    return readKept(this.#fs, this.dir(uuid), ref);
+  readKept(uuid: string, ref: BlobRef): Promise<Uint8Array> {
+    return readBlob(this.#fs, this.dir(uuid), ref);
   }
 
   /** What the run has still to be told. Reading it changes nothing. */
@@ -343,11 +343,11 @@ export class RunStore {
     const { damaged, damagedLines, torn, foreign } = lines;
     const faults = { damaged, damagedLines, torn, foreign };
     const bytes = this.#size(uuid, INBOX);
-    if (bytes === null) return { ...unreadOf([], [], 0), inOpenStep: [], ...faults };
+    if (bytes === null) return { ...unreadMessages([], [], 0), inOpenStep: [], ...faults };
     const acknowledged: number[] = [];
     for await (const record of this.#everyStep(uuid)) acknowledged.push(...acknowledgedBy(record));
-    const rest = unreadOf(lines.records, acknowledged, bytes);
-    const told = toldBy((await this.journal(uuid)).entries);
+    const rest = unreadMessages(lines.records, acknowledged, bytes);
+    const told = deliveredBy((await this.journal(uuid)).entries);
     const inOpenStep = rest.unread.map(({ seq }) => seq).filter((seq) => told.has(seq));
     return { ...rest, inOpenStep, ...faults };
   }

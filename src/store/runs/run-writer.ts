@@ -2,10 +2,10 @@ import { dirname, join } from "node:path";
 import { type Data, SyscallError } from "../../plugin/index.ts";
 import { AppendLog } from "../files/append-log.ts";
 import { syncDirectory } from "../files/document.ts";
-import { SteadyDocument } from "../files/durable-document.ts";
+import { DurableDocument } from "../files/durable-document.ts";
 import { type FsPort, ioError, realFs } from "../files/fs-port.ts";
 import { SCHEMA_VERSION } from "../files/schema-version.ts";
-import { type KeptRef, KeptResults, readKept } from "./blob-store.ts";
+import { type BlobRef, BlobStore, readBlob } from "./blob-store.ts";
 import { INBOX, InboxLog, type InboxRest } from "./inbox-log.ts";
 import type { RecordSeal } from "./record-seal.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
@@ -54,9 +54,9 @@ export class RunWriter {
   #stepLog: AppendLog | undefined;
   #journalLog: AppendLog | undefined;
   readonly #eventLog: AppendLog;
-  readonly #info: SteadyDocument;
-  readonly #meta: SteadyDocument;
-  #keptResults: KeptResults | undefined;
+  readonly #info: DurableDocument;
+  readonly #meta: DurableDocument;
+  #keptResults: BlobStore | undefined;
   #inbox: InboxLog | undefined;
   readonly #limits: RunLimits;
   #events: string[] = [];
@@ -108,8 +108,8 @@ export class RunWriter {
     this.#namesDirty = [dir, ...(o.above ?? [])];
     const there = o.taken !== undefined;
     this.#there = there;
-    this.#info = new SteadyDocument(join(dir, INFO), { fs, there });
-    this.#meta = new SteadyDocument(join(dir, META), { fs, there });
+    this.#info = new DurableDocument(join(dir, INFO), { fs, there });
+    this.#meta = new DurableDocument(join(dir, META), { fs, there });
     // What the one before has left is made durable with the first sync.
     if (there) void [this.#steps, this.#journal];
     this.#eventLog = new AppendLog(join(o.dir, EVENTS), `${EVENTS} of run ${o.uuid}`, { fs });
@@ -211,13 +211,13 @@ export class RunWriter {
   }
 
   /** Keeps data beside the run, for a record to name it: see KeptResults. */
-  keep(name: string, data: Data): Promise<KeptRef & { path: string }> {
+  keep(name: string, data: Data): Promise<BlobRef & { path: string }> {
     return this.#results.keep(name, data);
   }
 
   /** Reads what was kept: whole, or INVALID. */
-  readKept(ref: KeptRef): Promise<Uint8Array> {
-    return readKept(this.#fs, this.dir, ref);
+  readKept(ref: BlobRef): Promise<Uint8Array> {
+    return readBlob(this.#fs, this.dir, ref);
   }
 
   /** The end of the run: everything is durable, no file is open. Safe to call again. */
@@ -277,9 +277,9 @@ export class RunWriter {
     return this.#journalLog;
   }
 
-  get #results(): KeptResults {
+  get #results(): BlobStore {
     const { uuid, dir } = this;
-    this.#keptResults ??= new KeptResults({ uuid, dir, fs: this.#fs, maxBytes: this.#limits.resultBytes });
+    this.#keptResults ??= new BlobStore({ uuid, dir, fs: this.#fs, maxBytes: this.#limits.resultBytes });
     return this.#keptResults;
   }
 

@@ -4,16 +4,16 @@ import { SEAL_BYTES } from "./record-seal.ts";
 import type { InboxEntry, InboxLine, JournalEntry } from "./schema.ts";
 
 /** What has arrived for a run and no record acknowledges, in the order it came. */
-export interface Unread extends InboxRest {
+export interface UnreadMessages extends InboxRest {
   unread: InboxEntry[];
 }
 
 /** Of an inbox's file of so many bytes, where records acknowledge these numbers. */
-export function unreadOf(
+export function unreadMessages(
   lines: readonly z.infer<typeof InboxLine>[],
   acknowledged: readonly number[],
   bytes: number,
-): Unread {
+): UnreadMessages {
   const spent = new Set(acknowledged);
   for (const line of lines) if (line.kind === "taken") for (const seq of line.seqs) spent.add(seq);
   const entries = lines.filter((line) => line.kind !== "taken");
@@ -28,7 +28,7 @@ export function unreadOf(
 }
 
 /** The inbox numbers that the entries of an open step have told the model. */
-export function toldBy(entries: readonly JournalEntry[]): Set<number> {
+export function deliveredBy(entries: readonly JournalEntry[]): Set<number> {
   return new Set(
     entries.flatMap((entry) => {
       if (entry.t === "answer") return entry.inbox ?? [];

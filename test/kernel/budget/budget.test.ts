@@ -1,12 +1,17 @@
 import { describe, expect, test } from "bun:test";
-import { Envelope, type EnvelopeLimits, type Hold, UNLIMITED } from "../../../src/kernel/budget/budget.ts";
+import {
+  type BudgetLimits,
+  type Reservation,
+  TreeBudget,
+  UNLIMITED,
+} from "../../../src/kernel/budget/budget.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { seeded } from "../../support/seeded.ts";
 
 const NOTHING = { tokens: 0, cost: 0, steps: 0 };
 
-function root(limits: Partial<EnvelopeLimits> = {}): Envelope {
-  return new Envelope({ ...UNLIMITED, ...limits });
+function root(limits: Partial<BudgetLimits> = {}): TreeBudget {
+  return new TreeBudget({ ...UNLIMITED, ...limits });
 }
 
 function refused(act: () => unknown): SyscallError {
@@ -118,7 +123,7 @@ describe("a child", () => {
 });
 
 test("that of a kernel has so many places for all processes, whatever each run has", () => {
-  const kernel = Envelope.ofKernel(2);
+  const kernel = TreeBudget.ofKernel(2);
   const run = kernel.child(UNLIMITED, 0);
   const below = run.child(UNLIMITED, 0);
   for (const spawn of [() => kernel.child(UNLIMITED, 0), () => below.child(UNLIMITED, 0)]) {
@@ -159,15 +164,15 @@ test.each([1, 2, 3, 4, 5])(
     const random = seeded(seed);
     const upTo = (most: number): number => Math.floor(random() * (most + 1));
     interface Node {
-      envelope: Envelope;
+      envelope: TreeBudget;
       above: Node | undefined;
-      limits: EnvelopeLimits;
-      holds: { hold: Hold; amount: { tokens: number; cost: number; steps: number } }[];
+      limits: BudgetLimits;
+      holds: { hold: Reservation; amount: { tokens: number; cost: number; steps: number } }[];
       /** What the model of this test counts by itself, of the node alone. */
       own: { tokens: number; steps: number };
       gone: boolean;
     }
-    const node = (envelope: Envelope, above: Node | undefined): Node => {
+    const node = (envelope: TreeBudget, above: Node | undefined): Node => {
       return {
         envelope,
         above,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { Envelope, type EnvelopeLimits, UNLIMITED } from "../../../src/kernel/budget/budget.ts";
+import { type BudgetLimits, TreeBudget, UNLIMITED } from "../../../src/kernel/budget/budget.ts";
 import { type CallBudget, reserveCall } from "../../../src/kernel/budget/call-budget.ts";
 import { estimateRequest } from "../../../src/kernel/budget/token-estimate.ts";
 import type { ModelRequest } from "../../../src/kernel/llm/model-request.ts";
@@ -14,12 +14,12 @@ const INPUT = estimateRequest(request);
 const PRICE = { input: 1_000, output: 2_000, cached: 100 };
 const never = new AbortController().signal;
 
-function envelope(limits: Partial<EnvelopeLimits>): Envelope {
-  return new Envelope({ ...UNLIMITED, ...limits });
+function envelope(limits: Partial<BudgetLimits>): TreeBudget {
+  return new TreeBudget({ ...UNLIMITED, ...limits });
 }
 
 async function granted(
-  from: Envelope,
+  from: TreeBudget,
   provider: Parameters<typeof reserveCall>[2],
   signal = never,
 ): Promise<CallBudget> {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type Clock, realClock } from "../../../src/lib/clock.ts";
-import { DayBook } from "../../../src/store/daily-spending.ts";
+import { DailySpending } from "../../../src/store/daily-spending.ts";
 import { calls, KernelHarness, says, silent, toolDevice } from "../../support/kernel.ts";
 
 const NOON = new Date(2026, 10, 20, 12).getTime();
@@ -19,7 +19,7 @@ class Wall implements Clock {
   }
 }
 
-const book = (h: KernelHarness) => new DayBook(h.dataDir);
+const book = (h: KernelHarness) => new DailySpending(h.dataDir);
 const limits = (h: KernelHarness, more: { tokensPerDay?: number | null; costPerDay?: number | null }) => {
   const opts = h.opts();
   h.leases--;

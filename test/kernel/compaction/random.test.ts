@@ -1,6 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
-import { roomOf } from "../../../src/kernel/conversation/token-targets.ts";
+import { tokenTargets } from "../../../src/kernel/conversation/token-targets.ts";
 import { firstMessage } from "../../../src/kernel/resume/saved-run.ts";
 import { type LLMEvent, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
 import type { JournalEntry } from "../../../src/store/runs/schema.ts";
@@ -137,7 +137,7 @@ async function through(seed: number): Promise<number> {
   expect(new Set(asked.map(({ system_prompt, tools }) => JSON.stringify([system_prompt, tools]))).size).toBe(
     1,
   );
-  const room = roomOf({}, { contextWindow: chance.window, compactAt: 80 }, Number.POSITIVE_INFINITY);
+  const room = tokenTargets({}, { contextWindow: chance.window, compactAt: 80 }, Number.POSITIVE_INFINITY);
   let made = 0;
   for (const { step, compactions = [], messages } of records) {
     for (const one of compactions) {

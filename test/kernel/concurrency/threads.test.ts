@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { Thread } from "../../../src/kernel/concurrency-manager.ts";
-import { ContextManager } from "../../../src/kernel/conversation/conversations.ts";
+import { Conversations } from "../../../src/kernel/conversation/conversations.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../../src/kernel/types.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
@@ -195,7 +195,7 @@ describe("the conversation that threads share", () => {
   });
 
   test("is kept by a manager whose every write is one turn of the event loop", () => {
-    const contexts = new ContextManager();
+    const contexts = new Conversations();
     const id = contexts.ctxAlloc();
     // None gives back a promise: nothing can come between the parts of a write.
     expect(contexts.appendMessage(id, { role: "user", content: "a" })).toBeUndefined();

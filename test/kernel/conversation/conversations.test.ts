@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { ContextManager } from "../../../src/kernel/conversation/conversations.ts";
+import { Conversations } from "../../../src/kernel/conversation/conversations.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 
 function codeOf(run: () => unknown): string {
@@ -16,18 +16,18 @@ const user = (content: string) => JSON.stringify({ role: "user", content });
 
 describe("CtxAlloc and CtxFree", () => {
   test("ids only grow", () => {
-    const manager = new ContextManager();
+    const manager = new Conversations();
     const first = manager.ctxAlloc(4);
     manager.ctxFree(first);
     expect(manager.ctxAlloc(4)).toBeGreaterThan(first);
   });
 
   test.each([0, -1, Number.NaN])("a size of %p is INTERNAL", (size) => {
-    expect(codeOf(() => new ContextManager().ctxAlloc(size))).toBe("INTERNAL");
+    expect(codeOf(() => new Conversations().ctxAlloc(size))).toBe("INTERNAL");
   });
 
   test("every call on a freed context is NOT_FOUND", () => {
-    const manager = new ContextManager();
+    const manager = new Conversations();
     const id = manager.ctxAlloc();
     manager.ctxFree(id);
     expect(manager.size).toBe(0);
@@ -45,7 +45,7 @@ describe("CtxAlloc and CtxFree", () => {
 
 describe("CtxWrite and CtxRead", () => {
   test("offset 0 appends, 1..N overwrites, both read back", () => {
-    const manager = new ContextManager();
+    const manager = new Conversations();
     const id = manager.ctxAlloc(3);
     manager.setSystemPrompt(id, "be short");
     for (const text of ["a", "b", "c"]) manager.ctxWrite(id, 0, user(text));
@@ -63,7 +63,7 @@ describe("CtxWrite and CtxRead", () => {
   });
 
   test("the default capacity is 64 messages", () => {
-    const manager = new ContextManager();
+    const manager = new Conversations();
     const id = manager.ctxAlloc();
     for (let i = 0; i < 64; i++) manager.ctxWrite(id, 0, user(String(i)));
     expect(codeOf(() => manager.ctxWrite(id, 0, user("65th")))).toBe("INTERNAL");
@@ -77,7 +77,7 @@ describe("CtxWrite and CtxRead", () => {
     ["a negative offset", -1, user("x")],
     ["half an offset", 0.5, user("x")],
   ])("%s is INTERNAL", (_what, offset, data) => {
-    const manager = new ContextManager();
+    const manager = new Conversations();
     const id = manager.ctxAlloc();
     manager.ctxWrite(id, 0, user("only"));
     expect(codeOf(() => manager.ctxWrite(id, offset, data))).toBe("INTERNAL");
@@ -88,7 +88,7 @@ describe("a turn", () => {
   const call = (id: string) => ({ id, name: "Read", input: {} });
 
   test("enters whole", () => {
-    const manager = new ContextManager();
+    const manager = new Conversations();
     const id = manager.ctxAlloc();
     manager.appendTurn(id, { role: "assistant", content: "", tool_calls: [call("1"), call("2")] }, [
       { role: "tool", tool_call_id: "1", content: "one" },
@@ -98,7 +98,7 @@ describe("a turn", () => {
   });
 
   test("without all its results does not enter at all", () => {
-    const manager = new ContextManager();
+    const manager = new Conversations();
     const id = manager.ctxAlloc();
     const half = () =>
       manager.appendTurn(id, { role: "assistant", content: "", tool_calls: [call("1"), call("2")] }, [
@@ -109,7 +109,7 @@ describe("a turn", () => {
   });
 
   test("that does not fit leaves nothing of itself", () => {
-    const manager = new ContextManager();
+    const manager = new Conversations();
     const id = manager.ctxAlloc(1);
     const turn = () =>
       manager.appendTurn(id, { role: "assistant", content: "", tool_calls: [call("1")] }, [
@@ -121,7 +121,7 @@ describe("a turn", () => {
 });
 
 test("a prompt is a snapshot", () => {
-  const manager = new ContextManager();
+  const manager = new Conversations();
   const id = manager.ctxAlloc();
   manager.ctxWrite(id, 0, user("first"));
   const prompt = manager.buildPrompt(id);

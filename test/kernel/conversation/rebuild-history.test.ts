@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { ContextManager } from "../../../src/kernel/conversation/conversations.ts";
+import { Conversations } from "../../../src/kernel/conversation/conversations.ts";
 import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
 import type { Message, ToolCall } from "../../../src/plugin/index.ts";
 import type { JournalEntry, StepRecord, ToolCallRecord } from "../../../src/store/runs/schema.ts";
@@ -204,7 +204,7 @@ test("whatever of a run is on disk makes a conversation that a provider takes, a
     const { messages, openStep, step: last } = rebuildHistory(steps, cut, FIRST);
     requireTakeable(messages);
     expect(last).toBe(steps.length);
-    const contexts = new ContextManager();
+    const contexts = new Conversations();
     const id = contexts.ctxAlloc(Number.POSITIVE_INFINITY);
     for (const message of messages) contexts.appendMessage(id, message);
     if (!openStep) continue;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { Envelope, UNLIMITED } from "../../../src/kernel/budget/budget.ts";
+import { TreeBudget, UNLIMITED } from "../../../src/kernel/budget/budget.ts";
 import { Channel } from "../../../src/kernel/events/channel.ts";
 import { type HolderName, type ReapPorts, reapProcess } from "../../../src/kernel/lifetime/reap.ts";
 import { factsOf } from "../../../src/kernel/permission/facts.ts";
@@ -124,7 +124,7 @@ class Observed {
         seen("devices");
       },
     };
-    const envelope = new Envelope(UNLIMITED);
+    const envelope = new TreeBudget(UNLIMITED);
     const close = envelope.close.bind(envelope);
     envelope.close = () => {
       close();

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { AtOnce } from "../../../src/kernel/llm/concurrency-limit.ts";
+import { ConcurrencyLimit } from "../../../src/kernel/llm/concurrency-limit.ts";
 import { seeded } from "../../support/seeded.ts";
 
 describe("how many at once", () => {
   test("begins with a burst, and grows to what the provider's entry allows while all places are taken", () => {
-    const atOnce = new AtOnce();
+    const atOnce = new ConcurrencyLimit();
     expect(atOnce.limit).toBe(16);
     for (let i = 0; i < 100; i++) atOnce.answered(15);
     expect(atOnce.limit).toBe(16);
@@ -13,7 +13,7 @@ describe("how many at once", () => {
   });
 
   test("a burst of refusals brings it to exactly what was taken, and being alone says nothing", () => {
-    const atOnce = new AtOnce(100);
+    const atOnce = new ConcurrencyLimit(100);
     while (atOnce.limit < 32) atOnce.answered(atOnce.limit);
     for (let others = 31; others >= 20; others--) atOnce.refused(others);
     expect(atOnce.limit).toBe(20);
@@ -24,7 +24,7 @@ describe("how many at once", () => {
   });
 
   test("takes an entry at its word, and follows it when it is changed", () => {
-    const atOnce = new AtOnce(200);
+    const atOnce = new ConcurrencyLimit(200);
     expect(atOnce.limit).toBe(200);
     atOnce.setMax(10);
     expect(atOnce.limit).toBe(10);
@@ -38,7 +38,7 @@ describe("how many at once", () => {
   });
 
   /** A server that takes so many: each round all run together, those above its limit are refused. */
-  const play = (atOnce: AtOnce, takes: () => number, requests: number) => {
+  const play = (atOnce: ConcurrencyLimit, takes: () => number, requests: number) => {
     let refused = 0;
     for (let made = 0; made < requests; ) {
       const running = atOnce.limit;
@@ -54,7 +54,7 @@ describe("how many at once", () => {
   test.each([1, 2, 5, 10, 17, 20, 31, 40])(
     "a server that takes %i refuses few, and all its places are used",
     (takes) => {
-      const atOnce = new AtOnce();
+      const atOnce = new ConcurrencyLimit();
       const early = play(atOnce, () => takes, 200);
       expect(early).toBeLessThanOrEqual(takes >= 15 ? 0.05 : 0.2);
       expect(play(atOnce, () => takes, 2000)).toBeLessThanOrEqual(takes === 1 ? 0.05 : 0.02);
@@ -64,7 +64,7 @@ describe("how many at once", () => {
 
   test.each([1, 2, 3, 4, 5])("it comes back when the server takes more again (seed %i)", (seed) => {
     const random = seeded(seed);
-    const atOnce = new AtOnce(32);
+    const atOnce = new ConcurrencyLimit(32);
     for (let i = 0; i < 20; i++) {
       const takes = 1 + Math.floor(random() * 32);
       play(atOnce, () => takes, 200);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { Slots } from "../../../src/kernel/llm/key-limiter.ts";
+import { KeyLimiter } from "../../../src/kernel/llm/key-limiter.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { seeded } from "../../support/seeded.ts";
@@ -13,7 +13,7 @@ const PER_MINUTE = 40;
  */
 class Storm {
   readonly clock = new FakeClock();
-  readonly slots = new Slots(this.clock, 8);
+  readonly slots = new KeyLimiter(this.clock, 8);
   readonly begun: number[] = [];
   readonly ends: Promise<void>[] = [];
   readonly #random: () => number;
@@ -43,7 +43,7 @@ class Storm {
     this.ends.push(this.#ask(ticket, stop.signal));
   }
 
-  async #ask(ticket: Parameters<Slots["acquire"]>[0], signal: AbortSignal): Promise<void> {
+  async #ask(ticket: Parameters<KeyLimiter["acquire"]>[0], signal: AbortSignal): Promise<void> {
     const { model, patienceMs } = ticket;
     try {
       await this.slots.acquire(ticket, signal);
@@ -93,7 +93,7 @@ class Storm {
 
 describe("a wait that begins while others wait already", () => {
   const limits = (remaining: number) => ({ requests: { limit: 9, remaining, reset_ms: 60_000 } });
-  const causes: Record<string, (slots: Slots) => void> = {
+  const causes: Record<string, (slots: KeyLimiter) => void> = {
     "a refusal": (slots) => slots.holdOff("m", 60_000, new SyscallError("EXHAUSTED", "wait")),
     "what the headers say": (slots) => slots.report("m", limits(0)),
     "the last request that they allow": (slots) => {
@@ -104,7 +104,7 @@ describe("a wait that begins while others wait already", () => {
   test.each(Object.keys(causes))(
     "by %s: who will not wait so long is told at once, the others stay",
     async (cause) => {
-      const slots = new Slots(new FakeClock(), 1);
+      const slots = new KeyLimiter(new FakeClock(), 1);
       const never = new AbortController();
       const ends: string[] = [];
       const ask = (name: string, model: string, patienceMs: number): void => {

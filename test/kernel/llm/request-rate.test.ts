@@ -1,16 +1,16 @@
 import { expect, test } from "bun:test";
-import { PerMinute } from "../../../src/kernel/llm/request-rate.ts";
+import { RequestRate } from "../../../src/kernel/llm/request-rate.ts";
 import { seeded } from "../../support/seeded.ts";
 
 test("counts what was made within the last minute", () => {
-  const minute = new PerMinute();
+  const minute = new RequestRate();
   for (const now of [0, 10, 59_999]) minute.made(now);
   expect([59_999, 60_000, 60_010, 119_998, 119_999].map((now) => minute.count(now))).toEqual([3, 2, 1, 1, 0]);
   expect(minute.waitMs(60_000)).toBe(0);
 });
 
 test("a limit that is lowered waits for all that are over it", () => {
-  const minute = new PerMinute();
+  const minute = new RequestRate();
   for (const now of [0, 10, 20, 30]) minute.made(now);
   minute.limit = 5;
   expect(minute.waitMs(40)).toBe(0);
@@ -22,7 +22,7 @@ test.each(Array.from({ length: 40 }, (_, seed) => seed))(
   "no minute has more of them than it may, and none waits without need (seed %i)",
   (seed) => {
     const random = seeded(seed);
-    const minute = new PerMinute();
+    const minute = new RequestRate();
     const limit = 1 + Math.floor(random() * 20);
     minute.limit = limit;
     const made: number[] = [];

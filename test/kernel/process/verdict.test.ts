@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { killed, type Outcome, verdict } from "../../../src/kernel/process/verdict.ts";
+import { killed, type RunOutcome, verdict } from "../../../src/kernel/process/verdict.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { CheckResult, ChildResult } from "../../../src/store/runs/schema.ts";
 
-const finished: Outcome = { kind: "finished" };
+const finished: RunOutcome = { kind: "finished" };
 const child = (exit_code: number | null): ChildResult => ({
   uuid: "u",
   pid: 2,
@@ -15,14 +15,14 @@ const child = (exit_code: number | null): ChildResult => ({
 const check = (exit_code: number | null): CheckResult => ({ command: "npm test", exit_code });
 const broke = (
   reason: "budget_exceeded" | "llm_error" | "max_steps" | "loop_detected" | "circuit_breaker",
-): Outcome => ({
+): RunOutcome => ({
   kind: "broken",
   reason,
   error: new SyscallError("EXHAUSTED", "x"),
 });
 
 describe("the verdict", () => {
-  test.each<[string, Outcome, CheckResult[], ChildResult[], number, string]>([
+  test.each<[string, RunOutcome, CheckResult[], ChildResult[], number, string]>([
     ["an answer", finished, [], [], 0, "completed"],
     ["an answer and passing checks", finished, [check(0), check(0)], [], 0, "completed"],
     ["an answer and a failing check", finished, [check(0), check(1)], [], 1, "check_failed"],

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { errorOf, usualOf } from "../../../plugins/replay/normalize.ts";
+import { errorOf, normalize } from "../../../plugins/replay/normalize.ts";
 
-const usual = usualOf({ cwd: "/now/app", project: "/now" }, { cwd: "/then/app", project: "/then" });
+const usual = normalize({ cwd: "/now/app", project: "/now" }, { cwd: "/then/app", project: "/then" });
 
 describe("two results are the same but for", () => {
   const same: [string, string, string][] = [

@@ -3,8 +3,8 @@ import { Duplex, PassThrough } from "node:stream";
 import { Client, isServersWord, wireCode } from "../../../src/client/client.ts";
 import { overStream } from "../../../src/client/memory.ts";
 import type { ExitStatus } from "../../../src/kernel/types.ts";
-import type { Origin } from "../../../src/os/process-owner.ts";
-import { Room } from "../../../src/protocol/frame.ts";
+import type { ProcessOwner } from "../../../src/os/process-owner.ts";
+import { FrameBudget } from "../../../src/protocol/frame.ts";
 import { MAX_REQUEST_BYTES, type SpawnRequest, type StreamEvent } from "../../../src/protocol/methods.ts";
 import { type ByteStream, Connection } from "../../../src/server/connection/connection.ts";
 import { MAX_CONNECTIONS, MAX_WITH_RUNS } from "../../../src/server/server.ts";
@@ -74,7 +74,7 @@ describe("a slow client", () => {
 });
 
 test("what a client that goes held of the room for unfinished requests is given back", async () => {
-  const room = new Room(10);
+  const room = new FrameBudget(10);
   const stream = new PassThrough();
   const connection = new Connection(stream, new FakeClock(), { room });
   const served = connection.serve(async () => "next");
@@ -198,7 +198,7 @@ describe("many clients", () => {
 
   test.if(process.platform === "linux")("that runs hold leave some to a person", async () => {
     await using server = await serve("socket");
-    let origin: Origin = { uuid: "u-1" };
+    let origin: ProcessOwner = { uuid: "u-1" };
     server.system.originOf = () => origin;
     const answer = async (): Promise<unknown> =>
       await new Client(overStream(await server.connect())).request("list_procs", {});

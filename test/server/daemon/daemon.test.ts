@@ -7,7 +7,7 @@ import { overStream } from "../../../src/client/memory.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { SpawnRequest } from "../../../src/protocol/methods.ts";
 import { type DaemonPorts, runDaemon } from "../../../src/server/daemon/daemon.ts";
-import type { Init } from "../../../src/server/recovery/init-service.ts";
+import type { InitService } from "../../../src/server/recovery/init-service.ts";
 import { FileLock } from "../../../src/store/files/file-lock.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
@@ -36,7 +36,7 @@ class TestDaemon implements AsyncDisposable {
   signal: (now: boolean) => void = () => undefined;
   closed = 0;
   ended: Promise<unknown> = Promise.resolve("");
-  init: Init = NO_INIT;
+  init: InitService = NO_INIT;
 
   readonly #runs = new RunStore(this.dir.path);
 

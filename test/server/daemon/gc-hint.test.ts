@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
-import { Tidy } from "../../../src/server/daemon/gc-hint.ts";
+import { GcHint } from "../../../src/server/daemon/gc-hint.ts";
 
 test("what runs leave behind is collected with every tenth connection that ends", () => {
   let collected = 0;
-  const tidy = new Tidy(() => collected++);
+  const tidy = new GcHint(() => collected++);
   const seen = Array.from({ length: 25 }, () => {
     tidy.served();
     return collected;

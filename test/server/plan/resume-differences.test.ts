@@ -3,9 +3,9 @@ import { defaultSettings } from "../../../src/config/settings.ts";
 import { providerFacts } from "../../../src/kernel/process/provider-facts.ts";
 import type { ProviderChoice, SpawnOpts } from "../../../src/kernel/types.ts";
 import {
-  environmentAsItWas,
   requireFolders,
-  whatHasChanged,
+  restoredEnvironment,
+  resumeDifferences,
 } from "../../../src/server/plan/resume-differences.ts";
 import { Namespace } from "../../../src/vfs/namespace.ts";
 import { procInfo } from "../../support/samples.ts";
@@ -28,7 +28,7 @@ function today(env: Record<string, string>, versions: Record<string, string>): S
 }
 
 test("a run that is gone on with has the variables it had, and no others", () => {
-  expect(environmentAsItWas(info, { PATH: "/bin", DB: "today's", NEW: "other" })).toEqual({
+  expect(restoredEnvironment(info, { PATH: "/bin", DB: "today's", NEW: "other" })).toEqual({
     PATH: "/bin",
     DB: "today's",
   });
@@ -36,13 +36,13 @@ test("a run that is gone on with has the variables it had, and no others", () =>
 
 test("what is missing or has changed is named; what tells sessions apart is not", () => {
   const opts = today({ PATH: "/bin", DB: "d" }, { fs: "a", shell: "other", more: "1" });
-  expect(whatHasChanged(info, opts)).toEqual([
+  expect(resumeDifferences(info, opts)).toEqual([
     "variables that it had and are not in this environment: TOKEN",
     "plugins that have changed since it ran: shell",
     "plugins that it had and are not loaded now: jira",
   ]);
   const { rnix: _rnix, ...versions } = info.versions;
-  expect(whatHasChanged(info, today({ PATH: "", DB: "", TOKEN: "" }, versions))).toEqual([]);
+  expect(resumeDifferences(info, today({ PATH: "", DB: "", TOKEN: "" }, versions))).toEqual([]);
 });
 
 test("a provider that is another one behind its name is told, without what is secret in its address", () => {
@@ -67,7 +67,7 @@ test("a provider that is another one behind its name is told, without what is se
   const changed = (provider: ProviderChoice): string[] => {
     const { rnix: _rnix, ...versions } = info.versions;
     const opts = { ...today({ PATH: "", DB: "", TOKEN: "" }, versions), provider };
-    return whatHasChanged({ ...info, provider_facts: facts }, opts);
+    return resumeDifferences({ ...info, provider_facts: facts }, opts);
   };
   expect(changed(before)).toEqual([]);
   expect(
@@ -82,7 +82,7 @@ test("a provider that is another one behind its name is told, without what is se
 
 test("many names are counted", () => {
   const names = Array.from({ length: 13 }, (_, i) => `V${i}`);
-  const [line] = whatHasChanged({ ...info, env: { names, values: {} } }, today({}, info.versions));
+  const [line] = resumeDifferences({ ...info, env: { names, values: {} } }, today({}, info.versions));
   expect(line).toEndWith("V8, V9 and 3 more");
 });
 

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Collector, type CollectReport } from "../../../src/server/records/collector.ts";
-import { AutoCollect } from "../../../src/server/records/gc-schedule.ts";
+import { GcSchedule } from "../../../src/server/records/gc-schedule.ts";
 import { FileLock } from "../../../src/store/files/file-lock.ts";
 import { type FsPort, realFs } from "../../../src/store/files/fs-port.ts";
 import type { RetentionLimits } from "../../../src/store/runs/retention.ts";
@@ -239,7 +239,7 @@ describe("the daemon's own", () => {
     };
     const { clock } = folders;
     const lastPath = join(folders.root, "gc", "last.json");
-    const job = new AutoCollect({ collector, lastPath, everyMs, clock, log: (text) => logged.push(text) });
+    const job = new GcSchedule({ collector, lastPath, everyMs, clock, log: (text) => logged.push(text) });
     return { job, logged, made };
   }
 

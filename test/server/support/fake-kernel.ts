@@ -1,6 +1,7 @@
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
-import type { Compacted } from "../../../src/kernel/conversation/apply-compaction.ts";
+import type { AppliedCompaction } from "../../../src/kernel/conversation/apply-compaction.ts";
 import { Channel } from "../../../src/kernel/events/channel.ts";
+import { joinWords } from "../../../src/kernel/events/join-words.ts";
 import type { Resumed, ResumeOptions } from "../../../src/kernel/lifecycle-manager.ts";
 import type { ShutdownOptions } from "../../../src/kernel/lifetime/shutdown.ts";
 import type { GateStatus } from "../../../src/kernel/llm/model-gate.ts";
@@ -18,7 +19,6 @@ import type {
   Wake,
 } from "../../../src/kernel/types.ts";
 import { SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";
-import { joinWords } from "../../../src/lib/join-words.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { KernelApi } from "../../../src/server/services.ts";
 import type { RunStore, RunWriter } from "../../../src/store/runs/run-store.ts";
@@ -112,7 +112,7 @@ export class FakeKernel implements KernelApi {
     return exit;
   }
 
-  async compact(): Promise<Compacted> {
+  async compact(): Promise<AppliedCompaction> {
     return { tokensBefore: 9000, tokensAfter: 3000, by: "model" };
   }
 

@@ -12,9 +12,9 @@ import { memoryPair } from "../../../src/server/connection/memory-stream.ts";
 import { descriptorOf, listen } from "../../../src/server/daemon/socket.ts";
 import { Collector } from "../../../src/server/records/collector.ts";
 import { History } from "../../../src/server/records/history.ts";
-import type { Init } from "../../../src/server/recovery/init-service.ts";
+import type { InitService } from "../../../src/server/recovery/init-service.ts";
 import { Server } from "../../../src/server/server.ts";
-import type { Host, System } from "../../../src/server/services.ts";
+import type { Host, Services } from "../../../src/server/services.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
 import { Namespace } from "../../../src/vfs/namespace.ts";
 import { FakeKernel } from "./fake-kernel.ts";
@@ -32,7 +32,7 @@ export interface Fixture extends AsyncDisposable {
   dir: string;
   kernel: FakeKernel;
   server: Server;
-  system: System;
+  system: Services;
   logged: string[];
   /** What `host.stop` was called with. */
   stops: boolean[];
@@ -86,8 +86,8 @@ export function fakeSystem(
   dataDir: string,
   kernel: FakeKernel,
   runs: RunStore,
-  o: { clock: Clock; log(text: string): void; host: Host; init?: Init },
-): System {
+  o: { clock: Clock; log(text: string): void; host: Host; init?: InitService },
+): Services {
   return {
     kernel,
     history: new History({ dataDirs: () => [dataDir], open: () => runs, kernelAlive: () => true }),
@@ -122,7 +122,7 @@ export function fakeSystem(
 }
 
 /** Nothing is to be brought up. */
-export const NO_INIT: Init = {
+export const NO_INIT: InitService = {
   start: async () => undefined,
   started: async () => undefined,
   starting: false,

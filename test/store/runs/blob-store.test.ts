@@ -2,14 +2,14 @@ import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type FsPort, realFs } from "../../../src/store/files/fs-port.ts";
-import { findKept, KeptResults } from "../../../src/store/runs/blob-store.ts";
+import { BlobStore, checkBlob } from "../../../src/store/runs/blob-store.ts";
 import { codeOf, errorOf, fsWith, openFiles, systemError, temporaryFolder } from "../support.ts";
 
 function keeping(o: { fs?: FsPort; maxBytes?: number; dir?: string } = {}) {
   const dir = o.dir ?? temporaryFolder();
   return {
     dir,
-    results: new KeptResults({ dir, uuid: "u", ...o }),
+    results: new BlobStore({ dir, uuid: "u", ...o }),
     files: () => readdirSync(`${dir}/results`),
   };
 }
@@ -78,8 +78,8 @@ describe("what is kept", () => {
 test("what is missing, cut or changed is named, and what a later writer keeps anew is whole again", async () => {
   const { dir, results } = keeping();
   const { path, ...ref } = await results.keep("a.txt", "content");
-  const problem = async (whole: boolean) => (await findKept(realFs, dir, ref, { whole })).problem;
-  expect(await findKept(realFs, dir, ref, { whole: true })).toEqual({ ...ref, path, problem: null });
+  const problem = async (whole: boolean) => (await checkBlob(realFs, dir, ref, { whole })).problem;
+  expect(await checkBlob(realFs, dir, ref, { whole: true })).toEqual({ ...ref, path, problem: null });
   writeFileSync(path, "CONTENT");
   expect(await problem(false)).toBeNull();
   expect(await problem(true)).toContain("its content has changed");

@@ -14,7 +14,7 @@ import { join } from "node:path";
 import { realFs } from "../../../src/store/files/fs-port.ts";
 import { RecordKey } from "../../../src/store/runs/record-key.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
-import { usedSince } from "../../../src/store/spending-since.ts";
+import { spendingSince } from "../../../src/store/spending-since.ts";
 import { procInfo } from "../../support/samples.ts";
 import { answer, callStart, stepRecord } from "../samples.ts";
 import { codeOf, temporaryFolder } from "../support.ts";
@@ -74,7 +74,7 @@ describe("a record of another user", () => {
     expect(await codeOf(() => reader.reopen(UUID))).toBe("PERMISSION");
     expect(await reader.amend(UUID, (info) => ({ ...info, state: "dead" }))).toMatchObject({ foreign: true });
     expect((await reader.leftBy(new Set(["dead"]))).runs).toEqual([]);
-    expect(await usedSince(reader, 0)).toEqual({ tokens: 0, cost: 0 });
+    expect(await spendingSince(reader, 0)).toEqual({ tokens: 0, cost: 0 });
     const collected = await reader.collected();
     const all = { why: "age", ts: "now", mayGo: () => true } as const;
     expect(await codeOf(() => collected.collect(UUID, all))).toBe("PERMISSION");

@@ -15,7 +15,7 @@ import { FileLock } from "../../../src/store/files/file-lock.ts";
 import { type FsPort, realFs } from "../../../src/store/files/fs-port.ts";
 import { rowOf } from "../../../src/store/runs/index-entry.ts";
 import { keyOfThisProcess } from "../../../src/store/runs/record-key.ts";
-import { CATALOGUE } from "../../../src/store/runs/run-index.ts";
+import { INDEX_FILE } from "../../../src/store/runs/run-index.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
 import { sealedInfo } from "../../../src/store/runs/run-writer.ts";
 import type { ProcInfo } from "../../../src/store/runs/schema.ts";
@@ -81,7 +81,7 @@ describe("a listing", () => {
     expect(await store.list()).toEqual([long]);
     expect(await new RunStore(dir, fs).list()).toEqual([long]);
     expect(reads()).toBeGreaterThan(2);
-    expect(existsSync(join(dir, CATALOGUE))).toBeFalse();
+    expect(existsSync(join(dir, INDEX_FILE))).toBeFalse();
   });
 
   test("that begins while another is under way sees what came before it", async () => {
@@ -103,9 +103,9 @@ describe("a listing", () => {
     expect(await store.list()).toHaveLength(1);
     rmSync(join(dir, "index"));
     mkdirSync(join(dir, "index"));
-    const lock = FileLock.tryAcquire(join(dir, `${CATALOGUE}.lock`));
+    const lock = FileLock.tryAcquire(join(dir, `${INDEX_FILE}.lock`));
     expect(await new RunStore(dir).list()).toHaveLength(1);
-    expect(existsSync(join(dir, CATALOGUE))).toBeFalse();
+    expect(existsSync(join(dir, INDEX_FILE))).toBeFalse();
     lock?.release({ remove: true });
     expect(await new RunStore(dir).list()).toHaveLength(1);
     expect(readdirSync(join(dir, "index"))).toEqual(["runs.jsonl"]);
@@ -118,10 +118,10 @@ describe("a listing", () => {
     for (let round = 0; round < 7; round++) {
       for (let n = 0; n < 300; n++) store.create(uuidOf(round * 300 + n)).info(ended(round * 300 + n));
       expect(await store.list()).toHaveLength(300);
-      largest = Math.max(largest, statSync(join(dir, CATALOGUE)).size);
+      largest = Math.max(largest, statSync(join(dir, INDEX_FILE)).size);
       for (const info of await store.list()) rmSync(store.dir(info.uuid), { recursive: true });
     }
-    const rows = readFileSync(join(dir, CATALOGUE), "utf8").split("\n").length / 2;
+    const rows = readFileSync(join(dir, INDEX_FILE), "utf8").split("\n").length / 2;
     expect(rows).toBeLessThan(2_000);
     expect(largest).toBeLessThan(2_500 * 3_000);
     expect(readdirSync(join(dir, "index"))).toEqual(["runs.jsonl"]);
@@ -157,7 +157,7 @@ class RandomFolder {
     else if (what < 6) this.#write(uuid, what === 4);
     else if (what === 6) rmSync(dir, { recursive: true });
     else if (what === 7) writeFileSync(join(dir, "proc-info.json"), "damaged");
-    else if (existsSync(join(this.dir, CATALOGUE))) this.#damageCatalogue();
+    else if (existsSync(join(this.dir, INDEX_FILE))) this.#damageCatalogue();
   }
 
   /** The truth: every record read. */
@@ -190,7 +190,7 @@ class RandomFolder {
   }
 
   #damageCatalogue(): void {
-    const path = join(this.dir, CATALOGUE);
+    const path = join(this.dir, INDEX_FILE);
     const size = statSync(path).size;
     const what = this.#int(4);
     if (what === 0) rmSync(path);

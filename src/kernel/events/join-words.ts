@@ -1,4 +1,4 @@
-import type { ProcessEvent } from "../kernel/types.ts";
+import type { ProcessEvent } from "../types.ts";
 
 /** Characters of joined words: what a client that does not read makes us keep is so much times its queue. */
 const MOST = 16 * 1024;
