@@ -25,13 +25,16 @@ const RUNNERS: Readonly<Record<string, readonly string[]>> = {
 const PACKAGE_MANAGERS = new Set(["npm", "npx", "pnpm", "yarn", "bun", "bunx"]);
 const MANIFEST = "package.json";
 
-/** The same of a line for a shell: its words without quotes, also behind `=`, `<` and the like. */
+/**
+ * The same of a line for a shell: its words without quotes, also behind `=`, `<` and the like. Where the line has
+ * variables, as `"$PWD/ci/check.sh"`, what is behind the first slash of a word counts as well.
+ */
 export function filesOfLine(line: string, base: string, projectDir: string): NamedFiles {
-  return filesOfWords(
-    line.split(/[\s;|&()<>`$]+/).map((word) => word.replaceAll(/["'\\]/g, "")),
-    base,
-    projectDir,
-  );
+  const words = line.split(/[\s;|&()<>`$]+/).map((word) => word.replaceAll(/["'\\]/g, ""));
+  const behind = /[$`~]/.test(line)
+    ? words.flatMap((word) => (word.includes("/") ? [word.slice(word.indexOf("/") + 1)] : []))
+    : [];
+  return filesOfWords([...words, ...behind], base, projectDir);
 }
 
 /** `base`: where relative words start; they may as well start in a folder that another word names (`cd web`). */

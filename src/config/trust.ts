@@ -1,10 +1,20 @@
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { isAbsolute, join, relative } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { digestFile, digestText, FileCache, fileError, systemCode, writeAtomic } from "./file.ts";
 import { type NamedFiles, SCRIPTS, scriptsOf } from "./named-files.ts";
 import type { Project } from "./project.ts";
+
+/** Followed projects in folders below this one: what a run writes there is a run's as well. */
+export function followedBelow(userDataDir: string, dir: string): { id: string; dir: string }[] {
+  const folder = join(userDataDir, "trust");
+  return namesIn(folder).flatMap((name) => {
+    const record = name.endsWith(".json") ? readable(join(folder, name)) : null;
+    if (!record?.follow || !record.project.startsWith(join(dir, "/"))) return [];
+    return [{ id: name.slice(0, -".json".length), dir: record.project }];
+  });
+}
 
 /** Whether what a project brings along may run code or move a key (design §5, "Trust"). */
 export interface TrustView {
@@ -52,6 +62,8 @@ const Record_ = z.lazy(() =>
     digests: z.record(z.string(), z.string()),
     /** Under `follow`: keys whose content a run has changed. Only the content in `digests` counts for them. */
     distrusted: z.array(z.string()).optional(),
+    /** Which folder is followed: another one at the same path is not. */
+    folder: z.string().optional(),
   }),
 );
 type TrustRecord = z.infer<typeof Record_>;
@@ -62,7 +74,8 @@ type TrustRecord = z.infer<typeof Record_>;
  *
  * Under `--follow` the list is renewed by itself: what changes while no run is active in the project is its author's,
  * and counts at once. While one is active, or was and has not been settled, only what is in the list counts; what
- * differs from it when the run ends is distrusted until a person trusts it.
+ * differs from it when the run ends is distrusted until a person trusts it. In a folder that has taken the place of
+ * the one that was trusted, such as another clone, only what is in the list counts.
  */
 export class Trust implements TrustView {
   readonly #file: string;
@@ -163,12 +176,7 @@ export class Trust implements TrustView {
 
   /** Kernels that have, or had when they died, a run in this followed project. */
   activeKernels(): string[] {
-    try {
-      return readdirSync(this.#active);
-    } catch (error) {
-      if (systemCode(error) === "ENOENT") return [];
-      throw fileError(error, this.#active, "list");
-    }
+    return namesIn(this.#active);
   }
 
   /**
@@ -203,7 +211,7 @@ export class Trust implements TrustView {
   /** What there is becomes the list, but for what a run has changed. */
   #adopt(now: Readonly<Record<string, string>>): void {
     const record = this.#record;
-    if (!record) return;
+    if (!record || this.isReplaced) return;
     const distrusted = (record.distrusted ?? []).filter(
       (key) => now[key] !== undefined && now[key] !== record.digests[key],
     );
@@ -221,7 +229,7 @@ export class Trust implements TrustView {
   #state({ digests, followed }: TrustItem): ReviewedItem["state"] {
     const entries = Object.entries(this.follows ? followed : digests);
     if (entries.length > 0 && entries.every(([key, digest]) => this.#has(key, digest))) return "trusted";
-    if (this.follows) return "by a run";
+    if (this.follows && !this.isReplaced) return "by a run";
     return entries.some(([key]) => this.#record?.digests[key] !== undefined) ? "changed" : "new";
   }
 
@@ -230,7 +238,13 @@ export class Trust implements TrustView {
     if (!record || digest === null || digest === MISSING) return false;
     if (record.digests[key] === digest) return true;
     if (!record.follow || record.distrusted?.includes(key)) return false;
-    return !this.#hasRuns && this.activeKernels().length === 0;
+    return !this.isReplaced && !this.#hasRuns && this.activeKernels().length === 0;
+  }
+
+  /** Another folder is there than the one that is followed. */
+  get isReplaced(): boolean {
+    const folder = this.#record?.folder;
+    return folder !== undefined && folder !== folderOf(this.#project.dir);
   }
 
   /** Relative to the project where it is inside, so that a list can be read. */
@@ -257,7 +271,8 @@ export class Trust implements TrustView {
       );
     }
     const since = new Date(now).toISOString();
-    this.#replace({ v: VERSION, project: this.#project.dir, since, ...what });
+    const folder = what.follow ? { folder: folderOf(this.#project.dir) } : {};
+    this.#replace({ v: VERSION, project: this.#project.dir, since, ...folder, ...what });
   }
 
   #replace(record: TrustRecord): void {
@@ -275,6 +290,35 @@ export const trustAll: TrustView = {
 };
 
 const MISSING = "missing";
+
+/** A number alone would be given to the next folder that is made. */
+function folderOf(dir: string): string {
+  try {
+    const { ino, birthtimeNs } = statSync(dir, { bigint: true });
+    return `${ino}:${birthtimeNs}`;
+  } catch (error) {
+    throw fileError(error, dir, "look at");
+  }
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return [];
+    throw fileError(error, folder, "list");
+  }
+}
+
+/** One that cannot be read follows nothing. */
+function readable(file: string): TrustRecord | null {
+  try {
+    return records.get(file);
+  } catch (error) {
+    if (error instanceof SyscallError) return null;
+    throw error;
+  }
+}
 
 function followedOf(items: readonly TrustItem[]): Record<string, string> {
   return Object.assign({}, ...items.map(({ followed }) => followed));

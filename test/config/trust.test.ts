@@ -231,6 +231,34 @@ describe("what a trusted command names in the project", () => {
       (box) => box.write("home/work/ci/check.sh", "rm -rf .\n"),
     ],
     [
+      "a script behind a variable",
+      "checks ci",
+      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith('bash "$PWD/ci/check.sh"')),
+      (box) => box.write("home/work/ci/check.sh", "rm -rf .\n"),
+    ],
+    [
+      "a script behind a variable in braces",
+      "checks ci",
+      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith(`bash \${PWD}/ci/check.sh`)),
+      (box) => box.write("home/work/ci/check.sh", "rm -rf .\n"),
+    ],
+    [
+      "a script behind a command's output",
+      "checks ci",
+      (box) =>
+        box.write(
+          "home/work/agents/ci/agent.yaml",
+          agentWith("bash $(git rev-parse --show-toplevel)/ci/check.sh"),
+        ),
+      (box) => box.write("home/work/ci/check.sh", "rm -rf .\n"),
+    ],
+    [
+      "a script below a folder that a variable names",
+      "checks ci",
+      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("D=ci; bash $D/check.sh")),
+      (box) => box.write("home/work/ci/check.sh", "rm -rf .\n"),
+    ],
+    [
       "a file that is an option's value",
       "checks ci",
       (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("tool --config=ci/check.sh")),

@@ -79,7 +79,7 @@ async function asked(io: Io, question: string): Promise<boolean> {
 
 function show(io: Io, { project, trust, items, problems }: TrustReview): void {
   for (const problem of problems) io.stderr.write(`${problem}\n`);
-  io.stdout.write(`${project.dir}${trust.follows ? ": trusted, and what you change in it" : ""}\n`);
+  io.stdout.write(`${project.dir}${followed(trust)}\n`);
   if (items.length === 0) io.stdout.write("nothing here needs trust\n");
   else io.stdout.write(table(items, COLUMNS, io.stdout, styleOf(io, io.stdout)));
   const commands = items.filter(({ kind }) => RUNS_PROGRAMS.has(kind));
@@ -88,6 +88,13 @@ function show(io: Io, { project, trust, items, problems }: TrustReview): void {
     if (more.length > 0) io.stdout.write(`${name} binds ${more.join(", ")}\n`);
   }
   if (commands.length > 0) io.stdout.write(NOT_COVERED);
+}
+
+function followed({ follows, isReplaced }: TrustReview["trust"]): string {
+  if (!follows) return "";
+  return isReplaced
+    ? ": another folder than the one that was trusted with --follow; what counted there counts here"
+    : ": trusted, and what you change in it";
 }
 
 /** Kinds of which a command is run: their programs read more than the command names. */

@@ -1,5 +1,6 @@
+import { isThere } from "../../config/file.ts";
 import type { Project } from "../../config/project.ts";
-import { Trust, type TrustItem } from "../../config/trust.ts";
+import { followedBelow, Trust, type TrustItem } from "../../config/trust.ts";
 
 /** The part of a process's project that tells which one it is. */
 type WatchedProject = Pick<Project, "id" | "dir">;
@@ -17,6 +18,8 @@ interface RunWatchPorts {
 /** Runs of this kernel in one project. */
 interface Active {
   runs: number;
+  /** Followed projects in folders below: the runs are watched there, too. */
+  below: readonly WatchedProject[];
   /** The begin or end under way: they follow each other. */
   turn: Promise<void>;
 }
@@ -24,7 +27,8 @@ interface Active {
 /**
  * Tells a run's changes from its author's in a project that is trusted with `--follow`: before the first run there
  * the author's changes are taken over; after the last one has ended, what differs is distrusted. A kernel that dies
- * meanwhile leaves its mark, and the next run settles it. Costs one look at the trust record where nothing is followed.
+ * meanwhile leaves its mark, and the next run settles it. A followed project in a folder below has the same: a run may
+ * write there. Costs one look at the trust records where nothing is followed.
  */
 export class RunWatch {
   readonly #ports: RunWatchPorts;
@@ -40,10 +44,10 @@ export class RunWatch {
   }
 
   async begin(project: WatchedProject): Promise<void> {
-    const active = this.#active.get(project.id) ?? { runs: 0, turn: Promise.resolve() };
+    const active = this.#active.get(project.id) ?? { runs: 0, below: [], turn: Promise.resolve() };
     this.#active.set(project.id, active);
     active.runs++;
-    await this.#inTurn(active, active.runs === 1 ? () => this.#first(project) : () => undefined);
+    await this.#inTurn(active, active.runs === 1 ? () => this.#beginAll(project, active) : () => undefined);
   }
 
   /** Each `begin` has one. It resolves when the project is settled. */
@@ -52,7 +56,7 @@ export class RunWatch {
     if (!active) return;
     active.runs--;
     if (active.runs > 0) return;
-    await this.#inTurn(active, () => this.#last(project));
+    await this.#inTurn(active, () => this.#endAll(project, active));
     if (active.runs === 0) this.#active.delete(project.id);
   }
 
@@ -61,6 +65,20 @@ export class RunWatch {
     const mine = active.turn.then(part);
     active.turn = mine.catch(() => undefined);
     await mine;
+  }
+
+  async #beginAll(project: WatchedProject, active: Active): Promise<void> {
+    // One whose folder is gone, or is part of another project now, needs no watch.
+    active.below = followedBelow(this.#ports.userDataDir, project.dir).filter(
+      ({ id, dir }) => isThere(dir) && this.#ports.project(dir).id === id,
+    );
+    await Promise.all([this.#first(project), ...active.below.map((inner) => this.begin(inner))]);
+  }
+
+  async #endAll(project: WatchedProject, active: Active): Promise<void> {
+    const { below } = active;
+    active.below = [];
+    await Promise.all([this.#last(project), ...below.map((inner) => this.end(inner))]);
   }
 
   async #first({ dir }: WatchedProject): Promise<void> {
@@ -81,6 +99,8 @@ export class RunWatch {
   }
 
   async #last({ dir }: WatchedProject): Promise<void> {
+    // Removed by the run: its mark stays, and a run in the next folder of this path settles it.
+    if (!isThere(dir)) return;
     const project = this.#ports.project(dir);
     if (!this.#trust(project).follows) return;
     try {

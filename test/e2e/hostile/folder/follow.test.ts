@@ -1,4 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { until } from "../../../support/until.ts";
 import { Machine } from "../../support/machine.ts";
@@ -138,5 +139,55 @@ describe("a folder that is trusted with --follow", () => {
     expect(machine.has(mark)).toBe(false);
     // Which sweeps what the killed one left.
     await machine.run(["daemon", "start"]);
+  });
+
+  test("is watched also while a run in a project above it is active", async () => {
+    await using machine = new Machine();
+    const mark = join(machine.elsewhere, "mark");
+    const inner = join(machine.project, "packages/inner");
+    for (const dir of [machine.project, inner])
+      machine.write(join(dir, ".rnix/config.yaml"), "max_steps: 50\n");
+    expect((await machine.run(["trust", "--follow", "--yes"], { cwd: inner })).code).toBe(0);
+    const path = "packages/inner/plugins/late.ts";
+    await machine.model(
+      scenes({
+        change: [calls(["Write", { path, content: PLUGIN(mark) }]), says("changed")],
+        do: [says("done")],
+      }),
+    );
+    expect((await verdict(machine, ["change it", "--allow", "Write"])).receipt.files_changed).toEqual([path]);
+    const after = await machine.run(["spawn", "do it"], { cwd: inner });
+    expect([after.code, after.stderr, machine.has(mark)]).toEqual([
+      0,
+      expect.stringContaining("Plugin late"),
+      false,
+    ]);
+    // A person's change there counts, with no run active.
+    machine.write(join(inner, "plugins/mine.ts"), PLUGIN(join(machine.elsewhere, "mine")));
+    expect((await machine.run(["spawn", "do it"], { cwd: inner })).code).toBe(0);
+    expect(machine.has(join(machine.elsewhere, "mine"))).toBe(true);
+    // A project that is gone is no hindrance for one above.
+    machine.remove("packages");
+    expect((await verdict(machine, ["do it"])).receipt.exit_code).toBe(0);
+  });
+
+  test("is not another folder that takes its place, but for what counted before", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ do: [says("done")] }));
+    const [mine, mark] = [join(machine.elsewhere, "mine"), join(machine.elsewhere, "mark")];
+    machine.write("plugins/mine.ts", PLUGIN(mine));
+    expect((await machine.run(["trust", "--follow", "--yes"])).code).toBe(0);
+    rmSync(machine.project, { recursive: true });
+    machine.write("plugins/mine.ts", PLUGIN(mine));
+    machine.write("plugins/late.ts", PLUGIN(mark));
+    for (const _ of ["once", "twice"]) {
+      const after = await verdict(machine, ["do it"]);
+      expect(after.stderr).toContain("Plugin late");
+      expect([machine.has(mine), machine.has(mark)]).toEqual([true, false]);
+    }
+    expect(await states(machine)).toEqual({ "plugin late": "new", "plugin mine": "trusted" });
+    expect((await machine.run(["trust", "--follow", "--yes"])).code).toBe(0);
+    await verdict(machine, ["do it"]);
+    expect(machine.has(mark)).toBe(true);
   });
 });
