@@ -98,7 +98,7 @@ export class BenchKernel implements AsyncDisposable {
 
   /** An agent: it reasons, and ends with its model's answer. */
   agent(provider: Partial<ProviderChoice> = {}): Promise<number> {
-    return this.kernel.spawn(INTENT, null, this.#opts({ ...SCRIPTED, ...provider }));
+    return this.kernel.processes.spawn(INTENT, null, this.#opts({ ...SCRIPTED, ...provider }));
   }
 
   /** A process that does this and ends. */
@@ -120,13 +120,13 @@ export class BenchKernel implements AsyncDisposable {
     const result = Promise.withResolvers<T>();
     const pid = await this.process((proc) => task(proc).then(result.resolve, result.reject));
     const value = await result.promise;
-    await this.kernel.wait(pid);
+    await this.kernel.processes.wait(pid);
     return value;
   }
 
   /** The text of its conversation before anything was said: the prompt's head, and the intent. */
   async conversationBytes(pid: number): Promise<number> {
-    const meta = await this.runs.meta(this.kernel.procInfo(pid).uuid);
+    const meta = await this.runs.meta(this.kernel.processes.info(pid).uuid);
     return Buffer.byteLength(meta?.system_prompt ?? "") + INTENT.length;
   }
 

@@ -59,7 +59,7 @@ async function crowd(size: number): Promise<Cost> {
     const pids: number[] = [];
     for (let i = 0; i < size; i++) pids.push(await bench.agent());
     all.resolve();
-    for (const exit of await Promise.all(pids.map((pid) => bench.kernel.wait(pid)))) {
+    for (const exit of await Promise.all(pids.map((pid) => bench.kernel.processes.wait(pid)))) {
       if (exit.code !== 0) throw exit.error ?? new Error(`A process ended as ${exit.reason}.`);
     }
   });
@@ -71,8 +71,8 @@ type Records = (writer: RunWriter) => void;
 async function sampleRecords(): Promise<Records> {
   await using bench = new BenchKernel();
   const pid = await bench.agent();
-  const { uuid } = bench.kernel.procInfo(pid);
-  await bench.kernel.wait(pid);
+  const { uuid } = bench.kernel.processes.info(pid);
+  await bench.kernel.processes.wait(pid);
   const { runs } = bench;
   const info = await runs.info(uuid);
   const meta = await runs.meta(uuid);

@@ -57,7 +57,7 @@ async function recorded(crowd: number): Promise<number> {
   await using bench = newBench();
   return await perSecond(crowd, async () => {
     const pid = await bench.agent({ concurrency: crowd });
-    const exit = await bench.kernel.wait(pid);
+    const exit = await bench.kernel.processes.wait(pid);
     if (exit.code !== 0) throw exit.error ?? new Error(`A process ended as ${exit.reason}.`);
   });
 }
@@ -66,8 +66,8 @@ async function recorded(crowd: number): Promise<number> {
 async function bytesOfStep(): Promise<number> {
   await using bench = newBench();
   const pid = await bench.agent();
-  const { uuid } = bench.kernel.procInfo(pid);
-  await bench.kernel.wait(pid);
+  const { uuid } = bench.kernel.processes.info(pid);
+  await bench.kernel.processes.wait(pid);
   const size = (file: string): number => nodeFs.statSync(join(bench.runs.dir(uuid), file)).size;
   // The journal, which is emptied at the end, has held each call once more.
   return (2 * size("steps.jsonl") + size("events.jsonl")) / STEPS;

@@ -1,9 +1,8 @@
 import { TreeBudget } from "./budget/budget.ts";
 import { DailyBudget } from "./budget/daily-budget.ts";
-import { CapabilityManager, type Rights } from "./capability-manager.ts";
+import { CapabilityManager } from "./capability-manager.ts";
 import { ConcurrencyManager } from "./concurrency-manager.ts";
 import { ContextManager } from "./context-manager.ts";
-import type { AppliedCompaction } from "./conversation/apply-compaction.ts";
 import { Conversations } from "./conversation/conversations.ts";
 import { ManualCompaction } from "./conversation/manual-compaction.ts";
 import { Debugger } from "./debugger.ts";
@@ -18,10 +17,9 @@ import { Inboxes } from "./ipc/inboxes.ts";
 import { Mail } from "./ipc/mail.ts";
 import { IpcManager } from "./ipc-manager.ts";
 import type { KernelPorts } from "./kernel-ports.ts";
-import { LifecycleManager, type Resumed, type ResumeOptions } from "./lifecycle-manager.ts";
+import { LifecycleManager } from "./lifecycle-manager.ts";
 import { ChangedFiles } from "./lifetime/changed-files.ts";
 import { ChildAgents } from "./lifetime/child-agents.ts";
-import { type ChildEffects, requireEffects } from "./lifetime/child-effects.ts";
 import { ProcessBuilder } from "./lifetime/process-builder.ts";
 import { ProcessRunner } from "./lifetime/process-runner.ts";
 import { forget } from "./lifetime/reap.ts";
@@ -40,18 +38,7 @@ import { Drain } from "./tools/drain.ts";
 import { hasCorrespondent } from "./tools/message-tools.ts";
 import { appendTools } from "./tools/tool-catalog.ts";
 import { WaitingCalls } from "./tools/waiting-calls.ts";
-import type {
-  AgentInfo,
-  ExitStatus,
-  PID,
-  ProcessDetail,
-  ProcessEvent,
-  ProcInfo,
-  Signal,
-  SpawnOpts,
-  SyscallEvent,
-  Wake,
-} from "./types.ts";
+import type { PID, ProcessDetail, ProcessEvent, SyscallEvent } from "./types.ts";
 
 /** The kernel: its parts put together, and the syscalls through them. */
 export class Kernel {
@@ -84,7 +71,7 @@ export class Kernel {
   readonly concurrency: ConcurrencyManager;
 
   /** What all processes together have used, and hold back. */
-  readonly envelope: TreeBudget;
+  readonly budget: TreeBudget;
   readonly #ports: KernelPorts;
   readonly #table = new ProcessTable();
   readonly #watchers: ProcessEvents;
@@ -99,7 +86,7 @@ export class Kernel {
   constructor(ports: KernelPorts) {
     this.#ports = ports;
     this.#watchers = new ProcessEvents(ports.clock);
-    this.envelope = TreeBudget.ofKernel(ports.liveProcesses ?? null);
+    this.budget = TreeBudget.ofKernel(ports.liveProcesses ?? null);
     this.#waiting = new WaitingCalls(ports.clock);
     const waits = (proc: Process, callId: string): boolean => this.#waiting.of(proc, callId) !== undefined;
     this.#drain = new Drain({ clock: ports.clock, waits });
@@ -146,7 +133,7 @@ export class Kernel {
       devices,
       contexts,
       ctx,
-      days: new DailyBudget({ ...ports, envelope: this.envelope }),
+      days: new DailyBudget({ ...ports, envelope: this.budget }),
       files,
       inboxes: this.#inboxes,
       mounts: this.mounts,
@@ -203,6 +190,7 @@ export class Kernel {
       reason: (proc) => reason(loop, proc),
       debug,
       callbacks,
+      guarded: ports.guarded,
     });
     this.supervisors = new SupervisorManager({
       table,
@@ -226,7 +214,7 @@ export class Kernel {
       programs: children,
       log: (level, source, text) => ports.log?.(level, source, text),
     });
-    const { supervisors, envelope } = this;
+    const { supervisors, budget: envelope } = this;
     this.compactions = new ManualCompaction({ table, debug });
     this.lifecycle = new LifecycleManager({
       table,
@@ -263,83 +251,8 @@ export class Kernel {
   }
 
   /** What is held for processes, by kind: all 0 when there is none. */
-  held(): ResourceCounts {
+  resourceCounts(): ResourceCounts {
     return countResources(this.#held);
-  }
-
-  /** Live processes. */
-  get active(): number {
-    return this.#table.size;
-  }
-
-  spawn(intent: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<PID> {
-    return this.processes.spawn(intent, agent, opts);
-  }
-
-  kill(pid: PID, signal: Signal): void {
-    this.processes.kill(pid, signal);
-  }
-
-  signalTree(pid: PID, signal: Signal): number {
-    return this.signals.signalTree(pid, signal);
-  }
-
-  suspend(pid: PID, o?: { reason?: string; wake?: Wake }): Promise<ExitStatus> {
-    return this.lifecycle.suspend(pid, o);
-  }
-
-  resume(uuid: string, agent: AgentInfo | null, opts: SpawnOpts, o?: ResumeOptions): Promise<Resumed> {
-    return this.lifecycle.resume(uuid, agent, opts, o);
-  }
-
-  /** Compacts the conversation of a process before its next step. */
-  compact(pid: PID): Promise<AppliedCompaction> {
-    return this.compactions.compact(pid);
-  }
-
-  leave(uuid: string, dataDir: string, reason: string, wake?: Wake): Promise<void> {
-    return this.lifecycle.leave(uuid, dataDir, reason, wake);
-  }
-
-  endSuspended(info: ProcInfo, dataDir: string, signal: Signal, o?: { tree?: boolean }): Promise<number> {
-    return this.lifecycle.endSuspended(info, dataDir, signal, o);
-  }
-
-  /** By PID 0, as all here. */
-  grant(pid: PID, rules: readonly string[]): Promise<Rights> {
-    return this.capabilities.grant(pid, rules);
-  }
-
-  revoke(pid: PID, rules: readonly string[]): Promise<Rights> {
-    return this.capabilities.revoke(pid, rules);
-  }
-
-  wait(pid: PID): Promise<ExitStatus> {
-    return this.processes.wait(pid);
-  }
-
-  listProcs(): ProcInfo[] {
-    return this.processes.listProcs();
-  }
-
-  /** The same for whoever looks for one of them: no syscall, and so not recorded. */
-  procInfos(): ProcInfo[] {
-    return this.#table.all().map((proc) => proc.info());
-  }
-
-  /** What a run has ended with that its disk has not taken: its record still says that it runs. It is tried again. */
-  unrecordedEnd(uuid: string): ProcInfo | undefined {
-    return this.lifecycle.unrecordedEnd(uuid);
-  }
-
-  /** Some of what a shutdown has suspended goes on by itself when rnix starts again. */
-  get handsOver(): boolean {
-    return this.lifecycle.handsOver;
-  }
-
-  /** Tool calls that a shutdown with a drain would wait for. */
-  get callsUnderWay(): number {
-    return this.#drain.underWay;
   }
 
   async shutdown(options?: ShutdownOptions): Promise<void> {
@@ -350,31 +263,6 @@ export class Kernel {
   /** How it stands with the model providers in use, each key on its own. */
   modelQueues(): GateStatus[] {
     return this.#gate.status();
-  }
-
-  procInfo(pid: PID): ProcInfo {
-    return this.#table.get(pid).info();
-  }
-
-  /** The live process with this UUID, or with the only one that begins so. */
-  findPid(uuidOrPrefix: string): PID | undefined {
-    return this.#table.findByUuid(uuidOrPrefix)?.pid;
-  }
-
-  /** What a child takes over from this process: its provider, with address and key, its environment, its folders. */
-  handedDown(
-    pid: PID,
-  ): Pick<SpawnOpts, "provider" | "effort" | "env" | "envGiven" | "cwd" | "folders" | "attended"> {
-    const proc = this.#table.get(pid);
-    const { effort, env, envGiven, cwd, folders, attended } = proc.spec.opts;
-    // That of now, with what it can still fall back to.
-    const provider = proc.spec.opts.provider && { ...proc.provider, fallbacks: [...proc.fallbacks] };
-    return { provider, effort, env, envGiven, cwd, folders, attended };
-  }
-
-  /** PERMISSION for what this process may not have done on behalf of a child. */
-  requireEffects(pid: PID, effects: ChildEffects): void {
-    requireEffects(this.#table.get(pid), effects, this.#ports.guarded);
   }
 
   detail(pid: PID): ProcessDetail {
@@ -388,11 +276,6 @@ export class Kernel {
       permissions: info.permissions,
       context: { messages: this.#contexts.messageCount(proc.ctxId) },
     };
-  }
-
-  /** Writes what is kept in memory of a process's events. EXHAUSTED or UNAVAILABLE when the disk does not take them. */
-  flush(pid: PID): void {
-    this.#table.get(pid).record.flush();
   }
 
   /** Everything a process tells from now on; where it stands is told first. Ends with `complete`. */

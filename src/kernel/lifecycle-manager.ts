@@ -237,6 +237,11 @@ export class LifecycleManager {
     return this.#shutdown.handsOver;
   }
 
+  /** Tool calls under way that a shutdown with a drain waits for. */
+  get callsUnderWay(): number {
+    return this.#ports.drain.underWay;
+  }
+
   async #require(uuid: string, opts: SpawnOpts): Promise<ProcInfo> {
     const info = await this.#ports.runs(opts.project.dataDir).info(uuid);
     if (info) return info;

@@ -1,6 +1,7 @@
 import { orAborted } from "../lib/cancellation.ts";
-import { SyscallError } from "../plugin/index.ts";
+import { type GuardedFolder, SyscallError } from "../plugin/index.ts";
 import { type Debugger, namedError } from "./debugger.ts";
+import { type ChildEffects, requireEffects } from "./lifetime/child-effects.ts";
 import type { ProcessBuilder } from "./lifetime/process-builder.ts";
 import type { ProcessRunner, Task } from "./lifetime/process-runner.ts";
 import type { Process } from "./process/process.ts";
@@ -30,6 +31,8 @@ interface ProcessManagerPorts {
   debug: Debugger;
   signals: SignalManager;
   callbacks?: KernelCallbacks;
+  /** Folders that no process may read or write. */
+  guarded: readonly GuardedFolder[];
 }
 
 /** Spawn, Kill, Wait, ListProcs, GetPID (seeds 1.2). */
@@ -122,8 +125,54 @@ export class ProcessManager {
 
   /** Snapshots: nothing in them changes when the process does. */
   listProcs(by?: Process): ProcInfo[] {
-    const list = (): ProcInfo[] => this.#ports.table.all().map((proc) => proc.info());
-    return this.#ports.debug.callNow(by, undefined, "ListProcs", {}, list, (infos) => infos.length);
+    const { debug } = this.#ports;
+    return debug.callNow(
+      by,
+      undefined,
+      "ListProcs",
+      {},
+      () => this.infos(),
+      (infos) => infos.length,
+    );
+  }
+
+  /** The snapshots of listProcs without a syscall, and so not recorded. */
+  infos(): ProcInfo[] {
+    return this.#ports.table.all().map((proc) => proc.info());
+  }
+
+  info(pid: PID): ProcInfo {
+    return this.#ports.table.get(pid).info();
+  }
+
+  /** Live processes. */
+  get count(): number {
+    return this.#ports.table.size;
+  }
+
+  /** The live process with this UUID, or with a UUID that alone begins so. */
+  findPid(uuidOrPrefix: string): PID | undefined {
+    return this.#ports.table.findByUuid(uuidOrPrefix)?.pid;
+  }
+
+  /** What a child inherits: the current provider with its remaining fallbacks, the environment, the folders. */
+  inherited(
+    pid: PID,
+  ): Pick<SpawnOpts, "provider" | "effort" | "env" | "envGiven" | "cwd" | "folders" | "attended"> {
+    const proc = this.#ports.table.get(pid);
+    const { effort, env, envGiven, cwd, folders, attended } = proc.spec.opts;
+    const provider = proc.spec.opts.provider && { ...proc.provider, fallbacks: [...proc.fallbacks] };
+    return { provider, effort, env, envGiven, cwd, folders, attended };
+  }
+
+  /** Fails with PERMISSION for an effect that this process may not have on behalf of a child. */
+  requireEffects(pid: PID, effects: ChildEffects): void {
+    requireEffects(this.#ports.table.get(pid), effects, this.#ports.guarded);
+  }
+
+  /** Writes a process's buffered events. Fails with EXHAUSTED or UNAVAILABLE when the disk rejects them. */
+  flushEvents(pid: PID): void {
+    this.#ports.table.get(pid).record.flush();
   }
 
   getPid(proc: Process): PID {

@@ -140,7 +140,7 @@ export async function boot({
     wakes,
     mailed: (uuid) => waker?.mailed(uuid),
     callbacks: eachOf(
-      runLog({ info: (pid) => kernel.procInfo(pid), log: logFrom }),
+      runLog({ info: (pid) => kernel.processes.info(pid), log: logFrom }),
       wakerCallbacks(() => ({ waker, kernel })),
     ),
     log: logFrom,
@@ -167,7 +167,7 @@ export async function boot({
     dataDirs: (cwd) => dataDirs(projects, workspaces, stores, env, cwd),
     open: runs,
     kernelAlive: (id) => locks.isAlive(id),
-    unrecordedEnd: (uuid) => kernel.unrecordedEnd(uuid),
+    unrecordedEnd: (uuid) => kernel.lifecycle.unrecordedEnd(uuid),
   });
   const drivers = driverHistory(history);
 
@@ -194,10 +194,10 @@ export async function boot({
     clock,
     keys,
     parent: (uuid: string) => {
-      const pid = kernel.findPid(uuid);
+      const pid = kernel.processes.findPid(uuid);
       if (pid === undefined) return undefined;
-      const requireEffects = (effects: ChildEffects): void => kernel.requireEffects(pid, effects);
-      return { pid, requireEffects, ...kernel.handedDown(pid) };
+      const requireEffects = (effects: ChildEffects): void => kernel.processes.requireEffects(pid, effects);
+      return { pid, requireEffects, ...kernel.processes.inherited(pid) };
     },
     services: (project: Project, type: string) => kernel.mounts.services(project, type),
     remember: (project: Project) => projects.remember(project),
@@ -277,7 +277,7 @@ export async function boot({
       await sweep;
       pids.release();
       // As long as the file is there somebody looks for what is to go on.
-      lock.release({ remove: !kernel.handsOver });
+      lock.release({ remove: !kernel.lifecycle.handsOver });
     },
   };
 }

@@ -76,27 +76,16 @@ export interface Draining {
 }
 
 /** The kernel, as far as the server uses it. */
-export type KernelApi = Pick<
-  Kernel,
-  | "spawn"
-  | "kill"
-  | "signalTree"
-  | "suspend"
-  | "compact"
-  | "leave"
-  | "endSuspended"
-  | "resume"
-  | "grant"
-  | "revoke"
-  | "listProcs"
-  | "procInfos"
-  | "procInfo"
-  | "modelQueues"
-  | "detail"
-  | "flush"
-  | "attach"
-  | "attachDebug"
-  | "active"
-  | "callsUnderWay"
-  | "shutdown"
->;
+export type KernelApi = Pick<Kernel, "modelQueues" | "detail" | "attach" | "attachDebug" | "shutdown"> & {
+  readonly processes: Pick<
+    Kernel["processes"],
+    "spawn" | "kill" | "listProcs" | "infos" | "info" | "count" | "flushEvents"
+  >;
+  readonly signals: Pick<Kernel["signals"], "signalTree">;
+  readonly lifecycle: Pick<
+    Kernel["lifecycle"],
+    "suspend" | "leave" | "endSuspended" | "resume" | "callsUnderWay"
+  >;
+  readonly capabilities: Pick<Kernel["capabilities"], "grant" | "revoke">;
+  readonly compactions: Pick<Kernel["compactions"], "compact">;
+};

@@ -157,7 +157,7 @@ async function run(example: ((world: World) => Promise<void>) | undefined): Prom
     devices: { "/dev/shell": shell },
     mounts: [new Mountable("mcp").type],
     callbacks: {
-      onSpawn: (pid) => void uuids.add(h.kernel.procInfo(pid).uuid),
+      onSpawn: (pid) => void uuids.add(h.kernel.processes.info(pid).uuid),
       onStep: () => {},
       onComplete: () => {},
       onError: () => {},

@@ -80,8 +80,8 @@ describe("CapGrant to an agent at work", () => {
     const pid: { is?: PID } = {};
     const saved: unknown[] = [];
     const grant = toolDevice("Ask", async () => {
-      const rights = await h.kernel.grant(pid.is ?? 0, ["Bash(git *)"]);
-      const uuid = h.kernel.procInfo(pid.is ?? 0).uuid;
+      const rights = await h.kernel.capabilities.grant(pid.is ?? 0, ["Bash(git *)"]);
+      const uuid = h.kernel.processes.info(pid.is ?? 0).uuid;
       saved.push(
         (await h.runs.info(uuid))?.permissions,
         (await h.runs.meta(uuid))?.tools.map(({ name }) => name),
@@ -113,7 +113,9 @@ describe("CapGrant to an agent at work", () => {
 
   test("of what it has already is nothing to tell", async () => {
     const pid: { is?: PID } = {};
-    const grant = toolDevice("Ask", async () => (await h.kernel.grant(pid.is ?? 0, ["Ask"])).allowed.join());
+    const grant = toolDevice("Ask", async () =>
+      (await h.kernel.capabilities.grant(pid.is ?? 0, ["Ask"])).allowed.join(),
+    );
     await using h = new KernelHarness({
       model: script(calls(["Ask", {}]), says("done")),
       devices: { "/dev/ask": grant },
@@ -132,7 +134,7 @@ describe("CapGrant to an agent at work", () => {
     const parent = await idle(h, { allow: ["A"] });
     const wide = await idle(h, { allow: ["*"], parentPid: parent.pid });
     const narrow = await idle(h, { allow: ["A"], parentPid: parent.pid });
-    await h.kernel.grant(parent.pid, ["B"]);
+    await h.kernel.capabilities.grant(parent.pid, ["B"]);
     expect([wide, narrow].map(({ permissions }) => permissions.allowedTools())).toEqual([["A", "B"], ["A"]]);
     expect([...wide.tools.keys()]).toEqual(["A", "B"]);
     expect((await h.runs.info(wide.uuid))?.permissions.allow).toEqual([["*"], ["A", "B"]]);
@@ -176,14 +178,14 @@ describe("who may grant what", () => {
     const middle = await idle(h, { allow: ["A"], parentPid: top.pid });
     const low = await idle(h, { allow: ["A"], parentPid: middle.pid });
     const refusal = async (): Promise<string> =>
-      h.kernel.grant(low.pid, ["B"]).then(
+      h.kernel.capabilities.grant(low.pid, ["B"]).then(
         () => "",
         (thrown: SyscallError) => `${thrown.code} ${thrown.message}`,
       );
     expect(await refusal()).toMatch(/^PERMISSION PID 1, above PID 3, does not hold B .*rnix allow 1 'B'$/);
-    await h.kernel.grant(top.pid, ["B"]);
+    await h.kernel.capabilities.grant(top.pid, ["B"]);
     expect(await refusal()).toMatch(/rnix allow 2 'B'$/);
-    await h.kernel.grant(middle.pid, ["B"]);
+    await h.kernel.capabilities.grant(middle.pid, ["B"]);
     expect(await refusal()).toBe("");
     expect(low.permissions.allowedTools()).toEqual(["A", "B"]);
   });
@@ -191,33 +193,33 @@ describe("who may grant what", () => {
   test("not what a deny rule would still refuse", async () => {
     await using h = new KernelHarness({ model: silent, devices });
     const proc = await idle(h, { allow: ["A"], deny: ["/dev/b"] });
-    expect(await codeOf(h.kernel.grant(proc.pid, ["B"]))).toBe("PERMISSION");
+    expect(await codeOf(h.kernel.capabilities.grant(proc.pid, ["B"]))).toBe("PERMISSION");
     expect(proc.permissions.record()).toEqual({ allow: [["A"]], deny: ["/dev/b"], fixed: true });
-    await h.kernel.grant(proc.pid, ["/dev/b"]);
+    await h.kernel.capabilities.grant(proc.pid, ["/dev/b"]);
     expect(proc.permissions.allowedTools()).toEqual(["A", "B"]);
   });
 
   test("an unknown name is refused with the nearest, an ended process by name", async () => {
     await using h = new KernelHarness({ model: silent, devices });
     const proc = await idle(h);
-    const unknown = h.kernel.grant(proc.pid, ["Bsh"]).catch((thrown: unknown) => thrown);
+    const unknown = h.kernel.capabilities.grant(proc.pid, ["Bsh"]).catch((thrown: unknown) => thrown);
     expect(await unknown).toMatchObject({ code: "INVALID", message: expect.stringContaining('"Bash"') });
-    expect(await codeOf(h.kernel.revoke(proc.pid, ["A("]))).toBe("INVALID");
-    h.kernel.kill(proc.pid, SIGKILL);
-    const ended = h.kernel.wait(proc.pid);
-    expect(await codeOf(h.kernel.revoke(proc.pid, ["A"]))).toBe("NOT_FOUND");
+    expect(await codeOf(h.kernel.capabilities.revoke(proc.pid, ["A("]))).toBe("INVALID");
+    h.kernel.processes.kill(proc.pid, SIGKILL);
+    const ended = h.kernel.processes.wait(proc.pid);
+    expect(await codeOf(h.kernel.capabilities.revoke(proc.pid, ["A"]))).toBe("NOT_FOUND");
     await ended;
-    expect(await codeOf(h.kernel.grant(proc.pid, ["A"]))).toBe("NOT_FOUND");
+    expect(await codeOf(h.kernel.capabilities.grant(proc.pid, ["A"]))).toBe("NOT_FOUND");
   });
 
   test("PID 0 may give anything to one whose parent is gone", async () => {
     await using h = new KernelHarness({ model: silent, devices });
     const parent = await idle(h, { allow: ["A"], deny: ["Bash(rm *)"] });
     const child = await idle(h, { allow: ["*"], parentPid: parent.pid });
-    h.kernel.kill(parent.pid, SIGKILL);
-    await h.kernel.wait(parent.pid);
+    h.kernel.processes.kill(parent.pid, SIGKILL);
+    await h.kernel.processes.wait(parent.pid);
     expect(child.permissions.allowedTools()).toEqual(["A"]);
-    await h.kernel.grant(child.pid, ["B", "Bash(rm *)"]);
+    await h.kernel.capabilities.grant(child.pid, ["B", "Bash(rm *)"]);
     expect(child.permissions.allowedTools()).toEqual(["A", "B", "Bash(rm *)"]);
   });
 });
@@ -240,10 +242,10 @@ describe("CapRevoke", () => {
     const pid = await h.spawn("go");
     await until(() => hanging.begun === 1);
     const before = h.kernel.detail(pid).fds;
-    const rights = await h.kernel.revoke(pid, ["Bash"]);
+    const rights = await h.kernel.capabilities.revoke(pid, ["Bash"]);
     expect(rights.denied).toEqual(["Bash"]);
     expect(rights.allowed).not.toContain("Bash");
-    const { uuid } = h.kernel.procInfo(pid);
+    const { uuid } = h.kernel.processes.info(pid);
     expect((await h.runs.info(uuid))?.permissions).toEqual({ allow: [["*"]], deny: ["Bash"] });
     const { info } = await h.follow(pid);
     const made = await callsOf(h, uuid);
@@ -280,9 +282,9 @@ describe("CapRevoke", () => {
     });
     const pid = await h.spawn("go");
     await until(() => hanging.begun === 2);
-    await h.kernel.revoke(pid, ["Run(git push *)"]);
+    await h.kernel.capabilities.revoke(pid, ["Run(git push *)"]);
     expect(hanging.aborted).toHaveLength(1);
-    await h.kernel.revoke(pid, ["Run"]);
+    await h.kernel.capabilities.revoke(pid, ["Run"]);
     const { info } = await h.follow(pid);
     expect(
       (await callsOf(h, info.uuid)).map(({ state, error }) => [
@@ -314,7 +316,7 @@ describe("CapRevoke", () => {
     });
     const pid = await h.spawn("go");
     await until(() => begun === 1);
-    await h.kernel.revoke(pid, ["Slow"]);
+    await h.kernel.capabilities.revoke(pid, ["Slow"]);
     opening.resolve();
     const { info } = await h.follow(pid);
     expect((await callsOf(h, info.uuid)).map(({ state, error }) => [state, error])).toEqual([
@@ -341,9 +343,9 @@ describe("CapRevoke", () => {
     const pid = await h.spawn("go");
     await until(() => hanging.begun === 1);
     expect(opened).toEqual([null]);
-    await h.kernel.revoke(pid, ["Show(public/**)"]);
+    await h.kernel.capabilities.revoke(pid, ["Show(public/**)"]);
     expect(hanging.aborted).toHaveLength(0);
-    await h.kernel.revoke(pid, ["Show(secret/**)"]);
+    await h.kernel.capabilities.revoke(pid, ["Show(secret/**)"]);
     const { info } = await h.follow(pid);
     expect((await callsOf(h, info.uuid)).map(({ state, error }) => [state, error])).toEqual([
       ["denied", expect.stringContaining("The deny rule Show(secret/**) forbids it.")],
@@ -361,7 +363,7 @@ describe("CapRevoke", () => {
           factory: async (subpath, flags, context) => {
             const files = ["a", "secret/key"].map((name) => `${context.project.dir}/${name}`);
             answers.push(await context.access(files));
-            await h.kernel.revoke(pid.is ?? 0, ["Show(secret/**)"]);
+            await h.kernel.capabilities.revoke(pid.is ?? 0, ["Show(secret/**)"]);
             answers.push(await context.access(files));
             for (const paths of [["relative"], Array(1_001).fill("/a")]) {
               answers.push(await codeOf(context.access(paths)));
@@ -397,7 +399,7 @@ describe("CapRevoke", () => {
     ];
     const writing = codeOf(files.write(proc, busy, "{}"));
     await until(() => hanging.begun === 1);
-    await h.kernel.revoke(proc.pid, ["A"]);
+    await h.kernel.capabilities.revoke(proc.pid, ["A"]);
     expect(await writing).toBe("PERMISSION");
     expect(proc.fds.list()).toEqual([{ fd: other, path: "/dev/b" }]);
     expect(h.openFiles).toBe(1);
@@ -416,12 +418,12 @@ describe("CapRevoke", () => {
     const middle = await idle(h, { parentPid: top.pid });
     const low = await h.spawn("go", { parentPid: middle.pid });
     await until(() => hanging.begun === 1);
-    await h.kernel.revoke(top.pid, ["Hang"]);
+    await h.kernel.capabilities.revoke(top.pid, ["Hang"]);
     const { info } = await h.follow(low);
     expect((await callsOf(h, info.uuid)).map(({ state }) => state)).toEqual(["denied"]);
     expect(told(h)).toContain("Hang was withdrawn by the operator (PID 0)");
     expect(info.permissions).toEqual({ allow: [["*"], ["*"], ["*"]], deny: [], deny_above: ["Hang"] });
-    await h.kernel.grant(top.pid, ["Hang"]);
+    await h.kernel.capabilities.grant(top.pid, ["Hang"]);
     expect(middle.permissions.showsTool("Hang")).toBe(true);
   });
 
@@ -438,7 +440,7 @@ describe("CapRevoke", () => {
     await capabilities.revoke(low.pid, ["A"], low);
     expect(await codeOf(capabilities.revoke(top.pid, ["A"], low))).toBe("PERMISSION");
     expect(low.permissions.showsTool("A")).toBe(false);
-    await h.kernel.grant(low.pid, ["A"]);
+    await h.kernel.capabilities.grant(low.pid, ["A"]);
     expect(low.permissions.showsTool("A")).toBe(true);
   });
 });
@@ -472,9 +474,9 @@ test("every change is recorded, and every Open says by which rule, or why not", 
   const proc = await idle(h, { allow: ["/dev/**"], parentPid: parent.pid });
   const trace = h.kernel.attachDebug(proc.pid);
   await files.close(proc, await files.open(proc, "/dev/a", O_RDWR));
-  await h.kernel.revoke(proc.pid, ["A"]);
+  await h.kernel.capabilities.revoke(proc.pid, ["A"]);
   await codeOf(files.open(proc, "/dev/a", O_RDWR));
-  await codeOf(h.kernel.grant(proc.pid, ["Nope"]));
+  await codeOf(h.kernel.capabilities.grant(proc.pid, ["Nope"]));
   await capabilities.grant(proc.pid, ["A"]);
   trace.end();
   const seen: unknown[] = [];
@@ -546,8 +548,8 @@ describe("whatever is spawned, granted, revoked, narrowed and killed", () => {
         else if (what < 0.85) await codeOf(capabilities.revoke(proc.pid, some(), by));
         else if (what < 0.93) capabilities.narrow(proc, "s", some());
         else if (live.length > 3) {
-          h.kernel.kill(proc.pid, SIGKILL);
-          await h.kernel.wait(proc.pid);
+          h.kernel.processes.kill(proc.pid, SIGKILL);
+          await h.kernel.processes.wait(proc.pid);
           live.splice(live.indexOf(proc), 1);
         }
         for (const one of live) {

@@ -23,7 +23,7 @@ test("a spawn that failed stands in its parent's record, or with PID 0", async (
     break;
   }
   gone.resolve();
-  await kernel.wait(parentPid);
+  await kernel.processes.wait(parentPid);
 });
 
 test("the platform's own reasons of an abort have a code", async () => {

@@ -14,7 +14,7 @@ describe("/proc", () => {
   test("a process's three files are snapshots made at open", async () => {
     const texts: Record<string, string> = {};
     const proc = procDevice({
-      info: (pid) => h.kernel.listProcs().find((info) => info.pid === pid),
+      info: (pid) => h.kernel.processes.listProcs().find((info) => info.pid === pid),
       contextSummary: () => "summary",
       modelQueues: () => [],
     });

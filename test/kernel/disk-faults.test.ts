@@ -60,11 +60,11 @@ describe("a disk that is slow", () => {
     disk.slow = synced.promise;
     const run = h.follow(await h.spawn("go"));
     await until(() => h.requests.length === 2, "its second answer, which wants an effect");
-    await until(() => h.kernel.procInfo(1).tool_calls === 2, "the look before it");
+    await until(() => h.kernel.processes.info(1).tool_calls === 2, "the look before it");
     const other = await h.spawn("go");
     await until(() => h.requests.length === 4, "the answers of another");
     expect(world.acts).toEqual([]);
-    h.kernel.kill(other, SIGKILL);
+    h.kernel.processes.kill(other, SIGKILL);
     synced.resolve();
     expect((await run).info).toMatchObject({ exit_reason: "completed" });
   });
@@ -77,9 +77,9 @@ describe("a disk that is slow", () => {
     disk.slow = synced.promise;
     const pid = await h.spawn("go");
     const run = h.follow(pid);
-    await until(() => h.kernel.procInfo(pid).tool_calls === 2, "the look before its first effect");
+    await until(() => h.kernel.processes.info(pid).tool_calls === 2, "the look before its first effect");
     await settled();
-    h.kernel.kill(pid, SIGKILL);
+    h.kernel.processes.kill(pid, SIGKILL);
     synced.resolve();
     expect((await run).info).toMatchObject({ exit_code: 137 });
     expect(world.acts).toEqual([]);

@@ -37,12 +37,12 @@ describe("a process that does not come to be", () => {
     const parent = await h.spawn("parent");
     const run = h.follow(parent);
     const opts = h.opts({ parentPid: parent });
-    const child = h.kernel.spawn("child", null, {
+    const child = h.kernel.processes.spawn("child", null, {
       ...opts,
       provider: { ...opts.provider, device: "/dev/llm/slow" },
     });
     await opening;
-    h.kernel.kill(parent, SIGTERM);
+    h.kernel.processes.kill(parent, SIGTERM);
     const refused = child.catch((error: unknown) => error);
     expect(await passing(clock, refused)).toMatchObject({ code: "CANCELLED" });
     expect((await run).info).toMatchObject({ exit_code: 143, children: [] });
@@ -53,18 +53,18 @@ describe("a process that does not come to be", () => {
     const { device, opening } = slowToOpen();
     await using h = new KernelHarness({ model: silent, devices: { "/dev/llm/slow": device }, clock });
     const opts = h.opts();
-    const spawned = h.kernel.spawn("go", null, {
+    const spawned = h.kernel.processes.spawn("go", null, {
       ...opts,
       provider: { ...opts.provider, device: "/dev/llm/slow" },
     });
     await opening;
-    const waited = h.kernel.wait(1);
+    const waited = h.kernel.processes.wait(1);
     const shutdown = h.kernel.shutdown();
     const refused = spawned.catch((error: unknown) => error);
     expect(await passing(clock, refused)).toMatchObject({ code: "CANCELLED" });
     await shutdown;
     expect(await waited).toMatchObject({ code: 75, reason: "suspended" });
-    expect(h.kernel.active).toBe(0);
+    expect(h.kernel.processes.count).toBe(0);
     expect(await h.runs.find("")).toEqual([]);
   });
 
@@ -73,26 +73,26 @@ describe("a process that does not come to be", () => {
     const { device, opening } = slowToOpen();
     await using h = new KernelHarness({ model: silent, devices: { "/dev/llm/slow": device }, clock });
     const opts = h.opts();
-    const spawned = h.kernel.spawn("go", null, {
+    const spawned = h.kernel.processes.spawn("go", null, {
       ...opts,
       provider: { ...opts.provider, device: "/dev/llm/slow" },
     });
     await opening;
-    const [info] = h.kernel.procInfos();
+    const [info] = h.kernel.processes.infos();
     if (!info) throw new Error("it stands in no table");
     const { pid } = info;
     h.kernel.groups.joinGroup(pid, "early");
     h.kernel.signals.sigBlock(pid, SIGPAUSE);
     const trace = h.kernel.attachDebug(pid);
     const watch = h.kernel.attach(pid);
-    h.kernel.kill(pid, SIGTERM);
+    h.kernel.processes.kill(pid, SIGTERM);
     expect(
       await passing(
         clock,
         spawned.catch((error: unknown) => error),
       ),
     ).toMatchObject({ code: "CANCELLED" });
-    expect(h.kernel.held()).toMatchObject({ processes: 0, groups: 0, signals: 0 });
+    expect(h.kernel.resourceCounts()).toMatchObject({ processes: 0, groups: 0, signals: 0 });
     expect([trace.ended, watch.ended]).toEqual([true, true]);
   });
 
@@ -107,7 +107,7 @@ describe("a process that does not come to be", () => {
       code: "EXHAUSTED",
       syscall: "Spawn",
     });
-    expect(h.kernel.active).toBe(0);
+    expect(h.kernel.processes.count).toBe(0);
     expect(h.openFiles).toBe(0);
     expect(clock.pending).toBe(0);
     expect(await h.runs.find("")).toEqual([]);
@@ -116,7 +116,7 @@ describe("a process that does not come to be", () => {
 
 test("whoever comes to follow a run while its end is written is told of it when that is on disk, as all others are", async () => {
   const written = Promise.withResolvers<void>();
-  const isEnding = (): boolean => h.kernel.procInfos()[0]?.state === "zombie";
+  const isEnding = (): boolean => h.kernel.processes.infos()[0]?.state === "zombie";
   const fs: FsPort = {
     ...realFs,
     fdatasync: async (fd) => {
@@ -146,7 +146,7 @@ describe("a process ends, whatever goes wrong at its end", () => {
     h.children.endOwner = () => Promise.reject(new Error("EMFILE: too many open files, scandir '/proc'"));
     const { info } = await h.run("go");
     expect(info).toMatchObject({ exit_code: 0, result: "done" });
-    await until(() => h.kernel.active === 0);
+    await until(() => h.kernel.processes.count === 0);
     expect(h.warnings.join()).toContain("EMFILE");
     h.children.endOwner = endOwner;
   });
@@ -160,7 +160,7 @@ describe("a process ends, whatever goes wrong at its end", () => {
       callbacks: { onSpawn: () => {}, onStep: () => {}, onError: () => {}, onComplete },
     });
     expect((await h.run("go")).info).toMatchObject({ exit_code: 0 });
-    await until(() => h.kernel.active === 0);
+    await until(() => h.kernel.processes.count === 0);
     expect(h.warnings.join()).toContain("the embedder is broken");
   });
 
@@ -180,9 +180,9 @@ describe("a process ends, whatever goes wrong at its end", () => {
     const pid = await h.spawn("go");
     const run = h.follow(pid);
     await until(() => broken);
-    h.kernel.kill(pid, SIGTERM);
+    h.kernel.processes.kill(pid, SIGTERM);
     expect((await run).info).toMatchObject({ exit_code: 143, exit_reason: "terminated" });
-    await until(() => h.kernel.active === 0);
+    await until(() => h.kernel.processes.count === 0);
     expect(openBelow(h.dataDir)).toEqual([]);
   });
 });
@@ -201,9 +201,9 @@ test("a defect in the end itself is told, and whoever waits for the process too"
   );
   const pid = await h.spawn("go", { env });
   broken = true;
-  h.kernel.kill(pid, SIGTERM);
-  expect(await h.kernel.wait(pid)).toMatchObject({ code: 143 });
-  expect(h.kernel.active).toBe(0);
+  h.kernel.processes.kill(pid, SIGTERM);
+  expect(await h.kernel.processes.wait(pid)).toMatchObject({ code: 143 });
+  expect(h.kernel.processes.count).toBe(0);
   expect(h.warnings.join()).toContain("finish: Finish: broken env");
 });
 
@@ -303,7 +303,7 @@ describe("while the checks run", () => {
     const pid = await h.spawn("go", { checks: ["exec sleep 60"], timeoutMs: what === "a kill" ? null : 300 });
     const run = h.follow(pid);
     await until(() => h.children.list().length === 1);
-    if (what === "a kill") h.kernel.kill(pid, SIGTERM);
+    if (what === "a kill") h.kernel.processes.kill(pid, SIGTERM);
     else await clock.advance(300);
     expect((await run).info).toMatchObject({ exit_code: code, exit_reason: reason, result: "done" });
   });
@@ -336,12 +336,12 @@ describe("pausing at the end", () => {
     await using h = new KernelHarness({ model: silent, clock });
     const pid = await h.spawn("go", { timeoutMs: 10_000 });
     const run = h.follow(pid);
-    h.kernel.kill(pid, SIGPAUSE);
-    h.kernel.kill(pid, SIGKILL);
-    h.kernel.kill(pid, SIGRESUME);
+    h.kernel.processes.kill(pid, SIGPAUSE);
+    h.kernel.processes.kill(pid, SIGKILL);
+    h.kernel.processes.kill(pid, SIGRESUME);
     const { info } = await run;
     expect(info).toMatchObject({ exit_reason: "killed_while_paused", is_paused: false, paused_at_ms: 0 });
-    await until(() => h.kernel.active === 0);
+    await until(() => h.kernel.processes.count === 0);
     expect(clock.pending).toBe(0);
   });
 
@@ -354,8 +354,8 @@ describe("pausing at the end", () => {
     const parent = await h.spawn("parent");
     const child = await h.spawn("child", { parentPid: parent });
     broken = true;
-    expect(h.kernel.signalTree(parent, SIGPAUSE)).toBe(2);
-    expect([parent, child].map((pid) => h.kernel.procInfo(pid).is_paused)).toEqual([true, true]);
+    expect(h.kernel.signals.signalTree(parent, SIGPAUSE)).toBe(2);
+    expect([parent, child].map((pid) => h.kernel.processes.info(pid).is_paused)).toEqual([true, true]);
     broken = false;
   });
 });

@@ -92,7 +92,7 @@ describe("Stat", () => {
     const proc = await idle(h);
     const code = codeOf(() => h.kernel.files.stat(proc, "/dev/x"));
     await asked.promise;
-    await h.kernel.kill(proc.pid, 2);
+    await h.kernel.processes.kill(proc.pid, 2);
     expect(await passing(clock, code)).toBe("CANCELLED");
     expect(counting.open).toBe(0);
   });

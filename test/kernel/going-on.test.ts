@@ -6,7 +6,7 @@ import { KernelHarness, type Model, says, silent } from "../support/kernel.ts";
 import { until } from "../support/until.ts";
 
 function ended(h: KernelHarness): Promise<void> {
-  return until(() => h.kernel.active === 0, "the end of all");
+  return until(() => h.kernel.processes.count === 0, "the end of all");
 }
 
 describe("children that nobody waits for", () => {
@@ -24,7 +24,7 @@ describe("children that nobody waits for", () => {
     const pid = await h.spawn("top");
     await h.spawn("part", { parentPid: pid });
     await until(() => h.requests.length === 2);
-    const [top, part] = h.kernel.procInfos();
+    const [top, part] = h.kernel.processes.infos();
     if (!top || !part) throw new Error("they are not there");
     return { top, part };
   }
@@ -33,26 +33,26 @@ describe("children that nobody waits for", () => {
     const { model, release } = patient();
     await using h = new KernelHarness({ model });
     const { top, part } = await pair(h);
-    await h.kernel.suspend(top.pid);
+    await h.kernel.lifecycle.suspend(top.pid);
     await ended(h);
-    const again = await h.kernel.resume(top.uuid, null, h.opts());
-    const [, child] = h.kernel.procInfos();
+    const again = await h.kernel.lifecycle.resume(top.uuid, null, h.opts());
+    const [, child] = h.kernel.processes.infos();
     expect(child).toMatchObject({ uuid: part.uuid, ppid: again.pid });
     release();
-    await h.kernel.suspend(child?.pid ?? 0);
-    await h.kernel.suspend(again.pid);
+    await h.kernel.lifecycle.suspend(child?.pid ?? 0);
+    await h.kernel.lifecycle.suspend(again.pid);
   });
 
   test("stay where they are when a person has suspended them", async () => {
     const { model } = patient();
     await using h = new KernelHarness({ model });
     const { top, part } = await pair(h);
-    await h.kernel.suspend(part.pid);
-    await h.kernel.suspend(top.pid);
+    await h.kernel.lifecycle.suspend(part.pid);
+    await h.kernel.lifecycle.suspend(top.pid);
     await ended(h);
-    const again = await h.kernel.resume(top.uuid, null, h.opts());
-    expect(h.kernel.procInfos().map(({ uuid }) => uuid)).toEqual([top.uuid]);
-    await h.kernel.suspend(again.pid);
+    const again = await h.kernel.lifecycle.resume(top.uuid, null, h.opts());
+    expect(h.kernel.processes.infos().map(({ uuid }) => uuid)).toEqual([top.uuid]);
+    await h.kernel.lifecycle.suspend(again.pid);
   });
 });
 
@@ -60,7 +60,7 @@ describe("what a shutdown leaves to go on", () => {
   const hold = async (h: KernelHarness, more: object = {}): Promise<ProcInfo> => {
     const pid = await h.spawn("go", more);
     await until(() => h.requests.length === 1);
-    return h.kernel.procInfo(pid);
+    return h.kernel.processes.info(pid);
   };
 
   test.each([
@@ -72,16 +72,16 @@ describe("what a shutdown leaves to go on", () => {
     await using h = new KernelHarness({ model: silent });
     const { uuid } = await hold(h, more);
     await h.kernel.shutdown({ cause });
-    expect(h.kernel.handsOver).toBe(handsOver);
+    expect(h.kernel.lifecycle.handsOver).toBe(handsOver);
     expect(await h.runs.info(uuid)).toMatchObject({ exit_code: 75, suspended: { cause: recorded } });
   });
 
   test("not one that a person has paused", async () => {
     await using h = new KernelHarness({ model: silent });
     const { uuid, pid } = await hold(h);
-    h.kernel.kill(pid, SIGPAUSE);
+    h.kernel.processes.kill(pid, SIGPAUSE);
     await h.kernel.shutdown({ cause: "restart" });
-    expect(h.kernel.handsOver).toBe(false);
+    expect(h.kernel.lifecycle.handsOver).toBe(false);
     expect(await h.runs.info(uuid)).toMatchObject({ suspended: { cause: "asked" } });
   });
 
@@ -89,7 +89,7 @@ describe("what a shutdown leaves to go on", () => {
     await using h = new KernelHarness({ model: silent });
     await hold(h, { resumeOnRestart: true });
     await h.kernel.shutdown({ now: true });
-    expect(h.kernel.handsOver).toBe(false);
-    expect(() => h.kernel.procInfo(1)).toThrow(SyscallError);
+    expect(h.kernel.lifecycle.handsOver).toBe(false);
+    expect(() => h.kernel.processes.info(1)).toThrow(SyscallError);
   });
 });

@@ -69,11 +69,11 @@ describe("attached images", () => {
     });
     const pid = await h.spawn("look", { images });
     await until(() => h.requests.length === 1);
-    const { uuid } = h.kernel.procInfo(pid);
-    await h.kernel.suspend(pid);
-    const again = await h.kernel.resume(uuid, null, h.opts(), {});
+    const { uuid } = h.kernel.processes.info(pid);
+    await h.kernel.lifecycle.suspend(pid);
+    const again = await h.kernel.lifecycle.resume(uuid, null, h.opts(), {});
     expect((await h.follow(again.pid)).info).toMatchObject({ exit_reason: "completed", result: "seen" });
-    const fork = await h.kernel.resume(uuid, null, h.opts(), { input: "once more", fork: {} });
+    const fork = await h.kernel.lifecycle.resume(uuid, null, h.opts(), { input: "once more", fork: {} });
     const ended = h.follow(fork.pid);
     await h.runs.remove(uuid);
     await ended;
@@ -89,8 +89,8 @@ describe("attached images", () => {
     });
     const pid = await h.spawn("look", { images });
     await until(() => h.requests.length === 1);
-    const { uuid } = h.kernel.procInfo(pid);
-    const fork = await h.kernel.resume(uuid, null, h.opts(), { fork: {} });
+    const { uuid } = h.kernel.processes.info(pid);
+    const fork = await h.kernel.lifecycle.resume(uuid, null, h.opts(), { fork: {} });
     await h.follow(fork.pid);
     expect(shown(h)[1]).toEqual(images.map(base64));
   });
@@ -115,7 +115,7 @@ describe("attached images", () => {
       message: expect.stringContaining("takes none"),
     });
     expect(h.requests).toEqual([]);
-    expect(h.kernel.listProcs()).toEqual([]);
+    expect(h.kernel.processes.listProcs()).toEqual([]);
   });
 
   test.each([
@@ -126,7 +126,7 @@ describe("attached images", () => {
       model: script(calls(["Damage", {}]), says("done")),
       devices: {
         "/dev/damage": toolDevice("Damage", () => {
-          const uuid = h.kernel.listProcs()[0]?.uuid ?? "";
+          const uuid = h.kernel.processes.listProcs()[0]?.uuid ?? "";
           const folder = join(h.dataDir, "steps", uuid, "results");
           for (const name of readdirSync(folder)) damage(join(folder, name));
           return "done";

@@ -210,7 +210,7 @@ describe("InitBoot", () => {
         ["bad", "failed"],
         ["last", "stopped"],
       ]);
-      expect(s.h.kernel.active).toBe(0);
+      expect(s.h.kernel.processes.count).toBe(0);
       expect(s.starts).not.toContain("z");
     });
   }
@@ -238,7 +238,7 @@ describe("InitBoot", () => {
     expect(error.message).toMatch(
       /required supervisor db did not come up: db ended as it started: .*ended with 3.*no port left/,
     );
-    expect(s.h.kernel.active).toBe(0);
+    expect(s.h.kernel.processes.count).toBe(0);
   });
 
   test("finds it, too, when its end is told only after the time for which it is watched", async () => {
@@ -291,7 +291,7 @@ describe("what has come up", () => {
       { state: "running", restarts: 1, sinceMs: before?.sinceMs },
     ]);
     await s.fail("a");
-    await until(() => s.h.kernel.active === 0);
+    await until(() => s.h.kernel.processes.count === 0);
     expect(s.h.kernel.init.initStatus()).toMatchObject([{ state: "failed", restarts: 1, pid: before?.pid }]);
     expect(s.h.kernel.init.initStatus()[0]?.error).toContain("max_restarts_exceeded (1)");
     expect(s.h.warnings.filter((text) => text.includes("supervisor agents"))).toHaveLength(1);
@@ -304,7 +304,7 @@ describe("what has come up", () => {
       plan([supervisor(s, "agents", [s.agent("a", { restart: "transient" })], { required: true })]),
     );
     await s.finish("a");
-    await until(() => s.h.kernel.active === 0);
+    await until(() => s.h.kernel.processes.count === 0);
     expect(s.h.kernel.init.initStatus()).toMatchObject([{ state: "stopped", error: null }]);
   });
 
@@ -328,7 +328,7 @@ describe("the end of the kernel", () => {
     await using s = new Supervised({ mounts: [table.type] });
     const ended: string[] = [];
     const watch = (pid: number, name: string) => {
-      void s.h.kernel.wait(pid).then(({ reason }) => ended.push(`${name} ${reason}`));
+      void s.h.kernel.processes.wait(pid).then(({ reason }) => ended.push(`${name} ${reason}`));
     };
     await boot(
       s,
@@ -358,7 +358,7 @@ describe("the end of the kernel", () => {
   test("is at once with `now`", async () => {
     await using s = new Supervised();
     await boot(s, plan([supervisor(s, "one", [s.agent("a")])]));
-    const ended = s.h.kernel.wait(1);
+    const ended = s.h.kernel.processes.wait(1);
     await s.h.kernel.shutdown({ now: true });
     expect(await ended).toMatchObject({ reason: "killed" });
     expect(states(s)).toEqual([["one", "stopped"]]);

@@ -82,11 +82,11 @@ describe("Send", () => {
     const [a, b] = [await idle(h), await idle(h)];
     expect(await codeOf(() => h.kernel.ipc.send(a.pid, 99, "x"))).toBe("NOT_FOUND");
     expect(await codeOf(() => h.kernel.ipc.send(99, a.pid, "x"))).toBe("NOT_FOUND");
-    h.kernel.kill(b.pid, SIGTERM);
+    h.kernel.processes.kill(b.pid, SIGTERM);
     expect(await codeOf(() => h.kernel.ipc.send(a.pid, b.pid, "x"))).toBe("CLOSED");
     await b.done;
     expect(await codeOf(() => h.kernel.ipc.send(a.pid, b.pid, "x"))).toBe("CLOSED");
-    await h.kernel.wait(b.pid);
+    await h.kernel.processes.wait(b.pid);
     expect(await codeOf(() => h.kernel.ipc.send(a.pid, b.pid, "x"))).toBe("NOT_FOUND");
   });
 
@@ -170,10 +170,10 @@ describe("Recv", () => {
       ended = true;
     });
     await clock.advance(600);
-    h.kernel.kill(pid, SIGPAUSE);
+    h.kernel.processes.kill(pid, SIGPAUSE);
     await clock.advance(3_600_000);
     expect(ended).toBe(false);
-    h.kernel.kill(pid, SIGRESUME);
+    h.kernel.processes.kill(pid, SIGRESUME);
     await clock.advance(400);
     expect(await waiting).toBe("TIMEOUT");
   });
@@ -191,11 +191,11 @@ describe("Recv", () => {
     await using h = harness();
     const { pid } = await idle(h);
     const waiting = codeOf(() => h.kernel.ipc.recv(pid));
-    h.kernel.kill(pid, SIGKILL);
+    h.kernel.processes.kill(pid, SIGKILL);
     expect(await waiting).toBe("CANCELLED");
     const zombie = await codeOf(() => h.kernel.ipc.recv(pid));
     expect(["CLOSED", "CANCELLED"]).toContain(zombie ?? "");
-    await h.kernel.wait(pid);
+    await h.kernel.processes.wait(pid);
     expect(await codeOf(() => h.kernel.ipc.recv(pid))).toBe("NOT_FOUND");
   });
 
@@ -204,7 +204,7 @@ describe("Recv", () => {
     const { pid } = await idle(h);
     const waiting = Array.from({ length: 64 }, () => codeOf(() => h.kernel.ipc.recv(pid)));
     expect(await codeOf(() => h.kernel.ipc.recv(pid))).toBe("EXHAUSTED");
-    h.kernel.kill(pid, SIGKILL);
+    h.kernel.processes.kill(pid, SIGKILL);
     expect(new Set(await Promise.all(waiting))).toEqual(new Set(["CANCELLED"]));
   });
 
@@ -214,8 +214,8 @@ describe("Recv", () => {
     await h.kernel.ipc.send(0, pid, "a");
     await h.kernel.ipc.send(0, pid, "b");
     await h.kernel.ipc.recv(pid);
-    h.kernel.kill(pid, SIGKILL);
-    await h.kernel.wait(pid);
+    h.kernel.processes.kill(pid, SIGKILL);
+    await h.kernel.processes.wait(pid);
     expect((await h.runs.inbox(uuid)).unread).toMatchObject([{ data: "b" }]);
   });
 });

@@ -72,7 +72,7 @@ describe("what a process starts with", () => {
     expect(await failure(spawned)).toMatchObject({ code: "UNAVAILABLE", message: "nobody there" });
     expect(table.tables.map(({ unmounted }) => unmounted)).toEqual([true]);
     expect(h.kernel.mounts.size).toBe(0);
-    expect(h.kernel.listProcs()).toEqual([]);
+    expect(h.kernel.processes.listProcs()).toEqual([]);
   });
 
   test("one that is not required is gone without, and who watches is told", async () => {
@@ -176,7 +176,7 @@ describe("a mount that does not come to stand", () => {
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
     const spawned = failure(h.spawn("go", { mounts: [one] }));
     await until(() => table.attempts === 1);
-    h.kernel.kill(h.kernel.listProcs()[0]?.pid ?? 0, 2);
+    h.kernel.processes.kill(h.kernel.processes.listProcs()[0]?.pid ?? 0, 2);
     expect(await spawned).toMatchObject({ code: "CANCELLED" });
     expect(h.kernel.mounts.size).toBe(0);
   });
@@ -192,7 +192,7 @@ describe("what several have mounted", () => {
     expect(table.open).toBe(1);
     await end(h, b);
     expect(table.open).toBe(0);
-    await h.kernel.wait(await h.spawn("c", { mounts: [one], timeoutMs: 1 }));
+    await h.kernel.processes.wait(await h.spawn("c", { mounts: [one], timeoutMs: 1 }));
     expect(table.attempts).toBe(2);
   });
 
@@ -217,9 +217,9 @@ describe("what several have mounted", () => {
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
     const a = failure(h.spawn("a", { mounts: [one] }));
     const b = h.spawn("b", { mounts: [one] });
-    await until(() => h.kernel.listProcs().length === 2 && table.attempts === 1);
-    const first = h.kernel.listProcs().find(({ intent }) => intent === "a");
-    h.kernel.kill(first?.pid ?? 0, 2);
+    await until(() => h.kernel.processes.listProcs().length === 2 && table.attempts === 1);
+    const first = h.kernel.processes.listProcs().find(({ intent }) => intent === "a");
+    h.kernel.processes.kill(first?.pid ?? 0, 2);
     expect(await a).toMatchObject({ code: "CANCELLED" });
     stands.resolve();
     expect(h.kernel.mounts.list(await b)).toMatchObject([{ type: "table", down: null }]);
@@ -297,11 +297,11 @@ describe("rights", () => {
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
     for (const allowedTools of [["Plan"], ["*"], ["Plan", "table__one__*"]]) {
       const pid = await h.spawn("go", {}, list(allowedTools));
-      const before = h.kernel.procInfo(pid);
+      const before = h.kernel.processes.info(pid);
       const path = await h.kernel.mounts.mount(pid, one);
-      expect(h.kernel.procInfo(pid).allowed_tools).toContain("table__one__Echo");
+      expect(h.kernel.processes.info(pid).allowed_tools).toContain("table__one__Echo");
       await h.kernel.mounts.unmount(pid, path);
-      const { permissions, allowed_tools, allowed_devices } = h.kernel.procInfo(pid);
+      const { permissions, allowed_tools, allowed_devices } = h.kernel.processes.info(pid);
       expect({ permissions, allowed_tools, allowed_devices }).toEqual({
         permissions: before.permissions,
         allowed_tools: before.allowed_tools,
@@ -317,7 +317,7 @@ describe("rights of a tree", () => {
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
     const parentPid = await h.spawn("parent", { mounts: [one] }, agent({ allowedTools: ["Plan"] }));
     const child = await h.spawn("child", { parentPid, mounts: [one] }, agent({ allowedTools: [] }));
-    const tools = () => h.kernel.procInfo(child).allowed_tools;
+    const tools = () => h.kernel.processes.info(child).allowed_tools;
     expect(tools()).toEqual(["table__one__Echo"]);
     await h.kernel.mounts.unmount(parentPid, `/mnt/table/${parentPid}-one`);
     expect(tools()).toEqual([]);
@@ -441,8 +441,8 @@ describe("what ends by itself", () => {
       const table = new Mountable("table", { unmounting });
       await using h = new KernelHarness({ model: silent, mounts: [table.type], clock });
       const pid = await h.spawn("go", { mounts: [one] });
-      h.kernel.kill(pid, 1);
-      const waited = h.kernel.wait(pid);
+      h.kernel.processes.kill(pid, 1);
+      const waited = h.kernel.processes.wait(pid);
       await until(() => table.tables[0]?.unmounted === true);
       await clock.advance(5_000);
       expect(await waited).toMatchObject({ code: 143 });
@@ -488,8 +488,8 @@ describe("what many see", () => {
     h.leases--; // That scope was only looked at.
     await h.kernel.mounts.unmountShared({ of: "project", project }, path);
     expect(table.open).toBe(0);
-    h.kernel.kill(later, 2);
-    await h.kernel.wait(later);
+    h.kernel.processes.kill(later, 2);
+    await h.kernel.processes.wait(later);
   });
 
   test("a process that asks for it by name gets the same, at its own place and with its rights", async () => {
@@ -499,7 +499,7 @@ describe("what many see", () => {
     expect(h.kernel.mounts.services({ id: "p" }, "table")).toEqual(["one"]);
     const pid = await h.spawn("go", { mounts: [{ ...one, config: {} }] }, agent({ allowedTools: [] }));
     expect(h.kernel.mounts.list(pid)).toMatchObject([{ path: `/mnt/table/${pid}-one` }]);
-    expect(h.kernel.procInfo(pid).allowed_tools).toEqual(["table__one__Echo"]);
+    expect(h.kernel.processes.info(pid).allowed_tools).toEqual(["table__one__Echo"]);
     expect(table.attempts).toBe(1);
     await end(h, pid);
     expect(table.open).toBe(1);
@@ -553,7 +553,7 @@ describe("whatever happens in whatever order", () => {
         else if (what < 0.9) pick(table.tables)?.change(random() < 0.5 ? echo("Echo", "More") : {});
         else if (live.length > 0) {
           live.splice(live.indexOf(pid), 1);
-          h.kernel.kill(pid, 2);
+          h.kernel.processes.kill(pid, 2);
         }
         if (random() < 0.5) await settled();
       }
@@ -593,6 +593,6 @@ async function failure(work: Promise<unknown> | undefined): Promise<unknown> {
 }
 
 async function end(h: KernelHarness, pid: PID): Promise<void> {
-  h.kernel.kill(pid, 2);
-  await h.kernel.wait(pid);
+  h.kernel.processes.kill(pid, 2);
+  await h.kernel.processes.wait(pid);
 }

@@ -94,7 +94,7 @@ describe("a model that asks for more than anybody needs", () => {
       made.push(n);
       if (n === 100 && !suspend) {
         suspend = true;
-        void h.kernel.suspend(h.kernel.listProcs()[0]?.pid ?? 0);
+        void h.kernel.lifecycle.suspend(h.kernel.processes.listProcs()[0]?.pid ?? 0);
       }
       return "acted";
     });
@@ -104,7 +104,7 @@ describe("a model that asks for more than anybody needs", () => {
     });
     const { info } = await h.run("go");
     expect(info.exit_reason).toBe("suspended");
-    const { pid } = await h.kernel.resume(info.uuid, null, h.opts(), {});
+    const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), {});
     expect((await h.follow(pid)).info).toMatchObject({ exit_reason: "completed", result: "done" });
     expect(new Set(made).size).toBe(made.length);
     expect(made.length).toBeLessThanOrEqual(MAX_CALLS_PER_ANSWER);

@@ -47,8 +47,8 @@ describe("membership", () => {
     const { groups } = h.kernel;
     for (const pid of [one, two]) groups.joinGroup(pid, "build");
     groups.joinGroup(one, "test");
-    h.kernel.kill(one, SIGINT);
-    await h.kernel.wait(one);
+    h.kernel.processes.kill(one, SIGINT);
+    await h.kernel.processes.wait(one);
     expect(groups.getProcGroup("build")).toEqual([two]);
     expect(codeOf(() => groups.getProcGroup("test"))).toBe("NOT_FOUND");
     groups.leaveGroup(two, "build");
@@ -99,8 +99,8 @@ describe("membership", () => {
     });
     const pid = await h.spawn("go");
     h.kernel.groups.joinGroup(pid, "build");
-    h.kernel.kill(pid, SIGINT);
-    await h.kernel.wait(pid);
+    h.kernel.processes.kill(pid, SIGINT);
+    await h.kernel.processes.wait(pid);
     expect(seen).toEqual(["NOT_FOUND", [pid], 0]);
   });
 });
@@ -110,16 +110,16 @@ describe("a signal to a group", () => {
     await using h = new KernelHarness({ model: silent });
     const [one, two, three_] = await three(h);
     const { groups } = h.kernel;
-    const paused = (): boolean[] => [one, two, three_].map((pid) => h.kernel.procInfo(pid).is_paused);
+    const paused = (): boolean[] => [one, two, three_].map((pid) => h.kernel.processes.info(pid).is_paused);
     groups.joinGroup(one, "build");
     groups.joinGroup(two, "build");
     expect(groups.signalGroup("build", SIGPAUSE)).toBe(2);
     expect(paused()).toEqual([true, true, false]);
     expect(groups.signalGroup("build", SIGRESUME)).toBe(2);
-    const ended = Promise.all([one, two].map((pid) => h.kernel.wait(pid)));
+    const ended = Promise.all([one, two].map((pid) => h.kernel.processes.wait(pid)));
     expect(groups.signalGroup("build", SIGINT)).toBe(2);
     expect((await ended).map((exit) => exit.reason)).toEqual(["interrupted", "interrupted"]);
-    expect(h.kernel.procInfo(three_).exit_reason).toBeNull();
+    expect(h.kernel.processes.info(three_).exit_reason).toBeNull();
     expect(codeOf(() => groups.signalGroup("build", 9 as Signal))).toBe("INVALID");
   });
 
@@ -127,11 +127,11 @@ describe("a signal to a group", () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
     const { groups, debug } = h.kernel;
-    const uuid = h.kernel.procInfo(pid).uuid;
+    const uuid = h.kernel.processes.info(pid).uuid;
     groups.joinGroup(pid, "build");
     groups.getProcGroup("build");
     groups.signalGroup("build", SIGINT);
-    await h.kernel.wait(pid);
+    await h.kernel.processes.wait(pid);
     const { records } = await h.runs.events(uuid);
     const own = records.filter((event) => ["JoinGroup", "Signal"].includes(event.syscall));
     expect(own.map(({ syscall, args }) => [syscall, args])).toEqual([
@@ -158,8 +158,8 @@ test("members come, go and die in any order, and nothing is left", async () => {
       const [name, inGroup] = [...members][below(3)] ?? ["a", []];
       switch (below(8)) {
         case 0:
-          h.kernel.kill(pid, SIGINT);
-          await h.kernel.wait(pid);
+          h.kernel.processes.kill(pid, SIGINT);
+          await h.kernel.processes.wait(pid);
           pids = pids.filter((one) => one !== pid);
           for (const [group, all] of members)
             members.set(
@@ -184,7 +184,7 @@ test("members come, go and die in any order, and nothing is left", async () => {
         else expect(groups.getProcGroup(group)).toEqual(all);
       }
     }
-    await until(() => h.kernel.active === 0);
+    await until(() => h.kernel.processes.count === 0);
     expect(groups.size).toBe(0);
   }
 });

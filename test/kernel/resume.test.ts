@@ -11,7 +11,7 @@ import { until } from "../support/until.ts";
 const READ_ONLY = { annotations: { readOnlyHint: true } };
 
 async function uuidOf(h: KernelHarness, pid: number): Promise<string> {
-  return h.kernel.procInfo(pid).uuid;
+  return h.kernel.processes.info(pid).uuid;
 }
 
 async function resume(
@@ -20,7 +20,7 @@ async function resume(
   o: { input?: string } = {},
   agent: AgentInfo | null = null,
 ): Promise<number> {
-  return (await h.kernel.resume(uuid, agent, h.opts(), o)).pid;
+  return (await h.kernel.lifecycle.resume(uuid, agent, h.opts(), o)).pid;
 }
 
 async function resumed(h: KernelHarness, uuid: string, o: { input?: string } = {}) {
@@ -53,7 +53,7 @@ describe("a run that was suspended goes on", () => {
     const pid = await h.spawn("go", { input: "attached text" });
     await until(() => h.requests.length === 1);
     const uuid = await uuidOf(h, pid);
-    expect(await h.kernel.suspend(pid)).toMatchObject({ code: 75, reason: "suspended" });
+    expect(await h.kernel.lifecycle.suspend(pid)).toMatchObject({ code: 75, reason: "suspended" });
     const info = await resumed(h, uuid);
     expect(info).toMatchObject({ uuid, exit_code: 0, result: "done", steps: 1, state: "zombie" });
     expect(info.pid).toBeGreaterThan(pid);
@@ -69,7 +69,7 @@ describe("a run that was suspended goes on", () => {
     const pid = await h.spawn("go");
     await until(() => h.requests.length === 2);
     const uuid = await uuidOf(h, pid);
-    await h.kernel.suspend(pid);
+    await h.kernel.lifecycle.suspend(pid);
     const info = await resumed(h, uuid);
     expect(info).toMatchObject({ exit_code: 0, steps: 2, tool_calls: 1, tokens_used: 30 });
     expect(info.usage).toEqual({ input_tokens: 20, output_tokens: 10, cached_tokens: 0 });
@@ -90,7 +90,7 @@ describe("a run that was suspended goes on", () => {
     const pid = await h.spawn("go");
     await until(() => made === 1);
     const uuid = await uuidOf(h, pid);
-    await h.kernel.suspend(pid, { reason: "lunch", wake: { on: "at", at_ms: 7 } });
+    await h.kernel.lifecycle.suspend(pid, { reason: "lunch", wake: { on: "at", at_ms: 7 } });
     expect(await h.runs.info(uuid)).toMatchObject({
       state: "suspended",
       suspended: { reason: "lunch", wake: { on: "at", at_ms: 7 } },
@@ -115,10 +115,10 @@ describe("a run that was suspended goes on", () => {
     const uuid = await uuidOf(h, pid);
     for (let cut = 1; cut <= 4; cut++) {
       await until(() => h.requests.length === cut * 2 - 1);
-      await h.kernel.suspend(pid);
+      await h.kernel.lifecycle.suspend(pid);
       pid = await resume(h, uuid);
     }
-    await until(() => h.kernel.active === 0);
+    await until(() => h.kernel.processes.count === 0);
     expect(await h.runs.info(uuid)).toMatchObject({ exit_code: 0, result: "done", steps: 4 });
     for (const [at, request] of h.requests.entries()) if (at > 0) expectGoesOn(request, h.requests[at - 1]);
     expect((await h.runs.steps(uuid)).records.map(({ step }) => step)).toEqual([1, 2, 3, 4]);
@@ -131,11 +131,11 @@ describe("a run that was suspended goes on", () => {
     const pid = await h.spawn("go", { maxSteps: 3 });
     await until(() => h.requests.length === 2);
     const uuid = await uuidOf(h, pid);
-    await h.kernel.suspend(pid);
+    await h.kernel.lifecycle.suspend(pid);
     // The step that was cut off was a step too.
     const info = await resumed(h, uuid);
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "max_steps", max_steps: 3, steps: 2 });
-    const more = await h.kernel.resume(uuid, null, h.opts({ maxSteps: 10 }));
+    const more = await h.kernel.lifecycle.resume(uuid, null, h.opts({ maxSteps: 10 }));
     expect(more.step).toBe(2);
     expect((await h.follow(more.pid)).info).toMatchObject({
       exit_code: 0,
@@ -152,14 +152,17 @@ describe("a run that was suspended goes on", () => {
     await until(() => h.requests.length === 1);
     const uuid = await uuidOf(h, pid);
     await clock.advance(6_000);
-    await h.kernel.suspend(pid);
-    await until(() => h.kernel.active === 0);
+    await h.kernel.lifecycle.suspend(pid);
+    await until(() => h.kernel.processes.count === 0);
     await clock.advance(3_600_000);
     const run = h.follow(await resume(h, uuid));
     await until(() => h.requests.length === 2);
-    expect(h.kernel.procInfo(2)).toMatchObject({ elapsed_ms: 6_000, created_at_ms: Date.UTC(2026, 0, 1) });
+    expect(h.kernel.processes.info(2)).toMatchObject({
+      elapsed_ms: 6_000,
+      created_at_ms: Date.UTC(2026, 0, 1),
+    });
     await clock.advance(3_999);
-    expect(h.kernel.procInfo(2).state).toBe("running");
+    expect(h.kernel.processes.info(2).state).toBe("running");
     await clock.advance(1);
     expect((await run).info).toMatchObject({ exit_reason: "timeout", elapsed_ms: 10_000 });
   });
@@ -196,10 +199,10 @@ describe("a run that was suspended goes on", () => {
     });
     const pid = await h.spawn("go", {}, agent);
     await until(() => h.requests.length === 2);
-    const before = h.kernel.procInfo(pid);
-    await h.kernel.suspend(pid);
+    const before = h.kernel.processes.info(pid);
+    await h.kernel.lifecycle.suspend(pid);
     const again = await resume(h, before.uuid, {}, { ...agent, instructions: "You are somebody else." });
-    expect(h.kernel.procInfo(again)).toMatchObject({
+    expect(h.kernel.processes.info(again)).toMatchObject({
       agent: "careful",
       skills: ["care"],
       permissions: before.permissions,
@@ -221,7 +224,7 @@ describe("a run that was suspended goes on", () => {
     const pid = await first.spawn("go");
     await until(() => first.requests.length === 1);
     const uuid = await uuidOf(first, pid);
-    await first.kernel.suspend(pid);
+    await first.kernel.lifecycle.suspend(pid);
     crashInto(second, first);
     await resumed(second, uuid);
     const shown = first.requests[0]?.tools?.map(({ name }) => name) ?? [];
@@ -237,7 +240,7 @@ describe("a run that was suspended goes on", () => {
     const pid = await h.spawn("go", { checks: ["false"] });
     await until(() => h.requests.length === 1);
     const uuid = await uuidOf(h, pid);
-    await h.kernel.suspend(pid);
+    await h.kernel.lifecycle.suspend(pid);
     expect(await resumed(h, uuid)).toMatchObject({ exit_reason: "check_failed" });
   });
 
@@ -247,7 +250,7 @@ describe("a run that was suspended goes on", () => {
     await until(() => h.requests.length === 1);
     const uuid = await uuidOf(h, pid);
     await h.kernel.ipc.send(0, pid, "hear me");
-    await h.kernel.suspend(pid);
+    await h.kernel.lifecycle.suspend(pid);
     await resumed(h, uuid);
     expect(h.requests[1]?.messages).toHaveLength(2);
     expect(h.requests[1]?.messages[1]?.content).toContain("hear me");
@@ -357,14 +360,14 @@ describe("a run whose kernel was killed goes on", () => {
     mkdirSync(trace);
     const suspended = await resume(second, uuid);
     await until(() => second.requests.length === 1);
-    await second.kernel.suspend(suspended);
+    await second.kernel.lifecycle.suspend(suspended);
     await second.follow(suspended);
     const { info, events } = await second.follow(await resume(second, uuid));
     expect(info).toMatchObject({ exit_code: 0, result: "done", steps: 1, error: null });
     expect(events.flatMap((event) => (event.type === "notice" ? event.text : []))).toEqual([
       expect.stringContaining("events.jsonl of its record: Cannot read"),
     ]);
-    await until(() => second.kernel.active === 0);
+    await until(() => second.kernel.processes.count === 0);
     expect(readdirSync(trace)).toEqual([]);
   });
 
@@ -375,7 +378,7 @@ describe("a run whose kernel was killed goes on", () => {
     const uuid = await uuidOf(first, pid);
     await until(async () => (await first.runs.steps(uuid)).records.length === 1);
     crashInto(second, first);
-    const again = await second.kernel.resume(
+    const again = await second.kernel.lifecycle.resume(
       uuid,
       null,
       second.opts({ limits: { ...second.opts().limits, checkMs: 1 } }),
@@ -436,11 +439,11 @@ describe("a run with children", () => {
   test("that is suspended lays them down with it, and is not failed by that when it goes on", async () => {
     await using h = new KernelHarness({ model: family() });
     const pid = await h.spawn("parent");
-    await until(() => h.kernel.active === 2 && h.requests.length === 2);
-    const [parent, child] = h.kernel.listProcs();
+    await until(() => h.kernel.processes.count === 2 && h.requests.length === 2);
+    const [parent, child] = h.kernel.processes.listProcs();
     if (!parent || !child) throw new Error("no child");
-    await h.kernel.suspend(pid);
-    await until(() => h.kernel.active === 0);
+    await h.kernel.lifecycle.suspend(pid);
+    await until(() => h.kernel.processes.count === 0);
     expect(await h.runs.info(child.uuid)).toMatchObject({
       state: "suspended",
       parent_uuid: parent.uuid,
@@ -463,10 +466,10 @@ describe("a run with children", () => {
     const pid = await h.spawn("child", { parentPid: parent });
     const uuid = await uuidOf(h, pid);
     await until(() => h.requests.length === 2);
-    await h.kernel.suspend(pid);
-    expect(h.kernel.procInfo(parent).children).toMatchObject([{ uuid, exit_code: 75 }]);
+    await h.kernel.lifecycle.suspend(pid);
+    expect(h.kernel.processes.info(parent).children).toMatchObject([{ uuid, exit_code: 75 }]);
     expect(await resumed(h, uuid, { input: "go on" })).toMatchObject({ exit_code: 0, ppid: parent });
-    expect(h.kernel.procInfo(parent).children).toMatchObject([{ uuid, exit_code: 0 }]);
+    expect(h.kernel.processes.info(parent).children).toMatchObject([{ uuid, exit_code: 0 }]);
   });
 
   test("that was killed with its kernel knows how they ended", async () => {
@@ -504,7 +507,7 @@ describe("a run that has ended", () => {
   test("and has completed goes on with nothing less: INVALID, and it stays as it is", async () => {
     await using h = new KernelHarness({ model: script(says("one")) });
     const { info } = await h.run("go");
-    await until(() => h.kernel.active === 0);
+    await until(() => h.kernel.processes.count === 0);
     const before = await h.runs.info(info.uuid);
     expect(await resume(h, info.uuid).catch((error: unknown) => error)).toMatchObject({
       code: "INVALID",
@@ -527,7 +530,7 @@ describe("who takes up a run", () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
     const uuid = await uuidOf(h, pid);
-    await h.kernel.suspend(pid);
+    await h.kernel.lifecycle.suspend(pid);
     const tries = await Promise.allSettled(Array.from({ length: 5 }, () => resume(h, uuid)));
     expect(tries.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
     // Who comes late, where the disk is slow, finds it alive by then.
@@ -547,7 +550,7 @@ describe("who takes up a run", () => {
     await using h = new KernelHarness({ model: silent, kernelAlive: (id) => id === "other" });
     const pid = await h.spawn("go");
     const uuid = await uuidOf(h, pid);
-    await h.kernel.suspend(pid);
+    await h.kernel.lifecycle.suspend(pid);
     const claim = h.runs.claim(uuid);
     expect(await resume(h, uuid).catch((error: unknown) => error)).toMatchObject({
       code: "INVALID",
@@ -571,7 +574,7 @@ describe("who takes up a run", () => {
     };
     await using h = new KernelHarness({ model: script(says("one")), kernelAlive });
     const { info } = await h.run("go");
-    await until(() => h.kernel.active === 0);
+    await until(() => h.kernel.processes.count === 0);
     const record = await h.runs.reopen(info.uuid);
     record.info({ ...info, state: "running", exit_reason: null, ended_at_ms: null, kernel: "other" });
     ends = () => record.info({ ...info, kernel: "other" });
@@ -595,14 +598,14 @@ describe("who takes up a run", () => {
     const pid = await h.spawn("go");
     await until(() => h.requests.length === 1);
     const uuid = await uuidOf(h, pid);
-    await h.kernel.suspend(pid);
-    await until(() => h.kernel.active === 0);
+    await h.kernel.lifecycle.suspend(pid);
+    await until(() => h.kernel.processes.count === 0);
     const before = await h.runs.info(uuid);
     const opts = h.opts();
     const broken = { ...opts, provider: { ...opts.provider, device: "/dev/llm/none" } };
-    await expect(h.kernel.resume(uuid, null, broken)).rejects.toMatchObject({ code: "NOT_FOUND" });
+    await expect(h.kernel.lifecycle.resume(uuid, null, broken)).rejects.toMatchObject({ code: "NOT_FOUND" });
     expect(await h.runs.info(uuid)).toEqual(before);
-    expect(h.kernel.active).toBe(0);
+    expect(h.kernel.processes.count).toBe(0);
     expect(await resumed(h, uuid)).toMatchObject({ exit_code: 0 });
   });
 });
@@ -618,7 +621,7 @@ describe("Checkpoint", () => {
     const uuid = await uuidOf(h, pid);
     await until(() => h.requests.length === 2);
     expect(await h.kernel.lifecycle.checkpoint(pid)).toEqual({ uuid, step: 1 });
-    await h.kernel.suspend(pid);
+    await h.kernel.lifecycle.suspend(pid);
     const { records } = await h.runs.events(uuid);
     expect(records.filter(({ syscall }) => ["Checkpoint", "Suspend"].includes(syscall))).toMatchObject([
       { syscall: "Checkpoint", args: { pid, by: 0 }, result: 1 },

@@ -345,7 +345,7 @@ describe("a run ends", () => {
     const pid = await h.spawn("go");
     const run = h.follow(pid);
     await until(() => h.requests.length === 1);
-    h.kernel.kill(pid, signal);
+    h.kernel.processes.kill(pid, signal);
     expect((await run).info).toMatchObject({ exit_code: code, exit_reason: reason });
   });
 
@@ -354,7 +354,7 @@ describe("a run ends", () => {
     const pid = await h.spawn("go");
     const run = h.follow(pid);
     await until(() => h.requests.length === 1);
-    await h.kernel.suspend(pid);
+    await h.kernel.lifecycle.suspend(pid);
     const { info } = await run;
     expect(info).toMatchObject({ exit_code: 75, exit_reason: "suspended", state: "suspended" });
     expect((await h.runs.info(info.uuid))?.state).toBe("suspended");
@@ -366,9 +366,9 @@ describe("a run ends", () => {
     await using h = new KernelHarness({ model: script(calls(["Slow", {}])), devices: { "/dev/slow": slow } });
     const pid = await h.spawn("go");
     const run = h.follow(pid);
-    await until(() => h.kernel.procInfo(pid).tool_calls === 1);
-    const suspended = h.kernel.suspend(pid);
-    h.kernel.kill(pid, SIGINT);
+    await until(() => h.kernel.processes.info(pid).tool_calls === 1);
+    const suspended = h.kernel.lifecycle.suspend(pid);
+    h.kernel.processes.kill(pid, SIGINT);
     stubborn.resolve("late");
     expect(await suspended).toMatchObject({ code: 130 });
     expect((await run).info).toMatchObject({ exit_code: 130, exit_reason: "interrupted" });
@@ -401,13 +401,13 @@ describe("pausing", () => {
     });
     const pid = await h.spawn("go", { timeoutMs: 10_000 });
     const run = h.follow(pid);
-    await until(() => h.kernel.procInfo(pid).tool_calls === 1);
-    h.kernel.kill(pid, SIGPAUSE);
-    expect(h.kernel.procInfo(pid)).toMatchObject({ is_paused: true, state: "running" });
+    await until(() => h.kernel.processes.info(pid).tool_calls === 1);
+    h.kernel.processes.kill(pid, SIGPAUSE);
+    expect(h.kernel.processes.info(pid)).toMatchObject({ is_paused: true, state: "running" });
     held.resolve();
     await clock.advance(60_000);
-    expect(h.kernel.procInfo(pid)).toMatchObject({ steps: 1, elapsed_ms: 0 });
-    h.kernel.kill(pid, SIGRESUME);
+    expect(h.kernel.processes.info(pid)).toMatchObject({ steps: 1, elapsed_ms: 0 });
+    h.kernel.processes.kill(pid, SIGRESUME);
     const { info } = await run;
     expect(info).toMatchObject({ exit_code: 0, steps: 2, is_paused: false, paused_at_ms: 0, elapsed_ms: 0 });
   });
@@ -416,8 +416,8 @@ describe("pausing", () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
     const run = h.follow(pid);
-    h.kernel.kill(pid, SIGPAUSE);
-    h.kernel.kill(pid, SIGKILL);
+    h.kernel.processes.kill(pid, SIGPAUSE);
+    h.kernel.processes.kill(pid, SIGKILL);
     expect((await run).info).toMatchObject({ exit_code: 137, exit_reason: "killed_while_paused" });
   });
 });
@@ -454,8 +454,12 @@ describe("children", () => {
       maxSteps: 50,
       contextBudget: null,
     });
-    expect(h.kernel.procInfo(child)).toMatchObject({ max_steps: 5, context_budget: 1_000, ppid: parent });
-    expect(h.kernel.procInfo(child).allowed_tools).not.toContain("Echo");
+    expect(h.kernel.processes.info(child)).toMatchObject({
+      max_steps: 5,
+      context_budget: 1_000,
+      ppid: parent,
+    });
+    expect(h.kernel.processes.info(child).allowed_tools).not.toContain("Echo");
   });
 
   test("depth and number are limited", async () => {
@@ -542,11 +546,11 @@ describe("records", () => {
     await using h = new KernelHarness({ model: silent });
     const opts = h.opts();
     opts.provider = { ...opts.provider, device: "/dev/llm/none" };
-    await expect(h.kernel.spawn("go", null, opts)).rejects.toMatchObject({
+    await expect(h.kernel.processes.spawn("go", null, opts)).rejects.toMatchObject({
       code: "NOT_FOUND",
       syscall: "Open",
     });
-    expect(h.kernel.active).toBe(0);
+    expect(h.kernel.processes.count).toBe(0);
     expect(await h.runs.find("")).toEqual([]);
   });
 });

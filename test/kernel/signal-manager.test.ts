@@ -99,7 +99,7 @@ describe("what a signal comes to", () => {
               onStep: () => {},
               onError: () => {},
               onComplete: (pid) => {
-                expect(h.kernel.procInfo(pid).state).toBe("zombie");
+                expect(h.kernel.processes.info(pid).state).toBe("zombie");
                 atZombie.push(tried(pid));
               },
             },
@@ -107,8 +107,8 @@ describe("what a signal comes to", () => {
           const tried = (pid: number): string => codeOf(() => send(h, call, pid, signal));
           const pid = await h.spawn("go");
           prepare(h, pid, signal, how, () => {});
-          h.kernel.kill(pid, SIGKILL);
-          const exit = await h.kernel.wait(pid);
+          h.kernel.processes.kill(pid, SIGKILL);
+          const exit = await h.kernel.processes.wait(pid);
           // Kill of what has ended is nothing, Signal is an error; what is no process any more is none for both.
           expect(atZombie).toEqual([call === "signal" ? "NOT_FOUND" : ""]);
           expect(tried(pid)).toBe("NOT_FOUND");
@@ -129,10 +129,10 @@ async function seen(
 ): Promise<string> {
   const words: string[] = [];
   const pid = await h.spawn("go");
-  const waited = h.kernel.wait(pid);
-  if (state === "paused") h.kernel.kill(pid, SIGPAUSE);
+  const waited = h.kernel.processes.wait(pid);
+  if (state === "paused") h.kernel.processes.kill(pid, SIGPAUSE);
   if (!prepare(h, pid, signal, how, () => words.push("handled"))) words.push("refused");
-  if (state === "suspending") void h.kernel.suspend(pid);
+  if (state === "suspending") void h.kernel.lifecycle.suspend(pid);
   const trace = h.kernel.attachDebug(pid);
   send(h, call, pid, signal);
   const { result } = await first(trace);
@@ -150,7 +150,7 @@ function ends(words: string[], signal: Signal): boolean {
 }
 
 function fate(h: KernelHarness, pid: number, signal: Signal, status: ExitStatus | undefined): string {
-  if (!status) return h.kernel.procInfo(pid).is_paused ? "paused" : "runs";
+  if (!status) return h.kernel.processes.info(pid).is_paused ? "paused" : "runs";
   if (status.reason === "suspended") return "suspended";
   expect(status.code).toBe(OWN[signal]?.code ?? -1);
   if (status.reason === "killed_while_paused") return "ends paused";
@@ -236,7 +236,7 @@ describe("a signal", () => {
     });
     signals.sigHandle(pid, SIGTERM, null);
     expect(signals.signal(pid, SIGTERM)).toBe("default");
-    expect(await h.kernel.wait(pid)).toMatchObject({ code: 143, reason: "terminated" });
+    expect(await h.kernel.processes.wait(pid)).toMatchObject({ code: 143, reason: "terminated" });
   });
 
   test("PAUSE and RESUME undo each other where they are pending", async () => {
@@ -247,13 +247,13 @@ describe("a signal", () => {
     signals.signal(pid, SIGPAUSE);
     signals.signal(pid, SIGRESUME);
     expect(signals.sigUnblock(pid, SIGPAUSE)).toBeUndefined();
-    expect(h.kernel.procInfo(pid).is_paused).toBe(false);
+    expect(h.kernel.processes.info(pid).is_paused).toBe(false);
     signals.signal(pid, SIGPAUSE);
     signals.sigBlock(pid, SIGRESUME);
     signals.signal(pid, SIGRESUME);
     signals.signal(pid, SIGPAUSE);
     expect(signals.sigUnblock(pid, SIGRESUME)).toBeUndefined();
-    expect(h.kernel.procInfo(pid).is_paused).toBe(true);
+    expect(h.kernel.processes.info(pid).is_paused).toBe(true);
   });
 
   test("that is pending when its process ends is dropped, and nothing is held for that one", async () => {
@@ -262,7 +262,7 @@ describe("a signal", () => {
     h.kernel.signals.sigBlock(pid, SIGTERM);
     h.kernel.signals.signal(pid, SIGTERM);
     expect(h.kernel.signals.size).toBe(1);
-    expect(await h.kernel.wait(pid)).toMatchObject({ code: 0, reason: "completed" });
+    expect(await h.kernel.processes.wait(pid)).toMatchObject({ code: 0, reason: "completed" });
     expect(h.kernel.signals.size).toBe(0);
   });
 });
@@ -291,10 +291,10 @@ describe("a handler", () => {
     h.kernel.signals.signal(pid, SIGPAUSE);
     await clock.advance(1_000);
     expect(h.warnings.join()).toMatch(told);
-    expect(h.kernel.procInfo(pid).exit_reason).toBeNull();
+    expect(h.kernel.processes.info(pid).exit_reason).toBeNull();
     h.kernel.signals.signal(pid, SIGTERM);
-    h.kernel.kill(pid, SIGKILL);
-    expect(await h.kernel.wait(pid)).toMatchObject({ code: 137 });
+    h.kernel.processes.kill(pid, SIGKILL);
+    expect(await h.kernel.processes.wait(pid)).toMatchObject({ code: 137 });
     expect(clock.pending).toBe(0);
   });
 
@@ -323,7 +323,7 @@ describe("a handler", () => {
     expect(h.warnings.join()).toContain("RangeError");
     h.kernel.signals.sigHandle(pid, SIGTERM, () => void h.kernel.signals.signal(pid, SIGKILL));
     expect(h.kernel.signals.signal(pid, SIGTERM)).toBe("handled");
-    expect(await h.kernel.wait(pid)).toMatchObject({ code: 137, reason: "killed" });
+    expect(await h.kernel.processes.wait(pid)).toMatchObject({ code: 137, reason: "killed" });
   });
 });
 
@@ -341,13 +341,13 @@ describe("a tree", () => {
     const child = await h.spawn("child", { parentPid: root });
     const leaf = await h.spawn("leaf", { parentPid: child });
     expect([root, child, leaf].map((pid) => isPaused(h, pid))).toEqual([true, true, true]);
-    const { uuid } = h.kernel.procInfo(leaf);
+    const { uuid } = h.kernel.processes.info(leaf);
     expect((await h.runs.info(uuid))?.is_paused).toBe(true);
     await settled();
     expect(h.requests).toHaveLength(1);
     h.kernel.signals.signal(leaf, SIGRESUME);
     expect((await h.follow(leaf)).info.exit_reason).toBe("completed");
-    expect(h.kernel.signalTree(root, SIGRESUME)).toBe(2);
+    expect(h.kernel.signals.signalTree(root, SIGRESUME)).toBe(2);
     expect((await h.follow(child)).info.exit_reason).toBe("completed");
     below.resolve();
     expect((await h.follow(root)).info.exit_reason).toBe("completed");
@@ -361,16 +361,16 @@ describe("a tree", () => {
     const right = await h.spawn("right", { parentPid: root });
     const other = await h.spawn("other");
     const paused = (): number[] => [root, left, leaf, right, other].filter((pid) => isPaused(h, pid));
-    expect(h.kernel.signalTree(left, SIGPAUSE)).toBe(2);
+    expect(h.kernel.signals.signalTree(left, SIGPAUSE)).toBe(2);
     expect(paused()).toEqual([left, leaf]);
-    expect(h.kernel.signalTree(root, SIGPAUSE)).toBe(4);
+    expect(h.kernel.signals.signalTree(root, SIGPAUSE)).toBe(4);
     expect(paused()).toEqual([root, left, leaf, right]);
-    expect(h.kernel.signalTree(root, SIGRESUME)).toBe(4);
-    expect(h.kernel.signalTree(root, SIGINT)).toBe(4);
-    const exits = await Promise.all([root, left, leaf, right].map((pid) => h.kernel.wait(pid)));
+    expect(h.kernel.signals.signalTree(root, SIGRESUME)).toBe(4);
+    expect(h.kernel.signals.signalTree(root, SIGINT)).toBe(4);
+    const exits = await Promise.all([root, left, leaf, right].map((pid) => h.kernel.processes.wait(pid)));
     expect(exits.map((exit) => exit.code)).toEqual([130, 130, 130, 130]);
-    expect(codeOf(() => h.kernel.signalTree(root, SIGTERM))).toBe("NOT_FOUND");
-    expect(h.kernel.procInfo(other).exit_reason).toBeNull();
+    expect(codeOf(() => h.kernel.signals.signalTree(root, SIGTERM))).toBe("NOT_FOUND");
+    expect(h.kernel.processes.info(other).exit_reason).toBeNull();
   });
 
   test("counts who blocks or handles the signal as reached", async () => {
@@ -379,7 +379,7 @@ describe("a tree", () => {
     const child = await h.spawn("child", { parentPid: root });
     h.kernel.signals.sigBlock(root, SIGPAUSE);
     h.kernel.signals.sigHandle(child, SIGPAUSE, () => {});
-    expect(h.kernel.signalTree(root, SIGPAUSE)).toBe(2);
+    expect(h.kernel.signals.signalTree(root, SIGPAUSE)).toBe(2);
     expect([isPaused(h, root), isPaused(h, child)]).toEqual([false, false]);
   });
 });
@@ -391,14 +391,14 @@ describe("Kill leaves the children to PID 0", () => {
     const parent = await h.spawn("parent");
     const child = await h.spawn("child", { parentPid: parent });
     signals.sigBlock(parent, SIGTERM);
-    h.kernel.kill(parent, SIGTERM);
+    h.kernel.processes.kill(parent, SIGTERM);
     signals.sigHandle(parent, SIGINT, () => {});
-    h.kernel.kill(parent, SIGINT);
-    expect(h.kernel.procInfo(child).ppid).toBe(parent);
+    h.kernel.processes.kill(parent, SIGINT);
+    expect(h.kernel.processes.info(child).ppid).toBe(parent);
     signals.sigUnblock(parent, SIGTERM);
-    expect(h.kernel.procInfo(child).ppid).toBe(0);
-    expect(await h.kernel.wait(parent)).toMatchObject({ code: 143 });
-    expect(h.kernel.procInfo(child).exit_reason).toBeNull();
+    expect(h.kernel.processes.info(child).ppid).toBe(0);
+    expect(await h.kernel.processes.wait(parent)).toMatchObject({ code: 143 });
+    expect(h.kernel.processes.info(child).exit_reason).toBeNull();
   });
 
   test("but a signal to the tree that is pending beside it ends them", async () => {
@@ -407,10 +407,10 @@ describe("Kill leaves the children to PID 0", () => {
     const parent = await h.spawn("parent");
     const child = await h.spawn("child", { parentPid: parent });
     signals.sigBlock(parent, SIGTERM);
-    h.kernel.kill(parent, SIGTERM);
+    h.kernel.processes.kill(parent, SIGTERM);
     signals.signal(parent, SIGTERM);
-    h.kernel.kill(parent, SIGTERM);
-    const ended = h.kernel.wait(child);
+    h.kernel.processes.kill(parent, SIGTERM);
+    const ended = h.kernel.processes.wait(child);
     signals.sigUnblock(parent, SIGTERM);
     expect(await ended).toMatchObject({ code: 143 });
   });
@@ -420,7 +420,7 @@ describe("every call is recorded", () => {
   test("a process's own and those of PID 0 with the process, under their names", async () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
-    const uuid = h.kernel.procInfo(pid).uuid;
+    const uuid = h.kernel.processes.info(pid).uuid;
     const { signals, processes } = h.kernel;
     signals.sigHandle(pid, SIGINT, () => {});
     signals.sigBlock(pid, SIGTERM);
@@ -429,7 +429,7 @@ describe("every call is recorded", () => {
     expect(codeOf(() => signals.sigBlock(pid, SIGKILL))).toBe("INVALID");
     signals.sigUnblock(pid, SIGRESUME);
     processes.kill(pid, SIGKILL);
-    await h.kernel.wait(pid);
+    await h.kernel.processes.wait(pid);
     const { records } = await h.runs.events(uuid);
     const names = ["Signal", "SigHandle", "SigBlock", "SigUnblock", "Kill"];
     const told = records.filter((event) => names.includes(event.syscall));
@@ -449,11 +449,11 @@ describe("every call is recorded", () => {
   test("those that concern no process, or one that has gone, with PID 0", async () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
-    h.kernel.listProcs();
-    h.kernel.kill(pid, SIGTERM);
-    await h.kernel.wait(pid);
-    expect(codeOf(() => h.kernel.kill(pid, SIGTERM))).toBe("NOT_FOUND");
-    await expect(h.kernel.wait(pid)).rejects.toMatchObject({ code: "NOT_FOUND", syscall: "Wait" });
+    h.kernel.processes.listProcs();
+    h.kernel.processes.kill(pid, SIGTERM);
+    await h.kernel.processes.wait(pid);
+    expect(codeOf(() => h.kernel.processes.kill(pid, SIGTERM))).toBe("NOT_FOUND");
+    await expect(h.kernel.processes.wait(pid)).rejects.toMatchObject({ code: "NOT_FOUND", syscall: "Wait" });
     const told = h.kernel.debug.ofPid0.map(({ pid, syscall, result, error_code }) => [
       pid,
       syscall,
@@ -461,7 +461,7 @@ describe("every call is recorded", () => {
     ]);
     const traced: unknown[] = [];
     const trace = h.kernel.attachDebug(0);
-    h.kernel.listProcs();
+    h.kernel.processes.listProcs();
     trace.end();
     for await (const event of trace) traced.push(event);
     expect(traced).toEqual([...h.kernel.debug.ofPid0]);
@@ -475,7 +475,7 @@ describe("every call is recorded", () => {
 });
 
 function isPaused(h: KernelHarness, pid: number): boolean {
-  return h.kernel.procInfo(pid).is_paused;
+  return h.kernel.processes.info(pid).is_paused;
 }
 
 /** What a process should do with signals, told as simply as can be. */
@@ -542,7 +542,7 @@ describe("blocks, handlers, signals and time in any order", () => {
     let lives = 0;
     for (let step = 0; step < STEPS; lives++) {
       const pid = await h.spawn("go", { timeoutMs: null });
-      const waited = h.kernel.wait(pid);
+      const waited = h.kernel.processes.wait(pid);
       const expected = new Expected();
       let handlerCalls = 0;
       const { signals } = h.kernel;
@@ -569,7 +569,7 @@ describe("blocks, handlers, signals and time in any order", () => {
             break;
           case 4: {
             const sent = below(20) === 0 ? SIGKILL : signal;
-            h.kernel.kill(pid, sent);
+            h.kernel.processes.kill(pid, sent);
             expected.take(sent);
             break;
           }
@@ -585,7 +585,7 @@ describe("blocks, handlers, signals and time in any order", () => {
         }
         expect(handlerCalls).toBe(expected.handlerCalls);
         if (expected.end) break;
-        const { is_paused, elapsed_ms, exit_reason } = h.kernel.procInfo(pid);
+        const { is_paused, elapsed_ms, exit_reason } = h.kernel.processes.info(pid);
         expect([is_paused, elapsed_ms, exit_reason]).toEqual([expected.paused, expected.elapsedMs, null]);
       }
       if (!expected.end) expect(h.kernel.signals.signal(pid, SIGKILL)).toBe("default");
@@ -593,7 +593,7 @@ describe("blocks, handlers, signals and time in any order", () => {
         expected.end ?? { code: 137, reason: expected.paused ? "killed_while_paused" : "killed" },
       );
     }
-    await until(() => h.kernel.active === 0);
+    await until(() => h.kernel.processes.count === 0);
     expect(lives).toBeGreaterThan(1);
     expect([h.kernel.signals.size, clock.pending]).toEqual([0, 0]);
     expect(h.warnings).toEqual([]);

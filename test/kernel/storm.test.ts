@@ -84,7 +84,7 @@ class Storm {
     const uuid = this.#suspended.pop();
     if (uuid === undefined) return;
     void this.#ask("go on", () =>
-      this.h.kernel.resume(uuid, null, this.h.opts({ provider: this.#provider })),
+      this.h.kernel.lifecycle.resume(uuid, null, this.h.opts({ provider: this.#provider })),
     );
   }
 
@@ -98,21 +98,21 @@ class Storm {
     const over = async (): Promise<boolean> => {
       for (const pid of [...this.#live].filter((one) => !killed.has(one))) {
         killed.add(pid);
-        void this.#ask("last kill", () => kernel.kill(pid, SIGKILL));
+        void this.#ask("last kill", () => kernel.processes.kill(pid, SIGKILL));
       }
       await settled();
-      return kernel.active === 0 && this.pending === 0;
+      return kernel.processes.count === 0 && this.pending === 0;
     };
     await until(over, "the end of all", 150_000);
   }
 
   #spawned(pid: PID): void {
-    const { uuid } = this.h.kernel.procInfo(pid);
+    const { uuid } = this.h.kernel.processes.info(pid);
     this.pids.push(pid);
     this.uuids.set(pid, uuid);
     this.#live.add(pid);
     void this.#ask("wait", async () => {
-      const exit = await this.h.kernel.wait(pid);
+      const exit = await this.h.kernel.processes.wait(pid);
       this.exits.set(pid, exit);
       this.#live.delete(pid);
       if (exit.reason === "suspended") this.#suspended.push(uuid);
@@ -167,10 +167,10 @@ type Act = (kernel: KernelHarness["kernel"], pid: PID, other: PID, random: () =>
 
 /** What nobody dies of. */
 const GENTLE: Record<string, Act> = {
-  pause: (kernel, pid) => kernel.kill(pid, SIGPAUSE),
-  resume: (kernel, pid) => kernel.kill(pid, SIGRESUME),
-  "resume tree": (kernel, pid) => kernel.signalTree(pid, SIGRESUME),
-  "pause tree": (kernel, pid) => kernel.signalTree(pid, SIGPAUSE),
+  pause: (kernel, pid) => kernel.processes.kill(pid, SIGPAUSE),
+  resume: (kernel, pid) => kernel.processes.kill(pid, SIGRESUME),
+  "resume tree": (kernel, pid) => kernel.signals.signalTree(pid, SIGRESUME),
+  "pause tree": (kernel, pid) => kernel.signals.signalTree(pid, SIGPAUSE),
   block: (kernel, pid, _other, random) => kernel.signals.sigBlock(pid, anySignal(random)),
   unblock: (kernel, pid, _other, random) => kernel.signals.sigUnblock(pid, anySignal(random)),
   handle: (kernel, pid, _other, random) => kernel.signals.sigHandle(pid, anySignal(random), () => {}),
@@ -181,7 +181,7 @@ const GENTLE: Record<string, Act> = {
   recv: (kernel, pid, _other, random) => kernel.ipc.recv(pid, { timeoutMs: random() * 50 }),
   pipe: (kernel, pid, other) => kernel.ipc.pipe(pid, other),
   checkpoint: (kernel, pid) => kernel.lifecycle.checkpoint(pid),
-  revoke: (kernel, pid) => kernel.revoke(pid, ["SendMessage"]),
+  revoke: (kernel, pid) => kernel.capabilities.revoke(pid, ["SendMessage"]),
   watch: (kernel, pid) => drain(kernel.attach(pid)),
   "look away": (kernel, pid) => firstOf(kernel.attach(pid)),
   trace: (kernel, pid) => drain(kernel.attachDebug(pid)),
@@ -209,11 +209,11 @@ const GENTLE: Record<string, Act> = {
 
 const ALL: Record<string, Act> = {
   ...GENTLE,
-  term: (kernel, pid) => kernel.kill(pid, SIGTERM),
-  kill: (kernel, pid) => kernel.kill(pid, SIGKILL),
-  int: (kernel, pid) => kernel.kill(pid, SIGINT),
-  suspend: (kernel, pid) => kernel.suspend(pid),
-  "kill tree": (kernel, pid) => kernel.signalTree(pid, SIGTERM),
+  term: (kernel, pid) => kernel.processes.kill(pid, SIGTERM),
+  kill: (kernel, pid) => kernel.processes.kill(pid, SIGKILL),
+  int: (kernel, pid) => kernel.processes.kill(pid, SIGINT),
+  suspend: (kernel, pid) => kernel.lifecycle.suspend(pid),
+  "kill tree": (kernel, pid) => kernel.signals.signalTree(pid, SIGTERM),
   "kill group": (kernel, _pid, _other, random) =>
     random() < 0.05 && kernel.groups.signalGroup(anyGroup(random), SIGKILL),
 };
@@ -257,12 +257,12 @@ describe("1,000 processes that write to each other, spawn, and are killed at ran
         for (let n = 0; n < PER_TURN; n++) storm.act(spawning ? GENTLE : ALL);
         storm.goOn();
         await settled();
-        most = Math.max(most, h.kernel.active);
+        most = Math.max(most, h.kernel.processes.count);
       }
       // A slow disk suspends late: until enough have gone on, more are suspended.
       const hasWeathered = async (): Promise<boolean> => {
-        if (h.kernel.active < PER_TURN) await storm.spawn();
-        storm.act({ suspend: (kernel, pid) => kernel.suspend(pid) });
+        if (h.kernel.processes.count < PER_TURN) await storm.spawn();
+        storm.act({ suspend: (kernel, pid) => kernel.lifecycle.suspend(pid) });
         storm.goOn();
         await settled();
         return (storm.answers["go on: done"] ?? 0) > GONE_ON;
@@ -274,7 +274,7 @@ describe("1,000 processes that write to each other, spawn, and are killed at ran
       // Some have weathered it before the last is spawned.
       expect(most).toBeGreaterThan(0.9 * PROCESSES);
       expect(storm.exits.size).toBe(storm.pids.length);
-      expect(Object.entries(h.kernel.held()).filter(([, count]) => count > 0)).toEqual([]);
+      expect(Object.entries(h.kernel.resourceCounts()).filter(([, count]) => count > 0)).toEqual([]);
       expect([h.leases, h.openFiles, h.clock.pending]).toEqual([0, 0, 0]);
       // On disk, each run has the end that the last of its processes was said to have.
       const last = new Map([...storm.uuids].map(([pid, uuid]) => [uuid, pid]));

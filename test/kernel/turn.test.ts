@@ -40,11 +40,11 @@ describe("a request says how many answers the run has had", () => {
     await using h = new KernelHarness({ model, devices: ACT });
     const pid = await h.spawn("go");
     await until(() => h.requests.length === 3);
-    const { uuid } = h.kernel.procInfo(pid);
-    await h.kernel.suspend(pid);
-    await h.follow((await h.kernel.resume(uuid, null, h.opts())).pid);
+    const { uuid } = h.kernel.processes.info(pid);
+    await h.kernel.lifecycle.suspend(pid);
+    await h.follow((await h.kernel.lifecycle.resume(uuid, null, h.opts())).pid);
     expect(turnsOf(h.requests)).toEqual([0, 1, 2, 2]);
-    await h.follow((await h.kernel.resume(uuid, null, h.opts(), { fork: { step: 1 } })).pid);
+    await h.follow((await h.kernel.lifecycle.resume(uuid, null, h.opts(), { fork: { step: 1 } })).pid);
     expect(turnsOf(h.requests).slice(4)).toEqual([1]);
   });
 

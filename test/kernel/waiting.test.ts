@@ -38,7 +38,7 @@ const quota: Model = () => {
 };
 
 async function both(h: KernelHarness): Promise<{ parent: ProcInfo; child: ProcInfo }> {
-  const find = (intent: string) => h.kernel.procInfos().find((info) => info.intent === intent);
+  const find = (intent: string) => h.kernel.processes.infos().find((info) => info.intent === intent);
   await until(() => (find("child")?.steps ?? 0) > 0, "the child's first step");
   const parent = find("parent");
   const child = find("child");
@@ -47,7 +47,7 @@ async function both(h: KernelHarness): Promise<{ parent: ProcInfo; child: ProcIn
 }
 
 async function resumed(h: KernelHarness, uuid: string): Promise<ProcInfo> {
-  const { pid } = await h.kernel.resume(uuid, null, h.opts());
+  const { pid } = await h.kernel.lifecycle.resume(uuid, null, h.opts());
   return (await h.follow(pid)).info;
 }
 
@@ -70,8 +70,8 @@ describe("a call that waits for a child", () => {
     await using h = new KernelHarness({ model: family(inTurn(silent, answers)) });
     const pid = await h.spawn("parent");
     const { parent, child } = await both(h);
-    await h.kernel.suspend(pid);
-    await until(() => h.kernel.active === 0);
+    await h.kernel.lifecycle.suspend(pid);
+    await until(() => h.kernel.processes.count === 0);
     expect(await stepsOf(h, parent.uuid)).toEqual([]);
     const { entries } = await h.runs.journal(parent.uuid);
     expect(entries.map(({ t }) => t)).toEqual(["answer", "call_start", "waiting"]);
@@ -111,7 +111,7 @@ describe("a call that waits for a child", () => {
     });
     const pid = await h.spawn("parent");
     const { parent, child } = await both(h);
-    await h.kernel.suspend(pid);
+    await h.kernel.lifecycle.suspend(pid);
     expect(await resumed(h, child.uuid)).toMatchObject({ exit_code: 0, ppid: 0, tokens_used: 15 });
     const info = await resumed(h, parent.uuid);
     expect(info.result).toStartWith("told: child's answer");
@@ -128,12 +128,12 @@ describe("a call that waits for a child", () => {
     await using h = new KernelHarness({ model: family(inTurn(silent, held)) });
     const pid = await h.spawn("parent");
     const { parent, child } = await both(h);
-    await h.kernel.suspend(pid);
-    const alone = await h.kernel.resume(child.uuid, null, h.opts());
+    await h.kernel.lifecycle.suspend(pid);
+    const alone = await h.kernel.lifecycle.resume(child.uuid, null, h.opts());
     await until(() => h.requests.length === 3);
-    const again = await h.kernel.resume(parent.uuid, null, h.opts());
+    const again = await h.kernel.lifecycle.resume(parent.uuid, null, h.opts());
     const ended = h.follow(again.pid);
-    await until(() => h.kernel.procInfo(alone.pid).ppid === again.pid);
+    await until(() => h.kernel.processes.info(alone.pid).ppid === again.pid);
     gate.resolve();
     const { info } = await ended;
     expect(info).toMatchObject({ exit_code: 0, children: [{ uuid: child.uuid }], tokens_used: 45 });
@@ -163,7 +163,7 @@ describe("a call that waits for a child", () => {
     await using h = new KernelHarness({ model });
     const pid = await h.spawn("parent");
     const { parent } = await both(h);
-    await h.kernel.suspend(pid);
+    await h.kernel.lifecycle.suspend(pid);
     expect(await resumed(h, parent.uuid)).toMatchObject({ exit_code: 0, tool_calls: 2 });
     const [step] = await stepsOf(h, parent.uuid);
     expect(step?.tool_calls.map(({ name, state }) => [name, state])).toEqual([
@@ -176,7 +176,7 @@ describe("a call that waits for a child", () => {
     await using h = new KernelHarness({ model: family(silent) });
     const pid = await h.spawn("parent");
     const { parent, child } = await both(h);
-    await h.kernel.suspend(pid);
+    await h.kernel.lifecycle.suspend(pid);
     rmSync(join(h.runs.dir(child.uuid), "process-meta.json"));
     const info = await resumed(h, parent.uuid);
     expect(info.result).toContain("Error INVALID");
@@ -217,7 +217,7 @@ describe("a child that is suspended", () => {
     const pid = await h.spawn("parent");
     const { parent, child } = await both(h);
     const ended = h.follow(pid);
-    await h.kernel.suspend(child.pid);
+    await h.kernel.lifecycle.suspend(child.pid);
     expect((await ended).info).toMatchObject({
       exit_code: 75,
       suspended: { wake: { on: "child", uuid: child.uuid } },
@@ -310,9 +310,9 @@ describe("a run that is suspended to wait for messages", () => {
   async function suspended(h: KernelHarness, on: "message" | "never"): Promise<ProcInfo> {
     const pid = await h.spawn("waits");
     await until(() => h.requests.length === 1);
-    const { uuid } = h.kernel.procInfo(pid);
-    await h.kernel.suspend(pid, { wake: { on } });
-    await until(() => h.kernel.active === 0);
+    const { uuid } = h.kernel.processes.info(pid);
+    await h.kernel.lifecycle.suspend(pid, { wake: { on } });
+    await until(() => h.kernel.processes.count === 0);
     return infoOf(h, uuid);
   }
 
@@ -362,10 +362,10 @@ test("what a suspended run waits for can be changed, as long as nobody goes on w
   await using h = new KernelHarness({ model: inTurn(silent, answers), wakes: true });
   const pid = await h.spawn("go");
   await until(() => h.requests.length === 1);
-  const { uuid } = h.kernel.procInfo(pid);
-  await h.kernel.suspend(pid, { wake: { on: "at", at_ms: 1 } });
+  const { uuid } = h.kernel.processes.info(pid);
+  await h.kernel.lifecycle.suspend(pid, { wake: { on: "at", at_ms: 1 } });
   expect((await infoOf(h, uuid)).suspended).toMatchObject({ by_itself: true });
-  await h.kernel.leave(uuid, h.dataDir, "asked for");
+  await h.kernel.lifecycle.leave(uuid, h.dataDir, "asked for");
   expect((await infoOf(h, uuid)).suspended).toEqual({
     reason: "asked for",
     cause: "asked",
@@ -373,7 +373,7 @@ test("what a suspended run waits for can be changed, as long as nobody goes on w
   });
   expect(await resumed(h, uuid)).toMatchObject({ exit_code: 0 });
   const ended = await infoOf(h, uuid);
-  await h.kernel.leave(uuid, h.dataDir, "asked for");
+  await h.kernel.lifecycle.leave(uuid, h.dataDir, "asked for");
   expect(await infoOf(h, uuid)).toEqual(ended);
 });
 
@@ -396,18 +396,18 @@ describe("a tree whose runs are suspended at random", () => {
         return calls(["Agent", { intent: `${request.intent}${told}` }]);
       };
       await using h = new KernelHarness({ model, tmp: memoryFolder });
-      const { uuid } = h.kernel.procInfo(await h.spawn("r", { maxSteps: null, timeoutMs: null }));
+      const { uuid } = h.kernel.processes.info(await h.spawn("r", { maxSteps: null, timeoutMs: null }));
       for (;;) {
-        const live = h.kernel.procInfos();
+        const live = h.kernel.processes.infos();
         const root = await h.runs.info(uuid);
         if (root?.exit_code === 0) break;
-        if (live.length === 0) await h.kernel.resume(uuid, null, h.opts());
+        if (live.length === 0) await h.kernel.lifecycle.resume(uuid, null, h.opts());
         for (let wait = Math.floor(random() * 30); wait > 0; wait--) await new Promise(setImmediate);
         const any = random() < 0.15 ? live[Math.floor(random() * live.length)] : undefined;
         const one = left > 1 ? any : live.find((info) => info.uuid === uuid);
         if (!one || left === 0) continue;
         // It may have ended meanwhile.
-        const { code } = await h.kernel.suspend(one.pid).catch(() => ({ code: 0 }));
+        const { code } = await h.kernel.lifecycle.suspend(one.pid).catch(() => ({ code: 0 }));
         if (code === 75) left--;
       }
       const root = await infoOf(h, uuid);

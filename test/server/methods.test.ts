@@ -280,7 +280,7 @@ describe("attach_log", () => {
     const reader = collect(await log(server, pid, false));
     await reader.ended;
     expect(texts(reader.events).at(-1)).toBe("eof");
-    expect(server.kernel.active).toBe(1);
+    expect(server.kernel.processes.count).toBe(1);
     expect(server.kernel.watchers(pid)).toBe(0);
   });
 });
@@ -359,7 +359,7 @@ test("history shows what a run had used when its kernel died, each life of it fo
   });
   // Gone on with by another kernel, which died too.
   server.kernel.step(pid, { ...stepRecord(2, "two"), so_far: { ...soFar, tokens_used: 90 } });
-  (await runs.reopen(uuid)).info({ ...server.kernel.procInfo(pid), kernel: "another" });
+  (await runs.reopen(uuid)).info({ ...server.kernel.processes.info(pid), kernel: "another" });
   expect((await history.byUuid(uuid))?.info).toMatchObject({ steps: 2, tokens_used: 90 });
 });
 
@@ -438,14 +438,14 @@ for (const [kind, name] of [
 test("a run that is told to end as it is suspended is not said to be suspended", async () => {
   await using server = await serve("memory");
   const { pid } = await detached(server);
-  const suspend = server.kernel.suspend;
-  server.kernel.suspend = async () => ({ code: 143, reason: "terminated" });
+  const suspend = server.kernel.lifecycle.suspend;
+  server.kernel.lifecycle.suspend = async () => ({ code: 143, reason: "terminated" });
   const client = await clientOf(server);
   expect(await refusal(client.request("suspend", { pid }))).toMatchObject({
     code: "INVALID",
     message: `PID ${pid} has ended (terminated): there is nothing to suspend.`,
   });
-  server.kernel.suspend = suspend;
+  server.kernel.lifecycle.suspend = suspend;
   await server.kernel.finish(pid, { code: 143, reason: "terminated" });
 });
 
@@ -514,7 +514,7 @@ test("a run of another kernel can be looked at, and not be signalled", async () 
   const { pid, uuid } = await detached(server);
   const foreign = "00000000-0000-7000-8000-0000000f0001";
   const record = new RunStore(server.dir).create(foreign);
-  record.info({ ...server.kernel.procInfo(pid), uuid: foreign, pid: 900, kernel: "another" });
+  record.info({ ...server.kernel.processes.info(pid), uuid: foreign, pid: 900, kernel: "another" });
   expect((await client.request("show", { uuid: foreign })).live).toBe(false);
   for (const method of ["kill", "signal_tree", "suspend", "wait"] as const) {
     expect((await refusal(client.request(method, { pid: 900 }))).code).toBe("UNAVAILABLE");

@@ -26,11 +26,11 @@ function withWaker(model: Model): { h: KernelHarness; clock: FakeClock; waker: W
     history: {
       sleepers: async () => [],
       async byUuid(uuid) {
-        const info = h.kernel.procInfos().find((one) => one.uuid === uuid) ?? (await h.runs.info(uuid));
+        const info = h.kernel.processes.infos().find((one) => one.uuid === uuid) ?? (await h.runs.info(uuid));
         return info ? { info, records: h.runs } : undefined;
       },
     },
-    unattended: { resume: async (uuid) => (await h.kernel.resume(uuid, null, h.opts())).pid },
+    unattended: { resume: async (uuid) => (await h.kernel.lifecycle.resume(uuid, null, h.opts())).pid },
     log: () => undefined,
   });
   return { h, clock, waker };
@@ -53,18 +53,18 @@ test.each(Array.from({ length: 30 }, (_, seed) => seed))(
     const { h, clock, waker } = withWaker(model);
     await using harness = h;
     const uuids: string[] = [];
-    for (const intent of ["a", "b", "c"]) uuids.push(h.kernel.procInfo(await h.spawn(intent)).uuid);
+    for (const intent of ["a", "b", "c"]) uuids.push(h.kernel.processes.info(await h.spawn(intent)).uuid);
     const going: Promise<unknown>[] = [];
     const anyhow = (work: Promise<unknown>): void => void going.push(work.catch((error) => error));
     for (let turn = 0; turn < 60; turn++) {
       const uuid = uuids[Math.floor(random() * uuids.length)] ?? "";
-      const live = h.kernel.procInfos();
+      const live = h.kernel.processes.infos();
       expect(new Set(live.map((info) => info.uuid)).size).toBe(live.length);
       const dice = random();
-      if (dice < 0.3) anyhow(h.kernel.resume(uuid, null, h.opts()));
+      if (dice < 0.3) anyhow(h.kernel.lifecycle.resume(uuid, null, h.opts()));
       else if (dice < 0.4) kill(h, live[0]?.pid, random() < 0.5 ? SIGKILL : SIGTERM);
       else if (dice < 0.5 && live[0])
-        anyhow(h.kernel.suspend(live[0].pid, { wake: { on: "at", at_ms: clock.now() + 1 } }));
+        anyhow(h.kernel.lifecycle.suspend(live[0].pid, { wake: { on: "at", at_ms: clock.now() + 1 } }));
       else await clock.advance(random() < 0.5 ? 0 : WINDOW_MS / 2);
     }
     // A run that is just being written down is waited for, and so is a window of which little is left.
@@ -75,7 +75,7 @@ test.each(Array.from({ length: 30 }, (_, seed) => seed))(
     await passing(clock, waker.close());
     await passing(
       clock,
-      until(() => h.kernel.active === 0),
+      until(() => h.kernel.processes.count === 0),
     );
     for (const uuid of uuids) expect((await h.runs.info(uuid))?.ended_at_ms).toBeNumber();
     expect(most).toBe(1);
@@ -87,5 +87,6 @@ test.each(Array.from({ length: 30 }, (_, seed) => seed))(
 
 /** One that has just gone is no matter. */
 function kill(h: KernelHarness, pid: PID | undefined, signal: typeof SIGKILL | typeof SIGTERM): void {
-  if (pid !== undefined && h.kernel.procInfos().some((info) => info.pid === pid)) h.kernel.kill(pid, signal);
+  if (pid !== undefined && h.kernel.processes.infos().some((info) => info.pid === pid))
+    h.kernel.processes.kill(pid, signal);
 }

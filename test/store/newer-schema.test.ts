@@ -11,10 +11,10 @@ import { until } from "../support/until.ts";
 async function suspended(h: KernelHarness): Promise<string> {
   const pid = await h.spawn("go");
   await until(() => h.requests.length === 2, "its second step");
-  const { uuid } = h.kernel.procInfo(pid);
+  const { uuid } = h.kernel.processes.info(pid);
   await h.kernel.ipc.send(0, pid, "hear me");
-  await h.kernel.suspend(pid);
-  await until(() => h.kernel.active === 0, "its end");
+  await h.kernel.lifecycle.suspend(pid);
+  await until(() => h.kernel.processes.count === 0, "its end");
   return uuid;
 }
 
@@ -65,7 +65,7 @@ describe.each(Object.entries(FILES))("%s of a newer schema", (file, read) => {
     }
     await read(h.runs, uuid);
     const newer = makeNewer(path);
-    for (const work of [() => read(h.runs, uuid), () => h.kernel.resume(uuid, null, h.opts())]) {
+    for (const work of [() => read(h.runs, uuid), () => h.kernel.lifecycle.resume(uuid, null, h.opts())]) {
       const { code, message } = await refusalOf(work);
       expect({ code, message }).toEqual({
         code: "INVALID",
@@ -75,7 +75,7 @@ describe.each(Object.entries(FILES))("%s of a newer schema", (file, read) => {
       expect(message).toContain(uuid);
     }
     expect(readFileSync(path, "utf8")).toBe(newer);
-    expect(h.kernel.active).toBe(0);
+    expect(h.kernel.processes.count).toBe(0);
   });
 });
 

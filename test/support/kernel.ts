@@ -222,7 +222,7 @@ export class KernelHarness {
     more: Partial<SpawnOpts> = {},
     agent: AgentInfo | null = null,
   ): Promise<number> {
-    const pid = await this.kernel.spawn(intent, agent, this.opts(more));
+    const pid = await this.kernel.processes.spawn(intent, agent, this.opts(more));
     const following = this.#attach(pid);
     following.catch(() => {}); // Told to whoever follows it.
     this.#followed.set(pid, following);
@@ -274,7 +274,7 @@ export class KernelHarness {
     await this.kernel.shutdown({ now: true });
     await settled(); // What was cut off has its turn to clean up.
     const left = {
-      ...this.kernel.held(),
+      ...this.kernel.resourceCounts(),
       leases: this.leases,
       files: this.openFiles,
       timers: this.clock.pending,

@@ -111,7 +111,8 @@ export async function live(h: KernelHarness, world: World): Promise<string> {
   const saved = (await h.runs.list()).at(-1);
   if (saved?.exit_reason === "completed") return saved.uuid;
   const resumed =
-    saved && (await h.kernel.resume(saved.uuid, null, h.opts()).catch((why: unknown) => String(why)));
+    saved &&
+    (await h.kernel.lifecycle.resume(saved.uuid, null, h.opts()).catch((why: unknown) => String(why)));
   // Its end was known to the kernel alone, whose disk did not take it.
   if (resumed !== undefined && (await h.runs.info(saved?.uuid ?? ""))?.exit_reason === "completed") {
     return saved?.uuid ?? "";

@@ -65,7 +65,7 @@ async function acquire(ports: DaemonPorts): Promise<Lock | "already running" | "
 /** What waits for a time would not be woken without it. */
 function isBusy({ kernel, init, recovery, waker }: Services, server: Server): boolean {
   const comingUp = init.starting || recovery.busy;
-  return kernel.active > 0 || server.connections > 0 || comingUp || waker?.busy === true;
+  return kernel.processes.count > 0 || server.connections > 0 || comingUp || waker?.busy === true;
 }
 
 interface StopOptions {
@@ -165,7 +165,7 @@ class Daemon {
   /** A client has asked for it: what is under way may finish. */
   #leave(now: boolean, cause: SuspendCause): Draining | undefined {
     const ms = now ? 0 : this.#ports.drainMs;
-    const calls = this.#booted?.system.kernel.callsUnderWay ?? 0;
+    const calls = this.#booted?.system.kernel.lifecycle.callsUnderWay ?? 0;
     this.#stop(now, { cause, drainMs: ms });
     if (ms === 0 || calls === 0) return undefined;
     this.#ports.log(`stopping: waiting up to ${ms} ms for ${calls} tool calls under way`);

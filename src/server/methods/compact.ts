@@ -24,7 +24,7 @@ export async function compact(
       `PID ${ref.pid} can't wait for its own compaction: it is compacted by itself where it becomes too long.`,
     );
   }
-  const { tokensBefore, tokensAfter, by } = await system.kernel.compact(found.pid);
+  const { tokensBefore, tokensAfter, by } = await system.kernel.compactions.compact(found.pid);
   return { ...ref, pre_tokens: tokensBefore, post_tokens: tokensAfter, summarised_by: by };
 }
 

@@ -11,7 +11,7 @@ export function daemonStatus(_: Payload<"daemon_status">, system: Services): Ans
     uptime_ms: system.clock.now() - who.started_at_ms,
     socket,
     log,
-    processes: system.kernel.active,
+    processes: system.kernel.processes.count,
     connections: connections(),
     rss_bytes: process.memoryUsage.rss(),
     strays: system.strays?.() ?? [],

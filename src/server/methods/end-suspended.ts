@@ -17,9 +17,9 @@ export async function endSuspended(
   if (!ends || found.live || found.info.state !== "suspended") return 0;
   const { info, run } = found;
   // A child that was gone on with alone has a process of its own.
-  const live = tree ? kernel.procInfos().filter(({ parent_uuid }) => parent_uuid === info.uuid) : [];
-  const signalled = live.reduce((sum, { pid }) => sum + kernel.signalTree(pid, signal), 0);
-  const ended = await kernel.endSuspended(info, run.records.dataDir, signal, { tree });
+  const live = tree ? kernel.processes.infos().filter(({ parent_uuid }) => parent_uuid === info.uuid) : [];
+  const signalled = live.reduce((sum, { pid }) => sum + kernel.signals.signalTree(pid, signal), 0);
+  const ended = await kernel.lifecycle.endSuspended(info, run.records.dataDir, signal, { tree });
   if (ended > 0) {
     waker?.began(info.uuid);
     waker?.ended(info.uuid);

@@ -66,16 +66,16 @@ export async function recordsOf(system: Services, found: FoundRun): Promise<Run>
 }
 
 function liveByPid({ kernel }: Services, pid: PID): ProcInfo | undefined {
-  const infos = kernel.procInfos();
+  const infos = kernel.processes.infos();
   return infos.find((info) => info.pid === pid) ?? infos.find((info) => info.earlier_pids.includes(pid));
 }
 
 async function byUuid(system: Services, prefix: string, cwd: string | undefined): Promise<FoundRun> {
-  const exact = system.kernel.procInfos().find((info) => info.uuid === prefix);
+  const exact = system.kernel.processes.infos().find((info) => info.uuid === prefix);
   if (exact) return { live: true, pid: exact.pid, info: exact };
   const uuids = new Set(await system.history.find(prefix, cwd));
   // Asked when the disk has answered: until then one may have ended.
-  const live = system.kernel.procInfos().filter((info) => info.uuid.startsWith(prefix));
+  const live = system.kernel.processes.infos().filter((info) => info.uuid.startsWith(prefix));
   for (const { uuid } of live) uuids.add(uuid);
   if (uuids.size > 1) {
     const some = [...uuids].sort().slice(0, 5).join(", ");

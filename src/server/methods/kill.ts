@@ -20,7 +20,7 @@ export async function kill(
   const unit = caller.unit();
   const found = await findLiveRun(system, payload, "signalled");
   requireDescendant(system, unit, found, "signalled");
-  if (found.live) system.kernel.kill(found.pid, signal);
+  if (found.live) system.kernel.processes.kill(found.pid, signal);
   const suspended = await endSuspended(system, found, signal, false);
   if (suspended > 0) return { ...refOf(found.info), affected: suspended, was_suspended: true };
   return { ...refOf(found.info), affected: found.info.ended_at_ms === null ? 1 : 0 };

@@ -12,7 +12,7 @@ export async function listProcs(
 ): Promise<Answers["list_procs"]> {
   const sleeping = payload.waiting ? await waiting(system) : [];
   // Asked when the disk has answered: until then one may have been gone on with.
-  const live = system.kernel.listProcs();
+  const live = system.kernel.processes.listProcs();
   const held = new Set(live.map(({ uuid }) => uuid));
   const processes = [...sleeping.filter(({ uuid }) => !held.has(uuid)), ...live].sort(
     (a, b) => a.pid - b.pid,
@@ -27,7 +27,7 @@ export async function listAllProcs(
 ): Promise<Answers["list_all_procs"]> {
   const { cwd, after, limit, all_projects } = payload;
   const project = cwd === undefined || all_projects ? undefined : system.catalog.projectDir(cwd);
-  const live = () => system.kernel.listProcs();
+  const live = () => system.kernel.processes.listProcs();
   const { runs, total, unreadable } = await system.history.list({ cwd, project, after, limit, live });
   return { processes: runs, total, unreadable };
 }

@@ -25,8 +25,8 @@ export async function replay(
   const { agent, opts, notices } = await planReplay(run, payload, (request) =>
     system.plan(request, caller.unit()),
   );
-  const pid = await system.kernel.spawn(run.info.intent, agent, opts);
-  const ref = refOf(system.kernel.procInfo(pid));
+  const pid = await system.kernel.processes.spawn(run.info.intent, agent, opts);
+  const ref = refOf(system.kernel.processes.info(pid));
   await streamRun(system, ref, { because: `plays ${run.info.uuid}`, notices, detach: undefined }, out);
 }
 

@@ -14,7 +14,7 @@ export function requireDescendant(
   found: FoundRun,
   toDo: string,
 ): void {
-  if (unit === undefined || standsBelow(unit, found, system.kernel.procInfos())) return;
+  if (unit === undefined || standsBelow(unit, found, system.kernel.processes.infos())) return;
   const { pid, uuid } = found.info;
   throw new SyscallError(
     "PERMISSION",

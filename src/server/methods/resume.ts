@@ -31,7 +31,7 @@ export async function resume(
   const { agent, opts, notices } = await plan;
   const { input, detach, from_step } = payload;
   const fork = payload.fork || adopt ? { step: from_step, adopt } : undefined;
-  const { pid, uuid, step } = await system.kernel.resume(info.uuid, agent, opts, { input, fork });
+  const { pid, uuid, step } = await system.kernel.lifecycle.resume(info.uuid, agent, opts, { input, fork });
   const answer = { pid, uuid, resumed_from_step: step, ...(fork && { origin_uuid: info.uuid }) };
   const what = adopt ? "a new run with the conversation of the foreign run" : "a fork of";
   const told = fork ? [`${what} ${info.uuid}, which goes on after step ${step} of it`, ...notices] : notices;

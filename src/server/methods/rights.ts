@@ -40,6 +40,6 @@ async function change(
       `PID ${pid} ${ended}: only the rights of a live run can be changed. \`rnix ps\` lists them.`,
     );
   }
-  const { allowed, denied } = await system.kernel[how](found.pid, payload.tools);
+  const { allowed, denied } = await system.kernel.capabilities[how](found.pid, payload.tools);
   return { ...refOf(found.info), allowed_tools: allowed, denied_tools: denied };
 }

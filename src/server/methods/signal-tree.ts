@@ -20,7 +20,8 @@ export async function signalTree(
   const unit = caller.unit();
   const found = await findLiveRun(system, payload, "signalled");
   requireDescendant(system, unit, found, "signalled");
-  if (found.live) return { ...refOf(found.info), affected: system.kernel.signalTree(found.pid, signal) };
+  if (found.live)
+    return { ...refOf(found.info), affected: system.kernel.signals.signalTree(found.pid, signal) };
   const affected = await endSuspended(system, found, signal, true);
   return { ...refOf(found.info), affected, ...(affected > 0 && { was_suspended: true as const }) };
 }

@@ -16,8 +16,8 @@ export async function spawn(
   caller: Caller,
 ): Promise<void> {
   const { agent, opts, notices } = await system.plan(payload, caller.unit());
-  const pid = await system.kernel.spawn(payload.intent, agent, opts);
-  const ref = refOf(system.kernel.procInfo(pid));
+  const pid = await system.kernel.processes.spawn(payload.intent, agent, opts);
+  const ref = refOf(system.kernel.processes.info(pid));
   await streamRun(system, ref, { because: opts.provider?.because, notices, detach: payload.detach }, out);
 }
 

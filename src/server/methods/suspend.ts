@@ -22,11 +22,11 @@ export async function suspend(
   const { wake = { on: "never" } as const } = payload;
   if (found.live) {
     // It may have been told to end in another way just before.
-    const { reason } = await system.kernel.suspend(found.pid, { wake });
+    const { reason } = await system.kernel.lifecycle.suspend(found.pid, { wake });
     if (reason !== "suspended") throw hasEnded(ref.pid, reason);
   } else if (found.info.ended_at_ms !== null && found.info.state === "suspended") {
     const { dataDir } = found.run.records;
-    await system.kernel.leave(ref.uuid, dataDir, "asked for", wake);
+    await system.kernel.lifecycle.leave(ref.uuid, dataDir, "asked for", wake);
     system.waker?.began(ref.uuid);
     system.waker?.suspended({ uuid: ref.uuid, wake });
   } else if (found.info.state !== "suspended") {

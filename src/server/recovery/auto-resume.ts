@@ -16,7 +16,7 @@ export interface Kept extends Pick<SpawnOpts, "env" | "attended"> {
 }
 
 interface UnattendedPorts {
-  kernel: Pick<Kernel, "resume">;
+  kernel: { lifecycle: Pick<Kernel["lifecycle"], "resume"> };
   find(uuid: string): Promise<Run | undefined>;
   planResume(run: Run, request: ResumeRequest, provider?: ProviderChoice): Promise<SpawnPlan>;
   log(level: "info" | "warn", source: string, text: string): void;
@@ -65,7 +65,7 @@ export class AutoResume {
       throw elsewhere(lost);
     }
     const provider = kept ? opts.provider : withoutLost(run.info, opts.provider);
-    const { pid } = await kernel.resume(uuid, agent, { ...opts, provider });
+    const { pid } = await kernel.lifecycle.resume(uuid, agent, { ...opts, provider });
     return { pid, notices };
   }
 

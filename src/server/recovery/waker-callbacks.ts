@@ -8,19 +8,19 @@ import { Waker } from "./waker.ts";
 
 /** Tells the waker who is laid down, who goes on and who has ended. */
 export function wakerCallbacks(
-  parts: () => { waker: Waker | undefined; kernel: Pick<Kernel, "procInfo" | "handedDown"> },
+  parts: () => { waker: Waker | undefined; kernel: Pick<Kernel, "processes"> },
 ): KernelCallbacks {
   return {
     onSpawn(pid) {
       const { waker, kernel } = parts();
-      waker?.began(kernel.procInfo(pid).uuid);
+      waker?.began(kernel.processes.info(pid).uuid);
     },
     onStep() {},
     onError() {},
     onComplete(pid, _result, { suspended }) {
       const { waker, kernel } = parts();
-      const { uuid } = kernel.procInfo(pid);
-      if (suspended) waker?.suspended({ uuid, wake: suspended.wake, kept: kernel.handedDown(pid) });
+      const { uuid } = kernel.processes.info(pid);
+      if (suspended) waker?.suspended({ uuid, wake: suspended.wake, kept: kernel.processes.inherited(pid) });
       else waker?.ended(uuid);
     },
   };
@@ -75,7 +75,7 @@ export function wakerOf({ clock, history, kernel, unattended, runs, log }: Waker
     resume: (uuid, why, kept) => unattended.resume(uuid, why, kept),
     async leave(uuid, why) {
       const dataDir = await dataDirOf(uuid);
-      if (dataDir !== undefined) await kernel.leave(uuid, dataDir, why);
+      if (dataDir !== undefined) await kernel.lifecycle.leave(uuid, dataDir, why);
     },
   });
 }

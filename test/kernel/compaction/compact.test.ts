@@ -10,7 +10,7 @@ describe("compact", () => {
       model: model([
         ...reads(5),
         () => {
-          asked = h.kernel.compact(1);
+          asked = h.kernel.compactions.compact(1);
           return read("last", 100);
         },
         says("done"),
@@ -37,7 +37,7 @@ describe("compact", () => {
     await using h: KernelHarness = new KernelHarness({
       model: model([
         () => {
-          asked = h.kernel.compact(1);
+          asked = h.kernel.compactions.compact(1);
           return read("last", 100);
         },
         says("done"),
@@ -61,13 +61,13 @@ describe("compact", () => {
       ]),
     });
     const pid = await h.spawn(INTENT);
-    h.kernel.kill(pid, 4);
-    await expect(h.kernel.compact(pid)).rejects.toMatchObject({ code: "INVALID" });
-    h.kernel.kill(pid, 5);
-    const asked = h.kernel.compact(pid);
+    h.kernel.processes.kill(pid, 4);
+    await expect(h.kernel.compactions.compact(pid)).rejects.toMatchObject({ code: "INVALID" });
+    h.kernel.processes.kill(pid, 5);
+    const asked = h.kernel.compactions.compact(pid);
     last.resolve();
     await expect(asked).rejects.toMatchObject({ code: "CLOSED" });
-    await until(() => h.kernel.active === 0);
-    await expect(h.kernel.compact(pid)).rejects.toMatchObject({ code: "NOT_FOUND" });
+    await until(() => h.kernel.processes.count === 0);
+    await expect(h.kernel.compactions.compact(pid)).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
 });

@@ -55,7 +55,10 @@ describe("the records of a compacted run", () => {
     for (let step = 1; step < 12; step++) {
       scenes.push(says("forked"));
       h.requests.length = 0;
-      const { pid } = await h.kernel.resume(info.uuid, null, h.opts(), { fork: { step }, input: "and now?" });
+      const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), {
+        fork: { step },
+        input: "and now?",
+      });
       const forked = await h.follow(pid);
       expect(forked.info.exit_reason).toBe("completed");
       const shown = h.requests.at(-1)?.messages ?? [];
@@ -75,7 +78,10 @@ test("a fork has in its own folder what the compactions of its steps refer to", 
     limits: { contextWindow: 11_250 },
   });
   const { info } = await h.run(INTENT);
-  const { pid, uuid } = await h.kernel.resume(info.uuid, null, h.opts(), { fork: {}, input: "and now?" });
+  const { pid, uuid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), {
+    fork: {},
+    input: "and now?",
+  });
   await h.follow(pid);
   await h.runs.remove(info.uuid);
   const cut = compactionsOf(await recordOf(h, uuid)).flatMap((one) => one.cut);
@@ -99,13 +105,13 @@ describe("a run that goes on", () => {
     await using h = new KernelHarness({ model: run, devices: DEVICES });
     const pid = await h.spawn(INTENT);
     await until(() => h.requests.length === 5, "the fifth request");
-    await h.kernel.suspend(pid);
+    await h.kernel.lifecycle.suspend(pid);
     const { uuid } = (await h.runs.list())[0] ?? { uuid: "" };
     const before = h.requests.length;
     // About 13,000 tokens by now.
     const opts = h.opts();
     const limits = { ...opts.limits, contextWindow: 14_750 };
-    const resumed = await h.kernel.resume(uuid, null, { ...opts, limits });
+    const resumed = await h.kernel.lifecycle.resume(uuid, null, { ...opts, limits });
     const { info } = await h.follow(resumed.pid);
     expect(info.exit_reason).toBe("completed");
     for (const request of h.requests.slice(before)) expect(3 * sizeOf(request)).toBeLessThan(14_750);
@@ -127,10 +133,10 @@ describe("a run that goes on", () => {
     const pid = await h.spawn(INTENT);
     await until(() => asides === 1, "the request for a summary");
     const sent = h.requests.at(-1)?.messages.slice(0, -1) ?? [];
-    expect(await h.kernel.suspend(pid)).toMatchObject({ reason: "suspended" });
+    expect(await h.kernel.lifecycle.suspend(pid)).toMatchObject({ reason: "suspended" });
     const { uuid } = (await h.runs.list())[0] ?? { uuid: "" };
     expect(compactionsOf(await recordOf(h, uuid))).toEqual([]);
-    const { info } = await h.follow((await h.kernel.resume(uuid, null, h.opts())).pid);
+    const { info } = await h.follow((await h.kernel.lifecycle.resume(uuid, null, h.opts())).pid);
     expect(info.exit_reason).toBe("completed");
     const again = h.requests.find((request, at) => isAside(request) && at > h.requests.findIndex(isAside));
     expect(again?.messages.slice(0, -1)).toEqual(sent);

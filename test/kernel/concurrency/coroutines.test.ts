@@ -197,10 +197,10 @@ describe("the end of the process releases", () => {
       where === "new" ? undefined : concurrency.resumeCoroutine(pid, coid).catch((error: unknown) => error);
     if (where === "yielding") await settled();
     else await resumed;
-    h.kernel.kill(pid, SIGTERM);
+    h.kernel.processes.kill(pid, SIGTERM);
     if (where === "yielding") expect(await resumed).toMatchObject({ code: "CANCELLED" });
     work.resolve();
-    await h.kernel.wait(pid);
+    await h.kernel.processes.wait(pid);
     const released = { code: "CANCELLED" };
     expect(seen).toMatchObject(
       where === "new"
@@ -221,11 +221,11 @@ describe("the end of the process releases", () => {
     const coid = await concurrency.spawnCoroutine(pid, "does not listen", () => new Promise(() => {}));
     const resumed = concurrency.resumeCoroutine(pid, coid).catch((error: unknown) => error);
     await settled();
-    h.kernel.kill(pid, SIGTERM);
+    h.kernel.processes.kill(pid, SIGTERM);
     expect(await resumed).toMatchObject({ code: "CANCELLED" });
-    await until(() => h.kernel.listProcs()[0]?.state === "zombie" && clock.pending === 1); // The grace.
+    await until(() => h.kernel.processes.listProcs()[0]?.state === "zombie" && clock.pending === 1); // The grace.
     await clock.advance(1_000);
-    await until(() => h.kernel.active === 0);
+    await until(() => h.kernel.processes.count === 0);
     expect(h.warnings.join()).toContain("1 of its coroutines did not end within 1000 ms");
     expect([concurrency.coroutines.size, clock.pending]).toEqual([0, 0]);
   });

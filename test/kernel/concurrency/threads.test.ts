@@ -92,9 +92,9 @@ describe("a thread", () => {
     const aborted = concurrency.joinThread(pid, tid, { signal: caller.signal });
     caller.abort(new SyscallError("CANCELLED", "had enough"));
     await expect(aborted).rejects.toMatchObject({ code: "CANCELLED", message: "had enough" });
-    h.kernel.kill(pid, SIGPAUSE);
+    h.kernel.processes.kill(pid, SIGPAUSE);
     await clock.advance(10_000);
-    h.kernel.kill(pid, SIGRESUME);
+    h.kernel.processes.kill(pid, SIGRESUME);
     const refused = timed.catch((error: unknown) => error);
     await clock.advance(500);
     expect(await refused).toMatchObject({ code: "TIMEOUT" });
@@ -188,8 +188,8 @@ describe("the conversation that threads share", () => {
         thread.append({ ...message, tool_calls: "tool_calls" in message ? [call] : undefined }),
       ).rejects.toMatchObject({ code: "INVALID" });
     }
-    h.kernel.kill(pid, SIGKILL);
-    await until(() => h.kernel.active === 0);
+    h.kernel.processes.kill(pid, SIGKILL);
+    await until(() => h.kernel.processes.count === 0);
     await expect(thread.append({ role: "user", content: "late" })).rejects.toMatchObject({ code: "CLOSED" });
     await expect(thread.read(0, 0)).rejects.toMatchObject({ code: "CLOSED" });
   });
@@ -229,9 +229,9 @@ describe("the end of the process", () => {
       return thread.signal.reason;
     });
     const joined = concurrency.joinThread(pid, tid).catch((error: unknown) => error);
-    if (how === "a kill") h.kernel.kill(pid, SIGTERM);
+    if (how === "a kill") h.kernel.processes.kill(pid, SIGTERM);
     else answer.resolve();
-    await h.kernel.wait(pid);
+    await h.kernel.processes.wait(pid);
     expect(order).toEqual(["cancelled", "cleaned up"]);
     expect(await joined).toMatchObject({ code });
     expect(concurrency.threads.size).toBe(0);
@@ -246,9 +246,9 @@ describe("the end of the process", () => {
     const spawned = h.kernel.concurrency.spawnThread(pid, "too late", () => {
       begun = true;
     });
-    h.kernel.kill(pid, SIGKILL);
+    h.kernel.processes.kill(pid, SIGKILL);
     await spawned;
-    await h.kernel.wait(pid);
+    await h.kernel.processes.wait(pid);
     expect(begun).toBe(false);
   });
 
@@ -260,19 +260,19 @@ describe("the end of the process", () => {
     const late = Promise.withResolvers<string>();
     const tid = await concurrency.spawnThread(pid, "does not listen", () => late.promise);
     await settled(); // It has begun.
-    h.kernel.kill(pid, SIGKILL);
-    const ended = h.kernel.wait(pid);
-    await until(() => h.kernel.listProcs()[0]?.state === "zombie");
+    h.kernel.processes.kill(pid, SIGKILL);
+    const ended = h.kernel.processes.wait(pid);
+    await until(() => h.kernel.processes.listProcs()[0]?.state === "zombie");
     // Who asks a zombie waits as long as the reap does.
     const joined = concurrency.joinThread(pid, tid).catch((error: unknown) => error);
-    await until(() => h.kernel.listProcs()[0]?.state === "zombie" && clock.pending === 1); // The grace.
+    await until(() => h.kernel.processes.listProcs()[0]?.state === "zombie" && clock.pending === 1); // The grace.
     await clock.advance(1_000);
     expect(await ended).toMatchObject({ code: 137 });
     expect(await joined).toMatchObject({ code: "CANCELLED" });
     expect(h.warnings).toEqual([
       `PID ${pid}: 1 of its threads did not end within 1000 ms of their cancellation and were given up: "does not listen"`,
     ]);
-    expect([h.kernel.active, concurrency.threads.size, clock.pending]).toEqual([0, 0, 0]);
+    expect([h.kernel.processes.count, concurrency.threads.size, clock.pending]).toEqual([0, 0, 0]);
     late.resolve("too late");
   });
 
@@ -287,13 +287,13 @@ describe("the end of the process", () => {
       concurrency.spawnThread(pid, "late", () => 1),
       concurrency.spawnCoroutine(pid, "late", () => 1),
     ];
-    h.kernel.kill(pid, SIGTERM);
+    h.kernel.processes.kill(pid, SIGTERM);
     for (const refused of both()) await expect(refused).rejects.toMatchObject({ code: "CLOSED" });
-    await until(() => h.kernel.listProcs()[0]?.state === "zombie");
+    await until(() => h.kernel.processes.listProcs()[0]?.state === "zombie");
     for (const refused of both()) await expect(refused).rejects.toMatchObject({ code: "CLOSED" });
-    await until(() => h.kernel.listProcs()[0]?.state === "zombie" && clock.pending === 1); // The grace.
+    await until(() => h.kernel.processes.listProcs()[0]?.state === "zombie" && clock.pending === 1); // The grace.
     await clock.advance(1_000);
-    await until(() => h.kernel.active === 0);
+    await until(() => h.kernel.processes.count === 0);
     expect(() => concurrency.spawnThread(pid, "late", () => 1)).toThrow("no live process");
   });
 });
@@ -302,14 +302,14 @@ test("both are recorded as syscalls of their process", async () => {
   await using h = new KernelHarness({ model: silent });
   const { concurrency } = h.kernel;
   const pid = await h.spawn("go");
-  const { uuid } = h.kernel.procInfo(pid);
+  const { uuid } = h.kernel.processes.info(pid);
   const tid = await concurrency.spawnThread(pid, "sum up", () => 1);
   await concurrency.joinThread(pid, tid);
   const coid = await concurrency.spawnCoroutine(pid, "count", () => 2);
   await concurrency.resumeCoroutine(pid, coid);
   await concurrency.resumeCoroutine(pid, coid).catch(() => undefined);
-  h.kernel.kill(pid, SIGTERM);
-  await h.kernel.wait(pid);
+  h.kernel.processes.kill(pid, SIGTERM);
+  await h.kernel.processes.wait(pid);
   const { records } = await h.runs.events(uuid);
   const own = records.filter(({ syscall }) => /Thread|Coroutine/.test(syscall));
   expect(own).toMatchObject([

@@ -96,7 +96,7 @@ describe("what arrives for an agent", () => {
     const pid = await h.spawn("go");
     await first.asked;
     await h.kernel.ipc.send(0, pid, "look again");
-    const { uuid } = h.kernel.procInfo(pid);
+    const { uuid } = h.kernel.processes.info(pid);
     const log = h.follow(pid);
     first.go();
     await second.asked;
@@ -144,7 +144,7 @@ describe("what arrives for an agent", () => {
     const sending = h.kernel.ipc.send(0, pid, "on its way");
     await until(() => letGo !== undefined);
     model.go();
-    await until(() => h.kernel.procInfo(pid).tokens_used > 0);
+    await until(() => h.kernel.processes.info(pid).tokens_used > 0);
     await settled();
     expect(h.requests).toHaveLength(1);
     holding = false;
@@ -157,7 +157,7 @@ describe("what arrives for an agent", () => {
   test("after its last answer is refused: it would be told to nobody", async () => {
     await using h = new KernelHarness({ model: script(says("done")) });
     const pid = await h.spawn("go", { checks: ["until test -e go; do sleep 0.01; done"] });
-    await until(() => h.kernel.procInfo(pid).steps === 1 && h.children.list().length > 0);
+    await until(() => h.kernel.processes.info(pid).steps === 1 && h.children.list().length > 0);
     expect(await codeOf(() => h.kernel.ipc.send(0, pid, "too late"))).toBe("CLOSED");
     await Bun.write(`${h.project}/go`, "");
     const { info } = await h.follow(pid);
@@ -190,8 +190,8 @@ describe("what arrives for an agent", () => {
     model.go();
     await until(() => h.requests.length === 2);
     expect(last(h.requests[1])).toContain("keep me");
-    const { uuid } = h.kernel.procInfo(pid);
-    await h.kernel.suspend(pid);
+    const { uuid } = h.kernel.processes.info(pid);
+    await h.kernel.lifecycle.suspend(pid);
     expect(await h.runs.inbox(uuid)).toMatchObject({ unread: [{ data: "keep me" }], inOpenStep: [] });
   });
 
@@ -307,10 +307,10 @@ describe("ReadMessages", () => {
     await model.asked;
     await h.kernel.ipc.send(0, pid, "taken by the call");
     model.go();
-    const { uuid } = h.kernel.procInfo(pid);
+    const { uuid } = h.kernel.processes.info(pid);
     await until(async () => (await h.runs.inbox(uuid)).inOpenStep.length === 1);
     expect((await h.runs.inbox(uuid)).unread).toHaveLength(1);
-    await h.kernel.suspend(pid);
+    await h.kernel.lifecycle.suspend(pid);
     const { records } = await h.runs.steps(uuid);
     expect(records[0]?.tool_calls[0]).toMatchObject({ state: "done", inbox: [1] });
     expect(await h.runs.inbox(uuid)).toMatchObject({ unread: [] });
@@ -319,9 +319,9 @@ describe("ReadMessages", () => {
   test("that waits ends with its run, and what comes to a run that is suspended waits on disk", async () => {
     await using h = new KernelHarness({ model: script(calls(["ReadMessages", {}])) });
     const pid = await h.spawn("go");
-    const { uuid } = h.kernel.procInfo(pid);
+    const { uuid } = h.kernel.processes.info(pid);
     await until(async () => (await h.runs.journal(uuid)).entries.length === 2);
-    const suspended = h.kernel.suspend(pid);
+    const suspended = h.kernel.lifecycle.suspend(pid);
     await h.kernel.ipc.send(0, pid, "later");
     expect(await suspended).toMatchObject({ code: 75 });
     const { records } = await h.runs.steps(uuid);
@@ -359,7 +359,7 @@ describe("SendMessage", () => {
     });
     const parent = await h.spawn("parent");
     await model.asked;
-    const { uuid } = h.kernel.procInfo(parent);
+    const { uuid } = h.kernel.processes.info(parent);
     const child = await h.run("child", { parentPid: parent, input: `uuid=${uuid}` });
     const orphan = await h.run("orphan");
     model.go();

@@ -241,19 +241,19 @@ describe("Pipe", () => {
     const toB = await ipc.pipe(a.pid, b.pid);
     const toC = await ipc.pipe(b.pid, c.pid);
     const reading = files.read(b, toB.readFd, 10);
-    h.kernel.kill(a.pid, SIGKILL);
+    h.kernel.processes.kill(a.pid, SIGKILL);
     expect(await reading).toHaveLength(0);
     const writing = codeOf(() => files.write(b, toC.writeFd, Buffer.alloc(PIPE_BYTES + 1)));
-    h.kernel.kill(c.pid, SIGKILL);
+    h.kernel.processes.kill(c.pid, SIGKILL);
     expect(await writing).toBe("CLOSED");
   });
 
   test("of a process that is gone or ending is refused", async () => {
     await using h = harness();
     const [a, b] = [await idle(h), await idle(h)];
-    h.kernel.kill(b.pid, SIGKILL);
+    h.kernel.processes.kill(b.pid, SIGKILL);
     expect(await codeOf(() => h.kernel.ipc.pipe(a.pid, b.pid))).toBe("CLOSED");
-    await h.kernel.wait(b.pid);
+    await h.kernel.processes.wait(b.pid);
     expect(await codeOf(() => h.kernel.ipc.pipe(a.pid, b.pid))).toBe("NOT_FOUND");
     expect(await codeOf(() => h.kernel.ipc.pipe(b.pid, a.pid))).toBe("NOT_FOUND");
     expect(a.fds.list().map(({ path }) => path)).toEqual(["/dev/llm/scripted"]);

@@ -58,7 +58,7 @@ test.each([1, 2, 3, 4])(
       return proc;
     };
     const signal = (proc: Process, number: Signal): void => {
-      if (proc.state === "running") h.kernel.kill(proc.pid, number);
+      if (proc.state === "running") h.kernel.processes.kill(proc.pid, number);
     };
     const sent: Sent[] = [];
     const sends: Promise<unknown>[] = [];

@@ -67,7 +67,7 @@ test("a git that does not answer holds up no kill", async () => {
   const pid = await h.spawn("go", { env: { PATH: `${bin}:${process.env.PATH}` } });
   const run = h.follow(pid);
   while (h.children.list().length === 0) await new Promise((resolve) => setImmediate(resolve));
-  h.kernel.kill(pid, SIGTERM);
+  h.kernel.processes.kill(pid, SIGTERM);
   const { info } = await run;
   // The call that git held up was never made.
   expect(info).toMatchObject({ exit_code: 143, tool_calls: 0, files_changed_complete: false });

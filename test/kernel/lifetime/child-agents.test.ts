@@ -38,7 +38,8 @@ function lastResult(requests: LLMRequest[], intent: string): string {
 }
 
 async function running(h: KernelHarness, intent: string): Promise<ProcInfo> {
-  const find = (): ProcInfo | undefined => h.kernel.listProcs().find((info) => info.intent === intent);
+  const find = (): ProcInfo | undefined =>
+    h.kernel.processes.listProcs().find((info) => info.intent === intent);
   await until(() => (find()?.steps ?? 0) > 0, `a run of ${intent}`);
   const info = find();
   if (!info) throw new Error("it has ended");
@@ -114,7 +115,7 @@ describe("the Agent tool", () => {
     const part = await running(h, "part");
     expect(part.timeout_ms).toBe(1_000_000);
     await clock.advance(999_000);
-    expect(h.kernel.procInfo(pid).state).toBe("running");
+    expect(h.kernel.processes.info(pid).state).toBe("running");
     const ended = h.follow(pid);
     await clock.advance(1_000);
     expect((await ended).info).toMatchObject({ exit_reason: "timeout", children: [{ uuid: part.uuid }] });
@@ -133,7 +134,7 @@ describe("the Agent tool", () => {
       const pid = await h.spawn("top");
       const below = await running(h, "below");
       const ended = h.follow(pid);
-      h.kernel.signalTree(pid, signal);
+      h.kernel.signals.signalTree(pid, signal);
       const { info } = await ended;
       expect(info).toMatchObject({ exit_code: code });
       expect([137, childCode]).toContain(info.children[0]?.exit_code ?? 0);
@@ -147,15 +148,15 @@ describe("the Agent tool", () => {
     await using h = new KernelHarness({ model: byIntent({ top: [agent("part")], part: [silent] }) });
     const pid = await h.spawn("top");
     await running(h, "part");
-    expect(await h.kernel.suspend(pid)).toMatchObject({ code: 75 });
-    await until(() => h.kernel.active === 0);
+    expect(await h.kernel.lifecycle.suspend(pid)).toMatchObject({ code: 75 });
+    await until(() => h.kernel.processes.count === 0);
   });
 
   test("tells of a child that was killed alone", async () => {
     await using h = new KernelHarness({ model: byIntent({ top: [agent("part"), done], part: [silent] }) });
     const pid = await h.spawn("top");
     const ended = h.follow(pid);
-    h.kernel.kill((await running(h, "part")).pid, SIGKILL);
+    h.kernel.processes.kill((await running(h, "part")).pid, SIGKILL);
     expect((await ended).info).toMatchObject({ exit_reason: "failed", children: [{ exit_code: 137 }] });
     expect(lastResult(h.requests, "top")).toContain("did not complete");
   });
@@ -169,11 +170,11 @@ describe("the Agent tool", () => {
     await using h = new KernelHarness({ model: byIntent({ top: [agent("part"), done], part: [held] }) });
     const pid = await h.spawn("top");
     const part = await running(h, "part");
-    expect(h.kernel.signalTree(pid, SIGPAUSE)).toBe(2);
+    expect(h.kernel.signals.signalTree(pid, SIGPAUSE)).toBe(2);
     gate.resolve();
-    expect(h.kernel.procInfo(part.pid).is_paused).toBe(true);
+    expect(h.kernel.processes.info(part.pid).is_paused).toBe(true);
     const ended = h.follow(pid);
-    h.kernel.signalTree(pid, SIGRESUME);
+    h.kernel.signals.signalTree(pid, SIGRESUME);
     expect((await ended).info).toMatchObject({ exit_code: 0, result: "done" });
     expect(lastResult(h.requests, "top")).toContain("late");
   });
@@ -238,7 +239,7 @@ describe("a storm", () => {
     let most = 0;
     let deepest = 0;
     const model: Model = () => {
-      const procs = h.kernel.listProcs();
+      const procs = h.kernel.processes.listProcs();
       most = Math.max(most, procs.length);
       const byUuid = new Map(procs.map((info) => [info.uuid, info]));
       for (const info of procs) {
@@ -268,8 +269,8 @@ describe("a storm", () => {
     if (what === "steps") expect(h.requests.length).toBeLessThanOrEqual(100);
     if (what === "tokens") expect(info.tokens_used).toBeLessThanOrEqual(2_000);
     if (what === "a cost") expect(info.cost_usd ?? 1).toBeLessThanOrEqual(0.002);
-    await until(() => h.kernel.active === 0);
-    expect(h.kernel.envelope).toMatchObject({ live: 0, tokens: info.tokens_used });
+    await until(() => h.kernel.processes.count === 0);
+    expect(h.kernel.budget).toMatchObject({ live: 0, tokens: info.tokens_used });
   });
 
   test.each([1, 2, 3])(
@@ -283,14 +284,14 @@ describe("a storm", () => {
       });
       const seen = { most: 0, used: 0, kills: 0 };
       const model: Model = async (request, signal) => {
-        const procs = h.kernel.listProcs();
+        const procs = h.kernel.processes.listProcs();
         seen.most = Math.max(seen.most, procs.length);
-        seen.used = Math.max(seen.used, h.kernel.envelope.tokens + h.kernel.envelope.held.tokens);
+        seen.used = Math.max(seen.used, h.kernel.budget.tokens + h.kernel.budget.held.tokens);
         const any = procs[Math.floor(random() * procs.length)];
         // One at least: how often they ask until nothing is left to spend depends on how fast those that end are gone.
         const killing = random() < 0.1 || (seen.kills === 0 && procs.length > 5);
         if (killing && any && any.intent !== "top") {
-          h.kernel.kill(any.pid, random() < 0.5 ? SIGKILL : SIGTERM);
+          h.kernel.processes.kill(any.pid, random() < 0.5 ? SIGKILL : SIGTERM);
           seen.kills++;
         }
         if (signal.aborted) throw new SyscallError("CANCELLED", "cancelled");
@@ -306,16 +307,16 @@ describe("a storm", () => {
       const provider = { ...h.opts().provider, maxOutput: 500 };
       h.leases--;
       const { info } = await h.run("top", { contextBudget: 60_000, maxSteps: 100, provider });
-      await until(() => h.kernel.active === 0);
-      expect(h.kernel.envelope.held).toEqual({ tokens: 0, cost: 0, steps: 0, holds: 0 });
-      expect(h.kernel.envelope.live).toBe(0);
+      await until(() => h.kernel.processes.count === 0);
+      expect(h.kernel.budget.held).toEqual({ tokens: 0, cost: 0, steps: 0, holds: 0 });
+      expect(h.kernel.budget.live).toBe(0);
       expect(seen.used).toBeLessThanOrEqual(60_000);
-      expect(h.kernel.envelope.steps).toBeLessThanOrEqual(100);
+      expect(h.kernel.budget.steps).toBeLessThanOrEqual(100);
       expect(seen.most).toBeLessThanOrEqual(17);
       expect(seen.most).toBeGreaterThan(5);
       expect(seen.kills).toBeGreaterThan(0);
       // Whose parent was killed alone may have outlived the run it comes from.
-      expect(info.tokens_used).toBeLessThanOrEqual(h.kernel.envelope.tokens);
+      expect(info.tokens_used).toBeLessThanOrEqual(h.kernel.budget.tokens);
     },
   );
 });
@@ -330,15 +331,19 @@ test("a supervisor has no limits that nobody gave it, and those it runs have the
     });
   const opts = { ...h.opts(), provider: null };
   const top = await h.kernel.processes.spawnTask("supervisor", stopped, "watch", null, opts);
-  expect(h.kernel.procInfo(top)).toMatchObject({ max_steps: null, timeout_ms: null, context_budget: null });
+  expect(h.kernel.processes.info(top)).toMatchObject({
+    max_steps: null,
+    timeout_ms: null,
+    context_budget: null,
+  });
   for (const intent of ["one", "two", "three"]) {
     const parentPid = await h.spawn(intent, { parentPid: top });
-    expect(h.kernel.procInfo(parentPid)).toMatchObject({ max_steps: 100, timeout_ms: 3_600_000 });
+    expect(h.kernel.processes.info(parentPid)).toMatchObject({ max_steps: 100, timeout_ms: 3_600_000 });
     const below = await h.spawn("below", { parentPid });
     for (const pid of [parentPid, below]) {
       const refused = h.spawn("more", { parentPid: pid }).catch((error: unknown) => error);
       expect(await refused).toMatchObject({ code: "EXHAUSTED", syscall: "Spawn" });
     }
   }
-  expect(h.kernel.active).toBe(7);
+  expect(h.kernel.processes.count).toBe(7);
 });

@@ -265,7 +265,7 @@ describe("whoever waits for a process or for something of it is released by its 
       "waits",
       ({ signal }) => new Promise((resolve) => signal.addEventListener("abort", () => resolve("released"))),
     );
-    if (how === "a kill while it is paused") kernel.kill(pid, SIGPAUSE);
+    if (how === "a kill while it is paused") kernel.processes.kill(pid, SIGPAUSE);
     const settled: Record<string, string> = {};
     const note = async (name: string, work: Promise<unknown>): Promise<void> => {
       const came = await work.then(
@@ -278,8 +278,8 @@ describe("whoever waits for a process or for something of it is released by its 
       for await (const _event of channel);
     };
     const waits = [
-      note("wait", kernel.wait(pid)),
-      note("second wait", kernel.wait(pid)),
+      note("wait", kernel.processes.wait(pid)),
+      note("second wait", kernel.processes.wait(pid)),
       note("recv", kernel.ipc.recv(pid)),
       note("join", kernel.concurrency.joinThread(pid, tid)),
       note("resume", kernel.concurrency.resumeCoroutine(pid, coid)),
@@ -287,7 +287,7 @@ describe("whoever waits for a process or for something of it is released by its 
       note("trace", drain(kernel.attachDebug(pid))),
     ];
     if (how === "its own end") answer.resolve();
-    else kernel.kill(pid, SIGKILL);
+    else kernel.processes.kill(pid, SIGKILL);
     await Promise.all(waits);
     expect(settled).toEqual({
       wait: "came back",
@@ -318,9 +318,9 @@ describe("whoever waits for a process or for something of it is released by its 
       { ...h.opts(), provider: null },
     );
     await settled();
-    kernel.kill(waiter, SIGTERM);
-    expect(await kernel.wait(waiter)).toMatchObject({ code: 143 });
+    kernel.processes.kill(waiter, SIGTERM);
+    expect(await kernel.processes.wait(waiter)).toMatchObject({ code: 143 });
     expect(await outcome.promise).toMatchObject([{ code: "INVALID" }, { code: "CANCELLED" }]);
-    expect(kernel.procInfo(other).state).toBe("running");
+    expect(kernel.processes.info(other).state).toBe("running");
   });
 });

@@ -274,7 +274,7 @@ describe("a key that is refused", () => {
     const pid = await h.spawn("go", { provider: { ...rotating(["first-long-key"]), renewSecret } });
     await asked.promise;
     const ended = h.follow(pid);
-    await h.kernel.kill(pid, 2);
+    await h.kernel.processes.kill(pid, 2);
     expect((await ended).info).toMatchObject({ exit_code: 137, steps_used: 1 });
   });
 
@@ -306,7 +306,7 @@ test("a child gets the model that its parent has by now, and what that has left"
   const handed: (string | undefined)[] = [];
   for await (const event of h.kernel.attach(pid)) {
     if (event.type !== "log" || event.entry.kind !== "model") continue;
-    const { provider: choice } = h.kernel.handedDown(pid);
+    const { provider: choice } = h.kernel.processes.inherited(pid);
     handed.push(choice?.name, ...(choice?.fallbacks ?? []).map(({ model }) => model));
   }
   expect(handed).toEqual(["two", "z"]);
@@ -344,8 +344,8 @@ describe("whatever fails in between, and whoever cuts it off", () => {
         const ended = h.follow(pid);
         for (let turns = Math.floor(random() * 40); turns > 0; turns--) await new Promise(setImmediate);
         const cut = random();
-        if (cut < 0.3) await h.kernel.suspend(pid).catch(hasEnded);
-        else if (cut < 0.4) await (async () => h.kernel.kill(pid, 2))().catch(hasEnded);
+        if (cut < 0.3) await h.kernel.lifecycle.suspend(pid).catch(hasEnded);
+        else if (cut < 0.4) await (async () => h.kernel.processes.kill(pid, 2))().catch(hasEnded);
         const { info } = await ended;
         const passed = ["one/a", ...info.switches.map(({ to }) => `${to.provider}/${to.model}`)];
         expect(passed).toEqual(chain.slice(0, passed.length));
@@ -356,7 +356,7 @@ describe("whatever fails in between, and whoever cuts it off", () => {
         expect(info.steps_used).toBeGreaterThanOrEqual(info.steps);
         if (info.state !== "suspended") return;
         const opts = h.opts({ provider: choices([passed.at(-1) ?? "", ...left]) });
-        ({ pid } = await h.kernel.resume(info.uuid, null, opts));
+        ({ pid } = await h.kernel.lifecycle.resume(info.uuid, null, opts));
       }
     };
     await Promise.all(Array.from({ length: 6 }, one));

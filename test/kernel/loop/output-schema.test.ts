@@ -196,7 +196,7 @@ describe("a run with an output schema", () => {
     });
     const { info } = await h.run("go", { outputSchema: SCHEMA });
     expect(info).toMatchObject({ exit_reason: "completed", output: GOOD });
-    const { pid } = await h.kernel.resume(info.uuid, null, h.opts(), { input: "again", fork: {} });
+    const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), { input: "again", fork: {} });
     expect((await h.follow(pid)).info).toMatchObject({ exit_reason: "completed", output: GOOD });
     const asked = h.requests.map((request) => [
       request.intent,
@@ -235,7 +235,7 @@ describe("a run with an output schema", () => {
     const { info } = await h.run("go", { outputSchema: SCHEMA });
     crash = undefined;
     expect(info.output).toEqual(GOOD);
-    const { pid } = await later.kernel.resume(info.uuid, null, later.opts(), {});
+    const { pid } = await later.kernel.lifecycle.resume(info.uuid, null, later.opts(), {});
     const again = (await later.follow(pid)).info;
     expect(again).toMatchObject({ exit_reason: "completed", output: GOOD, steps: 2 });
     expect(later.requests).toHaveLength(1);
@@ -257,7 +257,7 @@ describe("a run with an output schema", () => {
       await using later = new KernelHarness({ model: () => says(BAD) });
       crash = () => crashInto(later, h);
       const { info } = await h.run("go", { outputSchema: SCHEMA });
-      const { pid } = await later.kernel.resume(info.uuid, null, later.opts(), {});
+      const { pid } = await later.kernel.lifecycle.resume(info.uuid, null, later.opts(), {});
       const again = (await later.follow(pid)).info;
       return [again.exit_reason, later.requests.length];
     }
@@ -285,11 +285,11 @@ describe("a run with an output schema", () => {
       });
       const pid = await h.spawn("go", { outputSchema: SCHEMA });
       await until(() => h.requests.length === 3);
-      await h.kernel.suspend(pid);
+      await h.kernel.lifecycle.suspend(pid);
       const { info } = await h.follow(pid);
       expect(info).toMatchObject({ exit_reason: "suspended" });
       hangs = false;
-      const again = await h.kernel.resume(info.uuid, null, h.opts(), {});
+      const again = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), {});
       expect((await h.follow(again.pid)).info).toMatchObject({ exit_reason: "check_failed", steps: 3 });
       expect(h.requests).toHaveLength(4);
     });
@@ -298,7 +298,7 @@ describe("a run with an output schema", () => {
       await using h = new KernelHarness({ model: () => says(BAD) });
       const { info } = await h.run("go", { outputSchema: SCHEMA });
       expect(h.requests).toHaveLength(3);
-      const { pid } = await h.kernel.resume(info.uuid, null, h.opts(), { input: "with a count" });
+      const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), { input: "with a count" });
       expect((await h.follow(pid)).info).toMatchObject({ exit_reason: "check_failed" });
       expect(h.requests).toHaveLength(6);
     });

@@ -111,15 +111,19 @@ describe("paused time counts towards no deadline", () => {
     const run = h.follow(pid);
     await until(() => clock.waits.includes(10_000), "the deadline");
     await clock.advance(4_000);
-    h.kernel.kill(pid, SIGPAUSE);
+    h.kernel.processes.kill(pid, SIGPAUSE);
     await clock.advance(DAY);
-    expect(h.kernel.procInfo(pid)).toMatchObject({ is_paused: true, elapsed_ms: 4_000, exit_reason: null });
-    h.kernel.kill(pid, SIGRESUME);
+    expect(h.kernel.processes.info(pid)).toMatchObject({
+      is_paused: true,
+      elapsed_ms: 4_000,
+      exit_reason: null,
+    });
+    h.kernel.processes.kill(pid, SIGRESUME);
     await clock.advance(5_999);
-    expect(h.kernel.procInfo(pid).exit_reason).toBeNull();
+    expect(h.kernel.processes.info(pid).exit_reason).toBeNull();
     const { info } = await passing(clock, run);
     expect(info).toMatchObject(ends);
-    await until(() => h.kernel.active === 0);
+    await until(() => h.kernel.processes.count === 0);
     expect(clock.pending).toBe(0);
   });
 
@@ -129,10 +133,10 @@ describe("paused time counts towards no deadline", () => {
     const pid = await h.spawn("go", { checks: ["exec sleep 600"], timeoutMs: null });
     const run = h.follow(pid);
     await until(() => clock.waits.includes(10_000), "the check's deadline");
-    h.kernel.kill(pid, SIGPAUSE);
+    h.kernel.processes.kill(pid, SIGPAUSE);
     await clock.advance(DAY);
     expect(h.children.list()).toHaveLength(1);
-    h.kernel.kill(pid, SIGRESUME);
+    h.kernel.processes.kill(pid, SIGRESUME);
     await clock.advance(10_000);
     const { info } = await passing(clock, run);
     expect(info).toMatchObject({ exit_reason: "check_failed", checks: [{ exit_code: null }] });
@@ -149,8 +153,8 @@ describe("paused time counts towards no deadline", () => {
     const pid = await h.spawn("go");
     const run = h.follow(pid);
     await until(() => h.kernel.detail(pid).fds.length === 2, "the call");
-    h.kernel.kill(pid, SIGPAUSE);
-    h.kernel.kill(pid, SIGKILL);
+    h.kernel.processes.kill(pid, SIGPAUSE);
+    h.kernel.processes.kill(pid, SIGKILL);
     const { info } = await passing(clock, run);
     expect(info).toMatchObject({ exit_code: 137, exit_reason: "killed_while_paused" });
   });
@@ -168,11 +172,11 @@ test("a process that is done while it is paused comes to its end when it is resu
   const pid = await h.spawn("go", { checks: ["true"] });
   const run = h.follow(pid);
   await asked.promise;
-  h.kernel.kill(pid, SIGPAUSE);
+  h.kernel.processes.kill(pid, SIGPAUSE);
   answer.resolve();
-  await until(() => h.kernel.procInfo(pid).result === "done", "the answer");
+  await until(() => h.kernel.processes.info(pid).result === "done", "the answer");
   await settled();
-  expect(h.kernel.procInfo(pid)).toMatchObject({ is_paused: true, state: "running", checks: [] });
-  h.kernel.kill(pid, SIGRESUME);
+  expect(h.kernel.processes.info(pid)).toMatchObject({ is_paused: true, state: "running", checks: [] });
+  h.kernel.processes.kill(pid, SIGRESUME);
   expect((await run).info).toMatchObject({ exit_reason: "completed", checks: [{ exit_code: 0 }] });
 });

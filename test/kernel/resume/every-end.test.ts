@@ -72,19 +72,19 @@ const ENDS: End[] = [
     needs: { timeoutMs: null },
   },
   { reason: "loop_detected", code: 1, second: () => calls(["Look", {}]), limits: { loopThreshold: 2 } },
-  { reason: "interrupted", code: 130, second: silent, act: (h, pid) => h.kernel.kill(pid, SIGINT) },
-  { reason: "terminated", code: 143, second: silent, act: (h, pid) => h.kernel.kill(pid, SIGTERM) },
-  { reason: "killed", code: 137, second: silent, act: (h, pid) => h.kernel.kill(pid, SIGKILL) },
+  { reason: "interrupted", code: 130, second: silent, act: (h, pid) => h.kernel.processes.kill(pid, SIGINT) },
+  { reason: "terminated", code: 143, second: silent, act: (h, pid) => h.kernel.processes.kill(pid, SIGTERM) },
+  { reason: "killed", code: 137, second: silent, act: (h, pid) => h.kernel.processes.kill(pid, SIGKILL) },
   {
     reason: "killed_while_paused",
     code: 137,
     second: silent,
     act: (h, pid) => {
-      h.kernel.kill(pid, SIGPAUSE);
-      h.kernel.kill(pid, SIGKILL);
+      h.kernel.processes.kill(pid, SIGPAUSE);
+      h.kernel.processes.kill(pid, SIGKILL);
     },
   },
-  { reason: "suspended", code: 75, second: silent, act: (h, pid) => h.kernel.suspend(pid) },
+  { reason: "suspended", code: 75, second: silent, act: (h, pid) => h.kernel.lifecycle.suspend(pid) },
 ];
 
 async function ended(end: End): Promise<{ h: KernelHarness; info: ProcInfo }> {
@@ -106,7 +106,7 @@ async function ended(end: End): Promise<{ h: KernelHarness; info: ProcInfo }> {
     await end.act(h, pid, clock);
   }
   const { info } = await h.follow(pid);
-  await until(() => h.kernel.active === 0);
+  await until(() => h.kernel.processes.count === 0);
   over = true;
   return { h, info };
 }
@@ -126,7 +126,7 @@ for (const fork of [undefined, {}]) {
         await using _ = h;
         expect(info).toMatchObject({ exit_reason: end.reason, exit_code: end.code });
         const before = h.requests.at(-1)?.messages.length ?? 0;
-        const { pid, uuid } = await h.kernel.resume(info.uuid, null, h.opts(more), { input, fork });
+        const { pid, uuid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(more), { input, fork });
         const { info: after } = await h.follow(pid);
         expect(after).toMatchObject({ exit_code: 0, result: "went on", partial: false, error: null });
         expect(after.origin_uuid).toBe(fork ? info.uuid : null);

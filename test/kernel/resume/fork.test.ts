@@ -34,12 +34,12 @@ async function forked(
   o: { step?: number; input?: string; opts?: Partial<SpawnOpts>; agent?: AgentInfo } = {},
 ) {
   const { step, input, agent = AGENT } = o;
-  const made = await h.kernel.resume(uuid, agent, h.opts(o.opts), { input, fork: { step } });
+  const made = await h.kernel.lifecycle.resume(uuid, agent, h.opts(o.opts), { input, fork: { step } });
   return { ...made, ...(await h.follow(made.pid)) };
 }
 
 function refused(h: KernelHarness, uuid: string, o: ResumeOptions): Promise<unknown> {
-  return h.kernel.resume(uuid, AGENT, h.opts(), o).catch((error: unknown) => error);
+  return h.kernel.lifecycle.resume(uuid, AGENT, h.opts(), o).catch((error: unknown) => error);
 }
 
 /** Every file below it with its bytes. */
@@ -96,7 +96,7 @@ async function longRun(forks: Model = () => says("forked")) {
     { deny: ["Denied"], input: "attached", systemPrompt: "Be brief." },
     AGENT,
   );
-  await until(() => h.kernel.active === 0);
+  await until(() => h.kernel.processes.count === 0);
   const requests = h.requests.filter(({ intent }) => intent === "go");
   return { h, uuid: info.uuid, info, requests };
 }
@@ -214,24 +214,26 @@ describe("a fork", () => {
     await using _ = h;
     const opts = h.opts();
     const broken = { ...opts, provider: { ...opts.provider, device: "/dev/llm/none" } };
-    await expect(h.kernel.resume(uuid, AGENT, broken, { fork: { step: 3 } })).rejects.toMatchObject({
-      code: "NOT_FOUND",
-    });
+    await expect(h.kernel.lifecycle.resume(uuid, AGENT, broken, { fork: { step: 3 } })).rejects.toMatchObject(
+      {
+        code: "NOT_FOUND",
+      },
+    );
     expect(await h.runs.find("")).toHaveLength(2);
-    expect(h.kernel.active).toBe(0);
+    expect(h.kernel.processes.count).toBe(0);
   });
 
   test("needs the run no more: its results are its own, and it is gone on with and forked itself", async () => {
     const { h, uuid } = await longRun();
     await using _ = h;
     const fork = await forked(h, uuid, { step: 4 });
-    await until(() => h.kernel.active === 0);
+    await until(() => h.kernel.processes.count === 0);
     await h.runs.remove(uuid);
     const [, look] = (await h.runs.steps(fork.uuid)).records[1]?.tool_calls ?? [];
     const [, path = ""] = /whole result is in (\S+)/.exec(look?.result ?? "") ?? [];
     expect(path).toBe(join(h.runs.dir(fork.uuid), look?.kept?.file ?? ""));
     expect(readFileSync(path, "utf8")).toBe(LONG);
-    const again = await h.kernel.resume(fork.uuid, AGENT, h.opts(), { input: "more" });
+    const again = await h.kernel.lifecycle.resume(fork.uuid, AGENT, h.opts(), { input: "more" });
     expect((await h.follow(again.pid)).info).toMatchObject({ steps: 6, origin_uuid: uuid, tokens_used: 30 });
     const second = await forked(h, fork.uuid, { step: 5, input: "other" });
     expect(second.info).toMatchObject({ origin_uuid: fork.uuid, steps: 6 });
@@ -247,10 +249,10 @@ describe("a fork", () => {
     await using _ = h;
     const first = h.requests.length;
     const o = { input: "this is for you", fork: { step: 8 } };
-    const fork = await h.kernel.resume(uuid, AGENT, h.opts(), o);
+    const fork = await h.kernel.lifecycle.resume(uuid, AGENT, h.opts(), o);
     await until(() => h.requests.length === first + 1);
-    await h.kernel.suspend(fork.pid);
-    await h.kernel.resume(fork.uuid, AGENT, h.opts());
+    await h.kernel.lifecycle.suspend(fork.pid);
+    await h.kernel.lifecycle.resume(fork.uuid, AGENT, h.opts());
     await until(() => h.requests.length === first + 2);
     for (const asked of h.requests.slice(first))
       expect(asked.messages.at(-1)?.content).toBe("this is for you");
@@ -305,7 +307,7 @@ describe("the rights of a fork", () => {
       model: script(calls(["Look", {}]), says("done"), says("forked")),
       devices: {
         "/dev/look": toolDevice("Look", async () => {
-          await h.kernel.revoke(1, ["Act"]);
+          await h.kernel.capabilities.revoke(1, ["Act"]);
           return "seen";
         }),
         "/dev/act": toolDevice("Act", () => "acted"),
@@ -337,11 +339,11 @@ describe("a run that lives", () => {
     await using h = liveRun();
     const pid = await h.spawn("go", {}, AGENT);
     await until(() => h.requests.length === 3);
-    const { uuid } = h.kernel.procInfo(pid);
+    const { uuid } = h.kernel.processes.info(pid);
     const { step, info } = await forked(h, uuid);
     expect({ step, info }).toMatchObject({ step: 2, info: { origin_uuid: uuid, result: "forked" } });
     expect(h.requests[3]?.messages).toEqual(h.requests[2]?.messages ?? []);
-    expect(h.kernel.procInfo(pid)).toMatchObject({ uuid, state: "running" });
+    expect(h.kernel.processes.info(pid)).toMatchObject({ uuid, state: "running" });
   });
 
   test("and has recorded nothing yet is forked from its beginning", async () => {
@@ -351,7 +353,7 @@ describe("a run that lives", () => {
     });
     const pid = await h.spawn("go", { input: "attached" }, AGENT);
     await until(() => h.requests.length === 1);
-    const { uuid } = h.kernel.procInfo(pid);
+    const { uuid } = h.kernel.processes.info(pid);
     expect(await refused(h, uuid, { fork: { step: 1 } })).toMatchObject({
       message: expect.stringContaining("it has none yet"),
     });
@@ -368,11 +370,11 @@ describe("a run that lives", () => {
     });
     const pid = await first.spawn("go", {}, AGENT);
     await until(() => first.requests.length === 3);
-    const { uuid } = first.kernel.procInfo(pid);
-    const fork = await first.kernel.resume(uuid, AGENT, first.opts(), { fork: {} });
+    const { uuid } = first.kernel.processes.info(pid);
+    const fork = await first.kernel.lifecycle.resume(uuid, AGENT, first.opts(), { fork: {} });
     await until(() => first.requests.length === 4);
     crashInto(second, first);
-    const again = await second.kernel.resume(fork.uuid, AGENT, second.opts());
+    const again = await second.kernel.lifecycle.resume(fork.uuid, AGENT, second.opts());
     expect((await second.follow(again.pid)).info).toMatchObject({
       result: "went on",
       origin_uuid: uuid,
@@ -389,7 +391,7 @@ describe("a step in which the model had its last word", () => {
   test("in the middle of a run that was gone on with is forked from with what it is told instead", async () => {
     await using h = new KernelHarness({ model: script(says("one"), says("two"), says("three")) });
     const { info } = await h.run("go", {}, AGENT);
-    const again = await h.kernel.resume(info.uuid, AGENT, h.opts(), { input: "and?" });
+    const again = await h.kernel.lifecycle.resume(info.uuid, AGENT, h.opts(), { input: "and?" });
     await h.follow(again.pid);
     expect(await refused(h, info.uuid, { fork: { step: 1 } })).toMatchObject({
       code: "INVALID",

@@ -20,9 +20,9 @@ async function suspended(h: KernelHarness, children = 0): Promise<{ info: ProcIn
   const pid = await h.spawn("top");
   for (let i = 0; i < children; i++) await h.spawn(`part ${i}`, { parentPid: pid });
   await until(() => h.requests.length === children + 1);
-  const [top, ...below] = h.kernel.procInfos().map(({ uuid }) => uuid);
-  await h.kernel.suspend(pid, { wake: { on: "at", at_ms: 1 } });
-  await until(() => h.kernel.active === 0);
+  const [top, ...below] = h.kernel.processes.infos().map(({ uuid }) => uuid);
+  await h.kernel.lifecycle.suspend(pid, { wake: { on: "at", at_ms: 1 } });
+  await until(() => h.kernel.processes.count === 0);
   return { info: await infoOf(h, top ?? ""), below };
 }
 
@@ -36,7 +36,7 @@ describe("a suspended run that is ended", () => {
     async (signal, code, reason) => {
       await using h = new KernelHarness({ model: silent, wakes: true });
       const { info } = await suspended(h);
-      expect(await h.kernel.endSuspended(info, h.dataDir, signal)).toBe(1);
+      expect(await h.kernel.lifecycle.endSuspended(info, h.dataDir, signal)).toBe(1);
       expect(await infoOf(h, info.uuid)).toMatchObject({
         state: "dead",
         exit_code: code,
@@ -44,7 +44,7 @@ describe("a suspended run that is ended", () => {
         suspended: null,
         steps: info.steps,
       });
-      expect(await h.kernel.endSuspended(info, h.dataDir, signal)).toBe(0);
+      expect(await h.kernel.lifecycle.endSuspended(info, h.dataDir, signal)).toBe(0);
     },
   );
 
@@ -54,16 +54,16 @@ describe("a suspended run that is ended", () => {
       model: (request, signal) => (answers ? says("done") : silent(request, signal)),
     });
     const { info } = await suspended(h);
-    await h.kernel.endSuspended(info, h.dataDir, SIGTERM);
+    await h.kernel.lifecycle.endSuspended(info, h.dataDir, SIGTERM);
     answers = true;
-    const { pid } = await h.kernel.resume(info.uuid, null, h.opts());
+    const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts());
     expect((await h.follow(pid)).info).toMatchObject({ exit_reason: "completed" });
   });
 
   test("takes with it what was laid down with it, where the whole tree is meant, and knows how they ended", async () => {
     await using h = new KernelHarness({ model: silent });
     const { info, below } = await suspended(h, 2);
-    expect(await h.kernel.endSuspended(info, h.dataDir, SIGTERM, { tree: true })).toBe(3);
+    expect(await h.kernel.lifecycle.endSuspended(info, h.dataDir, SIGTERM, { tree: true })).toBe(3);
     for (const uuid of below) expect(await infoOf(h, uuid)).toMatchObject({ exit_reason: "terminated" });
     const { children } = await infoOf(h, info.uuid);
     expect(children.map(({ exit_reason }) => exit_reason)).toEqual(["terminated", "terminated"]);
@@ -75,7 +75,7 @@ describe("a suspended run that is ended", () => {
     const child = await infoOf(h, below[0] ?? "");
     const children = [info, child].map(resultOf);
     for (const { uuid } of [info, child]) await h.runs.amend(uuid, (now) => ({ ...now, children }));
-    expect(await h.kernel.endSuspended(info, h.dataDir, SIGTERM, { tree: true })).toBe(2);
+    expect(await h.kernel.lifecycle.endSuspended(info, h.dataDir, SIGTERM, { tree: true })).toBe(2);
     for (const { uuid } of [info, child])
       expect(await infoOf(h, uuid)).toMatchObject({ exit_reason: "terminated" });
   });
@@ -83,7 +83,7 @@ describe("a suspended run that is ended", () => {
   test("alone leaves its children as they are", async () => {
     await using h = new KernelHarness({ model: silent });
     const { info, below } = await suspended(h, 1);
-    expect(await h.kernel.endSuspended(info, h.dataDir, SIGTERM)).toBe(1);
+    expect(await h.kernel.lifecycle.endSuspended(info, h.dataDir, SIGTERM)).toBe(1);
     expect(await infoOf(h, below[0] ?? "")).toMatchObject({ state: "suspended" });
   });
 
@@ -93,8 +93,8 @@ describe("a suspended run that is ended", () => {
     await until(() => h.requests.length === 1);
     await using later = new KernelHarness({ model: silent });
     crashInto(later, h);
-    const known: ProcInfo = { ...h.kernel.procInfo(pid), ended_at_ms: 5, steps: 7, state: "suspended" };
-    expect(await later.kernel.endSuspended(known, later.dataDir, SIGKILL)).toBe(1);
+    const known: ProcInfo = { ...h.kernel.processes.info(pid), ended_at_ms: 5, steps: 7, state: "suspended" };
+    expect(await later.kernel.lifecycle.endSuspended(known, later.dataDir, SIGKILL)).toBe(1);
     expect(await infoOf(later, known.uuid)).toMatchObject({ exit_reason: "killed", steps: 7 });
   });
 
@@ -102,13 +102,13 @@ describe("a suspended run that is ended", () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
     await until(() => h.requests.length === 1);
-    const info = h.kernel.procInfo(pid);
+    const info = h.kernel.processes.info(pid);
     await using other = new KernelHarness({ model: silent, kernelAlive: () => true });
     crashInto(other, h);
     const foreign = { ...(await infoOf(h, info.uuid)), kernel: "another" };
     await (await other.runs.reopen(info.uuid)).info(foreign);
     const [asked, dir] = here ? [h, h.dataDir] : [other, other.dataDir];
-    expect(await asked.kernel.endSuspended(info, dir, SIGTERM)).toBe(0);
+    expect(await asked.kernel.lifecycle.endSuspended(info, dir, SIGTERM)).toBe(0);
     expect(await infoOf(asked, info.uuid)).toMatchObject({ state: "running", exit_reason: null });
   });
 
@@ -116,7 +116,7 @@ describe("a suspended run that is ended", () => {
     await using h = new KernelHarness({ model: silent });
     const { info } = await suspended(h);
     const ending = (signal: typeof SIGPAUSE | typeof SIGTERM): Promise<unknown> =>
-      h.kernel.endSuspended(info, h.dataDir, signal).catch((thrown: unknown) => thrown);
+      h.kernel.lifecycle.endSuspended(info, h.dataDir, signal).catch((thrown: unknown) => thrown);
     expect(await ending(SIGPAUSE)).toMatchObject({ code: "INVALID" });
     const claim = h.runs.claim(info.uuid);
     const refused = await ending(SIGTERM);
@@ -133,15 +133,15 @@ describe("a run that is gone on with", () => {
     const { info } = await suspended(h);
     const pids = [info.pid];
     for (let i = 0; i < 102; i++) {
-      const { pid } = await h.kernel.resume(info.uuid, null, h.opts());
+      const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts());
       pids.push(pid);
-      await h.kernel.suspend(pid);
-      await until(() => h.kernel.active === 0);
+      await h.kernel.lifecycle.suspend(pid);
+      await until(() => h.kernel.processes.count === 0);
     }
     const { pid, earlier_pids } = await infoOf(h, info.uuid);
     expect([...earlier_pids, pid]).toEqual(pids.slice(-101));
-    const fork = await h.kernel.resume(info.uuid, null, h.opts(), { fork: {} });
-    expect(h.kernel.procInfo(fork.pid).earlier_pids).toEqual([]);
+    const fork = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), { fork: {} });
+    expect(h.kernel.processes.info(fork.pid).earlier_pids).toEqual([]);
   });
 
   test("is in its groups again, and a fork is in none", async () => {
@@ -151,18 +151,18 @@ describe("a run that is gone on with", () => {
     const { groups } = h.kernel;
     for (const group of ["build", "test", "left"]) groups.joinGroup(pid, group);
     groups.leaveGroup(pid, "left");
-    const { uuid } = h.kernel.procInfo(pid);
+    const { uuid } = h.kernel.processes.info(pid);
     // Known to whoever goes on with it after a kill, too.
     expect((await infoOf(h, uuid)).groups).toEqual(["build", "test"]);
-    await h.kernel.suspend(pid);
-    await until(() => h.kernel.active === 0);
+    await h.kernel.lifecycle.suspend(pid);
+    await until(() => h.kernel.processes.count === 0);
     expect(groups.size).toBe(0);
-    const again = await h.kernel.resume(uuid, null, h.opts());
+    const again = await h.kernel.lifecycle.resume(uuid, null, h.opts());
     expect(groups.getProcGroup("build")).toEqual([again.pid]);
     expect(groups.getProcGroup("test")).toEqual([again.pid]);
     expect(groups.size).toBe(2);
-    const fork = await h.kernel.resume(uuid, null, h.opts(), { fork: {} });
-    expect(h.kernel.procInfo(fork.pid).groups).toEqual([]);
+    const fork = await h.kernel.lifecycle.resume(uuid, null, h.opts(), { fork: {} });
+    expect(h.kernel.processes.info(fork.pid).groups).toEqual([]);
     expect(groups.size).toBe(2);
   });
 });

@@ -24,7 +24,7 @@ describe("a supervised program", () => {
     const { argv, pid: unix, runs } = service(s, "pid");
     const top = await s.spawn(s.spec("one_for_one", [s.command("db", { argv })]));
     await until(runs);
-    expect(s.h.kernel.procInfo(s.pid(top, "db"))).toMatchObject({
+    expect(s.h.kernel.processes.info(s.pid(top, "db"))).toMatchObject({
       kind: "command",
       ppid: top,
       intent: argv.join(" "),
@@ -56,7 +56,7 @@ describe("a supervised program", () => {
     await using s = new Supervised();
     const spawned = s.spawn(s.spec("one_for_one", [s.command("x", { argv: ["/no/such/program"] })]));
     expect(await spawned.catch((thrown: Error) => thrown.message)).toContain("its child x did not start");
-    expect(s.h.kernel.active).toBe(0);
+    expect(s.h.kernel.processes.count).toBe(0);
   });
 
   test("that does not end when asked is killed after its shutdown, not the kernel's grace", async () => {
@@ -76,8 +76,8 @@ describe("a supervised program", () => {
     const { argv, pid: unix, runs } = service(s, "pid");
     const top = await s.spawn(s.spec("one_for_one", [s.command("db", { argv })]));
     await until(runs);
-    const done = s.h.kernel.wait(top);
-    s.h.kernel.kill(top, SIGKILL);
+    const done = s.h.kernel.processes.wait(top);
+    s.h.kernel.processes.kill(top, SIGKILL);
     await done;
     expect(isAlive(unix())).toBe(false);
   });
@@ -86,7 +86,7 @@ describe("a supervised program", () => {
     await using s = new Supervised();
     const loud = sh("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done");
     const top = await s.spawn(s.spec("one_for_one", [s.command("loud", loud, { restart: "temporary" })]));
-    await s.h.kernel.wait(top);
+    await s.h.kernel.processes.wait(top);
     const record = (await s.h.runs.list()).find(({ kind }) => kind === "command");
     expect(record?.result?.length).toBe(16_384);
     expect(record?.result?.endsWith("line 19999\n")).toBe(true);

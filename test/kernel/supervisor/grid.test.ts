@@ -13,7 +13,7 @@ const WAYS = {
   "is terminated": (s: Supervised, pid: PID) => void s.h.kernel.signals.signal(pid, SIGTERM),
   "is killed": (s: Supervised, pid: PID) => void s.h.kernel.signals.signal(pid, SIGKILL),
   "is interrupted": (s: Supervised, pid: PID) => void s.h.kernel.signals.signal(pid, SIGINT),
-  "is suspended": (s: Supervised, pid: PID) => void s.h.kernel.suspend(pid),
+  "is suspended": (s: Supervised, pid: PID) => void s.h.kernel.lifecycle.suspend(pid),
 } as const;
 type Way = keyof typeof WAYS;
 

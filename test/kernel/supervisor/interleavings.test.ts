@@ -204,7 +204,7 @@ class Run {
       this.s.agent(IDS[at] ?? "", { restart: policy }),
     );
     this.#top = await this.s.spawn(this.s.spec(this.#strategy, children, this.#limit));
-    const done = this.s.h.kernel.wait(this.#top);
+    const done = this.s.h.kernel.processes.wait(this.#top);
     for (let step = 0; step < STEPS && !this.#model.over; step++) {
       await this.#step();
       if (!this.#model.over) await until(() => this.#differences() === "").catch(() => this.#differ());
@@ -212,7 +212,7 @@ class Run {
     if (!this.#model.over) void this.s.h.kernel.supervisors.stopSupervisor(this.#top);
     const exit = await done;
     expect([exit.reason, this.#steps]).toEqual([this.#model.over ?? "terminated", this.#steps]);
-    expect(this.s.h.kernel.active).toBe(0);
+    expect(this.s.h.kernel.processes.count).toBe(0);
   }
 
   async #step(): Promise<void> {
@@ -234,7 +234,7 @@ class Run {
     this.#steps.push(`${way} ${id}`);
     if (way === "finish") await s.finish(id);
     else if (way === "fail") await s.fail(id);
-    else if (way === "suspend") await s.h.kernel.suspend(pid);
+    else if (way === "suspend") await s.h.kernel.lifecycle.suspend(pid);
     else s.h.kernel.signals.signal(pid, way === "term" ? SIGTERM : SIGKILL);
     this.#model.dies(at, way === "finish" ? "clean" : way === "suspend" ? "suspended" : "badly");
   }

@@ -29,8 +29,8 @@ describe("a supervisor of supervisors", () => {
     await using s = new Supervised();
     const top = await tree(s);
     expect(s.starts).toEqual(["a", "b", "c"]);
-    expect(s.h.kernel.procInfo(at(s, top, "mid", "low", "a")).ppid).toBe(at(s, top, "mid", "low"));
-    expect(s.h.kernel.procInfo(at(s, top, "mid", "low")).ppid).toBe(at(s, top, "mid"));
+    expect(s.h.kernel.processes.info(at(s, top, "mid", "low", "a")).ppid).toBe(at(s, top, "mid", "low"));
+    expect(s.h.kernel.processes.info(at(s, top, "mid", "low")).ppid).toBe(at(s, top, "mid"));
   });
 
   test("does not start when a child three levels below does not, and nothing is left", async () => {
@@ -40,7 +40,7 @@ describe("a supervisor of supervisors", () => {
     expect(String(error)).toContain(
       "Supervisor top: its child mid did not start: Supervisor mid: its child low did not start",
     );
-    expect(s.h.kernel.active).toBe(0);
+    expect(s.h.kernel.processes.count).toBe(0);
     expect(s.starts).toEqual(["a"]);
   });
 
@@ -49,7 +49,7 @@ describe("a supervisor of supervisors", () => {
     const top = await tree(s);
     const mid = at(s, top, "mid");
     const low = at(s, top, "mid", "low");
-    const done = s.h.kernel.wait(top);
+    const done = s.h.kernel.processes.wait(top);
 
     const restarted = async (...path: string[]): Promise<void> => {
       await s.clock.advance(500);
@@ -86,13 +86,13 @@ describe("a supervisor of supervisors", () => {
     ]) {
       const process = at(s, top, "mid", "low", "a");
       await s.fail("a");
-      await until(() => !s.h.kernel.listProcs().some(({ pid }) => pid === process));
+      await until(() => !s.h.kernel.processes.listProcs().some(({ pid }) => pid === process));
       await until(() => s.clock.waits.some((ms) => ms <= 500));
       await restarted(...level);
     }
     await s.fail("a");
     expect(await done).toMatchObject({ code: 1, reason: "max_restarts_exceeded" });
-    expect(s.h.kernel.active).toBe(0);
+    expect(s.h.kernel.processes.count).toBe(0);
   });
 
   for (const [path, levels] of [
@@ -111,35 +111,35 @@ describe("a supervisor of supervisors", () => {
         const victim = at(s, top, ...path);
         const parent = at(s, top, ...path.slice(0, -1));
         const a = at(s, top, "mid", "low", "a");
-        s.h.kernel.kill(victim, signal);
+        s.h.kernel.processes.kill(victim, signal);
         const id = path.at(-1) ?? "";
         await until(() => s.child(parent, id).restartInMs !== null);
-        expect(s.h.kernel.listProcs().map(({ pid }) => pid)).not.toContain(a);
+        expect(s.h.kernel.processes.listProcs().map(({ pid }) => pid)).not.toContain(a);
         await s.clock.advance(500);
         await until(
           () => standing(s, top, "c") && standing(s, top, "mid", "b") && standing(s, top, "mid", "low", "a"),
         );
         expect(at(s, top, ...path)).not.toBe(victim);
         expect(at(s, top, "mid", "low", "a")).not.toBe(a);
-        expect(s.h.kernel.active).toBe(6);
+        expect(s.h.kernel.processes.count).toBe(6);
       });
 
       test(`${name} of top ends all, whatever takes its time`, async () => {
         await using s = new Supervised();
         const top = await tree(s);
-        const done = s.h.kernel.wait(top);
+        const done = s.h.kernel.processes.wait(top);
         const slow = at(s, top, ...path);
         if (path.length === 3) s.h.kernel.signals.sigHandle(slow, SIGTERM, () => {});
-        s.h.kernel.kill(top, signal);
+        s.h.kernel.processes.kill(top, signal);
         if (path.length === 3 && signal !== SIGKILL) {
           // The others have ended: it is this one that is waited for.
-          await until(() => s.h.kernel.active === 4 && s.clock.waits.includes(10_000));
+          await until(() => s.h.kernel.processes.count === 4 && s.clock.waits.includes(10_000));
           await s.clock.advance(10_000);
         }
         expect(await done).toMatchObject({
           code: { [SIGTERM]: 143, [SIGINT]: 130, [SIGKILL]: 137 }[signal as 1 | 2 | 3],
         });
-        expect(s.h.kernel.active).toBe(0);
+        expect(s.h.kernel.processes.count).toBe(0);
       });
     }
   }
@@ -148,7 +148,7 @@ describe("a supervisor of supervisors", () => {
     await using s = new Supervised();
     const top = await tree(s);
     const agents = [at(s, top, "mid", "low", "a"), at(s, top, "mid", "b"), at(s, top, "c")];
-    const uuids = agents.map((pid) => s.h.kernel.procInfo(pid).uuid);
+    const uuids = agents.map((pid) => s.h.kernel.processes.info(pid).uuid);
     await s.h.kernel.shutdown();
     const ended = await s.h.runs.list();
     for (const uuid of uuids) {

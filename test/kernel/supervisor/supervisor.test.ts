@@ -48,7 +48,7 @@ describe("a supervisor", () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b"), s.agent("c")]));
     expect(s.starts).toEqual(["a", "b", "c"]);
-    expect(s.h.kernel.procInfo(pid)).toMatchObject({
+    expect(s.h.kernel.processes.info(pid)).toMatchObject({
       kind: "supervisor",
       agent: "supervisor",
       intent: "top",
@@ -56,7 +56,7 @@ describe("a supervisor", () => {
       max_steps: null,
     });
     for (const child of s.children(pid)) {
-      expect(s.h.kernel.procInfo(child.pid ?? 0)).toMatchObject({ ppid: pid, kind: "agent" });
+      expect(s.h.kernel.processes.info(child.pid ?? 0)).toMatchObject({ ppid: pid, kind: "agent" });
     }
   });
 
@@ -90,7 +90,7 @@ describe("a supervisor", () => {
     expect(error).toMatchObject({ code: "NOT_FOUND" });
     expect(error.message).toContain("its child b did not start: b can't be planned");
     expect(s.starts).toEqual(["a", "b"]);
-    expect(s.h.kernel.active).toBe(0);
+    expect(s.h.kernel.processes.count).toBe(0);
     const [supervisor] = (await s.h.runs.list()).filter(({ kind }) => kind === "supervisor");
     expect(supervisor).toMatchObject({ exit_code: 1, exit_reason: "failed" });
     expect(await deeds(s, supervisor?.uuid ?? "")).toEqual([
@@ -116,7 +116,7 @@ describe("a supervisor", () => {
     s.h.kernel.signals.signal(1, SIGTERM);
     expect(await refusal(spawned)).toMatchObject({ code: "CANCELLED" });
     expect(signal.aborted).toBe(true);
-    expect(s.h.kernel.active).toBe(0);
+    expect(s.h.kernel.processes.count).toBe(0);
   });
 
   test("gives up a child that is planned for too long, and lets go of what comes too late", async () => {
@@ -141,25 +141,30 @@ describe("the end of a supervisor", () => {
   for (const [name, end, code, ask] of [
     ["TERM", (s: Supervised, pid: PID) => void s.h.kernel.signals.signal(pid, SIGTERM), 143, "terminated"],
     ["KILL", (s: Supervised, pid: PID) => void s.h.kernel.signals.signal(pid, SIGKILL), 137, "terminated"],
-    ["KILL to it alone", (s: Supervised, pid: PID) => s.h.kernel.kill(pid, SIGKILL), 137, "terminated"],
+    [
+      "KILL to it alone",
+      (s: Supervised, pid: PID) => s.h.kernel.processes.kill(pid, SIGKILL),
+      137,
+      "terminated",
+    ],
     [
       "StopSupervisor",
       (s: Supervised, pid: PID) => void s.h.kernel.supervisors.stopSupervisor(pid),
       143,
       "terminated",
     ],
-    ["suspend", (s: Supervised, pid: PID) => void s.h.kernel.suspend(pid), 143, "suspended"],
+    ["suspend", (s: Supervised, pid: PID) => void s.h.kernel.lifecycle.suspend(pid), 143, "suspended"],
     ["the kernel's shutdown", (s: Supervised) => void s.h.kernel.shutdown(), 143, "suspended"],
   ] as const) {
     test(`by ${name} ends its children first, in reverse`, async () => {
       await using s = new Supervised();
       const spec = s.spec("one_for_one", [s.agent("a"), s.agent("b"), s.agent("c")]);
       const pid = await s.spawn(spec);
-      const { uuid } = s.h.kernel.procInfo(pid);
-      const done = s.h.kernel.wait(pid);
+      const { uuid } = s.h.kernel.processes.info(pid);
+      const done = s.h.kernel.processes.wait(pid);
       end(s, pid);
       expect(await done).toMatchObject({ code });
-      expect(s.h.kernel.active).toBe(0);
+      expect(s.h.kernel.processes.count).toBe(0);
       const stops = (await deeds(s, uuid)).filter((deed) => deed.startsWith("Stop"));
       expect(stops.map((deed) => deed.split(" ")[1])).toEqual(["c", "b", "a"]);
       const killed = code === 137 ? /terminated|killed/ : new RegExp(`${ask}$`);
@@ -170,15 +175,15 @@ describe("the end of a supervisor", () => {
   test("waits for a child as long as its shutdown says, and kills it then", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b", { shutdown: 3_000 })]));
-    const { uuid } = s.h.kernel.procInfo(pid);
+    const { uuid } = s.h.kernel.processes.info(pid);
     harden(s, s.pid(pid, "b"));
     const b = s.pid(pid, "b");
-    const done = s.h.kernel.wait(pid);
+    const done = s.h.kernel.processes.wait(pid);
     const stopped = s.h.kernel.supervisors.stopSupervisor(pid);
     await until(() => s.clock.waits.includes(3_000));
     await s.clock.advance(2_999);
-    expect(s.h.kernel.procInfo(b).state).toBe("running");
-    expect(s.h.kernel.procInfo(s.pid(pid, "a")).state).toBe("running");
+    expect(s.h.kernel.processes.info(b).state).toBe("running");
+    expect(s.h.kernel.processes.info(s.pid(pid, "a")).state).toBe("running");
     await s.clock.advance(1);
     expect(await stopped).toMatchObject({ code: 143, reason: "terminated" });
     await done;
@@ -197,12 +202,12 @@ describe("the end of a supervisor", () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b")]));
     for (const { pid: child } of s.children(pid)) harden(s, child ?? 0);
-    const done = s.h.kernel.wait(pid);
+    const done = s.h.kernel.processes.wait(pid);
     s.h.kernel.signals.signal(pid, SIGTERM);
     await until(() => s.clock.waits.includes(10_000));
     s.h.kernel.signals.signal(pid, SIGKILL);
     expect(await done).toMatchObject({ code: 143 });
-    expect(s.h.kernel.active).toBe(0);
+    expect(s.h.kernel.processes.count).toBe(0);
   });
 
   test("cancels the restarts that wait, and refuses who asked for one", async () => {
@@ -223,7 +228,7 @@ describe("the end of a supervisor", () => {
     await using s = new Supervised();
     const children = [s.agent("a", { restart: "transient" }), s.agent("b", { restart: "temporary" })];
     const pid = await s.spawn(s.spec("one_for_all", children));
-    const done = s.h.kernel.wait(pid);
+    const done = s.h.kernel.processes.wait(pid);
     await s.finish("a");
     await until(() => s.child(pid, "a").state === "ended");
     await s.fail("b");
@@ -233,10 +238,10 @@ describe("the end of a supervisor", () => {
   test("does not come while a child is suspended: its run is to be gone on with", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a", { restart: "transient" })]));
-    await s.h.kernel.suspend(s.pid(pid, "a"));
+    await s.h.kernel.lifecycle.suspend(s.pid(pid, "a"));
     await until(() => s.child(pid, "a").state === "suspended");
     await settled();
-    expect(s.h.kernel.procInfo(pid).state).toBe("running");
+    expect(s.h.kernel.processes.info(pid).state).toBe("running");
     await s.h.kernel.supervisors.restartChild(pid, "a");
     expect(s.child(pid, "a").state).toBe("running");
   });
@@ -246,8 +251,8 @@ describe("a child that was suspended", () => {
   async function suspendedChild(s: Supervised, policy: "permanent" | "transient" | "temporary") {
     const spec = s.spec("one_for_all", [s.agent("a", { restart: policy }), s.agent("b")]);
     const supervisor = await s.spawn(spec);
-    const { uuid } = s.h.kernel.procInfo(s.pid(supervisor, "a"));
-    await s.h.kernel.suspend(s.pid(supervisor, "a"), { wake: { on: "at", at_ms: 1 } });
+    const { uuid } = s.h.kernel.processes.info(s.pid(supervisor, "a"));
+    await s.h.kernel.lifecycle.suspend(s.pid(supervisor, "a"), { wake: { on: "at", at_ms: 1 } });
     await until(() => s.child(supervisor, "a").state === "suspended");
     return { supervisor, uuid };
   }
@@ -255,14 +260,14 @@ describe("a child that was suspended", () => {
   test("is its supervisor's child again when its run goes on, and counts as no restart", async () => {
     await using s = new Supervised();
     const { supervisor, uuid } = await suspendedChild(s, "permanent");
-    const { pid } = await s.h.kernel.resume(uuid, null, s.h.opts());
+    const { pid } = await s.h.kernel.lifecycle.resume(uuid, null, s.h.opts());
     await until(() => s.child(supervisor, "a").state === "running");
     await until(() => s.h.requests.length === 3, "its model call");
     expect(s.child(supervisor, "a")).toMatchObject({ pid, uuid, restarts: 0 });
-    expect(s.h.kernel.procInfo(pid).ppid).toBe(supervisor);
+    expect(s.h.kernel.processes.info(pid).ppid).toBe(supervisor);
     expect(s.starts).toEqual(["a", "b"]);
     // And what becomes of it is its supervisor's business again.
-    s.h.kernel.kill(pid, SIGTERM);
+    s.h.kernel.processes.kill(pid, SIGTERM);
     await until(() => s.child(supervisor, "a").restartInMs !== null, "its time");
     await s.clock.advance(500);
     const isUp = (id: string): boolean => s.child(supervisor, id).state === "running";
@@ -273,10 +278,10 @@ describe("a child that was suspended", () => {
     await using s = new Supervised();
     const { supervisor, uuid } = await suspendedChild(s, "permanent");
     const anew = await s.h.kernel.supervisors.restartChild(supervisor, "a");
-    const { pid } = await s.h.kernel.resume(uuid, null, s.h.opts());
+    const { pid } = await s.h.kernel.lifecycle.resume(uuid, null, s.h.opts());
     await until(() => s.h.requests.length === 4, "the model calls of all");
     expect(s.child(supervisor, "a").pid).toBe(anew);
-    expect(s.h.kernel.procInfo(pid).ppid).toBe(supervisor);
+    expect(s.h.kernel.processes.info(pid).ppid).toBe(supervisor);
   });
 
   test.each([
@@ -288,7 +293,7 @@ describe("a child that was suspended", () => {
     const { supervisor, uuid } = await suspendedChild(s, policy);
     const info = await s.h.runs.info(uuid);
     if (!info) throw new Error("no record");
-    await s.h.kernel.endSuspended(info, s.h.dataDir, SIGTERM);
+    await s.h.kernel.lifecycle.endSuspended(info, s.h.dataDir, SIGTERM);
     await until(() => s.child(supervisor, "a").state === state);
     expect(s.child(supervisor, "a").exit).toMatchObject({ reason: "terminated" });
   });
@@ -298,8 +303,8 @@ describe("restarts", () => {
   test("wait longer each time, and more than the intensity within the period is the end", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b")], { intensity: 3 }));
-    const { uuid } = s.h.kernel.procInfo(pid);
-    const done = s.h.kernel.wait(pid);
+    const { uuid } = s.h.kernel.processes.info(pid);
+    const done = s.h.kernel.processes.wait(pid);
     for (const delay of [500, 1_000, 2_000]) {
       await s.fail("a");
       expect(await waits(s, pid, "a")).toBe(delay);
@@ -312,7 +317,7 @@ describe("restarts", () => {
       reason: "max_restarts_exceeded",
       error: { code: "EXHAUSTED" },
     });
-    expect(s.h.kernel.active).toBe(0);
+    expect(s.h.kernel.processes.count).toBe(0);
     expect((await deeds(s, uuid)).slice(2)).toEqual([
       "Exit a restart in 500 ms (1 of 3 in 60000 ms)",
       "Restart a",
@@ -340,7 +345,7 @@ describe("restarts", () => {
       await s.clock.advance(await waits(s, pid, "a"));
       await runs(s, pid, "a");
       await s.clock.advance(after - 500);
-      const done = s.h.kernel.wait(pid);
+      const done = s.h.kernel.processes.wait(pid);
       await s.fail("a");
       if (givesUp) expect(await done).toMatchObject({ reason: "max_restarts_exceeded" });
       // It ran for less than a period, so it is its second delay.
@@ -351,7 +356,7 @@ describe("restarts", () => {
   test("of an intensity of 0: the first is too many, a clean end's too", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a")], { intensity: 0 }));
-    const done = s.h.kernel.wait(pid);
+    const done = s.h.kernel.processes.wait(pid);
     await s.finish("a");
     expect(await done).toMatchObject({ reason: "max_restarts_exceeded" });
   });
@@ -400,7 +405,7 @@ describe("restarts", () => {
     }
     await runs(s, pid, "a");
     expect(s.starts.filter((id) => id === "a")).toHaveLength(4);
-    const done = s.h.kernel.wait(pid);
+    const done = s.h.kernel.processes.wait(pid);
     await s.fail("b");
     expect(await done).toMatchObject({ reason: "max_restarts_exceeded" });
   });
@@ -468,7 +473,7 @@ describe("restarts", () => {
     signal(SIGPAUSE);
     const b = s.pid(pid, "b");
     await s.fail("b");
-    await until(() => !s.h.kernel.listProcs().some((proc) => proc.pid === b));
+    await until(() => !s.h.kernel.processes.listProcs().some((proc) => proc.pid === b));
     await s.clock.advance(10_000);
     await settled();
     expect(s.starts).toEqual(["a", "b"]);
@@ -493,7 +498,7 @@ describe("restarts", () => {
       await runs(s, pid, "a");
     }
     expect(s.child(pid, "a").restarts).toBe(120);
-    expect(s.h.kernel.procInfo(pid).children.length).toBe(100);
+    expect(s.h.kernel.processes.info(pid).children.length).toBe(100);
   });
 });
 
@@ -506,7 +511,7 @@ describe("RestartChild", () => {
       const started = await s.h.kernel.supervisors.restartChild(pid, "a");
       expect(started).not.toBe(a);
       expect([s.pid(pid, "a"), s.pid(pid, "b")]).toEqual([started, b]);
-      expect(s.h.kernel.procInfo(pid).state).toBe("running");
+      expect(s.h.kernel.processes.info(pid).state).toBe("running");
     });
   }
 
@@ -556,7 +561,7 @@ describe("what a supervisor does", () => {
   test("is recorded under its syscall, too", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a")]));
-    const { uuid } = s.h.kernel.procInfo(pid);
+    const { uuid } = s.h.kernel.processes.info(pid);
     s.children(pid);
     await s.h.kernel.supervisors.restartChild(pid, "a");
     await s.h.kernel.supervisors.stopSupervisor(pid);

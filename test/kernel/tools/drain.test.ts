@@ -54,7 +54,7 @@ async function answeredWhileItDrains(comes: ReturnType<typeof says>) {
     await answer.promise;
     return comes;
   });
-  const { uuid } = h.kernel.procInfo(await h.spawn("go"));
+  const { uuid } = h.kernel.processes.info(await h.spawn("go"));
   await h.spawn("hold");
   await tool.begun("held");
   const ended = h.kernel.shutdown({ drainMs: LONG_MS });
@@ -73,7 +73,7 @@ describe("a shutdown that drains", () => {
     const model = script(work("a", "b"), says("all done"));
     const { h, tool } = harness(model);
     await using _ = h;
-    const { uuid } = h.kernel.procInfo(await h.spawn("go"));
+    const { uuid } = h.kernel.processes.info(await h.spawn("go"));
     await tool.begun("a");
     const ended = h.kernel.shutdown({ cause: "restart", drainMs: LONG_MS });
     tool.finish("a");
@@ -87,7 +87,7 @@ describe("a shutdown that drains", () => {
     const { h: next } = harness(model, tool);
     await using __ = next;
     crashInto(next, h);
-    const again = await next.kernel.resume(uuid, null, next.opts());
+    const again = await next.kernel.lifecycle.resume(uuid, null, next.opts());
     await tool.begun("b");
     tool.finish("b");
     const { info } = await next.follow(again.pid);
@@ -103,7 +103,7 @@ describe("a shutdown that drains", () => {
   test("asks no model any more after it: the step is recorded, and the next is not begun", async () => {
     const { h, tool } = harness(script(work("a"), says("never said")));
     await using _ = h;
-    const { uuid } = h.kernel.procInfo(await h.spawn("go"));
+    const { uuid } = h.kernel.processes.info(await h.spawn("go"));
     await tool.begun("a");
     const ended = h.kernel.shutdown({ drainMs: LONG_MS });
     tool.finish("a");
@@ -116,7 +116,7 @@ describe("a shutdown that drains", () => {
   test("cuts off what takes longer, and its model is told so", async () => {
     const { h, tool } = harness(script(work("a", "b")));
     await using _ = h;
-    const { uuid } = h.kernel.procInfo(await h.spawn("go"));
+    const { uuid } = h.kernel.processes.info(await h.spawn("go"));
     await tool.begun("a");
     await h.kernel.shutdown({ drainMs: 30 });
     expect(tool.done).toEqual([]);
@@ -132,9 +132,9 @@ describe("a shutdown that drains", () => {
     await h.spawn("think");
     const paused = await h.spawn("go");
     await tool.begun("a");
-    h.kernel.kill(paused, SIGPAUSE);
+    h.kernel.processes.kill(paused, SIGPAUSE);
     await h.kernel.shutdown({ drainMs: LONG_MS });
-    expect(h.kernel.active).toBe(0);
+    expect(h.kernel.processes.count).toBe(0);
   });
 
   test("an answer that comes meanwhile is kept, and its calls are made later", async () => {
@@ -187,7 +187,7 @@ describe("a shutdown that drains", () => {
         return {};
       },
     });
-    const { uuid } = h.kernel.procInfo(await h.spawn("top"));
+    const { uuid } = h.kernel.processes.info(await h.spawn("top"));
     await until(() => planning === 1, "its child");
     const ended = h.kernel.shutdown({ cause: "restart", drainMs: LONG_MS });
     planned.resolve();
@@ -195,7 +195,7 @@ describe("a shutdown that drains", () => {
     expect((await h.runs.list()).map(({ intent, state }) => [intent, state])).toEqual([["top", "suspended"]]);
     await using next = new KernelHarness({ model });
     crashInto(next, h);
-    const { pid } = await next.kernel.resume(uuid, null, next.opts());
+    const { pid } = await next.kernel.lifecycle.resume(uuid, null, next.opts());
     const { info } = await next.follow(pid);
     expect(info).toMatchObject({ exit_reason: "completed", children: [{ exit_code: 0 }] });
     expect(info.result).toStartWith("done");
@@ -222,13 +222,13 @@ describe("a shutdown that drains", () => {
       },
     });
     const top = await h.spawn("top");
-    const { uuid } = h.kernel.procInfo(top);
+    const { uuid } = h.kernel.processes.info(top);
     await until(() => h.requests.length === 2, "the child's model call");
-    await h.kernel.suspend(top);
-    await until(() => h.kernel.active === 0, "their end");
+    await h.kernel.lifecycle.suspend(top);
+    await until(() => h.kernel.processes.count === 0, "their end");
     await h.spawn("hold");
     await tool.begun("held");
-    const again = await h.kernel.resume(uuid, null, h.opts());
+    const again = await h.kernel.lifecycle.resume(uuid, null, h.opts());
     const refused: string[] = [];
     void (async () => {
       for await (const { syscall, error } of h.kernel.attachDebug(again.pid))
@@ -250,7 +250,7 @@ describe("a shutdown that drains", () => {
     answers = true;
     await using next = new KernelHarness({ model });
     crashInto(next, h);
-    const { pid } = await next.kernel.resume(uuid, null, next.opts());
+    const { pid } = await next.kernel.lifecycle.resume(uuid, null, next.opts());
     const { info } = await next.follow(pid);
     expect(info).toMatchObject({ exit_reason: "completed", children: [{ exit_code: 0 }] });
     expect(info.result).toStartWith("done");
@@ -278,7 +278,7 @@ describe("a shutdown that drains", () => {
     answer.resolve();
     await until(async () => (await infoOf(h, quick?.uuid ?? "")).exit_reason === "completed", "its end");
     tool.finish("held");
-    const [top] = h.kernel.procInfos().filter(({ kind }) => kind === "supervisor");
+    const [top] = h.kernel.processes.infos().filter(({ kind }) => kind === "supervisor");
     await ended;
     expect(h.requests).toHaveLength(2);
     expect(await infoOf(h, held?.uuid ?? "")).toMatchObject({ exit_reason: "suspended" });
@@ -293,9 +293,9 @@ describe("a shutdown that drains", () => {
     await Promise.all([tool.begun("one"), tool.begun("two")]);
     const ended = h.kernel.shutdown({ drainMs: LONG_MS });
     await expect(h.spawn("three")).rejects.toMatchObject({ code: "UNAVAILABLE" });
-    h.kernel.kill(one, SIGTERM);
-    expect((await h.kernel.wait(one)).reason).toBe("terminated");
-    const second = h.kernel.wait(two);
+    h.kernel.processes.kill(one, SIGTERM);
+    expect((await h.kernel.processes.wait(one)).reason).toBe("terminated");
+    const second = h.kernel.processes.wait(two);
     await h.kernel.shutdown({ now: true });
     expect((await second).reason).toBe("killed");
     await ended;

@@ -81,7 +81,7 @@ describe("a later request appends them behind the others", () => {
   test("after a message of another run, and a resumed run still has them there", async () => {
     await using h = new KernelHarness({ model: stepping(3), devices: { "/dev/wait": waits() } });
     const receiver = await h.spawn("receiver");
-    const { uuid } = h.kernel.procInfo(receiver);
+    const { uuid } = h.kernel.processes.info(receiver);
     const sender = await h.spawn("sender");
     await h.kernel.ipc.send(sender, receiver, "hello");
     go();
@@ -90,8 +90,8 @@ describe("a later request appends them behind the others", () => {
     expect(one).not.toContain("SendMessage");
     expect(two).toEqual([...(one ?? []), ...BOTH]);
     expect(three).toEqual(two);
-    await h.kernel.suspend(receiver);
-    await h.kernel.resume(uuid, null, h.opts());
+    await h.kernel.lifecycle.suspend(receiver);
+    await h.kernel.lifecycle.resume(uuid, null, h.opts());
     await until(() => of(h, "receiver").length === 4);
     expect(of(h, "receiver").map(names).at(-1)).toEqual(two);
   });
@@ -108,7 +108,7 @@ describe("a later request appends them behind the others", () => {
   test.each(["*", "Wait"])("when they are granted by name, also beside %s", async (allow) => {
     await using h = new KernelHarness({ model: stepping(2), devices: { "/dev/wait": waits() } });
     const pid = await h.spawn("receiver", { allow: [allow] });
-    await h.kernel.grant(pid, ["SendMessage"]);
+    await h.kernel.capabilities.grant(pid, ["SendMessage"]);
     go();
     await until(() => of(h, "receiver").length === 2);
     const [one = [], two = []] = of(h, "receiver").map(names);
@@ -122,7 +122,7 @@ describe("a later request appends them behind the others", () => {
     await using h = new KernelHarness({ model: byIntent(answers), devices: { "/dev/wait": waits() } });
     const parentPid = await h.spawn("receiver");
     await h.run("child", { parentPid });
-    await until(() => h.kernel.active === 1);
+    await until(() => h.kernel.processes.count === 1);
     await h.kernel.ipc.send(0, parentPid, "go on");
     go();
     await until(() => of(h, "receiver").length === 2);

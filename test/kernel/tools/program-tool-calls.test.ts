@@ -438,12 +438,14 @@ describe("a program that is the model and calls tools by itself", () => {
       },
     );
     const pid = await h.spawn("parent", program(h));
-    await until(() => h.kernel.procInfos().some(({ intent, steps: made }) => intent === "child" && made > 0));
-    const { uuid } = h.kernel.procInfo(pid);
-    await h.kernel.suspend(pid);
-    await until(() => h.kernel.active === 0);
+    await until(() =>
+      h.kernel.processes.infos().some(({ intent, steps: made }) => intent === "child" && made > 0),
+    );
+    const { uuid } = h.kernel.processes.info(pid);
+    await h.kernel.lifecycle.suspend(pid);
+    await until(() => h.kernel.processes.count === 0);
     expect(await steps(h, uuid)).toEqual([]);
-    const again = await h.kernel.resume(uuid, null, h.opts(program(h)));
+    const again = await h.kernel.lifecycle.resume(uuid, null, h.opts(program(h)));
     const { info } = await h.follow(again.pid);
     expect(info.result).toStartWith("told: child's answer");
     expect(await steps(h, uuid)).toMatchObject([
@@ -478,7 +480,7 @@ describe("a program that is the model and calls tools by itself", () => {
     const pid = await h.spawn("do it", program(h));
     const ended = h.follow(pid);
     await begun.promise;
-    h.kernel.kill(pid, SIGTERM);
+    h.kernel.processes.kill(pid, SIGTERM);
     const { info } = await ended;
     expect(info.exit_reason).toBe("terminated");
     const [first, second] = await Promise.all(late);

@@ -69,7 +69,7 @@ describe("a slow client", () => {
     await clock.advance(1);
     await until(() => server.server.connections === 0);
     expect(server.kernel.watchers(answer.pid)).toBe(0);
-    expect(server.kernel.active).toBe(1);
+    expect(server.kernel.processes.count).toBe(1);
   });
 });
 
@@ -138,7 +138,7 @@ describe("a client that goes away", () => {
         server.kernel.emit(run.answer.pid, { type: "text_delta", step: 1, text: "x" });
         return server.kernel.watchers(run.answer.pid) === 0 && server.server.connections === 0;
       });
-      expect(server.kernel.active).toBe(1);
+      expect(server.kernel.processes.count).toBe(1);
       expect(server.logged).toEqual([]);
     });
   }
@@ -165,7 +165,7 @@ describe("a client that goes away", () => {
     await until(() => server.server.connections === 1);
     stream.destroy();
     await until(() => server.server.connections === 0);
-    expect(server.kernel.active).toBe(0);
+    expect(server.kernel.processes.count).toBe(0);
     expect(server.logged).toEqual([]);
   });
 });
@@ -230,7 +230,7 @@ describe("a line too long", () => {
     await using server = await serve("memory");
     const client = new Client(overStream(await server.connect()));
     const [pid, other] = await Promise.all([spawned(server.connect), spawned(server.connect)]);
-    for (const one of [pid, other]) server.kernel.procInfo(one).result = "x".repeat(40 * 1024 * 1024);
+    for (const one of [pid, other]) server.kernel.processes.info(one).result = "x".repeat(40 * 1024 * 1024);
     expect(wireCode(await refusal(client.request("list_procs", {})))).toBe("TOO_LARGE");
     expect((await client.request("list_procs", { limit: 1 })).processes).toHaveLength(1);
   });
@@ -289,7 +289,7 @@ test("a request that never comes to its end does not hold up the server's", asyn
   const run = await client.open("spawn", { ...RUN, detach: true });
   const stuck = Promise.withResolvers<ExitStatus>();
   let asked = false;
-  server.kernel.suspend = () => {
+  server.kernel.lifecycle.suspend = () => {
     asked = true;
     return stuck.promise;
   };

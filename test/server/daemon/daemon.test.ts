@@ -175,7 +175,7 @@ describe("a shutdown", () => {
       }
       return "cut";
     });
-    for (const { pid } of daemon.kernel.listProcs()) {
+    for (const { pid } of daemon.kernel.processes.listProcs()) {
       for (let i = 0; i < 50; i++)
         daemon.kernel.emit(pid, { type: "text_delta", step: 1, text: "x".repeat(100) });
     }
@@ -194,7 +194,7 @@ describe("a shutdown", () => {
     const client = await daemon.client();
     const { answer } = await client.open("spawn", { ...RUN, detach: true });
     daemon.kernel.stuck.add(answer.pid);
-    daemon.kernel.callsUnderWay = 2;
+    daemon.kernel.lifecycle.callsUnderWay = 2;
     const told = await (await daemon.client()).request("shutdown", { restart: true });
     expect(told).toEqual({ pid: process.pid, draining: { calls: 2, ms: DRAIN_MS } });
     await daemon.clock.advance(DRAIN_MS + GRACE_MS);
@@ -207,7 +207,7 @@ describe("a shutdown", () => {
   test("by a signal waits for no call", async () => {
     await using daemon = new TestDaemon();
     await daemon.start();
-    daemon.kernel.callsUnderWay = 2;
+    daemon.kernel.lifecycle.callsUnderWay = 2;
     daemon.signal(false);
     expect(await daemon.ended).toBe("stopped");
     expect(daemon.kernel.shutdowns).toEqual([{ now: false, cause: "stop", drainMs: 0 }]);

@@ -9,7 +9,7 @@ test("a run is logged as it begins and as it ends, with its error; its steps at 
   await using h: KernelHarness = new KernelHarness({
     model: script(says("The answer is in the record.")),
     callbacks: runLog({
-      info: (pid) => h.kernel.procInfo(pid),
+      info: (pid) => h.kernel.processes.info(pid),
       log: (...line) => lines.push(line.join(" ")),
     }),
   });

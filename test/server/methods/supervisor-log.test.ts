@@ -7,7 +7,7 @@ test("the log of a supervisor: what is recorded, then what it does, each once", 
   await using s = new Supervised();
   const spec = s.spec("one_for_one", [s.agent("a"), s.agent("b")], { intensity: 1 });
   const pid = await s.spawn(spec);
-  const run = { info: s.h.kernel.procInfo(pid), records: s.h.runs };
+  const run = { info: s.h.kernel.processes.info(pid), records: s.h.runs };
   await s.fail("a");
   await until(() => s.child(pid, "a").restartInMs !== null);
 

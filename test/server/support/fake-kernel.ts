@@ -44,6 +44,11 @@ export class FakeKernel implements KernelApi {
   #nextPid = 1;
   shutdowns: ShutdownOptions[] = [];
   callsUnderWay = 0;
+  readonly processes = this;
+  readonly signals = this;
+  readonly lifecycle = this;
+  readonly capabilities = this;
+  readonly compactions = this;
   /** Processes that shutdown does not end, as if they were stuck. */
   readonly stuck = new Set<PID>();
 
@@ -51,7 +56,7 @@ export class FakeKernel implements KernelApi {
     this.#runs = runs;
   }
 
-  get active(): number {
+  get count(): number {
     return this.#table.size;
   }
 
@@ -172,14 +177,14 @@ export class FakeKernel implements KernelApi {
   }
 
   listProcs(): ProcInfo[] {
-    return this.procInfos();
+    return this.infos();
   }
 
-  procInfos(): ProcInfo[] {
+  infos(): ProcInfo[] {
     return [...this.#table.values()].map(({ info }) => info);
   }
 
-  procInfo(pid: PID): ProcInfo {
+  info(pid: PID): ProcInfo {
     return this.#get(pid).info;
   }
 
@@ -195,7 +200,7 @@ export class FakeKernel implements KernelApi {
     };
   }
 
-  flush(): void {}
+  flushEvents(): void {}
 
   attach(pid: PID): Channel<ProcessEvent> {
     const proc = this.#get(pid);

@@ -74,7 +74,8 @@ export async function serve(
     stops,
     connect: wire.connect,
     async [Symbol.asyncDispose]() {
-      for (const info of kernel.listProcs()) await kernel.finish(info.pid, { code: 137, reason: "killed" });
+      for (const info of kernel.processes.listProcs())
+        await kernel.finish(info.pid, { code: 137, reason: "killed" });
       wire.stop();
       await server.close();
       dir[Symbol.dispose]();
