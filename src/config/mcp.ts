@@ -1,6 +1,7 @@
 import { join, resolve } from "node:path";
 import { z } from "zod";
 import type { MountRequest } from "../kernel/types.ts";
+import { visibleWords } from "../lib/visible.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { SETTINGS } from "./defaults.ts";
 import { digestText, readText } from "./file.ts";
@@ -163,6 +164,8 @@ const Command = z.lazy(() =>
     command: z.string().optional(),
     args: z.array(z.coerce.string()).optional(),
     cwd: z.string().optional(),
+    url: z.string().optional(),
+    env: z.record(z.string(), z.coerce.string()).optional(),
   }),
 );
 const KIB = 1024;
@@ -237,27 +240,40 @@ async function mcpFiles({ project, configDir, trust }: McpSurroundings["places"]
 /** What the commands of all servers of a project's file name in the project, for each file there is. */
 export async function projectMcpFiles({
   project,
-}: Pick<ConfigSources, "project">): Promise<{ path: string; named: NamedFiles }[]> {
+}: Pick<ConfigSources, "project">): Promise<{ path: string; named: NamedFiles; says: string[] }[]> {
   const paths = project.kind === "none" ? [] : [join(project.dir, ".rnix", FILE), join(project.dir, FOREIGN)];
-  const files: { path: string; named: NamedFiles }[] = [];
+  const files: { path: string; named: NamedFiles; says: string[] }[] = [];
   for (const path of paths) {
     const source = readText(path);
     if (source === null) continue;
-    const named = await namedIn(source, path, project.dir);
-    files.push({ path, named });
+    files.push({ path, ...(await readIn(source, path, project.dir)) });
   }
   return files;
 }
 
 /** Nothing where the file is not well said: no server of it is ever mounted. */
-async function namedIn(source: string, path: string, projectDir: string): Promise<NamedFiles> {
+async function readIn(
+  source: string,
+  path: string,
+  projectDir: string,
+): Promise<{ named: NamedFiles; says: string[] }> {
   try {
-    const { names, named } = await serversOf(source, path);
-    return allNamed(names.map((name) => named(name, projectDir)));
+    const { names, named, says } = await serversOf(source, path);
+    return { named: allNamed(names.map((name) => named(name, projectDir))), says: names.map(says) };
   } catch (error) {
-    if (error instanceof SyscallError) return allNamed([]);
+    if (error instanceof SyscallError) return { named: allNamed([]), says: [] };
     throw error;
   }
+}
+
+/** What a server runs or connects to, as a person reads it, of an entry as it is written. */
+export function saidServer(name: string, entry: unknown): string {
+  const { success, data } = Command.safeParse(entry);
+  if (!success) return `${name} can't be read`;
+  const { command, args = [], url, env = {} } = data;
+  if (command === undefined) return `${name} is at ${url ?? "no address"}`;
+  const set = Object.entries(env).map(([key, value]) => `${key}=${value}`);
+  return `${name} runs ${visibleWords([...set, command, ...args])}`;
 }
 
 /** Of an entry as it is written: one that is not well said is never mounted. */
@@ -284,7 +300,7 @@ const ForeignFile = z.lazy(() =>
 async function serversOf(
   source: string,
   path: string,
-): Promise<Pick<McpFile, "names" | "named" | "entry" | "wrong">> {
+): Promise<Pick<McpFile, "names" | "named" | "entry" | "wrong"> & { says(name: string): string }> {
   const foreign = path.endsWith(FOREIGN);
   const key = foreign ? FOREIGN_KEY : KEY;
   const { value: byName, text: yaml } = foreign
@@ -296,6 +312,7 @@ async function serversOf(
   return {
     names: Object.keys(byName),
     named: (name, projectDir) => filesOfServer(byName[name], projectDir),
+    says: (name) => saidServer(name, byName[name]),
     wrong,
     entry: (name) => {
       if (!NAME.test(name)) {

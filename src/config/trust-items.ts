@@ -1,8 +1,9 @@
 import { existsSync } from "node:fs";
+import { visible, visibleWords } from "../lib/visible.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { AGENT_CHECKS, projectAgents } from "./agents.ts";
-import { filesOfInit, loadProjectInit, projectInitFile } from "./init.ts";
-import { projectMcpFiles } from "./mcp.ts";
+import { filesOfInit, type InitFile, loadProjectInit, projectInitFile } from "./init.ts";
+import { projectMcpFiles, saidServer } from "./mcp.ts";
 import { filesOfLine } from "./named-files.ts";
 import type { ConfigSources } from "./places.ts";
 import { loadProviders } from "./providers.ts";
@@ -29,7 +30,7 @@ export async function trustItems(
   plugins: readonly PluginFiles[],
 ): Promise<TrustItem[]> {
   if (places.project.kind === "none") return [];
-  return [
+  const items = [
     ...plugins.map((plugin) => pluginItem(trust, plugin)),
     ...(await configItems(places, trust)),
     ...(await providerItems(places, trust)),
@@ -38,6 +39,8 @@ export async function trustItems(
     ...(await agentItems(places, trust)),
     ...skillItems(places, trust),
   ];
+  // A person decides on what is shown: no part of it may hide.
+  return items.map((item) => ({ ...item, what: visible(item.what) }));
 }
 
 function pluginItem(trust: Trust, { name, files, takes = [] }: PluginFiles): TrustItem {
@@ -71,9 +74,9 @@ async function providerItems(places: ConfigSources, trust: Trust): Promise<Trust
 }
 
 async function mcpItems(places: ConfigSources, trust: Trust): Promise<TrustItem[]> {
-  return (await projectMcpFiles(places)).map(({ path, named }) => {
+  return (await projectMcpFiles(places)).map(({ path, named, says }) => {
     const name = path.slice(places.project.dir.length + 1);
-    const what = "MCP servers: programs and addresses";
+    const what = `MCP servers: ${says.join("; ") || "none that can be read"}`;
     return trust.withNamed(trust.files({ kind: "mcp", name, what, file: path }, [path]), named);
   });
 }
@@ -81,11 +84,25 @@ async function mcpItems(places: ConfigSources, trust: Trust): Promise<TrustItem[
 async function initItems({ project }: ConfigSources, trust: Trust): Promise<TrustItem[]> {
   const file = projectInitFile(project);
   if (file === null || !existsSync(file)) return [];
-  const what = "services started with the daemon";
-  const item = trust.files({ kind: "init", name: ".rnix/init.yaml", what, file }, [file]);
   // One that is not well said is bound as it stands, and starts nothing.
   const init = await loadProjectInit(file).catch(unreadable);
+  const says = init ? startedBy(init) : [];
+  const what = ["services started with the daemon", ...says].join("; ");
+  const item = trust.files({ kind: "init", name: ".rnix/init.yaml", what, file }, [file]);
   return [init ? trust.withNamed(item, filesOfInit(init, project.dir)) : item];
+}
+
+function startedBy({ services, supervisors }: InitFile): string[] {
+  return [
+    ...services.map((one) =>
+      one.type === "mcp"
+        ? saidServer(one.name, one.config)
+        : `${one.name} runs ${visibleWords(one.config.argv)}`,
+    ),
+    ...supervisors.flatMap(({ name, children }) =>
+      children.map(({ id, agent, intent }) => `${name}/${id} runs agent ${agent ?? "default"}: ${intent}`),
+    ),
+  ];
 }
 
 /** Its checks apart: their commands are what is run. */

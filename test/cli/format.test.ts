@@ -70,6 +70,7 @@ describe("text", () => {
   test("on one line has no newline and no control characters", () => {
     expect(oneLine(" a\n\tb\x1b[31mc\x07 ", 20)).toBe("a bc");
     expect(printable("a\tb\n\r\x1b]8;;x\x1b\\c\u009b")).toBe("a\tb\nc");
+    expect(printable("a\u202eb\u2066c\u200fd\u2028e👩‍👩‍👧")).toBe("abcde👩‍👩‍👧");
   });
 });
 

@@ -1,3 +1,4 @@
+import { visible } from "../../lib/visible.ts";
 import type { ReviewedItem, TrustReview } from "../../server/offline-commands.ts";
 import { agreed } from "../ask.ts";
 import { defineCommand } from "../command.ts";
@@ -78,14 +79,14 @@ async function asked(io: Io, question: string): Promise<boolean> {
 }
 
 function show(io: Io, { project, trust, items, problems }: TrustReview): void {
-  for (const problem of problems) io.stderr.write(`${problem}\n`);
+  for (const problem of problems) io.stderr.write(`${problem.split("\n").map(visible).join("\n")}\n`);
   io.stdout.write(`${project.dir}${followed(trust)}\n`);
   if (items.length === 0) io.stdout.write("nothing here needs trust\n");
   else io.stdout.write(table(items, COLUMNS, io.stdout, styleOf(io, io.stdout)));
   const commands = items.filter(({ kind }) => RUNS_PROGRAMS.has(kind));
   for (const { name, digests, file } of commands) {
     const more = Object.keys(digests).filter((key) => bindsAnother(key, file, project.dir));
-    if (more.length > 0) io.stdout.write(`${name} binds ${more.join(", ")}\n`);
+    if (more.length > 0) io.stdout.write(`${visible(name)} binds ${more.map(visible).join(", ")}\n`);
   }
   if (commands.length > 0) io.stdout.write(NOT_COVERED);
 }
@@ -111,7 +112,7 @@ function bindsAnother(key: string, file: string, dir: string): boolean {
 const COLUMNS: Column<ReviewedItem>[] = [
   { title: "STATE", value: ({ state }) => state },
   { title: "WHAT", value: ({ what }) => what },
-  { title: "FILE", value: ({ file }) => file, flexible: true },
+  { title: "FILE", value: ({ file }) => visible(file), flexible: true },
 ];
 
 function asJson({ project, trust, items, problems }: TrustReview): object {

@@ -54,13 +54,13 @@ export function cut(text: string, width: number): string {
   return `${kept.trimEnd()}…`;
 }
 
-/** What a model or a program wrote must not move the cursor or colour the terminal. */
+/** What a model or a program wrote must not move the cursor, colour the terminal or reorder what is shown. */
 export function printable(text: string): string {
   return Bun.stripANSI(text).replace(CONTROL, "");
 }
 
-// All of C0 and C1 but tab and newline.
-const CONTROL = /(?![\t\n])\p{Cc}/gu;
+// All of C0 and C1 but tab and newline; controls of the direction of text; separators of lines.
+const CONTROL = /(?![\t\n])[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/gu;
 
 function two(n: number): string {
   return String(n).padStart(2, "0");
