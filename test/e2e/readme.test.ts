@@ -1,18 +1,23 @@
 import { describe, expect, test } from "bun:test";
 import { constants, copyFileSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { Turn } from "../support/model-server/script.ts";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 
 /**
- * The README's transcripts are real: every `console` block is typed again on a fresh machine, and what comes
- * out is compared with what stands there. `UPDATE_README=1 bun test test/e2e/readme.test.ts` writes it anew.
+ * The transcripts of README.md and docs/*.md are real: the commands of every `console` block run again on a fresh
+ * machine for each document, and the output is compared with the block. A line `…` in a block stands for any lines.
+ * `UPDATE_README=1 bun test test/e2e/readme.test.ts` replaces each block that differs by the whole output.
  */
-const README = join(import.meta.dir, "../../README.md");
+const ROOT = resolve(import.meta.dir, "../..");
 const BLOCK = /```console\n([\s\S]*?)```/g;
+const CUT = "…\n";
+const DOCUMENTS = ["README.md", ...new Bun.Glob("docs/*.md").scanSync(ROOT)]
+  .filter((name) => read(name).includes("```console\n"))
+  .sort();
 
-/** What the scripted model says in each of the README's conversations, by the intent's first word. */
+/** The answers of the scripted model for each intent of the transcripts, by the intent's first word. */
 const CONVERSATIONS: Record<string, Turn[]> = {
   What: [
     { tool_calls: [{ name: "Read", input: { path: "total.sh" } }] },
@@ -41,44 +46,64 @@ const PROJECT = {
     'got=$(sh total.sh)\n[ "$got" = 42 ] || { echo "FAIL: expected 42, got $got"; exit 1; }\necho PASS\n',
 };
 
-describe("README", () => {
-  test("its transcripts are what a fresh machine prints", async () => {
-    await using machine = new Machine();
-    for (const [file, text] of Object.entries(PROJECT)) machine.write(file, text);
-    machine.write(".rnix/.gitignore", "data/\n");
-    // A copy: beside the checkout's own binary stand the checkout's plugins.
-    copyFileSync(binary(), join(machine.project, "rnix"), constants.COPYFILE_FICLONE);
-    await machine.model((request) => {
-      const word = /"role":"user","content":"(\w+)/.exec(request.text)?.[1] ?? "";
-      return (
-        CONVERSATIONS[word]?.[request.assistantMessages] ?? { text: `no conversation begins with ${word}` }
-      );
-    });
-    for (const name of ["RNIX_PROVIDER", "RNIX_MODEL"]) delete machine.env[name];
+describe("the transcripts", () => {
+  test.each(DOCUMENTS)(
+    "of %s are what a fresh machine prints",
+    async (name) => {
+      await using machine = await prepared();
+      const document = read(name);
+      let fresh = "";
+      let last = 0;
+      for (const block of document.matchAll(BLOCK)) {
+        const [all, body = ""] = block;
+        const output = await outputOf(machine, body);
+        fresh += document.slice(last, block.index);
+        fresh += `\`\`\`console\n${fits(output, body) ? body : output}\`\`\``;
+        last = block.index + all.length;
+      }
+      fresh += document.slice(last);
+      if (process.env.UPDATE_README === "1") writeFileSync(join(ROOT, name), fresh);
+      else expect(fresh).toBe(document);
+    },
+    120_000,
+  );
 
-    const readme = readFileSync(README, "utf8");
-    let fresh = "";
-    let last = 0;
-    for (const block of readme.matchAll(BLOCK)) {
-      fresh += `${readme.slice(last, block.index)}\`\`\`console\n${await typed(machine, block[1] ?? "")}\`\`\``;
-      last = block.index + block[0].length;
-    }
-    fresh += readme.slice(last);
-    if (process.env.UPDATE_README === "1") writeFileSync(README, fresh);
-    else expect(withoutTokens(fresh)).toBe(withoutTokens(readme));
-  }, 120_000);
-
-  test("the demo in it ends well and the exit codes in it are all there are", () => {
-    const readme = readFileSync(README, "utf8");
-    expect(readme).toContain("the project's own test");
-    for (const code of ["| 0 |", "| 1 |", "| 2 |", "| 64 |", "| 69 |", "| 75 |", "| 130, 137, 143 |"]) {
-      expect(readme).toContain(code);
-    }
+  test("stand in the README, the pipeline, the permissions and the plugins", () => {
+    expect(DOCUMENTS).toEqual(
+      expect.arrayContaining(["README.md", "docs/ci.md", "docs/permissions.md", "docs/plugins.md"]),
+    );
   });
 });
 
-/** Types the block's commands and gives back commands and output, with what differs from run to run replaced. */
-async function typed(machine: Machine, block: string): Promise<string> {
+test("docs/ci.md has every exit code", () => {
+  for (const code of ["0", "1", "2", "64", "69", "75", "130, 137, 143"]) {
+    expect(read("docs/ci.md")).toContain(`| ${code} |`);
+  }
+});
+
+function read(name: string): string {
+  return readFileSync(join(ROOT, name), "utf8");
+}
+
+/** A machine with the transcripts' project and a scripted model. */
+async function prepared(): Promise<Machine> {
+  const machine = new Machine();
+  for (const [file, text] of Object.entries(PROJECT)) machine.write(file, text);
+  machine.write(".rnix/.gitignore", "data/\n");
+  // A copy: beside the checkout's own binary stand the checkout's plugins.
+  copyFileSync(binary(), join(machine.project, "rnix"), constants.COPYFILE_FICLONE);
+  await machine.model((request) => {
+    const word = /"role":"user","content":"(\w+)/.exec(request.text)?.[1] ?? "";
+    return (
+      CONVERSATIONS[word]?.[request.assistantMessages] ?? { text: `no conversation begins with ${word}` }
+    );
+  });
+  for (const name of ["RNIX_PROVIDER", "RNIX_MODEL"]) delete machine.env[name];
+  return machine;
+}
+
+/** Runs the block's commands and returns commands and output, with what differs from run to run replaced. */
+async function outputOf(machine: Machine, block: string): Promise<string> {
   let transcript = "";
   for (const line of block.split("\n").filter((text) => text.startsWith("$ "))) {
     const shell = Bun.spawn(["/bin/sh", "-c", `${line.slice(2)} 2>&1`], {
@@ -88,19 +113,34 @@ async function typed(machine: Machine, block: string): Promise<string> {
       stdout: "pipe",
       stderr: "inherit",
     });
-    transcript += `${line}\n${settled(await new Response(shell.stdout).text(), machine)}`;
+    transcript += `${line}\n${normalized(await new Response(shell.stdout).text(), machine)}`;
     await shell.exited;
   }
   return transcript;
 }
 
-/** The replayed model counts what it is sent, and folders' names have another length on another machine. */
+/** Whether the block shows this output, whole or with lines left out. */
+function fits(output: string, block: string): boolean {
+  const actual = withoutTokens(output);
+  const [first = "", ...parts] = withoutTokens(block).split(new RegExp(`^${CUT}`, "m"));
+  if (parts.length === 0) return actual === first;
+  if (!actual.startsWith(first)) return false;
+  let at = first.length;
+  for (const part of parts) {
+    const found = part === parts.at(-1) ? actual.lastIndexOf(part) : actual.indexOf(part, at);
+    if (found < at) return false;
+    at = found + part.length;
+  }
+  return at === actual.length;
+}
+
+/** The replayed model counts the tokens it is sent, and folders' names have another length on another machine. */
 function withoutTokens(text: string): string {
   return text.replace(/, [\d.]+k? tokens/g, ", N tokens");
 }
 
-/** What is another one each time, in a form that is always the same. */
-function settled(output: string, machine: Machine): string {
+/** The output with UUIDs, folders, hashes and times replaced by constant ones. */
+function normalized(output: string, machine: Machine): string {
   let uuids = 0;
   const known = new Map<string, string>();
   return (

@@ -1,0 +1,159 @@
+import { describe, expect, test } from "bun:test";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { loadCommands } from "../../src/cli/commands.ts";
+import { AgentFile } from "../../src/config/agent-file.ts";
+import { SETTINGS, type Setting } from "../../src/config/defaults.ts";
+import { mcpEntry } from "../../src/config/mcp.ts";
+import { checkSkillFile } from "../../src/config/skill-file.ts";
+import { formatLimit } from "../../src/config/values.ts";
+import { parseYaml } from "../../src/config/yaml.ts";
+
+/** What README.md and docs/*.md name exists: links, files, flags, settings and the keys of configuration files. */
+const ROOT = resolve(import.meta.dir, "../..");
+/** Flags of other programs, by the document that names them. */
+const FOREIGN_FLAGS: Record<string, string[]> = {
+  "bench/README.md": ["only", "batches"],
+  "docs/providers.md": ["force"],
+};
+const DOCUMENTS = ["README.md", "bench/README.md", ...new Bun.Glob("docs/*.md").scanSync(ROOT)].sort();
+
+test("README.md has at most 200 lines, names every command and links to every document", async () => {
+  const readme = read("README.md");
+  expect(readme.split("\n").length).toBeLessThanOrEqual(201);
+  const commands = (await loadCommands()).filter(([, { hidden }]) => !hidden).map(([name]) => name);
+  expect(commands.filter((name) => !readme.includes(`\`${name}\``))).toEqual([]);
+  const documents = DOCUMENTS.filter((name) => name.startsWith("docs/"));
+  expect(documents.filter((name) => !readme.includes(`](${name})`))).toEqual([]);
+});
+
+describe.each(DOCUMENTS)("%s", (name) => {
+  const text = read(name);
+
+  test("links only to files and headings that exist", () => {
+    const broken = [...prose(text).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)].filter(
+      ([, path = "", heading]) => {
+        const target = path === "" ? name : join(dirname(name), path);
+        if (!existsSync(join(ROOT, target))) return true;
+        return heading !== undefined && !headings(read(target)).includes(heading);
+      },
+    );
+    expect(broken.map(([link]) => link)).toEqual([]);
+  });
+
+  test("names only files of this repository that exist", () => {
+    const paths = code(text).flatMap((words) => words.match(/^(?:src|test|bench|docs)\/[\w./-]+$/g) ?? []);
+    expect(paths.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
+  });
+
+  test("names only flags that a command has", async () => {
+    const flags = code(text).flatMap((words) =>
+      /^--[a-z]/.test(words) ? [words.replace(/[^a-z-].*/, "")] : [],
+    );
+    const known = new Set([...(await allFlags()), ...(FOREIGN_FLAGS[name] ?? [])]);
+    expect(flags.filter((flag) => !known.has(flag.slice(2)))).toEqual([]);
+  });
+});
+
+describe("docs/configuration.md", () => {
+  const FILE = "docs/configuration.md";
+  const BETWEEN = /(<!-- settings -->\n)[\s\S]*?(<!-- \/settings -->)/;
+
+  /** With UPDATE_DOCS=1 the table is written instead of compared. */
+  test("has the table of settings that is in the code", () => {
+    const document = read(FILE);
+    expect(document).toMatch(BETWEEN);
+    const expected = document.replace(
+      BETWEEN,
+      (_all, head: string, foot: string) => `${head}${settingsTable()}${foot}`,
+    );
+    if (process.env.UPDATE_DOCS) writeFileSync(join(ROOT, FILE), expected);
+    else expect(document).toBe(expected);
+  });
+});
+
+describe("the keys of configuration files", () => {
+  test("of agent.yaml are documented, and the example is valid", async () => {
+    const document = read("docs/agents-and-skills.md");
+    const known = Object.keys(AgentFile.unwrap().shape).filter((key) => key !== "models");
+    const models = ["provider", "preferred", "fallback", "effort"].map((key) => `models.${key}`);
+    expect(keysOf(document, "agent.yaml")).toEqual([...known, ...models].sort());
+    const { value } = await parseYaml(AgentFile, example(document, "agent.yaml"), "agent.yaml");
+    expect(Object.keys(value).sort()).toEqual([...known, "models"].sort());
+    expect(Object.keys(value.models ?? {}).map((key) => `models.${key}`)).toEqual(models);
+  });
+
+  test("of SKILL.md are documented, and the example is valid", async () => {
+    const document = read("docs/agents-and-skills.md");
+    const skill = example(document, "SKILL.md");
+    await checkSkillFile("/skills/release-notes/SKILL.md", skill);
+    const [, front = ""] = /^---\n([\s\S]*?)\n---/.exec(skill) ?? [];
+    const keys = [...front.matchAll(/^([a-z-]+):/gm)].map(([, key = ""]) => key);
+    expect(keysOf(document, "SKILL.md")).toEqual(keys.sort());
+  });
+
+  test("of mcp.yaml are documented", () => {
+    expect(keysOf(read("docs/mcp.md"), "mcp.yaml")).toEqual(Object.keys(mcpEntry().shape).sort());
+  });
+});
+
+function read(name: string): string {
+  return readFileSync(join(ROOT, name), "utf8");
+}
+
+/** The text without fenced blocks. */
+function prose(text: string): string {
+  return text.replace(/^```[\s\S]*?^```$/gm, "");
+}
+
+/** What stands in backticks. */
+function code(text: string): string[] {
+  return [...prose(text).matchAll(/`([^`\n]+)`/g)].map(([, words = ""]) => words);
+}
+
+/** The anchors of its headings. */
+function headings(text: string): string[] {
+  return [...prose(text).matchAll(/^#+ (.+)$/gm)].map(([, heading = ""]) =>
+    heading
+      .toLowerCase()
+      .replaceAll(" ", "-")
+      .replace(/[^\w-]/g, ""),
+  );
+}
+
+async function allFlags(): Promise<Set<string>> {
+  const commands = (await loadCommands()).map(([, command]) => command);
+  const all = commands.flatMap((command) => [command, ...Object.values(command.subcommands ?? {})]);
+  return new Set([...all.flatMap(({ flags }) => Object.keys(flags)), "help"]);
+}
+
+function settingsTable(): string {
+  const rows = Object.entries<Setting>(SETTINGS)
+    .filter(([, { works }]) => works)
+    .map(([key, setting]) => {
+      const usual = formatLimit(setting.default, setting);
+      const notes = [
+        ...(setting.unlimited && usual !== "unlimited" ? ["`unlimited`"] : []),
+        ...(setting.none ? ["`none`"] : []),
+      ];
+      const scope = setting.scope === "user" ? "you only" : "";
+      return `| \`${key}\` | ${usual} | ${notes.join(", ")} | ${scope} | ${setting.about} |\n`;
+    });
+  return ["| setting | default | or | set by | what it is |\n|---|---|---|---|---|\n", ...rows].join("");
+}
+
+/** The keys in the first column of the table for a file, sorted. */
+function keysOf(document: string, file: string): string[] {
+  const [, table = ""] =
+    new RegExp(`<!-- keys: ${file} -->\n([\\s\\S]*?)<!-- /keys -->`).exec(document) ?? [];
+  const cells = [...table.matchAll(/^\| ([^|]*`[^|]*) \|/gm)].map(([, cell = ""]) => cell);
+  return cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, key = ""]) => key)).sort();
+}
+
+/** The code block after `<!-- example: FILE -->`. */
+function example(document: string, file: string): string {
+  const [, block] =
+    new RegExp(`<!-- example: ${file} -->\n\`\`\`\\w+\n([\\s\\S]*?)^\`\`\`$`, "m").exec(document) ?? [];
+  if (block === undefined) throw new Error(`There is no example of ${file}.`);
+  return block;
+}
