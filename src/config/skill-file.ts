@@ -83,7 +83,7 @@ export function warningsOf(folder: string, name: string, yaml: YamlText): string
 /** Held to the letter of the format. INVALID names file, line and column. */
 export async function checkSkillFile(file: string, content: string): Promise<void> {
   const { front, body } = splitSkill(content, file);
-  const { value, text: yaml } = await parseYaml(Strict, front, file, 2);
+  const { value, text: yaml } = await parseYaml(Strict, front, file, { firstLine: 2 });
   const folder = basename(file.slice(0, -SKILL_FILE.length - 1));
   const { line, column } = yaml.place(["name"]);
   if (value.name !== folder) {

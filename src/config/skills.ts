@@ -225,7 +225,7 @@ async function parseSkill(found: Found, content: string): Promise<Skill> {
   const { value, text: yaml } =
     found.tier === "embedded"
       ? stockYaml(SkillFile, found.front, front, label)
-      : await parseYaml(SkillFile, front, label, 2);
+      : await parseYaml(SkillFile, front, label, { firstLine: 2 });
   const listed = value["allowed-tools"];
   return {
     name: found.name,

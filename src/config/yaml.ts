@@ -43,15 +43,19 @@ export async function readYaml<S extends ZodType>(schema: S, file: string): Prom
   return text && { value: check(schema, text), text };
 }
 
-/** The same for a text that is no file of its own. `firstLine`: of the file that `text` begins at. */
+/**
+ * The same for a text that is no file of its own. `firstLine`: of the file that `text` begins at. `maxBytes`: more
+ * than a configuration has only where a command parses it, and not the daemon.
+ */
 export async function parseYaml<S extends ZodType>(
   schema: S,
   text: string,
   file: string,
-  firstLine = 1,
+  { firstLine = 1, maxBytes = MAX_TEXT_BYTES }: { firstLine?: number; maxBytes?: number } = {},
 ): Promise<Checked<S>> {
   const kept = texts.get(file);
-  const parsed = kept?.source === text ? kept.parsed : parse(await library(), text, file, firstLine);
+  const parsed =
+    kept?.source === text ? kept.parsed : parse(await library(), text, file, { firstLine, maxBytes });
   if (texts.size >= MAX_TEXTS) texts.delete(texts.keys().next().value ?? "");
   texts.set(file, { source: text, parsed });
   return { value: check(schema, parsed), text: parsed };
@@ -110,12 +114,17 @@ function library(): Promise<Library> {
   return import("yaml");
 }
 
-function parse(yaml: Library, text: string, file: string, firstLine = 1): YamlText {
+function parse(
+  yaml: Library,
+  text: string,
+  file: string,
+  { firstLine = 1, maxBytes = MAX_TEXT_BYTES }: { firstLine?: number; maxBytes?: number } = {},
+): YamlText {
   const bytes = Buffer.byteLength(text);
-  if (bytes > MAX_TEXT_BYTES) {
+  if (bytes > maxBytes) {
     throw new SyscallError(
       "INVALID",
-      `${file}: expected at most ${MAX_TEXT_BYTES / 1024} KiB of YAML, found ${bytes} bytes.`,
+      `${file}: expected at most ${maxBytes / 1024} KiB of YAML, found ${bytes} bytes.`,
     );
   }
   const lines = new yaml.LineCounter();

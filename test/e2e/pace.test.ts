@@ -36,6 +36,8 @@ describe("a provider whose headers say that nothing is left", () => {
     );
     const first = machine.run(["spawn", "first"]);
     await model.arrived(1);
+    // The headers count once the daemon has read them.
+    await machine.until(["providers"], /on hold for/);
     const second = await machine.run(["spawn", "second"]);
     expect(second).toMatchObject({ code: 0, stdout: "second is done\n" });
     expect(await first).toMatchObject({ code: 0, stdout: "first is done\n" });

@@ -69,7 +69,9 @@ export async function scriptHead(io: Io, path: string): Promise<ScriptRun> {
   if (text === null) throw usageError(`there is no script ${path}`);
   const lines = form === ".jsonl" || form === ".ndjson";
   // JSON is YAML, and so has the places of its mistakes. Of lines, the first that is not blank.
-  const { value } = await parseYaml(Head, lines ? (/^\s*.*/.exec(text)?.[0] ?? "") : text, file);
+  const { value } = await parseYaml(Head, lines ? (/^\s*.*/.exec(text)?.[0] ?? "") : text, file, {
+    maxBytes: LARGEST_SCRIPT,
+  });
   if (value.intent === undefined || value.intent.trim() === "") {
     throw usageError(
       `${path} says no intent: write one into it (intent: …), or play it with rnix spawn --provider replay --model ${path} "INTENT"`,

@@ -26,7 +26,14 @@ export function strayFiles(root: string): string[] {
   return files
     .map((path) => relative(root, path))
     .filter((path) => !isExpected(path) || isHalfWritten(path))
-    .filter((path) => !hasLeftRuns(path, files));
+    .filter((path) => !hasLeftRuns(path, files))
+    .filter((path) => !isOfUnrecordedRun(path, files));
+}
+
+/** A spawn that was killed before its first record leaves a folder, which `rnix gc` removes when it is a day old. */
+function isOfUnrecordedRun(path: string, files: readonly string[]): boolean {
+  const [, folder] = /^(.*\/steps\/[^/]+\/)~proc-info\.json\.tmp$/.exec(path) ?? [];
+  return folder !== undefined && !files.some((file) => file.endsWith(`/${folder}proc-info.json`));
 }
 
 /** The file of a kernel that has gone stays as long as there are runs of it to be gone on with. */

@@ -52,11 +52,16 @@ interface Attack {
 
 const REFUSED = /PERMISSION|left out by rules/;
 
-/** Asks for the same calls until both aims of the link were met, ROUNDS times at least. */
+/**
+ * Asks for the same calls until both aims of the link were met, ROUNDS times at least. Every second step is a
+ * harmless one: on a busy machine each call of a step may meet the same aim, and steps that only fail end a run.
+ */
 function attacker({ tool, input, harmless }: Attack): TurnFunction {
+  let step = 0;
   return (request) => {
     const results = toolResults(request);
-    const round = results.length / CALLS;
+    if (step++ % 2 === 1) return calls(["Plan", { steps: [`step ${step}`] }]);
+    const round = Math.floor(results.length / (CALLS + 1));
     const met = results.some((text) => text.includes(harmless)) && results.some((text) => REFUSED.test(text));
     if (round >= MAX_ROUNDS || (met && round >= ROUNDS)) return says("done");
     return calls(
