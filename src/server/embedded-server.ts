@@ -1,6 +1,7 @@
 import { type Env, userPaths } from "../config/paths.ts";
 import { loadSettings } from "../config/settings.ts";
 import { realClock } from "../lib/clock.ts";
+import { textLogger } from "../lib/logger.ts";
 import { withTimeout } from "../lib/timeout.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { boot } from "./boot.ts";
@@ -38,8 +39,7 @@ export async function startEmbeddedServer(
     user,
     env,
     settings,
-    log,
-    logLevel: logLevel(env, "warn"),
+    logger: textLogger(logLevel(env, "warn"), log),
     alone,
     host: {
       socket: "",

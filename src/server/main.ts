@@ -1,6 +1,7 @@
 import { type Env, thisUser, type UserPaths, userPaths } from "../config/paths.ts";
 import { loadSettings } from "../config/settings.ts";
 import { realClock } from "../lib/clock.ts";
+import { textLogger } from "../lib/logger.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { daemonLogPath } from "../protocol/daemon-log-path.ts";
 import { FileLock } from "../store/files/file-lock.ts";
@@ -47,7 +48,7 @@ export async function daemonMain({ print, env = process.env }: DaemonMainOptions
 
 async function run(user: UserPaths, env: Env, logFile: string, log: (text: string) => void): Promise<number> {
   const settings = await loadSettings({ configDir: user.configDir });
-  const level = logLevel(env, "info");
+  const logger = textLogger(logLevel(env, "info"), log);
   let broken = false;
   const end = await runDaemon({
     paths: user,
@@ -58,13 +59,12 @@ async function run(user: UserPaths, env: Env, logFile: string, log: (text: strin
     graceMs: settings.server.graceMs,
     drainMs: settings.server.drainMs,
     logFile,
-    log,
-    boot: (host) =>
-      boot({ user, env, settings, host, log, logLevel: level, collects: true, wakes: true, alone: true }),
+    logger,
+    boot: (host) => boot({ user, env, settings, host, logger, daemon: true, alone: true }),
     onSignal: (stop) =>
       listen(stop, (defect) => {
         broken = true;
-        log(`A fault of rnix itself, suspending what runs: ${textOf(defect)}`);
+        logger.warn("daemon", `a fault of rnix itself, suspending all runs: ${textOf(defect)}`);
       }),
   });
   if (typeof end === "object") {

@@ -50,7 +50,10 @@ export class Server {
     const served = connection
       .serve((frame, peer) => dispatch(frame, { peer, unitOf }, this.#system, () => connection.take()))
       .catch((error: unknown) => {
-        this.#system.log(`A connection broke: ${error instanceof Error ? error.stack : String(error)}`);
+        this.#system.logger.warn(
+          "server",
+          `a connection broke: ${error instanceof Error ? error.stack : String(error)}`,
+        );
         connection.destroy();
       })
       .finally(() => this.#open.delete(connection));
@@ -89,7 +92,7 @@ export class Server {
     await withTimeout(this.#system.clock, FLUSH_MS, all);
     for (const connection of this.#open.keys()) connection.destroy();
     if (await withTimeout(this.#system.clock, FLUSH_MS, all)) return;
-    this.#system.log(`${this.#open.size} requests did not come to their end: going without them.`);
+    this.#system.logger.warn("server", `${this.#open.size} requests did not end: stopping without them`);
   }
 }
 

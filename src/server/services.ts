@@ -1,6 +1,7 @@
 import type { Kernel } from "../kernel/kernel.ts";
 import type { ProviderChoice } from "../kernel/types.ts";
 import type { Clock } from "../lib/clock.ts";
+import type { Logger } from "../lib/logger.ts";
 import type { ProcessOwner } from "../os/process-owner.ts";
 import type { ResumeRequest, SpawnRequest } from "../protocol/methods.ts";
 import type { Catalog } from "./catalog/project-catalog.ts";
@@ -35,8 +36,7 @@ export interface Services {
   originOf?(pid: number): ProcessOwner;
   /** Programs that runs have left, of which nothing tells whose they are. */
   strays?(): { pid: number; command: string }[];
-  /** A line for the daemon's log. */
-  log(text: string): void;
+  logger: Logger;
 }
 
 /** What boot makes: the system, and how it is taken down. */

@@ -245,7 +245,7 @@ test("daemon status, logs and start tell how it is", async () => {
     init_problems: [],
   });
   const logs = await machine.run(["daemon", "logs", "-n", "1"]);
-  expect(logs.stdout).toMatch(/^\S+ \[\d+\] listening on \S+\n$/);
+  expect(logs.stdout).toMatch(/^\S+ \[\d+\] info daemon: listening on \S+\n$/);
   expect((await machine.run(["daemon", "stop"])).code).toBe(0);
   const later = await machine.run(["daemon", "logs"]);
   expect(later.stdout).toMatch(/listening on[\s\S]*stopped\n$/);

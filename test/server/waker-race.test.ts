@@ -1,8 +1,10 @@
 import { expect, test } from "bun:test";
 import { type PID, SIGKILL, SIGTERM } from "../../src/kernel/types.ts";
+import { loggerTo } from "../../src/lib/logger.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
+import { KernelEvents } from "../../src/server/boot/kernel-events.ts";
 import type { Waker } from "../../src/server/recovery/waker.ts";
-import { wakerCallbacks, wakerOf } from "../../src/server/recovery/waker-callbacks.ts";
+import { wakerListener, wakerOf } from "../../src/server/recovery/waker-listener.ts";
 import { FakeClock, passing } from "../support/fake-clock.ts";
 import { KernelHarness, type Model, says } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";
@@ -13,11 +15,12 @@ const WINDOW_MS = 600_000;
 /** A kernel with its waker, on a clock that a test moves. */
 function withWaker(model: Model): { h: KernelHarness; clock: FakeClock; waker: Waker } {
   const clock = new FakeClock();
-  const h: KernelHarness = new KernelHarness({
+  const events = new KernelEvents();
+  const h = new KernelHarness({
     model,
     clock,
     wakes: true,
-    callbacks: wakerCallbacks(() => ({ waker, kernel: h.kernel })),
+    callbacks: events,
   });
   const waker = wakerOf({
     clock: h.clock,
@@ -30,9 +33,10 @@ function withWaker(model: Model): { h: KernelHarness; clock: FakeClock; waker: W
         return info ? { info, records: h.runs } : undefined;
       },
     },
-    unattended: { resume: async (uuid) => (await h.kernel.lifecycle.resume(uuid, null, h.opts())).pid },
-    log: () => undefined,
+    autoResume: { resume: async (uuid) => (await h.kernel.lifecycle.resume(uuid, null, h.opts())).pid },
+    logger: loggerTo(() => undefined),
   });
+  events.add(wakerListener(waker, h.kernel));
   return { h, clock, waker };
 }
 

@@ -2,6 +2,7 @@ import { rmSync, statSync, writeFileSync } from "node:fs";
 import type { Server as NetServer, Socket } from "node:net";
 import type { UserPaths } from "../../config/paths.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
+import type { Logger } from "../../lib/logger.ts";
 import { makeSocketFolder } from "../../protocol/socket-path.ts";
 import { listen } from "./socket.ts";
 
@@ -18,7 +19,7 @@ interface PlacePorts {
   clock: Clock;
   /** null: held by another. Free again after kill -9 of its holder. */
   tryLock(path: string): Lock | null;
-  log(text: string): void;
+  logger: Logger;
   accept(stream: Socket): void;
   /** Another has the place by now. */
   lost(): void;
@@ -90,24 +91,28 @@ export class DaemonEndpoint {
   }
 
   async #takeAgain(): Promise<void> {
-    const { paths, uid, log, lost } = this.#ports;
+    const { paths, uid, logger, lost } = this.#ports;
     try {
       makeSocketFolder(paths.socket, uid);
       if (!this.#holdsLock()) {
         this.#isLost = true;
         this.#hasClosed = true;
-        log(`another daemon has come to ${paths.socket}, which was removed: suspending what runs`);
+        logger.warn(
+          "daemon",
+          `another daemon has come to ${paths.socket}, which was removed: suspending what runs`,
+        );
         lost();
         return;
       }
       this.#net?.close();
       await this.#listen();
       this.#writePid();
-      log(`${paths.socket} was removed: listening there again`);
+      logger.warn("daemon", `${paths.socket} was removed: listening there again`);
       this.#told = "";
     } catch (thrown) {
       const why = thrown instanceof Error ? thrown.message : String(thrown);
-      if (why !== this.#told) log(`${paths.socket} was removed, and can't be made again: ${why}`);
+      if (why !== this.#told)
+        logger.warn("daemon", `${paths.socket} was removed, and can't be made again: ${why}`);
       this.#told = why;
     }
   }

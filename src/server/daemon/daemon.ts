@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import type { UserPaths } from "../../config/paths.ts";
 import type { SuspendCause } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
+import type { Logger } from "../../lib/logger.ts";
 import { withTimeout } from "../../lib/timeout.ts";
 import { makeSocketFolder } from "../../protocol/socket-path.ts";
 import { Server } from "../server.ts";
@@ -29,7 +30,7 @@ export interface DaemonPorts {
   /** What tool calls under way have to finish, where a client has asked for the end. */
   drainMs: number;
   logFile: string;
-  log(text: string): void;
+  logger: Logger;
   boot(host: Host): Promise<BootedServer>;
   /** Calls `stop` for SIGTERM, SIGINT and our own broken rules; returns how to stop listening. */
   onSignal(stop: (now: boolean) => void): () => void;
@@ -94,7 +95,7 @@ class Daemon {
   }
 
   async run(): Promise<DaemonEnd> {
-    const { paths, clock, idle, log } = this.#ports;
+    const { paths, clock, idle, logger } = this.#ports;
     const loopDelay = new LoopDelay(clock);
     let idleStop: IdleStop | undefined;
     const unlisten = this.#ports.onSignal((now) => this.#stop(now));
@@ -120,15 +121,17 @@ class Daemon {
         });
       };
       await this.#place.open();
-      log(`listening on ${paths.socket}`);
+      logger.info("daemon", `listening on ${paths.socket}`);
       this.#bringUp(booted);
       booted.system.waker
         ?.start()
-        .catch((error: unknown) => log(`what waits on disk could not be read: ${String(error)}`));
+        .catch((error: unknown) =>
+          logger.warn("waker", `suspended runs could not be read: ${String(error)}`),
+        );
       await this.#stopped.promise;
       idleStop.close();
       await this.#close(server, booted);
-      log("stopped");
+      logger.info("daemon", "stopped");
       return this.#failure ?? "stopped";
     } finally {
       unlisten();
@@ -168,13 +171,13 @@ class Daemon {
     const calls = this.#booted?.system.kernel.lifecycle.callsUnderWay ?? 0;
     this.#stop(now, { cause, drainMs: ms });
     if (ms === 0 || calls === 0) return undefined;
-    this.#ports.log(`stopping: waiting up to ${ms} ms for ${calls} tool calls under way`);
+    this.#ports.logger.info("daemon", `stopping: waiting up to ${ms} ms for ${calls} tool calls under way`);
     return { calls, ms };
   }
 
   /** Nobody needs it. The socket goes first, so that whoever comes now starts a new daemon and is not cut off. */
   #retire(): void {
-    this.#ports.log("nothing to do: stopping");
+    this.#ports.logger.info("daemon", "nothing to do: stopping");
     this.#place.close();
     this.#stop(false);
   }
@@ -192,7 +195,7 @@ class Daemon {
     recovery?.stop();
     const drained = kernel?.shutdown({ now, cause, drainMs }) ?? Promise.resolve();
     drained.then(this.#stopped.resolve, (error: unknown) => {
-      this.#ports.log(`The processes did not end well: ${String(error)}`);
+      this.#ports.logger.warn("daemon", `the processes did not end well: ${String(error)}`);
       this.#stopped.resolve();
     });
     if (now) return;
@@ -201,12 +204,12 @@ class Daemon {
 
   /** Processes that do not end in time are killed, and those are not waited for for ever. */
   async #hurry(drainMs: number): Promise<void> {
-    const { clock, graceMs, log } = this.#ports;
+    const { clock, graceMs, logger } = this.#ports;
     if (await withTimeout(clock, drainMs + graceMs + END_MS, this.#stopped.promise)) return;
-    log("The processes did not end in time: killing them.");
+    logger.warn("daemon", "the processes did not end in time: killing them");
     this.#stop(true);
     if (await withTimeout(clock, graceMs + END_MS, this.#stopped.promise)) return;
-    log("Processes are left that can't be ended: going without them.");
+    logger.warn("daemon", "some processes can't be ended: stopping without them");
     this.#stopped.resolve();
   }
 

@@ -1,5 +1,5 @@
 import type { KernelCallbacks, PID, ProcInfo } from "../../kernel/types.ts";
-import type { LogLevel } from "./log-level.ts";
+import type { Logger } from "../../lib/logger.ts";
 
 /** Characters of an intent that are logged. It is in full in the run's own record, in the project. */
 const INTENT = 80;
@@ -8,25 +8,25 @@ const MESSAGE = 300;
 interface RunLogPorts {
   /** A process of the table; one that has just ended is still there. */
   info(pid: PID): ProcInfo;
-  log(level: LogLevel, source: string, text: string): void;
+  logger: Logger;
 }
 
 /** What ran and how it ended, for whoever reads the daemon's log in the morning. */
-export function runLog({ info, log }: RunLogPorts): KernelCallbacks {
+export function runLog({ info, logger }: RunLogPorts): KernelCallbacks {
   return {
     onSpawn(pid, intent, provider, model) {
       const { uuid, kind, agent } = info(pid);
       const who = kind === "agent" ? `agent ${agent} on ${provider}/${model}` : kind;
-      log("info", `PID ${pid}`, `spawned ${uuid}, ${who}: ${oneLine(intent, INTENT)}`);
+      logger.info(`PID ${pid}`, `spawned ${uuid}, ${who}: ${oneLine(intent, INTENT)}`);
     },
     onStep(pid, step, total) {
-      log("debug", `PID ${pid}`, `step ${step}${total === null ? "" : `/${total}`}`);
+      logger.debug(`PID ${pid}`, `step ${step}${total === null ? "" : `/${total}`}`);
     },
     // Told with the end, which follows.
     onError() {},
     onComplete(pid, _result, { code, reason, error }) {
       const why = error ? `: ${oneLine(error.message, MESSAGE)}` : "";
-      log("info", `PID ${pid}`, `ended with ${code}, ${reason}${why}`);
+      logger.info(`PID ${pid}`, `ended with ${code}, ${reason}${why}`);
     },
   };
 }

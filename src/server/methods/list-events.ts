@@ -29,11 +29,11 @@ export async function listEvents(
 }
 
 /** The latest are written in batches. Where the disk takes none, those before them are shown. */
-function flush({ kernel, log }: Services, pid: number): void {
+function flush({ kernel, logger }: Services, pid: number): void {
   try {
     kernel.processes.flushEvents(pid);
   } catch (error) {
     if (!(error instanceof SyscallError)) throw error;
-    log(`PID ${pid}: ${error.message}`);
+    logger.warn(`PID ${pid}`, error.message);
   }
 }

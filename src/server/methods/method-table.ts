@@ -111,7 +111,7 @@ export async function dispatch(
     if (!call.accepted)
       return await answer(peer, { ok: false, error: failure, ...(id !== undefined && { id }) });
     // Half a stream is all there is to send: the client sees it cut, and the log says why.
-    system.log(`The stream of ${method} was cut: ${failure.code} ${failure.message}`);
+    system.logger.warn("server", `the stream of ${method} was cut: ${failure.code} ${failure.message}`);
     return "close";
   }
 }
@@ -252,7 +252,7 @@ function toWire(error: unknown, system: Services): WireError {
     return { code, message, ...(syscall && { syscall }), ...(device && { device }) };
   }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  system.log(`A fault of rnix itself: ${text}`);
+  system.logger.warn("server", `a fault of rnix itself: ${text}`);
   return {
     code: "INTERNAL",
     message: `A fault of rnix itself: ${error instanceof Error ? error.message : String(error)}. \`rnix daemon logs\` has more.`,

@@ -1,22 +1,27 @@
 import { isThere } from "../../config/file.ts";
 import type { Project } from "../../config/project.ts";
 import { followedBelow, Trust, type TrustItem } from "../../config/trust.ts";
+import type { Logger } from "../../lib/logger.ts";
 
 /** The part of a process's project that tells which one it is. */
 type WatchedProject = Pick<Project, "id" | "dir">;
 
 interface RunWatchPorts {
+  activeProjects: ActiveProjects;
   userDataDir: string;
   kernelId: string;
   kernelAlive(kernelId: string): boolean;
   project(dir: string): Project;
   /** Everything of the project that trust is about, as it is now. */
   items(project: Project): Promise<TrustItem[]>;
-  warn(source: string, text: string): void;
+  logger: Logger;
 }
 
+/** This kernel's runs by project id. */
+export type ActiveProjects = Map<string, ActiveProject>;
+
 /** Runs of this kernel in one project. */
-interface Active {
+interface ActiveProject {
   runs: number;
   /** Followed projects in folders below: the runs are watched there, too. */
   below: readonly WatchedProject[];
@@ -32,42 +37,40 @@ interface Active {
  */
 export class RunWatch {
   readonly #ports: RunWatchPorts;
-  readonly #active = new Map<string, Active>();
 
   constructor(ports: RunWatchPorts) {
     this.#ports = ports;
   }
 
-  /** Whether this kernel has a run in the project. */
-  hasRuns({ id }: Pick<Project, "id">): boolean {
-    return this.#active.has(id);
-  }
-
   async begin(project: WatchedProject): Promise<void> {
-    const active = this.#active.get(project.id) ?? { runs: 0, below: [], turn: Promise.resolve() };
-    this.#active.set(project.id, active);
+    const active = this.#ports.activeProjects.get(project.id) ?? {
+      runs: 0,
+      below: [],
+      turn: Promise.resolve(),
+    };
+    this.#ports.activeProjects.set(project.id, active);
     active.runs++;
     await this.#inTurn(active, active.runs === 1 ? () => this.#beginAll(project, active) : () => undefined);
   }
 
   /** Each `begin` has one. It resolves when the project is settled. */
   async end(project: WatchedProject): Promise<void> {
-    const active = this.#active.get(project.id);
+    const active = this.#ports.activeProjects.get(project.id);
     if (!active) return;
     active.runs--;
     if (active.runs > 0) return;
     await this.#inTurn(active, () => this.#endAll(project, active));
-    if (active.runs === 0) this.#active.delete(project.id);
+    if (active.runs === 0) this.#ports.activeProjects.delete(project.id);
   }
 
   /** After what is under way; what goes wrong in one turn is its caller's alone. */
-  async #inTurn(active: Active, part: () => Promise<void> | void): Promise<void> {
+  async #inTurn(active: ActiveProject, part: () => Promise<void> | void): Promise<void> {
     const mine = active.turn.then(part);
     active.turn = mine.catch(() => undefined);
     await mine;
   }
 
-  async #beginAll(project: WatchedProject, active: Active): Promise<void> {
+  async #beginAll(project: WatchedProject, active: ActiveProject): Promise<void> {
     // One whose folder is gone, or is part of another project now, needs no watch.
     active.below = followedBelow(this.#ports.userDataDir, project.dir).filter(
       ({ id, dir }) => isThere(dir) && this.#ports.project(dir).id === id,
@@ -75,7 +78,7 @@ export class RunWatch {
     await Promise.all([this.#first(project), ...active.below.map((inner) => this.begin(inner))]);
   }
 
-  async #endAll(project: WatchedProject, active: Active): Promise<void> {
+  async #endAll(project: WatchedProject, active: ActiveProject): Promise<void> {
     const { below } = active;
     active.below = [];
     await Promise.all([this.#last(project), ...below.map((inner) => this.end(inner))]);
@@ -114,7 +117,7 @@ export class RunWatch {
   #settle(project: Project, kernelIds: readonly string[], items: readonly TrustItem[]): void {
     const changed = this.#trust(project).settleRuns(kernelIds, items);
     if (changed.length === 0) return;
-    this.#ports.warn(
+    this.#ports.logger.warn(
       `trust ${project.dir}`,
       `changed while a run was active, so not trusted: ${changed.join(", ")}. \`rnix trust\` shows and trusts it.`,
     );
@@ -125,6 +128,6 @@ export class RunWatch {
   }
 
   #warn({ dir }: Project, thrown: unknown): void {
-    this.#ports.warn(`trust ${dir}`, thrown instanceof Error ? thrown.message : String(thrown));
+    this.#ports.logger.warn(`trust ${dir}`, thrown instanceof Error ? thrown.message : String(thrown));
   }
 }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../lib/clock.ts";
+import type { Logger } from "../../lib/logger.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Collector } from "./collector.ts";
@@ -18,7 +19,7 @@ interface AutoCollectPorts {
   /** null: never. */
   everyMs: number | null;
   clock: Clock;
-  log(text: string): void;
+  logger: Logger;
 }
 
 /** The daemon's own `gc`: rare, in small rounds, and never while it starts. */
@@ -49,18 +50,20 @@ export class GcSchedule {
 
   /** It never rejects: what goes wrong is logged, and it is tried again the next time. */
   async #collect(): Promise<void> {
-    const { collector, log, everyMs } = this.#ports;
+    const { collector, logger, everyMs } = this.#ports;
     let next = everyMs ?? 0;
     try {
       const { runs, bytes, left, problems } = await collector.collect({
         most: ROUND,
         signal: this.#ending.signal,
       });
-      if (runs > 0) log(`collected ${runs} old runs, ${bytes} bytes`);
+      if (runs > 0) logger.info("gc", `collected ${runs} old runs, ${bytes} bytes`);
       if (left > 0 && runs > 0) next = ROUND_MS;
-      if (problems.length > 0) log(`${problems.length} runs can't be read: rnix gc --dry-run names them`);
+      if (problems.length > 0)
+        logger.warn("gc", `${problems.length} runs can't be read: rnix gc --dry-run names them`);
     } catch (error) {
-      log(
+      logger.warn(
+        "gc",
         `old runs could not be collected: ${error instanceof SyscallError ? error.message : String(error)}`,
       );
     }

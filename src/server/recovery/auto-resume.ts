@@ -1,6 +1,7 @@
 import { defaultsOf } from "../../config/stock-providers.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { ProcInfo, ProviderChoice, SpawnOpts } from "../../kernel/types.ts";
+import type { Logger } from "../../lib/logger.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ResumeRequest } from "../../protocol/methods.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
@@ -19,7 +20,7 @@ interface UnattendedPorts {
   kernel: { lifecycle: Pick<Kernel["lifecycle"], "resume"> };
   find(uuid: string): Promise<Run | undefined>;
   planResume(run: Run, request: ResumeRequest, provider?: ProviderChoice): Promise<SpawnPlan>;
-  log(level: "info" | "warn", source: string, text: string): void;
+  logger: Logger;
 }
 
 /**
@@ -38,12 +39,12 @@ export class AutoResume {
 
   /** Resolves with its new PID. Rejects as a resume does: INVALID when somebody else has gone on with it. */
   async resume(uuid: string, why: string, kept?: Kept): Promise<number> {
-    const { log } = this.#ports;
+    const { logger } = this.#ports;
     await this.#turn();
     try {
       const { pid, notices } = await this.#resume(uuid, kept);
-      log("info", `PID ${pid}`, `goes on with ${uuid} by itself: ${why}`);
-      for (const notice of notices) log("warn", `PID ${pid}`, notice);
+      logger.info(`PID ${pid}`, `goes on with ${uuid} by itself: ${why}`);
+      for (const notice of notices) logger.warn(`PID ${pid}`, notice);
       return pid;
     } finally {
       this.#running--;

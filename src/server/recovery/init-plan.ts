@@ -7,6 +7,7 @@ import { loadSettings, type Settings } from "../../config/settings.ts";
 import type { InitPlan, InitUnitPlan } from "../../kernel/init-manager.ts";
 import type { ChildSpec, SupervisorSpec } from "../../kernel/supervisor/spec.ts";
 import type { DeviceLease, Limit, SpawnOpts } from "../../kernel/types.ts";
+import type { Logger } from "../../lib/logger.ts";
 import type { SpawnRequest } from "../../protocol/methods.ts";
 import { Namespace } from "../../vfs/namespace.ts";
 import { planResume } from "../plan/plan-resume.ts";
@@ -26,7 +27,7 @@ interface Surroundings {
   ports: SpawnPorts;
   /** The run of before that had this place and was cut off, once. */
   before(place: string): Promise<Run | undefined>;
-  warn(source: string, text: string): void;
+  logger: Logger;
 }
 
 /** What InitBoot is told of an init.yaml. Everything that its processes are made of is read when they start. */
@@ -98,7 +99,7 @@ function agentChild(child: InitChild, name: string, dir: string, at: Surrounding
   };
   const supervised = `${at.project ?? "user"} ${name}`;
   const tell = (notices: readonly string[]): void => {
-    for (const notice of notices) at.warn(`init, ${name}`, notice);
+    for (const notice of notices) at.logger.warn(`init, ${name}`, notice);
   };
   const plan = async () => {
     const { agent, opts, notices } = await planSpawn(request, undefined, at.ports);

@@ -6,10 +6,10 @@ import type { Project } from "../../config/project.ts";
 import { loadSettings } from "../../config/settings.ts";
 import type { InitManager } from "../../kernel/init-manager.ts";
 import type { Clock } from "../../lib/clock.ts";
+import type { Logger } from "../../lib/logger.ts";
 import { withTimeout } from "../../lib/timeout.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Diagnostic, InitUnitWire } from "../../protocol/methods.ts";
-import type { LogLevel } from "../daemon/log-level.ts";
 import type { SpawnPorts } from "../plan/plan-spawn.ts";
 import type { Run } from "../records/recorded-run.ts";
 import { initPlan } from "./init-plan.ts";
@@ -25,7 +25,7 @@ interface InitPorts {
   spawn: SpawnPorts;
   /** The run of before that had this place in an init.yaml and was cut off, once. */
   before(place: string): Promise<Run | undefined>;
-  log(level: LogLevel, source: string, text: string): void;
+  logger: Logger;
 }
 
 /** What init.yaml is for the rest of the server. */
@@ -118,10 +118,10 @@ export class DaemonInit implements InitService {
     try {
       if (!existsSync(dir)) return;
       for (const notice of await this.#ofProject(workspaces.projectOf({ cwd: dir, env: this.#env }))) {
-        this.#ports.log("warn", `init ${dir}`, notice);
+        this.#ports.logger.warn(`init ${dir}`, notice);
       }
     } catch (thrown) {
-      this.#ports.log("warn", `init ${dir}`, thrown instanceof Error ? thrown.message : String(thrown));
+      this.#ports.logger.warn(`init ${dir}`, thrown instanceof Error ? thrown.message : String(thrown));
     }
   }
 
@@ -164,10 +164,10 @@ export class DaemonInit implements InitService {
     project: string | null,
     settings: Awaited<ReturnType<typeof loadSettings>>,
   ): Promise<void> {
-    const { kernel, user, spawn, before, log } = this.#ports;
+    const { kernel, user, spawn, before, logger } = this.#ports;
     const keys = (): Env => userEnv(user.configDir);
     const at = { project, home: user.home, settings, env: this.#env, keys, ports: spawn, before };
-    const plan = initPlan(init, { ...at, warn: (source, text) => log("warn", source, text) });
+    const plan = initPlan(init, { ...at, logger });
     const began = this.#ports.clock.monotonic();
     try {
       await kernel.initBoot(plan);
@@ -176,8 +176,7 @@ export class DaemonInit implements InitService {
       throw new SyscallError(thrown.code, `${init.file}: ${thrown.message}`, { cause: thrown });
     }
     const ms = Math.round(this.#ports.clock.monotonic() - began);
-    log(
-      "info",
+    logger.info(
       "init",
       `${init.file} is up after ${ms} ms: ${plan.units.map(({ name }) => name).join(", ")}`,
     );

@@ -1,12 +1,14 @@
 import { hasEnded, resultOf } from "../../kernel/resume/saved-run.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
+import type { Logger } from "../../lib/logger.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { KernelLocks } from "../daemon/kernel-locks.ts";
 import { asSuspended, type CrashedRun, readCrashedRun, verdictOfStart } from "../records/crashed-run.ts";
 import type { Run } from "../records/recorded-run.ts";
+import type { SupervisedRuns } from "./supervised-runs.ts";
 
 /** So many runs are gone on with at once, and so many records mended. */
 const AT_ONCE = 4;
@@ -25,11 +27,13 @@ interface RecoveryPorts {
   /** Ends the programs of dead kernels, and resolves when they are gone: a call told of as unknown must not go on happening. */
   endPrograms(): Promise<void>;
   find(uuid: string): Promise<Run | undefined>;
+  /** The cut-off runs of init.yaml units, which take them when they start. */
+  supervised: SupervisedRuns;
   /** Whether those who take runs for the places of an init.yaml have done so. */
   placesFilled(): boolean;
   /** Goes on with a run that has no caller. */
   resume(uuid: string): Promise<unknown>;
-  log(level: "info" | "warn", text: string): void;
+  logger: Logger;
 }
 
 interface Found {
@@ -45,9 +49,6 @@ interface Found {
  */
 export class Recovery {
   readonly #ports: RecoveryPorts;
-  readonly #looked = Promise.withResolvers<void>();
-  /** Runs whose place in an init.yaml is filled when it comes up. */
-  readonly #supervised = new Map<string, Found>();
   /** Runs that others were just going on with. */
   readonly #contested: Found[] = [];
   #work: Promise<void> | undefined;
@@ -61,10 +62,11 @@ export class Recovery {
 
   /** Begins. It never rejects: what goes wrong with one run is told, and stops no other. */
   start(): Promise<void> {
+    this.#ports.supervised.expect();
     const before = this.#work ?? Promise.resolve();
     this.#work = before
       .then(() => this.#recover())
-      .catch((thrown) => this.#ports.log("warn", textOf(thrown)));
+      .catch((thrown) => this.#ports.logger.warn("recovery", textOf(thrown)));
     return this.#work;
   }
 
@@ -76,18 +78,6 @@ export class Recovery {
   /** Runs are still being gone on with. */
   get busy(): boolean {
     return this.#busy;
-  }
-
-  /**
-   * The run that had this place in an init.yaml and was cut off, once; it waits until all have been looked at.
-   * Undefined where nothing recovers.
-   */
-  async takeSupervised(place: string): Promise<Run | undefined> {
-    if (!this.#work) return undefined;
-    await this.#looked.promise;
-    const found = this.#supervised.get(place);
-    this.#supervised.delete(place);
-    return found;
   }
 
   /** Goes on with nothing more: the next rnix does. */
@@ -104,17 +94,17 @@ export class Recovery {
   }
 
   async #recover(): Promise<void> {
-    const { locks, lockFile, log } = this.#ports;
+    const { locks, lockFile, logger } = this.#ports;
     const lock = locks.dead().length > 0 ? FileLock.tryAcquire(lockFile) : undefined;
     try {
       // Another daemon of this user, on another socket, is at it.
-      if (lock === null) log("info", "another rnix sees to what dead ones have left");
+      if (lock === null) logger.info("recovery", "another rnix sees to what dead ones have left");
       if (!lock) return;
       this.#busy = true;
       await this.#recoverAll();
     } finally {
       this.#busy = false;
-      this.#looked.resolve();
+      this.#ports.supervised.complete();
       lock?.release({ remove: true });
     }
   }
@@ -124,10 +114,10 @@ export class Recovery {
     this.#dead = this.#ports.locks.dead();
     const found = await this.#mend(await this.#find(new Set(this.#dead)));
     const roots = await this.#ofThoseThatGoOn(found);
-    this.#looked.resolve();
+    this.#ports.supervised.complete();
     await pooled(roots, (run) => this.#goOn(run));
     for (const run of this.#contested.splice(0)) await this.#outcome(run);
-    if (this.#supervised.size === 0) this.#forget();
+    if (this.#ports.supervised.isEmpty) this.#forget();
   }
 
   async #find(kernels: ReadonlySet<string>): Promise<Found[]> {
@@ -138,10 +128,10 @@ export class Recovery {
         const { runs, damaged } = await records.leftBy(kernels);
         found.push(...runs.map((info) => ({ info, records })));
         for (const { uuid, error } of damaged) {
-          this.#ports.log("warn", `run ${uuid} in ${dir} is damaged: ${error.message}`);
+          this.#ports.logger.warn("recovery", `run ${uuid} in ${dir} is damaged: ${error.message}`);
         }
       } catch (thrown) {
-        this.#ports.log("warn", `the runs in ${dir} could not be looked at: ${textOf(thrown)}`);
+        this.#ports.logger.warn("recovery", `the runs in ${dir} could not be looked at: ${textOf(thrown)}`);
       }
     }
     return found;
@@ -186,7 +176,7 @@ export class Recovery {
       return await readCrashedRun(info, records);
     } catch (thrown) {
       this.#keep(info.kernel);
-      this.#ports.log("warn", `run ${info.uuid}: what it did can't be read: ${textOf(thrown)}`);
+      this.#ports.logger.warn("recovery", `run ${info.uuid}: what it did can't be read: ${textOf(thrown)}`);
       return undefined;
     }
   }
@@ -203,14 +193,17 @@ export class Recovery {
       const now = await records.amend(before.uuid, (info) => (isSame(info) ? wanted : null));
       if (now === null) this.#contested.push({ info: before, records });
       if (now?.kernel !== wanted.kernel || now.pid !== wanted.pid || now.ended_at_ms === null) return null;
-      this.#ports.log(
-        "info",
+      this.#ports.logger.info(
+        "recovery",
         `run ${before.uuid} was cut off at step ${wanted.steps}: ${wanted.exit_reason}`,
       );
       return now;
     } catch (thrown) {
       this.#keep(before.kernel);
-      this.#ports.log("warn", `run ${before.uuid}: its end could not be recorded: ${textOf(thrown)}`);
+      this.#ports.logger.warn(
+        "recovery",
+        `run ${before.uuid}: its end could not be recorded: ${textOf(thrown)}`,
+      );
       return null;
     }
   }
@@ -223,16 +216,10 @@ export class Recovery {
       const { goesOn, because } = verdictOfStart(info);
       if (because) await this.#leave(run, because);
       if (!goesOn) continue;
-      if (info.supervised !== null) this.#supervise(info.supervised, run);
+      if (info.supervised !== null) this.#ports.supervised.add(info.supervised, run);
       else if (!(await this.#hasParent(run))) roots.push(run);
     }
     return roots;
-  }
-
-  /** Where one was cut off more than once, the last one counts. */
-  #supervise(place: string, run: Found): void {
-    const other = this.#supervised.get(place);
-    if (!other || other.info.uuid < run.info.uuid) this.#supervised.set(place, run);
   }
 
   /** An agent that has not ended: it takes up its children itself. */
@@ -267,7 +254,7 @@ export class Recovery {
   async #leave({ info, records }: Found, why: string): Promise<void> {
     const { uuid, kernel } = info;
     const message = `It did not go on by itself when rnix started: ${why} To go on with it: rnix resume ${uuid}`;
-    this.#ports.log("warn", `run ${uuid}: ${message}`);
+    this.#ports.logger.warn("recovery", `run ${uuid}: ${message}`);
     try {
       await records.amend(uuid, (now) =>
         now.kernel === kernel && now.state === "suspended"
@@ -275,7 +262,7 @@ export class Recovery {
           : null,
       );
     } catch (thrown) {
-      this.#ports.log("warn", `run ${uuid}: that could not be recorded: ${textOf(thrown)}`);
+      this.#ports.logger.warn("recovery", `run ${uuid}: that could not be recorded: ${textOf(thrown)}`);
     }
   }
 

@@ -1,5 +1,6 @@
 import type { ProcInfo, Wake } from "../../kernel/types.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
+import type { Logger } from "../../lib/logger.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Kept } from "./auto-resume.ts";
 
@@ -30,7 +31,7 @@ interface WakerPorts {
   resume(uuid: string, why: string, kept?: Kept): Promise<unknown>;
   /** It waits for a person from now on, and its record says why. Nothing for one that somebody has gone on with. */
   leave(uuid: string, why: string): Promise<void>;
-  log(level: "info" | "warn", source: string, text: string): void;
+  logger: Logger;
 }
 
 /**
@@ -179,11 +180,11 @@ export class Waker {
   }
 
   async #failed({ uuid }: Sleeper, why: string, thrown: unknown): Promise<void> {
-    const { info, leave, log } = this.#ports;
+    const { info, leave, logger } = this.#ports;
     const message = thrown instanceof Error ? thrown.message : String(thrown);
     const now = await info(uuid);
     if (now?.state !== "suspended") return;
-    log("warn", `run ${uuid}`, `could not go on though ${why}: ${message}`);
+    logger.warn(`run ${uuid}`, `could not go on though ${why}: ${message}`);
     // A daemon that stops leaves it to the next one.
     if (this.#closed || (thrown instanceof SyscallError && thrown.code === "CANCELLED")) return;
     await leave(uuid, `it could not go on by itself though ${why}: ${message}`);
@@ -198,7 +199,7 @@ export class Waker {
   /** A fault in it is told; the others are woken all the same. */
   #do(work: () => Promise<void>): void {
     const done = work()
-      .catch((thrown: unknown) => this.#ports.log("warn", "waker", String(thrown)))
+      .catch((thrown: unknown) => this.#ports.logger.warn("waker", String(thrown)))
       .finally(() => this.#waking.delete(done));
     this.#waking.add(done);
   }

@@ -305,7 +305,7 @@ test("a request that never comes to its end does not hold up the server's", asyn
   expect(closed).toBe(true);
   await closing;
   expect(await cut).toBeInstanceOf(Error);
-  expect(server.logged.join()).toContain("did not come to their end");
+  expect(server.logged.join()).toContain("did not end");
   expect(clock.pending).toBe(0);
   stuck.resolve({ code: 75, reason: "suspended" });
 });

@@ -1,9 +1,10 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { textLogger } from "../../../src/lib/logger.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { DaemonLog, openDaemonLog } from "../../../src/server/daemon/daemon-log.ts";
-import { isLogged, logLevel } from "../../../src/server/daemon/log-level.ts";
+import { logLevel } from "../../../src/server/daemon/log-level.ts";
 import { LoopDelay } from "../../../src/server/daemon/loop-delay.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { TempDir } from "../support/fixture.ts";
@@ -44,14 +45,15 @@ test("a pipe in the place of the daemon's log holds nobody up, and a folder that
   expect(readFileSync(path, "utf8")).toContain("(1 line before this one could not be written) kept");
 });
 
-test("RNIX_LOG chooses from which level on, and a word that is none is refused", () => {
+test("RNIX_LOG chooses the lowest level that is logged, and refuses an unknown one", () => {
   expect([logLevel({}, "info"), logLevel({ RNIX_LOG: "debug" }, "info")]).toEqual(["info", "debug"]);
   expect(() => logLevel({ RNIX_LOG: "loud" }, "info")).toThrow(SyscallError);
-  expect([isLogged("debug", "info"), isLogged("info", "info"), isLogged("warn", "info")]).toEqual([
-    false,
-    true,
-    true,
-  ]);
+  const lines: string[] = [];
+  const logger = textLogger("info", (line) => void lines.push(line));
+  logger.debug("a", "one");
+  logger.info("b", "two");
+  logger.warn("c", "three");
+  expect(lines).toEqual(["info b: two", "warn c: three"]);
 });
 
 test("the loop delay is how late timers were in the last minute", async () => {

@@ -4,6 +4,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { Client } from "../../../src/client/client.ts";
 import { overStream } from "../../../src/client/memory.ts";
+import { loggerTo } from "../../../src/lib/logger.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { SpawnRequest } from "../../../src/protocol/methods.ts";
 import { type DaemonPorts, runDaemon } from "../../../src/server/daemon/daemon.ts";
@@ -28,6 +29,7 @@ class TestDaemon implements AsyncDisposable {
   readonly clock = new FakeClock();
   readonly kernel: FakeKernel;
   readonly logged: string[] = [];
+  readonly logger = loggerTo((_level, _source, text) => this.logged.push(text));
   readonly paths = {
     socket: join(this.dir.path, "d", "rnix.sock"),
     pidFile: join(this.dir.path, "d", "rnix.pid"),
@@ -54,7 +56,7 @@ class TestDaemon implements AsyncDisposable {
       graceMs: GRACE_MS,
       drainMs: DRAIN_MS,
       logFile: "",
-      log: (text) => this.logged.push(text),
+      logger: this.logger,
       onSignal: (stop) => {
         this.signal = stop;
         return () => undefined;
@@ -62,7 +64,7 @@ class TestDaemon implements AsyncDisposable {
       boot: async (host) => ({
         system: fakeSystem(this.dir.path, this.kernel, this.#runs, {
           clock: this.clock,
-          log: (text) => this.logged.push(text),
+          logger: this.logger,
           host,
           init: this.init,
         }),

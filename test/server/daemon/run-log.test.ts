@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { loggerTo } from "../../../src/lib/logger.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { runLog } from "../../../src/server/daemon/run-log.ts";
 import { KernelHarness, says, script } from "../../support/kernel.ts";
@@ -10,7 +11,7 @@ test("a run is logged as it begins and as it ends, with its error; its steps at 
     model: script(says("The answer is in the record.")),
     callbacks: runLog({
       info: (pid) => h.kernel.processes.info(pid),
-      log: (...line) => lines.push(line.join(" ")),
+      logger: loggerTo((...line) => lines.push(line.join(" "))),
     }),
   });
   const first = await h.run("go");
@@ -29,7 +30,7 @@ function logged(o: { intent?: string; message?: string; kind?: "supervisor" }): 
   const lines: string[] = [];
   const log = runLog({
     info: () => procInfo({ uuid: "u", agent: "coder", kind: o.kind ?? "agent" }),
-    log: (_level, _source, text) => lines.push(text),
+    logger: loggerTo((_level, _source, text) => lines.push(text)),
   });
   const error = o.message === undefined ? undefined : new SyscallError("DRIVER", o.message);
   log.onSpawn(7, o.intent ?? "", "p", "m");

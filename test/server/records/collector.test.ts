@@ -2,6 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { loggerTo } from "../../../src/lib/logger.ts";
 import { Collector, type CollectReport } from "../../../src/server/records/collector.ts";
 import { GcSchedule } from "../../../src/server/records/gc-schedule.ts";
 import { FileLock } from "../../../src/store/files/file-lock.ts";
@@ -239,7 +240,13 @@ describe("the daemon's own", () => {
     };
     const { clock } = folders;
     const lastPath = join(folders.root, "gc", "last.json");
-    const job = new GcSchedule({ collector, lastPath, everyMs, clock, log: (text) => logged.push(text) });
+    const job = new GcSchedule({
+      collector,
+      lastPath,
+      everyMs,
+      clock,
+      logger: loggerTo((_level, _source, text) => logged.push(text)),
+    });
     return { job, logged, made };
   }
 

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { findProject } from "../../../src/config/project.ts";
 import { Trust } from "../../../src/config/trust.ts";
 import type { InitPlan, InitUnitStatus } from "../../../src/kernel/init-manager.ts";
+import { loggerTo } from "../../../src/lib/logger.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { Workspaces } from "../../../src/server/plan/workspace.ts";
 import { DaemonInit } from "../../../src/server/recovery/init-service.ts";
@@ -59,7 +60,7 @@ class Booting implements AsyncDisposable {
         remember: unused,
       },
       before: async () => undefined,
-      log: (_level, source, text) => void this.logged.push(`${source}: ${text}`),
+      logger: loggerTo((_level, source, text) => this.logged.push(`${source}: ${text}`)),
     });
   }
 

@@ -11,9 +11,11 @@ import {
 import { join } from "node:path";
 import type { ProcInfo } from "../../../src/kernel/types.ts";
 import { realClock } from "../../../src/lib/clock.ts";
+import { loggerTo } from "../../../src/lib/logger.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { KernelLocks } from "../../../src/server/daemon/kernel-locks.ts";
 import { Recovery } from "../../../src/server/recovery/recovery.ts";
+import { SupervisedRuns } from "../../../src/server/recovery/supervised-runs.ts";
 import { FileLock } from "../../../src/store/files/file-lock.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
 import type { JournalEntry, StepRecord } from "../../../src/store/runs/schema.ts";
@@ -78,6 +80,7 @@ class Left implements Disposable {
   readonly lockFile = join(this.#dir.path, "recovery.lock");
   readonly resumed: string[] = [];
   readonly logged: string[] = [];
+  supervised = new SupervisedRuns();
   readonly #live: FileLock;
   #runs = 0;
   filled = true;
@@ -113,12 +116,14 @@ class Left implements Disposable {
   }
 
   recovery(): Recovery {
+    this.supervised = new SupervisedRuns();
     return new Recovery({
       clock: { timer: (_ms, f) => realClock.timer(1, f) },
       lockFile: this.lockFile,
       locks: this.locks,
       dataDirs: () => [this.store.dataDir],
       open: () => this.store,
+      supervised: this.supervised,
       endPrograms: async () => undefined,
       placesFilled: () => this.filled,
       find: async (uuid) => {
@@ -129,7 +134,7 @@ class Left implements Disposable {
         await this.resume(uuid);
         this.resumed.push(uuid);
       },
-      log: (level, text) => this.logged.push(`${level}: ${text}`),
+      logger: loggerTo((level, _source, text) => this.logged.push(`${level}: ${text}`)),
     });
   }
 
@@ -512,11 +517,11 @@ describe("a place in an init.yaml", () => {
     await left.cutOff({ supervised: "user night/watch" });
     const last = await left.cutOff({ supervised: "user night/watch" });
     const recovery = left.recovery();
-    const early = recovery.takeSupervised("user night/watch");
+    const early = left.supervised.take("user night/watch");
     void recovery.start();
     expect(await early).toBeUndefined();
-    expect((await recovery.takeSupervised("user night/watch"))?.info.uuid).toBe(last);
-    expect(await recovery.takeSupervised("user night/watch")).toBeUndefined();
+    expect((await left.supervised.take("user night/watch"))?.info.uuid).toBe(last);
+    expect(await left.supervised.take("user night/watch")).toBeUndefined();
     expect(left.resumed).toEqual([]);
     await recovery.close();
   });

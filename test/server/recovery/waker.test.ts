@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { ProcInfo, Wake } from "../../../src/kernel/types.ts";
+import { loggerTo } from "../../../src/lib/logger.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { Kept } from "../../../src/server/recovery/auto-resume.ts";
 import { Waker } from "../../../src/server/recovery/waker.ts";
@@ -39,7 +40,7 @@ class Bench {
       if (info)
         this.disk.set(uuid, { ...info, suspended: { reason, cause: "asked", wake: { on: "never" } } });
     },
-    log: (_level, source, text) => this.logged.push(`${source}: ${text}`),
+    logger: loggerTo((_level, source, text) => this.logged.push(`${source}: ${text}`)),
   });
 
   /** As the kernel does when a run is laid down. */

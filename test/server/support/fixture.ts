@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { defaultSettings } from "../../../src/config/settings.ts";
 import type { SpawnOpts } from "../../../src/kernel/types.ts";
 import { type Clock, realClock } from "../../../src/lib/clock.ts";
+import { type Logger, loggerTo } from "../../../src/lib/logger.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { Catalog } from "../../../src/server/catalog/project-catalog.ts";
 import type { ByteStream } from "../../../src/server/connection/connection.ts";
@@ -54,7 +55,7 @@ export async function serve(
   const stops: boolean[] = [];
   const system = fakeSystem(dir.path, kernel, runs, {
     clock: o.clock ?? realClock,
-    log: (text) => logged.push(text),
+    logger: loggerTo((_level, _source, text) => logged.push(text)),
     host: {
       socket: transport === "socket" ? "/run/rnix.sock" : "",
       log: "",
@@ -87,7 +88,7 @@ export function fakeSystem(
   dataDir: string,
   kernel: FakeKernel,
   runs: RunStore,
-  o: { clock: Clock; log(text: string): void; host: Host; init?: InitService },
+  o: { clock: Clock; logger: Logger; host: Host; init?: InitService },
 ): Services {
   return {
     kernel,
@@ -107,7 +108,7 @@ export function fakeSystem(
     host: o.host,
     init: o.init ?? NO_INIT,
     recovery: { start: async () => undefined, stop: () => undefined, busy: false },
-    log: o.log,
+    logger: o.logger,
     async plan(request) {
       if (request.agent === "nobody") throw new SyscallError("NOT_FOUND", 'There is no agent "nobody".');
       if (request.agent === "broken") throw new TypeError("a defect");

@@ -1,0 +1,20 @@
+import { join } from "node:path";
+import type { UserPaths } from "../../config/paths.ts";
+import type { GuardedFolder } from "../../plugin/index.ts";
+import { kernelFolders } from "../daemon/kernel-folders.ts";
+import { recordKeyFile } from "./records.ts";
+
+/**
+ * Folders that no run may write to: with them a run could raise its own rights, or lie about what it did. The data
+ * folder as a whole is not among them, because the demo's project lies in it.
+ */
+export function guardedFolders({ configDir, dataDir }: UserPaths): GuardedFolder[] {
+  const { locks, ledgers } = kernelFolders(dataDir);
+  const key = { dir: recordKeyFile({ dataDir }), readable: false };
+  const own = [
+    locks,
+    ledgers,
+    ...["trust", "steps", "index", "spending", "gc", "keys", "plugins"].map((name) => join(dataDir, name)),
+  ];
+  return [{ dir: configDir, readable: false }, key, ...own.map((dir) => ({ dir, readable: true }))];
+}

@@ -1,0 +1,42 @@
+import type { KernelCallbacks } from "../../kernel/types.ts";
+
+/** What a listener may hear of the kernel. */
+export interface KernelListener extends Partial<KernelCallbacks> {
+  /** A message has come for a suspended run that waits for one. */
+  onMail?(uuid: string): void;
+  /** The programs of dead kernels were ended once more. */
+  onSweep?(): void;
+}
+
+/** The kernel's events for parts that are built after it. Listeners are called in the order in which they came. */
+export class KernelEvents implements Required<KernelListener> {
+  readonly #listeners: KernelListener[] = [];
+
+  add(listener: KernelListener): void {
+    this.#listeners.push(listener);
+  }
+
+  onSpawn(...args: Parameters<KernelCallbacks["onSpawn"]>): void {
+    for (const listener of this.#listeners) listener.onSpawn?.(...args);
+  }
+
+  onStep(...args: Parameters<KernelCallbacks["onStep"]>): void {
+    for (const listener of this.#listeners) listener.onStep?.(...args);
+  }
+
+  onComplete(...args: Parameters<KernelCallbacks["onComplete"]>): void {
+    for (const listener of this.#listeners) listener.onComplete?.(...args);
+  }
+
+  onError(...args: Parameters<KernelCallbacks["onError"]>): void {
+    for (const listener of this.#listeners) listener.onError?.(...args);
+  }
+
+  onMail(uuid: string): void {
+    for (const listener of this.#listeners) listener.onMail?.(uuid);
+  }
+
+  onSweep(): void {
+    for (const listener of this.#listeners) listener.onSweep?.();
+  }
+}

@@ -1,0 +1,66 @@
+import { Kernel } from "../../kernel/kernel.ts";
+import { descriptorLimit } from "../../os/descriptors.ts";
+import { version } from "../../version.ts";
+import { modelRequestLimit } from "../daemon/request-limit.ts";
+import { runLog } from "../daemon/run-log.ts";
+import { planChildResume } from "../plan/plan-resume.ts";
+import { planChild, type SpawnPorts } from "../plan/plan-spawn.ts";
+import { driverHistory } from "../records/driver-history.ts";
+import { guardedFolders } from "./guarded-folders.ts";
+import { KernelEvents } from "./kernel-events.ts";
+import type { KernelPort } from "./kernel-port.ts";
+import type { Machine } from "./machine.ts";
+import type { BootOptions } from "./options.ts";
+import type { OpenedProjects } from "./projects.ts";
+import type { Records } from "./records.ts";
+
+export interface StartedKernel {
+  kernel: Kernel;
+  events: KernelEvents;
+}
+
+/** The one place where a kernel is built and given its ports. */
+export function startKernel(
+  { user, env, settings, logger, daemon = false }: BootOptions,
+  machine: Machine,
+  { open, history }: Records,
+  { runWatch, fetchedKeys }: OpenedProjects,
+  planner: SpawnPorts,
+  port: KernelPort,
+): StartedKernel {
+  const { clock, kernelId, kernelAlive, pids, children } = machine;
+  const events = new KernelEvents();
+  const kernel = new Kernel({
+    version,
+    kernelId,
+    platform: `${process.platform} ${process.arch}`,
+    userDataDir: user.dataDir,
+    fetchedKeys,
+    guarded: guardedFolders(user),
+    clock,
+    random: Math.random,
+    uuid: () => Bun.randomUUIDv7(),
+    pids,
+    children,
+    runs: open,
+    history: driverHistory(history),
+    kernelAlive,
+    async sweepPrograms() {
+      await machine.sweep();
+      events.onSweep();
+    },
+    planChild: (uuid, wish) => planChild(uuid, wish, planner),
+    planChildResume: async (uuid, child) => planChildResume(uuid, await history.byUuid(child), planner),
+    runsIn: runWatch,
+    liveProcesses: settings.server.liveProcesses,
+    openRequests: modelRequestLimit(env, descriptorLimit()),
+    wakes: daemon,
+    mailed: (uuid) => events.onMail(uuid),
+    callbacks: events,
+    log: (level, source, text) => logger[level](source, text),
+  });
+  port.connect(kernel);
+  machine.keepLockFileIf(() => kernel.lifecycle.handsOver);
+  events.add(runLog({ info: (pid) => kernel.processes.info(pid), logger }));
+  return { kernel, events };
+}

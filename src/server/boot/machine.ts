@@ -1,0 +1,97 @@
+import { join } from "node:path";
+import { type Clock, realClock } from "../../lib/clock.ts";
+import type { Logger } from "../../lib/logger.ts";
+import { withTimeout } from "../../lib/timeout.ts";
+import { becomeSubreaper, Children, sweepChildren } from "../../os/children.ts";
+import { carryKernelMark } from "../../os/process-tag.ts";
+import { PidAllocator } from "../../store/pid-allocator.ts";
+import { kernelFolders } from "../daemon/kernel-folders.ts";
+import { KernelLocks } from "../daemon/kernel-locks.ts";
+import type { BootOptions } from "./options.ts";
+
+/** This kernel's share of the machine: its lock, its programs and its PIDs. */
+export interface Machine {
+  clock: Clock;
+  kernelId: string;
+  locks: KernelLocks;
+  children: Children;
+  pids: PidAllocator;
+  /** Whether the kernel of this id is alive: its lock is held. */
+  kernelAlive(kernelId: string): boolean;
+  /** Ends the programs of all kernels that are dead by now. It never rejects: a failure is logged. */
+  sweep(): Promise<void>;
+  /** Waits for the sweeps that have begun, for at most `ms`. */
+  swept(ms: number): Promise<void>;
+  /** Asked at the end: whether the lock file stays, so that a later kernel looks for runs to resume. */
+  keepLockFileIf(handsOver: () => boolean): void;
+  close(): Promise<void>;
+}
+
+/** Claims the machine: takes the kernel's lock, sweeps what dead kernels left, and opens programs and PIDs. */
+export function claimMachine({ user, settings, logger, alone = false }: BootOptions): Machine {
+  const clock = realClock;
+  const { limits } = settings;
+  const folders = kernelFolders(user.dataDir);
+  // The lock comes first: from here on no other kernel takes our programs and runs for a dead kernel's.
+  const locks = new KernelLocks(folders.locks);
+  const kernelId = Bun.randomUUIDv7();
+  const lock = locks.take(kernelId);
+  becomeSubreaper({ alone });
+  if (alone) carryKernelMark(kernelId);
+  const sweepNow = (): Promise<void> => sweepLeftovers(folders.ledgers, locks, limits.graceMs, logger);
+  let sweeping = sweepNow();
+  let handsOver = (): boolean => false;
+  const children = new Children({
+    ledgerDir: folders.ledgers,
+    kernelId,
+    graceMs: limits.graceMs,
+    memoryBytes: limits.shellMemoryBytes,
+    diskBytes: limits.shellDiskBytes,
+    onFault: (error) => logger.warn("programs", error.message),
+  });
+  const pids = new PidAllocator(join(user.dataDir, "pids"), { warn: (text) => logger.warn("pids", text) });
+  return {
+    clock,
+    kernelId,
+    locks,
+    children,
+    pids,
+    kernelAlive: (id) => locks.isAlive(id),
+    // One after the other: a kernel that died since the last sweep began is in the next.
+    sweep() {
+      sweeping = sweeping.then(sweepNow);
+      return sweeping;
+    },
+    async swept(ms) {
+      await withTimeout(clock, ms, sweeping);
+    },
+    keepLockFileIf(asked) {
+      handsOver = asked;
+    },
+    async close() {
+      await children.close();
+      await sweeping;
+      pids.release();
+      lock.release({ remove: !handsOver() });
+    },
+  };
+}
+
+async function sweepLeftovers(
+  ledgerDir: string,
+  locks: KernelLocks,
+  graceMs: number,
+  logger: Logger,
+): Promise<void> {
+  try {
+    for (const { argv, pids } of await sweepChildren(ledgerDir, (id) => locks.isAlive(id), { graceMs })) {
+      logger.warn(
+        "sweep",
+        `ended what a dead rnix left running: ${argv.join(" ")} (PIDs ${pids.join(", ")})`,
+      );
+    }
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    logger.warn("sweep", `what a dead rnix left running could not be ended: ${why}`);
+  }
+}

@@ -1,0 +1,54 @@
+import { join } from "node:path";
+import { thisUser } from "../../config/paths.ts";
+import { Secrets } from "../../kernel/process/secrets.ts";
+import { embeddedAgents, embeddedSkills } from "../../plugin/host/embedded.ts";
+import { PluginHost } from "../../plugin/host/host.ts";
+import { CommandKeys } from "../plan/api-key-commands.ts";
+import { type ActiveProjects, RunWatch } from "../plan/run-watch.ts";
+import { Workspaces } from "../plan/workspace.ts";
+import type { Machine } from "./machine.ts";
+import type { BootOptions } from "./options.ts";
+
+/** What projects bring: configuration, plugins and API keys. */
+export interface OpenedProjects {
+  workspaces: Workspaces;
+  runWatch: RunWatch;
+  keys: CommandKeys;
+  /** The keys that commands have printed, of all runs. */
+  fetchedKeys: Secrets;
+  close(): Promise<void>;
+}
+
+/** Opens projects: their workspaces, their plugins, the watch over followed ones, and commands that print keys. */
+export function openProjects(
+  { user, logger }: BootOptions,
+  { kernelId, kernelAlive, children, clock }: Machine,
+): OpenedProjects {
+  const plugins = new PluginHost({ configDir: user.configDir });
+  const activeProjects: ActiveProjects = new Map();
+  const workspaces = new Workspaces({
+    user,
+    uid: thisUser().uid,
+    plugins,
+    hasRuns: ({ id }) => activeProjects.has(id),
+    embedded: { agents: embeddedAgents, skills: embeddedSkills },
+  });
+  const runWatch = new RunWatch({
+    userDataDir: user.dataDir,
+    kernelId,
+    kernelAlive,
+    activeProjects,
+    project: (dir) => workspaces.projectOf({ cwd: dir, env: {} }),
+    items: (project) => workspaces.trustItems(project),
+    logger,
+  });
+  const fetchedKeys = new Secrets();
+  const keys = new CommandKeys({
+    children,
+    clock,
+    fetched: fetchedKeys,
+    spillDir: join(user.dataDir, "tmp"),
+    lockDir: join(user.dataDir, "keys"),
+  });
+  return { workspaces, runWatch, keys, fetchedKeys, close: () => plugins.close() };
+}

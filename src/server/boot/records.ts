@@ -1,0 +1,76 @@
+import { join } from "node:path";
+import { thisUser, type UserPaths } from "../../config/paths.ts";
+import { findProject } from "../../config/project.ts";
+import { Projects } from "../../config/projects.ts";
+import { loadSettings } from "../../config/settings.ts";
+import { FileLock } from "../../store/files/file-lock.ts";
+import { RecordKey } from "../../store/runs/record-key.ts";
+import { RunStore } from "../../store/runs/run-store.ts";
+import { Collector } from "../records/collector.ts";
+import { History } from "../records/history.ts";
+import type { KernelPort } from "./kernel-port.ts";
+import type { Machine } from "./machine.ts";
+import type { BootOptions } from "./options.ts";
+
+/** The records of all the user's projects. */
+export interface Records {
+  /** The store of one data folder; the same object for the same folder. */
+  open(dataDir: string): RunStore;
+  /** Data folders with runs: of all known projects, of those in use, and of the project that `cwd` lies in. */
+  dataDirs(cwd?: string): string[];
+  projects: Projects;
+  history: History;
+  collector: Collector;
+  /** When runs were collected last. */
+  lastCollected: string;
+  /** What a run without a lasting record key is told; undefined: there is one. */
+  keyNotice: string | undefined;
+}
+
+/** Opens the records: the list of projects, their stores, and what reads and collects runs over all of them. */
+export function openRecords(
+  { user, env, logger }: BootOptions,
+  { clock, kernelAlive }: Machine,
+  port: KernelPort,
+): Records {
+  const key = RecordKey.open(recordKeyFile(user));
+  const projects = new Projects(user.dataDir, FileLock, (text) => logger.warn("projects", text));
+  const stores = new Map<string, RunStore>();
+  const open = (dataDir: string): RunStore => {
+    const store = stores.get(dataDir) ?? new RunStore(dataDir, undefined, key);
+    stores.set(dataDir, store);
+    return store;
+  };
+  const dataDirs = (cwd?: string): string[] => {
+    const here =
+      cwd === undefined ? [] : [findProject({ cwd, home: user.home, uid: thisUser().uid, env }).dataDir];
+    return [...new Set([...here, ...projects.list().map(({ data_dir }) => data_dir), ...stores.keys()])];
+  };
+  const history = new History({
+    dataDirs,
+    open,
+    kernelAlive,
+    unrecordedEnd: (uuid) => port.kernel.lifecycle.unrecordedEnd(uuid),
+  });
+  const lastCollected = join(user.dataDir, "gc", "last.json");
+  const collector = new Collector({
+    dataDirs,
+    open,
+    kernelAlive,
+    limits: async () => (await loadSettings({ configDir: user.configDir })).retention,
+    lockPath: join(user.dataDir, "gc", "lock"),
+    lastPath: lastCollected,
+    clock,
+  });
+  const keyNotice = key.lasting ? undefined : noKey(user);
+  return { open, dataDirs, projects, history, collector, lastCollected, keyNotice };
+}
+
+/** The key that marks records as this user's own. */
+export function recordKeyFile({ dataDir }: Pick<UserPaths, "dataDir">): string {
+  return join(dataDir, "record.key");
+}
+
+function noKey(user: UserPaths): string {
+  return `no key could be written to ${recordKeyFile(user)}: the record of this run is foreign to later commands, so it can't be resumed`;
+}

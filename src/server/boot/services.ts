@@ -1,0 +1,96 @@
+import { join } from "node:path";
+import type { Projects } from "../../config/projects.ts";
+import { requireOwn } from "../../store/runs/own-run.ts";
+import { planResume } from "../plan/plan-resume.ts";
+import { parentUuid, planSpawn, type SpawnPorts } from "../plan/plan-spawn.ts";
+import { requireFolders } from "../plan/resume-differences.ts";
+import { GcSchedule } from "../records/gc-schedule.ts";
+import { AutoResume } from "../recovery/auto-resume.ts";
+import { DaemonInit } from "../recovery/init-service.ts";
+import { Recovery } from "../recovery/recovery.ts";
+import { SupervisedRuns } from "../recovery/supervised-runs.ts";
+import { wakerListener, wakerOf } from "../recovery/waker-listener.ts";
+import type { Services } from "../services.ts";
+import type { StartedKernel } from "./kernel.ts";
+import type { Machine } from "./machine.ts";
+import type { BootOptions } from "./options.ts";
+import type { Records } from "./records.ts";
+
+interface StartedServices extends Pick<Services, "init" | "recovery" | "waker" | "plan" | "planResume"> {
+  close(): Promise<void>;
+}
+
+/** Starts what works beside requests: init.yaml, recovery, the waker and the collection of old runs. */
+export function startServices(
+  { user, env, settings, logger, daemon = false }: BootOptions,
+  { clock, locks, sweep }: Machine,
+  { open, dataDirs, projects, history, collector, lastCollected, keyNotice }: Records,
+  planner: SpawnPorts,
+  { kernel, events }: StartedKernel,
+): StartedServices {
+  const find = (uuid: string) => history.byUuid(uuid);
+  const supervised = new SupervisedRuns();
+  const init = new DaemonInit({
+    kernel: kernel.init,
+    user,
+    env,
+    clock,
+    projects: () => projectFolders(projects),
+    spawn: planner,
+    before: (place) => supervised.take(place),
+    logger,
+  });
+  const plan: Services["plan"] = async (request, unit) => {
+    // A run's child begins whatever init.yaml says: the run is there already.
+    const isChild = parentUuid(request, unit) !== undefined;
+    const left = isChild ? [] : await init.ready(request);
+    const { notices, ...planned } = await planSpawn(request, unit, planner);
+    return { ...planned, notices: [...left, ...(keyNotice === undefined ? [] : [keyNotice]), ...notices] };
+  };
+  const resumePlan: Services["planResume"] = async (run, request, provider) => {
+    requireOwn(run.info);
+    requireFolders(run.info);
+    const left = await init.ready({ cwd: run.info.project, env: request.env });
+    const { notices, ...planned } = await planResume(run, request, planner, provider);
+    return { ...planned, notices: [...left, ...notices] };
+  };
+  const autoResume = new AutoResume({ kernel, find, planResume: resumePlan, logger });
+  const recovery = new Recovery({
+    clock,
+    lockFile: join(user.dataDir, "recovery.lock"),
+    locks,
+    dataDirs,
+    open,
+    supervised,
+    endPrograms: sweep,
+    placesFilled: () => !init.starting,
+    find,
+    resume: (uuid) => autoResume.resume(uuid, "rnix has started again"),
+    logger,
+  });
+  events.add({ onSweep: () => recovery.again() });
+  const waker = daemon ? wakerOf({ clock, history, runs: open, kernel, autoResume, logger }) : undefined;
+  if (waker) events.add(wakerListener(waker, kernel));
+  const { everyMs } = settings.retention;
+  const gc = daemon
+    ? new GcSchedule({ collector, lastPath: lastCollected, everyMs, clock, logger })
+    : undefined;
+  return {
+    init,
+    recovery,
+    waker,
+    plan,
+    planResume: resumePlan,
+    async close() {
+      await gc?.close();
+      await waker?.close();
+      await recovery.close();
+    },
+  };
+}
+
+/** Folders of known projects. Runs outside of any project have no init.yaml but the user's. */
+function projectFolders(projects: Projects): string[] {
+  const known = projects.list().filter(({ id }) => id !== "user");
+  return [...new Set(known.map(({ dir }) => dir))];
+}

@@ -1,0 +1,60 @@
+import type { Kernel } from "../../kernel/kernel.ts";
+import type { KernelCallbacks } from "../../kernel/types.ts";
+import type { Clock } from "../../lib/clock.ts";
+import type { Logger } from "../../lib/logger.ts";
+import type { RunStore } from "../../store/runs/run-store.ts";
+import type { History } from "../records/history.ts";
+import type { AutoResume } from "./auto-resume.ts";
+import { Waker } from "./waker.ts";
+
+/** Notifies the waker of runs that begin, are suspended or end, and of messages. */
+export function wakerListener(
+  waker: Waker,
+  { processes }: Pick<Kernel, "processes">,
+): Pick<KernelCallbacks, "onSpawn" | "onComplete"> & { onMail(uuid: string): void } {
+  return {
+    onSpawn(pid) {
+      waker.began(processes.info(pid).uuid);
+    },
+    onComplete(pid, _result, { suspended }) {
+      const { uuid } = processes.info(pid);
+      if (suspended) waker.suspended({ uuid, wake: suspended.wake, kept: processes.inherited(pid) });
+      else waker.ended(uuid);
+    },
+    onMail(uuid) {
+      waker.mailed(uuid);
+    },
+  };
+}
+
+interface WakerParts {
+  clock: Clock;
+  history: Pick<History, "sleepers" | "byUuid">;
+  kernel: Kernel;
+  autoResume: Pick<AutoResume, "resume">;
+  runs(dataDir: string): RunStore;
+  logger: Logger;
+}
+
+/** The waker over the records of all projects. */
+export function wakerOf({ clock, history, kernel, autoResume, runs, logger }: WakerParts): Waker {
+  const dataDirOf = async (uuid: string): Promise<string | undefined> =>
+    (await history.byUuid(uuid))?.records.dataDir;
+  return new Waker({
+    clock,
+    logger,
+    sleepers: () => history.sleepers(),
+    info: async (uuid) => (await history.byUuid(uuid))?.info,
+    async hasMessage(uuid) {
+      const dataDir = await dataDirOf(uuid);
+      if (dataDir === undefined) return false;
+      const { unread } = await runs(dataDir).inbox(uuid);
+      return unread.some(({ kind }) => kind === "message");
+    },
+    resume: (uuid, why, kept) => autoResume.resume(uuid, why, kept),
+    async leave(uuid, why) {
+      const dataDir = await dataDirOf(uuid);
+      if (dataDir !== undefined) await kernel.lifecycle.leave(uuid, dataDir, why);
+    },
+  });
+}
