@@ -144,7 +144,15 @@ describe("the rooms below kernel, server and store", () => {
   const AT_THE_ROOT: Record<string, readonly string[]> = {
     kernel: [
       ...["capability-manager", "concurrency-manager", "context-manager", "debugger", "file-system"],
-      ...["init-manager", "ipc-manager", "kernel", "kernel-ports", "lifecycle-manager", "mount-manager"],
+      ...[
+        "init-manager",
+        "ipc-manager",
+        "kernel",
+        "kernel-ports",
+        "kernel-tiers",
+        "lifecycle-manager",
+        "mount-manager",
+      ],
       ...["proc-group-manager", "process-manager", "signal-manager", "supervisor-manager", "types"],
     ],
     server: ["boot", "embedded-server", "main", "offline-commands", "server", "services"],

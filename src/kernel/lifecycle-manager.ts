@@ -1,59 +1,29 @@
 import type { Clock } from "../lib/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { requireOwn } from "../store/runs/own-run.ts";
 import type { RunStore } from "../store/runs/run-store.ts";
-import { namedError } from "./debugger.ts";
-import type { Inboxes } from "./ipc/inboxes.ts";
+import type { LifecycleEvents } from "./lifetime/lifecycle-events.ts";
+import type { Resumed, ResumeOptions, RunResumer } from "./lifetime/run-resumer.ts";
 import { Shutdown, type ShutdownOptions, type ShutdownPorts } from "./lifetime/shutdown.ts";
 import type { Process } from "./process/process.ts";
 import { killed, suspendedFor } from "./process/verdict.ts";
-import type { ProcessManager } from "./process-manager.ts";
-import { readFork } from "./resume/fork.ts";
-import { orphanedRecord } from "./resume/orphaned-record.ts";
-import { type ResumeNews, resumeMessage } from "./resume/resume-message.ts";
-import { type Claim, RunClaims } from "./resume/run-claims.ts";
-import { readSavedRun, type SavedRun } from "./resume/saved-run.ts";
+import type { RunClaims } from "./resume/run-claims.ts";
 import { SuspendedRuns } from "./resume/suspended-runs.ts";
 import type { AgentInfo, ExitStatus, PID, ProcInfo, Signal, SpawnOpts, Wake } from "./types.ts";
 import { SIGPAUSE, SIGRESUME } from "./types.ts";
 
 interface LifecycleManagerPorts extends ShutdownPorts {
-  processes: ProcessManager;
-  inboxes: Inboxes;
   clock: Clock;
+  claims: RunClaims;
+  resumer: RunResumer;
+  events: LifecycleEvents;
   /** The records of one data folder. */
   runs(dataDir: string): RunStore;
-  /** Whoever embeds the kernel has a waker. */
+  /** Whether a waker resumes suspended runs. */
   wakes?: boolean;
-  /** Whether another kernel of this id is alive: its runs are its own. */
+  /** Whether another live kernel has this id. */
   kernelAlive(kernelId: string): boolean;
-  /** Ends the programs of all kernels that are dead by now; resolves when they are gone. */
+  /** Ends the programs of all dead kernels; resolves when they are gone. */
   sweepPrograms(): Promise<void>;
-  /** Goes on with the children that were laid down with a run, below it. */
-  takeUpChildren(proc: Process, saved: SavedRun): Promise<void>;
-  /** Tells the supervisor of a run that goes on, if it has one. */
-  goesOn(proc: Process): void;
-  /** A suspended run was ended. */
-  lost(uuid: string, exit: ExitStatus): void;
-}
-
-/** What a run is gone on with. */
-export interface ResumeOptions {
-  /** Told to its model as the user's words. */
-  input?: string;
-  /**
-   * A new run begins with its steps, up to this one or all that are recorded; it stays as it is. `adopt`: it is a foreign
-   * one, of which the conversation alone is taken over.
-   */
-  fork?: { step?: number; adopt?: boolean };
-}
-
-/** `step`: the last one that was whole. */
-export interface Resumed {
-  pid: PID;
-  /** A fork has one of its own. */
-  uuid: string;
-  step: number;
 }
 
 /** Where a run stands on disk. */
@@ -66,17 +36,15 @@ interface CheckpointInfo {
 /** Checkpoint, Suspend, Resume, Shutdown: how runs are laid down and taken up again (design §2). */
 export class LifecycleManager {
   readonly #ports: LifecycleManagerPorts;
-  readonly #claims: RunClaims;
   readonly #suspended: SuspendedRuns;
   readonly #shutdown: Shutdown;
 
   constructor(ports: LifecycleManagerPorts) {
     this.#ports = ports;
-    this.#claims = new RunClaims(ports);
     this.#shutdown = new Shutdown(ports);
     this.#suspended = new SuspendedRuns({
       ...ports,
-      claims: this.#claims,
+      ended: (uuid, exit) => ports.events.ended(uuid, exit),
       isGone: (uuid) => this.#isGone(uuid),
     });
   }
@@ -116,18 +84,11 @@ export class LifecycleManager {
     return await proc.done;
   }
 
-  /** The same by a process itself, in the middle of what it does: it stops at the next moment. */
-  layDown(proc: Process, reason: string, wake: Wake): void {
-    const { debug } = this.#ports;
-    const args = { pid: proc.pid, reason, wake };
-    debug.callNow(proc, proc, "Suspend", args, () => proc.stop(suspendedFor(reason, { wake })));
-  }
-
   /** False for a run that lives here; of one that has just ended it is waited for. */
   async #isGone(uuid: string): Promise<boolean> {
     const here = this.#ports.table.findByUuid(uuid);
     if (here && !here.exit) return false;
-    if (here) await this.gone(here);
+    if (here) await this.#ports.resumer.gone(here);
     return true;
   }
 
@@ -137,13 +98,6 @@ export class LifecycleManager {
     const info = life.unrecordedEnd(uuid);
     if (info) life.retryRecords();
     return info;
-  }
-
-  /** Resolves when a process that has ended is reaped, and its record says how it did. */
-  async gone(proc: Process): Promise<void> {
-    await proc.done;
-    await this.#ports.life.reap(proc);
-    this.#ports.life.retryRecords();
   }
 
   /**
@@ -184,42 +138,8 @@ export class LifecycleManager {
    * when it has completed and there is no input to go on with, and for what is no agent's run. With `fork` the run
    * need not have ended, and others may go on with it meanwhile. PERMISSION for a foreign run.
    */
-  async resume(
-    uuid: string,
-    agent: AgentInfo | null,
-    opts: SpawnOpts,
-    o: ResumeOptions = {},
-  ): Promise<Resumed> {
-    let handedOn = false;
-    let claim: Claim | undefined;
-    try {
-      const known = await this.#require(uuid, opts);
-      if (!o.fork?.adopt) requireOwn(known);
-      if (!o.fork) claim = await this.#claims.take(uuid, opts.project.dataDir, "resume");
-      const saved = await (o.fork
-        ? this.#readFork(uuid, agent, opts, o.fork)
-        : this.#read(uuid, agent, opts));
-      const news = resumeMessage(saved, o.input);
-      handedOn = true;
-      let made = uuid;
-      const pid = await this.#ports.processes.resume(saved, agent, opts, async (proc) => {
-        made = proc.uuid;
-        if (!saved.fork) this.#ports.life.forgetRecord(uuid);
-        if (saved.info.moved_from !== undefined && saved.progress.answered === null)
-          await this.#tell(proc, movedNews(saved.info, saved.info.moved_from));
-        if (news) await this.#tell(proc, news);
-        // Before it does anything: it may have come to its end else, and they with it.
-        if (saved.fork) return;
-        await this.#ports.takeUpChildren(proc, saved);
-        this.#ports.goesOn(proc);
-      });
-      return { pid, uuid: made, step: saved.history.step };
-    } catch (thrown) {
-      if (!handedOn) opts.devices.release();
-      throw namedError(thrown, "Resume", 0);
-    } finally {
-      claim?.release();
-    }
+  resume(uuid: string, agent: AgentInfo | null, opts: SpawnOpts, o: ResumeOptions = {}): Promise<Resumed> {
+    return this.#ports.resumer.resume(uuid, agent, opts, o);
   }
 
   /**
@@ -241,51 +161,6 @@ export class LifecycleManager {
   get callsUnderWay(): number {
     return this.#ports.drain.underWay;
   }
-
-  async #require(uuid: string, opts: SpawnOpts): Promise<ProcInfo> {
-    const info = await this.#ports.runs(opts.project.dataDir).info(uuid);
-    if (info) return info;
-    throw noRun(uuid);
-  }
-
-  async #read(uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<SavedRun> {
-    const { table, life, kernelAlive, sweepPrograms } = this.#ports;
-    const here = table.findByUuid(uuid);
-    if (here && !here.exit) throw alive(here.pid);
-    // It has ended and holds things of the run until it is reaped.
-    if (here) await this.gone(here);
-    else life.retryRecords();
-    const runs = this.#ports.runs(opts.project.dataDir);
-    const left = await orphanedRecord(runs, uuid, kernelAlive);
-    if (!left) throw noRun(uuid);
-    const { info, held } = left;
-    requireOwn(info);
-    if (held) throw aliveElsewhere(info.pid);
-    requireAgent(info);
-    // A call that its model is told of as unknown must not go on happening behind its back.
-    if (info.ended_at_ms === null) await sweepPrograms();
-    return readSavedRun(runs, info, agent);
-  }
-
-  async #readFork(
-    uuid: string,
-    agent: AgentInfo | null,
-    opts: SpawnOpts,
-    o: { step?: number; adopt?: boolean },
-  ): Promise<SavedRun> {
-    const { table, life, clock, runs } = this.#ports;
-    life.retryRecords();
-    // What lives here is known better than by its record.
-    const live = o.adopt ? undefined : table.findByUuid(uuid);
-    const info = live?.info() ?? (await this.#require(uuid, opts));
-    requireAgent(info);
-    return readFork(runs(opts.project.dataDir), info, agent, { ...o, clock });
-  }
-
-  async #tell(proc: Process, news: ResumeNews): Promise<void> {
-    const ts = new Date(this.#ports.clock.now()).toISOString();
-    await this.#ports.inboxes.put(proc, { ...news, ts });
-  }
 }
 
 interface SuspendOptions {
@@ -295,40 +170,9 @@ interface SuspendOptions {
   by?: Process;
 }
 
-/** Its conversation names files where they were. */
-function movedNews({ project }: ProcInfo, from: string): ResumeNews {
-  const text = `This run was recorded in ${from}, and goes on in the project ${project}. Paths below ${from} that were named so far lead to another place: look for the files below ${project}.`;
-  return { kind: "notice", source: "rnix", text };
-}
-
-function requireAgent({ kind, uuid }: ProcInfo): void {
-  if (kind === "agent") return;
-  throw new SyscallError("INVALID", `Run ${uuid} is a ${kind}'s: only agents are gone on with.`);
-}
-
 function endsNothing(signal: Signal): SyscallError {
   return new SyscallError(
     "INVALID",
     `Expected SIGTERM, SIGINT or SIGKILL for a suspended run, got ${signal}.`,
-  );
-}
-
-function alive(pid: PID): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `The run lives, as PID ${pid}: only one that has ended or was suspended is resumed. \`rnix attach ${pid}\` follows it.`,
-    { pid },
-  );
-}
-
-function noRun(uuid: string): SyscallError {
-  return new SyscallError("NOT_FOUND", `There is no run ${uuid}. \`rnix ps -a\` lists those that are.`);
-}
-
-function aliveElsewhere(pid: PID): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `The run lives, as PID ${pid} of another rnix: a command with --no-daemon, or another daemon. It can be resumed when it has ended there, and forked now (--fork).`,
-    { pid },
   );
 }

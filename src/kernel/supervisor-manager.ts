@@ -1,5 +1,6 @@
 import { onceAborted } from "../lib/cancellation.ts";
 import { SyscallError } from "../plugin/index.ts";
+import type { LifecycleEvents } from "./lifetime/lifecycle-events.ts";
 import { bareAgent } from "./process/bare-agent.ts";
 import type { Process } from "./process/process.ts";
 import { killed } from "./process/verdict.ts";
@@ -20,7 +21,11 @@ export class SupervisorManager {
   /** Also those that have ended, for whoever keeps their process. */
   readonly #all = new WeakMap<Process, Supervisor>();
 
-  constructor(ports: Omit<SupervisorPorts, "spawnSupervisor">) {
+  constructor({ events, ...ports }: Omit<SupervisorPorts, "spawnSupervisor"> & { events: LifecycleEvents }) {
+    events.subscribe({
+      onResumed: (proc) => this.#onResumed(proc),
+      onEnded: (uuid, exit) => this.#onLost(uuid, exit),
+    });
     this.#ports = {
       ...ports,
       spawnSupervisor: (spec, parentPid) => {
@@ -73,17 +78,6 @@ export class SupervisorManager {
     return await this.#call(by, pid, "RestartChild", { pid, child: id }, restart, (started) => started);
   }
 
-  /** A run that was suspended goes on: the supervisor that it stands below is told. */
-  goesOn(proc: Process): void {
-    const parent = this.#ports.table.find(proc.ppid);
-    if (parent) this.#live.get(parent)?.goesOn(proc);
-  }
-
-  /** A suspended run was ended, and goes on no more. */
-  lost(uuid: string, exit: ExitStatus): void {
-    for (const supervisor of this.#live.values()) supervisor.lost(uuid, exit);
-  }
-
   /** The same for whoever only looks, and of one that has ended, too: no syscall, and so not recorded. */
   childrenOf(proc: Process): SupervisedChild[] {
     return this.#all.get(proc)?.children() ?? [];
@@ -92,6 +86,16 @@ export class SupervisorManager {
   /** Supervisors whose task has not ended. */
   get size(): number {
     return this.#live.size;
+  }
+
+  /** The run may be a suspended child of the supervisor that the new process stands below. */
+  #onResumed(proc: Process): void {
+    const parent = this.#ports.table.find(proc.ppid);
+    if (parent) this.#live.get(parent)?.onResumed(proc);
+  }
+
+  #onLost(uuid: string, exit: ExitStatus): void {
+    for (const supervisor of this.#live.values()) supervisor.onLost(uuid, exit);
   }
 
   async #spawn(spec: SupervisorSpec, signal: AbortSignal, parent: Process | undefined): Promise<PID> {

@@ -1,4 +1,4 @@
-import { DeviceRegistry } from "../../vfs/registry.ts";
+import type { DeviceRegistry } from "../../vfs/registry.ts";
 import type { CapabilityManager } from "../capability-manager.ts";
 import type { Conversations } from "../conversation/conversations.ts";
 import type { IpcManager } from "../ipc-manager.ts";
@@ -11,18 +11,24 @@ import { procDevice } from "./proc.ts";
 interface OwnDevicesPorts {
   table: ProcessTable;
   contexts: Conversations;
-  // Built after these devices, and asked for when one of them is used.
-  ipc(): IpcManager;
-  agents(): ChildAgents;
-  capabilities(): CapabilityManager;
+  ipc: IpcManager;
+  agents: ChildAgents;
+  capabilities: CapabilityManager;
   modelQueues(): GateStatus[];
 }
 
-/** What the kernel has of itself in every namespace: its tools and `/proc`. */
-export function ownDevices({ table, contexts, modelQueues, ...managers }: OwnDevicesPorts): DeviceRegistry {
-  const devices = new DeviceRegistry();
+/** Registers the kernel's own devices, which are in every namespace: its tools and `/proc`. */
+export function registerOwnDevices(
+  devices: DeviceRegistry,
+  { table, contexts, ipc, agents, capabilities, modelQueues }: OwnDevicesPorts,
+): void {
   const own = { plugin: "kernel", layer: "kernel", needs: [] } as const;
-  const tools = kernelTools({ lookup: (uuid) => table.getByUuid(uuid), ...managers });
+  const tools = kernelTools({
+    lookup: (uuid) => table.getByUuid(uuid),
+    ipc: () => ipc,
+    agents: () => agents,
+    capabilities: () => capabilities,
+  });
   for (const [path, device] of Object.entries(tools)) devices.register({ ...own, path, device });
   const proc = procDevice({
     info: (pid) => table.find(pid)?.info(),
@@ -30,5 +36,4 @@ export function ownDevices({ table, contexts, modelQueues, ...managers }: OwnDev
     modelQueues,
   });
   devices.register({ ...own, path: "/proc", device: proc });
-  return devices;
 }

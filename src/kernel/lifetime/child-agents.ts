@@ -1,7 +1,6 @@
 import { onceAborted } from "../../lib/cancellation.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
-import type { LifecycleManager } from "../lifecycle-manager.ts";
 import { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import { killed } from "../process/verdict.ts";
@@ -17,12 +16,16 @@ import {
   type ProcInfo,
   SIGTERM,
   type SpawnOpts,
+  type Wake,
 } from "../types.ts";
+import type { LifecycleEvents } from "./lifecycle-events.ts";
+import type { RunResumer } from "./run-resumer.ts";
 
 interface ChildAgentPorts {
   table: ProcessTable;
   processes: ProcessManager;
-  lifecycle: LifecycleManager;
+  resumer: RunResumer;
+  events: LifecycleEvents;
   waiting: WaitingCalls;
   drain: Drain;
   uuid(): string;
@@ -32,10 +35,12 @@ interface ChildAgentPorts {
   planChild(parentUuid: string, wish: ChildRequest): Promise<ChildPlan>;
   /** Settles what its child of this UUID is gone on with. */
   planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
-  /** Tells those who watch the process. */
-  tell(proc: Process, text: string): void;
-  /** Tells its model. */
-  notice(proc: Process, text: string): Promise<void>;
+  /** Suspends a process in the middle of a step. */
+  suspend(proc: Process, reason: string, wake: Wake): void;
+  /** Emits to the watchers of the process. */
+  emit(proc: Process, text: string): void;
+  /** Notifies its model. */
+  notify(proc: Process, text: string): Promise<void>;
 }
 
 /** The children that agents spawn and wait for. */
@@ -46,6 +51,10 @@ export class ChildAgents {
 
   constructor(ports: ChildAgentPorts) {
     this.#ports = ports;
+    ports.events.subscribe({
+      onStep: (child) => this.#onStep(child),
+      onResumed: (parent, saved) => this.#resumeChildren(parent, saved),
+    });
   }
 
   /** Children that are waited for. */
@@ -65,7 +74,7 @@ export class ChildAgents {
     callId: string | undefined,
     signal: AbortSignal,
   ): Promise<ProcInfo> {
-    const { lifecycle, waiting } = this.#ports;
+    const { suspend, waiting } = this.#ports;
     const on = callId === undefined ? undefined : waiting.of(parent, callId);
     const child =
       on?.on === "child" ? await this.#again(parent, wish, on.uuid) : await this.#spawn(parent, wish, callId);
@@ -74,19 +83,19 @@ export class ChildAgents {
     if (info.suspended && callId !== undefined && !parent.stopped) {
       const { uuid, agent, suspended } = info;
       const reason = `its child ${uuid} (${agent}) was suspended: ${suspended.reason}`;
-      lifecycle.layDown(parent, reason, { on: "child", uuid });
+      suspend(parent, reason, { on: "child", uuid });
       signal.throwIfAborted();
     }
     return info;
   }
 
   /** A child's step is worth a line to those who watch its parent; its words and calls are in its own log. */
-  onStep(child: Process): void {
+  #onStep(child: Process): void {
     const parent = this.#waiting.get(child.pid);
     if (!parent || parent.watchers.size === 0) return;
     const { maxSteps, agent } = child.spec;
     const step = maxSteps === null ? `${child.step}` : `${child.step}/${maxSteps}`;
-    this.#ports.tell(
+    this.#ports.emit(
       parent,
       `Agent: process ${child.pid} (${agent.name}), step ${step}, ${child.tokensUsed} tokens`,
     );
@@ -96,7 +105,7 @@ export class ChildAgents {
    * Goes on with the children that were laid down with this process, below it: not with one that a person has
    * suspended, nor with one that a call of it waits for, which does it itself.
    */
-  async takeUpAll(parent: Process, { info, history }: SavedRun): Promise<void> {
+  async #resumeChildren(parent: Process, { info, history }: SavedRun): Promise<void> {
     const waits = [...(history.openStep?.waiting.values() ?? [])];
     const waited = new Set(waits.flatMap((on) => (on.on === "child" ? on.uuid : [])));
     for (const { uuid, exit_reason } of info.children) {
@@ -111,7 +120,7 @@ export class ChildAgents {
         // They are laid down again, both.
         if (parent.stopped) return;
         const why = thrown instanceof Error ? thrown.message : String(thrown);
-        await this.#ports.notice(
+        await this.#ports.notify(
           parent,
           `Your child ${uuid}, which was suspended with you, could not be gone on with: ${why}`,
         );
@@ -125,14 +134,14 @@ export class ChildAgents {
     callId: string | undefined,
     uuid = this.#ports.uuid(),
   ): Promise<Process> {
-    const { table, processes, waiting, drain, planChild, tell } = this.#ports;
+    const { table, processes, waiting, drain, planChild, emit } = this.#ports;
     // Before anything is loaded for it: a model may ask again and again.
     parent.spec.envelope.requireRoom(parent.elapsedMs);
     const { agent, opts, notices } = await planChild(parent.uuid, wish);
     try {
       if (callId !== undefined) await waiting.begin(parent, callId, { on: "child", uuid });
       const pid = await processes.spawn(wish.intent, agent, { ...opts, uuid, parentPid: parent.pid });
-      for (const notice of notices) tell(parent, `Agent: ${notice}`);
+      for (const notice of notices) emit(parent, `Agent: ${notice}`);
       return table.get(pid);
     } catch (thrown) {
       // A kernel that drains takes no new process. One that is suspended meanwhile spawns it when it goes on.
@@ -144,11 +153,11 @@ export class ChildAgents {
 
   /** The child of a call that was cut off: gone on with, or its record when it has ended meanwhile. */
   async #again(parent: Process, wish: ChildRequest, uuid: string): Promise<Process | ProcInfo> {
-    const { table, lifecycle } = this.#ports;
+    const { table, resumer } = this.#ports;
     const runs = this.#ports.runs(parent.spec.opts.project.dataDir);
     const here = table.findByUuid(uuid);
     if (here && !here.exit) return adopt(parent, here);
-    if (here) await lifecycle.gone(here);
+    if (here) await resumer.gone(here);
     const info = await runs.info(uuid);
     if (!info) {
       // Written down, and never begun.
@@ -162,18 +171,18 @@ export class ChildAgents {
   }
 
   async #takeUp(parent: Process, uuid: string): Promise<Process> {
-    const { table, planChildResume, tell } = this.#ports;
+    const { table, planChildResume, emit } = this.#ports;
     const { agent, opts, notices } = await planChildResume(parent.uuid, uuid);
     const child = table.get(await this.#resume(parent, uuid, agent, opts));
     charge(parent, uuid, child.spec.envelope);
-    for (const notice of notices) tell(parent, `Agent: ${notice}`);
+    for (const notice of notices) emit(parent, `Agent: ${notice}`);
     return child;
   }
 
   async #resume(parent: Process, uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<PID> {
-    const { drain, lifecycle } = this.#ports;
+    const { drain, resumer } = this.#ports;
     try {
-      return (await lifecycle.resume(uuid, agent, { ...opts, parentPid: parent.pid })).pid;
+      return (await resumer.resume(uuid, agent, { ...opts, parentPid: parent.pid })).pid;
     } catch (thrown) {
       // It waits on, for the child that a kernel which drains does not take up.
       if (drain.isOn) await drain.pass(parent);

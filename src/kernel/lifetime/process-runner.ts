@@ -78,11 +78,6 @@ export class ProcessRunner {
     this.#lastRecords.forget(uuid);
   }
 
-  /** A change that must be on disk. What goes wrong is told; the change stands. */
-  async note(proc: Process): Promise<void> {
-    await this.#attempt(proc, "record", () => proc.record.info(proc.info()));
-  }
-
   /** Works, finishes, and is followed by the automatic reap. It never rejects. */
   async #run(proc: Process, task: Task): Promise<void> {
     const outcome = await task(proc).catch((defect) => failed(namedError(defect, "ReasonStep", proc.pid)));

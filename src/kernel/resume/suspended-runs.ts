@@ -13,10 +13,10 @@ interface SuspendedRunsPorts {
   claims: RunClaims;
   /** The records of one data folder. */
   runs(dataDir: string): RunStore;
-  /** Whoever embeds the kernel has a waker. */
+  /** Whether a waker resumes suspended runs. */
   wakes?: boolean;
-  /** A run was ended. */
-  lost(uuid: string, exit: ExitStatus): void;
+  /** Emits that a run was ended. */
+  ended(uuid: string, exit: ExitStatus): void;
   /** False for a run that lives in this kernel. */
   isGone(uuid: string): Promise<boolean>;
   /** Whether another kernel of this id is alive. */
@@ -81,7 +81,7 @@ export class SuspendedRuns {
       }
       const last = { ...asEnded(info, status), ended_at_ms: this.#ports.clock.now(), children };
       await write(runs, last);
-      this.#ports.lost(uuid, status);
+      this.#ports.ended(uuid, status);
       return { ended, info: last };
     } finally {
       claim.release();

@@ -90,12 +90,12 @@ export class Supervisor {
   }
 
   /** A run goes on below this supervisor: if it is the one that a child's place waits for, it is that child again. */
-  goesOn(proc: Process): void {
+  onResumed(proc: Process): void {
     this.#post({ kind: "back", proc });
   }
 
   /** A suspended run was ended: if it is the one that a child's place waits for, that child has ended like this. */
-  lost(uuid: string, exit: ExitStatus): void {
+  onLost(uuid: string, exit: ExitStatus): void {
     this.#post({ kind: "lost", uuid, exit });
   }
 

@@ -2,7 +2,7 @@ import type { Rights } from "../../../src/kernel/capability-manager.ts";
 import type { AppliedCompaction } from "../../../src/kernel/conversation/apply-compaction.ts";
 import { Channel } from "../../../src/kernel/events/channel.ts";
 import { joinWords } from "../../../src/kernel/events/join-words.ts";
-import type { Resumed, ResumeOptions } from "../../../src/kernel/lifecycle-manager.ts";
+import type { Resumed, ResumeOptions } from "../../../src/kernel/lifetime/run-resumer.ts";
 import type { ShutdownOptions } from "../../../src/kernel/lifetime/shutdown.ts";
 import type { GateStatus } from "../../../src/kernel/llm/model-gate.ts";
 import type {

@@ -1,0 +1,319 @@
+import { DeviceRegistry } from "../vfs/registry.ts";
+import { TreeBudget } from "./budget/budget.ts";
+import { DailyBudget } from "./budget/daily-budget.ts";
+import { CapabilityManager } from "./capability-manager.ts";
+import { ConcurrencyManager } from "./concurrency-manager.ts";
+import { ContextManager } from "./context-manager.ts";
+import { Conversations } from "./conversation/conversations.ts";
+import { ManualCompaction } from "./conversation/manual-compaction.ts";
+import { Debugger, namedError } from "./debugger.ts";
+import { callEntry, resultEntry } from "./events/log-entry.ts";
+import { ProcessEvents } from "./events/process-events.ts";
+import { FileSystem } from "./file-system.ts";
+import { OpenContexts } from "./files/open-context.ts";
+import { InitManager } from "./init-manager.ts";
+import { Inboxes } from "./ipc/inboxes.ts";
+import { Mail } from "./ipc/mail.ts";
+import { IpcManager } from "./ipc-manager.ts";
+import type { KernelPorts } from "./kernel-ports.ts";
+import { LifecycleManager } from "./lifecycle-manager.ts";
+import { ChangedFiles } from "./lifetime/changed-files.ts";
+import { ChildAgents } from "./lifetime/child-agents.ts";
+import { LifecycleEvents } from "./lifetime/lifecycle-events.ts";
+import { ProcessBuilder } from "./lifetime/process-builder.ts";
+import { ProcessRunner } from "./lifetime/process-runner.ts";
+import { forget } from "./lifetime/reap.ts";
+import { RunResumer } from "./lifetime/run-resumer.ts";
+import { suspendSelf } from "./lifetime/suspend-self.ts";
+import { ModelGate } from "./llm/model-gate.ts";
+import { type LoopPorts, reason } from "./loop/reasoning-loop.ts";
+import { MountManager } from "./mount-manager.ts";
+import { ProcGroupManager } from "./proc-group-manager.ts";
+import type { Process } from "./process/process.ts";
+import { ProcessTable } from "./process/process-table.ts";
+import { ProcessManager } from "./process-manager.ts";
+import { RunClaims } from "./resume/run-claims.ts";
+import { SignalManager } from "./signal-manager.ts";
+import { SupervisorManager } from "./supervisor-manager.ts";
+import { Drain } from "./tools/drain.ts";
+import { hasCorrespondent } from "./tools/message-tools.ts";
+import { appendTools } from "./tools/tool-catalog.ts";
+import { WaitingCalls } from "./tools/waiting-calls.ts";
+import type { Wake } from "./types.ts";
+
+// The parts of the kernel in five tiers. A tier uses the tiers above it in this file, and none below it.
+
+/** What every other part uses: the process table, conversations, inboxes, budget, trace and events. */
+export function buildCore(ports: KernelPorts) {
+  const { clock } = ports;
+  const debug = new Debugger(clock);
+  const contexts = new Conversations();
+  const inboxes = new Inboxes();
+  const log = (level: "debug" | "info" | "warn", source: string, text: string): void =>
+    ports.log?.(level, source, text);
+  const warn = (source: string, text: string): void => log("warn", source, text);
+  return {
+    debug,
+    contexts,
+    inboxes,
+    log,
+    warn,
+    table: new ProcessTable(),
+    ctx: new ContextManager({ contexts, debug }),
+    budget: TreeBudget.ofKernel(ports.liveProcesses ?? null),
+    watchers: new ProcessEvents(clock),
+    events: new LifecycleEvents(),
+    /** Puts a notice into the inbox of a process, for its model. */
+    async notify(proc: Process, source: string, text: string): Promise<void> {
+      const ts = new Date(clock.now()).toISOString();
+      await inboxes.put(proc, { kind: "notice", ts, source, text });
+    },
+    /** Shows a process the tools that it may use and was not shown yet. */
+    showNewTools: (proc: Process): void => void appendTools(proc, contexts),
+    /** Writes a change of the process to its record. A failure is logged; the change stands. */
+    async saveInfo(proc: Process): Promise<void> {
+      try {
+        proc.record.info(proc.info());
+      } catch (thrown) {
+        warn(`PID ${proc.pid}`, `record: ${namedError(thrown, "record", proc.pid).message}`);
+      }
+    },
+  };
+}
+
+export type Core = ReturnType<typeof buildCore>;
+
+/** What processes reach: files, mounts, devices, messages. */
+export function buildIo(ports: KernelPorts, core: Core) {
+  const { children, clock } = ports;
+  const { debug, inboxes, log, notify, table, watchers } = core;
+  const openContexts = new OpenContexts({
+    children,
+    userDataDir: ports.userDataDir,
+    guarded: ports.guarded,
+    history: ports.history,
+    log,
+    inbox: notify,
+    progress: (proc, tool, text) => watchers.emit(proc, { type: "notice", text: `${tool}: ${text}` }),
+  });
+  const files = new FileSystem({ debug, contexts: openContexts, clock });
+  const mounts = new MountManager({
+    ...ports,
+    table,
+    debug,
+    files,
+    log,
+    appendTools: core.showNewTools,
+    tell: (proc, text) => notify(proc, "kernel", text),
+  });
+  const mail = new Mail({ runs: ports.runs, arrived: (uuid) => ports.mailed?.(uuid) });
+  return {
+    openContexts,
+    files,
+    mounts,
+    /** The kernel's own devices. They are registered last, because they use its managers. */
+    devices: new DeviceRegistry(),
+    changes: new ChangedFiles(openContexts),
+    ipc: new IpcManager({ table, mail, inboxes, debug, clock }),
+  };
+}
+
+type Io = ReturnType<typeof buildIo>;
+
+/** How a process is built, changed from outside, and ended, whatever its task is. */
+export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
+  const { callbacks, children, clock } = ports;
+  const { contexts, ctx, debug, inboxes, table, warn } = core;
+  const { changes, devices, files, mounts, openContexts } = io;
+  const note = core.saveInfo;
+  const signals = new SignalManager({ table, children, debug, clock, warn, note });
+  const groups = new ProcGroupManager({ table, signals, debug, note });
+  const concurrency = new ConcurrencyManager({ table, debug, ctx, clock, warn });
+  const { threads, coroutines } = concurrency;
+  const holders = { mounts, messages: inboxes, groups, signals, threads, coroutines };
+  const reap = { table, contexts, children, holders, warn };
+  return {
+    signals,
+    groups,
+    concurrency,
+    holders,
+    capabilities: new CapabilityManager({
+      table,
+      files,
+      debug,
+      appendTools: core.showNewTools,
+      tell: (proc, text) => core.notify(proc, "kernel", text),
+      note,
+      warn,
+    }),
+    life: new ProcessRunner({
+      table,
+      files,
+      mounts,
+      openContexts,
+      changes,
+      children,
+      reap,
+      callbacks,
+      runsIn: ports.runsIn,
+      warn,
+    }),
+    builder: new ProcessBuilder({
+      ...ports,
+      table,
+      devices,
+      contexts,
+      ctx,
+      days: new DailyBudget({ ...ports, envelope: core.budget }),
+      files,
+      inboxes,
+      mounts,
+      rejoin: (proc, names) => groups.restore(proc, names),
+      forget: (proc) => forget(reap, proc),
+      warn,
+    }),
+  };
+}
+
+export type Processes = ReturnType<typeof buildProcesses>;
+
+/** What an agent's process does: model calls, tool calls, child agents, and how its run is resumed. */
+export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: Processes) {
+  const { callbacks, clock, kernelAlive, kernelId, random, runs } = ports;
+  const { debug, events, inboxes, table } = core;
+  const { builder, life, signals } = processes;
+  const gate = new ModelGate({ clock, random, openRequests: ports.openRequests });
+  const waiting = new WaitingCalls(clock);
+  const drain = new Drain({ clock, waits: (proc, callId) => waiting.of(proc, callId) !== undefined });
+  const suspend = (proc: Process, why: string, wake: Wake): void => suspendSelf(debug, proc, why, wake);
+  const loop = loopPorts(ports, core, io, { gate, waiting, drain, suspend });
+  const manager = new ProcessManager({
+    table,
+    builder,
+    life,
+    signals,
+    reason: (proc) => reason(loop, proc),
+    debug,
+    callbacks,
+    guarded: ports.guarded,
+  });
+  const store = {
+    clock,
+    runs,
+    claims: new RunClaims({ clock, runs }),
+    // Of this kernel, only runs in its table are alive.
+    kernelAlive: (id: string): boolean => id !== kernelId && kernelAlive(id),
+    sweepPrograms: ports.sweepPrograms,
+  };
+  const resumer = new RunResumer({ ...store, table, processes: manager, life, inboxes, events });
+  return {
+    gate,
+    drain,
+    store,
+    resumer,
+    processes: manager,
+    compactions: new ManualCompaction({ table, debug }),
+    children: new ChildAgents({
+      ...ports,
+      table,
+      processes: manager,
+      resumer,
+      events,
+      waiting,
+      drain,
+      suspend,
+      emit: (proc, text) => core.watchers.emit(proc, { type: "notice", text }),
+      notify: (proc, text) => core.notify(proc, "kernel", text),
+    }),
+  };
+}
+
+export type Agents = ReturnType<typeof buildAgents>;
+
+function loopPorts(
+  { callbacks, children, clock }: KernelPorts,
+  { ctx, debug, events, inboxes, saveInfo, showNewTools, table, warn, watchers }: Core,
+  { changes, files }: Io,
+  parts: Pick<LoopPorts, "gate" | "waiting" | "suspend"> & { drain: Drain },
+): LoopPorts {
+  const { drain, gate, suspend, waiting } = parts;
+  return {
+    ctx,
+    files,
+    debug,
+    gate,
+    clock,
+    inboxes,
+    waiting,
+    suspend,
+    note: saveInfo,
+    tools: {
+      files,
+      clock,
+      drain,
+      // The call itself was made. The end of the process ends what is left of its programs.
+      endCall: (uuid, callId) =>
+        children.endCall(uuid, callId).catch((thrown) => warn(`run ${uuid}`, `programs: ${String(thrown)}`)),
+      beforeEffect: (proc) => changes.begin(proc),
+      settleInbox: (proc, callId, told) => inboxes.settle(proc, callId, told),
+      waitsFor: (proc, callId) => waiting.of(proc, callId),
+      onStart: (proc, call, path) => watchers.log(proc, (at) => callEntry(at, call, path)),
+      onEnd: (proc, record) => watchers.log(proc, (at) => resultEntry(at, record)),
+    },
+    onStep: (proc) => {
+      callbacks?.onStep(proc.pid, proc.step, proc.spec.maxSteps);
+      watchers.step(proc);
+      events.step(proc);
+    },
+    offerMessages: (proc, told) => {
+      if (proc.messaging || !hasCorrespondent(proc, told, table)) return;
+      proc.messaging = true;
+      showNewTools(proc);
+    },
+    emit: (proc, event) => watchers.emit(proc, event),
+  };
+}
+
+/** What the system keeps running, and how all of it is suspended, resumed and shut down. */
+export function buildSystem(
+  ports: KernelPorts,
+  core: Core,
+  io: Io,
+  { life, signals }: Processes,
+  agents: Agents,
+) {
+  const { children, clock, random } = ports;
+  const { debug, events, log, table, warn } = core;
+  const { mounts, openContexts } = io;
+  const { drain, processes, resumer, store } = agents;
+  const supervisors = new SupervisorManager({
+    table,
+    life,
+    debug,
+    clock,
+    random,
+    warn,
+    processes,
+    signals,
+    drain,
+    events,
+    resume: (uuid, agent, opts) => resumer.resume(uuid, agent, opts),
+    exec: (proc, request) => openContexts.exec(proc, request, undefined),
+  });
+  const init = new InitManager({ table, debug, clock, supervisors, mounts, programs: children, log });
+  const lifecycle = new LifecycleManager({
+    ...store,
+    table,
+    processes,
+    life,
+    children,
+    mounts,
+    init,
+    drain,
+    debug,
+    resumer,
+    events,
+    wakes: ports.wakes,
+  });
+  return { supervisors, init, lifecycle };
+}

@@ -1,0 +1,180 @@
+import type { Clock } from "../../lib/clock.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { requireOwn } from "../../store/runs/own-run.ts";
+import type { RunStore } from "../../store/runs/run-store.ts";
+import { namedError } from "../debugger.ts";
+import type { Inboxes } from "../ipc/inboxes.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessTable } from "../process/process-table.ts";
+import type { ProcessManager } from "../process-manager.ts";
+import { readFork } from "../resume/fork.ts";
+import { orphanedRecord } from "../resume/orphaned-record.ts";
+import { type ResumeNews, resumeMessage } from "../resume/resume-message.ts";
+import type { Claim, RunClaims } from "../resume/run-claims.ts";
+import { readSavedRun, type SavedRun } from "../resume/saved-run.ts";
+import type { AgentInfo, PID, ProcInfo, SpawnOpts } from "../types.ts";
+import type { LifecycleEvents } from "./lifecycle-events.ts";
+import type { ProcessRunner } from "./process-runner.ts";
+
+interface RunResumerPorts {
+  table: ProcessTable;
+  processes: ProcessManager;
+  life: ProcessRunner;
+  inboxes: Inboxes;
+  clock: Clock;
+  claims: RunClaims;
+  events: LifecycleEvents;
+  /** The records of one data folder. */
+  runs(dataDir: string): RunStore;
+  /** Whether another live kernel has this id. Its runs are not ours to resume. */
+  kernelAlive(kernelId: string): boolean;
+  /** Ends the programs of all dead kernels; resolves when they are gone. */
+  sweepPrograms(): Promise<void>;
+}
+
+export interface ResumeOptions {
+  /** A message of the user, for the model. */
+  input?: string;
+  /**
+   * Makes a new run that begins with the steps of this one, up to `step` or all that are recorded; this one does not
+   * change. `adopt`: this one is foreign, and only its conversation is taken over.
+   */
+  fork?: { step?: number; adopt?: boolean };
+}
+
+export interface Resumed {
+  pid: PID;
+  /** Of the new run where it is a fork. */
+  uuid: string;
+  /** The last complete step. */
+  step: number;
+}
+
+/** Makes new processes for runs that have ended, were suspended or were cut off. LifecycleManager says what for. */
+export class RunResumer {
+  readonly #ports: RunResumerPorts;
+
+  constructor(ports: RunResumerPorts) {
+    this.#ports = ports;
+  }
+
+  /** See LifecycleManager.resume. */
+  async resume(
+    uuid: string,
+    agent: AgentInfo | null,
+    opts: SpawnOpts,
+    o: ResumeOptions = {},
+  ): Promise<Resumed> {
+    let handedOn = false;
+    let claim: Claim | undefined;
+    try {
+      const known = await this.#require(uuid, opts);
+      if (!o.fork?.adopt) requireOwn(known);
+      if (!o.fork) claim = await this.#ports.claims.take(uuid, opts.project.dataDir, "resume");
+      const saved = await (o.fork
+        ? this.#readFork(uuid, agent, opts, o.fork)
+        : this.#read(uuid, agent, opts));
+      const news = resumeMessage(saved, o.input);
+      handedOn = true;
+      let made = uuid;
+      const pid = await this.#ports.processes.resume(saved, agent, opts, async (proc) => {
+        made = proc.uuid;
+        if (!saved.fork) this.#ports.life.forgetRecord(uuid);
+        if (saved.info.moved_from !== undefined && saved.progress.answered === null)
+          await this.#notify(proc, movedNews(saved.info, saved.info.moved_from));
+        if (news) await this.#notify(proc, news);
+        // Before its first step: otherwise it might end before its children are resumed.
+        if (!saved.fork) await this.#ports.events.resumed(proc, saved);
+      });
+      return { pid, uuid: made, step: saved.history.step };
+    } catch (thrown) {
+      if (!handedOn) opts.devices.release();
+      throw namedError(thrown, "Resume", 0);
+    } finally {
+      claim?.release();
+    }
+  }
+
+  /** Resolves when a process that has ended is reaped and its record says how it ended. */
+  async gone(proc: Process): Promise<void> {
+    await proc.done;
+    await this.#ports.life.reap(proc);
+    this.#ports.life.retryRecords();
+  }
+
+  async #require(uuid: string, opts: SpawnOpts): Promise<ProcInfo> {
+    const info = await this.#ports.runs(opts.project.dataDir).info(uuid);
+    if (info) return info;
+    throw noRun(uuid);
+  }
+
+  async #read(uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<SavedRun> {
+    const { table, life, kernelAlive, sweepPrograms } = this.#ports;
+    const here = table.findByUuid(uuid);
+    if (here && !here.exit) throw alive(here.pid);
+    // It has ended, but holds resources of the run until it is reaped.
+    if (here) await this.gone(here);
+    else life.retryRecords();
+    const runs = this.#ports.runs(opts.project.dataDir);
+    const left = await orphanedRecord(runs, uuid, kernelAlive);
+    if (!left) throw noRun(uuid);
+    const { info, held } = left;
+    requireOwn(info);
+    if (held) throw aliveElsewhere(info.pid);
+    requireAgent(info);
+    // The model is notified that the outcome of some calls is unknown: their programs must not run on.
+    if (info.ended_at_ms === null) await sweepPrograms();
+    return readSavedRun(runs, info, agent);
+  }
+
+  async #readFork(
+    uuid: string,
+    agent: AgentInfo | null,
+    opts: SpawnOpts,
+    o: { step?: number; adopt?: boolean },
+  ): Promise<SavedRun> {
+    const { table, life, clock, runs } = this.#ports;
+    life.retryRecords();
+    // The process knows more than its record.
+    const live = o.adopt ? undefined : table.findByUuid(uuid);
+    const info = live?.info() ?? (await this.#require(uuid, opts));
+    requireAgent(info);
+    return readFork(runs(opts.project.dataDir), info, agent, { ...o, clock });
+  }
+
+  async #notify(proc: Process, news: ResumeNews): Promise<void> {
+    const ts = new Date(this.#ports.clock.now()).toISOString();
+    await this.#ports.inboxes.put(proc, { ...news, ts });
+  }
+}
+
+/** Its conversation names files where they were. */
+function movedNews({ project }: ProcInfo, from: string): ResumeNews {
+  const text = `This run was recorded in ${from}, and goes on in the project ${project}. Paths below ${from} that were named so far lead to another place: look for the files below ${project}.`;
+  return { kind: "notice", source: "rnix", text };
+}
+
+function requireAgent({ kind, uuid }: ProcInfo): void {
+  if (kind === "agent") return;
+  throw new SyscallError("INVALID", `Run ${uuid} is a ${kind}'s: only agents are gone on with.`);
+}
+
+function alive(pid: PID): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `The run lives, as PID ${pid}: only one that has ended or was suspended is resumed. \`rnix attach ${pid}\` follows it.`,
+    { pid },
+  );
+}
+
+function noRun(uuid: string): SyscallError {
+  return new SyscallError("NOT_FOUND", `There is no run ${uuid}. \`rnix ps -a\` lists those that are.`);
+}
+
+function aliveElsewhere(pid: PID): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `The run lives, as PID ${pid} of another rnix: a command with --no-daemon, or another daemon. It can be resumed when it has ended there, and forked now (--fork).`,
+    { pid },
+  );
+}
