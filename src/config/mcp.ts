@@ -7,7 +7,7 @@ import { SETTINGS } from "./defaults.ts";
 import { digestText, readText } from "./file.ts";
 import { allNamed, filesOfWords, type NamedFiles } from "./named-files.ts";
 import type { Env } from "./paths.ts";
-import type { ConfigSources } from "./places.ts";
+import { type ConfigSources, refuseEscape } from "./places.ts";
 import { asksTrust } from "./project-keys.ts";
 import { suggestion } from "./suggestion.ts";
 import { choice, number, shown, strict, text } from "./values.ts";
@@ -224,6 +224,7 @@ async function mcpFiles({ project, configDir, trust }: McpSurroundings["places"]
     (path.endsWith(FOREIGN) ? asksTrust(".mcp.json", FOREIGN_KEY) : asksTrust(".rnix/mcp.yaml", KEY));
   const files: McpFile[] = [];
   for (const path of [...own, join(configDir, FILE)]) {
+    if (own.includes(path)) refuseEscape(path, project);
     const source = readText(path);
     if (source === null) continue;
     // Over the text that was read, not over what the file is by then.
@@ -244,6 +245,7 @@ export async function projectMcpFiles({
   const paths = project.kind === "none" ? [] : [join(project.dir, ".rnix", FILE), join(project.dir, FOREIGN)];
   const files: { path: string; named: NamedFiles; says: string[] }[] = [];
   for (const path of paths) {
+    refuseEscape(path, project);
     const source = readText(path);
     if (source === null) continue;
     files.push({ path, ...(await readIn(source, path, project.dir)) });

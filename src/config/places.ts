@@ -61,7 +61,7 @@ export function inProject({ project }: Pick<ConfigSources, "project">, ...folder
 
 /**
  * INVALID for a file of the project that is a link to outside: it would put a file of the user's into a
- * prompt. A missing file is left to who reads it.
+ * prompt or a message. A missing file is left to who reads it.
  */
 export function refuseEscape(file: string, { dir }: Project): void {
   let real: string;

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { addressProblem } from "./address.ts";
 import { filesOfLine } from "./named-files.ts";
-import type { ConfigSources, Tier } from "./places.ts";
+import { type ConfigSources, refuseEscape, type Tier } from "./places.ts";
 import { asksTrust } from "./project-keys.ts";
 import { isBeyond } from "./settings.ts";
 import { DRIVERS, defaultsOf, PRESETS } from "./stock-providers.ts";
@@ -88,6 +88,7 @@ export async function loadProviders(
   const user = await readYaml(ProvidersFile, join(places.configDir, FILE));
   if (user) mergeUser(result, user, places.home);
   const own = projectProvidersFile(places);
+  if (own !== null) refuseEscape(own, places.project);
   const project = own === null ? null : await readYaml(ProvidersFile, own);
   if (project) mergeProject(result, project, places.trust, places.project.dir);
   return result;

@@ -4,7 +4,8 @@ import type { Limit, Limits } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { SETTINGS, type Setting, type SettingKey } from "./defaults.ts";
 import type { McpNumbers } from "./mcp.ts";
-import type { ConfigSources } from "./places.ts";
+import { type ConfigSources, refuseEscape } from "./places.ts";
+import type { Project } from "./project.ts";
 import { asksTrust, classOf } from "./project-keys.ts";
 import { formatLimit, limit, strict } from "./values.ts";
 import { type Checked, readYaml, yamlError } from "./yaml.ts";
@@ -83,10 +84,10 @@ type SettingsPlaces = Pick<ConfigSources, "configDir"> & Partial<Pick<ConfigSour
  */
 export async function loadSettings(places: SettingsPlaces): Promise<Settings> {
   const { project, trust } = places;
-  const user = await readConfig(join(places.configDir, "config.yaml"), "user");
+  const user = await readConfig(join(places.configDir, "config.yaml"), null);
   const own =
     project && project.kind !== "none"
-      ? await readConfig(join(project.dir, ".rnix", "config.yaml"), "project")
+      ? await readConfig(join(project.dir, ".rnix", "config.yaml"), project)
       : null;
   const values: Values = new Map();
   if (user) for (const { key, value } of user.value.numbers) set(values, user, key, value);
@@ -167,10 +168,11 @@ export const ConfigFile = z.lazy(() =>
 type ConfigFile = Checked<typeof ConfigFile>;
 type Values = Map<SettingKey, { value: number | null; source: string }>;
 
-async function readConfig(file: string, tier: "user" | "project"): Promise<ConfigFile | null> {
+/** `project`: whose file it is; null for the user's. */
+async function readConfig(file: string, project: Project | null): Promise<ConfigFile | null> {
+  if (project) refuseEscape(file, project);
   const read = await readYaml(ConfigFile, file);
-  const misplaced =
-    tier === "project" && read?.value.numbers.find(({ key }) => classOf(FILE, key) === "yours alone");
+  const misplaced = project && read?.value.numbers.find(({ key }) => classOf(FILE, key) === "yours alone");
   if (read && misplaced) {
     throw yamlError(
       read.text,
