@@ -2,6 +2,7 @@ import type { Stats } from "node:fs";
 import { SyscallError } from "../plugin/index.ts";
 import type { Input, Io, Output } from "./io.ts";
 import { TerminalSink } from "./terminal-sink.ts";
+import { terminalText } from "./terminal-text.ts";
 
 /**
  * The machine as the commands see it. process.stdout, node:tty and node:fs cost more to load than a whole
@@ -62,8 +63,10 @@ class SystemOutput implements Output {
     if (this.closed || text === "") return;
     try {
       this.#sink ??= sinkOf(this.#fd, this.isTTY);
+      // An answer in a pipe is data. Everything else is read, and has names and messages from outside in it.
+      const shown = this.#fd === 2 || this.isTTY ? terminalText(text) : text;
       // What is more than the sink keeps is written at once, and it is the write that fails.
-      for (const under of [this.#sink.write(text), this.#sink.flush()]) {
+      for (const under of [this.#sink.write(shown), this.#sink.flush()]) {
         if (under instanceof Promise)
           this.#flushing = Promise.all([this.#flushing, under]).catch((error) => this.#lost(error));
       }

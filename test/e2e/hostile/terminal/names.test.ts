@@ -1,0 +1,42 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { Machine } from "../../support/machine.ts";
+import { calls, says, scenes } from "../../support/scenes.ts";
+
+setDefaultTimeout(120_000);
+
+/** Sets the window's title, clears the screen, in one byte too, goes back in the line, and turns the text around. */
+const EVIL = "\u001b]0;PWN\u0007\u001b[2J\u009b2J\rX\u202e";
+/** Whatever is no text, newline or style. */
+const MOVES = /(?!\n|\p{Cc}\[[0-9;]*m)\p{Cc}|[\u202a-\u202e\u2066-\u2069]/u;
+
+test("names and messages of a stranger's folder, and what a model says, move nothing on a terminal", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ do: [calls(["Bash", { command: `printf '${EVIL}'` }]), says(EVIL)] }));
+  machine.write(`agents/bad${EVIL}/agent.yaml`, "name: x\n");
+  machine.write(`agents/own${EVIL}/agent.yaml`, `name: ${JSON.stringify(`own${EVIL}`)}\ndescription: d\n`);
+  machine.write(`plugins/evil${EVIL}.ts`, "throw 1;\n");
+  machine.write("skills/bad/SKILL.md", `---\n${JSON.stringify(EVIL)}: 1\n---\n`);
+  const commands = [
+    ["agents"],
+    ["skills"],
+    ["plugins"],
+    ["trust", "--show"],
+    ["spawn", "do it"],
+    ["ps", "-a"],
+    ["show", "1"],
+    ["log", "1"],
+    ["steps", "1"],
+    ["attach", "1"],
+    ["spawn", "do it", "--agent", `bad${EVIL}`],
+    ["show", EVIL],
+  ];
+  const moved: string[] = [];
+  for (const args of commands) {
+    const { screen } = await machine.startAtTerminal(args).done;
+    expect(screen).not.toBe("");
+    const found = MOVES.exec(screen.replaceAll("\r\n", "\n"));
+    if (found)
+      moved.push(`${args.join(" ")}: ${JSON.stringify(screen.slice(found.index - 20).slice(0, 60))}`);
+  }
+  expect(moved).toEqual([]);
+});
