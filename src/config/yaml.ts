@@ -1,4 +1,4 @@
-import type { Alias, Document, LineCounter, Node } from "yaml";
+import type { Document, LineCounter, Node } from "yaml";
 import type { ZodType, z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { FileCache, isThere } from "./file.ts";
@@ -141,13 +141,7 @@ function parse(
     message,
   }));
   const found = walk(yaml, document.contents);
-  findings.push(...found.problems.map(({ offset, message }) => ({ ...at(offset), message })));
-  // Each is looked up by a walk through the document.
-  if (found.aliases.length > MAX_ALIASES) throw tooManyAliases(file);
-  for (const alias of findings.length === 0 ? found.aliases : []) {
-    if (alias.resolve(document)) continue;
-    findings.push({ ...at(alias.range?.[0] ?? 0), message: `nothing is called &${alias.source}` });
-  }
+  findings.push(...found.map(({ offset, message }) => ({ ...at(offset), message })));
   if (findings.length > 0) throw invalid(file, findings);
   return {
     file,
@@ -156,22 +150,32 @@ function parse(
   };
 }
 
-interface Walked {
-  problems: { offset: number; message: string }[];
-  aliases: Alias[];
+interface Problem {
+  offset: number;
+  message: string;
 }
 
 /** Looks at each node once, and not below `MAX_DEPTH`: what reads the document later follows it to its deepest part. */
-function walk(yaml: Library, top: unknown): Walked {
-  const walked: Walked = { problems: [], aliases: [] };
+function walk(yaml: Library, top: unknown): Problem[] {
+  const problems: Problem[] = [];
+  /** Anchors so far; true as long as the walk is within what they name. */
+  const anchors = new Map<string, boolean>();
   const look = (node: unknown, depth: number): void => {
-    if (yaml.isAlias(node)) walked.aliases.push(node);
+    const problem = (message: string): void =>
+      void problems.push({ offset: startOf(yaml, node) ?? 0, message });
+    if (yaml.isAlias(node)) {
+      const isOpen = anchors.get(node.source);
+      if (isOpen === undefined) problem(`nothing is called &${node.source}`);
+      if (isOpen) problem(`*${node.source} is within &${node.source} itself`);
+    }
+    const anchor = yaml.isCollection(node) || yaml.isScalar(node) ? node.anchor : undefined;
+    if (anchor !== undefined) anchors.set(anchor, false);
     if (!yaml.isCollection(node)) return;
     if (depth === MAX_DEPTH) {
-      const message = `expected at most ${MAX_DEPTH} levels`;
-      walked.problems.push({ offset: startOf(yaml, node) ?? 0, message });
+      problem(`expected at most ${MAX_DEPTH} levels`);
       return;
     }
+    if (anchor !== undefined) anchors.set(anchor, true);
     const keys = new Set<string>();
     for (const item of node.items) {
       if (!yaml.isPair(item)) {
@@ -180,27 +184,24 @@ function walk(yaml: Library, top: unknown): Walked {
       }
       const key = yaml.isScalar(item.key) ? String(item.key.value) : undefined;
       if (key !== undefined && keys.has(key)) {
-        walked.problems.push({ offset: startOf(yaml, item.key) ?? 0, message: "Map keys must be unique" });
+        problems.push({ offset: startOf(yaml, item.key) ?? 0, message: "Map keys must be unique" });
       }
       if (key !== undefined) keys.add(key);
       look(item.key, depth + 1);
       look(item.value, depth + 1);
     }
+    if (anchor !== undefined) anchors.set(anchor, false);
   };
   look(top, 0);
-  return walked;
+  return problems;
 }
 
 function plain(document: Document, file: string): unknown {
   try {
     return document.toJS({ maxAliasCount: MAX_ALIASES }) ?? {};
   } catch (cause) {
-    throw tooManyAliases(file, cause);
+    throw new SyscallError("INVALID", `${file}: expected at most ${MAX_ALIASES} uses of aliases.`, { cause });
   }
-}
-
-function tooManyAliases(file: string, cause?: unknown): SyscallError {
-  return new SyscallError("INVALID", `${file}: expected at most ${MAX_ALIASES} uses of aliases.`, { cause });
 }
 
 /** Where the deepest part of `path` that exists begins. */
