@@ -27,6 +27,8 @@ const ARROWS: Record<string, readonly string[]> = {
 const TYPES_FROM: Record<string, readonly string[]> = {
   "plugin/host": ["kernel"],
   config: ["kernel"],
+  // The limits of a run are settings.
+  kernel: ["config"],
   protocol: ["kernel", "plugin/host", "server", "store"],
 };
 

@@ -148,7 +148,7 @@ export class BenchKernel implements AsyncDisposable {
       cwd: this.#project,
       env: { PATH: "/usr/bin:/bin" },
       provider,
-      limits: { ...defaultSettings().limits, toolMs: 600_000, eventsPerRun: 100_000_000 },
+      limits: { ...defaultSettings().values, tool_timeout: 600_000, events_per_run: 100_000_000 },
     };
   }
 }

@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import type { SettingValues } from "../config/defaults.ts";
 import { type Env, thisUser, userPaths } from "../config/paths.ts";
 import { type Clock, realClock } from "../lib/clock.ts";
 import { readRegularSync } from "../lib/regular-file.ts";
@@ -115,11 +116,11 @@ async function startAndWait(o: DaemonOptions): Promise<Client> {
   const command = o.command ?? daemonCommand();
   let daemon = startDaemon(command, daemonEnv(o.env), logFile);
   // Read while the daemon starts: what it takes to read them is not waited for.
-  const { socketWaitMs, socketRetryMs } = await waitingTimes(o.env).catch((thrown) =>
+  const { socket_wait, socket_retry } = await settingsOf(o.env).catch((thrown) =>
     afterItsEnd(daemon, clock, thrown),
   );
-  const until = clock.monotonic() + socketWaitMs;
-  for (let look = FIRST_LOOK_MS; clock.monotonic() < until; look = Math.min(look * 2, socketRetryMs)) {
+  const until = clock.monotonic() + socket_wait;
+  for (let look = FIRST_LOOK_MS; clock.monotonic() < until; look = Math.min(look * 2, socket_retry)) {
     await pause(look);
     const found = await dial(o);
     if (found) {
@@ -134,7 +135,7 @@ async function startAndWait(o: DaemonOptions): Promise<Client> {
   }
   throw new SyscallError(
     "UNAVAILABLE",
-    `The daemon did not answer within ${socketWaitMs} ms of its start. ${lastWords(logFile, daemon.pid)}`,
+    `The daemon did not answer within ${socket_wait} ms of its start. ${lastWords(logFile, daemon.pid)}`,
   );
 }
 
@@ -179,9 +180,9 @@ function pause(ms: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, ms));
 }
 
-async function waitingTimes(env: Env): Promise<{ socketWaitMs: number; socketRetryMs: number }> {
+async function settingsOf(env: Env): Promise<SettingValues> {
   const { loadSettings } = await import("../config/settings.ts");
-  return (await loadSettings({ configDir: userPaths(env).configDir })).server;
+  return (await loadSettings({ configDir: userPaths(env).configDir })).values;
 }
 
 function isSame(o: DaemonOptions, { version, build, protocol }: PingPayload): boolean {

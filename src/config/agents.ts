@@ -111,7 +111,7 @@ export function requireChecks(agent: Agent): void {
  * matter here.
  */
 export async function projectAgents(places: ConfigSources): Promise<ProjectAgent[]> {
-  const { limits } = await loadSettings(places);
+  const { values: limits } = await loadSettings(places);
   const byName = new Map<string, ProjectAgent>();
   for (const found of everyAgent(places, [])) {
     const { name, source, tier, manifest } = found;
@@ -194,7 +194,7 @@ function filesOfChecks(checks: readonly string[], { project }: ConfigSources): N
 async function refusedOf(found: AgentSource, front: AgentFront, places: ConfigSources): Promise<AskedKey[]> {
   if (found.tier !== "project") return [];
   const known = knownOf(found.name, places);
-  const { limits } = await loadSettings(places);
+  const { values: limits } = await loadSettings(places);
   const { trust } = places;
   return askedOf(front, limits, known && placeOf(known)).filter(
     ({ key, value }) =>

@@ -1,12 +1,15 @@
 import type { Bounds } from "./values.ts";
 
+/* The table of all settings: name, scope, unit, default and description. The types of their values follow from it. */
+
 export interface Setting extends Bounds {
+  /** null: no limit. */
   default: number | null;
   about: string;
-  /** "user": one server serves all projects, so a project's file cannot set it. */
+  /** "user": one daemon serves all projects, so a project's file cannot set it. */
   scope: "run" | "user";
-  /** False: what it limits is not in this version. It is shown, and refused in a file. */
-  works: boolean;
+  /** What it limits is not in this version. It is listed, and refused in a file. */
+  later?: true;
 }
 
 const S = 1000;
@@ -17,96 +20,125 @@ const MIB = 1024 * KIB;
 const GIB = 1024 * MIB;
 
 /**
- * The one table of numbers that Rnix lives by (interfaces §1, "Defaults"). A key is written like this in
- * config.yaml; `max_steps`, `timeout`, `context_budget` and `max_cost` are also an agent's and a flag's, which win.
+ * A key is written like this in config.yaml, shown by `rnix config` and used in the code. `max_steps`, `timeout`,
+ * `context_budget` and `max_cost` are also keys of an agent and flags, which win.
  */
 export const SETTINGS = {
-  max_steps: run("count", 100, "steps of a run", { unlimited: true }),
-  timeout: run("duration", 60 * MIN, "wall time of a run; paused time does not count", { unlimited: true }),
-  context_budget: run("count", null, "tokens of a run and its children, then exit 2", { unlimited: true }),
-  max_cost: run("dollars", null, "cost of a run and its children, then exit 2", { unlimited: true }),
-  tokens_per_day: run("count", null, "tokens of all runs of a project from midnight on, then exit 2", {
+  max_steps: { ...run("count", 100, "steps of a run"), unlimited: true },
+  timeout: {
+    ...run("duration", 60 * MIN, "wall time of a run; paused time does not count"),
     unlimited: true,
-  }),
-  cost_per_day: run("dollars", null, "cost of all runs of a project from midnight on, then exit 2", {
+  },
+  context_budget: { ...run("count", null, "tokens of a run and its children, then exit 2"), unlimited: true },
+  max_cost: { ...run("dollars", null, "cost of a run and its children, then exit 2"), unlimited: true },
+  tokens_per_day: {
+    ...run("count", null, "tokens of all runs of a project from midnight on, then exit 2"),
     unlimited: true,
-  }),
+  },
+  cost_per_day: {
+    ...run("dollars", null, "cost of all runs of a project from midnight on, then exit 2"),
+    unlimited: true,
+  },
   model_timeout: run("duration", 10 * MIN, "one model call, in all"),
   model_idle_timeout: run("duration", 2 * MIN, "silence within a model call"),
-  model_retries: run("count", 2, "retries of a model call, then llm_error", { none: true, max: 100 }),
+  model_retries: { ...run("count", 2, "retries of a model call, then llm_error"), none: true, max: 100 },
   model_wait: run("duration", 2 * MIN, "a longer wait that a provider asks for suspends the run until then"),
   tool_timeout: run("duration", 2 * MIN, "one tool call"),
-  tool_result_chars: run("count", 30_000, "characters of a tool result shown to the model", {
+  tool_result_chars: {
+    ...run("count", 30_000, "characters of a tool result shown to the model"),
     min: 1000,
     max: 1_000_000,
-  }),
-  context_window: run("count", 128_000, "what a model takes, in tokens, where no providers.yaml tells it", {
+  },
+  context_window: {
+    ...run("count", 128_000, "what a model takes, in tokens, where no providers.yaml tells it"),
     min: 1000,
-  }),
-  compact_at: run("count", 80, "percent of the window from which a conversation is compacted", {
+  },
+  compact_at: {
+    ...run("count", 80, "percent of the window from which a conversation is compacted"),
     min: 10,
     max: 100,
-  }),
+  },
   compact_timeout: run("duration", 2 * MIN, "the model's summary; without one it is compacted all the same"),
   tools_shown: later("count", 40, "tools shown in full before ToolSearch is used"),
   check_timeout: run("duration", 10 * MIN, "one check at the end of a run"),
-  spawn_depth: run("count", 5, "processes below processes", { none: true, max: 100 }),
-  live_children: run("count", 16, "processes below one run at the same time", { none: true, max: 10_000 }),
-  live_processes: user("count", 10_000, "processes of the daemon at the same time, of all projects", {
+  spawn_depth: { ...run("count", 5, "processes below processes"), none: true, max: 100 },
+  live_children: { ...run("count", 16, "processes below one run at the same time"), none: true, max: 10_000 },
+  live_processes: {
+    ...user("count", 10_000, "processes of the daemon at the same time, of all projects"),
     unlimited: true,
-  }),
-  shell_memory: run("size", 64 * KIB, "a command's output kept in memory", { min: KIB, max: 16 * MIB }),
-  shell_disk: run("size", 16 * MIB, "a command's output kept on disk", { min: KIB, max: 1024 * MIB }),
-  loop_threshold: run("count", 25, "identical action, input and result in a row, then loop_detected", {
+  },
+  shell_memory: { ...run("size", 64 * KIB, "a command's output kept in memory"), min: KIB, max: 16 * MIB },
+  shell_disk: { ...run("size", 16 * MIB, "a command's output kept on disk"), min: KIB, max: 1024 * MIB },
+  loop_threshold: {
+    ...run("count", 25, "identical action, input and result in a row, then loop_detected"),
     min: 2,
-  }),
-  events_per_run: run("count", 100_000, "syscall events kept on disk of one run", { max: 10_000_000 }),
-  results_per_run: run("size", 256 * MIB, "large results kept whole beside one run", { min: KIB }),
-  grace: run("duration", 10 * S, "between TERM and KILL", { max: 10 * MIN }),
-  drain: user("duration", 10 * S, "how long daemon stop and restart let tool calls under way finish", {
+  },
+  events_per_run: { ...run("count", 100_000, "syscall events kept on disk of one run"), max: 10_000_000 },
+  results_per_run: { ...run("size", 256 * MIB, "large results kept whole beside one run"), min: KIB },
+  grace: { ...run("duration", 10 * S, "between TERM and KILL"), max: 10 * MIN },
+  drain: {
+    ...user("duration", 10 * S, "how long daemon stop and restart let tool calls under way finish"),
     none: true,
     max: 10 * MIN,
-  }),
-  retention_age: user("age", 90 * DAY, "ended runs older than this are collected", { unlimited: true }),
-  retention_runs: user("count", 10_000, "ended runs kept of each project; the oldest go first", {
+  },
+  retention_age: { ...user("age", 90 * DAY, "ended runs older than this are collected"), unlimited: true },
+  retention_runs: {
+    ...user("count", 10_000, "ended runs kept of each project; the oldest go first"),
     unlimited: true,
-  }),
-  retention_size: user("size", 4 * GIB, "disk that the ended runs of each project may take", {
+  },
+  retention_size: {
+    ...user("size", 4 * GIB, "disk that the ended runs of each project may take"),
     unlimited: true,
-  }),
-  retention_every: user("duration", 6 * 60 * MIN, "how often the daemon collects by itself", {
+  },
+  retention_every: {
+    ...user("duration", 6 * 60 * MIN, "how often the daemon collects by itself"),
     unlimited: true,
-  }),
-  daemon_idle_stop: user("duration", 60 * S, "the daemon stops after so long without work or clients", {
+  },
+  daemon_idle_stop: {
+    ...user("duration", 60 * S, "the daemon stops after so long without work or clients"),
     unlimited: true,
-  }),
+  },
   daemon_idle_check: user("duration", 5 * S, "how often it looks whether it is idle"),
-  socket_wait: user("duration", 3 * S, "how long a command waits for a daemon it has started", { max: MIN }),
-  socket_retry: user("duration", 100, "how often it tries meanwhile", { max: MIN }),
+  socket_wait: {
+    ...user("duration", 3 * S, "how long a command waits for a daemon it has started"),
+    max: MIN,
+  },
+  socket_retry: { ...user("duration", 100, "how often it tries meanwhile"), max: MIN },
   // A client waits 30 s for the answer to its spawn.
-  mcp_mount_timeout: run("duration", 5 * S, "mounting an MCP server", { max: 20 * S }),
+  mcp_mount_timeout: { ...run("duration", 5 * S, "mounting an MCP server"), max: 20 * S },
   mcp_request_timeout: run("duration", 60 * S, "one request to an MCP server"),
   question_timeout: later("duration", 5 * MIN, "a question to a person"),
-  supervisor_restarts: run("count", 3, "restarts of a supervisor's children within its window", {
+  supervisor_restarts: {
+    ...run("count", 3, "restarts of a supervisor's children within its window"),
     none: true,
     max: 1000,
-  }),
+  },
   supervisor_window: run("duration", 60 * S, "the supervisor's window"),
   cron_grace: later("duration", MIN, "how late a scheduled run is still on time"),
 } as const satisfies Record<string, Setting>;
 
-export type SettingKey = keyof typeof SETTINGS;
+type Table = typeof SETTINGS;
+export type SettingKey = keyof Table;
+type KeyWith<Property> = { [K in SettingKey]: Table[K] extends Property ? K : never }[SettingKey];
+/** A setting that a file may have in this version. */
+export type UsableKey = Exclude<SettingKey, KeyWith<{ later: true }>>;
 
-type More = Pick<Bounds, "min" | "max" | "unlimited" | "none">;
+/** The value of every setting by its name. Durations are in milliseconds, sizes in bytes. */
+export type SettingValues = {
+  readonly [K in UsableKey]: Table[K] extends { unlimited: true } ? number | null : number;
+};
 
-function run(measure: Bounds["measure"], value: number | null, about: string, more: More = {}): Setting {
-  return { measure, default: value, about, scope: "run", works: true, ...more };
+/** The values that count for one run and that a project's file may set. */
+export type RunSettings = Pick<SettingValues, UsableKey & KeyWith<{ scope: "run" }>>;
+
+function run(measure: Bounds["measure"], value: number | null, about: string) {
+  return { measure, default: value, about, scope: "run" } as const;
 }
 
-function user(measure: Bounds["measure"], value: number | null, about: string, more: More = {}): Setting {
-  return { ...run(measure, value, about, more), scope: "user" };
+function user(measure: Bounds["measure"], value: number | null, about: string) {
+  return { measure, default: value, about, scope: "user" } as const;
 }
 
-function later(measure: Bounds["measure"], value: number, about: string): Setting {
-  return { ...run(measure, value, about), works: false };
+function later(measure: Bounds["measure"], value: number, about: string) {
+  return { ...run(measure, value, about), later: true } as const;
 }

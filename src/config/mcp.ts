@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { MountRequest } from "../kernel/types.ts";
 import { visibleWords } from "../lib/visible.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { SETTINGS } from "./defaults.ts";
+import { SETTINGS, type SettingValues } from "./defaults.ts";
 import { digestText, readText } from "./file.ts";
 import { allNamed, filesOfWords, type NamedFiles } from "./named-files.ts";
 import type { Env } from "./paths.ts";
@@ -24,11 +24,8 @@ export interface McpWish {
   wrong(message: string): SyscallError;
 }
 
-/** The settings' numbers, for servers that bring none. */
-export interface McpNumbers {
-  mountMs: number;
-  requestMs: number;
-}
+/** For servers that set no timeouts of their own. */
+export type McpTimeouts = Pick<SettingValues, "mcp_mount_timeout" | "mcp_request_timeout">;
 
 interface McpMounts {
   mounts: MountRequest[];
@@ -40,7 +37,7 @@ interface McpSurroundings {
   places: Pick<ConfigSources, "project" | "configDir" | "trust">;
   /** Where `${NAME}` is looked up, the first that has it. */
   envs: readonly Env[];
-  numbers: McpNumbers;
+  timeouts: McpTimeouts;
   /** Servers that are up for the project already. */
   services?: readonly string[];
 }
@@ -73,7 +70,7 @@ export async function mcpMounts(
 function findServer(
   { name, required, untrusted, had, wrong }: McpWish,
   files: readonly McpFile[],
-  { envs, numbers, services = [] }: McpSurroundings,
+  { envs, timeouts, services = [] }: McpSurroundings,
 ): MountRequest | string {
   const naming = files.filter((file) => file.names.includes(name));
   const file = naming.find(({ trusts }) => trusts(name));
@@ -81,7 +78,7 @@ function findServer(
   if (services.includes(name)) return { type: MCP, name, config: { name }, required };
   if (file) {
     try {
-      const request = mcpRequest(name, file.entry(name), file.wrong(name), { numbers, envs });
+      const request = mcpRequest(name, file.entry(name), file.wrong(name), { timeouts, envs });
       return { ...request, required };
     } catch (thrown) {
       if (thrown instanceof MissingVariable) return thrown.message;
@@ -120,7 +117,7 @@ export function mcpRequest(
   name: string,
   entry: McpEntry,
   wrong: Wrong,
-  { numbers, envs }: Pick<McpSurroundings, "numbers" | "envs">,
+  { timeouts, envs }: Pick<McpSurroundings, "timeouts" | "envs">,
 ): MountRequest {
   const { command, url, type } = entry;
   const http = type === undefined ? url !== undefined : type !== "stdio";
@@ -140,7 +137,7 @@ export function mcpRequest(
         ...(entry.cwd !== undefined && { cwd: expand(entry.cwd, "cwd") }),
       };
   if (http && !/^https?:\/\//.test(how.url ?? "")) throw wrong(["url"], "expected a URL of http or https");
-  const mountTimeoutMs = entry.mount_timeout ?? numbers.mountMs;
+  const mountTimeoutMs = entry.mount_timeout ?? timeouts.mcp_mount_timeout;
   return {
     type: MCP,
     name,
@@ -148,7 +145,7 @@ export function mcpRequest(
       name,
       ...how,
       mountTimeoutMs,
-      requestTimeoutMs: entry.request_timeout ?? numbers.requestMs,
+      requestTimeoutMs: entry.request_timeout ?? timeouts.mcp_request_timeout,
       ...(entry.max_output !== undefined && { maxOutputBytes: entry.max_output }),
     },
     // The server's own failure comes first: it says more than a deadline does.

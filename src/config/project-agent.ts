@@ -21,12 +21,7 @@ export interface AskedKey {
 const FILE = "agents/*/agent.yaml";
 /** Not simply left out: a run that needs them is refused. */
 const SAID_ELSEWHERE: ReadonlySet<string> = new Set(["checks", "mcp"]);
-const LIMITS = [
-  ["max_steps", "maxSteps"],
-  ["context_budget", "contextBudget"],
-  ["max_cost", "maxCost"],
-  ["timeout", "timeoutMs"],
-] as const;
+const LIMITS = ["max_steps", "context_budget", "max_cost", "timeout"] as const;
 
 /**
  * Which keys of this agent.yaml trust is asked for. `limits`: the user's, within which an agent's own narrow.
@@ -48,11 +43,11 @@ export function askedOf(front: AgentFront, limits: Limits, takes: string | undef
     ...(mcp.length > 0
       ? [{ key: "mcp", value: mcp, says: `MCP servers ${mcp.map(serverName).join(", ")}` }]
       : []),
-    ...LIMITS.flatMap(([key, limit]) => {
+    ...LIMITS.flatMap((key) => {
       const value = front[key];
       if (value === undefined) return [];
       const says = `${key} ${formatLimit(value, SETTINGS[key])}`;
-      return [{ key, value, says, widens: isBeyond(value, limits[limit]) }];
+      return [{ key, value, says, widens: isBeyond(value, limits[key]) }];
     }),
     ...(sandbox === undefined
       ? []

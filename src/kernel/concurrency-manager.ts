@@ -192,9 +192,9 @@ export class ConcurrencyManager {
     if (tasks.length === 0) return;
     const reason = new SyscallError("CANCELLED", `Process ${proc.pid} has ended.`);
     for (const task of tasks) task.cancel(reason);
-    const { graceMs } = proc.spec.opts.limits;
+    const { grace } = proc.spec.opts.limits;
     const late = Promise.withResolvers<void>();
-    const timer = this.#ports.clock.timer(graceMs, late.resolve);
+    const timer = this.#ports.clock.timer(grace, late.resolve);
     await Promise.race([Promise.all(tasks.map((task) => task.ended)), late.promise]);
     timer.cancel();
     const deaf = tasks.filter((task) => task.live);
@@ -202,7 +202,7 @@ export class ConcurrencyManager {
     const names = deaf.map(({ intent }) => JSON.stringify(intent.slice(0, INTENT_SHOWN))).join(", ");
     this.#ports.warn(
       `PID ${proc.pid}`,
-      `${deaf.length} of its ${what} did not end within ${graceMs} ms of their cancellation and were given up: ${names}`,
+      `${deaf.length} of its ${what} did not end within ${grace} ms of their cancellation and were given up: ${names}`,
     );
     for (const task of deaf) task.giveUp();
   }

@@ -188,7 +188,7 @@ export class FileSystem {
     { plugin, device }: Omit<OpenDevice, "file">,
     run: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const ms = proc.spec.opts.limits.toolMs;
+    const ms = proc.spec.opts.limits.tool_timeout;
     const late = `Plugin ${plugin} did not tell of ${device} within ${ms} ms.`;
     const deadline = withDeadline(proc.clock, proc.signal, ms, late);
     try {
@@ -335,5 +335,5 @@ function checkPath(path: string): void {
 }
 
 function patience(proc: Process): number {
-  return proc.spec.opts.limits.graceMs + AFTER_GRACE_MS;
+  return proc.spec.opts.limits.grace + AFTER_GRACE_MS;
 }

@@ -113,7 +113,7 @@ export class IpcManager {
   async recv(pid: PID, o: RecvOptions = {}): Promise<ProcessMessage> {
     const { table, inboxes, debug } = this.#ports;
     const proc = table.get(pid);
-    const ms = o.timeoutMs ?? proc.spec.opts.limits.toolMs;
+    const ms = o.timeoutMs ?? proc.spec.opts.limits.tool_timeout;
     return debug.call(
       proc,
       "Recv",

@@ -194,7 +194,7 @@ export class SignalManager implements ResourceHolder {
   /** In real time: a paused process's handlers run too. */
   #watch(proc: Process, work: Promise<void>, tell: (what: string) => void): void {
     const { waits } = this.#stateOf(proc);
-    const ms = proc.spec.opts.limits.graceMs;
+    const ms = proc.spec.opts.limits.grace;
     const timer = this.#ports.clock.timer(ms, () => {
       waits.delete(timer);
       tell(`has not come back after ${ms} ms and is not waited for any more`);

@@ -1,3 +1,4 @@
+import type { RunSettings } from "../config/defaults.ts";
 import type { Effort, ImageRef, MountType, Services, SyscallError } from "../plugin/index.ts";
 import type {
   PermissionRecord,
@@ -59,42 +60,8 @@ export type ExitReason =
 /** A limit is a number or there is none. */
 export type Limit = number | null;
 
-/** The numbers a process lives by. The server takes them from the defaults table (config/settings). */
-export interface Limits {
-  maxSteps: Limit;
-  timeoutMs: Limit;
-  contextBudget: Limit;
-  /** In USD. */
-  maxCost: Limit;
-  /** Of all runs of a project together, from midnight to midnight; cost in USD. */
-  tokensPerDay: Limit;
-  costPerDay: Limit;
-  modelTotalMs: number;
-  modelIdleMs: number;
-  modelRetries: number;
-  /** A provider that asks for a longer wait has the run suspended until it is over. */
-  modelWaitMs: number;
-  /** What a model takes, in tokens, where its entry does not tell. */
-  contextWindow: number;
-  /** Percent of the window from which a conversation is compacted. */
-  compactAt: number;
-  /** The model's summary of it. */
-  compactMs: number;
-  toolMs: number;
-  graceMs: number;
-  checkMs: number;
-  spawnDepth: number;
-  liveChildren: number;
-  /** Identical action, input and result in a row before the run is ended. */
-  loopThreshold: number;
-  /** Characters of one tool result shown to the model; the rest is kept beside the run. */
-  toolResultChars: number;
-  shellMemoryBytes: number;
-  shellDiskBytes: number;
-  eventsPerRun: number;
-  /** Of results beside one run, in all. */
-  resultBytes: number;
-}
+/** The limits of one run, by the names of the settings. Durations are in milliseconds, sizes in bytes. */
+export type Limits = RunSettings;
 
 /** A project as the kernel needs it: where it is, where its data goes, what devices it sees. */
 export interface ProjectHandle {

@@ -63,13 +63,9 @@ export async function startEmbeddedServer(
     async close() {
       const { kernel } = system;
       if (
-        !(await withTimeout(
-          realClock,
-          settings.limits.graceMs + DRAIN_MS,
-          kernel.shutdown({ cause: "asked" }),
-        ))
+        !(await withTimeout(realClock, settings.values.grace + DRAIN_MS, kernel.shutdown({ cause: "asked" })))
       ) {
-        await withTimeout(realClock, settings.limits.graceMs + DRAIN_MS, kernel.shutdown({ now: true }));
+        await withTimeout(realClock, settings.values.grace + DRAIN_MS, kernel.shutdown({ now: true }));
       }
       await server.close();
       await close();

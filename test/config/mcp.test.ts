@@ -19,8 +19,8 @@ function wish(name: string, required = true): McpWish {
 }
 
 function mounts(wishes: readonly McpWish[], env: Record<string, string> = {}, services: string[] = []) {
-  const numbers = { mountMs: 5_000, requestMs: 60_000 };
-  return mcpMounts(wishes, { places: box.places(), envs: [env], numbers, services });
+  const timeouts = { mcp_mount_timeout: 5_000, mcp_request_timeout: 60_000 };
+  return mcpMounts(wishes, { places: box.places(), envs: [env], timeouts, services });
 }
 
 /** Everything of the project is trusted as it is now. */

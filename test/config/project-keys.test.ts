@@ -305,7 +305,7 @@ async function heldBy(places: ConfigSources, name: string): Promise<unknown> {
 async function mounts(places: ConfigSources): ReturnType<typeof mcpMounts> {
   const wrong = (message: string): SyscallError => new SyscallError("INVALID", message);
   const wish = { name: "x", required: false, had: true as const, wrong };
-  return mcpMounts([wish], { places, envs: [], numbers: { mountMs: 1, requestMs: 1 } });
+  return mcpMounts([wish], { places, envs: [], timeouts: { mcp_mount_timeout: 1, mcp_request_timeout: 1 } });
 }
 
 /** A value that goes beyond what the user has. */

@@ -132,7 +132,7 @@ async function allFlags(): Promise<Set<string>> {
 
 function settingsTable(): string {
   const rows = Object.entries<Setting>(SETTINGS)
-    .filter(([, { works }]) => works)
+    .filter(([, { later }]) => !later)
     .map(([key, setting]) => {
       const usual = formatLimit(setting.default, setting);
       const notes = [

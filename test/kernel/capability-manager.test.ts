@@ -528,7 +528,7 @@ describe("whatever is spawned, granted, revoked, narrowed and killed", () => {
   test.each([1, 2, 3, 4, 5, 6])(
     "no child holds more than its parent, in memory and on disk (seed %p)",
     async (seed) => {
-      await using h = new KernelHarness({ model: silent, devices, limits: { liveChildren: 50 } });
+      await using h = new KernelHarness({ model: silent, devices, limits: { live_children: 50 } });
       const random = seeded(seed);
       const upTo = (end: number): number => Math.floor(random() * end);
       const some = (): string[] =>

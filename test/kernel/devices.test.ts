@@ -269,7 +269,7 @@ describe("files of a process", () => {
     await using h = new KernelHarness({
       model: script(calls(["Slow", {}]), says("done")),
       devices: { "/dev/slow": slow },
-      limits: { graceMs: 10 },
+      limits: { grace: 10 },
     });
     const run = h.run("go");
     await opening.promise;

@@ -71,7 +71,7 @@ describe("Stat", () => {
       model: silent,
       clock,
       devices: { "/dev/x": counting.device },
-      limits: { toolMs: 5_000 },
+      limits: { tool_timeout: 5_000 },
     });
     const proc = await idle(h);
     const code = codeOf(() => h.kernel.files.stat(proc, "/dev/x"));

@@ -46,7 +46,7 @@ describe("attached images", () => {
   test("are kept once, whatever the number of steps and of the same image", async () => {
     const same = image(100, 100);
     const model = script(...Array.from({ length: 20 }, () => calls(["Echo", {}])), says("done"));
-    await using h = new KernelHarness({ model, devices: echo, can, limits: { loopThreshold: 100 } });
+    await using h = new KernelHarness({ model, devices: echo, can, limits: { loop_threshold: 100 } });
     const { info } = await h.run("look", { images: [same, same] });
     const folder = join(h.dataDir, "steps", info.uuid);
     expect(readdirSync(join(folder, "results"))).toHaveLength(1);

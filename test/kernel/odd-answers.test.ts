@@ -58,7 +58,7 @@ describe("a model that asks for 200 tool calls at once", () => {
     await using h = new KernelHarness({
       model: () => many("Count", 200),
       devices: { "/dev/count": device },
-      limits: { loopThreshold: 3 },
+      limits: { loop_threshold: 3 },
     });
     const { info } = await h.run("go");
     expect(info).toMatchObject({ exit_reason: "loop_detected", steps: 3 });
@@ -134,7 +134,7 @@ describe("one piece of text of 2 MB", () => {
     await using h = new KernelHarness({
       model: script(calls(["Echo", { text: LINE }]), says("done")),
       devices: { "/dev/echo": echo },
-      limits: { toolResultChars: 10_000 },
+      limits: { tool_result_chars: 10_000 },
     });
     const { info } = await h.run("go");
     expect(info.exit_reason).toBe("completed");
@@ -159,16 +159,16 @@ describe("an answer that says nothing", () => {
     ["blanks", blank],
   ])("%s: it is asked for again, and then the run fails", async (_, answer) => {
     const twice: Model = script(answer, says("done"));
-    await using h = new KernelHarness({ model: twice, limits: { modelRetries: 1 } });
+    await using h = new KernelHarness({ model: twice, limits: { model_retries: 1 } });
     expect((await h.run("go")).info).toMatchObject({ exit_reason: "completed", result: "done", steps: 1 });
-    await using never = new KernelHarness({ model: () => answer, limits: { modelRetries: 1 } });
+    await using never = new KernelHarness({ model: () => answer, limits: { model_retries: 1 } });
     const { info } = await never.run("go");
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "llm_error", error: { code: "DRIVER" } });
     expect(never.requests).toHaveLength(2);
   });
 
   test("for ever costs what it costs: the retries are paid for", async () => {
-    await using h = new KernelHarness({ model: () => silent, limits: { modelRetries: 2 } });
+    await using h = new KernelHarness({ model: () => silent, limits: { model_retries: 2 } });
     const { info } = await h.run("go");
     expect(info.tokens_used).toBe(3 * (usage.input_tokens + usage.output_tokens));
   });
@@ -178,7 +178,7 @@ test("a model that calls one tool with the same result for ever is stopped, and 
   await using h = new KernelHarness({
     model: () => calls(["Echo", { text: "again" }]),
     devices: { "/dev/echo": toolDevice("Echo", () => "the same") },
-    limits: { loopThreshold: 5 },
+    limits: { loop_threshold: 5 },
   });
   const { info } = await h.run("go");
   expect(info).toMatchObject({ exit_code: 1, exit_reason: "loop_detected", steps: 5 });

@@ -269,7 +269,7 @@ describe("a run whose kernel was killed goes on", () => {
     const first = new KernelHarness({
       model: answers,
       devices: { "/dev/act": hang },
-      limits: { toolMs: 2_000 },
+      limits: { tool_timeout: 2_000 },
     });
     const second = new KernelHarness({ model: script(says("done")), devices: { "/dev/act": hang } });
     const pid = await first.spawn("go");
@@ -381,7 +381,7 @@ describe("a run whose kernel was killed goes on", () => {
     const again = await second.kernel.lifecycle.resume(
       uuid,
       null,
-      second.opts({ limits: { ...second.opts().limits, checkMs: 1 } }),
+      second.opts({ limits: { ...second.opts().limits, check_timeout: 1 } }),
     );
     second.leases--;
     const { info } = await second.follow(again.pid);

@@ -58,8 +58,8 @@ describe("a child holds no more than its parent, however it was spawned", () => 
   });
 
   test("depth and number of children are those of the first of them", async () => {
-    await using h = new KernelHarness({ model: parentAnd(), limits: { spawnDepth: 1, liveChildren: 1 } });
-    const wide = { ...h.opts().limits, spawnDepth: 100, liveChildren: 100 };
+    await using h = new KernelHarness({ model: parentAnd(), limits: { spawn_depth: 1, live_children: 1 } });
+    const wide = { ...h.opts().limits, spawn_depth: 100, live_children: 100 };
     h.leases--;
     const parent = await h.spawn("parent");
     const child = await h.spawn("parent", { parentPid: parent, limits: wide });

@@ -297,7 +297,7 @@ describe("a run ends", () => {
       { type: "usage", usage },
     ];
     const clock = new FakeClock();
-    await using h = new KernelHarness({ model: () => cut, limits: { modelRetries: 1 }, clock });
+    await using h = new KernelHarness({ model: () => cut, limits: { model_retries: 1 }, clock });
     const run = h.run("go");
     await until(() => h.requests.length === 1);
     await clock.advance(10_000);
@@ -308,7 +308,7 @@ describe("a run ends", () => {
 
   test("loop_detected", async () => {
     await using h = new KernelHarness({ model: () => calls(["Plan", { steps: ["same"] }]) });
-    const { info } = await h.run("go", { limits: { ...h.opts().limits, loopThreshold: 4 } });
+    const { info } = await h.run("go", { limits: { ...h.opts().limits, loop_threshold: 4 } });
     h.leases--;
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "loop_detected", steps: 4 });
   });
@@ -463,7 +463,7 @@ describe("children", () => {
   });
 
   test("depth and number are limited", async () => {
-    await using h = new KernelHarness({ model: silent, limits: { spawnDepth: 2, liveChildren: 3 } });
+    await using h = new KernelHarness({ model: silent, limits: { spawn_depth: 2, live_children: 3 } });
     const one = await h.spawn("1");
     const two = await h.spawn("2", { parentPid: one });
     const three = await h.spawn("3", { parentPid: two });

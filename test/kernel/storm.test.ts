@@ -53,7 +53,7 @@ class Storm {
       model: (request, signal) => this.#answer(request, signal),
       tmp: memoryFolder,
       // Nobody is deaf in it: one turn of the loop may take longer than the usual grace.
-      limits: { timeoutMs: null, graceMs: 60_000 },
+      limits: { timeout: null, grace: 60_000 },
       planChild: async () => ({ provider: this.#provider }),
       callbacks: {
         onSpawn: (pid) => this.#spawned(pid),

@@ -27,7 +27,7 @@ describe("a request says how many answers the run has had", () => {
       if (++asked === 2) throw new SyscallError("UNAVAILABLE", "busy", { retryable: true, retryAfterMs: 1 });
       return answers(request, signal);
     };
-    await using h = new KernelHarness({ model, devices: ACT, limits: { modelRetries: 1 } });
+    await using h = new KernelHarness({ model, devices: ACT, limits: { model_retries: 1 } });
     await h.run("go");
     expect(turnsOf(h.requests)).toEqual([0, 1, 1, 2]);
   });

@@ -256,7 +256,7 @@ describe("a quota window", () => {
   });
 
   test.each([
-    ["a shorter one is sat out", { retryAfterMs: 60_000 }, { modelRetries: 1 }, 0, "completed"],
+    ["a shorter one is sat out", { retryAfterMs: 60_000 }, { model_retries: 1 }, 0, "completed"],
     ["one that comes again and again is an error", { retryAfterMs: 60_000 }, {}, 1, "llm_error"],
     [
       "what is never to be tried again is an error",
@@ -268,7 +268,7 @@ describe("a quota window", () => {
     [
       "it may be longer than the call itself",
       { retryAfterMs: 60_000 },
-      { modelTotalMs: 30_000 },
+      { model_timeout: 30_000 },
       75,
       "suspended",
     ],

@@ -143,11 +143,11 @@ interface HarnessOptions {
 
 /** Nothing is tried again, and what does not end by itself is ended soon. */
 const LIMITS: Limits = {
-  ...defaultSettings().limits,
-  modelRetries: 0,
-  graceMs: 1_000,
-  checkMs: 60_000,
-  toolResultChars: 100_000,
+  ...defaultSettings().values,
+  model_retries: 0,
+  grace: 1_000,
+  check_timeout: 60_000,
+  tool_result_chars: 100_000,
 };
 
 /** A whole kernel on a temporary project, with a scripted model and real records and programs. */

@@ -40,7 +40,13 @@ export class Supervised {
       model: (request, signal) => this.#answer(request, signal),
       clock: this.clock,
       // Nothing of it ends by itself, however far the clock is moved.
-      limits: { timeoutMs: null, modelTotalMs: 365 * DAY, modelIdleMs: 365 * DAY, spawnDepth: 9, graceMs },
+      limits: {
+        timeout: null,
+        model_timeout: 365 * DAY,
+        model_idle_timeout: 365 * DAY,
+        spawn_depth: 9,
+        grace: graceMs,
+      },
     });
   }
 

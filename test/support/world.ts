@@ -22,7 +22,7 @@ export interface Conversation {
 
 export const SHORT: Conversation = {};
 /** It is compacted more than once, on the way to its end. */
-export const LONG: Conversation = { chatter: " so it is".repeat(300), limits: { contextWindow: 2500 } };
+export const LONG: Conversation = { chatter: " so it is".repeat(300), limits: { context_window: 2500 } };
 
 /** What is outside of the machine that dies: it stays as it was. */
 export class World {

@@ -29,14 +29,14 @@ export class DailyBudget {
   of({ project: { dataDir }, limits, provider }: SpawnOpts): TreeBudget {
     if (provider?.plays) return this.#ports.envelope;
     const envelope = this.#projects.get(dataDir) ?? this.#make(dataDir);
-    envelope.limits.tokens = limits.tokensPerDay;
-    envelope.limits.cost = limits.costPerDay;
+    envelope.limits.tokens = limits.tokens_per_day;
+    envelope.limits.cost = limits.cost_per_day;
     return envelope;
   }
 
   /** Whether there is a day to begin, before a run of the project is built. */
   needsBegin({ project: { dataDir }, limits }: SpawnOpts): boolean {
-    if (limits.tokensPerDay === null && limits.costPerDay === null) return false;
+    if (limits.tokens_per_day === null && limits.cost_per_day === null) return false;
     return !this.#ports.runs(dataDir).dayBook.has(localDay(this.#ports.clock.now()));
   }
 

@@ -200,7 +200,7 @@ class Drafting {
     // It is none of the run's answers: nobody is shown it as it comes, and no failure of it lays the run down.
     const call = new ModelCall({ ...this.#ports, emit: () => {}, suspend: () => {} }, proc);
     try {
-      const terms = { totalMs: proc.spec.opts.limits.compactMs, fallback: false } as const;
+      const terms = { totalMs: proc.spec.opts.limits.compact_timeout, fallback: false } as const;
       const answer = await call.ask({ ...asked, turn: null, tools: this.#toolsFor(asked) }, terms);
       const ends = answer.stop_reason === "end_turn" || answer.stop_reason === "max_tokens";
       return answer.tool_calls.length === 0 && ends ? answer.content : null;

@@ -21,11 +21,11 @@ const LONGEST_ANSWER = 0.5;
  */
 export function tokenTargets(
   { contextWindow, maxOutput = 0 }: Pick<ProviderChoice, "contextWindow" | "maxOutput">,
-  limits: Pick<Limits, "contextWindow" | "compactAt">,
+  limits: Pick<Limits, "context_window" | "compact_at">,
   refusedAt: number,
 ): TokenTargets {
-  const window = Math.min(contextWindow ?? limits.contextWindow, refusedAt);
+  const window = Math.min(contextWindow ?? limits.context_window, refusedAt);
   const answer = Math.min(maxOutput, window * LONGEST_ANSWER);
-  const trigger = Math.min((window * limits.compactAt) / 100, window - answer);
+  const trigger = Math.min((window * limits.compact_at) / 100, window - answer);
   return { window, trigger, goal: trigger * GOAL };
 }

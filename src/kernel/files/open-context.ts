@@ -125,7 +125,7 @@ export class OpenContexts {
         uuid: proc.uuid,
         call,
         spillDir: proc.record.spillDir,
-        graceMs: opts.limits.graceMs,
+        graceMs: opts.limits.grace,
         clock: proc.clock,
         redactor: () => proc.secrets.byteStream(),
       },

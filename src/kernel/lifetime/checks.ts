@@ -14,7 +14,7 @@ export async function runChecks(contexts: OpenContexts, proc: Process): Promise<
   for (const [index, command] of proc.spec.checks.entries()) {
     const { exit, output } = await runProgram(
       (request) => contexts.exec(proc, request, `check-${index + 1}`),
-      { argv: ["/bin/sh", "-c", command], timeoutMs: proc.spec.opts.limits.checkMs, life: "call" },
+      { argv: ["/bin/sh", "-c", command], timeoutMs: proc.spec.opts.limits.check_timeout, life: "call" },
       OUTPUT_SHOWN,
       proc.signal,
     );

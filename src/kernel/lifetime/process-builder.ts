@@ -1,7 +1,6 @@
 import type { Clock } from "../../lib/clock.ts";
 import { type ImageRef, O_RDWR, SyscallError } from "../../plugin/index.ts";
 import type { RunStore, RunWriter } from "../../store/runs/run-store.ts";
-import type { RunLimits } from "../../store/runs/run-writer.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { DeviceRegistry } from "../../vfs/registry.ts";
 import type { DailyBudget } from "../budget/daily-budget.ts";
@@ -166,12 +165,12 @@ export class ProcessBuilder {
   async #recordOf(saved: SavedRun, opts: SpawnOpts, undo: (() => unknown)[]): Promise<RunWriter> {
     const runs = this.#runs(opts);
     const { fork, info } = saved;
-    if (!fork) return runs.reopen(info.uuid, runLimits(opts));
+    if (!fork) return runs.reopen(info.uuid, opts.limits);
     const uuid = this.#ports.uuid();
     const images = saved.spawned.images ?? [];
     const kept = images.map(({ file }) => file);
     const origin = { uuid: info.uuid, steps: fork.steps, kept, foreign: fork.adopted };
-    const record = await runs.fork(uuid, origin, runLimits(opts));
+    const record = await runs.fork(uuid, origin, opts.limits);
     undo.push(() => runs.remove(uuid));
     return record;
   }
@@ -249,7 +248,7 @@ export class ProcessBuilder {
   #newRecord(opts: SpawnOpts, undo: (() => unknown)[]): RunWriter {
     const uuid = opts.uuid ?? this.#ports.uuid();
     const runs = this.#runs(opts);
-    const record = runs.create(uuid, runLimits(opts));
+    const record = runs.create(uuid, opts.limits);
     undo.push(() => runs.remove(uuid));
     return record;
   }
@@ -379,10 +378,6 @@ async function keepImages(record: RunWriter, images: NonNullable<SpawnOpts["imag
 
 function takesChildren(parent: Process): boolean {
   return parent.state === "running" && !parent.stopped && !parent.ending;
-}
-
-function runLimits({ limits }: SpawnOpts): RunLimits {
-  return { eventsPerRun: limits.eventsPerRun, resultBytes: limits.resultBytes };
 }
 
 function untraced({ message }: SyscallError): string {

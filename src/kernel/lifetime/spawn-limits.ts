@@ -69,12 +69,12 @@ export function permissionsOf(
 export function limitsOf(kind: ProcessKind, agent: AgentInfo, opts: SpawnOpts): BudgetLimits {
   const defaults: Partial<SpawnOpts["limits"]> = kind === "agent" ? opts.limits : {};
   return {
-    tokens: first(opts.contextBudget, agent.contextBudget, defaults.contextBudget),
-    cost: first(opts.maxCost, agent.maxCost, defaults.maxCost),
-    steps: first(opts.maxSteps, agent.maxSteps, defaults.maxSteps),
-    timeMs: first(opts.timeoutMs, agent.timeoutMs, defaults.timeoutMs),
-    children: first(defaults.liveChildren),
-    depth: first(defaults.spawnDepth),
+    tokens: first(opts.contextBudget, agent.contextBudget, defaults.context_budget),
+    cost: first(opts.maxCost, agent.maxCost, defaults.max_cost),
+    steps: first(opts.maxSteps, agent.maxSteps, defaults.max_steps),
+    timeMs: first(opts.timeoutMs, agent.timeoutMs, defaults.timeout),
+    children: first(defaults.live_children),
+    depth: first(defaults.spawn_depth),
   };
 }
 

@@ -226,9 +226,9 @@ export class ModelCall implements GateObserver {
     return new GateOptions(this, {
       signal: served?.signal ?? signal,
       clock,
-      totalMs: totalMs ?? limits.modelTotalMs,
-      idleMs: limits.modelIdleMs,
-      patienceMs: limits.modelWaitMs,
+      totalMs: totalMs ?? limits.model_timeout,
+      idleMs: limits.model_idle_timeout,
+      patienceMs: limits.model_wait,
       provider,
       tree: spec.tree,
       served,
@@ -237,7 +237,7 @@ export class ModelCall implements GateObserver {
 
   /** Attempts after the first. Looked at after each: what has called a tool is not asked the same again. */
   get retries(): number {
-    return this.#served?.made ? 0 : this.#proc.spec.opts.limits.modelRetries;
+    return this.#served?.made ? 0 : this.#proc.spec.opts.limits.model_retries;
   }
 
   told(event: LLMEvent): void {
@@ -266,8 +266,8 @@ export class ModelCall implements GateObserver {
   }
 
   #mayAskAnew(thrown: unknown): boolean {
-    const { modelRetries } = this.#proc.spec.opts.limits;
-    return thrown instanceof SyscallError && isRetryable(thrown) && this.#brokenOff < modelRetries;
+    const { model_retries } = this.#proc.spec.opts.limits;
+    return thrown instanceof SyscallError && isRetryable(thrown) && this.#brokenOff < model_retries;
   }
 
   /** What to throw; undefined where the run goes on. */

@@ -85,7 +85,7 @@ class ReasoningLoop implements AskEvents {
   constructor(ports: LoopPorts, proc: Process) {
     this.#ports = ports;
     this.#proc = proc;
-    this.#guard = new LoopGuard(proc.spec.opts.limits.loopThreshold);
+    this.#guard = new LoopGuard(proc.spec.opts.limits.loop_threshold);
     this.#planned = proc.plan !== null;
     this.#model = new ModelCall(ports, proc);
     this.#compactor = new Compactor(ports, proc);
@@ -270,7 +270,7 @@ class ReasoningLoop implements AskEvents {
       intent: proc.spec.intent,
       system_prompt: prompt.systemPrompt,
       model: proc.provider.model,
-      timeout_ms: proc.spec.opts.limits.modelTotalMs,
+      timeout_ms: proc.spec.opts.limits.model_timeout,
       turn: proc.recordedStep,
       messages: [...prompt.messages],
       tools: this.#shownTools(),

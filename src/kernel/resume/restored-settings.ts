@@ -41,7 +41,7 @@ export function savedLimits({ info, spawned }: SavedRun, opts: SpawnOpts): Budge
     cost: or(opts.maxCost, info.max_cost),
     steps: or(opts.maxSteps, info.max_steps),
     timeMs: or(opts.timeoutMs, info.timeout_ms),
-    children: opts.limits.liveChildren,
+    children: opts.limits.live_children,
     depth: spawned.depth,
   };
 }

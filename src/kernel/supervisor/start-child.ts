@@ -100,11 +100,11 @@ async function spawnCommand(
   launched.promise.catch(() => undefined); // Not heard when the spawn fails before it.
   const task = commandTask(ports.exec, request, launched);
   const shutdown = shutdownOf(child);
-  const graceMs = typeof shutdown === "number" ? shutdown : opts.limits.graceMs;
+  const graceMs = typeof shutdown === "number" ? shutdown : opts.limits.grace;
   const pid = await ports.processes.spawnTask("command", task, request.argv.join(" "), bareAgent("command"), {
     ...opts,
     provider: null,
-    limits: { ...opts.limits, graceMs },
+    limits: { ...opts.limits, grace: graceMs },
     parentPid: supervisor.pid,
   });
   const proc = ports.table.get(pid);

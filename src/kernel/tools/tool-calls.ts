@@ -198,7 +198,7 @@ export class StepCalls {
     const { files } = this.#ports;
     const proc = this.#proc;
     const { limits } = proc.spec.opts;
-    const ms = target.tool.timeoutMs ?? limits.toolMs;
+    const ms = target.tool.timeoutMs ?? limits.tool_timeout;
     const deadline = withDeadline(
       proc.clock,
       proc.signal,
@@ -251,7 +251,7 @@ export class StepCalls {
 
   /** A result beyond what the model is shown is kept whole beside the run; the model is told where. */
   async #fit(call: ToolCall, target: ProcessTool, text: string): Promise<Shown> {
-    const max = target.tool.maxResult ?? this.#proc.spec.opts.limits.toolResultChars;
+    const max = target.tool.maxResult ?? this.#proc.spec.opts.limits.tool_result_chars;
     if (text.length <= max) return { result: text };
     const { where, kept } = await this.#keep(call, text);
     const head = Math.ceil(max * HEAD_SHARE);

@@ -52,7 +52,7 @@ export function startKernel(
     planChild: (uuid, wish) => planChild(uuid, wish, planner),
     planChildResume: async (uuid, child) => planChildResume(uuid, await history.byUuid(child), planner),
     runsIn: runWatch,
-    liveProcesses: settings.server.liveProcesses,
+    liveProcesses: settings.values.live_processes,
     openRequests: modelRequestLimit(env, descriptorLimit()),
     wakes: daemon,
     mailed: (uuid) => events.onMail(uuid),

@@ -30,7 +30,7 @@ export interface Machine {
 /** Claims the machine: takes the kernel's lock, sweeps what dead kernels left, and opens programs and PIDs. */
 export function claimMachine({ user, settings, logger, alone = false }: BootOptions): Machine {
   const clock = realClock;
-  const { limits } = settings;
+  const { values } = settings;
   const folders = kernelFolders(user.dataDir);
   // The lock comes first: from here on no other kernel takes our programs and runs for a dead kernel's.
   const locks = new KernelLocks(folders.locks);
@@ -38,15 +38,15 @@ export function claimMachine({ user, settings, logger, alone = false }: BootOpti
   const lock = locks.take(kernelId);
   becomeSubreaper({ alone });
   if (alone) carryKernelMark(kernelId);
-  const sweepNow = (): Promise<void> => sweepLeftovers(folders.ledgers, locks, limits.graceMs, logger);
+  const sweepNow = (): Promise<void> => sweepLeftovers(folders.ledgers, locks, values.grace, logger);
   let sweeping = sweepNow();
   let handsOver = (): boolean => false;
   const children = new Children({
     ledgerDir: folders.ledgers,
     kernelId,
-    graceMs: limits.graceMs,
-    memoryBytes: limits.shellMemoryBytes,
-    diskBytes: limits.shellDiskBytes,
+    graceMs: values.grace,
+    memoryBytes: values.shell_memory,
+    diskBytes: values.shell_disk,
     onFault: (error) => logger.warn("programs", error.message),
   });
   const pids = new PidAllocator(join(user.dataDir, "pids"), { warn: (text) => logger.warn("pids", text) });

@@ -57,7 +57,7 @@ export function openRecords(
     dataDirs,
     open,
     kernelAlive,
-    limits: async () => (await loadSettings({ configDir: user.configDir })).retention,
+    limits: async () => (await loadSettings({ configDir: user.configDir })).values,
     lockPath: join(user.dataDir, "gc", "lock"),
     lastPath: lastCollected,
     clock,

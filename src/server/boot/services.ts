@@ -71,7 +71,7 @@ export function startServices(
   events.add({ onSweep: () => recovery.again() });
   const waker = daemon ? wakerOf({ clock, history, runs: open, kernel, autoResume, logger }) : undefined;
   if (waker) events.add(wakerListener(waker, kernel));
-  const { everyMs } = settings.retention;
+  const { retention_every: everyMs } = settings.values;
   const gc = daemon
     ? new GcSchedule({ collector, lastPath: lastCollected, everyMs, clock, logger })
     : undefined;

@@ -91,7 +91,7 @@ export async function planSpawn(
   const mcp = await mcpMounts(agent.mcp, {
     places,
     envs: [request.env, userEnv(places.configDir)],
-    numbers: settings.mcp,
+    timeouts: settings.values,
     services: ports.services(project, "mcp"),
   });
   const notices = [
@@ -161,7 +161,7 @@ export async function planSpawn(
         sandbox: isUnconfined ? "unconfined" : "none",
         attended: request.attended,
         resumeOnRestart: request.resume_on_restart,
-        limits: settings.limits,
+        limits: settings.values,
       },
     };
   } catch (error) {

@@ -38,15 +38,13 @@ export async function scriptHead({ info, records }: Run): Promise<ScriptHead> {
 
 /** Those that are not what every run has. */
 function limits(info: ProcInfo): Pick<ScriptHead, "limits"> {
-  const usual = defaultSettings().limits;
+  const defaults = defaultSettings().values;
   const own = (["max_steps", "context_budget", "timeout_ms"] as const)
     .map((name) => [name, info[name]] as const)
-    .filter(([name, limit]) => limit !== usual[LIMITS[name]]);
+    .filter(([name, limit]) => limit !== defaults[name === "timeout_ms" ? "timeout" : name]);
   if (own.length === 0) return {};
   return { limits: Object.fromEntries(own.map(([name, limit]) => [name, limit ?? "unlimited"])) };
 }
-
-const LIMITS = { max_steps: "maxSteps", context_budget: "contextBudget", timeout_ms: "timeoutMs" } as const;
 
 /** A step as the replay driver plays it: what the model said, and what its calls must come to. */
 export function scriptEntry({

@@ -66,7 +66,7 @@ function commandUnit({ name, type, required, config }: CommandService, at: Surro
 function mcpUnit({ name, type, required, config, wrong }: McpService, at: Surroundings): InitUnitPlan {
   const plan = async () => {
     const envs = [at.env, at.keys()];
-    const request = mcpRequest(name, config, wrong, { numbers: at.settings.mcp, envs });
+    const request = mcpRequest(name, config, wrong, { timeouts: at.settings.values, envs });
     return { request, opts: await planSystem(at.project ?? at.home, at, "with devices") };
   };
   const of = at.project === null ? "user" : "project";
@@ -122,12 +122,12 @@ function specOf(
   dir: string,
   at: Surroundings,
 ): SupervisorSpec {
-  const { supervisors } = at.settings;
+  const { values } = at.settings;
   return {
     name: o.name,
     strategy: o.strategy,
-    intensity: o.maxRestarts ?? supervisors.restarts,
-    periodMs: o.periodMs ?? supervisors.windowMs,
+    intensity: o.maxRestarts ?? values.supervisor_restarts,
+    periodMs: o.periodMs ?? values.supervisor_window,
     children: o.children,
     opts: () => planSystem(dir, at),
   };
@@ -153,7 +153,7 @@ async function planSystem(
     cwd: dir,
     env,
     sandbox: "none",
-    limits: settings.limits,
+    limits: settings.values,
   };
 }
 

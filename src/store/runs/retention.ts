@@ -3,11 +3,11 @@ import type { RunRow } from "./run-index.ts";
 /** How much of what has ended is kept. null: no limit. */
 export interface RetentionLimits {
   /** Since its end. */
-  ageMs: number | null;
+  retention_age: number | null;
   /** The newest of each data folder. */
-  runs: number | null;
+  retention_runs: number | null;
   /** Of each data folder, on disk. */
-  bytes: number | null;
+  retention_size: number | null;
 }
 
 /** Why a run is not kept; `empty`: a folder in which no run was ever recorded. */
@@ -32,11 +32,12 @@ export function beyondLimits(
   let bytes = 0;
   let full = false;
   for (const { uuid, endedAtMs, bytes: own } of newestFirst) {
-    const young = limits.ageMs === null || nowMs - endedAtMs <= limits.ageMs;
+    const young = limits.retention_age === null || nowMs - endedAtMs <= limits.retention_age;
     // Nothing that is older than what did not fit is kept in its place.
-    full ||= limits.bytes !== null && bytes + own > limits.bytes;
+    full ||= limits.retention_size !== null && bytes + own > limits.retention_size;
     if (!young) gone.push({ uuid, why: "age" });
-    else if (limits.runs !== null && runs >= limits.runs) gone.push({ uuid, why: "runs" });
+    else if (limits.retention_runs !== null && runs >= limits.retention_runs)
+      gone.push({ uuid, why: "runs" });
     else if (full) gone.push({ uuid, why: "size" });
     else {
       runs++;

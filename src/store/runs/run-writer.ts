@@ -19,12 +19,12 @@ export const SPILL = "spill";
 
 export interface RunLimits {
   /** Lines of events.jsonl; what comes after is counted and dropped. */
-  eventsPerRun: number;
+  events_per_run: number;
   /** Bytes of results beside the records; what comes after is shown in part and not kept. */
-  resultBytes?: number;
+  results_per_run?: number;
 }
 
-const DEFAULT_RUN_LIMITS: RunLimits = { eventsPerRun: 100_000 };
+const DEFAULT_RUN_LIMITS: RunLimits = { events_per_run: 100_000 };
 
 /** Lines kept in memory before they are written: bounded, and one write for many. */
 const EVENT_BATCH = 256;
@@ -192,7 +192,7 @@ export class RunWriter {
 
   /** Keeps a syscall event; written in batches, at the latest with the step. */
   event(event: SyscallEventWire): void {
-    if (this.#eventsTaken >= this.#limits.eventsPerRun || this.#events.length >= MAX_PENDING_EVENTS) {
+    if (this.#eventsTaken >= this.#limits.events_per_run || this.#events.length >= MAX_PENDING_EVENTS) {
       this.#eventsDropped++;
       this.#lastEvent = event;
       return;
@@ -279,7 +279,7 @@ export class RunWriter {
 
   get #results(): BlobStore {
     const { uuid, dir } = this;
-    this.#keptResults ??= new BlobStore({ uuid, dir, fs: this.#fs, maxBytes: this.#limits.resultBytes });
+    this.#keptResults ??= new BlobStore({ uuid, dir, fs: this.#fs, maxBytes: this.#limits.results_per_run });
     return this.#keptResults;
   }
 
@@ -331,8 +331,8 @@ export class RunWriter {
   #noteDropped(): void {
     if (this.#eventsDropped === 0 || !this.#lastEvent) return;
     const { timestamp_ms, pid } = this.#lastEvent;
-    const error = `${this.#eventsDropped} events are not recorded: a run keeps ${this.#limits.eventsPerRun}, and only what the disk takes.`;
-    const args = { dropped: this.#eventsDropped, limit: this.#limits.eventsPerRun };
+    const error = `${this.#eventsDropped} events are not recorded: a run keeps ${this.#limits.events_per_run}, and only what the disk takes.`;
+    const args = { dropped: this.#eventsDropped, limit: this.#limits.events_per_run };
     this.#eventsDropped = 0;
     const line = versioned({
       timestamp_ms,

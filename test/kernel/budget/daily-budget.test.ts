@@ -20,7 +20,7 @@ class Wall implements Clock {
 }
 
 const book = (h: KernelHarness) => new DailySpending(h.dataDir);
-const limits = (h: KernelHarness, more: { tokensPerDay?: number | null; costPerDay?: number | null }) => {
+const limits = (h: KernelHarness, more: { tokens_per_day?: number | null; cost_per_day?: number | null }) => {
   const opts = h.opts();
   h.leases--;
   return { ...opts.limits, ...more };
@@ -29,7 +29,7 @@ const limits = (h: KernelHarness, more: { tokensPerDay?: number | null; costPerD
 describe("the tokens of a day", () => {
   test("are those of all runs of the project; what does not fit is not asked, and ends with exit 2", async () => {
     const clock = new Wall();
-    await using h = new KernelHarness({ model: () => says("done"), clock, limits: { tokensPerDay: 600 } });
+    await using h = new KernelHarness({ model: () => says("done"), clock, limits: { tokens_per_day: 600 } });
     const ends = [];
     for (let run = 0; run < 40; run++) ends.push((await h.run("go")).info);
     const refused = ends.filter(({ exit_code }) => exit_code === 2);
@@ -56,7 +56,7 @@ describe("the tokens of a day", () => {
 
   test("are not those of a run that plays what was said before, and neither is their cost", async () => {
     const clock = new Wall();
-    const caps = { tokensPerDay: 1, costPerDay: 0.01 };
+    const caps = { tokens_per_day: 1, cost_per_day: 0.01 };
     await using h = new KernelHarness({ model: () => says("done"), clock, limits: caps });
     const { provider } = h.opts();
     h.leases--;
@@ -77,7 +77,7 @@ describe("the tokens of a day", () => {
       model: () => (asked++ === 0 ? calls(["Night", {}]) : says("done")),
       clock,
       devices: { "/dev/night": night },
-      limits: { tokensPerDay: 12000 },
+      limits: { tokens_per_day: 12000 },
     });
     expect((await h.run("go")).info.exit_code).toBe(0);
     expect(book(h).spent("2026-11-20").tokens).toBe(5015);
@@ -94,7 +94,7 @@ describe("the tokens of a day", () => {
       model: () => calls(["Other", {}]),
       clock,
       devices: { "/dev/other": other },
-      limits: { tokensPerDay: 10_000 },
+      limits: { tokens_per_day: 10_000 },
     });
     const { info } = await h.run("go");
     expect(info).toMatchObject({ exit_code: 2, exit_reason: "budget_exceeded", tokens_used: 15 });
@@ -107,7 +107,7 @@ describe("the tokens of a day", () => {
       model: ({ intent }) =>
         intent === "parent" && h.requests.length === 1 ? calls(["Agent", { intent: "child" }]) : says("done"),
       clock,
-      limits: { tokensPerDay: 100_000 },
+      limits: { tokens_per_day: 100_000 },
     });
     expect((await h.run("parent")).info).toMatchObject({ exit_code: 0, tokens_used: 45 });
     expect(book(h).spent("2026-11-20").tokens).toBe(45);
@@ -133,20 +133,20 @@ describe("the tokens of a day", () => {
     await h.run("over night"); // 15, and 15 today
     await h.run("parent"); // 45
     expect(existsSync(join(h.dataDir, "spending"))).toBe(false);
-    const { info } = await h.run("now", { limits: limits(h, { tokensPerDay: 60 }) });
+    const { info } = await h.run("now", { limits: limits(h, { tokens_per_day: 60 }) });
     expect(info).toMatchObject({ exit_code: 2, exit_reason: "budget_exceeded" });
     expect(info.error?.message).toContain("60 of 60 tokens are used");
     expect(book(h).spent("2026-11-20").tokens).toBe(60);
-    expect((await h.run("now", { limits: limits(h, { tokensPerDay: 100_000 }) })).info.exit_code).toBe(0);
+    expect((await h.run("now", { limits: limits(h, { tokens_per_day: 100_000 }) })).info.exit_code).toBe(0);
     expect(book(h).spent("2026-11-20").tokens).toBe(75);
     // Without the cap nobody counts, and nobody is stopped.
-    expect((await h.run("now", { limits: limits(h, { tokensPerDay: null }) })).info.exit_code).toBe(0);
+    expect((await h.run("now", { limits: limits(h, { tokens_per_day: null }) })).info.exit_code).toBe(0);
     expect(book(h).spent("2026-11-20").tokens).toBe(75);
   });
 
   test("that cannot be written down end the run: nobody could keep to them", async () => {
     const clock = new Wall();
-    await using h = new KernelHarness({ model: () => says("done"), clock, limits: { tokensPerDay: 1000 } });
+    await using h = new KernelHarness({ model: () => says("done"), clock, limits: { tokens_per_day: 1000 } });
     expect((await h.run("go")).info.exit_code).toBe(0);
     const file = join(h.dataDir, "spending/2026-11-20.jsonl");
     rmSync(file);
@@ -163,7 +163,7 @@ describe("the tokens of a day", () => {
         return says("done");
       },
       clock,
-      limits: { tokensPerDay: 400 },
+      limits: { tokens_per_day: 400 },
     });
     const ends = await Promise.all(Array.from({ length: 30 }, () => h.run("go")));
     expect(book(h).spent("2026-11-20").tokens).toBeLessThanOrEqual(400);
@@ -174,7 +174,7 @@ describe("the tokens of a day", () => {
 
 describe("the cost of a day", () => {
   test("needs the model's price, before anything is spent", async () => {
-    await using h = new KernelHarness({ model: () => says("done"), limits: { costPerDay: 1 } });
+    await using h = new KernelHarness({ model: () => says("done"), limits: { cost_per_day: 1 } });
     const spawned = h.spawn("go");
     await expect(spawned).rejects.toMatchObject({
       code: "INVALID",
@@ -184,7 +184,7 @@ describe("the cost of a day", () => {
   });
 
   test("and a run's own need it of a child's model too", async () => {
-    for (const more of [{ maxCost: 1 }, { limits: { costPerDay: 1 } }]) {
+    for (const more of [{ maxCost: 1 }, { limits: { cost_per_day: 1 } }]) {
       const priced = { model: "m", price: { input: 1, output: 1, cached: 1 } };
       await using h = new KernelHarness({ model: silent, limits: more.limits });
       const provider = { ...h.opts().provider, ...priced };
@@ -196,7 +196,7 @@ describe("the cost of a day", () => {
 
   test("is that of all runs together", async () => {
     const clock = new Wall();
-    await using h = new KernelHarness({ model: () => says("done"), clock, limits: { costPerDay: 400 } });
+    await using h = new KernelHarness({ model: () => says("done"), clock, limits: { cost_per_day: 400 } });
     const provider = { ...h.opts().provider, price };
     h.leases--;
     const ends = [];

@@ -24,7 +24,7 @@ describe("a conversation that grows", () => {
     await using h = new KernelHarness({
       model: model([...reads(10), says("done")]),
       devices: DEVICES,
-      limits: { contextWindow: 12_000 },
+      limits: { context_window: 12_000 },
     });
     const { info, events } = await h.run(INTENT);
     expect(info.exit_reason).toBe("completed");
@@ -47,7 +47,7 @@ describe("a conversation that grows", () => {
     await using h = new KernelHarness({
       model: model([calls(["Plan", { steps: ["count", "sum up"] }]), ...many, says("done")]),
       devices: DEVICES,
-      limits: { contextWindow: 8000 },
+      limits: { context_window: 8000 },
     });
     const { info, events } = await h.run(INTENT);
     expect(info).toMatchObject({ exit_reason: "completed", result: "done", steps: 32, steps_used: 32 });
@@ -83,7 +83,7 @@ describe("a conversation that grows", () => {
       await using h = new KernelHarness({
         model: model([...many, says("done")], aside),
         devices: DEVICES,
-        limits: { contextWindow: 8000 },
+        limits: { context_window: 8000 },
       });
       const { info } = await h.run(INTENT);
       expect(info.exit_reason).toBe("completed");
@@ -108,7 +108,7 @@ describe("a conversation that grows", () => {
         says("done"),
       ]),
       devices: DEVICES,
-      limits: { contextWindow: 8000 },
+      limits: { context_window: 8000 },
     });
     const { info } = await h.run(INTENT);
     expect(told).toBe(true);
@@ -130,7 +130,7 @@ describe("a conversation that grows", () => {
     await using h = new KernelHarness({
       model: model([calls(...wanted), says("done")]),
       devices: DEVICES,
-      limits: { contextWindow: 40_000 },
+      limits: { context_window: 40_000 },
     });
     const { info } = await h.run(INTENT);
     expect(info.exit_reason).toBe("completed");
@@ -143,7 +143,7 @@ describe("a conversation that grows", () => {
       model: model([...smallSteps(20), says("done")]),
       devices: DEVICES,
       can: { images: true },
-      limits: { contextWindow: 7250 },
+      limits: { context_window: 7250 },
     });
     const { info } = await h.run(INTENT, { images });
     expect(info.exit_reason).toBe("completed");
@@ -163,7 +163,7 @@ describe("a conversation that grows", () => {
       await using h = new KernelHarness({
         model: model([...small, says("done")]),
         devices: DEVICES,
-        limits: { contextWindow },
+        limits: { context_window: contextWindow },
       });
       const { info } = await h.run(INTENT);
       const made = compactionsOf(await recordOf(h, info.uuid));
@@ -184,7 +184,7 @@ describe("a conversation that grows", () => {
         return events.map((event) => (event.type === "usage" ? { type: "usage", usage } : event));
       },
       devices: DEVICES,
-      limits: { contextWindow: 24_000 },
+      limits: { context_window: 24_000 },
     });
     const { info } = await h.run(INTENT);
     expect(info.exit_reason).toBe("completed");
@@ -200,7 +200,7 @@ describe("a conversation that grows", () => {
       model: (request, signal) =>
         isAside(request) ? silent(request, signal) : model(scenes.splice(0, 1))(request, signal),
       devices: DEVICES,
-      limits: { contextWindow: 7250, compactMs: 20 },
+      limits: { context_window: 7250, compact_timeout: 20 },
     });
     const { info } = await h.run(INTENT);
     expect(info.exit_reason).toBe("completed");
@@ -211,7 +211,7 @@ describe("a conversation that grows", () => {
     await using h = new KernelHarness({
       model: model([calls(["Work", { chars: 60_000 }]), says("done")]),
       devices: DEVICES,
-      limits: { contextWindow: 8000 },
+      limits: { context_window: 8000 },
     });
     const { info } = await h.run(INTENT);
     expect(info.exit_reason).toBe("completed");
@@ -289,7 +289,7 @@ test("a summary that the budget does not cover is made without the model, and no
     await using h = new KernelHarness({
       model: model([...many, says("done")]),
       devices: DEVICES,
-      limits: { contextWindow: 8000, contextBudget },
+      limits: { context_window: 8000, context_budget: contextBudget },
     });
     const { info } = await h.run(INTENT);
     expect(["budget_exceeded", "completed"]).toContain(info.exit_reason ?? "");

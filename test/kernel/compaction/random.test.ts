@@ -127,7 +127,7 @@ async function through(seed: number): Promise<number> {
       }),
       "/dev/work": toolDevice("Work", () => chance.result()),
     },
-    limits: { contextWindow: chance.window },
+    limits: { context_window: chance.window },
     tmp: memoryFolder,
   });
   const { info } = await h.run(chance.intent);
@@ -137,7 +137,7 @@ async function through(seed: number): Promise<number> {
   expect(new Set(asked.map(({ system_prompt, tools }) => JSON.stringify([system_prompt, tools]))).size).toBe(
     1,
   );
-  const room = tokenTargets({}, { contextWindow: chance.window, compactAt: 80 }, Number.POSITIVE_INFINITY);
+  const room = tokenTargets({}, { context_window: chance.window, compact_at: 80 }, Number.POSITIVE_INFINITY);
   let made = 0;
   for (const { step, compactions = [], messages } of records) {
     for (const one of compactions) {

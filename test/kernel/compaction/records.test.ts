@@ -25,7 +25,7 @@ describe("the records of a compacted run", () => {
     await using h = new KernelHarness({
       model: model([...reads(20), says("done")]),
       devices: DEVICES,
-      limits: { contextWindow: 8000 },
+      limits: { context_window: 8000 },
     });
     const { info } = await h.run(INTENT);
     const records = await recordOf(h, info.uuid);
@@ -46,7 +46,7 @@ describe("the records of a compacted run", () => {
     await using h = new KernelHarness({
       model: (request, signal) => model(isAside(request) ? [] : scenes.splice(0, 1))(request, signal),
       devices: DEVICES,
-      limits: { contextWindow: 8000 },
+      limits: { context_window: 8000 },
     });
     const { info } = await h.run(INTENT);
     const made = compactionsOf(await recordOf(h, info.uuid));
@@ -75,7 +75,7 @@ test("a fork has in its own folder what the compactions of its steps refer to", 
   await using h = new KernelHarness({
     model: (request, signal) => model(isAside(request) ? [] : scenes.splice(0, 1))(request, signal),
     devices: DEVICES,
-    limits: { contextWindow: 11_250 },
+    limits: { context_window: 11_250 },
   });
   const { info } = await h.run(INTENT);
   const { pid, uuid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), {
@@ -110,7 +110,7 @@ describe("a run that goes on", () => {
     const before = h.requests.length;
     // About 13,000 tokens by now.
     const opts = h.opts();
-    const limits = { ...opts.limits, contextWindow: 14_750 };
+    const limits = { ...opts.limits, context_window: 14_750 };
     const resumed = await h.kernel.lifecycle.resume(uuid, null, { ...opts, limits });
     const { info } = await h.follow(resumed.pid);
     expect(info.exit_reason).toBe("completed");
@@ -128,7 +128,7 @@ describe("a run that goes on", () => {
           ? silent(request, signal)
           : model(isAside(request) ? [] : scenes.splice(0, 1))(request, signal),
       devices: DEVICES,
-      limits: { contextWindow: 7250 },
+      limits: { context_window: 7250 },
     });
     const pid = await h.spawn(INTENT);
     await until(() => asides === 1, "the request for a summary");

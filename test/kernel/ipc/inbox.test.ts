@@ -247,7 +247,7 @@ describe("ReadMessages", () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({
       clock,
-      limits: { toolMs: 5_000 },
+      limits: { tool_timeout: 5_000 },
       model: script(
         calls(["ReadMessages", { wait_ms: 3_600_000 }]),
         calls(["ReadMessages", {}]),

@@ -109,7 +109,7 @@ describe("the Agent tool", () => {
     await using h = new KernelHarness({
       clock,
       model: byIntent({ top: [agent("part")], part: [silent] }),
-      limits: { modelTotalMs: 10_000_000, modelIdleMs: 10_000_000 },
+      limits: { model_timeout: 10_000_000, model_idle_timeout: 10_000_000 },
     });
     const pid = await h.spawn("top", { timeoutMs: 1_000_000 });
     const part = await running(h, "part");
@@ -184,7 +184,7 @@ describe("a refusal stops a model that would try again and again", () => {
   test("the tool is not shown where no process may be spawned", async () => {
     await using h = new KernelHarness({
       model: byIntent({ top: [agent("part"), done], part: [agent("below"), done] }),
-      limits: { spawnDepth: 1 },
+      limits: { spawn_depth: 1 },
     });
     const { info } = await h.run("top");
     const shown = (intent: string) =>
@@ -195,7 +195,7 @@ describe("a refusal stops a model that would try again and again", () => {
   });
 
   test.each([
-    ["places", { liveChildren: 0 }, {}, "All 0 places"],
+    ["places", { live_children: 0 }, {}, "All 0 places"],
     ["steps", {}, { maxSteps: 1 }, "No steps are left"],
   ])("no %s", async (_, limits, more, why) => {
     await using h = new KernelHarness({ model: () => calls(["Agent", { intent: "part" }]), limits });
@@ -209,7 +209,7 @@ describe("a refusal stops a model that would try again and again", () => {
   test("one that asks all the same is ended by the breaker", async () => {
     await using h = new KernelHarness({
       model: () => calls(["Agent", { intent: "part" }]),
-      limits: { liveChildren: 0 },
+      limits: { live_children: 0 },
     });
     const { info } = await h.run("top");
     expect(info).toMatchObject({ exit_reason: "circuit_breaker", steps: 8 });
@@ -322,7 +322,7 @@ describe("a storm", () => {
 });
 
 test("a supervisor has no limits that nobody gave it, and those it runs have theirs each", async () => {
-  await using h = new KernelHarness({ model: silent, limits: { liveChildren: 1, spawnDepth: 1 } });
+  await using h = new KernelHarness({ model: silent, limits: { live_children: 1, spawn_depth: 1 } });
   const stopped: Task = (proc) =>
     new Promise((resolve) => {
       const end = (): void =>

@@ -152,7 +152,7 @@ class Observed {
         projectDir: opts.project.dir,
         cwd: opts.cwd,
       }),
-      record: this.#h.runs.create(uuid, { eventsPerRun: 1 }),
+      record: this.#h.runs.create(uuid, { events_per_run: 1 }),
       envelope,
       maxSteps: null,
       timeoutMs: null,

@@ -91,12 +91,12 @@ describe("paused time counts towards no deadline", () => {
   const DAY = 86_400_000;
   test.each([
     ["the run's time limit", silent, { timeoutMs: 10_000 }, { exit_reason: "timeout" }],
-    ["the model call's total", silent, { limits: { modelTotalMs: 10_000 } }, { exit_reason: "llm_error" }],
-    ["the model's silence", silent, { limits: { modelIdleMs: 10_000 } }, { exit_reason: "llm_error" }],
+    ["the model call's total", silent, { limits: { model_timeout: 10_000 } }, { exit_reason: "llm_error" }],
+    ["the model's silence", silent, { limits: { model_idle_timeout: 10_000 } }, { exit_reason: "llm_error" }],
     [
       "the tool call's",
       script(calls(["Hang", {}]), says("it hung")),
-      { limits: { toolMs: 10_000 } },
+      { limits: { tool_timeout: 10_000 } },
       { exit_reason: "completed", result: "it hung" },
     ],
   ] as const)("%s", async (_which, model, more, ends) => {
@@ -129,7 +129,11 @@ describe("paused time counts towards no deadline", () => {
 
   test("a program's: it is not ended while its process is paused", async () => {
     const clock = new FakeClock();
-    await using h = new KernelHarness({ model: script(says("done")), clock, limits: { checkMs: 10_000 } });
+    await using h = new KernelHarness({
+      model: script(says("done")),
+      clock,
+      limits: { check_timeout: 10_000 },
+    });
     const pid = await h.spawn("go", { checks: ["exec sleep 600"], timeoutMs: null });
     const run = h.follow(pid);
     await until(() => clock.waits.includes(10_000), "the check's deadline");

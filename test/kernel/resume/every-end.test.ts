@@ -71,7 +71,7 @@ const ENDS: End[] = [
     act: (_h, _pid, clock) => clock.advance(60),
     needs: { timeoutMs: null },
   },
-  { reason: "loop_detected", code: 1, second: () => calls(["Look", {}]), limits: { loopThreshold: 2 } },
+  { reason: "loop_detected", code: 1, second: () => calls(["Look", {}]), limits: { loop_threshold: 2 } },
   { reason: "interrupted", code: 130, second: silent, act: (h, pid) => h.kernel.processes.kill(pid, SIGINT) },
   { reason: "terminated", code: 143, second: silent, act: (h, pid) => h.kernel.processes.kill(pid, SIGTERM) },
   { reason: "killed", code: 137, second: silent, act: (h, pid) => h.kernel.processes.kill(pid, SIGKILL) },

@@ -79,7 +79,7 @@ async function longRun(forks: Model = () => says("forked")) {
   };
   const h: KernelHarness = new KernelHarness({
     model,
-    limits: { toolResultChars: 200 },
+    limits: { tool_result_chars: 200 },
     devices: {
       "/dev/look": toolDevice("Look", ({ n }) => (n === 2 ? LONG : `seen ${n}`), READ_ONLY),
       "/dev/shout": toolDevice("Shout", async () => {

@@ -266,7 +266,7 @@ describe("a program that is the model and calls tools by itself", () => {
       ],
       {
         devices: { "/dev/change": toolDevice("Change", () => `${++changed} times`) },
-        limits: { modelRetries: 2 },
+        limits: { model_retries: 2 },
       },
     );
     const { info } = await h.run("do it", program(h));
@@ -288,7 +288,7 @@ describe("a program that is the model and calls tools by itself", () => {
           throw new SyscallError("UNAVAILABLE", "the program has died", { retryable: true });
         },
       ],
-      { devices: { "/dev/echo": echo }, limits: { modelRetries: 2 } },
+      { devices: { "/dev/echo": echo }, limits: { model_retries: 2 } },
     );
     const { info } = await h.run("do it", program(h));
     expect(info).toMatchObject({ exit_reason: "llm_error", error: { code: "UNAVAILABLE" }, steps: 3 });
@@ -342,7 +342,7 @@ describe("a program that is the model and calls tools by itself", () => {
           }
         },
       ],
-      { devices: { "/dev/echo": echo }, limits: { loopThreshold: 4 } },
+      { devices: { "/dev/echo": echo }, limits: { loop_threshold: 4 } },
     );
     const { info } = await h.run("do it", program(h));
     expect(info).toMatchObject({ exit_reason: "loop_detected", steps: 4 });
@@ -383,7 +383,7 @@ describe("a program that is the model and calls tools by itself", () => {
       {
         clock,
         devices: { "/dev/slow": tool },
-        limits: { modelIdleMs: 1_000, modelTotalMs: 5_000 },
+        limits: { model_idle_timeout: 1_000, model_timeout: 5_000 },
       },
     );
     const pid = await h.spawn("do it", program(h));

@@ -23,7 +23,7 @@ function today(env: Record<string, string>, versions: Record<string, string>): S
     provider: null,
     cwd: "/p",
     env,
-    limits: defaultSettings().limits,
+    limits: defaultSettings().values,
   };
 }
 

@@ -18,7 +18,7 @@ import { until } from "../../support/until.ts";
 
 setDefaultTimeout(120_000);
 
-const ALL: RetentionLimits = { ageMs: null, runs: 0, bytes: null };
+const ALL: RetentionLimits = { retention_age: null, retention_runs: 0, retention_size: null };
 
 /** Two projects' data folders, a kernel that lives, and a collector over both. */
 class Folders implements Disposable {
@@ -89,7 +89,7 @@ function gone({ collected }: CollectReport): string[] {
 describe("gc", () => {
   test("removes what is beyond the limits, of every project, and remembers it", async () => {
     using folders = new Folders();
-    folders.limits = { ...ALL, runs: 1 };
+    folders.limits = { ...ALL, retention_runs: 1 };
     const [a, b, c] = [folders.run(), folders.run(), folders.run({}, 1)];
     const dry = await folders.collector.collect({ dryRun: true });
     expect(folders.left()).toHaveLength(3);
@@ -214,7 +214,11 @@ describe("gc", () => {
         if (what < 2) open.add(uuid);
       }
       const infos = (await Promise.all(folders.stores.map((store) => store.list()))).flat();
-      folders.limits = { ageMs: null, runs: int(4), bytes: int(2) === 0 ? null : 4096 * int(6) };
+      folders.limits = {
+        retention_age: null,
+        retention_runs: int(4),
+        retention_size: int(2) === 0 ? null : 4096 * int(6),
+      };
       const report = await folders.collector.collect({ most: 1 + int(30) });
       const left = new Set(folders.left());
       for (const uuid of open) expect(left, `seed ${seed}`).toContain(uuid);

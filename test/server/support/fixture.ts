@@ -97,7 +97,7 @@ export function fakeSystem(
       dataDirs: () => [dataDir],
       open: () => runs,
       kernelAlive: () => true,
-      limits: async () => defaultSettings().retention,
+      limits: async () => defaultSettings().values,
       lockPath: join(dataDir, "gc", "lock"),
       lastPath: join(dataDir, "gc", "last.json"),
       clock: o.clock,
@@ -150,7 +150,7 @@ export function optsOf(cwd: string): SpawnOpts {
     },
     cwd,
     env: {},
-    limits: defaultSettings().limits,
+    limits: defaultSettings().values,
   };
 }
 

@@ -10,7 +10,7 @@ import type { RunRow } from "../../../src/store/runs/run-index.ts";
 import { procInfo } from "../../support/samples.ts";
 import { seeded } from "../../support/seeded.ts";
 
-const NONE: RetentionLimits = { ageMs: null, runs: null, bytes: null };
+const NONE: RetentionLimits = { retention_age: null, retention_runs: null, retention_size: null };
 const NOW = 1_000_000;
 
 /** Each ended so long ago, the first the longest, with so many bytes. */
@@ -23,13 +23,21 @@ describe("beyond the limits", () => {
 
   test.each([
     ["nothing, without limits", NONE, []],
-    ["what is older than the age", { ...NONE, ageMs: 250 }, ["u0 age", "u1 age"]],
-    ["not what is just as old", { ...NONE, ageMs: 300 }, ["u0 age"]],
-    ["the oldest beyond the number", { ...NONE, runs: 3 }, ["u0 runs"]],
-    ["all but the newest", { ...NONE, runs: 1 }, ["u0 runs", "u1 runs", "u2 runs"]],
-    ["the oldest beyond the size", { ...NONE, bytes: 70 }, ["u0 size"]],
-    ["what does not fit, and all before it", { ...NONE, bytes: 40 }, ["u0 size", "u1 size", "u2 size"]],
-    ["each for its first reason", { ageMs: 350, runs: 2, bytes: 70 }, ["u0 age", "u1 runs"]],
+    ["what is older than the age", { ...NONE, retention_age: 250 }, ["u0 age", "u1 age"]],
+    ["not what is just as old", { ...NONE, retention_age: 300 }, ["u0 age"]],
+    ["the oldest beyond the number", { ...NONE, retention_runs: 3 }, ["u0 runs"]],
+    ["all but the newest", { ...NONE, retention_runs: 1 }, ["u0 runs", "u1 runs", "u2 runs"]],
+    ["the oldest beyond the size", { ...NONE, retention_size: 70 }, ["u0 size"]],
+    [
+      "what does not fit, and all before it",
+      { ...NONE, retention_size: 40 },
+      ["u0 size", "u1 size", "u2 size"],
+    ],
+    [
+      "each for its first reason",
+      { retention_age: 350, retention_runs: 2, retention_size: 70 },
+      ["u0 age", "u1 runs"],
+    ],
   ] as const)("is %s", (_what, limits, gone) => {
     expect(beyondLimits(runs, limits, NOW).map(({ uuid, why }) => `${uuid} ${why}`)).toEqual([...gone]);
   });
@@ -40,10 +48,14 @@ describe("beyond the limits", () => {
       const int = (below: number): number => Math.floor(random() * below);
       const runs = ended(...Array.from({ length: int(30) }, (): [number, number] => [int(50), int(20)]));
       const maybe = (below: number): number | null => (int(3) === 0 ? null : 1 + int(below));
-      const limits: RetentionLimits = { ageMs: maybe(50), runs: maybe(20), bytes: maybe(150) };
+      const limits: RetentionLimits = {
+        retention_age: maybe(50),
+        retention_runs: maybe(20),
+        retention_size: maybe(150),
+      };
       const gone = new Map(beyondLimits(runs, limits, NOW).map(({ uuid, why }) => [uuid, why]));
       const kept = runs.filter(({ uuid }) => !gone.has(uuid));
-      const { ageMs, runs: most, bytes } = limits;
+      const { retention_age: ageMs, retention_runs: most, retention_size: bytes } = limits;
       const sum = kept.reduce((all, run) => all + run.bytes, 0);
       for (const run of kept) if (ageMs !== null) expect(NOW - run.endedAtMs).toBeLessThanOrEqual(ageMs);
       if (most !== null) expect(kept.length).toBeLessThanOrEqual(most);

@@ -31,7 +31,7 @@ setDefaultTimeout(120_000);
 
 const UUID = "019a0000-0000-7000-8000-000000000001";
 
-function newRun(fs: FsPort = realFs, limits?: { eventsPerRun: number }, where?: string) {
+function newRun(fs: FsPort = realFs, limits?: { events_per_run: number }, where?: string) {
   const dataDir = temporaryFolder(where);
   const store = new RunStore(dataDir, fs);
   const writer = store.create(UUID, limits);
@@ -445,7 +445,7 @@ describe("events", () => {
   });
 
   test("are capped, and the last line says how many are missing", async () => {
-    const { store, writer, file } = newRun(realFs, { eventsPerRun: 10 });
+    const { store, writer, file } = newRun(realFs, { events_per_run: 10 });
     for (let i = 1; i <= 25; i++) writer.event(event("Read", i));
     await writer.close();
     await writer.close();
@@ -482,11 +482,11 @@ describe("events", () => {
   });
 
   test("of a run that goes on count towards the same cap", async () => {
-    const { store, writer } = newRun(realFs, { eventsPerRun: 10 });
+    const { store, writer } = newRun(realFs, { events_per_run: 10 });
     writer.info(procInfo({ uuid: UUID }));
     for (let i = 1; i <= 8; i++) writer.event(event("Read", i));
     await writer.close();
-    const again = await store.reopen(UUID, { eventsPerRun: 10 });
+    const again = await store.reopen(UUID, { events_per_run: 10 });
     for (let i = 9; i <= 12; i++) again.event(event("Read", i));
     await again.close();
     const { records } = await store.events(UUID);

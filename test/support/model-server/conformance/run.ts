@@ -36,7 +36,7 @@ export async function runOver(
     clock,
     devices: { [driver.device]: deviceOf(driver), "/dev/bash": bash },
     needs: { [driver.device]: ["secret"] },
-    limits: { modelRetries: RETRIES, modelWaitMs: PATIENCE_MS },
+    limits: { model_retries: RETRIES, model_wait: PATIENCE_MS },
   });
   const pid = await h.spawn("fix it", { provider: { ...h.opts().provider, ...choice(driver, url) } });
   h.leases--; // Of the options that only lent their provider.
