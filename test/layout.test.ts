@@ -172,11 +172,6 @@ describe("the rooms below kernel, server and store", () => {
     // The root of a house assembles its rooms, which take its types and managers.
     const known = new Set([
       "kernel/budget <-> kernel/llm",
-      "kernel/budget <-> kernel/process",
-      "kernel/conversation <-> kernel/process",
-      "kernel/conversation <-> kernel/resume",
-      "kernel/events <-> kernel/process",
-      "kernel/ipc <-> kernel/lifetime",
       "kernel/llm <-> kernel/tools",
       "protocol <-> server/records",
     ]);

@@ -6,9 +6,9 @@ import { TaskTable } from "./concurrency/task-table.ts";
 import { type Thread, ThreadTask, type ThreadWork, type TID } from "./concurrency/thread.ts";
 import type { ContextManager } from "./context-manager.ts";
 import type { Debugger } from "./debugger.ts";
-import type { ResourceHolder } from "./lifetime/reap.ts";
 import type { Process } from "./process/process.ts";
 import type { ProcessTable } from "./process/process-table.ts";
+import type { ResourceHolder } from "./process/resource-holder.ts";
 import type { PID } from "./types.ts";
 
 export type { CoID, Coroutine, CoroutineBody, Resumed } from "./concurrency/coroutine.ts";

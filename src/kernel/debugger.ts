@@ -1,7 +1,7 @@
+import { Channel } from "../lib/channel.ts";
 import type { Clock } from "../lib/clock.ts";
-import { withDetail } from "../lib/error-detail.ts";
-import { type Code, SyscallError } from "../plugin/index.ts";
-import { Channel } from "./events/channel.ts";
+import { SyscallError } from "../plugin/index.ts";
+import { namedError } from "./errors/named-error.ts";
 import type { Process } from "./process/process.ts";
 import type { SyscallEvent } from "./types.ts";
 
@@ -236,26 +236,6 @@ function eventOf(
     duration_ms: roundMs(endedMs - startedMs),
   };
 }
-
-/**
- * The same error with the syscall and the process it belongs to. A foreign one becomes INTERNAL, but for what
- * the platform's own signals are aborted with.
- */
-export function namedError(thrown: unknown, syscall: string, pid: number): SyscallError {
-  if (!(thrown instanceof SyscallError)) {
-    const text = thrown instanceof Error ? thrown.message : String(thrown);
-    const code = thrown instanceof DOMException ? (ABORTS.get(thrown.name) ?? "INTERNAL") : "INTERNAL";
-    return new SyscallError(code, `${syscall}: ${text}`, { cause: thrown, syscall, pid });
-  }
-  if (thrown.syscall !== undefined) return thrown;
-  return withDetail(thrown, { syscall, pid });
-}
-
-/** What `AbortController.abort()` and `AbortSignal.timeout()` leave as a signal's reason. */
-const ABORTS: ReadonlyMap<string, Code> = new Map([
-  ["AbortError", "CANCELLED"],
-  ["TimeoutError", "TIMEOUT"],
-]);
 
 function roundMs(ms: number): number {
   return Math.round(ms * 1000) / 1000;

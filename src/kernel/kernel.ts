@@ -1,3 +1,4 @@
+import type { Channel } from "../lib/channel.ts";
 import type { TreeBudget } from "./budget/budget.ts";
 import type { CapabilityManager } from "./capability-manager.ts";
 import type { ConcurrencyManager } from "./concurrency-manager.ts";
@@ -5,7 +6,6 @@ import type { ContextManager } from "./context-manager.ts";
 import type { ManualCompaction } from "./conversation/manual-compaction.ts";
 import type { Debugger } from "./debugger.ts";
 import { registerOwnDevices } from "./devices/own-devices.ts";
-import type { Channel } from "./events/channel.ts";
 import type { FileSystem } from "./file-system.ts";
 import type { InitManager } from "./init-manager.ts";
 import type { IpcManager } from "./ipc-manager.ts";

@@ -2,7 +2,6 @@ import { SyscallError } from "../plugin/index.ts";
 import type { DeviceRegistry } from "../vfs/registry.ts";
 import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
-import type { ResourceHolder } from "./lifetime/reap.ts";
 import { checkRequest, mountPath } from "./mount/mount-point.ts";
 import type { MountSourcePorts } from "./mount/mount-source.ts";
 import { MountSources } from "./mount/mount-sources.ts";
@@ -19,6 +18,7 @@ import {
 } from "./mount/mount-tables.ts";
 import { MountVisibility, type MountVisibilityPorts } from "./mount/mount-visibility.ts";
 import type { Process } from "./process/process.ts";
+import type { ResourceHolder } from "./process/resource-holder.ts";
 import type { DeviceLease, MountInfo, MountRequest, PID, ProjectHandle } from "./types.ts";
 
 export type { MountScope } from "./mount/mount-tables.ts";

@@ -1,8 +1,8 @@
 import { SyscallError } from "../plugin/index.ts";
 import type { Debugger } from "./debugger.ts";
-import type { ResourceHolder } from "./lifetime/reap.ts";
 import type { Process } from "./process/process.ts";
 import type { ProcessTable } from "./process/process-table.ts";
+import type { ResourceHolder } from "./process/resource-holder.ts";
 import { assertSignal, type SignalManager } from "./signal-manager.ts";
 import type { PID, Signal } from "./types.ts";
 

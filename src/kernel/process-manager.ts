@@ -1,6 +1,7 @@
 import { orAborted } from "../lib/cancellation.ts";
 import { type GuardedFolder, SyscallError } from "../plugin/index.ts";
-import { type Debugger, namedError } from "./debugger.ts";
+import type { Debugger } from "./debugger.ts";
+import { namedError } from "./errors/named-error.ts";
 import { type ChildEffects, requireEffects } from "./lifetime/child-effects.ts";
 import type { ProcessBuilder } from "./lifetime/process-builder.ts";
 import type { ProcessRunner, Task } from "./lifetime/process-runner.ts";

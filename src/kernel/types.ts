@@ -288,3 +288,11 @@ export interface ProcessDetail {
 
 export type SyscallEvent = SyscallEventWire;
 export type { ProcInfo, SuspendCause, Wake };
+
+/** What a compaction achieved: the same number twice where nothing could be saved. */
+export interface AppliedCompaction {
+  tokensBefore: number;
+  tokensAfter: number;
+  /** What made the summary; null where long results alone were truncated, or nothing was done. */
+  by: "model" | "digest" | null;
+}

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { firstMessage } from "../../src/kernel/resume/saved-run.ts";
+import { firstMessage } from "../../src/kernel/conversation/first-message.ts";
 import { framed } from "../../src/lib/frame.ts";
 import { seeded } from "../support/seeded.ts";
 

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import plugin from "../../plugins/mcp/index.ts";
-import { Channel } from "../../src/kernel/events/channel.ts";
+import { Channel } from "../../src/lib/channel.ts";
 import { type Child, type Mounted, O_RDWR, type OpenContext, SyscallError } from "../../src/plugin/index.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
 import { exchange, failure, text } from "../support/conformance/vfs-file.ts";

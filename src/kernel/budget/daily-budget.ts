@@ -1,6 +1,6 @@
 import type { Clock } from "../../lib/clock.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
-import { recordOrFail } from "../process/run-error.ts";
+import { recordOrFail } from "../errors/run-error.ts";
 import type { SpawnOpts } from "../types.ts";
 import { type BudgetUsage, TreeBudget } from "./budget.ts";
 

@@ -1,14 +1,6 @@
 import type { Message } from "../../plugin/index.ts";
 import type { Compaction } from "../../store/runs/schema.ts";
 
-/** What whoever has asked for a compaction is told: the same number twice where nothing was to be gained. */
-export interface AppliedCompaction {
-  tokensBefore: number;
-  tokensAfter: number;
-  /** Who has summarised; null where long results alone were cut, or nothing was done. */
-  by: "model" | "digest" | null;
-}
-
 /**
  * The conversation after a compaction: the same for the live run and for whoever makes it again from its records.
  * What was appended since is kept as it is.

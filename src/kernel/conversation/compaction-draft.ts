@@ -1,14 +1,14 @@
 import { type Message, SyscallError } from "../../plugin/index.ts";
 import type { Compaction } from "../../store/runs/schema.ts";
 import { estimateMessage, estimateTokens } from "../budget/token-estimate.ts";
+import { RunError } from "../errors/run-error.ts";
 import { ModelCall, type ModelCallPorts } from "../llm/model-call.ts";
 import type { ModelRequest } from "../llm/model-request.ts";
 import type { Process } from "../process/process.ts";
-import { RunError } from "../process/run-error.ts";
-import { firstMessage } from "../resume/saved-run.ts";
 import { applyCompaction } from "./apply-compaction.ts";
 import { clipText, shortenText } from "./clip-text.ts";
 import { digest } from "./digest.ts";
+import { firstMessage } from "./first-message.ts";
 import { recentFiles } from "./recent-files.ts";
 import { instruction, SHARES, summaryMessage } from "./summary.ts";
 import type { TokenTargets } from "./token-targets.ts";

@@ -3,13 +3,13 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { Compaction, SoFar } from "../../store/runs/schema.ts";
 import { lessUsage } from "../budget/usage.ts";
 import type { ContextManager } from "../context-manager.ts";
+import { RunError, recordOrFail } from "../errors/run-error.ts";
 import { compactEntry } from "../events/log-entry.ts";
 import type { ModelCallPorts } from "../llm/model-call.ts";
 import type { ModelRequest } from "../llm/model-request.ts";
 import type { Process } from "../process/process.ts";
-import { RunError, recordOrFail } from "../process/run-error.ts";
 import { usageSoFar } from "../process/step-record.ts";
-import type { AppliedCompaction } from "./apply-compaction.ts";
+import type { AppliedCompaction } from "../types.ts";
 import { draftCompaction } from "./compaction-draft.ts";
 import { type TokenTargets, tokenTargets } from "./token-targets.ts";
 

@@ -2,8 +2,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { Debugger } from "../debugger.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
-import type { PID } from "../types.ts";
-import type { AppliedCompaction } from "./apply-compaction.ts";
+import type { AppliedCompaction, PID } from "../types.ts";
 
 /** Has the conversation of a live process compacted on a person's word. */
 export class ManualCompaction {

@@ -1,30 +1,8 @@
-import {
-  type Message,
-  type StopReason,
-  SyscallError,
-  type ToolCall,
-  type Usage,
-} from "../../plugin/index.ts";
+import { type Message, SyscallError, type ToolCall } from "../../plugin/index.ts";
 import type { Compaction, JournalEntry, StepRecord, ToolCallRecord, Wake } from "../../store/runs/schema.ts";
+import type { OpenStep } from "../process/run-progress.ts";
 import { applyCompaction } from "./apply-compaction.ts";
 import { toolMessage } from "./tool-message.ts";
-
-/** A step that was begun and has no record: its answer is there, and its calls have gone as far as its journal says. */
-export interface OpenStep {
-  step: number;
-  ts: string;
-  message: Message;
-  reasoning: string | undefined;
-  usage: Usage;
-  stopReason: StopReason;
-  stopWord: string | undefined;
-  /** Numbers of the inbox entries that the messages before its answer hold. */
-  inbox: number[] | undefined;
-  /** By call: those that have ended, and those of which nobody knows. All others are made now. */
-  settled: ReadonlyMap<string, ToolCallRecord>;
-  /** By call: what it had begun to wait for. It is made again, and goes on waiting. */
-  waiting: ReadonlyMap<string, Wake>;
-}
 
 /** What a run's records say of its conversation, in the form a provider takes: no call is without its result. */
 export interface SavedHistory {

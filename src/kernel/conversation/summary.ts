@@ -1,8 +1,8 @@
 import { framed } from "../../lib/frame.ts";
 import type { Message } from "../../plugin/index.ts";
 import { estimateTokens } from "../budget/token-estimate.ts";
-import { firstMessage } from "../resume/saved-run.ts";
 import { clipText } from "./clip-text.ts";
+import { firstMessage } from "./first-message.ts";
 
 /** What stands in for the beginning of a conversation. The intent and what came with it are said again, word for word. */
 interface SummaryParts {

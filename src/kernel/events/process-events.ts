@@ -1,7 +1,7 @@
+import { Channel } from "../../lib/channel.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Process } from "../process/process.ts";
 import type { LogEntry, ProcessEvent } from "../types.ts";
-import { Channel } from "./channel.ts";
 import { joinWords } from "./join-words.ts";
 
 /** Events that one attached client may lag behind by. */

@@ -1,7 +1,7 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
-import type { ResourceHolder } from "../lifetime/reap.ts";
 import type { Process } from "../process/process.ts";
+import type { ResourceHolder } from "../process/resource-holder.ts";
 import { Inbox } from "./inbox.ts";
 
 /** The inboxes of all processes. Each is made on first use: a process that is sent nothing has none. */

@@ -6,6 +6,7 @@ import type { DeviceRegistry } from "../../vfs/registry.ts";
 import type { DailyBudget } from "../budget/daily-budget.ts";
 import type { ContextManager } from "../context-manager.ts";
 import type { Conversations } from "../conversation/conversations.ts";
+import { firstMessage } from "../conversation/first-message.ts";
 import { assembleHead } from "../conversation/prompt-head.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
@@ -24,7 +25,7 @@ import {
   savedOpts,
   savedPermissions,
 } from "../resume/restored-settings.ts";
-import { firstMessage, type SavedRun } from "../resume/saved-run.ts";
+import type { SavedRun } from "../resume/saved-run.ts";
 import { namesMessageTools, startsWithMessages } from "../tools/message-tools.ts";
 import { showTools, toolForModel, writeMeta } from "../tools/tool-catalog.ts";
 import type { AgentInfo, PID, ProcessKind, SpawnOpts } from "../types.ts";

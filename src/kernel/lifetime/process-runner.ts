@@ -1,6 +1,6 @@
 import type { Children } from "../../os/children.ts";
 import type { SyscallError } from "../../plugin/index.ts";
-import { namedError } from "../debugger.ts";
+import { namedError } from "../errors/named-error.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { OpenContexts } from "../files/open-context.ts";
 import type { KernelPorts } from "../kernel-ports.ts";

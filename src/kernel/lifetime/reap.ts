@@ -1,15 +1,9 @@
 import type { Children } from "../../os/children.ts";
 import type { Conversations } from "../conversation/conversations.ts";
-import { namedError } from "../debugger.ts";
+import { namedError } from "../errors/named-error.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
-
-/** A part of the kernel that holds something for processes, and lets go of it at their reap. */
-export interface ResourceHolder {
-  clear(proc: Process): Promise<void> | void;
-  /** Processes, or things of theirs, that it still holds something for. */
-  readonly size: number;
-}
+import type { ResourceHolder } from "../process/resource-holder.ts";
 
 /** In the order in which they let go. */
 export type HolderName = "mounts" | "messages" | "groups" | "signals" | "threads" | "coroutines";

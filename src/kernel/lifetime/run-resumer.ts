@@ -2,7 +2,7 @@ import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
-import { namedError } from "../debugger.ts";
+import { namedError } from "../errors/named-error.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";

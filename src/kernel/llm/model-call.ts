@@ -8,8 +8,8 @@ import {
 } from "../budget/call-budget.ts";
 import { AttemptUsage, addUsage, lessUsage, noUsage } from "../budget/usage.ts";
 import type { Debugger } from "../debugger.ts";
+import { RunError } from "../errors/run-error.ts";
 import type { Process } from "../process/process.ts";
-import { RunError } from "../process/run-error.ts";
 import { ProgramToolCalls, type ProgramTurn } from "../tools/program-tool-calls.ts";
 import type { ToolCallPorts } from "../tools/tool-calls.ts";
 import type { Wake } from "../types.ts";

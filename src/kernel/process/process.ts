@@ -1,4 +1,5 @@
 import { Abort } from "../../lib/cancellation.ts";
+import type { Channel } from "../../lib/channel.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import {
   type Effort,
@@ -19,12 +20,10 @@ import type {
 } from "../../store/runs/schema.ts";
 import { FdTable } from "../../vfs/fd-table.ts";
 import { TokenEstimate } from "../budget/token-estimate.ts";
-import type { AppliedCompaction } from "../conversation/apply-compaction.ts";
-import type { OpenStep } from "../conversation/rebuild-history.ts";
-import type { Channel } from "../events/channel.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { Permissions } from "../permission/permissions.ts";
 import type {
+  AppliedCompaction,
   ExitStatus,
   PID,
   ProcessEvent,
@@ -37,6 +36,7 @@ import { ProcessClock } from "./process-clock.ts";
 import { procInfoOf } from "./process-info.ts";
 import type { ProcessSpec, ProcessTool } from "./process-spec.ts";
 import { transition } from "./process-state.ts";
+import type { OpenStep } from "./run-progress.ts";
 import { initialProgress, type LastAnswer } from "./run-progress.ts";
 import { Secrets } from "./secrets.ts";
 

@@ -1,7 +1,24 @@
 import type { Clock } from "../../lib/clock.ts";
-import type { ChildResult, ProcInfo, StepRecord, Usage } from "../../store/runs/schema.ts";
-import type { OpenStep } from "../conversation/rebuild-history.ts";
-import type { SkillInfo } from "../types.ts";
+import type { Message, StopReason } from "../../plugin/index.ts";
+import type { ChildResult, ProcInfo, StepRecord, ToolCallRecord, Usage } from "../../store/runs/schema.ts";
+import type { SkillInfo, Wake } from "../types.ts";
+
+/** A step that was begun and has no record: its answer is there, and its calls have gone as far as its journal says. */
+export interface OpenStep {
+  step: number;
+  ts: string;
+  message: Message;
+  reasoning: string | undefined;
+  usage: Usage;
+  stopReason: StopReason;
+  stopWord: string | undefined;
+  /** Numbers of the inbox entries that the messages before its answer hold. */
+  inbox: number[] | undefined;
+  /** By call: those that have ended, and those of which nobody knows. All others are made now. */
+  settled: ReadonlyMap<string, ToolCallRecord>;
+  /** By call: what it had begun to wait for. It is made again, and goes on waiting. */
+  waiting: ReadonlyMap<string, Wake>;
+}
 
 /** The answer of a step that calls no tools. */
 export interface LastAnswer extends Pick<StepRecord, "stop_reason" | "stop_word"> {

@@ -3,6 +3,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { PermissionRecord, ProcInfo, StepRecord } from "../../store/runs/schema.ts";
+import { firstMessage } from "../conversation/first-message.ts";
 import { rebuildHistory } from "../conversation/rebuild-history.ts";
 import { initialProgress } from "../process/run-progress.ts";
 import type { AgentInfo, SkillInfo } from "../types.ts";
@@ -12,7 +13,6 @@ import {
   damageTexts,
   done,
   everyStep,
-  firstMessage,
   hasEnded,
   lastPlan,
   requireOwnRecord,

@@ -1,6 +1,5 @@
 import { damagedFileText } from "../../lib/damage-text.ts";
-import { framed } from "../../lib/frame.ts";
-import { type ImageRef, type Message, SyscallError } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/index.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import { INBOX } from "../../store/runs/inbox-log.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
@@ -17,6 +16,7 @@ import type {
   ToolCallRecord,
 } from "../../store/runs/schema.ts";
 import type { EarlierUsage } from "../budget/budget.ts";
+import { firstMessage } from "../conversation/first-message.ts";
 import { rebuildHistory, type SavedHistory } from "../conversation/rebuild-history.ts";
 import { planText } from "../devices/plan.ts";
 import { isSuspended, type LastAnswer, type RunProgress } from "../process/run-progress.ts";
@@ -124,17 +124,6 @@ export async function readSavedRun(
 
 /** A run that waits again and again may have very many. */
 const PIDS_KEPT = 100;
-
-/** What the user said: the attached text follows the intent, and the images that. */
-export function firstMessage(
-  intent: string,
-  input: string | null | undefined,
-  images: readonly ImageRef[] = [],
-): Message {
-  const attached = input === null || input === undefined ? [] : [framed("input", input)];
-  const content = [intent, ...attached].join("\n\n");
-  return { role: "user", content, ...(images.length > 0 && { images: [...images] }) };
-}
 
 /** It came to an end of its own, and that is in its record. */
 export function hasEnded({ ended_at_ms, exit_reason }: ProcInfo): boolean {

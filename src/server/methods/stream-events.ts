@@ -1,5 +1,5 @@
-import type { Channel } from "../../kernel/events/channel.ts";
 import type { ProcessEvent, ProcInfo } from "../../kernel/types.ts";
+import type { Channel } from "../../lib/channel.ts";
 import type { ProcRef, StreamEvent } from "../../protocol/methods.ts";
 import type { Damage } from "../records/damage.ts";
 import { receiptOf } from "./receipt.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { firstMessage } from "../../../src/kernel/conversation/first-message.ts";
 import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
-import { firstMessage } from "../../../src/kernel/resume/saved-run.ts";
 import type { LLMEvent } from "../../../src/plugin/index.ts";
 import type { JournalEntry } from "../../../src/store/runs/schema.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../../support/kernel.ts";

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
 import { TreeBudget, UNLIMITED } from "../../../src/kernel/budget/budget.ts";
-import { Channel } from "../../../src/kernel/events/channel.ts";
 import { type HolderName, type ReapPorts, reapProcess } from "../../../src/kernel/lifetime/reap.ts";
 import { factsOf } from "../../../src/kernel/permission/facts.ts";
 import { Permissions } from "../../../src/kernel/permission/permissions.ts";
@@ -8,6 +7,7 @@ import { bareAgent } from "../../../src/kernel/process/bare-agent.ts";
 import { Process } from "../../../src/kernel/process/process.ts";
 import { ProcessTable } from "../../../src/kernel/process/process-table.ts";
 import { SIGKILL, SIGPAUSE, SIGTERM } from "../../../src/kernel/types.ts";
+import { Channel } from "../../../src/lib/channel.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { KernelHarness, says, silent } from "../../support/kernel.ts";

@@ -1,12 +1,11 @@
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
-import type { AppliedCompaction } from "../../../src/kernel/conversation/apply-compaction.ts";
-import { Channel } from "../../../src/kernel/events/channel.ts";
 import { joinWords } from "../../../src/kernel/events/join-words.ts";
 import type { Resumed, ResumeOptions } from "../../../src/kernel/lifetime/run-resumer.ts";
 import type { ShutdownOptions } from "../../../src/kernel/lifetime/shutdown.ts";
 import type { GateStatus } from "../../../src/kernel/llm/model-gate.ts";
 import type {
   AgentInfo,
+  AppliedCompaction,
   ExitReason,
   ExitStatus,
   PID,
@@ -19,6 +18,7 @@ import type {
   Wake,
 } from "../../../src/kernel/types.ts";
 import { SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";
+import { Channel } from "../../../src/lib/channel.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { KernelApi } from "../../../src/server/services.ts";
 import type { RunStore, RunWriter } from "../../../src/store/runs/run-store.ts";

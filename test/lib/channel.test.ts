@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { Channel } from "../../../src/kernel/events/channel.ts";
-import { joinWords } from "../../../src/kernel/events/join-words.ts";
-import type { ProcessEvent } from "../../../src/kernel/types.ts";
+import { joinWords } from "../../src/kernel/events/join-words.ts";
+import type { ProcessEvent } from "../../src/kernel/types.ts";
+import { Channel } from "../../src/lib/channel.ts";
 
 async function all<T>(channel: Channel<T>): Promise<T[]> {
   const items: T[] = [];

@@ -1,0 +1,22 @@
+import { withDetail } from "../../lib/error-detail.ts";
+import { type Code, SyscallError } from "../../plugin/index.ts";
+
+/**
+ * The same error with the syscall and the process it belongs to. A foreign one becomes INTERNAL, but for what
+ * the platform's own signals are aborted with.
+ */
+export function namedError(thrown: unknown, syscall: string, pid: number): SyscallError {
+  if (!(thrown instanceof SyscallError)) {
+    const text = thrown instanceof Error ? thrown.message : String(thrown);
+    const code = thrown instanceof DOMException ? (ABORTS.get(thrown.name) ?? "INTERNAL") : "INTERNAL";
+    return new SyscallError(code, `${syscall}: ${text}`, { cause: thrown, syscall, pid });
+  }
+  if (thrown.syscall !== undefined) return thrown;
+  return withDetail(thrown, { syscall, pid });
+}
+
+/** What `AbortController.abort()` and `AbortSignal.timeout()` leave as a signal's reason. */
+const ABORTS: ReadonlyMap<string, Code> = new Map([
+  ["AbortError", "CANCELLED"],
+  ["TimeoutError", "TIMEOUT"],
+]);
