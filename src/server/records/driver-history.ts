@@ -1,5 +1,7 @@
 import type { ProcInfo } from "../../kernel/types.ts";
 import { type History as HistoryService, type RunInfo, SyscallError } from "../../plugin/index.ts";
+import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
+import { STEPS } from "../../store/runs/run-writer.ts";
 import type { History } from "./history.ts";
 
 /** Asked for at once, whatever a driver says. */
@@ -27,11 +29,14 @@ export function driverHistory(history: History): HistoryService {
     async steps(uuid, after, max) {
       const run = await history.byUuid(uuid);
       if (run === undefined) throw new SyscallError("NOT_FOUND", `There is no run ${uuid}.`);
+      // What a driver plays of them is executed.
+      requireOwn(run.info);
       const wanted = Math.min(count("max", max), MOST);
       const found: object[] = [];
       // No step stands before the line of its number.
       for (let line = count("after", after); found.length < wanted; ) {
         const page = await run.records.steps(uuid, { after: line, limit: wanted });
+        if (page.foreign > 0) throw foreignLines(uuid, STEPS, page.foreign);
         found.push(...page.records.filter(({ step }) => step > after));
         if (page.next === line) break;
         line = page.next;
