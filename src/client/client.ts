@@ -1,16 +1,14 @@
 import { type Clock, realClock } from "../lib/clock.ts";
 import { CODES, type Code, SyscallError } from "../plugin/index.ts";
 import { encode, type Frame, Framer, MAX_ANSWER_BYTES } from "../protocol/frame.ts";
+import type { Response, StreamEvent, WireError } from "../protocol/methods.ts";
 import type {
   Answers,
   Method,
   Payload,
   PlainMethod,
-  Response,
-  StreamEvent,
   StreamingMethod,
-  WireError,
-} from "../protocol/methods.ts";
+} from "../server/methods/method-table.ts";
 import type { Pipe } from "./pipe.ts";
 
 /** How long an answer may take, unless the caller knows better. */

@@ -1,26 +1,5 @@
-import { z } from "zod";
-import type { CollectReport } from "../server/records/collector.ts";
+import type { CollectReason } from "../store/runs/retention.ts";
 import type { Diagnostic } from "./fields.ts";
-
-/** The server itself. */
-export const DAEMON_METHODS = {
-  /** `started`: answers when the user's init.yaml is up, or says why it is not. */
-  ping: { streaming: false, payload: () => z.object({ started: z.boolean().optional() }) },
-  gc: { streaming: false, payload: () => z.object({ dry_run: z.boolean().optional() }) },
-  daemon_status: { streaming: false, payload: () => z.object({}) },
-  shutdown: {
-    streaming: false,
-    payload: () => z.object({ now: z.boolean().optional(), restart: z.boolean().optional() }),
-  },
-} as const;
-
-export interface DaemonAnswers {
-  ping: PingPayload;
-  gc: CollectReport;
-  daemon_status: DaemonStatus;
-  /** `draining`: tool calls under way have so many ms to finish before their runs are suspended. */
-  shutdown: { pid: number; draining?: { calls: number; ms: number } };
-}
 
 export interface PingPayload {
   version: string;
@@ -63,4 +42,30 @@ export interface InitUnitWire {
   /** null: nobody counts them. */
   restarts: number | null;
   error: string | null;
+}
+
+/** A run that was collected, or would be. */
+export interface CollectedLine {
+  uuid: string;
+  /** null: no record told it. */
+  pid: number | null;
+  project: string | null;
+  ended_at_ms: number | null;
+  why: CollectReason;
+  bytes: number;
+}
+
+export interface CollectReport {
+  dry_run: boolean;
+  /** The oldest first, at most a thousand. */
+  collected: CollectedLine[];
+  runs: number;
+  bytes: number;
+  /** What stays, and how many of it are live, suspended, or needed by such. */
+  kept: number;
+  needed: number;
+  /** Beyond what is done at once. */
+  left: number;
+  /** Runs whose record can't be read or is foreign, and collections that failed: they stay. */
+  problems: { path: string; message: string }[];
 }

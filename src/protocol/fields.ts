@@ -18,6 +18,10 @@ export const Page = () => ({
   limit: z.int().positive().max(10_000).optional(),
 });
 
+/** A page of the runs of a project, or of all. */
+export const Listing = () =>
+  z.object({ cwd: z.string().optional(), all_projects: z.boolean().optional(), ...Page() });
+
 /** A process, named both ways. */
 export interface ProcRef {
   pid: number;

@@ -1,30 +1,10 @@
 import { z } from "zod";
 import type { GateStatus } from "../kernel/llm/model-gate.ts";
-import type { PluginReport } from "../plugin/host/report.ts";
 import type { Code, ToolAnnotations } from "../plugin/index.ts";
-import type { Diagnostic } from "./fields.ts";
 
-const Project = () => ({ cwd: z.string(), env: z.record(z.string(), z.string()).optional() });
-
-/** What a project and its user have: what a spawn there could use. */
-export const PROJECT_METHODS = {
-  list_plugins: { streaming: false, payload: () => z.object(Project()) },
-  list_tools: { streaming: false, payload: () => z.object({ ...Project(), agent: z.string().optional() }) },
-  list_agents: { streaming: false, payload: () => z.object(Project()) },
-  list_skills: { streaming: false, payload: () => z.object(Project()) },
-  list_providers: {
-    streaming: false,
-    payload: () => z.object({ ...Project(), probe: z.boolean().optional() }),
-  },
-} as const;
-
-export interface ProjectAnswers {
-  list_plugins: { plugins: PluginReport[] };
-  list_tools: { tools: ToolWire[] };
-  list_agents: { agents: AgentWire[]; diagnostics: Diagnostic[] };
-  list_skills: { skills: SkillWire[]; diagnostics: Diagnostic[] };
-  list_providers: { providers: ProviderWire[]; diagnostics: Diagnostic[] };
-}
+/** A question about what a project and its user have: what a spawn there could use. */
+export const ProjectRequest = () =>
+  z.object({ cwd: z.string(), env: z.record(z.string(), z.string()).optional() });
 
 export interface ToolWire {
   name: string;

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { EFFORTS } from "../plugin/index.ts";
-import { type ProcRef, Target, Uuid } from "./fields.ts";
+import { Target, Uuid } from "./fields.ts";
 
-function SpawnRequest() {
+export function SpawnRequest() {
   // A schema costs more to build than to use: fields of one kind share theirs.
   const text = z.string().optional();
   const texts = z.array(z.string()).optional();
@@ -53,7 +53,7 @@ function SpawnRequest() {
 
 export type SpawnRequest = z.infer<ReturnType<typeof SpawnRequest>>;
 
-function ResumeRequest() {
+export function ResumeRequest() {
   const flag = z.boolean().optional();
   /** Of the whole run, what was used before included. Absent: as it was. */
   const limit = z.union([z.int().positive(), z.literal("unlimited")]).optional();
@@ -81,7 +81,7 @@ function ResumeRequest() {
 
 export type ResumeRequest = z.infer<ReturnType<typeof ResumeRequest>>;
 
-function ReplayRequest() {
+export function ReplayRequest() {
   const flag = z.boolean().optional();
   return Target().extend({
     /** Where its tools are executed, absolute: the run's own folder by default. */
@@ -96,25 +96,3 @@ function ReplayRequest() {
 }
 
 export type ReplayRequest = z.infer<ReturnType<typeof ReplayRequest>>;
-
-/** Runs are begun, gone on with and followed: each of these streams to the end. */
-export const RUN_METHODS = {
-  spawn: { streaming: true, payload: SpawnRequest },
-  resume: { streaming: true, payload: ResumeRequest },
-  /** Plays a recorded run again, and streams it like a spawn. */
-  replay: { streaming: true, payload: ReplayRequest },
-  attach: { streaming: true, payload: Target },
-  attach_debug: { streaming: true, payload: Target },
-  /** `follow: false`: what there is so far, then eof. */
-  attach_log: { streaming: true, payload: () => Target().extend({ follow: z.boolean().optional() }) },
-} as const;
-
-export interface RunAnswers {
-  spawn: ProcRef;
-  /** The last step that was whole: the next one is made now. `origin_uuid`: of a fork, the run that it comes from. */
-  resume: ProcRef & { resumed_from_step: number; origin_uuid?: string };
-  replay: ProcRef;
-  attach: ProcRef;
-  attach_debug: ProcRef;
-  attach_log: ProcRef;
-}

@@ -4,7 +4,7 @@ import { encode, FrameBudget } from "../protocol/frame.ts";
 import { MAX_REQUEST_BYTES, type WireError } from "../protocol/methods.ts";
 import { type UnitOf, unitOfClient } from "./connection/caller.ts";
 import { type ByteStream, Connection } from "./connection/connection.ts";
-import { dispatch } from "./methods/method-table.ts";
+import { dispatch } from "./methods/dispatch.ts";
 import type { Services } from "./services.ts";
 
 /** Far more than a person opens; a program that leaks connections is told so. */

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { runCommandLine } from "../../src/cli/cli.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
-import type { Method, StreamEvent } from "../../src/protocol/methods.ts";
+import type { StreamEvent } from "../../src/protocol/methods.ts";
+import type { Method } from "../../src/server/methods/method-table.ts";
 import { until } from "../support/until.ts";
 import { complete, delta, entry, FakeIo, type FakeOptions, REF, receipt, SPAWNED, step } from "./support.ts";
 

@@ -1,16 +1,14 @@
 import type { ConnectOptions, Input, Io, Output, Session, Wire } from "../../src/cli/io.ts";
 import type { Stream } from "../../src/client/client.ts";
 import type { SyscallError } from "../../src/plugin/index.ts";
+import type { CompletePayload, Receipt, StreamEvent } from "../../src/protocol/methods.ts";
 import type {
   Answers,
-  CompletePayload,
   Method,
   Payload,
   PlainMethod,
-  Receipt,
-  StreamEvent,
   StreamingMethod,
-} from "../../src/protocol/methods.ts";
+} from "../../src/server/methods/method-table.ts";
 
 export class FakeOutput implements Output {
   text = "";

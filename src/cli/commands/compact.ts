@@ -1,4 +1,4 @@
-import type { Answers } from "../../protocol/methods.ts";
+import type { Answers } from "../../server/methods/method-table.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import type { Answers } from "../../protocol/methods.ts";
+import type { Answers } from "../../server/methods/method-table.ts";
 import { agreed } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";

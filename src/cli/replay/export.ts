@@ -1,6 +1,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { extname, resolve } from "node:path";
-import type { Answers, ScriptEntry, ScriptHead, Target } from "../../protocol/methods.ts";
+import type { ScriptEntry, ScriptHead, Target } from "../../protocol/methods.ts";
+import type { Answers } from "../../server/methods/method-table.ts";
 import { usageError } from "../exit.ts";
 import type { Io, Wire } from "../io.ts";
 

@@ -15,15 +15,9 @@ import { isChecked } from "../../kernel/tools/tool-input.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Children } from "../../os/children.ts";
+import type { PluginReport } from "../../plugin/host/report.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type {
-  AgentWire,
-  Answers,
-  Diagnostic,
-  ProviderWire,
-  SkillWire,
-  ToolWire,
-} from "../../protocol/methods.ts";
+import type { AgentWire, Diagnostic, ProviderWire, SkillWire, ToolWire } from "../../protocol/methods.ts";
 import type { NamedTool, Namespace } from "../../vfs/namespace.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Workspace, Workspaces } from "../plan/workspace.ts";
@@ -40,13 +34,13 @@ interface Place {
 export interface Catalog {
   /** The project's folder, as processes carry it. */
   projectDir(cwd: string): string;
-  plugins(place: Place): Promise<Answers["list_plugins"]>;
+  plugins(place: Place): Promise<{ plugins: PluginReport[] }>;
   /** With what the agent may use marked, where one is named. */
-  tools(place: Place, agent?: string): Promise<Answers["list_tools"]>;
-  agents(place: Place): Promise<Answers["list_agents"]>;
-  skills(place: Place): Promise<Answers["list_skills"]>;
+  tools(place: Place, agent?: string): Promise<{ tools: ToolWire[] }>;
+  agents(place: Place): Promise<{ agents: AgentWire[]; diagnostics: Diagnostic[] }>;
+  skills(place: Place): Promise<{ skills: SkillWire[]; diagnostics: Diagnostic[] }>;
   /** `ask`: asks each of those that can be used whether it answers. */
-  providers(place: Place, ask: boolean): Promise<Answers["list_providers"]>;
+  providers(place: Place, ask: boolean): Promise<{ providers: ProviderWire[]; diagnostics: Diagnostic[] }>;
 }
 
 interface CatalogPorts {
@@ -71,12 +65,12 @@ export class ProjectCatalog implements Catalog {
     return this.#ports.workspaces.projectOf({ cwd, env: this.#ports.env }).dir;
   }
 
-  async plugins(place: Place): Promise<Answers["list_plugins"]> {
+  async plugins(place: Place): Promise<{ plugins: PluginReport[] }> {
     const workspace = await this.#at(place);
     return { plugins: await workspace.pluginReports(await loadSettings(workspace.places)) };
   }
 
-  async tools(place: Place, agentName?: string): Promise<Answers["list_tools"]> {
+  async tools(place: Place, agentName?: string): Promise<{ tools: ToolWire[] }> {
     const workspace = await this.#at(place);
     const agent = agentName === undefined ? undefined : await loadAgent(agentName, workspace.places);
     const bodies = await Promise.all((agent?.skills ?? []).map((skill) => skill.body()));
@@ -87,19 +81,22 @@ export class ProjectCatalog implements Catalog {
     }));
   }
 
-  async agents(place: Place): Promise<Answers["list_agents"]> {
+  async agents(place: Place): Promise<{ agents: AgentWire[]; diagnostics: Diagnostic[] }> {
     const { places } = await this.#at(place);
     const { agents, problems } = await loadAgents(places);
     return { agents: agents.map(agentWire), diagnostics: problems };
   }
 
-  async skills(place: Place): Promise<Answers["list_skills"]> {
+  async skills(place: Place): Promise<{ skills: SkillWire[]; diagnostics: Diagnostic[] }> {
     const { places } = await this.#at(place);
     const { skills, problems } = await loadSkills(places);
     return { skills: skills.map(skillWire), diagnostics: problems };
   }
 
-  async providers(place: Place, ask: boolean): Promise<Answers["list_providers"]> {
+  async providers(
+    place: Place,
+    ask: boolean,
+  ): Promise<{ providers: ProviderWire[]; diagnostics: Diagnostic[] }> {
     const workspace = await this.#at(place);
     const diagnostics: Diagnostic[] = [];
     return this.#withDevices(workspace, async (devices) => {

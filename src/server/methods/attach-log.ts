@@ -1,57 +1,60 @@
+import { z } from "zod";
 import { switchEntry } from "../../kernel/events/log-entry.ts";
 import type { LogEntry, ProcessEvent } from "../../kernel/types.ts";
-import type { Payload, ProcRef } from "../../protocol/methods.ts";
+import { Target } from "../../protocol/fields.ts";
+import type { ProcRef } from "../../protocol/methods.ts";
 import { JOURNAL } from "../../store/runs/run-writer.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { Damage } from "../records/damage.ts";
 import { allSteps, type Run } from "../records/recorded-run.ts";
 import type { Services } from "../services.ts";
-import { type FoundRun, findRun, recordsOf, refOf } from "./find-run.ts";
-import { entriesOfJournal, entriesOfProgram, entriesOfStep } from "./log-entries.ts";
-import { eof, until } from "./stream-events.ts";
-import { supervisorLog } from "./supervisor-log.ts";
+import { streamMethod } from "./method.ts";
+import { type FoundRun, findRun, recordsOf, refOf } from "./shared/find-run.ts";
+import { entriesOfJournal, entriesOfProgram, entriesOfStep } from "./shared/log-entries.ts";
+import { eof, until } from "./shared/stream-events.ts";
+import { supervisorLog } from "./shared/supervisor-log.ts";
 
 /**
  * A run as a person would read it: what is recorded, then, as long as it lives and unless `follow` is false,
  * what happens; then eof.
  */
-export async function attachLog(
-  payload: Payload<"attach_log">,
-  system: Services,
-  out: StreamReply<ProcRef>,
-): Promise<void> {
-  const found = await findRun(system, payload);
-  if (found.info.kind === "supervisor")
-    return attachSupervisorLog(found, payload.follow !== false, system, out);
-  if (found.info.kind === "command") return attachProgramLog(found, payload.follow !== false, system, out);
-  // Before the records are read, so that nothing falls between them and what is live.
-  const channel = found.live && payload.follow !== false ? system.kernel.attach(found.pid) : undefined;
-  try {
-    const run = await recordsOf(system, found);
-    await out.accept(refOf(found.info));
-    const damage = new Damage(run);
-    const told = await past(run, damage, out);
-    if (channel) {
-      for await (const event of until<ProcessEvent>(channel, out.gone)) {
-        if (event.type === "log" && !told(event.entry))
-          await out.send({ type: "log_entry", payload: event.entry });
+export const attachLog = streamMethod({
+  payload: () => Target().extend({ follow: z.boolean().optional() }),
+  async handle(payload, services, out: StreamReply<ProcRef>): Promise<void> {
+    const found = await findRun(services, payload);
+    if (found.info.kind === "supervisor")
+      return attachSupervisorLog(found, payload.follow !== false, services, out);
+    if (found.info.kind === "command")
+      return attachProgramLog(found, payload.follow !== false, services, out);
+    // Before the records are read, so that nothing falls between them and what is live.
+    const channel = found.live && payload.follow !== false ? services.kernel.attach(found.pid) : undefined;
+    try {
+      const run = await recordsOf(services, found);
+      await out.accept(refOf(found.info));
+      const damage = new Damage(run);
+      const told = await past(run, damage, out);
+      if (channel) {
+        for await (const event of until<ProcessEvent>(channel, out.gone)) {
+          if (event.type === "log" && !told(event.entry))
+            await out.send({ type: "log_entry", payload: event.entry });
+        }
       }
+      await out.send(eof(channel?.dropped, damage));
+    } finally {
+      channel?.end();
     }
-    await out.send(eof(channel?.dropped, damage));
-  } finally {
-    channel?.end();
-  }
-}
+  },
+});
 
 async function attachSupervisorLog(
   found: FoundRun,
   follow: boolean,
-  system: Services,
+  services: Services,
   out: StreamReply<ProcRef>,
 ): Promise<void> {
-  const channel = found.live && follow ? system.kernel.attachDebug(found.pid) : undefined;
+  const channel = found.live && follow ? services.kernel.attachDebug(found.pid) : undefined;
   try {
-    const run = await recordsOf(system, found);
+    const run = await recordsOf(services, found);
     await out.accept(refOf(found.info));
     const damage = new Damage(run);
     for await (const entry of supervisorLog(run, channel, out.gone, damage)) {
@@ -67,10 +70,10 @@ async function attachSupervisorLog(
 async function attachProgramLog(
   { info: now, live }: FoundRun,
   follow: boolean,
-  system: Services,
+  services: Services,
   out: StreamReply<ProcRef>,
 ): Promise<void> {
-  const channel = live && follow ? system.kernel.attach(now.pid) : undefined;
+  const channel = live && follow ? services.kernel.attach(now.pid) : undefined;
   try {
     await out.accept(refOf(now));
     let info = now;

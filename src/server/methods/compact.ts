@@ -1,32 +1,37 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { Answers, Payload } from "../../protocol/methods.ts";
-import type { Caller } from "../connection/caller.ts";
-import type { Services } from "../services.ts";
-import { findLiveRun, refOf, requireAgent } from "./find-run.ts";
-import { requireDescendant } from "./require-descendant.ts";
+import { Target } from "../../protocol/fields.ts";
+import type { ProcRef } from "../../protocol/methods.ts";
+import { method } from "./method.ts";
+import { findLiveRun, refOf, requireAgent } from "./shared/find-run.ts";
+import { requireDescendant } from "./shared/require-descendant.ts";
 
 /** Has the conversation of a live process compacted before its next step; answers when that is done. */
-export async function compact(
-  payload: Payload<"compact">,
-  system: Services,
-  caller: Caller,
-): Promise<Answers["compact"]> {
-  const unit = caller.unit();
-  const found = await findLiveRun(system, payload, "compacted");
-  requireDescendant(system, unit, found, "compacted");
-  requireAgent(found, "compacted");
-  const ref = refOf(found.info);
-  if (!found.live) throw notLive(found.info);
-  // Its next step begins when its program has ended, which would wait for it.
-  if (unit === ref.uuid) {
-    throw new SyscallError(
-      "INVALID",
-      `PID ${ref.pid} can't wait for its own compaction: it is compacted by itself where it becomes too long.`,
-    );
-  }
-  const { tokensBefore, tokensAfter, by } = await system.kernel.compactions.compact(found.pid);
-  return { ...ref, pre_tokens: tokensBefore, post_tokens: tokensAfter, summarised_by: by };
-}
+export const compact = method({
+  payload: Target,
+  async handle(
+    payload,
+    services,
+    caller,
+  ): Promise<
+    ProcRef & { pre_tokens: number; post_tokens: number; summarised_by: "model" | "digest" | null }
+  > {
+    const unit = caller.unit();
+    const found = await findLiveRun(services, payload, "compacted");
+    requireDescendant(services, unit, found, "compacted");
+    requireAgent(found, "compacted");
+    const ref = refOf(found.info);
+    if (!found.live) throw notLive(found.info);
+    // Its next step begins when its program has ended, which would wait for it.
+    if (unit === ref.uuid) {
+      throw new SyscallError(
+        "INVALID",
+        `PID ${ref.pid} can't wait for its own compaction: it is compacted by itself where it becomes too long.`,
+      );
+    }
+    const { tokensBefore, tokensAfter, by } = await services.kernel.compactions.compact(found.pid);
+    return { ...ref, pre_tokens: tokensBefore, post_tokens: tokensAfter, summarised_by: by };
+  },
+});
 
 function notLive({
   pid,

@@ -1,9 +1,10 @@
-import type { Answers, Payload } from "../../protocol/methods.ts";
-import type { Services } from "../services.ts";
+import type { AgentWire, Diagnostic } from "../../protocol/methods.ts";
+import { ProjectRequest } from "../../protocol/project.ts";
+import { method } from "./method.ts";
 
-export function listAgents(
-  payload: Payload<"list_agents">,
-  { catalog }: Services,
-): Promise<Answers["list_agents"]> {
-  return catalog.agents(payload);
-}
+export const listAgents = method({
+  payload: ProjectRequest,
+  handle(payload, { catalog }): Promise<{ agents: AgentWire[]; diagnostics: Diagnostic[] }> {
+    return catalog.agents(payload);
+  },
+});

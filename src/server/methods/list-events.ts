@@ -1,32 +1,38 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { Answers, Payload } from "../../protocol/methods.ts";
+import { Page, Target } from "../../protocol/fields.ts";
+import type { Unreadable } from "../../protocol/methods.ts";
 import { EVENTS } from "../../store/runs/run-writer.ts";
+import type { SyscallEventWire } from "../../store/runs/schema.ts";
 import { Damage } from "../records/damage.ts";
 import type { Services } from "../services.ts";
-import { findRun, recordsOf } from "./find-run.ts";
+import { method } from "./method.ts";
+import { findRun, recordsOf } from "./shared/find-run.ts";
 
 const PAGE = 10_000;
 
 /** The recorded syscalls of a process. `after` is the last answer's `next`. */
-export async function listEvents(
-  payload: Payload<"list_events">,
-  system: Services,
-): Promise<Answers["list_events"]> {
-  const found = await findRun(system, payload);
-  if (found.live) flush(system, found.pid);
-  const run = await recordsOf(system, found);
-  const { info, records } = run;
-  const { after = 0, limit = PAGE } = payload;
-  const page = await records.events(info.uuid, { after, limit });
-  const damage = new Damage(run);
-  damage.add(EVENTS, page);
-  return {
-    events: page.records.map((event) => ({ ...event, uuid: info.uuid })),
-    next: page.next,
-    parse_errors: damage.count,
-    damaged: damage.list(),
-  };
-}
+export const listEvents = method({
+  payload: () => Target().extend(Page()),
+  async handle(
+    payload,
+    services,
+  ): Promise<{ events: (SyscallEventWire & { uuid: string })[]; next: number } & Unreadable> {
+    const found = await findRun(services, payload);
+    if (found.live) flush(services, found.pid);
+    const run = await recordsOf(services, found);
+    const { info, records } = run;
+    const { after = 0, limit = PAGE } = payload;
+    const page = await records.events(info.uuid, { after, limit });
+    const damage = new Damage(run);
+    damage.add(EVENTS, page);
+    return {
+      events: page.records.map((event) => ({ ...event, uuid: info.uuid })),
+      next: page.next,
+      parse_errors: damage.count,
+      damaged: damage.list(),
+    };
+  },
+});
 
 /** The latest are written in batches. Where the disk takes none, those before them are shown. */
 function flush({ kernel, logger }: Services, pid: number): void {

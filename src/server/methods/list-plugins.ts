@@ -1,9 +1,10 @@
-import type { Answers, Payload } from "../../protocol/methods.ts";
-import type { Services } from "../services.ts";
+import type { PluginReport } from "../../plugin/host/report.ts";
+import { ProjectRequest } from "../../protocol/project.ts";
+import { method } from "./method.ts";
 
-export function listPlugins(
-  payload: Payload<"list_plugins">,
-  { catalog }: Services,
-): Promise<Answers["list_plugins"]> {
-  return catalog.plugins(payload);
-}
+export const listPlugins = method({
+  payload: ProjectRequest,
+  handle(payload, { catalog }): Promise<{ plugins: PluginReport[] }> {
+    return catalog.plugins(payload);
+  },
+});

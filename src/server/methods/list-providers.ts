@@ -1,15 +1,20 @@
-import type { Answers, Payload } from "../../protocol/methods.ts";
-import type { Services } from "../services.ts";
+import { z } from "zod";
+import type { Diagnostic, ProviderWire } from "../../protocol/methods.ts";
+import { ProjectRequest } from "../../protocol/project.ts";
+import { method } from "./method.ts";
 
-export async function listProviders(
-  payload: Payload<"list_providers">,
-  { catalog, kernel }: Services,
-): Promise<Answers["list_providers"]> {
-  const { providers, diagnostics } = await catalog.providers(payload, payload.probe ?? false);
-  const inUse = Map.groupBy(kernel.modelQueues(), ({ provider }) => provider);
-  const withQueues = providers.map((row) => {
-    const queues = inUse.get(row.name)?.map(({ provider, ...queue }) => queue);
-    return queues === undefined ? row : { ...row, queues };
-  });
-  return { providers: withQueues, diagnostics };
-}
+export const listProviders = method({
+  payload: () => ProjectRequest().extend({ probe: z.boolean().optional() }),
+  async handle(
+    payload,
+    { catalog, kernel },
+  ): Promise<{ providers: ProviderWire[]; diagnostics: Diagnostic[] }> {
+    const { providers, diagnostics } = await catalog.providers(payload, payload.probe ?? false);
+    const inUse = Map.groupBy(kernel.modelQueues(), ({ provider }) => provider);
+    const withQueues = providers.map((row) => {
+      const queues = inUse.get(row.name)?.map(({ provider, ...queue }) => queue);
+      return queues === undefined ? row : { ...row, queues };
+    });
+    return { providers: withQueues, diagnostics };
+  },
+});

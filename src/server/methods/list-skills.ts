@@ -1,9 +1,10 @@
-import type { Answers, Payload } from "../../protocol/methods.ts";
-import type { Services } from "../services.ts";
+import type { Diagnostic, SkillWire } from "../../protocol/methods.ts";
+import { ProjectRequest } from "../../protocol/project.ts";
+import { method } from "./method.ts";
 
-export function listSkills(
-  payload: Payload<"list_skills">,
-  { catalog }: Services,
-): Promise<Answers["list_skills"]> {
-  return catalog.skills(payload);
-}
+export const listSkills = method({
+  payload: ProjectRequest,
+  handle(payload, { catalog }): Promise<{ skills: SkillWire[]; diagnostics: Diagnostic[] }> {
+    return catalog.skills(payload);
+  },
+});

@@ -1,9 +1,11 @@
-import type { Answers, Payload } from "../../protocol/methods.ts";
-import type { Services } from "../services.ts";
+import { z } from "zod";
+import type { ToolWire } from "../../protocol/methods.ts";
+import { ProjectRequest } from "../../protocol/project.ts";
+import { method } from "./method.ts";
 
-export function listTools(
-  payload: Payload<"list_tools">,
-  { catalog }: Services,
-): Promise<Answers["list_tools"]> {
-  return catalog.tools(payload, payload.agent);
-}
+export const listTools = method({
+  payload: () => ProjectRequest().extend({ agent: z.string().optional() }),
+  handle(payload, { catalog }): Promise<{ tools: ToolWire[] }> {
+    return catalog.tools(payload, payload.agent);
+  },
+});

@@ -1,41 +1,50 @@
+import { z } from "zod";
+import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { Answers, Payload } from "../../protocol/methods.ts";
-import type { Caller } from "../connection/caller.ts";
-import type { Services } from "../services.ts";
-import { findLiveRun, refOf, requireAgent } from "./find-run.ts";
-import { requireDescendant } from "./require-descendant.ts";
+import { Target } from "../../protocol/fields.ts";
+import type { ProcRef } from "../../protocol/methods.ts";
+import { method } from "./method.ts";
+import { findLiveRun, refOf, requireAgent } from "./shared/find-run.ts";
+import { requireDescendant } from "./shared/require-descendant.ts";
+
+/** What a person may have a run wait for. */
+const WakeRequest = () =>
+  z.discriminatedUnion("on", [
+    z.object({ on: z.literal("at"), at_ms: z.int().positive() }),
+    z.object({ on: z.literal("message") }),
+    z.object({ on: z.literal("never") }),
+  ]);
 
 /**
  * Ends a process so that it can be resumed; answers when its record says so. One that is suspended already waits for
  * what is asked for from now on: without a word for a person, whatever it has waited for.
  */
-export async function suspend(
-  payload: Payload<"suspend">,
-  system: Services,
-  caller: Caller,
-): Promise<Answers["suspend"]> {
-  const unit = caller.unit();
-  const found = await findLiveRun(system, payload, "suspended");
-  requireDescendant(system, unit, found, "suspended");
-  requireAgent(found, "suspended");
-  const ref = refOf(found.info);
-  const { wake = { on: "never" } as const } = payload;
-  if (found.live) {
-    // It may have been told to end in another way just before.
-    const { reason } = await system.kernel.lifecycle.suspend(found.pid, { wake });
-    if (reason !== "suspended") throw hasEnded(ref.pid, reason);
-  } else if (found.info.ended_at_ms !== null && found.info.state === "suspended") {
-    const { dataDir } = found.run.records;
-    await system.kernel.lifecycle.leave(ref.uuid, dataDir, "asked for", wake);
-    system.waker?.began(ref.uuid);
-    system.waker?.suspended({ uuid: ref.uuid, wake });
-  } else if (found.info.state !== "suspended") {
-    throw hasEnded(ref.pid, found.info.exit_reason);
-  }
-  const run = await system.history.byUuid(ref.uuid);
-  const { state, steps } = run?.info ?? found.info;
-  return { ...ref, state, step: steps };
-}
+export const suspend = method({
+  payload: () => Target().extend({ wake: WakeRequest().optional() }),
+  async handle(payload, services, caller): Promise<ProcRef & { state: ProcInfo["state"]; step: number }> {
+    const unit = caller.unit();
+    const found = await findLiveRun(services, payload, "suspended");
+    requireDescendant(services, unit, found, "suspended");
+    requireAgent(found, "suspended");
+    const ref = refOf(found.info);
+    const { wake = { on: "never" } as const } = payload;
+    if (found.live) {
+      // It may have been told to end in another way just before.
+      const { reason } = await services.kernel.lifecycle.suspend(found.pid, { wake });
+      if (reason !== "suspended") throw hasEnded(ref.pid, reason);
+    } else if (found.info.ended_at_ms !== null && found.info.state === "suspended") {
+      const { dataDir } = found.run.records;
+      await services.kernel.lifecycle.leave(ref.uuid, dataDir, "asked for", wake);
+      services.waker?.began(ref.uuid);
+      services.waker?.suspended({ uuid: ref.uuid, wake });
+    } else if (found.info.state !== "suspended") {
+      throw hasEnded(ref.pid, found.info.exit_reason);
+    }
+    const run = await services.history.byUuid(ref.uuid);
+    const { state, steps } = run?.info ?? found.info;
+    return { ...ref, state, step: steps };
+  },
+});
 
 function hasEnded(pid: number, reason: string | null): SyscallError {
   return new SyscallError("INVALID", `PID ${pid} has ended (${reason}): there is nothing to suspend.`);

@@ -1,13 +1,13 @@
 import { dirname, join } from "node:path";
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import type { CollectedLine, CollectReport } from "../../protocol/methods.ts";
 import { makeFolder, replaceDocumentNow } from "../../store/files/document.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
 import { TimeSlices } from "../../store/files/time-slice.ts";
 import {
   beyondLimits,
   type Candidate,
-  type CollectReason,
   neededRuns,
   type RetentionLimits,
 } from "../../store/runs/retention.ts";
@@ -41,32 +41,6 @@ interface CollectOptions {
   most?: number;
   /** It ends after the run that is being removed. */
   signal?: AbortSignal;
-}
-
-/** A run that was collected, or would be. */
-export interface CollectedLine {
-  uuid: string;
-  /** null: no record told it. */
-  pid: number | null;
-  project: string | null;
-  ended_at_ms: number | null;
-  why: CollectReason;
-  bytes: number;
-}
-
-export interface CollectReport {
-  dry_run: boolean;
-  /** The oldest first, at most a thousand. */
-  collected: CollectedLine[];
-  runs: number;
-  bytes: number;
-  /** What stays, and how many of it are live, suspended, or needed by such. */
-  kept: number;
-  needed: number;
-  /** Beyond what is done at once. */
-  left: number;
-  /** Runs whose record can't be read or is foreign, and collections that failed: they stay. */
-  problems: { path: string; message: string }[];
 }
 
 /** One data folder, as it was looked at. */

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { Inbox } from "../../../src/kernel/ipc/inbox.ts";
 import { stepText } from "../../../src/kernel/ipc/wording.ts";
 import type { LLMEvent, LLMRequest } from "../../../src/plugin/index.ts";
-import { entriesOfJournal, entriesOfStep } from "../../../src/server/methods/log-entries.ts";
+import { entriesOfJournal, entriesOfStep } from "../../../src/server/methods/shared/log-entries.ts";
 import { realFs } from "../../../src/store/files/fs-port.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
 import type { InboxEntry } from "../../../src/store/runs/schema.ts";

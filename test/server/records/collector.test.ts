@@ -3,7 +3,8 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { loggerTo } from "../../../src/lib/logger.ts";
-import { Collector, type CollectReport } from "../../../src/server/records/collector.ts";
+import type { CollectReport } from "../../../src/protocol/methods.ts";
+import { Collector } from "../../../src/server/records/collector.ts";
 import { GcSchedule } from "../../../src/server/records/gc-schedule.ts";
 import { FileLock } from "../../../src/store/files/file-lock.ts";
 import { type FsPort, realFs } from "../../../src/store/files/fs-port.ts";

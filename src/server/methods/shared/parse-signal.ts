@@ -1,5 +1,5 @@
-import type { Signal } from "../../kernel/types.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import type { Signal } from "../../../kernel/types.ts";
+import { SyscallError } from "../../../plugin/index.ts";
 
 /** A number from the wire as one of the kernel's signals. */
 export function parseSignal(number: number): Signal {

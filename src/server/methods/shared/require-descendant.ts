@@ -1,6 +1,6 @@
-import type { ProcInfo } from "../../kernel/types.ts";
-import { SyscallError } from "../../plugin/index.ts";
-import type { Services } from "../services.ts";
+import type { ProcInfo } from "../../../kernel/types.ts";
+import { SyscallError } from "../../../plugin/index.ts";
+import type { Services } from "../../services.ts";
 import type { FoundRun } from "./find-run.ts";
 
 /**

@@ -1,14 +1,14 @@
-import { unknownCall } from "../../kernel/conversation/rebuild-history.ts";
+import { unknownCall } from "../../../kernel/conversation/rebuild-history.ts";
 import {
   callEntry,
   compactEntry,
   resultEntry,
   switchEntry,
   wordsEntry,
-} from "../../kernel/events/log-entry.ts";
-import type { LogEntry } from "../../kernel/types.ts";
-import type { Message } from "../../plugin/index.ts";
-import type { JournalEntry, ProcInfo, StepRecord, ToolCallRecord } from "../../store/runs/schema.ts";
+} from "../../../kernel/events/log-entry.ts";
+import type { LogEntry } from "../../../kernel/types.ts";
+import type { Message } from "../../../plugin/index.ts";
+import type { JournalEntry, ProcInfo, StepRecord, ToolCallRecord } from "../../../store/runs/schema.ts";
 
 /** A finished step as its log: what it was told of its inbox, the model's thoughts and words, then each call and what came of it. */
 export function entriesOfStep(record: StepRecord): LogEntry[] {

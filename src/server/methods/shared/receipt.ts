@@ -1,5 +1,5 @@
-import type { ProcInfo } from "../../kernel/types.ts";
-import type { Receipt } from "../../protocol/methods.ts";
+import type { ProcInfo } from "../../../kernel/types.ts";
+import type { Receipt } from "../../../protocol/methods.ts";
 
 /** The receipt of a run that has ended (interfaces §1, `--output json`): every place that shows a verdict shows this. */
 export function receiptOf(info: ProcInfo): Receipt {

@@ -1,9 +1,9 @@
-import type { PID, ProcInfo } from "../../kernel/types.ts";
-import { SyscallError } from "../../plugin/index.ts";
-import type { ProcRef, Target } from "../../protocol/methods.ts";
-import type { CollectedRun } from "../../store/runs/collected-runs.ts";
-import type { Run } from "../records/recorded-run.ts";
-import type { Services } from "../services.ts";
+import type { PID, ProcInfo } from "../../../kernel/types.ts";
+import { SyscallError } from "../../../plugin/index.ts";
+import type { ProcRef, Target } from "../../../protocol/methods.ts";
+import type { CollectedRun } from "../../../store/runs/collected-runs.ts";
+import type { Run } from "../../records/recorded-run.ts";
+import type { Services } from "../../services.ts";
 
 /** A process as a request named it: held by this kernel now, or only its record. */
 export type FoundRun = { live: true; pid: PID; info: ProcInfo } | { live: false; run: Run; info: ProcInfo };

@@ -1,7 +1,7 @@
-import type { LogEntry, SyscallEvent } from "../../kernel/types.ts";
-import type { Channel } from "../../lib/channel.ts";
-import type { Damage } from "../records/damage.ts";
-import { allEvents, type Run } from "../records/recorded-run.ts";
+import type { LogEntry, SyscallEvent } from "../../../kernel/types.ts";
+import type { Channel } from "../../../lib/channel.ts";
+import type { Damage } from "../../records/damage.ts";
+import { allEvents, type Run } from "../../records/recorded-run.ts";
 import { until } from "./stream-events.ts";
 
 /**

@@ -1,7 +1,7 @@
-import type { ProcessEvent, ProcInfo } from "../../kernel/types.ts";
-import type { Channel } from "../../lib/channel.ts";
-import type { ProcRef, StreamEvent } from "../../protocol/methods.ts";
-import type { Damage } from "../records/damage.ts";
+import type { ProcessEvent, ProcInfo } from "../../../kernel/types.ts";
+import type { Channel } from "../../../lib/channel.ts";
+import type { ProcRef, StreamEvent } from "../../../protocol/methods.ts";
+import type { Damage } from "../../records/damage.ts";
 import { receiptOf } from "./receipt.ts";
 
 /** What happens in a process, as it is told on the wire (seeds 5.5). */

@@ -1,5 +1,5 @@
-import { SIGINT, SIGKILL, SIGTERM, type Signal } from "../../kernel/types.ts";
-import type { Services } from "../services.ts";
+import { SIGINT, SIGKILL, SIGTERM, type Signal } from "../../../kernel/types.ts";
+import type { Services } from "../../services.ts";
 import type { FoundRun } from "./find-run.ts";
 
 /**

@@ -1,0 +1,115 @@
+import { SyscallError } from "../../plugin/index.ts";
+import type { Frame } from "../../protocol/frame.ts";
+import { MAX_REQUEST_BYTES, Request, type WireError } from "../../protocol/methods.ts";
+import type { UnitOf } from "../connection/caller.ts";
+import type { Next, Peer } from "../connection/connection.ts";
+import type { Services } from "../services.ts";
+import type { Call } from "./method.ts";
+import { METHODS, type Method } from "./method-table.ts";
+import { describeIssue } from "./shared/describe-issue.ts";
+
+/**
+ * Handles one line. A line that is wrong, or a method that fails, is answered with the error, and the connection
+ * stays open. Only a client that disconnects ends it early.
+ */
+export async function dispatch(
+  frame: Frame,
+  { peer, unitOf }: { peer: Peer; unitOf: UnitOf },
+  services: Services,
+  take: () => void,
+): Promise<Next> {
+  const request = read(frame);
+  if ("code" in request) return answer(peer, { ok: false, error: request });
+  const { method, id } = request;
+  const call: Call = {
+    payload: request.payload ?? {},
+    services,
+    caller: { unit: () => unitOf(request.unit), gone: peer.gone },
+    peer,
+    id,
+    take,
+    accepted: false,
+  };
+  try {
+    if (!isMethod(method)) {
+      return await answer(peer, { ok: false, error: unknownMethod(method), ...(id !== undefined && { id }) });
+    }
+    const { run, closes } = METHODS[method];
+    await run(call);
+    return call.accepted || closes ? "close" : "next";
+  } catch (error) {
+    if (peer.gone.aborted) return "close";
+    const failure = toWire(error, services);
+    if (!call.accepted)
+      return await answer(peer, { ok: false, error: failure, ...(id !== undefined && { id }) });
+    // Half a stream is all there is to send: the client sees it cut, and the log says why.
+    services.logger.warn("server", `the stream of ${method} was cut: ${failure.code} ${failure.message}`);
+    return "close";
+  }
+}
+
+async function answer(
+  peer: Peer,
+  line: { ok: false; error: WireError; id?: string | number },
+): Promise<Next> {
+  if (peer.gone.aborted) return "close";
+  await peer.send(line).catch((error: unknown) => {
+    if (!peer.gone.aborted) throw error;
+  });
+  return peer.gone.aborted ? "close" : "next";
+}
+
+function read(frame: Frame): Request | WireError {
+  if (frame.kind === "too_large") {
+    return {
+      code: "TOO_LARGE",
+      message: `A request line may hold ${MAX_REQUEST_BYTES} bytes; this one is longer. Put large input into a file and name it.`,
+    };
+  }
+  if (frame.kind === "no_room") {
+    return {
+      code: "EXHAUSTED",
+      message: "All clients together are sending more than there is room for. Try again in a moment.",
+    };
+  }
+  if (frame.kind === "not_utf8") return badRequest("The line is not valid UTF-8.");
+  let value: unknown;
+  try {
+    value = JSON.parse(frame.text);
+  } catch (error) {
+    return badRequest(`The line is not JSON: ${error instanceof Error ? error.message : String(error)}.`);
+  }
+  const request = Request.safeParse(value);
+  return request.success ? request.data : badRequest(describeIssue(request.error, value));
+}
+
+function badRequest(what: string): WireError {
+  return {
+    code: "BAD_REQUEST",
+    message: `${what} Expected one JSON object per line: {"method": "ping", "payload": {…}}.`,
+  };
+}
+
+function unknownMethod(method: string): WireError {
+  return {
+    code: "UNKNOWN_METHOD",
+    message: `There is no method "${method}". There are: ${Object.keys(METHODS).join(", ")}.`,
+  };
+}
+
+function isMethod(name: string): name is Method {
+  return Object.hasOwn(METHODS, name);
+}
+
+function toWire(error: unknown, services: Services): WireError {
+  if (error instanceof SyscallError) {
+    const { code, message, syscall, device } = error;
+    return { code, message, ...(syscall && { syscall }), ...(device && { device }) };
+  }
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  services.logger.warn("server", `a fault of rnix itself: ${text}`);
+  return {
+    code: "INTERNAL",
+    message: `A fault of rnix itself: ${error instanceof Error ? error.message : String(error)}. \`rnix daemon logs\` has more.`,
+  };
+}

@@ -1,0 +1,50 @@
+import { z } from "zod";
+import { SyscallError } from "../../plugin/index.ts";
+import { Target } from "../../protocol/fields.ts";
+import type { StepDetail } from "../../protocol/methods.ts";
+import type { StepRecord } from "../../store/runs/schema.ts";
+import { allSteps, type Run } from "../records/recorded-run.ts";
+import { method } from "./method.ts";
+import { findRun, recordsOf } from "./shared/find-run.ts";
+
+/** One step, whole. */
+export const getStepDetail = method({
+  payload: () => Target().extend({ step: z.int().positive() }),
+  async handle(payload, services): Promise<StepDetail> {
+    const { info, records } = await recordsOf(services, await findRun(services, payload));
+    for await (const step of allSteps(records, info.uuid)) {
+      if (step.step !== payload.step) continue;
+      const { pid, uuid } = info;
+      return { ...step, pid, uuid, ...firstCall(step), kept_results: await keptResults(records, uuid, step) };
+    }
+    throw new SyscallError(
+      "NOT_FOUND",
+      `PID ${info.pid} has no recorded step ${payload.step}. \`rnix steps ${info.pid}\` lists those it has.`,
+    );
+  },
+});
+
+async function keptResults(
+  records: Run["records"],
+  uuid: string,
+  { tool_calls }: StepRecord,
+): Promise<StepDetail["kept_results"]> {
+  const found: StepDetail["kept_results"] = [];
+  for (const { id, kept } of tool_calls) {
+    if (!kept) continue;
+    const { path, bytes, problem } = await records.kept(uuid, kept);
+    found.push({ id, path, bytes, problem });
+  }
+  return found;
+}
+
+function firstCall({
+  tool_calls: [call],
+}: StepRecord): Pick<StepDetail, "tool_path" | "tool_input" | "tool_result" | "tool_error"> {
+  return {
+    tool_path: call?.path ?? null,
+    tool_input: call?.input ?? null,
+    tool_result: call?.result ?? null,
+    tool_error: call?.error ?? null,
+  };
+}

@@ -1,0 +1,39 @@
+import { Page, Target } from "../../protocol/fields.ts";
+import type { StepSummary, Unreadable } from "../../protocol/methods.ts";
+import type { StepRecord } from "../../store/runs/schema.ts";
+import { Damage } from "../records/damage.ts";
+import { allSteps } from "../records/recorded-run.ts";
+import { method } from "./method.ts";
+import { findRun, recordsOf } from "./shared/find-run.ts";
+
+const PAGE = 10_000;
+
+/** The finished steps of a process, in short. `after` is the number of a step. */
+export const listSteps = method({
+  payload: () => Target().extend(Page()),
+  async handle(payload, services): Promise<{ steps: StepSummary[]; total: number } & Unreadable> {
+    const run = await recordsOf(services, await findRun(services, payload));
+    const { info, records } = run;
+    const { after = 0, limit = PAGE } = payload;
+    const steps: StepSummary[] = [];
+    const damage = new Damage(run);
+    for await (const record of allSteps(records, info.uuid, damage)) {
+      if (record.step > after && steps.length < limit) steps.push(summary(record));
+    }
+    return { steps, total: info.steps, parse_errors: damage.count, damaged: damage.list() };
+  },
+});
+
+function summary(record: StepRecord): StepSummary {
+  const { step, ts, action, tool_calls } = record;
+  return {
+    step,
+    ts,
+    action,
+    summary: record.summary,
+    tool_path: tool_calls[0]?.path ?? null,
+    has_error: tool_calls.some((call) => call.error !== null),
+    duration_ms: tool_calls.reduce((sum, call) => sum + call.duration_ms, 0),
+    token_count: record.tokens_used,
+  };
+}

@@ -1,0 +1,20 @@
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { METHODS } from "../../../src/server/methods/method-table.ts";
+
+/** Files of the folder that define no method. */
+const MACHINERY = new Set(["dispatch.ts", "method.ts", "method-table.ts"]);
+const FOLDER = join(import.meta.dir, "../../../src/server/methods");
+
+test("every file of the methods folder is one method of the table, under its own name", async () => {
+  const files = [...new Bun.Glob("*.ts").scanSync(FOLDER)].filter((file) => !MACHINERY.has(file));
+  const defined = await Promise.all(
+    files.map(async (file) => [
+      file.replace(/\.ts$/, "").replaceAll("-", "_"),
+      Object.values<unknown>(await import(join(FOLDER, file))),
+    ]),
+  );
+  expect(Object.fromEntries(defined)).toEqual(
+    Object.fromEntries(Object.entries(METHODS).map(([name, definition]) => [name, [definition]])),
+  );
+});
