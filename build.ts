@@ -30,7 +30,7 @@ const NATIVES = ["@mongodb-js/zstd", "node-liblzma"];
 
 /** The entries of Workers. In the executable each stands at its place below the common folder of the entries. */
 const WORKER = "src/plugin/host/worker.ts";
-const SEARCH_WORKER = "plugins/fs/search-worker.ts";
+const SEARCH_WORKER = "plugins/fs/search/worker.ts";
 
 interface BuildOptions {
   /** Absolute; src/main.ts by default. Tests build small programs around a part. */

@@ -14,7 +14,7 @@ export default definePlugin({
       tools: [READ, WRITE, EDIT, GLOB, GREP],
       factory: async (subpath, flags, context) => {
         if (subpath === "" || subpath === "/") {
-          const { ToolFile } = await import("./tool-file.ts");
+          const { ToolFile } = await import("./operation-file.ts");
           return new ToolFile(flags, context);
         }
         const { openPlainFile } = await import("./plain-file.ts");
@@ -23,7 +23,7 @@ export default definePlugin({
     },
   },
   dispose: async () => {
-    const { searches } = await import("./searches.ts");
+    const { searches } = await import("./search/searches.ts");
     await searches.end();
   },
 });

@@ -10,10 +10,10 @@ import {
   SyscallError,
   type VFSFile,
 } from "rnix/plugin";
-import { Confinement, type OpenedFile } from "./confinement.ts";
+import { CHUNK_BYTES } from "./content/read-chunks.ts";
+import { replaceFile } from "./content/replace-file.ts";
 import { errnoOf, heed, systemError } from "./errors.ts";
-import { CHUNK_BYTES } from "./read-chunks.ts";
-import { replaceFile } from "./replace-file.ts";
+import { Confinement, type OpenedFile } from "./paths/confinement.ts";
 
 /** Opens /dev/fs/<path>. For reading it must be there; for writing its place must be one that is allowed. */
 export async function openPlainFile(

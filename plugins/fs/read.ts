@@ -1,11 +1,11 @@
 import { SyscallError } from "rnix/plugin";
-import type { Confinement, OpenedFile } from "./confinement.ts";
-import { cutText } from "./cut-text.ts";
+import { binaryKind } from "./content/binary-kind.ts";
+import { chunks } from "./content/read-chunks.ts";
+import { TimeSlice } from "./content/time-slice.ts";
+import { cutText, sizeText } from "./display.ts";
 import { systemError } from "./errors.ts";
-import type { Input } from "./inputs.ts";
-import { binaryKind, sizeText } from "./kind.ts";
-import { chunks } from "./read-chunks.ts";
-import { TimeSlice } from "./time-slice.ts";
+import type { Input } from "./operations.ts";
+import type { Confinement, OpenedFile } from "./paths/confinement.ts";
 
 const DEFAULT_LIMIT = 2_000;
 const LINE_CHARS = 2_000;

@@ -1,8 +1,8 @@
 import type { OpenContext } from "rnix/plugin";
-import type { Confinement } from "./confinement.ts";
-import type { Input } from "./inputs.ts";
-import { sizeText } from "./kind.ts";
-import { replaceFile } from "./replace-file.ts";
+import { replaceFile } from "./content/replace-file.ts";
+import { sizeText } from "./display.ts";
+import type { Input } from "./operations.ts";
+import type { Confinement } from "./paths/confinement.ts";
 
 export async function write(
   confinement: Confinement,

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import plugin from "../../../plugins/fs/index.ts";
-import { operation } from "../../../plugins/fs/inputs.ts";
+import { operation } from "../../../plugins/fs/operations.ts";
 import { O_RDONLY, O_WRONLY } from "../../../src/plugin/index.ts";
 import { describePlugin } from "../../support/conformance/plugin.ts";
 

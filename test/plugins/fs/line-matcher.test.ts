@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { LineMatcher } from "../../../plugins/fs/line-matcher.ts";
+import { LineMatcher } from "../../../plugins/fs/search/line-matcher.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 
 /** Feeds a line in pieces of this size and says whether it matched. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import type { SearchRequest } from "../../../plugins/fs/search.ts";
-import { Searches } from "../../../plugins/fs/searches.ts";
+import type { SearchRequest } from "../../../plugins/fs/search/search.ts";
+import { Searches } from "../../../plugins/fs/search/searches.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { failure } from "../../support/conformance/vfs-file.ts";
 import { until } from "../../support/until.ts";

@@ -1,8 +1,8 @@
 import { constants } from "node:fs";
 import { type FileHandle, mkdir, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { errnoOf } from "./errors.ts";
-import { openedPath } from "./opened-path.ts";
+import { errnoOf } from "../errors.ts";
+import { openedPath } from "./real-path.ts";
 
 const OPEN_FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 

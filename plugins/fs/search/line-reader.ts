@@ -1,4 +1,4 @@
-import { cutText } from "./cut-text.ts";
+import { cutText } from "../display.ts";
 import type { LineMatcher } from "./line-matcher.ts";
 
 export interface Line {

@@ -1,6 +1,5 @@
-import { systemError } from "./errors.ts";
-import { search } from "./search.ts";
-import type { FromSearch, ToSearch } from "./search-messages.ts";
+import { systemError } from "../errors.ts";
+import { type FromWorker, search, type ToWorker } from "./search.ts";
 
 /** The entry of a search Worker. build.ts puts it into the executable beside the plugins' own Worker. */
 
@@ -9,7 +8,7 @@ declare const self: Worker;
 const waiting = new Map<number, (allowed: boolean[]) => void>();
 let lastId = 0;
 
-function post(message: FromSearch): void {
+function post(message: FromWorker): void {
   self.postMessage(message);
 }
 
@@ -21,7 +20,7 @@ function allows(paths: string[]): Promise<boolean[]> {
   return promise;
 }
 
-self.onmessage = async ({ data }: MessageEvent<ToSearch>) => {
+self.onmessage = async ({ data }: MessageEvent<ToWorker>) => {
   if (data.t === "verdict") {
     waiting.get(data.id)?.(data.allowed);
     waiting.delete(data.id);

@@ -8,7 +8,7 @@ import {
   readlinkSync,
   realpathSync,
 } from "node:fs";
-import { errnoOf, systemError } from "./errors.ts";
+import { errnoOf, systemError } from "../errors.ts";
 
 /** Left out unless a search begins in one of them. */
 const SKIPPED = new Set([".git", "node_modules", ".rnix"]);

@@ -1,8 +1,8 @@
 import { SyscallError } from "rnix/plugin";
-import { heed } from "./errors.ts";
+import { heed } from "../errors.ts";
+import type { Allows } from "./permitted-files.ts";
 import { type SearchRequest, search } from "./search.ts";
-import type { Allows } from "./search-batches.ts";
-import { SearchWorker } from "./search-worker-link.ts";
+import { SearchWorker } from "./search-worker.ts";
 
 /** Workers at once: more do not make a disk quicker. */
 const MAX_WORKERS = 4;

@@ -1,6 +1,6 @@
 import { lstatSync } from "node:fs";
-import { type Allows, decidedBatches, refusedNote } from "./search-batches.ts";
-import { shownPath } from "./shown-path.ts";
+import { shownPath } from "../display.ts";
+import { type Allows, decidedBatches, refusedNote } from "./permitted-files.ts";
 import { type Found, leftOut, pathIn, type WalkNotes, walk } from "./walk.ts";
 
 const DEFAULT_LIMIT = 100;

@@ -1,13 +1,14 @@
 import { type OpenContext, SyscallError } from "rnix/plugin";
-import type { Confinement } from "./confinement.ts";
+import { binaryKind } from "../content/binary-kind.ts";
+import { chunks } from "../content/read-chunks.ts";
+import { replaceFile } from "../content/replace-file.ts";
+import { TimeSlice } from "../content/time-slice.ts";
+import { sizeText } from "../display.ts";
+import { heed, systemError } from "../errors.ts";
+import type { Input } from "../operations.ts";
+import type { Confinement } from "../paths/confinement.ts";
+import type { Target } from "../paths/write-target.ts";
 import { type Change, hunks, lineAt } from "./diff.ts";
-import { heed, systemError } from "./errors.ts";
-import type { Input } from "./inputs.ts";
-import { binaryKind, sizeText } from "./kind.ts";
-import { chunks } from "./read-chunks.ts";
-import { replaceFile } from "./replace-file.ts";
-import type { Target } from "./target.ts";
-import { TimeSlice } from "./time-slice.ts";
 import { whyNotFound } from "./why-not-found.ts";
 
 const MAX_BYTES = 8 * 1024 * 1024;

@@ -2,10 +2,10 @@ import { constants, type Stats } from "node:fs";
 import { access, lstat, open, rename, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { SyscallError } from "rnix/plugin";
-import type { Confinement } from "./confinement.ts";
-import { errnoOf, heed, systemError } from "./errors.ts";
-import type { Folder } from "./folder.ts";
-import type { Target } from "./target.ts";
+import { errnoOf, heed, systemError } from "../errors.ts";
+import type { Confinement } from "../paths/confinement.ts";
+import type { Folder } from "../paths/folder.ts";
+import type { Target } from "../paths/write-target.ts";
 
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 const MODE_BITS = 0o7777;

@@ -1,4 +1,4 @@
-import { cutText } from "./cut-text.ts";
+import { cutText } from "../display.ts";
 
 /** One place of a file, in bytes, and what comes there instead. */
 export interface Change {

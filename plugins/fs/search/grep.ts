@@ -1,7 +1,7 @@
 import type { OpenContext } from "rnix/plugin";
-import type { Confinement } from "./confinement.ts";
+import type { Input } from "../operations.ts";
+import type { Confinement } from "../paths/confinement.ts";
 import type { GrepRequest } from "./grep-search.ts";
-import type { Input } from "./inputs.ts";
 import { searches } from "./searches.ts";
 
 /** Searches the lines of one file, or of all below a folder, in the order of their names. */

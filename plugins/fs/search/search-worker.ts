@@ -1,16 +1,13 @@
 import { SyscallError } from "rnix/plugin";
-import { heed } from "./errors.ts";
-import type { SearchRequest } from "./search.ts";
-import type { Allows } from "./search-batches.ts";
-import type { FromSearch, ToSearch } from "./search-messages.ts";
+import { heed } from "../errors.ts";
+import type { Allows } from "./permitted-files.ts";
+import type { FromWorker, SearchRequest, ToWorker } from "./search.ts";
 
 /** Set by build.ts; in source mode the name does not exist. */
 declare const RNIX_SEARCH_WORKER: string | undefined;
 
 const WORKER_URL =
-  typeof RNIX_SEARCH_WORKER === "string"
-    ? RNIX_SEARCH_WORKER
-    : new URL("./search-worker.ts", import.meta.url).href;
+  typeof RNIX_SEARCH_WORKER === "string" ? RNIX_SEARCH_WORKER : new URL("./worker.ts", import.meta.url).href;
 
 interface Job {
   allows: Allows;
@@ -26,7 +23,7 @@ export class SearchWorker {
   #job: Job | undefined;
 
   constructor() {
-    this.#worker.addEventListener("message", ({ data }: MessageEvent<FromSearch>) => this.#received(data));
+    this.#worker.addEventListener("message", ({ data }: MessageEvent<FromWorker>) => this.#received(data));
     this.#worker.addEventListener("error", ({ message }) => this.#fail(broken(message)));
     this.#worker.addEventListener("close", () => {
       this.ended = true;
@@ -67,7 +64,7 @@ export class SearchWorker {
     await this.#closed.promise;
   }
 
-  #received(message: FromSearch): void {
+  #received(message: FromWorker): void {
     switch (message.t) {
       case "ask":
         void this.#answer(message.id, message.paths);
@@ -97,7 +94,7 @@ export class SearchWorker {
     this.#job?.reject(error);
   }
 
-  #post(message: ToSearch): void {
+  #post(message: ToWorker): void {
     if (!this.ended) this.#worker.postMessage(message);
   }
 }

@@ -1,4 +1,4 @@
-import { heed } from "./errors.ts";
+import { heed } from "../errors.ts";
 
 /** About what a slow machine does in 2 ms, in units of one byte looked at. */
 const UNITS = 256 * 1024;

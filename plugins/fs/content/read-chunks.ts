@@ -1,5 +1,5 @@
 import type { FileHandle } from "node:fs/promises";
-import { heed } from "./errors.ts";
+import { heed } from "../errors.ts";
 
 export const CHUNK_BYTES = 64 * 1024;
 

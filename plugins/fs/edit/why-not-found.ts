@@ -1,5 +1,5 @@
-import { cutText } from "./cut-text.ts";
-import { TimeSlice } from "./time-slice.ts";
+import { TimeSlice } from "../content/time-slice.ts";
+import { cutText } from "../display.ts";
 
 const MAX_LINES = 50_000;
 const MAX_WANTED = 200;

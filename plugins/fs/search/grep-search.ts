@@ -1,14 +1,13 @@
 import { basename } from "node:path";
 import { SyscallError } from "rnix/plugin";
-import { errnoOf } from "./errors.ts";
+import { shownPath, sizeText } from "../display.ts";
+import { errnoOf } from "../errors.ts";
+import type { Input } from "../operations.ts";
 import { FileSearch, MAX_FILE_BYTES, type Searched } from "./file-search.ts";
 import { pathFilter } from "./glob-pattern.ts";
-import type { Input } from "./inputs.ts";
-import { sizeText } from "./kind.ts";
 import { LineMatcher } from "./line-matcher.ts";
 import type { Line } from "./line-reader.ts";
-import { type Allows, decidedBatches, refusedNote } from "./search-batches.ts";
-import { shownPath } from "./shown-path.ts";
+import { type Allows, decidedBatches, refusedNote } from "./permitted-files.ts";
 import { type Found, inFolder, leftOut, pathIn, type WalkNotes, walk } from "./walk.ts";
 
 const DEFAULT_LINES = 250;

@@ -1,8 +1,8 @@
 import { join, resolve } from "node:path";
 import { type OpenContext, SyscallError } from "rnix/plugin";
-import type { Confinement } from "./confinement.ts";
+import type { Input } from "../operations.ts";
+import type { Confinement } from "../paths/confinement.ts";
 import { splitPattern } from "./glob-pattern.ts";
-import type { Input } from "./inputs.ts";
 import { searches } from "./searches.ts";
 
 /** Names of files that fit the pattern, the newest first. */

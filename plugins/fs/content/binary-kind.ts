@@ -10,18 +10,6 @@ export function binaryKind(start: Uint8Array): string | undefined {
   return head.includes(0) ? "unknown kind" : undefined;
 }
 
-export function sizeText(bytes: number): string {
-  if (bytes < 1024) return `${bytes} bytes`;
-  const units = ["KiB", "MiB", "GiB", "TiB"];
-  let value = bytes / 1024;
-  let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) {
-    value /= 1024;
-    unit++;
-  }
-  return `${value.toFixed(1)} ${units[unit]}`;
-}
-
 const MAGIC: readonly [string, string][] = [
   ["PNG image", "\x89PNG"],
   ["JPEG image", "\xff\xd8\xff"],

@@ -8,13 +8,13 @@ import {
   SyscallError,
   type VFSFile,
 } from "rnix/plugin";
-import { Confinement } from "./confinement.ts";
-import { edit } from "./edit.ts";
+import { edit } from "./edit/edit.ts";
 import { heed } from "./errors.ts";
-import { glob } from "./glob.ts";
-import { grep } from "./grep.ts";
-import { parseOperation } from "./inputs.ts";
+import { parseOperation } from "./operations.ts";
+import { Confinement } from "./paths/confinement.ts";
 import { read } from "./read.ts";
+import { glob } from "./search/glob.ts";
+import { grep } from "./search/grep.ts";
 import { write } from "./write.ts";
 
 /** /dev/fs itself: one operation is written, its answer is read. */

@@ -2,14 +2,13 @@ import { constants, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, realpath } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { type GuardedFolder, type OpenContext, SyscallError } from "rnix/plugin";
+import { shownPath } from "../display.ts";
+import { errnoOf, systemError } from "../errors.ts";
 import { didYouMean } from "./did-you-mean.ts";
-import { errnoOf, systemError } from "./errors.ts";
-import { checkRegular } from "./file-type.ts";
 import { Folder } from "./folder.ts";
-import { openedPath } from "./opened-path.ts";
-import { isInside, realOrSame, realPathOfExisting } from "./real-path.ts";
-import { shownPath } from "./shown-path.ts";
-import { locate, type Target } from "./target.ts";
+import { isInside, openedPath, realOrSame, realPathOfExisting } from "./real-path.ts";
+import { checkRegular } from "./regular-file.ts";
+import { locate, type Target } from "./write-target.ts";
 
 /** A regular file that is open and may be read. The caller closes it. */
 export interface OpenedFile {

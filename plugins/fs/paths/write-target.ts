@@ -2,7 +2,7 @@ import type { Stats } from "node:fs";
 import { lstat, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { SyscallError } from "rnix/plugin";
-import { errnoOf } from "./errors.ts";
+import { errnoOf } from "../errors.ts";
 
 /** Where a file is to be written: an existing real folder, folders to be made below it, and the name. */
 export interface Target {

@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
-import { binaryKind } from "./kind.ts";
+import { binaryKind } from "../content/binary-kind.ts";
 import type { LineMatcher } from "./line-matcher.ts";
 import { type Line, LineReader } from "./line-reader.ts";
 

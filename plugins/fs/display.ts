@@ -1,0 +1,28 @@
+import { relative, sep } from "node:path";
+
+/** How the model and the person see a path: relative to the working folder where it lies inside. */
+export function shownPath(cwd: string, path: string): string {
+  const inner = relative(cwd, path);
+  if (inner === "") return ".";
+  return inner === ".." || inner.startsWith(`..${sep}`) ? path : inner;
+}
+
+/** The beginning of a text, at most `max` UTF-16 units of it, and never half a character at its end. */
+export function cutText(text: string, max: number): string {
+  if (text.length <= max) return text;
+  const last = text.charCodeAt(max - 1);
+  return text.slice(0, last >= 0xd800 && last < 0xdc00 ? max - 1 : max);
+}
+
+/** A size as people write it: "1.5 MiB". */
+export function sizeText(bytes: number): string {
+  if (bytes < 1024) return `${bytes} bytes`;
+  const units = ["KiB", "MiB", "GiB", "TiB"];
+  let value = bytes / 1024;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  return `${value.toFixed(1)} ${units[unit]}`;
+}
