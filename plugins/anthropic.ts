@@ -4,7 +4,7 @@ import { answerForm } from "./_model/answer-form.ts";
 import type { Access, Connection } from "./_model/open.ts";
 import type { Settings } from "./_model/settings.ts";
 
-/** Anthropic's Messages, and servers that speak it. `extra` goes to the provider package (thinking, effort, …). */
+/** Anthropic's Messages API, and compatible servers. `extra` goes to the provider package (thinking, effort, …). */
 export default definePlugin({
   name: "anthropic",
   api: 1,
@@ -21,7 +21,7 @@ export default definePlugin({
 });
 
 const DEFAULT_MODEL = "claude-sonnet-5-5";
-/** As everywhere with this provider, without the `/v1` that the package wants. */
+/** Without the `/v1` that the package expects, as is usual for this provider. */
 const ANTHROPIC_URL = "https://api.anthropic.com";
 
 function connect({ base_url, extra }: Settings): Connection {
@@ -36,18 +36,18 @@ function connect({ base_url, extra }: Settings): Connection {
     needsKey: true,
     languageModel: (access) => languageModel(`${url}/v1`, access),
     options: (options, request) => ({
-      ...cached(options),
-      ...held(request),
+      ...withCacheMarks(options),
+      ...responseFormat(request),
       providerOptions: { anthropic: { includePings: true, ...extra } },
     }),
   };
 }
 
 /**
- * Only what the model itself can be held to: for an open object the package would force it to call a tool, which
- * goes together with neither its other tools nor its thinking.
+ * A schema only where the model enforces it itself: for an open object the package would force a tool call, which
+ * works with neither other tools nor thinking.
  */
-function held(request: LLMRequest): Pick<LanguageModelV4CallOptions, "responseFormat"> {
+function responseFormat(request: LLMRequest): Pick<LanguageModelV4CallOptions, "responseFormat"> {
   const form = answerForm(request);
   return form?.closed ? { responseFormat: form.responseFormat } : {};
 }
@@ -58,10 +58,10 @@ async function languageModel(baseURL: string, { model, key, fetch }: Access): Pr
 }
 
 /**
- * Marks what the next request will begin with, so that it is read from the provider's cache: the tools and
- * the system prompt, and the conversation up to its last message and up to the one the last request ended with.
+ * Marks what the next request will begin with, so that the provider reads it from its cache: tools and system prompt,
+ * and the conversation up to the last message and up to the end of the previous request.
  */
-function cached(options: LanguageModelV4CallOptions): LanguageModelV4CallOptions {
+function withCacheMarks(options: LanguageModelV4CallOptions): LanguageModelV4CallOptions {
   const ends = options.prompt
     .flatMap((message, index) => (message.role === "assistant" ? [] : [index]))
     .slice(-2);

@@ -24,7 +24,7 @@ export default definePlugin({
 });
 
 const DEFAULT_MODEL = "gemini-3.8-flash";
-/** As in GOOGLE_GEMINI_BASE_URL, without the version that the package wants. */
+/** Without the version that the package expects, as in GOOGLE_GEMINI_BASE_URL. */
 const GOOGLE_URL = "https://generativelanguage.googleapis.com";
 const VERSION = "v1beta";
 
@@ -41,25 +41,26 @@ function connect({ base_url, extra }: Settings): Connection {
     languageModel: (access) => languageModel(`${url}/${VERSION}`, access),
     options: (options, request) => ({
       ...options,
-      ...held(request),
+      ...responseFormat(request),
       providerOptions: {
-        google: request.effort === undefined ? extra : { ...extra, thinkingConfig: shown(extra) },
+        google: request.effort === undefined ? extra : { ...extra, thinkingConfig: withThoughts(extra) },
       },
     }),
   };
 }
 
-/** Many of its models take no form of the answer together with tools. */
-function held(request: LLMRequest): Pick<LanguageModelV4CallOptions, "responseFormat"> {
+/** Many of its models accept no response format together with tools. */
+function responseFormat(request: LLMRequest): Pick<LanguageModelV4CallOptions, "responseFormat"> {
   const form = answerForm(request);
   const hasTools = request.tools !== undefined && request.tools.length > 0;
   return form && !hasTools ? { responseFormat: form.responseFormat } : {};
 }
 
-/** Its thoughts are told only when they are asked for, and a model that has none takes no such word. */
-function shown({ thinkingConfig = {} }: Settings["extra"]): JSONValue {
-  const isObject = typeof thinkingConfig === "object" && thinkingConfig !== null;
-  return isObject ? { includeThoughts: true, ...thinkingConfig } : thinkingConfig;
+/** Thoughts are only sent on request, and a model without thinking refuses the setting. */
+function withThoughts({ thinkingConfig = {} }: Settings["extra"]): JSONValue {
+  return typeof thinkingConfig === "object" && thinkingConfig !== null
+    ? { includeThoughts: true, ...thinkingConfig }
+    : thinkingConfig;
 }
 
 async function languageModel(baseURL: string, { model, key, fetch }: Access): Promise<LanguageModelV4> {

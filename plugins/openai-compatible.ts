@@ -3,8 +3,8 @@ import type { Connection } from "./_model/open.ts";
 import type { Settings } from "./_model/settings.ts";
 
 /**
- * Servers that speak OpenAI's chat completions: Ollama, OpenRouter, vLLM, llama.cpp, … `extra` of the provider's
- * entry goes into the request as it stands.
+ * Servers with OpenAI's chat completions: Ollama, OpenRouter, vLLM, llama.cpp, … `extra` of the provider's entry is
+ * copied into the request.
  */
 export default definePlugin({
   name: "openai-compatible",
@@ -23,7 +23,7 @@ export default definePlugin({
         };
         return openModel(context, { name: "openai-compatible", models: [], connect });
       },
-      // Nothing in the environment says which model such a server has: it takes an entry, or --model.
+      // The environment does not name a model of such a server: that takes an entry, or --model.
       provider: { detect: async () => null },
     },
   },

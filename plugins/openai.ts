@@ -1,14 +1,14 @@
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { definePlugin, SyscallError } from "rnix/plugin";
+import { isObject } from "./_lib/is-object.ts";
 import { answerForm } from "./_model/answer-form.ts";
 import type { Access, Connection } from "./_model/open.ts";
 import type { Settings } from "./_model/settings.ts";
 
 /**
- * OpenAI, and what stands in its place at OPENAI_BASE_URL: OpenAI itself is asked for Responses, another server
- * for chat completions. `extra.api` decides otherwise: `responses`; `chat`, OpenAI's own chat completions;
- * `compatible`, everybody else's. The rest of `extra` goes to the provider package and, for `compatible`, into the
- * request.
+ * OpenAI, or another server at OPENAI_BASE_URL. OpenAI itself is called by Responses, another server by chat
+ * completions. `extra.api` overrides this: `responses`; `chat` for OpenAI's own chat completions; `compatible` for those
+ * of other servers. The rest of `extra` goes to the provider package or, for `compatible`, into the request.
  */
 export default definePlugin({
   name: "openai",
@@ -38,7 +38,7 @@ const OPENAI_URL = "https://api.openai.com/v1";
 const APIS = ["responses", "chat", "compatible"] as const;
 
 interface Target {
-  /** OpenAI itself, which takes no request without a key. */
+  /** OpenAI itself, which needs a key. */
   own: boolean;
   url: string;
   api: (typeof APIS)[number];
@@ -51,7 +51,10 @@ function targetOf(settings: Settings): Target {
   const { api = own ? "responses" : "compatible", ...extra } = settings.extra;
   const known = APIS.find((one) => one === api);
   if (known !== undefined) return { own, url, api: known, extra };
-  throw new SyscallError("INVALID", `extra.api is one of ${APIS.join(", ")}, not ${JSON.stringify(api)}`);
+  throw new SyscallError(
+    "INVALID",
+    `extra.api must be one of ${APIS.join(", ")}, not ${JSON.stringify(api)}`,
+  );
 }
 
 function blameOf(own: boolean, url: string): Connection["blame"] {
@@ -67,17 +70,17 @@ function openai(
   url: string,
   api: "responses" | "chat",
   extra: Settings["extra"],
-): Pick<Connection, "languageModel" | "options" | "hasEffort" | "endWord"> {
-  // Nothing of a conversation is to stay with the provider: every request carries all of it.
+): Pick<Connection, "languageModel" | "options" | "hasEffort" | "stopWordOf"> {
+  // The provider stores no conversation: every request carries all of it.
   const own = api === "responses" ? { store: false, ...extra } : extra;
   return {
     languageModel: (access) => languageModel(url, api, access),
-    ...(api === "responses" && { endWord: statusOf }),
+    ...(api === "responses" && { stopWordOf: statusOf }),
     hasEffort: (body) =>
       typeof body === "object" && body !== null && ("reasoning" in body || "reasoning_effort" in body),
     options: (options, request) => {
       const form = answerForm(request);
-      // It takes no other form than that of an object.
+      // The only form it accepts is an object.
       if (!form?.isObject) return { ...options, providerOptions: { openai: own } };
       const openai = { strictJsonSchema: form.strict, ...own };
       return { ...options, responseFormat: form.responseFormat, providerOptions: { openai } };
@@ -85,19 +88,15 @@ function openai(
   };
 }
 
-/** The events with which an answer ends. */
+/** Events that end an answer. */
 const ENDS: ReadonlySet<unknown> = new Set(["response.completed", "response.incomplete"]);
 
-/** The status of an answer that is not completed: the package says nothing of one that gives no reason. */
+/** The status of an incomplete answer, which the package drops when no reason is given. */
 function statusOf(document: unknown): string | undefined {
   if (!isObject(document)) return undefined;
   const response = document.object === "response" ? document : ENDS.has(document.type) && document.response;
   if (!isObject(response) || typeof response.status !== "string") return undefined;
   return response.status === "completed" ? undefined : response.status;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null;
 }
 
 async function languageModel(

@@ -18,36 +18,37 @@ import {
   type ToolCall,
   type Usage,
 } from "rnix/plugin";
-import { gathered } from "./coalesce.ts";
+import { isObject } from "../_lib/is-object.ts";
+import { JsonDepth } from "../_lib/json-depth.ts";
+import { coalesced } from "./coalesce.ts";
 import { type Blame, cutOff, failure } from "./failure.ts";
 import { ALIVE, Heartbeat } from "./heartbeat.ts";
-import { isTooDeep, MAX_DEPTH } from "./json-depth.ts";
 import type { Model } from "./model-file.ts";
-import { Whole } from "./pause.ts";
+import { AssistantParts } from "./pause.ts";
 import { callOptions } from "./prompt.ts";
 import { rateLimits } from "./rate-limits.ts";
 import { ReasoningSignatures } from "./reasoning-signature.ts";
 import { type Stop, stopOf } from "./stop-words.ts";
 
-/** A provider package made ready for one request. */
+/** A provider package, set up for one request. */
 interface Prepared {
   model: LanguageModelV4;
   options: LanguageModelV4CallOptions;
   blame: Blame;
-  /** Sets who is told whenever some of the answer has come. */
-  whenHeard?(heard: () => void): void;
-  /** Told what of the request the package has left out, in words. */
-  leftOut?(what: string): void;
-  /** Shown the body of the request as the package has made it. */
-  sent?(body: unknown): void;
-  /** The word of an end that the package does not pass on, of an answer or of an event of its stream. */
-  endWord?(document: unknown): string | undefined;
+  /** Sets the listener for bytes of the answer that arrive. */
+  onBytes?(listener: () => void): void;
+  /** Reports a setting of the request that was left out. */
+  onLeftOut?(what: string): void;
+  /** Receives the body of the request as the package wrote it. */
+  onRequestBody?(body: unknown): void;
+  /** The stop word that the package drops, from an answer or an event of its stream. */
+  stopWordOf?(document: unknown): string | undefined;
 }
 
-/** What a driver adds to the request's common form: its package, its key, its own options. */
+/** Adds what a driver knows to the request's common form: package, key and options. */
 type Prepare = (request: LLMRequest, options: LanguageModelV4CallOptions) => Promise<Prepared>;
 
-/** A model behind one of the AI SDK's provider packages, spoken to by `doGenerate` and `doStream`. */
+/** A model behind one of the AI SDK's provider packages, called by `doGenerate` and `doStream`. */
 export class AiSdkModel implements Model {
   readonly #driver: string;
   readonly #prepare: Prepare;
@@ -60,16 +61,16 @@ export class AiSdkModel implements Model {
   async answer(request: LLMRequest, signal: AbortSignal): Promise<LLMAnswer> {
     const by = this.#by(request);
     const prepared = await this.#prepare(request, callOptions(request, by));
-    const { model, options, blame, leftOut, sent, endWord } = prepared;
-    const result = await guarded(blame, signal, () => model.doGenerate({ ...options, abortSignal: signal }));
-    const answer = new Collected(by);
+    const { model, options, blame, onLeftOut, onRequestBody, stopWordOf } = prepared;
+    const result = await typed(blame, signal, () => model.doGenerate({ ...options, abortSignal: signal }));
+    const answer = new AnswerBuilder(by);
     for (const part of result.content) {
       answer.add(part);
-      answer.whole.add(part);
+      answer.parts.add(part);
     }
-    tell(result.warnings, leftOut);
-    sent?.(result.request?.body);
-    const stop = answer.stop(result.finishReason, endWord?.(result.response?.body));
+    reportLeftOut(result.warnings, onLeftOut);
+    onRequestBody?.(result.request?.body);
+    const stop = answer.stop(result.finishReason, stopWordOf?.(result.response?.body));
     if (stop.reason === "unknown") throw cutOff(blame, { why: stop.word });
     const used = usage(result.usage);
     const limits = rateLimits(result.response?.headers ?? {});
@@ -89,12 +90,12 @@ export class AiSdkModel implements Model {
   async stream(request: LLMRequest, signal: AbortSignal): Promise<AsyncIterable<LLMEvent>> {
     const by = this.#by(request);
     const prepared = await this.#prepare(request, callOptions(request, by));
-    const { model, options, blame, whenHeard, endWord } = prepared;
-    const asked = { ...options, abortSignal: signal, ...(endWord && { includeRawChunks: true }) };
-    const arrivals = new Heartbeat(parts(() => model.doStream(asked)));
-    whenHeard?.(() => arrivals.heard());
-    const next = () => guarded(blame, signal, () => arrivals.next());
-    return gathered(events(await next(), next, new Collected(by), prepared));
+    const { model, options, blame, onBytes, stopWordOf } = prepared;
+    const streamed = { ...options, abortSignal: signal, ...(stopWordOf && { includeRawChunks: true }) };
+    const heartbeat = new Heartbeat(parts(() => model.doStream(streamed)));
+    onBytes?.(() => heartbeat.onBytes());
+    const next = () => typed(blame, signal, () => heartbeat.next());
+    return coalesced(events(await next(), next, new AnswerBuilder(by), prepared));
   }
 
   #by(request: LLMRequest): string {
@@ -102,48 +103,49 @@ export class AiSdkModel implements Model {
   }
 }
 
-const SIGN_OF_LIFE: LLMEvent = { type: "reasoning_delta", text: "" };
+/** An empty delta shows that the model is at work. */
+const AT_WORK: LLMEvent = { type: "reasoning_delta", text: "" };
 
-type Arrived = LanguageModelV4StreamPart | { type: "begun"; begun: LanguageModelV4StreamResult };
+type StreamPart = LanguageModelV4StreamPart | { type: "opened"; result: LanguageModelV4StreamResult };
 
-/** That the answer begins, and its parts. Some packages begin it only when something of it has come. */
-function parts(begin: () => PromiseLike<LanguageModelV4StreamResult>): () => Promise<Arrived | undefined> {
+/** The opened stream, then its parts. Some packages open it only when its first bytes have arrived. */
+function parts(open: () => PromiseLike<LanguageModelV4StreamResult>): () => Promise<StreamPart | undefined> {
   let reader: { read(): Promise<{ value?: LanguageModelV4StreamPart }> } | undefined;
   return async () => {
     if (reader !== undefined) return (await reader.read()).value;
-    const begun = await begin();
-    reader = begun.stream.getReader();
-    return { type: "begun", begun };
+    const result = await open();
+    reader = result.stream.getReader();
+    return { type: "opened", result };
   };
 }
 
-/** Tool calls are held back until the model says why it stopped: before that, none is known to be whole. */
+/** Tool calls are held back until the model says why it stopped: before that, none is known to be complete. */
 async function* events(
-  first: Arrived | typeof ALIVE | undefined,
-  next: () => Promise<Arrived | typeof ALIVE | undefined>,
-  answer: Collected,
-  { blame, leftOut, sent, endWord }: Prepared,
+  first: StreamPart | typeof ALIVE | undefined,
+  next: () => Promise<StreamPart | typeof ALIVE | undefined>,
+  answer: AnswerBuilder,
+  { blame, onLeftOut, onRequestBody, stopWordOf }: Prepared,
 ): AsyncGenerator<LLMEvent> {
   let word: string | undefined;
   for (let part = first; ; part = await next()) {
     if (part === undefined) throw cutOff(blame);
     if (part === ALIVE) {
-      yield SIGN_OF_LIFE;
+      yield AT_WORK;
       continue;
     }
-    if (part.type !== "begun") answer.whole.piece(part);
+    if (part.type !== "opened") answer.parts.addDelta(part);
     switch (part.type) {
       case "raw":
-        word = endWord?.(part.rawValue) ?? word;
+        word = stopWordOf?.(part.rawValue) ?? word;
         break;
-      case "begun": {
-        sent?.(part.begun.request?.body);
-        const limits = rateLimits(part.begun.response?.headers ?? {});
+      case "opened": {
+        onRequestBody?.(part.result.request?.body);
+        const limits = rateLimits(part.result.response?.headers ?? {});
         if (limits !== undefined) yield { type: "limits", limits };
         break;
       }
       case "stream-start":
-        tell(part.warnings, leftOut);
+        reportLeftOut(part.warnings, onLeftOut);
         break;
       case "text-delta":
         answer.afterCall = false;
@@ -151,17 +153,17 @@ async function* events(
         break;
       case "reasoning-start":
       case "reasoning-end":
-        answer.thoughts.piece(part.id, "", part.providerMetadata);
+        answer.thoughts.addDelta(part.id, "", part.providerMetadata);
         break;
       case "reasoning-delta":
-        answer.thoughts.piece(part.id, part.delta, part.providerMetadata);
+        answer.thoughts.addDelta(part.id, part.delta, part.providerMetadata);
         yield { type: "reasoning_delta", text: part.delta };
         break;
       case "tool-input-start":
       case "tool-input-delta":
       case "ping":
-        // Long arguments are otherwise silence.
-        yield SIGN_OF_LIFE;
+        // Long arguments would look like silence.
+        yield AT_WORK;
         break;
       case "tool-call":
         answer.add(part);
@@ -180,22 +182,25 @@ async function* events(
   }
 }
 
-/** What a model has no setting for, such as an effort: nothing that was asked for is dropped without a word. */
-function tell(warnings: readonly SharedV4Warning[], leftOut: Prepared["leftOut"]): void {
+/** Reports every requested setting that the model does not have, such as an effort. */
+function reportLeftOut(warnings: readonly SharedV4Warning[], onLeftOut: Prepared["onLeftOut"]): void {
   for (const warning of warnings) {
     if (warning.type !== "unsupported") continue;
-    leftOut?.(`${warning.feature} is left out${warning.details === undefined ? "" : `: ${warning.details}`}`);
+    onLeftOut?.(
+      `${warning.feature} is left out${warning.details === undefined ? "" : `: ${warning.details}`}`,
+    );
   }
 }
 
-class Collected {
+/** Collects the parts of one answer. */
+class AnswerBuilder {
   readonly thoughts: ReasoningSignatures;
-  readonly whole = new Whole();
+  readonly parts = new AssistantParts();
   readonly #by: string;
   text = "";
   reasoning = "";
   readonly calls: ToolCall[] = [];
-  /** The last thing the model wrote was a tool call. */
+  /** Whether the model wrote a tool call last. */
   afterCall = false;
 
   constructor(by: string) {
@@ -204,7 +209,7 @@ class Collected {
   }
 
   add(part: LanguageModelV4Content): void {
-    // What the provider has called and run itself is no call of the process.
+    // A tool that the provider has run itself is not a call of the process.
     if (part.type === "tool-call" && part.providerExecuted === true) return;
     if (part.type === "tool-call") this.#addCall(part);
     else if (part.type === "text") this.text += part.text;
@@ -213,16 +218,16 @@ class Collected {
   }
 
   stop(finish: LanguageModelV4FinishReason, word: string | undefined): Stop {
-    return endOf(finish, this.calls.length > 0, word);
+    return stopFrom(finish, this.calls.length > 0, word);
   }
 
-  /** What a model that has paused is to see again. */
+  /** The message that a paused model must be sent again. */
   paused({ reason }: Stop): { opaque?: string } {
-    const opaque = reason === "paused" ? this.whole.pause(this.#by) : undefined;
+    const opaque = reason === "paused" ? this.parts.serialize(this.#by) : undefined;
     return opaque === undefined ? {} : { opaque };
   }
 
-  /** At the output limit a call that came last may have been cut where it happened to be valid JSON. */
+  /** At the output limit the last call may be cut where its input happens to be valid JSON. */
   finish({ reason }: Stop): ToolCall[] {
     const calls = this.thoughts.signed(this.calls);
     const last = calls.at(-1);
@@ -239,16 +244,18 @@ class Collected {
 
   #addThought({ text, providerMetadata }: LanguageModelV4Reasoning): void {
     this.reasoning += text;
-    this.thoughts.whole(text, providerMetadata);
+    this.thoughts.add(text, providerMetadata);
   }
 }
 
+const MAX_INPUT_LEVELS = 500;
+
 function toolCall({ input: text, toolCallId, toolName }: LanguageModelV4ToolCall): ToolCall {
   const call = { id: toolCallId, name: toolName, input: {} };
-  // No arguments at all is how several servers write those of a tool that takes none.
+  // Several servers send an empty text for a tool without arguments.
   if (text.trim() === "") return call;
-  if (isTooDeep(text, MAX_DEPTH)) {
-    const reason = `the arguments are nested more than ${MAX_DEPTH} levels deep`;
+  if (new JsonDepth("one", MAX_INPUT_LEVELS).exceeds(Buffer.from(text))) {
+    const reason = `the arguments are nested more than ${MAX_INPUT_LEVELS} levels deep`;
     return { ...call, invalid: { text, reason } };
   }
   try {
@@ -260,23 +267,23 @@ function toolCall({ input: text, toolCallId, toolName }: LanguageModelV4ToolCall
   }
 }
 
-/** The word decides; a package's own name for it counts where there is none, or where it has seen a refusal. */
-function endOf({ unified, raw }: LanguageModelV4FinishReason, hasCalls: boolean, left?: string): Stop {
-  const word = raw ?? left;
+/** The provider's word decides. The package's own name counts where there is no word, or for a refusal. */
+function stopFrom({ unified, raw }: LanguageModelV4FinishReason, hasCalls: boolean, dropped?: string): Stop {
+  const word = raw ?? dropped;
   if (unified === "content-filter") {
     const stop = stopOf(word ?? "", false);
     return { reason: "refusal", word: stop.reason === "end_turn" || !word ? "refusal" : word };
   }
-  // OpenAI's Responses have a word for what is not whole alone.
+  // OpenAI's Responses have a word for incomplete answers only.
   if (word === undefined && (unified === "stop" || unified === "tool-calls"))
     return { reason: hasCalls ? "tool_calls" : "end_turn" };
   const stop = stopOf(word ?? "", hasCalls);
-  // Where the form of an answer is held to by a tool of the package's own.
+  // A package may enforce the answer's schema with a tool of its own.
   return stop.reason === "tool_calls" && unified === "stop" && !hasCalls ? { reason: "end_turn" } : stop;
 }
 
 function usage({ inputTokens, outputTokens, raw }: LanguageModelV4Usage): Usage {
-  // OpenRouter says it, in dollars, among its counts of tokens.
+  // OpenRouter reports the cost in dollars among the token counts.
   const cost = raw?.cost;
   return {
     input_tokens: inputTokens.total ?? 0,
@@ -286,15 +293,12 @@ function usage({ inputTokens, outputTokens, raw }: LanguageModelV4Usage): Usage 
   };
 }
 
-async function guarded<T>(blame: Blame, signal: AbortSignal, work: () => PromiseLike<T>): Promise<T> {
+/** Runs one call of the package; it fails with a typed error. */
+async function typed<T>(blame: Blame, signal: AbortSignal, work: () => PromiseLike<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (signal.aborted && signal.reason instanceof SyscallError) throw signal.reason;
     throw failure(error, blame);
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,21 +1,22 @@
 import type { JSONSchema7, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { LLMRequest } from "rnix/plugin";
+import { isObject } from "../_lib/is-object.ts";
 
-/** The schema of an answer, and what of it decides how far a provider can hold its model to it. */
+/** The schema of an answer, and the properties that decide how strictly a provider can enforce it. */
 interface AnswerForm extends Required<Pick<LanguageModelV4CallOptions, "responseFormat">> {
-  /** It asks for an object, as some providers demand. */
+  /** The answer is an object, as some providers demand. */
   isObject: boolean;
-  /** No object in it may have other properties than those that are named. */
+  /** No object in it allows additional properties. */
   closed: boolean;
   /** Closed, every property required, and no keyword that "strict" providers refuse. */
   strict: boolean;
 }
 
-/** undefined: no form was asked for. Where a driver leaves it out, the prompt has it, and the kernel checks. */
+/** The form of the answer; undefined where none is asked for. The prompt names it too, and the kernel checks it. */
 export function answerForm({ output_schema }: LLMRequest): AnswerForm | undefined {
   if (output_schema === undefined) return undefined;
   const schema = output_schema satisfies JSONSchema7;
-  const all = [...below(output_schema)];
+  const all = [...schemasIn(output_schema)];
   const objects = all.filter((one) => one.type === "object" || one.properties !== undefined);
   const closed = objects.every((one) => one.additionalProperties === false);
   return {
@@ -28,18 +29,18 @@ export function answerForm({ output_schema }: LLMRequest): AnswerForm | undefine
 
 type Schema = Record<string, unknown>;
 
-/** A schema and all that it is made of. */
-function* below(schema: unknown): Generator<Schema> {
+/** A schema and every schema within it. */
+function* schemasIn(schema: unknown): Generator<Schema> {
   if (!isObject(schema)) return;
   yield schema;
-  for (const key of ["items", "additionalProperties"]) yield* below(schema[key]);
+  for (const key of ["items", "additionalProperties"]) yield* schemasIn(schema[key]);
   for (const key of ["anyOf", "oneOf", "allOf", "prefixItems"]) {
     const list = schema[key];
-    if (Array.isArray(list)) for (const one of list) yield* below(one);
+    if (Array.isArray(list)) for (const one of list) yield* schemasIn(one);
   }
   for (const key of ["properties", "patternProperties", "$defs", "definitions"]) {
     const named = schema[key];
-    if (isObject(named)) for (const one of Object.values(named)) yield* below(one);
+    if (isObject(named)) for (const one of Object.values(named)) yield* schemasIn(one);
   }
 }
 
@@ -67,7 +68,3 @@ const PLAIN: ReadonlySet<string> = new Set([
   "enum",
   "const",
 ]);
-
-function isObject(value: unknown): value is Schema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}

@@ -1,30 +1,30 @@
 import type { Data, FileStat, LLMAnswer, LLMEvent, LLMRequest, OpenContext, VFSFile } from "rnix/plugin";
 import { z } from "zod";
 import { type ModelFacts, ModelFile } from "./model-file.ts";
-import { settingsOf, unfit } from "./settings.ts";
+import { invalidEntry, settingsOf } from "./settings.ts";
 
-/** One run of the program, begun. */
-export interface Begun {
+/** A run of the program that has started. */
+export interface StartedRun {
   events: AsyncIterable<LLMEvent>;
-  /** Nothing of it is left when it resolves. Never rejects. */
+  /** Ends it; nothing of it runs any more when this resolves. Never rejects. */
   end(): Promise<void>;
 }
 
-/** Begins a run of the program for one request. */
-export type Begin = (request: LLMRequest, signal: AbortSignal) => Promise<Begun>;
+/** Starts the program for one request. */
+export type StartRun = (request: LLMRequest, signal: AbortSignal) => Promise<StartedRun>;
 
-/** An open model device behind a CLI: each write is one run of it, which ends with its answer, or with the file. */
+/** An open model device behind a CLI. Each write runs the program once, until its answer or until the file closes. */
 export class CliFile implements VFSFile {
-  readonly #begin: Begin;
+  readonly #startRun: StartRun;
   readonly #file: ModelFile;
-  #run: Begun | undefined;
+  #run: StartedRun | undefined;
 
-  constructor(facts: ModelFacts, begin: Begin) {
-    this.#begin = begin;
+  constructor(facts: ModelFacts, startRun: StartRun) {
+    this.#startRun = startRun;
     this.#file = new ModelFile(
       {
         stream: (request, signal) => this.#start(request, signal),
-        answer: async (request, signal) => whole(await this.#start(request, signal)),
+        answer: async (request, signal) => collected(await this.#start(request, signal)),
       },
       facts,
     );
@@ -49,27 +49,27 @@ export class CliFile implements VFSFile {
   }
 
   async #start(request: LLMRequest, signal: AbortSignal): Promise<AsyncIterable<LLMEvent>> {
-    this.#run = await this.#begin(request, signal);
-    // Given up meanwhile: whoever closes the file may have done so already.
+    this.#run = await this.#startRun(request, signal);
+    // Cancelled meanwhile, when the file may be closed already.
     if (signal.aborted) await this.#run.end();
     signal.throwIfAborted();
     return this.#run.events;
   }
 }
 
-/** `extra.command` of the provider's entry: the program, where it is not found by itself. */
+/** `extra.command` of the provider's entry: the path of the program, for one that is not found otherwise. */
 export function commandOf(context: OpenContext): string | undefined {
   const result = Extra.safeParse(settingsOf(context).extra);
   if (result.success) return result.data.command;
-  throw unfit(result.error, "extra");
+  throw invalidEntry(result.error, "extra");
 }
 
 const Extra = z.strictObject({
   command: z.string().startsWith("/", { error: "expected an absolute path" }).optional(),
 });
 
-/** The answer in one piece, for a request without `stream`: what was said after the last call. */
-async function whole(events: AsyncIterable<LLMEvent>): Promise<LLMAnswer> {
+/** The answer in one piece, for a request without `stream`: the text after the last tool call. */
+async function collected(events: AsyncIterable<LLMEvent>): Promise<LLMAnswer> {
   const answer: LLMAnswer = {
     content: "",
     tool_calls: [],

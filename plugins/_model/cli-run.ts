@@ -1,14 +1,30 @@
 import { type Child, type LLMEvent, type OpenContext, SyscallError } from "rnix/plugin";
-import { Lines } from "./lines.ts";
+import { JsonDepth } from "../_lib/json-depth.ts";
+import { LineSplitter, type LongLine } from "../_lib/line-splitter.ts";
 
-/** What a CLI prints, line by line, as the events of a model device. */
+/** Reads what one CLI prints, line by line, as the events of a model device. */
 export interface CliStream {
-  /** The program has said how its answer ended. */
+  /** The CLI's name in messages. */
+  readonly name: string;
+  /** What the user can check when it ends without an answer. */
+  readonly advice?: string;
+  /** Whether the program has printed the end of its answer. */
   readonly ended: boolean;
-  /** Throws what the program has failed of. */
+  /** Throws the error that the program reports. */
   events(line: string): Iterable<LLMEvent>;
-  /** What to say when it ends without a word on it. `how`: "ended with 1". */
-  brokenOff(how: string, errors: string): SyscallError;
+}
+
+/** An empty delta shows that the model is at work. */
+export const AT_WORK: LLMEvent = { type: "reasoning_delta", text: "" };
+
+/** A line as JSON; undefined for other text, such as a warning of the program's runtime. */
+export function jsonOf(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (thrown) {
+    if (thrown instanceof SyntaxError) return undefined;
+    throw thrown;
+  }
 }
 
 export interface Program {
@@ -17,33 +33,36 @@ export interface Program {
   stdin?: string;
 }
 
-/** Kept of what it prints on stderr: it is shown when it fails. */
-const MOST_ERRORS = 8 * 1024;
-/** After its answer a program has so long to clean up behind itself. */
-const LEAVE_MS = 3_000;
+/** Characters of stderr that are kept, to be shown when the program fails. */
+const MAX_STDERR = 8 * 1024;
+const SHOWN_STDERR = 500;
+/** How long a program may clean up after its answer. */
+const EXIT_MS = 3_000;
+/** One line may hold a tool's whole result. */
+const MAX_LINE_BYTES = 64 * 1024 * 1024;
 
-/** One run of a CLI that is a model: its answer is read as it is printed. Nothing of it is left after `end`. */
+/** One run of a CLI as a model: its answer is read while it is printed. Nothing of it runs after `end`. */
 export class CliRun {
   readonly #context: OpenContext;
   readonly #signal: AbortSignal;
   readonly #stream: CliStream;
-  /** What ends with it. */
-  readonly #beside: () => Promise<void> | undefined;
+  /** Ends what belongs to this run beside the program. */
+  readonly #endCompanion: () => Promise<void> | undefined;
   #child: Child | undefined;
   #killing: Promise<void> | undefined;
-  #leaving: Promise<void> | undefined;
+  #exiting: Promise<void> | undefined;
   readonly #onAbort = (): void => void this.#kill();
 
   constructor(
     context: OpenContext,
     signal: AbortSignal,
     stream: CliStream,
-    beside: () => Promise<void> | undefined,
+    endCompanion: () => Promise<void> | undefined,
   ) {
     this.#context = context;
     this.#signal = signal;
     this.#stream = stream;
-    this.#beside = beside;
+    this.#endCompanion = endCompanion;
   }
 
   /** Starts it. The events end with `stop`, or throw. */
@@ -52,7 +71,7 @@ export class CliRun {
     if (!exec) throw new SyscallError("INTERNAL", "a CLI's driver was opened without the service `exec`");
     this.#signal.addEventListener("abort", this.#onAbort, { once: true });
     try {
-      // What it prints is read as it comes: nothing of it is kept beside the run.
+      // Its output is read as it arrives, so `exec` keeps none of it.
       this.#child = await exec({ ...program, life: "process", maxOutput: 1 });
     } catch (thrown) {
       await this.#kill();
@@ -62,9 +81,9 @@ export class CliRun {
     return this.#events(this.#child);
   }
 
-  /** The program and all it has started are gone when it resolves. Never rejects. */
+  /** Ends the program and its children; all are gone when this resolves. Never rejects. */
   async end(): Promise<void> {
-    await (this.#leaving ?? this.#kill());
+    await (this.#exiting ?? this.#kill());
   }
 
   #kill(): Promise<void> {
@@ -72,43 +91,64 @@ export class CliRun {
     return this.#killing;
   }
 
-  async #leave(child: Child): Promise<void> {
-    const late = Promise.withResolvers<void>();
-    const timer = setTimeout(late.resolve, LEAVE_MS);
-    await Promise.race([child.exited().catch(() => undefined), late.promise]);
+  async #exit(child: Child): Promise<void> {
+    const timeout = Promise.withResolvers<void>();
+    const timer = setTimeout(timeout.resolve, EXIT_MS);
+    await Promise.race([child.exited().catch(() => undefined), timeout.promise]);
     clearTimeout(timer);
     await this.#kill();
   }
 
   async #endAll(): Promise<void> {
     this.#signal.removeEventListener("abort", this.#onAbort);
-    for (const one of await Promise.allSettled([this.#child?.kill(), this.#beside()])) {
+    for (const one of await Promise.allSettled([this.#child?.kill(), this.#endCompanion()])) {
       if (one.status === "rejected") this.#context.log("warn", `A CLI could not be ended: ${one.reason}`);
     }
   }
 
   async *#events(child: Child): AsyncGenerator<LLMEvent> {
-    const lines = new Lines();
+    const lines = new LineSplitter(MAX_LINE_BYTES);
+    const depth = new JsonDepth("lines");
     const decoder = new TextDecoder();
-    let errors = "";
+    let stderr = "";
     try {
       for (let piece = await child.read(); piece; piece = await child.read()) {
         if (piece.fd === 2) {
-          errors = (errors + decoder.decode(piece.data, { stream: true })).slice(-MOST_ERRORS);
+          stderr = (stderr + decoder.decode(piece.data, { stream: true })).slice(-MAX_STDERR);
           continue;
         }
-        for (const line of lines.add(piece.data)) yield* this.#stream.events(line);
+        if (depth.exceeds(piece.data)) throw this.#unreadable("JSON that is nested too deeply");
+        for (const line of lines.push(piece.data)) yield* this.#read(line);
+        if (lines.isTooLong) throw this.#unreadable(`a line of more than ${MAX_LINE_BYTES} bytes`);
         if (this.#stream.ended) return;
       }
-      for (const line of lines.end()) yield* this.#stream.events(line);
+      yield* this.#read(lines.rest());
       if (this.#stream.ended) return;
       this.#signal.throwIfAborted();
       const { code, signal } = await child.exited();
-      throw this.#stream.brokenOff(signal === null ? `ended with ${code}` : `was ended by ${signal}`, errors);
+      throw this.#withoutAnswer(signal === null ? `ended with ${code}` : `was ended by ${signal}`, stderr);
     } finally {
-      // How it ends after its answer does not matter, and nobody waits for that but the end.
-      if (this.#stream.ended && !this.#signal.aborted) this.#leaving = this.#leave(child);
+      // How it ends after its answer does not matter: only `end` waits for that.
+      if (this.#stream.ended && !this.#signal.aborted) this.#exiting = this.#exit(child);
       else await this.#kill();
     }
+  }
+
+  #read(line: string | LongLine): Iterable<LLMEvent> {
+    if (typeof line !== "string") throw this.#unreadable(`a line of ${line.bytes} bytes`);
+    return line.trim() === "" ? [] : this.#stream.events(line);
+  }
+
+  #unreadable(what: string): SyscallError {
+    return new SyscallError("DRIVER", `${this.#stream.name} printed ${what}.`, { retryable: false });
+  }
+
+  #withoutAnswer(how: string, stderr: string): SyscallError {
+    const { name, advice } = this.#stream;
+    const output = stderr.trim() === "" ? "" : `: ${stderr.trim().slice(-SHOWN_STDERR)}`;
+    const hint = advice === undefined ? "" : `. ${advice}`;
+    return new SyscallError("UNAVAILABLE", `${name} ${how} before its answer was complete${output}${hint}`, {
+      retryable: true,
+    });
   }
 }

@@ -1,59 +1,58 @@
 import type { LLMEvent } from "rnix/plugin";
 
-/** Events read ahead of whoever takes them. */
-const AHEAD = 256;
-/** Characters told as one. */
-const TOGETHER = 16 * 1024;
+/** Events that are read before they are taken. */
+const MAX_BUFFERED = 256;
+/** Characters of one event. */
+const MAX_CHARS = 16 * 1024;
 
 /**
- * The same events, where pieces of text that came in one burst are one: each costs a read, a look at it, and a line to
- * everybody who follows the run. What comes piece by piece is told so.
+ * The same events, with the text deltas of one burst joined: each event costs a read, and a line to every watcher of
+ * the run. Deltas that arrive one by one stay apart.
  */
-export async function* gathered(events: AsyncIterable<LLMEvent>): AsyncGenerator<LLMEvent> {
-  const ahead = new Ahead(events);
+export async function* coalesced(events: AsyncIterable<LLMEvent>): AsyncGenerator<LLMEvent> {
+  const buffer = new ReadAhead(events);
   try {
-    for (let event = await ahead.take(); event !== undefined; event = await ahead.take()) yield event;
+    for (let event = await buffer.take(); event !== undefined; event = await buffer.take()) yield event;
   } finally {
-    ahead.stop();
+    buffer.stop();
   }
 }
 
-class Ahead {
+class ReadAhead {
   readonly #events: AsyncIterator<LLMEvent>;
-  readonly #ready: LLMEvent[] = [];
-  #end: { error?: unknown } | undefined;
-  #spoke = false;
-  /** Of whoever waits for an event, and of the reading ahead where there is no room. */
-  #wakeTaker: (() => void) | undefined;
-  #wakeReader: (() => void) | undefined;
+  readonly #buffered: LLMEvent[] = [];
+  #ended: { error?: unknown } | undefined;
+  #hasText = false;
+  #wakeConsumer: (() => void) | undefined;
+  #wakeProducer: (() => void) | undefined;
 
   constructor(events: AsyncIterable<LLMEvent>) {
     this.#events = events[Symbol.asyncIterator]();
     void this.#readAhead();
   }
 
-  /** The next event; undefined at the end. Throws what has ended them. */
+  /** The next event; undefined at the end. Throws the error that ended them. */
   async take(): Promise<LLMEvent | undefined> {
-    while (this.#ready.length === 0 && this.#end === undefined) {
+    while (this.#buffered.length === 0 && this.#ended === undefined) {
       await new Promise<void>((resolve) => {
-        this.#wakeTaker = resolve;
+        this.#wakeConsumer = resolve;
       });
     }
-    // What came together with it is there one turn of the event loop later. The first word waits for nothing.
-    if (this.#spoke && this.#end === undefined && isText(this.#ready[0])) {
+    // The rest of a burst is there one turn of the event loop later. The first text does not wait for it.
+    if (this.#hasText && this.#ended === undefined && isText(this.#buffered[0])) {
       await new Promise((resolve) => setImmediate(resolve));
     }
-    const event = this.#ready.shift();
-    this.#spoke ||= isText(event) && event.text !== "";
-    this.#wakeReader?.();
-    if (event === undefined && this.#end?.error !== undefined) throw this.#end.error;
+    const event = this.#buffered.shift();
+    this.#hasText ||= isText(event) && event.text !== "";
+    this.#wakeProducer?.();
+    if (event === undefined && this.#ended?.error !== undefined) throw this.#ended.error;
     return event;
   }
 
   stop(): void {
-    this.#end ??= {};
-    this.#wakeReader?.();
-    // Whoever has given it up hears nothing more of it.
+    this.#ended ??= {};
+    this.#wakeProducer?.();
+    // A consumer that has stopped is not interested in a late failure.
     this.#events.return?.().catch(() => undefined);
   }
 
@@ -61,40 +60,40 @@ class Ahead {
     try {
       for (;;) {
         const { done, value } = await this.#events.next();
-        if (done === true || this.#end !== undefined) break;
+        if (done === true || this.#ended !== undefined) break;
         this.#add(value);
-        if (this.#ready.length >= AHEAD) await this.#room();
+        if (this.#buffered.length >= MAX_BUFFERED) await this.#untilSpace();
       }
-      this.#end ??= {};
+      this.#ended ??= {};
     } catch (error) {
-      this.#end ??= { error };
+      this.#ended ??= { error };
     }
-    this.#wakeTaker?.();
+    this.#wakeConsumer?.();
   }
 
-  async #room(): Promise<void> {
-    while (this.#ready.length >= AHEAD && this.#end === undefined) {
+  async #untilSpace(): Promise<void> {
+    while (this.#buffered.length >= MAX_BUFFERED && this.#ended === undefined) {
       await new Promise<void>((resolve) => {
-        this.#wakeReader = resolve;
+        this.#wakeProducer = resolve;
       });
     }
   }
 
   #add(event: LLMEvent): void {
-    const last = this.#ready.at(-1);
-    if (isText(last) && isText(event) && event.type === last.type && fits(last, event))
+    const last = this.#buffered.at(-1);
+    if (isText(last) && isText(event) && event.type === last.type && fitsInto(last, event))
       last.text += event.text;
-    else this.#ready.push(isText(event) ? { ...event } : event);
-    this.#wakeTaker?.();
+    else this.#buffered.push(isText(event) ? { ...event } : event);
+    this.#wakeConsumer?.();
   }
 }
 
-type Text = Extract<LLMEvent, { type: "text_delta" | "reasoning_delta" }>;
+type TextDelta = Extract<LLMEvent, { type: "text_delta" | "reasoning_delta" }>;
 
-function isText(event: LLMEvent | undefined): event is Text {
+function isText(event: LLMEvent | undefined): event is TextDelta {
   return event?.type === "text_delta" || event?.type === "reasoning_delta";
 }
 
-function fits(last: Text, next: Text): boolean {
-  return last.text.length + next.text.length <= TOGETHER;
+function fitsInto(last: TextDelta, next: TextDelta): boolean {
+  return last.text.length + next.text.length <= MAX_CHARS;
 }

@@ -2,7 +2,7 @@ import type { LanguageModelV4 } from "@ai-sdk/provider";
 import type { Access, Connection } from "./open.ts";
 import type { Settings } from "./settings.ts";
 
-/** Chat completions as everybody but OpenAI speaks them. `extra` goes into the request as it stands. */
+/** Chat completions as servers other than OpenAI implement them. `extra` is copied into the request. */
 export function compatible(
   url: string,
   extra: Settings["extra"],

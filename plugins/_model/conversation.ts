@@ -5,19 +5,19 @@ const HEAD =
 const TAIL = "That was the conversation so far. Go on from there.";
 
 /**
- * What the program is told: it keeps no session, so all that was said and done comes as one text. One message alone
- * is that message.
+ * The prompt for a program without sessions: the whole conversation as one text. A single message is the prompt
+ * itself.
  */
 export function promptOf({ intent, messages }: LLMRequest): string {
   const last = messages.at(-1);
   if (!last) return intent;
   if (messages.length === 1) return last.content;
   const asked = last.role === "user" ? last : undefined;
-  const told = asked ? messages.slice(0, -1) : messages;
-  return [HEAD, ...told.map(line), asked ? `${TAIL}\n\n${asked.content}` : TAIL].join("\n");
+  const earlier = asked ? messages.slice(0, -1) : messages;
+  return [HEAD, ...earlier.map(line), asked ? `${TAIL}\n\n${asked.content}` : TAIL].join("\n");
 }
 
-/** One message of a told conversation: whatever its text holds, it stays one line. */
+/** One earlier message as JSON, so that its text stays in one line. */
 function line({ role, content, tool_call_id, tool_calls, images }: LLMMessage): string {
   return JSON.stringify({ role, content, tool_call_id, tool_calls, images: images?.length });
 }

@@ -1,17 +1,17 @@
 import { z } from "zod";
 
-/** What a provider says went wrong, whoever's protocol it is. */
+/** A provider's report of an error, in any of the protocols. */
 export interface ErrorDocument {
   message: string;
   code?: string;
   type?: string;
-  /** Google's own name for it, which says more than its status. */
+  /** Google's name of the error, more precise than its status. */
   reason?: string;
-  /** How long it asks to be left alone. */
+  /** How long to wait before a retry. */
   retryAfterMs?: number;
 }
 
-/** `{error: {message, code?, type?}}`, as all protocols have it, from a body that may be anything. */
+/** Reads `{error: {message, code?, type?}}`, the form of all protocols; undefined for any other body. */
 export function errorDocument(body: string | undefined): ErrorDocument | undefined {
   if (body === undefined) return undefined;
   try {
@@ -21,7 +21,7 @@ export function errorDocument(body: string | undefined): ErrorDocument | undefin
   }
 }
 
-/** The same from a value that a provider package has read. */
+/** The same from a value that a provider package has parsed. */
 export function errorObject(value: unknown): ErrorDocument | undefined {
   if (value instanceof Error) return undefined;
   const wrapped = Wrapped.safeParse(value);
@@ -44,18 +44,18 @@ const ErrorBody = z.lazy(() =>
 );
 type ErrorBody = z.infer<typeof ErrorBody>;
 
-const Said = z.lazy(() => z.object({ error: z.union([ErrorBody, z.string()]) }));
+const ErrorAnswer = z.lazy(() => z.object({ error: z.union([ErrorBody, z.string()]) }));
 const Wrapped = z.lazy(() =>
-  z.union([Said, z.object({ response: z.object({ error: ErrorBody }) }), z.tuple([Said])]),
+  z.union([ErrorAnswer, z.object({ response: z.object({ error: ErrorBody }) }), z.tuple([ErrorAnswer])]),
 );
 
 function within(found: z.infer<typeof Wrapped>): ErrorBody | string {
   if ("response" in found) return found.response.error;
-  // Google's answers without server-sent events are a list.
+  // Without server-sent events Google answers with a list.
   return Array.isArray(found) ? found[0].error : found.error;
 }
 
-/** google.rpc.ErrorInfo and google.rpc.RetryInfo, of which a list of details has one each at most. */
+/** google.rpc.ErrorInfo and google.rpc.RetryInfo: a list of details has at most one of each. */
 const Detail = z.lazy(() =>
   z.object({
     reason: z.string().optional(),

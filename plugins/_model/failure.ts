@@ -4,23 +4,35 @@ import {
   JSONParseError,
   TypeValidationError,
 } from "@ai-sdk/provider";
-import { type Code, SyscallError, type SyscallErrorDetail } from "rnix/plugin";
+import { SyscallError, type SyscallErrorDetail } from "rnix/plugin";
+import { redirectError } from "../_lib/redirect-error.ts";
 import { type ErrorDocument, errorDocument, errorObject } from "./error-document.ts";
+import {
+  DOWN,
+  type FailureKind,
+  INVALID_REQUEST,
+  kindOfName,
+  kindOfStatus,
+  NO_CREDIT,
+  REFUSED,
+  TOO_LONG,
+  UNKNOWN_MODEL,
+} from "./failure-kind.ts";
 import { waitsOf } from "./rate-limits.ts";
 
-/** Whose failure it is, and what a person would look at. */
+/** Who failed, and what the user can check. */
 export interface Blame {
-  /** "OpenAI", "Anthropic": who answered. */
+  /** "OpenAI", "Anthropic". */
   provider: string;
   keyVariable: string;
   urlVariable: string;
   url: string;
   model: string;
-  /** Never shown, wherever it turns up. */
+  /** Redacted in every message. */
   key: string;
 }
 
-/** Whatever a provider package throws or puts into its stream, as a typed error that says what to do. */
+/** What a provider package throws or puts into its stream, as a typed error that says what to do. */
 export function failure(error: unknown, blame: Blame): SyscallError {
   for (const one of causes(error)) if (one instanceof SyscallError) return one;
   if (APICallError.isInstance(error) && error.statusCode !== undefined && error.statusCode >= 400)
@@ -33,35 +45,35 @@ export function failure(error: unknown, blame: Blame): SyscallError {
   return garbage(blame, error);
 }
 
-/** The answer ended before it was finished; `why` is the provider's own word for it. */
+/** The answer ended before it was complete; `why` is the provider's own word for it. */
 export function cutOff(blame: Blame, { cause, why }: { cause?: unknown; why?: string } = {}): SyscallError {
-  const said = why === undefined || why === "" ? "" : ` (${shown(why, blame.key)})`;
-  const message = `${blame.provider} broke off in the middle of its answer${said}`;
+  const reason = why === undefined || why === "" ? "" : ` (${shown(why, blame.key)})`;
+  const message = `${blame.provider} broke off in the middle of its answer${reason}`;
   return new SyscallError("UNAVAILABLE", message, { cause: lean(cause), retryable: true });
 }
 
-/** An error document in a place where an answer was expected: status 200, or an event of the stream. */
+/** An error document where an answer was expected: with status 200, or as an event of the stream. */
 export function reported(document: ErrorDocument, blame: Blame): SyscallError {
   const status = Number(document.code);
   const kind =
-    kindOf(document.reason) ??
-    kindOf(document.code) ??
+    kindOfName(document.reason) ??
+    kindOfName(document.code) ??
     (status >= 400 ? kindOfStatus(status) : undefined) ??
-    kindOf(document.type);
+    kindOfName(document.type);
   const found = lengthOr(kind ?? { code: "DRIVER", retryable: true }, document.message);
   return describe(found, `reported: ${document.message}`, blame, waits(found, {}, document));
 }
 
-/** It answers somewhere else. Who asks has to say so themselves: the key would go there as well. */
-export function moved(blame: Blame, status: number, to: string): SyscallError {
-  const message = `${blame.provider} at ${blame.url} answered ${status}: ask at ${JSON.stringify(to)}. It was not asked there; if that is right, set ${blame.urlVariable}`;
-  return new SyscallError("UNAVAILABLE", shown(message, blame.key), { retryable: false });
+/** The server redirects. It is not followed: the key would go to the new address as well. */
+export function redirected(blame: Blame, status: number, location: string): SyscallError {
+  const server = `${blame.provider} at ${blame.url}`;
+  return redirectError(server, status, shown(location, blame.key), blame.urlVariable);
 }
 
 export function unreachable(error: unknown, blame: Blame): SyscallError {
   const codes = causes(error).flatMap((one) => codeOf(one) ?? []);
   const [why = String(error)] = codes;
-  const known = LASTING.find(({ code }) => codes.some((one) => code.test(one)));
+  const known = PERMANENT.find(({ code }) => codes.some((one) => code.test(one)));
   const advice = known?.advice ?? `Is it running and reachable from here? Check ${blame.urlVariable}`;
   return new SyscallError(
     "UNAVAILABLE",
@@ -70,8 +82,8 @@ export function unreachable(error: unknown, blame: Blame): SyscallError {
   );
 }
 
-/** What no further attempt mends. */
-const LASTING = [
+/** Failures that a retry does not mend. */
+const PERMANENT = [
   {
     code: /CERT|TLS|SELF_SIGNED|UNABLE_TO_VERIFY/,
     advice: "Its certificate was refused: check the address, or have the system trust it",
@@ -79,104 +91,63 @@ const LASTING = [
   { code: /^EPROTO$/, advice: "It does not speak TLS there: does its address begin with http:?" },
 ];
 
-interface Kind {
-  code: Code;
-  retryable: boolean;
-  advice?: (blame: Blame) => string;
+/** What the user can do. */
+function adviceFor(kind: FailureKind, blame: Blame): string | undefined {
+  switch (kind) {
+    case REFUSED:
+      return `Check ${blame.keyVariable}, or the variable that api_key_env names in the provider's entry`;
+    case UNKNOWN_MODEL:
+      return `Check the model's name, "${blame.model}", and the address, ${blame.url} (${blame.urlVariable})`;
+    case TOO_LONG:
+      return "The conversation is longer than the model takes: choose a model with a larger window";
+    case NO_CREDIT:
+      return "The account has no credit left";
+    default:
+      return undefined;
+  }
 }
 
-const asKey = (blame: Blame) =>
-  `Check ${blame.keyVariable}, or the variable that api_key_env names in the provider's entry`;
-const asModel = (blame: Blame) =>
-  `Check the model's name, "${blame.model}", and the address, ${blame.url} (${blame.urlVariable})`;
-const asLength = () => "The conversation is longer than the model takes: choose a model with a larger window";
-
-const REFUSED: Kind = { code: "PERMISSION", retryable: false, advice: asKey };
-const UNKNOWN: Kind = { code: "NOT_FOUND", retryable: false, advice: asModel };
-const WRONG: Kind = { code: "INVALID", retryable: false };
-const TOO_LONG: Kind = { code: "INVALID", retryable: false, advice: asLength };
-const LIMITED: Kind = { code: "EXHAUSTED", retryable: true };
-const UNPAID: Kind = { code: "EXHAUSTED", retryable: false, advice: () => "The account has no credit left" };
-const DOWN: Kind = { code: "UNAVAILABLE", retryable: true };
-
-/** The providers' own names for errors. */
-const KINDS: Record<string, Kind> = {
-  invalid_api_key: REFUSED,
-  authentication_error: REFUSED,
-  permission_error: REFUSED,
-  model_not_found: UNKNOWN,
-  not_found_error: UNKNOWN,
-  context_length_exceeded: TOO_LONG,
-  request_too_large: TOO_LONG,
-  invalid_request_error: WRONG,
-  invalid_prompt: WRONG,
-  rate_limit_exceeded: LIMITED,
-  rate_limit_error: LIMITED,
-  insufficient_quota: UNPAID,
-  billing_error: UNPAID,
-  billing_hard_limit_reached: UNPAID,
-  overloaded_error: DOWN,
-  api_error: DOWN,
-  server_error: DOWN,
-  internal_server_error: DOWN,
-  timeout_error: DOWN,
-  API_KEY_INVALID: REFUSED,
-  UNAUTHENTICATED: REFUSED,
-  PERMISSION_DENIED: REFUSED,
-  NOT_FOUND: UNKNOWN,
-  INVALID_ARGUMENT: WRONG,
-  RESOURCE_EXHAUSTED: LIMITED,
-  INTERNAL: DOWN,
-  UNAVAILABLE: DOWN,
-};
-
-function kindOf(name: string | undefined): Kind | undefined {
-  return name !== undefined && Object.hasOwn(KINDS, name) ? KINDS[name] : undefined;
-}
-
-/** Some have no code for it, and say it in words alone: Anthropic, Google, Bedrock, xAI, vLLM, llama.cpp. */
+/** A conversation that is too long has no code at Anthropic, Google, Bedrock, xAI, vLLM and llama.cpp, only words. */
 const LENGTH =
   /(?:prompt|input) is too long|context (?:length|size|window|limit)|maximum prompt length|input token count .*exceeds/i;
 
-function lengthOr(kind: Kind, message: string): Kind {
-  const unsaid = kind === WRONG || (kind.code === "DRIVER" && kind.retryable);
-  return unsaid && LENGTH.test(message) ? TOO_LONG : kind;
-}
-
-function kindOfStatus(status: number): Kind {
-  if (status === 401 || status === 403) return REFUSED;
-  if (status === 402) return UNPAID;
-  if (status === 404) return UNKNOWN;
-  if (status === 413) return TOO_LONG;
-  if (status === 429) return LIMITED;
-  if (status === 408 || status === 409 || status >= 500) return DOWN;
-  return WRONG;
+function lengthOr(kind: FailureKind, message: string): FailureKind {
+  const isGeneral = kind === INVALID_REQUEST || (kind.code === "DRIVER" && kind.retryable);
+  return isGeneral && LENGTH.test(message) ? TOO_LONG : kind;
 }
 
 function refused(error: APICallError, blame: Blame): SyscallError {
   const status = error.statusCode ?? 0;
   const document = errorDocument(error.responseBody);
-  const named = kindOf(document?.reason) ?? kindOf(document?.code);
-  // Some codes say more than the status ("insufficient_quota"); the general ones say less.
-  const theirs = document?.message ?? error.message;
-  const told = named === undefined || named === DOWN || named === WRONG ? kindOfStatus(status) : named;
-  const kind = lengthOr(told, theirs);
+  const named = kindOfName(document?.reason) ?? kindOfName(document?.code);
+  // Some names say more than the status ("insufficient_quota"); the general ones say less.
+  const isGeneral = named === undefined || named === DOWN || named === INVALID_REQUEST;
+  const message = document?.message ?? error.message;
+  const kind = lengthOr(isGeneral ? kindOfStatus(status) : named, message);
   const detail = waits(kind, error.responseHeaders ?? {}, document);
-  return describe(kind, `answered ${status}: ${theirs}`, blame, detail);
+  return describe(kind, `answered ${status}: ${message}`, blame, detail);
 }
 
-/** Only a failure that passes has a time after which to come back. */
-function waits(kind: Kind, headers: Record<string, string>, document?: ErrorDocument): SyscallErrorDetail {
+/** Only a temporary failure has a time after which to retry. */
+function waits(
+  kind: FailureKind,
+  headers: Record<string, string>,
+  document?: ErrorDocument,
+): SyscallErrorDetail {
   if (kind.code !== "EXHAUSTED" && kind.code !== "UNAVAILABLE") return {};
   const { retryAfterMs = document?.retryAfterMs, resetAtMs } = waitsOf(headers);
   return { retryAfterMs, resetAtMs };
 }
 
-function describe(kind: Kind, what: string, blame: Blame, detail: SyscallErrorDetail): SyscallError {
-  const told = shown(`${blame.provider} ${what}`, blame.key).replace(/[.\s]+$/, "");
-  const advice = kind.advice === undefined ? "" : `. ${kind.advice(blame)}`;
-  const tooLong = kind === TOO_LONG || undefined;
-  return new SyscallError(kind.code, told + advice, { ...detail, retryable: kind.retryable, tooLong });
+function describe(kind: FailureKind, what: string, blame: Blame, detail: SyscallErrorDetail): SyscallError {
+  const message = shown(`${blame.provider} ${what}`, blame.key).replace(/[.\s]+$/, "");
+  const advice = adviceFor(kind, blame);
+  const { code, retryable, tooLong } = kind;
+  return new SyscallError(code, advice === undefined ? message : `${message}. ${advice}`, {
+    ...detail,
+    retryable,
+    tooLong,
+  });
 }
 
 function garbage(blame: Blame, error: unknown): SyscallError {
@@ -184,11 +155,11 @@ function garbage(blame: Blame, error: unknown): SyscallError {
     APICallError.isInstance(error) ||
     JSONParseError.isInstance(error) ||
     TypeValidationError.isInstance(error);
-  // What a package says of it beside its own errors is meant for who wrote the package: it may help, and says no more.
+  // Other errors of a package are for its authors; the text may still help.
   const detail = understood ? "" : ` (${shown(String(error), blame.key)})`;
   return new SyscallError(
     "DRIVER",
-    `${blame.provider} at ${blame.url} answered something that is not of its protocol${detail}. If it goes on, check ${blame.urlVariable}`,
+    `${blame.provider} at ${blame.url} answered something outside its protocol${detail}. If this repeats, check ${blame.urlVariable}`,
     { cause: lean(error), retryable: true },
   );
 }
@@ -217,7 +188,7 @@ function causes(error: unknown): unknown[] {
   return chain;
 }
 
-/** The packages' errors carry the whole conversation; only what lies below them is worth keeping. */
+/** The packages' errors hold the whole conversation; only their cause is worth keeping. */
 function lean(error: unknown): unknown {
   return APICallError.isInstance(error) ? error.cause : error;
 }

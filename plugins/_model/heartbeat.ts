@@ -1,65 +1,65 @@
-/** Something has come of which no part was made: a comment that keeps the line open, a piece of a long line. */
+/** Bytes arrived that complete no part: a keep-alive comment, a piece of a long line. */
 export const ALIVE = Symbol("alive");
 
-type Wanted<T> = PromiseWithResolvers<T | typeof ALIVE | undefined>;
+type Pending<T> = PromiseWithResolvers<T | typeof ALIVE | undefined>;
 
 /**
- * The parts of an answer as they come, and in between that bytes go on coming: a server that is at work may have
- * nothing to say for minutes, and a provider package does not tell what it leaves out.
+ * The parts of an answer, and ALIVE between them while bytes arrive. A working server may send no part for minutes, and
+ * a provider package does not report the comments that it skips.
  */
 export class Heartbeat<T> {
-  readonly #take: () => Promise<T | undefined>;
-  #wanted: Wanted<T> | undefined;
+  readonly #readPart: () => Promise<T | undefined>;
+  #pending: Pending<T> | undefined;
   #isReading = false;
-  /** What has come while nobody wanted it. */
-  #come: ((wanted: Wanted<T>) => void) | undefined;
-  #isLooking = false;
+  /** A result that arrived while no call of `next` was pending. */
+  #arrived: ((pending: Pending<T>) => void) | undefined;
+  #isChecking = false;
 
-  /** `take` gives the next part, undefined at the end; it is asked for one at a time. */
-  constructor(take: () => Promise<T | undefined>) {
-    this.#take = take;
+  /** `readPart` gives the next part, undefined at the end. It is called for one part at a time. */
+  constructor(readPart: () => Promise<T | undefined>) {
+    this.#readPart = readPart;
   }
 
-  /** The next part, or ALIVE; undefined at the end. One at a time. */
+  /** The next part, or ALIVE; undefined at the end. One call at a time. */
   next(): Promise<T | typeof ALIVE | undefined> {
-    const wanted: Wanted<T> = Promise.withResolvers();
-    const come = this.#come;
-    this.#come = undefined;
-    if (come !== undefined) {
-      come(wanted);
-      return wanted.promise;
+    const pending: Pending<T> = Promise.withResolvers();
+    const arrived = this.#arrived;
+    this.#arrived = undefined;
+    if (arrived !== undefined) {
+      arrived(pending);
+      return pending.promise;
     }
-    this.#wanted = wanted;
+    this.#pending = pending;
     if (!this.#isReading) this.#read();
-    return wanted.promise;
+    return pending.promise;
   }
 
-  /** Bytes have come. When no part has been made of them once all that they set going has run, that is told. */
-  heard(): void {
-    const wanted = this.#wanted;
-    if (this.#isLooking || wanted === undefined) return;
-    this.#isLooking = true;
+  /** Bytes have arrived. If they complete no part by the next turn of the event loop, the pending call gets ALIVE. */
+  onBytes(): void {
+    const pending = this.#pending;
+    if (this.#isChecking || pending === undefined) return;
+    this.#isChecking = true;
     setImmediate(() => {
-      this.#isLooking = false;
-      if (wanted !== this.#wanted) return;
-      this.#wanted = undefined;
-      wanted.resolve(ALIVE);
+      this.#isChecking = false;
+      if (pending !== this.#pending) return;
+      this.#pending = undefined;
+      pending.resolve(ALIVE);
     });
   }
 
   #read(): void {
     this.#isReading = true;
-    this.#take().then(
-      (part) => this.#has((wanted) => wanted.resolve(part)),
-      (error: unknown) => this.#has((wanted) => wanted.reject(error)),
+    this.#readPart().then(
+      (part) => this.#settle((pending) => pending.resolve(part)),
+      (error: unknown) => this.#settle((pending) => pending.reject(error)),
     );
   }
 
-  #has(come: (wanted: Wanted<T>) => void): void {
+  #settle(settle: (pending: Pending<T>) => void): void {
     this.#isReading = false;
-    const wanted = this.#wanted;
-    this.#wanted = undefined;
-    if (wanted === undefined) this.#come = come;
-    else come(wanted);
+    const pending = this.#pending;
+    this.#pending = undefined;
+    if (pending === undefined) this.#arrived = settle;
+    else settle(pending);
   }
 }

@@ -1,14 +1,14 @@
 /**
- * The last value made, given again as long as it is asked for with the same parts. Provider packages build
- * the schemas of their answers in each model object: made anew for every request, that is most of its cost.
+ * Keeps the last value and returns it while the key stays the same. A provider package builds the schemas of its
+ * answers in each model object, which is most of the cost of a request.
  */
 export class Memo<T> {
-  #made: { parts: readonly unknown[]; value: T } | undefined;
+  #last: { key: readonly unknown[]; value: T } | undefined;
 
-  async get(parts: readonly unknown[], make: () => Promise<T>): Promise<T> {
-    if (this.#made?.parts.every((part, index) => part === parts[index])) return this.#made.value;
+  async get(key: readonly unknown[], make: () => Promise<T>): Promise<T> {
+    if (this.#last?.key.every((part, index) => part === key[index])) return this.#last.value;
     const value = await make();
-    this.#made = { parts, value };
+    this.#last = { key, value };
     return value;
   }
 }

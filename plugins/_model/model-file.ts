@@ -9,26 +9,26 @@ import {
 } from "rnix/plugin";
 import { parseRequest } from "./request.ts";
 
-/** What a model driver brings: how one request is answered. Throws SyscallErrors, and never tries twice. */
+/** How a model driver answers one request. Throws SyscallErrors, and never retries. */
 export interface Model {
   answer(request: LLMRequest, signal: AbortSignal): Promise<LLMAnswer>;
-  /** Resolves when the answer begins. The last event is `stop`; one that breaks off throws instead. */
+  /** Resolves when the answer begins. The last event is `stop`; an answer that breaks off throws. */
   stream(request: LLMRequest, signal: AbortSignal): Promise<AsyncIterable<LLMEvent>>;
 }
 
 export interface ModelFacts {
   name: string;
   devicePath: string;
-  /** Models it is known to have; any other name may be asked for too. */
+  /** Known models; any other name may be requested too. */
   models: string[];
-  /** What `stat` says beside that: whether it passes on `effort`, takes `images`, calls tools by itself. */
+  /** What else `stat` reports: whether it passes on `effort`, takes `images`, calls tools by itself. */
   can?: { effort?: true; images?: true; runs_tools?: true; confined?: false };
 }
 
 /**
- * An open model device: each write is a request, the reads after it are its answer. Streamed, every read
- * gives one `LLMEvent`; else the first gives the `LLMAnswer`. What is longer than a read's `max` goes on in
- * the next read. An empty read is the end. A new write gives up the answer before it.
+ * An open model device: each write is a request, and the reads after it return its answer. When streaming, each read
+ * returns one `LLMEvent`, else the first read returns the `LLMAnswer`. What exceeds a read's `max` follows in the next
+ * one. An empty read is the end. A new write cancels the answer before it.
  */
 export class ModelFile implements VFSFile {
   readonly #model: Model;
@@ -81,16 +81,16 @@ export class ModelFile implements VFSFile {
   }
 }
 
-/** One answer under way; owns the request behind it. */
+/** An answer in progress; owns the request behind it. */
 class Answer {
   documents: AsyncIterator<string> = nothing();
-  /** What did not fit into the last read. */
+  /** What exceeded the last read. */
   rest = "";
   readonly #controller = new AbortController();
-  /** Of the call under way: one serves at a time. */
-  #giveUp: (reason: unknown) => void = () => undefined;
-  #followed: AbortSignal | undefined;
-  readonly #onAbort = () => this.#giveUp(cancelled(this.#followed?.reason));
+  /** Rejects the current read or write; there is one at a time. */
+  #reject: (reason: unknown) => void = () => undefined;
+  #signal: AbortSignal | undefined;
+  readonly #onAbort = () => this.#reject(cancelled(this.#signal?.reason));
 
   async next(): Promise<string> {
     const { done, value } = await this.documents.next();
@@ -98,18 +98,18 @@ class Answer {
   }
 
   end(): void {
-    this.#follow(undefined);
+    this.#listenTo(undefined);
     this.documents = nothing();
-    this.#controller.abort(new SyscallError("CANCELLED", "the model's answer was given up"));
+    this.#controller.abort(new SyscallError("CANCELLED", "the model's answer was cancelled"));
   }
 
-  /** Does a part of it under a call's signal. What fails or is aborted ends the answer, and the request. */
+  /** Does one part of the work under a call's signal. A failure or an abort ends the answer and its request. */
   async during<T>(signal: AbortSignal, work: (ended: AbortSignal) => Promise<T>): Promise<T> {
     try {
       if (signal.aborted) throw cancelled(signal.reason);
-      this.#follow(signal);
+      this.#listenTo(signal);
       const aborted = Promise.withResolvers<never>();
-      this.#giveUp = aborted.reject;
+      this.#reject = aborted.reject;
       return await Promise.race([work(this.#controller.signal), aborted.promise]);
     } catch (error) {
       this.end();
@@ -117,11 +117,11 @@ class Answer {
     }
   }
 
-  /** The calls of one answer come with the same signal: it is listened to once, not anew for each piece. */
-  #follow(signal: AbortSignal | undefined): void {
-    if (signal === this.#followed) return;
-    this.#followed?.removeEventListener("abort", this.#onAbort);
-    this.#followed = signal;
+  /** All calls of one answer have the same signal: it gets one listener, not one for each piece. */
+  #listenTo(signal: AbortSignal | undefined): void {
+    if (signal === this.#signal) return;
+    this.#signal?.removeEventListener("abort", this.#onAbort);
+    this.#signal = signal;
     signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
 }

@@ -7,30 +7,30 @@ import { Memo } from "./memo.ts";
 import { ModelFile } from "./model-file.ts";
 import { keyOf, type Settings, settingsOf } from "./settings.ts";
 
-/** What is particular to one driver behind a provider package. */
+/** What is specific to one driver behind a provider package. */
 export interface HttpDriver {
   /** Its device is `/dev/llm/<name>`. */
   name: string;
-  /** Models it is known to have; any other name may be asked for too. */
+  /** Known models; any other name may be requested too. */
   models: string[];
-  /** INVALID when the provider's entry is not as the driver needs it. */
+  /** INVALID when the provider's entry does not fit the driver. */
   connect(settings: Settings): Connection;
 }
 
-/** One server, as the provider's entry has it. */
+/** One server, by the provider's entry. */
 export interface Connection {
-  /** Whom a failure is put down to, and what a person would look at. */
+  /** Who is named in a failure, and what the user can check. */
   blame: Omit<Blame, "model" | "key">;
-  /** The server takes no request without a key. */
+  /** Whether the server refuses requests without a key. */
   needsKey: boolean;
   /** The package's model; the package is loaded here, with the first request. */
   languageModel(access: Access): Promise<LanguageModelV4>;
-  /** What the driver adds to a request's common form. */
+  /** Adds the driver's part to a request's common form. */
   options(options: LanguageModelV4CallOptions, request: LLMRequest): LanguageModelV4CallOptions;
-  /** For a package that drops the effort without a word where it thinks that the model has none. */
+  /** For a package that silently drops the effort where it believes the model has none. */
   hasEffort?(body: unknown): boolean;
-  /** The word of an end that the package does not pass on, of an answer or of an event of its stream. */
-  endWord?(document: unknown): string | undefined;
+  /** The stop word that the package drops, from an answer or an event of its stream. */
+  stopWordOf?(document: unknown): string | undefined;
 }
 
 export interface Access {
@@ -43,37 +43,37 @@ export interface Access {
 /** The model device of a driver that speaks HTTP. */
 export function openModel(context: OpenContext, { name, models, connect }: HttpDriver): VFSFile {
   const connection = connect(settingsOf(context));
-  const kept = new Memo<LanguageModelV4>();
-  const told = new Set<string>();
-  const leftOut = (what: string): void => {
-    if (told.has(what)) return;
-    told.add(what);
+  const memo = new Memo<LanguageModelV4>();
+  const reported = new Set<string>();
+  const onLeftOut = (what: string): void => {
+    if (reported.has(what)) return;
+    reported.add(what);
     context.progress(what);
   };
-  // One answer at a time is read from a file: what comes is of the last one asked for.
-  let heard = (): void => undefined;
+  // A file has one answer at a time: bytes belong to the last request.
+  let onBytes = (): void => undefined;
   const model = new AiSdkModel(name, async (request, options) => {
     const key = await keyOf(context, { required: connection.needsKey });
     const blame: Blame = { ...connection.blame, model: request.model, key };
     const streams = request.stream === true;
     return {
-      model: await kept.get([request.model, key, streams], () =>
+      model: await memo.get([request.model, key, streams], () =>
         connection.languageModel({
           model: request.model,
           key,
-          fetch: requestFetch(streams, blame, () => heard()),
+          fetch: requestFetch(streams, blame, () => onBytes()),
         }),
       ),
       options: connection.options(options, request),
       blame,
-      leftOut,
-      ...(connection.endWord && { endWord: connection.endWord }),
-      whenHeard: (told) => {
-        heard = told;
+      onLeftOut,
+      ...(connection.stopWordOf && { stopWordOf: connection.stopWordOf }),
+      onBytes: (listener) => {
+        onBytes = listener;
       },
-      sent: (body) => {
+      onRequestBody: (body) => {
         if (request.effort !== undefined && connection.hasEffort?.(body) === false)
-          leftOut(`effort ${request.effort} is left out: ${request.model} has no such setting`);
+          onLeftOut(`effort ${request.effort} is left out: ${request.model} has no such setting`);
       },
     };
   });

@@ -11,7 +11,7 @@ import { merged } from "./reasoning-signature.ts";
 const Options = z.lazy(() => z.record(z.string(), z.record(z.string(), z.json())));
 const options = { providerOptions: Options.optional() };
 
-/** Parts of an assistant's message as the provider packages take them, in the order in which they came. */
+/** Parts of an assistant's message in the form of the provider packages, in their order. */
 const Part = z.lazy(() =>
   z.discriminatedUnion("type", [
     z.object({ type: z.literal("text"), text: z.string(), ...options }),
@@ -34,32 +34,32 @@ const Part = z.lazy(() =>
   ]),
 );
 
-/** `by`: whose they are. Another model is shown the text alone. */
-const Pause = z.lazy(() => z.object({ by: z.string(), parts: z.array(Part) }));
+/** `by`: the model they are from. Another model is sent only the text. */
+const PausedMessage = z.lazy(() => z.object({ by: z.string(), parts: z.array(Part) }));
 
 type Assistant = Extract<LanguageModelV4Message, { role: "assistant" }>["content"];
-type Words = Extract<Assistant[number], { type: "text" | "reasoning" }>;
+type TextPart = Extract<Assistant[number], { type: "text" | "reasoning" }>;
 
 /**
- * Collects an answer whole, tools that its provider runs included, for a model that pauses in the middle of its turn: it
- * goes on only from its own message as it was.
+ * Collects all parts of an answer, with tools that its provider runs. A model that pauses in the middle of its turn
+ * continues only from its own unchanged message.
  */
-export class Whole {
+export class AssistantParts {
   readonly #parts: Assistant = [];
-  readonly #open = new Map<string, Words>();
+  readonly #open = new Map<string, TextPart>();
 
-  /** A piece of a streamed answer. */
-  piece(part: LanguageModelV4StreamPart): void {
+  /** Adds a part of a streamed answer. */
+  addDelta(part: LanguageModelV4StreamPart): void {
     switch (part.type) {
       case "text-start":
       case "text-delta":
       case "text-end":
-        this.#grow("text", part.id, part.type === "text-delta" ? part.delta : "", part.providerMetadata);
+        this.#append("text", part.id, part.type === "text-delta" ? part.delta : "", part.providerMetadata);
         break;
       case "reasoning-start":
       case "reasoning-delta":
       case "reasoning-end":
-        this.#grow(
+        this.#append(
           "reasoning",
           part.id,
           part.type === "reasoning-delta" ? part.delta : "",
@@ -72,7 +72,7 @@ export class Whole {
     }
   }
 
-  /** A part that came whole. */
+  /** Adds a complete part. */
   add(part: LanguageModelV4Content): void {
     switch (part.type) {
       case "text":
@@ -101,39 +101,44 @@ export class Whole {
     }
   }
 
-  /** What is to be handed back; undefined where there is nothing. */
-  pause(by: string): string | undefined {
+  /** The message as text to keep; undefined for an empty one. */
+  serialize(by: string): string | undefined {
     const parts = this.#parts.filter((part) => part.type !== "text" || part.text !== "");
     return parts.length === 0 ? undefined : JSON.stringify({ by, parts });
   }
 
-  #grow(type: Words["type"], id: string, text: string, metadata: SharedV4ProviderMetadata | undefined): void {
+  #append(
+    type: TextPart["type"],
+    id: string,
+    text: string,
+    metadata: SharedV4ProviderMetadata | undefined,
+  ): void {
     const part = this.#open.get(`${type} ${id}`) ?? this.#begin(type, id);
     part.text += text;
     if (metadata !== undefined) part.providerOptions = merged(part.providerOptions, metadata);
   }
 
-  #begin(type: Words["type"], id: string): Words {
-    const part: Words = { type, text: "" };
+  #begin(type: TextPart["type"], id: string): TextPart {
+    const part: TextPart = { type, text: "" };
     this.#open.set(`${type} ${id}`, part);
     this.#parts.push(part);
     return part;
   }
 }
 
-/** The paused message as it was; undefined where it is not this model's. */
-export function pausedBy(opaque: string | undefined, by: string): Assistant | undefined {
+/** The paused message, unchanged; undefined when it is not this model's. */
+export function pausedMessage(opaque: string | undefined, by: string): Assistant | undefined {
   if (opaque === undefined) return undefined;
   try {
-    const { data } = Pause.safeParse(JSON.parse(opaque));
+    const { data } = PausedMessage.safeParse(JSON.parse(opaque));
     return data?.by === by ? data.parts : undefined;
   } catch {
-    // Another driver's, which may be anything.
+    // Another driver's text may be anything.
     return undefined;
   }
 }
 
-function optionsOf(metadata: SharedV4ProviderMetadata | undefined): Pick<Words, "providerOptions"> {
+function optionsOf(metadata: SharedV4ProviderMetadata | undefined): Pick<TextPart, "providerOptions"> {
   return metadata === undefined ? {} : { providerOptions: merged(undefined, metadata) };
 }
 

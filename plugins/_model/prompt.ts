@@ -5,12 +5,12 @@ import type {
   LanguageModelV4Message,
 } from "@ai-sdk/provider";
 import { type LLMMessage, type LLMRequest, SyscallError } from "rnix/plugin";
-import { pausedBy } from "./pause.ts";
+import { pausedMessage } from "./pause.ts";
 import { signaturesOf } from "./reasoning-signature.ts";
 
 /**
- * A request as the provider packages take it. What is specific to one provider is added by its driver. `by`: whose
- * signed thoughts are handed back.
+ * A request in the form of the provider packages; a driver adds what is specific to its provider. `by`: the model
+ * whose signatures are sent back.
  */
 export function callOptions(request: LLMRequest, by: string): LanguageModelV4CallOptions {
   return {
@@ -35,7 +35,7 @@ function prompt(request: LLMRequest, by: string): LanguageModelV4Message[] {
   return result;
 }
 
-/** Appends one message; results of one batch of calls become one message, as providers want them. */
+/** Appends one message. The results of one batch of calls become one message, as providers expect. */
 function append(
   result: LanguageModelV4Message[],
   message: LLMMessage,
@@ -44,8 +44,11 @@ function append(
 ): void {
   switch (message.role) {
     case "system":
-      // In the middle of a conversation most servers refuse this role, so it becomes a marked user message.
-      result.push({ role: "user", content: [text(`<system>\n${unframed(message.content)}\n</system>`)] });
+      // Most servers refuse this role within a conversation, so it becomes a marked user message.
+      result.push({
+        role: "user",
+        content: [text(`<system>\n${withoutSystemTags(message.content)}\n</system>`)],
+      });
       break;
     case "user":
       result.push({ role: "user", content: [text(message.content), ...images(message)] });
@@ -59,28 +62,28 @@ function append(
   }
 }
 
-/** Nothing in it opens or closes that frame. */
-function unframed(content: string): string {
+/** Escapes tags in the text that would open or close the marker. */
+function withoutSystemTags(content: string): string {
   return content.replace(/<(?=[\s/]*system\b)/gi, "&lt;");
 }
 
 function appendAssistant(result: LanguageModelV4Message[], message: LLMMessage, by: string): void {
-  const paused = pausedBy(message.opaque, by);
+  const paused = pausedMessage(message.opaque, by);
   if (paused !== undefined) {
     result.push({ role: "assistant", content: paused });
     return;
   }
-  const handbacks = (message.tool_calls ?? []).map((call) => ({ call, handback: signaturesOf(call, by) }));
-  const thoughts = handbacks.flatMap(({ handback }) => handback?.thoughts ?? []);
+  const calls = (message.tool_calls ?? []).map((call) => ({ call, signatures: signaturesOf(call, by) }));
+  const thoughts = calls.flatMap(({ signatures }) => signatures?.thoughts ?? []);
   const content = [
     ...thoughts.map(({ text, meta }) => ({ type: "reasoning" as const, text, providerOptions: meta })),
     ...(message.content === "" ? [] : [text(message.content)]),
-    ...handbacks.map(({ call, handback }) => ({
+    ...calls.map(({ call, signatures }) => ({
       type: "tool-call" as const,
       toolCallId: call.id,
       toolName: call.name,
       input: call.input,
-      ...(handback?.meta && { providerOptions: handback.meta }),
+      ...(signatures?.meta && { providerOptions: signatures.meta }),
     })),
   ];
   if (content.length > 0) result.push({ role: "assistant", content });
@@ -96,7 +99,7 @@ function appendResult(
   if (toolName === undefined)
     throw new SyscallError(
       "INVALID",
-      `a tool's result must answer an earlier call; there is none with id "${id}"`,
+      `a tool's result must answer an earlier call; there is no call with id "${id}"`,
     );
   const part = {
     type: "tool-result" as const,

@@ -2,44 +2,44 @@ import type { RateLimit, RateLimits, SyscallErrorDetail } from "rnix/plugin";
 
 type Headers = Readonly<Record<string, string | undefined>>;
 
-/** How long a refusal says to stay away: `Retry-After` in seconds or as a date, and the windows that are used up. */
+/** How long a refusal says to wait: `Retry-After` in seconds or as a date, and the resets of exhausted windows. */
 export function waitsOf(headers: Headers): Pick<SyscallErrorDetail, "retryAfterMs" | "resetAtMs"> {
   const milliseconds = Number(headers["retry-after-ms"] ?? Number.NaN);
   const asked = Number.isFinite(milliseconds)
     ? milliseconds
     : retryAfter(headers["retry-after"], headers.date);
   const resets = Object.keys(headers).flatMap((name) => resetOf(name, headers));
-  const retryAfterMs = asked ?? (resets.length === 0 ? untilFull(rateLimits(headers)) : undefined);
+  const retryAfterMs = asked ?? (resets.length === 0 ? untilAllReset(rateLimits(headers)) : undefined);
   return {
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     ...(resets.length === 0 ? {} : { resetAtMs: Math.max(...resets) }),
   };
 }
 
-/** Until the last of the windows of which nothing is left. */
-function untilFull({ requests, tokens }: RateLimits = {}): number | undefined {
+/** The time until all exhausted windows are reset. */
+function untilAllReset({ requests, tokens }: RateLimits = {}): number | undefined {
   const waits = [requests, tokens].flatMap((limit) => (limit?.remaining === 0 ? (limit.reset_ms ?? []) : []));
   return waits.length === 0 ? undefined : Math.max(...waits);
 }
 
 /**
- * What an answer's headers say of the key's limits: Anthropic's `anthropic-ratelimit-requests-remaining`, and
- * `x-ratelimit-remaining-requests` as OpenAI and those who speak like it have it.
+ * The key's limits from an answer's headers: Anthropic's `anthropic-ratelimit-requests-remaining`, and
+ * `x-ratelimit-remaining-requests` of OpenAI and compatible servers.
  */
 export function rateLimits(headers: Headers): RateLimits | undefined {
   const requests = limitOf("requests", headers);
-  // Where input and output are counted apart, the input is what a request can know beforehand.
+  // Where input and output have limits of their own, only the input is known before a request.
   const tokens = limitOf("input-tokens", headers) ?? limitOf("tokens", headers);
   if (requests === undefined && tokens === undefined) return undefined;
   return { ...(requests && { requests }), ...(tokens && { tokens }) };
 }
 
 function limitOf(what: string, headers: Headers): RateLimit | undefined {
-  const said = (part: string) =>
+  const header = (part: string) =>
     headers[`anthropic-ratelimit-${what}-${part}`] ?? headers[`x-ratelimit-${part}-${what}`];
-  const limit = count(said("limit"));
-  const remaining = count(said("remaining"));
-  const reset_ms = untilReset(said("reset"), headers.date);
+  const limit = count(header("limit"));
+  const remaining = count(header("remaining"));
+  const reset_ms = untilReset(header("reset"), headers.date);
   if (limit === undefined && remaining === undefined) return undefined;
   return {
     ...(limit === undefined ? {} : { limit }),
@@ -52,7 +52,7 @@ function count(text: string | undefined): number | undefined {
   return text !== undefined && /^\d{1,15}$/.test(text.trim()) ? Number(text) : undefined;
 }
 
-/** RFC 3339 as Anthropic's; a duration as OpenAI's, "6m0s", "1h2m3.5s", "120ms"; or plain seconds. */
+/** RFC 3339 from Anthropic, a duration from OpenAI ("6m0s", "1h2m3.5s", "120ms"), or plain seconds. */
 function untilReset(text: string | undefined, date: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   return seconds(text, date) ?? duration(text) ?? untilTime(text, date);
@@ -74,7 +74,7 @@ function retryAfter(value: string | undefined, date: string | undefined): number
   return seconds(value, date) ?? untilTime(value, date);
 }
 
-/** So many of them; or, as some proxies have it, since 1970, in seconds or in milliseconds: nobody waits for 30 years. */
+/** A number of seconds. From some proxies it is a time since 1970, in seconds or milliseconds: no wait is 30 years. */
 function seconds(text: string, date: string | undefined): number | undefined {
   if (!/^\d+(\.\d+)?$/.test(text.trim())) return undefined;
   const value = Number(text);
@@ -88,7 +88,7 @@ function untilTime(value: string | Date, date: string | undefined): number | und
   return Number.isFinite(wait) ? Math.max(0, wait) : undefined;
 }
 
-/** `anthropic-ratelimit-tokens-reset: 2026-01-01T00:00:00Z` where nothing remains of that window. */
+/** `anthropic-ratelimit-tokens-reset: 2026-01-01T00:00:00Z`, if that window is exhausted. */
 function resetOf(name: string, headers: Headers): number[] {
   const window = /^(anthropic-ratelimit-.+)-reset$/.exec(name)?.[1];
   if (window === undefined || headers[`${window}-remaining`] !== "0") return [];

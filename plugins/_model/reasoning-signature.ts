@@ -2,11 +2,11 @@ import type { JSONValue, SharedV4ProviderMetadata } from "@ai-sdk/provider";
 import type { ToolCall } from "rnix/plugin";
 import { z } from "zod";
 
-/** What a provider package wants to see again with a call: how the provider signed it and the thoughts before it. */
-interface Handback {
-  /** Of whom: another model cannot read it, and may refuse it. */
+/** Sent back to the provider with a call: its signatures of the call and of the thoughts before it. */
+interface Signatures {
+  /** The model that signed: another one cannot read this, and may refuse it. */
   by: string;
-  /** On the first call of an answer: what was thought before it. */
+  /** The thoughts before it, on the first call of an answer. */
   thoughts?: Thought[];
   meta?: SharedV4ProviderMetadata;
 }
@@ -16,7 +16,7 @@ interface Thought {
   meta: SharedV4ProviderMetadata;
 }
 
-/** Collects it from an answer, whole or streamed. */
+/** Collects the signatures of an answer, streamed or in one piece. */
 export class ReasoningSignatures {
   readonly #by: string;
   readonly #thoughts: { text: string; meta?: SharedV4ProviderMetadata }[] = [];
@@ -27,8 +27,8 @@ export class ReasoningSignatures {
     this.#by = by;
   }
 
-  /** A piece of the thought `id`, which may bring text, a signature or both. */
-  piece(id: string, text: string, meta: SharedV4ProviderMetadata | undefined): void {
+  /** Adds text, a signature or both to the thought `id`. */
+  addDelta(id: string, text: string, meta: SharedV4ProviderMetadata | undefined): void {
     let thought = this.#open.get(id);
     if (thought === undefined) {
       thought = { text: "" };
@@ -39,8 +39,8 @@ export class ReasoningSignatures {
     if (meta !== undefined) thought.meta = merged(thought.meta, meta);
   }
 
-  /** A thought that came whole. */
-  whole(text: string, meta: SharedV4ProviderMetadata | undefined): void {
+  /** Adds a complete thought. */
+  add(text: string, meta: SharedV4ProviderMetadata | undefined): void {
     this.#thoughts.push({ text, meta });
   }
 
@@ -48,33 +48,33 @@ export class ReasoningSignatures {
     if (meta !== undefined) this.#calls.set(id, meta);
   }
 
-  /** The calls with what is to be handed back with them. Thoughts that nobody signed are nobody's business. */
+  /** The calls with their signatures. Thoughts without a signature are left out. */
   signed(calls: ToolCall[]): ToolCall[] {
     const thoughts = this.#thoughts.flatMap(({ text, meta }) => (meta === undefined ? [] : { text, meta }));
     return calls.map((call, index) => {
       const meta = this.#calls.get(call.id);
       const first = index === 0 && thoughts.length > 0;
       if (meta === undefined && !first) return call;
-      const handback: Handback = { by: this.#by, ...(first && { thoughts }), ...(meta && { meta }) };
-      return { ...call, opaque: JSON.stringify(handback) };
+      const signatures: Signatures = { by: this.#by, ...(first && { thoughts }), ...(meta && { meta }) };
+      return { ...call, opaque: JSON.stringify(signatures) };
     });
   }
 }
 
-/** What `signed` has put there; undefined when it is not of this model. */
-export function signaturesOf({ opaque }: ToolCall, by: string): Handback | undefined {
+/** The signatures that `signed` added; undefined when they are not from this model. */
+export function signaturesOf({ opaque }: ToolCall, by: string): Signatures | undefined {
   if (opaque === undefined) return undefined;
   try {
-    const { data } = Read.safeParse(JSON.parse(opaque));
+    const { data } = SignaturesSchema.safeParse(JSON.parse(opaque));
     return data?.by === by ? data : undefined;
   } catch {
-    // Another driver's, which may be anything.
+    // Another driver's text may be anything.
     return undefined;
   }
 }
 
 const Meta = z.lazy(() => z.record(z.string(), z.record(z.string(), z.json())));
-const Read = z.lazy(() =>
+const SignaturesSchema = z.lazy(() =>
   z.object({
     by: z.string(),
     thoughts: z.array(z.object({ text: z.string(), meta: Meta })).optional(),
@@ -82,15 +82,15 @@ const Read = z.lazy(() =>
   }),
 );
 
-/** A later word counts, where it is one. */
+/** Later values replace earlier ones, unless they are null. */
 export function merged(
   before: SharedV4ProviderMetadata | undefined,
   meta: SharedV4ProviderMetadata,
 ): SharedV4ProviderMetadata {
   const result = { ...before };
   for (const [provider, values] of Object.entries(meta)) {
-    const said = Object.entries(values).filter((entry): entry is [string, JSONValue] => entry[1] != null);
-    result[provider] = { ...result[provider], ...Object.fromEntries(said) };
+    const given = Object.entries(values).filter((entry): entry is [string, JSONValue] => entry[1] != null);
+    result[provider] = { ...result[provider], ...Object.fromEntries(given) };
   }
   return result;
 }

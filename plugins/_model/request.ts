@@ -1,17 +1,18 @@
 import { type Data, EFFORTS, IMAGE_TYPES, type LLMRequest, SyscallError } from "rnix/plugin";
 import { z } from "zod";
+import { isObject } from "../_lib/is-object.ts";
 
-/** The request a process has written. INVALID says which part is not as expected. */
+/** The request that a process has written. INVALID names the part that is wrong. */
 export function parseRequest(data: Data): LLMRequest {
   const text = typeof data === "string" ? data : new TextDecoder().decode(data);
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch (cause) {
-    const message = `a model device takes one request as JSON; this is none: ${JSON.stringify(text.slice(0, 80))}`;
+    const message = `a model device takes one request as JSON, not ${JSON.stringify(text.slice(0, 80))}`;
     throw new SyscallError("INVALID", message, { cause });
   }
-  // The kernel's own requests are whole. The schema, slow with a long conversation, fills in and explains.
+  // The kernel's own requests are complete. The schema fills in defaults and explains, but is slow.
   if (isRequest(json)) return json;
   const result = Request.safeParse(json);
   if (result.success) return result.data;
@@ -77,10 +78,6 @@ function isTool(value: unknown): boolean {
     typeof value.description === "string" &&
     isObject(value.input)
   );
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 const ROLES = ["system", "user", "assistant", "tool"] as const;

@@ -1,8 +1,8 @@
 import type { StopReason } from "rnix/plugin";
 
 /**
- * The words with which providers end an answer, of all protocols. Only these ends are believed: a word that is not here
- * is `other`, and what came before it is a partial answer.
+ * The words by which providers of all protocols end an answer. An unknown word is `other`, and the answer before it is
+ * partial.
  */
 const WORDS: readonly (readonly [StopReason, readonly string[]])[] = [
   // eos: Together. eos_token: Text Generation Inference. STOP: Gemini.
@@ -41,7 +41,7 @@ const WORDS: readonly (readonly [StopReason, readonly string[]])[] = [
     ],
   ],
   ["paused", ["pause_turn"]],
-  // The provider's own failure, which may pass: the request is made again.
+  // The provider's own failure, which may be temporary: the request is retried.
   [
     "unknown",
     [
@@ -69,14 +69,14 @@ const REASONS = new Map(WORDS.flatMap(([reason, words]) => words.map((word) => [
 
 export interface Stop {
   reason: StopReason;
-  /** The provider's word for it, where the answer did not come to a regular end. */
+  /** The provider's word, for any end but a regular one. */
   word?: string;
 }
 
-/** Why an answer with or without tool calls ended with this word. `unknown`: it broke off. */
+/** Why an answer ended, by the provider's word. `unknown`: it broke off. */
 export function stopOf(word: string, hasCalls: boolean): Stop {
   const reason = REASONS.get(word) ?? "other";
-  // A turn that pauses for calls of ours goes on when they are answered.
+  // A turn that pauses for our calls continues with their results.
   if (hasCalls && (reason === "end_turn" || reason === "paused")) return { reason: "tool_calls" };
   return reason === "end_turn" || reason === "tool_calls" ? { reason } : { reason, word };
 }

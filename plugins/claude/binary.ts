@@ -12,36 +12,34 @@ export interface Binary {
   options: ReadonlySet<string>;
 }
 
-/**
- * Before this one nothing was tried. An old one reads the files that a prompt names with an @, whatever it is told.
- */
+/** Older versions are untested. Some read the files that a prompt names with an @, whatever the settings. */
 const OLDEST = [2, 1, 329] as const;
 
-/** For `--help`; the first start of a new version unpacks itself. */
+/** Time for `--help`: the first start of a new version unpacks itself. */
 const PROBE_MS = 30_000;
-const MOST_PROBED = 8;
+const MAX_PROBED = 8;
 
-/** Without these its own tools, settings and servers can't be switched off. */
+/** Options that switch off its own tools, settings and servers. */
 const CONFINING = ["--tools", "--strict-mcp-config", "--mcp-config", "--setting-sources", "--allowed-tools"];
 
-/** Of the programs asked so far, by path and time of change. */
+/** Programs asked so far, by path and modification time. */
 const probed = new Map<string, Promise<Binary>>();
 
-/** On the PATH, then where its installers put it. Nothing is started. */
+/** Finds the program on the PATH, then where its installers put it. */
 export function findBinary(env: Env): string | undefined {
   const onPath = Bun.which("claude", { PATH: env.PATH ?? "", cwd: "/" });
   if (onPath !== null && isAbsolute(onPath)) return onPath;
-  return usualPlaces(env.HOME).find(isFile);
+  return installPaths(env.HOME).find(isFile);
 }
 
-/** Where the program is. UNAVAILABLE when there is none. */
+/** The path of the program. UNAVAILABLE when there is none. */
 export async function locate({ env }: OpenContext, command: string | undefined): Promise<string> {
   const path = command ?? findBinary(env) ?? (await ofNvm(env.HOME));
   if (path === undefined || !isFile(path)) throw notFound(command);
   return path;
 }
 
-/** The program, asked once for its options. UNAVAILABLE when there is none, or it can't be confined. */
+/** The program and its options, asked once. UNAVAILABLE when there is none or it can't be confined. */
 export async function binary(context: OpenContext, command: string | undefined): Promise<Binary> {
   const path = await locate(context, command);
   const key = `${path} ${statSync(path).mtimeMs}`;
@@ -49,9 +47,9 @@ export async function binary(context: OpenContext, command: string | undefined):
   if (known) return known;
   const asked = probe(context, path);
   const [oldest] = probed.keys();
-  if (oldest !== undefined && probed.size >= MOST_PROBED) probed.delete(oldest);
+  if (oldest !== undefined && probed.size >= MAX_PROBED) probed.delete(oldest);
   probed.set(key, asked);
-  // What it could not say now it may say the next time.
+  // A failure is not kept: the next attempt may succeed.
   asked.catch(() => probed.delete(key));
   return asked;
 }
@@ -61,7 +59,7 @@ async function probe(context: OpenContext, path: string): Promise<Binary> {
   if (isOlder(version)) {
     throw new SyscallError(
       "UNAVAILABLE",
-      `${path} is of version ${version.trim()}; from ${OLDEST.join(".")} on it can be kept to the tools of a run. Update it: claude update`,
+      `${path} has version ${version.trim()}; it can be limited to the tools of a run from ${OLDEST.join(".")} on. Update it: claude update`,
       { retryable: false },
     );
   }
@@ -82,7 +80,7 @@ function isOlder(version: string): boolean {
   return differs >= 0 && (numbers[differs] ?? 0) < (OLDEST[differs] ?? 0);
 }
 
-/** What the program prints to its end. */
+/** The output of one run of the program. */
 async function printed({ exec }: OpenContext, argv: string[]): Promise<string> {
   if (!exec) throw new SyscallError("INTERNAL", "/dev/llm/claude was opened without the service `exec`");
   const child = await exec({ argv, timeoutMs: PROBE_MS, life: "process" });
@@ -99,12 +97,12 @@ async function printed({ exec }: OpenContext, argv: string[]): Promise<string> {
   });
 }
 
-function usualPlaces(home: string | undefined): string[] {
+function installPaths(home: string | undefined): string[] {
   const own = [".local/bin/claude", ".claude/local/claude", ".bun/bin/claude", ".npm-global/bin/claude"];
-  return home === undefined ? [] : own.map((place) => join(home, place));
+  return home === undefined ? [] : own.map((path) => join(home, path));
 }
 
-/** Of the Node versions that nvm has, the newest that has it. */
+/** The program of the newest Node version of nvm that has it. */
 async function ofNvm(home: string | undefined): Promise<string | undefined> {
   if (home === undefined) return undefined;
   const versions = join(home, ".nvm/versions/node");
@@ -122,7 +120,7 @@ function isFile(path: string): boolean {
 function notFound(command: string | undefined): SyscallError {
   const what =
     command === undefined
-      ? "The program `claude` is neither on the PATH nor where its installers put it. Install Claude Code (npm install -g @anthropic-ai/claude-code), or name it as extra.command in the provider's entry"
+      ? "The program `claude` is neither on the PATH nor where its installers put it. Install Claude Code (npm install -g @anthropic-ai/claude-code), or give its path as extra.command in the provider's entry"
       : `There is no program ${command}, which the provider's entry names as extra.command (an absolute path)`;
   return new SyscallError("UNAVAILABLE", what, { retryable: false });
 }

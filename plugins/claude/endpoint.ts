@@ -10,35 +10,34 @@ import {
 import type { ToolDef, ToolService } from "rnix/plugin";
 import { SERVER } from "./program.ts";
 
-/** While a call is under way, so often a word that it is: neither side then takes the silence for an end. */
+/** Time between two progress notifications of a running call, so that neither side takes silence for its end. */
 const PROGRESS_MS = 20_000;
-/** Of one request: tool input that a model has written. */
-const MOST_BYTES = 32 * 1024 * 1024;
+/** Bytes of one request: tool input that a model has written. */
+const MAX_BYTES = 32 * 1024 * 1024;
 
-/** What is told around a call. */
-interface CallEvents {
-  /** Resolves when everything the program has said before this call has been read. */
-  reached(toolUseId: string | undefined): Promise<void>;
+interface CallOrder {
+  /** Resolves when everything that the program printed before this call has been read. */
+  untilIdRead(toolUseId: string | undefined): Promise<void>;
 }
 
 /**
- * The process's tools as an MCP server (streamable HTTP) on 127.0.0.1, for the one program that knows the token. It
- * keeps no sessions: each request is answered for itself.
+ * The process's tools as an MCP server (streamable HTTP) on 127.0.0.1, for the one program that knows the token. It has
+ * no sessions: each request stands alone.
  */
 export class ToolEndpoint implements AsyncDisposable {
   readonly token = randomBytes(32).toString("hex");
   readonly #tools: ToolService;
-  readonly #events: CallEvents;
+  readonly #order: CallOrder;
   readonly #server: ReturnType<typeof Bun.serve>;
 
-  constructor(tools: ToolService, events: CallEvents) {
+  constructor(tools: ToolService, order: CallOrder) {
     this.#tools = tools;
-    this.#events = events;
+    this.#order = order;
     this.#server = Bun.serve({
       hostname: "127.0.0.1",
       port: 0,
       idleTimeout: 0,
-      maxRequestBodySize: MOST_BYTES,
+      maxRequestBodySize: MAX_BYTES,
       fetch: (request) => this.#answer(request),
     });
   }
@@ -47,7 +46,7 @@ export class ToolEndpoint implements AsyncDisposable {
     return `http://127.0.0.1:${this.#server.port}/mcp`;
   }
 
-  /** Ends every connection, also of calls that are under way. */
+  /** Ends every connection, also those of running calls. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#server.stop(true);
   }
@@ -56,12 +55,12 @@ export class ToolEndpoint implements AsyncDisposable {
     if (!isToken(request.headers.get("authorization"), this.token)) {
       return new Response("unauthorized", { status: 401, headers: { "www-authenticate": "Bearer" } });
     }
-    // There is nothing to be told but answers.
+    // There are no notifications to subscribe to.
     if (request.method !== "POST") return new Response(null, { status: 405, headers: { allow: "POST" } });
     const transport = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: undefined });
     const server = new Server({ name: SERVER, version: "1" }, { capabilities: { tools: {} } });
     server.setRequestHandler(ListToolsRequestSchema, async () => ({
-      tools: (await this.#tools.list()).map(asTold),
+      tools: (await this.#tools.list()).map(mcpTool),
     }));
     server.setRequestHandler(CallToolRequestSchema, ({ params }, { sendNotification }) => {
       const { progressToken, "claudecode/toolUseId": id } = params._meta ?? {};
@@ -69,8 +68,8 @@ export class ToolEndpoint implements AsyncDisposable {
         method: "notifications/progress",
         params: { progressToken: progressToken ?? 0, progress: count },
       });
-      const tell = progressToken === undefined ? undefined : (n: number) => sendNotification(progress(n));
-      return this.#call(params.name, params.arguments ?? {}, typeof id === "string" ? id : undefined, tell);
+      const notify = progressToken === undefined ? undefined : (n: number) => sendNotification(progress(n));
+      return this.#call(params.name, params.arguments ?? {}, typeof id === "string" ? id : undefined, notify);
     });
     await server.connect(transport);
     return transport.handleRequest(request);
@@ -82,10 +81,10 @@ export class ToolEndpoint implements AsyncDisposable {
     id: string | undefined,
     progress: ((count: number) => Promise<void>) | undefined,
   ): Promise<CallToolResult> {
-    await this.#events.reached(id);
-    let told = 0;
-    // Who has gone meanwhile is told nothing.
-    const timer = setInterval(() => void progress?.(++told).catch(() => undefined), PROGRESS_MS);
+    await this.#order.untilIdRead(id);
+    let count = 0;
+    // The client may be gone meanwhile.
+    const timer = setInterval(() => void progress?.(++count).catch(() => undefined), PROGRESS_MS);
     try {
       const { text, error } = await this.#tools.call(name, input);
       return { content: [{ type: "text", text }], isError: error !== undefined };
@@ -95,7 +94,7 @@ export class ToolEndpoint implements AsyncDisposable {
   }
 }
 
-function asTold({ name, description, input, annotations }: ToolDef) {
+function mcpTool({ name, description, input, annotations }: ToolDef) {
   return { name, description, inputSchema: { ...input, type: "object" as const }, annotations };
 }
 

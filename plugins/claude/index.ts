@@ -2,8 +2,8 @@ import { definePlugin } from "rnix/plugin";
 
 /**
  * The Claude Code CLI as a model (design §6): one write is one `claude -p`. Its own tools, settings and MCP servers
- * are off; it has the process's tools, over an MCP endpoint of this driver. `extra.command` of the provider's entry
- * names the program (absolute) where it is not found by itself.
+ * are off; it gets the process's tools from an MCP endpoint of this driver. `extra.command` of the provider's entry is
+ * the absolute path of a program that is not found otherwise.
  */
 export default definePlugin({
   name: "claude",

@@ -3,18 +3,18 @@ import type { Program } from "../_model/cli-run.ts";
 import { promptOf } from "../_model/conversation.ts";
 import type { Binary } from "./binary.ts";
 
-/** What the CLI calls the driver's server: its tools are `mcp__rnix__<name>`. */
+/** The name of the driver's server in the CLI: its tools are `mcp__rnix__<name>`. */
 export const SERVER = "rnix";
-/** The variable that holds the endpoint's token; only its name stands in the arguments, which everybody can read. */
+/** The variable with the endpoint's token. Arguments are visible to every user, so they hold only its name. */
 const TOKEN = "RNIX_TOOLS_TOKEN";
 
-/** Of the run's environment this reaches the program: where things are, and how it gets to its provider. */
-const PLAIN =
+/** Variables of the run's environment that the program inherits: paths, locale, and access to its provider. */
+const INHERITED =
   /^(?:PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|TZ|TMPDIR|TERM|CLAUDE_CONFIG_DIR|XDG_.*|LC_.*|SSL_CERT_FILE|SSL_CERT_DIR|NODE_EXTRA_CA_CERTS|(?:HTTPS?|NO|ALL)_PROXY|CLOUD_ML_REGION|(?:AWS|GOOGLE|VERTEX|AZURE)_.*|CLAUDE_CODE_(?:USE|SKIP)_.*|ANTHROPIC_.*)$/i;
 
-/** A tool call may take as long as the process's own deadlines allow. */
+/** A tool call may take as long as the process's own deadlines allow, so the CLI's limit is a day. */
 const DAY_MS = 24 * 3_600_000;
-/** Tokens of a tool result that the CLI passes on whole: the kernel has cut it already. */
+/** The CLI's limit of a tool result in tokens: the kernel has truncated the result already. */
 const RESULT_TOKENS = 1_000_000;
 
 export interface Endpoint {
@@ -22,7 +22,7 @@ export interface Endpoint {
   token: string;
 }
 
-/** How the CLI is started for one request. `given`: the run's environment. */
+/** The command line and environment of the CLI for one request. `given`: the run's environment. */
 export function program(
   { path, options }: Binary,
   request: LLMRequest,
@@ -34,17 +34,17 @@ export function program(
     key: string;
   },
 ): Program {
-  const prompt = plain(promptOf(request));
+  const prompt = withoutCommand(promptOf(request));
   const pictured = request.messages.some(({ images = [] }) => images.length > 0);
-  const dropped = Object.keys(o.given).filter((name) => !PLAIN.test(name));
-  const able = (option: string, ...values: string[]): string[] =>
+  const dropped = Object.keys(o.given).filter((name) => !INHERITED.test(name));
+  const ifSupported = (option: string, ...values: string[]): string[] =>
     options.has(option) ? [option, ...values] : [];
   return {
     argv: [
       ...(dropped.length === 0 ? [] : ["/usr/bin/env", ...dropped.flatMap((name) => ["-u", name])]),
       path,
       ...["-p", "--output-format", "stream-json", "--verbose"],
-      ...able("--include-partial-messages"),
+      ...ifSupported("--include-partial-messages"),
       ...(pictured ? ["--input-format", "stream-json"] : []),
       ...["--model", request.model],
       ...["--system-prompt-file", o.systemPromptFile],
@@ -53,12 +53,12 @@ export function program(
       "--strict-mcp-config",
       ...["--mcp-config", JSON.stringify({ mcpServers: serversOf(o.endpoint) })],
       ...["--allowed-tools", `mcp__${SERVER}`],
-      ...able("--permission-mode", "dontAsk"),
-      ...able("--disable-slash-commands"),
-      ...able("--no-session-persistence"),
-      ...able("--no-chrome"),
+      ...ifSupported("--permission-mode", "dontAsk"),
+      ...ifSupported("--disable-slash-commands"),
+      ...ifSupported("--no-session-persistence"),
+      ...ifSupported("--no-chrome"),
       ...(request.max_turns === undefined ? [] : ["--max-turns", String(request.max_turns)]),
-      ...(request.effort === undefined ? [] : able("--effort", effortOf(request.effort))),
+      ...(request.effort === undefined ? [] : ifSupported("--effort", effortOf(request.effort))),
     ],
     stdin: pictured ? message(prompt, request) : prompt,
     env: {
@@ -66,7 +66,7 @@ export function program(
       ...keyVariable(o.key),
       ...(o.baseUrl !== undefined && { ANTHROPIC_BASE_URL: o.baseUrl }),
       ...(request.max_output !== undefined && { CLAUDE_CODE_MAX_OUTPUT_TOKENS: String(request.max_output) }),
-      // What is tried again, and when, is for the kernel to say.
+      // Retries are up to the kernel.
       CLAUDE_CODE_MAX_RETRIES: "0",
       CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK: "1",
       CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
@@ -76,10 +76,10 @@ export function program(
       DISABLE_AUTOUPDATER: "1",
       DISABLE_TELEMETRY: "1",
       DISABLE_ERROR_REPORTING: "1",
-      // A prompt is text: no file that it names with an @ is read for it.
+      // Files that a prompt names with an @ are not read.
       CLAUDE_CODE_DISABLE_FILE_MENTIONS: "1",
       CLAUDE_CODE_DISABLE_ATTACHMENTS: "1",
-      // All tools are shown whole from the start, as to any other model.
+      // All tools are offered from the start, as to any other model.
       ENABLE_TOOL_SEARCH: "false",
       MCP_TOOL_TIMEOUT: String(DAY_MS),
       MAX_MCP_OUTPUT_TOKENS: String(RESULT_TOKENS),
@@ -87,7 +87,7 @@ export function program(
   };
 }
 
-/** With images a prompt is a message of the API. Those of a told conversation come behind it, in their order. */
+/** A prompt with images as a message of the API: the text, then all images of the conversation in order. */
 function message(text: string, { messages }: LLMRequest): string {
   const images = messages
     .flatMap(({ images = [] }) => images)
@@ -96,8 +96,8 @@ function message(text: string, { messages }: LLMRequest): string {
   return `${JSON.stringify({ type: "user", message: { role: "user", content } })}\n`;
 }
 
-/** What begins like a command of the program's own is none. */
-function plain(prompt: string): string {
+/** Keeps the program from reading the beginning of a prompt as one of its commands. */
+function withoutCommand(prompt: string): string {
   return /^\s*[/!#]/.test(prompt) ? `The request:\n${prompt}` : prompt;
 }
 
@@ -108,7 +108,7 @@ function serversOf(endpoint: Endpoint | undefined): object {
   return { [SERVER]: { type: "http", url: endpoint.url, headers } };
 }
 
-/** A token of `claude setup-token` and a key of the API are told apart by how they begin. */
+/** A token of `claude setup-token` differs from a key of the API by its prefix. */
 function keyVariable(key: string): Record<string, string> {
   if (key === "") return {};
   return key.startsWith("sk-ant-oat") ? { CLAUDE_CODE_OAUTH_TOKEN: key } : { ANTHROPIC_API_KEY: key };

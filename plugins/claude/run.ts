@@ -4,20 +4,20 @@ import { ToolEndpoint } from "./endpoint.ts";
 import type { Endpoint } from "./program.ts";
 import { Stream } from "./stream.ts";
 
-/** A call whose id never comes up in the stream is not held back for ever. */
-const REACHED_MS = 2_000;
+/** How long a call waits until its id is read from the stream. */
+const ID_WAIT_MS = 2_000;
 
-/** One `claude -p`, with the endpoint its tools come from. Both are gone when `end` resolves. */
+/** One `claude -p` with the endpoint that serves its tools. Both are gone when `end` resolves. */
 export class Run {
   readonly #run: CliRun;
-  /** Tool calls that were read of, and those that wait for it. */
+  /** Ids of tool calls that were read from the stream, and the calls that wait for theirs. */
   readonly #seen = new Set<string>();
   readonly #waiting = new Map<string, () => void>();
   #endpoint: ToolEndpoint | undefined;
   #ended = false;
 
   constructor(context: OpenContext, signal: AbortSignal) {
-    const stream = new Stream((id) => this.#reached(id));
+    const stream = new Stream((id) => this.#onId(id));
     this.#run = new CliRun(context, signal, stream, () => this.#close());
   }
 
@@ -26,7 +26,7 @@ export class Run {
     tools: ToolService | undefined,
     program: (endpoint: Endpoint | undefined) => Program,
   ): Promise<AsyncIterable<LLMEvent>> {
-    if (tools) this.#endpoint = new ToolEndpoint(tools, { reached: (id) => this.#until(id) });
+    if (tools) this.#endpoint = new ToolEndpoint(tools, { untilIdRead: (id) => this.#untilIdRead(id) });
     return this.#run.start(program(this.#endpoint));
   }
 
@@ -36,16 +36,16 @@ export class Run {
 
   async #close(): Promise<void> {
     this.#ended = true;
-    for (const go of this.#waiting.values()) go();
+    for (const resolve of this.#waiting.values()) resolve();
     await this.#endpoint?.[Symbol.asyncDispose]();
   }
 
-  /** A call comes by another way than the stream that tells of it: it waits until that was read. */
-  async #until(id: string | undefined): Promise<void> {
+  /** A call arrives by HTTP, maybe before the stream has announced it: it waits until the stream was read that far. */
+  async #untilIdRead(id: string | undefined): Promise<void> {
     if (id === undefined || this.#seen.has(id) || this.#ended) return;
     const read = Promise.withResolvers<void>();
     this.#waiting.set(id, read.resolve);
-    const timer = setTimeout(read.resolve, REACHED_MS);
+    const timer = setTimeout(read.resolve, ID_WAIT_MS);
     try {
       await read.promise;
     } finally {
@@ -54,7 +54,7 @@ export class Run {
     }
   }
 
-  #reached(id: string): void {
+  #onId(id: string): void {
     this.#seen.add(id);
     this.#waiting.get(id)?.();
   }

@@ -1,51 +1,43 @@
 import { type LLMEvent, SyscallError, type Usage } from "rnix/plugin";
 import { z } from "zod";
-import type { CliStream } from "../_model/cli-run.ts";
-import { jsonOf } from "../_model/lines.ts";
+import { AT_WORK, type CliStream, jsonOf } from "../_model/cli-run.ts";
 import { type Stop, stopOf } from "../_model/stop-words.ts";
 import { type Failure, failureOf } from "./failure.ts";
 
 /**
- * What `claude -p --output-format stream-json` prints, as the events of a model device. Beside its own lines it
- * passes on those of the API (`stream_event`); a subagent's are left out.
+ * Reads what `claude -p --output-format stream-json` prints as the events of a model device. Its lines carry events of
+ * the API too (`stream_event`); those of subagents are left out.
  */
 export class Stream implements CliStream {
-  /** Tool calls that the model has begun to write, by their ids. */
-  readonly #called: (id: string) => void;
+  readonly name = "claude";
+  /** Called with the id of each tool call that the model begins to write. */
+  readonly #onToolCall: (id: string) => void;
   #messages = 0;
-  /** Of the messages that are over, and of the one under way. */
-  readonly #before: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
-  #now: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+  /** Usage of the complete messages, and of the current one. */
+  readonly #pastUsage: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+  #currentUsage: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
   #failure: Partial<Failure> = {};
   #resetAtMs: number | undefined;
-  /** With what its last message ended: older versions do not repeat it at the end. */
+  /** How the last message ended: older versions do not repeat it in the result. */
   #stopWord: string | undefined;
   #ended = false;
 
-  constructor(called: (id: string) => void) {
-    this.#called = called;
+  constructor(onToolCall: (id: string) => void) {
+    this.#onToolCall = onToolCall;
   }
 
-  /** The program has said how it ended. */
   get ended(): boolean {
     return this.#ended;
   }
 
-  brokenOff(how: string, errors: string): SyscallError {
-    const told = errors.trim() === "" ? "" : `: ${errors.trim().slice(-500)}`;
-    return new SyscallError("UNAVAILABLE", `claude ${how} before its answer was whole${told}`, {
-      retryable: true,
-    });
-  }
-
   *events(line: string): Generator<LLMEvent> {
-    // What it has told its model of a call's result, in whole.
+    // The result of a call, which the kernel already has.
     if (line.startsWith('{"type":"user"')) return;
     const json = jsonOf(line);
     if (json === undefined) return;
     const { data } = Line.safeParse(json);
     if (!data) {
-      // Of a kind nobody here knows: it is at work.
+      // An unknown kind of line.
       yield AT_WORK;
       return;
     }
@@ -74,14 +66,13 @@ export class Stream implements CliStream {
     switch (event.type) {
       case "message_start":
         if (this.#messages++ > 0) yield { type: "turn" };
-        add(this.#before, this.#now);
-        this.#now = usageOf(event.message.usage);
+        add(this.#pastUsage, this.#currentUsage);
+        this.#currentUsage = usageOf(event.message.usage);
         yield this.#usage();
         break;
       case "content_block_start":
         yield AT_WORK;
-        // Whoever reads on has read all that came before the call.
-        if (event.content_block.id !== undefined) this.#called(event.content_block.id);
+        if (event.content_block.id !== undefined) this.#onToolCall(event.content_block.id);
         break;
       case "content_block_delta":
         if (event.delta.type === "text_delta") yield { type: "text_delta", text: event.delta.text };
@@ -90,7 +81,7 @@ export class Stream implements CliStream {
         else yield AT_WORK;
         break;
       case "message_delta":
-        this.#now.output_tokens = event.usage?.output_tokens ?? this.#now.output_tokens;
+        this.#currentUsage.output_tokens = event.usage?.output_tokens ?? this.#currentUsage.output_tokens;
         this.#stopWord = event.delta?.stop_reason ?? undefined;
         yield this.#usage();
         break;
@@ -99,29 +90,28 @@ export class Stream implements CliStream {
 
   *#result(result: z.infer<typeof Result>): Generator<LLMEvent> {
     this.#ended = true;
-    const read = { ...this.#before };
-    add(read, this.#now);
-    // Of a request that broke off it says nothing, but that was spent too.
-    const told = result.usage ? usageOf(result.usage) : read;
-    const used =
-      told.input_tokens + told.output_tokens < read.input_tokens + read.output_tokens ? read : told;
-    // Of a model whose price it does not know it only guesses.
+    const counted = { ...this.#pastUsage };
+    add(counted, this.#currentUsage);
+    // The result leaves out requests that broke off, but those cost tokens too.
+    const reported = result.usage ? usageOf(result.usage) : counted;
+    const used = totalOf(reported) < totalOf(counted) ? counted : reported;
+    // The cost of a model without a known price is a guess.
     const known = Object.values(result.modelUsage ?? {}).every(({ costBasis }) => costBasis !== "unknown");
     const cost = known ? result.total_cost_usd : undefined;
     yield { type: "usage", usage: { ...used, ...(cost !== undefined && { cost_usd: cost }) } };
     const stop = this.#stop(result);
-    if (stop.reason === "unknown") throw this.#withoutEnd(stop.word);
-    // Without deltas (an older version) the answer comes whole.
+    if (stop.reason === "unknown") throw brokenOff(stop.word);
+    // Older versions send no deltas, but the whole answer here.
     if (this.#messages === 0 && result.result) yield { type: "text_delta", text: result.result };
     yield { type: "stop", ...stop };
   }
 
-  /** Why it ended, or what it failed of. */
+  /** Why it ended; throws the error that it reports. */
   #stop(result: z.infer<typeof Result>): Stop {
     const word = result.stop_reason ?? this.#stopWord;
     const stop = stopOf(word ?? "end_turn", false);
     if (stop.reason === "refusal") return stop;
-    // Its calls are answered within it: where it ends with one that is so, it has come to its end.
+    // Its tool calls are answered within the run, so an end with one is a regular end.
     if (!result.is_error) return stop.reason === "tool_calls" ? { reason: "end_turn" } : stop;
     if (this.#failure.kind === "max_output_tokens") return { reason: "max_tokens", word };
     throw failureOf({
@@ -129,25 +119,26 @@ export class Stream implements CliStream {
       status: result.api_error_status ?? undefined,
       type: result.api_error_type ?? undefined,
       reason: result.terminal_reason ?? result.subtype,
-      text: result.result ?? result.errors?.join("; ") ?? "it did not say why",
+      text: result.result ?? result.errors?.join("; ") ?? "it gave no reason",
       resetAtMs: this.#resetAtMs,
     });
   }
 
-  #withoutEnd(word: string | undefined): SyscallError {
-    const message = `claude broke off in the middle of its answer (${JSON.stringify(word)})`;
-    return new SyscallError("UNAVAILABLE", message, { retryable: true });
-  }
-
   #usage(): LLMEvent {
-    const usage = { ...this.#before };
-    add(usage, this.#now);
+    const usage = { ...this.#pastUsage };
+    add(usage, this.#currentUsage);
     return { type: "usage", usage };
   }
 }
 
-/** An empty delta only says that it goes on. */
-const AT_WORK: LLMEvent = { type: "reasoning_delta", text: "" };
+function brokenOff(word: string | undefined): SyscallError {
+  const message = `claude broke off in the middle of its answer (${JSON.stringify(word)})`;
+  return new SyscallError("UNAVAILABLE", message, { retryable: true });
+}
+
+function totalOf({ input_tokens, output_tokens }: Usage): number {
+  return input_tokens + output_tokens;
+}
 
 const count = z.number().nonnegative().nullish();
 const ApiUsage = z.object({

@@ -15,12 +15,12 @@ const FACTS: ModelFacts = {
   can: { runs_tools: true, confined: false },
 };
 
-/** Bytes of one argument, which is how it takes its prompt: the system allows 128 KiB with its end. */
-const LONGEST_PROMPT = 128 * 1024 - 1;
-/** With one of these the process may change files, and so may the program. */
+/** The prompt is one argument, which the system limits to 128 KiB with its end. */
+const MAX_PROMPT_BYTES = 128 * 1024 - 1;
+/** Tools that change files. A process with one of them lets the program change files too. */
 const CHANGING = new Set(["Write", "Edit", "Bash"]);
 
-/** An open /dev/llm/cursor. UNAVAILABLE where the program is not there: a run is not begun for that. */
+/** An open /dev/llm/cursor. UNAVAILABLE without the program, before a run starts. */
 export function cursorFile(context: OpenContext): CliFile {
   const command = commandOf(context);
   locate(context, command);
@@ -38,31 +38,31 @@ function locate({ env }: OpenContext, command: string | undefined): string {
   throw notFound();
 }
 
-/** On the PATH by either of its names, then where its installer puts it. Nothing is started. */
+/** Finds the program on the PATH by either of its names, then where its installer puts it. */
 export function findBinary({
   PATH = "",
   HOME,
 }: Readonly<Record<string, string | undefined>>): string | undefined {
-  const places =
+  const installed =
     HOME === undefined ? [] : ["cursor-agent", "agent"].map((name) => join(HOME, ".local/bin", name));
   const onPath = ["cursor-agent", "agent"].map((name) => Bun.which(name, { PATH, cwd: "/" }));
   return (
-    [...onPath, ...places].find((path) => path !== null && isAbsolute(path) && isFile(path)) ?? undefined
+    [...onPath, ...installed].find((path) => path !== null && isAbsolute(path) && isFile(path)) ?? undefined
   );
 }
 
 function program(path: string, request: LLMRequest, key: string): Program {
-  // A project's instructions are a part of them, and must not end them.
+  // A project's text in the instructions must not end them.
   const instructions = request.system_prompt.replace(/\[(?=\s*(?:end of )?system instructions)/gi, "(");
   const prompt = `[System Instructions]\n${instructions}\n[End of System Instructions]\n\n${promptOf(request)}`;
-  if (Buffer.byteLength(prompt) > LONGEST_PROMPT) throw tooLong(prompt);
+  if (Buffer.byteLength(prompt) > MAX_PROMPT_BYTES) throw tooLong(prompt);
   const changes = request.tools?.some(({ name }) => CHANGING.has(name)) === true;
   return {
     argv: [
       path,
       ...["--print", "--output-format", "stream-json"],
       ...["--model", request.model],
-      // Without it, it changes nothing.
+      // Without this flag the program changes no file.
       ...(changes ? ["--force"] : []),
       prompt,
     ],
@@ -75,7 +75,7 @@ function isFile(path: string): boolean {
 }
 
 function tooLong(prompt: string): SyscallError {
-  const message = `The Cursor CLI takes a prompt of ${LONGEST_PROMPT} bytes; the conversation has ${Buffer.byteLength(prompt)}`;
+  const message = `The Cursor CLI takes a prompt of at most ${MAX_PROMPT_BYTES} bytes; the conversation has ${Buffer.byteLength(prompt)}`;
   return new SyscallError("INVALID", message, { retryable: false, tooLong: true });
 }
 

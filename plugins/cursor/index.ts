@@ -1,9 +1,9 @@
 import { definePlugin } from "rnix/plugin";
 
 /**
- * The Cursor CLI as a model: one write is one `agent --print`. It works with tools of its own, which the process's
- * rights do not bind, and can't be kept from them: it is unconfined, and used only where the user has said yes to that.
- * `extra.command` of the provider's entry names the program (absolute) where it is not found by itself.
+ * The Cursor CLI as a model: one write is one `agent --print`. It uses its own tools, which the process's permissions do
+ * not limit and which can't be switched off. So it is unconfined, and only used after the user has agreed to that.
+ * `extra.command` of the provider's entry is the absolute path of a program that is not found otherwise.
  */
 export default definePlugin({
   name: "cursor",

@@ -1,31 +1,31 @@
 import { type Data, type FileStat, SyscallError, type VFSFile } from "rnix/plugin";
 
-/** What one open file does: a read without a write before it, and a write. */
-export interface Answers {
+/** What one open file does: on a read without a write before it, and on a write. */
+export interface Operation {
   name: string;
   read?(signal: AbortSignal): Promise<string>;
   write?(input: Record<string, unknown>, signal: AbortSignal): Promise<string>;
 }
 
-/** An open file below a server: one operation, and its answer in pieces. */
+/** An open file of a server: one operation, whose answer is read in pieces. */
 export class AnswerFile implements VFSFile {
-  readonly #answers: Answers;
+  readonly #operation: Operation;
   #answer: string | undefined;
 
-  constructor(answers: Answers) {
-    this.#answers = answers;
+  constructor(operation: Operation) {
+    this.#operation = operation;
   }
 
   async write(data: Data, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    const { name, write } = this.#answers;
+    const { name, write } = this.#operation;
     if (!write) throw new SyscallError("PERMISSION", `${name} can only be read.`);
     this.#answer = await write(parsed(name, data), signal);
   }
 
   async read(max: number, signal: AbortSignal): Promise<string> {
     signal.throwIfAborted();
-    const { name, read } = this.#answers;
+    const { name, read } = this.#operation;
     if (this.#answer === undefined) {
       if (!read) throw new SyscallError("INVALID", `${name}: write its input first, then read the answer.`);
       this.#answer = await read(signal);
@@ -38,7 +38,7 @@ export class AnswerFile implements VFSFile {
   async close(): Promise<void> {}
 
   async stat(): Promise<FileStat> {
-    return { name: this.#answers.name, size: 0, isDevice: true, devicePath: this.#answers.name };
+    return { name: this.#operation.name, size: 0, isDevice: true, devicePath: this.#operation.name };
   }
 }
 

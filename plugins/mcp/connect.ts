@@ -5,12 +5,12 @@ import { HttpTransport } from "./http-transport.ts";
 import { ProgramTransport } from "./program-transport.ts";
 import type { ServerSettings } from "./settings.ts";
 
-/** A connection that stands. */
+/** An open connection. */
 export interface Connection {
   client: Client;
-  /** Ends the session where there is one, and the program. Never throws. */
+  /** Ends the session, if there is one, and the program. Never throws. */
   close(): Promise<void>;
-  /** Why it is gone; undefined while it stands, as far as can be known. */
+  /** Why the program ended; undefined while it runs, and for an address. */
   end(): string | undefined;
 }
 
@@ -20,12 +20,12 @@ interface ConnectionEvents {
   error(error: Error): void;
 }
 
-/** Of the time to mount, so much is waited for an answer to the newer revision's first question. */
+/** The part of the time to mount in which the newest revision's first request must be answered. */
 const PROBE_SHARE = 0.4;
-/** Changes that come within this time are one. */
+/** Changes within this time are reported as one. */
 const DEBOUNCE_MS = 200;
 
-/** Connects by the newest revision that both speak. Whatever fails, nothing of it is left running. */
+/** Connects by the newest revision that both support. When it fails, nothing is left running. */
 export async function connect(
   settings: ServerSettings,
   context: OpenContext,
@@ -37,9 +37,9 @@ export async function connect(
   try {
     return await attempt(settings, first, events, signal, "newest");
   } catch (thrown) {
-    // A server of before 2026 may end at a question it does not know: it is asked the old way. One that knows no
-    // hand-shake is of after 2026, and was too slow to say so: it is asked once more, and waited for longer.
-    const how = first.end !== undefined ? "old" : knowsNoHandShake(thrown) ? "newest, with patience" : null;
+    // A server from before 2026 may exit at an unknown request: retry with the older handshake. A server that has no
+    // handshake is newer, and answered the first request too slowly: retry with more time.
+    const how = first.end !== undefined ? "old" : hasNoHandshake(thrown) ? "newest, slowly" : null;
     if (signal.aborted || how === null) throw thrown;
     return attempt(settings, new ProgramTransport(settings, context), events, signal, how);
   }
@@ -50,7 +50,7 @@ async function attempt(
   transport: Transport | ProgramTransport,
   events: ConnectionEvents,
   signal: AbortSignal,
-  how: "newest" | "newest, with patience" | "old",
+  how: "newest" | "newest, slowly" | "old",
 ): Promise<Connection> {
   const { mountTimeoutMs } = settings;
   const share = how === "newest" ? PROBE_SHARE : 1 - PROBE_SHARE;
@@ -69,7 +69,7 @@ async function attempt(
   const onAbort = (): void => void close();
   signal.addEventListener("abort", onAbort, { once: true });
   try {
-    // Together with the first question no longer than the whole: else the kernel's deadline, which knows less, comes first.
+    // With the first request, within the whole time: the kernel's own deadline has a message that says less.
     const options = { signal, timeout: mountTimeoutMs * (1 - PROBE_SHARE) };
     await client.connect(transport, how === "old" ? { ...options, prior: { kind: "legacy" } } : options);
   } catch (thrown) {
@@ -83,13 +83,13 @@ async function attempt(
   return { client, close, end: () => (transport instanceof ProgramTransport ? transport.end : undefined) };
 }
 
-/** `initialize` is what it was asked last. */
-function knowsNoHandShake(thrown: unknown): boolean {
-  const said = thrown instanceof Error ? thrown.cause : undefined;
-  return ProtocolError.isInstance(said) && said.code === ProtocolErrorCode.MethodNotFound;
+/** Whether the server refused `initialize`, which was the last request. */
+function hasNoHandshake(thrown: unknown): boolean {
+  const cause = thrown instanceof Error ? thrown.cause : undefined;
+  return ProtocolError.isInstance(cause) && cause.code === ProtocolErrorCode.MethodNotFound;
 }
 
-/** With what the program said: why a server does not come up, it tells on its stderr. */
+/** The error with what the program printed: a server that fails to start says why on its stderr. */
 function connectFailure(
   thrown: unknown,
   settings: ServerSettings,
@@ -102,7 +102,7 @@ function connectFailure(
     failed.code === "TIMEOUT" && !signal.aborted
       ? new SyscallError(
           "TIMEOUT",
-          `MCP server ${name} did not answer within ${mountTimeoutMs} ms. Give it more with mount_timeout.`,
+          `MCP server ${name} did not answer within ${mountTimeoutMs} ms. Raise its mount_timeout if it needs longer.`,
           { cause: thrown },
         )
       : failed;
@@ -110,5 +110,5 @@ function connectFailure(
   if (transport.end !== undefined) {
     return new SyscallError("UNAVAILABLE", `MCP server ${name} ${transport.end}`, { cause: thrown });
   }
-  return new SyscallError(error.code, `${error.message}${transport.words}`, { cause: thrown });
+  return new SyscallError(error.code, `${error.message}${transport.lastOutput}`, { cause: thrown });
 }

@@ -6,33 +6,40 @@ import {
   SdkHttpError,
 } from "@modelcontextprotocol/client";
 import { type Code, SyscallError } from "rnix/plugin";
+import { MAX_LEVELS } from "../_lib/json-depth.ts";
+import { redirectError } from "../_lib/redirect-error.ts";
 import type { HttpSettings, ServerSettings } from "./settings.ts";
 
-/** Ours, among the codes that JSON-RPC leaves to implementations: a message was larger than it may be. */
-const TOO_LARGE = -32_050;
+/** Our own code, from the range that JSON-RPC leaves to implementations: a message was refused unread. */
+const REFUSED_UNREAD = -32_050;
 
-/** The answer that stands for one that was larger than it may be. */
+/** The answer put in place of one that was too large. */
 export function tooLarge(
   { name, maxOutputBytes }: ServerSettings,
   id: string | number,
   bytes: number,
 ): JSONRPCErrorResponse {
-  const message = `${name} answered with ${bytes} bytes or more, and ${maxOutputBytes} are the most. Ask for less, or raise its max_output.`;
-  return { jsonrpc: "2.0", id, error: { code: TOO_LARGE, message } };
+  const message = `${name} answered with ${bytes} bytes or more; at most ${maxOutputBytes} are taken. Ask for less, or raise its max_output.`;
+  return { jsonrpc: "2.0", id, error: { code: REFUSED_UNREAD, message } };
 }
 
-/** It sends us somewhere that we do not follow. */
-export function moved({ name, url }: HttpSettings, status: number, to: string): SyscallError {
-  const message = `MCP server ${name} at ${url} answered ${status}: ask at ${JSON.stringify(to)}. It was not asked there; if that is right, set its url.`;
-  return new SyscallError("UNAVAILABLE", message, { retryable: false });
+/** The answer put in place of one that was nested too deeply to be parsed. */
+export function tooDeep({ name }: ServerSettings, id: string | number): JSONRPCErrorResponse {
+  const message = `${name} answered with JSON nested more than ${MAX_LEVELS} levels deep.`;
+  return { jsonrpc: "2.0", id, error: { code: REFUSED_UNREAD, message } };
 }
 
-/** Codes of JSON-RPC and of the protocol that say more than "it failed". */
+/** The server redirects to where we do not follow. */
+export function redirected({ name, url }: HttpSettings, status: number, location: string): SyscallError {
+  return redirectError(`MCP server ${name} at ${url}`, status, location, "its url");
+}
+
+/** Codes of JSON-RPC and of the protocol with a code of ours. */
 const PROTOCOL: Readonly<Record<number, Code>> = {
   [-32_601]: "NOT_FOUND",
   [-32_602]: "INVALID",
   [-32_002]: "NOT_FOUND",
-  [TOO_LARGE]: "EXHAUSTED",
+  [REFUSED_UNREAD]: "EXHAUSTED",
 };
 
 const SDK: Partial<Record<SdkErrorCode, Code>> = {
@@ -43,7 +50,7 @@ const SDK: Partial<Record<SdkErrorCode, Code>> = {
   [SdkErrorCode.EraNegotiationFailed]: "UNAVAILABLE",
 };
 
-/** What went wrong with a server, as one of our errors. A call that was given up has its signal's reason. */
+/** A server's failure as one of our errors. A cancelled call fails with its signal's reason. */
 export function failure(thrown: unknown, server: string, signal?: AbortSignal): SyscallError {
   if (signal?.aborted && signal.reason instanceof SyscallError) return signal.reason;
   if (thrown instanceof SyscallError) return thrown;
@@ -53,7 +60,7 @@ export function failure(thrown: unknown, server: string, signal?: AbortSignal): 
   return new SyscallError(codeOf(thrown), message, { cause: thrown });
 }
 
-/** The session is one that the server does not know any more. */
+/** Whether the server no longer knows the session. */
 export function isGone(thrown: unknown): boolean {
   return SdkHttpError.isInstance(thrown) && thrown.status === 404;
 }

@@ -1,13 +1,17 @@
-import { type JSONRPCMessage, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { moved, tooLarge } from "./failure.ts";
+import {
+  type JSONRPCErrorResponse,
+  type JSONRPCMessage,
+  StreamableHTTPClientTransport,
+} from "@modelcontextprotocol/client";
+import { JsonDepth } from "../_lib/json-depth.ts";
+import { redirected, tooDeep, tooLarge } from "./failure.ts";
 import type { HttpSettings } from "./settings.ts";
 
-/** What a server is given to end a session: it is a courtesy. */
-const LEAVE_MS = 1_000;
-/** So often one request is sent on. */
-const MOST_HOPS = 5;
+/** How long ending a session may take: it is a courtesy. */
+const TERMINATE_MS = 1_000;
+const MAX_REDIRECTS = 5;
 
-/** A server at an address (streamable HTTP). Deadlines are those of the requests; an answer has a largest size. */
+/** A server at an address (streamable HTTP). Its requests have deadlines; its answers have a largest size. */
 export class HttpTransport extends StreamableHTTPClientTransport {
   constructor(settings: HttpSettings) {
     super(new URL(settings.url), {
@@ -19,10 +23,10 @@ export class HttpTransport extends StreamableHTTPClientTransport {
   /** Ends the session, where there is one. */
   override async close(): Promise<void> {
     if (this.sessionId !== undefined) {
-      const patience = Promise.withResolvers<void>();
-      const timer = setTimeout(patience.resolve, LEAVE_MS);
-      // The server need not know sessions, nor be there any more.
-      await Promise.race([this.terminateSession().catch(() => undefined), patience.promise]);
+      const timeout = Promise.withResolvers<void>();
+      const timer = setTimeout(timeout.resolve, TERMINATE_MS);
+      // The server may not support this, or be gone.
+      await Promise.race([this.terminateSession().catch(() => undefined), timeout.promise]);
       clearTimeout(timer);
     }
     await super.close();
@@ -30,18 +34,19 @@ export class HttpTransport extends StreamableHTTPClientTransport {
 
   async #fetch(settings: HttpSettings, input: string | URL, init?: RequestInit): Promise<Response> {
     const response = await reach(settings, new URL(input), init);
-    // The stream that is asked for with GET stays open and tells of changes; it has no size.
+    // The stream of a GET stays open for notifications; it has no size.
     if (init?.method !== "POST" || !response.body) return response;
-    const stop = (bytes: number): void => {
-      for (const id of requestsOf(init.body)) this.onmessage?.(tooLarge(settings, id, bytes));
+    const hasEvents = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
+    const refuse = (error: (id: string | number) => JSONRPCErrorResponse): void => {
+      for (const id of requestsOf(init.body)) this.onmessage?.(error(id));
     };
-    return new Response(response.body.pipeThrough(bounded(settings.maxOutputBytes, stop)), response);
+    return new Response(response.body.pipeThrough(bounded(settings, hasEvents, refuse)), response);
   }
 }
 
 /**
- * Follows a server that has moved on the same host, as by the slash at the end of an address, and nobody elsewhere: its
- * headers may hold a key. Only 307 and 308 repeat the request as it was.
+ * Follows redirects within the same origin, such as to an address with a slash at its end, and no others: the headers
+ * may hold a key. Only 307 and 308 repeat the request unchanged.
  */
 async function reach(settings: HttpSettings, url: URL, init?: RequestInit): Promise<Response> {
   // Bun's own limit of five minutes is off: the caller's signal decides.
@@ -53,26 +58,33 @@ async function reach(settings: HttpSettings, url: URL, init?: RequestInit): Prom
     if (response.status < 300 || response.status >= 400 || location === null) return response;
     await response.body?.cancel();
     const next = URL.parse(location, at.href);
-    const same = next?.origin === at.origin && (response.status === 307 || response.status === 308);
-    if (!same || hop === MOST_HOPS) throw moved(settings, response.status, next?.href ?? location);
+    const follows = next?.origin === at.origin && (response.status === 307 || response.status === 308);
+    if (!follows || hop === MAX_REDIRECTS)
+      throw redirected(settings, response.status, next?.href ?? location);
     at = next;
   }
 }
 
-/** Ends at `max` bytes, and says so. */
-function bounded(max: number, stop: (bytes: number) => void): TransformStream<Uint8Array, Uint8Array> {
+/** Ends an answer that is too large or nested too deeply; `refuse` answers its requests with an error. */
+function bounded(
+  settings: HttpSettings,
+  hasEvents: boolean,
+  refuse: (error: (id: string | number) => JSONRPCErrorResponse) => void,
+): TransformStream<Uint8Array, Uint8Array> {
+  const depth = new JsonDepth(hasEvents ? "events" : "one");
   let bytes = 0;
   return new TransformStream({
     transform(piece, controller) {
       bytes += piece.length;
-      if (bytes <= max) return controller.enqueue(piece);
-      stop(bytes);
+      if (bytes > settings.maxOutputBytes) refuse((id) => tooLarge(settings, id, bytes));
+      else if (depth.exceeds(piece)) refuse((id) => tooDeep(settings, id));
+      else return controller.enqueue(piece);
       controller.terminate();
     },
   });
 }
 
-/** The numbers of the requests that were sent with this body. */
+/** The ids of the requests that were sent with this body. */
 function requestsOf(body: unknown): (string | number)[] {
   if (typeof body !== "string") return [];
   const sent: JSONRPCMessage | JSONRPCMessage[] = JSON.parse(body);

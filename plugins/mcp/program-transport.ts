@@ -1,27 +1,28 @@
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { deserializeMessage } from "@modelcontextprotocol/client";
 import { type Child, type OpenContext, SyscallError } from "rnix/plugin";
+import { JsonDepth } from "../_lib/json-depth.ts";
+import { LineSplitter, type LongLine } from "../_lib/line-splitter.ts";
 import { tooLarge } from "./failure.ts";
-import { Lines, type LongLine } from "./lines.ts";
 import type { ProgramSettings } from "./settings.ts";
 
-/** Between the end of its input and TERM: a server that heeds the protocol ends by itself. */
-const LEAVE_MS = 500;
-/** Characters kept of what it printed last, for the message that says why it ended. */
-const LAST_WORDS = 2_000;
-/** Lines of a server that go to the log within a second; the rest is counted. */
+/** Between the end of its input and SIGTERM: a server that follows the protocol ends by itself. */
+const EXIT_MS = 500;
+/** Characters of its last output that the message about its end quotes. */
+const LAST_OUTPUT = 2_000;
+/** Lines of a server that are logged per second; the rest is counted. */
 const LOGGED_PER_SECOND = 50;
 const LOGGED_CHARS = 2_000;
 
 /**
  * A server on the stdin and stdout of a program that `exec` has started. The library's own transport starts
- * programs without a group, and nobody would end what they start.
+ * programs without a process group, so their children could not be ended.
  */
 export class ProgramTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: <T extends JSONRPCMessage>(message: T) => void;
-  /** With these two the library knows it for stdio: silence then means an older server, not an outage. */
+  /** By `stderr` and `pid` the library takes this for stdio: silence then means an older server, not an outage. */
   readonly stderr = null;
 
   readonly #settings: ProgramSettings;
@@ -29,7 +30,7 @@ export class ProgramTransport implements Transport {
   readonly #log: (text: string) => void;
   #child: Child | undefined;
   #closing: Promise<void> | undefined;
-  #lastWords = "";
+  #lastOutput = "";
   #end: string | undefined;
 
   constructor(settings: ProgramSettings, context: OpenContext) {
@@ -42,7 +43,7 @@ export class ProgramTransport implements Transport {
     return this.#child?.pid ?? null;
   }
 
-  /** How it ended by itself, with its last words; undefined while it runs, and when it was told to end. */
+  /** How the program ended by itself, with its last output; undefined while it runs or when it was closed. */
   get end(): string | undefined {
     return this.#end;
   }
@@ -74,7 +75,7 @@ export class ProgramTransport implements Transport {
     if (!child) return;
     await child.end().catch(() => undefined); // Its input may be gone with it.
     const leaving = Promise.withResolvers<void>();
-    const timer = setTimeout(leaving.resolve, LEAVE_MS);
+    const timer = setTimeout(leaving.resolve, EXIT_MS);
     await Promise.race([child.exited(), leaving.promise]);
     clearTimeout(timer);
     await child.kill();
@@ -82,25 +83,25 @@ export class ProgramTransport implements Transport {
 
   async #follow(child: Child): Promise<void> {
     try {
-      const out = new Lines(this.#settings.maxOutputBytes);
-      const err = new Lines(LOGGED_CHARS);
+      const out = new LineSplitter(this.#settings.maxOutputBytes);
+      const err = new LineSplitter(LOGGED_CHARS);
       for (let piece = await child.read(); piece !== null; piece = await child.read()) {
         if (piece.fd === 1) for (const line of out.push(piece.data)) this.#received(line);
-        else for (const line of err.push(piece.data)) this.#said(line);
+        else for (const line of err.push(piece.data)) this.#logLine(line);
       }
-      this.#said(err.rest());
+      this.#logLine(err.rest());
       const { code, signal } = await child.exited();
       if (!this.#closing)
-        this.#end = `ended ${signal === null ? `with exit code ${code}` : `by ${signal}`}.${this.words}`;
+        this.#end = `ended ${signal === null ? `with exit code ${code}` : `by ${signal}`}.${this.lastOutput}`;
     } catch (thrown) {
-      this.#end = `can't be read any more: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
-      // Whatever is wrong with its output, it is of no use any longer.
+      this.#end = `can't be read: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
+      // A program whose output can't be read is of no use.
       await child.kill().catch((fault) => this.onerror?.(errorOf(fault)));
     }
     this.onclose?.();
   }
 
-  /** One line of its output: a message, or something that does not belong there. */
+  /** One line of its output: a message, or text that is logged. */
   #received(line: string | LongLine): void {
     if (line === "") return;
     if (typeof line !== "string") {
@@ -109,32 +110,33 @@ export class ProgramTransport implements Transport {
     }
     const message = messageOf(line);
     if (message) this.onmessage?.(message);
-    else this.#said(line);
+    else this.#logLine(line);
   }
 
-  /** The request that it answers fails; everything else goes on. */
+  /** The request that this line answers fails; the connection stays. */
   #tooLarge({ bytes, head, tail }: LongLine): void {
-    // Its number is the first field or the last one, by whoever wrote it.
+    // Servers write the id as the first or the last field.
     const id = /^\{(?:"jsonrpc":"2\.0",)?"id":(\d+)/.exec(head)?.[1] ?? /"id":(\d+)\}\s*$/.exec(tail)?.[1];
     if (id !== undefined) this.onmessage?.(tooLarge(this.#settings, Number(id), bytes));
     else this.onerror?.(new Error(`A message of ${bytes} bytes was dropped.`));
   }
 
-  #said(line: string | LongLine): void {
+  #logLine(line: string | LongLine): void {
     if (line === "") return;
     const text = typeof line === "string" ? line : `${line.head}…`;
-    this.#lastWords = `${this.#lastWords}${text}\n`.slice(-LAST_WORDS);
+    this.#lastOutput = `${this.#lastOutput}${text}\n`.slice(-LAST_OUTPUT);
     this.#log(text.slice(0, LOGGED_CHARS));
   }
 
-  /** What it printed last beside the protocol, as a sentence; "" for nothing. */
-  get words(): string {
-    return this.#lastWords === "" ? "" : ` It said: ${this.#lastWords.trimEnd()}`;
+  /** What it printed last outside the protocol, as a sentence; "" for nothing. */
+  get lastOutput(): string {
+    return this.#lastOutput === "" ? "" : ` It said: ${this.#lastOutput.trimEnd()}`;
   }
 }
 
-/** null for what is no message: many a server prints something else before its first. */
+/** null for a line that is not a message: many servers print text before their first one. */
 function messageOf(line: string): JSONRPCMessage | null {
+  if (new JsonDepth("one").exceeds(Buffer.from(line))) return null;
   try {
     return deserializeMessage(line);
   } catch {

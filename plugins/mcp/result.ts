@@ -1,7 +1,7 @@
 import type { CallToolResult, ReadResourceResult } from "@modelcontextprotocol/client";
 import type { OpenContext } from "rnix/plugin";
 
-/** What a tool answered, as text for a model. Images and sound are kept as files, and the text says where. */
+/** A tool's result as text for a model. Images and sound become files that the text names. */
 export async function resultText(result: CallToolResult, context: OpenContext): Promise<string> {
   const parts: string[] = [];
   for (const block of result.content) parts.push(await blockText(block, context));
@@ -21,7 +21,7 @@ async function blockText(block: CallToolResult["content"][number], context: Open
       return block.text;
     case "image":
     case "audio":
-      return keep(block.type, block.mimeType, block.data, context);
+      return saved(block.type, block.mimeType, block.data, context);
     case "resource_link":
       return `[resource ${block.uri}: ${block.title ?? block.name}]`;
     case "resource":
@@ -34,10 +34,10 @@ async function contentsText(
   context: OpenContext,
 ): Promise<string> {
   if ("text" in contents) return contents.text;
-  return keep("resource", contents.mimeType ?? "application/octet-stream", contents.blob, context);
+  return saved("resource", contents.mimeType ?? "application/octet-stream", contents.blob, context);
 }
 
-async function keep(what: string, mimeType: string, base64: string, context: OpenContext): Promise<string> {
+async function saved(what: string, mimeType: string, base64: string, context: OpenContext): Promise<string> {
   const bytes = Buffer.from(base64, "base64");
   const extension = /^[\w.+-]+\/([\w-]+)/.exec(mimeType)?.[1] ?? "bin";
   const path = await context.spill(`mcp-${what}.${extension}`, bytes);

@@ -6,16 +6,16 @@ import { failure, isGone } from "./failure.ts";
 import { resourceText, resultText } from "./result.ts";
 import { type ServerSettings, settingsOf } from "./settings.ts";
 
-/** Characters of a description; what servers write there goes to the model with every request. */
+/** Characters of a tool's description, which every request carries. */
 const MAX_DESCRIPTION = 4_000;
-/** Tools of one server; what is beyond it is left out and told in the log. */
+/** Tools of one server; the rest is left out, with a line in the log. */
 const MAX_TOOLS = 512;
-/** Lists are read again at most so often. */
+/** At least this much time lies between two readings of the list of tools. */
 const REFRESH_MS = 1_000;
-/** The kernel waits so much longer than a request may take, so that it is the server's failure that is told. */
+/** The kernel waits this much longer than a request may take, so that the server's own failure is reported. */
 const MARGIN_MS = 1_000;
 
-/** Connects to a server and makes its tools and resources devices (seeds 000 §3.4). */
+/** Connects to a server and offers its tools and resources as devices (seeds 000 §3.4). */
 export async function openServer(
   config: object,
   context: OpenContext,
@@ -31,8 +31,8 @@ class Server implements Mounted {
   readonly #settings: ServerSettings;
   readonly #context: OpenContext;
   #connection: Connection | undefined;
-  #tellChange: ((devices: Record<string, Device>) => void) | undefined;
-  #tellEnd: ((why: SyscallError) => void) | undefined;
+  #onChange: ((devices: Record<string, Device>) => void) | undefined;
+  #onEnd: ((why: SyscallError) => void) | undefined;
   #ended: SyscallError | undefined;
   #unmounted = false;
   #refresh: ReturnType<typeof setTimeout> | undefined;
@@ -48,7 +48,7 @@ class Server implements Mounted {
       this.#settings,
       this.#context,
       {
-        toolsChanged: () => this.#changed(),
+        toolsChanged: () => this.#toolsChanged(),
         closed: () => this.#end(),
         error: (error) => this.#log(error.message),
       },
@@ -63,13 +63,13 @@ class Server implements Mounted {
     }
   }
 
-  onChange(tell: (devices: Record<string, Device>) => void): void {
-    this.#tellChange = tell;
+  onChange(listener: (devices: Record<string, Device>) => void): void {
+    this.#onChange = listener;
   }
 
-  onEnd(tell: (why: SyscallError) => void): void {
-    this.#tellEnd = tell;
-    if (this.#ended) tell(this.#ended);
+  onEnd(listener: (why: SyscallError) => void): void {
+    this.#onEnd = listener;
+    if (this.#ended) listener(this.#ended);
   }
 
   async unmount(): Promise<void> {
@@ -91,8 +91,8 @@ class Server implements Mounted {
     this.devices = this.#devicesOf(tools.slice(0, MAX_TOOLS), client);
   }
 
-  /** Its list of tools is another one; read again soon, and not more often than that. */
-  #changed(): void {
+  /** The server's tools have changed: reads their list again, with REFRESH_MS between two readings. */
+  #toolsChanged(): void {
     if (this.#refresh !== undefined || this.#unmounted || !this.#connection) return;
     const { client } = this.#connection;
     const wait = Math.max(0, this.#refreshedAt + REFRESH_MS - performance.now());
@@ -100,10 +100,10 @@ class Server implements Mounted {
       this.#refresh = undefined;
       try {
         await this.#readTools(client);
-        if (!this.#unmounted) this.#tellChange?.(this.devices);
+        if (!this.#unmounted) this.#onChange?.(this.devices);
       } catch (thrown) {
-        // What it offered before stays; a call says for itself whether it still works.
-        this.#log(`its tools can't be listed anew: ${failure(thrown, this.#settings.name).message}`);
+        // The known tools stay: a call shows whether its tool still works.
+        this.#log(`its tools can't be listed again: ${failure(thrown, this.#settings.name).message}`);
       }
     }, wait);
   }
@@ -111,23 +111,23 @@ class Server implements Mounted {
   #end(why = this.#connection?.end() ?? "closed the connection."): void {
     if (this.#unmounted || this.#ended) return;
     this.#ended = new SyscallError("UNAVAILABLE", `MCP server ${this.#settings.name} ${why}`);
-    this.#tellEnd?.(this.#ended);
+    this.#onEnd?.(this.#ended);
   }
 
   #devicesOf(tools: readonly Tool[], client: Client): Record<string, Device> {
     const devices: Record<string, Device> = { "": this.#root(tools, client) };
     if (client.getServerCapabilities()?.resources) devices["/resources"] = this.#resources(tools, client);
     for (const tool of tools) {
-      const place = `/tools/${placeOf(tool.name)}`;
-      if (devices[place]) this.#log(`its tool ${tool.name} is left out: another one is at ${place}`);
-      else devices[place] = this.#toolDevice(tool, client);
+      const path = `/tools/${pathSegmentOf(tool.name)}`;
+      if (devices[path]) this.#log(`its tool ${tool.name} is left out: another tool is at ${path}`);
+      else devices[path] = this.#toolDevice(tool, client);
     }
     return devices;
   }
 
   #toolDevice(tool: Tool, client: Client): Device {
     const op = `mcp:${tool.name}`;
-    // A result is for a model: one that does not fit the server's own schema is worth more than an error.
+    // A result that does not match the server's own schema is worth more to a model than an error.
     const unchecked = { ...tool, outputSchema: undefined };
     const { name } = this.#settings;
     return {
@@ -136,10 +136,10 @@ class Server implements Mounted {
         new AnswerFile({
           name: tool.name,
           write: async (input, signal) => {
-            // The kernel's word for which tool is meant, unless it is the tool's own.
+            // `op` is the kernel's name of the tool, unless the tool has a field of that name.
             const { op: given, ...rest } = input;
             const args = given === op ? rest : input;
-            const result = await this.#ask(signal, (options) =>
+            const result = await this.#request(signal, (options) =>
               client.callTool(
                 { name: tool.name, arguments: args },
                 { ...options, onprogress: progress(context), toolDefinition: unchecked },
@@ -168,7 +168,7 @@ class Server implements Mounted {
     };
   }
 
-  /** What there is, to read: the server itself, and the list of its tools. */
+  /** What can be read of the server itself: its folders, and the list of its tools. */
   #root(tools: readonly Tool[], client: Client): Device {
     const resources = client.getServerCapabilities()?.resources !== undefined;
     const texts: Record<string, string> = {
@@ -187,11 +187,11 @@ class Server implements Mounted {
     };
   }
 
-  /** The list of resources, or by its URI one of them. Two tools for models, unless the server has some of the name. */
+  /** The list of resources, or one resource by its URI. Also two tools, unless the server has tools of these names. */
   #resources(tools: readonly Tool[], client: Client): Device {
     const list = (): Promise<Resource[]> => this.#listResources(client);
     const readOne = async (uri: string, context: OpenContext, signal?: AbortSignal): Promise<string> => {
-      const result = await this.#ask(signal, (options) => client.readResource({ uri }, options));
+      const result = await this.#request(signal, (options) => client.readResource({ uri }, options));
       return resourceText(result, context);
     };
     const taken = new Set(tools.map(({ name }) => name));
@@ -215,12 +215,14 @@ class Server implements Mounted {
   }
 
   async #listResources(client: Client): Promise<Resource[]> {
-    const { resources } = await this.#ask(undefined, (options) => client.listResources(undefined, options));
+    const { resources } = await this.#request(undefined, (options) =>
+      client.listResources(undefined, options),
+    );
     return resources;
   }
 
-  /** One request, within its time limit; what it fails with is one of our errors. */
-  async #ask<T>(
+  /** One request within its time limit. Fails with one of our errors. */
+  async #request<T>(
     signal: AbortSignal | undefined,
     run: (options: { signal?: AbortSignal; timeout: number; maxTotalTimeout: number }) => Promise<T>,
   ): Promise<T> {
@@ -229,7 +231,7 @@ class Server implements Mounted {
     try {
       return await run({ signal, timeout, maxTotalTimeout: timeout });
     } catch (thrown) {
-      if (isGone(thrown)) this.#end("does not know this session any more.");
+      if (isGone(thrown)) this.#end("no longer knows this session.");
       throw this.#ended && !signal?.aborted ? this.#ended : failure(thrown, this.#settings.name, signal);
     }
   }
@@ -265,19 +267,19 @@ const RESOURCE_TOOLS: ToolDef[] = [
   },
 ];
 
-/** A part of a path that stands for any name: what a path can't hold becomes "_". */
-function placeOf(name: string): string {
-  const place = name.replaceAll(/[^A-Za-z0-9._-]/g, "_");
-  return /^\.+$/.test(place) ? `_${place}` : place;
+/** A tool's name as a segment of a path: characters that a path can't hold become "_". */
+function pathSegmentOf(name: string): string {
+  const segment = name.replaceAll(/[^A-Za-z0-9._-]/g, "_");
+  return /^\.+$/.test(segment) ? `_${segment}` : segment;
 }
 
-/** `/file:///a` is that URI, also where its first part is written as one of a URL's own. */
+/** The URI in a subpath such as `/file:///a`. Its scheme may be percent-encoded. */
 function uriOf(subpath: string): string {
   const uri = subpath.replace(/^\//, "");
   return /^[a-z][a-z0-9+.-]*%3A/i.test(uri) ? decodeURIComponent(uri) : uri;
 }
 
-function progress({ progress: tell }: OpenContext) {
+function progress({ progress: report }: OpenContext) {
   return ({ progress: done, total, message }: { progress: number; total?: number; message?: string }): void =>
-    tell(`${done}${total === undefined ? "" : ` of ${total}`}${message ? `: ${message}` : ""}`);
+    report(`${done}${total === undefined ? "" : ` of ${total}`}${message ? `: ${message}` : ""}`);
 }

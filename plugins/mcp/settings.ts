@@ -6,13 +6,13 @@ const MS = z
   .positive()
   .max(24 * 3_600_000);
 const limits = {
-  /** What the user calls it. */
+  /** The name the user gave it. */
   name: z.string().min(1),
-  /** For the hand-shake. */
+  /** For the handshake. */
   mountTimeoutMs: MS.default(5_000),
-  /** For one request, progress or not. */
+  /** For one request, with or without progress. */
   requestTimeoutMs: MS.default(60_000),
-  /** Of one message. */
+  /** Of one message from the server. */
   maxOutputBytes: z
     .int()
     .min(1_024)

@@ -3,8 +3,9 @@ import { open, stat } from "node:fs/promises";
 import { extname } from "node:path";
 import { SyscallError } from "rnix/plugin";
 import type { z } from "zod";
+import { isObject } from "../_lib/is-object.ts";
 import { RecordedStep } from "./recorded-step.ts";
-import { Entry, HEAD_KEYS, Head, isObject, type Response, type Script, ScriptFile } from "./script.ts";
+import { Entry, HEAD_KEYS, Head, type Response, type Script, ScriptFile } from "./script.ts";
 
 /**
  * A script from its file: YAML or JSON with `responses: […]`, or JSONL with one response a line. A line of

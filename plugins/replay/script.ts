@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isObject } from "../_lib/is-object.ts";
 import { Condition, Match, pattern, texts } from "./condition.ts";
 
 /** How strictly what came is compared with what a script expects (docs/replay.md). */
@@ -153,8 +154,4 @@ export interface Script extends Head {
   /** For messages: the file, or the run. */
   name: string;
   responses: Entry[];
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { EventJsonDepth } from "../../plugins/_model/event-json-depth.ts";
+import { JsonDepth } from "../../plugins/_lib/json-depth.ts";
 import { requestFetch } from "../../plugins/_model/fetch.ts";
-import { isTooDeep } from "../../plugins/_model/json-depth.ts";
 import { failureOf } from "../support/model-server/device.ts";
 
 const MB = new Uint8Array(1024 ** 2).fill(120);
@@ -10,107 +9,108 @@ async function* endless(): AsyncGenerator<Uint8Array> {
   for (;;) yield MB;
 }
 
+/** Serves one response and fetches it as a provider package does. */
+async function fetched(response: () => Response, streams: boolean, onBytes = () => undefined) {
+  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: response });
+  const url = `http://127.0.0.1:${server.port}`;
+  const blame = { provider: "x", keyVariable: "K", urlVariable: "U", url, model: "m", key: "" };
+  return {
+    answer: requestFetch(streams, blame, onBytes)(url),
+    [Symbol.asyncDispose]: () => server.stop(true),
+  };
+}
+
 for (const [status, streams] of [
   [200, false],
   [500, false],
   [500, true],
 ] as const)
-  test(`an answer without end is given up (${status}, ${streams ? "streamed" : "in one piece"})`, async () => {
-    const server = Bun.serve({
-      port: 0,
-      hostname: "127.0.0.1",
-      fetch: () => new Response(endless(), { status, headers: { "content-type": "text/plain" } }),
-    });
-    try {
-      const url = `http://127.0.0.1:${server.port}`;
-      const blame = { provider: "x", keyVariable: "K", urlVariable: "U", url, model: "m", key: "" };
-      let heard = 0;
-      const read = requestFetch(streams, blame, () => heard++)(url).then((response) => response.text());
-      expect(await failureOf(read)).toMatchObject({ code: "DRIVER", retryable: false });
-      expect(heard > 0, "an error is no sign of life").toBe(status === 200);
-    } finally {
-      await server.stop(true);
-    }
+  test(`an endless answer is ended (${status}, ${streams ? "streamed" : "in one piece"})`, async () => {
+    const response = () => new Response(endless(), { status, headers: { "content-type": "text/plain" } });
+    let pieces = 0;
+    await using server = await fetched(response, streams, () => void pieces++);
+    const read = server.answer.then((answer) => answer.text());
+    expect(await failureOf(read)).toMatchObject({ code: "DRIVER", retryable: false });
+    expect(pieces > 0, "an error is not a sign that the model works").toBe(status === 200);
   });
 
-test.each([
-  [200, { code: "DRIVER", retryable: true }],
-  [500, null],
-])("a document that is nested without end is looked into by nobody (%i)", async (status, error) => {
-  const deep = `{"error":${"[".repeat(100_000)}${"]".repeat(100_000)}}`;
+describe("an answer that is nested too deeply", () => {
+  const deep = `{"error":${nested(100_000)}}`;
   const headers = { "content-type": "application/json" };
-  const server = Bun.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    fetch: () => new Response(deep, { status, headers }),
+
+  test("fails before it is parsed", async () => {
+    await using server = await fetched(() => new Response(deep, { headers }), false);
+    const started = performance.now();
+    expect(await failureOf(server.answer)).toMatchObject({ code: "DRIVER", retryable: true });
+    // Parsing it would block the thread for a second.
+    expect(performance.now() - started).toBeLessThan(500);
   });
-  try {
-    const url = `http://127.0.0.1:${server.port}`;
-    const blame = { provider: "x", keyVariable: "K", urlVariable: "U", url, model: "m", key: "" };
-    const asked = requestFetch(false, blame, () => undefined)(url);
-    if (error === null) expect(await (await asked).text()).toBe("");
-    else expect(await failureOf(asked)).toMatchObject(error);
-  } finally {
-    await server.stop(true);
-  }
+
+  test("with blank lines in it fails too", async () => {
+    const spread = deep.replaceAll("[[[[", "[[\n\n[[");
+    await using server = await fetched(() => new Response(spread, { headers }), false);
+    expect(await failureOf(server.answer)).toMatchObject({ code: "DRIVER", retryable: true });
+  });
+
+  test("keeps the status of an error and loses its body", async () => {
+    await using server = await fetched(() => new Response(deep, { status: 500, headers }), false);
+    const answer = await server.answer;
+    expect(answer.status).toBe(500);
+    expect((await answer.text()).length).toBeLessThan(5_100);
+  });
+
+  test("ends a stream, after the events before it", async () => {
+    const event = `data: ${nested(100_000)}\n\n`;
+    const events = async function* () {
+      yield "data: {}\n\n";
+      yield event;
+    };
+    const response = () => new Response(events(), { headers: { "content-type": "text/event-stream" } });
+    await using server = await fetched(response, true);
+    const { body } = await server.answer;
+    let seen = "";
+    const read = (async () => {
+      for await (const chunk of body ?? []) seen += Buffer.from(chunk).toString();
+    })();
+    expect(await failureOf(read)).toMatchObject({ code: "DRIVER", retryable: true });
+    expect(seen).not.toContain(event);
+  });
 });
 
-describe("an event of a stream", () => {
+describe("the depth of a server-sent event", () => {
   const TOO_DEEP = nested(5_001);
   const LIMIT = nested(5_000);
   const spread = (json: string): string => json.replaceAll("[[", "[\ndata: [");
   test.each<[string, string, boolean]>([
-    ["5,000 levels", `data: ${LIMIT}\n\n`, false],
-    ["5,001 levels", `data: ${TOO_DEEP}\n\n`, true],
-    ["behind others", `data: {}\n\nevent: a\ndata: {}\n\ndata: ${TOO_DEEP}\n\n`, true],
-    ["before others", `data: ${TOO_DEEP}\n\ndata: {}\n\n`, true],
+    ["at the limit", `data: ${LIMIT}\n\n`, false],
+    ["beyond the limit", `data: ${TOO_DEEP}\n\n`, true],
+    ["after other events", `data: {}\n\nevent: a\ndata: {}\n\ndata: ${TOO_DEEP}\n\n`, true],
+    ["before other events", `data: ${TOO_DEEP}\n\ndata: {}\n\n`, true],
     ["lines that end with CR LF", `data: {}\r\n\r\ndata: ${TOO_DEEP}\r\n\r\n`, true],
+    ["lines that end with CR", `: "\rdata: ${TOO_DEEP}\r\r`, true],
     ["many lines", `data: ${spread(TOO_DEEP)}\n\n`, true],
-    ["behind a comment with a quote", `: "\ndata: ${TOO_DEEP}\n\n`, true],
+    ["after a comment with a quote", `: "\ndata: ${TOO_DEEP}\n\n`, true],
     ["without its end", `data: ${TOO_DEEP}`, true],
     ["in a string", `data: {"a":"${TOO_DEEP}"}\n\n`, false],
-    ["in a comment", `: ${TOO_DEEP}\ndata: {}\n\n`, false],
-    ["two of half the levels", `data: ${"[".repeat(3_000)}\n\n`.repeat(2), false],
-    ["many that are flat", 'data: {"a":[1]}\r\n\r\n'.repeat(3_000), false],
-  ])("of what depth is seen however it comes: %s", (_, text, expected) => {
+    ["two events with half the levels each", `data: ${"[".repeat(3_000)}\n\n`.repeat(2), false],
+    ["the same with CR LF", `data: ${"[".repeat(3_000)}\r\n\r\n`.repeat(2), false],
+    ["many flat events", 'data: {"a":[1]}\r\n\r\n'.repeat(3_000), false],
+  ])("is counted however its bytes arrive: %s", (_, text, expected) => {
+    const bytes = Buffer.from(text);
     for (const size of [1, 2, 7, 1000, 5_003, 5_009, text.length]) {
-      const events = new EventJsonDepth();
-      const bytes = Buffer.from(text);
-      let tooDeep = false;
-      for (let at = 0; at < bytes.length && !tooDeep; at += size) {
-        tooDeep = events.isTooDeep(bytes.subarray(at, at + size));
+      const depth = new JsonDepth("events");
+      let exceeds = false;
+      for (let at = 0; at < bytes.length && !exceeds; at += size) {
+        exceeds = depth.exceeds(bytes.subarray(at, at + size));
       }
-      expect([size, tooDeep || events.endsTooDeep()]).toEqual([size, expected]);
+      expect([size, exceeds]).toEqual([size, expected]);
     }
   });
 
-  test("that is nested without end does not reach who would parse it, those before it do", async () => {
-    const deep = `data: ${nested(100_000)}\n\n`;
-    const server = Bun.serve({
-      port: 0,
-      hostname: "127.0.0.1",
-      fetch: () =>
-        new Response(
-          (async function* () {
-            yield "data: {}\n\n";
-            yield deep;
-          })(),
-          { headers: { "content-type": "text/event-stream" } },
-        ),
-    });
-    try {
-      const url = `http://127.0.0.1:${server.port}`;
-      const blame = { provider: "x", keyVariable: "K", urlVariable: "U", url, model: "m", key: "" };
-      const { body } = await requestFetch(true, blame, () => undefined)(url);
-      let seen = "";
-      const read = (async () => {
-        for await (const chunk of body ?? []) seen += Buffer.from(chunk).toString();
-      })();
-      expect(await failureOf(read)).toMatchObject({ code: "DRIVER", retryable: true });
-      expect(seen).not.toContain(deep);
-    } finally {
-      await server.stop(true);
-    }
+  test("has a count of its bytes, which begins again with each event", () => {
+    const depth = new JsonDepth("events");
+    expect([depth.exceeds(Buffer.from("data: [1")), depth.bytes]).toEqual([false, 8]);
+    expect([depth.exceeds(Buffer.from("]\n\nda")), depth.bytes]).toEqual([false, 2]);
   });
 });
 
@@ -120,12 +120,13 @@ test.each([
   ["objects and lists in turn", `${'{"a":['.repeat(251)}1${"]}".repeat(251)}`, true],
   ["side by side", `[${Array(9999).fill("[{}]").join(",")}]`, false],
   ["in a string", JSON.stringify({ text: nested(9999) }), false],
-  ["in a string behind quotes of its own", JSON.stringify({ text: `"\\"${nested(9999)}` }), false],
-  ["behind such a string", `["\\\\",${nested(501)}]`, true],
-  ["in a string that has no end", `"${nested(9999)}`, false],
-  ["in no JSON", "]".repeat(999), false],
-])("what is nested too deep: %s", (_, json, tooDeep) => {
-  expect(isTooDeep(json, 500)).toBe(tooDeep);
+  ["in a string after escaped quotes", JSON.stringify({ text: `"\\"${nested(9999)}` }), false],
+  ["after a string that ends with a backslash", `["\\\\",${nested(501)}]`, true],
+  ["in a string without an end", `"${nested(9999)}`, false],
+  ["not JSON", "]".repeat(999), false],
+  ["after closing brackets", "]".repeat(999) + nested(501), true],
+])("a document is nested too deeply: %s", (_, json, expected) => {
+  expect(new JsonDepth("one", 500).exceeds(Buffer.from(json))).toBe(expected);
 });
 
 function nested(levels: number): string {

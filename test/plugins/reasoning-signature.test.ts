@@ -4,15 +4,15 @@ import { ReasoningSignatures, signaturesOf } from "../../plugins/_model/reasonin
 const BY = "anthropic claude";
 const call = (id: string) => ({ id, name: "Bash", input: { command: id } });
 
-describe("what goes back with a call", () => {
-  test("are the signed thoughts with the first one, put together from their pieces, and each call's own signature", () => {
+describe("the signatures of a call", () => {
+  test("are the signed thoughts with the first call, and each call's own signature", () => {
     const thoughts = new ReasoningSignatures(BY);
-    thoughts.piece("0", "", { anthropic: { signature: null } });
-    thoughts.piece("0", "I look ", undefined);
-    thoughts.piece("1", "unsigned", undefined);
-    thoughts.piece("0", "first", undefined);
-    thoughts.piece("0", "", { anthropic: { signature: "s0" } });
-    thoughts.piece("2", "", { anthropic: { redactedData: "r" } });
+    thoughts.addDelta("0", "", { anthropic: { signature: null } });
+    thoughts.addDelta("0", "I look ", undefined);
+    thoughts.addDelta("1", "unsigned", undefined);
+    thoughts.addDelta("0", "first", undefined);
+    thoughts.addDelta("0", "", { anthropic: { signature: "s0" } });
+    thoughts.addDelta("2", "", { anthropic: { redactedData: "r" } });
     thoughts.call("b", { google: { thoughtSignature: "sb" } });
     const [a, b, c] = thoughts.signed([call("a"), call("b"), call("c")]);
     expect(a && signaturesOf(a, BY)).toEqual({
@@ -26,10 +26,10 @@ describe("what goes back with a call", () => {
     expect(c).toEqual(call("c"));
   });
 
-  test("is nothing where nobody signed anything", () => {
+  test("are absent without a signed thought or call", () => {
     const thoughts = new ReasoningSignatures(BY);
-    thoughts.piece("0", "just words", undefined);
-    thoughts.whole("and more", undefined);
+    thoughts.addDelta("0", "just words", undefined);
+    thoughts.add("and more", undefined);
     expect(thoughts.signed([call("a")])).toEqual([call("a")]);
     expect(thoughts.signed([])).toEqual([]);
   });
@@ -43,7 +43,7 @@ describe("what goes back with a call", () => {
     '{"by":"another model","meta":{}}',
     `{"by":"${BY}","thoughts":[{"text":1}]}`,
     `{"by":"${BY}","meta":"x"}`,
-  ])("is left out when it is not of this model's driver: %p", (opaque) => {
+  ])("are ignored when they are not from this model: %p", (opaque) => {
     expect(signaturesOf({ ...call("a"), opaque }, BY)).toBeUndefined();
   });
 });

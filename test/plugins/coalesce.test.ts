@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { gathered } from "../../plugins/_model/coalesce.ts";
+import { coalesced } from "../../plugins/_model/coalesce.ts";
 import type { LLMEvent } from "../../src/plugin/index.ts";
 import { until } from "../support/until.ts";
 
@@ -9,7 +9,7 @@ const word = (text: string): Text => ({ type: "text_delta", text });
 const thought = (text: string): Text => ({ type: "reasoning_delta", text });
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** All at once; `seen.given` counts what has been taken of it. */
+/** All events at once; `seen.given` counts those that were read. */
 async function* burst(
   events: readonly LLMEvent[],
   seen = { given: 0, ended: false },
@@ -34,26 +34,26 @@ function text(events: readonly LLMEvent[], type: Text["type"]): string {
   return events.map((event) => (event.type === type ? event.text : "")).join("");
 }
 
-describe("events that are gathered", () => {
-  test("are the same words in fewer pieces, and everything else as it was, in its place", async () => {
+describe("coalesced events", () => {
+  test("hold the same text in fewer events, and all other events unchanged and in order", async () => {
     const usage = { input_tokens: 1, output_tokens: 2, cached_tokens: 0 };
     const words = Array.from({ length: 1000 }, (_, n) => word(`${n} `));
     const thoughts = Array.from({ length: 1000 }, (_, n) => thought(`${n} `));
     const call: LLMEvent = { type: "tool_call", call: { id: "1", name: "Read", input: {} } };
     const rest: LLMEvent[] = [{ type: "usage", usage }, call, { type: "stop", reason: "tool_calls" }];
     const events = [...thoughts, ...words, ...rest];
-    const got = await all(gathered(burst(events)));
+    const got = await all(coalesced(burst(events)));
     expect(text(got, "text_delta")).toBe(text(words, "text_delta"));
     expect(text(got, "reasoning_delta")).toBe(text(thoughts, "reasoning_delta"));
     expect(got.slice(-3)).toEqual(rest);
     expect(got.length).toBeLessThan(100);
     const kinds = got.map(({ type }) => type);
     expect(kinds.lastIndexOf("reasoning_delta")).toBeLessThan(kinds.indexOf("text_delta"));
-    // Those that were handed in are nobody's to write to.
+    // The input events are not modified.
     expect(words[0]).toEqual(word("0 "));
   });
 
-  test("that come one by one stay so, and the first waits for no other", async () => {
+  test("stay apart when they arrive one by one, and the first does not wait", async () => {
     const given = Promise.withResolvers<void>();
     async function* slowly(): AsyncGenerator<LLMEvent> {
       yield word("a");
@@ -63,13 +63,13 @@ describe("events that are gathered", () => {
         yield word(piece);
       }
     }
-    const events = gathered(slowly());
+    const events = coalesced(slowly());
     expect((await events.next()).value).toEqual(word("a"));
     given.resolve();
     expect(await all(events)).toEqual([word("b"), word("c")]);
   });
 
-  test("that end in an error come first, and then the error", async () => {
+  test("come before the error that ends the stream", async () => {
     async function* broken(): AsyncGenerator<LLMEvent> {
       yield word("a");
       yield word("b");
@@ -77,18 +77,18 @@ describe("events that are gathered", () => {
     }
     const got: LLMEvent[] = [];
     const read = async () => {
-      for await (const event of gathered(broken())) got.push(event);
+      for await (const event of coalesced(broken())) got.push(event);
     };
     await expect(read()).rejects.toThrow("cut");
     expect(text(got, "text_delta")).toBe("ab");
   });
 
-  test("are read ahead only so far, and let go of when nobody wants more", async () => {
+  test("are buffered up to a limit, and the source is closed when the reader stops", async () => {
     const seen = { given: 0, ended: false };
     const calls = Array.from({ length: 10_000 }, (_, n): LLMEvent => {
       return { type: "tool_call", call: { id: `${n}`, name: "Read", input: {} } };
     });
-    const events = gathered(burst(calls, seen));
+    const events = coalesced(burst(calls, seen));
     await events.next();
     for (let n = 0; n < 20; n++) await turn();
     expect(seen.given).toBeLessThan(300);
@@ -97,9 +97,9 @@ describe("events that are gathered", () => {
     expect(seen.given).toBeLessThan(300);
   });
 
-  test("of a long text are pieces that have an end", async () => {
+  test("have a largest size", async () => {
     const long = Array.from({ length: 100 }, () => word("x".repeat(4000)));
-    const got = await all(gathered(burst(long)));
+    const got = await all(coalesced(burst(long)));
     expect(text(got, "text_delta")).toHaveLength(400_000);
     expect(Math.max(...got.map((event) => ("text" in event ? event.text.length : 0)))).toBeLessThan(17_000);
   });

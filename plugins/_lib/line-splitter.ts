@@ -2,16 +2,17 @@ const NEWLINE = 10;
 /** Kept of the beginning and of the end of a line that is too long. */
 const SAMPLE_BYTES = 4_096;
 
-/** A line that is too long to be kept: how it begins and ends. */
+/** A line beyond the limit: its size, its first and its last bytes. */
 export interface LongLine {
   bytes: number;
   head: string;
   tail: string;
 }
 
-/** Cuts bytes into lines. Of one beyond `maxBytes` only its ends are kept: memory is bounded. */
-export class Lines {
+/** Cuts bytes into lines. Of a line beyond `maxBytes` only its ends are kept, so memory is bounded. */
+export class LineSplitter {
   readonly #maxBytes: number;
+  readonly #decoder = new TextDecoder();
   #pieces: Uint8Array[] = [];
   #bytes = 0;
   #tail: Uint8Array = new Uint8Array();
@@ -20,28 +21,40 @@ export class Lines {
     this.#maxBytes = maxBytes;
   }
 
-  /** The lines that are whole by now, without their ends. */
+  /** The lines that these bytes complete, without their line ends. */
   push(data: Uint8Array): (string | LongLine)[] {
     const lines: (string | LongLine)[] = [];
     let from = 0;
     for (let at = data.indexOf(NEWLINE); at >= 0; at = data.indexOf(NEWLINE, from)) {
       this.#add(data.subarray(from, at));
-      lines.push(this.#take());
+      lines.push(this.rest());
       from = at + 1;
     }
     this.#add(data.subarray(from));
     return lines;
   }
 
-  /** What came after the last whole line; "" for nothing. */
+  /** Whether the line that has not ended yet is beyond the limit. */
+  get isTooLong(): boolean {
+    return this.#bytes > this.#maxBytes;
+  }
+
+  /** Takes what came after the last line end; "" for nothing. */
   rest(): string | LongLine {
-    return this.#take();
+    const isTooLong = this.isTooLong;
+    const bytes = this.#bytes;
+    const text = this.#decoder.decode(this.#pieces[0] && Buffer.concat(this.#pieces));
+    const tail = isTooLong ? this.#decoder.decode(this.#tail) : "";
+    this.#pieces = [];
+    this.#tail = new Uint8Array();
+    this.#bytes = 0;
+    return isTooLong ? { bytes, head: text, tail } : text;
   }
 
   #add(piece: Uint8Array): void {
     if (piece.length === 0) return;
     this.#bytes += piece.length;
-    if (this.#bytes <= this.#maxBytes) {
+    if (!this.isTooLong) {
       // A copy: the caller's buffer may be used again.
       this.#pieces.push(piece.slice());
       return;
@@ -55,15 +68,5 @@ export class Lines {
     this.#tail = Buffer.from(
       Buffer.concat([this.#tail.subarray(-SAMPLE_BYTES), piece]).subarray(-SAMPLE_BYTES),
     );
-  }
-
-  #take(): string | LongLine {
-    const bytes = this.#bytes;
-    const text = new TextDecoder().decode(this.#pieces[0] && Buffer.concat(this.#pieces));
-    const tail = new TextDecoder().decode(this.#tail);
-    this.#pieces = [];
-    this.#tail = new Uint8Array();
-    this.#bytes = 0;
-    return bytes > this.#maxBytes ? { bytes, head: text, tail } : text;
   }
 }

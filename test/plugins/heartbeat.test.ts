@@ -13,75 +13,75 @@ function parts() {
   });
   if (controller === undefined) throw new Error("the stream was not started");
   const reader = stream.getReader();
-  return { arrivals: new Heartbeat(async () => (await reader.read()).value), controller };
+  return { heartbeat: new Heartbeat(async () => (await reader.read()).value), controller };
 }
 
-describe("what arrives", () => {
-  test("are the parts, in order, and the end", async () => {
-    const { arrivals, controller } = parts();
+describe("the heartbeat of a stream", () => {
+  test("returns the parts in order, then the end", async () => {
+    const { heartbeat, controller } = parts();
     controller.enqueue(1);
-    const first = arrivals.next();
+    const first = heartbeat.next();
     controller.enqueue(2);
     expect(await first).toBe(1);
-    expect(await arrivals.next()).toBe(2);
-    const end = arrivals.next();
+    expect(await heartbeat.next()).toBe(2);
+    const end = heartbeat.next();
     controller.close();
     expect(await end).toBeUndefined();
   });
 
-  test("is a sign of life when bytes come and no part is made of them, once for each wait", async () => {
-    const { arrivals, controller } = parts();
-    const next = arrivals.next();
-    arrivals.heard();
-    arrivals.heard();
+  test("returns ALIVE once for a call when bytes arrive that complete no part", async () => {
+    const { heartbeat, controller } = parts();
+    const next = heartbeat.next();
+    heartbeat.onBytes();
+    heartbeat.onBytes();
     expect(await next).toBe(ALIVE);
-    // Nobody waits: nothing is owed.
-    arrivals.heard();
+    // No call is pending.
+    heartbeat.onBytes();
     await settled();
-    const after = arrivals.next();
+    const after = heartbeat.next();
     await settled();
     controller.enqueue(1);
     expect(await after).toBe(1);
   });
 
-  test("is no sign of life when a part is made of the bytes", async () => {
-    const { arrivals, controller } = parts();
-    const next = arrivals.next();
-    arrivals.heard();
+  test("does not return ALIVE when the bytes complete a part", async () => {
+    const { heartbeat, controller } = parts();
+    const next = heartbeat.next();
+    heartbeat.onBytes();
     controller.enqueue(1);
     expect(await next).toBe(1);
-    const later = arrivals.next();
+    const later = heartbeat.next();
     await settled();
     controller.enqueue(2);
     expect(await later).toBe(2);
   });
 
-  test("is the error, also when nobody waited for it", async () => {
-    const { arrivals, controller } = parts();
-    const next = arrivals.next();
-    arrivals.heard();
+  test("rejects with the error, also when no call was pending", async () => {
+    const { heartbeat, controller } = parts();
+    const next = heartbeat.next();
+    heartbeat.onBytes();
     expect(await next).toBe(ALIVE);
     controller.error(new Error("gone"));
     await settled();
-    await expect(arrivals.next()).rejects.toThrow("gone");
+    await expect(heartbeat.next()).rejects.toThrow("gone");
   });
 
-  test("loses and doubles nothing, whatever comes when", async () => {
+  test("loses and duplicates no part in any order of bytes, parts and calls", async () => {
     for (let seed = 1; seed <= 200; seed++) {
       const random = seeded(seed);
-      const { arrivals, controller } = parts();
+      const { heartbeat, controller } = parts();
       const sends = (async () => {
         for (let part = 0; part < 20; ) {
           const what = random();
           if (what < 0.4) controller.enqueue(part++);
-          else if (what < 0.8) arrivals.heard();
+          else if (what < 0.8) heartbeat.onBytes();
           if (random() < 0.5) await settled();
           else await Promise.resolve();
         }
         controller.close();
       })();
       const got: unknown[] = [];
-      for (let next = await arrivals.next(); next !== undefined; next = await arrivals.next()) {
+      for (let next = await heartbeat.next(); next !== undefined; next = await heartbeat.next()) {
         if (next !== ALIVE) got.push(next);
         if (random() < 0.3) await settled();
       }
