@@ -238,7 +238,7 @@ describe("a server on stdin and stdout", () => {
     for (const bytes of [100_000, 16 * 1024 * 1024]) {
       expect(await failure(() => call(mounted, "big", { bytes }))).toMatchObject({
         code: "EXHAUSTED",
-        message: expect.stringMatching(/answered with \d+ bytes or more, and 100000 are the most/),
+        message: expect.stringMatching(/answered with \d+ bytes or more; at most 100000 are taken/),
       });
     }
     expect((await call(mounted, "big", { bytes: 90_000 })).length).toBe(90_000);
@@ -322,7 +322,7 @@ describe("a server on stdin and stdout", () => {
     [
       "hang",
       "TIMEOUT",
-      /^MCP server test did not answer within 1500 ms\. Give it more with mount_timeout\.$/,
+      /^MCP server test did not answer within 1500 ms\. Raise its mount_timeout if it needs longer\.$/,
     ],
     ["garbage", "TIMEOUT", /It said: <html>502 Bad Gateway/],
   ];
@@ -446,7 +446,7 @@ describe("a server at an address", () => {
     const ended = new Promise<SyscallError>((tell) => mounted.onEnd?.(tell));
     server.forget();
     expect(await failure(() => call(mounted, "echo", { text: "x" }))).toMatchObject({ code: "UNAVAILABLE" });
-    expect((await ended).message).toContain("does not know this session any more");
+    expect((await ended).message).toContain("no longer knows this session");
   });
 
   test("where nobody listens is UNAVAILABLE", async () => {

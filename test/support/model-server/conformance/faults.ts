@@ -138,7 +138,7 @@ export const FAULTS: readonly FaultCase[] = [
   {
     title: "garbage",
     fault: () => ({ kind: "garbage" }),
-    expected: { ...ODD, says: () => "not of its protocol" },
+    expected: { ...ODD, says: () => "outside its protocol" },
   },
   { title: "nobody listens there", where: nobody, expected: { ...DOWN, says: () => "127.0.0.1" } },
   {
