@@ -15,9 +15,9 @@ interface CapabilityManagerPorts {
   /** Shows a live process the tools it may use by now and was not shown. */
   appendTools(proc: Process): void;
   /** Tells its model something at its next step. */
-  tell(proc: Process, text: string): Promise<void> | void;
+  notify(proc: Process, text: string): Promise<void> | void;
   /** Writes its record. What goes wrong is told; the change stands. */
-  note(proc: Process): Promise<void>;
+  saveInfo(proc: Process): Promise<void>;
   warn(source: string, text: string): void;
 }
 
@@ -190,13 +190,13 @@ export class CapabilityManager {
       this.#warn(proc, thrown);
     }
     // The record of one that is being built is written by its spawn.
-    if (proc.state === "running") void this.#ports.note(proc);
+    if (proc.state === "running") void this.#ports.saveInfo(proc);
   }
 
   async #tell(proc: Process, news: string): Promise<void> {
     if (news === "" || proc.spec.kind !== "agent" || proc.state !== "running" || proc.stopped) return;
     try {
-      await this.#ports.tell(proc, news);
+      await this.#ports.notify(proc, news);
     } catch (thrown) {
       // It ends now: there is nobody to tell.
       if (thrown instanceof SyscallError && thrown.code === "CLOSED") return;

@@ -122,7 +122,7 @@ export class Debugger {
   #callOf(proc: Process, syscall: string, args: Record<string, unknown>): (outcome: SyscallOutcome) => void {
     const startedMs = proc.sinceSpawnMs();
     return (outcome) =>
-      this.#tell(proc, eventOf(proc.pid, syscall, args, startedMs, proc.sinceSpawnMs(), outcome));
+      this.#emit(proc, eventOf(proc.pid, syscall, args, startedMs, proc.sinceSpawnMs(), outcome));
   }
 
   /** The same of one that PID 0 makes. */
@@ -145,12 +145,12 @@ export class Debugger {
         since() - shift,
         outcome,
       );
-      if (live) this.#tell(live, event);
+      if (live) this.#emit(live, event);
       else this.#keepOfPid0(event);
     };
   }
 
-  #tell(proc: Process, told: SyscallEvent): void {
+  #emit(proc: Process, told: SyscallEvent): void {
     const event = told.error ? { ...told, error: proc.secrets.hide(told.error) } : told;
     this.#keep(proc, event);
     for (const tracer of proc.tracers) tracer.push(event);

@@ -126,9 +126,9 @@ export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
   const { callbacks, children, clock } = ports;
   const { contexts, ctx, debug, inboxes, table, warn } = core;
   const { changes, devices, files, mounts, openContexts } = io;
-  const note = core.saveInfo;
-  const signals = new SignalManager({ table, children, debug, clock, warn, note });
-  const groups = new ProcGroupManager({ table, signals, debug, note });
+  const { saveInfo } = core;
+  const signals = new SignalManager({ table, children, debug, clock, warn, saveInfo });
+  const groups = new ProcGroupManager({ table, signals, debug, saveInfo });
   const concurrency = new ConcurrencyManager({ table, debug, ctx, clock, warn });
   const { threads, coroutines } = concurrency;
   const holders = { mounts, messages: inboxes, groups, signals, threads, coroutines };
@@ -143,11 +143,11 @@ export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
       files,
       debug,
       appendTools: core.showNewTools,
-      tell: (proc, text) => core.notify(proc, "kernel", text),
-      note,
+      notify: (proc, text) => core.notify(proc, "kernel", text),
+      saveInfo,
       warn,
     }),
-    life: new ProcessRunner({
+    runner: new ProcessRunner({
       table,
       files,
       mounts,
@@ -182,7 +182,7 @@ export type Processes = ReturnType<typeof buildProcesses>;
 export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: Processes) {
   const { callbacks, clock, kernelAlive, kernelId, random, runs } = ports;
   const { debug, events, inboxes, table } = core;
-  const { builder, life, signals } = processes;
+  const { builder, runner, signals } = processes;
   const gate = new ModelGate({ clock, random, openRequests: ports.openRequests });
   const waiting = new WaitingCalls(clock);
   const drain = new Drain({ clock, waits: (proc, callId) => waiting.of(proc, callId) !== undefined });
@@ -191,7 +191,7 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
   const manager = new ProcessManager({
     table,
     builder,
-    life,
+    runner,
     signals,
     reason: (proc) => reason(loop, proc),
     debug,
@@ -206,7 +206,7 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
     kernelAlive: (id: string): boolean => id !== kernelId && kernelAlive(id),
     sweepPrograms: ports.sweepPrograms,
   };
-  const resumer = new RunResumer({ ...store, table, processes: manager, life, inboxes, events });
+  const resumer = new RunResumer({ ...store, table, processes: manager, runner, inboxes, events });
   return {
     gate,
     drain,
@@ -280,7 +280,7 @@ export function buildSystem(
   ports: KernelPorts,
   core: Core,
   io: Io,
-  { life, signals }: Processes,
+  { runner, signals }: Processes,
   agents: Agents,
 ) {
   const { children, clock, random } = ports;
@@ -289,7 +289,7 @@ export function buildSystem(
   const { drain, processes, resumer, store } = agents;
   const supervisors = new SupervisorManager({
     table,
-    life,
+    runner,
     debug,
     clock,
     random,
@@ -306,7 +306,7 @@ export function buildSystem(
     ...store,
     table,
     processes,
-    life,
+    runner,
     children,
     mounts,
     init,

@@ -108,15 +108,15 @@ export class Kernel {
   /** Resources held for processes, by kind: all 0 when there is no process. */
   resourceCounts(): ResourceCounts {
     const { table, contexts, budget } = this.#core;
-    const { life, holders } = this.#processes;
+    const { runner, holders } = this.#processes;
     const { gate, children: agents } = this.#agents;
     const { children } = this.#ports;
     const { supervisors } = this;
     return countResources({
       table,
       contexts,
-      envelope: budget,
-      life,
+      budget: budget,
+      runner,
       holders,
       gate,
       agents,

@@ -94,9 +94,9 @@ export class LifecycleManager {
 
   /** What a run has ended with that its disk has not taken: its record still says that it runs. It is tried again. */
   unrecordedEnd(uuid: string): ProcInfo | undefined {
-    const { life } = this.#ports;
-    const info = life.unrecordedEnd(uuid);
-    if (info) life.retryRecords();
+    const { runner } = this.#ports;
+    const info = runner.unrecordedEnd(uuid);
+    if (info) runner.retryRecords();
     return info;
   }
 
@@ -104,9 +104,9 @@ export class LifecycleManager {
    * A suspended run that nobody holds waits for this from now on, by itself for a person, and its record says why.
    * Nothing for one that is not suspended any more, INVALID while somebody goes on with it.
    */
-  async leave(uuid: string, dataDir: string, reason: string, wake: Wake = { on: "never" }): Promise<void> {
+  async setWake(uuid: string, dataDir: string, reason: string, wake: Wake = { on: "never" }): Promise<void> {
     await this.#ports.debug.awaitByPid0(undefined, "Suspend", { uuid, reason, wake }, () =>
-      this.#suspended.leave(uuid, dataDir, reason, wake),
+      this.#suspended.setWake(uuid, dataDir, reason, wake),
     );
   }
 

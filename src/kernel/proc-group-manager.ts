@@ -14,7 +14,7 @@ interface ProcGroupManagerPorts {
   signals: SignalManager;
   debug: Debugger;
   /** Has what has changed of the process written to its record. */
-  note(proc: Process): Promise<void>;
+  saveInfo(proc: Process): Promise<void>;
 }
 
 const NAME = /^[A-Za-z0-9._:-]{1,64}$/;
@@ -51,7 +51,7 @@ export class ProcGroupManager implements ResourceHolder {
         );
       }
       this.#join(proc, groupId);
-      void this.#ports.note(proc);
+      void this.#ports.saveInfo(proc);
     });
   }
 
@@ -68,7 +68,7 @@ export class ProcGroupManager implements ResourceHolder {
         throw new SyscallError("NOT_FOUND", `Process ${pid} is not in the group ${shown(groupId)}.`, { pid });
       }
       this.#leave(proc, groupId);
-      if (!proc.exit) void this.#ports.note(proc);
+      if (!proc.exit) void this.#ports.saveInfo(proc);
     });
   }
 

@@ -26,7 +26,7 @@ const INTENT_SHOWN = 200;
 interface ProcessManagerPorts {
   table: ProcessTable;
   builder: ProcessBuilder;
-  life: ProcessRunner;
+  runner: ProcessRunner;
   /** What an agent does: it reasons. */
   reason: Task;
   debug: Debugger;
@@ -80,7 +80,7 @@ export class ProcessManager {
     const { builder, reason } = this.#ports;
     const build = (): Promise<Process> =>
       builder.rebuild(saved, agent, opts, async (built) => {
-        await this.#goOn(built);
+        await this.#startResumed(built);
         await begun(built);
       });
     return this.#create("Resume", opts, reason, build);
@@ -108,14 +108,14 @@ export class ProcessManager {
    * it is told to stop itself, and can't wait for its own end (INVALID).
    */
   async wait(pid: PID, by?: Process): Promise<ExitStatus> {
-    const { table, life, debug } = this.#ports;
+    const { table, runner, debug } = this.#ports;
     const wait = async (): Promise<ExitStatus> => {
       const proc = table.get(pid);
       if (proc === by) {
         throw new SyscallError("INVALID", `Process ${pid} can't wait for itself: it would never end.`);
       }
       const exit = await (by ? orAborted(proc.done, by.signal) : proc.done);
-      await life.reap(proc);
+      await runner.reap(proc);
       return exit;
     };
     const short = ({ code, reason }: ExitStatus): unknown => ({ code, reason });
@@ -208,7 +208,7 @@ export class ProcessManager {
         );
       }
       const proc = await build();
-      this.#ports.life.begin(proc, task);
+      this.#ports.runner.begin(proc, task);
       return proc.pid;
     } catch (thrown) {
       throw this.#failed(syscall, opts, namedError(thrown, syscall, 0));
@@ -223,7 +223,7 @@ export class ProcessManager {
     return error;
   }
 
-  async #goOn(proc: Process): Promise<void> {
+  async #startResumed(proc: Process): Promise<void> {
     const { originUuid } = proc.spec;
     const args = {
       uuid: proc.uuid,

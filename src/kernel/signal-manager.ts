@@ -15,7 +15,7 @@ interface SignalManagerPorts {
   debug: Debugger;
   clock: Clock;
   /** Puts a change of the process on disk. */
-  note(proc: Process): Promise<void>;
+  saveInfo(proc: Process): Promise<void>;
   warn(source: string, text: string): void;
 }
 
@@ -156,7 +156,7 @@ export class SignalManager implements ResourceHolder {
       const before = proc.paused;
       if (signal === SIGPAUSE) proc.pause();
       else proc.resume();
-      if (proc.paused !== before && proc.state === "running") void this.#ports.note(proc);
+      if (proc.paused !== before && proc.state === "running") void this.#ports.saveInfo(proc);
       return;
     }
     // A supervisor's children are nobody else's: they end with it.
@@ -174,7 +174,7 @@ export class SignalManager implements ResourceHolder {
       if (child?.state !== "running") continue;
       proc.children.splice(proc.children.indexOf(child.pid), 1);
       child.ppid = 0;
-      void this.#ports.note(child);
+      void this.#ports.saveInfo(child);
     }
   }
 

@@ -49,13 +49,13 @@ export class SupervisorManager {
    * with its status when it is reaped. With a `status` of a suspension its agents are suspended with it.
    */
   async stopSupervisor(pid: PID, by?: Process, status?: ExitStatus): Promise<ExitStatus> {
-    const { table, life } = this.#ports;
+    const { table, runner } = this.#ports;
     const stop = async (): Promise<ExitStatus> => {
       this.#supervisor(pid);
       const proc = table.get(pid);
       proc.stop(status ?? killed(SIGTERM, proc.paused));
       const exit = await proc.done;
-      await life.reap(proc);
+      await runner.reap(proc);
       return exit;
     };
     return await this.#call(by, pid, "StopSupervisor", { pid }, stop, ({ reason }) => reason);
@@ -100,7 +100,7 @@ export class SupervisorManager {
 
   async #spawn(spec: SupervisorSpec, signal: AbortSignal, parent: Process | undefined): Promise<PID> {
     checkSpec(spec);
-    const { table, clock, processes, life } = this.#ports;
+    const { table, clock, processes, runner } = this.#ports;
     const { opts } = await planned(clock, signal, async (stop) => ({ opts: await spec.opts(stop) }));
     const started = Promise.withResolvers<void>();
     started.promise.catch(() => undefined); // Not heard when the spawn itself fails.
@@ -119,7 +119,7 @@ export class SupervisorManager {
       return pid;
     } catch (thrown) {
       await proc.done;
-      await life.reap(proc);
+      await runner.reap(proc);
       throw thrown;
     } finally {
       ignore?.();

@@ -84,7 +84,7 @@ export type KernelApi = Pick<Kernel, "modelQueues" | "detail" | "attach" | "atta
   readonly signals: Pick<Kernel["signals"], "signalTree">;
   readonly lifecycle: Pick<
     Kernel["lifecycle"],
-    "suspend" | "leave" | "endSuspended" | "resume" | "callsUnderWay"
+    "suspend" | "setWake" | "endSuspended" | "resume" | "callsUnderWay"
   >;
   readonly capabilities: Pick<Kernel["capabilities"], "grant" | "revoke">;
   readonly compactions: Pick<Kernel["compactions"], "compact">;

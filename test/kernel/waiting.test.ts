@@ -365,7 +365,7 @@ test("what a suspended run waits for can be changed, as long as nobody goes on w
   const { uuid } = h.kernel.processes.info(pid);
   await h.kernel.lifecycle.suspend(pid, { wake: { on: "at", at_ms: 1 } });
   expect((await infoOf(h, uuid)).suspended).toMatchObject({ by_itself: true });
-  await h.kernel.lifecycle.leave(uuid, h.dataDir, "asked for");
+  await h.kernel.lifecycle.setWake(uuid, h.dataDir, "asked for");
   expect((await infoOf(h, uuid)).suspended).toEqual({
     reason: "asked for",
     cause: "asked",
@@ -373,7 +373,7 @@ test("what a suspended run waits for can be changed, as long as nobody goes on w
   });
   expect(await resumed(h, uuid)).toMatchObject({ exit_code: 0 });
   const ended = await infoOf(h, uuid);
-  await h.kernel.lifecycle.leave(uuid, h.dataDir, "asked for");
+  await h.kernel.lifecycle.setWake(uuid, h.dataDir, "asked for");
   expect(await infoOf(h, uuid)).toEqual(ended);
 });
 

@@ -77,9 +77,11 @@ export class ChildAgents {
     const { suspend, waiting } = this.#ports;
     const on = callId === undefined ? undefined : waiting.of(parent, callId);
     const child =
-      on?.on === "child" ? await this.#again(parent, wish, on.uuid) : await this.#spawn(parent, wish, callId);
+      on?.on === "child"
+        ? await this.#resumeOrAdopt(parent, wish, on.uuid)
+        : await this.#spawn(parent, wish, callId);
     if (!(child instanceof Process)) return child;
-    const info = await this.#end(parent, child, signal);
+    const info = await this.#awaitEnd(parent, child, signal);
     if (info.suspended && callId !== undefined && !parent.stopped) {
       const { uuid, agent, suspended } = info;
       const reason = `its child ${uuid} (${agent}) was suspended: ${suspended.reason}`;
@@ -115,7 +117,7 @@ export class ChildAgents {
         if (!child) continue;
         requireOwn(child);
         if (hasEnded(child)) takeResult(parent, child);
-        else if (child.suspended?.cause !== "asked") await this.#takeUp(parent, uuid);
+        else if (child.suspended?.cause !== "asked") await this.#resumeChild(parent, uuid);
       } catch (thrown) {
         // They are laid down again, both.
         if (parent.stopped) return;
@@ -136,7 +138,7 @@ export class ChildAgents {
   ): Promise<Process> {
     const { table, processes, waiting, drain, planChild, emit } = this.#ports;
     // Before anything is loaded for it: a model may ask again and again.
-    parent.spec.envelope.requireRoom(parent.elapsedMs);
+    parent.spec.budget.requireRoom(parent.elapsedMs);
     const { agent, opts, notices } = await planChild(parent.uuid, wish);
     try {
       if (callId !== undefined) await waiting.begin(parent, callId, { on: "child", uuid });
@@ -152,7 +154,7 @@ export class ChildAgents {
   }
 
   /** The child of a call that was cut off: gone on with, or its record when it has ended meanwhile. */
-  async #again(parent: Process, wish: ChildRequest, uuid: string): Promise<Process | ProcInfo> {
+  async #resumeOrAdopt(parent: Process, wish: ChildRequest, uuid: string): Promise<Process | ProcInfo> {
     const { table, resumer } = this.#ports;
     const runs = this.#ports.runs(parent.spec.opts.project.dataDir);
     const here = table.findByUuid(uuid);
@@ -165,16 +167,16 @@ export class ChildAgents {
       return this.#spawn(parent, wish, undefined, uuid);
     }
     requireOwn(info);
-    if (!hasEnded(info)) return this.#takeUp(parent, uuid);
+    if (!hasEnded(info)) return this.#resumeChild(parent, uuid);
     takeResult(parent, info);
     return info;
   }
 
-  async #takeUp(parent: Process, uuid: string): Promise<Process> {
+  async #resumeChild(parent: Process, uuid: string): Promise<Process> {
     const { table, planChildResume, emit } = this.#ports;
     const { agent, opts, notices } = await planChildResume(parent.uuid, uuid);
     const child = table.get(await this.#resume(parent, uuid, agent, opts));
-    charge(parent, uuid, child.spec.envelope);
+    charge(parent, uuid, child.spec.budget);
     for (const notice of notices) emit(parent, `Agent: ${notice}`);
     return child;
   }
@@ -190,7 +192,7 @@ export class ChildAgents {
     }
   }
 
-  async #end(parent: Process, child: Process, signal: AbortSignal): Promise<ProcInfo> {
+  async #awaitEnd(parent: Process, child: Process, signal: AbortSignal): Promise<ProcInfo> {
     const aborted = Promise.withResolvers<never>();
     const ignore = onceAborted(signal, () => aborted.reject(signal.reason));
     this.#waiting.set(child.pid, parent);
@@ -205,7 +207,7 @@ export class ChildAgents {
       this.#waiting.delete(child.pid);
       ignore();
       // What it uses is its parent's only where it was built below it.
-      if (child.spec.ppid !== parent.pid) charge(parent, child.uuid, child.spec.envelope);
+      if (child.spec.ppid !== parent.pid) charge(parent, child.uuid, child.spec.budget);
     }
   }
 }
@@ -238,7 +240,7 @@ function charge(
   const tokens = Math.max(0, used.tokens - known);
   if (tokens === 0) return;
   const share = tokens / used.tokens;
-  parent.spec.envelope.charge({
+  parent.spec.budget.charge({
     tokens,
     cost: used.cost === null ? null : used.cost * share,
     steps: Math.ceil(used.steps * share),

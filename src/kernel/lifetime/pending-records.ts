@@ -1,7 +1,7 @@
 import type { ProcInfo } from "../../store/runs/schema.ts";
 
 /** So many ended runs may wait for their disk; beyond that the oldest is given up. */
-const MOST = 1000;
+const MAX_PENDING = 1000;
 
 /**
  * The last records of runs whose disk refused them. Their verdicts have been told; until the disk takes
@@ -23,7 +23,7 @@ export class PendingRecords {
       write();
     } catch (thrown) {
       const oldest = this.#waiting.keys().next();
-      if (this.#waiting.size >= MOST && !oldest.done) this.#waiting.delete(oldest.value);
+      if (this.#waiting.size >= MAX_PENDING && !oldest.done) this.#waiting.delete(oldest.value);
       this.#waiting.set(uuid, { info, write });
       throw thrown;
     }

@@ -38,7 +38,7 @@ import {
   requireWithinParent,
 } from "./spawn-limits.ts";
 
-interface BuilderPorts {
+interface ProcessBuilderPorts {
   version: string;
   /** Names the lock this kernel holds for its life. */
   kernelId: string;
@@ -70,7 +70,7 @@ interface BuilderPorts {
 }
 
 /** What a process is to be made of. */
-interface Order {
+interface BuildRequest {
   kind: ProcessKind;
   intent: string;
   agent: AgentInfo;
@@ -82,7 +82,7 @@ interface Order {
 }
 
 /** An agent that nobody named. */
-const GENERIC = bareAgent("none");
+const UNNAMED_AGENT = bareAgent("none");
 
 /**
  * The one constructor of processes: whoever wants one comes through here, so that none is without its
@@ -90,9 +90,9 @@ const GENERIC = bareAgent("none");
  * its model open; `start` sets it going. If anything of that fails, nothing of it is left.
  */
 export class ProcessBuilder {
-  readonly #ports: BuilderPorts;
+  readonly #ports: ProcessBuilderPorts;
 
-  constructor(ports: BuilderPorts) {
+  constructor(ports: ProcessBuilderPorts) {
     this.#ports = ports;
   }
 
@@ -103,7 +103,7 @@ export class ProcessBuilder {
     { images, ...opts }: SpawnOpts,
     start: (proc: Process) => Promise<void>,
   ): Promise<Process> {
-    return this.#make({ kind, intent, agent: agent ?? GENERIC, opts, images }, start);
+    return this.#make({ kind, intent, agent: agent ?? UNNAMED_AGENT, opts, images }, start);
   }
 
   /**
@@ -122,14 +122,14 @@ export class ProcessBuilder {
     const order = {
       kind,
       intent,
-      agent: { ...(agent ?? GENERIC), name },
+      agent: { ...(agent ?? UNNAMED_AGENT), name },
       opts: saved.fork?.adopted ? adoptedOpts(saved, opts) : savedOpts(saved, opts),
       saved,
     };
     return this.#make(order, start);
   }
 
-  async #make(order: Order, start: (proc: Process) => Promise<void>): Promise<Process> {
+  async #make(order: BuildRequest, start: (proc: Process) => Promise<void>): Promise<Process> {
     const { opts, saved } = order;
     const undo: (() => unknown)[] = [() => opts.devices.release()];
     try {
@@ -177,7 +177,7 @@ export class ProcessBuilder {
   }
 
   /** At once: nothing it looks at changes before it stands in the table. `reopened`: the record of a run gone on with. */
-  #construct(order: Order, reopened: RunWriter | undefined, undo: (() => unknown)[]): Process {
+  #construct(order: BuildRequest, reopened: RunWriter | undefined, undo: (() => unknown)[]): Process {
     const { kind, intent, agent, opts, saved } = order;
     const { table } = this.#ports;
     // Whoever forks a run is a person: what comes of it is nobody's child.
@@ -193,10 +193,10 @@ export class ProcessBuilder {
       : permissionsOf(agent, opts, namespace, parent, opts.mounts?.map(toolPrefix));
     const limits = terms ? savedLimits(terms, opts) : limitsOf(kind, agent, opts);
     const day = this.#ports.days.of(opts);
-    const above = parent?.spec.envelope ?? day;
+    const above = parent?.spec.budget ?? day;
     requirePrice(limits, opts, above);
-    const envelope = above.child(limits, parent?.elapsedMs ?? 0, saved?.before);
-    undo.push(() => envelope.close());
+    const budget = above.child(limits, parent?.elapsedMs ?? 0, saved?.before);
+    undo.push(() => budget.close());
     const record = reopened ?? this.#newRecord(opts, undo);
     const { uuid } = record;
     const proc = new Process({
@@ -219,9 +219,9 @@ export class ProcessBuilder {
         shared: this.#ports.fetchedKeys,
       }),
       record,
-      envelope,
-      maxSteps: envelope.limits.steps,
-      timeoutMs: envelope.limits.timeMs,
+      budget,
+      maxSteps: budget.limits.steps,
+      timeoutMs: budget.limits.timeMs,
       checks: terms?.spawned.checks ?? [...new Set([...agent.checks, ...(opts.checks ?? [])])],
       kernelId: this.#ports.kernelId,
       wakes: this.#ports.wakes,
@@ -255,7 +255,7 @@ export class ProcessBuilder {
   }
 
   /** Its conversation, its model, its first files on disk. */
-  async #open(proc: Process, { saved, images = [] }: Order, undo: (() => unknown)[]): Promise<void> {
+  async #open(proc: Process, { saved, images = [] }: BuildRequest, undo: (() => unknown)[]): Promise<void> {
     const { contexts, ctx, files, inboxes } = this.#ports;
     const { intent, agent, opts } = proc.spec;
     // A fork is shown what there is today (design §4).

@@ -18,7 +18,7 @@ import { type ReapPorts, reapProcess } from "./reap.ts";
 /** What a process does between its start and its end: an agent reasons, a supervisor supervises. */
 export type Task = (proc: Process) => Promise<RunOutcome>;
 
-interface ProcessLifePorts {
+interface ProcessRunnerPorts {
   table: ProcessTable;
   files: FileSystem;
   mounts: MountManager;
@@ -33,13 +33,13 @@ interface ProcessLifePorts {
 
 /** How a process lives from its start to its reap, whatever its task is. Owns the task. */
 export class ProcessRunner {
-  readonly #ports: ProcessLifePorts;
+  readonly #ports: ProcessRunnerPorts;
   readonly #reap: ReapPorts;
   readonly #tasks = new WeakMap<Process, Promise<void>>();
-  readonly #lastRecords = new PendingRecords();
+  readonly #pendingRecords = new PendingRecords();
   #running = 0;
 
-  constructor(ports: ProcessLifePorts) {
+  constructor(ports: ProcessRunnerPorts) {
     this.#ports = ports;
     this.#reap = { ...ports.reap, task: (proc) => this.#tasks.get(proc) ?? Promise.resolve() };
   }
@@ -65,17 +65,17 @@ export class ProcessRunner {
 
   /** Last records that a full disk refused are tried once more. */
   retryRecords(): void {
-    this.#lastRecords.retry();
+    this.#pendingRecords.retry();
   }
 
   /** What a run has ended with that its disk has not taken: its record still says that it runs. */
   unrecordedEnd(uuid: string): ProcInfo | undefined {
-    return this.#lastRecords.of(uuid);
+    return this.#pendingRecords.of(uuid);
   }
 
   /** The run has another process by now: a last record that still waits for its disk is void. */
   forgetRecord(uuid: string): void {
-    this.#lastRecords.forget(uuid);
+    this.#pendingRecords.forget(uuid);
   }
 
   /** Works, finishes, and is followed by the automatic reap. It never rejects. */
@@ -83,13 +83,13 @@ export class ProcessRunner {
     const outcome = await task(proc).catch((defect) => failed(namedError(defect, "ReasonStep", proc.pid)));
     // A process that is paused stays so: its checks are programs, and its clock, which has their deadlines, stands.
     await proc.gate();
-    await this.#finish(proc, outcome).catch((defect) => this.#endAnyhow(proc, defect));
+    await this.#finish(proc, outcome).catch((defect) => this.#endAfterDefect(proc, defect));
     // Not awaited: the reap waits for this very task.
     void this.reap(proc);
   }
 
   /** The end itself has a defect: whoever waits for the process is told all the same. */
-  #endAnyhow(proc: Process, defect: unknown): void {
+  #endAfterDefect(proc: Process, defect: unknown): void {
     const error = namedError(defect, "Finish", proc.pid);
     this.#ports.warn(`PID ${proc.pid}`, `finish: ${error.message}`);
     if (!proc.exit) proc.terminate({ code: 1, reason: "failed", error });
@@ -116,10 +116,10 @@ export class ProcessRunner {
       await this.#attempt(proc, "settle", () => this.#ports.runsIn?.end(proc.spec.opts.project));
     }
     // Not the reason of when it stopped: a kill may have come in the meantime.
-    const exit = verdict(latest(proc, outcome), proc.checks, childrenThatCount(proc));
+    const exit = verdict(finalOutcome(proc, outcome), proc.checks, countedChildren(proc));
     proc.terminate(exit);
     await this.#record(proc);
-    this.#tellParent(proc, exit);
+    this.#notifyParent(proc, exit);
     await this.#attempt(proc, "callbacks", () => {
       if (exit.error) callbacks?.onError(proc.pid, exit.error);
       callbacks?.onComplete(proc.pid, proc.result ?? "", exit);
@@ -145,7 +145,7 @@ export class ProcessRunner {
     // What the reap, which follows at once, leaves of it.
     const last: ProcInfo = info.state === "zombie" ? { ...info, state: "dead" } : info;
     await this.#attempt(proc, "the end could not be recorded", () =>
-      this.#lastRecords.write(last, () => proc.record.info(last)),
+      this.#pendingRecords.write(last, () => proc.record.info(last)),
     );
     await this.#attempt(proc, "the end could not be made durable", () => proc.record.close());
   }
@@ -170,13 +170,13 @@ export class ProcessRunner {
       if (live.length === 0) return;
       for (const child of live) {
         ended.add(child);
-        child.stop(endWith(proc, child));
+        child.stop(endStatusFor(proc, child));
       }
       await Promise.all(live.map((child) => child.done));
     }
   }
 
-  #tellParent(proc: Process, exit: ExitStatus): void {
+  #notifyParent(proc: Process, exit: ExitStatus): void {
     this.#ports.table.find(proc.ppid)?.childEnded({
       uuid: proc.uuid,
       pid: proc.pid,
@@ -189,19 +189,19 @@ export class ProcessRunner {
 }
 
 /** What is laid down lays down what it has spawned: that can be gone on with, too. */
-function endWith(proc: Process, child: Process): ExitStatus {
+function endStatusFor(proc: Process, child: Process): ExitStatus {
   return proc.stopped?.reason === "suspended"
     ? suspendedFor(`PID ${proc.pid}, which spawned it, was suspended`, { cause: "parent" })
     : killed(SIGTERM, child.paused);
 }
 
 /** A supervisor decides itself what a child's failure means. */
-function childrenThatCount(proc: Process): Process["childResults"] {
+function countedChildren(proc: Process): Process["childResults"] {
   return proc.spec.kind === "supervisor" ? [] : proc.childResults;
 }
 
 /** Only an agent's run can be gone on with: whoever suspends something else ends it. */
-function latest(proc: Process, outcome: RunOutcome): RunOutcome {
+function finalOutcome(proc: Process, outcome: RunOutcome): RunOutcome {
   if (outcome.kind !== "stopped" || !proc.stopped) return outcome;
   const ends = proc.stopped.reason === "suspended" && proc.spec.kind !== "agent";
   return { kind: "stopped", status: ends ? killed(SIGTERM, false) : proc.stopped };

@@ -79,7 +79,7 @@ function steps(ports: ReapPorts, proc: Process): Step[] {
     // Whoever has found it in the table since step 4.
     ["channels", () => endChannels(proc)],
     ["parent", () => leaveParent(ports, proc)],
-    ["envelope", () => proc.spec.envelope.close()],
+    ["envelope", () => proc.spec.budget.close()],
     ["devices", () => proc.spec.opts.devices.release()],
   ];
 }

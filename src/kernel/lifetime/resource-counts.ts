@@ -10,14 +10,14 @@ import type { HolderName, Holders } from "./reap.ts";
 
 export interface ResourceOwners {
   table: ProcessTable;
-  life: ProcessRunner;
+  runner: ProcessRunner;
   contexts: Conversations;
   children: Children;
   holders: Holders;
   supervisors: SupervisorManager;
   agents: ChildAgents;
   gate: ModelGate;
-  envelope: TreeBudget;
+  budget: TreeBudget;
 }
 
 /** What is held for processes, by kind. Of a kernel without processes all are 0: a rest is a leak. */
@@ -38,13 +38,13 @@ type OtherHeld =
 
 /** Counts what the parts of the kernel hold. */
 export function countResources(parts: ResourceOwners): ResourceCounts {
-  const { table, life, contexts, children, holders, supervisors, agents, gate, envelope } = parts;
+  const { table, runner, contexts, children, holders, supervisors, agents, gate, budget } = parts;
   const live = table.all();
   const sum = (of: (proc: (typeof live)[number]) => number): number =>
     live.reduce((total, proc) => total + of(proc), 0);
   return {
     processes: live.length,
-    tasks: life.tasks,
+    tasks: runner.tasks,
     contexts: contexts.size,
     fds: sum((proc) => proc.fds.list().length),
     channels: sum((proc) => proc.watchers.size + proc.tracers.size),
@@ -57,8 +57,8 @@ export function countResources(parts: ResourceOwners): ResourceCounts {
     supervisors: supervisors.size,
     agents: agents.waiting,
     modelCalls: gate.calls,
-    places: envelope.live,
-    reservations: envelope.held.holds,
+    places: budget.live,
+    reservations: budget.held.holds,
     programs: children.list().length,
   };
 }

@@ -19,7 +19,7 @@ import type { ProcessRunner } from "./process-runner.ts";
 interface RunResumerPorts {
   table: ProcessTable;
   processes: ProcessManager;
-  life: ProcessRunner;
+  runner: ProcessRunner;
   inboxes: Inboxes;
   clock: Clock;
   claims: RunClaims;
@@ -79,7 +79,7 @@ export class RunResumer {
       let made = uuid;
       const pid = await this.#ports.processes.resume(saved, agent, opts, async (proc) => {
         made = proc.uuid;
-        if (!saved.fork) this.#ports.life.forgetRecord(uuid);
+        if (!saved.fork) this.#ports.runner.forgetRecord(uuid);
         if (saved.info.moved_from !== undefined && saved.progress.answered === null)
           await this.#notify(proc, movedNews(saved.info, saved.info.moved_from));
         if (news) await this.#notify(proc, news);
@@ -98,8 +98,8 @@ export class RunResumer {
   /** Resolves when a process that has ended is reaped and its record says how it ended. */
   async gone(proc: Process): Promise<void> {
     await proc.done;
-    await this.#ports.life.reap(proc);
-    this.#ports.life.retryRecords();
+    await this.#ports.runner.reap(proc);
+    this.#ports.runner.retryRecords();
   }
 
   async #require(uuid: string, opts: SpawnOpts): Promise<ProcInfo> {
@@ -109,12 +109,12 @@ export class RunResumer {
   }
 
   async #read(uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<SavedRun> {
-    const { table, life, kernelAlive, sweepPrograms } = this.#ports;
+    const { table, runner, kernelAlive, sweepPrograms } = this.#ports;
     const here = table.findByUuid(uuid);
     if (here && !here.exit) throw alive(here.pid);
     // It has ended, but holds resources of the run until it is reaped.
     if (here) await this.gone(here);
-    else life.retryRecords();
+    else runner.retryRecords();
     const runs = this.#ports.runs(opts.project.dataDir);
     const left = await orphanedRecord(runs, uuid, kernelAlive);
     if (!left) throw noRun(uuid);
@@ -133,8 +133,8 @@ export class RunResumer {
     opts: SpawnOpts,
     o: { step?: number; adopt?: boolean },
   ): Promise<SavedRun> {
-    const { table, life, clock, runs } = this.#ports;
-    life.retryRecords();
+    const { table, runner, clock, runs } = this.#ports;
+    runner.retryRecords();
     // The process knows more than its record.
     const live = o.adopt ? undefined : table.findByUuid(uuid);
     const info = live?.info() ?? (await this.#require(uuid, opts));

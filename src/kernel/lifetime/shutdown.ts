@@ -14,7 +14,7 @@ import type { ProcessRunner } from "./process-runner.ts";
 export interface ShutdownPorts {
   table: ProcessTable;
   processes: Pick<ProcessManager, "close">;
-  life: ProcessRunner;
+  runner: ProcessRunner;
   children: Children;
   mounts: MountManager;
   init: InitManager;
@@ -62,23 +62,23 @@ export class Shutdown {
   }
 
   async #endAll(now: boolean, cause: SuspendCause): Promise<void> {
-    const { table, life, children, mounts, init } = this.#ports;
+    const { table, runner, children, mounts, init } = this.#ports;
     // What the system itself keeps running ends after those that may use it.
     const all = table.all();
     const live = all.filter((proc) => now || !init.owns(this.#rootOf(proc)));
     for (const proc of live) {
       // Its supervisor does that, in its order.
       if (!now && this.#isSupervised(proc)) continue;
-      proc.stop(now ? killed(SIGKILL, proc.paused) : laidDown(proc, cause));
+      proc.stop(now ? killed(SIGKILL, proc.paused) : suspendedBy(proc, cause));
       // One that is suspended already stays so: only its programs get no grace any more.
       if (now) children.hurryOwner(proc.uuid);
     }
-    await Promise.all(live.map((proc) => proc.done.then(() => life.reap(proc))));
+    await Promise.all(live.map((proc) => proc.done.then(() => runner.reap(proc))));
     await init.stop(suspendedFor("rnix was stopped", { cause }));
     this.#handsOver ||= all.some((proc) => proc.exit !== undefined && resumesByItself(proc.info()));
     // What many see, such as a service, outlives them.
     await mounts.unmountAll();
-    life.retryRecords();
+    runner.retryRecords();
   }
 
   #rootOf(proc: Process): Process {
@@ -93,7 +93,7 @@ export class Shutdown {
 }
 
 /** Who has paused it does not want it to go on by itself later. */
-function laidDown({ paused }: Process, cause: SuspendCause): ExitStatus {
+function suspendedBy({ paused }: Process, cause: SuspendCause): ExitStatus {
   return paused
     ? suspendedFor("rnix was stopped while it was paused", { cause: "asked" })
     : suspendedFor("rnix was stopped", { cause });

@@ -90,7 +90,7 @@ export function requirePrice(limits: BudgetLimits, { provider }: SpawnOpts, abov
 
 /** A cost limit holds for what the run falls back to as well: what has no price is left out, and that is told. */
 export function leaveOutUnpriced({ spec, fallbacks, notices }: Process, above: TreeBudget): void {
-  if (spec.envelope.limits.cost === null && !above.limited("cost")) return;
+  if (spec.budget.limits.cost === null && !above.limited("cost")) return;
   for (const choice of fallbacks.filter(({ price }) => !price)) {
     fallbacks.splice(fallbacks.indexOf(choice), 1);
     notices.push(

@@ -185,7 +185,7 @@ export class ModelCall implements GateObserver {
         this.#arriving = "";
       },
       next: () => {
-        this.#budget = covered(reserveTurn(this.#proc.spec.envelope, this.#proc.provider));
+        this.#budget = covered(reserveTurn(this.#proc.spec.budget, this.#proc.provider));
         events.begin();
       },
     });
@@ -199,9 +199,9 @@ export class ModelCall implements GateObserver {
     const { spec, provider, signal, estimate } = this.#proc;
     const input = estimate.of(request);
     // A program that asks by itself is told how often it may.
-    const turns = this.#runsTools() ? spec.envelope.left("steps") : Infinity;
+    const turns = this.#runsTools() ? spec.budget.left("steps") : Infinity;
     if (turns >= 1 && turns < Infinity) request.max_turns = turns;
-    const budget = covered(await reserveCall(spec.envelope, request, provider, signal, { input, steps }));
+    const budget = covered(await reserveCall(spec.budget, request, provider, signal, { input, steps }));
     this.#roomFromBudget = budget.lowered;
     if (budget.maxOutput !== undefined) request.max_output = budget.maxOutput;
     return budget;

@@ -31,12 +31,12 @@ export function procInfoOf(proc: Process): ProcInfo {
     ctx_id: proc.ctxId,
     steps: proc.step,
     max_steps: spec.maxSteps,
-    steps_used: spec.envelope.steps,
+    steps_used: spec.budget.steps,
     tokens_used: proc.tokensUsed,
     usage: { ...proc.usage },
     cost_usd: proc.costUsd,
-    context_budget: spec.envelope.limits.tokens,
-    max_cost: spec.envelope.limits.cost,
+    context_budget: spec.budget.limits.tokens,
+    max_cost: spec.budget.limits.cost,
     timeout_ms: spec.timeoutMs,
     allowed_devices: proc.permissions.allowedDevices(),
     allowed_tools: proc.permissions.allowedTools(),
@@ -64,14 +64,14 @@ export function procInfoOf(proc: Process): ProcInfo {
     tool_calls: proc.toolCalls,
     files_changed: [...proc.filesChanged].sort(),
     files_changed_complete: proc.filesChangedComplete,
-    children: [...laidDown(proc), ...proc.childResults],
+    children: [...suspendedChildren(proc), ...proc.childResults],
     versions: { rnix: spec.version, ...spec.opts.devices.versions },
     kernel: spec.kernelId,
     env: {
       names: [...new Set([...Object.keys(spec.opts.env), ...(spec.opts.envHad ?? [])])].sort(),
       values: Object.fromEntries(
         Object.entries(spec.opts.env).filter(
-          ([name]) => KEPT.has(name) || name.startsWith("LC_") || given.has(name),
+          ([name]) => RECORDED_VARIABLES.has(name) || name.startsWith("LC_") || given.has(name),
         ),
       ),
     },
@@ -79,7 +79,7 @@ export function procInfoOf(proc: Process): ProcInfo {
 }
 
 /** Children that were laid down with it and have not gone on with it yet. */
-function laidDown({ spec, childResults }: Process): ChildResult[] {
+function suspendedChildren({ spec, childResults }: Process): ChildResult[] {
   const ended = new Set(childResults.map(({ uuid }) => uuid));
   return (spec.progress?.counted ?? []).filter((child) => isSuspended(child) && !ended.has(child.uuid));
 }
@@ -89,7 +89,7 @@ function suspensionOf({ reason, cause, wake }: Suspension, wakes: boolean): Proc
 }
 
 /** Variables whose values may be kept on disk (design §2, "Environment"). */
-const KEPT: ReadonlySet<string> = new Set([
+const RECORDED_VARIABLES: ReadonlySet<string> = new Set([
   "PATH",
   "HOME",
   "USER",

@@ -37,7 +37,7 @@ export interface ProcessSpec {
   record: RunWriter;
   maxSteps: Limit;
   /** What the process and all below it may use, and have used. */
-  envelope: TreeBudget;
+  budget: TreeBudget;
   timeoutMs: Limit;
   checks: readonly string[];
   kernelId: string;

@@ -36,102 +36,119 @@ import { ProcessClock } from "./process-clock.ts";
 import { procInfoOf } from "./process-info.ts";
 import type { ProcessSpec, ProcessTool } from "./process-spec.ts";
 import { transition } from "./process-state.ts";
-import type { OpenStep } from "./run-progress.ts";
-import { initialProgress, type LastAnswer } from "./run-progress.ts";
+import { initialProgress, type LastAnswer, type OpenStep } from "./run-progress.ts";
 import { Secrets } from "./secrets.ts";
 
 /**
- * One agent run (seeds 2.1). Its state changes only here, so that every change is whole: there is one
- * thread, and no method of this class awaits while it is half done.
+ * One process: a live run, or a thread of the kernel such as a supervisor. Its private state changes in the methods
+ * of this class alone. None of them awaits in the middle of a change, so no caller sees half of one.
+ *
+ * The public fields stand in groups, and each group says who writes it.
  */
 export class Process {
+  // Identity. Written once, here; `ppid` also by reap, signals and child agents, when the parent changes.
+
   readonly pid: PID;
   readonly uuid: string;
-  readonly spec: ProcessSpec;
-  readonly createdAtMs: number;
-  /** Deadlines of what the process does are counted with it: it stands still while the process is paused. */
-  readonly clock: ProcessClock;
-  readonly fds = new FdTable<FileGrant>();
-  readonly record: RunWriter;
-  readonly children: PID[] = [];
-  readonly childResults: ChildResult[];
-  /** Those that no step record holds yet. */
-  readonly newChildResults: ChildResult[] = [];
-
-  /** 0 once its parent has gone before it, or was signalled alone to end. */
+  /** 0 when the parent has ended, or when a signal ended the parent alone. */
   ppid: PID;
+  readonly createdAtMs: number;
+  /** Fixed when the process is built. */
+  readonly spec: ProcessSpec;
+  /** Running time: it stops while the process is paused. Deadlines of the process's own work use it. */
+  readonly clock: ProcessClock;
+  readonly record: RunWriter;
+
+  // Rights. Written by the builder, the process table, mounts (permissions), the group manager and open contexts (secrets).
+
   permissions: Permissions;
+  groups: ReadonlySet<string> = NO_GROUPS;
+  /** Provider keys to redact; model drivers add keys that they fetch. */
+  readonly secrets: Secrets;
+
+  // Model. Written by the builder and, when the run falls back to another model, by the model call.
+
+  provider: ProviderChoice;
+  /** The remaining fallbacks, in order. */
+  readonly fallbacks: ProviderChoice[];
+  readonly switches: ModelSwitch[];
+  /** The effort that the model is asked for; undefined when its driver has no such setting. */
+  effort: Effort | undefined;
+  llmFd = -1;
+  /** Estimates the tokens of a request; corrected by the numbers of each answer. */
+  readonly estimate = new TokenEstimate();
+  /** Tools that a program which acts as the model may call while it answers. */
+  served: ServedTools | undefined;
+
+  // Conversation. Written by the builder, the context manager, compaction, the tool catalog and the tool Skill.
+
+  /** The conversation; allocated by the builder, freed by the reap. */
+  ctxId = 0;
   /**
-   * What its model is shown. What comes later is appended, and nothing is ever taken out or moved: a
-   * provider's prompt cache must hit, and a tool that was withdrawn is refused when it is called.
+   * Tools that the model is shown. New ones are appended and none is removed or moved, so that the provider's prompt
+   * cache hits; a call of a withdrawn tool is refused.
    */
   readonly tools = new Map<string, ProcessTool>();
-  /** Its model is shown the message tools: it has another process to write to, or names them. */
+  /** Whether the model is shown the message tools. */
   messaging = false;
-  /** The skills loaded so far: those of the agent and those the Skill tool brought. */
+  /** Skills loaded so far: those of the agent and those that the Skill tool added. */
   readonly skills: SkillInfo[];
+  /** Images of the first message, in order. */
+  images: readonly ImageRef[] = [];
+  /** Messages that no step record holds yet. */
+  readonly unrecorded: Message[] = [];
+  /** Compactions since the last step record. */
+  readonly compactions: Compaction[] = [];
+  /** The summary that replaces the oldest messages. */
+  summary: Compaction["summary"] = null;
+  /** A requested compaction, made before the next step. */
+  compacting: PromiseWithResolvers<AppliedCompaction> | undefined;
+
+  // Progress. Written by the reasoning loop, model and tool calls, and the tools Plan and Complete.
 
   step: number;
-  /** The last step that its records hold: where a Resume would go on from. */
+  /** The last step with a record: a resume continues after it. */
   recordedStep: number;
-  /** Begun before it was laid down: its first step finishes it. */
+  /** A step that was open when the run was suspended: the first step completes it. */
   openStep: OpenStep | null;
-  /** Said before it was laid down: its end is all that is missing. */
+  /** A final answer given before the run was suspended: only its end is missing. */
   answered: LastAnswer | null;
   toolCalls: number;
   usage: Usage;
   plan: string | null;
-  /** What the Complete tool was given. */
+  /** The input of the Complete tool. */
   completion: string | null;
-  /** How often its last word was asked for again, for it did not fit the output schema. */
+  /** How often the final answer was rejected by the output schema. */
   corrections: number;
+
+  // Verdict. Written by the task (result, output, partial), the runner (checks, ending) and what sees changed files.
+
   result: string | null = null;
-  /** The result as the document that was asked for. */
+  /** The result as a document of the output schema. */
   output: unknown = null;
   partial = false;
   checks: CheckResult[] = [];
   readonly filesChanged: Set<string>;
   filesChangedComplete = false;
-  llmFd = -1;
-  /** What the program that is its model may call, as long as it answers. */
-  served: ServedTools | undefined;
-  /** Those it was given, in the order of its first message. */
-  images: readonly ImageRef[] = [];
-  /** Asked of its model; undefined where its driver has no such setting. */
-  effort: Effort | undefined;
-  /** It comes to its end and takes no more children. */
+  /** It is ending and accepts no more children. */
   ending = false;
-  /** Called when it is killed at once, also while it is ending already: its task may have something to leave out. */
+  /** Set by the task; called on SIGKILL, also while the process is ending. */
   onKill: (() => void) | undefined;
-  /** What it was spawned without, for whoever watches. */
-  readonly notices: string[] = [];
-  /** The process groups that it is in; the kernel's ProcGroupManager keeps them. */
-  groups: ReadonlySet<string> = NO_GROUPS;
-  /** Its conversation; allocated when it is built, freed at its reap. */
-  ctxId = 0;
 
-  /** Messages of the context that no step record holds yet. */
-  readonly unrecorded: Message[] = [];
+  // Children. Written by the builder, reap, signals and `childEnded`.
 
-  /** How many tokens its model makes of what it is sent. */
-  readonly estimate = new TokenEstimate();
+  readonly children: PID[] = [];
+  readonly childResults: ChildResult[];
+  /** Results that no step record holds yet. */
+  readonly newChildResults: ChildResult[] = [];
 
-  /** What was made of the context since the last step record. */
-  readonly compactions: Compaction[] = [];
-  /** What stands in it for all that was told before. */
-  summary: Compaction["summary"] = null;
-  /** Whoever has asked for a compaction waits for it: it is made before the next step. */
-  compacting: PromiseWithResolvers<AppliedCompaction> | undefined;
+  // Open files and watchers. Written by the file system, process events and the debugger.
 
+  readonly fds = new FdTable<FileGrant>();
   readonly watchers = new Set<Channel<ProcessEvent>>();
   readonly tracers = new Set<Channel<SyscallEvent>>();
-
-  /** Its model. One that fails for good has the run stay with another from then on. */
-  provider: ProviderChoice;
-  /** What it can still fall back to, in order. */
-  readonly fallbacks: ProviderChoice[];
-  readonly switches: ModelSwitch[];
-  readonly secrets: Secrets;
+  /** What the builder had to leave out, for those who attach. */
+  readonly notices: string[] = [];
 
   readonly #clock: Clock;
   readonly #abort = new Abort();
@@ -181,7 +198,7 @@ export class Process {
     return this.#state;
   }
 
-  /** Aborted when the process is told to stop, whatever the reason. */
+  /** Aborted when the process must stop, whatever the reason. */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
@@ -190,17 +207,17 @@ export class Process {
     return this.#exit;
   }
 
-  /** Its end is on disk, and whoever followed it has been told. */
+  /** Its end is on disk, and its watchers have been notified. */
   get settled(): boolean {
     return this.#settled;
   }
 
-  /** Resolves when the process is a zombie, and its end is on disk. */
+  /** Resolves when the process is a zombie and its end is on disk. */
   get done(): Promise<ExitStatus> {
     return this.#done.promise;
   }
 
-  /** Why it was told to stop; the first reason stands. */
+  /** Why it must stop. The first reason wins, except over a suspension. */
   get stopped(): ExitStatus | undefined {
     return this.#stop;
   }
@@ -209,21 +226,21 @@ export class Process {
     return this.#resume !== undefined;
   }
 
-  /** Those of its children, ended and running, included. */
+  /** With the tokens of all its children. */
   get tokensUsed(): number {
-    return this.spec.envelope.tokens;
+    return this.spec.budget.tokens;
   }
 
   get costUsd(): number | null {
-    return this.spec.envelope.cost;
+    return this.spec.budget.cost;
   }
 
-  /** Running time in ms: what counts towards deadlines. Paused time is not in it. */
+  /** Running time in ms, without paused time. Deadlines count it. */
   get elapsedMs(): number {
     return this.#endedAtMs === null ? this.clock.monotonic() : this.#endedElapsedMs;
   }
 
-  /** Ms since the spawn, for syscall events: paused and suspended time is in it. */
+  /** Ms since the spawn, with paused and suspended time. Syscall events use it. */
   sinceSpawnMs(): number {
     return this.#clock.monotonic() - this.#createdMono;
   }
@@ -239,7 +256,7 @@ export class Process {
         reason: "timeout",
         error: new SyscallError(
           "TIMEOUT",
-          `The run's time limit of ${limit} ms is used up. Give it more with --timeout.`,
+          `The run's time limit of ${limit} ms is used up. Set a longer one with --timeout.`,
           {
             pid: this.pid,
           },
@@ -249,9 +266,8 @@ export class Process {
   }
 
   /**
-   * Tells the reasoning task to end with this status. The first reason stands, but for a suspension under
-   * way: who kills the run meanwhile does not want it to go on later. It is paused no more: what its end still
-   * has to do has deadlines.
+   * Makes the task end with this status. The first status wins, but a kill replaces a suspension. A paused process
+   * continues, because its end has deadlines.
    */
   stop(status: ExitStatus): void {
     if (this.#state === "zombie" || this.#state === "dead") return;
@@ -259,14 +275,14 @@ export class Process {
     if (this.#stop && this.#stop.reason !== "suspended") return;
     this.#stop = status;
     this.#abort.abort(
-      new SyscallError("CANCELLED", cutOff(this.pid, status), {
+      new SyscallError("CANCELLED", cancelReason(this.pid, status), {
         pid: this.pid,
       }),
     );
     this.resume();
   }
 
-  /** Nothing for one that is paused already, or has been told to stop. */
+  /** No effect when the process is paused already or must stop. */
   pause(): void {
     const alive = this.#state === "created" || this.#state === "running";
     if (!alive || this.paused || this.#stop) return;
@@ -275,7 +291,7 @@ export class Process {
     this.#resume = Promise.withResolvers<void>();
   }
 
-  /** Resume of a process that is not paused is nothing. */
+  /** No effect when the process is not paused. */
   resume(): void {
     if (!this.#resume) return;
     this.clock.run();
@@ -285,20 +301,20 @@ export class Process {
     gate.resolve();
   }
 
-  /** It never came to be, and its builder takes back what there was of it: who waits for it is told. */
+  /** The spawn failed and the builder undoes it: releases the callers that wait for the process. */
   abandon(): void {
     this.#timeLimit?.cancel();
     this.#done.resolve(this.#stop ?? { code: 1, reason: "failed" });
   }
 
-  /** Waits while paused. Returns at once when the process is told to stop. */
+  /** Waits while paused. Returns at once when the process must stop. */
   async gate(): Promise<void> {
     while (this.#resume) await this.#resume.promise;
   }
 
-  /** Running → Zombie. Whoever waits is told by `settle`, after the record is on disk. */
+  /** Running → Zombie. `settle` releases the callers that wait, after the record is on disk. */
   terminate(exit: ExitStatus): void {
-    // What has ended is not paused, and no later signal sets its clock going.
+    // A later SIGRESUME must not start the clock of an ended process.
     this.resume();
     this.#state = transition(this.pid, this.#state, "zombie");
     this.#timeLimit?.cancel();
@@ -313,7 +329,7 @@ export class Process {
     this.#done.resolve(this.#exit);
   }
 
-  /** Whatever still runs in its name is told to end, as it has itself (reap step 2). */
+  /** Aborts work that still runs for the process (reap step 2). */
   cancel(): void {
     if (this.signal.aborted) return;
     this.#abort.abort(
@@ -328,17 +344,17 @@ export class Process {
     this.#state = transition(this.pid, this.#state, "dead");
   }
 
-  /** When it ended; null as long as it lives. */
+  /** null while it lives. */
   get endedAtMs(): number | null {
     return this.#endedAtMs;
   }
 
-  /** Since when it is paused; 0 when it is not. */
+  /** 0 when it is not paused. */
   get pausedAtMs(): number {
     return this.#pausedAtMs;
   }
 
-  /** One that was suspended before and gone on with has one result: its last. */
+  /** A child that was suspended and resumed has one result: its last. */
   childEnded(result: ChildResult): void {
     const before = this.childResults.findIndex(({ uuid }) => uuid === result.uuid);
     if (before >= 0) this.childResults.splice(before, 1);
@@ -346,13 +362,13 @@ export class Process {
     if (this.spec.kind === "agent") this.newChildResults.push(result);
   }
 
-  /** Everything about it, as it is written to proc-info.json and sent on the wire. */
+  /** The process as proc-info.json and the protocol show it. */
   info(): ProcInfo {
     return procInfoOf(this);
   }
 }
 
-/** What a program that is its model may call. */
+/** Tools for a program that acts as the model. */
 interface ServedTools {
   list(): ToolDef[];
   call(name: string, input: Record<string, unknown>): Promise<ToolOutcome>;
@@ -363,14 +379,14 @@ const NO_GROUPS: ReadonlySet<string> = new Set();
 /** The exit code of a SIGKILL. */
 const KILLED = 137;
 
-/** Why a call was cancelled: a model that is gone on with reads it. */
-function cutOff(pid: PID, { reason }: ExitStatus): string {
+/** Why a call was cancelled. The model of a resumed run reads it. */
+function cancelReason(pid: PID, { reason }: ExitStatus): string {
   return reason === "suspended"
-    ? "The run was suspended while this was under way: it was cut off, and may have been done in part."
-    : `Process ${pid} was told to stop: ${reason}.`;
+    ? "The run was suspended during this call. It was cancelled, and may have taken effect in part."
+    : `Process ${pid} was stopped: ${reason}.`;
 }
 
-/** Of a process that is no agent. */
+/** The provider of a process that is not an agent. */
 const NO_MODEL: ProviderChoice = {
   name: "",
   device: "",

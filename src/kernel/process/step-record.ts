@@ -55,7 +55,7 @@ export function usageSoFar({ tokensUsed, costUsd, elapsedMs, corrections, spec }
   return {
     tokens_used: tokensUsed,
     cost_usd: costUsd,
-    steps_used: spec.envelope.steps,
+    steps_used: spec.budget.steps,
     elapsed_ms: Math.round(elapsedMs),
     ...(corrections > 0 && { corrections }),
   };

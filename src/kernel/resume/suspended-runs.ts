@@ -34,7 +34,7 @@ export class SuspendedRuns {
   }
 
   /** It waits for this from now on. Nothing for one that is not suspended any more. */
-  async leave(uuid: string, dataDir: string, reason: string, wake: Wake): Promise<void> {
+  async setWake(uuid: string, dataDir: string, reason: string, wake: Wake): Promise<void> {
     await this.#requireOwn(uuid, dataDir);
     const by_itself = (this.#ports.wakes === true && wake.on !== "never") || undefined;
     const claim = await this.#ports.claims.take(uuid, dataDir, "record");

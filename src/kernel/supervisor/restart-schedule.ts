@@ -39,7 +39,7 @@ export class RestartSchedule {
    * counts at once, as in OTP. One that ended cleanly counts when it is started, and waits until there is
    * room for it.
    */
-  fell(slot: Slot, clean: boolean, upMs: number): number | null {
+  onExit(slot: Slot, clean: boolean, upMs: number): number | null {
     const now = this.#now();
     const room = clean ? this.#window.roomInMs(now) : this.#window.add(now) ? 0 : null;
     if (room === null || room === Number.POSITIVE_INFINITY) return null;

@@ -8,7 +8,7 @@ import type { Shutdown } from "./spec.ts";
 
 export interface StopPorts {
   table: ProcessTable;
-  life: ProcessRunner;
+  runner: ProcessRunner;
   signals: SignalManager;
   /** The kernel's own: a grace runs on while its supervisor is paused. */
   clock: Clock;
@@ -35,7 +35,7 @@ export async function stopChild(
   const dies = child.exit === undefined;
   if (dies) ports.signals.signalAll(ports.table.tree(child), SIGKILL, supervisor);
   const exit = await child.done;
-  await ports.life.reap(child);
+  await ports.runner.reap(child);
   return { exit, killed: dies };
 }
 

@@ -165,10 +165,10 @@ export class Supervisor {
       case "due":
         return !this.#schedule.take(work.restart) || !(await this.#startGroup(work.restart)).tooMany;
       case "back":
-        await this.#tookBack(work.proc);
+        await this.#takeBack(work.proc);
         return true;
       case "lost":
-        return await this.#lost(work.uuid, work.exit);
+        return await this.#endSuspended(work.uuid, work.exit);
       case "asked":
         try {
           return await this.#asked(work.slot, work.answer);
@@ -218,14 +218,14 @@ export class Supervisor {
   }
 
   /** It counts as no restart: nothing of it has failed. */
-  async #tookBack(proc: Process): Promise<void> {
+  async #takeBack(proc: Process): Promise<void> {
     const slot = this.#waitingFor(proc.uuid);
     if (!slot) return;
     this.#take(slot, proc);
     await this.#journal.tookBack(slot.spec.id, proc.pid);
   }
 
-  async #lost(uuid: string, exit: ExitStatus): Promise<boolean> {
+  async #endSuspended(uuid: string, exit: ExitStatus): Promise<boolean> {
     const slot = this.#waitingFor(uuid);
     if (!slot) return true;
     slot.exit = exit;
@@ -238,8 +238,8 @@ export class Supervisor {
 
   async #exited(slot: Slot, proc: Process, exit: ExitStatus): Promise<boolean> {
     if (slot.proc !== proc) return true;
-    await this.#ports.life.reap(proc);
-    this.#letGo(slot, proc, exit);
+    await this.#ports.runner.reap(proc);
+    this.#detach(slot, proc, exit);
     return await this.#decide(slot, proc.pid, exit);
   }
 
@@ -260,7 +260,7 @@ export class Supervisor {
     slot.state = "waiting";
     const clean = exit?.code === 0;
     const upMs = exit ? this.#ports.clock.monotonic() - slot.startedAt : 0;
-    const delayMs = this.#schedule.fell(slot, clean, upMs);
+    const delayMs = this.#schedule.onExit(slot, clean, upMs);
     if (delayMs === null) {
       await this.#journal.decided(slot.spec.id, pid, exit, "one restart too many");
       await this.#journal.gaveUp(this.#spec);
@@ -350,12 +350,12 @@ export class Supervisor {
     const { exit } = await this.#journal.stopped(slot.spec.id, proc.pid, shutdown, () =>
       stopChild(this.#ports, this.#proc, proc, { shutdown, ask, hurry: this.#hurry.promise }),
     );
-    this.#letGo(slot, proc, exit);
+    this.#detach(slot, proc, exit);
     return true;
   }
 
   /** It is reaped. What is kept of those before it is bounded: a supervisor may live for years. */
-  #letGo(slot: Slot, proc: Process, exit: ExitStatus): void {
+  #detach(slot: Slot, proc: Process, exit: ExitStatus): void {
     slot.proc = undefined;
     slot.exit = exit;
     const { children, childResults } = this.#proc;

@@ -7,12 +7,12 @@ import { modelSchema } from "./model-schema.ts";
 
 /** The tools a process may use: none that no call of its could ever use. */
 export function usableTools({ spec, permissions }: Process): Map<string, ProcessTool> {
-  const { namespace, agent, envelope } = spec;
+  const { namespace, agent, budget } = spec;
   const usable = namespace
     .tools()
     .filter(({ tool }) => permissions.showsTool(tool.name))
     .filter(({ tool }) => tool.name !== "Skill" || agent.deferredSkills.length > 0)
-    .filter(({ tool }) => tool.name !== "Agent" || envelope.limits.depth !== 0);
+    .filter(({ tool }) => tool.name !== "Agent" || budget.limits.depth !== 0);
   return new Map(usable.map((named) => [named.tool.name, named]));
 }
 
@@ -65,7 +65,7 @@ export function writeMeta(proc: Process, contexts: Conversations): void {
       checks: [...proc.spec.checks],
       folders: [...(proc.spec.opts.folders ?? [])],
       mounts: (proc.spec.opts.mounts ?? []).map(({ type, name }) => ({ type, name })),
-      depth: proc.spec.envelope.limits.depth,
+      depth: proc.spec.budget.limits.depth,
       system_prompt: proc.spec.opts.systemPrompt ?? null,
       ...(proc.images.length > 0 && { images: [...proc.images] }),
       ...(proc.spec.opts.outputSchema && { output_schema: { ...proc.spec.opts.outputSchema } }),

@@ -34,7 +34,7 @@ export const suspend = method({
       if (reason !== "suspended") throw hasEnded(ref.pid, reason);
     } else if (found.info.ended_at_ms !== null && found.info.state === "suspended") {
       const { dataDir } = found.run.records;
-      await services.kernel.lifecycle.leave(ref.uuid, dataDir, "asked for", wake);
+      await services.kernel.lifecycle.setWake(ref.uuid, dataDir, "asked for", wake);
       services.waker?.began(ref.uuid);
       services.waker?.suspended({ uuid: ref.uuid, wake });
     } else if (found.info.state !== "suspended") {

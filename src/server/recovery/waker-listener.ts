@@ -54,7 +54,7 @@ export function wakerOf({ clock, history, kernel, autoResume, runs, logger }: Wa
     resume: (uuid, why, kept) => autoResume.resume(uuid, why, kept),
     async leave(uuid, why) {
       const dataDir = await dataDirOf(uuid);
-      if (dataDir !== undefined) await kernel.lifecycle.leave(uuid, dataDir, why);
+      if (dataDir !== undefined) await kernel.lifecycle.setWake(uuid, dataDir, why);
     },
   });
 }

@@ -153,7 +153,7 @@ class Observed {
         cwd: opts.cwd,
       }),
       record: this.#h.runs.create(uuid, { events_per_run: 1 }),
-      envelope,
+      budget: envelope,
       maxSteps: null,
       timeoutMs: null,
       checks: [],

@@ -23,8 +23,8 @@ function schedule() {
 
 test("a clean end that takes a counted one over is not counted once more", async () => {
   const { clock, a, b, due, restarts } = schedule();
-  restarts.add(b, restarts.fell(b, false, 0) ?? -1, true);
-  restarts.add(a, restarts.fell(a, true, 0) ?? -1, false);
+  restarts.add(b, restarts.onExit(b, false, 0) ?? -1, true);
+  restarts.add(a, restarts.onExit(a, true, 0) ?? -1, false);
   await clock.advance(500);
   expect(due.map(({ slot }) => slot.spec.id)).toEqual(["a"]);
   expect(due.map((one) => restarts.take(one))).toEqual([true]);
@@ -46,9 +46,9 @@ test("one that was taken over, or cleared, is none any more", async () => {
 
 test("a clean end waits once more where another took its place meanwhile", async () => {
   const { clock, a, b, due, restarts } = schedule();
-  restarts.fell(b, false, 0);
-  restarts.add(a, restarts.fell(a, true, 0) ?? -1, false);
-  restarts.fell(b, false, 0);
+  restarts.onExit(b, false, 0);
+  restarts.add(a, restarts.onExit(a, true, 0) ?? -1, false);
+  restarts.onExit(b, false, 0);
   await clock.advance(500);
   expect(due.map((one) => restarts.take(one))).toEqual([false]);
   expect(restarts.dueInMs(a)).toBe(9_501);

@@ -121,7 +121,7 @@ export class FakeKernel implements KernelApi {
     return { tokensBefore: 9000, tokensAfter: 3000, by: "model" };
   }
 
-  async leave(uuid: string, _dataDir: string, reason: string, wake: Wake = { on: "never" }): Promise<void> {
+  async setWake(uuid: string, _dataDir: string, reason: string, wake: Wake = { on: "never" }): Promise<void> {
     const info = await this.#runs.info(uuid);
     if (info) (await this.#runs.reopen(uuid)).info({ ...info, suspended: { reason, cause: "asked", wake } });
   }
