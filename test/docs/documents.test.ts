@@ -100,6 +100,13 @@ describe("the keys of configuration files", () => {
   });
 });
 
+test("every suite that docs/security.md names exists, and every suite is named", () => {
+  const named = code(read("docs/security.md")).filter((words) => /^[a-z-]+\/$/.test(words));
+  const suites = [...new Bun.Glob("*/*.test.ts").scanSync(join(ROOT, "test/e2e/hostile"))];
+  const folders = new Set(suites.map((file) => `${dirname(file)}/`));
+  expect([...new Set(named)].sort()).toEqual([...folders].sort());
+});
+
 function read(name: string): string {
   return readFileSync(join(ROOT, name), "utf8");
 }
