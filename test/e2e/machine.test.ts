@@ -37,7 +37,10 @@ const LEFT: Record<string, { leave: Leave; named: RegExp }> = {
     named: /file data\/rnix\/children\/0\.jsonl/,
   },
   "a half-written record": {
-    leave: (machine) => void machine.write(".rnix/data/steps/0/~proc-info.json.tmp", ""),
+    leave: (machine) => {
+      machine.write(".rnix/data/steps/0/proc-info.json", "{}");
+      machine.write(".rnix/data/steps/0/~proc-info.json.tmp", "");
+    },
     named: /file project\/\.rnix\/data\/steps\/0\/~proc-info\.json\.tmp/,
   },
   "a file in HOME": {

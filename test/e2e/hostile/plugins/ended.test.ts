@@ -1,0 +1,55 @@
+/** A plugin that misbehaves is ended and named; its run, the next run and the daemon go on. */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { Machine } from "../../support/machine.ts";
+import { toolResults } from "../../support/requests.ts";
+import { calls, says, scenes } from "../../support/scenes.ts";
+import { verdict } from "../../support/verdict.ts";
+
+setDefaultTimeout(120_000);
+
+const MISBEHAVIOURS: Record<string, { body: string; says: RegExp }> = {
+  "allocates in a loop of microtasks": {
+    body: "const kept = []; const grow = () => { kept.push(new Array(1e5).fill(kept.length)); return Promise.resolve().then(grow); }; await grow();",
+    says: /memory|ended/,
+  },
+  "starts a Worker": {
+    body: "new Worker('data:text/javascript,setInterval(() => {}, 1)');",
+    says: /PERMISSION/,
+  },
+  "ends its process": { body: "process.exit(3);", says: /ended|exit/ },
+};
+
+for (const [what, misbehaviour] of Object.entries(MISBEHAVIOURS)) {
+  test(`a plugin that ${what}`, async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({ "ask it": [calls(["Oracle", {}]), says("asked")], "ask nothing": [says("done")] }),
+    );
+    machine.write("plugins/oracle.ts", oracle(misbehaviour.body));
+
+    const asked = await verdict(machine, ["ask it", "--trust"]);
+    const daemon = machine.daemonPid;
+    expect(asked.receipt).toMatchObject({ exit_code: 0, result: "asked" });
+    const last = model.requests.at(-1);
+    expect(last && toolResults(last)[0]).toMatch(misbehaviour.says);
+
+    const next = await verdict(machine, ["ask nothing", "--trust"]);
+    expect(next.receipt).toMatchObject({ exit_code: 0, result: "done" });
+    expect(machine.daemonPid).toBe(daemon);
+  });
+}
+
+function oracle(body: string): string {
+  return `import { definePlugin } from "rnix/plugin";
+    const tool = { name: "Oracle", description: "Answers.", input: { type: "object", properties: {} } };
+    const factory = () => {
+      let answer = "";
+      return {
+        async write() { ${body} answer = "done"; },
+        async read() { const now = answer; answer = ""; return now; },
+        async close() {},
+        async stat() { return { name: "oracle", size: 0 }; },
+      };
+    };
+    export default definePlugin({ name: "oracle", devices: { "/dev/oracle": { factory, tools: [tool] } } });`;
+}
