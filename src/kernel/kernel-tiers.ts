@@ -61,7 +61,7 @@ export function buildCore(ports: KernelPorts) {
     warn,
     table: new ProcessTable(),
     ctx: new ContextManager({ contexts, debug }),
-    budget: TreeBudget.ofKernel(ports.liveProcesses ?? null),
+    budget: TreeBudget.forKernel(ports.liveProcesses ?? null),
     watchers: new ProcessEvents(clock),
     events: new LifecycleEvents(),
     /** Puts a notice into the inbox of a process, for its model. */

@@ -62,7 +62,7 @@ const FAULTS: Record<string, Fault> = {
   "an answer that is cut off": {
     scenes: [{ text: "It begins, and then", chunks: 6, fault: { kind: "cut" } }],
     error: "UNAVAILABLE",
-    says: ["broke off", "come back later"],
+    says: ["broke off", "try again later"],
     requests: 2,
   },
   "an answer that is cut off once": {
@@ -76,7 +76,7 @@ const FAULTS: Record<string, Fault> = {
   "an answer that ends too early": {
     scenes: [{ text: "It begins, and then", chunks: 6, fault: { kind: "end_early" } }],
     error: "UNAVAILABLE",
-    says: ["broke off", "come back later"],
+    says: ["broke off", "try again later"],
     requests: 2,
   },
   "an answer that is garbage": {
@@ -107,18 +107,18 @@ const FAULTS: Record<string, Fault> = {
   "429 again and again": {
     scenes: [status(429, { "retry-after": "0" }, "slow down")],
     error: "EXHAUSTED",
-    says: ["429", "slow down", "come back later"],
+    says: ["429", "slow down", "try again later"],
     requests: 2,
   },
   "500 once": { scenes: [status(500), OK], ...COMPLETED },
   "503 again and again": {
     scenes: [status(503, {}, "in repair")],
     error: "UNAVAILABLE",
-    says: ["503", "in repair", "come back later"],
+    says: ["503", "in repair", "try again later"],
     requests: 2,
   },
   "529 once": { scenes: [status(529), OK], ...COMPLETED },
-  "an empty answer": { scenes: [says("")], says: ["empty", "come back later"], requests: 2 },
+  "an empty answer": { scenes: [says("")], says: ["empty", "try again later"], requests: 2 },
   "an empty answer once": { scenes: [says(""), OK], ...COMPLETED },
   "an answer that is cut off at the model's own limit": {
     scenes: [{ text: "It begins, and", stop: "max_tokens" }],

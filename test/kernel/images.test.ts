@@ -107,12 +107,12 @@ describe("attached images", () => {
     expect((await used([image(1000, 750)])) - (await used([]))).toBe(1000);
   });
 
-  test("are refused before the run begins where the driver takes none", async () => {
+  test("are refused before the run begins where the driver accepts none", async () => {
     await using h = new KernelHarness({ model: script() });
     const refused = h.spawn("look", { images: [image(9, 9)] });
     await expect(refused).rejects.toMatchObject({
       code: "INVALID",
-      message: expect.stringContaining("takes none"),
+      message: expect.stringContaining("accepts none"),
     });
     expect(h.requests).toEqual([]);
     expect(h.kernel.processes.listProcs()).toEqual([]);

@@ -1,52 +1,50 @@
 import { SyscallError, type Usage } from "../../plugin/index.ts";
-import type { ModelRequest } from "../llm/model-request.ts";
 import type { ProviderChoice } from "../types.ts";
 import type { TreeBudget } from "./budget.ts";
-import { estimateRequest } from "./token-estimate.ts";
+import { estimateRequest, type RequestInput } from "./token-estimate.ts";
 
 /**
- * Under a budget, an answer of a model whose longest one is not known gets so much room: more than a step's
- * answer takes, and not all there is, or none could run beside it.
+ * The output tokens reserved for a model without a known output limit: more than an answer takes, but not the whole
+ * budget, or no other call could run at the same time.
  */
 const ASSUMED_OUTPUT = 32_000;
 
-/** A model call that is paid for, whatever it comes to. */
+/** A model call with a reserved budget. */
 export interface CallBudget {
-  /** The answer's room, in tokens; undefined: the model's own. */
+  /** The answer's maximum output in tokens; undefined: the model's own. */
   maxOutput: number | undefined;
-  /** It is less than what the model could give, because the budget has no more. */
+  /** Whether `maxOutput` was lowered to fit the budget. */
   lowered: boolean;
-  /** Called once, when the call has ended, with what it has really used; `steps` is 0 where the step goes on. */
+  /** Charges what the call used. Called once, when the call has ended; `steps` is 0 if the step continues. */
   pay(used: Usage, steps?: 0 | 1): void;
 }
 
-/** What a run has not enough of for another step. */
+/** Which limit prevents another step. */
 export type BudgetShortage = { reason: "max_steps" | "budget_exceeded"; error: SyscallError };
 
 /**
- * Holds back what one step may use: the step, the input's estimate and the longest answer (design §4, "Budget
- * is a reservation"). The answer gets less room where the budget ends. What only calls under way hold back is
- * waited for: they give back what they do not use. `request.max_output` is for the caller to set. `input`: the
- * caller's own estimate of it; `steps` of the run that it is, 1 if absent.
+ * Reserves what one call may use: a step, the estimated input and the longest answer. Near the end of the budget the
+ * answer's limit is lowered. If other calls have reserved what is missing, it waits until they end. The caller sets
+ * `request.max_output`. `input` is the caller's own estimate; `steps` is 0 if the call is not a step.
  */
 export async function reserveCall(
-  envelope: TreeBudget,
-  request: ModelRequest,
+  budget: TreeBudget,
+  request: RequestInput,
   { price, maxOutput }: Pick<ProviderChoice, "price" | "maxOutput">,
   signal: AbortSignal,
   { input = estimateRequest(request), steps = 1 }: { input?: number; steps?: 0 | 1 } = {},
 ): Promise<CallBudget | BudgetShortage> {
-  const limited = envelope.limited("tokens") || envelope.limited("cost");
+  const limited = budget.limited("tokens") || budget.limited("cost");
   const longest = maxOutput ?? ASSUMED_OUTPUT;
-  const room = (look: "left" | "unspent"): number =>
-    roomFor(input, { tokens: envelope[look]("tokens"), cost: envelope[look]("cost") }, price);
+  const outputFrom = (amount: "left" | "unspent"): number =>
+    outputTokensFor(input, { tokens: budget[amount]("tokens"), cost: budget[amount]("cost") }, price);
   for (;;) {
-    if (envelope.left("steps") < steps) return noStep(envelope);
-    const possible = Math.min(longest, room("unspent"));
-    if (possible < 1) return noBudget(envelope, input);
-    if (room("left") >= possible) {
+    if (budget.left("steps") < steps) return stepShortage(budget);
+    const possible = Math.min(longest, outputFrom("unspent"));
+    if (possible < 1) return budgetShortage(budget, input);
+    if (outputFrom("left") >= possible) {
       const amount = { input_tokens: input, output_tokens: possible, cached_tokens: 0 };
-      const hold = envelope.reserve({
+      const reservation = budget.reserve({
         tokens: input + possible,
         cost: costOf(amount, price) ?? 0,
         steps,
@@ -56,36 +54,40 @@ export async function reserveCall(
         lowered: possible < longest,
         pay: (used, made = steps) => {
           const tokens = used.input_tokens + used.output_tokens;
-          // A model that has failed and used nothing says nothing of what the run costs.
+          // A failed call without usage has no cost, not a cost of 0.
           const cost = made === 0 && tokens === 0 ? (used.cost_usd ?? null) : costOf(used, price);
-          hold.settle({ tokens, cost, steps: made });
+          reservation.settle({ tokens, cost, steps: made });
         },
       };
     }
-    await envelope.changed(signal);
+    await budget.changed(signal);
   }
 }
 
 /**
- * The same for a further turn of a program that asks its model by itself. What that will use is not known here: it
- * is only looked whether anything is left, so that one turn at most goes beyond the budget.
+ * Reserves a further turn of a program that makes its own model requests. Their use is not known in advance, so it
+ * only checks that something is left: at most one turn exceeds the budget.
  */
 export function reserveTurn(
-  envelope: TreeBudget,
+  budget: TreeBudget,
   { price }: Pick<ProviderChoice, "price">,
 ): CallBudget | BudgetShortage {
-  if (envelope.left("steps") < 1) return noStep(envelope);
-  if (envelope.unspent("tokens") <= 0 || envelope.unspent("cost") <= 0) return noBudget(envelope, 0);
-  const hold = envelope.reserve({ tokens: 0, cost: 0, steps: 1 });
+  if (budget.left("steps") < 1) return stepShortage(budget);
+  if (budget.unspent("tokens") <= 0 || budget.unspent("cost") <= 0) return budgetShortage(budget, 0);
+  const reservation = budget.reserve({ tokens: 0, cost: 0, steps: 1 });
   return {
     maxOutput: undefined,
     lowered: false,
     pay: (used, steps = 1) =>
-      hold.settle({ tokens: used.input_tokens + used.output_tokens, cost: costOf(used, price), steps }),
+      reservation.settle({
+        tokens: used.input_tokens + used.output_tokens,
+        cost: costOf(used, price),
+        steps,
+      }),
   };
 }
 
-/** In USD; prices are per million tokens. The other side's own word counts before them. null: not known. */
+/** The cost in USD. A cost that the provider reports overrides the price per million tokens. null: not known. */
 export function costOf(used: Usage, price: ProviderChoice["price"]): number | null {
   if (used.cost_usd !== undefined) return used.cost_usd;
   if (!price) return null;
@@ -97,8 +99,8 @@ export function costOf(used: Usage, price: ProviderChoice["price"]): number | nu
 
 const MILLION = 1_000_000;
 
-/** Tokens of an answer that fit in beside the input. */
-function roomFor(
+/** The output tokens that the budget allows beside the input. */
+function outputTokensFor(
   input: number,
   budget: { tokens: number; cost: number },
   price: ProviderChoice["price"],
@@ -108,39 +110,39 @@ function roomFor(
   const cost = budget.cost - (input * price.input) / MILLION;
   if (cost <= 0) return 0;
   if (price.output === 0) return byTokens;
-  // A whole number of tokens may come out as a hair less than itself.
+  // Rounding may make a whole number of tokens slightly less.
   return Math.min(byTokens, Math.floor((cost * MILLION) / price.output + 1e-6));
 }
 
-function noStep({ limits }: TreeBudget): BudgetShortage {
-  const all = limits.steps === null ? "all the steps there were" : `all of its ${limits.steps} steps`;
-  const message = `The run and its children used ${all}. Give it more with --max-steps.`;
+function stepShortage({ limits }: TreeBudget): BudgetShortage {
+  const all = limits.steps === null ? "all available steps" : `all ${limits.steps} steps`;
+  const message = `The run and its children used ${all}. Raise the limit with --max-steps.`;
   return { reason: "max_steps", error: new SyscallError("EXHAUSTED", message) };
 }
 
-function noBudget(envelope: TreeBudget, input: number): BudgetShortage {
-  const what = envelope.unspent("tokens") > input ? "cost" : "tokens";
-  const { limit = 0, used = 0, ofDay = false } = envelope.tightest(what) ?? {};
+function budgetShortage(budget: TreeBudget, input: number): BudgetShortage {
+  const what = budget.unspent("tokens") > input ? "cost" : "tokens";
+  const { limit = 0, used = 0, ofDay = false } = budget.tightest(what) ?? {};
   const spent = what === "cost" ? `$${used.toFixed(4)} of $${limit}` : `${used} of ${limit} tokens`;
-  const [name, more] = BUDGETS[what][ofDay ? "day" : "run"];
+  const [name, more] = LIMIT_TEXTS[what][ofDay ? "day" : "run"];
   const message = `${name} does not cover another call: ${spent} are used, and the next call's input is about ${input} tokens. ${more}`;
   return { reason: "budget_exceeded", error: new SyscallError("EXHAUSTED", message) };
 }
 
-/** What a limit is called, and how there comes to be more of it. */
-const BUDGETS: Record<"tokens" | "cost", Record<"run" | "day", [name: string, more: string]>> = {
+/** The name of each limit, and how to raise it. */
+const LIMIT_TEXTS: Record<"tokens" | "cost", Record<"run" | "day", [name: string, more: string]>> = {
   tokens: {
-    run: ["The token budget", "Give it more with --budget."],
+    run: ["The token budget", "Raise it with --budget."],
     day: [
       "The project's token budget for a day",
-      "It begins anew at midnight, local time; tokens_per_day in config.yaml sets it.",
+      "It starts again at midnight, local time; tokens_per_day in config.yaml sets it.",
     ],
   },
   cost: {
-    run: ["The cost limit", "Give it more with --max-cost."],
+    run: ["The cost limit", "Raise it with --max-cost."],
     day: [
       "The project's cost limit for a day",
-      "It begins anew at midnight, local time; cost_per_day in config.yaml sets it.",
+      "It starts again at midnight, local time; cost_per_day in config.yaml sets it.",
     ],
   },
 };

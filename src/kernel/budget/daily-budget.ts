@@ -6,16 +6,15 @@ import { type BudgetUsage, TreeBudget } from "./budget.ts";
 
 interface DayPorts {
   clock: Clock;
-  /** What all processes draw from. */
+  /** The kernel's budget, above all projects. */
   envelope: TreeBudget;
-  /** The records of one data folder; the same object for the same folder. */
+  /** The records of a data folder. Returns the same object for the same folder. */
   runs(dataDir: string): RunStore;
 }
 
 /**
- * What the runs of each project may use in a day (settings tokens_per_day and cost_per_day), from midnight to
- * midnight by the local clock: an envelope around all of them. What has been used is on disk, and shared with other
- * kernels; what they hold back for calls under way is not.
+ * The budget that all runs of a project share for a day (settings tokens_per_day and cost_per_day), from midnight to
+ * midnight of the local clock. What was used is on disk and shared with other kernels; reservations are not.
  */
 export class DailyBudget {
   readonly #ports: DayPorts;
@@ -25,22 +24,22 @@ export class DailyBudget {
     this.#ports = ports;
   }
 
-  /** That of a run's project. The caps of its settings are the project's from now on. */
+  /** The budget of a run's project, with the limits of this run's settings from now on. */
   of({ project: { dataDir }, limits, provider }: SpawnOpts): TreeBudget {
     if (provider?.plays) return this.#ports.envelope;
-    const envelope = this.#projects.get(dataDir) ?? this.#make(dataDir);
-    envelope.limits.tokens = limits.tokens_per_day;
-    envelope.limits.cost = limits.cost_per_day;
-    return envelope;
+    const budget = this.#projects.get(dataDir) ?? this.#make(dataDir);
+    budget.limits.tokens = limits.tokens_per_day;
+    budget.limits.cost = limits.cost_per_day;
+    return budget;
   }
 
-  /** Whether there is a day to begin, before a run of the project is built. */
+  /** Whether `begin` must be called before a run of the project is built. */
   needsBegin({ project: { dataDir }, limits }: SpawnOpts): boolean {
     if (limits.tokens_per_day === null && limits.cost_per_day === null) return false;
     return !this.#ports.runs(dataDir).dayBook.has(localDay(this.#ports.clock.now()));
   }
 
-  /** A cap that is set in the middle of the day counts what was used before: by the records. */
+  /** Starts the day's count with what the records of today's runs have used: a limit may be set during the day. */
   async begin({ project: { dataDir } }: SpawnOpts): Promise<void> {
     const now = this.#ports.clock.now();
     const runs = this.#ports.runs(dataDir);
@@ -51,24 +50,24 @@ export class DailyBudget {
   #make(dataDir: string): TreeBudget {
     const { clock, envelope } = this.#ports;
     const book = this.#ports.runs(dataDir).dayBook;
-    const made = TreeBudget.ofDay(envelope, {
+    const budget = TreeBudget.forDay(envelope, {
       spent: () => recordOrFail(() => book.spent(localDay(clock.now()))),
       spend: ({ tokens, cost }: BudgetUsage) =>
         recordOrFail(() => book.add(localDay(clock.now()), { tokens, cost: cost ?? 0 })),
     });
-    this.#projects.set(dataDir, made);
-    return made;
+    this.#projects.set(dataDir, budget);
+    return budget;
   }
 }
 
-/** 2026-11-20, where this computer is. */
+/** The local date, such as 2026-11-20. */
 function localDay(ms: number): string {
   const date = new Date(ms);
   const two = (part: number): string => String(part).padStart(2, "0");
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
 }
 
-/** The beginning of the day, which may have 23 or 25 hours. */
+/** The start of the local day, which may have 23 or 25 hours. */
 function midnight(ms: number): number {
   return new Date(ms).setHours(0, 0, 0, 0);
 }

@@ -1,57 +1,58 @@
-import type { ImageRef, LLMTool, Message } from "../../plugin/index.ts";
-import type { ModelRequest } from "../llm/model-request.ts";
+import type { ImageRef, LLMRequest, LLMTool, Message } from "../../plugin/index.ts";
 
-/** What of a request counts as input. */
-type Input = Pick<ModelRequest, "model" | "system_prompt" | "messages" | "tools">;
+/** The input of a model request. Images count by their size, so references are enough. */
+export interface RequestInput extends Pick<LLMRequest, "model" | "system_prompt" | "tools"> {
+  messages: readonly Message[];
+}
 
 /**
- * How many tokens the requests of one run are, made without a tokenizer: a guess, set right by what the model's
- * provider reports of each (`learn`). For budgets and for when to compact, never for bills.
+ * Estimates the tokens of one run's requests without a tokenizer, corrected by the usage that the provider reports
+ * (`learn`). Used for budgets and compaction, never for bills.
  */
 export class TokenEstimate {
-  /** Reported to guessed, of the last answer. By model: a run may change it. */
+  /** The ratio of reported to estimated tokens in the last answer, by model. */
   readonly #ratios = new Map<string, number>();
 
-  of(request: Input): number {
+  of(request: RequestInput): number {
     return Math.ceil(estimateRequest(request) * this.ratio(request.model));
   }
 
-  /** How many of its tokens the model makes of one that is guessed. */
+  /** Tokens of this model for each estimated token. */
   ratio(model: string): number {
     return this.#ratios.get(model) ?? 1;
   }
 
-  /** Sets it right: the provider says that this request was so many tokens. What no tokenizer makes is not believed. */
-  learn(request: Input, reported: number): void {
+  /** Corrects the estimate by the tokens that the provider reported. A ratio that no tokenizer has is limited. */
+  learn(request: RequestInput, reported: number): void {
     if (reported <= 0) return;
     const ratio = reported / estimateRequest(request);
-    this.#ratios.set(request.model, Math.min(MOST, Math.max(LEAST, ratio)));
+    this.#ratios.set(request.model, Math.min(MAX_RATIO, Math.max(MIN_RATIO, ratio)));
   }
 }
 
 /** English prose and code are near 1, scripts that a tokenizer hardly knows up to 3, long runs of spaces below 1. */
-const LEAST = 0.5;
-const MOST = 4;
+const MIN_RATIO = 0.5;
+const MAX_RATIO = 4;
 
 /**
- * A guess at how many tokens a text will be. English and code come to about four UTF-8 bytes a token; counting
- * bytes and not characters keeps it from falling short on other scripts.
+ * Estimates the tokens of a text. English and code have about four UTF-8 bytes a token. Bytes are counted instead of
+ * characters, or the estimate would be too low for other scripts.
  */
 export function estimateTokens(text: string): number {
   return Math.ceil(Buffer.byteLength(text, "utf8") / BYTES_PER_TOKEN);
 }
 
-/** The input of a whole request: what every message and tool adds beyond its own text is counted too. */
-export function estimateRequest({ system_prompt, messages, tools }: Omit<Input, "model">): number {
-  const told = messages.reduce((sum, message) => sum + estimateMessage(message), 0);
-  return estimateTokens(system_prompt) + told + (tools === undefined ? 0 : estimateTools(tools));
+/** Estimates the input tokens of a request, including the overhead of each message and tool. */
+export function estimateRequest({ system_prompt, messages, tools }: Omit<RequestInput, "model">): number {
+  const conversation = messages.reduce((sum, message) => sum + estimateMessage(message), 0);
+  return estimateTokens(system_prompt) + conversation + (tools === undefined ? 0 : estimateTools(tools));
 }
 
-/** Messages and lists of tools do not change, and are counted at every step: once is enough. */
-const known = new WeakMap<object, number>();
+/** Estimates by message or tool list: they never change, and are needed at every step. */
+const estimates = new WeakMap<object, number>();
 
 export function estimateMessage(message: Message): number {
-  return once(message, () => {
+  return memoized(message, () => {
     const { content, tool_calls, images = [] } = message;
     const calls = tool_calls === undefined ? 0 : estimateTokens(JSON.stringify(tool_calls));
     const shown = images.reduce((sum, image) => sum + estimateImage(image), 0);
@@ -60,24 +61,24 @@ export function estimateMessage(message: Message): number {
 }
 
 function estimateTools(tools: readonly LLMTool[]): number {
-  return once(tools, () => estimateTokens(JSON.stringify(tools)));
+  return memoized(tools, () => estimateTokens(JSON.stringify(tools)));
 }
 
-function once(of: object, count: () => number): number {
-  const before = known.get(of);
+function memoized(of: object, count: () => number): number {
+  const before = estimates.get(of);
   if (before !== undefined) return before;
   const tokens = count();
-  known.set(of, tokens);
+  estimates.set(of, tokens);
   return tokens;
 }
 
-/** By its size, as Anthropic counts; OpenAI and Google come to less. What is larger is scaled down first. */
+/** Anthropic's formula; OpenAI and Google count fewer. Larger images are scaled down by the provider. */
 function estimateImage({ width, height }: ImageRef): number {
-  return Math.min(LARGEST_IMAGE, Math.max(SMALLEST_IMAGE, Math.ceil((width * height) / PIXELS_PER_TOKEN)));
+  return Math.min(MAX_IMAGE, Math.max(MIN_IMAGE, Math.ceil((width * height) / PIXELS_PER_TOKEN)));
 }
 
 const BYTES_PER_TOKEN = 4;
 const MESSAGE_OVERHEAD = 4;
 const PIXELS_PER_TOKEN = 750;
-const SMALLEST_IMAGE = 85;
-const LARGEST_IMAGE = 1600;
+const MIN_IMAGE = 85;
+const MAX_IMAGE = 1600;

@@ -1,6 +1,6 @@
 import type { Usage } from "../../plugin/index.ts";
 
-/** Usage as the attempts of one call report it: the last word of each counts. */
+/** Adds up the usage of one call's attempts. The last report of each attempt counts. */
 export class AttemptUsage {
   #before = noUsage();
   #attempt = noUsage();
@@ -14,7 +14,7 @@ export class AttemptUsage {
     this.#attempt = noUsage();
   }
 
-  /** Of the last attempt alone. */
+  /** The usage of the last attempt alone. */
   get attempt(): Readonly<Usage> {
     return this.#attempt;
   }
@@ -33,8 +33,8 @@ export function addUsage(sum: Usage, more: Usage): void {
   if (more.cost_usd !== undefined) sum.cost_usd = (sum.cost_usd ?? 0) + more.cost_usd;
 }
 
-/** What has come to `before`. What that has cost may have been more: only a price was known. */
-export function lessUsage(sum: Usage, before: Usage): Usage {
+/** `sum` less `before`. The cost is at least 0: `before` may have been estimated from a price. */
+export function subtractUsage(sum: Usage, before: Usage): Usage {
   return {
     input_tokens: sum.input_tokens - before.input_tokens,
     output_tokens: sum.output_tokens - before.output_tokens,

@@ -1,7 +1,7 @@
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Compaction, SoFar } from "../../store/runs/schema.ts";
-import { lessUsage } from "../budget/usage.ts";
+import { subtractUsage } from "../budget/usage.ts";
 import type { ContextManager } from "../context-manager.ts";
 import { RunError, recordOrFail } from "../errors/run-error.ts";
 import { compactEntry } from "../events/log-entry.ts";
@@ -97,7 +97,7 @@ export class Compactor {
       tokens_after: after,
       cut: draft.cut,
       summary: draft.summary,
-      usage: lessUsage(proc.usage, spent),
+      usage: subtractUsage(proc.usage, spent),
     };
     await this.#apply(compaction, step);
     return { tokensBefore: before, tokensAfter: after, by: draft.summary?.by ?? null };

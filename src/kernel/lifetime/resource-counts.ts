@@ -58,7 +58,7 @@ export function countResources(parts: ResourceOwners): ResourceCounts {
     agents: agents.waiting,
     modelCalls: gate.calls,
     places: budget.live,
-    reservations: budget.held.holds,
+    reservations: budget.reserved.reservations,
     programs: children.list().length,
   };
 }

@@ -20,22 +20,22 @@ import { type ModelRequest, type ReadImage, writtenRequest } from "./model-reque
 export interface ModelDevice {
   write(data: string, signal: AbortSignal): Promise<void>;
   read(max: number, signal: AbortSignal): Promise<Data>;
-  /** Where a conversation has images. */
+  /** Required when the conversation has images. */
   readImage?: ReadImage;
-  /** Keys that no answer shows, however it cuts them into pieces. */
+  /** Keys to redact from the answer, also when the answer splits them over several events. */
   readonly secrets?: Secrets;
 }
 
-/** Makes one request as often as it is told to, and reads the answer: event by event, or in one piece. */
+/** Sends one model request, as often as `read` is called, and reads the answer as events or as one document. */
 export class AnswerReader {
-  /** The request asks for a stream. */
+  /** Whether the request asks for a stream. */
   readonly streams: boolean;
   readonly #device: ModelDevice;
-  /** Not as text yet: thousands may wait for their turn. */
+  /** Serialized only when it is sent, because thousands of requests may wait. */
   readonly #request: ModelRequest;
   readonly #onEvent: (event: LLMEvent) => void;
-  /** What finished and broken attempts have reported together. */
-  readonly #spent: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+  /** The sum of what finished and failed attempts have reported. */
+  readonly #usage: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
 
   constructor(device: ModelDevice, request: ModelRequest, onEvent: (event: LLMEvent) => void) {
     this.#device = device;
@@ -45,18 +45,18 @@ export class AnswerReader {
   }
 
   /**
-   * A whole answer that says something, or an error: UNAVAILABLE for one that broke off, DRIVER for one that
-   * is empty or not understood. Does not wait for a device that ignores the signal.
+   * Resolves to a complete answer that is not empty. Fails with UNAVAILABLE if the answer broke off, and with DRIVER
+   * if it is empty or malformed. Does not wait for a device that ignores the signal.
    */
   async read(watch: IdleTimeout): Promise<LLMAnswer> {
     await orAborted(this.#write(watch.signal), watch.signal);
     watch.touch();
-    const answer = believable(this.streams ? await this.#readEvents(watch) : await this.#readWhole(watch));
-    requireSubstance(answer);
-    const spent = { ...this.#spent };
-    const usage = spent.input_tokens + spent.output_tokens > 0 ? spent : this.#guess(answer);
+    const answer = normalized(this.streams ? await this.#readEvents(watch) : await this.#readWhole(watch));
+    requireContent(answer);
+    const spent = { ...this.#usage };
+    const usage = spent.input_tokens + spent.output_tokens > 0 ? spent : this.#estimateUsage(answer);
     const tokens_used = usage.input_tokens + usage.output_tokens;
-    return { ...answer, tool_calls: told(answer.tool_calls), usage, tokens_used };
+    return { ...answer, tool_calls: withUniqueIds(answer.tool_calls), usage, tokens_used };
   }
 
   async #write(signal: AbortSignal): Promise<void> {
@@ -66,10 +66,10 @@ export class AnswerReader {
   async #readWhole(watch: IdleTimeout): Promise<LLMAnswer> {
     const document = await this.#readDocument(watch);
     if (document === undefined) throw brokenOff();
-    const { limits, ...seen } = checked(Answer, jsonOf(this.#redacted(document)));
+    const { limits, ...seen } = parsed(Answer, jsonOf(this.#redacted(document)));
     if (limits !== undefined) this.#onEvent({ type: "limits", limits });
     const all = { input_tokens: 0, output_tokens: seen.tokens_used ?? 0, cached_tokens: 0 };
-    const usage = seen.usage ?? believed(all);
+    const usage = seen.usage ?? sanitizedUsage(all);
     this.#count(usage);
     return { ...seen, usage, tokens_used: usage.input_tokens + usage.output_tokens };
   }
@@ -82,15 +82,15 @@ export class AnswerReader {
       usage: { input_tokens: 0, output_tokens: 0, cached_tokens: 0 },
     };
     const { secrets = new Secrets() } = this.#device;
-    const shown = { text_delta: secrets.stream(), reasoning_delta: secrets.stream() };
+    const redactors = { text_delta: secrets.stream(), reasoning_delta: secrets.stream() };
     const add = (type: "text_delta" | "reasoning_delta", text: string): void => {
       if (text === "") return;
       answer[type === "text_delta" ? "content" : "reasoning"] += text;
       this.#onEvent({ type, text });
     };
     const addRest = (): void => {
-      add("reasoning_delta", shown.reasoning_delta.end());
-      add("text_delta", shown.text_delta.end());
+      add("reasoning_delta", redactors.reasoning_delta.end());
+      add("text_delta", redactors.text_delta.end());
     };
     let stop: Pick<LLMAnswer, "stop_reason" | "stop_word" | "opaque"> = { stop_reason: "unknown" };
     let length = 0;
@@ -100,10 +100,10 @@ export class AnswerReader {
         watch.touch();
         if (document === undefined) break;
         length += document.length;
-        if (length > LONGEST_ANSWER) throw tooLong();
+        if (length > MAX_ANSWER_CHARS) throw tooLong();
         const raw = eventOf(document);
         if (raw.type === "text_delta" || raw.type === "reasoning_delta") {
-          add(raw.type, shown[raw.type].push(raw.text));
+          add(raw.type, redactors[raw.type].push(raw.text));
           continue;
         }
         const redacted = this.#redacted(document);
@@ -126,8 +126,8 @@ export class AnswerReader {
   }
 
   /**
-   * The next JSON document, undefined at the end. One that is longer than a read comes in several pieces,
-   * all but the last of full length; the beginning of a JSON object is never JSON itself.
+   * Returns the next JSON document, or undefined at the end. A document longer than one read comes in several pieces,
+   * all but the last of full length. The beginning of a JSON object is never valid JSON itself.
    */
   async #readDocument(watch: IdleTimeout): Promise<string | undefined> {
     const decoder = new TextDecoder();
@@ -137,7 +137,7 @@ export class AnswerReader {
       if (piece.length === 0) return text === "" ? undefined : text;
       text += typeof piece === "string" ? piece : decoder.decode(piece, { stream: true });
       if (piece.length < READ_MAX || isJson(text)) return text;
-      if (text.length > LONGEST_ANSWER) throw tooLong();
+      if (text.length > MAX_ANSWER_CHARS) throw tooLong();
       watch.touch();
     }
   }
@@ -146,8 +146,8 @@ export class AnswerReader {
     return this.#device.secrets?.hide(document) ?? document;
   }
 
-  /** A server that never says what it used would otherwise have no budget at all. */
-  #guess(answer: LLMAnswer): Usage {
+  /** Used when the server reports no usage, which would otherwise escape every budget. */
+  #estimateUsage(answer: LLMAnswer): Usage {
     const calls = answer.tool_calls.length === 0 ? "" : JSON.stringify(answer.tool_calls);
     return {
       input_tokens: estimateRequest(this.#request),
@@ -157,12 +157,12 @@ export class AnswerReader {
   }
 
   #count(usage: Usage): void {
-    addUsage(this.#spent, usage);
+    addUsage(this.#usage, usage);
   }
 }
 
-/** Calls told apart: a model that uses an id twice, or none, would have its results mixed up, or refused. */
-function told(calls: ToolCall[]): ToolCall[] {
+/** Gives each call a unique id. With duplicate or empty ids the results would be mixed up or refused. */
+function withUniqueIds(calls: ToolCall[]): ToolCall[] {
   const taken = new Set<string>();
   return calls.map((call, index) => {
     const id = call.id === "" || taken.has(call.id) ? `${call.id || "call"}-${index + 1}` : call.id;
@@ -172,8 +172,8 @@ function told(calls: ToolCall[]): ToolCall[] {
 }
 
 const READ_MAX = 1024 * 1024;
-/** Characters of one answer, events and all. No model writes as much; a broken server may. */
-const LONGEST_ANSWER = 16 * 1024 * 1024;
+/** Characters of one answer, including its events. No model writes as much, but a broken server may. */
+const MAX_ANSWER_CHARS = 16 * 1024 * 1024;
 
 const RateLimit = z.lazy(() =>
   z.object({
@@ -185,9 +185,9 @@ const RateLimit = z.lazy(() =>
 const RateLimits = z.lazy(() => z.object({ requests: RateLimit.optional(), tokens: RateLimit.optional() }));
 const Stop = z.enum(["end_turn", "tool_calls", "max_tokens", "refusal", "paused", "other", "unknown"]);
 
-const Used = z.lazy(() => UsageSchema.transform(believed));
+const ReportedUsage = z.lazy(() => UsageSchema.transform(sanitizedUsage));
 
-/** Tools, stop reason and usage may be missing: a driver of the seeds answers `{content, tokens_used}`. */
+/** Tool calls, stop reason and usage are optional: the smallest driver answers `{content, tokens_used}`. */
 const Answer = z.lazy(() =>
   z.object({
     content: z.string(),
@@ -196,41 +196,41 @@ const Answer = z.lazy(() =>
     stop_reason: Stop.default("end_turn"),
     stop_word: z.string().optional(),
     opaque: z.string().optional(),
-    usage: Used.optional(),
+    usage: ReportedUsage.optional(),
     tokens_used: z.number().optional(),
     limits: RateLimits.optional(),
   }),
 );
 
 /**
- * What of a provider's count is to be believed: no call gives a budget anything back. Where more was read from its
- * cache than there was input, it counts the two apart.
+ * Makes a provider's usage safe to add up: no count is negative, so no call refunds a budget. If more tokens were
+ * read from the cache than there was input, the provider counts the two separately, and they are added.
  */
-function believed({ input_tokens, output_tokens, cached_tokens, cost_usd }: Usage): Usage {
-  const input = tokens(input_tokens);
-  const cached = tokens(cached_tokens);
+function sanitizedUsage({ input_tokens, output_tokens, cached_tokens, cost_usd }: Usage): Usage {
+  const input = tokenCount(input_tokens);
+  const cached = tokenCount(cached_tokens);
   return {
     input_tokens: cached > input ? input + cached : input,
-    output_tokens: tokens(output_tokens),
+    output_tokens: tokenCount(output_tokens),
     cached_tokens: cached,
     ...(cost_usd !== undefined && cost_usd >= 0 && { cost_usd }),
   };
 }
 
-function tokens(said: number): number {
-  return Math.min(MOST_TOKENS, Math.max(0, Math.round(said)));
+function tokenCount(reported: number): number {
+  return Math.min(MAX_TOKENS, Math.max(0, Math.round(reported)));
 }
 
-/** Of one answer. Far more than any model takes, and what can be added up without loss. */
-const MOST_TOKENS = 1e9;
+/** Tokens of one answer. Far more than any model takes, and small enough to be added without loss. */
+const MAX_TOKENS = 1e9;
 
-/** The kinds of events. A short answer has two of them, so each has its schema built when the first of it comes. */
+/** The schema of each event type, built when the first event of that type arrives: a short answer has two types. */
 const EVENTS = {
   text_delta: z.lazy(() => z.object({ type: z.literal("text_delta"), text: z.string() })),
   reasoning_delta: z.lazy(() => z.object({ type: z.literal("reasoning_delta"), text: z.string() })),
   tool_call: z.lazy(() => z.object({ type: z.literal("tool_call"), call: ToolCallSchema })),
   turn: z.lazy(() => z.object({ type: z.literal("turn") })),
-  usage: z.lazy(() => z.object({ type: z.literal("usage"), usage: Used })),
+  usage: z.lazy(() => z.object({ type: z.literal("usage"), usage: ReportedUsage })),
   limits: z.lazy(() => z.object({ type: z.literal("limits"), limits: RateLimits })),
   stop: z.lazy(() =>
     z.object({
@@ -263,10 +263,10 @@ const KINDS = [
 ] as const;
 const Kind = z.lazy(() => z.object({ type: z.enum(KINDS) }));
 
-/** An answer is thousands of pieces of text: they are told without the schema. */
+/** Text deltas skip the schema, because an answer has thousands of them. */
 function eventOf(document: string): LLMEvent {
   const json = jsonOf(document);
-  return isDelta(json) ? json : checked(EVENTS[checked(Kind, json).type], json);
+  return isDelta(json) ? json : parsed(EVENTS[parsed(Kind, json).type], json);
 }
 
 function isDelta(value: unknown): value is { type: "text_delta" | "reasoning_delta"; text: string } {
@@ -290,10 +290,10 @@ function jsonOf(document: string): unknown {
   }
 }
 
-function checked<S extends z.ZodType>(schema: S, json: unknown): z.infer<S> {
+function parsed<S extends z.ZodType>(schema: S, json: unknown): z.infer<S> {
   const result = schema.safeParse(json);
   if (result.success) return result.data;
-  const message = `the model's driver answered something unknown: ${z.prettifyError(result.error)}`;
+  const message = `the model's driver sent an answer that is not valid: ${z.prettifyError(result.error)}`;
   throw new SyscallError("DRIVER", message, { cause: result.error, retryable: false });
 }
 
@@ -306,11 +306,11 @@ function stopOf(event: Extract<LLMEvent, { type: "stop" }>) {
   };
 }
 
-/** Longest word of a provider that is shown. */
-const LONGEST_WORD = 80;
+/** Characters of a provider's stop word that are shown. */
+const MAX_STOP_WORD_CHARS = 80;
 
-/** Calls of an answer that came to no regular end are not made, and its provider's word for that is a short one. */
-function believable({ stop_word, opaque, ...answer }: LLMAnswer): LLMAnswer {
+/** Drops the tool calls of an answer that was refused or ended irregularly, and truncates the provider's stop word. */
+function normalized({ stop_word, opaque, ...answer }: LLMAnswer): LLMAnswer {
   const { stop_reason, tool_calls } = answer;
   const stopped = stop_reason === "refusal" || stop_reason === "other";
   const pauses = stop_reason === "paused" && tool_calls.length === 0;
@@ -319,12 +319,12 @@ function believable({ stop_word, opaque, ...answer }: LLMAnswer): LLMAnswer {
     ...(stopped && { tool_calls: [] }),
     ...(stop_reason === "paused" && !pauses && { stop_reason: "tool_calls" }),
     ...(pauses && opaque !== undefined && { opaque }),
-    ...(stop_word !== undefined && { stop_word: stop_word.slice(0, LONGEST_WORD) }),
+    ...(stop_word !== undefined && { stop_word: stop_word.slice(0, MAX_STOP_WORD_CHARS) }),
   };
 }
 
-/** Nothing of a broken answer is acted on: what says too little to be one is an error like any other. */
-function requireSubstance(answer: LLMAnswer): void {
+/** Fails if the answer broke off or is empty: no part of such an answer is acted on. */
+function requireContent(answer: LLMAnswer): void {
   const { stop_reason: reason, stop_word: word, opaque } = answer;
   if (reason === "unknown") throw brokenOff(word);
   const silent = answer.content.trim() === "" && opaque === undefined;
@@ -348,8 +348,8 @@ function requireSubstance(answer: LLMAnswer): void {
         retryable: true,
       },
     );
-  const got = silent ? "an empty answer" : "an answer that says it calls tools and calls none";
-  throw new SyscallError("DRIVER", `the model gave ${got}; expected a text or tool calls`, {
+  const got = silent ? "an empty answer" : "an answer that announces tool calls and has none";
+  throw new SyscallError("DRIVER", `the model gave ${got}; expected text or tool calls`, {
     retryable: true,
   });
 }
@@ -361,7 +361,7 @@ function brokenOff(word?: string): SyscallError {
 }
 
 function tooLong(): SyscallError {
-  return new SyscallError("DRIVER", `the model's answer is longer than ${LONGEST_ANSWER} characters`, {
+  return new SyscallError("DRIVER", `the model's answer is longer than ${MAX_ANSWER_CHARS} characters`, {
     retryable: false,
   });
 }

@@ -1,64 +1,64 @@
 const DEFAULT_MAX = 32;
-/** A first burst of so many: what one run's children come to, and what the lowest tier of a provider takes. */
-const FIRST = 16;
-/** Answers per further place, until the provider has refused once. */
+/** The limit at the start: enough for one run's children, and within the lowest tier of a provider. */
+const INITIAL = 16;
+/** Answers before the limit rises by one, until the provider has refused once. */
 const EARLY_STEP = 4;
-/** Doublings of the wait before the next try, at most. */
-const MOST_DOUBLINGS = 5;
+/** The number of answers needed for the next increase doubles at most this many times. */
+const MAX_DOUBLINGS = 5;
 
 /**
- * How many calls of one key run at the same time: as many as its provider takes, found out by trying. A refusal says
- * that one too many was under way. From then on a further place costs as many answers as there are places, twice
- * as many each time that it was refused at once: a provider with a fixed limit refuses few of many.
+ * The limit on concurrent calls of one key, adapted to what the provider accepts. A refusal lowers it. After that, an
+ * increase by one needs as many answers as the limit, and twice as many each time an increase is refused at once.
+ * So a provider with a fixed limit refuses few calls.
  */
 export class ConcurrencyLimit {
   #max: number;
-  #now: number;
+  #limit: number;
   #answers = 0;
   #refused = false;
-  /** The last change was a place more. */
-  #tried = false;
+  /** The last change was an increase. */
+  #justRaised = false;
   #doublings = 0;
 
-  /** `max`: never more, whatever the provider takes. Who has named it is taken at their word. */
+  /** `max` is never exceeded. If it is configured, it is also the initial limit. */
   constructor(max = DEFAULT_MAX) {
     this.#max = max;
-    this.#now = max === DEFAULT_MAX ? FIRST : max;
+    this.#limit = max === DEFAULT_MAX ? INITIAL : max;
   }
 
   get max(): number {
     return this.#max;
   }
 
-  /** Another one was named, or none any more. */
+  /** Applies a changed configuration; without an argument, the default. */
   setMax(max = DEFAULT_MAX): void {
     if (max === this.#max) return;
     this.#max = max;
-    this.#now = this.#refused ? Math.min(this.#now, max) : max;
+    this.#limit = this.#refused ? Math.min(this.#limit, max) : max;
   }
 
   get limit(): number {
-    return this.#now;
+    return this.#limit;
   }
 
-  /** An answer came while so many ran, itself included. Only where all places are taken does it say something. */
+  /** An answer came while `running` calls ran, itself included. It counts only if the limit was fully used. */
   answered(running: number): void {
-    if (running < this.#now || this.#now >= this.#max) return;
+    if (running < this.#limit || this.#limit >= this.#max) return;
     this.#answers++;
-    if (this.#answers < (this.#refused ? this.#now * 2 ** this.#doublings : EARLY_STEP)) return;
+    if (this.#answers < (this.#refused ? this.#limit * 2 ** this.#doublings : EARLY_STEP)) return;
     this.#answers = 0;
-    this.#now++;
-    if (this.#tried) this.#doublings = 0;
-    this.#tried = true;
+    this.#limit++;
+    if (this.#justRaised) this.#doublings = 0;
+    this.#justRaised = true;
   }
 
-  /** The provider had too much while so many others ran. Alone, it was not for their number. */
+  /** The provider refused a call while `others` ran. If none ran, concurrency was not the cause. */
   refused(others: number): void {
     if (others === 0) return;
     this.#refused = true;
     this.#answers = 0;
-    if (this.#tried) this.#doublings = Math.min(MOST_DOUBLINGS, this.#doublings + 1);
-    this.#tried = false;
-    this.#now = Math.max(1, Math.min(this.#now, others));
+    if (this.#justRaised) this.#doublings = Math.min(MAX_DOUBLINGS, this.#doublings + 1);
+    this.#justRaised = false;
+    this.#limit = Math.max(1, Math.min(this.#limit, others));
   }
 }

@@ -1,26 +1,25 @@
-/** Somebody's place among those who wait. */
-export interface Turn {
-  /** Whose turn it is when several wait: a process tree. */
+/** What the queue orders its entries by. */
+export interface QueueEntry {
+  /** The process tree. Trees take turns. */
   readonly tree: string;
-  /** Within its tree the lower one goes first. */
+  /** Within its tree the lowest goes first. */
   readonly order: number;
-  /** It had its turn already, and nothing came of it. */
-  readonly again: boolean;
+  /** Its first attempt failed: its tree goes to the front of the queue. */
+  readonly isRetry: boolean;
 }
 
-interface Line<T> {
+interface TreeQueue<T> {
   tree: string;
   waiting: T[];
 }
 
 /**
- * Who waits, in a fair order: the trees take turns, and within a tree it goes by number. A tree that comes anew
- * stands behind those that wait already, so nobody is passed by more often than there are trees before it; one
- * whose turn came to nothing gets it back.
+ * A queue that is fair between process trees: the trees take turns, and within a tree the lowest order goes first. A
+ * new tree goes to the end, so no entry waits longer than one turn of each tree before it. A retry goes to the front.
  */
-export class FairQueue<T extends Turn> {
-  #lines: Line<T>[] = [];
-  readonly #lineOf = new Map<string, Line<T>>();
+export class FairQueue<T extends QueueEntry> {
+  #queues: TreeQueue<T>[] = [];
+  readonly #byTree = new Map<string, TreeQueue<T>>();
   #size = 0;
 
   get size(): number {
@@ -28,61 +27,61 @@ export class FairQueue<T extends Turn> {
   }
 
   get trees(): number {
-    return this.#lines.length;
+    return this.#queues.length;
   }
 
   add(turn: T): void {
-    const line = this.#lineOf.get(turn.tree) ?? this.#newLine(turn);
-    const before = line.waiting.findLastIndex(({ order }) => order < turn.order);
-    line.waiting.splice(before + 1, 0, turn);
+    const queue = this.#byTree.get(turn.tree) ?? this.#addTree(turn);
+    const before = queue.waiting.findLastIndex(({ order }) => order < turn.order);
+    queue.waiting.splice(before + 1, 0, turn);
     this.#size++;
   }
 
-  /** Takes out whose turn it is, among those who may go: who may not is passed by, and keeps its place. */
+  /** Removes and returns the first entry that `mayGo` accepts. Entries that it rejects keep their position. */
   next(mayGo: (turn: T) => boolean = () => true): T | undefined {
-    for (const [index, line] of this.#lines.entries()) {
-      const at = line.waiting.findIndex(mayGo);
-      const [turn] = at < 0 ? [] : line.waiting.splice(at, 1);
+    for (const [index, queue] of this.#queues.entries()) {
+      const at = queue.waiting.findIndex(mayGo);
+      const [turn] = at < 0 ? [] : queue.waiting.splice(at, 1);
       if (turn === undefined) continue;
       this.#size--;
-      this.#lines.splice(index, 1);
-      if (line.waiting.length > 0) this.#lines.push(line);
-      else this.#lineOf.delete(line.tree);
+      this.#queues.splice(index, 1);
+      if (queue.waiting.length > 0) this.#queues.push(queue);
+      else this.#byTree.delete(queue.tree);
       return turn;
     }
     return undefined;
   }
 
-  /** Takes out one. Nothing happens when it is not there any more. */
-  leave(turn: T): void {
-    const line = this.#lineOf.get(turn.tree);
-    const at = line?.waiting.indexOf(turn) ?? -1;
-    if (line === undefined || at < 0) return;
-    line.waiting.splice(at, 1);
+  /** Removes one entry. Does nothing if it is not queued. */
+  remove(turn: T): void {
+    const queue = this.#byTree.get(turn.tree);
+    const at = queue?.waiting.indexOf(turn) ?? -1;
+    if (queue === undefined || at < 0) return;
+    queue.waiting.splice(at, 1);
     this.#size--;
-    if (line.waiting.length > 0) return;
-    this.#lineOf.delete(line.tree);
-    this.#lines.splice(this.#lines.indexOf(line), 1);
+    if (queue.waiting.length > 0) return;
+    this.#byTree.delete(queue.tree);
+    this.#queues.splice(this.#queues.indexOf(queue), 1);
   }
 
-  /** Takes out all of whom this is true. */
-  remove(which: (turn: T) => boolean): T[] {
+  /** Removes and returns all entries that match. */
+  removeWhere(which: (turn: T) => boolean): T[] {
     const removed: T[] = [];
-    for (const line of this.#lines) {
-      removed.push(...line.waiting.filter(which));
-      line.waiting = line.waiting.filter((turn) => !which(turn));
-      if (line.waiting.length === 0) this.#lineOf.delete(line.tree);
+    for (const queue of this.#queues) {
+      removed.push(...queue.waiting.filter(which));
+      queue.waiting = queue.waiting.filter((turn) => !which(turn));
+      if (queue.waiting.length === 0) this.#byTree.delete(queue.tree);
     }
-    this.#lines = this.#lines.filter(({ waiting }) => waiting.length > 0);
+    this.#queues = this.#queues.filter(({ waiting }) => waiting.length > 0);
     this.#size -= removed.length;
     return removed;
   }
 
-  #newLine({ tree, again }: T): Line<T> {
-    const line: Line<T> = { tree, waiting: [] };
-    this.#lineOf.set(tree, line);
-    if (again) this.#lines.unshift(line);
-    else this.#lines.push(line);
-    return line;
+  #addTree({ tree, isRetry }: T): TreeQueue<T> {
+    const queue: TreeQueue<T> = { tree, waiting: [] };
+    this.#byTree.set(tree, queue);
+    if (isRetry) this.#queues.unshift(queue);
+    else this.#queues.push(queue);
+    return queue;
   }
 }

@@ -12,15 +12,15 @@ export interface FallbackPorts {
   clock: Clock;
   files: FileSystem;
   emit(proc: Process, event: ProcessEvent): void;
-  /** Writes the process record: the run goes on with this model also when it is cut off. */
+  /** Writes the process record, so that the run keeps this model after a crash. */
   note(proc: Process): Promise<void>;
 }
 
-/** What keeps a failed call of a process's model from being the run's end: another key, or another model. */
+/** Recovers from a failed model call of one process: with a new key, or with the next fallback model. */
 export class Fallback {
   readonly #ports: FallbackPorts;
   readonly #proc: Process;
-  /** The key that was fetched in place of a refused one: that one's refusal counts. */
+  /** The current key was already fetched again: if it is refused too, the call fails. */
   #renewed = false;
 
   constructor(ports: FallbackPorts, proc: Process) {
@@ -28,22 +28,22 @@ export class Fallback {
     this.#proc = proc;
   }
 
-  /** A call went well. */
+  /** Call this after a successful model call. */
   reset(): void {
     this.#renewed = false;
   }
 
   /**
-   * Whether the call can be made again, now with another key (once) or by the next model that the run may fall back
-   * to. From then on the run stays with that model.
+   * Returns true if the call can be made again, with a new key (once) or with the next fallback model. The run then
+   * keeps that model.
    */
-  async getsOver(thrown: unknown): Promise<boolean> {
+  async recover(thrown: unknown): Promise<boolean> {
     if (this.#proc.stopped || !(thrown instanceof SyscallError)) return false;
-    if (thrown.code === "PERMISSION") return this.#renew();
-    return isOfModel(thrown) && (await this.#next(thrown));
+    if (thrown.code === "PERMISSION") return this.#renewKey();
+    return isModelFault(thrown) && (await this.#switchModel(thrown));
   }
 
-  async #renew(): Promise<boolean> {
+  async #renewKey(): Promise<boolean> {
     const { provider, secrets, signal } = this.#proc;
     if (this.#renewed || !provider.renewSecret || secrets.last === undefined) return false;
     this.#renewed = true;
@@ -51,23 +51,23 @@ export class Fallback {
       return await orAborted(provider.renewSecret(secrets.last), signal);
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
-      // That the key was refused is the run's error; why there is no other is told beside it.
+      // The run fails because the key was refused. Why no other key was found is only a notice.
       if (!this.#proc.stopped) this.#ports.emit(this.#proc, { type: "notice", text: thrown.message });
       return false;
     }
   }
 
-  /** One that can't even be opened is passed over. */
-  async #next(failed: SyscallError): Promise<boolean> {
+  /** Skips models whose device can't be opened. */
+  async #switchModel(failed: SyscallError): Promise<boolean> {
     const proc = this.#proc;
     for (let error = failed; ; ) {
       const next = proc.fallbacks.shift();
       if (!next || proc.stopped) return false;
       const from = proc.provider;
       proc.provider = next;
-      this.#tell(from, next, error);
+      this.#recordSwitch(from, next, error);
       try {
-        await this.#open(from, next);
+        await this.#openModel(from, next);
         await this.#ports.note(proc);
         this.#renewed = false;
         return !proc.stopped;
@@ -78,13 +78,13 @@ export class Fallback {
     }
   }
 
-  /** A provider's file serves all of its models. */
-  async #open(from: ProviderChoice, next: ProviderChoice): Promise<void> {
+  /** Opens the device of the new model; models of the same provider share one. */
+  async #openModel(from: ProviderChoice, next: ProviderChoice): Promise<void> {
     const { files } = this.#ports;
     const proc = this.#proc;
     const before = proc.llmFd;
     if (from.name === next.name && proc.fds.has(before)) return;
-    const told = proc.notices.length;
+    const noticesBefore = proc.notices.length;
     proc.llmFd = await files.open(proc, next.device, O_RDWR, { kind: "kernel" });
     try {
       await fitToModel(files, proc);
@@ -93,12 +93,12 @@ export class Fallback {
       proc.llmFd = before;
       throw thrown;
     }
-    for (const text of proc.notices.slice(told)) this.#ports.emit(proc, { type: "notice", text });
-    // That its driver does not let go of it well is in the trace, and keeps nobody from going on.
+    for (const text of proc.notices.slice(noticesBefore)) this.#ports.emit(proc, { type: "notice", text });
+    // A failing close is in the trace. It does not stop the run.
     if (proc.fds.has(before)) await files.close(proc, before).catch(() => undefined);
   }
 
-  #tell(from: ProviderChoice, to: ProviderChoice, { code, message }: SyscallError): void {
+  #recordSwitch(from: ProviderChoice, to: ProviderChoice, { code, message }: SyscallError): void {
     const { clock, emit } = this.#ports;
     const { step, switches } = this.#proc;
     const made: ModelSwitch = {
@@ -114,13 +114,12 @@ export class Fallback {
 }
 
 /**
- * Whether another model may do better: this one is not there, is overloaded or down after all retries, has used up its
- * quota, is silent, or answers nothing that can be used. Not with a request that is wrong, nor with a key that is: a
- * person has to look at that.
+ * Whether another model may succeed: this one does not exist, is overloaded or down after all retries, has used up its
+ * quota, is silent, or gives unusable answers. A wrong request or key is left to the user.
  */
-function isOfModel({ code, retryable }: SyscallError): boolean {
+function isModelFault({ code, retryable }: SyscallError): boolean {
   if (code === "NOT_FOUND" || code === "UNAVAILABLE" || code === "TIMEOUT") return true;
-  // A quota that no time refills is that of an account without credit; another provider has its own.
+  // Also an account without credit: another provider has its own quota.
   if (code === "EXHAUSTED") return true;
   return code === "DRIVER" && retryable === true;
 }

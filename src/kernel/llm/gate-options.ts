@@ -5,15 +5,15 @@ import type { ProviderChoice } from "../types.ts";
 import type { ModelCallOptions } from "./model-gate.ts";
 import type { SlotLease } from "./slot-lease.ts";
 
-/** Who makes the call. */
+/** The model call that the gate reports to. */
 export interface GateObserver {
-  /** Attempts after the first. Looked at after each. */
+  /** Attempts after the first. Read again after each attempt. */
   readonly retries: number;
-  told(event: LLMEvent): void;
-  again(retry: Parameters<ModelCallOptions["onRetry"]>[0]): void;
+  onEvent(event: LLMEvent): void;
+  onRetry(retry: Parameters<ModelCallOptions["onRetry"]>[0]): void;
 }
 
-/** What the gate is told of one call. Thousands may wait: functions of an object of its own take room, methods none. */
+/** The gate's options for one call. A class, because thousands may wait, and methods take no memory per call. */
 export class GateOptions implements ModelCallOptions {
   readonly signal: AbortSignal;
   readonly clock: Clock;
@@ -22,14 +22,14 @@ export class GateOptions implements ModelCallOptions {
   readonly patienceMs: number;
   readonly tree: string;
   readonly #provider: ProviderChoice;
-  readonly #served: ProgramToolCalls | undefined;
-  readonly #asker: GateObserver;
+  readonly #programCalls: ProgramToolCalls | undefined;
+  readonly #observer: GateObserver;
 
   constructor(
-    asker: GateObserver,
+    observer: GateObserver,
     o: Pick<GateOptions, "signal" | "clock" | "totalMs" | "idleMs" | "patienceMs" | "tree"> & {
       provider: ProviderChoice;
-      served: ProgramToolCalls | undefined;
+      programCalls: ProgramToolCalls | undefined;
     },
   ) {
     this.signal = o.signal;
@@ -39,12 +39,12 @@ export class GateOptions implements ModelCallOptions {
     this.patienceMs = o.patienceMs;
     this.tree = o.tree;
     this.#provider = o.provider;
-    this.#served = o.served;
-    this.#asker = asker;
+    this.#programCalls = o.programCalls;
+    this.#observer = observer;
   }
 
   get retries(): number {
-    return this.#asker.retries;
+    return this.#observer.retries;
   }
 
   get provider(): string {
@@ -59,19 +59,19 @@ export class GateOptions implements ModelCallOptions {
     return this.#provider.requestsPerMinute;
   }
 
-  onPlace(place: SlotLease): void {
-    this.#served?.sit(place);
+  onSlot(slot: SlotLease): void {
+    this.#programCalls?.setSlot(slot);
   }
 
   busy(): boolean {
-    return this.#served?.busy ?? false;
+    return this.#programCalls?.busy ?? false;
   }
 
   onEvent(event: LLMEvent): void {
-    this.#asker.told(event);
+    this.#observer.onEvent(event);
   }
 
   onRetry(retry: Parameters<ModelCallOptions["onRetry"]>[0]): void {
-    this.#asker.again(retry);
+    this.#observer.onRetry(retry);
   }
 }

@@ -1,8 +1,8 @@
 import type { Clock } from "../../lib/clock.ts";
 
 /**
- * A time that ends `ms` from now. It is over when so much time has passed, or when the time of day it ends at has
- * come: a machine that slept has waited too, and a clock that is set back makes it no longer.
+ * A wait that ends `ms` from now: when that much monotonic time has passed, or when the wall clock reaches the end.
+ * So the time a machine sleeps counts, and setting the clock back does not prolong the wait.
  */
 export class HoldWindow {
   /** Unix time in ms. */
@@ -16,7 +16,7 @@ export class HoldWindow {
     this.endsAt = clock.now() + ms;
   }
 
-  /** 0 when it is over. */
+  /** 0 after the end. */
   get leftMs(): number {
     return Math.max(0, Math.min(this.#until - this.#clock.monotonic(), this.endsAt - this.#clock.now()));
   }

@@ -3,22 +3,22 @@ import type { Clock, Timer } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 
 /**
- * A signal that follows its parent and is aborted by a deadline of its own. Its reason is always a
- * SyscallError. `stop` must be called: until then it holds a timer and the parent holds it.
+ * A signal that follows its parent and also aborts at its own deadline. The reason is always a SyscallError. Call
+ * `stop`: until then it holds a timer, and the parent holds it.
  */
 export class IdleTimeout {
   readonly #clock: Clock;
   readonly #abort = new Abort();
   readonly #detach: () => void;
   #timer: Timer | undefined;
-  readonly #waitedFor: { busy?(): boolean };
+  readonly #activity: Activity;
   #ms = Number.POSITIVE_INFINITY;
   #since = 0;
 
-  /** While what is waited for is `busy` with something else the deadline begins anew. */
-  constructor(clock: Clock, parent: AbortSignal, waitedFor: { busy?(): boolean }) {
+  /** The deadline restarts while `activity` is busy. */
+  constructor(clock: Clock, parent: AbortSignal, activity: Activity) {
     this.#clock = clock;
-    this.#waitedFor = waitedFor;
+    this.#activity = activity;
     this.#detach = onceAborted(parent, () => this.#abort.abort(reasonOf(parent)));
   }
 
@@ -26,7 +26,7 @@ export class IdleTimeout {
     return this.#abort.signal;
   }
 
-  /** Starts the deadline. A second call changes nothing. */
+  /** Starts the deadline. A second call does nothing. */
   arm(ms: number, expired: () => SyscallError): void {
     if (this.#timer !== undefined) return;
     this.#ms = ms;
@@ -34,12 +34,12 @@ export class IdleTimeout {
     this.#wait(ms, expired);
   }
 
-  /** Starts it anew: something has happened. */
+  /** Restarts the deadline after activity. */
   touch(): void {
     this.#since = this.#clock.monotonic();
   }
 
-  /** Ms until the deadline, infinite before `arm`. */
+  /** Milliseconds until the deadline; Infinity before `arm`. */
   get leftMs(): number {
     return this.#since + this.#ms - this.#clock.monotonic();
   }
@@ -49,16 +49,21 @@ export class IdleTimeout {
     this.#detach();
   }
 
-  /** One timer however often it is touched: it looks again when it fires. */
+  /** `touch` does not set a new timer: the timer checks the time that is left when it fires. */
   #wait(ms: number, expired: () => SyscallError): void {
     this.#timer = this.#clock.timer(ms, () => {
-      if (this.#waitedFor.busy?.()) this.touch();
+      if (this.#activity.busy?.()) this.touch();
       const left = this.leftMs;
-      // At least a millisecond: what rounding has left over would otherwise be waited for without end.
+      // At least 1 ms, or a rounding remainder could be waited for forever.
       if (left > 0) this.#wait(Math.max(1, left), expired);
       else this.#abort.abort(expired());
     });
   }
+}
+
+/** What is waited for; while it is busy with something else, its silence is no fault. */
+interface Activity {
+  busy?(): boolean;
 }
 
 function reasonOf(signal: AbortSignal): SyscallError {

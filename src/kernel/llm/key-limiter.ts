@@ -2,129 +2,130 @@ import { onceAborted } from "../../lib/cancellation.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import type { RateLimits, SyscallError } from "../../plugin/index.ts";
 import { ConcurrencyLimit } from "./concurrency-limit.ts";
-import { FairQueue, type Turn } from "./fair-queue.ts";
+import { FairQueue, type QueueEntry } from "./fair-queue.ts";
 import { HoldWindow } from "./hold-window.ts";
 import { OpenRequests } from "./open-requests.ts";
 import { type ProviderHold, ReportedLimits } from "./reported-limits.ts";
 import { RequestRate } from "./request-rate.ts";
 
-/** A caller's place in the queue. It keeps it for its retries, which so go before later comers. */
-export interface SlotRequest extends Turn {
-  /** What it asks: a quota is that of a key and a model. */
+/** A call's request for a slot. Retries keep the order of the first attempt, so they go before later calls. */
+export interface SlotRequest extends QueueEntry {
+  /** A quota belongs to a key and a model. */
   readonly model: string;
-  /** The longest hold-off it is willing to sit out, ms. */
+  /** The longest hold that the call waits for, in ms. */
   readonly patienceMs: number;
 }
 
-/** What the provider's entry allows. */
+/** The limits in the provider's configuration. */
 export interface ConfiguredLimits {
-  /** Calls at once, at most. */
+  /** Maximum concurrent calls. */
   concurrency: number | undefined;
   requestsPerMinute: number | undefined;
 }
 
-/** How a call gave its place back: with an answer, refused because there were too many, or anything else. */
+/** How a call ended: with an answer, refused because of too many calls, or anything else. */
 export type CallOutcome = "answered" | "refused" | "other";
 
-/** How it stands with one key; times in ms. */
+/** The state of one key; times in ms. */
 export interface KeyLimiterStatus {
   running: number;
   waiting: number;
-  /** Process trees among those who wait. */
+  /** Process trees with waiting calls. */
   trees: number;
-  /** Calls at once now, and at most. */
+  /** The current limit on concurrent calls, and its maximum. */
   at_once: number;
   at_once_max: number;
   requests_last_minute: number;
   requests_per_minute: number | null;
-  /** Which models nobody asks before that, and why. */
+  /** Models that are on hold, until when and why. */
   holds: { model: string; until_ms: number; left_ms: number; why: string }[];
-  /** What the headers of the last answer of each model said. */
+  /** The rate limits in the headers of each model's last answer. */
   reported: Record<string, RateLimits>;
-  /** Requests made, and of these refused because there were too many. */
+  /** Requests made, and how many of them were refused because of too many calls. */
   requests: number;
   refused: number;
 }
 
 class Waiter implements SlotRequest {
-  /** Lets go of the signal that it heeds. */
-  ignore = nothing;
-  readonly #ticket: SlotRequest;
+  /** Removes the abort listener. */
+  detach = nothing;
+  readonly #request: SlotRequest;
   readonly #resolve: () => void;
   readonly #reject: (reason: unknown) => void;
 
-  constructor(ticket: SlotRequest, resolve: () => void, reject: (reason: unknown) => void) {
-    this.#ticket = ticket;
+  constructor(request: SlotRequest, resolve: () => void, reject: (reason: unknown) => void) {
+    this.#request = request;
     this.#resolve = resolve;
     this.#reject = reject;
   }
 
   get tree(): string {
-    return this.#ticket.tree;
+    return this.#request.tree;
   }
 
   get order(): number {
-    return this.#ticket.order;
+    return this.#request.order;
   }
 
-  get again(): boolean {
-    return this.#ticket.again;
+  get isRetry(): boolean {
+    return this.#request.isRetry;
   }
 
   get model(): string {
-    return this.#ticket.model;
+    return this.#request.model;
   }
 
   get patienceMs(): number {
-    return this.#ticket.patienceMs;
+    return this.#request.patienceMs;
   }
 
   grant(): void {
-    this.ignore();
+    this.detach();
     this.#resolve();
   }
 
   refuse(error: unknown): void {
-    this.ignore();
+    this.detach();
     this.#reject(error);
   }
 }
 
-const LOOK_AGAIN_MS = 60_000;
+/** The clock may be set, or the machine sleep, while calls wait: so the queue is checked at least this often. */
+const MAX_TIMER_MS = 60_000;
 
 /**
- * The places of one key, given out in turn: so many at once, so many a minute, as few as the provider's headers
- * say, and none for a model while it has asked everybody to stay away from that.
+ * Hands out the slots of one key in a fair order. It limits concurrent calls and calls per minute, follows the rate
+ * limits in the provider's headers, and grants no slot for a model that is on hold.
  */
 export class KeyLimiter {
-  /** Under way, those that wait for a retry and hold no place among them. */
+  /** Calls under way, including those that wait for a retry without a slot. */
   calls = 0;
   readonly #clock: Clock;
-  readonly #atOnce: ConcurrencyLimit;
-  readonly #perMinute = new RequestRate();
-  /** By model: what headers said, and how long a refusal has asked to stay away. */
+  readonly #concurrency: ConcurrencyLimit;
+  readonly #rate = new RequestRate();
+  /** By model: the limits from headers, and the hold that a refusal asked for. */
   readonly #reported = new Map<string, ReportedLimits>();
-  readonly #asked = new Map<string, ProviderHold>();
+  readonly #requestedHolds = new Map<string, ProviderHold>();
   readonly #waiters = new FairQueue<Waiter>();
   #timer: Timer | undefined;
   #running = 0;
   #requests = 0;
   #refused = 0;
-  #usedAt: number;
+  #lastUsed: number;
   /** Shared by all keys. */
-  readonly #open: OpenRequests;
+  readonly #openRequests: OpenRequests;
 
   constructor(clock: Clock, concurrency: number | undefined, open = new OpenRequests()) {
     this.#clock = clock;
-    this.#open = open;
-    this.#atOnce = new ConcurrencyLimit(concurrency);
-    this.#usedAt = clock.monotonic();
+    this.#openRequests = open;
+    this.#concurrency = new ConcurrencyLimit(concurrency);
+    this.#lastUsed = clock.monotonic();
   }
 
-  /** The last word counts: providers.yaml may have been changed. */
-  set pace({ concurrency, requestsPerMinute }: ConfiguredLimits) {
-    this.#atOnce.setMax(concurrency);
-    this.#perMinute.limit = requestsPerMinute;
+  /** Set before each call: providers.yaml may have changed. */
+  set limits({ concurrency, requestsPerMinute }: ConfiguredLimits) {
+    this.#concurrency.setMax(concurrency);
+    this.#rate.limit = requestsPerMinute;
   }
 
   get running(): number {
@@ -132,59 +133,59 @@ export class KeyLimiter {
   }
 
   /**
-   * Waits for a place; the caller gives it back with `release`. Rejects with the signal's reason when it is
-   * aborted first, and at once with the provider's own error when the hold-off is longer than its patience.
+   * Waits for a slot; the caller returns it with `release`. Rejects with the signal's reason on abort, and with the
+   * provider's error if the hold is longer than the request's patience.
    */
-  acquire(ticket: SlotRequest, signal: AbortSignal): Promise<void> {
+  acquire(request: SlotRequest, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.reject(signal.reason);
-    const hold = this.#holdOf(ticket.model);
-    if (hold !== undefined && hold.window.leftMs > ticket.patienceMs) return Promise.reject(hold.error);
-    // No function that awaits: each costs half a KiB, and thousands may wait here.
+    const hold = this.#holdOf(request.model);
+    if (hold !== undefined && hold.window.leftMs > request.patienceMs) return Promise.reject(hold.error);
+    // Not an async function: each would cost half a KiB, and thousands may wait here.
     return new Promise((resolve, reject) => {
-      const waiter = new Waiter(ticket, resolve, reject);
+      const waiter = new Waiter(request, resolve, reject);
       this.#waiters.add(waiter);
-      waiter.ignore = onceAborted(signal, () => {
-        this.#waiters.leave(waiter);
-        if (this.#waiters.size === 0) this.#stopLooking();
+      waiter.detach = onceAborted(signal, () => {
+        this.#waiters.remove(waiter);
+        if (this.#waiters.size === 0) this.#cancelTimer();
         waiter.refuse(signal.reason);
       });
-      // Thousands may come while one is held: the hold's end is looked at already.
-      if (hold === undefined || this.#timer === undefined) this.next();
+      // During a hold the timer is set already, and thousands of calls may arrive.
+      if (hold === undefined || this.#timer === undefined) this.admit();
     });
   }
 
-  release(ending: CallOutcome): void {
-    if (ending === "answered") this.#atOnce.answered(this.#running);
+  release(outcome: CallOutcome): void {
+    if (outcome === "answered") this.#concurrency.answered(this.#running);
     this.#running--;
-    this.#usedAt = this.#clock.monotonic();
-    if (ending === "refused") {
+    this.#lastUsed = this.#clock.monotonic();
+    if (outcome === "refused") {
       this.#refused++;
-      this.#atOnce.refused(this.#running);
+      this.#concurrency.refused(this.#running);
     }
-    this.#open.give(this);
-    this.next();
+    this.#openRequests.release(this);
+    this.admit();
   }
 
-  /** Nobody asks this model for `ms`; who would wait longer than its patience gets the error now. */
+  /** Holds calls of this model for `ms`. Waiting calls with less patience get `error` now. */
   holdOff(model: string, ms: number, error: SyscallError): void {
-    if ((this.#asked.get(model)?.window.leftMs ?? 0) >= ms) return;
-    this.#asked.set(model, { window: new HoldWindow(this.#clock, ms), error });
-    this.#turnAway(model);
-    this.next();
+    if ((this.#requestedHolds.get(model)?.window.leftMs ?? 0) >= ms) return;
+    this.#requestedHolds.set(model, { window: new HoldWindow(this.#clock, ms), error });
+    this.#rejectImpatient(model);
+    this.admit();
   }
 
-  /** The headers of an answer of this model. What they say counts from now on, for better and for worse. */
+  /** Replaces what is known of this model's rate limits by the headers of its latest answer. */
   report(model: string, limits: RateLimits): void {
     const reported = this.#reported.get(model) ?? new ReportedLimits(this.#clock);
     this.#reported.set(model, reported);
     reported.report(limits);
-    this.#turnAway(model);
-    this.next();
+    this.#rejectImpatient(model);
+    this.admit();
   }
 
-  /** Nothing goes on here, nothing has to be waited for, and nobody came for so long. */
+  /** True if no call is under way, no model is on hold, and the last use is at least `ms` ago. */
   isIdleSince(ms: number): boolean {
-    const idle = this.calls === 0 && this.#clock.monotonic() - this.#usedAt >= ms;
+    const idle = this.calls === 0 && this.#clock.monotonic() - this.#lastUsed >= ms;
     return idle && this.#models().every((model) => this.#holdOf(model) === undefined);
   }
 
@@ -194,10 +195,10 @@ export class KeyLimiter {
       running: this.#running,
       waiting: this.#waiters.size,
       trees: this.#waiters.trees,
-      at_once: Math.min(this.#atOnce.limit, ...models.map((model) => this.#limitOf(model))),
-      at_once_max: this.#atOnce.max,
-      requests_last_minute: this.#perMinute.count(this.#clock.monotonic()),
-      requests_per_minute: this.#perMinute.limit ?? null,
+      at_once: Math.min(this.#concurrency.limit, ...models.map((model) => this.#limitOf(model))),
+      at_once_max: this.#concurrency.max,
+      requests_last_minute: this.#rate.count(this.#clock.monotonic()),
+      requests_per_minute: this.#rate.limit ?? null,
       holds: models.flatMap((model) => {
         const hold = this.#holdOf(model);
         if (hold === undefined) return [];
@@ -210,30 +211,30 @@ export class KeyLimiter {
     };
   }
 
-  /** Those of which something is known. */
+  /** Models with a hold or reported limits. */
   #models(): string[] {
-    return [...new Set([...this.#asked.keys(), ...this.#reported.keys()])];
+    return [...new Set([...this.#requestedHolds.keys(), ...this.#reported.keys()])];
   }
 
   #limitOf(model: string): number {
     const share = this.#reported.get(model)?.share ?? 1;
-    return Math.max(1, Math.floor(this.#atOnce.limit * share));
+    return Math.max(1, Math.floor(this.#concurrency.limit * share));
   }
 
-  /** The longer one of what the provider has asked for and what its headers say. */
+  /** The longer of the hold that a refusal asked for and the hold that headers imply. */
   #holdOf(model: string): ProviderHold | undefined {
     const reported = this.#reported.get(model)?.hold();
-    const asked = this.#asked.get(model);
+    const asked = this.#requestedHolds.get(model);
     if (asked === undefined || asked.window.leftMs === 0) return reported;
     return reported === undefined || asked.window.leftMs >= reported.window.leftMs ? asked : reported;
   }
 
-  /** Lets go whoever may, and looks again when the next one may. */
-  next(): void {
-    this.#stopLooking();
-    while (this.#waiters.size > 0 && this.#running < this.#atOnce.limit) {
-      if (!this.#open.hasRoom(this)) return;
-      const minuteMs = this.#perMinute.waitMs(this.#clock.monotonic());
+  /** Grants slots to all waiting calls that may start now, and sets a timer for the next one. */
+  admit(): void {
+    this.#cancelTimer();
+    while (this.#waiters.size > 0 && this.#running < this.#concurrency.limit) {
+      if (!this.#openRequests.hasRoom(this)) return;
+      const minuteMs = this.#rate.waitMs(this.#clock.monotonic());
       const holdsMs = new Map(
         this.#models().map((model) => [model, this.#holdOf(model)?.window.leftMs ?? 0]),
       );
@@ -241,43 +242,44 @@ export class KeyLimiter {
         (holdsMs.get(model) ?? 0) > 0 || (holdsMs.has(model) && this.#running >= this.#limitOf(model));
       const waiter = minuteMs > 0 ? undefined : this.#waiters.next(({ model }) => !isHeld(model));
       if (waiter === undefined) {
-        this.#lookAgain([minuteMs, ...holdsMs.values()]);
+        this.#scheduleAdmit([minuteMs, ...holdsMs.values()]);
         return;
       }
-      this.#begin(waiter);
+      this.#grant(waiter);
     }
   }
 
-  /** A clock may be set, or a machine sleep, while everybody waits: so it is not later than in a minute. */
-  #lookAgain(waits: number[]): void {
+  #scheduleAdmit(waits: number[]): void {
     const soonest = Math.min(...waits.filter((ms) => ms > 0));
     if (soonest === Infinity) return;
-    // At least a millisecond: what rounding has left over would otherwise be waited for without end.
-    this.#timer = this.#clock.timer(Math.min(LOOK_AGAIN_MS, Math.max(1, soonest)), () => this.next());
+    // At least 1 ms, or a rounding remainder could be waited for forever.
+    this.#timer = this.#clock.timer(Math.min(MAX_TIMER_MS, Math.max(1, soonest)), () => this.admit());
   }
 
-  #stopLooking(): void {
+  #cancelTimer(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
   }
 
-  #begin(waiter: Waiter): void {
-    this.#open.take(this);
+  #grant(waiter: Waiter): void {
+    this.#openRequests.take(this);
     this.#running++;
     this.#requests++;
-    this.#perMinute.made(this.#clock.monotonic());
+    this.#rate.record(this.#clock.monotonic());
     const reported = this.#reported.get(waiter.model);
     reported?.begin();
-    if (reported) this.#turnAway(waiter.model);
+    if (reported) this.#rejectImpatient(waiter.model);
     waiter.grant();
   }
 
-  /** Tells those who will not wait for this model so long. Needed when a hold begins: from then on it gets shorter. */
-  #turnAway(model: string): void {
+  /** Rejects waiting calls whose patience is shorter than the hold. Needed only when a hold begins: it only gets shorter. */
+  #rejectImpatient(model: string): void {
     const hold = this.#holdOf(model);
     if (hold === undefined) return;
     const { leftMs } = hold.window;
-    const impatient = this.#waiters.remove((one) => one.model === model && leftMs > one.patienceMs);
+    const impatient = this.#waiters.removeWhere(
+      (waiter) => waiter.model === model && leftMs > waiter.patienceMs,
+    );
     for (const waiter of impatient) waiter.refuse(hold.error);
   }
 }

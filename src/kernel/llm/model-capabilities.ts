@@ -3,8 +3,8 @@ import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";
 
 /**
- * Asks the driver of a process's open model what it can do of what the run wants. An effort that it has no setting
- * for is left out of the requests, and told. INVALID where the run has images and the driver takes none.
+ * Fits a run's settings to what the driver of its open model supports. An unsupported effort is left out of the
+ * requests, with a notice. Fails with INVALID if the run has images and the driver accepts none.
  */
 export async function fitToModel(files: FileSystem, proc: Process): Promise<void> {
   const { effort } = proc.spec.opts;
@@ -15,7 +15,7 @@ export async function fitToModel(files: FileSystem, proc: Process): Promise<void
   if (proc.images.length > 0 && facts.images !== true) {
     throw new SyscallError(
       "INVALID",
-      `The run has images (--add), and ${device} takes none: leave them out, or choose another provider.`,
+      `The run has images (--add), but ${device} accepts none. Leave them out, or choose another provider.`,
     );
   }
   if (effort === undefined) return;

@@ -4,7 +4,7 @@ import type { Process } from "../process/process.ts";
 import type { Secrets } from "../process/secrets.ts";
 import type { ModelDevice } from "./model-gate.ts";
 
-/** The file of one process's model, as the gate uses it. */
+/** The open model device of one process, as the gate uses it. */
 export class ModelDeviceFile implements ModelDevice {
   reads = 0;
   readBytes = 0;

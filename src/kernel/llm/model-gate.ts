@@ -12,67 +12,65 @@ export type { ModelDevice } from "./answer-reader.ts";
 
 export interface ModelCallOptions {
   signal: AbortSignal;
-  /** Whose time the deadlines and the waits between attempts are counted in; the gate's own when absent. */
+  /** The clock of the deadlines and of the waits between attempts; default: the gate's clock. */
   clock?: Clock;
-  /** From the first attempt's start to the answer's end, retries and the waits between them included. */
+  /** The time limit of the call, from the start of the first attempt, including retries and the waits between them. */
   totalMs: number;
-  /** The longest silence of a streamed answer, the time to its first word included. */
+  /** The longest silence of a streamed answer, including the time to its first event. */
   idleMs: number;
   /** Attempts after the first one. */
   retries: number;
-  /** The longest wait a provider may ask for that is sat out; `totalMs` when absent. */
+  /** The longest wait that a provider may ask for; default `totalMs`. */
   patienceMs?: number;
-  /** What the provider is called where queues are shown. */
+  /** The provider's name, for the status. */
   provider?: string;
-  /** Calls of one key at once, at most; 32 when the provider's entry says nothing. */
+  /** Maximum concurrent calls of one key; default 32. */
   concurrency?: number;
-  /** Requests of one key within a minute, at most. */
+  /** Maximum requests of one key within a minute. */
   requestsPerMinute?: number;
-  /** The process tree in whose turn it goes; all that name none are one. */
+  /** The process tree, for fairness. Calls without one share a tree. */
   tree?: string;
-  /** Told of the place that each attempt has: a program gives it back while it waits for tool calls of its own. */
-  onPlace?(place: SlotLease): void;
-  /** Asked at the deadlines: a program that is the model waits for a tool call of its own. */
+  /** Gets the slot of each attempt. A program releases it while its own tool calls run. */
+  onSlot?(slot: SlotLease): void;
+  /** Asked at the deadlines: true while a program that is the model waits for its own tool call. */
   busy?(): boolean;
-  /** Told as they come; an answer that breaks off has been told in part. `onRetry` says that it begins anew. */
+  /** Gets the events as they arrive. If an answer breaks off, `onRetry` says that it starts again. */
   onEvent(event: LLMEvent): void;
-  /** Before the wait. `attempt` counts the failed ones, from 1. */
+  /** Called before the wait. `attempt` counts the failed attempts, from 1. */
   onRetry(info: { attempt: number; delayMs: number; error: SyscallError }): void;
 }
 
-/** One provider and key, as `/proc/llm` shows it. Never the key, nor anything made of it. */
+/** One provider and key, as `/proc/llm` shows it. It contains neither the key nor anything derived from it. */
 export interface GateStatus extends KeyLimiterStatus {
   provider: string;
-  /** Under way, those that wait for their place or for a retry included. */
+  /** Calls under way, including those that wait for a slot or a retry. */
   calls: number;
 }
 
 /**
- * Stands between the loop and the model devices (design §4): one queue per provider and key, shared by all
- * processes, in which the process trees take turns, with retries, `Retry-After`, rate limits, and a total and an
- * idle deadline. All keys together share a limit on open requests. Drivers never retry.
+ * Makes all model calls of a kernel. Each provider and key has one queue, in which process trees take turns. The gate
+ * applies retries, `Retry-After`, rate limits, a total timeout and an idle timeout. All keys share a limit on open
+ * requests. Drivers never retry.
  */
 export class ModelGate {
   readonly #clock: Clock;
   readonly #random: () => number;
-  readonly #keys = new Map<string, { provider: string; slots: KeyLimiter }>();
-  readonly #open: OpenRequests;
-  #tickets = 0;
+  readonly #keys = new Map<string, { provider: string; limiter: KeyLimiter }>();
+  readonly #openRequests: OpenRequests;
+  #calls = 0;
 
-  /** `openRequests`: the limit on requests open at the same time, all keys together; none by default. */
+  /** `openRequests`: the limit on open requests of all keys together; default: none. */
   constructor(ports: { clock: Clock; random: () => number; openRequests?: number }) {
     this.#clock = ports.clock;
     this.#random = ports.random;
-    this.#open = new OpenRequests(ports.openRequests);
+    this.#openRequests = new OpenRequests(ports.openRequests);
   }
 
   /**
-   * One answer of the model, whole and not empty. Throws the last attempt's error when the retries are used
-   * up; one with `resetAtMs` when the provider asks for a wait that is longer than the caller's patience or than
-   * what is left of `totalMs`, and then alone; TIMEOUT at a deadline; the signal's reason or CANCELLED when the
-   * caller gave up. Waiting in the queue for the first attempt counts towards no deadline: whoever is before us
-   * has one, which stands still only while a person has paused it. Usage includes what broken attempts have
-   * reported.
+   * Resolves to one complete answer that is not empty. Its usage includes that of failed attempts. Throws the last
+   * attempt's error when the retries are used up, TIMEOUT at a deadline, or the signal's reason. The error has
+   * `resetAtMs` only if the provider asks for a longer wait than the patience or the time left. Waiting in the queue
+   * for the first attempt counts towards no deadline, because the calls before it have deadlines.
    */
   async call(
     key: string,
@@ -80,19 +78,19 @@ export class ModelGate {
     request: ModelRequest,
     options: ModelCallOptions,
   ): Promise<LLMAnswer> {
-    const slots = this.#slotsOf(key, options);
-    slots.calls++;
+    const limiter = this.#limiterOf(key, options);
+    limiter.calls++;
     const patienceMs = Math.min(options.patienceMs ?? Infinity, options.totalMs);
-    const ticket = {
-      order: this.#tickets++,
+    const slotRequest = {
+      order: this.#calls++,
       patienceMs,
       tree: options.tree ?? "",
       model: request.model,
-      again: false,
+      isRetry: false,
     };
     const reader = new AnswerReader(device, request, (event) => {
-      if (event.type === "limits") slots.report(request.model, event.limits);
-      // A program asks its model anew: each of its requests has the whole time.
+      if (event.type === "limits") limiter.report(request.model, event.limits);
+      // Each request that a program makes has the whole time.
       if (event.type === "turn") total.touch();
       options.onEvent(event);
     });
@@ -100,105 +98,105 @@ export class ModelGate {
     try {
       let counted = 0;
       for (let attempt = 1; ; attempt++) {
-        ticket.again = attempt > 1;
-        const outcome = await this.#attempt(slots, ticket, reader, total, options);
-        if (!(outcome instanceof SyscallError)) return outcome;
-        // Too many at once is nobody's own failure. It ends: each time fewer are let in.
-        if (outcome.code !== "EXHAUSTED" || slots.running === 0 || options.retries === 0) counted++;
+        slotRequest.isRetry = attempt > 1;
+        const result = await this.#attempt(limiter, slotRequest, reader, total, options);
+        if (!(result instanceof SyscallError)) return result;
+        // A refusal because of concurrent calls does not count. It ends: each refusal lowers the concurrency limit.
+        if (result.code !== "EXHAUSTED" || limiter.running === 0 || options.retries === 0) counted++;
         const last = counted > options.retries;
         const { model } = request;
-        await this.#backOff(outcome, { attempt, last, model, patienceMs }, slots, total, options);
+        await this.#backOff(result, { attempt, last, model, patienceMs }, limiter, total, options);
       }
     } finally {
       total.stop();
-      slots.calls--;
+      limiter.calls--;
     }
   }
 
-  /** Under way, those that wait for their place or for a retry included. */
+  /** Calls under way, including those that wait for a slot or a retry. */
   get calls(): number {
     let calls = 0;
-    for (const { slots } of this.#keys.values()) calls += slots.calls;
+    for (const { limiter } of this.#keys.values()) calls += limiter.calls;
     return calls;
   }
 
-  /** Every key that was used not long ago, in the order of their first use. */
+  /** The status of all recently used keys, in the order of their first use. */
   status(): GateStatus[] {
-    return [...this.#keys.values()].map(({ provider, slots }) => ({
+    return [...this.#keys.values()].map(({ provider, limiter }) => ({
       provider,
-      calls: slots.calls,
-      ...slots.status,
+      calls: limiter.calls,
+      ...limiter.status,
     }));
   }
 
-  /** What was learnt of a key is kept for a while after its last call. */
-  #slotsOf(key: string, { provider = "", concurrency, requestsPerMinute }: ModelCallOptions): KeyLimiter {
-    const slots = this.#keys.get(key)?.slots ?? this.#newKey(key, provider, concurrency);
-    slots.pace = { concurrency, requestsPerMinute };
-    return slots;
+  /** The limiter of a key; an idle one is kept for a while, with what it has learned. */
+  #limiterOf(key: string, { provider = "", concurrency, requestsPerMinute }: ModelCallOptions): KeyLimiter {
+    const limiter = this.#keys.get(key)?.limiter ?? this.#newKey(key, provider, concurrency);
+    limiter.limits = { concurrency, requestsPerMinute };
+    return limiter;
   }
 
   #newKey(key: string, provider: string, concurrency: number | undefined): KeyLimiter {
-    for (const [old, { slots }] of this.#keys) if (slots.isIdleSince(KEPT_MS)) this.#keys.delete(old);
-    const slots = new KeyLimiter(this.#clock, concurrency, this.#open);
-    this.#keys.set(key, { provider, slots });
-    return slots;
+    for (const [old, { limiter }] of this.#keys) if (limiter.isIdleSince(IDLE_KEY_MS)) this.#keys.delete(old);
+    const limiter = new KeyLimiter(this.#clock, concurrency, this.#openRequests);
+    this.#keys.set(key, { provider, limiter });
+    return limiter;
   }
 
-  /** Throws what ends the call; returns the error that another attempt may get over. */
+  /** Throws an error that ends the call; returns one that a retry may fix. */
   async #attempt(
-    slots: KeyLimiter,
-    ticket: SlotRequest,
+    limiter: KeyLimiter,
+    slotRequest: SlotRequest,
     reader: AnswerReader,
     total: IdleTimeout,
     options: ModelCallOptions,
   ): Promise<LLMAnswer | SyscallError> {
-    await slots.acquire(ticket, total.signal);
-    const place = new SlotLease(slots, ticket, total.signal);
-    options.onPlace?.(place);
-    total.arm(options.totalMs, () => unfinished(options.totalMs));
+    await limiter.acquire(slotRequest, total.signal);
+    const slot = new SlotLease(limiter, slotRequest, total.signal);
+    options.onSlot?.(slot);
+    total.arm(options.totalMs, () => totalTimeout(options.totalMs));
     const idle = new IdleTimeout(options.clock ?? this.#clock, total.signal, options);
-    if (reader.streams) idle.arm(options.idleMs, () => silent(options.idleMs));
-    let ending: CallOutcome = "other";
+    if (reader.streams) idle.arm(options.idleMs, () => idleTimeout(options.idleMs));
+    let outcome: CallOutcome = "other";
     try {
       const answer = await reader.read(idle);
-      ending = "answered";
+      outcome = "answered";
       return answer;
     } catch (thrown) {
       idle.signal.throwIfAborted();
       const error = asSyscallError(thrown);
       if (!isRetryable(error)) throw error;
-      if (error.code === "EXHAUSTED") ending = "refused";
+      if (error.code === "EXHAUSTED") outcome = "refused";
       return error;
     } finally {
       idle.stop();
-      place.end(ending);
+      slot.end(outcome);
     }
   }
 
-  /** Waits before the next attempt, or throws the error when there will be none. */
+  /** Waits before the next attempt, or throws the error if there is none. */
   async #backOff(
     error: SyscallError,
     o: { attempt: number; last: boolean; model: string; patienceMs: number },
-    slots: KeyLimiter,
+    limiter: KeyLimiter,
     total: IdleTimeout,
     options: ModelCallOptions,
   ): Promise<void> {
     const { attempt, last, model, patienceMs } = o;
     const now = this.#clock.now();
-    const asked = requestedWaitMs(error, now);
-    const later = asked === undefined ? error : comeBackLater(error, asked, now);
-    // A quota is that of the key and the model: all who have it wait.
-    if (asked !== undefined && error.code === "EXHAUSTED") slots.holdOff(model, asked, later);
+    const requestedMs = requestedWaitMs(error, now);
+    const later = requestedMs === undefined ? error : withResetTime(error, requestedMs, now);
+    // The quota belongs to the key and the model, so all their calls wait.
+    if (requestedMs !== undefined && error.code === "EXHAUSTED") limiter.holdOff(model, requestedMs, later);
     const delayMs = backoffMs(error, attempt, now, this.#random);
-    if (delayMs >= total.leftMs || (asked ?? 0) > patienceMs) throw later;
-    if (last) throw asked ? usedUp(later) : inVain(error, attempt);
+    if (delayMs >= total.leftMs || (requestedMs ?? 0) > patienceMs) throw later;
+    if (last) throw requestedMs ? withoutResetTime(later) : retriesUsedUp(error, attempt);
     options.onRetry({ attempt, delayMs, error });
     await sleep(options.clock ?? this.#clock, delayMs, total.signal);
   }
 }
 
-const KEPT_MS = 10 * 60_000;
+const IDLE_KEY_MS = 10 * 60_000;
 
 function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
@@ -215,10 +213,10 @@ function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** The same error, for whoever will not wait that long: now or later, so the end of the wait is a fixed time. */
-function comeBackLater(error: SyscallError, ms: number, now: number): SyscallError {
+/** The same error with the time at which the provider's wait ends, for callers that won't wait. */
+function withResetTime(error: SyscallError, ms: number, now: number): SyscallError {
   const { code, message, retryAfterMs } = error;
-  const wait = `It asks to be left alone for ${Math.ceil(ms / 1000)} s: come back then, or use another provider`;
+  const wait = `It asks for a wait of ${Math.ceil(ms / 1000)} s. Try again then, or use another provider`;
   return new SyscallError(code, ms > 0 ? `${message}. ${wait}` : message, {
     cause: error,
     retryAfterMs,
@@ -226,28 +224,30 @@ function comeBackLater(error: SyscallError, ms: number, now: number): SyscallErr
   });
 }
 
-/** It would have been waited for once more. */
-function usedUp({ code, message, cause }: SyscallError): SyscallError {
+/** The same error without a reset time, when the retries are used up. */
+function withoutResetTime({ code, message, cause }: SyscallError): SyscallError {
   return new SyscallError(code, message, { cause });
 }
 
-/** The same error, for whoever reads it as the last: nobody has said when to come back. */
-function inVain(error: SyscallError, attempts: number): SyscallError {
+/** The same error with the number of attempts. */
+function retriesUsedUp(error: SyscallError, attempts: number): SyscallError {
   const { code, message, retryable } = error;
   const tried = attempts === 1 ? "It was tried once" : `It was tried ${attempts} times`;
-  const told = `${message}. ${tried}: come back later, or use another model or provider`;
-  return new SyscallError(code, told, { cause: error, retryable });
+  return new SyscallError(code, `${message}. ${tried}: try again later, or use another model or provider`, {
+    cause: error,
+    retryable,
+  });
 }
 
-function unfinished(ms: number): SyscallError {
-  return tooSlow(`did not finish its answer within ${ms / 1000} s in total`, "model_timeout");
+function totalTimeout(ms: number): SyscallError {
+  return timeoutError(`did not finish its answer within ${ms / 1000} s in total`, "model_timeout");
 }
 
-function silent(ms: number): SyscallError {
-  return tooSlow(`sent nothing for ${ms / 1000} s`, "model_idle_timeout");
+function idleTimeout(ms: number): SyscallError {
+  return timeoutError(`sent nothing for ${ms / 1000} s`, "model_idle_timeout");
 }
 
-function tooSlow(what: string, setting: string): SyscallError {
+function timeoutError(what: string, setting: string): SyscallError {
   const advice = `Raise ${setting} in config.yaml, or use another model or provider`;
   return new SyscallError("TIMEOUT", `the model ${what}. ${advice}`);
 }

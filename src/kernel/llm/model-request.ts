@@ -6,32 +6,29 @@ import {
   SyscallError,
 } from "../../plugin/index.ts";
 
-/** A request as the kernel holds it: with its images by name, since thousands may wait for their turn. */
+/** A model request whose images are references: thousands of requests may wait in memory. */
 export interface ModelRequest extends Omit<LLMRequest, "messages"> {
   messages: Message[];
 }
 
-/** Gives an image that the conversation names, in base64. */
+/** Reads an image of the conversation, as base64. */
 export type ReadImage = (image: ImageRef, signal: AbortSignal) => Promise<string>;
 
-/** The request as it is written to a model device: whole. */
+/** The request as it is written to a model device, with its images. */
 export async function writtenRequest(
   request: ModelRequest,
-  kept: { readImage?: ReadImage },
+  device: { readImage?: ReadImage },
   signal: AbortSignal,
 ): Promise<string> {
   if (!request.messages.some(({ images }) => images !== undefined)) return JSON.stringify(request);
-  if (kept.readImage === undefined) {
-    throw new SyscallError(
-      "INTERNAL",
-      "The conversation has images, and nobody here knows where they are kept.",
-    );
+  if (device.readImage === undefined) {
+    throw new SyscallError("INTERNAL", "The conversation has images, but the device can't read them.");
   }
   const messages: LLMMessage[] = [];
   for (const { images = [], ...message } of request.messages) {
     const read: LLMMessage["images"] = [];
     for (const image of images)
-      read.push({ media_type: image.media_type, data: await kept.readImage(image, signal) });
+      read.push({ media_type: image.media_type, data: await device.readImage(image, signal) });
     messages.push(read.length === 0 ? message : { ...message, images: read });
   }
   return JSON.stringify({ ...request, messages });

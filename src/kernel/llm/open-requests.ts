@@ -1,7 +1,7 @@
 /** What shares the limit: the queue of one key. */
 export interface Requester {
-  /** A request may be possible now. Takes as many as it needs and may. */
-  next(): void;
+  /** Called when a request may be possible. Starts as many as are waiting and allowed. */
+  admit(): void;
 }
 
 /**
@@ -15,8 +15,8 @@ export class OpenRequests {
   readonly #reserve: number;
   readonly #share: number;
   readonly #held = new Map<Requester, number>();
-  /** Refused since their last request, the longest-waiting first. */
-  readonly #wanting = new Set<Requester>();
+  /** Keys that were refused since their last request, the longest-waiting first. */
+  readonly #waiting = new Set<Requester>();
   #open = 0;
 
   constructor(max = Infinity) {
@@ -25,36 +25,36 @@ export class OpenRequests {
     this.#share = Math.max(1, Math.floor(max / 8));
   }
 
-  /** False: not now. `next` is called when it may be possible. */
+  /** If it returns false, `admit` is called when a request may be possible. */
   hasRoom(by: Requester): boolean {
-    if (this.#mayTake(by)) return true;
-    this.#wanting.add(by);
+    if (this.#isAllowed(by)) return true;
+    this.#waiting.add(by);
     return false;
   }
 
-  /** One request begins, for which there is room. */
+  /** Counts one request that starts; `hasRoom` returned true. */
   take(by: Requester): void {
-    this.#wanting.delete(by);
+    this.#waiting.delete(by);
     this.#open++;
     this.#held.set(by, this.#heldBy(by) + 1);
   }
 
-  /** One request of it has ended. */
-  give(by: Requester): void {
+  /** Counts one request that ended. */
+  release(by: Requester): void {
     const held = this.#heldBy(by) - 1;
     if (held > 0) this.#held.set(by, held);
     else this.#held.delete(by);
     this.#open--;
-    for (const waiting of [...this.#wanting]) {
+    for (const waiting of [...this.#waiting]) {
       if (this.#open >= this.#max) return;
-      if (!this.#mayTake(waiting)) continue;
-      // It stands at the end of the queue again if it still wants one.
-      this.#wanting.delete(waiting);
-      waiting.next();
+      if (!this.#isAllowed(waiting)) continue;
+      // If it still wants one, it goes to the end of the queue.
+      this.#waiting.delete(waiting);
+      waiting.admit();
     }
   }
 
-  #mayTake(by: Requester): boolean {
+  #isAllowed(by: Requester): boolean {
     const free = this.#max - this.#open;
     return free > 0 && (this.#heldBy(by) < this.#share || free > this.#reserve);
   }

@@ -3,18 +3,18 @@ import { type RateLimits, SyscallError } from "../../plugin/index.ts";
 import { HoldWindow } from "./hold-window.ts";
 import { waitMs } from "./retry.ts";
 
-/** Nobody with a key goes on until then, and what whoever will not wait is told. */
+/** Calls of this model wait until `window` ends; callers that won't wait get `error`. */
 export interface ProviderHold {
   window: HoldWindow;
   error: SyscallError;
 }
 
-/** Below this share of its tokens a key's calls become fewer, in proportion. */
+/** If less than this share of the tokens is left, concurrency is reduced in proportion. */
 const LOW = 0.2;
 
 /**
- * What the headers of a provider's last answer said, and what of it still holds. Calls begun since are counted
- * against it, so that the last request of a window is the last one that is made.
+ * The rate limits in the headers of a provider's last answer, as far as they still apply. Calls that started since
+ * then count against them, so that no more requests are made than the window allows.
  */
 export class ReportedLimits {
   readonly #clock: Clock;
@@ -26,7 +26,7 @@ export class ReportedLimits {
     this.#clock = clock;
   }
 
-  /** As it was said. */
+  /** As reported. */
   get last(): RateLimits | undefined {
     return this.#last;
   }
@@ -40,12 +40,12 @@ export class ReportedLimits {
     };
   }
 
-  /** A call was begun. */
+  /** Counts a call that starts. */
   begin(): void {
     this.#begun++;
   }
 
-  /** Nothing is left until then. Undefined while there is something, or nothing is known. */
+  /** The hold until the used-up limit is reset; undefined if something is left, or nothing is known. */
   hold(): ProviderHold | undefined {
     const requests = this.#usedUp("requests", this.#begun);
     const tokens = this.#usedUp("tokens", 0);
@@ -53,7 +53,7 @@ export class ReportedLimits {
     return requests.window.leftMs > tokens.window.leftMs ? requests : tokens;
   }
 
-  /** From 0 to 1: how much of its pace a key keeps, by the tokens that are left. */
+  /** The share of the concurrency limit that the remaining tokens allow, from 0 to 1. */
   get share(): number {
     const { remaining, limit } = this.#last?.tokens ?? {};
     if (remaining === undefined || !limit || !this.#windows.tokens?.leftMs) return 1;
@@ -70,7 +70,7 @@ export class ReportedLimits {
     const window = this.#windows[what];
     if (limit?.remaining === undefined || limit.remaining - begun > 0 || !window?.leftMs) return undefined;
     const all = limit.limit === undefined ? `all ${what}` : `all ${limit.limit} ${what}`;
-    const wait = `The limit is new in ${Math.ceil(window.leftMs / 1000)} s: come back then, or use another provider`;
+    const wait = `It is reset in ${Math.ceil(window.leftMs / 1000)} s. Try again then, or use another provider`;
     const error = new SyscallError(
       "EXHAUSTED",
       `the provider says that ${all} of its rate limit are used up. ${wait}`,

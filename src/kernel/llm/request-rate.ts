@@ -1,36 +1,36 @@
 const MINUTE_MS = 60_000;
 
-/** Requests of one key, at most so many within any minute. Times are those of a clock that never goes back. */
+/** Counts the requests of one key within any minute, and limits them. Times are monotonic. */
 export class RequestRate {
-  /** undefined: any number. They are counted all the same. */
+  /** undefined: no limit, but requests are counted. */
   limit: number | undefined;
-  /** When they were made, oldest first; the first `#old` of them are more than a minute ago. */
+  /** Times of requests, oldest first; the first `#expired` are more than a minute ago. */
   #times: number[] = [];
-  #old = 0;
+  #expired = 0;
 
-  made(now: number): void {
+  record(now: number): void {
     this.#times.push(now);
-    this.#forget(now);
+    this.#expire(now);
   }
 
   count(now: number): number {
-    this.#forget(now);
-    return this.#times.length - this.#old;
+    this.#expire(now);
+    return this.#times.length - this.#expired;
   }
 
-  /** Ms until another one may be made. */
+  /** Milliseconds until another request may be made. */
   waitMs(now: number): number {
     if (this.limit === undefined) return 0;
     const over = this.count(now) - this.limit;
-    const leaves = over < 0 ? undefined : this.#times[this.#old + over];
-    return leaves === undefined ? 0 : leaves + MINUTE_MS - now;
+    const oldest = over < 0 ? undefined : this.#times[this.#expired + over];
+    return oldest === undefined ? 0 : oldest + MINUTE_MS - now;
   }
 
-  #forget(now: number): void {
-    while ((this.#times[this.#old] ?? now) <= now - MINUTE_MS) this.#old++;
-    // In one go, when it is worth it: there may be thousands a second.
-    if (this.#old * 2 <= this.#times.length) return;
-    this.#times = this.#times.slice(this.#old);
-    this.#old = 0;
+  #expire(now: number): void {
+    while ((this.#times[this.#expired] ?? now) <= now - MINUTE_MS) this.#expired++;
+    // Rarely, because there may be thousands of requests a second.
+    if (this.#expired * 2 <= this.#times.length) return;
+    this.#times = this.#times.slice(this.#expired);
+    this.#expired = 0;
   }
 }

@@ -1,51 +1,50 @@
 import type { CallOutcome, KeyLimiter, SlotRequest } from "./key-limiter.ts";
 
 /**
- * The place that one call has among those of its key. A program that is a model gives it back while it waits for tool
- * calls of its own: one of them may be an agent that needs a place itself. Before it asks its model again it has one
- * again.
+ * The slot of one model call. A program that serves as the model releases it while its own tool calls run, because
+ * one of them may be an agent that needs a slot. It acquires a slot again before it asks its model again.
  */
 export class SlotLease {
-  readonly #slots: KeyLimiter;
-  readonly #ticket: SlotRequest;
+  readonly #limiter: KeyLimiter;
+  readonly #request: SlotRequest;
   readonly #signal: AbortSignal;
-  #held = true;
+  #hasSlot = true;
   #ended = false;
-  /** So many tool calls are under way. */
-  #away = 0;
+  /** Tool calls under way, each with one `release`. */
+  #openCalls = 0;
 
-  /** The caller has acquired it. */
-  constructor(slots: KeyLimiter, ticket: SlotRequest, signal: AbortSignal) {
-    this.#slots = slots;
-    this.#ticket = ticket;
+  /** The caller has acquired the slot. */
+  constructor(limiter: KeyLimiter, request: SlotRequest, signal: AbortSignal) {
+    this.#limiter = limiter;
+    this.#request = request;
     this.#signal = signal;
   }
 
-  leave(): void {
-    if (this.#away++ === 0) this.#giveBack("other");
+  release(): void {
+    if (this.#openCalls++ === 0) this.#free("other");
   }
 
-  /** Resolves when it has a place again, with the last of those that left; or when there will be none. */
-  async back(): Promise<void> {
-    if (--this.#away > 0 || this.#ended) return;
+  /** Undoes one `release`. The last one waits for a slot, and also resolves if none can be had. */
+  async reacquire(): Promise<void> {
+    if (--this.#openCalls > 0 || this.#ended) return;
     try {
-      await this.#slots.acquire(this.#ticket, this.#signal);
-      this.#held = true;
+      await this.#limiter.acquire(this.#request, this.#signal);
+      this.#hasSlot = true;
     } catch {
-      // It is told to stop, or its provider is not to be asked for long: then it hears so from that itself.
+      // The run is stopping, or the model is on hold: the model call itself fails with the reason.
       return;
     }
-    if (this.#away > 0 || this.#ended) this.#giveBack("other");
+    if (this.#openCalls > 0 || this.#ended) this.#free("other");
   }
 
-  end(ending: CallOutcome): void {
+  end(outcome: CallOutcome): void {
     this.#ended = true;
-    this.#giveBack(ending);
+    this.#free(outcome);
   }
 
-  #giveBack(ending: CallOutcome): void {
-    if (!this.#held) return;
-    this.#held = false;
-    this.#slots.release(ending);
+  #free(outcome: CallOutcome): void {
+    if (!this.#hasSlot) return;
+    this.#hasSlot = false;
+    this.#limiter.release(outcome);
   }
 }

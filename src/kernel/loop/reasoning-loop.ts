@@ -321,7 +321,7 @@ class ReasoningLoop implements AskEvents {
   async #answered({ content, stop_reason, stop_word }: Answered): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     const whole = this.#withPauses(content);
-    const cut = cutShort(stop_reason, stop_word, { roomFromBudget: this.#model.roomFromBudget });
+    const cut = cutShort(stop_reason, stop_word, { cutByBudget: this.#model.cutByBudget });
     if (cut === undefined) return this.#conclude(whole);
     if (!(await this.#ports.inboxes.of(proc).finish())) return undefined;
     proc.result = whole;

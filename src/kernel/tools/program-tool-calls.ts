@@ -2,13 +2,18 @@ import { Abort, onceAborted } from "../../lib/cancellation.ts";
 import { CODES, type LLMEvent, SyscallError, type ToolDef, type ToolOutcome } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { toolMessage } from "../conversation/tool-message.ts";
-import type { SlotLease } from "../llm/slot-lease.ts";
 import type { Process } from "../process/process.ts";
 import { isReadOnly, PARALLEL, StepCalls, type ToolCallPorts } from "./tool-calls.ts";
 import { toolForModel, toolNamed } from "./tool-catalog.ts";
 
 /** Calls of one answer that wait for their turn or are under way. */
 const MOST_OPEN = 256;
+
+/** The slot of a model call, which the program releases while its tool calls run. */
+interface ReleasableSlot {
+  release(): void;
+  reacquire(): Promise<void>;
+}
 
 /** What a program that is a model has said and done between two of its own requests: one step of the run. */
 export interface ProgramTurn {
@@ -44,7 +49,7 @@ export class ProgramToolCalls {
   #text = "";
   #reasoning = "";
   #stopped: { because: unknown } | undefined;
-  #place: Pick<SlotLease, "leave" | "back"> | undefined;
+  #slot: ReleasableSlot | undefined;
   #made = false;
   #closed = false;
 
@@ -65,9 +70,9 @@ export class ProgramToolCalls {
     return this.#stopped;
   }
 
-  /** The place that the program has among those who ask its provider. */
-  sit(place: Pick<SlotLease, "leave" | "back">): void {
-    this.#place = place;
+  /** The slot of the model call, released while tool calls are under way. */
+  setSlot(slot: ReleasableSlot): void {
+    this.#slot = slot;
   }
 
   /** Something was done: the same request must not be made a second time. */
@@ -98,9 +103,9 @@ export class ProgramToolCalls {
     const alone = !isReadOnly(toolNamed(this.#proc, name));
     const made = this.#order.run(alone, () => this.#make(name, input));
     this.#open.add(made);
-    this.#place?.leave();
+    this.#slot?.release();
     try {
-      const record = await made.finally(() => this.#place?.back());
+      const record = await made.finally(() => this.#slot?.reacquire());
       const error = CODES.find((code) => code === record.error_code);
       return { text: toolMessage(record).content, ...(error && { error }) };
     } catch (thrown) {
@@ -112,8 +117,8 @@ export class ProgramToolCalls {
     }
   }
 
-  /** An event of the answer, in its order. */
-  told(event: LLMEvent): void {
+  /** Gets the events of the answer in order. */
+  onEvent(event: LLMEvent): void {
     const spoken = event.type === "text_delta" || event.type === "reasoning_delta";
     if (event.type === "turn" || (spoken && this.#step)) this.#nextTurn();
     if (event.type === "text_delta") this.#text += event.text;

@@ -25,28 +25,28 @@ function refused(act: () => unknown): SyscallError {
 }
 
 describe("what is used", () => {
-  test("is used in every envelope above, and what was held back for it is free again", () => {
+  test("is used in every budget above, and what was reserved for it is free again", () => {
     const top = root({ tokens: 100 });
     const low = top.child(UNLIMITED, 0).child(UNLIMITED, 0);
     const hold = low.reserve({ tokens: 60, cost: 0.5, steps: 1 });
     expect([top.left("tokens"), low.left("tokens"), top.unspent("tokens")]).toEqual([40, 40, 100]);
     hold.settle({ tokens: 25, cost: 0.2, steps: 1 });
     expect([top.tokens, top.steps, top.cost, top.left("tokens")]).toEqual([25, 1, 0.2, 75]);
-    expect(top.held).toEqual({ ...NOTHING, holds: 0 });
+    expect(top.reserved).toEqual({ ...NOTHING, reservations: 0 });
   });
 
-  test("may be more than was held back: the next one is refused", () => {
+  test("may be more than was reserved: the next one is refused", () => {
     const top = root({ tokens: 100 });
     top.reserve({ ...NOTHING, tokens: 100 }).settle({ ...NOTHING, tokens: 120 });
     expect([top.tokens, top.left("tokens")]).toEqual([120, 0]);
     expect(refused(() => top.reserve({ ...NOTHING, tokens: 1 })).code).toBe("EXHAUSTED");
   });
 
-  test("is held back everywhere or nowhere", () => {
+  test("is reserved everywhere or nowhere", () => {
     const top = root({ tokens: 10 });
     const low = top.child({ ...UNLIMITED, tokens: 100 }, 0);
     expect(refused(() => low.reserve({ ...NOTHING, tokens: 11 })).code).toBe("EXHAUSTED");
-    expect(low.held).toEqual({ ...NOTHING, holds: 0 });
+    expect(low.reserved).toEqual({ ...NOTHING, reservations: 0 });
   });
 
   test("is settled once", () => {
@@ -55,7 +55,7 @@ describe("what is used", () => {
     expect(refused(() => hold.settle(NOTHING)).code).toBe("INTERNAL");
   });
 
-  test("has no cost as long as nobody knew a price", () => {
+  test("has no cost as long as no price is known", () => {
     const top = root();
     top.reserve(NOTHING).settle({ tokens: 5, cost: null, steps: 1 });
     expect(top.cost).toBeNull();
@@ -107,13 +107,13 @@ describe("a child", () => {
     expect(message).toContain("Do not try again");
   });
 
-  test("takes a place in every envelope above, whoever its parent is, until it has gone", () => {
+  test("takes a place in every budget above, whoever its parent is, until it has gone", () => {
     const top = root({ children: 3 });
     const one = top.child(wide, 0);
     const two = one.child(wide, 0);
     const three = two.child(wide, 0);
-    for (const envelope of [top, one, two, three])
-      expect(refused(() => envelope.child(wide, 0)).message).toContain("All 3 places");
+    for (const budget of [top, one, two, three])
+      expect(refused(() => budget.child(wide, 0)).message).toContain("3 processes live below this run");
     two.close();
     expect([top.live, one.live]).toEqual([2, 1]);
     three.child(wide, 0);
@@ -123,7 +123,7 @@ describe("a child", () => {
 });
 
 test("that of a kernel has so many places for all processes, whatever each run has", () => {
-  const kernel = TreeBudget.ofKernel(2);
+  const kernel = TreeBudget.forKernel(2);
   const run = kernel.child(UNLIMITED, 0);
   const below = run.child(UNLIMITED, 0);
   for (const spawn of [() => kernel.child(UNLIMITED, 0), () => below.child(UNLIMITED, 0)]) {
@@ -164,20 +164,20 @@ test.each([1, 2, 3, 4, 5])(
     const random = seeded(seed);
     const upTo = (most: number): number => Math.floor(random() * (most + 1));
     interface Node {
-      envelope: TreeBudget;
+      budget: TreeBudget;
       above: Node | undefined;
       limits: BudgetLimits;
-      holds: { hold: Reservation; amount: { tokens: number; cost: number; steps: number } }[];
+      reservations: { hold: Reservation; amount: { tokens: number; cost: number; steps: number } }[];
       /** What the model of this test counts by itself, of the node alone. */
       own: { tokens: number; steps: number };
       gone: boolean;
     }
-    const node = (envelope: TreeBudget, above: Node | undefined): Node => {
+    const node = (budget: TreeBudget, above: Node | undefined): Node => {
       return {
-        envelope,
+        budget,
         above,
-        limits: envelope.limits,
-        holds: [],
+        limits: budget.limits,
+        reservations: [],
         own: { tokens: 0, steps: 0 },
         gone: false,
       };
@@ -190,7 +190,7 @@ test.each([1, 2, 3, 4, 5])(
     const sum = (top: Node, of: (one: Node) => number): number =>
       nodes.filter((one) => isAtOrBelow(one, top)).reduce((total, one) => total + of(one), 0);
     const settle = (one: Node): void => {
-      const [held] = one.holds.splice(upTo(one.holds.length - 1), 1);
+      const [held] = one.reservations.splice(upTo(one.reservations.length - 1), 1);
       if (!held) return;
       const used = {
         tokens: upTo(held.amount.tokens),
@@ -203,21 +203,23 @@ test.each([1, 2, 3, 4, 5])(
     };
     const check = (): void => {
       for (const one of nodes) {
-        const { envelope, limits } = one;
+        const { budget, limits } = one;
         const live = sum(one, (low) => (low === one || low.gone ? 0 : 1));
-        const held = sum(one, (low) => low.holds.reduce((total, { amount }) => total + amount.tokens, 0));
-        expect(envelope.live).toBe(live);
-        expect(envelope.held.tokens).toBe(held);
-        expect(envelope.held.holds).toBe(sum(one, (low) => low.holds.length));
-        expect(envelope.tokens).toBe(sum(one, (low) => low.own.tokens));
-        expect(envelope.steps).toBe(sum(one, (low) => low.own.steps));
-        expect(envelope.tokens + held).toBeLessThanOrEqual(limits.tokens ?? Infinity);
-        expect(envelope.steps).toBeLessThanOrEqual(limits.steps ?? Infinity);
-        expect(envelope.cost ?? 0).toBeLessThanOrEqual((limits.cost ?? Infinity) + 1e-6);
+        const held = sum(one, (low) =>
+          low.reservations.reduce((total, { amount }) => total + amount.tokens, 0),
+        );
+        expect(budget.live).toBe(live);
+        expect(budget.reserved.tokens).toBe(held);
+        expect(budget.reserved.reservations).toBe(sum(one, (low) => low.reservations.length));
+        expect(budget.tokens).toBe(sum(one, (low) => low.own.tokens));
+        expect(budget.steps).toBe(sum(one, (low) => low.own.steps));
+        expect(budget.tokens + held).toBeLessThanOrEqual(limits.tokens ?? Infinity);
+        expect(budget.steps).toBeLessThanOrEqual(limits.steps ?? Infinity);
+        expect(budget.cost ?? 0).toBeLessThanOrEqual((limits.cost ?? Infinity) + 1e-6);
         expect(live).toBeLessThanOrEqual(limits.children ?? Infinity);
       }
     };
-    const seen = { spawned: 0, refused: 0, held: 0, short: 0 };
+    const seen = { spawned: 0, refused: 0, reserved: 0, short: 0 };
     for (let turn = 0; turn < 600; turn++) {
       const alive = nodes.filter(({ gone }) => !gone);
       const one = alive[upTo(alive.length - 1)] ?? nodes[0];
@@ -232,7 +234,7 @@ test.each([1, 2, 3, 4, 5])(
           depth: 3,
         };
         try {
-          nodes.push(node(one.envelope.child(wanted, 0), one));
+          nodes.push(node(one.budget.child(wanted, 0), one));
           seen.spawned++;
         } catch (error) {
           expect(error).toMatchObject({ code: "EXHAUSTED" });
@@ -241,8 +243,8 @@ test.each([1, 2, 3, 4, 5])(
       } else if (dice < 0.6) {
         const amount = { tokens: upTo(200), cost: random() / 5, steps: 1 };
         try {
-          one.holds.push({ hold: one.envelope.reserve(amount), amount });
-          seen.held++;
+          one.reservations.push({ hold: one.budget.reserve(amount), amount });
+          seen.reserved++;
         } catch (error) {
           expect(error).toMatchObject({ code: "EXHAUSTED" });
           seen.short++;
@@ -251,21 +253,21 @@ test.each([1, 2, 3, 4, 5])(
         settle(one);
       } else if (one.above) {
         // Killed: what it holds is settled, its place given back; what is below it goes on.
-        while (one.holds.length > 0) settle(one);
-        one.envelope.close();
+        while (one.reservations.length > 0) settle(one);
+        one.budget.close();
         one.gone = true;
       }
       check();
     }
-    for (const one of nodes) while (one.holds.length > 0) settle(one);
-    for (const one of nodes.slice(1)) if (!one.gone) one.envelope.close();
-    expect(nodes[0]?.envelope.held).toEqual({ ...NOTHING, holds: 0 });
-    expect(nodes[0]?.envelope.live).toBe(0);
+    for (const one of nodes) while (one.reservations.length > 0) settle(one);
+    for (const one of nodes.slice(1)) if (!one.gone) one.budget.close();
+    expect(nodes[0]?.budget.reserved).toEqual({ ...NOTHING, reservations: 0 });
+    expect(nodes[0]?.budget.live).toBe(0);
     for (const count of Object.values(seen)) expect(count).toBeGreaterThan(5);
   },
 );
 
-test("what a process had used before it was suspended is used in its own envelope alone, and widens its limits", () => {
+test("what a process had used before it was suspended is used in its own budget alone, and widens its limits", () => {
   const top = root({ tokens: 100, steps: 10, timeMs: 1_000 });
   top.reserve({ tokens: 60, cost: 0, steps: 4 }).settle({ tokens: 60, cost: null, steps: 4 });
   const before = { tokens: 30, cost: 0.5, steps: 2, elapsedMs: 300 };

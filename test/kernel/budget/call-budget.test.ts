@@ -14,7 +14,7 @@ const INPUT = estimateRequest(request);
 const PRICE = { input: 1_000, output: 2_000, cached: 100 };
 const never = new AbortController().signal;
 
-function envelope(limits: Partial<BudgetLimits>): TreeBudget {
+function budget(limits: Partial<BudgetLimits>): TreeBudget {
   return new TreeBudget({ ...UNLIMITED, ...limits });
 }
 
@@ -23,9 +23,9 @@ async function granted(
   provider: Parameters<typeof reserveCall>[2],
   signal = never,
 ): Promise<CallBudget> {
-  const budget = await reserveCall(from, request, provider, signal);
-  if ("reason" in budget) throw budget.error;
-  return budget;
+  const call = await reserveCall(from, request, provider, signal);
+  if ("reason" in call) throw call.error;
+  return call;
 }
 
 test.each([
@@ -49,7 +49,7 @@ test.each([
     false,
   ],
 ])("the answer's room: %s", async (_, limits, provider, maxOutput, lowered) => {
-  expect(await granted(envelope(limits), provider)).toMatchObject({ maxOutput, lowered });
+  expect(await granted(budget(limits), provider)).toMatchObject({ maxOutput, lowered });
 });
 
 describe("a call that does not fit is not made", () => {
@@ -58,16 +58,16 @@ describe("a call that does not fit is not made", () => {
     ["tokens", { tokens: INPUT }, {}, "budget_exceeded", "--budget"],
     ["cost", { cost: 0.000001 }, { price: PRICE, maxOutput: 5 }, "budget_exceeded", "--max-cost"],
   ])("%s", async (_, limits, provider, reason, flag) => {
-    const from = envelope(limits);
+    const from = budget(limits);
     const shortage = await reserveCall(from, request, provider, never);
     expect(shortage).toMatchObject({ reason, error: { code: "EXHAUSTED" } });
     expect("error" in shortage && shortage.error.message).toContain(flag);
-    expect(from.held.holds).toBe(0);
+    expect(from.reserved.reservations).toBe(0);
   });
 });
 
 test("who gets none is told what was spent, of the limit that leaves least", async () => {
-  const above = envelope({ tokens: 1000 });
+  const above = budget({ tokens: 1000 });
   const child = above.child({ ...UNLIMITED, tokens: 900 }, 0);
   const beside = above.child(UNLIMITED, 0);
   beside.reserve({ tokens: 0, cost: 0, steps: 0 }).settle({ tokens: 990, cost: null, steps: 1 });
@@ -76,17 +76,17 @@ test("who gets none is told what was spent, of the limit that leaves least", asy
 });
 
 test("it is paid with what was used, cached input at its price, and the step", async () => {
-  const from = envelope({ cost: 1, steps: 2 });
-  const budget = await granted(from, { maxOutput: 50, price: PRICE });
-  expect(from.held).toMatchObject({ tokens: INPUT + 50, steps: 1, holds: 1 });
-  budget.pay({ input_tokens: 100, output_tokens: 10, cached_tokens: 40 });
+  const from = budget({ cost: 1, steps: 2 });
+  const call = await granted(from, { maxOutput: 50, price: PRICE });
+  expect(from.reserved).toMatchObject({ tokens: INPUT + 50, steps: 1, reservations: 1 });
+  call.pay({ input_tokens: 100, output_tokens: 10, cached_tokens: 40 });
   expect([from.tokens, from.steps]).toEqual([110, 1]);
   expect(from.cost).toBeCloseTo((60 * 1_000 + 40 * 100 + 10 * 2_000) / 1e6);
-  expect(from.held.holds).toBe(0);
+  expect(from.reserved.reservations).toBe(0);
 });
 
 test("what only calls under way hold back is waited for, so no answer is cut short for it", async () => {
-  const from = envelope({ tokens: 2 * INPUT + 600 });
+  const from = budget({ tokens: 2 * INPUT + 600 });
   const [a, b] = [from.child(UNLIMITED, 0), from.child(UNLIMITED, 0)];
   const first = await granted(a, { maxOutput: 500 });
   const second = granted(b, { maxOutput: 500 });
@@ -95,12 +95,12 @@ test("what only calls under way hold back is waited for, so no answer is cut sho
 });
 
 test("who is stopped while it waits holds nothing", async () => {
-  const from = envelope({ tokens: 2 * INPUT + 600 });
+  const from = budget({ tokens: 2 * INPUT + 600 });
   const first = await granted(from, { maxOutput: 500 });
   const stop = new AbortController();
   const second = granted(from, { maxOutput: 500 }, stop.signal).catch((error: unknown) => error);
   stop.abort(new Error("stopped"));
   expect(await second).toMatchObject({ message: "stopped" });
   first.pay({ input_tokens: 0, output_tokens: 0, cached_tokens: 0 });
-  expect(from.held.holds).toBe(0);
+  expect(from.reserved.reservations).toBe(0);
 });

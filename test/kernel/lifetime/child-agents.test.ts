@@ -195,7 +195,7 @@ describe("a refusal stops a model that would try again and again", () => {
   });
 
   test.each([
-    ["places", { live_children: 0 }, {}, "All 0 places"],
+    ["places", { live_children: 0 }, {}, "0 processes live below this run"],
     ["steps", {}, { maxSteps: 1 }, "No steps are left"],
   ])("no %s", async (_, limits, more, why) => {
     await using h = new KernelHarness({ model: () => calls(["Agent", { intent: "part" }]), limits });
@@ -286,7 +286,7 @@ describe("a storm", () => {
       const model: Model = async (request, signal) => {
         const procs = h.kernel.processes.listProcs();
         seen.most = Math.max(seen.most, procs.length);
-        seen.used = Math.max(seen.used, h.kernel.budget.tokens + h.kernel.budget.held.tokens);
+        seen.used = Math.max(seen.used, h.kernel.budget.tokens + h.kernel.budget.reserved.tokens);
         const any = procs[Math.floor(random() * procs.length)];
         // One at least: how often they ask until nothing is left to spend depends on how fast those that end are gone.
         const killing = random() < 0.1 || (seen.kills === 0 && procs.length > 5);
@@ -308,7 +308,7 @@ describe("a storm", () => {
       h.leases--;
       const { info } = await h.run("top", { contextBudget: 60_000, maxSteps: 100, provider });
       await until(() => h.kernel.processes.count === 0);
-      expect(h.kernel.budget.held).toEqual({ tokens: 0, cost: 0, steps: 0, holds: 0 });
+      expect(h.kernel.budget.reserved).toEqual({ tokens: 0, cost: 0, steps: 0, reservations: 0 });
       expect(h.kernel.budget.live).toBe(0);
       expect(seen.used).toBeLessThanOrEqual(60_000);
       expect(h.kernel.budget.steps).toBeLessThanOrEqual(100);

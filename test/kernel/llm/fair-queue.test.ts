@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { FairQueue, type Turn } from "../../../src/kernel/llm/fair-queue.ts";
+import { FairQueue, type QueueEntry } from "../../../src/kernel/llm/fair-queue.ts";
 import { seeded } from "../../support/seeded.ts";
 
-const turn = (tree: string, order: number, again = false): Turn => ({ tree, order, again });
-const drained = (queue: FairQueue<Turn>): string[] => {
+const turn = (tree: string, order: number, again = false): QueueEntry => ({ tree, order, isRetry: again });
+const drained = (queue: FairQueue<QueueEntry>): string[] => {
   const out: string[] = [];
   for (let next = queue.next(); next; next = queue.next()) out.push(`${next.tree}${next.order}`);
   return out;
@@ -11,7 +11,7 @@ const drained = (queue: FairQueue<Turn>): string[] => {
 
 describe("the queue", () => {
   test("lets the trees take turns, and each goes by its own order", () => {
-    const queue = new FairQueue<Turn>();
+    const queue = new FairQueue<QueueEntry>();
     for (const order of [1, 2, 3, 4]) queue.add(turn("a", order));
     queue.add(turn("b", 5));
     queue.add(turn("c", 7));
@@ -22,7 +22,7 @@ describe("the queue", () => {
   });
 
   test("gives a turn that came to nothing back: before the other trees, and before those of its own", () => {
-    const queue = new FairQueue<Turn>();
+    const queue = new FairQueue<QueueEntry>();
     queue.add(turn("b", 2));
     queue.add(turn("c", 3));
     queue.add(turn("a", 1, true));
@@ -32,7 +32,7 @@ describe("the queue", () => {
   });
 
   test("passes by who may not go, and keeps its place", () => {
-    const queue = new FairQueue<Turn>();
+    const queue = new FairQueue<QueueEntry>();
     for (const [tree, order] of [
       ["a", 1],
       ["a", 2],
@@ -48,10 +48,10 @@ describe("the queue", () => {
   });
 
   test("forgets who leaves, and whose tree is then empty", () => {
-    const queue = new FairQueue<Turn>();
+    const queue = new FairQueue<QueueEntry>();
     for (const order of [1, 2, 3]) queue.add(turn("a", order));
     queue.add(turn("b", 4));
-    expect(queue.remove(({ order }) => order === 4 || order === 2)).toHaveLength(2);
+    expect(queue.removeWhere(({ order }) => order === 4 || order === 2)).toHaveLength(2);
     queue.add(turn("b", 5));
     expect([queue.size, queue.trees]).toEqual([3, 2]);
     expect(drained(queue)).toEqual(["a1", "b5", "a3"]);
@@ -67,8 +67,8 @@ describe("whoever waits", () => {
     "is passed at most once by each tree (seed %i)",
     (seed) => {
       const random = seeded(seed);
-      const queue = new FairQueue<Turn>();
-      const turns = new Map<number, Turn>();
+      const queue = new FairQueue<QueueEntry>();
+      const turns = new Map<number, QueueEntry>();
       const model = new Map<string, number[]>();
       const passed = new Map<string, Map<string, number>>();
       let order = 0;
@@ -104,12 +104,12 @@ describe("whoever waits", () => {
           const line = tree === undefined ? undefined : model.get(tree);
           const gone = line?.[Math.floor(random() * line.length)];
           if (tree === undefined || line === undefined || gone === undefined) continue;
-          if (random() < 0.5) expect(queue.remove((one) => one.order === gone)).toHaveLength(1);
+          if (random() < 0.5) expect(queue.removeWhere((one) => one.order === gone)).toHaveLength(1);
           else {
             const one = turns.get(gone);
             if (one === undefined) throw new Error(`Nobody has the number ${gone}.`);
-            queue.leave(one);
-            queue.leave(one);
+            queue.remove(one);
+            queue.remove(one);
           }
           const left = line.filter((one) => one !== gone);
           if (left.length === 0) model.delete(tree);

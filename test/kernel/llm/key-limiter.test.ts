@@ -26,27 +26,27 @@ class Storm {
 
   constructor(seed: number) {
     this.#random = seeded(seed);
-    this.slots.pace = { concurrency: 8, requestsPerMinute: PER_MINUTE };
+    this.slots.limits = { concurrency: 8, requestsPerMinute: PER_MINUTE };
   }
 
   come(): void {
     const stop = new AbortController();
     const patienceMs = this.#below(2) === 0 ? 5_000 : 200_000;
-    const ticket = {
+    const request = {
       order: this.#order++,
       tree: `t${this.#below(5)}`,
       model: MODELS[this.#below(2)] ?? "small",
       patienceMs,
-      again: this.#below(4) === 0,
+      isRetry: this.#below(4) === 0,
     };
     if (this.#below(5) === 0) this.clock.timer(this.#below(20_000), () => stop.abort(new Error("gives up")));
-    this.ends.push(this.#ask(ticket, stop.signal));
+    this.ends.push(this.#ask(request, stop.signal));
   }
 
-  async #ask(ticket: Parameters<KeyLimiter["acquire"]>[0], signal: AbortSignal): Promise<void> {
-    const { model, patienceMs } = ticket;
+  async #ask(request: Parameters<KeyLimiter["acquire"]>[0], signal: AbortSignal): Promise<void> {
+    const { model, patienceMs } = request;
     try {
-      await this.slots.acquire(ticket, signal);
+      await this.slots.acquire(request, signal);
     } catch (error) {
       if (error instanceof SyscallError) expect(error.retryAfterMs ?? 0).toBeGreaterThan(patienceMs);
       else expect(signal.aborted).toBe(true);
@@ -108,8 +108,8 @@ describe("a wait that begins while others wait already", () => {
       const never = new AbortController();
       const ends: string[] = [];
       const ask = (name: string, model: string, patienceMs: number): void => {
-        const ticket = { order: ends.length, tree: name, model, patienceMs, again: false };
-        slots.acquire(ticket, never.signal).then(
+        const request = { order: ends.length, tree: name, model, patienceMs, isRetry: false };
+        slots.acquire(request, never.signal).then(
           () => ends.push(`${name} begins`),
           (error: SyscallError) => ends.push(`${name} ${error.code}`),
         );

@@ -261,7 +261,7 @@ describe("retries", () => {
     await clock.advance(750);
     expect(await outcome).toMatchObject({
       code: "UNAVAILABLE",
-      message: "third. It was tried 3 times: come back later, or use another model or provider",
+      message: "third. It was tried 3 times: try again later, or use another model or provider",
     });
     expect(device.requests).toHaveLength(3);
     expect(retries.map(({ attempt, delayMs }) => [attempt, delayMs])).toEqual([
@@ -323,7 +323,7 @@ describe("retries", () => {
     const over = new SyscallError("EXHAUSTED", "slow down", { retryAfterMs: 0 });
     const call = failure(gate.call("k", new ScriptedDevice([over]), request(), options));
     await clock.advance(10_000);
-    const message = "slow down. It was tried 3 times: come back later, or use another model or provider";
+    const message = "slow down. It was tried 3 times: try again later, or use another model or provider";
     expect(await call).toMatchObject({ message });
   });
 
@@ -357,7 +357,7 @@ describe("retries", () => {
     const { gate, options } = setUp();
     const device = new ScriptedDevice([new SyscallError("UNAVAILABLE", "down")]);
     const call = gate.call("k", device, request(), { ...options, retries: 0 });
-    const message = "down. It was tried once: come back later, or use another model or provider";
+    const message = "down. It was tried once: try again later, or use another model or provider";
     await expect(call).rejects.toMatchObject({ message });
     expect(device.requests).toHaveLength(1);
   });

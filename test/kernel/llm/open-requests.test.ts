@@ -157,12 +157,12 @@ describe("open requests of all keys together", () => {
 
 test("a queue that no longer wants a request does not keep those behind it waiting", () => {
   const open = new OpenRequests(1);
-  const nothing = { next: () => undefined };
+  const nothing = { admit: () => undefined };
   let asked = 0;
-  const wants = { next: () => asked++ };
+  const wants = { admit: () => asked++ };
   open.take(nothing);
-  expect([open.hasRoom({ next: () => undefined }), open.hasRoom(wants)]).toEqual([false, false]);
-  open.give(nothing);
+  expect([open.hasRoom({ admit: () => undefined }), open.hasRoom(wants)]).toEqual([false, false]);
+  open.release(nothing);
   expect(asked).toBe(1);
 });
 

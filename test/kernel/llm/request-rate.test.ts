@@ -4,14 +4,14 @@ import { seeded } from "../../support/seeded.ts";
 
 test("counts what was made within the last minute", () => {
   const minute = new RequestRate();
-  for (const now of [0, 10, 59_999]) minute.made(now);
+  for (const now of [0, 10, 59_999]) minute.record(now);
   expect([59_999, 60_000, 60_010, 119_998, 119_999].map((now) => minute.count(now))).toEqual([3, 2, 1, 1, 0]);
   expect(minute.waitMs(60_000)).toBe(0);
 });
 
 test("a limit that is lowered waits for all that are over it", () => {
   const minute = new RequestRate();
-  for (const now of [0, 10, 20, 30]) minute.made(now);
+  for (const now of [0, 10, 20, 30]) minute.record(now);
   minute.limit = 5;
   expect(minute.waitMs(40)).toBe(0);
   minute.limit = 2;
@@ -37,7 +37,7 @@ test.each(Array.from({ length: 40 }, (_, seed) => seed))(
       if (waitMs > 1) expect(within(now + waitMs - 1)).toBe(limit);
       now += waitMs;
       made.push(now);
-      minute.made(now);
+      minute.record(now);
       expect(minute.count(now)).toBe(within(now));
     }
   },

@@ -19,7 +19,7 @@ interface Case {
 
 const CASES: Case[] = [
   { provider: "openai", word: "model_length", reason: "llm_error", says: "context window" },
-  { provider: "openai", word: "network_error", reason: "llm_error", says: "come back later", requests: 2 },
+  { provider: "openai", word: "network_error", reason: "llm_error", says: "try again later", requests: 2 },
   { provider: "openai", word: "sensitive", reason: "failed", says: "content filter" },
   { provider: "openai", word: "content_filter", reason: "failed", says: "content filter" },
   { provider: "openai", word: "incomplete", reason: "llm_error", says: "partial" },
@@ -34,7 +34,7 @@ const CASES: Case[] = [
   { provider: "anthropic", word: "a_new_one", reason: "llm_error", says: "partial" },
   { provider: "google", word: "SAFETY", reason: "failed", says: "content filter" },
   { provider: "google", word: "RECITATION", reason: "failed", says: "content filter" },
-  { provider: "google", word: "OTHER", reason: "llm_error", says: "come back later", requests: 2 },
+  { provider: "google", word: "OTHER", reason: "llm_error", says: "try again later", requests: 2 },
   { provider: "google", word: "MALFORMED_FUNCTION_CALL", reason: "llm_error", says: "later", requests: 2 },
   { provider: "google", word: "LANGUAGE", reason: "llm_error", says: "partial" },
 ];
