@@ -160,7 +160,9 @@ describe("no storm of agents gets past its limits", () => {
     expect(receipt.tokens_used).toBeLessThanOrEqual(30_000);
     expect(receipt.tokens_used).toBe(model.requests.length * 1000);
     expect(receipt.children.length).toBeGreaterThan(0);
-    const refused = model.requests.flatMap(toolResults).filter((text) => text.includes("6 processes live below this run"));
+    const refused = model.requests
+      .flatMap(toolResults)
+      .filter((text) => text.includes("6 processes live below this run"));
     expect(refused.length).toBeGreaterThan(0);
     await machine.until(["ps"], /^(?![\s\S]*running)/);
   });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { MAX_CALLS_PER_ANSWER, PARALLEL } from "../../src/kernel/tools/tool-calls.ts";
+import { MAX_CALLS_PER_ANSWER, MAX_PARALLEL } from "../../src/kernel/tools/tool-calls.ts";
 import { type LLMEvent, SyscallError } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice, usage } from "../support/kernel.ts";
 
@@ -29,7 +29,7 @@ function counted(more: object) {
 
 describe("a model that asks for 200 tool calls at once", () => {
   test.each([
-    ["that only read: so many side by side, and no more", READ_ONLY, PARALLEL],
+    ["that only read: so many side by side, and no more", READ_ONLY, MAX_PARALLEL],
     ["that do something: one after the other", {}, 1],
   ])("%s", async (_, more, most) => {
     const { seen, device } = counted(more);

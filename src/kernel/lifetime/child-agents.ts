@@ -147,7 +147,7 @@ export class ChildAgents {
       return table.get(pid);
     } catch (thrown) {
       // A kernel that drains takes no new process. One that is suspended meanwhile spawns it when it goes on.
-      if (drain.isOn) await drain.pass(parent);
+      if (drain.isOn) await drain.waitForSuspend(parent);
       if (callId !== undefined && !parent.stopped) waiting.end(parent, callId);
       throw thrown;
     }
@@ -187,7 +187,7 @@ export class ChildAgents {
       return (await resumer.resume(uuid, agent, { ...opts, parentPid: parent.pid })).pid;
     } catch (thrown) {
       // It waits on, for the child that a kernel which drains does not take up.
-      if (drain.isOn) await drain.pass(parent);
+      if (drain.isOn) await drain.waitForSuspend(parent);
       throw thrown;
     }
   }

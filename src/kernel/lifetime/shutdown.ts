@@ -41,7 +41,7 @@ export class Shutdown {
   /** LifecycleManager says what it does. */
   async run({ now, cause, drainMs }: Required<ShutdownOptions>): Promise<void> {
     const { debug, drain, table } = this.#ports;
-    const args = { now, cause, processes: table.size, calls: drain.underWay };
+    const args = { now, cause, processes: table.size, calls: drain.activeCalls };
     const end = async (): Promise<void> => {
       this.#close();
       if (!now && drainMs > 0) await drain.settle(drainMs);

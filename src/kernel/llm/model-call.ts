@@ -141,7 +141,7 @@ export class ModelCall implements GateObserver {
       again = options.fallback !== false && (await this.#recover(thrown));
       end = { error: again ? undefined : this.#failed(thrown) };
     }
-    again &&= !this.#programCalls?.made;
+    again &&= !this.#programCalls?.hasCalled;
     const settled = await this.#settle();
     end ??= settled;
     const further = this.#budget === undefined;
@@ -239,7 +239,7 @@ export class ModelCall implements GateObserver {
 
   /** Attempts after the first; 0 as soon as the program has called a tool, which a retry would repeat. */
   get retries(): number {
-    return this.#programCalls?.made ? 0 : this.#proc.spec.opts.limits.model_retries;
+    return this.#programCalls?.hasCalled ? 0 : this.#proc.spec.opts.limits.model_retries;
   }
 
   onEvent(event: LLMEvent): void {
@@ -259,8 +259,9 @@ export class ModelCall implements GateObserver {
 
   /** Tries another key or model. If the program has called tools, the same model is asked again first. */
   async #recover(thrown: unknown): Promise<boolean> {
-    const { stopped, made = false } = this.#programCalls ?? {};
-    if (stopped || (made && this.#mayRetry(thrown)) || !(await this.#fallback.recover(thrown))) return false;
+    const { stopped, hasCalled = false } = this.#programCalls ?? {};
+    if (stopped || (hasCalled && this.#mayRetry(thrown)) || !(await this.#fallback.recover(thrown)))
+      return false;
     this.#callsTools = undefined;
     this.#breaks = 0;
     return true;
@@ -273,11 +274,11 @@ export class ModelCall implements GateObserver {
 
   /** The error to throw; undefined if the run continues. */
   #failed(thrown: unknown): unknown {
-    const { stopped, made = false } = this.#programCalls ?? {};
+    const { stopped, hasCalled = false } = this.#programCalls ?? {};
     if (stopped) return stopped.because === STOP ? undefined : asRunError(stopped.because);
     if (this.#proc.stopped || !(thrown instanceof SyscallError)) return thrown;
     if (!asksForLongWait(thrown)) {
-      if (!made || !this.#mayRetry(thrown)) return new RunError("llm_error", thrown);
+      if (!hasCalled || !this.#mayRetry(thrown)) return new RunError("llm_error", thrown);
       this.#breaks++;
       return undefined;
     }
@@ -301,7 +302,7 @@ export class ModelCall implements GateObserver {
 
   /** The text and reasoning since the program's last tool call. */
   #lastTurn({ content }: LLMAnswer): Pick<LLMAnswer, "content" | "reasoning"> {
-    const { text = "", reasoning = "" } = this.#programCalls?.said ?? {};
+    const { text = "", reasoning = "" } = this.#programCalls?.turnText ?? {};
     return { content: text || content, reasoning: reasoning || undefined };
   }
 }

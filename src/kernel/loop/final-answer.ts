@@ -6,22 +6,22 @@ import type { ProcessEvent } from "../types.ts";
 import { OutputSchema } from "./output-schema.ts";
 
 /** So often a model is told what is wrong with the form of its answer. */
-const CORRECTIONS = 2;
+const MAX_CORRECTIONS = 2;
 
-interface LastWordPorts {
+interface FinalAnswerPorts {
   ctx: ContextManager;
   emit(proc: Process, event: ProcessEvent): void;
 }
 
 /** Makes an agent's last word the run's result, if it has the form that was asked for; else asks for it again. */
 export class FinalAnswer {
-  readonly #ports: LastWordPorts;
+  readonly #ports: FinalAnswerPorts;
   readonly #proc: Process;
   #schema: OutputSchema | undefined;
   /** The answer that was read last: it may be long. */
   #last: { answer: string; said: ReturnType<OutputSchema["read"]> } | undefined;
 
-  constructor(ports: LastWordPorts, proc: Process) {
+  constructor(ports: FinalAnswerPorts, proc: Process) {
     this.#ports = ports;
     this.#proc = proc;
   }
@@ -41,10 +41,10 @@ export class FinalAnswer {
       return { kind: "finished" };
     }
     const { problem } = said;
-    if (proc.corrections >= CORRECTIONS) return unfit(problem);
+    if (proc.corrections >= MAX_CORRECTIONS) return unfit(problem);
     proc.corrections++;
     proc.completion = null;
-    const again = `correction ${proc.corrections} of ${CORRECTIONS}`;
+    const again = `correction ${proc.corrections} of ${MAX_CORRECTIONS}`;
     const text = `the answer does not fit the output schema and is asked for again (${again}): ${problem}`;
     this.#ports.emit(proc, { type: "notice", text });
     const content = `Your answer does not fit the JSON Schema that it must fit: ${problem}. Answer again, with the corrected JSON document alone.`;
@@ -63,6 +63,6 @@ export class FinalAnswer {
 }
 
 function unfit(problem: string): RunOutcome {
-  const message = `The agent finished, but its answer does not fit the output schema, also after ${CORRECTIONS} corrections: ${problem}.`;
+  const message = `The agent finished, but its answer does not fit the output schema, also after ${MAX_CORRECTIONS} corrections: ${problem}.`;
   return { kind: "broken", reason: "check_failed", error: new SyscallError("INVALID", message) };
 }

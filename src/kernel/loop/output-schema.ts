@@ -21,7 +21,7 @@ export class OutputSchema {
     try {
       output = JSON.parse(text);
       const { success, error } = this.#type.safeParse(output);
-      if (!success) return { problem: listed(error.issues) };
+      if (!success) return { problem: issueList(error.issues) };
       // What is nested so deeply that it can't be written again can't be recorded either.
       JSON.stringify(output);
     } catch (error) {
@@ -34,9 +34,9 @@ export class OutputSchema {
 }
 
 /** Characters of a schema: it is part of the prompt. */
-const LONGEST = 64 * 1024;
-const LISTED = 10;
-const QUOTED = 60;
+const MAX_SCHEMA_CHARS = 64 * 1024;
+const MAX_ISSUES = 10;
+const QUOTED_CHARS = 60;
 
 const FENCED = /^```[a-z]*\n([\s\S]*?)\n?```$/i;
 
@@ -44,35 +44,37 @@ function unfenced(text: string): string {
   return FENCED.exec(text)?.[1] ?? text;
 }
 
-function listed(issues: readonly z.core.$ZodIssue[]): string {
-  const lines = issues.slice(0, LISTED).map(({ path, message }) => `${path.join(".") || "it"}: ${message}`);
-  if (issues.length > LISTED) lines.push(`and ${issues.length - LISTED} more`);
+function issueList(issues: readonly z.core.$ZodIssue[]): string {
+  const lines = issues
+    .slice(0, MAX_ISSUES)
+    .map(({ path, message }) => `${path.join(".") || "it"}: ${message}`);
+  if (issues.length > MAX_ISSUES) lines.push(`and ${issues.length - MAX_ISSUES} more`);
   return lines.join("; ");
 }
 
 function quoted(text: string): string {
-  return JSON.stringify(text.length > QUOTED ? `${text.slice(0, QUOTED)}…` : text);
+  return JSON.stringify(text.length > QUOTED_CHARS ? `${text.slice(0, QUOTED_CHARS)}…` : text);
 }
 
 function compiled(schema: object): z.ZodType {
   try {
-    if (JSON.stringify(schema).length > LONGEST) {
-      throw wrong(`it is longer than ${LONGEST} characters, and is told to the model whole`);
+    if (JSON.stringify(schema).length > MAX_SCHEMA_CHARS) {
+      throw invalidSchema(`it is longer than ${MAX_SCHEMA_CHARS} characters, and is told to the model whole`);
     }
     return readSchema(checkable(schema, "#"));
   } catch (error) {
     if (error instanceof SyscallError) throw error;
-    if (error instanceof RangeError) throw wrong("it is nested too deeply");
-    throw wrong(error instanceof Error ? error.message : String(error));
+    if (error instanceof RangeError) throw invalidSchema("it is nested too deeply");
+    throw invalidSchema(error instanceof Error ? error.message : String(error));
   }
 }
 
-function wrong(why: string): SyscallError {
+function invalidSchema(why: string): SyscallError {
   return new SyscallError("INVALID", `output_schema: expected a JSON Schema that can be checked: ${why}.`);
 }
 
 /** Keywords that say something of one type only: without that type beside them zod passes everything. */
-const OF_TYPE: Record<string, string> = {
+const TYPE_OF_KEYWORD: Record<string, string> = {
   properties: "object",
   required: "object",
   additionalProperties: "object",
@@ -103,28 +105,29 @@ const NAMED = ["properties", "patternProperties", "$defs", "definitions"];
 
 /** The same schema, with what zod would pass over said so that it is checked, or refused with its place. */
 function checkable(schema: unknown, at: string): Record<string, unknown> {
-  if (!isObject(schema)) throw wrong(`${at} is ${JSON.stringify(schema) ?? "nothing"}, which is no schema`);
-  const said = Object.keys(schema).find((key) => Object.hasOwn(OF_TYPE, key));
-  if (said !== undefined && "$ref" in schema) throw wrong(`${at} has ${said} beside $ref`);
+  if (!isObject(schema))
+    throw invalidSchema(`${at} is ${JSON.stringify(schema) ?? "nothing"}, which is no schema`);
+  const said = Object.keys(schema).find((key) => Object.hasOwn(TYPE_OF_KEYWORD, key));
+  if (said !== undefined && "$ref" in schema) throw invalidSchema(`${at} has ${said} beside $ref`);
   if (said !== undefined && schema.type === undefined) {
-    throw wrong(`${at} has ${said} and no type; write "type": "${OF_TYPE[said]}" beside it`);
+    throw invalidSchema(`${at} has ${said} and no type; write "type": "${TYPE_OF_KEYWORD[said]}" beside it`);
   }
   const fixed = [...(Array.isArray(schema.enum) ? schema.enum : []), schema.const];
   if (fixed.some((value) => typeof value === "object" && value !== null)) {
-    throw wrong(`${at} has an object or a list in enum or const; describe it by its properties`);
+    throw invalidSchema(`${at} has an object or a list in enum or const; describe it by its properties`);
   }
   const result = { ...schema };
   for (const key of ONE) if (isObject(schema[key])) result[key] = checkable(schema[key], `${at}/${key}`);
   for (const key of SEVERAL) {
     const list = schema[key];
-    if (Array.isArray(list)) result[key] = list.map((one, n) => below(one, `${at}/${key}/${n}`));
+    if (Array.isArray(list)) result[key] = list.map((one, n) => subschema(one, `${at}/${key}/${n}`));
   }
   for (const key of NAMED) {
     if (schema[key] === undefined) continue;
-    if (!isObject(schema[key])) throw wrong(`${at}/${key} is no mapping of names to schemas`);
+    if (!isObject(schema[key])) throw invalidSchema(`${at}/${key} is no mapping of names to schemas`);
     const named = Object.entries(schema[key]).map(([name, one]) => [
       name,
-      below(one, `${at}/${key}/${name}`),
+      subschema(one, `${at}/${key}/${name}`),
     ]);
     result[key] = Object.fromEntries(named);
   }
@@ -132,7 +135,7 @@ function checkable(schema: unknown, at: string): Record<string, unknown> {
 }
 
 /** `true` and `false` are schemas, too. */
-function below(schema: unknown, at: string): unknown {
+function subschema(schema: unknown, at: string): unknown {
   return typeof schema === "boolean" ? schema : checkable(schema, at);
 }
 

@@ -44,7 +44,7 @@ export async function reason(ports: LoopPorts, proc: Process): Promise<RunOutcom
   try {
     for (;;) {
       await proc.gate();
-      if (ports.tools.drain.isOn) await ports.tools.drain.pass(proc);
+      if (ports.tools.drain.isOn) await ports.tools.drain.waitForSuspend(proc);
       const stopped = proc.stopped;
       const outcome: RunOutcome | undefined = stopped
         ? { kind: "stopped", status: stopped }
@@ -69,17 +69,17 @@ class ReasoningLoop implements AskEvents {
   readonly #guard: LoopGuard;
   readonly #model: ModelCall;
   readonly #compactor: Compactor;
-  readonly #lastWord: FinalAnswer;
+  readonly #finalAnswer: FinalAnswer;
   #tools: LLMTool[] = [];
   #lastText = "";
   /** When the step under way began. */
   #ts = "";
   /** How it has ended the run, while the program that is its model answers on. */
-  #over: RunOutcome | undefined;
+  #outcome: RunOutcome | undefined;
   /** Numbers of what this step was told of the inbox, if it was told something. */
-  #told: number[] | undefined;
+  #inboxSeqs: number[] | undefined;
   /** The words of that, until they stand in the log: they belong to the step, and it has no number yet. */
-  #heard = "";
+  #inboxText = "";
   #planned: boolean;
 
   constructor(ports: LoopPorts, proc: Process) {
@@ -89,7 +89,7 @@ class ReasoningLoop implements AskEvents {
     this.#planned = proc.plan !== null;
     this.#model = new ModelCall(ports, proc);
     this.#compactor = new Compactor(ports, proc);
-    this.#lastWord = new FinalAnswer(ports, proc);
+    this.#finalAnswer = new FinalAnswer(ports, proc);
   }
 
   /** One step, whole: an outcome when it was the last one. */
@@ -98,24 +98,24 @@ class ReasoningLoop implements AskEvents {
     const { openStep, answered } = proc;
     proc.openStep = null;
     proc.answered = null;
-    if (openStep) return this.#goOn(openStep);
-    const outcome = answered === null ? undefined : await this.#answered(answered);
+    if (openStep) return this.#finishOpenStep(openStep);
+    const outcome = answered === null ? undefined : await this.#finish(answered);
     if (outcome) return outcome;
     await this.#drainInbox();
     await this.#compactor.beforeStep(() => this.#request());
-    this.#over = undefined;
+    this.#outcome = undefined;
     const answer = await this.#ask();
     if (!answer) {
       // A step that was begun and not answered is none.
       proc.step = proc.recordedStep;
-      return this.#over;
+      return this.#outcome;
     }
     const ts = this.#ts;
     const assistant: Message = { role: "assistant", content: answer.content };
     if (answer.tool_calls.length > 0) assistant.tool_calls = answer.tool_calls;
     if (answer.opaque !== undefined) assistant.opaque = answer.opaque;
     this.#journal(ts, assistant, answer);
-    return this.#act(ts, assistant, answer);
+    return this.#applyAnswer(ts, assistant, answer);
   }
 
   // What a model's call tells of itself (AskEvents). Methods and not functions made for each call: thousands of
@@ -125,20 +125,20 @@ class ReasoningLoop implements AskEvents {
     this.#proc.step++;
     this.#ports.onStep(this.#proc);
     this.#ts = new Date(this.#ports.clock.now()).toISOString();
-    this.#log("inbox", this.#heard);
-    this.#heard = "";
+    this.#log("inbox", this.#inboxText);
+    this.#inboxText = "";
   }
 
   called(text: string, reasoning: string): void {
-    const answer = { ...servedAnswer(text, reasoning), served: true } as const;
+    const answer = { ...turnAnswer(text, reasoning), served: true } as const;
     this.#journal(this.#ts, { role: "assistant", content: text }, answer);
   }
 
   ended(turn: ProgramTurn, usage: Usage): boolean {
     const { corrections } = this.#proc;
-    this.#over = this.#served(this.#ts, turn, usage);
+    this.#outcome = this.#recordTurn(this.#ts, turn, usage);
     // What is wrong with its result it is told when it is asked anew.
-    return this.#over === undefined && this.#proc.corrections === corrections;
+    return this.#outcome === undefined && this.#proc.corrections === corrections;
   }
 
   /** An answer is on disk before anything follows from it. */
@@ -158,7 +158,7 @@ class ReasoningLoop implements AskEvents {
         stop_word: answer.stop_word,
         so_far: usageSoFar(proc),
         messages: proc.unrecorded.length > 0 ? [...proc.unrecorded] : undefined,
-        inbox: this.#told,
+        inbox: this.#inboxSeqs,
         served: answer.served,
       }),
     );
@@ -167,7 +167,7 @@ class ReasoningLoop implements AskEvents {
   }
 
   /** The step of a program that called these tools by itself, while it answers on: an outcome ends the run. */
-  #served(ts: string, { text, reasoning, calls }: ProgramTurn, usage: Usage): RunOutcome | undefined {
+  #recordTurn(ts: string, { text, reasoning, calls }: ProgramTurn, usage: Usage): RunOutcome | undefined {
     const proc = this.#proc;
     // The step stays open in the journal, and is finished when the run goes on.
     if (proc.stopped && calls.some(({ state }) => state === "waiting")) {
@@ -178,15 +178,15 @@ class ReasoningLoop implements AskEvents {
     // Done when it returns: only its trace is told later.
     this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage)).catch(() => undefined);
     const tokens_used = usage.input_tokens + usage.output_tokens;
-    this.#record(ts, assistant, { ...servedAnswer(text, reasoning), tool_calls, usage, tokens_used }, calls);
-    this.#told = undefined;
+    this.#record(ts, assistant, { ...turnAnswer(text, reasoning), tool_calls, usage, tokens_used }, calls);
+    this.#inboxSeqs = undefined;
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
     const { completion } = proc;
-    return (completion === null ? undefined : this.#lastWord.take(completion)) ?? this.#circles(calls);
+    return (completion === null ? undefined : this.#finalAnswer.take(completion)) ?? this.#checkLoop(calls);
   }
 
   /** Finishes the step that was open when the run was cut off: its answer is there, and some of its calls are. */
-  async #goOn({
+  async #finishOpenStep({
     step,
     ts,
     message,
@@ -201,7 +201,7 @@ class ReasoningLoop implements AskEvents {
     const proc = this.#proc;
     proc.step = step;
     this.#ports.onStep(proc);
-    this.#told = inbox;
+    this.#inboxSeqs = inbox;
     this.#lastText = message.content;
     this.#ports.waiting.restore(proc, waiting);
     const answer: LLMAnswer = {
@@ -213,11 +213,11 @@ class ReasoningLoop implements AskEvents {
       usage,
       tokens_used: usage.input_tokens + usage.output_tokens,
     };
-    return this.#act(ts, message, answer, settled);
+    return this.#applyAnswer(ts, message, answer, settled);
   }
 
   /** What follows an answer: its calls, the record of both, and whether it was the last. */
-  async #act(
+  async #applyAnswer(
     ts: string,
     assistant: Message,
     answer: LLMAnswer,
@@ -231,7 +231,7 @@ class ReasoningLoop implements AskEvents {
     await this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage));
     this.#record(ts, assistant, answer, calls);
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
-    return (await this.#finished(answer)) ?? this.#circles(calls);
+    return (await this.#outcomeOf(answer)) ?? this.#checkLoop(calls);
   }
 
   /** What there is of an answer when the run is cut off. Not called for a run that finished. */
@@ -257,10 +257,10 @@ class ReasoningLoop implements AskEvents {
   async #drainInbox(): Promise<void> {
     const entries = this.#ports.inboxes.take(this.#proc);
     this.#ports.offerMessages(this.#proc, entries);
-    this.#told = entries.length > 0 ? entries.map(({ seq }) => seq) : undefined;
+    this.#inboxSeqs = entries.length > 0 ? entries.map(({ seq }) => seq) : undefined;
     if (entries.length === 0) return;
-    this.#heard = stepText(entries);
-    await this.#ports.ctx.append(this.#proc, { role: "user", content: this.#heard });
+    this.#inboxText = stepText(entries);
+    await this.#ports.ctx.append(this.#proc, { role: "user", content: this.#inboxText });
   }
 
   #request(): ModelRequest {
@@ -304,21 +304,21 @@ class ReasoningLoop implements AskEvents {
     const proc = this.#proc;
     const action = actionOf(calls, this.#planned);
     if (action === "plan") this.#planned = true;
-    const told = this.#told;
+    const told = this.#inboxSeqs;
     recordOrFail(() => proc.record.step(stepRecord(proc, { ts, assistant, answer, calls, action, told })));
     proc.recordedStep = proc.step;
   }
 
-  async #finished(answer: LLMAnswer): Promise<RunOutcome | undefined> {
+  async #outcomeOf(answer: LLMAnswer): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
-    if (proc.completion !== null) return this.#lastWord.take(proc.completion);
+    if (proc.completion !== null) return this.#finalAnswer.take(proc.completion);
     // A model that has paused is called again, with what it has said as its last message.
     if (answer.tool_calls.length > 0 || answer.stop_reason === "paused") return undefined;
-    return this.#answered(answer);
+    return this.#finish(answer);
   }
 
   /** An answer without calls, which may have been the last one. */
-  async #answered({ content, stop_reason, stop_word }: Answered): Promise<RunOutcome | undefined> {
+  async #finish({ content, stop_reason, stop_word }: Answered): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     const whole = this.#withPauses(content);
     const cut = cutShort(stop_reason, stop_word, { cutByBudget: this.#model.cutByBudget });
@@ -341,12 +341,12 @@ class ReasoningLoop implements AskEvents {
 
   /** The model has nothing more to do. What came in the meantime is told to it before the run may end. */
   async #conclude(answer: string): Promise<RunOutcome | undefined> {
-    const fits = this.#lastWord.fits(answer);
+    const fits = this.#finalAnswer.fits(answer);
     if (fits && !(await this.#ports.inboxes.of(this.#proc).finish())) return undefined;
-    return this.#lastWord.take(answer);
+    return this.#finalAnswer.take(answer);
   }
 
-  #circles(calls: readonly ToolCallRecord[]): RunOutcome | undefined {
+  #checkLoop(calls: readonly ToolCallRecord[]): RunOutcome | undefined {
     const trip = this.#guard.step(calls);
     if (!trip) return undefined;
     this.keepPartial();
@@ -368,7 +368,7 @@ function broken(reason: ExitReason, message: string): RunOutcome {
 }
 
 /** What a program has said before it called a tool by itself. */
-function servedAnswer(text: string, reasoning: string): LLMAnswer {
+function turnAnswer(text: string, reasoning: string): LLMAnswer {
   return {
     content: text,
     ...(reasoning !== "" && { reasoning }),

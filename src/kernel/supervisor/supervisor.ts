@@ -143,7 +143,7 @@ export class Supervisor {
   async #next(): Promise<Work | undefined> {
     for (;;) {
       await this.#proc.gate();
-      if (this.#ports.drain.isOn) await this.#ports.drain.pass(this.#proc);
+      if (this.#ports.drain.isOn) await this.#ports.drain.waitForSuspend(this.#proc);
       if (this.#proc.stopped) return undefined;
       const work = this.#work.shift();
       if (work) return work;
@@ -197,7 +197,7 @@ export class Supervisor {
   /** Throws why it did not, in words that name the child. */
   async #start(slot: Slot): Promise<void> {
     await this.#proc.gate();
-    if (this.#ports.drain.isOn) await this.#ports.drain.pass(this.#proc);
+    if (this.#ports.drain.isOn) await this.#ports.drain.waitForSuspend(this.#proc);
     if (this.#proc.stopped) throw isEnding(this.#proc.pid);
     const proc = await this.#journal.started(slot.spec.id, () =>
       startChild(this.#ports, this.#proc, slot.spec).catch((thrown: unknown) => {

@@ -3,7 +3,7 @@ import type { Clock } from "../../lib/clock.ts";
 import type { Process } from "../process/process.ts";
 
 /** How often it is looked whether all have come to rest. */
-const LOOK_MS = 20;
+const POLL_MS = 20;
 
 interface DrainPorts {
   clock: Clock;
@@ -22,7 +22,7 @@ export class Drain {
   /** Calls that are being made. */
   readonly #calls = new Map<Process, Set<string>>();
   /** Processes that wait to be laid down. */
-  readonly #resting = new Set<Process>();
+  readonly #idle = new Set<Process>();
   #began = false;
 
   constructor(ports: DrainPorts) {
@@ -43,11 +43,11 @@ export class Drain {
    * False at once as long as the kernel does not drain, and for one that was told to stop before; else true, when it
    * is told to.
    */
-  async pass(proc: Process): Promise<boolean> {
+  async waitForSuspend(proc: Process): Promise<boolean> {
     if (!this.#began || proc.stopped) return false;
-    this.#resting.add(proc);
+    this.#idle.add(proc);
     await new Promise<void>((resolve) => void onceAborted(proc.signal, resolve));
-    this.#resting.delete(proc);
+    this.#idle.delete(proc);
     return true;
   }
 
@@ -64,11 +64,11 @@ export class Drain {
   }
 
   /** Calls under way that are worth waiting for. */
-  get underWay(): number {
+  get activeCalls(): number {
     let count = 0;
     for (const [proc, calls] of this.#calls) {
       // One that is paused, or told to stop, comes to no end of its own, and one that rests in its call neither.
-      if (proc.paused || proc.stopped || this.#resting.has(proc)) continue;
+      if (proc.paused || proc.stopped || this.#idle.has(proc)) continue;
       for (const callId of calls) if (!this.#ports.waits(proc, callId)) count++;
     }
     return count;
@@ -79,8 +79,8 @@ export class Drain {
     const { clock } = this.#ports;
     this.begin();
     const until = clock.monotonic() + ms;
-    while (this.underWay > 0 && clock.monotonic() < until) {
-      await new Promise<void>((resolve) => void clock.timer(LOOK_MS, resolve));
+    while (this.activeCalls > 0 && clock.monotonic() < until) {
+      await new Promise<void>((resolve) => void clock.timer(POLL_MS, resolve));
     }
   }
 }

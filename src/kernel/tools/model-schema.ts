@@ -5,9 +5,9 @@ const ONE = ["items", "contains", "not", "if", "then", "else", "propertyNames", 
 const LIST = ["anyOf", "allOf", "oneOf", "prefixItems"];
 const BY_NAME = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 /** Keywords about the document, not about the input. */
-const SILENT = new Set(["$schema", "$comment"]);
+const OMITTED = new Set(["$schema", "$comment"]);
 /** Bounds that no model crosses in earnest, when they are this low. */
-const LOWEST: Record<string, number> = { minLength: 1, minItems: 1, minimum: 1, minProperties: 1 };
+const TRIVIAL_BOUNDS: Record<string, number> = { minLength: 1, minItems: 1, minimum: 1, minProperties: 1 };
 
 type Schema = Readonly<Record<string, unknown>>;
 
@@ -16,30 +16,30 @@ type Schema = Readonly<Record<string, unknown>>;
  * whole schema still checks every call, and a call that breaks it fails with INVALID and the field's name.
  */
 export function modelSchema(schema: object): object {
-  return lean({ ...schema }, "", 0);
+  return simplified({ ...schema }, "", 0);
 }
 
-function lean(schema: Schema, name: string, depth: number): object {
+function simplified(schema: Schema, name: string, depth: number): object {
   if (depth > MAX_DEPTH) return schema;
-  const kept = Object.entries(schema).filter(([key, value]) => !saysNothing(key, value, schema, name));
-  return Object.fromEntries(kept.map(([key, value]) => [key, inner(key, value, depth + 1)]));
+  const kept = Object.entries(schema).filter(([key, value]) => !isRedundant(key, value, schema, name));
+  return Object.fromEntries(kept.map(([key, value]) => [key, simplifiedValue(key, value, depth + 1)]));
 }
 
-function inner(key: string, value: unknown, depth: number): unknown {
-  const below = (one: unknown, name = ""): unknown => (isSchema(one) ? lean(one, name, depth) : one);
+function simplifiedValue(key: string, value: unknown, depth: number): unknown {
+  const below = (one: unknown, name = ""): unknown => (isSchema(one) ? simplified(one, name, depth) : one);
   if (ONE.includes(key)) return below(value);
   if (LIST.includes(key) && Array.isArray(value)) return value.map((one) => below(one));
   if (!BY_NAME.includes(key) || !isSchema(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, below(one, name)]));
 }
 
-function saysNothing(key: string, value: unknown, { description }: Schema, name: string): boolean {
-  if (SILENT.has(key)) return true;
+function isRedundant(key: string, value: unknown, { description }: Schema, name: string): boolean {
+  if (OMITTED.has(key)) return true;
   if (key === "additionalProperties") return value === false;
   if (key === "required") return Array.isArray(value) && value.length === 0;
   if (key === "title") return description !== undefined || name === "" || letters(value) === letters(name);
   if (key === "description") return letters(value) === "" || letters(value) === letters(name);
-  const lowest = LOWEST[key];
+  const lowest = TRIVIAL_BOUNDS[key];
   return lowest !== undefined && typeof value === "number" && value >= 0 && value <= lowest;
 }
 

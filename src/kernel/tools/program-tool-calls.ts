@@ -3,11 +3,11 @@ import { CODES, type LLMEvent, SyscallError, type ToolDef, type ToolOutcome } fr
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { toolMessage } from "../conversation/tool-message.ts";
 import type { Process } from "../process/process.ts";
-import { isReadOnly, PARALLEL, StepCalls, type ToolCallPorts } from "./tool-calls.ts";
+import { isReadOnly, MAX_PARALLEL, StepCalls, type ToolCallPorts } from "./tool-calls.ts";
 import { toolForModel, toolNamed } from "./tool-catalog.ts";
 
 /** Calls of one answer that wait for their turn or are under way. */
-const MOST_OPEN = 256;
+const MAX_OPEN = 256;
 
 /** The slot of a model call, which the program releases while its tool calls run. */
 interface ReleasableSlot {
@@ -22,7 +22,7 @@ export interface ProgramTurn {
   calls: ToolCallRecord[];
 }
 
-interface ServedEvents {
+interface TurnEvents {
   /** The first call of a turn is about to be made, after this was said. */
   called(text: string, reasoning: string): void;
   /** A turn is over, and all its calls have ended. What it throws ends the answer. */
@@ -39,10 +39,10 @@ interface ServedEvents {
 export class ProgramToolCalls {
   readonly #ports: ToolCallPorts;
   readonly #proc: Process;
-  readonly #events: ServedEvents;
+  readonly #events: TurnEvents;
   readonly #abort = new Abort();
-  readonly #ignore: () => void;
-  readonly #order = new Order();
+  readonly #detach: () => void;
+  readonly #order = new CallOrder();
   readonly #open = new Set<Promise<unknown>>();
   #calls: { record?: ToolCallRecord }[] = [];
   #step: StepCalls | undefined;
@@ -50,14 +50,14 @@ export class ProgramToolCalls {
   #reasoning = "";
   #stopped: { because: unknown } | undefined;
   #slot: ReleasableSlot | undefined;
-  #made = false;
+  #hasCalled = false;
   #closed = false;
 
-  constructor(ports: ToolCallPorts, proc: Process, events: ServedEvents) {
+  constructor(ports: ToolCallPorts, proc: Process, events: TurnEvents) {
     this.#ports = ports;
     this.#proc = proc;
     this.#events = events;
-    this.#ignore = onceAborted(proc.signal, () => this.#abort.abort(proc.signal.reason));
+    this.#detach = onceAborted(proc.signal, () => this.#abort.abort(proc.signal.reason));
   }
 
   /** Follows the process's, and is aborted when what has been done ends the answer. */
@@ -76,8 +76,8 @@ export class ProgramToolCalls {
   }
 
   /** Something was done: the same request must not be made a second time. */
-  get made(): boolean {
-    return this.#made;
+  get hasCalled(): boolean {
+    return this.#hasCalled;
   }
 
   /** A call is under way: that the program is silent is no fault of it. */
@@ -86,7 +86,7 @@ export class ProgramToolCalls {
   }
 
   /** What was said and thought in the turn that is under way. */
-  get said(): { text: string; reasoning: string } {
+  get turnText(): { text: string; reasoning: string } {
     return { text: this.#text, reasoning: this.#reasoning };
   }
 
@@ -97,11 +97,11 @@ export class ProgramToolCalls {
 
   async call(name: string, input: Record<string, unknown>): Promise<ToolOutcome> {
     this.#requireOpen();
-    if (this.#open.size >= MOST_OPEN) {
-      throw new SyscallError("EXHAUSTED", `${MOST_OPEN} tool calls are open. Wait for some of them first.`);
+    if (this.#open.size >= MAX_OPEN) {
+      throw new SyscallError("EXHAUSTED", `${MAX_OPEN} tool calls are open. Wait for some of them first.`);
     }
     const alone = !isReadOnly(toolNamed(this.#proc, name));
-    const made = this.#order.run(alone, () => this.#make(name, input));
+    const made = this.#order.run(alone, () => this.#run(name, input));
     this.#open.add(made);
     this.#slot?.release();
     try {
@@ -129,19 +129,19 @@ export class ProgramToolCalls {
   async settle(): Promise<void> {
     this.#closed = true;
     while (this.#open.size > 0) await Promise.allSettled([...this.#open]);
-    this.#ignore();
-    this.#over();
+    this.#detach();
+    this.#endTurn();
   }
 
-  async #make(name: string, input: Record<string, unknown>): Promise<ToolCallRecord> {
+  async #run(name: string, input: Record<string, unknown>): Promise<ToolCallRecord> {
     await this.#proc.gate();
-    await this.#ports.drain.pass(this.#proc);
+    await this.#ports.drain.waitForSuspend(this.#proc);
     this.#requireOpen();
     if (!this.#step) {
       this.#events.called(this.#text, this.#reasoning);
       this.#step = new StepCalls(this.#ports, this.#proc);
     }
-    this.#made = true;
+    this.#hasCalled = true;
     const place: { record?: ToolCallRecord } = {};
     this.#calls.push(place);
     place.record = await this.#step.run({
@@ -156,7 +156,7 @@ export class ProgramToolCalls {
     // A call under way is one of a turn whose beginning has not been read yet.
     if (this.#closed || this.busy) return;
     try {
-      if (this.#over()) this.#events.next();
+      if (this.#endTurn()) this.#events.next();
       else if (this.#text !== "") this.#text += "\n\n";
     } catch (thrown) {
       this.#stop(thrown);
@@ -164,10 +164,10 @@ export class ProgramToolCalls {
   }
 
   /** False when there was no call: what was said goes on. */
-  #over(): boolean {
+  #endTurn(): boolean {
     const calls = this.#calls.flatMap(({ record }) => record ?? []);
     if (!this.#step || calls.length === 0) return false;
-    const turn = { ...this.said, calls };
+    const turn = { ...this.turnText, calls };
     this.#calls = [];
     this.#step = undefined;
     this.#text = "";
@@ -188,19 +188,19 @@ export class ProgramToolCalls {
 }
 
 /** Calls that only read run side by side, all others alone; each after those before it. */
-class Order {
+class CallOrder {
   #before: Promise<unknown> = Promise.resolve();
-  #beside: Promise<unknown>[] = [];
+  #parallel: Promise<unknown>[] = [];
 
   run<T>(alone: boolean, work: () => Promise<T>): Promise<T> {
-    if (alone || this.#beside.length >= PARALLEL) {
-      this.#before = Promise.all([this.#before, ...this.#beside]);
-      this.#beside = [];
+    if (alone || this.#parallel.length >= MAX_PARALLEL) {
+      this.#before = Promise.all([this.#before, ...this.#parallel]);
+      this.#parallel = [];
     }
     const done = this.#before.then(work);
     const quiet = done.catch(() => undefined);
     if (alone) this.#before = quiet;
-    else this.#beside.push(quiet);
+    else this.#parallel.push(quiet);
     return done;
   }
 }

@@ -9,13 +9,13 @@ import type { Drain } from "./drain.ts";
 import { toolNamed } from "./tool-catalog.ts";
 import { checkToolInput } from "./tool-input.ts";
 
-const READ_PIECE = 1024 * 1024;
+const READ_LENGTH = 1024 * 1024;
 /** Of one result this much is read; a driver that has more must offer ranges. */
-const READ_LIMIT = 16 * 1024 * 1024;
+const MAX_RESULT_BYTES = 16 * 1024 * 1024;
 /** Of a result that is cut the beginning gets this share, the end the rest. */
 const HEAD_SHARE = 0.75;
 /** So many calls of one batch run side by side. */
-export const PARALLEL = 8;
+export const MAX_PARALLEL = 8;
 /** Calls of one answer that are made. No model that is in its senses asks for more; each of the others is told so. */
 export const MAX_CALLS_PER_ANSWER = 256;
 
@@ -51,7 +51,7 @@ export async function runToolCalls(
   const step = new StepCalls(ports, proc);
   const records: ToolCallRecord[] = [];
   for (const batch of batches(proc, calls.slice(0, MAX_CALLS_PER_ANSWER))) {
-    if (ports.drain.isOn && (await hasComeToRest(ports.drain, proc))) break;
+    if (ports.drain.isOn && (await isSuspendedByDrain(ports.drain, proc))) break;
     // All of a batch end before a failure leaves: nothing goes on behind the loop's back.
     const run = async (call: ToolCall): Promise<ToolCallRecord> => settled.get(call.id) ?? step.run(call);
     for (const made of await Promise.allSettled(batch.map(run))) {
@@ -69,8 +69,8 @@ export async function runToolCalls(
 }
 
 /** The kernel drains, and the run was laid down here: its next calls are made when it goes on. */
-async function hasComeToRest(drain: Drain, proc: Process): Promise<boolean> {
-  return (await drain.pass(proc)) && proc.stopped?.reason === "suspended";
+async function isSuspendedByDrain(drain: Drain, proc: Process): Promise<boolean> {
+  return (await drain.waitForSuspend(proc)) && proc.stopped?.reason === "suspended";
 }
 
 /** As a call that was refused; the same each time, so that it needs no place in the journal. */
@@ -96,7 +96,7 @@ export class StepCalls {
   readonly #ports: ToolCallPorts;
   readonly #proc: Process;
   /** The step's answer is durable, and what its effects are told by is prepared. */
-  #effects = false;
+  #effectsPrepared = false;
 
   constructor(ports: ToolCallPorts, proc: Process) {
     this.#ports = ports;
@@ -109,15 +109,15 @@ export class StepCalls {
     const startedMono = this.#ports.clock.monotonic();
     const target = toolNamed(proc, call.name);
     const path = target ? target.entry.path : null;
-    let outcome: Outcome;
+    let outcome: CallResult;
     if (proc.stopped) {
-      outcome = { state: "cancelled", error: notBegun(call) };
+      outcome = { state: "cancelled", error: notStarted(call) };
     } else {
-      const attempt = (): Promise<Outcome> => this.#attempt(call, target, started);
+      const attempt = (): Promise<CallResult> => this.#attempt(call, target, started);
       outcome = await this.#ports.drain.call(proc, call.id, attempt);
     }
     const told = this.#ports.settleInbox(proc, call.id, outcome.state === "done");
-    const waiting = outcome.state !== "done" && this.#isLaidDown(call);
+    const waiting = outcome.state !== "done" && this.#isSuspendedWaiting(call);
     const record: ToolCallRecord = {
       id: call.id,
       name: call.name,
@@ -145,12 +145,12 @@ export class StepCalls {
   }
 
   /** It waits for something, and its run is suspended meanwhile. */
-  #isLaidDown(call: ToolCall): boolean {
+  #isSuspendedWaiting(call: ToolCall): boolean {
     const proc = this.#proc;
     return proc.stopped?.reason === "suspended" && this.#ports.waitsFor(proc, call.id) !== undefined;
   }
 
-  async #attempt(call: ToolCall, target: ProcessTool | undefined, ts: string): Promise<Outcome> {
+  async #attempt(call: ToolCall, target: ProcessTool | undefined, ts: string): Promise<CallResult> {
     const proc = this.#proc;
     let path: string;
     try {
@@ -173,10 +173,10 @@ export class StepCalls {
     });
     if (!isReadOnly(target)) await this.#beforeEffect(repeatable);
     // The disk may have taken its time.
-    if (proc.stopped) return { state: "cancelled", error: notBegun(call) };
+    if (proc.stopped) return { state: "cancelled", error: notStarted(call) };
     if (this.#ports.waitsFor(proc, call.id) === undefined) proc.toolCalls++;
     this.#ports.onStart(proc, call, path);
-    return this.#onDevice(call, target, path);
+    return this.#callDevice(call, target, path);
   }
 
   /**
@@ -185,8 +185,8 @@ export class StepCalls {
    */
   async #beforeEffect(repeatable: boolean): Promise<void> {
     const { record } = this.#proc;
-    if (!this.#effects) {
-      this.#effects = true;
+    if (!this.#effectsPrepared) {
+      this.#effectsPrepared = true;
       await Promise.all([record.sync(), this.#ports.beforeEffect(this.#proc)]);
     } else if (!repeatable) {
       await record.sync();
@@ -194,7 +194,7 @@ export class StepCalls {
   }
 
   /** Open, write the input, read the result, close: the only way a tool is ever called. */
-  async #onDevice(call: ToolCall, target: ProcessTool, path: string): Promise<Outcome> {
+  async #callDevice(call: ToolCall, target: ProcessTool, path: string): Promise<CallResult> {
     const { files } = this.#ports;
     const proc = this.#proc;
     const { limits } = proc.spec.opts;
@@ -218,7 +218,7 @@ export class StepCalls {
         const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
         await files.write(proc, fd, input, deadline.signal);
         const text = await this.#readAll(fd, deadline.signal);
-        return { state: "done", ...(await this.#fit(call, target, proc.secrets.hide(text))) };
+        return { state: "done", ...(await this.#truncate(call, target, proc.secrets.hide(text))) };
       } finally {
         // What goes wrong in it is in the trace, and changes nothing of what the call came to.
         await files.close(proc, fd).catch(() => undefined);
@@ -236,12 +236,12 @@ export class StepCalls {
     const pieces: string[] = [];
     let length = 0;
     for (;;) {
-      const data: Data = await this.#ports.files.read(this.#proc, fd, READ_PIECE, signal);
+      const data: Data = await this.#ports.files.read(this.#proc, fd, READ_LENGTH, signal);
       if (data.length === 0) break;
       pieces.push(typeof data === "string" ? data : decoder.decode(data, { stream: true }));
       length += data.length;
-      if (length >= READ_LIMIT) {
-        pieces.push(`\n[The result goes on beyond ${READ_LIMIT} bytes and was cut here.]`);
+      if (length >= MAX_RESULT_BYTES) {
+        pieces.push(`\n[The result goes on beyond ${MAX_RESULT_BYTES} bytes and was cut here.]`);
         break;
       }
     }
@@ -250,7 +250,7 @@ export class StepCalls {
   }
 
   /** A result beyond what the model is shown is kept whole beside the run; the model is told where. */
-  async #fit(call: ToolCall, target: ProcessTool, text: string): Promise<Shown> {
+  async #truncate(call: ToolCall, target: ProcessTool, text: string): Promise<ShownResult> {
     const max = target.tool.maxResult ?? this.#proc.spec.opts.limits.tool_result_chars;
     if (text.length <= max) return { result: text };
     const { where, kept } = await this.#keep(call, text);
@@ -273,24 +273,24 @@ export class StepCalls {
 }
 
 /** A result as it is recorded. */
-type Shown = Pick<ToolCallRecord, "kept"> & { result: string };
+type ShownResult = Pick<ToolCallRecord, "kept"> & { result: string };
 type KeptRef = NonNullable<ToolCallRecord["kept"]>;
 
-interface Outcome {
+interface CallResult {
   state: ToolCallRecord["state"];
   result?: string;
   kept?: KeptRef;
   error?: SyscallError;
 }
 
-function notBegun({ name }: ToolCall): SyscallError {
+function notStarted({ name }: ToolCall): SyscallError {
   return new SyscallError(
     "CANCELLED",
     `The run was told to stop before ${name} was begun: nothing was done.`,
   );
 }
 
-function failure(thrown: unknown): Outcome {
+function failure(thrown: unknown): CallResult {
   if (!(thrown instanceof SyscallError)) throw thrown;
   if (thrown.code === "PERMISSION") return { state: "denied", error: thrown };
   if (thrown.code === "CANCELLED") return { state: "cancelled", error: thrown };
@@ -305,7 +305,7 @@ function batches(proc: Process, calls: readonly ToolCall[]): ToolCall[][] {
     if (!isReadOnly(toolNamed(proc, call.name))) {
       all.push([call]);
       open = undefined;
-    } else if (open && open.length < PARALLEL) {
+    } else if (open && open.length < MAX_PARALLEL) {
       open.push(call);
     } else {
       open = [call];

@@ -75,12 +75,12 @@ export function writeMeta(proc: Process, contexts: Conversations): void {
 
 /** As a model is told of it. Made once per tool: each process keeps those of its requests. */
 export function toolForModel(tool: ToolDef): LLMTool {
-  const known = told.get(tool);
+  const known = modelTools.get(tool);
   if (known) return known;
   const { name, description, input } = tool;
   const made = { name, description, input: modelSchema(input) };
-  told.set(tool, made);
+  modelTools.set(tool, made);
   return made;
 }
 
-const told = new WeakMap<ToolDef, LLMTool>();
+const modelTools = new WeakMap<ToolDef, LLMTool>();
