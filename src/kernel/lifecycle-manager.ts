@@ -159,7 +159,7 @@ export class LifecycleManager {
 
   /** Tool calls under way that a shutdown with a drain waits for. */
   get callsUnderWay(): number {
-    return this.#ports.drain.underWay;
+    return this.#ports.drain.activeCalls;
   }
 }
 

@@ -201,9 +201,7 @@ export class ModelCall implements GateObserver {
     // A program makes its own model requests: it gets their maximum number.
     const turns = this.#runsTools() ? spec.budget.left("steps") : Infinity;
     if (turns >= 1 && turns < Infinity) request.max_turns = turns;
-    const budget = requireBudget(
-      await reserveCall(spec.budget, request, provider, signal, { input, steps }),
-    );
+    const budget = requireBudget(await reserveCall(spec.budget, request, provider, signal, { input, steps }));
     this.#cutByBudget = budget.lowered;
     if (budget.maxOutput !== undefined) request.max_output = budget.maxOutput;
     return budget;
