@@ -56,7 +56,7 @@ export async function loadAgents(places: ConfigSources): Promise<AgentList> {
   const byName = new Map<string, AgentSource>();
   for (const found of everyAgent(places, list.problems)) {
     try {
-      const known = keptBy(found, places);
+      const known = outrankedBy(found, places);
       if (known) {
         if (!isSame(found, known)) {
           list.shadowed.push({ name: found.name, path: found.source, by: known.source });
@@ -82,7 +82,7 @@ export async function loadAgents(places: ConfigSources): Promise<AgentList> {
 export async function loadAgent(name: string, places: ConfigSources): Promise<Agent> {
   const notices: string[] = [];
   for (const found of placesOf(name, places)) {
-    const known = keptBy(found, places);
+    const known = outrankedBy(found, places);
     if (known) {
       if (!isSame(found, known)) notices.push(notInPlaceOf(found, known));
       continue;
@@ -156,7 +156,7 @@ const instructionFiles = new FileCache((content) => content.trim());
  * The user's agent of this name, or the embedded one, where this one of a project does not take its place: that needs
  * trust. undefined: it may be read.
  */
-function keptBy(found: AgentSource, places: ConfigSources): AgentSource | undefined {
+function outrankedBy(found: AgentSource, places: ConfigSources): AgentSource | undefined {
   if (found.tier !== "project" || !found.isThere()) return undefined;
   const known = knownOf(found.name, places);
   if (!known) return undefined;

@@ -10,16 +10,16 @@ import {
   keyOf,
   keyVariable,
   type Lookup,
-  lackOf,
   providerNamed,
+  whyUnusable,
 } from "./provider-needs.ts";
 import type { Provider } from "./providers.ts";
 import { DRIVERS, defaultsOf } from "./stock-providers.ts";
 
-/** Looks for providers on this machine. */
+/** What a search for providers on this machine needs. */
 export interface Search extends Lookup {
   clock: Timers;
-  /** Told of a driver that fails to say whether it can be used: the others are asked all the same. */
+  /** Logs a driver whose `detect` failed. The search continues with the other drivers. */
   warn(text: string): void;
 }
 
@@ -30,9 +30,9 @@ export interface DiscoveredProvider {
 }
 
 /**
- * What a run can be made with when nobody names a provider (design §6): the first of a key that lies around, for our
- * drivers in their order and then for entries with a model of their own; a driver that needs none, as one over a
- * program on the PATH; a model server on this machine. Those are asked only when there is nothing else.
+ * Chooses the provider of a run when no flag, variable or file names one (design §6). First a stock driver whose key is
+ * set, then an entry with a key and a model, then a driver that needs no key, such as a program on the PATH. A model
+ * server on this machine is asked last.
  */
 export async function discover(search: Search): Promise<DiscoveredProvider | null> {
   const drivers = driversOf(search);
@@ -54,8 +54,8 @@ export async function offeredModel(provider: Provider, search: Search): Promise<
   return (await detect(provider, search))?.model ?? (await localModels(provider, search))?.[0] ?? null;
 }
 
-/** What is there of a provider that is looked for on this machine: its models, or why it can't be used. */
-export async function lookFor(
+/** For a provider that runs on this machine: the models it has, or why it can't be used. */
+export async function probeLocal(
   provider: Provider,
   search: Search,
 ): Promise<{ models?: string[]; problem?: string }> {
@@ -76,20 +76,20 @@ async function firstOf(drivers: readonly DeviceEntry[], search: Search): Promise
   const offers = await Promise.all(candidates.map((provider) => detect(provider, search)));
   for (const [index, provider] of candidates.entries()) {
     const offer = offers[index];
-    if (!offer || lackOf(provider, search)) continue;
+    if (!offer || whyUnusable(provider, search)) continue;
     const model = provider.defaultModel ?? offer.model;
     return { provider, model, because: foundBy(provider, search) };
   }
   return null;
 }
 
-/** Presets and entries of a file: those that have a key and say which model. */
+/** The first preset or entry of a file that has a key and names a model. */
 function entryWithKey(search: Search): DiscoveredProvider | null {
   for (const provider of search.providers.byName.values()) {
     const { name, defaultModel } = provider;
     const hasKey = provider.keyCommand !== undefined || keyOf(provider, search) !== undefined;
     if (Object.hasOwn(DRIVERS, name) || defaultModel === undefined) continue;
-    if (hasKey && !lackOf(provider, search)) {
+    if (hasKey && !whyUnusable(provider, search)) {
       return { provider, model: defaultModel, because: foundBy(provider, search) };
     }
   }
@@ -97,7 +97,7 @@ function entryWithKey(search: Search): DiscoveredProvider | null {
 }
 
 async function onThisMachine(search: Search): Promise<DiscoveredProvider | null> {
-  const usable = [...search.providers.byName.values()].filter((provider) => !lackOf(provider, search));
+  const usable = [...search.providers.byName.values()].filter((provider) => !whyUnusable(provider, search));
   const models = await Promise.all(usable.map((provider) => localModels(provider, search)));
   for (const [index, provider] of usable.entries()) {
     const offer = models[index]?.[0];
@@ -111,16 +111,16 @@ async function onThisMachine(search: Search): Promise<DiscoveredProvider | null>
   return null;
 }
 
-/** What the provider's own server offers, where that is one whose address is known to everybody. */
+/** The models of a local server at its well-known address; null for any other provider. */
 async function localModels(provider: Provider, search: Search): Promise<string[] | null> {
   const url = defaultsOf(provider).isLocal ? baseUrl(provider, search) : undefined;
   return url === undefined ? null : ollamaModels(url, search.clock);
 }
 
-/** A driver has this long to say whether it can be used here. */
+/** The deadline of a driver's `detect`. */
 const DETECT_MS = 2000;
 
-/** null when the driver cannot be used here. One that fails to say so, or takes too long, is warned of. */
+/** null when the driver cannot be used here. A driver that fails or exceeds the deadline is logged. */
 async function detect(provider: Provider, search: Search): Promise<{ model: string } | null> {
   const entry = deviceOf(provider, search);
   if (!entry?.device.provider) return null;
@@ -142,8 +142,8 @@ async function detect(provider: Provider, search: Search): Promise<{ model: stri
 }
 
 /**
- * What a driver looks for: the user's file under the spawner's environment. Empty is not set. A key that comes
- * from elsewhere stands where the driver looks for one; of a command it is only said that there is one.
+ * The environment for `detect`: the spawner's over the user's file, without empty values. A key from another variable
+ * stands under the name that the driver expects. For a key command, only a placeholder stands there.
  */
 function environment(provider: Provider, search: Search): Record<string, string> {
   const set = [...Object.entries(search.userEnv), ...Object.entries(search.env)].filter(

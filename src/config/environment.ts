@@ -5,10 +5,9 @@ import { FileCache } from "./file.ts";
 import type { Env } from "./paths.ts";
 import { isPlain } from "./plain-variables.ts";
 
-/**
- * Names that hold a model provider's key, whoever of them is in use. `rnix` takes them out of the
- * environment of every tool.
- */
+/* Which variables of an environment are secrets, and the environments that runs and tools get. */
+
+/** Variables that hold a key of a model provider. `rnix` removes them from the environment of every tool. */
 const PROVIDER_KEYS = new Set(
   [
     ["AI_GATEWAY", "ANTHROPIC", "AZURE", "AZURE_OPENAI", "CEREBRAS", "CLAUDE", "CODEX", "COHERE", "CURSOR"],
@@ -26,21 +25,21 @@ const OTHER_SECRETS = new Set([
   "CLAUDE_CODE_OAUTH_TOKEN",
 ]);
 
-/** A value shorter than this is not taken for a key. */
+/** A shorter value does not count as a key. */
 const MIN_SECRET = 8;
 
 /**
- * What a run that nobody's shell starts has of the daemon's environment (design §2): no key, also not of one in
- * the foreground. Keys are in `~/.config/rnix/env`.
+ * The part of the daemon's environment that a run without a calling shell gets: no keys, also when the daemon runs
+ * in the foreground. Such runs take their keys from `~/.config/rnix/env`.
  */
-export function callerless(env: Env): Record<string, string> {
+export function daemonEnvironment(env: Env): Record<string, string> {
   const plain = Object.entries(env).filter(([name]) => isPlain(name));
   return Object.fromEntries(plain.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
 }
 
 /**
- * The keys of all providers in these environments (`names`: variables that providers.yaml names). A value that is
- * part of a folder's or a program's path is a word that a server without keys was given, and no secret.
+ * The keys of all providers in these environments. `names`: variables that providers.yaml names. A value that is part
+ * of a path is a placeholder for a server without keys, and no secret.
  */
 export function providerKeys(envs: readonly Env[], names: Iterable<string> = []): string[] {
   const secret = secretNames(names);
@@ -54,9 +53,9 @@ export function providerKeys(envs: readonly Env[], names: Iterable<string> = [])
 }
 
 /**
- * The environment a run's tools get: the spawner's without variables of provider keys (`names`: those that
- * providers.yaml names), without those whose value holds a key (`keys`: further ones that are known), and without
- * BUN_*, which would change what our own binary does.
+ * The environment of a run's tools: the spawner's without provider keys, without values that contain a key, and
+ * without BUN_*, which would change how our own binary behaves. `names`: variables that providers.yaml names.
+ * `keys`: further known keys.
  */
 export function toolEnvironment(
   env: Env,
@@ -81,8 +80,8 @@ function secretNames(names: Iterable<string>): ReadonlySet<string> {
 }
 
 /**
- * `~/.config/rnix/env`: KEY=VALUE lines, for keys that are not in the spawner's environment. INVALID when
- * others can read it, and for a line that is none.
+ * Reads `~/.config/rnix/env`: KEY=VALUE lines, for keys that are not in the spawner's environment. Fails with INVALID
+ * when other users can read the file, and for any other kind of line.
  */
 export function userEnv(configDir: string): Record<string, string> {
   const file = join(configDir, "env");

@@ -13,19 +13,21 @@ import { dirname } from "node:path";
 import { readRegularSync } from "../lib/regular-file.ts";
 import { SyscallError } from "../plugin/index.ts";
 
-/** Configuration is written by people: a file beyond this is a mistake. */
+/* Reads, caches, digests and writes configuration files. */
+
+/** Configuration is written by people: a larger file is a mistake. */
 const MAX_BYTES = 1024 ** 2;
-/** Of a script or a program that is known by its hash. */
+/** Limit for a script or program that is identified by its hash. */
 const MAX_DIGESTED_BYTES = 64 * 1024 ** 2;
 const MAX_CACHED = 512;
-/** A file beyond this is not read for its digest. */
+/** The digest of a larger file is made from its metadata. */
 const DIGESTED_BYTES = BigInt(16 * 1024 ** 2);
-/** How long ago a file must have changed for a look at it to be kept: file systems tell times in steps of some ms. */
+/** A younger change is not cached: file systems keep times in steps of a few ms. */
 const GRAIN_MS = 50;
 
 /**
- * What was made of a file's text, kept until the file changes. A change is seen by modification and status
- * time (ns), size and inode, so that an edit counts at the next look and an unchanged file is one `stat`.
+ * Caches what was parsed from a file until the file changes. A change shows in modification and status time (ns), size
+ * or inode. An unchanged file costs one `stat`.
  */
 export class FileCache<T> {
   readonly #entries = new Map<string, { stamp: string; made: T }>();
@@ -43,40 +45,40 @@ export class FileCache<T> {
       return null;
     }
     const stamp = stampOf(stat);
-    const kept = this.#entries.get(file);
-    if (kept?.stamp === stamp) return kept.made;
+    const cached = this.#entries.get(file);
+    if (cached?.stamp === stamp) return cached.made;
     const text = readText(file);
     if (text === null) return null;
     const made = this.#make(text, file);
-    if (stamp !== null) keep(this.#entries, file, { stamp, made });
+    if (stamp !== null) remember(this.#entries, file, { stamp, made });
     return made;
   }
 }
 
-/** PERMISSION when its folder may not be looked into: that is not the same as not being there. */
-export function isThere(path: string): boolean {
+/** Fails with PERMISSION when its folder is not accessible. */
+export function pathExists(path: string): boolean {
   return statFile(path) !== null;
 }
 
-/** null when there is no such file; PERMISSION or INVALID, with its path, when it is there but cannot be read. `most`: bytes. */
+/** null when there is no such file. Fails with PERMISSION or INVALID when it cannot be read. `most`: bytes. */
 export function readText(file: string, most = MAX_BYTES): string | null {
   return statFile(file) && readBytes(file, most).toString();
 }
 
-/** The hash of a file's bytes, cached like any other. null when there is none or it cannot be read as a file. */
+/** The hash of a file's bytes, cached. null when there is no such regular file. */
 export function digestFile(file: string): string | null {
   const stat = statFile(file);
   if (!stat?.isFile()) return null;
   const stamp = stampOf(stat);
-  const kept = digests.get(file);
-  if (kept?.stamp === stamp) return kept.digest;
-  // A large one counts by what the system says of it: to read it whole would stop all else.
+  const cached = digests.get(file);
+  if (cached?.stamp === stamp) return cached.digest;
+  // Reading a large file whole would block the daemon's thread.
   const digest = stat.size > DIGESTED_BYTES ? digestText(stampText(stat)) : digestText(readBytes(file));
-  if (stamp !== null) keep(digests, file, { stamp, digest });
+  if (stamp !== null) remember(digests, file, { stamp, digest });
   return digest;
 }
 
-function keep<T>(entries: Map<string, T>, file: string, entry: T): void {
+function remember<T>(entries: Map<string, T>, file: string, entry: T): void {
   if (entries.size >= MAX_CACHED) entries.delete(entries.keys().next().value ?? "");
   entries.set(file, entry);
 }
@@ -85,7 +87,7 @@ export function digestText(content: string | Uint8Array): string {
   return `sha256:${Bun.CryptoHasher.hash("sha256", content, "hex")}`;
 }
 
-/** Replaces the file at once or not at all, on disk when it returns: 0600 in a folder of 0700. */
+/** Replaces the file atomically and syncs it: mode 0600 in a folder of mode 0700. */
 export function writeAtomic(file: string, text: string): void {
   const temporary = `${file}.${crypto.randomUUID()}.tmp`;
   try {
@@ -104,7 +106,7 @@ export function writeAtomic(file: string, text: string): void {
   }
 }
 
-/** What went wrong with a file, as one of our errors: the path, the system's word for it, and what to do. */
+/** A system error about a file as a SyscallError: the path, the system's code, and what to do. */
 export function fileError(cause: unknown, file: string, verb: string): SyscallError {
   const system = systemCode(cause);
   if (system === "EROFS") {
@@ -144,7 +146,7 @@ function statFile(file: string): BigIntStats | null {
   }
 }
 
-/** null for one that has just changed: a second change within the same tick of the clock would not show. */
+/** null for a file that has just changed: a second change within the same clock tick would not show. */
 function stampOf(stat: BigIntStats): string | null {
   if (Number(stat.ctimeMs) > Date.now() - GRAIN_MS) return null;
   return stampText(stat);

@@ -1,16 +1,18 @@
 import { z } from "zod";
 
-/** `Clock` of the kernel, as far as a deadline needs it. */
+/* Finds the models of an Ollama server on this machine. */
+
+/** The part of `Clock` that a deadline needs. */
 export interface Timers {
   timer(ms: number, f: () => void): { cancel(): void };
 }
 
-/** A server on this machine answers at once or is not there. */
+/** A local server answers at once or is not running. */
 const ANSWER_MS = 500;
 
 /**
- * The models that an Ollama server at this address (`…/v1`) has and that can talk, the last used first; null when
- * nothing like it answers there in half a second.
+ * The chat models of the Ollama server at this address (`…/v1`), the last used first. null when no such server answers
+ * within half a second.
  */
 export async function ollamaModels(baseUrl: string, clock: Timers): Promise<string[] | null> {
   const late = new AbortController();
@@ -24,7 +26,7 @@ export async function ollamaModels(baseUrl: string, clock: Timers): Promise<stri
     const { models } = Tags.parse(await response.json());
     return models.filter(talks).map(({ name }) => name);
   } catch {
-    // Nobody there, somebody else, or too slow: all the same to whoever looks around.
+    // No server, another program or a slow answer: for the search there is no Ollama.
     return null;
   } finally {
     timer.cancel();
@@ -43,7 +45,7 @@ const Tags = z.lazy(() =>
 );
 type Tag = z.infer<typeof Tags>["models"][number];
 
-/** Those that only make vectors of texts are of these families. */
+/** Models of the bert families only make embeddings. */
 function talks({ details }: Tag): boolean {
   return !/bert/.test(details?.family ?? "");
 }

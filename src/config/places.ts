@@ -7,15 +7,15 @@ import type { Project } from "./project.ts";
 import type { SkillFront } from "./skill-file.ts";
 import type { TrustView } from "./trust.ts";
 
-/** A file of the build, by its path below `agents/` or `skills/`. */
+/** A file that is embedded in the binary, by its path below `agents/` or `skills/`. */
 export interface EmbeddedFile<Front = never> {
   path: string;
   text: string;
-  /** What its YAML says, where that was read and checked when the binary was built. */
+  /** Its checked YAML, where the build has parsed it. */
   front?: Front;
 }
 
-/** From where agents, skills, providers and settings are read for one command. */
+/** Where one command reads agents, skills, providers and settings from. */
 export interface ConfigSources {
   project: Project;
   trust: TrustView;
@@ -28,40 +28,40 @@ export interface ConfigSources {
 
 export type Tier = "project" | "user" | "embedded";
 
-/** In place of a path, for what the build brings. */
+/** Stands for the path of an embedded file. */
 export const EMBEDDED = "embedded";
 
-/** A part that could not be read: the others are there all the same. `message` has file, line and column. */
+/** An agent or skill that could not be read; the others are not affected. `message` has file, line and column. */
 export interface Problem {
   path: string;
   message: string;
 }
 
-/** A folder on disk to look into. */
+/** A folder that may hold agents or skills. */
 export interface Root {
   dir: string;
   tier: "project" | "user";
 }
 
-/** Names of what the build brings, in its order. */
+/** Names of the embedded agents or skills, in the order of the build. */
 export function embeddedNames(files: readonly { path: string }[]): string[] {
   return [...new Set(files.map(({ path }) => path.split("/")[0] ?? ""))];
 }
 
-/** Whether a name is that of one folder and leads nowhere else. */
+/** Whether a name is a single folder name, without a path. */
 export function isFolderName(name: string): boolean {
   return name !== "" && name !== "." && name !== ".." && !/[/\\\0]/.test(name);
 }
 
-/** Folders of the project, absolute; none outside of one. */
+/** Folders of the project, absolute. Empty without a project. */
 export function inProject({ project }: Pick<ConfigSources, "project">, ...folders: string[]): Root[] {
   if (project.kind === "none") return [];
   return folders.map((folder) => ({ dir: join(project.dir, folder), tier: "project" }));
 }
 
 /**
- * INVALID for a file of the project that is a link to outside: it would put a file of the user's into a
- * prompt or a message. A missing file is left to who reads it.
+ * Fails with INVALID when a project's file is a link to outside: it would put a file of the user into a prompt or a
+ * message. A missing file passes; the reader reports it.
  */
 export function refuseEscape(file: string, { dir }: Project): void {
   let real: string;
@@ -80,7 +80,7 @@ export function refuseEscape(file: string, { dir }: Project): void {
   throw new SyscallError("INVALID", `${file}: expected a file inside the project, found a link to ${real}.`);
 }
 
-/** For a list that goes on without its broken parts. Anything but a SyscallError is a bug of ours and is thrown on. */
+/** The error as a problem of one part of a list. Anything but a SyscallError is a bug and is rethrown. */
 export function problemsOf(error: unknown, path: string): Problem[] {
   if (!(error instanceof SyscallError)) throw error;
   return [{ path, message: error.message }];

@@ -1,18 +1,17 @@
-/* Which variables say where things are on this machine, and hold nothing of the caller's. */
+/* Environment variables that describe the machine and hold no secret of the caller. */
 
-/** Where things are on this machine, and how its user likes them: what says nothing of whoever set it. */
 const PLAIN = new Set(["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"]);
-/** Read by the runtime as it starts, for servers with a certificate of one's own. */
+/** Read by the runtime at its start, for servers with a private certificate. */
 const CERTIFICATES = new Set(["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"]);
-/** Which daemon a command in a run finds. */
+/** The socket of the daemon that a command in a run connects to. */
 const SOCKET = "RNIX_SOCKET";
 
-/** Whether a variable is one of those that the daemon keeps of whoever happened to start it. */
+/** Whether the daemon keeps this variable of the environment it was started with. */
 export function isPlain(name: string): boolean {
   return PLAIN.has(name) || CERTIFICATES.has(name) || name === SOCKET || /^(?:XDG|LC)_/.test(name);
 }
 
-/** Whether rnix need not show the system its value: all but what is plain, and what tells whose program it is. */
+/** Whether rnix removes this variable from the environment that the system shows for its process. */
 export function isHidden(name: string): boolean {
   return !isPlain(name) && !name.startsWith("RNIX_");
 }

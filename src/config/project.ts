@@ -4,41 +4,41 @@ import { SyscallError } from "../plugin/index.ts";
 import { fileError, systemCode } from "./file.ts";
 import { type Env, userPaths } from "./paths.ts";
 
-/** The project of a command (design §2): found anew for every run, never cached. */
+/** The project of a command (design §2). It is found again for every run, never cached. */
 export interface Project {
-  /** Hash of the real path: a folder that was moved is another project. */
+  /** Hash of the real path. A moved folder is another project. */
   id: string;
   /** Real path. For "none" the current folder, to which `/dev/fs` is confined. */
   dir: string;
   /** Where its runs are kept: `.rnix/data`, RNIX_DATA_DIR, or for "none" the user's own. */
   dataDir: string;
   /**
-   * What made it one: its `.rnix/`, its git root, or being the current folder. "none": the current folder
-   * may not be a project (HOME, /tmp …), so nothing in it is read as configuration and nothing is trusted.
+   * Why it is a project: its `.rnix/`, its git root, or because it is the current folder. "none": the current folder
+   * can't be a project (HOME, /tmp …), so nothing in it is read as configuration and nothing is trusted.
    */
   kind: "rnix" | "git" | "folder" | "none";
 }
 
-interface Whereabouts {
-  /** Absolute, or relative to nothing: INVALID. */
+interface CommandLocation {
+  /** Absolute, else INVALID. */
   cwd: string;
   home: string;
   uid: number;
   env: Env;
 }
 
-/** The part of the file system that decides, so that a test can show another owner or a border. */
+/** The file-system calls of the search, so that a test can set owners and borders. */
 interface ProjectFs {
   realpath(path: string): string;
   lstat(path: string): Pick<Stats, "dev" | "uid" | "mode" | "isDirectory"> | null;
 }
 
 /**
- * The nearest folder upwards that has a `.rnix/` and belongs to the user, else the nearest git root, else
- * the current folder; never HOME or what is above it, nothing world-writable, nothing across a
- * file-system border. NOT_FOUND when the current folder is gone.
+ * Finds the nearest folder upwards that has a `.rnix/` and belongs to the user, else the nearest git root, else the
+ * current folder. HOME and the folders above it, world-writable folders and other file systems do not count. Fails
+ * with NOT_FOUND when the current folder is gone.
  */
-export function findProject(at: Whereabouts, fs: ProjectFs = realFs): Project {
+export function findProject(at: CommandLocation, fs: ProjectFs = realFs): Project {
   const cwd = realFolder(at.cwd, fs);
   const candidates = candidateFolders(cwd, realOr(at.home, fs), fs);
   const own = candidates.find((dir) => belongsToUser(dir, at.uid, fs));
@@ -49,9 +49,8 @@ export function findProject(at: Whereabouts, fs: ProjectFs = realFs): Project {
 }
 
 /**
- * Makes `.rnix/` with a `.gitignore` for its data, and the data folder: what the first run in a project
- * needs. UNAVAILABLE (exit 69) says what to do when that cannot be written: nothing was spent yet. INVALID where a link
- * leads out of the project.
+ * Makes what the first run in a project needs: `.rnix/` with a `.gitignore`, and the data folder. Fails with
+ * UNAVAILABLE (exit 69) when it cannot be written, and with INVALID when a link leads out of the project.
  */
 export function prepareProject(project: Project): void {
   const inProject = project.kind !== "none" && project.dataDir === ownDataDir(project.dir);
@@ -73,8 +72,8 @@ export function prepareProject(project: Project): void {
 }
 
 /**
- * No part of the way from the project to its records is a link: what Rnix writes and removes there would be elsewhere,
- * and a project may have been brought by somebody else.
+ * Fails with INVALID when a part of the path from the project to its records is a link. A project may come from another
+ * author, and its links could lead Rnix to write and remove files elsewhere.
  */
 function requireNoLinks(dir: string): void {
   const data = ownDataDir(dir);
@@ -84,11 +83,11 @@ function requireNoLinks(dir: string): void {
   if (link === undefined) return;
   throw new SyscallError(
     "INVALID",
-    `${link} is a link, and Rnix follows none to its records: they could be written and removed elsewhere. Remove the link. To keep records in another folder, set RNIX_DATA_DIR.`,
+    `${link} is a link, and Rnix follows no link to its records: it could write and remove files elsewhere. Remove the link. To keep records in another folder, set RNIX_DATA_DIR.`,
   );
 }
 
-/** Absolute. Of a link there are none: it is named itself. */
+/** The entries of the folder, absolute. Empty for a link. */
 function namesIn(data: string): string[] {
   if (!lstatSync(data, { throwIfNoEntry: false })?.isDirectory()) return [];
   return readdirSync(data).map((name) => join(data, name));
@@ -100,14 +99,14 @@ const realFs: ProjectFs = {
     try {
       return lstatSync(path, { throwIfNoEntry: false }) ?? null;
     } catch (error) {
-      // A folder that may not be looked into holds nothing for us.
+      // A folder without access cannot be a project.
       if (systemCode(error) !== undefined) return null;
       throw error;
     }
   },
 };
 
-/** From the current folder upwards, what may be a project at all. */
+/** The folders from the current one upwards that may be a project. */
 function candidateFolders(cwd: string, home: string, fs: ProjectFs): string[] {
   const device = fs.lstat(cwd)?.dev;
   const folders: string[] = [];
@@ -119,7 +118,7 @@ function candidateFolders(cwd: string, home: string, fs: ProjectFs): string[] {
   return folders;
 }
 
-/** The root folder is above everything, so a walk always ends here. */
+/** True for the root folder, which ends every walk. */
 function isAtOrAbove(dir: string, home: string): boolean {
   return dir === home || dir === dirname(dir) || home.startsWith(`${dir}/`);
 }
@@ -128,13 +127,13 @@ function isWorldWritable(mode: number): boolean {
   return (mode & 0o002) !== 0;
 }
 
-/** Somebody else's `.rnix/`, or one in somebody else's folder, is not ours to follow; nor is a link to one. */
+/** False for a `.rnix/` of another user, in a folder of another user, or behind a link. */
 function belongsToUser(dir: string, uid: number, fs: ProjectFs): boolean {
   const inner = fs.lstat(join(dir, ".rnix"));
   return inner?.isDirectory() === true && inner.uid === uid && fs.lstat(dir)?.uid === uid;
 }
 
-function project(dir: string, kind: Project["kind"], at: Whereabouts): Project {
+function project(dir: string, kind: Project["kind"], at: CommandLocation): Project {
   return { id: projectId(dir), dir, kind, dataDir: dataDir(dir, kind, at) };
 }
 
@@ -142,7 +141,7 @@ function projectId(dir: string): string {
   return Bun.CryptoHasher.hash("sha256", dir, "hex").slice(0, 16);
 }
 
-function dataDir(dir: string, kind: Project["kind"], { env, home, uid }: Whereabouts): string {
+function dataDir(dir: string, kind: Project["kind"], { env, home, uid }: CommandLocation): string {
   const given = env.RNIX_DATA_DIR;
   if (given) {
     if (isAbsolute(given)) return given;

@@ -2,8 +2,10 @@ import { mkdirSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
-import { FileCache, fileError, isThere, writeAtomic } from "./file.ts";
+import { FileCache, fileError, pathExists, writeAtomic } from "./file.ts";
 import type { Project } from "./project.ts";
+
+/* The list of projects in which this user has run something. */
 
 const VERSION = 1;
 
@@ -17,21 +19,20 @@ const Registry = z.lazy(() => z.object({ v: z.literal(VERSION), projects: z.arra
 
 type KnownProject = z.infer<typeof KnownProject>;
 
-/** A lock that is free when its holder has died: `FileLock` of the store. */
+/** Locks that the system frees when their holder dies: `FileLock` of the store. */
 export interface Locks {
   tryAcquire(path: string): { release(): void } | null;
 }
 
 const TRIES = 200;
 const PAUSE_MS = 5;
-/** Of the file, which is read whole: some thousand projects. */
-const MOST_BYTES = 512 * 1024;
+/** The file is read whole. This is enough for some thousand projects. */
+const MAX_BYTES = 512 * 1024;
 
 /**
- * The projects this user has run something in (`projects.json` in the user's data folder): what the server
- * sweeps and lists. A folder that is gone is only not there; where the file would be too long, such go first, and then
- * the oldest. A file that is damaged is set aside, and what can be read of it is kept: the next run in a project
- * that was lost names it again.
+ * The projects in which this user has run something (`projects.json` in the user's data folder). The daemon sweeps and
+ * lists them. When the file gets too long, projects whose folder is gone are dropped first, then the oldest. A damaged
+ * file is renamed, and its readable entries are kept. The next run in a lost project adds it again.
  */
 export class Projects {
   readonly #file: string;
@@ -45,13 +46,13 @@ export class Projects {
     this.#warn = warn;
   }
 
-  /** UNAVAILABLE when a newer rnix has written it. */
+  /** Fails with UNAVAILABLE when a newer rnix has written the file. */
   list(): KnownProject[] {
     const read = this.#read();
-    return "damaged" in read ? this.#mended(read.damaged) : read.projects;
+    return "damaged" in read ? this.#repair(read.damaged) : read.projects;
   }
 
-  /** Adds it if it is new: one `stat` when it is not. TIMEOUT after a second of another's lock. */
+  /** Adds a new project; a known one costs one `stat`. Fails with TIMEOUT when the lock is held for a second. */
   async remember(project: Project): Promise<void> {
     const entry = entryOf(project);
     if (this.#has(entry)) return;
@@ -64,18 +65,18 @@ export class Projects {
     }
   }
 
-  #read(): Read {
+  #read(): RegistryContent {
     try {
       return this.#cache.get(this.#file) ?? { projects: [] };
     } catch (error) {
-      // No file at all, or one beyond all bounds.
+      // Not a regular file, or too large.
       if (error instanceof SyscallError && error.code === "INVALID") return { damaged: [] };
       throw error;
     }
   }
 
-  /** Who does not get the lock leaves it to whoever has it. */
-  #mended(left: KnownProject[]): KnownProject[] {
+  /** Renames the damaged file and writes its readable entries. The holder of the lock does it; others only read. */
+  #repair(left: KnownProject[]): KnownProject[] {
     const lock = this.#locks.tryAcquire(`${this.#file}.lock`);
     if (!lock) return left;
     try {
@@ -85,7 +86,7 @@ export class Projects {
       renameSync(this.#file, aside);
       this.#write(now.damaged);
       this.#warn(
-        `${this.#file} was damaged: it is ${aside} now. Of ${now.damaged.length} projects it told; any other is known again when something is run in it.`,
+        `${this.#file} was damaged and is renamed to ${aside}. ${now.damaged.length} projects could be read. The others are added again when something is run in them.`,
       );
       return now.damaged;
     } catch (error) {
@@ -114,16 +115,16 @@ export class Projects {
   }
 }
 
-/** All runs outside projects share one data folder, so they are one entry. */
+/** Runs outside projects share one data folder, so they are one entry. */
 function entryOf({ id, dir, dataDir, kind }: Project): KnownProject {
   return kind === "none" ? { id: "user", dir: dataDir, data_dir: dataDir } : { id, dir, data_dir: dataDir };
 }
 
 function withinBounds(all: readonly KnownProject[]): string {
   const text = textOf(all);
-  if (Buffer.byteLength(text) <= MOST_BYTES) return text;
-  // The last one is just being added.
-  const there = all.filter((project, at) => at === all.length - 1 || isThere(project.data_dir));
+  if (Buffer.byteLength(text) <= MAX_BYTES) return text;
+  // The last one is the one being added.
+  const there = all.filter((project, at) => at === all.length - 1 || pathExists(project.data_dir));
   const kept = there.length < all.length ? there : all.slice(Math.ceil(all.length / 10));
   return withinBounds(kept);
 }
@@ -132,10 +133,10 @@ function textOf(projects: readonly KnownProject[]): string {
   return `${JSON.stringify({ v: VERSION, projects }, null, 2)}\n`;
 }
 
-/** Damaged: what is left of it. */
-type Read = { projects: KnownProject[] } | { damaged: KnownProject[] };
+/** The entries, or the readable part of a damaged file. */
+type RegistryContent = { projects: KnownProject[] } | { damaged: KnownProject[] };
 
-function parse(text: string, file: string): Read {
+function parse(text: string, file: string): RegistryContent {
   const value = jsonOf(text);
   const result = Registry.safeParse(value);
   if (result.success) return { projects: result.data.projects };
@@ -155,7 +156,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** Entries have no braces in them, but for odd folders. */
+/** An entry contains a brace only when its folder's name does. */
 function entriesIn(text: string): KnownProject[] {
   return [...text.matchAll(/\{[^{}]*\}/g)].flatMap(
     ([entry]) => KnownProject.safeParse(jsonOf(entry)).data ?? [],

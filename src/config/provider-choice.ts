@@ -1,6 +1,6 @@
 import type { ProviderChoice } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { discover, lookFor, offeredModel, type Search } from "./discovery.ts";
+import { discover, offeredModel, probeLocal, type Search } from "./discovery.ts";
 import { digestText } from "./file.ts";
 import type { Env } from "./paths.ts";
 import {
@@ -9,10 +9,10 @@ import {
   deviceOf,
   findProvider,
   keyOf,
-  lackOf,
   noKey,
   providerNamed,
   providerNames,
+  whyUnusable,
 } from "./provider-needs.ts";
 import type { KeyCommand, Provider } from "./providers.ts";
 import { defaultsOf } from "./stock-providers.ts";
@@ -76,7 +76,7 @@ async function chosen(request: ProviderRequest): Promise<ProviderChoice> {
   if (named?.provider === undefined) return await detected(request);
   if (named.provider === request.parent?.name) return takenOver(request.parent, named.because, request);
   const provider = providerNamed(named.provider, request);
-  const lack = lackOf(provider, request);
+  const lack = whyUnusable(provider, request);
   if (lack) throw lack;
   const wished = modelWish(provider.name, request) ?? provider.defaultModel;
   const model = wished ?? (await offeredModel(provider, request));
@@ -172,7 +172,7 @@ function fallbackOf(
   if (there) return withModel(there, model, request);
   const provider = findProvider(name, request);
   if (!provider) return new SyscallError("NOT_FOUND", `there is no provider "${name}" any more.`);
-  return lackOf(provider, request) ?? choose(provider, model, "", request);
+  return whyUnusable(provider, request) ?? choose(provider, model, "", request);
 }
 
 /** `model` or `provider/model`. Names of models have slashes too: what is no provider's name is part of one. */
@@ -230,7 +230,7 @@ function keyNames({ providers }: ProviderRequest): string[] {
 
 /** It may offer no model because it is not on this machine. */
 async function whyNone(provider: Provider, request: ProviderRequest): Promise<SyscallError> {
-  const { problem } = await lookFor(provider, request);
+  const { problem } = await probeLocal(provider, request);
   if (problem === undefined) return noModel(provider);
   return new SyscallError("UNAVAILABLE", `The provider ${provider.name} can't be used. ${problem}`);
 }

@@ -1,6 +1,8 @@
-import { lookFor, type Search } from "./discovery.ts";
-import { baseUrl, keyOf, keyVariable, lackOf, providerNamed, providerNames } from "./provider-needs.ts";
+import { probeLocal, type Search } from "./discovery.ts";
+import { baseUrl, keyOf, keyVariable, providerNamed, providerNames, whyUnusable } from "./provider-needs.ts";
 import { defaultsOf } from "./stock-providers.ts";
+
+/* The rows of `rnix providers`. */
 
 /** One line of `rnix providers`. */
 export interface ProviderLine {
@@ -12,16 +14,16 @@ export interface ProviderLine {
   /** "command": `api_key_command` is run for it when it is needed. */
   key: "set" | "missing" | "not needed" | "command";
   default_model: string | null;
-  /** Those that a file speaks of, and those that a server on this machine has. */
+  /** The models that a file describes, and those of a local server. */
   models: string[];
   source: string;
   /** Why it cannot be used; null when it can. */
   problem: string | null;
-  /** It plays what was said before: there is nobody to ask. */
+  /** It plays a recording, and calls no model. */
   plays: boolean;
 }
 
-/** Every provider that can be named, with what it lacks. What is looked for on this machine is looked for. */
+/** Every provider that can be named, and why it cannot be used. Local servers and programs are probed. */
 export function describeProviders(search: Search): Promise<ProviderLine[]> {
   return Promise.all(providerNames(search).map((name) => describe(name, search)));
 }
@@ -30,8 +32,8 @@ async function describe(name: string, search: Search): Promise<ProviderLine> {
   const provider = providerNamed(name, search);
   const isSet = keyOf(provider, search) !== undefined;
   const otherwise = provider.keyCommand ? "command" : provider.needsKey ? "missing" : "not needed";
-  const lack = lackOf(provider, search)?.message;
-  const { models = [], problem } = lack === undefined ? await lookFor(provider, search) : {};
+  const lack = whyUnusable(provider, search)?.message;
+  const { models = [], problem } = lack === undefined ? await probeLocal(provider, search) : {};
   return {
     name,
     driver: provider.driver,

@@ -89,7 +89,7 @@ export function baseUrl(provider: Provider, { env, userEnv }: Environments): str
 }
 
 /** What keeps it from being used, or null. */
-export function lackOf(provider: Provider, look: Lookup): SyscallError | null {
+export function whyUnusable(provider: Provider, look: Lookup): SyscallError | null {
   if (provider.withheld) {
     return new SyscallError(
       "UNAVAILABLE",

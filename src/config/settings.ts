@@ -45,13 +45,13 @@ export interface SettingLine {
 }
 
 /** Without a project, or with one of kind "none", only the user's file counts. */
-type SettingsPlaces = Pick<ConfigSources, "configDir"> & Partial<Pick<ConfigSources, "project" | "trust">>;
+type SettingsSources = Pick<ConfigSources, "configDir"> & Partial<Pick<ConfigSources, "project" | "trust">>;
 
 /**
  * Reads both files. INVALID names file, line and column. A project's limit counts without trust where it is smaller
  * than the user's. A larger one needs trust, and so does `plugins`, which may move a key or run code.
  */
-export async function loadSettings(places: SettingsPlaces): Promise<Settings> {
+export async function loadSettings(places: SettingsSources): Promise<Settings> {
   const { project, trust } = places;
   const user = await readConfig(join(places.configDir, "config.yaml"), null);
   const own =
@@ -159,7 +159,7 @@ function apply(
 ): void {
   for (const { key, value: number } of value.numbers) {
     if (refused.has(key)) continue;
-    const { line, column } = text.place([key], "key");
+    const { line, column } = text.position([key], "key");
     values.set(key, number);
     sources.set(key, `${text.file}:${line}:${column}`);
   }

@@ -70,7 +70,7 @@ export function toolNames(listed: string | string[]): string[] {
 
 /** What its author should put right; it is used all the same. */
 export function warningsOf(folder: string, name: string, yaml: YamlText): string[] {
-  const { line, column } = yaml.place(["name"]);
+  const { line, column } = yaml.position(["name"]);
   const at = `${yaml.file}:${line}:${column}:`;
   const warnings: string[] = [];
   if (name !== folder) {
@@ -85,7 +85,7 @@ export async function checkSkillFile(file: string, content: string): Promise<voi
   const { front, body } = splitSkill(content, file);
   const { value, text: yaml } = await parseYaml(Strict, front, file, { firstLine: 2 });
   const folder = basename(file.slice(0, -SKILL_FILE.length - 1));
-  const { line, column } = yaml.place(["name"]);
+  const { line, column } = yaml.position(["name"]);
   if (value.name !== folder) {
     throw new SyscallError(
       "INVALID",

@@ -51,9 +51,9 @@ interface SkillList {
 /** Every skill there is, nearest first. A broken one is reported and hides nothing. */
 export async function loadSkills(places: ConfigSources): Promise<SkillList> {
   const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
-  const byName = new Map<string, Found & { skill: Skill }>();
+  const byName = new Map<string, SkillSource & { skill: Skill }>();
   for (const found of everySkill(places, list.problems)) {
-    const known = keptBy(found, places);
+    const known = outrankedBy(found, places);
     if (known) {
       if (!isSame(found, known)) {
         list.shadowed.push({ name: found.name, path: found.file, by: known.file });
@@ -80,7 +80,7 @@ export async function loadSkill(name: string, places: ConfigSources): Promise<Sk
   const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
   const notices: string[] = [];
   for (const found of placesOf(name, places)) {
-    const known = keptBy(found, places);
+    const known = outrankedBy(found, places);
     if (known) {
       if (!isSame(found, known)) notices.push(notInPlaceOf(found, known));
       continue;
@@ -148,7 +148,7 @@ export async function checkSkills(dir: string): Promise<{ checked: string[]; pro
 const MAX_SCRIPTS = 1000;
 
 /** One SKILL.md, not yet read. */
-interface Found {
+interface SkillSource {
   name: string;
   /** Its path, or "embedded". */
   file: string;
@@ -167,7 +167,7 @@ const skillFiles = new FileCache((content) => content);
  * The user's skill of this name, or the embedded one, where this one of a project does not take its place: that needs
  * trust. undefined: it may be read.
  */
-function keptBy(found: Found, places: ConfigSources): Found | undefined {
+function outrankedBy(found: SkillSource, places: ConfigSources): SkillSource | undefined {
   if (found.tier !== "project" || !existsSync(found.file)) return undefined;
   const known = knownOf(found.name, places);
   if (!known) return undefined;
@@ -176,7 +176,7 @@ function keptBy(found: Found, places: ConfigSources): Found | undefined {
 }
 
 /** One that cannot be read is another one. */
-function isSame(found: Found, known: Found): boolean {
+function isSame(found: SkillSource, known: SkillSource): boolean {
   try {
     return found.read() === known.read();
   } catch (error) {
@@ -185,21 +185,21 @@ function isSame(found: Found, known: Found): boolean {
   }
 }
 
-function knownOf(name: string, places: ConfigSources): Found | undefined {
+function knownOf(name: string, places: ConfigSources): SkillSource | undefined {
   return placesOf(name, places).find(
     ({ tier, file }) => tier === "embedded" || (tier === "user" && existsSync(file)),
   );
 }
 
-function placeOf({ tier }: Found): string {
+function placeOf({ tier }: SkillSource): string {
   return tier === "user" ? "your skill" : "the stock skill";
 }
 
-function notInPlaceOf({ name, file }: Found, known: Found): string {
+function notInPlaceOf({ name, file }: SkillSource, known: SkillSource): string {
   return `not trusted, so left out: ${file}. It does not take the place of ${placeOf(known)} ${name}; \`rnix trust\` shows and trusts it.`;
 }
 
-async function attempt(found: Found, places: ConfigSources, list: SkillList): Promise<Skill | null> {
+async function attempt(found: SkillSource, places: ConfigSources, list: SkillList): Promise<Skill | null> {
   try {
     const content = found.read();
     if (content === null) return null;
@@ -219,7 +219,7 @@ async function attempt(found: Found, places: ConfigSources, list: SkillList): Pr
   }
 }
 
-async function parseSkill(found: Found, content: string): Promise<Skill> {
+async function parseSkill(found: SkillSource, content: string): Promise<Skill> {
   const label = found.file === EMBEDDED ? stockLabel(`${found.name}/${SKILL_FILE}`) : found.file;
   const { front, body } = splitSkill(content, label);
   const { value, text: yaml } =
@@ -239,12 +239,12 @@ async function parseSkill(found: Found, content: string): Promise<Skill> {
   };
 }
 
-function everySkill(places: ConfigSources, problems: Problem[]): Found[] {
+function everySkill(places: ConfigSources, problems: Problem[]): SkillSource[] {
   const inFolders = roots(places).flatMap((root) => skillFolders(root, problems));
   return [...inFolders, ...embeddedNames(places.skills).flatMap((name) => embedded(name, places))];
 }
 
-function placesOf(name: string, places: ConfigSources): Found[] {
+function placesOf(name: string, places: ConfigSources): SkillSource[] {
   if (!isFolderName(name)) return [];
   return [...roots(places).map((root) => onDisk(root, name)), ...embedded(name, places)];
 }
@@ -263,7 +263,7 @@ function projectRoots(places: ConfigSources): Root[] {
 }
 
 /** The root's skills by name. A root that cannot be listed is a problem and hides no other. */
-function skillFolders(root: Root, problems: Problem[]): Found[] {
+function skillFolders(root: Root, problems: Problem[]): SkillSource[] {
   try {
     return entries(root.dir)
       .filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
@@ -276,12 +276,12 @@ function skillFolders(root: Root, problems: Problem[]): Found[] {
   }
 }
 
-function onDisk({ dir, tier }: Root, name: string): Found {
+function onDisk({ dir, tier }: Root, name: string): SkillSource {
   const file = join(dir, name, SKILL_FILE);
   return { name, file, dir: join(dir, name), tier, read: () => skillFiles.get(file) };
 }
 
-function embedded(name: string, places: ConfigSources): Found[] {
+function embedded(name: string, places: ConfigSources): SkillSource[] {
   const file = places.skills.find(({ path }) => path === `${name}/${SKILL_FILE}`);
   if (!file) return [];
   return [{ name, file: EMBEDDED, dir: "", tier: "embedded", front: file.front, read: () => file.text }];

@@ -52,7 +52,7 @@ export interface ReviewedItem extends TrustItem {
 }
 
 const VERSION = 1;
-const Record_ = z.lazy(() =>
+const TrustRecordSchema = z.lazy(() =>
   z.object({
     v: z.literal(VERSION),
     project: z.string(),
@@ -66,7 +66,7 @@ const Record_ = z.lazy(() =>
     folder: z.string().optional(),
   }),
 );
-type TrustRecord = z.infer<typeof Record_>;
+type TrustRecord = z.infer<typeof TrustRecordSchema>;
 
 /**
  * What the user has trusted of one project: a list of digests, kept in the user's data folder and never in
@@ -325,7 +325,7 @@ function followedOf(items: readonly TrustItem[]): Record<string, string> {
 }
 
 const records = new FileCache((text, file): TrustRecord => {
-  const result = Record_.safeParse(parseJson(text, file));
+  const result = TrustRecordSchema.safeParse(parseJson(text, file));
   if (result.success) return result.data;
   throw new SyscallError(
     "INVALID",

@@ -1,7 +1,7 @@
 import type { Document, LineCounter, Node } from "yaml";
 import type { ZodType, z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
-import { FileCache, isThere } from "./file.ts";
+import { FileCache, pathExists } from "./file.ts";
 
 /** A YAML text that has been read, with the place of everything in it. Never changed: it may be shared. */
 export interface YamlText {
@@ -10,15 +10,15 @@ export interface YamlText {
   /** An empty document is an empty mapping. */
   value: unknown;
   /** `key`: the place of the last part's name instead of its value. */
-  place(path: readonly PropertyKey[], what?: "key" | "value"): Place;
+  position(path: readonly PropertyKey[], what?: "key" | "value"): YamlPosition;
 }
 
-interface Place {
+interface YamlPosition {
   line: number;
   column: number;
 }
 
-interface Finding extends Place {
+interface Finding extends YamlPosition {
   message: string;
 }
 
@@ -36,7 +36,7 @@ const MAX_DEPTH = 50;
  * mistake (the first five). The text is parsed again only when the file has changed.
  */
 export async function readYaml<S extends ZodType>(schema: S, file: string): Promise<Checked<S> | null> {
-  if (!isThere(file)) return null;
+  if (!pathExists(file)) return null;
   const yaml = await library();
   cache ??= new FileCache((text, path) => parse(yaml, text, path));
   const text = cache.get(file);
@@ -94,11 +94,11 @@ export function yamlError(
   message: string,
   what: "key" | "value" = "value",
 ): SyscallError {
-  return invalid(text.file, [{ ...text.place(path, what), message }]);
+  return invalid(text.file, [{ ...text.position(path, what), message }]);
 }
 
 function stockText(file: string, value: unknown): YamlText {
-  return { file, value, place: () => ({ line: 1, column: 1 }) };
+  return { file, value, position: () => ({ line: 1, column: 1 }) };
 }
 
 let cache: FileCache<YamlText> | undefined;
@@ -135,7 +135,7 @@ function parse(
     uniqueKeys: false,
     stringKeys: true,
   });
-  const at = (offset: number): Place => placeOf(lines, offset, firstLine);
+  const at = (offset: number): YamlPosition => positionOf(lines, offset, firstLine);
   const findings: Finding[] = [...document.errors, ...document.warnings].map(({ message, pos }) => ({
     ...at(pos[0]),
     message,
@@ -146,7 +146,7 @@ function parse(
   return {
     file,
     value: plain(document, file),
-    place: (path, what = "value") => at(offsetOf(yaml, document, path, what)),
+    position: (path, what = "value") => at(offsetOf(yaml, document, path, what)),
   };
 }
 
@@ -236,7 +236,7 @@ function startOf(yaml: Library, node: unknown): number | undefined {
   return yaml.isNode(node) ? (node satisfies Node).range?.[0] : undefined;
 }
 
-function placeOf(lines: LineCounter, offset: number, firstLine: number): Place {
+function positionOf(lines: LineCounter, offset: number, firstLine: number): YamlPosition {
   const { line, col } = lines.linePos(offset);
   return { line: Math.max(line, 1) + firstLine - 1, column: Math.max(col, 1) };
 }
@@ -260,15 +260,15 @@ function findingsOf(issues: readonly ZodIssue[], text: YamlText): Finding[] {
       // values.ts writes one line for each of the keys, in their order.
       const messages = issue.message.split("\n");
       return issue.keys.slice(0, MAX_LOCATED).map((key, index) => ({
-        ...text.place([...issue.path, key], "key"),
+        ...text.position([...issue.path, key], "key"),
         message: messages[index] ?? issue.message,
       }));
     }
     if (issue.code === "invalid_key") {
       const message = `"${String(issue.path.at(-1))}": ${issue.issues[0]?.message ?? issue.message}`;
-      return [{ ...text.place(issue.path, "key"), message }];
+      return [{ ...text.position(issue.path, "key"), message }];
     }
-    return [{ ...text.place(issue.path), message: `${named(issue.path)}${issue.message}` }];
+    return [{ ...text.position(issue.path), message: `${named(issue.path)}${issue.message}` }];
   });
 }
 

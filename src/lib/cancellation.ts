@@ -96,7 +96,7 @@ class Listeners {
     this.#more?.delete(f);
   }
 
-  tellAll(): void {
+  notifyAll(): void {
     const all = this.#more ?? (this.#only ? [this.#only] : []);
     for (const f of [...all]) f();
   }
@@ -118,14 +118,14 @@ export class Abort {
   abort(reason: unknown): void {
     if (this.signal.aborted) return;
     this.#controller.abort(reason);
-    this.#listening.tellAll();
+    this.#listening.notifyAll();
   }
 }
 
 function listenTo(signal: AbortSignal): Listeners {
   const listening = new Listeners();
   listeners.set(signal, listening);
-  signal.addEventListener("abort", () => listening.tellAll(), { once: true });
+  signal.addEventListener("abort", () => listening.notifyAll(), { once: true });
   return listening;
 }
 

@@ -11,7 +11,7 @@ export function framed(tag: string, text: string, attributes: Readonly<Record<st
   return `<${own}${head}>\n${text}\n</${own}>`;
 }
 
-const MOST_NUMBERED = 9;
+const MAX_NUMBERED = 9;
 
 /**
  * The tag, with the lowest number that the text does not use; where it uses them all, with a hash of the text, which no
@@ -19,7 +19,7 @@ const MOST_NUMBERED = 9;
  */
 function unusedTag(tag: string, text: string): string {
   if (!uses(text, tag)) return tag;
-  for (let number = 2; number <= MOST_NUMBERED; number++)
+  for (let number = 2; number <= MAX_NUMBERED; number++)
     if (!uses(text, `${tag}-${number}`)) return `${tag}-${number}`;
   return `${tag}-${createHash("sha256").update(text).digest("hex").slice(0, 16)}`;
 }

@@ -6,17 +6,17 @@ import { z } from "zod";
  * along several ways is looked at once by each of its schemas: zod keeps what it found.
  */
 export function readSchema(schema: object): z.ZodType {
-  requireEnd(schema);
+  refuseEndlessRecursion(schema);
   return z.fromJSONSchema({ ...schema });
 }
 
 /** Schemas that one value is looked at by, each time it is met: more of them are not one anybody wrote. */
-const MOST_LOOKS = 10_000;
+const MAX_SCHEMAS_PER_VALUE = 10_000;
 /** What stands below these is asked of the same value, not of a part of it. */
 const OF_SAME_VALUE = ["allOf", "anyOf", "oneOf"];
 
 /** A schema that refers to itself is one of parts within parts. Where it asks that of the same value there is no end. */
-function requireEnd(root: object): void {
+function refuseEndlessRecursion(root: object): void {
   const looks = new Map<object, number>();
   const under = new Set<object>();
   const looksOf = (schema: unknown): number => {
@@ -25,9 +25,10 @@ function requireEnd(root: object): void {
     const known = looks.get(schema);
     if (known !== undefined) return known;
     under.add(schema);
-    const sum = sameValue(root, schema).reduce<number>((all, one) => all + looksOf(one), 1);
+    const sum = schemasOfSameValue(root, schema).reduce<number>((all, one) => all + looksOf(one), 1);
     under.delete(schema);
-    if (sum > MOST_LOOKS) throw new Error(`it asks more than ${MOST_LOOKS} schemas of one value`);
+    if (sum > MAX_SCHEMAS_PER_VALUE)
+      throw new Error(`it asks more than ${MAX_SCHEMAS_PER_VALUE} schemas of one value`);
     looks.set(schema, sum);
     return sum;
   };
@@ -41,17 +42,17 @@ function requireEnd(root: object): void {
   }
 }
 
-function sameValue(root: object, schema: object): unknown[] {
+function schemasOfSameValue(root: object, schema: object): unknown[] {
   const below = Object.entries(schema).filter(([key]) => OF_SAME_VALUE.includes(key));
   const reference = Object.entries(schema).find(([key]) => key === "$ref")?.[1];
   return [
     ...below.flatMap(([, list]) => list),
-    ...(typeof reference === "string" ? [at(root, reference)] : []),
+    ...(typeof reference === "string" ? [resolvePointer(root, reference)] : []),
   ];
 }
 
 /** What a reference within the document names; undefined for nothing there, or another document. */
-function at(root: object, reference: string): unknown {
+function resolvePointer(root: object, reference: string): unknown {
   if (reference === "#") return root;
   if (!reference.startsWith("#/")) return undefined;
   return reference

@@ -134,10 +134,10 @@ supervisors:
     expect((await failure(() => user(box))).message).toStartWith(`${file}:2:37: unknown key "comand"`);
   });
 
-  test("of the README is one that can be read", async () => {
+  test("of the documentation can be read", async () => {
     using box = new Sandbox();
-    const readme = readFileSync(join(import.meta.dir, "../../README.md"), "utf8");
-    const [, yaml = ""] = /```yaml\n(services:[\s\S]*?)```/.exec(readme) ?? [];
+    const text = readFileSync(join(import.meta.dir, "../../docs/unattended.md"), "utf8");
+    const [, yaml = ""] = /```yaml\n(services:[\s\S]*?)```/.exec(text) ?? [];
     box.write(USER, yaml);
     const init = await user(box);
     expect(init?.services.map(({ name }) => name)).toEqual(["redis", "issues"]);
@@ -167,7 +167,7 @@ supervisors:
   });
 });
 
-describe("a mistake is told with file, line and column", () => {
+describe("a mistake is reported with file, line and column", () => {
   const child = "[{ id: a, intent: go }]";
   const cases: [what: string, tier: "user" | "project", yaml: string, place: string, message: string][] = [
     ["a key", "user", "servces: []\n", "1:1", 'unknown key "servces"; did you mean "services"?'],

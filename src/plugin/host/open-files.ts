@@ -1,5 +1,5 @@
 import { type Child, type OpenContext, SyscallError } from "../index.ts";
-import type { Answer, Note, ServiceAnswers, ServiceCall } from "./wire.ts";
+import type { Answer, ContextEvent, ServiceAnswers, ServiceCall } from "./wire.ts";
 
 interface HeldChild {
   child: Child;
@@ -39,7 +39,7 @@ export class OpenFiles {
     return this.#contexts.size;
   }
 
-  note(file: number, note: Note): void {
+  emit(file: number, note: ContextEvent): void {
     const context = this.#contexts.get(file);
     if (!context) return;
     if (note.n === "progress") context.progress(note.text);

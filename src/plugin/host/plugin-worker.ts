@@ -72,7 +72,9 @@ export class PluginWorker {
   /** Asks the plugin to dispose of itself, then ends the Worker. Safe to call again. Never throws. */
   async end(): Promise<void> {
     if (this.shape.dispose && !this.ended) {
-      await this.#link.ask({ m: "dispose" }, { limit: "callMs" }).catch((thrown) => this.#link.note(thrown));
+      await this.#link
+        .ask({ m: "dispose" }, { limit: "callMs" })
+        .catch((thrown) => this.#link.recordProblem(thrown));
     }
     await this.#link.end();
   }
@@ -105,7 +107,7 @@ export class PluginWorker {
     link.mounts.set(mount, events);
     const close = () => link.closeMount(mount);
     // Given up on, it may still come to stand: nobody else would end it.
-    const closeLate = () => void close().catch((thrown) => link.note(thrown));
+    const closeLate = () => void close().catch((thrown) => link.recordProblem(thrown));
     const call: DriverCall = { m: "mount", mount, config, context: wireContext(context) };
     let answered = false;
     try {
@@ -164,8 +166,8 @@ export class PluginWorker {
 class MountedEvents {
   readonly #link: WorkerLink;
   readonly #devices: (sketch: unknown) => Record<string, Device>;
-  #tellChange: ((devices: Record<string, Device>) => void) | undefined;
-  #tellEnd: ((why: SyscallError) => void) | undefined;
+  #changeListener: ((devices: Record<string, Device>) => void) | undefined;
+  #endListener: ((why: SyscallError) => void) | undefined;
   #change: Record<string, Device> | undefined;
   #end: SyscallError | undefined;
 
@@ -176,11 +178,11 @@ class MountedEvents {
 
   readonly handles: Pick<Mounted, "onChange" | "onEnd"> = {
     onChange: (tell) => {
-      this.#tellChange = tell;
+      this.#changeListener = tell;
       if (this.#change) tell(this.#change);
     },
     onEnd: (tell) => {
-      this.#tellEnd = tell;
+      this.#endListener = tell;
       if (this.#end) tell(this.#end);
     },
   };
@@ -190,16 +192,16 @@ class MountedEvents {
     try {
       this.#change = this.#devices(sketch);
     } catch (thrown) {
-      this.#link.note(thrown);
+      this.#link.recordProblem(thrown);
       return;
     }
-    this.#tellChange?.(this.#change);
+    this.#changeListener?.(this.#change);
   }
 
   ended(why: SyscallError): void {
     if (this.#end) return;
     this.#end = why;
-    this.#tellEnd?.(why);
+    this.#endListener?.(why);
   }
 }
 

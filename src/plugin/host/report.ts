@@ -1,11 +1,11 @@
 import { type Plugin, type Services, SyscallError } from "../index.ts";
-import { type Place, placeText, said, toWire } from "./wire.ts";
+import { placeText, type SourcePosition, said, toWire } from "./wire.ts";
 
 /** Where a plugin was found; the nearer one wins. */
 export type PluginLayer = "stock" | "user" | "project";
 
 /** What is wrong with a plugin and, where it is known, the place in its source. */
-export interface Problem extends Partial<Place> {
+export interface Problem extends Partial<SourcePosition> {
   message: string;
 }
 

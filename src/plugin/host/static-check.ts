@@ -19,8 +19,8 @@ export interface StaticCheck {
 }
 
 /** Files of one plugin: a plugin is a driver with its libraries, not a tree to be walked without end. */
-const MOST_FILES = 5_000;
-const MOST_BYTES = 16 * 2 ** 20;
+const MAX_FILES = 5_000;
+const MAX_SOURCE_BYTES = 16 * 2 ** 20;
 
 /** Reads a plugin and everything it imports without running any of it. */
 export async function staticCheck(entry: string): Promise<StaticCheck> {
@@ -66,7 +66,7 @@ export async function staticCheck(entry: string): Promise<StaticCheck> {
 /** Null for what is no plain file (reading a pipe would never end) or larger than a source ever is. */
 async function readBounded(path: string): Promise<Buffer | null> {
   try {
-    return await readRegular(path, MOST_BYTES);
+    return await readRegular(path, MAX_SOURCE_BYTES);
   } catch (thrown) {
     if (thrown instanceof SyscallError && thrown.code === "INVALID") return null;
     throw thrown;
@@ -74,8 +74,8 @@ async function readBounded(path: string): Promise<Buffer | null> {
 }
 
 function refusal(file: string, contents: Buffer | null, count: number): Problem | undefined {
-  if (!contents) return { file, message: `It is no plain file of at most ${MOST_BYTES >> 20} MiB.` };
-  if (count >= MOST_FILES) return { file, message: `The plugin is made of more than ${MOST_FILES} files.` };
+  if (!contents) return { file, message: `It is no plain file of at most ${MAX_SOURCE_BYTES >> 20} MiB.` };
+  if (count >= MAX_FILES) return { file, message: `The plugin is made of more than ${MAX_FILES} files.` };
   // Whatever it is called: an import's attribute may make a source of any file.
   if (!mayUseMacro(contents.toString())) return undefined;
   return {

@@ -32,7 +32,7 @@ export type ToHost =
   | { t: "failed"; error: WireError }
   | { t: "answer"; id: number; value?: unknown; error?: WireError }
   | { t: "call"; id: number; file: number; call: ServiceCall }
-  | { t: "note"; file: number; note: Note }
+  | { t: "note"; file: number; note: ContextEvent }
   /** What stands in a mount is something else now: drawn, as it was answered to `mount`. */
   | { t: "changed"; mount: number; sketch: unknown }
   /** A mount has ended by itself. */
@@ -125,7 +125,7 @@ export interface ServiceAnswers {
   access(): (string | null)[];
 }
 
-export type Note =
+export type ContextEvent =
   | { n: "progress"; text: string }
   | { n: "changed"; file: string }
   | { n: "log"; level: "debug" | "info" | "warn"; text: string };
@@ -149,7 +149,7 @@ export const SERVICES = [
 ] as const satisfies readonly (keyof Services)[];
 
 /** A place in a plugin's source. Line and column count from 1. */
-export interface Place {
+export interface SourcePosition {
   file: string;
   line?: number;
   column?: number;
@@ -161,7 +161,7 @@ export interface WireError {
   name: string;
   message: string;
   stack?: string;
-  place?: Place;
+  place?: SourcePosition;
   retryAfterMs?: number;
   resetAtMs?: number;
   retryable?: boolean;
@@ -173,13 +173,13 @@ export interface WireError {
 }
 
 /** Causes of causes of … : what nobody reads any more is not carried. */
-const DEEPEST_CAUSE = 5;
+const MAX_CAUSE_DEPTH = 5;
 
 export function toWire(thrown: unknown, depth = 0): WireError {
   if (!isErrorLike(thrown)) return { name: "", message: `${inspect(thrown)} was thrown, which is no Error` };
   const { name, message, stack } = thrown;
   const wire: WireError = { name: name ?? "", message, stack, place: placeOf(thrown) };
-  if (thrown.cause !== undefined && depth < DEEPEST_CAUSE) wire.cause = toWire(thrown.cause, depth + 1);
+  if (thrown.cause !== undefined && depth < MAX_CAUSE_DEPTH) wire.cause = toWire(thrown.cause, depth + 1);
   if (!(thrown instanceof SyscallError)) return wire;
   const { code, retryAfterMs, resetAtMs, retryable, tooLong, syscall, pid, device } = thrown;
   return { ...wire, code, retryAfterMs, resetAtMs, retryable, tooLong, syscall, pid, device };
@@ -224,7 +224,7 @@ export function said({ name, message }: WireError): string {
   return name && name !== "Error" && name !== "SyscallError" ? `${name}: ${message}` : message;
 }
 
-export function placeText({ file, line, column }: Place): string {
+export function placeText({ file, line, column }: SourcePosition): string {
   return [file, line, column].filter((part) => part !== undefined).join(":");
 }
 
@@ -252,7 +252,7 @@ function isErrorLike(thrown: unknown): thrown is ErrorLike {
   );
 }
 
-function placeOf(error: ErrorLike): Place | undefined {
+function placeOf(error: ErrorLike): SourcePosition | undefined {
   const first = error.errors?.find(isErrorLike);
   if (first) return placeOf(first);
   if (error.position)

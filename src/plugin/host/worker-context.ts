@@ -3,8 +3,8 @@ import { limited } from "./limited.ts";
 import { PendingCalls } from "./pending-calls.ts";
 import {
   type Answer,
+  type ContextEvent,
   fromWire,
-  type Note,
   type ServiceAnswers,
   type ServiceCall,
   type ToHost,
@@ -13,7 +13,7 @@ import {
 } from "./wire.ts";
 
 /** Service calls in flight per Worker: more than any driver needs, few enough to hold. */
-const MOST_CALLS = 256;
+const MAX_CALLS = 256;
 
 /** In the Worker: the way from a driver's OpenContext to the kernel's thread. */
 export class HostServices {
@@ -32,7 +32,7 @@ export class HostServices {
   /** The context of the open file `file`. */
   context(file: number, wire: WireContext): OpenContext {
     const { services, ...data } = wire;
-    const note = (n: Note) => this.#post({ t: "note", file, note: n });
+    const note = (n: ContextEvent) => this.#post({ t: "note", file, note: n });
     const progress = limited((text) => note({ n: "progress", text }));
     const log = {
       debug: limited((text) => note({ n: "log", level: "debug", text })),
@@ -98,10 +98,10 @@ export class HostServices {
     file: number,
     call: Extract<ServiceCall, { m: M }>,
   ): Promise<Answer<ServiceAnswers, M>> {
-    if (this.#calls.size >= MOST_CALLS) {
+    if (this.#calls.size >= MAX_CALLS) {
       throw new SyscallError(
         "EXHAUSTED",
-        `${MOST_CALLS} service calls are in flight. Wait for some of them first.`,
+        `${MAX_CALLS} service calls are in flight. Wait for some of them first.`,
       );
     }
     const { id, answer } = this.#calls.begin<M>();

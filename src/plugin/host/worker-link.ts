@@ -10,9 +10,9 @@ import {
   type DriverAnswers,
   type DriverCall,
   fromWire,
-  type Place,
   printedError,
   type ServiceCall,
+  type SourcePosition,
   said,
   type ToHost,
   type ToWorker,
@@ -59,12 +59,12 @@ export interface WorkerOptions {
 }
 
 /** Who is told what becomes of a mount. */
-interface MountEvents {
+interface MountObserver {
   changed(sketch: unknown): void;
   ended(why: SyscallError): void;
 }
 
-const MOST_PROBLEMS = 10;
+const MAX_PROBLEMS = 10;
 
 interface Bounds {
   signal?: AbortSignal;
@@ -76,7 +76,7 @@ interface Bounds {
 /** The messages to and from one Worker, and its end. */
 export class WorkerLink {
   readonly files = new OpenFiles();
-  readonly mounts = new Map<number, MountEvents>();
+  readonly mounts = new Map<number, MountObserver>();
   readonly problems: Problem[] = [];
   ended: SyscallError | undefined;
   /** Why it ended, when nobody here wanted it to. */
@@ -140,7 +140,7 @@ export class WorkerLink {
   /** Never throws: what close() threw is a problem of the plugin's. */
   async closeFile(file: number): Promise<void> {
     if (!this.ended) {
-      await this.ask({ m: "close", file }, { limit: "callMs" }).catch((thrown) => this.note(thrown));
+      await this.ask({ m: "close", file }, { limit: "callMs" }).catch((thrown) => this.recordProblem(thrown));
     }
     this.files.drop(file);
     this.#options.onLess?.();
@@ -158,7 +158,7 @@ export class WorkerLink {
   }
 
   /** Keeps what went wrong for `rnix plugins`. */
-  note(thrown: unknown): void {
+  recordProblem(thrown: unknown): void {
     // What is no SyscallError of the driver's own was kept when it came.
     if (thrown === this.ended || (thrown instanceof SyscallError && thrown.code === "DRIVER")) return;
     const wire = toWire(thrown);
@@ -188,7 +188,7 @@ export class WorkerLink {
         void this.#serve(message.id, message.file, message.call);
         break;
       case "note":
-        this.files.note(message.file, message.note);
+        this.files.emit(message.file, message.note);
         break;
       case "changed":
         this.mounts.get(message.mount)?.changed(message.sketch);
@@ -265,7 +265,7 @@ export class WorkerLink {
       "TIMEOUT",
       `Plugin ${this.#options.name}: ${what} took longer than ${this.#limits[limit]} ms.`,
     );
-    this.note(error);
+    this.recordProblem(error);
     return error;
   }
 
@@ -291,7 +291,7 @@ export class WorkerLink {
   }
 
   /** The end of the Worker, once. `why` is null when it was not wanted any more. */
-  #die(why: string | null, place?: Place): void {
+  #die(why: string | null, place?: SourcePosition): void {
     if (this.ended) return;
     const { name, entry, onLess } = this.#options;
     this.ended = new SyscallError(
@@ -326,7 +326,7 @@ export class WorkerLink {
   #problem(problem: Problem): void {
     if (this.problems.some(({ message }) => message === problem.message)) return;
     this.problems.push(problem);
-    if (this.problems.length > MOST_PROBLEMS) this.problems.shift();
+    if (this.problems.length > MAX_PROBLEMS) this.problems.shift();
   }
 
   #post(message: ToWorker): void {

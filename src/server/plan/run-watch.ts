@@ -1,4 +1,4 @@
-import { isThere } from "../../config/file.ts";
+import { pathExists } from "../../config/file.ts";
 import type { Project } from "../../config/project.ts";
 import { followedBelow, Trust, type TrustItem } from "../../config/trust.ts";
 import type { Logger } from "../../lib/logger.ts";
@@ -73,7 +73,7 @@ export class RunWatch {
   async #beginAll(project: WatchedProject, active: ActiveProject): Promise<void> {
     // One whose folder is gone, or is part of another project now, needs no watch.
     active.below = followedBelow(this.#ports.userDataDir, project.dir).filter(
-      ({ id, dir }) => isThere(dir) && this.#ports.project(dir).id === id,
+      ({ id, dir }) => pathExists(dir) && this.#ports.project(dir).id === id,
     );
     await Promise.all([this.#first(project), ...active.below.map((inner) => this.begin(inner))]);
   }
@@ -103,7 +103,7 @@ export class RunWatch {
 
   async #last({ dir }: WatchedProject): Promise<void> {
     // Removed by the run: its mark stays, and a run in the next folder of this path settles it.
-    if (!isThere(dir)) return;
+    if (!pathExists(dir)) return;
     const project = this.#ports.project(dir);
     if (!this.#trust(project).follows) return;
     try {

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { callerless, userEnv } from "../../config/environment.ts";
+import { daemonEnvironment, userEnv } from "../../config/environment.ts";
 import { filesOfInit, loadProjectInit, loadUserInit, projectInitFile } from "../../config/init.ts";
 import type { Env, UserPaths } from "../../config/paths.ts";
 import type { Project } from "../../config/project.ts";
@@ -64,7 +64,7 @@ export class DaemonInit implements InitService {
 
   constructor(ports: InitPorts) {
     this.#ports = ports;
-    this.#env = callerless(ports.env);
+    this.#env = daemonEnvironment(ports.env);
   }
 
   async start(): Promise<void> {
