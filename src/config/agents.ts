@@ -24,23 +24,23 @@ import { loadSkill } from "./skills.ts";
 import { suggestion } from "./suggestion.ts";
 import { type Checked, readYaml, stockYaml, yamlError } from "./yaml.ts";
 
-/** An agent as its files define it, and what settles the rest of a spawn. */
+/** An agent as its files define it, with what a spawn needs beside the kernel's part. */
 export interface Agent extends AgentInfo {
   tier: Tier;
-  /** What its `models` name. */
+  /** From its `models`. */
   provider?: string;
   model?: string;
-  /** `model` or `provider/model`, in the order in which they are gone over to. */
+  /** `model` or `provider/model`, in the order in which they are tried. */
   fallback?: readonly string[];
   effort?: Effort;
   sandbox?: "auto" | "required" | "off";
-  /** MCP servers that it is spawned with. */
+  /** MCP servers that are mounted at its spawn. */
   mcp: McpWish[];
-  /** It declares checks and its project is not trusted: see `requireChecks`. */
+  /** It declares checks that are not trusted: see `requireChecks`. */
   checksWithheld: boolean;
-  /** What else its project is not trusted with, and it goes without. */
+  /** Its other keys that are not trusted and do not count. */
   withheld: AskedKey[];
-  /** For the user to read: skills left out, and why; an agent of the project that does not take this one's place. */
+  /** Shown to the user: skills that were left out, and agents of the project that do not replace this one. */
   notices: string[];
 }
 
@@ -50,7 +50,7 @@ interface AgentList {
   shadowed: { name: string; path: string; by: string }[];
 }
 
-/** Every agent there is, nearest first. A broken one is reported with its path, and the others are there. */
+/** All agents, sorted by name. A broken one is in `problems`; the others are not affected. */
 export async function loadAgents(places: ConfigSources): Promise<AgentList> {
   const list: AgentList = { agents: [], problems: [], shadowed: [] };
   const byName = new Map<string, AgentSource>();
@@ -78,7 +78,7 @@ export async function loadAgents(places: ConfigSources): Promise<AgentList> {
   return list;
 }
 
-/** The nearest agent of this name. NOT_FOUND lists the others; INVALID names file, line and column. */
+/** The nearest agent of this name. Fails with NOT_FOUND, which lists the others, or INVALID with file, line and column. */
 export async function loadAgent(name: string, places: ConfigSources): Promise<Agent> {
   const notices: string[] = [];
   for (const found of placesOf(name, places)) {
@@ -95,8 +95,8 @@ export async function loadAgent(name: string, places: ConfigSources): Promise<Ag
 }
 
 /**
- * A check is a command of the project's: INVALID (exit 64) when it may not run, since a run that was not
- * checked must never look like one that passed. For runs that use the agent's own checks.
+ * For runs that use the agent's own checks. Fails with INVALID (exit 64) when the checks are not trusted: a run without
+ * its checks must never look like one that passed.
  */
 export function requireChecks(agent: Agent): void {
   if (!agent.checksWithheld) return;
@@ -106,10 +106,7 @@ export function requireChecks(agent: Agent): void {
   );
 }
 
-/**
- * What trust is asked for of each agent of the project. One that cannot be read has nothing that runs; skills do not
- * matter here.
- */
+/** The agents of the project that need trust, and for what. An agent that cannot be read runs nothing. */
 export async function projectAgents(places: ConfigSources): Promise<ProjectAgent[]> {
   const { values: limits } = await loadSettings(places);
   const byName = new Map<string, ProjectAgent>();
@@ -129,11 +126,11 @@ interface ProjectAgent {
   name: string;
   file: string;
   asked: AskedKey[];
-  /** What its checks name in the project. */
+  /** The files of the project that its checks name. */
   named: NamedFiles;
 }
 
-/** The key of agent.yaml whose commands trust is asked for. */
+/** The key of agent.yaml that holds commands. */
 export const AGENT_CHECKS = "checks";
 
 const INSTRUCTIONS_FILE = "instructions.md";
@@ -146,15 +143,15 @@ interface AgentSource {
   isThere(): boolean;
   manifest(): Promise<Checked<typeof AgentFile> | null>;
   instructions(): string | null;
-  /** Both files as one text, to tell whether two are the same agent. */
+  /** Both files as one text, for comparison. */
   content(): string;
 }
 
 const instructionFiles = new FileCache((content) => content.trim());
 
 /**
- * The user's agent of this name, or the embedded one, where this one of a project does not take its place: that needs
- * trust. undefined: it may be read.
+ * The user's or embedded agent of the same name, if this project's agent must not replace it: that needs trust.
+ * undefined: the agent may be used.
  */
 function outrankedBy(found: AgentSource, places: ConfigSources): AgentSource | undefined {
   if (found.tier !== "project" || !found.isThere()) return undefined;
@@ -164,7 +161,7 @@ function outrankedBy(found: AgentSource, places: ConfigSources): AgentSource | u
   return takes ? undefined : known;
 }
 
-/** One that cannot be read is another one. */
+/** An unreadable agent counts as different. */
 function isSame(found: AgentSource, known: AgentSource): boolean {
   try {
     return found.content() === known.content();
@@ -183,14 +180,14 @@ function placeOf({ tier }: AgentSource): string {
 }
 
 function notInPlaceOf({ name, source }: AgentSource, known: AgentSource): string {
-  return `not trusted, so left out: ${source}. It does not take the place of ${placeOf(known)} ${name}; \`rnix trust\` shows and trusts it.`;
+  return `not trusted, so left out: ${source}. It does not replace ${placeOf(known)} ${name}; \`rnix trust\` shows and trusts it.`;
 }
 
 function filesOfChecks(checks: readonly string[], { project }: ConfigSources): NamedFiles {
   return allNamed(checks.map((check) => filesOfLine(check, project.dir, project.dir)));
 }
 
-/** What of a project's agent its trust does not cover. */
+/** The keys of a project's agent that are not trusted. */
 async function refusedOf(found: AgentSource, front: AgentFront, places: ConfigSources): Promise<AskedKey[]> {
   if (found.tier !== "project") return [];
   const known = knownOf(found.name, places);
@@ -203,7 +200,7 @@ async function refusedOf(found: AgentSource, front: AgentFront, places: ConfigSo
   );
 }
 
-/** null when there is none here after all. */
+/** null when the file does not exist. */
 async function read(found: AgentSource, places: ConfigSources): Promise<Agent | null> {
   const manifest = await found.manifest();
   if (!manifest) return null;
@@ -256,13 +253,13 @@ async function read(found: AgentSource, places: ConfigSources): Promise<Agent | 
   };
 }
 
-/** `rnix agents` and a spawn say what is wrong with it; there is nothing in it to trust. */
+/** An unreadable agent needs no trust. `rnix agents` and a spawn report its problem. */
 function unreadable(error: unknown): null {
   if (error instanceof SyscallError) return null;
   throw error;
 }
 
-/** An unknown or broken skill is the agent's mistake; one that is not trusted is left out and named. */
+/** Loads one skill of an agent. An unknown or broken one fails; an untrusted one is left out with a notice. */
 async function agentSkill(
   name: string,
   places: ConfigSources,
@@ -286,7 +283,7 @@ function instructionsOf(found: AgentSource): string {
   if (instructions) return instructions;
   const file = found.source === EMBEDDED ? INSTRUCTIONS_FILE : join(dirname(found.source), INSTRUCTIONS_FILE);
   const what = instructions === null ? "found none" : "found it empty";
-  throw new SyscallError("INVALID", `${file}: expected what the agent is told to do, ${what}.`);
+  throw new SyscallError("INVALID", `${file}: expected the agent's instructions, ${what}.`);
 }
 
 function everyAgent(places: ConfigSources, problems: Problem[]): AgentSource[] {
@@ -308,7 +305,7 @@ function roots(places: ConfigSources): Root[] {
   ];
 }
 
-/** Folders that may be an agent. `agents/` is a common name: what has no agent.yaml is somebody else's. */
+/** Folders with an agent.yaml. `agents/` is a common name, so other folders in it are ignored. */
 function foldersOf({ dir }: Root, problems: Problem[]): string[] {
   try {
     return readdirSync(dir, { withFileTypes: true })

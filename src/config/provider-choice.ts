@@ -22,16 +22,16 @@ export interface ProviderRequest extends Search {
   flags?: { provider?: string; model?: string };
   /** What agent.yaml names. */
   agent?: { name: string; provider?: string; model?: string; fallback?: readonly string[] };
-  /** The choice of the run that spawns this one: its address and key are in no environment of a tool. */
+  /** The choice of the parent run. Its address and key are not in the environment of tools. */
   parent?: ProviderChoice;
-  /** Somebody has asked for this provider and no other: by default when a flag names it. */
+  /** The user asked for this provider only. By default true when a flag names it. */
   byFlag?: boolean;
-  /** What a run that is gone on with had left to fall back to, in place of the agent's word. */
+  /** The remaining fallbacks of a resumed run, instead of the agent's. */
   fallback?: readonly Fallback[];
   keys: KeyCommands;
 }
 
-/** A model that a run goes on with when the one before it fails. */
+/** A model that a run uses when the one before it fails. */
 interface Fallback {
   provider: string;
   model: string;
@@ -39,24 +39,25 @@ interface Fallback {
 
 /** Runs the commands that print keys. */
 export interface KeyCommands {
-  /** `secrets`: variables that are not for it. */
+  /** `secrets`: variables that the command must not see. */
   of(command: KeyCommand, env: Env, secrets: readonly string[]): KeySource;
 }
 
-/** What one command prints, for all who have the same in the same place. */
+/** The key that one command prints, shared by all providers with the same command and folder. */
 export interface KeySource {
-  /** Tells it from others; says nothing of the key. */
+  /** Identifies the source. Does not depend on the key. */
   id: string;
   /** UNAVAILABLE when the command fails. */
   key(): Promise<string>;
-  /** Has the command run again in place of the refused key, once for all; false when it has no other. */
+  /** Runs the command again, once for all callers. Returns false when it prints the refused key again. */
   renew(refused: string): Promise<boolean>;
 }
 
 /**
- * The provider and model of a run: flag, RNIX_PROVIDER and RNIX_MODEL, agent.yaml, the parent's, the project's
- * providers.yaml, the user's, what is found on the machine (design §6); and what it may fall back to. NOT_FOUND: no
- * such provider. INVALID: no model. UNAVAILABLE (exit 69): nothing found, or the one that was named lacks its key.
+ * Chooses the provider, the model and the fallbacks of a run. In this order: flag, RNIX_PROVIDER and RNIX_MODEL,
+ * agent.yaml, the parent's choice, the project's and the user's providers.yaml, a search on the machine (design §6).
+ * Fails with NOT_FOUND for an unknown provider, INVALID without a model, and UNAVAILABLE (exit 69) when nothing is
+ * found or the named provider has no key.
  */
 export async function resolveProvider(request: ProviderRequest): Promise<ProviderChoice> {
   const { parent } = request;
@@ -65,7 +66,7 @@ export async function resolveProvider(request: ProviderRequest): Promise<Provide
   return { ...choice, fallbacks: choice.plays ? [] : fallbacksOf(choice, request) };
 }
 
-/** A command in a played run's shell may have something else played, and no model asked. */
+/** A command in the shell of a replayed run may replay another recording, but not call a model. */
 function asksForAnother(request: ProviderRequest): boolean {
   const named = request.flags?.provider && findProvider(request.flags.provider, request);
   return named ? defaultsOf(named).plays === true : false;
@@ -97,7 +98,7 @@ interface Wish {
   because: string;
 }
 
-/** Who may name a provider or a model, the strongest first. */
+/** The sources that may name a provider or a model, the strongest first. */
 function wishes({ flags, env, agent, parent, providers }: ProviderRequest): Wish[] {
   return [
     { provider: flags?.provider, model: flags?.model, because: "--provider" },
@@ -112,14 +113,14 @@ function wishes({ flags, env, agent, parent, providers }: ProviderRequest): Wish
   ];
 }
 
-/** The strongest model that is not meant for another provider: one goes with the provider beside it. */
+/** The model of the strongest source. A source that names both counts only for its own provider. */
 function modelWish(provider: string, request: ProviderRequest): string | undefined {
   return wishes(request).find(
     (wish) => wish.model !== undefined && (wish.provider === undefined || wish.provider === provider),
   )?.model;
 }
 
-/** The parent's provider as it stands; only the model may be another one of its. */
+/** The parent's choice. Only the model may differ. */
 function takenOver(parent: ProviderChoice, because: string, request: ProviderRequest): ProviderChoice {
   const model = modelWish(parent.name, request) ?? parent.model;
   const byFlag = parent.byFlag || isByFlag(request);
@@ -133,9 +134,9 @@ function withModel(choice: ProviderChoice, model: string, { providers }: Provide
 }
 
 /**
- * The models that the agent names, in its order, as far as they can be used here. Where it names none: the parent's, if
- * the child has the parent's model, else those of the provider's entry. A model alone is of the provider that the agent names, else of the one in
- * use. None is of another provider than one that was asked for by flag.
+ * The usable fallbacks that the agent names, in its order. An agent without fallbacks gets the parent's if it has the
+ * parent's provider and key, else those of the provider's entry. A model without a provider belongs to the agent's
+ * provider, else to the chosen one. A provider given by flag allows no fallback of another provider.
  */
 function fallbacksOf(choice: ProviderChoice, request: ProviderRequest): ProviderChoice[] {
   const { agent, parent, fallback, warn } = request;
@@ -151,7 +152,7 @@ function fallbacksOf(choice: ProviderChoice, request: ProviderRequest): Provider
     if (known) continue;
     const left = (why: string): void => warn(`The fallback ${provider}/${model} is left out: ${why}`);
     if (provider !== choice.name && choice.byFlag && fallback === undefined) {
-      left(`the provider ${choice.name} was asked for, and it is of another one.`);
+      left(`it belongs to another provider than ${choice.name}, which the flag names.`);
       continue;
     }
     const made = fallbackOf(provider, model, choice, request);
@@ -175,7 +176,7 @@ function fallbackOf(
   return whyUnusable(provider, request) ?? choose(provider, model, "", request);
 }
 
-/** `model` or `provider/model`. Names of models have slashes too: what is no provider's name is part of one. */
+/** Parses `model` or `provider/model`. A part before a slash that names no provider belongs to the model's name. */
 function fallbackNamed(entry: string, of: string, request: ProviderRequest): Fallback {
   const slash = entry.indexOf("/");
   const provider = entry.slice(0, Math.max(0, slash));
@@ -228,7 +229,7 @@ function keyNames({ providers }: ProviderRequest): string[] {
   return [...providers.byName.values()].flatMap(({ keyEnvs }) => keyEnvs);
 }
 
-/** It may offer no model because it is not on this machine. */
+/** Why there is no model: the provider is not on this machine, or offers none. */
 async function whyNone(provider: Provider, request: ProviderRequest): Promise<SyscallError> {
   const { problem } = await probeLocal(provider, request);
   if (problem === undefined) return noModel(provider);

@@ -7,14 +7,14 @@ import { type Provider, type Providers, stockProvider } from "./providers.ts";
 import { DRIVERS, defaultsOf } from "./stock-providers.ts";
 import { suggestion } from "./suggestion.ts";
 
-/** What a look at the providers needs. */
+/** What is needed to find a provider and its key. */
 export interface Lookup {
   providers: Providers;
-  /** The devices of the run: a provider is there when its driver's device is. */
+  /** The devices of the run. A provider can be used when its driver's device is among them. */
   devices: Pick<Namespace, "entries">;
   /** The spawner's. */
   env: Env;
-  /** `~/.config/rnix/env`, for what is not in `env`. */
+  /** `~/.config/rnix/env`, for variables that are not in `env`. */
   userEnv: Env;
 }
 
@@ -22,7 +22,7 @@ type Environments = Pick<Lookup, "env" | "userEnv">;
 
 export const DEVICES = "/dev/llm/";
 
-/** By an entry's name, or by that of a driver that somebody's plugin brings. NOT_FOUND names the nearest. */
+/** The entry of this name, or a plain one for a plugin's driver of this name. NOT_FOUND suggests the nearest name. */
 export function providerNamed(name: string, look: Pick<Lookup, "providers" | "devices">): Provider {
   const provider = findProvider(name, look);
   if (provider) return provider;
@@ -47,7 +47,7 @@ export function providerNames(look: Pick<Lookup, "providers" | "devices">): stri
   return [...new Set([...look.providers.byName.keys(), ...drivers])].toSorted();
 }
 
-/** Model devices: ours in the order of DRIVERS, then the others by name. */
+/** Model devices: the stock drivers in the order of DRIVERS, then the others by name. */
 export function driversOf({ devices }: Pick<Lookup, "devices">): DeviceEntry[] {
   const order = Object.keys(DRIVERS).map((driver) => `${DEVICES}${driver}`);
   const rank = (path: string) => (order.includes(path) ? order.indexOf(path) : order.length);
@@ -68,18 +68,18 @@ export function deviceOf(
   return devices.entries().find(({ path }) => path === `${DEVICES}${driver}`);
 }
 
-/** The key where a variable has it; a command is not run for it. */
+/** The key, when a variable holds it. Never runs a key command. */
 export function keyOf(provider: Provider, { env, userEnv }: Environments): string | undefined {
   const variable = keyVariable(provider, { env, userEnv });
   return variable === undefined ? undefined : env[variable] || userEnv[variable] || undefined;
 }
 
-/** The variable its key is taken from; where none is set, the one to set. */
+/** The variable that holds the key. When none is set, the one that the user should set. */
 export function keyVariable({ keyEnvs }: Provider, { env, userEnv }: Environments): string | undefined {
   return keyEnvs.find((name) => env[name]) ?? keyEnvs.find((name) => userEnv[name]) ?? keyEnvs[0];
 }
 
-/** A file's word counts before the variable that the driver's own SDK reads. */
+/** The provider's address. A file counts before the variable that the driver's own SDK reads. */
 export function baseUrl(provider: Provider, { env, userEnv }: Environments): string | undefined {
   if (provider.baseUrl !== undefined) return provider.baseUrl;
   const { baseUrlEnv, urlOf, baseUrl: usual } = defaultsOf(provider);
@@ -88,7 +88,7 @@ export function baseUrl(provider: Provider, { env, userEnv }: Environments): str
   return urlOf === undefined ? said : urlOf(said);
 }
 
-/** What keeps it from being used, or null. */
+/** Why the provider cannot be used; null when it can. */
 export function whyUnusable(provider: Provider, look: Lookup): SyscallError | null {
   if (provider.withheld) {
     return new SyscallError(

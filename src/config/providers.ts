@@ -11,31 +11,31 @@ import type { TrustView } from "./trust.ts";
 import { modelNames, number, shown, strict, text } from "./values.ts";
 import { type Checked, readYaml } from "./yaml.ts";
 
-/** A provider as the files have it, merged: what the user calls by `name`. */
+/** A provider, merged from all files. The user calls it by `name`. */
 export interface Provider {
   name: string;
   /** Its device is `/dev/llm/<driver>`. */
   driver: string;
   baseUrl?: string;
-  /** The variables that hold its key, the first that is set counts; empty when it is asked for without one. */
+  /** The variables that hold its key. The first one that is set counts. Empty for a provider without a key. */
   keyEnvs: readonly string[];
-  /** Prints its key, where no variable of a file has it. */
+  /** A command that prints its key, for when no variable has it. */
   keyCommand?: KeyCommand;
-  /** A run without the key cannot begin. */
+  /** A run without a key fails at its start. */
   needsKey: boolean;
   defaultModel?: string;
-  /** What its runs fall back to where their agent says nothing: `model` or `provider/model`. */
+  /** The fallbacks of its runs, unless the agent names some: `model` or `provider/model`. */
   fallback?: readonly string[];
   models: Record<string, ModelFacts>;
   concurrency?: number;
   requestsPerMinute?: number;
   extra?: Record<string, unknown>;
-  /** The user has said that its program may work with tools of its own. */
+  /** The user allows its program to work with its own tools. */
   allowUnconfined?: boolean;
-  /** The nearest file that speaks of it, or "embedded". */
+  /** The nearest file that defines it, or "embedded". */
   source: string;
   tier: Tier;
-  /** Defined by an untrusted project alone: it may be named, not used. */
+  /** Only an untrusted project defines it. It can be named but not used. */
   withheld: boolean;
 }
 
@@ -43,9 +43,9 @@ export interface Provider {
 export interface KeyCommand {
   /** For a shell. */
   command: string;
-  /** The file that says it: the user's, or that of a project which is trusted with it. */
+  /** The file that has it: the user's, or a trusted project's. */
   file: string;
-  /** Absolute; where it is run. */
+  /** The working directory, absolute. */
   cwd: string;
 }
 
@@ -62,11 +62,11 @@ export interface Providers {
   defaults: { name: string; because: string }[];
   /** What trust is asked for in the project's file, trusted or not. */
   asked: AskedProvider[];
-  /** What was left out because the project is not trusted, for the user to read. */
+  /** What was left out because the project is not trusted. Shown to the user. */
   withheld: string[];
 }
 
-/** A part of a project's providers.yaml that counts once it is trusted: an entry's, or `default_provider`. */
+/** A part of a project's providers.yaml that needs trust: keys of an entry, or `default_provider`. */
 interface AskedProvider {
   /** The provider's. */
   name: string;
@@ -77,9 +77,9 @@ interface AskedProvider {
 }
 
 /**
- * The stock entries, under the user's providers.yaml, under the project's, field by field for entries of
- * one name. An untrusted project chooses no provider and no model, and does not say where a key or a prompt goes, nor
- * what a model costs. A price that the user's file has counts before that of any project.
+ * Merges the stock entries, the user's providers.yaml and the project's, field by field. An untrusted project cannot
+ * choose a provider or a model, nor set an address, a key or a price. A price in the user's file counts before any
+ * project's.
  */
 export async function loadProviders(
   places: Pick<ConfigSources, "project" | "configDir" | "home" | "trust">,
@@ -94,7 +94,7 @@ export async function loadProviders(
   return result;
 }
 
-/** An entry that no file has: a stock one, or of a driver that somebody's plugin brings. */
+/** An entry that is in no file: a stock one, or one for a plugin's driver. */
 export function stockProvider(name: string, driver = name): Provider {
   const { keyEnvs, needsKey, defaultModel } = defaultsOf({ name, driver });
   return {
@@ -111,10 +111,10 @@ export function stockProvider(name: string, driver = name): Provider {
 }
 
 const FILE = "providers.yaml";
-/** In the table of what a project may say. */
+/** The row of this file in the table of what a project may set. */
 const TABLE = ".rnix/providers.yaml";
 const DEFAULT = "default_provider";
-/** Calls at once that a project may ask for where the user's file has no number: what the gate begins with. */
+/** The gate's default. An untrusted project may ask for at most this when the user's file has no number. */
 const USUAL_CONCURRENCY = 16;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 
@@ -230,15 +230,15 @@ function addDefault({ defaults }: Providers, name: string | undefined, file: str
   if (name !== undefined) defaults.unshift({ name, because: `${DEFAULT} of ${file}` });
 }
 
-/** Whether a program is let loose on the user's machine is said by nobody else, trusted or not. */
+/** Only the user can allow an unconfined program, also in a trusted project. */
 function notForProjects(name: string, file: string): SyscallError {
   return new SyscallError(
     "INVALID",
-    `${file}: providers.${name}.allow_unconfined: only your own ~/.config/rnix/providers.yaml can say that.`,
+    `${file}: providers.${name}.allow_unconfined: only your own ~/.config/rnix/providers.yaml can set it.`,
   );
 }
 
-/** What of a project's entry counts at once, and what needs trust, by the table of project keys. */
+/** Splits a project's entry by the table of project keys: `free` counts at once, `asks` needs trust. */
 function splitEntry(entry: Entry, before: Provider | undefined): { free: Entry; asks: Entry } {
   const free: Entry = {};
   const asks: Entry = {};
@@ -254,7 +254,7 @@ function splitEntry(entry: Entry, before: Provider | undefined): { free: Entry; 
   return { free, asks };
 }
 
-/** What the user's file says of a price, no project changes. */
+/** Puts back the prices of the user's file: a project cannot change them. */
 function withKnownPrices(
   models: Record<string, ModelFacts>,
   known: Record<string, ModelFacts> = {},
@@ -264,11 +264,11 @@ function withKnownPrices(
   );
 }
 
-/** A new entry. Its driver is called like it unless it says otherwise. */
+/** A new entry. Its driver has the same name by default. */
 function providerOf(name: string, entry: Entry): Provider {
   const driver = entry.driver ?? name;
   const ofDriver = stockProvider(driver);
-  // Somebody else's server is not sent the driver's usual key unless the entry says so.
+  // A server at another address does not get the driver's default key.
   return entry.base_url === undefined
     ? { ...ofDriver, name }
     : { ...ofDriver, name, keyEnvs: [], needsKey: false };
@@ -291,7 +291,7 @@ function merge(before: Provider, entry: Entry, at: Pick<KeyCommand, "file" | "cw
   };
 }
 
-/** The nearest file that says where the key is counts alone: its variable, and where that is not set its command. */
+/** Only the nearest file with a key counts: its variable first, then its command. */
 function keyOfEntry(
   { api_key_env, api_key_command }: Entry,
   at: Pick<KeyCommand, "file" | "cwd">,

@@ -29,20 +29,20 @@ import {
 import { suggestion } from "./suggestion.ts";
 import { parseYaml, stockYaml } from "./yaml.ts";
 
-/** A skill, called by its folder's name (Agent Skills: the name equals the folder's). */
+/** A skill, named by its folder (Agent Skills: the name equals the folder's). */
 export interface Skill extends SkillInfo {
   tier: Tier;
   /** Its SKILL.md, or "embedded". */
   source: string;
-  /** What its author should put right; it was loaded all the same. */
+  /** Problems that its author should fix. The skill is loaded anyway. */
   warnings: string[];
 }
 
 interface SkillList {
   skills: Skill[];
-  /** Those that could not be read. */
+  /** Skills that could not be read. */
   problems: Problem[];
-  /** Those that a nearer one of the same name hides, where the two differ. */
+  /** Skills that a nearer, different skill of the same name hides. */
   shadowed: { name: string; path: string; by: string }[];
   /** SKILL.md files of an untrusted project that come with scripts. */
   withheld: string[];
@@ -73,8 +73,8 @@ export async function loadSkills(places: ConfigSources): Promise<SkillList> {
 }
 
 /**
- * One skill, by looking only where it can be. NOT_FOUND names the nearest; INVALID says what is wrong with
- * the only one there is; PERMISSION: it has scripts and its project is not trusted.
+ * Loads one skill. Fails with NOT_FOUND, which suggests the nearest name, with INVALID when the only one is broken, and
+ * with PERMISSION when it has scripts and its project is not trusted.
  */
 export async function loadSkill(name: string, places: ConfigSources): Promise<Skill> {
   const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
@@ -101,7 +101,7 @@ export async function loadSkill(name: string, places: ConfigSources): Promise<Sk
   throw new SyscallError("NOT_FOUND", `There is no skill "${name}".${suggestion(name, names)}`);
 }
 
-/** What trust is asked for of each skill of the project: its scripts, and a name that is the user's or the stock's. */
+/** The skills of the project that need trust: for their scripts, or for the name of a user's or stock skill. */
 export function projectSkills(places: ConfigSources): ProjectSkill[] {
   return projectRoots(places)
     .flatMap((root) => skillFolders(root, []))
@@ -117,14 +117,11 @@ interface ProjectSkill {
   name: string;
   file: string;
   scripts: string[];
-  /** Whose name it would take. */
+  /** The skill that it would replace. */
   takes?: string;
 }
 
-/**
- * `rnix skills check`: a skill's folder, or a folder of skills, held to the letter of the format. INVALID
- * when there is no skill in it.
- */
+/** Checks a skill, or a folder of skills, strictly against the format. Fails with INVALID when there is none. */
 export async function checkSkills(dir: string): Promise<{ checked: string[]; problems: Problem[] }> {
   const alone = join(dir, SKILL_FILE);
   const problems: Problem[] = [];
@@ -147,25 +144,25 @@ export async function checkSkills(dir: string): Promise<{ checked: string[]; pro
 
 const MAX_SCRIPTS = 1000;
 
-/** One SKILL.md, not yet read. */
+/** A SKILL.md that has not been read yet. */
 interface SkillSource {
   name: string;
   /** Its path, or "embedded". */
   file: string;
-  /** Absolute; "" for an embedded one. */
+  /** Absolute; "" for an embedded skill. */
   dir: string;
   tier: Tier;
-  /** An embedded one's, read by the build. */
+  /** Of an embedded skill, parsed by the build. */
   front?: SkillFront;
-  /** null when there is none after all. */
+  /** null when the file does not exist. */
   read(): string | null;
 }
 
 const skillFiles = new FileCache((content) => content);
 
 /**
- * The user's skill of this name, or the embedded one, where this one of a project does not take its place: that needs
- * trust. undefined: it may be read.
+ * The user's or embedded skill of the same name, if this project's skill must not replace it: that needs trust.
+ * undefined: the skill may be used.
  */
 function outrankedBy(found: SkillSource, places: ConfigSources): SkillSource | undefined {
   if (found.tier !== "project" || !existsSync(found.file)) return undefined;
@@ -175,7 +172,7 @@ function outrankedBy(found: SkillSource, places: ConfigSources): SkillSource | u
   return takes ? undefined : known;
 }
 
-/** One that cannot be read is another one. */
+/** An unreadable skill counts as different. */
 function isSame(found: SkillSource, known: SkillSource): boolean {
   try {
     return found.read() === known.read();
@@ -196,7 +193,7 @@ function placeOf({ tier }: SkillSource): string {
 }
 
 function notInPlaceOf({ name, file }: SkillSource, known: SkillSource): string {
-  return `not trusted, so left out: ${file}. It does not take the place of ${placeOf(known)} ${name}; \`rnix trust\` shows and trusts it.`;
+  return `not trusted, so left out: ${file}. It does not replace ${placeOf(known)} ${name}; \`rnix trust\` shows and trusts it.`;
 }
 
 async function attempt(found: SkillSource, places: ConfigSources, list: SkillList): Promise<Skill | null> {
@@ -262,7 +259,7 @@ function projectRoots(places: ConfigSources): Root[] {
   return inProject(places, "skills", ".rnix/skills", ".agents/skills", ".claude/skills");
 }
 
-/** The root's skills by name. A root that cannot be listed is a problem and hides no other. */
+/** The root's skills by name. A root that cannot be listed is a problem; the others are not affected. */
 function skillFolders(root: Root, problems: Problem[]): SkillSource[] {
   try {
     return entries(root.dir)

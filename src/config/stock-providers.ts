@@ -1,27 +1,29 @@
-/** What is known of a provider when no file says otherwise. */
+/* What is known of the stock drivers, and of providers that use them with another address. */
+
+/** The facts of a provider, unless a file overrides them. */
 export interface ProviderDefaults {
-  /** The variables that hold its key, as its own tools read them: the first that is set counts. */
+  /** The variables that hold its key. The first one that is set counts. */
   keyEnvs: readonly string[];
-  /** A run without a key cannot begin. */
+  /** A run without a key fails at its start. */
   needsKey: boolean;
   /** The variable of its address. */
   baseUrlEnv?: string;
-  /** What that variable says, as a URL; as it stands by default. */
+  /** Turns the variable's value into a URL. Absent: the value is a URL. */
   urlOf?(value: string): string;
-  /** Its address where neither file nor variable has one; without it the driver knows its own. */
+  /** The default address. Absent: the driver has its own. */
   baseUrl?: string;
-  /** There is no address but one that is given. */
+  /** There is no default address: the user has to give one. */
   needsBaseUrl?: boolean;
-  /** An Ollama: it may run on this machine, where it is looked for when nothing else is found. */
+  /** An Ollama server. It is searched for on this machine when no other provider is found. */
   isLocal?: true;
-  /** It is a program on the PATH: without it there is nothing to use. */
+  /** It runs a program that must be on the PATH. */
   isProgram?: true;
   defaultModel?: string;
-  /** It plays what was said before: so do all that its run spawns, and nothing else takes its place. */
+  /** It plays a recording. Children of its run use it too, and it has no fallback. */
   plays?: true;
 }
 
-/** In the order in which a key that lies around is taken for the answer. */
+/** The stock drivers, in the order in which the search tries their keys. */
 export const DRIVERS: Readonly<Record<string, ProviderDefaults>> = {
   anthropic: { keyEnvs: ["ANTHROPIC_API_KEY"], baseUrlEnv: "ANTHROPIC_BASE_URL", needsKey: true },
   openai: { keyEnvs: ["OPENAI_API_KEY"], baseUrlEnv: "OPENAI_BASE_URL", needsKey: true },
@@ -39,7 +41,7 @@ export const DRIVERS: Readonly<Record<string, ProviderDefaults>> = {
   claude: {
     keyEnvs: ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"],
     baseUrlEnv: "ANTHROPIC_BASE_URL",
-    // It may be logged in.
+    // The program may be logged in.
     needsKey: false,
     isProgram: true,
   },
@@ -47,7 +49,7 @@ export const DRIVERS: Readonly<Record<string, ProviderDefaults>> = {
   replay: { keyEnvs: [], needsKey: false, plays: true },
 };
 
-/** Providers that are an address for a driver of another name. */
+/** Providers that use the driver of another name with their own address. */
 export const PRESETS: Readonly<Record<string, ProviderDefaults & { driver: string }>> = {
   openrouter: {
     driver: "openai-compatible",
@@ -67,7 +69,7 @@ export const PRESETS: Readonly<Record<string, ProviderDefaults & { driver: strin
   },
 };
 
-/** Of the preset when it still is one, else of the driver; nothing is known of somebody's plugin. */
+/** The facts of the preset if the entry still has its driver, else of the driver. A plugin's driver has none. */
 export function defaultsOf({ name, driver }: { name: string; driver: string }): ProviderDefaults {
   const preset = Object.hasOwn(PRESETS, name) ? PRESETS[name] : undefined;
   if (preset?.driver === driver) return preset;
@@ -75,8 +77,8 @@ export function defaultsOf({ name, driver }: { name: string; driver: string }): 
 }
 
 /**
- * OLLAMA_HOST as Ollama's own client reads it (`envconfig.Host`): `host`, `host:port`, `:port` or a URL; the port is
- * 11434 unless the scheme is written out. A server that listens everywhere is spoken to here.
+ * Reads OLLAMA_HOST as Ollama's own client does (`envconfig.Host`): `host`, `host:port`, `:port` or a URL. The port is
+ * 11434 unless a scheme is given. A server that listens on all addresses is called on the loopback address.
  */
 function ollamaUrl(value: string): string {
   const text = value.trim();
