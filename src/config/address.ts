@@ -1,4 +1,4 @@
-/** What a model's address may not hold: it is shown and recorded, and a path is put behind it. undefined: nothing. */
+/** The part that a model's address must not have; undefined for a valid one. Addresses are shown, recorded and extended. */
 export function addressProblem(address: string): string | undefined {
   const url = URL.parse(address);
   if (url === null) return undefined;

@@ -7,7 +7,7 @@ import { parseStockYaml } from "./yaml.ts";
 
 export const AGENT_FILE = "agent.yaml";
 
-/** Part of the format (interfaces §2), of features that this version does not have. */
+/** Keys of the format (interfaces §2) that this version does not support. */
 const LATER = ["network", "supervise"];
 
 export const AgentFile = z.lazy(() =>
@@ -48,7 +48,7 @@ export const AgentFile = z.lazy(() =>
   ),
 );
 
-/** What an agent.yaml says. */
+/** The content of an agent.yaml. */
 export type AgentFront = z.infer<typeof AgentFile>;
 
 /** Reads and checks a stock agent.yaml, for the build; undefined for the agent's other files. */
@@ -56,7 +56,7 @@ export function stockAgentFront({ path, text }: { path: string; text: string }):
   return basename(path) === AGENT_FILE ? parseStockYaml(AgentFile, text, stockLabel(path)).value : undefined;
 }
 
-/** What messages call a stock agent's file. */
+/** The path of a stock agent's file in messages. */
 export function stockLabel(path: string): string {
   return `embedded/agents/${path}`;
 }

@@ -50,7 +50,7 @@ export const SETTINGS = {
     max: 1_000_000,
   },
   context_window: {
-    ...run("count", 128_000, "what a model takes, in tokens, where no providers.yaml tells it"),
+    ...run("count", 128_000, "tokens that a model takes, unless providers.yaml has them"),
     min: 1000,
   },
   compact_at: {
@@ -95,7 +95,7 @@ export const SETTINGS = {
     unlimited: true,
   },
   daemon_idle_stop: {
-    ...user("duration", 60 * S, "the daemon stops after so long without work or clients"),
+    ...user("duration", 60 * S, "the daemon stops after this time without work or clients"),
     unlimited: true,
   },
   daemon_idle_check: user("duration", 5 * S, "how often it looks whether it is idle"),

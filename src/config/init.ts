@@ -10,7 +10,7 @@ import type { Project } from "./project.ts";
 import { choice, commandLine, limit, number, shown, strict, text, texts } from "./values.ts";
 import { readYaml, type YamlText, yamlError } from "./yaml.ts";
 
-/** What an init.yaml says (interfaces §2): what is started with the daemon, in this order. */
+/** The content of an init.yaml (interfaces §2): the services and supervisors that start with the daemon, in order. */
 export interface InitFile {
   file: string;
   services: InitService[];
@@ -21,16 +21,16 @@ type InitService = CommandService | McpService;
 
 interface Service {
   name: string;
-  /** The daemon, or a run in the project, does not start without it. */
+  /** Without it the daemon, or a run in the project, does not start. */
   required: boolean;
 }
 
-/** A program that is kept running. Absent numbers are the settings'. */
+/** A program that is kept running. Absent numbers come from the settings. */
 export interface CommandService extends Service {
   type: "command";
   config: {
     argv: string[];
-    /** Relative to the project's folder, or for the user's file to HOME. */
+    /** Relative to the project's folder, in the user's file to HOME. */
     cwd?: string;
     env: Record<string, string>;
     restart: RestartPolicy;
@@ -40,22 +40,22 @@ export interface CommandService extends Service {
   };
 }
 
-/** An MCP server that all runs of the project share, or all of the user's. */
+/** An MCP server that all runs of the project, or of the user, share. */
 export interface McpService extends Service {
   type: "mcp";
   config: McpEntry;
-  /** An INVALID that points into its config. */
+  /** An INVALID error at a part of its config. */
   wrong(path: readonly PropertyKey[], message: string): SyscallError;
 }
 
-/** Agents that are kept at work. */
+/** A supervisor with the agents that it keeps running. */
 export interface InitSupervisor {
   name: string;
   strategy: Strategy;
   maxRestarts?: number;
   periodMs?: number;
   required: boolean;
-  /** Absolute. Always there in the user's file, never in a project's. */
+  /** Absolute. Required in the user's file, not allowed in a project's. */
   project?: string;
   children: InitChild[];
 }
@@ -79,12 +79,12 @@ export interface InitChild {
 /** Ms between TERM and KILL, or no TERM at all. */
 type InitShutdown = number | "brutal_kill";
 
-/** Of a project; what it says counts when it is trusted. null outside of one. */
+/** The path of the project's init.yaml, which needs trust. null without a project. */
 export function projectInitFile({ dir, kind }: Project): string | null {
   return kind === "none" ? null : join(dir, ".rnix", FILE);
 }
 
-/** The user's: `home` is what `~` stands for. null when there is none. INVALID names file, line and column. */
+/** Loads the user's init.yaml. `home`: the value of `~`. null when there is none. INVALID names file, line and column. */
 export async function loadUserInit(configDir: string, home: string): Promise<InitFile | null> {
   const read = await readYaml(UserFile, join(configDir, FILE));
   if (!read) return null;
@@ -96,7 +96,7 @@ export async function loadUserInit(configDir: string, home: string): Promise<Ini
   return { file: read.text.file, services: servicesOf(read), supervisors };
 }
 
-/** The same for a project's. */
+/** Loads the project's init.yaml; null when there is none. INVALID names file, line and column. */
 export async function loadProjectInit(file: string): Promise<InitFile | null> {
   const read = await readYaml(ProjectFile, file);
   if (!read) return null;
@@ -104,7 +104,7 @@ export async function loadProjectInit(file: string): Promise<InitFile | null> {
   return { file: read.text.file, services: servicesOf(read), supervisors: read.value.supervisors };
 }
 
-/** What the commands of its services name in the project. */
+/** The files of the project that the commands of its services name. */
 export function filesOfInit({ services }: InitFile, dir: string): NamedFiles {
   return allNamed(
     services.map(({ type, config }) => {
@@ -119,7 +119,7 @@ export function filesOfInit({ services }: InitFile, dir: string): NamedFiles {
 }
 
 const FILE = "init.yaml";
-/** One that can also be the last part of a mount's path. */
+/** A name that can also be the last part of a mount's path. */
 const NAME = /^(?!.*__)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
@@ -143,7 +143,7 @@ const shutdown = () =>
     })
     .optional();
 
-/** As an agent's checks: a text is a line for the shell. A list is a program and its arguments. */
+/** A text is a command line for the shell, as in an agent's checks. A list is a program and its arguments. */
 const command = () =>
   z.union(
     [
@@ -246,7 +246,7 @@ const numbers = <S extends { max_restarts?: number; period?: number }>({
   periodMs: period,
 });
 
-/** Of what is listed first to last: services, then supervisors. */
+/** A list of services or supervisors, in the order of the file. */
 const file = <S extends z.ZodType>(supervisors: S) => {
   const list = <T extends z.ZodType>(one: T, what: string) =>
     z.array(one, { error: ({ input }) => `expected a list of ${what}, got ${shown(input)}` }).default([]);
@@ -279,7 +279,7 @@ function servicesOf({
   });
 }
 
-/** What runs is told apart by its name. */
+/** Names and ids identify what runs, so each must be unique. */
 function requireNames(
   { services, supervisors }: { services: { name: string }[]; supervisors: InitSupervisor[] },
   yaml: YamlText,

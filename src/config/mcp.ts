@@ -13,13 +13,15 @@ import { suggestion } from "./suggestion.ts";
 import { choice, number, shown, strict, text } from "./values.ts";
 import { parseYaml, type YamlText, yamlError } from "./yaml.ts";
 
-/** A server that an agent names. `wrong` points at the place where it does. */
+/* MCP servers of configuration files, and how they are mounted. */
+
+/** A server that an agent names. `wrong` makes an error at that position. */
 export interface McpWish {
   name: string;
   required: boolean;
-  /** The agent's file, where its project is not trusted with the servers that it names. */
+  /** The agent's file, if its servers are not trusted. */
   untrusted?: string;
-  /** A run had it that goes on: one that is not there any more is left out, and named. */
+  /** The resumed run had it. If it no longer exists, it is left out with a notice. */
   had?: true;
   wrong(message: string): SyscallError;
 }
@@ -29,26 +31,26 @@ export type McpTimeouts = Pick<SettingValues, "mcp_mount_timeout" | "mcp_request
 
 interface McpMounts {
   mounts: MountRequest[];
-  /** For the user to read: what the run goes without, and why. */
+  /** Shown to the user: which servers are left out, and why. */
   notices: string[];
 }
 
 interface McpSurroundings {
   places: Pick<ConfigSources, "project" | "configDir" | "trust">;
-  /** Where `${NAME}` is looked up, the first that has it. */
+  /** The environments for `${NAME}`. The first that has the variable counts. */
   envs: readonly Env[];
   timeouts: McpTimeouts;
-  /** Servers that are up for the project already. */
+  /** Servers that already run for the project. */
   services?: readonly string[];
 }
 
-/** The type of the mounts, and the plugin that knows it. */
+/** The mount type, and the name of its plugin. */
 export const MCP = "mcp";
 
 /**
- * What the servers that an agent names are mounted with. INVALID, with line and column, for one that is not
- * there or not well said. One whose project is not trusted, or that misses a variable, is an error too when the
- * agent requires it; otherwise the run goes on without it.
+ * Makes the mounts of the servers that an agent names. Fails with INVALID, line and column, for an unknown or malformed
+ * server. A server that is not trusted, or whose variable is not set, fails too if the agent requires it, else it is
+ * left out.
  */
 export async function mcpMounts(
   wishes: readonly McpWish[],
@@ -66,7 +68,7 @@ export async function mcpMounts(
   return result;
 }
 
-/** The mount of one server, or why it can't be had here. */
+/** The mount of one server, or why it is left out. */
 function findServer(
   { name, required, untrusted, had, wrong }: McpWish,
   files: readonly McpFile[],
@@ -91,7 +93,7 @@ function findServer(
     return leftOut(name, what);
   }
   if (had)
-    return `The MCP server ${name}, which the run had, is in no mcp.yaml any more: it goes on without it.`;
+    return `The MCP server ${name}, which the run had, is in no mcp.yaml any more. It continues without the server.`;
   const names = files.flatMap((known) => known.names);
   const where = `.rnix/mcp.yaml, .mcp.json or ~/.config/rnix/mcp.yaml`;
   throw wrong(
@@ -103,15 +105,15 @@ function leftOut(name: string, what: string): string {
   return `The MCP server ${name} is left out: ${what} is not trusted. Look at it, then run \`rnix trust\`, or give --trust for this run.`;
 }
 
-/** What a file says of one server. */
+/** The entry of one server in a file. */
 export type McpEntry = z.infer<ReturnType<typeof mcpEntry>>;
 
-/** An INVALID that points into a server's entry. */
+/** Makes an INVALID error at a part of a server's entry. */
 type Wrong = (path: readonly PropertyKey[], message: string) => SyscallError;
 
 /**
- * The mount of a server. `${NAME}` and `${NAME:-otherwise}` in what it says stand for variables. INVALID for
- * one that says neither a command nor an address; MissingVariable for a variable that is not set.
+ * The mount of a server. `${NAME}` and `${NAME:-default}` in its entry are replaced by variables. Fails with INVALID
+ * unless it has either a command or a URL, and with MissingVariable for a variable that is not set.
  */
 export function mcpRequest(
   name: string,
@@ -148,13 +150,13 @@ export function mcpRequest(
       requestTimeoutMs: entry.request_timeout ?? timeouts.mcp_request_timeout,
       ...(entry.max_output !== undefined && { maxOutputBytes: entry.max_output }),
     },
-    // The server's own failure comes first: it says more than a deadline does.
+    // The plugin's own deadline comes first: its message says more.
     timeoutMs: mountTimeoutMs + MARGIN_MS,
     shared: entry.shared,
   };
 }
 
-/** Of the kernel's deadline over the plugin's own. */
+/** How much later the kernel's deadline is than the plugin's own. */
 const MARGIN_MS = 1_000;
 const Command = z.lazy(() =>
   z.object({
@@ -170,7 +172,7 @@ const MIB = 1024 * KIB;
 const NAME = /^(?!.*__)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const TYPES = ["stdio", "http", "streamable-http"] as const;
 
-/** One server, as mcp.yaml and a service of init.yaml say it. */
+/** The schema of one server, in mcp.yaml and as a service of init.yaml. */
 export function mcpEntry() {
   return strict({
     type: choice(TYPES).optional(),
@@ -200,20 +202,20 @@ function words() {
   return z.string({ error: ({ input }) => `expected a text, in quotes if need be, got ${shown(input)}` });
 }
 
-/** One file that names servers. */
+/** A file that defines servers. */
 interface McpFile {
   path: string;
   trusted: boolean;
-  /** With what this server's command names in the project. */
+  /** Whether this server is trusted, with the files that its command names in the project. */
   trusts(name: string): boolean;
   names: readonly string[];
-  /** What the server's command names in the project's folder. */
+  /** The files of the project that the server's command names. */
   named(name: string, projectDir: string): NamedFiles;
   entry(name: string): McpEntry;
   wrong(name: string): Wrong;
 }
 
-/** Nearest first. A file that can't be read at all is an error: a server of it may be meant. */
+/** The files that define servers, nearest first. Fails when one can't be read: it may define the server. */
 async function mcpFiles({ project, configDir, trust }: McpSurroundings["places"]): Promise<McpFile[]> {
   const own = project.kind === "none" ? [] : [join(project.dir, ".rnix", FILE), join(project.dir, FOREIGN)];
   const asks = (path: string): boolean =>
@@ -224,7 +226,7 @@ async function mcpFiles({ project, configDir, trust }: McpSurroundings["places"]
     if (own.includes(path)) refuseEscape(path, project);
     const source = readText(path);
     if (source === null) continue;
-    // Over the text that was read, not over what the file is by then.
+    // Over the text that was read: the file may have changed since.
     const digest = digestText(source).replace("sha256:", "");
     const trusted = !asks(path) || trust.allowsContent([{ path, digest }]);
     const servers = await serversOf(source, path);
@@ -235,7 +237,7 @@ async function mcpFiles({ project, configDir, trust }: McpSurroundings["places"]
   return files;
 }
 
-/** What the commands of all servers of a project's file name in the project, for each file there is. */
+/** Each file of the project that defines servers, with the files that their commands name. */
 export async function projectMcpFiles({
   project,
 }: Pick<ConfigSources, "project">): Promise<{ path: string; named: NamedFiles; says: string[] }[]> {
@@ -250,7 +252,7 @@ export async function projectMcpFiles({
   return files;
 }
 
-/** Nothing where the file is not well said: no server of it is ever mounted. */
+/** Empty for a malformed file: none of its servers is ever mounted. */
 async function readIn(
   source: string,
   path: string,
@@ -265,7 +267,7 @@ async function readIn(
   }
 }
 
-/** What a server runs or connects to, as a person reads it, of an entry as it is written. */
+/** What a server runs or connects to, as shown to the user. `entry`: as written in the file. */
 export function saidServer(name: string, entry: unknown): string {
   const { success, data } = Command.safeParse(entry);
   if (!success) return `${name} can't be read`;
@@ -275,7 +277,7 @@ export function saidServer(name: string, entry: unknown): string {
   return `${name} runs ${visibleWords([...set, command, ...args])}`;
 }
 
-/** Of an entry as it is written: one that is not well said is never mounted. */
+/** The files that an entry's command names. Empty for a malformed entry, which is never mounted. */
 export function filesOfServer(entry: unknown, projectDir: string): NamedFiles {
   const { success, data } = Command.safeParse(entry);
   if (!success) return allNamed([]);
@@ -284,7 +286,7 @@ export function filesOfServer(entry: unknown, projectDir: string): NamedFiles {
 }
 
 const FILE = "mcp.yaml";
-/** The ecosystem's, in which other programs keep words of their own: what we do not know is left alone. */
+/** The schema of `.mcp.json`. Other programs have keys of their own in it, so unknown keys are ignored. */
 const FOREIGN = ".mcp.json";
 const KEY = "servers";
 const FOREIGN_KEY = "mcpServers";
@@ -295,7 +297,7 @@ const ForeignFile = z.lazy(() =>
   z.looseObject({ mcpServers: servers() }).transform((file) => file.mcpServers ?? {}),
 );
 
-/** JSON is YAML: both are read by one parser, which knows the places. */
+/** Parses both formats as YAML, which includes JSON and reports positions. */
 async function serversOf(
   source: string,
   path: string,
@@ -339,7 +341,7 @@ function issueError(
   return yamlError(yaml, [...at, ...path, issue.keys[0] ?? ""], message, "key");
 }
 
-/** Of another program's entry, what we know. */
+/** The known keys of an entry that may be written for another program. */
 function known(entry: unknown): unknown {
   if (typeof entry !== "object" || entry === null || Array.isArray(entry)) return entry;
   return Object.fromEntries(Object.entries(entry).filter(([key]) => FOREIGN_KEYS.has(key)));
@@ -347,7 +349,7 @@ function known(entry: unknown): unknown {
 
 const FOREIGN_KEYS = new Set(["type", "command", "args", "env", "cwd", "url", "headers"]);
 
-/** An INVALID like any other, but an optional server is left out for it. */
+/** An INVALID error for which an optional server is left out. */
 class MissingVariable extends SyscallError {}
 
 const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;

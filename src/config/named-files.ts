@@ -2,21 +2,21 @@ import { statSync } from "node:fs";
 import { basename, resolve, sep } from "node:path";
 import { readText, systemCode } from "./file.ts";
 
-/** What a trusted command names inside the project, as far as its words show it: trust binds this as well. */
+/** The files of the project that the words of a command name. Trust binds their content too. */
 export interface NamedFiles {
   /** Regular files, absolute. */
   files: string[];
   /** package.json files whose `scripts` the command may run. */
   manifests: string[];
-  /** What cannot be bound, so that it is never trusted but for one run with `--trust`. */
+  /** Why the files cannot be determined. Such a command runs only with `--trust`. */
   unbound?: string;
 }
 
 const NONE: NamedFiles = { files: [], manifests: [] };
 const MAX_WORDS = 500;
-/** With the one it starts in. */
+/** Including the folder it starts in. */
 const MAX_FOLDERS = 8;
-/** Programs that run what a file of this name says. */
+/** Programs that run the commands in files of these names. */
 const RUNNERS: Readonly<Record<string, readonly string[]>> = {
   make: ["Makefile", "makefile", "GNUmakefile"],
   gmake: ["Makefile", "makefile", "GNUmakefile"],
@@ -26,8 +26,8 @@ const PACKAGE_MANAGERS = new Set(["npm", "npx", "pnpm", "yarn", "bun", "bunx"]);
 const MANIFEST = "package.json";
 
 /**
- * The same of a line for a shell: its words without quotes, also behind `=`, `<` and the like. Where the line has
- * variables, as `"$PWD/ci/check.sh"`, what is behind the first slash of a word counts as well.
+ * The files that a shell command line names: its words without quotes, also after `=`, `<` and the like. In a line with
+ * variables, such as `"$PWD/ci/check.sh"`, the part of a word after its first slash counts too.
  */
 export function filesOfLine(line: string, base: string, projectDir: string): NamedFiles {
   const words = line.split(/[\s;|&()<>`$]+/).map((word) => word.replaceAll(/["'\\]/g, ""));
@@ -37,7 +37,7 @@ export function filesOfLine(line: string, base: string, projectDir: string): Nam
   return filesOfWords([...words, ...behind], base, projectDir);
 }
 
-/** `base`: where relative words start; they may as well start in a folder that another word names (`cd web`). */
+/** `base`: the folder of relative words. They may also start in a folder that another word names (`cd web`). */
 export function filesOfWords(words: readonly string[], base: string, projectDir: string): NamedFiles {
   if (words.length > MAX_WORDS) return unbound(`a command of more than ${MAX_WORDS} words`);
   const isInside = (path: string): boolean => path === projectDir || path.startsWith(`${projectDir}${sep}`);
@@ -77,7 +77,7 @@ function unbound(what: string): NamedFiles {
   return { ...NONE, unbound: what };
 }
 
-/** The part of a package.json that a package manager runs; its whole text where it is no JSON. */
+/** The `scripts` of a package.json, which a package manager runs. The whole text when it is not JSON. */
 export function scriptsOf(manifest: string): unknown {
   const text = readText(manifest);
   if (text === null) return null;
@@ -85,7 +85,7 @@ export function scriptsOf(manifest: string): unknown {
     const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null ? Reflect.get(value, "scripts") : value;
   } catch {
-    return text; // Broken, and it must not change into something that runs.
+    return text; // It must not become runnable without trust.
   }
 }
 
@@ -97,7 +97,7 @@ function isA(path: string, what: "file" | "folder"): boolean {
     const stat = statSync(path, { throwIfNoEntry: false });
     return (what === "file" ? stat?.isFile() : stat?.isDirectory()) === true;
   } catch (error) {
-    // A word of a command is seldom a path: too long, through a file, or not to be looked at.
+    // Most words are no paths: too long, through a file, or without access.
     if (systemCode(error) !== undefined) return false;
     throw error;
   }

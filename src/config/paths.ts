@@ -3,7 +3,7 @@ import { SyscallError } from "../plugin/index.ts";
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
-/** Where the user's own things are. All paths are absolute; none of them needs to exist. */
+/** The paths of the user's configuration, data and socket. All are absolute; none needs to exist. */
 export interface UserPaths {
   home: string;
   /** config.yaml, providers.yaml, env, agents/, skills/, plugins/. */
@@ -12,16 +12,16 @@ export interface UserPaths {
   dataDir: string;
   /** The server's socket. Its folder is 0700 and also holds `pidFile` and `lockFile`. */
   socket: string;
-  /** For people who look; never read by us (seeds 5.1). */
+  /** For information only: rnix never reads it (seeds 5.1). */
   pidFile: string;
-  /** Held by the server for its life: the socket is stale exactly when this lock is free. */
+  /** The daemon holds this lock while it lives. The socket is stale exactly when the lock is free. */
   lockFile: string;
 }
 
-/** What `sun_path` holds on Linux (108) and macOS (104), with its closing zero byte. */
+/** The size of `sun_path` on Linux (108) and macOS (104), with its final zero byte. */
 const MAX_SOCKET_BYTES = 103;
 
-/** XDG base directories and the socket path rules of seeds 5.2. A relative XDG variable does not count. */
+/** Applies the XDG base directories and the socket rules of seeds 5.2. A relative XDG variable is ignored. */
 export function userPaths(env: Env, system: { uid: number; home: string } = thisUser()): UserPaths {
   const home = absolute(env.HOME) ?? system.home;
   const socket = socketPath(env, system.uid);
@@ -36,7 +36,7 @@ export function userPaths(env: Env, system: { uid: number; home: string } = this
   };
 }
 
-/** The user this process runs as. The home of the system's list is looked up when HOME does not say it. */
+/** The user of this process. Without HOME, the home folder comes from the system's user list. */
 export function thisUser(): { uid: number; readonly home: string } {
   return {
     uid: process.getuid?.() ?? 0,

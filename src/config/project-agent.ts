@@ -5,27 +5,27 @@ import { asksTrust } from "./project-keys.ts";
 import { isBeyond } from "./settings.ts";
 import { formatLimit } from "./values.ts";
 
-/* What an agent of a project holds before the project is trusted with it. */
+/* What an agent of a project may do before it is trusted. */
 
-/** The part of the default agent that only reads: an untrusted agent may use no tool beyond these. */
+/** The read-only tools of the default agent, and the only tools of an untrusted agent. */
 export const READ_ONLY_TOOLS = ["Read", "Glob", "Grep", "Plan", "Skill", "Complete"] as const;
 
-/** A key of a project's agent.yaml that counts once it is trusted. */
+/** A key of a project's agent.yaml that needs trust. */
 export interface AskedKey {
   key: string;
   value: unknown;
-  /** For the person who decides. */
+  /** Shown to the user who decides. */
   says: string;
 }
 
 const FILE = "agents/*/agent.yaml";
-/** Not simply left out: a run that needs them is refused. */
+/** Keys that are not left out: a run that needs them is refused. */
 const SAID_ELSEWHERE: ReadonlySet<string> = new Set(["checks", "mcp"]);
 const LIMITS = ["max_steps", "context_budget", "max_cost", "timeout"] as const;
 
 /**
- * Which keys of this agent.yaml trust is asked for. `limits`: the user's, within which an agent's own narrow.
- * `takes`: whose name it would take.
+ * The keys of this agent.yaml that need trust. `limits`: the user's; an agent may lower them without trust. `takes`: the
+ * agent that it would replace.
  */
 export function askedOf(front: AgentFront, limits: Limits, takes: string | undefined): AskedKey[] {
   const { allowed_tools = ["*"], models, mcp = [], sandbox, checks = [] } = front;
@@ -59,7 +59,7 @@ export function askedOf(front: AgentFront, limits: Limits, takes: string | undef
     .map(({ key, value, says }) => ({ key, value, says }));
 }
 
-/** The agent.yaml without these keys: what is left of it narrows. */
+/** The agent.yaml without the refused keys, and with read-only tools if its tools are refused. */
 export function without(front: AgentFront, refused: readonly AskedKey[]): AgentFront {
   const keys = new Set(refused.map(({ key }) => key));
   const rest = Object.entries(front).filter(([key]) => !keys.has(key) || SAID_ELSEWHERE.has(key));
@@ -68,7 +68,7 @@ export function without(front: AgentFront, refused: readonly AskedKey[]): AgentF
   return { ...kept, allowed_tools: readOnlyPart(front.allowed_tools ?? ["*"]).kept };
 }
 
-/** Rules of a list that stay within the tools that only read, and what is left of it. */
+/** Splits rules into those for read-only tools (`kept`) and the others (`left`). */
 export function readOnlyPart(rules: readonly string[]): { kept: string[]; left: string[] } {
   const kept: string[] = [];
   const left: string[] = [];

@@ -3,11 +3,13 @@ import { readText } from "./file.ts";
 import { refuseEscape } from "./places.ts";
 import type { Project } from "./project.ts";
 
+/* Finds the AGENTS.md of a run. */
+
 const NAME = "AGENTS.md";
 
 /**
- * The AGENTS.md that counts for a run: the nearest one from its folder up to the project's. null when there
- * is none, or no project. INVALID when it is a link to outside the project, or larger than 1 MiB.
+ * The AGENTS.md of a run: the nearest one from its folder up to the project's. null when there is none, or no project.
+ * Fails with INVALID when it is a link to outside the project, or larger than 1 MiB.
  */
 export function loadProjectDoc(project: Project, cwd: string): { file: string; text: string } | null {
   if (project.kind === "none") return null;
@@ -20,7 +22,7 @@ export function loadProjectDoc(project: Project, cwd: string): { file: string; t
   return null;
 }
 
-/** From `cwd` upwards; the project alone when the run is not inside it. */
+/** From `cwd` up to the project. Only the project when `cwd` is outside it. */
 function foldersUpTo(top: string, cwd: string): string[] {
   if (relative(top, cwd).startsWith("..")) return [top];
   const folders = [cwd];

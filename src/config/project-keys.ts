@@ -1,12 +1,12 @@
 /**
- * The one table of what a project may bring: for every file and key, what it may do before a person trusts it.
- * The loaders decide by it, and `rnix trust --show` and docs/permissions.md are made from it.
+ * The table of a project's files and keys, and what each may do before the user trusts it. The loaders decide by this
+ * table. `rnix trust --show` and docs/permissions.md are generated from it.
  */
 
 /**
- * - `reads`: text or a name; it informs, and has no other effect.
- * - `narrows`: counts as far as it makes something smaller; what goes beyond the user's own needs trust.
- * - `needs trust`: has no effect until a person trusts it.
+ * - `reads`: a text or a name, without any other effect.
+ * - `narrows`: counts when it is smaller than the user's own value, else it needs trust.
+ * - `needs trust`: has no effect until the user trusts it.
  * - `yours alone`: only the user's own file can set it; in a project's file it is an error.
  */
 export const KEY_CLASSES = ["reads", "narrows", "needs trust", "yours alone"] as const;
@@ -14,7 +14,7 @@ type KeyClass = (typeof KEY_CLASSES)[number];
 
 interface KeyRule {
   class: KeyClass;
-  /** What holds until the project is trusted. */
+  /** What applies until the project is trusted. */
   until: string;
 }
 
@@ -27,7 +27,7 @@ export const PROJECT_KEYS = {
       ...["spawn_depth", "live_children", "shell_memory", "shell_disk", "loop_threshold", "grace"],
       ...["mcp_mount_timeout", "mcp_request_timeout", "supervisor_restarts"],
     ),
-    // Smaller is not safer here: less of what a run did would be recorded, or more restarts allowed.
+    // A smaller value is not safer here: it records less, or allows more restarts.
     ...trusted("your value counts", "events_per_run", "results_per_run", "supervisor_window"),
     ...userOnly("live_processes", "drain", "retention_age", "retention_runs", "retention_size"),
     ...userOnly("retention_every", "daemon_idle_stop", "daemon_idle_check", "socket_wait", "socket_retry"),
@@ -77,13 +77,13 @@ export const PROJECT_KEYS = {
 
 export type ProjectFile = keyof typeof PROJECT_KEYS;
 
-/** What a key of a project's file may do. A key that the table does not know needs trust. */
+/** The class of a key in a project's file. An unknown key needs trust. */
 export function classOf(file: ProjectFile, key: string): KeyClass {
   const rules: Record<string, KeyRule> = PROJECT_KEYS[file];
   return (Object.hasOwn(rules, key) ? rules[key] : undefined)?.class ?? "needs trust";
 }
 
-/** Whether a person has to be asked before this value counts. `widens`: it goes beyond what the user has. */
+/** Whether this value needs trust. `widens`: it goes beyond the user's own value. */
 export function asksTrust(file: ProjectFile, key: string, widens = true): boolean {
   const kind = classOf(file, key);
   return kind === "needs trust" || kind === "yours alone" || (kind === "narrows" && widens);

@@ -4,14 +4,14 @@ import { SyscallError } from "../plugin/index.ts";
 import { shown, strict, text } from "./values.ts";
 import { parseStockYaml, parseYaml, type YamlText } from "./yaml.ts";
 
-/* The format of a SKILL.md (Agent Skills). */
+/* Reads and checks the format of a SKILL.md (Agent Skills). */
 
 export const SKILL_FILE = "SKILL.md";
 const NAME = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
 const MAX_NAME = 64;
 const FRONT_MATTER = /^(\uFEFF?---[ \t]*\r?\n)([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/;
 
-/** What is needed to use it. Everything else is for other programs to read. */
+/** The keys that Rnix uses. All others are ignored. */
 export const SkillFile = z.lazy(() =>
   z.looseObject({
     name: z.coerce.string().min(1),
@@ -40,7 +40,7 @@ const Strict = z.lazy(() =>
   }),
 );
 
-/** What is needed of the front matter of a SKILL.md. */
+/** The used keys of a SKILL.md's front matter. */
 export type SkillFront = z.infer<typeof SkillFile>;
 
 /** Reads and checks a stock SKILL.md, for the build; undefined for the skill's other files. */
@@ -50,7 +50,7 @@ export function stockSkillFront({ path, text }: { path: string; text: string }):
   return parseStockYaml(SkillFile, splitSkill(text, label).front, label).value;
 }
 
-/** Its front matter and its body. INVALID when it has none. */
+/** Splits front matter and body. Fails with INVALID when there is no front matter. */
 export function splitSkill(content: string, file: string): { front: string; body: string } {
   const match = FRONT_MATTER.exec(content);
   if (!match) {
@@ -62,13 +62,13 @@ export function splitSkill(content: string, file: string): { front: string; body
   return { front: match[2] ?? "", body: content.slice(match[0].length).trim() };
 }
 
-/** `Read Bash(git *) Grep`, with spaces or commas between: those within parentheses belong to the pattern. */
+/** Splits `Read Bash(git *) Grep` at spaces or commas outside parentheses. */
 export function toolNames(listed: string | string[]): string[] {
   const names = Array.isArray(listed) ? listed : (listed.match(/[^\s,(]+(?:\([^)]*\))?/g) ?? []);
   return names.map((name) => name.trim()).filter((name) => name !== "");
 }
 
-/** What its author should put right; it is used all the same. */
+/** Problems that its author should fix. The skill is used anyway. */
 export function warningsOf(folder: string, name: string, yaml: YamlText): string[] {
   const { line, column } = yaml.position(["name"]);
   const at = `${yaml.file}:${line}:${column}:`;
@@ -80,7 +80,7 @@ export function warningsOf(folder: string, name: string, yaml: YamlText): string
   return warnings;
 }
 
-/** Held to the letter of the format. INVALID names file, line and column. */
+/** Checks a SKILL.md strictly. Fails with INVALID, which names file, line and column. */
 export async function checkSkillFile(file: string, content: string): Promise<void> {
   const { front, body } = splitSkill(content, file);
   const { value, text: yaml } = await parseYaml(Strict, front, file, { firstLine: 2 });
@@ -96,7 +96,7 @@ export async function checkSkillFile(file: string, content: string): Promise<voi
     throw new SyscallError("INVALID", `${file}: expected instructions after the front matter.`);
 }
 
-/** What messages call a stock skill's file. */
+/** The path of a stock skill's file in messages. */
 export function stockLabel(path: string): string {
   return `embedded/skills/${path}`;
 }

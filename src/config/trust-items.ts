@@ -11,18 +11,20 @@ import { loadSettings } from "./settings.ts";
 import { projectSkills } from "./skills.ts";
 import type { Trust, TrustItem } from "./trust.ts";
 
-/** A plugin of the project, as the plugin host has read it without running it. */
+/* What `rnix trust` shows and binds. */
+
+/** A plugin of the project, which was read and not run. */
 interface PluginFiles {
   name: string;
-  /** Absolute: its entry first, then everything it imports. */
+  /** Absolute: its entry first, then all its imports. */
   files: readonly string[];
-  /** Paths and tools of stock plugins that it takes: the person who decides is told. */
+  /** Paths and tools of stock plugins that it replaces. Shown to the user who decides. */
   takes?: readonly string[];
 }
 
 /**
- * Everything in the project that has an effect only once it is trusted (by the table of project keys), for
- * `rnix trust` to show and to bind. Empty outside a project. A configuration that cannot be read is thrown as INVALID.
+ * Everything in the project that needs trust, by the table of project keys. Empty without a project. Fails with INVALID
+ * when a configuration file cannot be read.
  */
 export async function trustItems(
   places: ConfigSources,
@@ -39,7 +41,7 @@ export async function trustItems(
     ...(await agentItems(places, trust)),
     ...skillItems(places, trust),
   ];
-  // A person decides on what is shown: no part of it may hide.
+  // The user decides by what is shown: no part of it may hide.
   return items.map((item) => ({ ...item, what: visible(item.what) }));
 }
 
@@ -84,7 +86,7 @@ async function mcpItems(places: ConfigSources, trust: Trust): Promise<TrustItem[
 async function initItems({ project }: ConfigSources, trust: Trust): Promise<TrustItem[]> {
   const file = projectInitFile(project);
   if (file === null || !existsSync(file)) return [];
-  // One that is not well said is bound as it stands, and starts nothing.
+  // A malformed file is bound as it is, and starts nothing.
   const init = await loadProjectInit(file).catch(unreadable);
   const says = init ? startedBy(init) : [];
   const what = ["services started with the daemon", ...says].join("; ");
@@ -105,7 +107,7 @@ function startedBy({ services, supervisors }: InitFile): string[] {
   ];
 }
 
-/** Its checks apart: their commands are what is run. */
+/** Two items per agent: its checks, because they are commands, and its other keys. */
 async function agentItems(places: ConfigSources, trust: Trust): Promise<TrustItem[]> {
   return (await projectAgents(places)).flatMap(({ name, file, asked, named }) => {
     const checks = asked.filter(({ key }) => key === AGENT_CHECKS);

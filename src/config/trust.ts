@@ -6,7 +6,7 @@ import { digestFile, digestText, FileCache, fileError, systemCode, writeAtomic }
 import { type NamedFiles, SCRIPTS, scriptsOf } from "./named-files.ts";
 import type { Project } from "./project.ts";
 
-/** Followed projects in folders below this one: what a run writes there is a run's as well. */
+/** Followed projects below this folder. A run in this folder can also write there. */
 export function followedBelow(userDataDir: string, dir: string): { id: string; dir: string }[] {
   const folder = join(userDataDir, "trust");
   return namesIn(folder).flatMap((name) => {
@@ -16,30 +16,30 @@ export function followedBelow(userDataDir: string, dir: string): { id: string; d
   });
 }
 
-/** Whether what a project brings along may run code or move a key (design §5, "Trust"). */
+/** Decides whether a project's content may run code or redirect a key (design §5, "Trust"). */
 export interface TrustView {
-  /** Every one of them, absolute, has exactly the content that was trusted. Never true for no file. */
+  /** All these files (absolute) have the trusted content. False for an empty list. */
   allowsFiles(files: readonly string[]): boolean;
-  /** The same of content that was read already: `digest` is its SHA-256 in hex. What was judged is what runs. */
+  /** The same for content that was already read. `digest`: its SHA-256 in hex. */
   allowsContent(files: readonly { path: string; digest: string }[]): boolean;
-  /** One part of a file, such as the checks of an agent: the rest of the file may change freely. */
+  /** One part of a file, such as the checks of an agent. The rest of the file may change freely. */
   allowsPart(file: string, part: string, value: unknown): boolean;
-  /** Every file that a command names has the content that was trusted; true where it names none. */
+  /** All files that a command names have the trusted content. True when it names none. */
   allowsNamed(named: NamedFiles): boolean;
 }
 
 type TrustKind = "plugin" | "config" | "provider" | "mcp" | "init" | "agent" | "checks" | "skill" | "scripts";
 
-/** One thing that trust is asked for. */
+/** One item that needs trust. */
 export interface TrustItem {
   kind: TrustKind;
   name: string;
-  /** For the person who decides: what it does. */
+  /** What it does, as shown to the user who decides. */
   what: string;
   file: string;
-  /** What is bound: by file or part of a file, the digest of its content. */
+  /** The digest of each file, or part of a file, that trust binds. */
   digests: Record<string, string>;
-  /** The same where the folder is followed: by whole files, but for the scripts of a package.json. */
+  /** The digests in a followed folder: of whole files, except the scripts of a package.json. */
   followed: Record<string, string>;
 }
 
@@ -47,7 +47,7 @@ export interface TrustItem {
 type ItemText = Omit<TrustItem, "digests" | "followed">;
 
 export interface ReviewedItem extends TrustItem {
-  /** "by a run": the folder is followed, and this changed while a run was active in it. */
+  /** "by a run": the folder is followed, and the item changed while a run was active in it. */
   state: "trusted" | "new" | "changed" | "by a run";
 }
 
@@ -56,26 +56,26 @@ const TrustRecordSchema = z.lazy(() =>
   z.object({
     v: z.literal(VERSION),
     project: z.string(),
-    /** The folder is trusted with what its author changes; not with what a run changes. */
+    /** Later changes by the author are trusted, but not changes by a run. */
     follow: z.boolean(),
     since: z.string(),
     digests: z.record(z.string(), z.string()),
-    /** Under `follow`: keys whose content a run has changed. Only the content in `digests` counts for them. */
+    /** With `follow`: keys whose content a run has changed. For them only the content in `digests` is trusted. */
     distrusted: z.array(z.string()).optional(),
-    /** Which folder is followed: another one at the same path is not. */
+    /** Identifies the followed folder: another folder at the same path is not followed. */
     folder: z.string().optional(),
   }),
 );
 type TrustRecord = z.infer<typeof TrustRecordSchema>;
 
 /**
- * What the user has trusted of one project: a list of digests, kept in the user's data folder and never in
- * the project. Outside a project nothing is trusted.
+ * The trust of one project: a list of digests in the user's data folder, never in the project. Without a project nothing
+ * is trusted.
  *
- * Under `--follow` the list is renewed by itself: what changes while no run is active in the project is its author's,
- * and counts at once. While one is active, or was and has not been settled, only what is in the list counts; what
- * differs from it when the run ends is distrusted until a person trusts it. In a folder that has taken the place of
- * the one that was trusted, such as another clone, only what is in the list counts.
+ * With `--follow` the list renews itself. A change while no run is active in the project is its author's and counts at
+ * once. While a run is active or not yet settled, only listed content counts. Content that differs when the run ends is
+ * distrusted until the user trusts it. In a folder that replaced the trusted one, such as another clone, only listed
+ * content counts.
  */
 export class Trust implements TrustView {
   readonly #file: string;
@@ -83,7 +83,7 @@ export class Trust implements TrustView {
   readonly #hasRuns: boolean;
   #record: TrustRecord | null;
 
-  /** `hasRuns`: a run is active in the project, whatever other kernels have left to read. */
+  /** `hasRuns`: this kernel has an active run in the project. */
   constructor(userDataDir: string, project: Project, { hasRuns = false } = {}) {
     this.#hasRuns = hasRuns;
     this.#file = join(userDataDir, "trust", `${project.id}.json`);
@@ -91,12 +91,12 @@ export class Trust implements TrustView {
     this.#record = project.kind === "none" ? null : records.get(this.#file);
   }
 
-  /** What its author changes in the folder is trusted (`rnix trust --follow`). */
+  /** Changes by its author are trusted (`rnix trust --follow`). */
   get follows(): boolean {
     return this.#record?.follow === true;
   }
 
-  /** When it was given; null when never, or revoked. */
+  /** When trust was given; null without trust. */
   get since(): string | null {
     return this.#record?.since ?? null;
   }
@@ -112,7 +112,7 @@ export class Trust implements TrustView {
   }
 
   allowsPart(file: string, part: string, value: unknown): boolean {
-    // A followed file is its author's as a whole: what else a run wrote into it decides as well.
+    // A followed file is trusted as a whole: a run may have changed another part of it.
     return this.follows && part !== SCRIPTS
       ? this.#has(this.#key(file), digestFile(file))
       : this.#has(this.#key(file, part), digestValue(value));
@@ -126,7 +126,7 @@ export class Trust implements TrustView {
     );
   }
 
-  /** An item over whole files, absolute. One that cannot be read is bound as missing and never allowed. */
+  /** An item over whole files, absolute. An unreadable file is bound as missing and never allowed. */
   files(item: ItemText, files: readonly string[]): TrustItem {
     const digests = this.#digestsOf(files);
     return { ...item, digests, followed: digests };
@@ -141,7 +141,7 @@ export class Trust implements TrustView {
     return { ...item, digests: Object.fromEntries(digests), followed: this.#digestsOf([item.file]) };
   }
 
-  /** The item, and what its commands name. */
+  /** The item with the files that its commands name. */
   withNamed(item: TrustItem, { files, manifests, unbound }: NamedFiles): TrustItem {
     const scripts = manifests.map((file) => [this.#key(file, SCRIPTS), digestValue(scriptsOf(file))]);
     const never = unbound === undefined ? {} : { [unbound]: MISSING };
@@ -149,22 +149,19 @@ export class Trust implements TrustView {
     return { ...item, digests: { ...item.digests, ...named }, followed: { ...item.followed, ...named } };
   }
 
-  /** Each item's state; "changed": something under the same names was trusted before. */
+  /** The state of each item. "changed": other content under the same names was trusted before. */
   review(items: readonly TrustItem[]): ReviewedItem[] {
     return items.map((item) => ({ ...item, state: this.#state(item) }));
   }
 
-  /**
-   * Trusts exactly these and nothing that was trusted before. A folder that is followed stays so, with what it has
-   * now. `now`: unix ms.
-   */
+  /** Trusts exactly these items. A followed folder stays followed. `now`: unix ms. */
   accept(items: readonly TrustItem[], now: number): void {
     const { follows } = this;
     const all = items.map(({ digests, followed }) => (follows ? followed : digests));
     this.#write({ follow: follows, digests: Object.assign({}, ...all) }, now);
   }
 
-  /** Trusts the folder, for its author: what they change later needs no question. */
+  /** Trusts the items and later changes by the folder's author. */
   follow(items: readonly TrustItem[], now: number): void {
     this.#write({ follow: true, digests: followedOf(items) }, now);
   }
@@ -174,14 +171,14 @@ export class Trust implements TrustView {
     this.#record = null;
   }
 
-  /** Kernels that have, or had when they died, a run in this followed project. */
+  /** Kernels with an active run in this followed project, including kernels that died with one. */
   activeKernels(): string[] {
     return namesIn(this.#active);
   }
 
   /**
-   * A run of this kernel begins, the first one. `items`: what there is by now; null where other runs are active, and
-   * nothing can be said of who changed what.
+   * Marks the first active run of this kernel. `items`: the present content; null when other runs are active, because
+   * then it is unknown who made a change.
    */
   beginRuns(kernelId: string, items: readonly TrustItem[] | null): void {
     if (items) this.#adopt(followedOf(items));
@@ -193,7 +190,7 @@ export class Trust implements TrustView {
     }
   }
 
-  /** The last run of these kernels has ended: what differs from the list by now is distrusted. Answers those keys. */
+  /** Distrusts what differs from the list after the last run of these kernels. Returns the newly distrusted keys. */
   settleRuns(kernelIds: readonly string[], items: readonly TrustItem[]): string[] {
     const record = this.#record;
     const known = record?.distrusted ?? [];
@@ -208,7 +205,7 @@ export class Trust implements TrustView {
     return fresh;
   }
 
-  /** What there is becomes the list, but for what a run has changed. */
+  /** Renews the list with the present content, except what a run has changed. */
   #adopt(now: Readonly<Record<string, string>>): void {
     const record = this.#record;
     if (!record || this.isReplaced) return;
@@ -241,13 +238,13 @@ export class Trust implements TrustView {
     return !this.isReplaced && !this.#hasRuns && this.activeKernels().length === 0;
   }
 
-  /** Another folder is there than the one that is followed. */
+  /** Whether another folder has replaced the followed one. */
   get isReplaced(): boolean {
     const folder = this.#record?.folder;
     return folder !== undefined && folder !== folderOf(this.#project.dir);
   }
 
-  /** Relative to the project where it is inside, so that a list can be read. */
+  /** Relative to the project for files inside it, so that the list is readable. */
   #key(file: string, part?: string): string {
     const inside = relative(this.#project.dir, file);
     const name = inside.startsWith("..") || isAbsolute(inside) ? file : inside;
@@ -258,7 +255,7 @@ export class Trust implements TrustView {
     return Object.fromEntries(files.map((file) => [this.#key(file), digestFile(file) ?? MISSING]));
   }
 
-  /** One file for each kernel with active runs. */
+  /** A folder with one file for each kernel with active runs. */
   get #active(): string {
     return this.#file.replace(/\.json$/, ".active");
   }
@@ -281,7 +278,7 @@ export class Trust implements TrustView {
   }
 }
 
-/** For one run whose user has said `--trust`: nothing is written down. */
+/** For one run with `--trust`. Nothing is recorded. */
 export const trustAll: TrustView = {
   allowsFiles: () => true,
   allowsContent: () => true,
@@ -291,7 +288,7 @@ export const trustAll: TrustView = {
 
 const MISSING = "missing";
 
-/** A number alone would be given to the next folder that is made. */
+/** An inode number alone would be reused by the next folder. */
 function folderOf(dir: string): string {
   try {
     const { ino, birthtimeNs } = statSync(dir, { bigint: true });
@@ -310,7 +307,7 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** One that cannot be read follows nothing. */
+/** null for an unreadable record, which follows nothing. */
 function readable(file: string): TrustRecord | null {
   try {
     return records.get(file);
@@ -329,7 +326,7 @@ const records = new FileCache((text, file): TrustRecord => {
   if (result.success) return result.data;
   throw new SyscallError(
     "INVALID",
-    `${file}: expected a trust record of version ${VERSION}; it may have been written by a newer rnix. \`rnix trust\` writes it anew once it is moved away.`,
+    `${file}: expected a trust record of version ${VERSION}; it may have been written by a newer rnix. Move it away and run \`rnix trust\` again.`,
   );
 });
 
@@ -343,7 +340,7 @@ function parseJson(text: string, file: string): unknown {
   }
 }
 
-/** The same for two values that differ only in the order of their keys. */
+/** The digest of a value. Does not depend on the order of keys. */
 function digestValue(value: unknown): string {
   return digestText(JSON.stringify(value, sorted) ?? "undefined");
 }

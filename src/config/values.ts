@@ -6,17 +6,17 @@ import { SyscallError } from "../plugin/index.ts";
 import { nearestName } from "./suggestion.ts";
 
 /**
- * What the files' values are made of, as zod types whose messages say what was expected and what came. A file's
- * own schema is a `z.lazy`: most runs find no such file, and building all schemas takes longer than their work.
+ * The zod types of configuration values. Their messages say what was expected and what came. The schema of a file is a
+ * `z.lazy`, because most runs have no such file and building all schemas takes long.
  */
 
-/** The words in which a file says "no limit" and "not at all"; `0` means neither and is refused. */
+/** How a file writes "no limit" and "not at all". `0` is ambiguous and refused. */
 const UNLIMITED = "unlimited";
 const NONE = "none";
-/** Unknown keys that a message explains. */
+/** The limit of unknown keys that a message explains. */
 const MAX_NAMED = 50;
 
-/** An `age` is a duration that no timer waits for. */
+/** An `age` is a duration beyond the limit of timers. */
 type Measure = "count" | "duration" | "age" | "size" | "dollars";
 
 export interface Bounds {
@@ -30,8 +30,8 @@ export interface Bounds {
 }
 
 /**
- * A mapping of exactly these keys. `later` names keys that are part of the format and that this version
- * cannot do: they are unknown like any other, and the message says why.
+ * A mapping of exactly these keys. `later`: keys of the format that this version does not support. They are refused as
+ * unknown, with a message that says so.
  */
 export function strict<Shape extends z.ZodRawShape>(shape: Shape, later: readonly string[] = []) {
   const known = Object.keys(shape);
@@ -56,14 +56,14 @@ export function text(what = "a text") {
     .min(1, { error: `expected ${what}, got an empty one` });
 }
 
-/** A line for the shell that names something to run. */
+/** A command line for the shell that runs something. */
 export function commandLine(what: string) {
   return text(what).refine(hasCommand, {
     error: ({ input }) => `expected ${what}, got ${shown(input)}, which runs nothing`,
   });
 }
 
-/** A blank one or a comment would pass, and nothing would have been checked. */
+/** Refuses blank lines and comments: they would pass without a check. */
 export function checkList() {
   return z.array(commandLine("a command"), {
     error: ({ input }) => `expected a list of commands, got ${shown(input)}`,
@@ -74,7 +74,7 @@ export function texts(what = "a list of texts") {
   return z.array(text(), { error: ({ input }) => `expected ${what}, got ${shown(input)}` });
 }
 
-/** Models that are gone over to, in order: `model` or `provider/model`. */
+/** Fallback models, in order: `model` or `provider/model`. */
 export function modelNames() {
   const expected = (what: string) => ({
     error: ({ input }: { input?: unknown }) => `expected ${what}, got ${shown(input)}`,
@@ -92,7 +92,7 @@ export function choice<const V extends readonly [string, ...string[]]>(values: V
   });
 }
 
-/** A number with bounds, in the words of its measure. Without `unlimited` never null. */
+/** A number within bounds. null only with `unlimited`. */
 export function limit(bounds: Bounds) {
   return z.unknown().transform((input, context): number | null => {
     const read = readLimit(input, bounds);
@@ -102,7 +102,7 @@ export function limit(bounds: Bounds) {
   });
 }
 
-/** A `limit` that is always a number. */
+/** A `limit` that is never null. */
 export function number(bounds: Omit<Bounds, "unlimited">) {
   return limit(bounds).transform((value, context): number => {
     if (value !== null) return value;
@@ -111,7 +111,7 @@ export function number(bounds: Omit<Bounds, "unlimited">) {
   });
 }
 
-/** What `rnix config` prints and what `limit` reads back. */
+/** The value as `rnix config` prints it and `limit` reads it. */
 export function formatLimit(value: number | null, { measure, none }: Bounds): string {
   if (value === null) return UNLIMITED;
   if (value === 0 && none) return NONE;
@@ -119,7 +119,7 @@ export function formatLimit(value: number | null, { measure, none }: Bounds): st
   return measure === "size" ? formatSize(value) : String(value);
 }
 
-/** A value as a message shows it: short, and never a whole document. */
+/** A value as a message shows it, shortened. */
 export function shown(input: unknown): string {
   if (input === undefined) return "nothing";
   if (input === null) return "an empty value";
@@ -141,7 +141,7 @@ function near(input: unknown, values: readonly string[]): string {
   return meant === undefined ? "" : `; did you mean "${meant}"?`;
 }
 
-/** The number, null for unlimited, or the message that says what is wrong. */
+/** The number, null for unlimited, or an error message. */
 function readLimit(input: unknown, bounds: Bounds): number | null | string {
   if (bounds.unlimited && input === UNLIMITED) return null;
   if (bounds.none && input === NONE) return 0;

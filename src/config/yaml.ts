@@ -3,13 +3,15 @@ import type { ZodType, z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { FileCache, pathExists } from "./file.ts";
 
-/** A YAML text that has been read, with the place of everything in it. Never changed: it may be shared. */
+/* Reads YAML and reports mistakes with file, line and column. */
+
+/** A parsed YAML text with the positions of its parts. Immutable, so it may be shared. */
 export interface YamlText {
-  /** What the messages call it: the file's path. */
+  /** The file's path, for messages. */
   file: string;
   /** An empty document is an empty mapping. */
   value: unknown;
-  /** `key`: the place of the last part's name instead of its value. */
+  /** `key`: the position of the last part's key instead of its value. */
   position(path: readonly PropertyKey[], what?: "key" | "value"): YamlPosition;
 }
 
@@ -22,18 +24,18 @@ interface Finding extends YamlPosition {
   message: string;
 }
 
-/** A value refers to another by `&a` and `*a` at most this often: enough to write, not to explode. */
+/** The limit of aliases in one text, against exponential expansion. */
 const MAX_ALIASES = 100;
 const MAX_SHOWN = 5;
-/** Mistakes whose place is looked up: each costs a walk through the document. */
+/** The limit of mistakes whose position is looked up: each costs a walk through the document. */
 const MAX_LOCATED = 50;
-/** Configuration is written by people. The parser runs in the daemon's thread, where a stranger's file may be read. */
+/** Configuration is written by people. The parser runs in the daemon's thread, on files of untrusted projects too. */
 const MAX_TEXT_BYTES = 128 * 1024;
 const MAX_DEPTH = 50;
 
 /**
- * Reads a YAML file and checks it. null when there is none. INVALID names the file, line and column of each
- * mistake (the first five). The text is parsed again only when the file has changed.
+ * Reads and checks a YAML file. Returns null when there is no such file. Fails with INVALID, which names file, line and
+ * column of the first five mistakes. The text is parsed again only when the file has changed.
  */
 export async function readYaml<S extends ZodType>(schema: S, file: string): Promise<Checked<S> | null> {
   if (!pathExists(file)) return null;
@@ -44,8 +46,8 @@ export async function readYaml<S extends ZodType>(schema: S, file: string): Prom
 }
 
 /**
- * The same for a text that is no file of its own. `firstLine`: of the file that `text` begins at. `maxBytes`: more
- * than a configuration has only where a command parses it, and not the daemon.
+ * Checks a YAML text, such as the front matter of a file. `firstLine`: the line of the file at which `text` begins.
+ * `maxBytes`: larger than the default only in a command, never in the daemon.
  */
 export async function parseYaml<S extends ZodType>(
   schema: S,
@@ -53,24 +55,24 @@ export async function parseYaml<S extends ZodType>(
   file: string,
   { firstLine = 1, maxBytes = MAX_TEXT_BYTES }: { firstLine?: number; maxBytes?: number } = {},
 ): Promise<Checked<S>> {
-  const kept = texts.get(file);
+  const cached = texts.get(file);
   const parsed =
-    kept?.source === text ? kept.parsed : parse(await library(), text, file, { firstLine, maxBytes });
+    cached?.source === text ? cached.parsed : parse(await library(), text, file, { firstLine, maxBytes });
   if (texts.size >= MAX_TEXTS) texts.delete(texts.keys().next().value ?? "");
   texts.set(file, { source: text, parsed });
   return { value: check(schema, parsed), text: parsed };
 }
 
 /**
- * The same for a text of the build, by Bun's own parser: it is there at once, where loading the library takes
- * longer than all else a spawn reads. It knows no places and lets doubled keys pass, so it is for nothing else.
+ * Checks an embedded YAML text with Bun's own parser, which needs no loading time. That parser reports no positions and
+ * accepts duplicate keys, so it is used for embedded files only.
  */
 export function parseStockYaml<S extends ZodType>(schema: S, text: string, file: string): Checked<S> {
   const parsed = stockText(file, Bun.YAML.parse(text) ?? {});
   return { value: check(schema, parsed), text: parsed };
 }
 
-/** The same where the build has done it: `front` is what it found. */
+/** The embedded YAML as the build has parsed it (`front`), else parsed now. */
 export function stockYaml<S extends ZodType>(
   schema: S,
   front: z.infer<S> | undefined,
@@ -87,7 +89,7 @@ export interface Checked<S extends ZodType> {
   text: YamlText;
 }
 
-/** An INVALID that points at a part of the text: for rules that a schema cannot hold. */
+/** An INVALID error at a part of the text, for rules that a schema cannot express. */
 export function yamlError(
   text: YamlText,
   path: readonly PropertyKey[],
@@ -102,14 +104,14 @@ function stockText(file: string, value: unknown): YamlText {
 }
 
 let cache: FileCache<YamlText> | undefined;
-/** A SKILL.md seldom changes: parsed again only when the text is another. */
+/** Parsed front matter by file. It is parsed again only when the text has changed. */
 const texts = new Map<string, { source: string; parsed: YamlText }>();
 const MAX_TEXTS = 512;
 
 type Library = typeof import("yaml");
 type ZodIssue = z.core.$ZodIssue;
 
-/** Loaded on first use: a run without a single file of configuration needs none of it. */
+/** Loaded on first use: a run without configuration files does not need it. */
 function library(): Promise<Library> {
   return import("yaml");
 }
@@ -131,7 +133,7 @@ function parse(
   const document = yaml.parseDocument(text, {
     lineCounter: lines,
     prettyErrors: false,
-    // The library compares every key with every other one.
+    // The library compares every pair of keys; `walk` finds duplicates in linear time.
     uniqueKeys: false,
     stringKeys: true,
   });
@@ -155,18 +157,18 @@ interface Problem {
   message: string;
 }
 
-/** Looks at each node once, and not below `MAX_DEPTH`: what reads the document later follows it to its deepest part. */
+/** Visits each node once, down to `MAX_DEPTH`. Finds unknown and circular aliases, duplicate keys and too much depth. */
 function walk(yaml: Library, top: unknown): Problem[] {
   const problems: Problem[] = [];
-  /** Anchors so far; true as long as the walk is within what they name. */
+  /** The anchors so far; true while the walk is inside the anchored node. */
   const anchors = new Map<string, boolean>();
   const look = (node: unknown, depth: number): void => {
     const problem = (message: string): void =>
       void problems.push({ offset: startOf(yaml, node) ?? 0, message });
     if (yaml.isAlias(node)) {
       const isOpen = anchors.get(node.source);
-      if (isOpen === undefined) problem(`nothing is called &${node.source}`);
-      if (isOpen) problem(`*${node.source} is within &${node.source} itself`);
+      if (isOpen === undefined) problem(`there is no anchor &${node.source}`);
+      if (isOpen) problem(`*${node.source} refers to a node that contains it`);
     }
     const anchor = yaml.isCollection(node) || yaml.isScalar(node) ? node.anchor : undefined;
     if (anchor !== undefined) anchors.set(anchor, false);
@@ -204,7 +206,7 @@ function plain(document: Document, file: string): unknown {
   }
 }
 
-/** Where the deepest part of `path` that exists begins. */
+/** The offset of the deepest existing part of `path`. */
 function offsetOf(
   yaml: Library,
   document: Document,
@@ -249,7 +251,7 @@ function check<S extends ZodType>(schema: S, text: YamlText): z.infer<S> {
   throw invalid(text.file, findingsOf(issues.slice(0, MAX_LOCATED), text), count);
 }
 
-/** A single issue stands for all unknown keys of a mapping. */
+/** The keys that an issue is about: one issue reports all unknown keys of a mapping. */
 function keysOf(issue: ZodIssue): readonly string[] {
   return issue.code === "unrecognized_keys" ? issue.keys : [issue.path.join(".")];
 }

@@ -64,7 +64,7 @@ describe("what a run may fall back to", () => {
       flags: { provider: "anthropic" },
     });
     expect(named).toEqual(["anthropic/b"]);
-    expect(warnings.join()).toContain("openai/c is left out: the provider anthropic was asked for");
+    expect(warnings.join()).toContain("openai/c is left out: it belongs to another provider than anthropic");
     // The agent's models alone are meant for the agent's provider, not for the one of the flag.
     expect((await left(box, ["b"], { flags: { provider: "openai", model: "m" } })).named).toEqual([]);
   });

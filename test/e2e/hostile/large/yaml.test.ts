@@ -13,7 +13,10 @@ const DOCUMENTS: Record<string, [text: string, says: string]> = {
   "open quotes": ['a: "'.repeat(20_000), "config.yaml:1:"],
   "more keys than anybody writes": [keys(10_000), "unknown key"],
   "more than the limit of a file": [keys(90_000), "at most 128 KiB"],
-  "an alias within what it names": ["plugins: &a { shell: { extra: *a } }\n", "is within &a itself"],
+  "an alias within what it names": [
+    "plugins: &a { shell: { extra: *a } }\n",
+    "refers to a node that contains it",
+  ],
   "more aliases than the limit": [`a: &a 1\nb: [${"*a,".repeat(20_000)}]`, "uses of aliases"],
 };
 
