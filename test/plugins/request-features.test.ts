@@ -181,7 +181,7 @@ test("what a model has no setting for is told, once", async () => {
 
 describe("docs/providers.md", () => {
   const document = readFileSync(join(import.meta.dir, "../../docs/providers.md"), "utf8");
-  const [, section = ""] = document.split("## Effort, images, the form of an answer");
+  const [, section = ""] = document.split("## Effort, images, output schema");
 
   test.each(["anthropic", "openai", "google", "openai-compatible", "replay", "claude", "cursor"])(
     "says of %s what the driver says of itself",
