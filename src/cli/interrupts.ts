@@ -1,4 +1,4 @@
-import { isServersWord } from "../client/client.ts";
+import { isServerError } from "../client/client.ts";
 import { SIGINT } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { ProcRef } from "../protocol/methods.ts";
@@ -86,7 +86,7 @@ export class Interrupts {
       if (this.#over || asked < this.#count) return;
       this.#say(error instanceof Error ? error.message : String(error));
       // What the server refuses it does where the run has ended already: its last word is on the way.
-      if (this.#count > 1 && !isServersWord(error)) this.#giveUp();
+      if (this.#count > 1 && !isServerError(error)) this.#giveUp();
     });
   }
 

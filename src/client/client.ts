@@ -40,7 +40,7 @@ export class Client {
   readonly #clock: Clock;
   readonly #unit: string | undefined;
   readonly #framer = new Framer(MAX_ANSWER_BYTES);
-  readonly #waiting: Waiting[] = [];
+  readonly #pending: PendingRequest[] = [];
   #events: Events | undefined;
   #lost: SyscallError | undefined;
   #nextId = 1;
@@ -51,7 +51,7 @@ export class Client {
     this.#unit = o.unit;
     pipe.listen({
       data: (chunk) => this.#take(this.#framer.push(chunk)),
-      closed: (cause) => this.#lose(lost(cause)),
+      closed: (cause) => this.#fail(lost(cause)),
     });
   }
 
@@ -86,7 +86,7 @@ export class Client {
 
   close(): void {
     this.#pipe.close();
-    this.#lose(new SyscallError("CLOSED", "The connection to the server was closed by this command."));
+    this.#fail(new SyscallError("CLOSED", "The connection to the server was closed by this command."));
   }
 
   async #ask<M extends Method>(method: M, payload: object, o: RequestOptions): Promise<Answers[M]> {
@@ -95,10 +95,10 @@ export class Client {
     const { timeoutMs = BEGINS.has(method) ? BEGIN_MS : ANSWER_MS } = o;
     return new Promise((resolve, reject) => {
       // The server is ours and answers each method by `Answers`.
-      const waiting: Waiting = { id, resolve: (answered) => resolve(answered as Answers[M]), reject };
+      const waiting: PendingRequest = { id, resolve: (answered) => resolve(answered as Answers[M]), reject };
       if (timeoutMs !== null) {
         waiting.timer = this.#clock.timer(timeoutMs, () => {
-          this.#lose(
+          this.#fail(
             new SyscallError(
               "TIMEOUT",
               `The server did not answer "${method}" within ${timeoutMs} ms. \`rnix daemon status\` shows whether it is alive; \`rnix daemon stop --now\` ends it.`,
@@ -107,7 +107,7 @@ export class Client {
           this.#pipe.close();
         });
       }
-      this.#waiting.push(waiting);
+      this.#pending.push(waiting);
       this.#pipe.write(encode({ method, payload, id, ...(this.#unit && { unit: this.#unit }) }));
     });
   }
@@ -116,7 +116,7 @@ export class Client {
     for (const frame of frames) {
       const message = parse(frame);
       if (message instanceof SyscallError) {
-        this.#lose(message);
+        this.#fail(message);
         this.#pipe.close();
         return;
       }
@@ -127,17 +127,17 @@ export class Client {
 
   #settle(answer: Response): void {
     // A line the server could not read has no id to echo: it belongs to the oldest question.
-    const at = answer.id === undefined ? 0 : this.#waiting.findIndex((waiting) => waiting.id === answer.id);
-    const [waiting] = at < 0 ? [] : this.#waiting.splice(at, 1);
+    const at = answer.id === undefined ? 0 : this.#pending.findIndex((waiting) => waiting.id === answer.id);
+    const [waiting] = at < 0 ? [] : this.#pending.splice(at, 1);
     if (!waiting) return;
     waiting.timer?.cancel();
     if (answer.ok) waiting.resolve(answer.payload ?? {});
     else waiting.reject(fromWire(answer.error));
   }
 
-  #lose(error: SyscallError): void {
+  #fail(error: SyscallError): void {
     this.#lost ??= error;
-    for (const waiting of this.#waiting.splice(0)) {
+    for (const waiting of this.#pending.splice(0)) {
       waiting.timer?.cancel();
       waiting.reject(this.#lost);
     }
@@ -159,7 +159,7 @@ export function wireCode(error: SyscallError): string {
 }
 
 /** The server said so itself: it is there, and so are its other answers. */
-export function isServersWord(error: unknown): boolean {
+export function isServerError(error: unknown): boolean {
   return error instanceof SyscallError && isWireError(error.cause);
 }
 
@@ -181,7 +181,7 @@ export function fromWire(error: WireError): SyscallError {
   });
 }
 
-interface Waiting {
+interface PendingRequest {
   id: number;
   timer?: { cancel(): void };
   resolve(payload: unknown): void;
@@ -282,7 +282,7 @@ function garbage(text: string, cause?: unknown): SyscallError {
 function lost(cause?: unknown): SyscallError {
   return new SyscallError(
     "UNAVAILABLE",
-    "The connection to the server was lost. The run may go on without this command: `rnix ps -a` shows it.",
+    "The connection to the server was lost. The run may still be running: `rnix ps -a` shows it.",
     { cause },
   );
 }

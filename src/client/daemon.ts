@@ -8,7 +8,7 @@ import { daemonLogPath } from "../protocol/daemon-log-path.ts";
 import { PROTOCOL } from "../protocol/frame.ts";
 import type { PingPayload } from "../protocol/methods.ts";
 import { hasSocketFolder } from "../protocol/socket-path.ts";
-import { Client, isServersWord } from "./client.ts";
+import { Client, isServerError } from "./client.ts";
 import { dialSocket } from "./socket.ts";
 import type { StartedDaemon } from "./start-daemon.ts";
 
@@ -103,7 +103,7 @@ async function hello(client: Client, env: Env): Promise<PingPayload | null> {
     client.close();
     if (!(error instanceof SyscallError)) throw error;
     // One that says so itself, as it has too many connections, is there.
-    if (error.code === "UNAVAILABLE" && !isServersWord(error)) return null;
+    if (error.code === "UNAVAILABLE" && !isServerError(error)) return null;
     throw error.code === "TIMEOUT" ? silent(env) : error;
   }
 }
@@ -125,17 +125,17 @@ async function startAndWait(o: DaemonOptions): Promise<Client> {
     const found = await dial(o);
     if (found) {
       const isOurs = found.pong.pid === daemon.pid;
-      if (!isOurs) daemon.unneeded();
+      if (!isOurs) daemon.superseded();
       return await comesUp(found, async () =>
         isOurs ? await whyItEnded(daemon, clock, logFile) : undefined,
       );
     }
     if (daemon.exitCode === 0) daemon = startDaemon(command, daemonEnv(o.env), logFile);
-    else if (daemon.exitCode !== null) throw didNotStart(daemon.exitCode, lastWords(logFile, daemon.pid));
+    else if (daemon.exitCode !== null) throw didNotStart(daemon.exitCode, logTail(logFile, daemon.pid));
   }
   throw new SyscallError(
     "UNAVAILABLE",
-    `The daemon did not answer within ${socket_wait} ms of its start. ${lastWords(logFile, daemon.pid)}`,
+    `The daemon did not answer within ${socket_wait} ms of its start. ${logTail(logFile, daemon.pid)}`,
   );
 }
 
@@ -151,7 +151,7 @@ async function comesUp(
   } catch (error) {
     client.close();
     // It may have gone before it had told us.
-    throw (isServersWord(error) ? undefined : await whyItEnded()) ?? error;
+    throw (isServerError(error) ? undefined : await whyItEnded()) ?? error;
   }
 }
 
@@ -168,7 +168,7 @@ async function whyItEnded(
   logFile: string,
 ): Promise<SyscallError | undefined> {
   await itsEnd(daemon, clock);
-  return daemon.exitCode ? didNotStart(daemon.exitCode, lastWords(logFile, daemon.pid)) : undefined;
+  return daemon.exitCode ? didNotStart(daemon.exitCode, logTail(logFile, daemon.pid)) : undefined;
 }
 
 async function itsEnd(daemon: StartedDaemon, clock: Clock): Promise<void> {
@@ -190,7 +190,7 @@ function isSame(o: DaemonOptions, { version, build, protocol }: PingPayload): bo
 }
 
 function otherVersion(o: DaemonOptions, pong: PingPayload): SyscallError {
-  const message = `The daemon that runs (PID ${pong.pid}) is rnix ${pong.version} (${pong.build}), this command is rnix ${o.version} (${o.build}). \`rnix daemon restart\` starts it anew as this one, and what it runs goes on; \`rnix daemon stop\` ends it and suspends what it runs.`;
+  const message = `The daemon that runs (PID ${pong.pid}) is rnix ${pong.version} (${pong.build}), this command is rnix ${o.version} (${o.build}). \`rnix daemon restart\` replaces it with this version and resumes its runs; \`rnix daemon stop\` ends it and suspends its runs.`;
   return new SyscallError("UNAVAILABLE", message, { cause: { code: "VERSION", message } });
 }
 
@@ -198,7 +198,7 @@ function silent(env: Env): SyscallError {
   const { pidFile, socket } = userPaths(env);
   return new SyscallError(
     "UNAVAILABLE",
-    `The daemon${pidIn(pidFile)} listens on ${socket} but did not answer within ${HELLO_MS} ms. If it stays so, end it with \`kill\`; the next command starts another.`,
+    `The daemon${pidIn(pidFile)} listens on ${socket} but did not answer within ${HELLO_MS} ms. If that persists, end it with \`kill\`; the next command starts a new one.`,
   );
 }
 
@@ -206,7 +206,7 @@ function busy(env: Env): SyscallError {
   const { pidFile, socket } = userPaths(env);
   return new SyscallError(
     "UNAVAILABLE",
-    `The daemon${pidIn(pidFile)} runs and takes no connection on ${socket}: all of them are taken, or it is just starting. Close some and try again; \`kill\` with its PID suspends what runs.`,
+    `The daemon${pidIn(pidFile)} accepts no connection on ${socket}: all are in use, or it is starting. Close some and try again; \`kill\` with its PID suspends all runs.`,
   );
 }
 
@@ -232,7 +232,7 @@ const WRONG_FILE = 64;
 /** A line of an error's stack. */
 const FRAME = /^ +at /;
 
-function lastWords(logFile: string, pid: number | undefined): string {
+function logTail(logFile: string, pid: number | undefined): string {
   try {
     const all = readRegularSync(logFile, MAX_LOG_BYTES).toString().trimEnd().split("\n");
     // What others wrote before it is no word of its own.

@@ -55,7 +55,7 @@ class DaemonSession implements Session {
     if (!client) {
       throw new SyscallError(
         "UNAVAILABLE",
-        "The daemon has gone. Try again: the next command starts another.",
+        "The daemon has stopped. Try again: the next command starts a new one.",
       );
     }
     this.#clients.push(client);

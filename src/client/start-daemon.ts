@@ -12,7 +12,7 @@ export interface StartedDaemon {
   /** Set when it has ended: the daemon itself, or one that found another running (0). */
   readonly exitCode: number | null;
   /** Another serves us: it goes, unless it has taken its place meanwhile. Without it a slow one would come up later, for nobody. */
-  unneeded(): void;
+  superseded(): void;
 }
 
 /**
@@ -37,7 +37,7 @@ export function startDaemon(
     const started: { -readonly [K in keyof StartedDaemon]: StartedDaemon[K] } = {
       pid: child.pid,
       exitCode: null,
-      unneeded: () => void child.kill(SUPERSEDED),
+      superseded: () => void child.kill(SUPERSEDED),
     };
     child.on("exit", (code) => {
       started.exitCode = code ?? KILLED;

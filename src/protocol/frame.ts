@@ -44,16 +44,16 @@ export class FrameBudget {
  */
 export class Framer {
   readonly #limit: number;
-  readonly #room: FrameBudget | undefined;
+  readonly #budget: FrameBudget | undefined;
   readonly #decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   /** The unfinished line: its first `#size` bytes. */
-  #held = new Uint8Array(0);
+  #buffer = new Uint8Array(0);
   #size = 0;
   #skipping = false;
 
   constructor(limit: number, room?: FrameBudget) {
     this.#limit = limit;
-    this.#room = room;
+    this.#budget = room;
   }
 
   push(chunk: Uint8Array): Frame[] {
@@ -63,7 +63,7 @@ export class Framer {
       this.#line(chunk.subarray(from, end), frames);
       from = end + 1;
     }
-    this.#hold(chunk.subarray(from), frames);
+    this.#append(chunk.subarray(from), frames);
     return frames;
   }
 
@@ -76,43 +76,43 @@ export class Framer {
 
   /** Gives up the unfinished line: its end will not come. */
   release(): void {
-    this.#forget();
+    this.#clear();
     this.#skipping = true;
   }
 
   /** A line has its end. One that came in one piece is not copied. */
   #line(last: Uint8Array, frames: Frame[]): void {
     const whole = this.#size === 0 && last.length <= this.#limit;
-    if (!whole) this.#hold(last, frames);
+    if (!whole) this.#append(last, frames);
     if (!this.#skipping) {
-      const line = withoutCr(whole ? last : this.#held.subarray(0, this.#size));
+      const line = withoutCr(whole ? last : this.#buffer.subarray(0, this.#size));
       if (line.length > 0) frames.push(this.#decode(line));
     }
-    this.#forget();
+    this.#clear();
     this.#skipping = false;
   }
 
-  #hold(part: Uint8Array, frames: Frame[]): void {
+  #append(part: Uint8Array, frames: Frame[]): void {
     if (this.#skipping || part.length === 0) return;
     const size = this.#size + part.length;
     const tooLarge = size > this.#limit;
-    if (tooLarge || this.#room?.take(part.length) === false) {
+    if (tooLarge || this.#budget?.take(part.length) === false) {
       this.release();
       frames.push({ kind: tooLarge ? "too_large" : "no_room" });
       return;
     }
-    if (size > this.#held.length) {
-      const larger = new Uint8Array(Math.max(size, this.#held.length * 2));
-      larger.set(this.#held.subarray(0, this.#size));
-      this.#held = larger;
+    if (size > this.#buffer.length) {
+      const larger = new Uint8Array(Math.max(size, this.#buffer.length * 2));
+      larger.set(this.#buffer.subarray(0, this.#size));
+      this.#buffer = larger;
     }
-    this.#held.set(part, this.#size);
+    this.#buffer.set(part, this.#size);
     this.#size = size;
   }
 
-  #forget(): void {
-    this.#room?.give(this.#size);
-    this.#held = new Uint8Array(0);
+  #clear(): void {
+    this.#budget?.give(this.#size);
+    this.#buffer = new Uint8Array(0);
     this.#size = 0;
   }
 

@@ -19,6 +19,6 @@ export function hasSocketFolder(socket: string, uid: number): boolean {
   if (stat.uid === uid && (stat.mode & 0o022) === 0) return true;
   throw new SyscallError(
     "PERMISSION",
-    `The socket's folder ${folder} belongs to user ${stat.uid} with mode ${(stat.mode & 0o777).toString(8)}: expected one of user ${uid} that nobody else can write to. Remove it, or set RNIX_SOCKET to a path in a folder of your own.`,
+    `The socket's folder ${folder} belongs to user ${stat.uid} with mode ${(stat.mode & 0o777).toString(8)}: expected a folder of user ${uid} that no other user can write to. Remove it, or set RNIX_SOCKET to a path in a folder of your own.`,
   );
 }

@@ -30,7 +30,7 @@ export async function startEmbeddedServer(
   if (isInsideRun(env)) {
     throw new SyscallError(
       "UNAVAILABLE",
-      "--no-daemon is refused inside a run: what it spawned would be nobody's child, with limits of its own. Without the flag the daemon that holds the run makes it the run's child.",
+      "--no-daemon is refused inside a run: a run spawned so would not be this run's child and would have limits of its own. Run the command without the flag: the daemon then spawns a child of this run.",
     );
   }
   const user = userPaths(env);

@@ -20,14 +20,14 @@ const FLUSH_MS = 2000;
 
 /** Every client there is, whatever carries its bytes. */
 export class Server {
-  readonly #system: Services;
+  readonly #services: Services;
   readonly #stallMs: number | undefined;
   readonly #open = new Map<Connection, Promise<void>>();
   readonly #refusing = new Set<ByteStream>();
-  readonly #room = new FrameBudget(UNFINISHED_BYTES);
+  readonly #budget = new FrameBudget(UNFINISHED_BYTES);
 
   constructor(system: Services, o: { stallMs?: number } = {}) {
-    this.#system = system;
+    this.#services = system;
     this.#stallMs = o.stallMs;
   }
 
@@ -37,20 +37,20 @@ export class Server {
 
   /** Serves this client from now on; the stream is the server's to close. `descriptor` gives its open socket, if it has one. */
   accept(stream: ByteStream, descriptor?: () => number | undefined): void {
-    const unitOf = unitOfClient(this.#system, descriptor);
+    const unitOf = unitOfClient(this.#services, descriptor);
     const { size } = this.#open;
     if (size >= MAX_CONNECTIONS || (size >= MAX_WITH_RUNS && isInside(unitOf))) {
       this.#refuse(stream, tooMany(size));
       return;
     }
-    const connection = new Connection(stream, this.#system.clock, {
+    const connection = new Connection(stream, this.#services.clock, {
       stallMs: this.#stallMs,
-      room: this.#room,
+      room: this.#budget,
     });
     const served = connection
-      .serve((frame, peer) => dispatch(frame, { peer, unitOf }, this.#system, () => connection.take()))
+      .serve((frame, peer) => dispatch(frame, { peer, unitOf }, this.#services, () => connection.take()))
       .catch((error: unknown) => {
-        this.#system.logger.warn(
+        this.#services.logger.warn(
           "server",
           `a connection broke: ${error instanceof Error ? error.stack : String(error)}`,
         );
@@ -71,7 +71,7 @@ export class Server {
       return;
     }
     this.#refusing.add(stream);
-    const late = this.#system.clock.timer(FLUSH_MS, end);
+    const late = this.#services.clock.timer(FLUSH_MS, end);
     stream.on("end", end);
     stream.on("close", () => {
       late.cancel();
@@ -89,15 +89,15 @@ export class Server {
     for (const stream of this.#refusing) stream.destroy();
     const all = Promise.all(this.#open.values());
     for (const connection of this.#open.keys()) connection.drain();
-    await withTimeout(this.#system.clock, FLUSH_MS, all);
+    await withTimeout(this.#services.clock, FLUSH_MS, all);
     for (const connection of this.#open.keys()) connection.destroy();
-    if (await withTimeout(this.#system.clock, FLUSH_MS, all)) return;
-    this.#system.logger.warn("server", `${this.#open.size} requests did not end: stopping without them`);
+    if (await withTimeout(this.#services.clock, FLUSH_MS, all)) return;
+    this.#services.logger.warn("server", `${this.#open.size} requests did not end: stopping without them`);
   }
 }
 
 function tooMany(open: number): WireError {
-  const message = `The server has ${open} connections already and takes no more. Close some, then try again.`;
+  const message = `The server has ${open} connections already and accepts no more. Close some, then try again.`;
   return { code: "UNAVAILABLE", message };
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { duplexPair } from "node:stream";
-import { Client, fromWire, isServersWord, wireCode } from "../../src/client/client.ts";
+import { Client, fromWire, isServerError, wireCode } from "../../src/client/client.ts";
 import { overStream } from "../../src/client/memory.ts";
 import { dialSocket } from "../../src/client/socket.ts";
 import { daemonEnv } from "../../src/client/start-daemon.ts";
@@ -105,7 +105,7 @@ describe("a request", () => {
   test("that the system cut off was not answered by the server", () => {
     const cause = Object.assign(new Error("connection reset by peer"), { code: "ECONNRESET" });
     const lost = new SyscallError("UNAVAILABLE", "lost", { cause });
-    expect([isServersWord(lost), wireCode(lost)]).toEqual([false, "UNAVAILABLE"]);
+    expect([isServerError(lost), wireCode(lost)]).toEqual([false, "UNAVAILABLE"]);
   });
 
   test("after close is CLOSED", async () => {

@@ -167,6 +167,6 @@ function keep(machine: Machine): void {
 function refused(pid: number, running: string, own: string): Omit<Result, "ms"> {
   const named = `\\(PID ${pid}\\) is rnix ${running} \\(\\S+\\), this command is rnix ${own} \\(\\S+\\)\\.`;
   const way =
-    "`rnix daemon restart` starts it anew as this one, and what it runs goes on; `rnix daemon stop` ends it";
+    "`rnix daemon restart` replaces it with this version and resumes its runs; `rnix daemon stop` ends it";
   return { code: 69, stdout: "", stderr: expect.stringMatching(new RegExp(`${named} ${way}`)) };
 }

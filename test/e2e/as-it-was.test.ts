@@ -152,7 +152,7 @@ describe("what a run can't have any more is named:", () => {
     expect(forked.stderr).toContain("The agent worker");
     const { code, stderr } = await machine.run(["resume", uuid]);
     expect(code).toBe(0);
-    expect(stderr).toContain("the agent worker is not there any more");
+    expect(stderr).toContain("the agent worker no longer exists");
     expect(systemPrompt(model.requests.at(-1) ?? fail())).toContain("You are the worker.");
   });
 
@@ -170,7 +170,7 @@ describe("what a run can't have any more is named:", () => {
     };
     await refused("OPENAI_API_KEY", { OPENAI_API_KEY: undefined }, 69);
     renameSync(sub, `${sub}-away`);
-    await refused(`${sub}, is not there any more`);
+    await refused(`${sub}, no longer exists`);
     renameSync(`${sub}-away`, sub);
     expect(recordOf(machine, uuid)).toEqual(before);
     // The folder with all its records is somewhere else now.

@@ -52,7 +52,7 @@ describe("rnix resume --fork", () => {
       const receipt = Receipt.parse(JSON.parse(forked.stdout));
       expect(receipt).toMatchObject({ exit_code: 0, result: "forked", steps: 2, tool_calls: 0 });
       expect(receipt.uuid).not.toBe(origin.uuid);
-      expect(forked.stderr).toContain(`a fork of ${origin.uuid}, which goes on after step 1`);
+      expect(forked.stderr).toContain(`a fork of ${origin.uuid}, continued after its step 1`);
       expect(contentOf(machine, origin.uuid)).toEqual(before);
       expect(lastAsked(model)).toEqual(model.requests[1]?.body.messages);
       const record = recordOf(machine, receipt.uuid);

@@ -115,7 +115,7 @@ test.each([
   expect((await machine.run(["daemon", "stop"])).code).toBe(0);
   expect((await machine.run(["daemon", "start"])).code).toBe(0);
   await stands(machine, uuid, ({ suspended }) => suspended?.wake.on === "never");
-  expect(recordOf(machine, uuid).suspended?.reason).toContain("could not go on by itself");
+  expect(recordOf(machine, uuid).suspended?.reason).toContain("could not be resumed by itself");
   expect(recordOf(machine, uuid).suspended?.reason).toContain(missing);
   expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "went on\n" });
 });

@@ -414,7 +414,7 @@ for (const [kind, name] of [
   ["supervisor", "supervisor"],
   ["command", "program"],
 ] as const) {
-  test(`a ${name} is neither suspended nor gone on with, and it is said why`, async () => {
+  test(`a ${name} is neither suspended nor resumed, and the error says why`, async () => {
     await using server = await serve("memory");
     const uuid = recordOf(server, {
       kind,
@@ -430,7 +430,7 @@ for (const [kind, name] of [
     });
     expect(await refusal(client.open("resume", { uuid, env: {} }))).toMatchObject({
       code: "INVALID",
-      message: `PID 901 is a ${name}: only the run of an agent can be gone on with.`,
+      message: `PID 901 is a ${name}: only the run of an agent can be resumed.`,
     });
   });
 }
@@ -571,7 +571,7 @@ describe("resume", () => {
       type: "progress",
       payload: expect.objectContaining({
         event: "notice",
-        text: `a fork of ${uuid}, which goes on after step 1 of it`,
+        text: `a fork of ${uuid}, continued after its step 1`,
       }),
     });
     expect((await (await clientOf(server)).request("show", { uuid })).live).toBe(true);

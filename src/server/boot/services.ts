@@ -63,7 +63,7 @@ export function startServices(
     open,
     supervised,
     endPrograms: sweep,
-    placesFilled: () => !init.starting,
+    supervisedTaken: () => !init.starting,
     find,
     resume: (uuid) => autoResume.resume(uuid, "rnix has started again"),
     logger,

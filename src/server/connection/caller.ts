@@ -14,8 +14,8 @@ export interface Caller {
   gone: AbortSignal;
 }
 
-/** Gives the run that a client belongs to, who says that it is `said`. */
-export type UnitOf = (said: string | undefined) => string | undefined;
+/** Finds the run that a client belongs to. `claimed` is what the client says itself. */
+export type UnitOf = (claimed: string | undefined) => string | undefined;
 
 /**
  * `descriptor` gives the client's socket. The client is looked at once, when it is first asked about: whoever
@@ -29,23 +29,23 @@ export function unitOfClient(system: Services, descriptor?: () => number | undef
     const fd = descriptor();
     return fd === undefined ? "gone" : (socketPeer(fd, originOf) ?? "nobody's");
   };
-  return (said) => {
+  return (claimed) => {
     found ??= look();
-    if (found === "nobody's") return said;
+    if (found === "nobody's") return claimed;
     if (typeof found === "object") return found.uuid;
     throw refused(found);
   };
 }
 
 const REFUSED = {
-  left: "This comes from inside a run that has ended, or that can't be told any more",
-  "another kernel's": "This comes from inside a run of another rnix",
-  gone: "The program that asked has ended, so nobody can tell for which run it did",
+  left: "This request comes from inside a run that has ended or is unknown",
+  "another kernel's": "This request comes from inside a run of another rnix",
+  gone: "The requesting program has ended, so its run is unknown",
 } as const;
 
 function refused(why: keyof typeof REFUSED): SyscallError {
   return new SyscallError(
     "PERMISSION",
-    `${REFUSED[why]}. What starts or changes runs is for a run that lives, in its own tree, and for a person's terminal.`,
+    `${REFUSED[why]}. Only a live run, within its own tree, or a terminal outside of runs may start or change runs.`,
   );
 }

@@ -7,13 +7,13 @@ import { makeSocketFolder } from "../../protocol/socket-path.ts";
 import { listen } from "./socket.ts";
 
 /** How often a daemon looks whether it is still found. */
-const LOOK_MS = 1000;
+const CHECK_MS = 1000;
 
 export interface Lock {
   release(o?: { remove?: boolean }): void;
 }
 
-interface PlacePorts {
+interface EndpointPorts {
   paths: Pick<UserPaths, "socket" | "pidFile" | "lockFile">;
   uid: number;
   clock: Clock;
@@ -22,7 +22,7 @@ interface PlacePorts {
   logger: Logger;
   accept(stream: Socket): void;
   /** Another has the place by now. */
-  lost(): void;
+  onReplaced(): void;
 }
 
 /**
@@ -31,24 +31,24 @@ interface PlacePorts {
  * where another has come to it meanwhile. Owned by the daemon, from its lock to `leave`.
  */
 export class DaemonEndpoint {
-  readonly #ports: PlacePorts;
+  readonly #ports: EndpointPorts;
   readonly #locks: Lock[];
   #lockFile: number | undefined;
   #socketFile: number | undefined;
   #net: NetServer | undefined;
   #timer: Timer | undefined;
-  #taking: Promise<void> = Promise.resolve();
-  #isLost = false;
+  #reclaiming: Promise<void> = Promise.resolve();
+  #isReplaced = false;
   #hasClosed = false;
-  #told = "";
+  #lastFailure = "";
 
-  constructor(ports: PlacePorts, lock: Lock) {
+  constructor(ports: EndpointPorts, lock: Lock) {
     this.#ports = ports;
     this.#locks = [lock];
   }
 
   /** It is known who has it. */
-  take(): void {
+  claim(): void {
     this.#lockFile = inodeOf(this.#ports.paths.lockFile);
     this.#writePid();
   }
@@ -64,24 +64,24 @@ export class DaemonEndpoint {
     this.#hasClosed = true;
     this.#timer?.cancel();
     // The runtime removes what lies at the path of a socket that it closes, whoever's it is.
-    if (this.#isLost) return;
+    if (this.#isReplaced) return;
     this.#net?.close();
     rmSync(this.#ports.paths.socket, { force: true });
   }
 
   /** Nothing of it is left. */
-  async leave(): Promise<void> {
+  async release(): Promise<void> {
     this.close();
-    await this.#taking;
-    if (!this.#isLost) rmSync(this.#ports.paths.pidFile, { force: true });
-    for (const lock of this.#locks) lock.release({ remove: !this.#isLost });
+    await this.#reclaiming;
+    if (!this.#isReplaced) rmSync(this.#ports.paths.pidFile, { force: true });
+    for (const lock of this.#locks) lock.release({ remove: !this.#isReplaced });
   }
 
   #arm(): void {
     if (this.#hasClosed) return;
-    this.#timer = this.#ports.clock.timer(LOOK_MS, () => {
+    this.#timer = this.#ports.clock.timer(CHECK_MS, () => {
       if (this.#isThere()) this.#arm();
-      else this.#taking = this.#takeAgain().finally(() => this.#arm());
+      else this.#reclaiming = this.#reclaim().finally(() => this.#arm());
     });
   }
 
@@ -90,30 +90,30 @@ export class DaemonEndpoint {
     return this.#socketFile !== undefined && inodeOf(socket) === this.#socketFile;
   }
 
-  async #takeAgain(): Promise<void> {
-    const { paths, uid, logger, lost } = this.#ports;
+  async #reclaim(): Promise<void> {
+    const { paths, uid, logger, onReplaced } = this.#ports;
     try {
       makeSocketFolder(paths.socket, uid);
       if (!this.#holdsLock()) {
-        this.#isLost = true;
+        this.#isReplaced = true;
         this.#hasClosed = true;
         logger.warn(
           "daemon",
-          `another daemon has come to ${paths.socket}, which was removed: suspending what runs`,
+          `${paths.socket} was removed, and another daemon has replaced it: suspending all runs`,
         );
-        lost();
+        onReplaced();
         return;
       }
       this.#net?.close();
       await this.#listen();
       this.#writePid();
       logger.warn("daemon", `${paths.socket} was removed: listening there again`);
-      this.#told = "";
+      this.#lastFailure = "";
     } catch (thrown) {
       const why = thrown instanceof Error ? thrown.message : String(thrown);
-      if (why !== this.#told)
-        logger.warn("daemon", `${paths.socket} was removed, and can't be made again: ${why}`);
-      this.#told = why;
+      if (why !== this.#lastFailure)
+        logger.warn("daemon", `${paths.socket} was removed, and can't be created again: ${why}`);
+      this.#lastFailure = why;
     }
   }
 

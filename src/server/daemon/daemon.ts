@@ -15,7 +15,7 @@ import { answers, descriptorOf } from "./socket.ts";
 
 /** How long a second daemon waits for one that is just ending, and how often it looks. */
 const LOCK_WAIT_MS = 3000;
-const LOCK_LOOK_MS = 20;
+const LOCK_POLL_MS = 20;
 /** What suspended processes get beyond their grace before the rest is killed, and what that gets. */
 const END_MS = 5000;
 
@@ -59,7 +59,7 @@ async function acquire(ports: DaemonPorts): Promise<Lock | "already running" | "
     if (lock) return lock;
     if (await answers(paths.socket)) return "already running";
     if (clock.monotonic() >= until) return "blocked";
-    await new Promise<void>((resolve) => clock.timer(LOCK_LOOK_MS, resolve));
+    await new Promise<void>((resolve) => clock.timer(LOCK_POLL_MS, resolve));
   }
 }
 
@@ -83,13 +83,13 @@ class Daemon {
   #booted: BootedServer | undefined;
   #server: Server | undefined;
   #accept: ((stream: Socket) => void) | undefined;
-  readonly #place: DaemonEndpoint;
+  readonly #endpoint: DaemonEndpoint;
 
   constructor(ports: DaemonPorts, lock: Lock) {
     this.#ports = ports;
     const accept = (stream: Socket): void => this.#accept?.(stream);
-    this.#place = new DaemonEndpoint(
-      { ...ports, accept, lost: () => this.#stop(false, { cause: "restart" }) },
+    this.#endpoint = new DaemonEndpoint(
+      { ...ports, accept, onReplaced: () => this.#stop(false, { cause: "restart" }) },
       lock,
     );
   }
@@ -100,7 +100,7 @@ class Daemon {
     let idleStop: IdleStop | undefined;
     const unlisten = this.#ports.onSignal((now) => this.#stop(now));
     try {
-      this.#place.take();
+      this.#endpoint.claim();
       const booted = await this.#ports.boot(this.#host(loopDelay));
       this.#booted = booted;
       const server = new Server(booted.system);
@@ -120,9 +120,9 @@ class Daemon {
           idleStop?.needed();
         });
       };
-      await this.#place.open();
+      await this.#endpoint.open();
       logger.info("daemon", `listening on ${paths.socket}`);
-      this.#bringUp(booted);
+      this.#startServices(booted);
       booted.system.waker
         ?.start()
         .catch((error: unknown) =>
@@ -137,7 +137,7 @@ class Daemon {
       unlisten();
       idleStop?.close();
       loopDelay.close();
-      await this.#place.leave();
+      await this.#endpoint.release();
     }
   }
 
@@ -145,7 +145,7 @@ class Daemon {
    * What init.yaml asks for, behind the open socket: its own programs may be clients, and whoever starts the daemon
    * can ask how it goes. Without what is required it ends.
    */
-  #bringUp({ system }: BootedServer): void {
+  #startServices({ system }: BootedServer): void {
     // What goes wrong in it is logged.
     void system.recovery.start();
     system.init.start().catch((failed: unknown) => {
@@ -161,12 +161,12 @@ class Daemon {
       log: this.#ports.logFile,
       connections: () => this.#server?.connections ?? 0,
       loopDelay: () => loopDelay.read(),
-      stop: (now, { restart = false } = {}) => this.#leave(now, restart ? "restart" : "stop"),
+      stop: (now, { restart = false } = {}) => this.#drain(now, restart ? "restart" : "stop"),
     };
   }
 
   /** A client has asked for it: what is under way may finish. */
-  #leave(now: boolean, cause: SuspendCause): Draining | undefined {
+  #drain(now: boolean, cause: SuspendCause): Draining | undefined {
     const ms = now ? 0 : this.#ports.drainMs;
     const calls = this.#booted?.system.kernel.lifecycle.callsUnderWay ?? 0;
     this.#stop(now, { cause, drainMs: ms });
@@ -178,7 +178,7 @@ class Daemon {
   /** Nobody needs it. The socket goes first, so that whoever comes now starts a new daemon and is not cut off. */
   #retire(): void {
     this.#ports.logger.info("daemon", "nothing to do: stopping");
-    this.#place.close();
+    this.#endpoint.close();
     this.#stop(false);
   }
 
@@ -199,11 +199,11 @@ class Daemon {
       this.#stopped.resolve();
     });
     if (now) return;
-    void this.#hurry(drainMs);
+    void this.#enforceDeadline(drainMs);
   }
 
   /** Processes that do not end in time are killed, and those are not waited for for ever. */
-  async #hurry(drainMs: number): Promise<void> {
+  async #enforceDeadline(drainMs: number): Promise<void> {
     const { clock, graceMs, logger } = this.#ports;
     if (await withTimeout(clock, drainMs + graceMs + END_MS, this.#stopped.promise)) return;
     logger.warn("daemon", "the processes did not end in time: killing them");
@@ -215,7 +215,7 @@ class Daemon {
 
   /** In reverse order of the start: no new client, no client, no kernel. */
   async #close(server: Server, booted: BootedServer): Promise<void> {
-    this.#place.close();
+    this.#endpoint.close();
     await server.close();
     await booted.close();
   }

@@ -32,7 +32,7 @@ export const attachLog = streamMethod({
       const run = await recordsOf(services, found);
       await out.accept(refOf(found.info));
       const damage = new Damage(run);
-      const told = await past(run, damage, out);
+      const told = await sendRecorded(run, damage, out);
       if (channel) {
         for await (const event of until<ProcessEvent>(channel, out.gone)) {
           if (event.type === "log" && !told(event.entry))
@@ -90,7 +90,7 @@ async function attachProgramLog(
 }
 
 /** Sends what the records hold; answers whether a live entry was among it. */
-async function past(
+async function sendRecorded(
   { records, info }: Run,
   damage: Damage,
   out: StreamReply<ProcRef>,

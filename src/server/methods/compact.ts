@@ -25,7 +25,7 @@ export const compact = method({
     if (unit === ref.uuid) {
       throw new SyscallError(
         "INVALID",
-        `PID ${ref.pid} can't wait for its own compaction: it is compacted by itself where it becomes too long.`,
+        `PID ${ref.pid} can't wait for its own compaction. Rnix compacts it without being asked when it becomes too long.`,
       );
     }
     const { tokensBefore, tokensAfter, by } = await services.kernel.compactions.compact(found.pid);
@@ -45,7 +45,7 @@ function notLive({
   return new SyscallError(
     "INVALID",
     state === "suspended"
-      ? `PID ${pid} is suspended and comes to no step: \`rnix resume ${uuid}\` goes on with it.`
+      ? `PID ${pid} is suspended. Resume it first: rnix resume ${uuid}.`
       : `PID ${pid} has ended (${exit_reason}): there is nothing to compact.`,
   );
 }

@@ -69,7 +69,7 @@ function read(frame: Frame): Request | WireError {
   if (frame.kind === "no_room") {
     return {
       code: "EXHAUSTED",
-      message: "All clients together are sending more than there is room for. Try again in a moment.",
+      message: "The unfinished requests of all clients exceed the memory limit. Try again in a moment.",
     };
   }
   if (frame.kind === "not_utf8") return badRequest("The line is not valid UTF-8.");
@@ -93,7 +93,7 @@ function badRequest(what: string): WireError {
 function unknownMethod(method: string): WireError {
   return {
     code: "UNKNOWN_METHOD",
-    message: `There is no method "${method}". There are: ${Object.keys(METHODS).join(", ")}.`,
+    message: `Unknown method "${method}". Expected one of: ${Object.keys(METHODS).join(", ")}.`,
   };
 }
 

@@ -7,7 +7,7 @@ import { findRun, recordsOf, requireAgent } from "./shared/find-run.ts";
 
 const PAGE = 100;
 /** Agents that one run has spawned. */
-const MOST_CHILDREN = 1000;
+const MAX_CHILDREN = 1000;
 
 interface ScriptPage {
   /** With the first page only. */
@@ -34,7 +34,7 @@ export const exportScript = method({
     // The torn end of one that was cut off is no step yet.
     if (page.damaged > (page.torn ? 1 : 0)) throw damaged(uuid, after + page.records.length + 1);
     const last = page.next === after || page.records.length < limit;
-    const children = after > 0 ? [] : await services.history.childrenOf(uuid, MOST_CHILDREN);
+    const children = after > 0 ? [] : await services.history.childrenOf(uuid, MAX_CHILDREN);
     return {
       head: after > 0 ? null : await scriptHead(run),
       responses: page.records.map(scriptEntry),
@@ -47,6 +47,6 @@ export const exportScript = method({
 function damaged(uuid: string, step: number): SyscallError {
   return new SyscallError(
     "INVALID",
-    `Step ${step} of run ${uuid} can't be read, and a script without it is none. \`rnix steps ${uuid}\` says which line is damaged.`,
+    `Step ${step} of run ${uuid} can't be read, so the run can't be exported. \`rnix steps ${uuid}\` says which line is damaged.`,
   );
 }

@@ -11,7 +11,7 @@ export const gc = method({
     if (unit !== undefined) {
       throw new SyscallError(
         "PERMISSION",
-        `Records can't be removed from inside a run (${unit}): they say what it did. Do it from a terminal of your own.`,
+        `Records can't be removed from inside a run (${unit}): they say what it did. Do it from your own terminal.`,
       );
     }
     return collector.collect({ dryRun, signal: caller.gone });

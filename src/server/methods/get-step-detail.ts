@@ -19,7 +19,7 @@ export const getStepDetail = method({
     }
     throw new SyscallError(
       "NOT_FOUND",
-      `PID ${info.pid} has no recorded step ${payload.step}. \`rnix steps ${info.pid}\` lists those it has.`,
+      `PID ${info.pid} has no recorded step ${payload.step}. \`rnix steps ${info.pid}\` lists its steps.`,
     );
   },
 });

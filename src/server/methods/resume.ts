@@ -27,7 +27,7 @@ export const resume = streamMethod({
     const { adopt } = payload;
     if (payload.from_step !== undefined && !payload.fork && !adopt) throw needsFork();
     const found = await findRun(services, payload);
-    requireAgent(found, "gone on with");
+    requireAgent(found, "resumed");
     const { info } = found;
     const run = await services.history.byUuid(info.uuid, payload.cwd);
     if (!run) throw new SyscallError("NOT_FOUND", `Nothing is on disk of run ${info.uuid}.`);
@@ -42,16 +42,14 @@ export const resume = streamMethod({
     });
     const answer = { pid, uuid, resumed_from_step: step, ...(fork && { origin_uuid: info.uuid }) };
     const what = adopt ? "a new run with the conversation of the foreign run" : "a fork of";
-    const told = fork
-      ? [`${what} ${info.uuid}, which goes on after step ${step} of it`, ...notices]
-      : notices;
+    const told = fork ? [`${what} ${info.uuid}, continued after its step ${step}`, ...notices] : notices;
     await streamRun(services, answer, { because: opts.provider?.because, notices: told, detach }, out);
   },
 });
 
 /** What a run has done is recorded for good: another way on from its middle is another run. */
 function needsFork(): SyscallError {
-  return new SyscallError("INVALID", "from_step needs fork: the later steps of a run stay its own.");
+  return new SyscallError("INVALID", "from_step needs fork: a resumed run keeps all of its steps.");
 }
 
 function isOwn(uuid: string): SyscallError {
@@ -64,6 +62,6 @@ function isOwn(uuid: string): SyscallError {
 function fromInside(unit: string): SyscallError {
   return new SyscallError(
     "PERMISSION",
-    `A run can't be resumed from inside another (${unit}): it would have rights of its own. Resume it from a terminal of yours.`,
+    `A run can't be resumed from inside another (${unit}): it would have rights of its own. Resume it from your own terminal.`,
   );
 }

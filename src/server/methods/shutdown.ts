@@ -19,7 +19,7 @@ export const shutdown = method({
     if (unit !== undefined) {
       throw new SyscallError(
         "PERMISSION",
-        `The daemon can't be stopped from inside a run (${unit}). Stop it from a terminal of your own.`,
+        `The daemon can't be stopped from inside a run (${unit}). Stop it from your own terminal.`,
       );
     }
     const draining = host.stop(now, { restart });

@@ -28,7 +28,7 @@ export const wait = method({
     }
     throw new SyscallError(
       "TIMEOUT",
-      `PID ${found.pid} has not ended within ${payload.timeout_ms} ms. It goes on: \`rnix wait ${found.pid}\` waits again.`,
+      `PID ${found.pid} has not ended within ${payload.timeout_ms} ms. It is still running. Wait again: rnix wait ${found.pid}.`,
     );
   },
 });

@@ -142,7 +142,7 @@ class CommandKey implements KeySource {
       );
     if (key === "") throw this.#failed(`printed nothing${said(stderr, key)}`);
     if (!/^[\x21-\x7e]+$/.test(key))
-      throw this.#failed("printed something that is no key: expected one line without spaces");
+      throw this.#failed("printed something that is not a key: expected one line without spaces");
     return key;
   }
 

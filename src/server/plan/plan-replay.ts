@@ -100,6 +100,6 @@ function existing(cwd: string, uuid: string): string {
   if (existsSync(cwd)) return cwd;
   throw new SyscallError(
     "INVALID",
-    `The folder of run ${uuid}, ${cwd}, is not there any more. Say with --cwd where it is to be played.`,
+    `The folder of run ${uuid}, ${cwd}, no longer exists. Name another folder with --cwd.`,
   );
 }

@@ -99,8 +99,7 @@ export async function planChildResume(
   ports: SpawnPorts,
 ): Promise<SpawnPlan> {
   const parent = ports.parent(uuid);
-  if (!parent || !child)
-    throw new SyscallError("NOT_FOUND", "The agent or its record is not there any more.");
+  if (!parent || !child) throw new SyscallError("NOT_FOUND", "The agent or its record no longer exists.");
   const { env, provider, attended } = parent;
   return planResume(child, { env, attended }, ports, provider ?? undefined);
 }
@@ -119,7 +118,7 @@ async function agentOrBlank(name: string, places: ConfigSources): Promise<Agent>
       tier: "embedded",
       checksWithheld: false,
       withheld: [],
-      notices: [`the agent ${name} is not there any more: no further skill of it can be loaded`],
+      notices: [`the agent ${name} no longer exists: no further skill of it can be loaded`],
     };
   }
 }
@@ -153,7 +152,7 @@ function requireAgent(agent: AgentInfo | null, { uuid, agent: name }: ProcInfo):
   if (agent && agent.source !== "") return;
   throw new SyscallError(
     "NOT_FOUND",
-    `The agent ${name} of run ${uuid} is not there any more, and a fork needs it. \`rnix resume ${uuid}\` goes on with the run itself.`,
+    `The agent ${name} of run ${uuid} no longer exists, and a fork needs it. Resume the run itself: rnix resume ${uuid}.`,
   );
 }
 
@@ -161,6 +160,6 @@ function requireSameProject(found: string, project: string): void {
   if (found === project) return;
   throw new SyscallError(
     "INVALID",
-    `The run's project was ${project}, and that folder belongs to ${found} now. Move it back, or begin the work anew with rnix spawn.`,
+    `The run's project was ${project}, and that folder belongs to ${found} now. Move it back, or start a new run with rnix spawn.`,
   );
 }

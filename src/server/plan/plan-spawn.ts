@@ -52,7 +52,7 @@ export interface SpawnPorts {
 export type SpawnPlan = ChildPlan;
 
 /** What is known of a run that is gone on with, or of who spawns it. */
-interface Known extends Pick<ProviderRequest, "byFlag" | "fallback"> {
+interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback"> {
   agentOf?: typeof loadAgent;
   /** Still in memory, with its key. */
   provider?: ProviderChoice;
@@ -67,7 +67,7 @@ export async function planSpawn(
   request: SpawnRequest,
   unit: string | undefined,
   ports: SpawnPorts,
-  { agentOf = loadAgent, provider: before, byFlag, fallback }: Known = {},
+  { agentOf = loadAgent, provider: before, byFlag, fallback }: KnownSettings = {},
 ): Promise<SpawnPlan> {
   const parent = parentOf(request, unit, ports);
   if (parent && request.trust) throw trustFromInside();
@@ -180,7 +180,7 @@ export async function planChild(
   ports: SpawnPorts,
 ): Promise<SpawnPlan> {
   const parent = ports.parent(uuid);
-  if (!parent) throw new SyscallError("NOT_FOUND", `The process ${uuid} that spawns has ended.`);
+  if (!parent) throw new SyscallError("NOT_FOUND", `The parent process ${uuid} has ended.`);
   const { cwd, env, envGiven, folders, attended } = parent;
   // What plays a recording has no other models.
   const model = parent.provider?.plays ? undefined : wanted;
@@ -204,7 +204,7 @@ function parentOf(request: SpawnRequest, unit: string | undefined, ports: SpawnP
   if (parent) return parent;
   throw new SyscallError(
     "NOT_FOUND",
-    `The parent process ${uuid} is not alive here. From the shell of a run, others are spawned by the daemon that runs it: a run of --no-daemon can spawn none.`,
+    `The parent process ${uuid} is not alive in this daemon. A run of --no-daemon can spawn no runs from its shell.`,
   );
 }
 
@@ -253,7 +253,7 @@ function trustFromInside(): SyscallError {
 function restartFromInside(): SyscallError {
   return new SyscallError(
     "INVALID",
-    "--resume-on-restart is for a run of its own: a child goes on when its parent does, and not without it.",
+    "--resume-on-restart is refused inside a run: a child resumes when its parent does.",
   );
 }
 

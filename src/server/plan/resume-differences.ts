@@ -18,7 +18,7 @@ export function requireFolders({ uuid, project, cwd }: ProcInfo): void {
     if (folder !== undefined && isFolder(folder)) continue;
     throw new SyscallError(
       "INVALID",
-      `The ${what} of run ${uuid}, ${folder}, is not there any more. Move it back, or begin the work anew with rnix spawn.`,
+      `The ${what} of run ${uuid}, ${folder}, no longer exists. Move it back, or start a new run with rnix spawn.`,
     );
   }
 }

@@ -15,9 +15,9 @@ import type { DamagedRun, RunRow } from "../../store/runs/run-index.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 
 /** So old is a folder without a record before it counts as left behind: a run that is just being made has none. */
-const EMPTY_MS = 24 * 60 * 60 * 1000;
+const MIN_EMPTY_AGE_MS = 24 * 60 * 60 * 1000;
 /** Named in a report; all are counted. */
-const MOST_NAMED = 1000;
+const MAX_NAMED = 1000;
 
 interface CollectorPorts {
   /** Of every known project. */
@@ -44,7 +44,7 @@ interface CollectOptions {
 }
 
 /** One data folder, as it was looked at. */
-interface Place {
+interface DataFolder {
   records: RunStore;
   /** Of the user's own runs. */
   rows: RunRow[];
@@ -53,7 +53,7 @@ interface Place {
   damaged: DamagedRun[];
 }
 
-interface Doomed extends CollectedLine {
+interface RunToCollect extends CollectedLine {
   records: RunStore;
 }
 
@@ -103,13 +103,13 @@ export class Collector {
   #lock(): FileLock {
     const lock = FileLock.tryAcquire(this.#ports.lockPath);
     if (lock) return lock;
-    throw new SyscallError("UNAVAILABLE", "Another collection is under way. Try again when it is through.", {
+    throw new SyscallError("UNAVAILABLE", "Another collection is running. Try again when it has finished.", {
       retryable: true,
     });
   }
 
-  async #look(): Promise<Place[]> {
-    const places: Place[] = [];
+  async #look(): Promise<DataFolder[]> {
+    const places: DataFolder[] = [];
     for (const dataDir of this.#ports.dataDirs()) {
       const records = this.#ports.open(dataDir);
       const { rows, damaged } = await (await records.catalogue()).list();
@@ -125,9 +125,9 @@ export class Collector {
     return ended_at_ms === null && (kind === "agent" || this.#ports.kernelAlive(kernel));
   }
 
-  async #beyond(places: readonly Place[], needed: ReadonlySet<string>): Promise<Doomed[]> {
+  async #beyond(places: readonly DataFolder[], needed: ReadonlySet<string>): Promise<RunToCollect[]> {
     const limits = await this.#ports.limits();
-    const found: Doomed[] = [];
+    const found: RunToCollect[] = [];
     for (const { records, rows, damaged } of places) {
       const collected = await records.collected();
       const slices = new TimeSlices();
@@ -154,11 +154,11 @@ export class Collector {
   #isLeftBehind({ uuid, error }: DamagedRun, records: RunStore): boolean {
     if (error.code !== "NOT_FOUND") return false;
     const changed = records.folderTime(uuid);
-    return changed !== null && this.#ports.clock.now() - changed > EMPTY_MS;
+    return changed !== null && this.#ports.clock.now() - changed > MIN_EMPTY_AGE_MS;
   }
 
   /** As it is then: it may have been taken up since it was looked at. */
-  async #remove({ uuid, why, records, ended_at_ms }: Doomed, report: CollectReport): Promise<boolean> {
+  async #remove({ uuid, why, records, ended_at_ms }: RunToCollect, report: CollectReport): Promise<boolean> {
     const ts = new Date(this.#ports.clock.now()).toISOString();
     const mayGo = (info: RunRow | null): boolean =>
       info === null ? why === "empty" : info.ended_at_ms === ended_at_ms && !this.#isOpen(info);
@@ -172,7 +172,7 @@ export class Collector {
   }
 
   /** The last part, and a line that says when: the automatic one goes by it. */
-  async #sweep(places: readonly Place[]): Promise<void> {
+  async #sweep(places: readonly DataFolder[]): Promise<void> {
     for (const { records } of places.filter((place) => !place.records.linked()))
       await (await records.collected()).sweep();
     const { lastPath, clock } = this.#ports;
@@ -185,14 +185,14 @@ function endOf({ ended_at_ms, created_at_ms }: RunRow): number {
   return ended_at_ms ?? created_at_ms;
 }
 
-function count(report: CollectReport, { records: _, ...line }: Doomed): void {
-  if (report.collected.length < MOST_NAMED) report.collected.push(line);
+function count(report: CollectReport, { records: _, ...line }: RunToCollect): void {
+  if (report.collected.length < MAX_NAMED) report.collected.push(line);
   report.runs++;
   report.bytes += line.bytes;
   if (line.why !== "empty") report.kept--;
 }
 
-function problemsOf(places: readonly Place[]): CollectReport["problems"] {
+function problemsOf(places: readonly DataFolder[]): CollectReport["problems"] {
   return places.flatMap(({ records, damaged, foreign }) => {
     const linked = records.linked();
     return [

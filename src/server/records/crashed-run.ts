@@ -83,7 +83,7 @@ export function asUnreadable(info: ProcInfo, why: SyscallError): ProcInfo {
   const steps_used = info.steps_used ?? steps;
   const [countedAtMs, seenAtMs, recorded] = [created_at_ms, created_at_ms, steps];
   const used = { steps, tool_calls, usage, tokens_used, cost_usd, steps_used, elapsed_ms };
-  const message = `The rnix that ran it ended without a word, and what it did can't be read: ${why.message}`;
+  const message = `The rnix that ran it crashed, and its record can't be read: ${why.message}`;
   return {
     ...asSuspended(info, { ...used, countedAtMs, seenAtMs, recorded }),
     error: { code: why.code, message },
@@ -97,7 +97,7 @@ export function asUnreadable(info: ProcInfo, why: SyscallError): ProcInfo {
 export function asSuspended(info: ProcInfo, words: CrashedRun): ProcInfo {
   const { countedAtMs, seenAtMs, recorded, ...used } = words;
   const isAgent = info.kind === "agent";
-  const hint = isAgent ? ` \`rnix resume ${info.uuid}\` goes on with it.` : "";
+  const hint = isAgent ? ` Resume it: rnix resume ${info.uuid}.` : "";
   const ended: ProcInfo = {
     ...info,
     ...used,
@@ -106,7 +106,7 @@ export function asSuspended(info: ProcInfo, words: CrashedRun): ProcInfo {
     paused_at_ms: 0,
     error: {
       code: "CLOSED",
-      message: `The rnix that ran it ended without a word (a crash or kill -9) at step ${used.steps}.${hint}`,
+      message: `The rnix that ran it died (a crash or kill -9) at step ${used.steps}.${hint}`,
     },
   };
   if (!isAgent) return { ...ended, state: "dead", exit_code: 137, exit_reason: "killed" };
@@ -132,6 +132,6 @@ const MOST_CRASHES = 3;
 export function verdictOfStart(info: ProcInfo): { goesOn: boolean; because?: string } {
   if (info.kind !== "agent" || !resumesByItself(info)) return { goesOn: false };
   if (info.suspended?.cause !== "crash" || (info.crashes?.times ?? 0) < MOST_CRASHES) return { goesOn: true };
-  const because = `rnix has died ${info.crashes?.times} times while it was at step ${(info.crashes?.step ?? 0) + 1}: it may be what does it.`;
+  const because = `rnix has died ${info.crashes?.times} times at step ${(info.crashes?.step ?? 0) + 1} of this run, which may be the cause.`;
   return { goesOn: false, because };
 }

@@ -5,13 +5,13 @@ import { STEPS } from "../../store/runs/run-writer.ts";
 import type { History } from "./history.ts";
 
 /** Asked for at once, whatever a driver says. */
-const MOST = 1000;
+const MAX_PAGE = 1000;
 
 /** The service `history` of drivers: the runs of all the user's projects, as their records tell them. */
 export function driverHistory(history: History): HistoryService {
   return {
     async runs({ uuid, parent, limit }) {
-      const most = Math.min(count("limit", limit), MOST);
+      const most = Math.min(count("limit", limit), MAX_PAGE);
       if (parent !== undefined) {
         const children = await history.childrenOf(parent.toLowerCase(), most);
         return children.map(runInfo);
@@ -31,7 +31,7 @@ export function driverHistory(history: History): HistoryService {
       if (run === undefined) throw new SyscallError("NOT_FOUND", `There is no run ${uuid}.`);
       // What a driver plays of them is executed.
       requireOwn(run.info);
-      const wanted = Math.min(count("max", max), MOST);
+      const wanted = Math.min(count("max", max), MAX_PAGE);
       const found: object[] = [];
       // No step stands before the line of its number.
       for (let line = count("after", after); found.length < wanted; ) {

@@ -27,7 +27,7 @@ interface Listed {
 }
 
 /** A line of a listing before its record is read. */
-interface Entry extends Pick<RunRow, "pid" | "project" | "uuid"> {
+interface ListEntry extends Pick<RunRow, "pid" | "project" | "uuid"> {
   /** Of one that is on disk only. */
   row?: RunRow;
   records?: RunReader;
@@ -50,7 +50,7 @@ interface HistoryPorts {
 export class History {
   readonly #ports: HistoryPorts;
   /** Of runs whose kernel has died: what they did does not change any more. By life: UUID, kernel and PID. */
-  readonly #lastWords = new Map<string, CrashedRun>();
+  readonly #crashedRuns = new Map<string, CrashedRun>();
 
   constructor(ports: HistoryPorts) {
     this.#ports = ports;
@@ -58,7 +58,7 @@ export class History {
 
   /** A page of the runs, by PID, ascending. A run that can't be read hides no other: it is named in `unreadable`. */
   async list({ cwd, project, after = 0, limit, live }: Listing = {}): Promise<Listed> {
-    const onDisk: Required<Entry>[] = [];
+    const onDisk: Required<ListEntry>[] = [];
     const unreadable: Listed["unreadable"] = [];
     for (const records of this.#stores(cwd)) {
       const catalogue = await records.catalogue();
@@ -73,7 +73,7 @@ export class History {
     // Asked when the disk has answered: until then one may have ended.
     const held = new Map(live?.().map((info) => [info.uuid, info]));
     const ended = onDisk.filter(({ uuid }) => !held.has(uuid));
-    const found: Entry[] = [...ended, ...held.values()];
+    const found: ListEntry[] = [...ended, ...held.values()];
     const wanted = project === undefined ? found : found.filter((entry) => entry.project === project);
     const page = wanted
       .sort((a, b) => a.pid - b.pid)
@@ -149,7 +149,7 @@ export class History {
     return [...new Set(found.flat())];
   }
 
-  async #infos(entries: readonly Entry[]): Promise<Map<string, ProcInfo>> {
+  async #infos(entries: readonly ListEntry[]): Promise<Map<string, ProcInfo>> {
     const found = new Map<string, ProcInfo>();
     const byStore = Map.groupBy(entries, ({ records }) => records);
     for (const [records, of] of byStore) {
@@ -191,10 +191,10 @@ export class History {
     if (left?.held || info.ended_at_ms !== null) return info;
     // A run that was gone on with may have been cut off again, by another kernel.
     const life = `${info.uuid} ${info.kernel} ${info.pid}`;
-    const words = this.#lastWords.get(life) ?? (await readCrashedRun(info, records).catch(unread));
+    const words = this.#crashedRuns.get(life) ?? (await readCrashedRun(info, records).catch(unread));
     if (words instanceof SyscallError) return asUnreadable(info, words);
-    if (this.#lastWords.size >= MOST_LAST_WORDS) this.#lastWords.clear();
-    this.#lastWords.set(life, words);
+    if (this.#crashedRuns.size >= MOST_LAST_WORDS) this.#crashedRuns.clear();
+    this.#crashedRuns.set(life, words);
     // As recovery will write it.
     return asSuspended(info, words);
   }

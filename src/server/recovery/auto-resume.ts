@@ -9,14 +9,14 @@ import type { SpawnPlan } from "../plan/plan-spawn.ts";
 import type { Run } from "../records/recorded-run.ts";
 
 /** Runs that are planned and begun at once: a daemon may find hundreds. */
-const AT_ONCE = 4;
+const MAX_CONCURRENT = 4;
 
 /** What a run had in memory when it was laid down, and no record has. */
-export interface Kept extends Pick<SpawnOpts, "env" | "attended"> {
+export interface InMemorySettings extends Pick<SpawnOpts, "env" | "attended"> {
   provider: ProviderChoice | null;
 }
 
-interface UnattendedPorts {
+interface AutoResumePorts {
   kernel: { lifecycle: Pick<Kernel["lifecycle"], "resume"> };
   find(uuid: string): Promise<Run | undefined>;
   planResume(run: Run, request: ResumeRequest, provider?: ProviderChoice): Promise<SpawnPlan>;
@@ -29,21 +29,21 @@ interface UnattendedPorts {
  * "Environment").
  */
 export class AutoResume {
-  readonly #ports: UnattendedPorts;
+  readonly #ports: AutoResumePorts;
   readonly #queue: (() => void)[] = [];
   #running = 0;
 
-  constructor(ports: UnattendedPorts) {
+  constructor(ports: AutoResumePorts) {
     this.#ports = ports;
   }
 
   /** Resolves with its new PID. Rejects as a resume does: INVALID when somebody else has gone on with it. */
-  async resume(uuid: string, why: string, kept?: Kept): Promise<number> {
+  async resume(uuid: string, why: string, inMemory?: InMemorySettings): Promise<number> {
     const { logger } = this.#ports;
     await this.#turn();
     try {
-      const { pid, notices } = await this.#resume(uuid, kept);
-      logger.info(`PID ${pid}`, `goes on with ${uuid} by itself: ${why}`);
+      const { pid, notices } = await this.#resume(uuid, inMemory);
+      logger.info(`PID ${pid}`, `resumes ${uuid} by itself: ${why}`);
       for (const notice of notices) logger.warn(`PID ${pid}`, notice);
       return pid;
     } finally {
@@ -52,27 +52,30 @@ export class AutoResume {
     }
   }
 
-  async #resume(uuid: string, kept: Kept | undefined): Promise<{ pid: number; notices: string[] }> {
+  async #resume(
+    uuid: string,
+    inMemory: InMemorySettings | undefined,
+  ): Promise<{ pid: number; notices: string[] }> {
     const { kernel, find, planResume } = this.#ports;
     const run = await find(uuid);
     if (!run) throw new SyscallError("NOT_FOUND", `Nothing is on disk of run ${uuid}.`);
     requireOwn(run.info);
     if (run.info.moved_from !== undefined) throw isCopy(run.info.moved_from);
-    const request = { env: { ...kept?.env }, attended: kept?.attended };
-    const { agent, opts, notices } = await planResume(run, request, kept?.provider ?? undefined);
-    const lost = kept ? undefined : lostAddress(run.info, opts.provider);
+    const request = { env: { ...inMemory?.env }, attended: inMemory?.attended };
+    const { agent, opts, notices } = await planResume(run, request, inMemory?.provider ?? undefined);
+    const lost = inMemory ? undefined : lostAddress(run.info, opts.provider);
     if (lost !== undefined) {
       opts.devices.release();
       throw elsewhere(lost);
     }
-    const provider = kept ? opts.provider : withoutLost(run.info, opts.provider);
+    const provider = inMemory ? opts.provider : withoutLost(run.info, opts.provider);
     const { pid } = await kernel.lifecycle.resume(uuid, agent, { ...opts, provider });
     return { pid, notices };
   }
 
   /** First come, first served. */
   async #turn(): Promise<void> {
-    if (this.#running >= AT_ONCE) await new Promise<void>((resolve) => this.#queue.push(resolve));
+    if (this.#running >= MAX_CONCURRENT) await new Promise<void>((resolve) => this.#queue.push(resolve));
     this.#running++;
   }
 }
@@ -104,6 +107,6 @@ function isCopy(from: string): SyscallError {
 function elsewhere(name: string): SyscallError {
   return new SyscallError(
     "UNAVAILABLE",
-    `its model's address came by ${name}, which this daemon does not have: write it into ~/.config/rnix/env, or go on with rnix resume where it is set`,
+    `its model's address came by ${name}, which this daemon does not have: write it into ~/.config/rnix/env, or run rnix resume where it is set`,
   );
 }

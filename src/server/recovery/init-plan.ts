@@ -15,7 +15,7 @@ import { planSpawn, type SpawnPorts } from "../plan/plan-spawn.ts";
 import type { Run } from "../records/recorded-run.ts";
 
 /** Where the units of one init.yaml stand, and how they are planned. */
-interface Surroundings {
+interface InitContext {
   /** The project's folder; null: the file is the user's. */
   project: string | null;
   home: string;
@@ -31,7 +31,7 @@ interface Surroundings {
 }
 
 /** What InitBoot is told of an init.yaml. Everything that its processes are made of is read when they start. */
-export function initPlan(init: InitFile, at: Surroundings): InitPlan {
+export function initPlan(init: InitFile, at: InitContext): InitPlan {
   return {
     project: at.project,
     units: [
@@ -44,7 +44,7 @@ export function initPlan(init: InitFile, at: Surroundings): InitPlan {
 }
 
 /** A program has a supervisor of its own: its restarts count for it alone. */
-function commandUnit({ name, type, required, config }: CommandService, at: Surroundings): InitUnitPlan {
+function commandUnit({ name, type, required, config }: CommandService, at: InitContext): InitUnitPlan {
   const base = at.project ?? at.home;
   const cwd = config.cwd === undefined ? base : folder(config.cwd, base, at.home);
   const child: ChildSpec = {
@@ -63,7 +63,7 @@ function commandUnit({ name, type, required, config }: CommandService, at: Surro
   return { name, type, required, start: { kind: "supervisor", spec } };
 }
 
-function mcpUnit({ name, type, required, config, wrong }: McpService, at: Surroundings): InitUnitPlan {
+function mcpUnit({ name, type, required, config, wrong }: McpService, at: InitContext): InitUnitPlan {
   const plan = async () => {
     const envs = [at.env, at.keys()];
     const request = mcpRequest(name, config, wrong, { timeouts: at.settings.values, envs });
@@ -73,7 +73,7 @@ function mcpUnit({ name, type, required, config, wrong }: McpService, at: Surrou
   return { name, type, required, start: { kind: "mount", of, plan } };
 }
 
-function supervisorUnit(supervisor: InitSupervisor, at: Surroundings): InitUnitPlan {
+function supervisorUnit(supervisor: InitSupervisor, at: InitContext): InitUnitPlan {
   const { name, required, children, project } = supervisor;
   const dir = project ?? at.project ?? at.home;
   const agents = children.map((child) => agentChild(child, `${name}/${child.id}`, dir, at));
@@ -81,7 +81,7 @@ function supervisorUnit(supervisor: InitSupervisor, at: Surroundings): InitUnitP
   return { name, type: "supervisor", required, start: { kind: "supervisor", spec } };
 }
 
-function agentChild(child: InitChild, name: string, dir: string, at: Surroundings): ChildSpec {
+function agentChild(child: InitChild, name: string, dir: string, at: InitContext): ChildSpec {
   const { id, intent, restart, shutdown } = child;
   const request: SpawnRequest = {
     intent,
@@ -120,7 +120,7 @@ function agentChild(child: InitChild, name: string, dir: string, at: Surrounding
 function specOf(
   o: Pick<InitSupervisor, "name" | "strategy" | "maxRestarts" | "periodMs"> & { children: ChildSpec[] },
   dir: string,
-  at: Surroundings,
+  at: InitContext,
 ): SupervisorSpec {
   const { values } = at.settings;
   return {
@@ -139,7 +139,7 @@ function specOf(
  */
 async function planSystem(
   dir: string,
-  { ports, env }: Surroundings,
+  { ports, env }: InitContext,
   how: "with devices" | "bare" = "bare",
 ): Promise<SpawnOpts> {
   const { project, trusted, places, lease } = await ports.workspaces.at({ cwd: dir, env });

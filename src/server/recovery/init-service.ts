@@ -94,7 +94,7 @@ export class DaemonInit implements InitService {
     const waits = this.status().units.find(({ state }) => state === "starting");
     throw new SyscallError(
       "UNAVAILABLE",
-      `init.yaml is still being brought up${waits ? `: it waits for the ${waits.type} ${waits.name}` : ""}. Try again in a moment; \`rnix daemon status\` tells how it goes.`,
+      `init.yaml is still starting${waits ? `: it waits for the ${waits.type} ${waits.name}` : ""}. Try again in a moment. \`rnix daemon status\` shows its progress.`,
     );
   }
 

@@ -11,10 +11,10 @@ import type { Run } from "../records/recorded-run.ts";
 import type { SupervisedRuns } from "./supervised-runs.ts";
 
 /** So many runs are gone on with at once, and so many records mended. */
-const AT_ONCE = 4;
+const MAX_CONCURRENT = 4;
 /** How often, and how far apart, it is looked whether another has gone on with a run. */
-const LOOKS = 50;
-const LOOK_MS = 100;
+const MAX_POLLS = 50;
+const POLL_MS = 100;
 
 interface RecoveryPorts {
   clock: Pick<Clock, "timer">;
@@ -30,13 +30,13 @@ interface RecoveryPorts {
   /** The cut-off runs of init.yaml units, which take them when they start. */
   supervised: SupervisedRuns;
   /** Whether those who take runs for the places of an init.yaml have done so. */
-  placesFilled(): boolean;
+  supervisedTaken(): boolean;
   /** Goes on with a run that has no caller. */
   resume(uuid: string): Promise<unknown>;
   logger: Logger;
 }
 
-interface Found {
+interface StoredRun {
   info: ProcInfo;
   records: RunStore;
 }
@@ -50,7 +50,7 @@ interface Found {
 export class Recovery {
   readonly #ports: RecoveryPorts;
   /** Runs that others were just going on with. */
-  readonly #contested: Found[] = [];
+  readonly #contested: StoredRun[] = [];
   #work: Promise<void> | undefined;
   #closing = false;
   #dead: string[] = [];
@@ -90,7 +90,7 @@ export class Recovery {
     this.stop();
     if (this.#work) await this.start();
     // What nobody has taken by then has no place any more.
-    if (this.#ports.placesFilled()) this.#forget();
+    if (this.#ports.supervisedTaken()) this.#forgetKernels();
   }
 
   async #recover(): Promise<void> {
@@ -98,7 +98,7 @@ export class Recovery {
     const lock = locks.dead().length > 0 ? FileLock.tryAcquire(lockFile) : undefined;
     try {
       // Another daemon of this user, on another socket, is at it.
-      if (lock === null) logger.info("recovery", "another rnix sees to what dead ones have left");
+      if (lock === null) logger.info("recovery", "another rnix is recovering the runs of dead ones");
       if (!lock) return;
       this.#busy = true;
       await this.#recoverAll();
@@ -112,16 +112,16 @@ export class Recovery {
   async #recoverAll(): Promise<void> {
     await this.#ports.endPrograms();
     this.#dead = this.#ports.locks.dead();
-    const found = await this.#mend(await this.#find(new Set(this.#dead)));
-    const roots = await this.#ofThoseThatGoOn(found);
+    const found = await this.#recordCrashes(await this.#find(new Set(this.#dead)));
+    const roots = await this.#resumableRoots(found);
     this.#ports.supervised.complete();
-    await pooled(roots, (run) => this.#goOn(run));
-    for (const run of this.#contested.splice(0)) await this.#outcome(run);
-    if (this.#ports.supervised.isEmpty) this.#forget();
+    await pooled(roots, (run) => this.#resume(run));
+    for (const run of this.#contested.splice(0)) await this.#awaitOther(run);
+    if (this.#ports.supervised.isEmpty) this.#forgetKernels();
   }
 
-  async #find(kernels: ReadonlySet<string>): Promise<Found[]> {
-    const found: Found[] = [];
+  async #find(kernels: ReadonlySet<string>): Promise<StoredRun[]> {
+    const found: StoredRun[] = [];
     for (const dir of this.#ports.dataDirs()) {
       const records = this.#ports.open(dir);
       try {
@@ -138,16 +138,16 @@ export class Recovery {
   }
 
   /** Writes what became of those that were cut off. Answers all, as their records say it now. */
-  async #mend(found: readonly Found[]): Promise<Found[]> {
+  async #recordCrashes(found: readonly StoredRun[]): Promise<StoredRun[]> {
     const open = found.filter(({ info }) => info.ended_at_ms === null);
-    const below = new Map<string, Found[]>();
+    const below = new Map<string, StoredRun[]>();
     for (const one of found) {
       const parent = one.info.parent_uuid;
       if (parent !== null) below.set(parent, [...(below.get(parent) ?? []), one]);
     }
     const words = new Map<string, CrashedRun>();
     await pooled(open, async (run) => {
-      const said = await this.#lastWords(run);
+      const said = await this.#readCrash(run);
       if (said) words.set(run.info.uuid, said);
     });
     // The deepest first: a parent's record has what became of its children.
@@ -160,7 +160,7 @@ export class Recovery {
         .filter((child) => child.ended_at_ms !== null);
       mended.set(info.uuid, withChildren(asSuspended(info, said), said, children));
     }
-    const written: Found[] = [];
+    const written: StoredRun[] = [];
     await pooled(found, async ({ info, records }) => {
       const wanted = mended.get(info.uuid);
       if (!wanted && info.ended_at_ms === null) return;
@@ -171,11 +171,11 @@ export class Recovery {
   }
 
   /** Undefined: its steps can't be read. Nothing is guessed at: the next start looks at it again. */
-  async #lastWords({ info, records }: Found): Promise<CrashedRun | undefined> {
+  async #readCrash({ info, records }: StoredRun): Promise<CrashedRun | undefined> {
     try {
       return await readCrashedRun(info, records);
     } catch (thrown) {
-      this.#keep(info.kernel);
+      this.#keepKernel(info.kernel);
       this.#ports.logger.warn("recovery", `run ${info.uuid}: what it did can't be read: ${textOf(thrown)}`);
       return undefined;
     }
@@ -199,7 +199,7 @@ export class Recovery {
       );
       return now;
     } catch (thrown) {
-      this.#keep(before.kernel);
+      this.#keepKernel(before.kernel);
       this.#ports.logger.warn(
         "recovery",
         `run ${before.uuid}: its end could not be recorded: ${textOf(thrown)}`,
@@ -209,12 +209,12 @@ export class Recovery {
   }
 
   /** Those that go on now. What has a place in an init.yaml is set aside, and a child is left to its parent. */
-  async #ofThoseThatGoOn(found: readonly Found[]): Promise<Found[]> {
-    const roots: Found[] = [];
+  async #resumableRoots(found: readonly StoredRun[]): Promise<StoredRun[]> {
+    const roots: StoredRun[] = [];
     for (const run of found) {
       const { info } = run;
       const { goesOn, because } = verdictOfStart(info);
-      if (because) await this.#leave(run, because);
+      if (because) await this.#leaveSuspended(run, because);
       if (!goesOn) continue;
       if (info.supervised !== null) this.#ports.supervised.add(info.supervised, run);
       else if (!(await this.#hasParent(run))) roots.push(run);
@@ -223,37 +223,37 @@ export class Recovery {
   }
 
   /** An agent that has not ended: it takes up its children itself. */
-  async #hasParent({ info }: Found): Promise<boolean> {
+  async #hasParent({ info }: StoredRun): Promise<boolean> {
     if (info.parent_uuid === null) return false;
     const parent = (await this.#ports.find(info.parent_uuid))?.info;
     return parent !== undefined && parent.kind === "agent" && !hasEnded(parent);
   }
 
-  async #goOn(run: Found): Promise<void> {
-    if (this.#closing) return this.#keep(run.info.kernel);
+  async #resume(run: StoredRun): Promise<void> {
+    if (this.#closing) return this.#keepKernel(run.info.kernel);
     try {
       await this.#ports.resume(run.info.uuid);
     } catch (thrown) {
-      if (this.#closing) this.#keep(run.info.kernel);
-      else await this.#leave(run, textOf(thrown));
+      if (this.#closing) this.#keepKernel(run.info.kernel);
+      else await this.#leaveSuspended(run, textOf(thrown));
     }
   }
 
   /** Whether whoever was about to go on with a run has done so. If that comes to nothing, the next start sees to it. */
-  async #outcome({ info, records }: Found): Promise<void> {
+  async #awaitOther({ info, records }: StoredRun): Promise<void> {
     const { kernel, uuid } = info;
-    for (let look = 0; look < LOOKS && !this.#closing; look++) {
+    for (let look = 0; look < MAX_POLLS && !this.#closing; look++) {
       const now = await records.info(uuid).catch(() => null);
       if (now?.kernel !== kernel) return;
-      await new Promise<void>((resolve) => void this.#ports.clock.timer(LOOK_MS, resolve));
+      await new Promise<void>((resolve) => void this.#ports.clock.timer(POLL_MS, resolve));
     }
-    this.#keep(kernel);
+    this.#keepKernel(kernel);
   }
 
   /** It stays suspended, and says why. */
-  async #leave({ info, records }: Found, why: string): Promise<void> {
+  async #leaveSuspended({ info, records }: StoredRun, why: string): Promise<void> {
     const { uuid, kernel } = info;
-    const message = `It did not go on by itself when rnix started: ${why} To go on with it: rnix resume ${uuid}`;
+    const message = `It was not resumed when rnix started: ${why} Resume it: rnix resume ${uuid}`;
     this.#ports.logger.warn("recovery", `run ${uuid}: ${message}`);
     try {
       await records.amend(uuid, (now) =>
@@ -267,18 +267,18 @@ export class Recovery {
   }
 
   /** Its kernel is looked at again at the next start. */
-  #keep(kernel: string): void {
+  #keepKernel(kernel: string): void {
     this.#dead = this.#dead.filter((id) => id !== kernel);
   }
 
-  #forget(): void {
+  #forgetKernels(): void {
     for (const kernel of this.#dead.splice(0)) this.#ports.locks.forget(kernel);
   }
 }
 
-function deepestFirst(runs: readonly Found[]): Found[] {
+function deepestFirst(runs: readonly StoredRun[]): StoredRun[] {
   const byUuid = new Map(runs.map((run) => [run.info.uuid, run]));
-  const depth = ({ info }: Found, seen = 0): number => {
+  const depth = ({ info }: StoredRun, seen = 0): number => {
     const parent = info.parent_uuid === null ? undefined : byUuid.get(info.parent_uuid);
     return parent && seen < runs.length ? depth(parent, seen + 1) + 1 : 0;
   };
@@ -314,7 +314,7 @@ async function pooled<T>(items: readonly T[], work: (item: T) => Promise<void>):
   const worker = async (): Promise<void> => {
     for (let item = items[next++]; item !== undefined; item = items[next++]) await work(item);
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  await Promise.all(Array.from({ length: MAX_CONCURRENT }, worker));
 }
 
 function textOf(thrown: unknown): string {

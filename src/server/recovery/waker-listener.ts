@@ -18,7 +18,7 @@ export function wakerListener(
     },
     onComplete(pid, _result, { suspended }) {
       const { uuid } = processes.info(pid);
-      if (suspended) waker.suspended({ uuid, wake: suspended.wake, kept: processes.inherited(pid) });
+      if (suspended) waker.suspended({ uuid, wake: suspended.wake, inMemory: processes.inherited(pid) });
       else waker.ended(uuid);
     },
     onMail(uuid) {
@@ -51,7 +51,7 @@ export function wakerOf({ clock, history, kernel, autoResume, runs, logger }: Wa
       const { unread } = await runs(dataDir).inbox(uuid);
       return unread.some(({ kind }) => kind === "message");
     },
-    resume: (uuid, why, kept) => autoResume.resume(uuid, why, kept),
+    resume: (uuid, why, inMemory) => autoResume.resume(uuid, why, inMemory),
     async leave(uuid, why) {
       const dataDir = await dataDirOf(uuid);
       if (dataDir !== undefined) await kernel.lifecycle.setWake(uuid, dataDir, why);

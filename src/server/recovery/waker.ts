@@ -2,33 +2,33 @@ import type { ProcInfo, Wake } from "../../kernel/types.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { Kept } from "./auto-resume.ts";
+import type { InMemorySettings } from "./auto-resume.ts";
 
 /**
  * It looks again so often: the wall clock may be set, the computer may sleep, and what a run waits for may come through
  * another rnix.
  */
-const LOOK_MS = 60_000;
+const CHECK_MS = 60_000;
 
 /** A suspended run that its waker goes on with. */
-interface Sleeper {
+interface SuspendedRun {
   uuid: string;
   wake: Wake;
   /** In memory only, as long as this daemon lives. */
-  kept?: Kept;
+  inMemory?: InMemorySettings;
   /** Its time has come, and another run goes on to go on with it. */
-  carriedBy?: string;
+  resumedBy?: string;
 }
 
 interface WakerPorts {
   clock: Clock;
   /** Those on disk that are a waker's. */
-  sleepers(): Promise<Sleeper[]>;
+  sleepers(): Promise<SuspendedRun[]>;
   /** As its record has it; undefined when there is none. */
   info(uuid: string): Promise<ProcInfo | undefined>;
   /** A message waits in its inbox. */
   hasMessage(uuid: string): Promise<boolean>;
-  resume(uuid: string, why: string, kept?: Kept): Promise<unknown>;
+  resume(uuid: string, why: string, inMemory?: InMemorySettings): Promise<unknown>;
   /** It waits for a person from now on, and its record says why. Nothing for one that somebody has gone on with. */
   leave(uuid: string, why: string): Promise<void>;
   logger: Logger;
@@ -42,7 +42,7 @@ interface WakerPorts {
  */
 export class Waker {
   readonly #ports: WakerPorts;
-  readonly #sleepers = new Map<string, Sleeper>();
+  readonly #sleepers = new Map<string, SuspendedRun>();
   readonly #waking = new Set<Promise<void>>();
   #timer: Timer | undefined;
   #closed = false;
@@ -71,11 +71,11 @@ export class Waker {
   }
 
   /** A run was laid down, and waits. */
-  suspended(sleeper: Sleeper): void {
+  suspended(sleeper: SuspendedRun): void {
     if (this.#closed || sleeper.wake.on === "never") return;
     this.#sleepers.set(sleeper.uuid, sleeper);
     this.#arm();
-    this.#do(() => this.#look(sleeper));
+    this.#track(() => this.#checkWake(sleeper));
   }
 
   /** A run has a process, whoever has asked for that. */
@@ -88,8 +88,7 @@ export class Waker {
     for (const sleeper of [...this.#sleepers.values()]) {
       const { wake } = sleeper;
       if (wake.on === "child" && wake.uuid === uuid) this.#wake(sleeper, `its child ${uuid} has ended`);
-      if (sleeper.carriedBy === uuid)
-        this.#leave(sleeper, `${uuid}, which it works for, has ended without it`);
+      if (sleeper.resumedBy === uuid) this.#giveUp(sleeper, `the parent run ${uuid} has ended without it`);
     }
   }
 
@@ -108,7 +107,7 @@ export class Waker {
   }
 
   /** What it waits for may have come before it was known that it waits. */
-  async #look(sleeper: Sleeper): Promise<void> {
+  async #checkWake(sleeper: SuspendedRun): Promise<void> {
     const { info, hasMessage } = this.#ports;
     const { uuid, wake } = sleeper;
     if (this.#sleepers.get(uuid) !== sleeper) return;
@@ -126,35 +125,35 @@ export class Waker {
     if (this.#closed) return;
     const { clock } = this.#ports;
     let next = Number.POSITIVE_INFINITY;
-    for (const { wake, carriedBy } of this.#sleepers.values())
-      if (wake.on === "at" && !carriedBy) next = Math.min(next, wake.at_ms);
+    for (const { wake, resumedBy } of this.#sleepers.values())
+      if (wake.on === "at" && !resumedBy) next = Math.min(next, wake.at_ms);
     if (this.#sleepers.size === 0) return;
-    const wait = Math.min(Math.max(0, next - clock.now()), LOOK_MS);
-    this.#timer = clock.timer(wait, () => this.#due());
+    const wait = Math.min(Math.max(0, next - clock.now()), CHECK_MS);
+    this.#timer = clock.timer(wait, () => this.#wakeDue());
   }
 
-  #due(): void {
+  #wakeDue(): void {
     const now = this.#ports.clock.now();
     for (const sleeper of [...this.#sleepers.values()]) {
-      const { wake, carriedBy } = sleeper;
-      if (wake.on === "at" && !carriedBy && wake.at_ms <= now) this.#wake(sleeper, "its time has come");
-      this.#do(() => this.#look(sleeper));
+      const { wake, resumedBy } = sleeper;
+      if (wake.on === "at" && !resumedBy && wake.at_ms <= now) this.#wake(sleeper, "its time has come");
+      this.#track(() => this.#checkWake(sleeper));
     }
     this.#arm();
   }
 
-  #wake(sleeper: Sleeper, why: string): void {
+  #wake(sleeper: SuspendedRun, why: string): void {
     // Somebody may have gone on with it since.
     if (this.#closed || this.#sleepers.get(sleeper.uuid) !== sleeper) return;
-    const top = this.#topOf(sleeper);
-    if (top !== sleeper) sleeper.carriedBy = top.uuid;
+    const top = this.#rootOf(sleeper);
+    if (top !== sleeper) sleeper.resumedBy = top.uuid;
     this.#sleepers.delete(top.uuid);
-    this.#do(() => this.#resume(top, why));
+    this.#track(() => this.#resume(top, why));
   }
 
   /** The one that waits for one that waits for it. Damaged records may have them in a circle. */
-  #topOf(sleeper: Sleeper): Sleeper {
-    const passed = new Set<Sleeper>();
+  #rootOf(sleeper: SuspendedRun): SuspendedRun {
+    const passed = new Set<SuspendedRun>();
     for (let top = sleeper; ; ) {
       passed.add(top);
       const parent = [...this.#sleepers.values()].find(
@@ -165,39 +164,39 @@ export class Waker {
     }
   }
 
-  async #resume(sleeper: Sleeper, why: string): Promise<void> {
+  async #resume(sleeper: SuspendedRun, why: string): Promise<void> {
     const { info, resume } = this.#ports;
-    const { uuid, wake, kept } = sleeper;
+    const { uuid, wake, inMemory } = sleeper;
     const now = await info(uuid);
     // By its record it is somebody else's by now, or waits for something else.
     if (!now || JSON.stringify(now.suspended?.wake) !== JSON.stringify(wake) || now.state !== "suspended")
       return;
     try {
-      await resume(uuid, why, kept);
+      await resume(uuid, why, inMemory);
     } catch (thrown) {
       await this.#failed(sleeper, why, thrown);
     }
   }
 
-  async #failed({ uuid }: Sleeper, why: string, thrown: unknown): Promise<void> {
+  async #failed({ uuid }: SuspendedRun, why: string, thrown: unknown): Promise<void> {
     const { info, leave, logger } = this.#ports;
     const message = thrown instanceof Error ? thrown.message : String(thrown);
     const now = await info(uuid);
     if (now?.state !== "suspended") return;
-    logger.warn(`run ${uuid}`, `could not go on though ${why}: ${message}`);
+    logger.warn(`run ${uuid}`, `could not be resumed although ${why}: ${message}`);
     // A daemon that stops leaves it to the next one.
     if (this.#closed || (thrown instanceof SyscallError && thrown.code === "CANCELLED")) return;
-    await leave(uuid, `it could not go on by itself though ${why}: ${message}`);
+    await leave(uuid, `it could not be resumed by itself although ${why}: ${message}`);
     this.ended(uuid);
   }
 
-  #leave(sleeper: Sleeper, why: string): void {
+  #giveUp(sleeper: SuspendedRun, why: string): void {
     this.began(sleeper.uuid);
-    this.#do(() => this.#ports.leave(sleeper.uuid, why));
+    this.#track(() => this.#ports.leave(sleeper.uuid, why));
   }
 
   /** A fault in it is told; the others are woken all the same. */
-  #do(work: () => Promise<void>): void {
+  #track(work: () => Promise<void>): void {
     const done = work()
       .catch((thrown: unknown) => this.#ports.logger.warn("waker", String(thrown)))
       .finally(() => this.#waking.delete(done));

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { Duplex, PassThrough } from "node:stream";
-import { Client, isServersWord, wireCode } from "../../../src/client/client.ts";
+import { Client, isServerError, wireCode } from "../../../src/client/client.ts";
 import { overStream } from "../../../src/client/memory.ts";
 import type { ExitStatus } from "../../../src/kernel/types.ts";
 import type { ProcessOwner } from "../../../src/os/process-owner.ts";
@@ -207,7 +207,7 @@ describe("many clients", () => {
     for (const of of [{ uuid: "u-1" }, "left", "another kernel's"] as const) {
       origin = of;
       const refused = await refusal(answer());
-      expect([refused.code, isServersWord(refused)]).toEqual(["UNAVAILABLE", true]);
+      expect([refused.code, isServerError(refused)]).toEqual(["UNAVAILABLE", true]);
     }
     origin = "nobody's";
     expect(await answer()).toEqual({ processes: [] });

@@ -357,7 +357,7 @@ describe("a daemon whose place is taken away", () => {
     other.close();
   });
 
-  test("suspends what runs where another daemon has come to it, and leaves that one its own", async () => {
+  test("suspends all runs when another daemon has replaced it, and leaves the files of that one", async () => {
     await using daemon = new TestDaemon();
     await daemon.start();
     const client = await daemon.client();
@@ -368,7 +368,7 @@ describe("a daemon whose place is taken away", () => {
     const lock = FileLock.tryAcquire(lockFile);
     const files = [socket, pidFile];
     for (const file of files) writeFileSync(file, "another's");
-    await looked(daemon, /another daemon has come to/);
+    await looked(daemon, /another daemon has replaced it/);
     let end: unknown;
     for await (const event of run) if (event.type === "complete") end = event.payload.exit_reason;
     expect(end).toBe("suspended");

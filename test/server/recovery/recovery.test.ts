@@ -125,7 +125,7 @@ class Left implements Disposable {
       open: () => this.store,
       supervised: this.supervised,
       endPrograms: async () => undefined,
-      placesFilled: () => this.filled,
+      supervisedTaken: () => this.filled,
       find: async (uuid) => {
         const info = await this.store.info(uuid);
         return info ? { info, records: this.store } : undefined;
@@ -476,7 +476,7 @@ describe("what goes on by itself", () => {
     expect(await left.info(without)).toMatchObject({
       state: "suspended",
       suspended: { cause: "crash" },
-      error: { message: expect.stringMatching(/no key for openai\. To go on with it: rnix resume/) },
+      error: { message: expect.stringMatching(/no key for openai\. Resume it: rnix resume/) },
     });
   });
 
@@ -488,7 +488,7 @@ describe("what goes on by itself", () => {
     expect(left.resumed).toEqual([moved]);
     expect(await left.info(uuid)).toMatchObject({
       crashes: { step: 2, times: 3 },
-      error: { message: expect.stringContaining("died 3 times while it was at step 3") },
+      error: { message: expect.stringContaining("died 3 times at step 3") },
     });
   });
 

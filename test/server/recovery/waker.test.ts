@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { ProcInfo, Wake } from "../../../src/kernel/types.ts";
 import { loggerTo } from "../../../src/lib/logger.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
-import type { Kept } from "../../../src/server/recovery/auto-resume.ts";
+import type { InMemorySettings } from "../../../src/server/recovery/auto-resume.ts";
 import { Waker } from "../../../src/server/recovery/waker.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { procInfo } from "../../support/samples.ts";
@@ -14,7 +14,7 @@ class Bench {
   readonly clock = new FakeClock();
   readonly disk = new Map<string, ProcInfo>();
   readonly mail = new Set<string>();
-  readonly resumed: [uuid: string, why: string, kept?: Kept][] = [];
+  readonly resumed: [uuid: string, why: string, kept?: InMemorySettings][] = [];
   readonly logged: string[] = [];
   refusal: SyscallError | undefined;
   /** Until then a resume is under way. */
@@ -185,7 +185,7 @@ describe("a run that can't go on by itself", () => {
     bench.refusal = new SyscallError("UNAVAILABLE", "no key");
     await bench.clock.advance(HOUR);
     expect(bench.disk.get("a")?.suspended).toEqual({
-      reason: "it could not go on by itself though its time has come: no key",
+      reason: "it could not be resumed by itself although its time has come: no key",
       cause: "asked",
       wake: { on: "never" },
     });
@@ -287,10 +287,10 @@ describe("a message", () => {
 
 test("what it had in memory is handed on; a closed one wakes nobody", async () => {
   const bench = new Bench();
-  const kept: Kept = { env: { A: "1" }, provider: null };
+  const kept: InMemorySettings = { env: { A: "1" }, provider: null };
   const wake = bench.in(HOUR);
   bench.lay("a", wake);
-  bench.waker.suspended({ uuid: "a", wake, kept });
+  bench.waker.suspended({ uuid: "a", wake, inMemory: kept });
   await bench.clock.advance(HOUR);
   expect(bench.resumed).toEqual([["a", "its time has come", kept]]);
   await bench.waker.close();

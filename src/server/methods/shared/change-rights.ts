@@ -27,7 +27,7 @@ export async function changeRights(
   if (unit !== undefined) {
     throw new SyscallError(
       "PERMISSION",
-      `The rights of a run can't be changed from inside one (${unit}). Change them from a terminal of your own.`,
+      `The rights of a run can't be changed from inside one (${unit}). Change them from your own terminal.`,
     );
   }
   const found = await findLiveRun(services, request, "given or denied tools");

@@ -3,7 +3,7 @@ import type { z } from "zod";
 /** Describes the first issue that a schema found: `max_steps: expected …; got -1.` */
 export function describeIssue(error: z.ZodError, value: unknown): string {
   const [issue] = error.issues;
-  if (!issue) return "The request does not have the form it should have.";
+  if (!issue) return "The request has the wrong form.";
   const field = issue.path.map(String).join(".");
   const got = issue.path.reduce<unknown>(step, value);
   return `${field || "The request"}: ${issue.message.replace(/\.$/, "")}; got ${shown(got)}.`;

@@ -103,6 +103,6 @@ function wasCollected({ uuid, pid, ts }: CollectedRun): SyscallError {
   const whose = pid === null ? "" : ` (PID ${pid})`;
   return new SyscallError(
     "NOT_FOUND",
-    `Run ${uuid}${whose} was collected by gc at ${ts}: nothing of it is kept. \`rnix config\` shows how long runs are (retention_age, retention_runs, retention_size).`,
+    `Run ${uuid}${whose} was collected by gc at ${ts}: its record is gone. \`rnix config\` shows how long records are kept (retention_age, retention_runs, retention_size).`,
   );
 }

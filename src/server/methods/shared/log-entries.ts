@@ -31,7 +31,7 @@ export function entriesOfStep(record: StepRecord): LogEntry[] {
 export function entriesOfProgram(info: ProcInfo): LogEntry[] {
   const at = { ts: new Date(info.ended_at_ms ?? info.created_at_ms).toISOString(), step: 0 };
   if (info.exit_reason === null) {
-    return [{ ...at, kind: "unit", text: "it runs: what it printed last is told when it has ended" }];
+    return [{ ...at, kind: "unit", text: "it is running: its last output is shown when it has ended" }];
   }
   const ended = `ended: ${info.exit_reason} (exit ${info.exit_code})`;
   return [...wordsOf(at, "text", info.result ?? ""), { ...at, kind: "unit", text: ended }];

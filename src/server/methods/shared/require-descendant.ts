@@ -18,7 +18,7 @@ export function requireDescendant(
   const { pid, uuid } = found.info;
   throw new SyscallError(
     "PERMISSION",
-    `PID ${pid} (${uuid}) was not spawned by the run that asks (${unit}): from inside a run only itself and what is below it can be ${toDo}. For any other do it from a terminal of your own.`,
+    `PID ${pid} (${uuid}) was not spawned by the run that asks (${unit}): from inside a run only itself and what is below it can be ${toDo}. For any other, use your own terminal.`,
   );
 }
 
