@@ -39,7 +39,7 @@ const BASH: ToolDef = {
   annotations: { destructiveHint: true, openWorldHint: true },
 };
 
-/** /dev/shell (seeds 2.4): one write is one command, what it printed is read. */
+/** /dev/shell (seeds 2.4): a write runs one command, and reads return its output. */
 export default definePlugin({
   name: "shell",
   api: 1,
@@ -52,15 +52,15 @@ export default definePlugin({
   },
 });
 
-/** Where neither the call nor the command says otherwise: a tool call's default. */
+/** The default when neither the call nor the command sets a limit, the same as of a tool call. */
 const DEFAULT_TIMEOUT_MS = 120_000;
-/** Of its own deadline the call keeps this much for ending the command and answering: a tenth, at most. */
+/** The part of the call's deadline for ending the command and answering: at most a tenth of it. */
 const MARGIN_MS = 1_000;
-/** Characters of output that are shown, from its beginning and its end. */
+/** Characters of output that are shown from its beginning and from its end. */
 const HEAD_CHARS = 10_000;
 const TAIL_CHARS = 20_000;
-/** An output up to this size is kept whole here; of a larger one `exec` keeps a file. */
-const WHOLE_CHARS = 64 * 1024;
+/** Output up to this size is kept in memory; a larger one is in the file of `exec`. */
+const MEMORY_CHARS = 64 * 1024;
 
 interface Command {
   command: string;
@@ -81,7 +81,7 @@ class ShellFile implements VFSFile {
     this.#context = context;
   }
 
-  /** Starts the command; its output is waited for by `read`. */
+  /** Starts the command; `read` waits for its output. */
   async write(data: Data, signal: AbortSignal): Promise<void> {
     if (this.#flags === O_RDONLY) {
       throw new SyscallError(
@@ -99,7 +99,7 @@ class ShellFile implements VFSFile {
     const { command, timeoutMs } = parse(typeof data === "string" ? data : new TextDecoder().decode(data));
     const { exec, env, call } = this.#context;
     if (!exec)
-      throw new SyscallError("UNAVAILABLE", "/dev/shell: no programs can be started here (no exec service).");
+      throw new SyscallError("UNAVAILABLE", "/dev/shell: programs can't be started here (no exec service).");
     const most = call
       ? call.deadlineMs - Math.min(MARGIN_MS, call.deadlineMs / 10)
       : Number.POSITIVE_INFINITY;
@@ -110,13 +110,13 @@ class ShellFile implements VFSFile {
     this.#answer = undefined;
     this.#at = 0;
     this.#child = await exec({
-      // One pipe for both streams keeps their order; on the command's first line, so that its lines count right.
+      // One pipe for both streams keeps their order. On the same line, so that line numbers in errors are right.
       argv: [shellOf(env), "-c", "--", `exec 2>&1; ${command}`],
       cwd: this.#context.cwd,
       timeoutMs: this.#timeoutMs,
       life: "call",
     });
-    // Whoever gave up on this call meanwhile has closed the file already.
+    // The call was cancelled while the command started.
     if (this.#closed) await this.close();
   }
 
@@ -143,7 +143,7 @@ class ShellFile implements VFSFile {
     return { name: "shell", size: this.#answer?.length ?? 0, isDevice: true, devicePath: "/dev/shell" };
   }
 
-  /** Collects the output until the command has ended, or the signal says that nobody waits any longer. */
+  /** Collects the output until the command ends or the signal fires. */
   async #finish(child: Child, signal: AbortSignal): Promise<string> {
     const output = new Output();
     const aborted = Promise.withResolvers<"aborted">();
@@ -153,14 +153,14 @@ class ShellFile implements VFSFile {
     try {
       const exit = await Promise.race([collect(child, output), aborted.promise]);
       if (exit !== "aborted") {
-        // What it has left in the background is ended by its life, "call", without us waiting for that.
+        // Its background processes end by its life, "call"; this does not wait for that.
         this.#child = undefined;
         return await this.#describe(output, exit);
       }
     } finally {
       signal.removeEventListener("abort", onAbort);
     }
-    // It is being ended from now on, and `close` waits for that; what it printed is told before.
+    // Ends it in the background; `close` waits for that. The output so far is returned first.
     void this.#end();
     const reason = cancelled(signal);
     if (reason.code !== "TIMEOUT") throw reason;
@@ -171,57 +171,57 @@ class ShellFile implements VFSFile {
     try {
       await this.#child?.kill();
     } catch (thrown) {
-      this.#context.log("warn", `The command ${this.#child?.pid} could not be ended: ${String(thrown)}`);
+      this.#context.log("warn", `Command ${this.#child?.pid} could not be ended: ${String(thrown)}`);
     }
   }
 
   async #describe(output: Output, exit: ExitInfo): Promise<string> {
-    const file = exit.outputFile ?? (await this.#keep(output));
+    const file = exit.outputFile ?? (await this.#save(output));
     if (exit.timedOut) return this.#text(output, file, timedOut(this.#timeoutMs), exit.droppedBytes);
     if (exit.signal !== null) {
       return this.#text(output, file, `[ended by signal ${exit.signal}]`, exit.droppedBytes);
     }
-    const code = exit.code === null ? "[it is not known how the command ended]" : `[exit code ${exit.code}]`;
+    const code = exit.code === null ? "[the exit code is unknown]" : `[exit code ${exit.code}]`;
     return this.#text(output, file, exit.code === 0 ? "" : code, exit.droppedBytes);
   }
 
-  /** An output that is cut here but was small enough for `exec` to keep no file. */
-  async #keep(output: Output): Promise<string | undefined> {
-    if (!output.cut || output.whole === undefined) return undefined;
+  /** Saves an output that is truncated here but was too small for a file of `exec`. */
+  async #save(output: Output): Promise<string | undefined> {
+    if (!output.truncated || output.inMemory === undefined) return undefined;
     try {
       return await this.#context.spill(
         `shell-${this.#context.call?.id ?? crypto.randomUUID()}.txt`,
-        output.whole,
+        output.inMemory,
       );
     } catch (thrown) {
-      // The command has run; its answer is worth more than the part that is left out of it.
-      this.#context.log("warn", `The output of a command could not be kept: ${String(thrown)}`);
+      // The command has run: a truncated answer is better than an error.
+      this.#context.log("warn", `The output of a command could not be saved: ${String(thrown)}`);
       return undefined;
     }
   }
 
   #text(output: Output, file: string | undefined, end: string, dropped = 0): string {
     const lines = [output.shown(file, dropped === 0)];
-    if (dropped > 0) lines.push(`[The output was too long even for the file: ${dropped} bytes are lost.]`);
+    if (dropped > 0) lines.push(`[The output was too large for the file: ${dropped} bytes are lost.]`);
     if (end !== "") lines.push(end);
     const text = lines.filter((line) => line !== "").join("\n");
     return text === "" ? "[no output]" : text;
   }
 }
 
-/** What a command has printed: whole while that is little, then its beginning and its end. */
+/** The output of a command: all of it while it is small, then its beginning and end. */
 class Output {
   readonly #decoders = { 1: new TextDecoder(), 2: new TextDecoder() };
   #head = "";
   #tail = "";
   #length = 0;
 
-  /** The streams are decoded apart: a piece of one may come in the middle of the other's character. */
+  /** Each stream has its own decoder: a piece of one may arrive within a character of the other. */
   add(fd: 1 | 2, data: Uint8Array): void {
     this.#add(this.#decoders[fd].decode(data, { stream: true }));
   }
 
-  note(text: string): void {
+  addRemark(text: string): void {
     this.#add(`\n[${text}]\n`);
   }
 
@@ -230,25 +230,25 @@ class Output {
     this.#add(this.#decoders[2].decode());
   }
 
-  /** More was printed than is shown. */
-  get cut(): boolean {
+  /** Whether there is more output than is shown. */
+  get truncated(): boolean {
     return this.#length > HEAD_CHARS + TAIL_CHARS;
   }
 
-  get whole(): string | undefined {
-    return this.#length <= WHOLE_CHARS ? this.#head + this.#tail : undefined;
+  get inMemory(): string | undefined {
+    return this.#length <= MEMORY_CHARS ? this.#head + this.#tail : undefined;
   }
 
-  /** `whole`: the file holds all of it. */
-  shown(file: string | undefined, whole: boolean): string {
+  /** `isComplete`: the file holds all of the output. */
+  shown(file: string | undefined, isComplete: boolean): string {
     const text = this.#head + this.#tail;
-    if (!this.cut) return text.replace(/\n$/, "");
+    if (!this.truncated) return text.replace(/\n$/, "");
     const head = trimPair(text.slice(0, HEAD_CHARS));
     const tail = text.slice(-TAIL_CHARS).replace(/\n$/, "");
     const where =
       file === undefined
-        ? "The whole output was not kept."
-        : `${whole ? "The whole output" : "What was kept of it"} is in ${file}`;
+        ? "The rest was not saved."
+        : `${isComplete ? "The whole output" : "What was saved of it"} is in ${file}`;
     return `${head}\n[… ${this.#length - HEAD_CHARS - TAIL_CHARS} of ${this.#length} characters left out here. ${where} …]\n${tail}`;
   }
 
@@ -257,8 +257,8 @@ class Output {
     const room = HEAD_CHARS - this.#head.length;
     this.#head += text.slice(0, Math.max(0, room));
     this.#tail += text.slice(Math.max(0, room));
-    // Cut now and then, not at each piece.
-    if (this.#tail.length > 2 * WHOLE_CHARS) this.#tail = this.#tail.slice(-WHOLE_CHARS);
+    // Truncated now and then, not for each piece.
+    if (this.#tail.length > 2 * MEMORY_CHARS) this.#tail = this.#tail.slice(-MEMORY_CHARS);
   }
 }
 
@@ -269,16 +269,16 @@ async function collect(child: Child, output: Output): Promise<ExitInfo> {
       if (piece === null) break;
       output.add(piece.fd, piece.data);
     } catch (thrown) {
-      // A part of the output is lost; what comes behind it can be read.
+      // A part of the output is lost; the output after it can be read.
       if (!(thrown instanceof SyscallError) || thrown.code !== "EXHAUSTED") throw thrown;
-      output.note(thrown.message);
+      output.addRemark(thrown.message);
     }
   }
   output.end();
   return child.exited();
 }
 
-/** `{op, command, …}` of the tool, or the command itself. Only an object is taken for the former. */
+/** `{op, command, …}` of the tool, or the command itself if the text is not a JSON object. */
 function parse(text: string): Command {
   const value = objectOf(text);
   if (value === undefined) return { command: checked(text) };
@@ -293,7 +293,7 @@ function parse(text: string): Command {
   if (typeof timeoutMs !== "number" || !(timeoutMs >= 1)) {
     throw new SyscallError(
       "INVALID",
-      `/dev/shell: timeout_ms must be a number from 1 on, not ${JSON.stringify(timeoutMs)}.`,
+      `/dev/shell: timeout_ms must be a number of at least 1, not ${JSON.stringify(timeoutMs)}.`,
     );
   }
   return { command: checked(command), timeoutMs };
@@ -313,21 +313,22 @@ function objectOf(text: string): Record<string, unknown> | undefined {
 
 function checked(command: string): string {
   if (command.trim() === "") throw new SyscallError("INVALID", "/dev/shell: the command is empty.");
-  if (command.includes("\0")) throw new SyscallError("INVALID", "/dev/shell: the command holds a NUL byte.");
+  if (command.includes("\0"))
+    throw new SyscallError("INVALID", "/dev/shell: the command contains a NUL byte.");
   return command;
 }
 
-/** Searched for once as long as it stays: with a long PATH that takes as long as starting it. */
+/** The path of bash, cached: with a long PATH the search takes as long as starting it. */
 function shellOf({ PATH = "" }: Readonly<Record<string, string>>): string {
-  if (found?.path !== PATH || !existsSync(found.shell))
-    found = { path: PATH, shell: Bun.which("bash", { PATH, cwd: "/" }) ?? "/bin/sh" };
-  return found.shell;
+  if (cachedShell?.path !== PATH || !existsSync(cachedShell.shell))
+    cachedShell = { path: PATH, shell: Bun.which("bash", { PATH, cwd: "/" }) ?? "/bin/sh" };
+  return cachedShell.shell;
 }
 
-let found: { path: string; shell: string } | undefined;
+let cachedShell: { path: string; shell: string } | undefined;
 
 function timedOut(ms: number): string {
-  return `[timed out after ${ms} ms: the command and everything it had started were ended; what is above was printed until then]`;
+  return `[timed out after ${ms} ms: the command and its child processes were ended; the output until then is above]`;
 }
 
 function cancelled(signal: AbortSignal): SyscallError {
@@ -336,7 +337,7 @@ function cancelled(signal: AbortSignal): SyscallError {
   return new SyscallError("CANCELLED", "The command was cancelled.", { cause: reason });
 }
 
-/** Without half a character at the end. */
+/** The text without half a surrogate pair at its end. */
 function trimPair(text: string): string {
   return /[\uD800-\uDBFF]$/.test(text) ? text.slice(0, -1) : text;
 }

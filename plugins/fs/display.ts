@@ -1,13 +1,13 @@
 import { relative, sep } from "node:path";
 
-/** How the model and the person see a path: relative to the working folder where it lies inside. */
+/** A path as the model and the user see it: relative to the working folder if it is inside. */
 export function shownPath(cwd: string, path: string): string {
   const inner = relative(cwd, path);
   if (inner === "") return ".";
   return inner === ".." || inner.startsWith(`..${sep}`) ? path : inner;
 }
 
-/** The beginning of a text, at most `max` UTF-16 units of it, and never half a character at its end. */
+/** The first `max` UTF-16 units of a text, without half a surrogate pair at the end. */
 export function cutText(text: string, max: number): string {
   if (text.length <= max) return text;
   const last = text.charCodeAt(max - 1);

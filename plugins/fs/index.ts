@@ -2,8 +2,8 @@ import { definePlugin } from "rnix/plugin";
 import { EDIT, GLOB, GREP, READ, WRITE } from "./tools.ts";
 
 /**
- * /dev/fs: the files of the project (seeds 2.3, design §3). Opened as such it takes the operations of the
- * tools; opened as /dev/fs/<path> it is that file: a read gives its bytes, a write replaces it.
+ * /dev/fs: the files of the project (seeds 2.3, design §3). /dev/fs itself takes the operations of the tools.
+ * /dev/fs/<path> is that file: a read returns its bytes, a write replaces it.
  */
 export default definePlugin({
   name: "fs",
@@ -14,8 +14,8 @@ export default definePlugin({
       tools: [READ, WRITE, EDIT, GLOB, GREP],
       factory: async (subpath, flags, context) => {
         if (subpath === "" || subpath === "/") {
-          const { ToolFile } = await import("./operation-file.ts");
-          return new ToolFile(flags, context);
+          const { OperationFile } = await import("./operation-file.ts");
+          return new OperationFile(flags, context);
         }
         const { openPlainFile } = await import("./plain-file.ts");
         return openPlainFile(subpath, flags, context);

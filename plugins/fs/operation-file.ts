@@ -9,7 +9,7 @@ import {
   type VFSFile,
 } from "rnix/plugin";
 import { edit } from "./edit/edit.ts";
-import { heed } from "./errors.ts";
+import { throwIfAborted } from "./errors.ts";
 import { parseOperation } from "./operations.ts";
 import { Confinement } from "./paths/confinement.ts";
 import { read } from "./read.ts";
@@ -17,8 +17,8 @@ import { glob } from "./search/glob.ts";
 import { grep } from "./search/grep.ts";
 import { write } from "./write.ts";
 
-/** /dev/fs itself: one operation is written, its answer is read. */
-export class ToolFile implements VFSFile {
+/** An open /dev/fs: a write runs one operation, and reads return its answer. */
+export class OperationFile implements VFSFile {
   readonly #flags: OpenFlag;
   readonly #context: OpenContext;
   readonly #confinement: Confinement;
@@ -38,7 +38,7 @@ export class ToolFile implements VFSFile {
         "/dev/fs is open for reading only: an operation can't be written.",
       );
     }
-    heed(signal);
+    throwIfAborted(signal);
     this.#answer = undefined;
     this.#at = 0;
     this.#answer = await this.#run(typeof data === "string" ? data : new TextDecoder().decode(data), signal);

@@ -3,7 +3,7 @@ import { z } from "zod";
 
 const path = z.string().min(1);
 
-/** One operation as it is written to the device. The kernel has checked a tool's call; a raw write it has not. */
+/** One operation written to the device. The kernel has validated a tool's call, but not a raw write. */
 export const operation = z.discriminatedUnion("op", [
   z.strictObject({
     op: z.literal("read"),
@@ -40,7 +40,7 @@ export const operation = z.discriminatedUnion("op", [
 type Operation = z.infer<typeof operation>;
 export type Input<Op extends Operation["op"]> = Omit<Extract<Operation, { op: Op }>, "op">;
 
-/** INVALID when the text is not one of the operations; the message lists what is wrong. */
+/** Parses an operation. INVALID for any other text; the message lists what is wrong. */
 export function parseOperation(text: string): Operation {
   const parsed = operation.safeParse(parseJson(text));
   if (parsed.success) return parsed.data;

@@ -12,10 +12,10 @@ import {
 } from "rnix/plugin";
 import { CHUNK_BYTES } from "./content/read-chunks.ts";
 import { replaceFile } from "./content/replace-file.ts";
-import { errnoOf, heed, systemError } from "./errors.ts";
+import { errnoOf, systemError, throwIfAborted } from "./errors.ts";
 import { Confinement, type OpenedFile } from "./paths/confinement.ts";
 
-/** Opens /dev/fs/<path>. For reading it must be there; for writing its place must be one that is allowed. */
+/** Opens /dev/fs/<path>. To read, it must exist; to write, its path must be allowed. */
 export async function openPlainFile(
   subpath: string,
   flags: OpenFlag,
@@ -28,8 +28,8 @@ export async function openPlainFile(
   return new PlainFile({ path, devicePath: `/dev/fs${subpath}`, flags, context, confinement });
 }
 
-interface Opening {
-  /** Of the host, not yet resolved. */
+interface OpenRequest {
+  /** On the host, with symlinks not yet resolved. */
   path: string;
   devicePath: string;
   flags: OpenFlag;
@@ -37,18 +37,18 @@ interface Opening {
   confinement: Confinement;
 }
 
-/** The file in its plain sense: a read gives its bytes, a write replaces it. */
+/** A file of the host: a read returns its bytes, a write replaces it. */
 class PlainFile implements VFSFile {
-  readonly #o: Opening;
+  readonly #request: OpenRequest;
   #opened: OpenedFile | undefined;
   #position = 0;
 
-  constructor(o: Opening) {
-    this.#o = o;
+  constructor(request: OpenRequest) {
+    this.#request = request;
   }
 
   async write(data: Data, signal: AbortSignal): Promise<void> {
-    const { path, devicePath, flags, context, confinement } = this.#o;
+    const { path, devicePath, flags, context, confinement } = this.#request;
     if (flags === O_RDONLY) throw new SyscallError("PERMISSION", `${devicePath} is open for reading only.`);
     const target = await confinement.target(path);
     const content = typeof data === "string" ? Buffer.from(data) : data;
@@ -57,9 +57,9 @@ class PlainFile implements VFSFile {
   }
 
   async read(max: number, signal: AbortSignal): Promise<Data> {
-    const { path, devicePath, flags, confinement } = this.#o;
+    const { path, devicePath, flags, confinement } = this.#request;
     if (flags === O_WRONLY) throw new SyscallError("PERMISSION", `${devicePath} is open for writing only.`);
-    heed(signal);
+    throwIfAborted(signal);
     if (this.#opened) await confinement.recheck(this.#opened);
     else this.#opened = await confinement.open(path);
     const buffer = new Uint8Array(Math.min(max, CHUNK_BYTES));
@@ -80,7 +80,7 @@ class PlainFile implements VFSFile {
   }
 
   async stat(): Promise<FileStat> {
-    const { path, devicePath, confinement, flags } = this.#o;
+    const { path, devicePath, confinement, flags } = this.#request;
     const file = { name: basename(path), isDevice: false, devicePath };
     try {
       const seen = await confinement.look(path);
@@ -99,8 +99,8 @@ class PlainFile implements VFSFile {
 }
 
 /**
- * What follows /dev/fs is a path of the host (seeds 2.3) or one relative to the working folder. It is the
- * host's when it lies in a folder the run may touch, or when only the host's root has its first part.
+ * The path after /dev/fs is absolute (seeds 2.3) or relative to the working folder. It is absolute when it is in a folder
+ * of the run, or when its first segment exists only in the root of the host.
  */
 async function hostPath(subpath: string, context: OpenContext): Promise<string> {
   const { cwd, project, folders } = context;
@@ -113,10 +113,10 @@ async function hostPath(subpath: string, context: OpenContext): Promise<string> 
   if (subpath.includes("\0")) return local;
   const first = `/${subpath.split("/").find((part) => part !== "" && part !== ".") ?? ""}`;
   if (first === "/..") return local;
-  return !(await isThere(join(cwd, first))) && (await isThere(first)) ? subpath : local;
+  return !(await exists(join(cwd, first))) && (await exists(first)) ? subpath : local;
 }
 
-async function isThere(path: string): Promise<boolean> {
+async function exists(path: string): Promise<boolean> {
   try {
     await stat(path);
     return true;

@@ -1,6 +1,6 @@
 import { SyscallError } from "rnix/plugin";
 import { binaryKind } from "./content/binary-kind.ts";
-import { chunks } from "./content/read-chunks.ts";
+import { readChunks } from "./content/read-chunks.ts";
 import { TimeSlice } from "./content/time-slice.ts";
 import { cutText, sizeText } from "./display.ts";
 import { systemError } from "./errors.ts";
@@ -9,15 +9,15 @@ import type { Confinement, OpenedFile } from "./paths/confinement.ts";
 
 const DEFAULT_LIMIT = 2_000;
 const LINE_CHARS = 2_000;
-/** A character has up to 4 bytes; of a longer line no more is kept. */
+/** A character has up to 4 bytes; no more of a longer line is kept. */
 const LINE_BYTES = 4 * LINE_CHARS;
 const ANSWER_CHARS = 100_000;
-/** The lines behind the window are counted in files up to this size. */
+/** Lines after the window are counted in files up to this size. */
 const COUNT_BYTES = 16 * 1024 * 1024;
 const NEWLINE = 10;
 const RETURN = 13;
 
-/** A window of lines, numbered. Of the file only the window is held in memory. */
+/** Reads a window of numbered lines. Only the window is held in memory. */
 export async function read(
   confinement: Confinement,
   input: Input<"read">,
@@ -39,17 +39,17 @@ export async function read(
   }
 }
 
-/** Returns the kind of a binary file, whose lines are not looked at. */
+/** Fills the window. Returns the kind of a binary file, which has no lines. */
 async function fill(window: Window, file: OpenedFile, signal: AbortSignal): Promise<string | undefined> {
-  const pace = new TimeSlice(signal);
+  const slice = new TimeSlice(signal);
   let first = true;
-  for await (const chunk of chunks(file.handle, signal)) {
+  for await (const chunk of readChunks(file.handle, signal)) {
     const binary = first ? binaryKind(chunk) : undefined;
     if (binary !== undefined) return binary;
     window.add(first ? withoutMark(chunk) : chunk);
     first = false;
     if (window.full && file.stat.size > COUNT_BYTES) return undefined;
-    if (pace.spent(chunk.length)) await pace.rest();
+    if (slice.spent(chunk.length)) await slice.rest();
   }
   window.end();
   return undefined;
@@ -61,30 +61,30 @@ function answer(window: Window, shown: string, file: OpenedFile): string {
   if (total !== undefined && from > total) {
     throw new SyscallError(
       "INVALID",
-      `${shown} has ${total} ${total === 1 ? "line" : "lines"}; an offset of ${from} is behind its end.`,
+      `${shown} has ${total} ${total === 1 ? "line" : "lines"}; an offset of ${from} is beyond its end.`,
     );
   }
-  const notes: string[] = [];
-  if (lossy) notes.push("The file is not valid UTF-8: what can't be decoded is shown as \uFFFD.");
+  const remarks: string[] = [];
+  if (lossy) remarks.push("The file is not valid UTF-8: invalid bytes are shown as \uFFFD.");
   if (total === undefined) {
-    notes.push(
-      `Lines ${from} to ${next - 1} of a file of ${sizeText(file.stat.size)}. Go on with offset ${next}.`,
+    remarks.push(
+      `Lines ${from} to ${next - 1} of a file of ${sizeText(file.stat.size)}. Continue with offset ${next}.`,
     );
   } else if (next <= total) {
-    notes.push(`Lines ${from} to ${next - 1} of ${total}. Go on with offset ${next}.`);
+    remarks.push(`Lines ${from} to ${next - 1} of ${total}. Continue with offset ${next}.`);
   } else if (from > 1) {
-    notes.push(`The file ends here; it has ${total} lines.`);
+    remarks.push(`The file ends here; it has ${total} lines.`);
   }
-  return [...lines, ...notes.map((note) => `[${note}]`)].join("\n");
+  return [...lines, ...remarks.map((remark) => `[${remark}]`)].join("\n");
 }
 
 /** Takes a file's bytes in order and keeps the lines asked for. */
 class Window {
   readonly from: number;
   readonly lines: string[] = [];
-  /** Number of the first line behind what is kept. */
+  /** Number of the first line after the window. */
   next: number;
-  /** Known when the file was read to its end. */
+  /** The number of lines; known when the file was read to its end. */
   total: number | undefined;
   lossy = false;
   readonly #last: number;
@@ -124,7 +124,7 @@ class Window {
     this.total = this.#line - 1;
   }
 
-  /** Goes over lines that nobody asked for, up to one that is wanted. Returns where it stands. */
+  /** Skips lines outside the window. Returns the position of the next line to keep. */
   #skip(chunk: Uint8Array, start: number): number {
     const stop = this.full ? Number.POSITIVE_INFINITY : this.from;
     for (let index = start; index < chunk.length; index++) {
@@ -143,7 +143,7 @@ class Window {
     this.#lineBytes += piece.length;
     const room = LINE_BYTES - this.#keptBytes;
     if (room <= 0 || piece.length === 0) return;
-    // A copy: the chunk's buffer is used again.
+    // A copy: the chunk's buffer is reused.
     const kept = piece.slice(0, room);
     this.#kept.push(kept);
     this.#keptBytes += kept.length;
@@ -184,14 +184,14 @@ const EMPTY = new Uint8Array();
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const lenient = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** How many of these bytes are whole characters: one cut in the middle at the end is left out. */
+/** The number of bytes without an incomplete character at the end. */
 function wholeCharacters(bytes: Uint8Array): number {
   let end = bytes.length;
   while (end > 0 && bytes.length - end < 4 && ((bytes[end - 1] ?? 0) & 0xc0) === 0x80) end--;
   return (bytes[end - 1] ?? 0) >= 0xc0 ? end - 1 : bytes.length;
 }
 
-/** Without the byte order mark, which is no part of the first line. */
+/** The chunk without a byte order mark. */
 function withoutMark(chunk: Uint8Array): Uint8Array {
   return chunk[0] === 0xef && chunk[1] === 0xbb && chunk[2] === 0xbf ? chunk.subarray(3) : chunk;
 }

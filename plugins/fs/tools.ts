@@ -1,9 +1,9 @@
 import type { ToolDef } from "rnix/plugin";
 
 /**
- * The tools as the model sees them. Each request carries every word of it: what matters only after a mistake is in the
- * error message, and that paths are relative to the working folder is in the head of the prompt. `inputs.ts` holds the
- * same fields and the upper bounds for the driver; a test compares the two.
+ * The tools as the model sees them. Every request carries this text, so hints for a mistake are in the error message, and
+ * the prompt's head says that paths are relative to the working folder. `operations.ts` validates the same fields with
+ * upper bounds; a test compares the two.
  */
 
 export const READ: ToolDef = {
@@ -22,7 +22,7 @@ export const READ: ToolDef = {
     required: ["path"],
     additionalProperties: false,
   },
-  // The driver itself ends an answer at about 100,000 characters and says with which offset to go on.
+  // The driver itself ends an answer at about 100,000 characters and names the offset to continue with.
   maxResult: 110_000,
   annotations: { readOnlyHint: true, idempotentHint: true },
 };

@@ -1,22 +1,22 @@
 import type { LLMRequest } from "rnix/plugin";
 import { z } from "zod";
-import { errorOf, type Normalized } from "./normalize.ts";
+import { errorOf, type Normalize } from "./normalize.ts";
 
-/** What a text must be. Of several words, all must hold. A text alone is what it must contain. */
+/** What a text must be; all fields must match. A string alone is what it must contain. */
 export type Match = string | Exclude<z.infer<typeof Match>, string>;
 
 export const texts = z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]);
-export const pattern = z.string().refine(isPattern, { error: "is no regular expression" });
+export const pattern = z.string().refine(isPattern, { error: "is not a regular expression" });
 const words = {
-  /** Equal, but for what differs from run to run anyway (usual.ts). */
+  /** Equal, after both are normalized (normalize.ts). */
   equals: z.string().optional(),
-  /** Equal to the byte. */
+  /** Equal, byte for byte. */
   exact: z.string().optional(),
   contains: texts.optional(),
   lacks: texts.optional(),
-  /** A regular expression that is found in it; `^` and `$` are those of a line. */
+  /** A regular expression that matches in it; `^` and `$` match at line ends. */
   matches: pattern.optional(),
-  /** Of a result: the code its call failed with, true for any, false for none. */
+  /** For a result: the code that its call failed with; true for any, false for none. */
   error: z.union([z.boolean(), z.string().regex(/^[A-Z_]+$/)]).optional(),
 };
 
@@ -24,23 +24,23 @@ export const Match = z.union([z.string().min(1), z.strictObject(words)]);
 
 const ResultMatch = z.union([
   z.string().min(1),
-  /** The newest result of this tool; of any without it. */
+  /** The newest result of this tool, or of any tool. */
   z.strictObject({ ...words, tool: z.string().min(1).optional() }),
 ]);
 
-/** What must hold of the conversation as the model is shown it. Of several words, all must. */
+/** What must be true of the conversation sent to the model; all fields must match. */
 export interface Condition {
   /** The newest result of a tool. */
   last_result?: z.infer<typeof ResultMatch>;
-  /** What the user said last. */
+  /** The last message of the user. */
   message?: Match;
-  /** All messages, one after the other. */
+  /** All messages, joined. */
   conversation?: Match;
   system_prompt?: Match;
   /** These tools are offered. */
   tools?: string[];
   not?: Condition;
-  /** One of them at least. */
+  /** At least one of these. */
   any?: Condition[];
 }
 
@@ -56,51 +56,51 @@ export const Condition: z.ZodType<Condition> = z.lazy(() =>
   }),
 );
 
-/** What was wanted of the conversation and what stands there instead. */
-export interface Miss {
-  /** Of what: "the last result of Bash". */
+/** A part of the conversation that differs from what was expected. */
+export interface Mismatch {
+  /** The part: "the last result of Bash". */
   of: string;
   expected: string;
-  came: string;
+  actual: string;
 }
 
-/** What of the condition does not hold first; null when all of it does. */
-export function missOf(condition: Condition, request: LLMRequest, usual: Normalized): Miss | null {
+/** The first part of the condition that is not true; null when all of it is. */
+export function mismatchOf(condition: Condition, request: LLMRequest, normalize: Normalize): Mismatch | null {
   const { last_result, message, conversation, system_prompt, tools, not, any } = condition;
-  const missed = (of: string, match: Match | undefined, came: string | undefined): Miss | null => {
+  const check = (of: string, match: Match | undefined, actual: string | undefined): Mismatch | null => {
     if (match === undefined) return null;
-    if (came === undefined) return { of, expected: described(match), came: "(there is none)" };
-    return matches(match, came, usual) ? null : { of, expected: described(match), came };
+    if (actual === undefined) return { of, expected: described(match), actual: "(there is none)" };
+    return matches(match, actual, normalize) ? null : { of, expected: described(match), actual };
   };
   return (
-    missed(resultName(last_result), withoutTool(last_result), newestResult(request, last_result)) ??
-    missed("the last message of the user", message, newest(request, "user")) ??
-    missed("the conversation", conversation, request.messages.map(({ content }) => content).join("\n")) ??
-    missed("the system prompt", system_prompt, request.system_prompt) ??
+    check(resultName(last_result), withoutTool(last_result), newestResult(request, last_result)) ??
+    check("the last message of the user", message, newest(request, "user")) ??
+    check("the conversation", conversation, request.messages.map(({ content }) => content).join("\n")) ??
+    check("the system prompt", system_prompt, request.system_prompt) ??
     missingTool(tools, request) ??
-    (not && missOf(not, request, usual) === null
-      ? { of: "the conversation", expected: `not: ${JSON.stringify(not)}`, came: "it is so" }
+    (not && mismatchOf(not, request, normalize) === null
+      ? { of: "the conversation", expected: `not: ${JSON.stringify(not)}`, actual: "it is true" }
       : null) ??
-    noneOf(any, request, usual)
+    noneOf(any, request, normalize)
   );
 }
 
-/** Whether a text is as it must be. */
-export function matches(match: Match, text: string, usual: Normalized): boolean {
-  if (typeof match === "string") return contains(text, match, usual);
+/** Whether a text matches. */
+export function matches(match: Match, text: string, normalize: Normalize): boolean {
+  if (typeof match === "string") return contains(text, match, normalize);
   const { equals, exact, contains: wanted, lacks, matches: regex, error } = match;
   return (
-    (equals === undefined || equals === text || usual(equals) === usual(text)) &&
+    (equals === undefined || equals === text || normalize(equals) === normalize(text)) &&
     (exact === undefined || exact === text) &&
-    list(wanted).every((part) => contains(text, part, usual)) &&
-    !list(lacks).some((part) => contains(text, part, usual)) &&
+    list(wanted).every((part) => contains(text, part, normalize)) &&
+    !list(lacks).some((part) => contains(text, part, normalize)) &&
     (regex === undefined || new RegExp(regex, "m").test(text)) &&
-    (error === undefined || failedSo(error, text))
+    (error === undefined || failedAs(error, text))
   );
 }
 
-/** Whether a call's result, as the model is shown it, is that of a call that failed so. */
-export function failedSo(error: string | boolean, text: string): boolean {
+/** Whether a result sent to the model is of a call that failed with this code; true for any, false for none. */
+export function failedAs(error: string | boolean, text: string): boolean {
   const code = errorOf(text);
   return typeof error === "string" ? code === error : error === (code !== null);
 }
@@ -116,8 +116,8 @@ export function described(match: Match): string {
     .join("\n");
 }
 
-function contains(text: string, part: string, usual: Normalized): boolean {
-  return text.includes(part) || usual(text).includes(usual(part));
+function contains(text: string, part: string, normalize: Normalize): boolean {
+  return text.includes(part) || normalize(text).includes(normalize(part));
 }
 
 function withoutTool(wanted: Condition["last_result"]): Match | undefined {
@@ -148,24 +148,24 @@ function newest({ messages }: LLMRequest, role: "user"): string | undefined {
   return messages.findLast((message) => message.role === role)?.content;
 }
 
-function missingTool(wanted: string[] | undefined, { tools = [] }: LLMRequest): Miss | null {
+function missingTool(wanted: string[] | undefined, { tools = [] }: LLMRequest): Mismatch | null {
   const offered = tools.map(({ name }) => name);
   if (wanted === undefined || wanted.every((name) => offered.includes(name))) return null;
-  return { of: "the tools", expected: wanted.join(", "), came: offered.join(", ") || "none" };
+  return { of: "the tools", expected: wanted.join(", "), actual: offered.join(", ") || "none" };
 }
 
-function noneOf(any: Condition[] | undefined, request: LLMRequest, usual: Normalized): Miss | null {
+function noneOf(any: Condition[] | undefined, request: LLMRequest, normalize: Normalize): Mismatch | null {
   if (any === undefined) return null;
-  const missed: Miss[] = [];
+  const mismatches: Mismatch[] = [];
   for (const condition of any) {
-    const miss = missOf(condition, request, usual);
-    if (miss === null) return null;
-    missed.push(miss);
+    const mismatch = mismatchOf(condition, request, normalize);
+    if (mismatch === null) return null;
+    mismatches.push(mismatch);
   }
   return {
-    of: [...new Set(missed.map(({ of }) => of))].join(", "),
+    of: [...new Set(mismatches.map(({ of }) => of))].join(", "),
     expected: any.map((condition) => JSON.stringify(condition)).join("\nor "),
-    came: [...new Set(missed.map(({ came }) => came))].join("\n"),
+    actual: [...new Set(mismatches.map(({ actual }) => actual))].join("\n"),
   };
 }
 

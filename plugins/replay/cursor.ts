@@ -1,37 +1,41 @@
-import type { Branch, Entry, Response, Way } from "./script.ts";
+import type { Branch, Option, Response, ScriptItem } from "./script.ts";
 
-/** Which way is taken where the script branches: the `n`-th branch that the run comes to, before answer `turn`. */
-type Choose = (branch: Branch, at: { n: number; turn: number }) => Promise<Way>;
+/** Chooses an option of the `n`-th branch that the run reaches, before answer `turn`. */
+type Choose = (branch: Branch, at: { n: number; turn: number }) => Promise<Option>;
 
-interface Position {
-  /** The answer to give now; undefined where the script has come to its end. */
-  now: Response | undefined;
-  /** The one given before. */
-  before: Response | undefined;
+interface Cursor {
+  /** The answer to give now; undefined at the end of the script. */
+  current: Response | undefined;
+  /** The answer before it. */
+  previous: Response | undefined;
 }
 
-/** Where the script is when it has given `turn` answers. */
-export async function cursorAt(responses: readonly Entry[], turn: number, choose: Choose): Promise<Position> {
+/** The position in the script after `turn` answers. */
+export async function cursorAt(
+  responses: readonly ScriptItem[],
+  turn: number,
+  choose: Choose,
+): Promise<Cursor> {
   let given = 0;
   let branches = 0;
-  let before: Response | undefined;
-  // The rest of each list that the way here leads through, the innermost last.
-  const open: Iterator<Entry>[] = [responses.values()];
+  let previous: Response | undefined;
+  // The rest of each nested list on the way to this position, the innermost last.
+  const open: Iterator<ScriptItem>[] = [responses.values()];
   for (let inner = open.at(-1); inner !== undefined; inner = open.at(-1)) {
-    const { done, value: entry } = inner.next();
+    const { done, value: item } = inner.next();
     if (done) open.pop();
-    else if ("one_of" in entry) {
-      const way = await choose(entry, { n: branches++, turn: given });
-      open.push(entriesOf(way).values());
-    } else if (given === turn) return { now: entry, before };
+    else if ("one_of" in item) {
+      const option = await choose(item, { n: branches++, turn: given });
+      open.push(itemsOf(option).values());
+    } else if (given === turn) return { current: item, previous };
     else {
-      before = entry;
+      previous = item;
       given++;
     }
   }
-  return { now: undefined, before };
+  return { current: undefined, previous };
 }
 
-function entriesOf({ when: _, responses, ...own }: Way): Entry[] {
+function itemsOf({ when: _, responses, ...own }: Option): ScriptItem[] {
   return responses ?? [own];
 }

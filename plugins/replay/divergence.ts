@@ -1,9 +1,9 @@
 import { type LLMMessage, type LLMRequest, SyscallError, type ToolCall } from "rnix/plugin";
-import { described, failedSo, type Match, type Miss, matches, missOf } from "./condition.ts";
-import { errorOf, type Normalized } from "./normalize.ts";
+import { described, failedAs, type Match, type Mismatch, matches, mismatchOf } from "./condition.ts";
+import { errorOf, type Normalize } from "./normalize.ts";
 import type { Branch, Compare, Response, Script } from "./script.ts";
 
-/** Lines of each side that a message shows, and characters of each line. */
+/** A message shows this many lines of each side, and this many characters of each line. */
 const LINES = 12;
 const COLUMNS = 200;
 /** Lines before the first that differs. */
@@ -12,17 +12,17 @@ const BEFORE = 2;
 interface Rule {
   script: Script;
   compare: Compare;
-  usual: Normalized;
+  normalize: Normalize;
 }
 
-/** Throws where a call of the answer before has come to something else than the script expects. */
+/** Throws when a call of the previous answer had another result than the script expects. */
 export function checkResults(
-  before: Response | undefined,
+  previous: Response | undefined,
   request: LLMRequest,
   turn: number,
   rule: Rule,
 ): void {
-  const scripted = before?.tool_calls ?? [];
+  const scripted = previous?.tool_calls ?? [];
   if (scripted.every(({ expect }) => expect === undefined)) return;
   const { messages } = request;
   const at = messages.findLastIndex(({ role }) => role === "assistant");
@@ -31,85 +31,87 @@ export function checkResults(
     const call = made[index];
     if (expect === undefined || call?.name !== name) continue;
     const result = messages.find(
-      ({ role, tool_call_id }, place) => place > at && role === "tool" && tool_call_id === call.id,
+      ({ role, tool_call_id }, index) => index > at && role === "tool" && tool_call_id === call.id,
     );
-    if (result && !asExpected(expect, result, rule)) throw otherResult(call, expect, result, turn - 1, rule);
+    if (result && !asExpected(expect, result, rule))
+      throw unexpectedResult(call, expect, result, turn - 1, rule);
   }
 }
 
-/** Throws where the conversation is not what the answer to give expects. */
-export function checkConversation(now: Response, request: LLMRequest, turn: number, rule: Rule): void {
-  const miss = now.expect === undefined ? null : missOf(now.expect, request, rule.usual);
-  if (miss) throw diverged(rule.script, turn, `${miss.of} is not what was expected`, miss, rule.usual);
+/** Throws when the conversation is not what the current answer expects. */
+export function checkConversation(current: Response, request: LLMRequest, turn: number, rule: Rule): void {
+  const mismatch = current.expect === undefined ? null : mismatchOf(current.expect, request, rule.normalize);
+  if (mismatch)
+    throw diverged(rule.script, turn, `${mismatch.of} is not what was expected`, mismatch, rule.normalize);
 }
 
-/** At a branch none of whose ways may be taken. */
-export function noWay(
+/** The error of a branch without an option to take. */
+export function noOption(
   { one_of }: Branch,
   request: LLMRequest,
   turn: number,
-  { script, usual }: Rule,
+  { script, normalize }: Rule,
 ): SyscallError {
-  const missed = one_of.flatMap(({ when }) => {
-    const miss = when === undefined ? null : missOf(when, request, usual);
-    return miss === null ? [] : [miss];
+  const mismatches = one_of.flatMap(({ when }) => {
+    const mismatch = when === undefined ? null : mismatchOf(when, request, normalize);
+    return mismatch === null ? [] : [mismatch];
   });
-  const both: Miss = {
+  const all: Mismatch = {
     of: "",
-    expected: missed.map(({ of, expected }) => `${of}: ${expected}`).join("\nor "),
-    came: [...new Map(missed.map(({ of, came }) => [of, `${of}: ${came}`])).values()].join("\n"),
+    expected: mismatches.map(({ of, expected }) => `${of}: ${expected}`).join("\nor "),
+    actual: [...new Map(mismatches.map(({ of, actual }) => [of, `${of}: ${actual}`])).values()].join("\n"),
   };
-  return diverged(script, turn, "no condition of its branch holds", both, (text) => text);
+  return diverged(script, turn, "no condition of its branch is true", all, (text) => text);
 }
 
-function asExpected(expect: Match, { content }: LLMMessage, { compare, usual }: Rule): boolean {
-  if (compare === "state") return failedSo(stateOf(expect), content);
+function asExpected(expect: Match, { content }: LLMMessage, { compare, normalize }: Rule): boolean {
+  if (compare === "state") return failedAs(stateOf(expect), content);
   if (compare === "exact" && typeof expect !== "string" && expect.equals !== undefined) {
     const { equals, ...rest } = expect;
-    return equals === content && matches(rest, content, usual);
+    return equals === content && matches(rest, content, normalize);
   }
-  return matches(expect, content, usual);
+  return matches(expect, content, normalize);
 }
 
-/** How a call has gone that came to this. */
+/** The error code that an expected result stands for; false for success. */
 function stateOf(expect: Match): string | boolean {
   if (typeof expect === "string") return errorOf(expect) ?? false;
   return expect.error ?? errorOf(expect.equals ?? expect.exact ?? "") ?? false;
 }
 
-function otherResult(
+function unexpectedResult(
   { name, input }: ToolCall,
   expect: Match,
   { content }: LLMMessage,
   turn: number,
-  { script, compare, usual }: Rule,
+  { script, compare, normalize }: Rule,
 ): SyscallError {
   const written = JSON.stringify(input);
   const call = `${name} ${written.length > COLUMNS ? `${written.slice(0, COLUMNS)}…` : written}`;
   const expected = described(expect);
-  const same = compare === "exact" ? (text: string) => text : usual;
-  return diverged(script, turn, `${call} came to something else`, { of: "", expected, came: content }, same);
+  const same = compare === "exact" ? (text: string) => text : normalize;
+  return diverged(script, turn, `${call} had another result`, { of: "", expected, actual: content }, same);
 }
 
 function diverged(
   { name }: Script,
   turn: number,
   what: string,
-  { expected, came }: Miss,
-  usual: Normalized,
+  { expected, actual }: Mismatch,
+  normalize: Normalize,
 ): SyscallError {
-  const from = firstDifference(expected, came, usual);
+  const from = firstDifference(expected, actual, normalize);
   return new SyscallError(
     "INVALID",
-    `${name} diverges at turn ${turn + 1}: ${what}\nexpected${excerpt(expected, from)}\ncame${excerpt(came, from)}`,
+    `${name} diverges at turn ${turn + 1}: ${what}\nexpected${excerpt(expected, from)}\nactual${excerpt(actual, from)}`,
     { retryable: false },
   );
 }
 
-function firstDifference(one: string, other: string, usual: Normalized): number {
+function firstDifference(one: string, other: string, normalize: Normalize): number {
   const a = one.split("\n");
   const b = other.split("\n");
-  const at = a.findIndex((line, index) => usual(line) !== usual(b[index] ?? ""));
+  const at = a.findIndex((line, index) => normalize(line) !== normalize(b[index] ?? ""));
   return Math.max(0, (at < 0 ? Math.min(a.length, b.length) : at) - BEFORE);
 }
 

@@ -1,9 +1,8 @@
 import { definePlugin, type OpenContext, type VFSFile } from "rnix/plugin";
 
 /**
- * Plays a script, or a run that was recorded, instead of asking a model: for tests, demos and CI (docs/replay.md).
- * The model's name is the script's file, absolute or relative to the run's folder, or the run's UUID. Tools are
- * executed for real.
+ * Plays a script or a recorded run instead of calling a model: for tests, demos and CI (docs/replay.md). The model's
+ * name is the script's file, absolute or relative to the run's folder, or the run's UUID. Tools really run.
  */
 export default definePlugin({
   name: "replay",
@@ -12,7 +11,7 @@ export default definePlugin({
   devices: {
     "/dev/llm/replay": {
       factory: (_subpath, _flags, context) => open(context),
-      // Never chosen by itself: somebody has to name a script.
+      // Never chosen automatically: it needs the name of a script.
       provider: { detect: async () => null },
     },
   },

@@ -1,5 +1,5 @@
-/** A text without what differs from run to run anyway: two results are the same when these are. */
-export type Normalized = (text: string) => string;
+/** Replaces what differs between any two runs. Two results count as equal when their normalized texts are. */
+export type Normalize = (text: string) => string;
 
 /** The folders of a run. */
 interface Folders {
@@ -8,10 +8,10 @@ interface Folders {
 }
 
 /**
- * What may differ (docs/replay.md): the runs' folders, times, durations, UUIDs, PIDs, ports of this machine, memory
- * addresses, temporary folders, and where a result that was too long is kept.
+ * Replaces (docs/replay.md) the runs' folders, times, durations, UUIDs, PIDs, ports of this machine, memory addresses,
+ * temporary folders, and the file of a truncated result.
  */
-export function normalize(...runs: readonly (Partial<Folders> | undefined)[]): Normalized {
+export function normalize(...runs: readonly (Partial<Folders> | undefined)[]): Normalize {
   const folders = [
     ...runs.map((run) => [run?.cwd, "<cwd>"] as const),
     ...runs.map((run) => [run?.project, "<project>"] as const),
@@ -20,23 +20,23 @@ export function normalize(...runs: readonly (Partial<Folders> | undefined)[]): N
     let plain = text.replace(CUT, "[… left out here …]");
     for (const [folder, name] of folders)
       if (folder !== undefined && folder !== "/") plain = replaceFolder(plain, folder, name);
-    return RULES.reduce((so, [pattern, name]) => so.replace(pattern, name), plain).trimEnd();
+    return RULES.reduce((rest, [pattern, name]) => rest.replace(pattern, name), plain).trimEnd();
   };
 }
 
-/** The code of a failed call's result, as the model is shown it; null for one that was done. */
+/** The error code in a result sent to the model; null for a successful call. */
 export function errorOf(result: string): string | null {
   return /^Error ([A-Z_]+): /.exec(result)?.[1] ?? null;
 }
 
-/** A folder's path where it stands, and not where another one's name only begins so. */
+/** Replaces a folder's path, but not a longer name that begins with it. */
 export function replaceFolder(text: string, folder: string, name: string): string {
   if (!text.includes(folder)) return text;
   const escaped = folder.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
   return text.replace(new RegExp(`${escaped}(?![\\w.-]*\\w)`, "g"), () => name);
 }
 
-/** As the kernel says it of a result that it cuts. */
+/** The kernel's mark in a truncated result. */
 const CUT = /\[… \d+ of \d+ characters left out here\.[^\n…]*…\]/g;
 
 const DATE = "\\d{4}-\\d{2}-\\d{2}";
@@ -46,11 +46,11 @@ const DAY = "(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\\s+)?";
 const MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*";
 const HOUR = "\\d{1,2}:\\d{2}(?::\\d{2})?(?:\\s?[AP]M)?(?:\\s[A-Z]{3,4}\\b)?";
 
-/** In this order: a UUID holds what looks like other things. */
+/** In this order: a part of a UUID may look like something else. */
 const RULES: readonly (readonly [RegExp, string])[] = [
   [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi, "<uuid>"],
   [new RegExp(`\\b${DATE}[T ]${CLOCK}${ZONE}`, "g"), "<time>"],
-  // As date, ls, git and mail headers have it.
+  // The forms of date, ls, git and mail headers.
   [
     new RegExp(`\\b${DAY}${MONTH}\\s+\\d{1,2},?\\s+(?:${HOUR}(?:\\s+\\d{4}\\b)?|\\d{4}\\b)${ZONE}`, "g"),
     "<time>",

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** What of a step's record is played wherever it stands: what the model said, and what it used. */
+/** The part of a step's record that is played: the model's answer and its usage. */
 export const RecordedStep = z.object({
   step: z.number(),
   messages: z.array(
@@ -19,7 +19,7 @@ export const RecordedStep = z.object({
         .optional(),
     }),
   ),
-  /** Where the answer was not whole. */
+  /** For an incomplete answer. */
   stop_reason: z.enum(["max_tokens", "refusal", "paused", "other"]).optional(),
   stop_word: z.string().optional(),
   usage: z.object({ input_tokens: z.number(), output_tokens: z.number(), cached_tokens: z.number() }),

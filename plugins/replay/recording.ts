@@ -4,14 +4,14 @@ import type { Match } from "./condition.ts";
 import { RecordedStep } from "./recorded-step.ts";
 import type { Response, Script } from "./script.ts";
 
-/** Runs that a message names. */
-const NAMED = 5;
-/** Steps asked for at a time. */
+/** Runs that an error message lists. */
+const MAX_LISTED = 5;
+/** Steps that are read at a time. */
 const PAGE = 100;
-/** Characters of a recording that are played. */
-const LARGEST = 64 * 1024 * 1024;
+/** Characters of a recording. */
+const MAX_CHARS = 64 * 1024 * 1024;
 
-/** What of a recorded step is played: what the model said, what its calls came to, and what it used. */
+/** The part of a recorded step that is played: the answer, the results of its calls, and the usage. */
 const Step = RecordedStep.extend({
   tool_calls: z.array(
     z.object({
@@ -26,9 +26,9 @@ const Step = RecordedStep.extend({
 });
 type Step = z.infer<typeof Step>;
 
-/** The recorded run that a UUID, or the beginning of one, names. It must have come to rest. */
+/** The recorded run with this UUID or beginning of a UUID. It must have ended or be suspended. */
 export async function recordedRun(history: History, uuid: string, own: string): Promise<RunInfo> {
-  const found = (await history.runs({ uuid, limit: NAMED + 1 })).filter((run) => run.uuid !== own);
+  const found = (await history.runs({ uuid, limit: MAX_LISTED + 1 })).filter((run) => run.uuid !== own);
   const [run, other] = found;
   if (run === undefined) {
     throw new SyscallError("NOT_FOUND", `there is no run ${uuid} to replay; \`rnix ps -a\` lists them`, {
@@ -36,18 +36,20 @@ export async function recordedRun(history: History, uuid: string, own: string): 
     });
   }
   if (other !== undefined) {
-    const some = found.slice(0, NAMED).map((one) => one.uuid);
-    throw wrong(
+    const some = found.slice(0, MAX_LISTED).map((one) => one.uuid);
+    throw unplayable(
       uuid,
-      `it fits several runs: ${some.join(", ")}${found.length > NAMED ? ", …" : ""}. Write more of it`,
+      `it fits several runs: ${some.join(", ")}${found.length > MAX_LISTED ? ", …" : ""}. Write more of it`,
     );
   }
-  if (run.ended_at_ms === null) throw wrong(run.uuid, "it is still running: wait for its end, or suspend it");
-  if (run.kind !== "agent") throw wrong(run.uuid, "it is no agent's run: no model has answered in it");
+  if (run.ended_at_ms === null)
+    throw unplayable(run.uuid, "it is still running: wait for its end, or suspend it");
+  if (run.kind !== "agent")
+    throw unplayable(run.uuid, "it is not an agent's run: it has no answers of a model");
   return run;
 }
 
-/** A recorded run as a script: its answers, and what each call came to as what today's must come to. */
+/** A recorded run as a script: its answers, and the result of each call as the expected one. */
 export async function scriptOf(history: History, run: RunInfo): Promise<Script> {
   const responses: Response[] = [];
   let size = 0;
@@ -60,8 +62,7 @@ export async function scriptOf(history: History, run: RunInfo): Promise<Script> 
       after = step.data.step;
       responses.push(responseOf(step.data));
       size += JSON.stringify(responses.at(-1)).length;
-      if (size > LARGEST)
-        throw wrong(run.uuid, `it is longer than the ${LARGEST} characters that are played`);
+      if (size > MAX_CHARS) throw unplayable(run.uuid, `it has more than ${MAX_CHARS} characters`);
     }
     if (page.length < PAGE) break;
   }
@@ -73,17 +74,17 @@ export async function scriptOf(history: History, run: RunInfo): Promise<Script> 
 }
 
 function responseOf({ messages, tool_calls, usage, reasoning, stop_reason, stop_word }: Step): Response {
-  const said = messages.findLast(({ role }) => role === "assistant");
+  const answer = messages.findLast(({ role }) => role === "assistant");
   const results = new Map(tool_calls.map((call) => [call.id, call]));
-  const calls = said?.tool_calls?.map((call) => {
+  const calls = answer?.tool_calls?.map((call) => {
     const expect = expected(results.get(call.id));
     return expect === undefined ? call : { ...call, expect };
   });
   const stop = { stop_reason, stop_word };
-  return { text: said?.content ?? "", ...(calls && { tool_calls: calls }), usage, reasoning, ...stop };
+  return { text: answer?.content ?? "", ...(calls && { tool_calls: calls }), usage, reasoning, ...stop };
 }
 
-/** What the model was shown. Nothing is expected of a call that was cut off: nobody knows what it came to. */
+/** The result in the form sent to the model; undefined for an interrupted call, whose result is unknown. */
 function expected(call: Step["tool_calls"][number] | undefined): Match | undefined {
   if (call === undefined || !["done", "failed", "denied"].includes(call.state)) return undefined;
   if (call.error === null) return { equals: call.result ?? "" };
@@ -91,13 +92,13 @@ function expected(call: Step["tool_calls"][number] | undefined): Match | undefin
 }
 
 function damaged({ uuid }: RunInfo, step: number, cause?: unknown): SyscallError {
-  return wrong(
+  return unplayable(
     uuid,
-    `the record of its step ${step} cannot be read; \`rnix steps ${uuid}\` says more`,
+    `the record of its step ${step} cannot be read; \`rnix steps ${uuid}\` shows the damage`,
     cause,
   );
 }
 
-function wrong(uuid: string, why: string, cause?: unknown): SyscallError {
+function unplayable(uuid: string, why: string, cause?: unknown): SyscallError {
   return new SyscallError("INVALID", `run ${uuid} can't be replayed: ${why}`, { cause, retryable: false });
 }

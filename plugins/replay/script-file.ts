@@ -5,11 +5,11 @@ import { SyscallError } from "rnix/plugin";
 import type { z } from "zod";
 import { isObject } from "../_lib/is-object.ts";
 import { RecordedStep } from "./recorded-step.ts";
-import { Entry, HEAD_KEYS, Head, type Response, type Script, ScriptFile } from "./script.ts";
+import { HEAD_KEYS, Head, type Response, type Script, ScriptFile, ScriptItem } from "./script.ts";
 
 /**
- * A script from its file: YAML or JSON with `responses: […]`, or JSONL with one response a line. A line of
- * a recorded run's `steps.jsonl` is the answer that the step recorded. Errors name the file and the line.
+ * Reads a script: YAML or JSON with `responses: […]`, or JSONL with one response in each line. A line may also be a
+ * step of a recorded run's `steps.jsonl`. Errors name the file and the line.
  */
 export async function readScript(file: string, signal: AbortSignal): Promise<Script> {
   const text = await contentOf(file, signal);
@@ -18,7 +18,7 @@ export async function readScript(file: string, signal: AbortSignal): Promise<Scr
     case ".yml":
       return await fromYaml(file, text);
     case ".json":
-      return whole(file, fromJson(file, text));
+      return scriptFrom(file, fromJson(file, text));
     case ".jsonl":
     case ".ndjson":
       return lines(file, text);
@@ -32,11 +32,11 @@ export async function readScript(file: string, signal: AbortSignal): Promise<Scr
 }
 
 const OPEN_SCRIPT = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
-const LARGEST = 16 * 1024 * 1024;
+const MAX_BYTES = 16 * 1024 * 1024;
 
 async function contentOf(file: string, signal: AbortSignal): Promise<string> {
   try {
-    // Opening a device can act on it; opening a pipe blocks one of the few threads that read all files.
+    // Opening a device may trigger it; opening a pipe blocks one of the few threads that read files.
     requireScript(file, await stat(file));
     await using handle = await open(file, OPEN_SCRIPT);
     requireScript(file, await handle.stat());
@@ -44,7 +44,7 @@ async function contentOf(file: string, signal: AbortSignal): Promise<string> {
   } catch (error) {
     if (error instanceof SyscallError) throw error;
     if (signal.aborted)
-      throw new SyscallError("CANCELLED", "the script was no longer wanted", { cause: error });
+      throw new SyscallError("CANCELLED", "reading the script was cancelled", { cause: error });
     const missing = error instanceof Error && "code" in error && error.code === "ENOENT";
     const message = missing
       ? `there is no script ${file}`
@@ -54,8 +54,9 @@ async function contentOf(file: string, signal: AbortSignal): Promise<string> {
 }
 
 function requireScript(file: string, found: Stats): void {
-  if (!found.isFile()) throw wrong(file, "it is no file but a folder, a device or a pipe");
-  if (found.size > LARGEST) throw wrong(file, `it has ${found.size} bytes; a script has at most ${LARGEST}`);
+  if (!found.isFile()) throw wrong(file, "it is a folder, a device or a pipe, not a file");
+  if (found.size > MAX_BYTES)
+    throw wrong(file, `it has ${found.size} bytes; a script has at most ${MAX_BYTES}`);
 }
 
 type Path = readonly PropertyKey[];
@@ -69,8 +70,8 @@ async function fromYaml(file: string, text: string): Promise<Script> {
     const [at] = error.linePos ?? [];
     throw wrong(at === undefined ? file : `${file}:${at.line}:${at.col}`, error.message, error);
   }
-  // The nearest part that stands in the file: what is missing has no place of its own.
-  const place = (path: Path): string => {
+  // The innermost part that exists in the file: a missing field has no position.
+  const positionOf = (path: Path): string => {
     for (let length = path.length; length > 0; length--) {
       const node = document.getIn(path.slice(0, length), true);
       if (!isNode(node) || !node.range) continue;
@@ -79,10 +80,10 @@ async function fromYaml(file: string, text: string): Promise<Script> {
     }
     return file;
   };
-  return whole(
+  return scriptFrom(
     file,
     safely(file, () => document.toJS()),
-    place,
+    positionOf,
   );
 }
 
@@ -90,8 +91,8 @@ function fromJson(where: string, text: string): unknown {
   return safely(where, () => JSON.parse(text));
 }
 
-function whole(file: string, content: unknown, place: (path: Path) => string = () => file): Script {
-  return { ...checked(ScriptFile, place, content, file), name: file };
+function scriptFrom(file: string, content: unknown, positionOf: (path: Path) => string = () => file): Script {
+  return { ...checked(ScriptFile, positionOf, content, file), name: file };
 }
 
 function lines(file: string, text: string): Script {
@@ -111,9 +112,9 @@ function lines(file: string, text: string): Script {
   return script;
 }
 
-function fromLine(where: string, content: unknown): Entry[] {
+function fromLine(where: string, content: unknown): ScriptItem[] {
   const step = RecordedStep.safeParse(content);
-  return step.success ? recorded(step.data) : [checked(Entry, () => where, content, where)];
+  return step.success ? recorded(step.data) : [checked(ScriptItem, () => where, content, where)];
 }
 
 function recorded({ messages, usage, stop_reason, stop_word }: RecordedStep): Response[] {
@@ -128,28 +129,37 @@ function recorded({ messages, usage, stop_reason, stop_word }: RecordedStep): Re
     }));
 }
 
-function checked<T>(schema: z.ZodType<T>, place: (path: Path) => string, content: unknown, whole: string): T {
-  const result = safely(whole, () => schema.safeParse(content));
+function checked<T>(
+  schema: z.ZodType<T>,
+  positionOf: (path: Path) => string,
+  content: unknown,
+  file: string,
+): T {
+  const result = safely(file, () => schema.safeParse(content));
   if (result.success) return result.data;
-  throw explained(result.error, place);
+  throw explained(result.error, positionOf);
 }
 
-/** What is nested thousands of levels deep, or has aliases of aliases, is more than can be looked at. */
-function safely<T>(where: string, look: () => T): T {
+/** Runs code that overflows on thousands of levels, or on aliases of aliases, with an error that names the file. */
+function safely<T>(where: string, read: () => T): T {
   try {
-    return look();
+    return read();
   } catch (error) {
     throw wrong(where, String(error), error);
   }
 }
 
-/** The first fault, where it stands. */
-function explained(error: z.ZodError, place: (path: Path) => string): SyscallError {
+/** The first issue with its position. */
+function explained(error: z.ZodError, positionOf: (path: Path) => string): SyscallError {
   const [issue] = error.issues;
-  if (issue === undefined) return wrong(place([]), "it is no script", error);
+  if (issue === undefined) return wrong(positionOf([]), "it is not a script", error);
   const key = issue.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [];
   const field = issue.path.map(String).join(".");
-  return wrong(place([...issue.path, ...key]), `${field === "" ? "" : `${field}: `}${issue.message}`, error);
+  return wrong(
+    positionOf([...issue.path, ...key]),
+    `${field === "" ? "" : `${field}: `}${issue.message}`,
+    error,
+  );
 }
 
 function wrong(where: string, why: string, cause?: unknown): SyscallError {

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { isObject } from "../_lib/is-object.ts";
 import { Condition, Match, pattern, texts } from "./condition.ts";
 
-/** How strictly what came is compared with what a script expects (docs/replay.md). */
+/** How strictly results are compared with what a script expects (docs/replay.md). */
 export const COMPARE = ["usual", "exact", "state"] as const;
 export type Compare = (typeof COMPARE)[number];
 
@@ -14,7 +14,7 @@ const ToolCall = z.strictObject({
   name: z.string().min(1),
   input: z.record(z.string(), z.unknown()).default({}),
   invalid: z.strictObject({ text: z.string(), reason: z.string() }).optional(),
-  /** What its result must be, as the model is shown it. Looked at when the next answer is asked for. */
+  /** What its result must be, in the form sent to the model. Checked when the next answer is requested. */
   expect: Match.optional(),
 });
 
@@ -30,9 +30,9 @@ const answer = {
     })
     .optional(),
   stop_reason: z.enum(["end_turn", "tool_calls", "max_tokens", "refusal", "paused", "other"]).optional(),
-  /** The provider's own word for it. */
+  /** The provider's own word for the stop reason. */
   stop_word: z.string().optional(),
-  /** What must hold of the conversation before it is given. */
+  /** What must be true of the conversation before this answer. */
   expect: Condition.optional(),
 };
 
@@ -40,30 +40,30 @@ const answer = {
 export const Response = z.strictObject(answer);
 export type Response = z.infer<typeof Response>;
 
-/** One way on: an answer, or several. */
-export type Way = Response & { when?: Condition; responses?: Entry[] };
+/** One option of a branch: an answer, or several. */
+export type Option = Response & { when?: Condition; responses?: ScriptItem[] };
 
-/** The first way whose `when` holds is taken; one without `when` always does. What follows goes on after it. */
+/** Takes the first option whose `when` is true or absent, then continues after the branch. */
 export interface Branch {
-  one_of: Way[];
+  one_of: Option[];
 }
 
-export type Entry = Response | Branch;
+export type ScriptItem = Response | Branch;
 
-/** `responses` go instead of an answer of its own. */
-const Way: z.ZodType<Way> = z.lazy(() =>
+/** An option has either `responses` or an answer of its own. */
+const Option: z.ZodType<Option> = z.lazy(() =>
   z
-    .strictObject({ ...answer, when: Condition.optional(), responses: z.array(Entry).optional() })
+    .strictObject({ ...answer, when: Condition.optional(), responses: z.array(ScriptItem).optional() })
     .refine(({ responses, when: _, ...own }) => responses === undefined || Object.keys(own).length === 0, {
       error: "has an answer of its own beside `responses`: write it as the first of them",
     }),
 );
 
-const Branch: z.ZodType<Branch> = z.lazy(() => z.strictObject({ one_of: z.array(Way).min(1) }));
+const Branch: z.ZodType<Branch> = z.lazy(() => z.strictObject({ one_of: z.array(Option).min(1) }));
 
-/** By its own key, so that what is wrong in it is told and not that it fits neither. */
-export const Entry: z.ZodType<Entry> = z.lazy(() =>
-  z.unknown().transform((value, context): Entry => {
+/** Validated by the form that its keys suggest, so that errors name the field and not the union. */
+export const ScriptItem: z.ZodType<ScriptItem> = z.lazy(() =>
+  z.unknown().transform((value, context): ScriptItem => {
     const schema = isObject(value) && "one_of" in value ? Branch : Response;
     const result = schema.safeParse(value);
     if (result.success) return result.data;
@@ -73,19 +73,19 @@ export const Entry: z.ZodType<Entry> = z.lazy(() =>
 );
 
 const head = {
-  /** What `rnix replay` has it do when it plays this script. */
+  /** The intent of the run that `rnix replay` starts with this script. */
   intent: z.string().optional(),
   agent: z.string().optional(),
   /** Text that is attached to the intent. */
   input: z.string().optional(),
   checks: z.array(z.string()).optional(),
-  /** As the flags of a spawn: what is added to the prompt, the rights, folders outside, the form of the answer. */
+  /** As the flags of `rnix spawn`: additions to the prompt, rules, folders outside, the answer's schema. */
   system_prompt: z.string().optional(),
   allow: z.array(z.string()).optional(),
   deny: z.array(z.string()).optional(),
   folders: z.array(z.string()).optional(),
   output_schema: z.record(z.string(), z.unknown()).optional(),
-  /** Of the run, in place of its agent's. */
+  /** Limits of the run, in place of its agent's. */
   limits: z
     .strictObject({
       max_steps: Limit.optional(),
@@ -94,7 +94,7 @@ const head = {
     })
     .optional(),
   compare: z.enum(COMPARE).optional(),
-  /** The run it was made from. Its folders in results stand for those of today. */
+  /** The run it was made from. Its folders in results stand for the current ones. */
   recorded: z
     .strictObject({
       uuid: z.string().optional(),
@@ -123,11 +123,11 @@ const head = {
     .optional(),
 };
 
-/** What the agents play that the run spawns: each the first that is not taken and has its name and intent. */
+/** The script of an agent that the run spawns: the first unused one with its name and intent. */
 interface ChildScript {
   agent: string;
   intent: string;
-  responses: Entry[];
+  responses: ScriptItem[];
   children?: ChildScript[];
 }
 
@@ -135,23 +135,23 @@ const Child: z.ZodType<ChildScript> = z.lazy(() =>
   z.strictObject({
     agent: z.string(),
     intent: z.string(),
-    responses: z.array(Entry),
+    responses: z.array(ScriptItem),
     children: z.array(Child).optional(),
   }),
 );
 
-/** What may stand in the first line of JSONL, before the responses. */
+/** What the first line of JSONL may hold, before the responses. */
 export const Head = z.lazy(() => z.strictObject({ ...head, children: z.array(Child).optional() }));
 export type Head = z.infer<typeof Head>;
 export const HEAD_KEYS: readonly string[] = [...Object.keys(head), "children"];
 
 export const ScriptFile = z.lazy(() =>
-  z.strictObject({ ...head, responses: z.array(Entry), children: z.array(Child).optional() }),
+  z.strictObject({ ...head, responses: z.array(ScriptItem), children: z.array(Child).optional() }),
 );
 
-/** What is played: a file's, or a recorded run's. */
+/** A script to play, from a file or a recorded run. */
 export interface Script extends Head {
-  /** For messages: the file, or the run. */
+  /** The file or the run, in messages. */
   name: string;
-  responses: Entry[];
+  responses: ScriptItem[];
 }

@@ -2,61 +2,65 @@ import { isAbsolute, resolve } from "node:path";
 import { type LLMAnswer, type LLMEvent, type LLMRequest, type OpenContext, SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import type { Model } from "../_model/model-file.ts";
-import { missOf } from "./condition.ts";
+import { mismatchOf } from "./condition.ts";
 import { cursorAt } from "./cursor.ts";
-import { checkConversation, checkResults, noWay } from "./divergence.ts";
+import { checkConversation, checkResults, noOption } from "./divergence.ts";
 import { normalize, replaceFolder } from "./normalize.ts";
 import { recordedRun } from "./recording.ts";
-import { type Branch, COMPARE, type Compare, type Response, type Script, type Way } from "./script.ts";
+import { type Branch, COMPARE, type Compare, type Option, type Response, type Script } from "./script.ts";
 import { readScript } from "./script-file.ts";
 import { recordedSubScript, type SubScript, subScript, subScriptFile } from "./sub-scripts.ts";
 
-/** Of the run's own store: which ways it has taken where its script branches. */
+/** The list in the run's own store of the options it has taken at branches. */
 const TAKEN = "taken";
-const MOST_TAKEN = 10_000;
+const MAX_TAKEN = 10_000;
 const Taken = z.object({ n: z.number(), way: z.number() });
 
 /**
- * Answers with the script's next response. Which one that is depends on the request alone, on how many
- * answers the run has had, so that a resumed run goes on where it was.
+ * Answers with the script's next response. The number of answers in the request decides which one that is, so that a
+ * resumed run continues at its place.
  */
 export class ScriptedModel implements Model {
   readonly #context: OpenContext;
-  readonly #parts = new Map<string, Promise<SubScript>>();
-  /** By the number of the branch; read from the run's store when it is first asked for. */
-  #ways: Promise<Map<number, number>> | undefined;
+  readonly #scripts = new Map<string, Promise<SubScript>>();
+  /** The options taken, by the number of the branch; read from the run's store at the first use. */
+  #options: Promise<Map<number, number>> | undefined;
 
   constructor(context: OpenContext) {
     this.#context = context;
   }
 
   async answer(request: LLMRequest, signal: AbortSignal): Promise<LLMAnswer> {
-    const { script } = await this.#part(request.model, signal);
+    const { script } = await this.#script(request.model, signal);
     if (request.turn === null) throw noSummary(script);
     const turn = turnOf(request);
-    const rule = { script, compare: this.#compare(request.model, script), usual: this.#usual(script) };
-    const { now, before } = await cursorAt(script.responses, turn, async (branch, at) => {
-      if (at.turn === turn) return this.#take(branch, at, request, rule);
-      return this.#taken(branch, at, request, rule);
+    const rule = {
+      script,
+      compare: this.#compare(request.model, script),
+      normalize: this.#normalize(script),
+    };
+    const { current, previous } = await cursorAt(script.responses, turn, async (branch, at) => {
+      if (at.turn === turn) return this.#choose(branch, at, request, rule);
+      return this.#chosenBefore(branch, at, request, rule);
     });
-    checkResults(before, request, turn, rule);
-    if (now === undefined) throw ranOut(script, turn);
-    checkConversation(now, request, turn, rule);
-    return answerOf(now, turn, request, this.#today(script));
+    checkResults(previous, request, turn, rule);
+    if (current === undefined) throw ranOut(script, turn);
+    checkConversation(current, request, turn, rule);
+    return answerOf(current, turn, request, this.#withCurrentFolders(script));
   }
 
   async stream(request: LLMRequest, signal: AbortSignal): Promise<AsyncIterable<LLMEvent>> {
     return events(await this.answer(request, signal));
   }
 
-  #part(model: string, signal: AbortSignal): Promise<SubScript> {
-    const known = this.#parts.get(model);
+  #script(model: string, signal: AbortSignal): Promise<SubScript> {
+    const known = this.#scripts.get(model);
     if (known) return known;
-    const part = this.#read(model, signal).then((whole) => subScript(this.#context, whole));
-    this.#parts.set(model, part);
-    // What was not there may be there when it is asked for again.
-    part.catch(() => this.#parts.delete(model));
-    return part;
+    const script = this.#read(model, signal).then((whole) => subScript(this.#context, whole));
+    this.#scripts.set(model, script);
+    // A failure is not kept: the next attempt may succeed.
+    script.catch(() => this.#scripts.delete(model));
+    return script;
   }
 
   async #read(model: string, signal: AbortSignal): Promise<SubScript> {
@@ -73,49 +77,49 @@ export class ScriptedModel implements Model {
     return COMPARE.find((one) => one === said) ?? script.compare ?? "usual";
   }
 
-  #usual({ recorded }: Script) {
+  #normalize({ recorded }: Script) {
     const { cwd, project } = this.#context;
     return normalize({ cwd, project: project.dir }, recorded);
   }
 
-  /** Chosen by the conversation as it is, and kept: later it may have been compacted. */
-  async #take(branch: Branch, at: { n: number }, request: LLMRequest, rule: Rule): Promise<Way> {
+  /** Chooses by the conversation, and records the choice: later the conversation may be compacted. */
+  async #choose(branch: Branch, at: { n: number }, request: LLMRequest, rule: Rule): Promise<Option> {
     const index = chosen(branch, request, rule);
-    const way = branch.one_of[index];
-    if (way === undefined) throw noWay(branch, request, turnOf(request), rule);
-    (await this.#kept()).set(at.n, index);
+    const option = branch.one_of[index];
+    if (option === undefined) throw noOption(branch, request, turnOf(request), rule);
+    (await this.#recorded()).set(at.n, index);
     await this.#context.store?.append("run", TAKEN, { n: at.n, way: index });
-    return way;
+    return option;
   }
 
-  /** The way taken before. Where nothing is kept of it, the conversation up to there says which. */
-  async #taken(
+  /** The option taken earlier. Without a record of it, the conversation up to there decides again. */
+  async #chosenBefore(
     branch: Branch,
     { n, turn }: { n: number; turn: number },
     request: LLMRequest,
     rule: Rule,
-  ): Promise<Way> {
-    const kept = (await this.#kept()).get(n);
+  ): Promise<Option> {
+    const recorded = (await this.#recorded()).get(n);
     const messages = upToAnswer(request, turn);
-    const index = kept ?? (messages && chosen(branch, { ...request, messages }, rule));
-    const way = branch.one_of[index ?? -1];
-    if (way === undefined) throw forgotten(rule.script, turn);
-    return way;
+    const index = recorded ?? (messages && chosen(branch, { ...request, messages }, rule));
+    const option = branch.one_of[index ?? -1];
+    if (option === undefined) throw forgotten(rule.script, turn);
+    return option;
   }
 
-  #kept(): Promise<Map<number, number>> {
-    this.#ways ??= this.#readKept();
-    return this.#ways;
+  #recorded(): Promise<Map<number, number>> {
+    this.#options ??= this.#readRecorded();
+    return this.#options;
   }
 
-  /** The last word on each branch counts: a fork has those of the run that it comes from. */
-  async #readKept(): Promise<Map<number, number>> {
-    const lines = (await this.#context.store?.lines("run", TAKEN, 0, MOST_TAKEN)) ?? [];
+  /** The last record of a branch counts: a fork also has the records of the run it was made from. */
+  async #readRecorded(): Promise<Map<number, number>> {
+    const lines = (await this.#context.store?.lines("run", TAKEN, 0, MAX_TAKEN)) ?? [];
     return new Map(lines.flatMap((line) => Taken.safeParse(line).data ?? []).map(({ n, way }) => [n, way]));
   }
 
-  /** A call's input as it is today: the recorded run's folders have been others. */
-  #today({ recorded }: Script): (value: unknown) => unknown {
+  /** Replaces the recorded run's folders in a call's input by the current ones. */
+  #withCurrentFolders({ recorded }: Script): (value: unknown) => unknown {
     const { cwd, project } = this.#context;
     const moves = [
       [recorded?.cwd, cwd],
@@ -125,20 +129,20 @@ export class ScriptedModel implements Model {
   }
 }
 
-type Rule = Parameters<typeof noWay>[3];
+type Rule = Parameters<typeof noOption>[3];
 
-/** A run's UUID or the beginning of it, and how its results are compared. */
+/** A run's UUID or its beginning, and how results are compared. */
 const RECORDED = /^([0-9a-f]{4,8}(?:-[0-9a-f-]{0,27})?)(?::(exact|usual|state))?$/i;
 
 function turnOf({ turn, messages }: LLMRequest): number {
   return turn ?? messages.filter(({ role }) => role === "assistant").length;
 }
 
-function chosen({ one_of }: Branch, request: LLMRequest, { usual }: Rule): number {
-  return one_of.findIndex(({ when }) => when === undefined || missOf(when, request, usual) === null);
+function chosen({ one_of }: Branch, request: LLMRequest, { normalize }: Rule): number {
+  return one_of.findIndex(({ when }) => when === undefined || mismatchOf(when, request, normalize) === null);
 }
 
-/** The messages before answer `turn`; undefined where compaction has taken some of them. */
+/** The messages before answer `turn`; undefined when compaction has removed some of them. */
 function upToAnswer(request: LLMRequest, turn: number): LLMRequest["messages"] | undefined {
   const answers = request.messages.flatMap(({ role }, at) => (role === "assistant" ? [at] : []));
   return answers.length === turnOf(request) ? request.messages.slice(0, answers[turn]) : undefined;
@@ -160,17 +164,19 @@ function answerOf(
   response: Response,
   turn: number,
   request: LLMRequest,
-  today: (value: unknown) => unknown,
+  convert: (value: unknown) => unknown,
 ): LLMAnswer {
   const content = response.text ?? "";
   const calls = (response.tool_calls ?? []).map(({ expect: _, input, ...call }, n) => ({
     id: `call_${turn + 1}_${n + 1}`,
     ...call,
-    input: Object.fromEntries(Object.entries(input).map(([key, value]) => [key, today(value)])),
+    input: Object.fromEntries(Object.entries(input).map(([key, value]) => [key, convert(value)])),
   }));
   const usage = {
-    input_tokens: guess(request.system_prompt + request.messages.map((message) => message.content).join("")),
-    output_tokens: guess(content + JSON.stringify(calls)),
+    input_tokens: estimate(
+      request.system_prompt + request.messages.map((message) => message.content).join(""),
+    ),
+    output_tokens: estimate(content + JSON.stringify(calls)),
     cached_tokens: 0,
     ...response.usage,
   };
@@ -204,14 +210,14 @@ function pieces(text: string): string[] {
   return Array.from({ length: count }, (_, n) => points.slice(n * size, (n + 1) * size).join(""));
 }
 
-/** Where the script says no number: about four characters a token, the same on every machine. */
-function guess(text: string): number {
+/** Tokens where the script gives no number: about four characters each, the same on every machine. */
+function estimate(text: string): number {
   return Math.ceil(text.length / 4);
 }
 
-/** The kernel does without the model then. */
+/** The kernel then compacts without a model. */
 function noSummary({ name }: Script): SyscallError {
-  return new SyscallError("INVALID", `${name} holds the answers of a run's steps, and no summary of them`, {
+  return new SyscallError("INVALID", `${name} holds the answers of a run's steps, but no summary of them`, {
     retryable: false,
   });
 }
@@ -227,7 +233,7 @@ function ranOut({ name }: Script, turn: number): SyscallError {
 function forgotten({ name }: Script, turn: number): SyscallError {
   return new SyscallError(
     "INVALID",
-    `${name}: which way was taken before turn ${turn + 1} is not known any more: the conversation was compacted since`,
+    `${name}: the option taken before turn ${turn + 1} is no longer known, because the conversation was compacted`,
     { retryable: false },
   );
 }

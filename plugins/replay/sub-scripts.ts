@@ -2,41 +2,41 @@ import { type History, type OpenContext, type RunInfo, SyscallError } from "rnix
 import { scriptOf } from "./recording.ts";
 import type { Script } from "./script.ts";
 
-/** A part that one run plays: the script's own, or that of an agent which the run spawns. */
+/** The script of one run: the whole one, or that of an agent that the run spawns. */
 export interface SubScript {
   script: Script;
-  children(): Promise<ChildPart[]>;
+  children(): Promise<ChildScript[]>;
 }
 
-interface ChildPart {
+interface ChildScript {
   agent: string;
   intent: string;
-  part(): Promise<SubScript>;
+  script(): Promise<SubScript>;
 }
 
-/** The part of the process in the script that it was given, which is that of the run it was spawned by as well. */
+/** The script of this process, within the script that it shares with the run it was spawned by. */
 export async function subScript(context: OpenContext, whole: SubScript): Promise<SubScript> {
   const { history, process } = context;
   if (history === undefined || process.depth === 0) return whole;
   const self = await runOf(history, process.uuid);
-  return self === undefined ? whole : partOfRun(history, self, whole);
+  return self === undefined ? whole : scriptOfRun(history, self, whole);
 }
 
-async function partOfRun(history: History, self: RunInfo, whole: SubScript): Promise<SubScript> {
+async function scriptOfRun(history: History, self: RunInfo, whole: SubScript): Promise<SubScript> {
   const parent = self.parent_uuid === null ? undefined : await runOf(history, self.parent_uuid);
-  // Spawned by a run that does not play this.
+  // The parent does not play this script.
   if (parent === undefined || parent.provider !== self.provider || parent.model !== self.model) return whole;
-  const above = await partOfRun(history, parent, whole);
-  const cast = await above.children();
-  // A hand-written script that says nothing of children is played by each from its beginning.
-  if (cast.length === 0 && above.script.children === undefined) return above;
-  const alike = (one: { agent: string; intent: string }): boolean =>
+  const above = await scriptOfRun(history, parent, whole);
+  const children = await above.children();
+  // Without `children` in a hand-written script, every child plays it from the beginning.
+  if (children.length === 0 && above.script.children === undefined) return above;
+  const isAlike = (one: { agent: string; intent: string }): boolean =>
     one.agent === self.agent && one.intent === self.intent;
   const siblings = await history.runs({ parent: parent.uuid, limit: 1000 });
-  const before = siblings.filter((one) => alike(one) && one.uuid < self.uuid).length;
-  const part = cast.filter(alike)[before];
-  if (part === undefined) throw noPart(above.script, self, before, cast);
-  return part.part();
+  const before = siblings.filter((one) => isAlike(one) && one.uuid < self.uuid).length;
+  const child = children.filter(isAlike)[before];
+  if (child === undefined) throw noScript(above.script, self, before, children);
+  return child.script();
 }
 
 export function subScriptFile(script: Script): SubScript {
@@ -46,14 +46,14 @@ export function subScriptFile(script: Script): SubScript {
       (script.children ?? []).map(({ agent, intent, responses, children = [] }) => ({
         agent,
         intent,
-        part: async () => subScriptFile({ ...script, agent, intent, responses, children }),
+        script: async () => subScriptFile({ ...script, agent, intent, responses, children }),
       })),
   };
 }
 
 export async function recordedSubScript(history: History, run: RunInfo): Promise<SubScript> {
   return {
-    // It has children or it has none: the record says which.
+    // A record is complete: without children it has none.
     script: { ...(await scriptOf(history, run)), children: [] },
     async children() {
       const runs = await history.runs({ parent: run.uuid, limit: 1000 });
@@ -62,7 +62,7 @@ export async function recordedSubScript(history: History, run: RunInfo): Promise
         .map((child) => ({
           agent: child.agent,
           intent: child.intent,
-          part: () => recordedSubScript(history, child),
+          script: () => recordedSubScript(history, child),
         }));
     },
   };
@@ -72,12 +72,17 @@ async function runOf(history: History, uuid: string): Promise<RunInfo | undefine
   return (await history.runs({ uuid, limit: 1 }))[0];
 }
 
-function noPart(script: Script, { agent, intent }: RunInfo, before: number, cast: ChildPart[]): SyscallError {
-  const known = cast.map((one) => `  ${one.agent}: ${JSON.stringify(one.intent)}`).join("\n");
+function noScript(
+  script: Script,
+  { agent, intent }: RunInfo,
+  before: number,
+  children: ChildScript[],
+): SyscallError {
+  const known = children.map((one) => `  ${one.agent}: ${JSON.stringify(one.intent)}`).join("\n");
   const nth = before === 0 ? "" : ` (number ${before + 1} of it)`;
   return new SyscallError(
     "INVALID",
-    `${script.name} diverges: the run has spawned an agent that nothing is written for${nth}\nexpected one of\n${known || "  none"}\ncame\n  ${agent}: ${JSON.stringify(intent)}`,
+    `${script.name} diverges: the run has spawned an agent that has no script${nth}\nexpected one of\n${known || "  none"}\nactual\n  ${agent}: ${JSON.stringify(intent)}`,
     { retryable: false },
   );
 }

@@ -30,7 +30,7 @@ describe("docs/replay.md", () => {
 
   test("its example diverges where a call comes to something else", async () => {
     const others: [Record<string, string[]>, RegExp][] = [
-      [{ Bash: ["no such file"] }, /no condition of its branch holds/],
+      [{ Bash: ["no such file"] }, /no condition of its branch is true/],
       [{ Bash: ["FAIL: 3"], Edit: ["Error NOT_FOUND: total.sh"] }, /turn 2: Edit/],
       [{ Bash: ["FAIL: 3", "FAIL: 4"], Edit: ["edited"] }, /turn 3: Bash/],
     ];

@@ -61,8 +61,8 @@ describe("rnix replay of a recorded run", () => {
     const { code, stdout } = await machine.run(["replay", uuid.slice(0, 13)]);
     expect(code).toBe(1);
     expect(stdout).toContain("differs");
-    expect(stdout).toMatch(/result, step 1: run .* diverges at turn 1: Read .* came to something else/);
-    expect(stdout).toMatch(/expected\n.*1 \+ 1 = 3\n.*came\n.*1 \+ 1 = 7/);
+    expect(stdout).toMatch(/result, step 1: run .* diverges at turn 1: Read .* had another result/);
+    expect(stdout).toMatch(/expected\n.*1 \+ 1 = 3\n.*actual\n.*1 \+ 1 = 7/);
     expect(machine.read("sum.txt")).toBe("1 + 1 = 7\n");
     // By how the calls went it is another point: the Edit finds nothing to replace.
     expect((await replayed(machine, [uuid, "--compare", "state"])).kinds).toEqual(["result"]);

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import plugin from "../../plugins/cursor/index.ts";
@@ -144,4 +144,14 @@ describe("the Cursor CLI", () => {
     expect(await file.stat()).toMatchObject({ confined: false, runs_tools: true });
     await file.close();
   });
+});
+
+test("JSON that is nested too deeply fails the request before it is parsed", async () => {
+  const path = join(root, "deep");
+  writeFileSync(path, "#!/bin/sh\nhead -c 200000 /dev/zero | tr '\\0' '['\necho\nsleep 60\n", {
+    mode: 0o755,
+  });
+  const context = { ...real.context, config: { extra: { command: path } } };
+  const error = await failure(() => ask(user("hi"), context));
+  expect(error).toMatchObject({ code: "DRIVER", message: expect.stringContaining("nested too deeply") });
 });

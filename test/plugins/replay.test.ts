@@ -181,7 +181,7 @@ describe("a script that cannot be played says so, and is not tried again", () =>
       const file = await openModel(replay, DEVICE, { cwd: dir });
       const error = await failureOf(ask(file, { model: name }));
       expect(error).toMatchObject({ code: "INVALID", retryable: false });
-      expect(error.message).toContain(`${name}: it is no file`);
+      expect(error.message).toContain(`${name}: it is a folder, a device or a pipe`);
     });
 });
 

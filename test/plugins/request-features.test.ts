@@ -184,12 +184,12 @@ describe("docs/providers.md", () => {
   const [, section = ""] = document.split("## Effort, images, output schema");
 
   test.each(["anthropic", "openai", "google", "openai-compatible", "replay", "claude", "cursor"])(
-    "says of %s what the driver says of itself",
+    "names the abilities of %s as the driver does",
     async (name) => {
       const row = section.split("\n").find((line) => line.startsWith(`| \`${name}\``)) ?? "";
       const [effort, images] = row.split("|").slice(2, 4);
       const { default: plugin } = await import(`../../plugins/${name}`);
-      // A CLI is opened only where there is a program; it is not started to tell this.
+      // Opening a CLI needs an existing program, which is not started.
       const extra = ["claude", "cursor"].includes(name) ? { command: process.execPath } : {};
       const file = await openModel(plugin, `/dev/llm/${name}`, { base_url: "http://127.0.0.1:1", extra });
       const stat = await file.stat();

@@ -257,7 +257,7 @@ describe("a long output", () => {
       spill: () => Promise.reject(new SyscallError("EXHAUSTED", "The disk is full.")),
     });
     const answer = await bash({ command: print(5_000) }, context);
-    expect(answer).toContain("The whole output was not kept.");
+    expect(answer).toContain("The rest was not saved.");
     expect(notes.log.join()).toContain("The disk is full.");
   });
 });
@@ -312,10 +312,8 @@ describe("characters that come in pieces", () => {
     }
   });
 
-  test("an end that nobody knows is said to be unknown", async () => {
-    expect(await bash({ command: "x" }, printing([], { code: null }))).toBe(
-      "[it is not known how the command ended]",
-    );
+  test("an unknown exit code is reported as unknown", async () => {
+    expect(await bash({ command: "x" }, printing([], { code: null }))).toBe("[the exit code is unknown]");
   });
 });
 

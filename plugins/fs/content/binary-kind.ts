@@ -1,7 +1,7 @@
-/** So many bytes at a file's start tell whether it is text. */
+/** Bytes at a file's start that decide whether it is text. */
 const PROBE_BYTES = 8_192;
 
-/** What a binary file is, by its first bytes; undefined for text. */
+/** The kind of a binary file by its first bytes; undefined for text. */
 export function binaryKind(start: Uint8Array): string | undefined {
   const head = Buffer.from(start.buffer, start.byteOffset, Math.min(start.length, PROBE_BYTES));
   const latin = head.toString("latin1", 0, 16);

@@ -2,30 +2,30 @@ import { constants, type Stats } from "node:fs";
 import { access, lstat, open, rename, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { SyscallError } from "rnix/plugin";
-import { errnoOf, heed, systemError } from "../errors.ts";
+import { errnoOf, systemError, throwIfAborted } from "../errors.ts";
 import type { Confinement } from "../paths/confinement.ts";
 import type { Folder } from "../paths/folder.ts";
-import type { Target } from "../paths/write-target.ts";
+import type { WriteTarget } from "../paths/write-target.ts";
 
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 const MODE_BITS = 0o7777;
 
 /**
- * Puts this content in the target's place, whole or not at all: a temporary file beside it, then a rename.
- * The mode of the file that was there is kept. INVALID when it has been changed since `target` was made. All of it
- * happens in the folder that was opened and decided on. Returns the file's real path.
+ * Replaces the target's content atomically: writes a temporary file beside it, then renames it. The mode of the old file
+ * is kept. INVALID when the file has changed since `target` was made. Everything happens in the open folder that was
+ * checked. Returns the file's real path.
  */
 export async function replaceFile(
   confinement: Confinement,
-  target: Target,
+  target: WriteTarget,
   content: Uint8Array,
   signal: AbortSignal,
 ): Promise<string> {
-  heed(signal);
+  throwIfAborted(signal);
   try {
     const folder = await confinement.openFolder(target);
     try {
-      // A rename would replace a file its owner has made read-only.
+      // A rename would replace even a read-only file.
       if (target.stat) await access(folder.at(target.name), constants.W_OK);
       const path = join(await folder.path(), target.name);
       await replaceIn(folder, target, content, signal);
@@ -40,7 +40,7 @@ export async function replaceFile(
 
 async function replaceIn(
   folder: Folder,
-  target: Target,
+  target: WriteTarget,
   content: Uint8Array,
   signal: AbortSignal,
 ): Promise<void> {
@@ -54,16 +54,16 @@ async function replaceIn(
       await handle.close();
     }
     await checkUnchanged(folder.at(target.name), target);
-    heed(signal);
+    throwIfAborted(signal);
     await rename(temporary, folder.at(target.name));
   } catch (thrown) {
     await unlink(temporary);
-    heed(signal);
+    throwIfAborted(signal);
     throw thrown;
   }
 }
 
-/** The owner first: changing it clears bits of the mode. */
+/** Sets the owner first: changing it clears bits of the mode. */
 async function keepOwnerAndMode(
   handle: {
     chown(uid: number, gid: number): Promise<void>;
@@ -77,25 +77,25 @@ async function keepOwnerAndMode(
     try {
       await handle.chown(was.uid, was.gid);
     } catch (thrown) {
-      // Only root may give files away; for others the file becomes theirs, as with any editor.
+      // Only root may change the owner; otherwise the file belongs to this user, as with any editor.
       if (errnoOf(thrown) !== "EPERM") throw thrown;
     }
   }
   await handle.chmod(was.mode & MODE_BITS);
 }
 
-async function checkUnchanged(path: string, target: Target): Promise<void> {
-  const now = await statIfThere(path);
+async function checkUnchanged(path: string, target: WriteTarget): Promise<void> {
+  const now = await statIfExists(path);
   const was = target.stat;
   if (!now && !was) return;
   if (now && was && now.ino === was.ino && now.size === was.size && now.mtimeMs === was.mtimeMs) return;
   throw new SyscallError(
     "INVALID",
-    `${target.path} was changed by someone else meanwhile. Nothing was written; read it again first.`,
+    `${target.path} was changed by another program meanwhile. Nothing was written; read it again first.`,
   );
 }
 
-async function statIfThere(path: string): Promise<Stats | undefined> {
+async function statIfExists(path: string): Promise<Stats | undefined> {
   try {
     return await lstat(path);
   } catch (thrown) {

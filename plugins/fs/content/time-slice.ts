@@ -1,9 +1,9 @@
-import { heed } from "../errors.ts";
+import { throwIfAborted } from "../errors.ts";
 
-/** About what a slow machine does in 2 ms, in units of one byte looked at. */
+/** Work of about 2 ms on a slow machine; one unit is one byte examined. */
 const UNITS = 256 * 1024;
 
-/** Keeps work in slices: after each the thread is given back, so that nothing blocks the kernel's. */
+/** Divides work into slices and yields the thread after each, so that the kernel is not blocked. */
 export class TimeSlice {
   readonly #signal: AbortSignal;
   #left = UNITS;
@@ -12,16 +12,16 @@ export class TimeSlice {
     this.#signal = signal;
   }
 
-  /** Counts work that was done. True when a slice is over: `rest` before going on. */
+  /** Counts finished work. True when the slice is used up: call `rest` before more work. */
   spent(units: number): boolean {
     this.#left -= units;
     return this.#left <= 0;
   }
 
-  /** Gives the thread back for a turn; fails once the signal has fired. */
+  /** Yields the thread for a turn of the event loop. Fails once the signal has fired. */
   async rest(): Promise<void> {
     this.#left = UNITS;
     await new Promise<void>((resolve) => setImmediate(resolve));
-    heed(this.#signal);
+    throwIfAborted(this.#signal);
   }
 }

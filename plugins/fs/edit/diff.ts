@@ -1,6 +1,6 @@
 import { cutText } from "../display.ts";
 
-/** One place of a file, in bytes, and what comes there instead. */
+/** A range of bytes in a file and the text that replaces it. */
 export interface Change {
   start: number;
   end: number;
@@ -13,7 +13,7 @@ const MAX_LINES = 30;
 const LINE_CHARS = 300;
 const NEWLINE = 10;
 
-/** The changes as a unified diff, cut to what a reader needs to see that it went right. */
+/** The changes as a unified diff, shortened to what shows that they are right. */
 export function hunks(bytes: Buffer, changes: readonly Change[]): string {
   let shift = 0;
   let line = 1;
@@ -25,11 +25,11 @@ export function hunks(bytes: Buffer, changes: readonly Change[]): string {
     shown.push(hunk(bytes, change, line, shift));
     shift += countLines(change.text, 0, change.text.length) - countLines(bytes, change.start, change.end);
   }
-  if (changes.length > MAX_HUNKS) shown.push(`[… and ${changes.length - MAX_HUNKS} more places]`);
+  if (changes.length > MAX_HUNKS) shown.push(`[… and ${changes.length - MAX_HUNKS} more changes]`);
   return shown.join("\n");
 }
 
-/** The number of the line that a byte stands in. */
+/** The number of the line that holds a byte. */
 export function lineAt(bytes: Buffer, position: number): number {
   return 1 + countLines(bytes, 0, position);
 }
@@ -41,7 +41,7 @@ function hunk(bytes: Buffer, change: Change, line: number, shift: number): strin
   const added = linesOf(
     Buffer.concat([bytes.subarray(start, change.start), change.text, bytes.subarray(change.end, end)]),
   );
-  // The lines that a change begins and ends in the middle of may have stayed the same.
+  // The first and last lines of a change may be unchanged.
   const head = sameAtStart(removed, added);
   const tail = sameAtStart(removed.slice(head).toReversed(), added.slice(head).toReversed());
   const before = [...linesBefore(bytes, start), ...removed.slice(0, head)].slice(-CONTEXT_LINES);

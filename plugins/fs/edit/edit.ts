@@ -1,24 +1,24 @@
 import { type OpenContext, SyscallError } from "rnix/plugin";
 import { binaryKind } from "../content/binary-kind.ts";
-import { chunks } from "../content/read-chunks.ts";
+import { readChunks } from "../content/read-chunks.ts";
 import { replaceFile } from "../content/replace-file.ts";
 import { TimeSlice } from "../content/time-slice.ts";
 import { sizeText } from "../display.ts";
-import { heed, systemError } from "../errors.ts";
+import { systemError, throwIfAborted } from "../errors.ts";
 import type { Input } from "../operations.ts";
 import type { Confinement } from "../paths/confinement.ts";
-import type { Target } from "../paths/write-target.ts";
+import type { WriteTarget } from "../paths/write-target.ts";
 import { type Change, hunks, lineAt } from "./diff.ts";
 import { whyNotFound } from "./why-not-found.ts";
 
 const MAX_BYTES = 8 * 1024 * 1024;
 const MAX_CHANGES = 10_000;
-/** Looking for one text and cutting costs more than a byte looked at; per occurrence. */
+/** Units of a TimeSlice for each occurrence. */
 const CHANGE_COST = 256;
 
 /**
- * Replaces an exact text. It works on the file's bytes, so that all others stay as they are: byte order
- * mark, line endings, and what is not valid UTF-8.
+ * Replaces an exact text. It works on bytes, so that the rest of the file does not change: byte order mark, line endings
+ * and invalid UTF-8.
  */
 export async function edit(
   confinement: Confinement,
@@ -31,10 +31,10 @@ export async function edit(
   if (input.old_string === input.new_string) {
     throw new SyscallError(
       "INVALID",
-      `${shown}: old_string and new_string are the same; there is nothing to do.`,
+      `${shown}: old_string and new_string are equal; there is nothing to change.`,
     );
   }
-  // Its place may be written to; then that it is there, or which one was meant.
+  // Checks that the path may be written, then that the file exists.
   const target = await confinement.target(input.path);
   const { bytes, stat } = await contentOf(confinement, input.path, signal);
   const changes = await find(bytes, input, shown, signal);
@@ -68,13 +68,13 @@ async function contentOf(
   confinement: Confinement,
   path: string,
   signal: AbortSignal,
-): Promise<{ bytes: Buffer; stat: Target["stat"] }> {
+): Promise<{ bytes: Buffer; stat: WriteTarget["stat"] }> {
   const { handle, stat } = await confinement.open(path);
   const shown = confinement.shown(path);
   try {
     const pieces: Uint8Array[] = [];
     let length = 0;
-    for await (const chunk of chunks(handle, signal)) {
+    for await (const chunk of readChunks(handle, signal)) {
       length += chunk.length;
       if (length > MAX_BYTES) {
         throw new SyscallError(
@@ -97,14 +97,14 @@ async function contentOf(
   }
 }
 
-/** Where to change what: exactly one place, or all of them. */
+/** The changes to make: one, or all occurrences with replace_all. */
 async function find(
   bytes: Buffer,
   input: Input<"edit">,
   shown: string,
   signal: AbortSignal,
 ): Promise<Change[]> {
-  for (const [before, after] of spellings(bytes, input)) {
+  for (const [before, after] of variants(bytes, input)) {
     const changes = await occurrences(bytes, before, after, signal);
     if (changes.length === 0) continue;
     if (changes.length > MAX_CHANGES) {
@@ -124,8 +124,8 @@ async function find(
   throw new SyscallError("INVALID", `${shown}: ${await whyNotFound(bytes, input.old_string, signal)}`);
 }
 
-/** The text as given, or with the line endings that the file has: models write "\n". */
-function spellings(bytes: Buffer, input: Input<"edit">): [Buffer, Buffer][] {
+/** The texts as given, and with the line endings of the file: models write "\n". */
+function variants(bytes: Buffer, input: Input<"edit">): [Buffer, Buffer][] {
   const asGiven: [Buffer, Buffer] = [Buffer.from(input.old_string), Buffer.from(input.new_string)];
   const firstLine = bytes.indexOf("\n");
   if (firstLine < 1 || bytes[firstLine - 1] !== 13) return [asGiven];
@@ -148,14 +148,14 @@ async function occurrences(
   after: Buffer,
   signal: AbortSignal,
 ): Promise<Change[]> {
-  const pace = new TimeSlice(signal);
+  const slice = new TimeSlice(signal);
   const changes: Change[] = [];
   for (let at = bytes.indexOf(before); at >= 0; at = bytes.indexOf(before, at + before.length)) {
     changes.push({ start: at, end: at + before.length, text: after });
     if (changes.length > MAX_CHANGES) break;
-    if (pace.spent(CHANGE_COST)) await pace.rest();
+    if (slice.spent(CHANGE_COST)) await slice.rest();
   }
-  heed(signal);
+  throwIfAborted(signal);
   return changes;
 }
 

@@ -4,10 +4,10 @@ import { cutText } from "../display.ts";
 const MAX_LINES = 50_000;
 const MAX_WANTED = 200;
 const LINE_CHARS = 300;
-/** Below this likeness a line is no help. */
-const ALIKE = 0.5;
+/** The least likeness of a line that is shown. */
+const MIN_LIKENESS = 0.5;
 
-/** Says why an exact text is not in a file, and shows the place that was probably meant. */
+/** Explains why an exact text is not in a file, and shows the place that was probably meant. */
 export async function whyNotFound(bytes: Buffer, wanted: string, signal: AbortSignal): Promise<string> {
   const text = bytes.toString("utf8");
   const lines = text.split("\n", MAX_LINES).map((line) => line.replace(/\r$/, ""));
@@ -21,29 +21,29 @@ export async function whyNotFound(bytes: Buffer, wanted: string, signal: AbortSi
   const spaced = await findByWords(lines, wantedLines, signal);
   if (spaced !== undefined) {
     const exact = lines.slice(spaced, spaced + wantedLines.length);
-    return `old_string was not found, but with other whitespace it stands at line ${spaced + 1}. The file has it as:\n${exact.map(cut).join("\n")}`;
+    return `old_string was not found, but with other whitespace it is at line ${spaced + 1}. The file has it as:\n${exact.map(cut).join("\n")}`;
   }
   const near = await mostAlike(lines, wantedLines.find((line) => line !== "") ?? "", signal);
   const hint =
     near === undefined
       ? ""
-      : ` The nearest to its first line is line ${near + 1}:\n${cut(lines[near] ?? "")}`;
+      : ` The line most like its first line is line ${near + 1}:\n${cut(lines[near] ?? "")}`;
   return `old_string was not found. It must be exactly as in the file, whitespace included.${hint}`;
 }
 
-/** The line where these lines begin when only the words count. */
+/** The index of the line where these lines begin when whitespace is ignored. */
 async function findByWords(
   lines: string[],
   wanted: string[],
   signal: AbortSignal,
 ): Promise<number | undefined> {
   if (wanted.length > MAX_WANTED || wanted.every((line) => line === "")) return undefined;
-  const pace = new TimeSlice(signal);
+  const slice = new TimeSlice(signal);
   const compact = wanted.map(words);
   const first = compact.findIndex((line) => line !== "");
   for (let index = 0; index + wanted.length <= lines.length; index++) {
     const line = lines[index + first] ?? "";
-    if (pace.spent(2 * line.length + 1)) await pace.rest();
+    if (slice.spent(2 * line.length + 1)) await slice.rest();
     if (words(line) !== compact[first]) continue;
     if (compact.every((part, offset) => words(lines[index + offset] ?? "") === part)) return index;
   }
@@ -55,13 +55,13 @@ function words(line: string): string {
 }
 
 async function mostAlike(lines: string[], wanted: string, signal: AbortSignal): Promise<number | undefined> {
-  const pace = new TimeSlice(signal);
+  const slice = new TimeSlice(signal);
   const pairs = pairsOf(wanted);
   let best: number | undefined;
-  let bestLikeness = ALIKE;
+  let bestLikeness = MIN_LIKENESS;
   for (const [index, line] of lines.entries()) {
     const trimmed = line.trim().slice(0, LINE_CHARS);
-    if (pace.spent(20 * trimmed.length + 1)) await pace.rest();
+    if (slice.spent(20 * trimmed.length + 1)) await slice.rest();
     const likeness = alike(pairs, pairsOf(trimmed));
     if (likeness > bestLikeness) {
       best = index;
@@ -78,7 +78,7 @@ function pairsOf(text: string): Set<string> {
   return pairs;
 }
 
-/** The part of neighbouring character pairs that both have: Dice's coefficient, 0 to 1. */
+/** The share of character pairs that both have: Dice's coefficient, 0 to 1. */
 function alike(a: Set<string>, b: Set<string>): number {
   if (a.size === 0 || b.size === 0) return 0;
   let both = 0;

@@ -8,7 +8,7 @@ import { didYouMean } from "./did-you-mean.ts";
 import { Folder } from "./folder.ts";
 import { isInside, openedPath, realOrSame, realPathOfExisting } from "./real-path.ts";
 import { checkRegular } from "./regular-file.ts";
-import { locate, type Target } from "./write-target.ts";
+import { locate, type WriteTarget } from "./write-target.ts";
 
 /** A regular file that is open and may be read. The caller closes it. */
 export interface OpenedFile {
@@ -18,27 +18,27 @@ export interface OpenedFile {
   path: string;
 }
 
-/** Something that is there, whatever it is. */
-export interface Seen {
+/** An existing file, folder or device. */
+export interface ExistingPath {
   path: string;
   stat: Stats;
 }
 
-/** Without O_NONBLOCK opening a FIFO waits for its other side; O_NOFOLLOW as the path is resolved already. */
+/** O_NONBLOCK: opening a FIFO would wait for its writer. O_NOFOLLOW: the path is resolved already. */
 const OPEN_READ = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
-/** Linux's O_PATH, which Node does not name: a descriptor to look at, whatever it is and whoever may read it. */
+/** Linux's O_PATH, which Node does not name: a descriptor for stat only, which needs no permission to read. */
 const OPEN_LOOK = 0o10000000 | constants.O_NOFOLLOW;
 const LINUX = process.platform === "linux";
 /** The run's own records: tools may read and never write them. */
 const RECORDS = /(?:^|\/)\.rnix\/data(?:\/|$)/i;
-/** Who may not read a file does not search, list or edit it either. */
+/** A run that may not read a file may not search, list or edit it either. */
 const READING = ["Read"];
-/** Files that the kernel is asked about at once. */
-const ASKED_AT_ONCE = 256;
+/** Paths in one request to the kernel. */
+const MAX_PATHS = 256;
 
 /**
- * Holds every path inside the project and the folders of `--add`, and every file to the run's rules. Both are
- * decided on what was opened, by the real path of its descriptor: a link that was exchanged changes nothing.
+ * Confines every path to the project and the folders of `--add`, and every file to the run's rules. Both are checked on
+ * the real path of the open descriptor, so replacing a symlink meanwhile has no effect.
  */
 export class Confinement {
   readonly #context: OpenContext;
@@ -49,12 +49,12 @@ export class Confinement {
     this.#context = context;
   }
 
-  /** How the model and the person see a path: relative to the working folder where it lies inside. */
+  /** A path as the model and the user see it: relative to the working folder if it is inside. */
   shown(path: string): string {
     return shownPath(this.#context.cwd, path);
   }
 
-  /** Opens a regular file for reading. Folders, FIFOs, sockets and devices are INVALID, and never waited for. */
+  /** Opens a regular file for reading. INVALID, without waiting, for folders, FIFOs, sockets and devices. */
   async open(path: string): Promise<OpenedFile> {
     const real = await this.#existing(path);
     try {
@@ -75,25 +75,25 @@ export class Confinement {
     }
   }
 
-  /** Where a search begins. Of a folder each file is decided by itself, when the search comes to it. */
-  async searchStart(path: string): Promise<Seen> {
+  /** The start of a search. The files of a folder are checked one by one, when the search reaches them. */
+  async searchStart(path: string): Promise<ExistingPath> {
     return this.#look(path, (stat) => !stat.isDirectory());
   }
 
-  /** What stands there, a folder too. NOT_FOUND names what is nearest. */
-  async look(path: string): Promise<Seen> {
+  /** The existing file or folder. NOT_FOUND names the most similar path. */
+  async look(path: string): Promise<ExistingPath> {
     return this.#look(path, () => true);
   }
 
-  async #look(path: string, byRules: (stat: Stats) => boolean): Promise<Seen> {
+  async #look(path: string, hasRules: (stat: Stats) => boolean): Promise<ExistingPath> {
     const real = await this.#existing(path);
     try {
-      if (!LINUX) return await this.#lookByPath(real, path, byRules);
+      if (!LINUX) return await this.#lookByPath(real, path, hasRules);
       const handle = await open(real, OPEN_LOOK);
       try {
         const stat = await handle.stat();
         const opened = await this.#openedInside(handle, stat, real, path);
-        if (byRules(stat)) await this.#checkRules(opened, path, READING);
+        if (hasRules(stat)) await this.#checkRules(opened, path, READING);
         return { stat, path: opened };
       } finally {
         await handle.close();
@@ -103,7 +103,7 @@ export class Confinement {
     }
   }
 
-  /** Asks the rules again: they may have changed while the file was open. */
+  /** Checks the rules again: they may have changed while the file was open. */
   async recheck(file: OpenedFile): Promise<void> {
     await this.#checkRules(file.path, file.path, READING);
   }
@@ -112,23 +112,23 @@ export class Confinement {
   async readable(paths: readonly string[]): Promise<boolean[]> {
     const guarded = (await this.#realGuarded()).filter(({ readable }) => !readable);
     const refusals: (string | null)[] = [];
-    for (let at = 0; at < paths.length; at += ASKED_AT_ONCE) {
-      refusals.push(...(await this.#context.access(paths.slice(at, at + ASKED_AT_ONCE), READING)));
+    for (let at = 0; at < paths.length; at += MAX_PATHS) {
+      refusals.push(...(await this.#context.access(paths.slice(at, at + MAX_PATHS), READING)));
     }
     return paths.map(
       (path, index) => refusals[index] === null && !guarded.some(({ dir }) => isInside(dir, path)),
     );
   }
 
-  /** Where a write to this path would go. */
-  async target(path: string): Promise<Target> {
+  /** The target of a write to this path. */
+  async target(path: string): Promise<WriteTarget> {
     const absolute = await this.#absolute(path);
     if (/[/\\]$/.test(path)) {
       throw new SyscallError("INVALID", `${path} ends with a slash: expected the name of a file.`);
     }
     try {
       const target = await locate(absolute);
-      await this.#decideWrite(target.path, path);
+      await this.#checkWrite(target.path, path);
       if (target.stat) checkRegular(target.stat, path);
       return target;
     } catch (thrown) {
@@ -137,20 +137,20 @@ export class Confinement {
   }
 
   /**
-   * Opens the target's folder and makes the ones that are missing. The write is decided on the folder that is open,
-   * before anything is made in it, and again on the last one.
+   * Opens the target's folder and creates the missing ones. The write is checked for the open folder before anything is
+   * created in it, and again for the last one.
    */
-  async openFolder(target: Target): Promise<Folder> {
+  async openFolder(target: WriteTarget): Promise<Folder> {
     let folder = await Folder.open(target.folder);
     try {
-      await this.#decideWrite(join(await folder.path(), ...target.missing, target.name), target.path);
+      await this.#checkWrite(join(await folder.path(), ...target.missing, target.name), target.path);
       for (const name of target.missing) {
         const next = await folder.enter(name);
         await folder.close();
         folder = next;
       }
       if (target.missing.length > 0) {
-        await this.#decideWrite(join(await folder.path(), target.name), target.path);
+        await this.#checkWrite(join(await folder.path(), target.name), target.path);
       }
       return folder;
     } catch (thrown) {
@@ -159,16 +159,16 @@ export class Confinement {
     }
   }
 
-  /** The real path of what was opened. */
+  /** The real path of an open file, which must be inside. */
   async #openedInside(handle: FileHandle, stat: Stats, expected: string, asked: string): Promise<string> {
     const real = await openedPath(handle.fd, expected, stat);
     await this.#checkInside(real, asked);
     return real;
   }
 
-  async #decideWrite(real: string, asked: string): Promise<void> {
+  async #checkWrite(real: string, asked: string): Promise<void> {
     await this.#checkInside(real, asked);
-    await this.#checkNotOurs(real, asked);
+    await this.#checkNotRecords(real, asked);
     await this.#checkRules(real, asked, []);
   }
 
@@ -181,11 +181,11 @@ export class Confinement {
     throw new SyscallError("PERMISSION", `${subject}. ${refusal}`);
   }
 
-  async #lookByPath(real: string, asked: string, byRules: (stat: Stats) => boolean): Promise<Seen> {
+  async #lookByPath(real: string, asked: string, hasRules: (stat: Stats) => boolean): Promise<ExistingPath> {
     const stat = await lstat(real);
-    if (byRules(stat)) await this.#checkRules(real, asked, READING);
+    if (hasRules(stat)) await this.#checkRules(real, asked, READING);
     if ((await realpath(real)) === real) return { path: real, stat };
-    throw new SyscallError("PERMISSION", `${asked} was exchanged while it was looked at. Try again.`);
+    throw new SyscallError("PERMISSION", `${asked} was replaced meanwhile. Try again.`);
   }
 
   async #existing(path: string): Promise<string> {
@@ -205,7 +205,7 @@ export class Confinement {
     if (path.includes("\0")) {
       throw new SyscallError(
         "PERMISSION",
-        `The path ${JSON.stringify(path.slice(0, 200))} holds a NUL byte: no file has such a name.`,
+        `The path ${JSON.stringify(path.slice(0, 200))} contains a NUL byte: no file has such a name.`,
       );
     }
     const absolute = resolve(this.#context.cwd, path);
@@ -213,7 +213,7 @@ export class Confinement {
     const realRoots = await this.#realRoots();
     const isIn = (roots: string[], where: string) => roots.some((root) => isInside(root, where));
     if (isIn([project.dir, ...folders, ...realRoots], absolute)) return absolute;
-    // A person who came in through a link names files by it. Of what lies outside nothing is told, not even if it is there.
+    // Users name files by the symlink through which they entered the folder. Outside, not even existence is revealed.
     const real = await realPathOfExisting(absolute);
     if (real === undefined || !isIn(realRoots, real)) throw this.#outside(path, absolute);
     return real;
@@ -230,7 +230,7 @@ export class Confinement {
     );
   }
 
-  async #checkNotOurs(real: string, path: string): Promise<void> {
+  async #checkNotRecords(real: string, path: string): Promise<void> {
     const roots = await this.#realRoots();
     const guarded = await this.#realGuarded();
     const record = roots.some((root) => isInside(root, real) && RECORDS.test(relative(root, real)));
@@ -256,7 +256,7 @@ export class Confinement {
     const leads = real === path ? "" : ` leads to ${real}, which`;
     return new SyscallError(
       "PERMISSION",
-      `${path}${leads} is outside of what this run may touch: ${[project.dir, ...folders].join(", ")}. Another folder is added by \`rnix spawn --add FOLDER\`.`,
+      `${path}${leads} is outside the folders of this run: ${[project.dir, ...folders].join(", ")}. \`rnix spawn --add FOLDER\` adds another folder.`,
     );
   }
 
@@ -268,7 +268,7 @@ export class Confinement {
       if (names !== null) {
         if (names.includes(name)) {
           const link = this.shown(join(folder, name));
-          return new SyscallError("NOT_FOUND", `${link} is a symlink that leads nowhere.`);
+          return new SyscallError("NOT_FOUND", `${link} is a broken symlink.`);
         }
         const similar = didYouMean(name, names);
         const hint =
@@ -284,7 +284,7 @@ export class Confinement {
     }
   }
 
-  /** The names in a folder that this run may know, none of a folder outside; null when there is no such folder. */
+  /** The names in a folder that this run may see; none outside its folders, null when there is no such folder. */
   async #namesIn(path: string): Promise<string[] | null> {
     let folder: Folder | undefined;
     try {
@@ -304,5 +304,5 @@ export class Confinement {
   }
 }
 
-/** Names that are looked through for one that was meant. */
+/** Names that are compared to find the one that was meant. */
 const MAX_HINTED = 1_000;

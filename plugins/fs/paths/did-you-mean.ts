@@ -1,8 +1,8 @@
-/** Beyond so many names none is looked for: a hint is not worth the time. */
+/** At most this many names are compared: a hint is not worth more time. */
 const MAX_NAMES = 1_000;
 const MAX_LENGTH = 40;
 
-/** The name that was probably meant, if one is near enough. */
+/** The name that was probably meant, if one is similar enough. */
 export function didYouMean(name: string, names: readonly string[]): string | undefined {
   if (name.length > MAX_LENGTH) return undefined;
   const wanted = name.toLowerCase();
@@ -29,14 +29,14 @@ function stem(name: string): string {
   return dot > 0 ? name.slice(0, dot) : name;
 }
 
-/** How many characters must be put in, taken out or exchanged to make one of the other. */
+/** The Levenshtein distance. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (let i = 1; i <= a.length; i++) {
     const next = [i];
     for (let j = 1; j <= b.length; j++) {
-      const exchanged = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(exchanged, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
     }
     row = next;
   }

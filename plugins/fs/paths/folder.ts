@@ -6,7 +6,7 @@ import { openedPath } from "./real-path.ts";
 
 const OPEN_FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
-/** An open folder. What is made in it is made in this very folder, whatever its path has become. */
+/** An open folder. Files are created in this folder, even if its path now leads elsewhere. */
 export class Folder {
   readonly #handle: FileHandle;
   readonly #opened: string;
@@ -20,29 +20,29 @@ export class Folder {
     return new Folder(await open(path, OPEN_FOLDER), shownAs);
   }
 
-  /** A name in it, as a path. Beside Linux there is no way to name a file by its open folder. */
+  /** The path of a name in it. Only Linux can name a file by its open folder. */
   at(name: string): string {
     return process.platform === "linux"
       ? `/proc/self/fd/${this.#handle.fd}/${name}`
       : join(this.#opened, name);
   }
 
-  /** Its real path. Beside Linux PERMISSION when another folder has taken its place. */
+  /** Its real path. Outside Linux: PERMISSION when another folder has replaced it. */
   async path(): Promise<string> {
     return openedPath(this.#handle.fd, this.#opened, await this.#handle.stat());
   }
 
   async names(): Promise<string[]> {
     const names = await readdir(this.at("."));
-    // Beside Linux it was listed by its path.
+    // Outside Linux it was listed by its path.
     if (process.platform !== "linux") await this.path();
     return names;
   }
 
-  /** The folder of this name in it, made when it is not there. */
+  /** Opens the folder of this name in it, and creates it if needed. */
   async enter(name: string): Promise<Folder> {
     const path = this.at(name);
-    await mkdirUnlessThere(path);
+    await mkdirIfMissing(path);
     return Folder.open(path, join(this.#opened, name));
   }
 
@@ -51,7 +51,7 @@ export class Folder {
   }
 }
 
-async function mkdirUnlessThere(path: string): Promise<void> {
+async function mkdirIfMissing(path: string): Promise<void> {
   try {
     await mkdir(path);
   } catch (thrown) {

@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve, sep } from "node:path";
 import { SyscallError } from "rnix/plugin";
 import { errnoOf, systemError } from "../errors.ts";
 
-/** With its symlinks resolved as far as something is there; undefined where it can't be followed. */
+/** The path with its symlinks resolved as far as it exists; undefined when it can't be followed. */
 export async function realPathOfExisting(path: string): Promise<string | undefined> {
   const missing: string[] = [];
   for (let at = path; ; at = dirname(at)) {
@@ -17,7 +17,7 @@ export async function realPathOfExisting(path: string): Promise<string | undefin
   }
 }
 
-/** With its symlinks resolved; as it is where nothing is there, or where this user may not look. */
+/** The path with its symlinks resolved; unchanged when it does not exist or may not be read. */
 export async function realOrSame(path: string): Promise<string> {
   try {
     return await realpath(path);
@@ -31,22 +31,22 @@ export function isInside(root: string, path: string): boolean {
   return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
 }
 
-/** What Linux puts behind the path of an open file whose name is gone. */
-const GONE = " (deleted)";
+/** Linux appends this to the path of an open file that was deleted. */
+const DELETED = " (deleted)";
 
 /**
- * The real path of an open file, asked of its descriptor. Elsewhere than on Linux: the path it was opened by, if
- * that still leads to the same file. PERMISSION when the name was taken away or exchanged meanwhile.
+ * The real path of an open file, by its descriptor. Outside Linux: the path it was opened by, if that still leads to the
+ * same file. PERMISSION when the file was deleted or replaced meanwhile.
  */
 export async function openedPath(fd: number, asked: string, info: Stats): Promise<string> {
   if (process.platform !== "linux") {
     const real = await realpath(asked);
     if (await isStill(real, info)) return real;
-    throw exchanged(asked);
+    throw replaced(asked);
   }
   const path = await readlink(`/proc/self/fd/${fd}`);
-  // A file may really be called so; of one that is gone no path is known that a rule could decide on.
-  if (path.endsWith(GONE) && !(await isStill(path, info))) throw exchanged(asked);
+  // A file may really have such a name. A deleted file has no path that rules could be checked for.
+  if (path.endsWith(DELETED) && !(await isStill(path, info))) throw replaced(asked);
   return path;
 }
 
@@ -60,6 +60,6 @@ async function isStill(path: string, info: Stats): Promise<boolean> {
   }
 }
 
-function exchanged(path: string): SyscallError {
-  return new SyscallError("PERMISSION", `${path} was exchanged while it was being opened. Try again.`);
+function replaced(path: string): SyscallError {
+  return new SyscallError("PERMISSION", `${path} was replaced while it was being opened. Try again.`);
 }

@@ -12,7 +12,7 @@ export function checkRegular(info: Stats, path: string): void {
   }
   throw new SyscallError(
     "INVALID",
-    `${path} is ${kindOf(info)}, not a file: reading or writing it could wait for ever.`,
+    `${path} is ${kindOf(info)}, not a file: reading or writing it could block for ever.`,
   );
 }
 

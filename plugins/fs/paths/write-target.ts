@@ -4,22 +4,22 @@ import { basename, dirname, join } from "node:path";
 import { SyscallError } from "rnix/plugin";
 import { errnoOf } from "../errors.ts";
 
-/** Where a file is to be written: an existing real folder, folders to be made below it, and the name. */
-export interface Target {
+/** Where a file will be written: an existing real folder, folders to create below it, and the name. */
+export interface WriteTarget {
   folder: string;
   missing: string[];
   name: string;
   /** The whole path. */
   path: string;
-  /** The file as it is now; absent when there is none. */
+  /** The existing file; absent when there is none. */
   stat?: Stats;
 }
 
-/** Where a write to this absolute path would go. A symlink that leads nowhere is refused. */
-export async function locate(absolute: string): Promise<Target> {
+/** The target of a write to this absolute path. A broken symlink is refused. */
+export async function locate(absolute: string): Promise<WriteTarget> {
   const missing: string[] = [];
   for (let path = absolute; ; path = dirname(path)) {
-    const real = await realIfThere(path);
+    const real = await realIfExists(path);
     if (real === undefined) {
       missing.unshift(basename(path));
       continue;
@@ -36,8 +36,8 @@ export async function locate(absolute: string): Promise<Target> {
   }
 }
 
-/** undefined when nothing is there. A symlink that leads nowhere is refused: its aim can't be checked. */
-async function realIfThere(path: string): Promise<string | undefined> {
+/** The real path; undefined when nothing exists there. A broken symlink is refused: its target can't be checked. */
+async function realIfExists(path: string): Promise<string | undefined> {
   try {
     return await realpath(path);
   } catch (thrown) {
@@ -51,6 +51,6 @@ async function realIfThere(path: string): Promise<string | undefined> {
   }
   throw new SyscallError(
     "PERMISSION",
-    `${path} is a symlink that leads nowhere. Write to its aim, or remove it first.`,
+    `${path} is a broken symlink. Write to its target, or remove it first.`,
   );
 }

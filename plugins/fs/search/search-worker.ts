@@ -1,5 +1,5 @@
 import { SyscallError } from "rnix/plugin";
-import { heed } from "../errors.ts";
+import { throwIfAborted } from "../errors.ts";
 import type { Allows } from "./permitted-files.ts";
 import type { FromWorker, SearchRequest, ToWorker } from "./search.ts";
 
@@ -34,7 +34,7 @@ export class SearchWorker {
 
   /** The answer, or the signal's reason once the Worker has ended. */
   async search(request: SearchRequest, allows: Allows, signal: AbortSignal): Promise<string> {
-    heed(signal);
+    throwIfAborted(signal);
     const { promise, resolve, reject } = Promise.withResolvers<string>();
     this.#job = { allows, resolve, reject };
     const abort = (): void => void this.end();
@@ -44,7 +44,7 @@ export class SearchWorker {
       this.#post({ t: "search", request });
       return await promise;
     } catch (thrown) {
-      heed(signal);
+      throwIfAborted(signal);
       throw thrown;
     } finally {
       signal.removeEventListener("abort", abort);

@@ -1,5 +1,5 @@
 import { SyscallError } from "rnix/plugin";
-import { heed } from "../errors.ts";
+import { throwIfAborted } from "../errors.ts";
 import type { Allows } from "./permitted-files.ts";
 import { type SearchRequest, search } from "./search.ts";
 import { SearchWorker } from "./search-worker.ts";
@@ -27,7 +27,7 @@ export class Searches {
 
   /** The answer of a search. When the signal fires, its Worker is ended, whatever it does. */
   async run(owner: string, request: SearchRequest, allows: Allows, signal: AbortSignal): Promise<string> {
-    heed(signal);
+    throwIfAborted(signal);
     // A copy of this plugin on disk has a Worker of its own already, which starts no further ones.
     if (!Bun.isMainThread) return search(request, allows);
     const worker = await this.#workerFor(owner, signal);
@@ -62,7 +62,7 @@ export class Searches {
     try {
       return await promise;
     } catch (thrown) {
-      heed(signal);
+      throwIfAborted(signal);
       throw thrown;
     } finally {
       signal.removeEventListener("abort", giveUp);

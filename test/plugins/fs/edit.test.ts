@@ -100,7 +100,7 @@ describe("the answer is a short diff", () => {
     });
     expect(answer).toStartWith("Edited f.txt 100 occurrences:\n@@ -1,4 +1,5 @@\n");
     expect(answer).toContain("@@ -14,7 +16,8 @@");
-    expect(answer).toEndWith("[… and 97 more places]");
+    expect(answer).toEndWith("[… and 97 more changes]");
   });
 
   test("cut when much is changed", async () => {
@@ -121,14 +121,14 @@ describe("a text that is not there exactly once changes nothing", () => {
       "has other indentation",
       "if (x) {\n\treturn 1;\n}\n",
       "if (x) {\n    return 1;\n}",
-      /other whitespace it stands at line 1[\s\S]*\treturn 1;/,
+      /other whitespace it is at line 1[\s\S]*\treturn 1;/,
     ],
-    ["has a space too many", "a  b\n", "a b", /other whitespace it stands at line 1[\s\S]*a {2}b/],
+    ["has a space too many", "a  b\n", "a b", /other whitespace it is at line 1[\s\S]*a {2}b/],
     [
       "has a word wrong",
       "const total = sum(values);\n",
       "const total = sum(value);",
-      /nearest to its first line is line 1:\nconst total = sum\(values\);/,
+      /line most like its first line is line 1:\nconst total = sum\(values\);/,
     ],
     ["was copied with line numbers", "a\nb\n", "1\ta\n2\tb", /line numbers that Read shows/],
     ["is like nothing in the file", "a\nb\n", "something else", /was not found\. It must be exactly/],
@@ -204,7 +204,7 @@ describe("what can't be edited is answered", () => {
     expect(error.message).toContain("8.0 MiB");
   });
 
-  test("more places than anybody means", async () => {
+  test("more occurrences than the limit", async () => {
     using project = new Project();
     project.put("f.txt", "a".repeat(20_000));
     const error = await project.fails({

@@ -107,7 +107,7 @@ describe("what can't be played is told, and not tried again", () => {
       (stage) => stage.runs.push(run(OTHER, { kind: "supervisor" })),
       OTHER,
       "INVALID",
-      /no agent's run/,
+      /not an agent's run/,
     ],
     [
       "a prefix of two",
@@ -190,7 +190,7 @@ describe("a child of a run that is played", () => {
     expect(error.message).toContain("number 3 of it");
     const unknown = await child(stage, "b5", "sing", UUID);
     expect((await failureOf(unknown.next())).message).toMatch(
-      /helper: "write"[\s\S]*came\n {2}helper: "sing"/,
+      /helper: "write"[\s\S]*actual\n {2}helper: "sing"/,
     );
   });
 

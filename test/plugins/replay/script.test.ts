@@ -84,14 +84,14 @@ describe("what a call is expected to come to", () => {
     expect(await (await stage.open("s.json")).play(() => "a\nb\n3 pass [8ms]")).toEqual(["", "green"]);
     const error = await failureOf((await stage.open("s.json")).play(() => "a\nb\n2 pass [8ms]"));
     expect(error).toMatchObject({ code: "INVALID", retryable: false });
-    expect(error.message).toContain('Bash {"command":"npm test"} came to something else');
+    expect(error.message).toContain('Bash {"command":"npm test"} had another result');
     expect(error.message).toContain("turn 1");
     expect(error.message.split("\n").slice(1)).toEqual([
       "expected",
       "  a",
       "  b",
       "  3 pass [5ms]",
-      "came",
+      "actual",
       "  a",
       "  b",
       "  2 pass [8ms]",
@@ -163,7 +163,7 @@ describe("a script that branches", () => {
     });
   }
 
-  test("is an error that shows the conditions and what came where none holds", async () => {
+  test("is an error that shows the conditions and what it is where none is true", async () => {
     using stage = new Stage();
     stage.write("s.json", script);
     const error = await failureOf((await stage.open("s.json")).play(tools("7 fail")));
