@@ -1,10 +1,10 @@
-/** One item in place of two that follow each other; undefined where there is none. */
+/** Joins two consecutive items; undefined if they can't be joined. */
 type Join<T> = (last: T, next: T) => T | undefined;
 
 /**
- * A bounded queue between one writer and one reader. A full queue drops the new item and counts it: the
- * writer is never slowed by who listens (seeds 1.5, "Delivery Mechanism"). What must arrive is given to
- * `end`, which has room of its own. With `join`, a reader who is behind by half of it gets several as one.
+ * A bounded queue between one writer and one reader. A full queue drops new items and counts them, so a slow reader
+ * never delays the writer. The item given to `end` is always delivered. With `join`, items are coalesced when the
+ * queue is half full.
  */
 export class Channel<T> implements AsyncIterable<T> {
   readonly #capacity: number;
@@ -31,7 +31,7 @@ export class Channel<T> implements AsyncIterable<T> {
     this.#notify();
   }
 
-  /** No more will come. Safe to call again. `last` is delivered however full the queue is. */
+  /** Ends the queue. Safe to call again. `last` is delivered even if the queue is full. */
   end(last?: T): void {
     if (this.#ended) return;
     this.#ended = true;

@@ -243,7 +243,7 @@ test("a result that can't be kept beside the run is shown in part", async () => 
   expect(info.exit_code).toBe(0);
   const { records } = await h.runs.steps(info.uuid);
   expect(records[0]?.tool_calls[0]).toMatchObject({ state: "done" });
-  expect(records[0]?.tool_calls[0]?.result).toContain("could not be kept");
+  expect(records[0]?.tool_calls[0]?.result).toContain("could not be stored");
 });
 
 describe("a driver that fails at its close", () => {

@@ -2,8 +2,8 @@ import type { Message } from "../../plugin/index.ts";
 import type { Compaction } from "../../store/runs/schema.ts";
 
 /**
- * The conversation after a compaction: the same for the live run and for whoever makes it again from its records.
- * What was appended since is kept as it is.
+ * Applies a compaction to a conversation. The live run and the rebuild from records use the same function. Messages
+ * that were appended since stay unchanged.
  */
 export function applyCompaction(
   messages: readonly Message[],

@@ -1,9 +1,9 @@
 import { estimateTokens } from "../budget/token-estimate.ts";
 
-/** Of a text that is cut the beginning gets this share, the end the rest. */
+/** The share of a clipped text that its beginning gets; its end gets the rest. */
 const HEAD = 0.7;
 
-/** At most about so many tokens of a text, its beginning and its end; `where` says where the whole of it is. */
+/** Clips a text to about `tokens` tokens of its beginning and end. `where` says where the whole text is. */
 export function clipText(text: string, tokens: number, where = ""): string {
   const whole = estimateTokens(text);
   if (whole <= tokens) return text;
@@ -25,7 +25,7 @@ export function shortenText(text: string, chars: number): string {
   return line.length <= chars ? line : `${wellFormed(line.slice(0, chars - 1))}…`;
 }
 
-/** Without half a character where it was cut: there are providers that refuse it. */
+/** Removes half a surrogate pair at a cut, which some providers reject. */
 function wellFormed(text: string): string {
   return text.replace(/^[\uDC00-\uDFFF]|[\uD800-\uDBFF]$/g, "");
 }

@@ -14,7 +14,7 @@ import { instruction, SHARES, summaryMessage } from "./summary.ts";
 import type { TokenTargets } from "./token-targets.ts";
 import { callsByResult, lastAnswers, tailStart } from "./turns.ts";
 
-/** What a compaction would make of the conversation. */
+/** A compaction that is not applied yet. */
 interface Draft extends Pick<Compaction, "cut" | "summary"> {
   /** The conversation after it. */
   messages: Message[];
@@ -27,23 +27,23 @@ interface Order {
   goal: number;
 }
 
-/** Results of the last so many answers are left whole. */
+/** The results of this many last answers stay whole. */
 const KEEP_ANSWERS = 3;
-/** Characters of a result that is worth cutting. */
+/** Shorter results are not worth cutting, in characters. */
 const LONG = 1000;
-/** Tokens that each result of the last turn may keep, however many they are. */
+/** Tokens that each result of the last turn keeps at least. */
 const LEAST_RESULT = 50;
-/** What the end of the conversation that is kept may take of the room for messages. */
+/** The share of the tokens for messages that the end of the conversation may keep. */
 const TAIL = 0.4;
-/** Where head and tools leave no room, messages are still made this short, in tokens. */
+/** The minimum tokens for messages, if the prompt head and tools leave less. */
 const LEAST_ROOM = 500;
-/** Tokens of a model's summary, at most and at least. */
+/** The limits of a summary, in tokens. */
 const SUMMARY = { most: 4000, least: 100 };
 const WORDS_PER_TOKEN = 0.7;
-/** Beside a summary, a window must have this share to spare. */
+/** The share of the window that must be free beside a summary. */
 const SPARE = 0.02;
 
-/** Makes it shorter until it fits into the goal: nothing where nothing can be made shorter. */
+/** Drafts a compaction that fits the goal, as far as possible. Returns null if nothing can be shortened. */
 export async function draftCompaction(
   ports: ModelCallPorts,
   proc: Process,
@@ -56,12 +56,12 @@ class Drafting {
   readonly #ports: ModelCallPorts;
   readonly #proc: Process;
   readonly #order: Order;
-  /** Messages that stand in records: what came since belongs to the step under way. */
+  /** Messages that are in records. Later ones belong to the current step. */
   readonly #old: readonly Message[];
   readonly #new: readonly Message[];
-  /** Guessed tokens that the messages may have. */
+  /** Estimated tokens that the messages may have. */
   readonly #space: number;
-  /** And its last turn, which the model has not seen yet: of what it takes, however much shorter it is to become. */
+  /** Estimated tokens of the last turn, which the model has not seen yet: by the usual goal, not a demanded one. */
   readonly #unseen: number;
 
   constructor(ports: ModelCallPorts, proc: Process, order: Order) {
@@ -101,14 +101,14 @@ class Drafting {
     return this.#proc.estimate.of({ ...this.#order.request, messages }) <= this.#order.goal;
   }
 
-  /** Results of steps that are some way back: a line that says how to see them again stands in for each. */
+  /** Replaces each long result of earlier steps by a line that says how to see it again. */
   async #cutOldResults(): Promise<Compaction["cut"]> {
     const calls = callsByResult(this.#old);
     const recent = lastAnswers(this.#old, KEEP_ANSWERS);
     const cut: Compaction["cut"] = [];
     for (const [at, { content }] of this.#old.slice(0, recent).entries()) {
       const call = calls.get(at);
-      // A skill's result is what to go by from then on.
+      // The result of Skill is an instruction that still applies.
       if (!call || content.length <= LONG || call.name === "Skill") continue;
       const what = `${call.name} ${shortenText(JSON.stringify(call.input), 120)}`;
       const where = this.#isReadOnly(call.name)
@@ -116,13 +116,13 @@ class Drafting {
         : await this.#keep(call.name, content);
       cut.push({
         at,
-        content: `[Left out to save room: what ${what} answered, ${content.length} characters. ${where}]`,
+        content: `[Left out to save space: the result of ${what}, ${content.length} characters. ${where}]`,
       });
     }
     return cut;
   }
 
-  /** The last turn is kept whatever its size: its longest results are shown in part. */
+  /** The last turn always stays: its longest results are clipped. */
   async #cutLastResults(done: Compaction["cut"]): Promise<Compaction["cut"]> {
     const shown = applyCompaction(this.#old, { cut: done, summary: null });
     const from = lastAnswers(shown, 1);
@@ -169,7 +169,7 @@ class Drafting {
     return { to, message, by: asked === null ? "digest" : "model", text, heard: parts.heard };
   }
 
-  /** As it was at the start, also where a summary stands there by now. */
+  /** The original first message, also if a summary has replaced it. */
   #first(): Message {
     const { intent, opts } = this.#proc.spec;
     const [first] = this.#old;
@@ -184,8 +184,8 @@ class Drafting {
   }
 
   /**
-   * The model's own summary; null where it can't be had. What it is asked begins as the step's request does, so that
-   * the provider has it in its cache.
+   * Asks the model for a summary; null if that fails. The request begins like the step's request, so that the
+   * provider's prompt cache hits.
    */
   async #ask(cut: Compaction["cut"], most: number): Promise<string | null> {
     const proc = this.#proc;
@@ -197,7 +197,7 @@ class Drafting {
       .find((one) => proc.estimate.of(one) <= longest);
     if (!found) return null;
     const { output_schema: _schema, ...asked } = found;
-    // It is none of the run's answers: nobody is shown it as it comes, and no failure of it lays the run down.
+    // It is not an answer of the run: no events are emitted, and a failure does not suspend the run.
     const call = new ModelCall({ ...this.#ports, emit: () => {}, suspend: () => {} }, proc);
     try {
       const terms = { totalMs: proc.spec.opts.limits.compact_timeout, fallback: false } as const;
@@ -211,7 +211,7 @@ class Drafting {
     }
   }
 
-  /** A program that calls tools by itself would do so instead of answering. */
+  /** None for a program that calls tools itself: it would call them instead of answering. */
   #toolsFor({ tools }: ModelRequest): ModelRequest["tools"] {
     const { provider, spec } = this.#proc;
     return spec.namespace.resolve(provider.device).entry.needs.includes("tools") ? undefined : tools;
@@ -221,14 +221,14 @@ class Drafting {
     return this.#proc.tools.get(tool)?.tool.annotations?.readOnlyHint === true;
   }
 
-  /** What is cut stays in the step's record, which no tool of the model reaches: so it is kept where one does. */
+  /** Stores what is cut where the model's tools can read it: they can't read the step's record. */
   async #keep(name: string, content: string): Promise<string> {
     try {
       const { path } = await this.#proc.record.keep(`${name}.txt`, content);
-      return `The whole of it is in ${path}`;
+      return `The whole text is in ${path}`;
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
-      return `It could not be kept: ${thrown.message}`;
+      return `It could not be stored: ${thrown.message}`;
     }
   }
 }

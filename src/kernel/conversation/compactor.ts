@@ -20,25 +20,24 @@ interface CompactorPorts extends ModelCallPorts {
 
 type Why = Compaction["why"];
 
-/** It must make it shorter by this share, or the prompt cache is given up for nothing. */
+/** A compaction must save this share, or it is not worth losing the prompt cache. */
 const LEAST_GAIN = 0.1;
-/** It is not tried again before the conversation has grown by this share of the window. */
+/** The conversation must grow by this share of the window before the next try. */
 const GROWTH = 0.1;
-/** On a person's word, or the provider's, it is made shorter than it is by at least this share. */
+/** If the user or the provider asks for it, the goal is at most this share of the current size. */
 const DEMANDED = 0.5;
-/** Of what a model has refused, so much may be sent to it. */
+/** The window is assumed to be this share of a request that the model refused as too long. */
 const REFUSED = 0.9;
 
 /**
- * Keeps the conversation of one process within what its model takes (design §4). It goes by tokens alone; it first
- * cuts old results, then has the model summarise, and does without the model where that fails. The head of the prompt
- * never changes, and what the step under way has been told stays as it is. Nothing is lost with it: the records keep
- * all that was said.
+ * Keeps the conversation of one process within its model's context window, by tokens. It first cuts old results, then
+ * lets the model summarise; if that fails, it makes a digest without the model. The prompt head and the messages of
+ * the current step never change. The records keep the whole conversation.
  */
 export class Compactor {
   readonly #ports: CompactorPorts;
   readonly #proc: Process;
-  /** Not before the conversation has so many tokens. */
+  /** No compaction below this number of tokens. */
   #quietBelow = 0;
   #refusedAt = Number.POSITIVE_INFINITY;
 
@@ -47,7 +46,7 @@ export class Compactor {
     this.#proc = proc;
   }
 
-  /** Between two steps, before the budget of the next is held back: where it has become too long, or somebody asks. */
+  /** Compacts between two steps, before the next reserves its budget: if it is too long, or on request. */
   async beforeStep(request: () => ModelRequest): Promise<void> {
     const proc = this.#proc;
     const tokens = proc.estimate.of(request());
@@ -62,7 +61,7 @@ export class Compactor {
     await this.#compact(request, "tokens", proc.step + 1);
   }
 
-  /** The model has refused the conversation as too long: whether it is shorter now, and may be sent again. */
+  /** Compacts after the model refused the conversation as too long. Returns whether it is shorter now. */
   async afterRefusal(request: () => ModelRequest): Promise<boolean> {
     const proc = this.#proc;
     const tokens = proc.estimate.of(request());
@@ -75,7 +74,7 @@ export class Compactor {
     return tokenTargets(this.#proc.provider, this.#proc.spec.opts.limits, this.#refusedAt);
   }
 
-  /** `step`: the one that it comes before. */
+  /** `step` is the step that follows. */
   async #compact(request: () => ModelRequest, why: Why, step: number): Promise<AppliedCompaction> {
     const proc = this.#proc;
     const room = this.#room();
@@ -83,7 +82,7 @@ export class Compactor {
     const goal = Math.min(room.goal, demanded);
     const spent = { ...proc.usage };
     const draft = await draftCompaction(this.#ports, proc, { request: request(), room, goal });
-    // By one measure: the summary's own usage may have set the estimate right.
+    // Measured again, because the usage of the summary may have corrected the estimate.
     const before = proc.estimate.of(request());
     const after = draft === null ? before : proc.estimate.of({ ...request(), messages: draft.messages });
     const gains = draft !== null && after <= before * (1 - LEAST_GAIN);
@@ -103,7 +102,7 @@ export class Compactor {
     return { tokensBefore: before, tokensAfter: after, by: draft.summary?.by ?? null };
   }
 
-  /** On disk first: a run that is cut off in between goes on from it. */
+  /** Writes it to the journal first, so that an interrupted run resumes with it. */
   async #apply(compaction: Compaction, step: number): Promise<void> {
     const proc = this.#proc;
     const { ts } = compaction;
@@ -114,7 +113,7 @@ export class Compactor {
   }
 }
 
-/** The model's word that it was sent more than it takes. */
+/** Whether the model refused a request as longer than its window. */
 export function isTooLong(thrown: unknown): boolean {
   const error = thrown instanceof RunError ? thrown.error : thrown;
   return error instanceof SyscallError && error.tooLong === true;

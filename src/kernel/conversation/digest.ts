@@ -6,12 +6,12 @@ import { callsByResult } from "./turns.ts";
 const WORDS = 240;
 const CALL = 160;
 const RESULT = 120;
-/** What was summarised before gets at most this share. */
+/** The share that an earlier summary gets at most. */
 const EARLIER = 0.5;
 
 /**
- * What happened in a conversation, in at most so many tokens and without a model: who said what, what was called and
- * how it went, the newest in any case. The first message is told elsewhere.
+ * Summarises a conversation without a model, in at most `tokens` tokens: the messages and calls with their results,
+ * the newest first to be kept. The first message is not included.
  */
 export function digest(messages: readonly Message[], earlier: string | null, tokens: number): string {
   const before = earlier === null ? "" : clipText(earlier, tokens * EARLIER);

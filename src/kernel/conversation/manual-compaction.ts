@@ -4,7 +4,7 @@ import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { AppliedCompaction, PID } from "../types.ts";
 
-/** Has the conversation of a live process compacted on a person's word. */
+/** Compacts the conversation of a live process on the user's request. */
 export class ManualCompaction {
   readonly #ports: { table: ProcessTable; debug: Debugger };
 
@@ -13,8 +13,8 @@ export class ManualCompaction {
   }
 
   /**
-   * Before its next step; resolves when that is done. NOT_FOUND when there is no such process, INVALID for one that
-   * is paused, has ended or is no agent, CLOSED when it ends before it comes to another step.
+   * Compacts before the next step, and resolves when that is done. Fails with NOT_FOUND if there is no such process,
+   * INVALID if it is paused, has ended or is not an agent, and CLOSED if it ends before another step.
    */
   compact(pid: PID): Promise<AppliedCompaction> {
     const { table, debug } = this.#ports;
@@ -30,14 +30,14 @@ export class ManualCompaction {
 
 async function made(proc: Process): Promise<AppliedCompaction> {
   const { pid } = proc;
-  if (proc.spec.kind !== "agent") throw refused(`PID ${pid} is no agent: it has no conversation.`);
-  if (proc.exit || proc.stopped) throw refused(`PID ${pid} has ended: there is nothing to compact any more.`);
+  if (proc.spec.kind !== "agent") throw refused(`PID ${pid} is not an agent: it has no conversation.`);
+  if (proc.exit || proc.stopped) throw refused(`PID ${pid} has ended: there is no conversation to compact.`);
   if (proc.paused) {
-    throw refused(`PID ${pid} is paused and comes to no step: \`rnix continue ${pid}\` has it go on.`);
+    throw refused(`PID ${pid} is paused. Continue it first: \`rnix continue ${pid}\`.`);
   }
   proc.compacting ??= Promise.withResolvers();
   const ended = proc.done.then(({ reason }): never => {
-    throw new SyscallError("CLOSED", `PID ${pid} has ended (${reason}) before it came to another step.`, {
+    throw new SyscallError("CLOSED", `PID ${pid} ended (${reason}) before its next step.`, {
       pid,
     });
   });

@@ -1,7 +1,7 @@
-/** What the head of a prompt is made of, in the order in which it stands there (design §4). */
+/** The parts of a prompt head, in their order. */
 export interface PromptHead {
   instructions: string;
-  /** Loaded skills: the folder is named so that the model finds what the body refers to. */
+  /** Loaded skills, with the folder that relative paths in the body refer to. */
   skills: readonly { name: string; dir: string; body: string }[];
   /** Skills that the Skill tool can load. */
   deferredSkills: readonly { name: string; description: string }[];

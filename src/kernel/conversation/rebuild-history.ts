@@ -4,30 +4,30 @@ import type { OpenStep } from "../process/run-progress.ts";
 import { applyCompaction } from "./apply-compaction.ts";
 import { toolMessage } from "./tool-message.ts";
 
-/** What a run's records say of its conversation, in the form a provider takes: no call is without its result. */
+/** A run's conversation from its records. Every call has a result, as providers require. */
 export interface SavedHistory {
   /** The last step with a record; 0 when there is none. */
   step: number;
-  /** Everything its model was told and said, up to where it goes on. */
+  /** All messages up to the point where the run resumes. */
   messages: Message[];
-  /** The last of them, which no record holds yet. */
+  /** The last messages, which are in no record yet. */
   unrecorded: Message[];
-  /** The part of it that its model was sent for the last answer with a record, and how many tokens that was. */
+  /** The messages sent for the last recorded answer, and their tokens. */
   asked: { messages: Message[]; tokens: number } | null;
-  /** What was made of it before the step that has no record. */
+  /** Compactions after the last recorded step. */
   compactions: Compaction[];
-  /** The last summary of what is not in it any more. */
+  /** The last summary of replaced messages. */
   summary: Compaction["summary"];
   openStep: OpenStep | null;
-  /** Its model has paused in the last step with a record: it is called again with nothing added. */
+  /** The model paused in the last recorded step: it is called again with no new message. */
   paused: boolean;
 }
 
 type Entry<T> = Extract<JournalEntry, { t: T }>;
 
 /**
- * The conversation as it stood (design §7). `first` is the first message, for a run that was cut off before
- * anything of it was recorded. INVALID when a step in the middle can't be read: what was done in it is not known.
+ * Rebuilds the conversation of a run. `first` is the first message, for a run that was interrupted before anything
+ * was recorded. Fails with INVALID if a step in the middle can't be read.
  */
 export function rebuildHistory(
   steps: readonly StepRecord[],
@@ -53,7 +53,7 @@ export function rebuildHistory(
   };
 }
 
-/** What its model was told and said, with each compaction where it was. */
+/** The recorded messages, with the compactions applied. */
 function conversationOf(steps: readonly StepRecord[], since: readonly Compaction[]): Message[] {
   let told: Message[] = [];
   for (const { compactions = [], messages, tool_calls } of steps) {
@@ -70,19 +70,19 @@ function lastAsked(told: readonly Message[], last: StepRecord | undefined): Save
   return { messages: told.slice(0, -answered), tokens: last.usage.input_tokens };
 }
 
-/** Steps count up from 1; a hole between them is a line that was lost. */
+/** The number of the last step. Steps count from 1; a gap is a lost line. */
 function lastOf(steps: readonly StepRecord[]): number {
   for (const [index, { step }] of steps.entries()) {
     if (step === index + 1) continue;
     throw new SyscallError(
       "INVALID",
-      `Step ${index + 1} can't be read in steps.jsonl: what was done in it is lost, so the run can't go on. \`rnix steps\` lists those that are there, and \`rnix resume UUID --fork --from-step N\` begins anew after one before it.`,
+      `Step ${index + 1} can't be read in steps.jsonl, so the run can't be resumed. \`rnix steps\` lists the readable steps, and \`rnix resume UUID --fork --from-step N\` starts a new run after an earlier step.`,
     );
   }
   return steps.length;
 }
 
-/** An answer whose program called tools by itself has the calls that the journal has; without one it is none yet. */
+/** Adds the journal's calls to the answer of a program that called tools itself; undefined if it called none. */
 function withCalls(answer: Entry<"answer">, journal: readonly JournalEntry[]): Entry<"answer"> | undefined {
   if (!answer.served) return answer;
   const calls = new Map<string, ToolCall>();
@@ -103,10 +103,10 @@ function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): 
     if (entry.step !== step) continue;
     if (entry.t === "waiting") waiting.set(entry.id, entry.on);
     if (entry.t === "call_start" && !entry.safe) settled.set(entry.id, unknownCall(entry));
-    // What is safe is made again, whatever became of it.
+    // A safe call without an end is made again.
     if (entry.t === "call_end") settled.set(entry.call.id, entry.call);
   }
-  // It may have been begun a second time, to go on waiting.
+  // A waiting call may have been started a second time after a resume.
   for (const id of waiting.keys()) if (settled.get(id)?.state === "unknown") settled.delete(id);
   return {
     step,
@@ -130,7 +130,7 @@ function onlyCalled(
   return new Map([...settled].filter(([id]) => ids.has(id)));
 }
 
-/** It had started, and no end was ever recorded (design §7). */
+/** The record of a call that started and has no recorded end. */
 export function unknownCall({ id, name, path, input, ts }: Entry<"call_start">): ToolCallRecord {
   return {
     id,

@@ -7,8 +7,8 @@ import { callsByResult } from "./turns.ts";
 const MOST = 8;
 
 /**
- * The files that were read last in `replaced`, the newest first, with their contents as far as these fit into so many
- * tokens. One that `kept` still shows is not among them, and what was changed since is told by its name alone.
+ * The files that were read last in the replaced messages, the newest first, with contents that fit into `tokens`.
+ * Files that the kept messages still show are left out. Files that were changed since have no content.
  */
 export function recentFiles(
   replaced: readonly Message[],
@@ -37,7 +37,7 @@ interface Touched {
   content: string;
 }
 
-/** Calls whose tool says which of its inputs names what it works on, and needs it. */
+/** Calls whose tool names a required input as its subject: the file that it reads or changes. */
 function pathsOf(messages: readonly Message[], tools: ReadonlyMap<string, ProcessTool>): Touched[] {
   return [...callsByResult(messages)].flatMap(([at, { name, input }]) => {
     const tool = tools.get(name)?.tool;
@@ -49,7 +49,7 @@ function pathsOf(messages: readonly Message[], tools: ReadonlyMap<string, Proces
   });
 }
 
-/** What lists or searches can do without. */
+/** Whether the field is required. Tools that list or search have an optional subject. */
 function requires({ input }: ToolDef, field: string | undefined): boolean {
   return "required" in input && Array.isArray(input.required) && input.required.includes(field);
 }

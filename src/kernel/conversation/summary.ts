@@ -4,36 +4,36 @@ import { estimateTokens } from "../budget/token-estimate.ts";
 import { clipText } from "./clip-text.ts";
 import { firstMessage } from "./first-message.ts";
 
-/** What stands in for the beginning of a conversation. The intent and what came with it are said again, word for word. */
+/** The parts of the message that replaces the beginning of a conversation. The intent and its input are repeated. */
 interface SummaryParts {
-  /** The conversation's first message as it was, and what it is made of. */
+  /** The original first message, and its parts. */
   first: Message;
   intent: string;
   input: string | null | undefined;
-  /** Messages that it stands for. */
+  /** The number of messages that it replaces. */
   replaced: number;
   text: string;
   plan: string | null;
-  /** The last words from outside among those. */
+  /** The last user message among those. */
   heard: string | null;
-  /** Loaded on the way; what the agent was given at its start is in the head of the prompt. */
+  /** Skills that were loaded during the run; the agent's own are in the prompt head. */
   skills: readonly { name: string; body: string }[];
   files: readonly RecentFile[];
 }
 
-/** A file that was read; with what was read of it, where it has not been changed since and there is room for it. */
+/** A file that was read, with its content if it was not changed since and fits. */
 export interface RecentFile {
   path: string;
   content?: string;
 }
 
-/** What each part may take of the tokens that there are for the whole. */
+/** The share of the tokens that each part may use. */
 export const SHARES = { first: 0.3, text: 0.2, plan: 0.1, heard: 0.1, skills: 0.25, files: 0.25 } as const;
 
-/** However tight it is, each part has so many tokens: an intent is mostly shorter. */
+/** Minimum tokens of each part; most intents are shorter. */
 const LEAST = 150;
 
-/** The message, in about so many tokens. `where`: where the whole of the first message is, if that is cut. */
+/** Builds the message in about `tokens` tokens. `where` says where the whole first message is, if it is clipped. */
 export function summaryMessage(parts: SummaryParts, tokens: number, where: string): Message {
   const { replaced, text, plan, heard, skills, files } = parts;
   const room = (part: keyof typeof SHARES): number => Math.max(LEAST, tokens * SHARES[part]);
@@ -50,7 +50,7 @@ export function summaryMessage(parts: SummaryParts, tokens: number, where: strin
   return { ...parts.first, role: "user", content: sections.filter((one) => one !== "").join("\n\n") };
 }
 
-/** A cut never takes an end of the frame that holds what was attached. */
+/** Clips the intent and the input separately, so that the frame around the input stays whole. */
 function opening({ first, intent, input }: SummaryParts, tokens: number, where: string): string {
   if (input === null || input === undefined || estimateTokens(first.content) <= tokens)
     return clipText(first.content, tokens, where);
@@ -58,7 +58,7 @@ function opening({ first, intent, input }: SummaryParts, tokens: number, where: 
   return firstMessage(said, clipText(input, tokens - estimateTokens(said), where)).content;
 }
 
-/** What its model is told at the end of the conversation. It is to answer in words. */
+/** The message that asks the model for a summary. */
 export function instruction(words: number): Message {
   return {
     role: "user",

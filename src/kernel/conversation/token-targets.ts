@@ -1,23 +1,23 @@
 import type { Limits, ProviderChoice } from "../types.ts";
 
-/** How long a conversation may grow, in tokens of what its model is sent. */
+/** The limits of a conversation's length, in tokens of the model request. */
 export interface TokenTargets {
-  /** What the model takes, its answer included. */
+  /** The model's context window, including its answer. */
   window: number;
-  /** From here on it is compacted. */
+  /** The length at which it is compacted. */
   trigger: number;
-  /** What a compaction brings it down to: well below the trigger, so that the next one is far. */
+  /** The length after a compaction, well below the trigger so that the next one is far away. */
   goal: number;
 }
 
-/** Of the trigger. */
+/** Share of the trigger. */
 const GOAL = 0.6;
-/** No answer takes more of the window than this, however long the model's may be. */
+/** The share of the window that is reserved for an answer at most. */
 const LONGEST_ANSWER = 0.5;
 
 /**
- * `refusedAt`: a request of so many tokens was too long for the model, whatever its window is said to be. Where
- * nobody knows it, it is the setting's.
+ * Computes the targets from the model's window, or from the setting if the window is not known. `refusedAt` lowers it:
+ * the model refused a request of about that length.
  */
 export function tokenTargets(
   { contextWindow, maxOutput = 0 }: Pick<ProviderChoice, "contextWindow" | "maxOutput">,

@@ -1,7 +1,7 @@
 import type { Message } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 
-/** What the model is shown of a call: the message is made from the record alone, so it can be made again. */
+/** The tool message of a call. It is made from the record alone, so it can be rebuilt. */
 export function toolMessage(record: ToolCallRecord): Message {
   const content =
     record.error === null

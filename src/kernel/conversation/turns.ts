@@ -1,21 +1,18 @@
 import type { Message, ToolCall } from "../../plugin/index.ts";
 import { estimateMessage } from "../budget/token-estimate.ts";
 
-/**
- * Places where a conversation can be cut in two: an answer and the results of its calls are never parted, or a
- * provider refuses what is left.
- */
+/** Positions where a conversation can be split. Providers reject an answer without the results of its calls. */
 function turnStarts(messages: readonly Message[]): number[] {
   return messages.flatMap(({ role }, at) => (role === "tool" ? [] : [at]));
 }
 
-/** Where the last so many answers begin, each with what came of it; 0 when there are not so many. */
+/** The position of the `count`-th last answer; 0 if there are fewer. */
 export function lastAnswers(messages: readonly Message[], count: number): number {
   const answers = messages.flatMap(({ role }, at) => (role === "assistant" ? [at] : []));
   return answers.at(-count) ?? 0;
 }
 
-/** The longest end of the conversation that is at most so many tokens; its last turn always. Never the first message. */
+/** The start of the longest tail of at most `tokens` tokens: at least the last turn, never the first message. */
 export function tailStart(messages: readonly Message[], tokens: number): number {
   const starts = turnStarts(messages).filter((at) => at > 0);
   let kept = 0;
@@ -28,7 +25,7 @@ export function tailStart(messages: readonly Message[], tokens: number): number 
   return start;
 }
 
-/** The call that each result answers, by the result's place. Ids may come again in another turn. */
+/** The call of each result, by the result's position. Another turn may use the same ids. */
 export function callsByResult(messages: readonly Message[]): ReadonlyMap<number, ToolCall> {
   const found = new Map<number, ToolCall>();
   let open: readonly ToolCall[] = [];

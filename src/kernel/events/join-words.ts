@@ -1,9 +1,9 @@
 import type { ProcessEvent } from "../types.ts";
 
-/** Characters of joined words: what a client that does not read makes us keep is so much times its queue. */
+/** Maximum characters of a joined event: it bounds the memory that a client uses if it does not read. */
 const MOST = 16 * 1024;
 
-/** The words of one step that follow each other, as one event: a reader who is behind misses none of them. */
+/** Coalesces consecutive text deltas of a step, so that a slow reader loses no text. */
 export function joinWords(last: ProcessEvent, next: ProcessEvent): ProcessEvent | undefined {
   if (last.type !== "text_delta" && last.type !== "reasoning_delta") return undefined;
   if (next.type !== last.type || next.step !== last.step) return undefined;

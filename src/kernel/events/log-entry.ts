@@ -2,25 +2,25 @@ import type { ToolCall } from "../../plugin/index.ts";
 import type { Compaction, ModelSwitch, ToolCallRecord } from "../../store/runs/schema.ts";
 import type { LogEntry } from "../types.ts";
 
-/** Of a call or a result so much is shown; `rnix steps PID N` has the whole. */
+/** Maximum characters shown of a call or result; `rnix steps PID N` shows all. */
 const SHOWN = 2000;
 
 type Moment = Pick<LogEntry, "ts" | "step">;
 
-/**
- * What a model said, what it called and what came of it, as a person reads them: worded here alone, since
- * who follows a run is told from its record first and live from then on, and nothing twice.
+/*
+ * The log lines of a run, for people. All are made here, because a follower gets them from the record first and then
+ * live, and the two must be the same.
  */
 export function wordsEntry(at: Moment, kind: "text" | "thought" | "inbox", text: string): LogEntry {
   return { ...at, kind, text };
 }
 
 export function switchEntry({ ts, step, from, to, error }: ModelSwitch): LogEntry {
-  const text = `${from.provider}/${from.model} failed (${error.code}: ${error.message}); the run goes on with ${to.provider}/${to.model}`;
+  const text = `${from.provider}/${from.model} failed (${error.code}: ${error.message}); the run continues with ${to.provider}/${to.model}`;
   return { ts, step, kind: "model", text };
 }
 
-/** What was made of the conversation, for whoever wonders why the model does not know any more. */
+/** Logs a compaction, which explains why the model may have forgotten something. */
 export function compactEntry(
   at: Moment,
   { why, tokens_before, tokens_after, cut, summary }: Compaction,

@@ -4,10 +4,10 @@ import type { Process } from "../process/process.ts";
 import type { LogEntry, ProcessEvent } from "../types.ts";
 import { joinWords } from "./join-words.ts";
 
-/** Events that one attached client may lag behind by. */
+/** Maximum events queued for one attached client. */
 const WATCH_BUFFER = 256;
 
-/** Tells those who are attached to a process what it does, through channels that drop and never hold it up. */
+/** Emits the events of processes to attached clients, through channels that never delay the process. */
 export class ProcessEvents {
   readonly #clock: Clock;
 
@@ -15,7 +15,7 @@ export class ProcessEvents {
     this.#clock = clock;
   }
 
-  /** Everything from now on; where it stands is told first. Ends with `complete`, once the end is on disk. */
+  /** Attaches a client: first the current state, then all events. Ends with `complete` once the end is on disk. */
   attach(proc: Process): Channel<ProcessEvent> {
     const channel: Channel<ProcessEvent> = new Channel(
       WATCH_BUFFER,
@@ -38,7 +38,7 @@ export class ProcessEvents {
     this.emit(proc, stepEvent(proc));
   }
 
-  /** Worded only where somebody watches. */
+  /** `entry` is called only if a client is attached. */
   log(proc: Process, entry: (at: { ts: string; step: number }) => LogEntry): void {
     if (proc.watchers.size === 0) return;
     const ts = new Date(this.#clock.now()).toISOString();

@@ -5,7 +5,7 @@ import type { RunOutcome } from "../process/verdict.ts";
 import type { ProcessEvent } from "../types.ts";
 import { OutputSchema } from "./output-schema.ts";
 
-/** So often a model is told what is wrong with the form of its answer. */
+/** How often a model is asked to correct the form of its answer. */
 const MAX_CORRECTIONS = 2;
 
 interface FinalAnswerPorts {
@@ -13,12 +13,12 @@ interface FinalAnswerPorts {
   emit(proc: Process, event: ProcessEvent): void;
 }
 
-/** Makes an agent's last word the run's result, if it has the form that was asked for; else asks for it again. */
+/** Turns an agent's final answer into the run's result, or asks for a correction if it does not fit the schema. */
 export class FinalAnswer {
   readonly #ports: FinalAnswerPorts;
   readonly #proc: Process;
   #schema: OutputSchema | undefined;
-  /** The answer that was read last: it may be long. */
+  /** The answer that was read last: it may be long, and is read twice. */
   #last: { answer: string; said: ReturnType<OutputSchema["read"]> } | undefined;
 
   constructor(ports: FinalAnswerPorts, proc: Process) {
@@ -30,7 +30,7 @@ export class FinalAnswer {
     return !("problem" in this.#read(answer));
   }
 
-  /** How the run ends with it; undefined: it does not end yet, its model is told what is wrong. */
+  /** Returns how the run ends; undefined if the model was asked for a correction. */
   take(answer: string): RunOutcome | undefined {
     const proc = this.#proc;
     const said = this.#read(answer);
@@ -48,7 +48,7 @@ export class FinalAnswer {
     const text = `the answer does not fit the output schema and is asked for again (${again}): ${problem}`;
     this.#ports.emit(proc, { type: "notice", text });
     const content = `Your answer does not fit the JSON Schema that it must fit: ${problem}. Answer again, with the corrected JSON document alone.`;
-    // Done when it returns: only its trace is told later.
+    // The message is appended when `append` returns; only its trace comes later.
     this.#ports.ctx.append(proc, { role: "user", content }).catch(() => undefined);
     return undefined;
   }

@@ -1,18 +1,17 @@
 import { withoutOutputNames } from "../../os/output.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 
-/** A failing fingerprint in so many steps in a row trips the breaker. */
+/** The breaker trips when the same failure occurs in this many steps in a row. */
 const FAILING_STEPS_IN_A_ROW = 8;
-/** So many failing steps in all, where a step without failure takes one back. */
+/** The breaker also trips at this count of failing steps, which a step without failure lowers by one. */
 const FAILING_STEPS = 16;
 
 type Trip = { reason: "loop_detected" | "circuit_breaker"; message: string };
 
 /**
- * Ends runs that go round in circles. Two detectors, both over whole steps:
- * a loop is the same calls with the same input **and the same results** `threshold` times in a row;
- * the breaker counts a failure `code|tool` once per step, however many calls of the step failed that way.
- * What was cancelled or ran into its deadline counts as neither.
+ * Ends runs that loop. It has two detectors over whole steps. A loop is the same calls with the same input and the
+ * same results `threshold` times in a row. The circuit breaker counts each failure (error code and tool) once per
+ * step. Cancelled calls and timeouts don't count as failures.
  */
 export class LoopGuard {
   readonly #threshold: number;
@@ -25,7 +24,7 @@ export class LoopGuard {
     this.#threshold = threshold;
   }
 
-  /** Takes a finished step's calls in; tells whether the run has to end. */
+  /** Adds a finished step's calls. Returns why the run must end, or undefined. */
   step(calls: readonly ToolCallRecord[]): Trip | undefined {
     return this.#loop(calls) ?? this.#breaker(calls);
   }

@@ -2,19 +2,19 @@ import type { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
 
-/** What an answer says, or what is wrong with it: for the model that is to correct it. */
+/** A parsed answer, or what is wrong with it, in words for the model. */
 type Reading = { output: unknown; text: string } | { problem: string };
 
-/** The form that a run's answer must have (`--output-schema`). */
+/** The JSON Schema that a run's answer must fit (`--output-schema`). */
 export class OutputSchema {
   readonly #type: z.ZodType;
 
-  /** INVALID for what is no JSON Schema, or is one whose demands can't all be checked. */
+  /** Fails with INVALID if it is not a JSON Schema, or if a part of it can't be checked. */
   constructor(schema: object) {
     this.#type = compiled(schema);
   }
 
-  /** An answer as JSON: alone, or in a single code fence. `text` is the document by itself. */
+  /** Parses an answer that is JSON, alone or in one code fence. `text` is the document without the fence. */
   read(answer: string): Reading {
     const text = unfenced(answer.trim());
     let output: unknown;
@@ -22,7 +22,7 @@ export class OutputSchema {
       output = JSON.parse(text);
       const { success, error } = this.#type.safeParse(output);
       if (!success) return { problem: issueList(error.issues) };
-      // What is nested so deeply that it can't be written again can't be recorded either.
+      // Too deeply nested JSON can be parsed but not written, so it can't be recorded.
       JSON.stringify(output);
     } catch (error) {
       if (error instanceof RangeError) return { problem: "it is nested too deeply" };
@@ -33,7 +33,7 @@ export class OutputSchema {
   }
 }
 
-/** Characters of a schema: it is part of the prompt. */
+/** Limited because the schema is part of the prompt. */
 const MAX_SCHEMA_CHARS = 64 * 1024;
 const MAX_ISSUES = 10;
 const QUOTED_CHARS = 60;
@@ -59,7 +59,9 @@ function quoted(text: string): string {
 function compiled(schema: object): z.ZodType {
   try {
     if (JSON.stringify(schema).length > MAX_SCHEMA_CHARS) {
-      throw invalidSchema(`it is longer than ${MAX_SCHEMA_CHARS} characters, and is told to the model whole`);
+      throw invalidSchema(
+        `it is longer than ${MAX_SCHEMA_CHARS} characters, and the prompt contains the whole schema`,
+      );
     }
     return readSchema(checkable(schema, "#"));
   } catch (error) {
@@ -73,7 +75,7 @@ function invalidSchema(why: string): SyscallError {
   return new SyscallError("INVALID", `output_schema: expected a JSON Schema that can be checked: ${why}.`);
 }
 
-/** Keywords that say something of one type only: without that type beside them zod passes everything. */
+/** Keywords that apply to one type only. Without that type beside them, zod ignores them. */
 const TYPE_OF_KEYWORD: Record<string, string> = {
   properties: "object",
   required: "object",
@@ -98,12 +100,12 @@ const TYPE_OF_KEYWORD: Record<string, string> = {
   exclusiveMaximum: "number",
   multipleOf: "number",
 };
-/** Below these stand schemas: one, a list of them, or some by name. */
+/** Keywords that hold one schema, a list of schemas, or schemas by name. */
 const ONE = ["items", "additionalProperties", "propertyNames", "contains"];
 const SEVERAL = ["prefixItems", "anyOf", "oneOf", "allOf"];
 const NAMED = ["properties", "patternProperties", "$defs", "definitions"];
 
-/** The same schema, with what zod would pass over said so that it is checked, or refused with its place. */
+/** Completes what zod would ignore so that it is checked. Fails with the path of anything that can't be. */
 function checkable(schema: unknown, at: string): Record<string, unknown> {
   if (!isObject(schema))
     throw invalidSchema(`${at} is ${JSON.stringify(schema) ?? "nothing"}, which is no schema`);
@@ -134,12 +136,12 @@ function checkable(schema: unknown, at: string): Record<string, unknown> {
   return completed(result);
 }
 
-/** `true` and `false` are schemas, too. */
+/** `true` and `false` are schemas too. */
 function subschema(schema: unknown, at: string): unknown {
   return typeof schema === "boolean" ? schema : checkable(schema, at);
 }
 
-/** zod looks at `required` for the properties it knows, and at a list's length only where it knows its items. */
+/** zod checks `required` only for properties that it knows, and a list's length only if it knows its items. */
 function completed(schema: Record<string, unknown>): Record<string, unknown> {
   const { required, properties } = schema;
   if (Array.isArray(required)) {

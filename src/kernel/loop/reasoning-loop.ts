@@ -31,13 +31,13 @@ export interface LoopPorts extends ModelCallPorts {
   waiting: WaitingCalls;
   tools: ToolCallPorts;
   onStep(proc: Process): void;
-  /** Before each request: appends the message tools when, by what it is told, they are of use from now on. */
-  offerMessages(proc: Process, told: readonly InboxEntry[]): void;
+  /** Called before each request with the inbox entries in it. Offers the message tools if they are useful now. */
+  offerMessages(proc: Process, entries: readonly InboxEntry[]): void;
 }
 
 /**
- * The reasoning loop of one process (design §4): one task, native tool calls; calls present means act,
- * none means finished. It always returns an outcome; what it throws is a defect of ours.
+ * Runs the reasoning loop of one process: an answer with tool calls runs them, an answer without ends the run. It
+ * always returns an outcome; an exception is a defect.
  */
 export async function reason(ports: LoopPorts, proc: Process): Promise<RunOutcome> {
   const loop = new ReasoningLoop(ports, proc);
@@ -58,7 +58,7 @@ export async function reason(ports: LoopPorts, proc: Process): Promise<RunOutcom
     if (thrown instanceof RunError) return { kind: "broken", reason: thrown.reason, error: thrown.error };
     throw thrown;
   } finally {
-    // What came now would be told to nobody. A run that is suspended is told when it goes on.
+    // No step would read messages that arrive from now on. A suspended run reads them after it is resumed.
     if (proc.stopped?.reason !== "suspended") ports.inboxes.of(proc).close();
   }
 }
@@ -72,13 +72,13 @@ class ReasoningLoop implements AskEvents {
   readonly #finalAnswer: FinalAnswer;
   #tools: LLMTool[] = [];
   #lastText = "";
-  /** When the step under way began. */
+  /** When the current step began. */
   #ts = "";
-  /** How it has ended the run, while the program that is its model answers on. */
+  /** How the current step ended the run, while the program that is the model is still answering. */
   #outcome: RunOutcome | undefined;
-  /** Numbers of what this step was told of the inbox, if it was told something. */
+  /** Numbers of the inbox entries in this step, if any. */
   #inboxSeqs: number[] | undefined;
-  /** The words of that, until they stand in the log: they belong to the step, and it has no number yet. */
+  /** Their text, until the step has a number and the text is logged. */
   #inboxText = "";
   #planned: boolean;
 
@@ -92,7 +92,7 @@ class ReasoningLoop implements AskEvents {
     this.#finalAnswer = new FinalAnswer(ports, proc);
   }
 
-  /** One step, whole: an outcome when it was the last one. */
+  /** Runs one step. Returns an outcome if it was the last one. */
   async step(): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     const { openStep, answered } = proc;
@@ -106,7 +106,7 @@ class ReasoningLoop implements AskEvents {
     this.#outcome = undefined;
     const answer = await this.#ask();
     if (!answer) {
-      // A step that was begun and not answered is none.
+      // A step without an answer does not count.
       proc.step = proc.recordedStep;
       return this.#outcome;
     }
@@ -118,8 +118,7 @@ class ReasoningLoop implements AskEvents {
     return this.#applyAnswer(ts, assistant, answer);
   }
 
-  // What a model's call tells of itself (AskEvents). Methods and not functions made for each call: thousands of
-  // processes may wait for their answer at a time.
+  // AskEvents. Methods instead of closures per call, because thousands of processes may wait for an answer.
 
   begin(): void {
     this.#proc.step++;
@@ -137,11 +136,11 @@ class ReasoningLoop implements AskEvents {
   ended(turn: ProgramTurn, usage: Usage): boolean {
     const { corrections } = this.#proc;
     this.#outcome = this.#recordTurn(this.#ts, turn, usage);
-    // What is wrong with its result it is told when it is asked anew.
+    // If its result needs a correction, the model is asked again with it.
     return this.#outcome === undefined && this.#proc.corrections === corrections;
   }
 
-  /** An answer is on disk before anything follows from it. */
+  /** Writes an answer to the journal before anything acts on it. */
   #journal(ts: string, message: Message, answer: LLMAnswer & { served?: true }): void {
     const proc = this.#proc;
     if (answer.content !== "") this.#lastText = answer.content;
@@ -166,16 +165,16 @@ class ReasoningLoop implements AskEvents {
     this.#log("text", answer.content);
   }
 
-  /** The step of a program that called these tools by itself, while it answers on: an outcome ends the run. */
+  /** Records the step of a program that called tools itself and is still answering. An outcome ends the run. */
   #recordTurn(ts: string, { text, reasoning, calls }: ProgramTurn, usage: Usage): RunOutcome | undefined {
     const proc = this.#proc;
-    // The step stays open in the journal, and is finished when the run goes on.
+    // The step stays open in the journal and is finished after a resume.
     if (proc.stopped && calls.some(({ state }) => state === "waiting")) {
       return { kind: "stopped", status: proc.stopped };
     }
     const tool_calls = calls.map(({ id, name, input }) => ({ id, name, input }));
     const assistant: Message = { role: "assistant", content: text, tool_calls };
-    // Done when it returns: only its trace is told later.
+    // The turn is appended when `appendTurn` returns; only its trace comes later.
     this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage)).catch(() => undefined);
     const tokens_used = usage.input_tokens + usage.output_tokens;
     this.#record(ts, assistant, { ...turnAnswer(text, reasoning), tool_calls, usage, tokens_used }, calls);
@@ -185,7 +184,7 @@ class ReasoningLoop implements AskEvents {
     return (completion === null ? undefined : this.#finalAnswer.take(completion)) ?? this.#checkLoop(calls);
   }
 
-  /** Finishes the step that was open when the run was cut off: its answer is there, and some of its calls are. */
+  /** Finishes the step that was open when the run was interrupted: its answer and some of its calls are recorded. */
   async #finishOpenStep({
     step,
     ts,
@@ -216,7 +215,7 @@ class ReasoningLoop implements AskEvents {
     return this.#applyAnswer(ts, message, answer, settled);
   }
 
-  /** What follows an answer: its calls, the record of both, and whether it was the last. */
+  /** Runs an answer's tool calls, records the step, and returns an outcome if it was the last. */
   async #applyAnswer(
     ts: string,
     assistant: Message,
@@ -225,7 +224,7 @@ class ReasoningLoop implements AskEvents {
   ): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     const calls = await this.#call(answer, settled);
-    // The step stays open in the journal, and is finished when the run goes on.
+    // The step stays open in the journal and is finished after a resume.
     const isOpen = calls.at(-1)?.state === "waiting" || calls.length < answer.tool_calls.length;
     if (proc.stopped && isOpen) return { kind: "stopped", status: proc.stopped };
     await this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage));
@@ -234,7 +233,7 @@ class ReasoningLoop implements AskEvents {
     return (await this.#outcomeOf(answer)) ?? this.#checkLoop(calls);
   }
 
-  /** What there is of an answer when the run is cut off. Not called for a run that finished. */
+  /** Keeps the incomplete answer as the partial result. Not called for a run that finished. */
   keepPartial(): void {
     const text = this.#model.arriving || this.#lastText;
     if (text === "") return;
@@ -242,7 +241,7 @@ class ReasoningLoop implements AskEvents {
     this.#proc.partial = true;
   }
 
-  /** A conversation that its model refuses as too long is sent once more when it is shorter. */
+  /** Asks the model. If it rejects the conversation as too long, compacts it and asks once more. */
   async #ask(): Promise<LLMAnswer | undefined> {
     try {
       return await this.#model.converse(this.#request(), this);
@@ -253,7 +252,7 @@ class ReasoningLoop implements AskEvents {
     }
   }
 
-  /** What has arrived becomes one message; the step record that holds it acknowledges it. */
+  /** Appends what arrived in the inbox as one message. The record of the step acknowledges it. */
   async #drainInbox(): Promise<void> {
     const entries = this.#ports.inboxes.take(this.#proc);
     this.#ports.offerMessages(this.#proc, entries);
@@ -304,20 +303,22 @@ class ReasoningLoop implements AskEvents {
     const proc = this.#proc;
     const action = actionOf(calls, this.#planned);
     if (action === "plan") this.#planned = true;
-    const told = this.#inboxSeqs;
-    recordOrFail(() => proc.record.step(stepRecord(proc, { ts, assistant, answer, calls, action, told })));
+    const inbox = this.#inboxSeqs;
+    recordOrFail(() =>
+      proc.record.step(stepRecord(proc, { ts, assistant, answer, calls, action, told: inbox })),
+    );
     proc.recordedStep = proc.step;
   }
 
   async #outcomeOf(answer: LLMAnswer): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     if (proc.completion !== null) return this.#finalAnswer.take(proc.completion);
-    // A model that has paused is called again, with what it has said as its last message.
+    // A model that paused is called again, with its own text as the last message.
     if (answer.tool_calls.length > 0 || answer.stop_reason === "paused") return undefined;
     return this.#finish(answer);
   }
 
-  /** An answer without calls, which may have been the last one. */
+  /** Ends the run with an answer without calls, unless the answer is not the last. */
   async #finish({ content, stop_reason, stop_word }: Answered): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     const whole = this.#withPauses(content);
@@ -329,7 +330,7 @@ class ReasoningLoop implements AskEvents {
     return cut;
   }
 
-  /** What the model said before it paused belongs to its answer: nothing was said to it in between. */
+  /** The answer with the text of the pauses before it. */
   #withPauses(content: string): string {
     const { messages } = this.#ports.ctx.prompt(this.#proc);
     const before = messages.slice(0, -1);
@@ -339,7 +340,7 @@ class ReasoningLoop implements AskEvents {
     return [...before.slice(other + 1).map((message) => message.content), content].join("");
   }
 
-  /** The model has nothing more to do. What came in the meantime is told to it before the run may end. */
+  /** Ends the run with the final answer, unless new messages are in the inbox: the model reads them first. */
   async #conclude(answer: string): Promise<RunOutcome | undefined> {
     const fits = this.#finalAnswer.fits(answer);
     if (fits && !(await this.#ports.inboxes.of(this.#proc).finish())) return undefined;
@@ -367,7 +368,7 @@ function broken(reason: ExitReason, message: string): RunOutcome {
   return { kind: "broken", reason, error: new SyscallError("EXHAUSTED", message) };
 }
 
-/** What a program has said before it called a tool by itself. */
+/** The answer that a program's text before its tool calls is recorded as. */
 function turnAnswer(text: string, reasoning: string): LLMAnswer {
   return {
     content: text,

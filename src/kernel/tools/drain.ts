@@ -2,26 +2,24 @@ import { onceAborted } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Process } from "../process/process.ts";
 
-/** How often it is looked whether all have come to rest. */
 const POLL_MS = 20;
 
 interface DrainPorts {
   clock: Clock;
-  /** The call waits for something, and goes on waiting when its run goes on: it costs nothing to cut it off. */
+  /** Whether the call only waits, and can wait again after a resume: then the drain does not wait for it. */
   waits(proc: Process, callId: string): boolean;
 }
 
 /**
- * The kernel comes to rest before it ends: tool calls that are under way may finish, and nobody begins anything new.
- * Whoever has come to the end of what it did waits here until it is laid down; its step stays open where calls of it
- * are still to be made, and is finished when the run goes on. An answer that a model is just giving is not waited
- * for: it is asked for again.
+ * Lets running tool calls finish before the kernel stops, while nothing new starts. A process that reaches its next
+ * action waits here until it is suspended. If calls of its step are left, the step stays open and is finished after a
+ * resume. Model answers are not waited for: they are requested again.
  */
 export class Drain {
   readonly #ports: DrainPorts;
-  /** Calls that are being made. */
+  /** Running tool calls. */
   readonly #calls = new Map<Process, Set<string>>();
-  /** Processes that wait to be laid down. */
+  /** Processes that wait to be suspended. */
   readonly #idle = new Set<Process>();
   #began = false;
 
@@ -29,20 +27,17 @@ export class Drain {
     this.#ports = ports;
   }
 
-  /** From here on nobody begins anything. */
+  /** From now on nothing new starts. */
   begin(): void {
     this.#began = true;
   }
 
-  /** Whoever would begin something waits at `pass`. Asked before it, which takes its turn of the event loop. */
+  /** While true, `waitForSuspend` waits. Check this first: it needs no turn of the event loop. */
   get isOn(): boolean {
     return this.#began;
   }
 
-  /**
-   * False at once as long as the kernel does not drain, and for one that was told to stop before; else true, when it
-   * is told to.
-   */
+  /** Returns false at once if the kernel does not drain or the process is stopping; else true when it is stopped. */
   async waitForSuspend(proc: Process): Promise<boolean> {
     if (!this.#began || proc.stopped) return false;
     this.#idle.add(proc);
@@ -51,7 +46,7 @@ export class Drain {
     return true;
   }
 
-  /** Makes a call, and knows of it meanwhile. */
+  /** Runs a tool call, and counts it as active until it ends. */
   async call<T>(proc: Process, callId: string, make: () => Promise<T>): Promise<T> {
     const calls = this.#calls.get(proc) ?? new Set();
     this.#calls.set(proc, calls.add(callId));
@@ -63,18 +58,18 @@ export class Drain {
     }
   }
 
-  /** Calls under way that are worth waiting for. */
+  /** Active calls that the drain waits for. */
   get activeCalls(): number {
     let count = 0;
     for (const [proc, calls] of this.#calls) {
-      // One that is paused, or told to stop, comes to no end of its own, and one that rests in its call neither.
+      // A process that is paused, stopping, or waiting to be suspended would not finish its calls.
       if (proc.paused || proc.stopped || this.#idle.has(proc)) continue;
       for (const callId of calls) if (!this.#ports.waits(proc, callId)) count++;
     }
     return count;
   }
 
-  /** Resolves when no call is under way any more, or after `ms`. Begins. */
+  /** Starts the drain. Resolves when no call is active any more, or after `ms`. */
   async settle(ms: number): Promise<void> {
     const { clock } = this.#ports;
     this.begin();

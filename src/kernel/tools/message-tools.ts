@@ -5,8 +5,8 @@ import type { ProcessTable } from "../process/process-table.ts";
 import type { AgentInfo } from "../types.ts";
 
 /*
- * When a process is shown the message tools. Most runs have no other process to write to, and every request would
- * carry the two. A process that is not shown them may use them all the same.
+ * Decides when a process's model is offered the message tools. Most runs have no other process to write to, and each
+ * request would carry both tools. A process may call them even if they are not offered.
  */
 
 const PATHS = [SEND_MESSAGE, READ_MESSAGES];
@@ -29,7 +29,7 @@ export function namesMessageTools(...texts: readonly string[]): boolean {
   return texts.some((text) => NAMED.test(text));
 }
 
-/** Whether a new process is shown them from the start. `head`: that of its prompt. */
+/** Whether a new process is offered them from the start. `head` is its prompt head. */
 export function startsWithMessages({ ppid, spec, permissions }: Process, head: string): boolean {
   if (ppid !== 0 || listsMessageTools(spec.agent)) return true;
   const [own = []] = permissions.record().allow;
@@ -37,17 +37,17 @@ export function startsWithMessages({ ppid, spec, permissions }: Process, head: s
 }
 
 /**
- * Whether there is another process to write to by now: a child that lives, or the sender of what it is told. A child
- * that has ended takes no answer; the operator, PID 0, has no inbox.
+ * Whether there is another process to write to: a live child, or the sender of a message in `entries`. A child that
+ * has ended reads no answer, and the user, PID 0, has no inbox.
  */
 export function hasCorrespondent(
   { children, childResults }: Process,
-  told: readonly InboxEntry[],
+  entries: readonly InboxEntry[],
   table: ProcessTable,
 ): boolean {
   const ended = (uuid: string | null): boolean => childResults.some((child) => child.uuid === uuid);
   return (
     children.some((pid) => table.find(pid)?.state === "running") ||
-    told.some((entry) => entry.kind === "message" && entry.from_pid !== 0 && !ended(entry.from_uuid))
+    entries.some((entry) => entry.kind === "message" && entry.from_pid !== 0 && !ended(entry.from_uuid))
   );
 }

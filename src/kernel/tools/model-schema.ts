@@ -1,4 +1,4 @@
-/** Deeper than any schema a person writes; what lies below is left as it is. */
+/** Deeper than any real schema; what is below is not simplified. */
 const MAX_DEPTH = 32;
 /** Keywords whose value is a schema, a list of schemas, or schemas by name. */
 const ONE = ["items", "contains", "not", "if", "then", "else", "propertyNames", "additionalProperties"];
@@ -6,14 +6,14 @@ const LIST = ["anyOf", "allOf", "oneOf", "prefixItems"];
 const BY_NAME = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 /** Keywords about the document, not about the input. */
 const OMITTED = new Set(["$schema", "$comment"]);
-/** Bounds that no model crosses in earnest, when they are this low. */
+/** Bounds that no model would violate when they are this low. */
 const TRIVIAL_BOUNDS: Record<string, number> = { minLength: 1, minItems: 1, minimum: 1, minProperties: 1 };
 
 type Schema = Readonly<Record<string, unknown>>;
 
 /**
- * A tool's input schema as the model is shown it: without what says nothing to it, as each request carries it. The
- * whole schema still checks every call, and a call that breaks it fails with INVALID and the field's name.
+ * Shortens a tool's input schema for the model, because each request carries it. The full schema still checks each
+ * call, and a call that violates it fails with INVALID and the field's name.
  */
 export function modelSchema(schema: object): object {
   return simplified({ ...schema }, "", 0);
@@ -43,7 +43,7 @@ function isRedundant(key: string, value: unknown, { description }: Schema, name:
   return lowest !== undefined && typeof value === "number" && value >= 0 && value <= lowest;
 }
 
-/** What is left of a text to compare with a name: `Output mode` is `output_mode`. */
+/** A text reduced to letters and digits, so that `Output mode` equals `output_mode`. */
 function letters(text: unknown): string {
   return typeof text === "string" ? text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "") : "";
 }

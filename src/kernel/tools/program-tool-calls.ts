@@ -6,7 +6,7 @@ import type { Process } from "../process/process.ts";
 import { isReadOnly, MAX_PARALLEL, StepCalls, type ToolCallPorts } from "./tool-calls.ts";
 import { toolForModel, toolNamed } from "./tool-catalog.ts";
 
-/** Calls of one answer that wait for their turn or are under way. */
+/** Maximum calls of one answer that wait or run. */
 const MAX_OPEN = 256;
 
 /** The slot of a model call, which the program releases while its tool calls run. */
@@ -15,7 +15,7 @@ interface ReleasableSlot {
   reacquire(): Promise<void>;
 }
 
-/** What a program that is a model has said and done between two of its own requests: one step of the run. */
+/** The text and tool calls of a program between two of its model requests: one step of the run. */
 export interface ProgramTurn {
   text: string;
   reasoning: string;
@@ -23,18 +23,18 @@ export interface ProgramTurn {
 }
 
 interface TurnEvents {
-  /** The first call of a turn is about to be made, after this was said. */
+  /** The first call of a turn is about to run, after this text. */
   called(text: string, reasoning: string): void;
-  /** A turn is over, and all its calls have ended. What it throws ends the answer. */
+  /** A turn is over, and all its calls have ended. An exception ends the answer. */
   ended(turn: ProgramTurn): void;
-  /** The next turn has begun. What it throws ends the answer. */
+  /** The next turn has begun. An exception ends the answer. */
   next(): void;
 }
 
 /**
- * The tool calls that a program makes by itself while it answers as the process's model (service `tools`): as those
- * of the loop, in the order they come, the ones that only read side by side. Where a turn ends is told by the event
- * `turn`, or by the first word after a call.
+ * Runs the tool calls that a program makes itself while it answers as the process's model (service `tools`). As in
+ * the loop, they run in order, and read-only calls run in parallel. A turn ends with the event `turn`, or with the
+ * first text after a call.
  */
 export class ProgramToolCalls {
   readonly #ports: ToolCallPorts;
@@ -60,12 +60,12 @@ export class ProgramToolCalls {
     this.#detach = onceAborted(proc.signal, () => this.#abort.abort(proc.signal.reason));
   }
 
-  /** Follows the process's, and is aborted when what has been done ends the answer. */
+  /** Follows the process's signal, and aborts when a step ends the answer. */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
 
-  /** What has ended the answer from here. */
+  /** Why a step ended the answer, if it did. */
   get stopped(): { because: unknown } | undefined {
     return this.#stopped;
   }
@@ -75,17 +75,17 @@ export class ProgramToolCalls {
     this.#slot = slot;
   }
 
-  /** Something was done: the same request must not be made a second time. */
+  /** The program has called a tool, so the same request must not be repeated. */
   get hasCalled(): boolean {
     return this.#hasCalled;
   }
 
-  /** A call is under way: that the program is silent is no fault of it. */
+  /** A call is under way, so the program may be silent. */
   get busy(): boolean {
     return this.#open.size > 0;
   }
 
-  /** What was said and thought in the turn that is under way. */
+  /** The text and reasoning of the current turn. */
   get turnText(): { text: string; reasoning: string } {
     return { text: this.#text, reasoning: this.#reasoning };
   }
@@ -109,7 +109,7 @@ export class ProgramToolCalls {
       const error = CODES.find((code) => code === record.error_code);
       return { text: toolMessage(record).content, ...(error && { error }) };
     } catch (thrown) {
-      // What can't be recorded ends the run, as in the loop; what came too late has not been begun.
+      // A call that can't be recorded ends the run, as in the loop. A call that came too late was not started.
       if (!this.signal.aborted && !this.#closed) this.#stop(thrown);
       throw thrown;
     } finally {
@@ -125,7 +125,7 @@ export class ProgramToolCalls {
     if (event.type === "reasoning_delta") this.#reasoning += event.text;
   }
 
-  /** The answer has come to its end: no more calls are taken, and those under way are waited for. */
+  /** Call this when the answer has ended: accepts no more calls, and waits for those under way. */
   async settle(): Promise<void> {
     this.#closed = true;
     while (this.#open.size > 0) await Promise.allSettled([...this.#open]);
@@ -153,7 +153,7 @@ export class ProgramToolCalls {
   }
 
   #nextTurn(): void {
-    // A call under way is one of a turn whose beginning has not been read yet.
+    // The call under way belongs to a turn whose first event was not read yet.
     if (this.#closed || this.busy) return;
     try {
       if (this.#endTurn()) this.#events.next();
@@ -163,7 +163,7 @@ export class ProgramToolCalls {
     }
   }
 
-  /** False when there was no call: what was said goes on. */
+  /** Returns false if the turn had no call: its text continues. */
   #endTurn(): boolean {
     const calls = this.#calls.flatMap(({ record }) => record ?? []);
     if (!this.#step || calls.length === 0) return false;
@@ -178,7 +178,7 @@ export class ProgramToolCalls {
 
   #stop(because: unknown): void {
     this.#stopped ??= { because };
-    this.#abort.abort(new SyscallError("CANCELLED", "What the answer has led to has ended it."));
+    this.#abort.abort(new SyscallError("CANCELLED", "A step of the answer ended it."));
   }
 
   #requireOpen(): void {
@@ -187,7 +187,7 @@ export class ProgramToolCalls {
   }
 }
 
-/** Calls that only read run side by side, all others alone; each after those before it. */
+/** Runs read-only calls in parallel and all others alone, each after the calls before it. */
 class CallOrder {
   #before: Promise<unknown> = Promise.resolve();
   #parallel: Promise<unknown>[] = [];

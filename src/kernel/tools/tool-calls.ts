@@ -10,37 +10,36 @@ import { toolNamed } from "./tool-catalog.ts";
 import { checkToolInput } from "./tool-input.ts";
 
 const READ_LENGTH = 1024 * 1024;
-/** Of one result this much is read; a driver that has more must offer ranges. */
+/** Maximum bytes read of one result; a driver with more must offer ranges. */
 const MAX_RESULT_BYTES = 16 * 1024 * 1024;
-/** Of a result that is cut the beginning gets this share, the end the rest. */
+/** The share of a truncated result that its beginning gets; its end gets the rest. */
 const HEAD_SHARE = 0.75;
-/** So many calls of one batch run side by side. */
+/** Maximum calls of one batch that run in parallel. */
 export const MAX_PARALLEL = 8;
-/** Calls of one answer that are made. No model that is in its senses asks for more; each of the others is told so. */
+/** Maximum tool calls run per answer; the rest are rejected with EXHAUSTED. */
 export const MAX_CALLS_PER_ANSWER = 256;
 
 export interface ToolCallPorts {
   files: FileSystem;
   clock: Clock;
   drain: Drain;
-  /** Ends whatever programs the call left behind. */
+  /** Ends all programs that the call left behind. */
   endCall(uuid: string, callId: string): Promise<void>;
-  /** Called, and waited for, before a call that may change something. */
+  /** Awaited before a call that may change something. */
   beforeEffect(proc: Process): Promise<void>;
-  /** The call is over: the numbers of the inbox entries that its result tells, if it is told. */
-  settleInbox(proc: Process, callId: string, told: boolean): number[];
-  /** What the call has begun to wait for, if it does. */
+  /** Called when the call is over. Returns the numbers of the inbox entries in its result, if it has one. */
+  settleInbox(proc: Process, callId: string, hasResult: boolean): number[];
+  /** What the call waits for, if it does. */
   waitsFor(proc: Process, callId: string): Wake | undefined;
   onStart(proc: Process, call: ToolCall, path: string): void;
   onEnd(proc: Process, record: ToolCallRecord): void;
 }
 
 /**
- * Runs the calls of one answer: neighbouring read-only ones side by side, all others alone and in order.
- * A call that fails is a result, not an exception; what is thrown is a record that could not be written. The last
- * one may be `waiting`: it goes on when its run does. Laid down between two of them, it makes no more, and there are
- * fewer records than calls. Of those beyond MOST_CALLS none is made.
- * `settled`: those of a step that is gone on with which are not made again, by their ids.
+ * Runs the tool calls of one answer: consecutive read-only calls in parallel, all others alone and in order. A failed
+ * call is a result; only a record that can't be written throws. The last record may be `waiting`, and continues after
+ * a resume. If the run is suspended between two calls, there are fewer records than calls. `settled` holds the calls
+ * of a resumed step that are not made again, by id.
  */
 export async function runToolCalls(
   ports: ToolCallPorts,
@@ -52,13 +51,13 @@ export async function runToolCalls(
   const records: ToolCallRecord[] = [];
   for (const batch of batches(proc, calls.slice(0, MAX_CALLS_PER_ANSWER))) {
     if (ports.drain.isOn && (await isSuspendedByDrain(ports.drain, proc))) break;
-    // All of a batch end before a failure leaves: nothing goes on behind the loop's back.
+    // All calls of a batch end before a failure is thrown: no work continues unrecorded.
     const run = async (call: ToolCall): Promise<ToolCallRecord> => settled.get(call.id) ?? step.run(call);
     for (const made of await Promise.allSettled(batch.map(run))) {
       if (made.status === "rejected") throw made.reason;
       records.push(made.value);
     }
-    // Its run is laid down: those after it are begun when it goes on.
+    // The run is suspended: later calls start after a resume.
     if (records.some(({ state }) => state === "waiting")) return records;
   }
   if (records.length < MAX_CALLS_PER_ANSWER) return records;
@@ -68,12 +67,12 @@ export async function runToolCalls(
   ];
 }
 
-/** The kernel drains, and the run was laid down here: its next calls are made when it goes on. */
+/** Whether the kernel drains and the run was suspended here: its next calls are made after a resume. */
 async function isSuspendedByDrain(drain: Drain, proc: Process): Promise<boolean> {
   return (await drain.waitForSuspend(proc)) && proc.stopped?.reason === "suspended";
 }
 
-/** As a call that was refused; the same each time, so that it needs no place in the journal. */
+/** The record of a rejected call. It can be made again, so the journal does not need it. */
 function tooMany({ id, name, input }: ToolCall, asked: number, clock: Clock): ToolCallRecord {
   return {
     id,
@@ -91,11 +90,11 @@ function tooMany({ id, name, input }: ToolCall, asked: number, clock: Clock): To
 
 const NONE: ReadonlyMap<string, ToolCallRecord> = new Map();
 
-/** The journal's order of one step: a call's start is on disk before it runs, its end before anything acts on it. */
+/** Runs the calls of one step. A call's start is in the journal before it runs, and its end before anything uses it. */
 export class StepCalls {
   readonly #ports: ToolCallPorts;
   readonly #proc: Process;
-  /** The step's answer is durable, and what its effects are told by is prepared. */
+  /** The step's answer is durable, and the detection of changed files is prepared. */
   #effectsPrepared = false;
 
   constructor(ports: ToolCallPorts, proc: Process) {
@@ -116,7 +115,7 @@ export class StepCalls {
       const attempt = (): Promise<CallResult> => this.#attempt(call, target, started);
       outcome = await this.#ports.drain.call(proc, call.id, attempt);
     }
-    const told = this.#ports.settleInbox(proc, call.id, outcome.state === "done");
+    const inbox = this.#ports.settleInbox(proc, call.id, outcome.state === "done");
     const waiting = outcome.state !== "done" && this.#isSuspendedWaiting(call);
     const record: ToolCallRecord = {
       id: call.id,
@@ -130,9 +129,9 @@ export class StepCalls {
       started_at: started,
       duration_ms: Math.round((this.#ports.clock.monotonic() - startedMono) * 1000) / 1000,
       state: waiting ? "waiting" : outcome.state,
-      ...(told.length > 0 && { inbox: told }),
+      ...(inbox.length > 0 && { inbox }),
     };
-    // What it waits for is in the journal already, and becomes its result.
+    // The journal has what it waits for, which becomes its result.
     if (waiting) return record;
     proc.record.journal({
       t: "call_end",
@@ -144,7 +143,7 @@ export class StepCalls {
     return record;
   }
 
-  /** It waits for something, and its run is suspended meanwhile. */
+  /** Whether the call waits and its run is suspended. */
   #isSuspendedWaiting(call: ToolCall): boolean {
     const proc = this.#proc;
     return proc.stopped?.reason === "suspended" && this.#ports.waitsFor(proc, call.id) !== undefined;
@@ -172,7 +171,7 @@ export class StepCalls {
       safe: repeatable,
     });
     if (!isReadOnly(target)) await this.#beforeEffect(repeatable);
-    // The disk may have taken its time.
+    // The run may have been stopped while the disk was written.
     if (proc.stopped) return { state: "cancelled", error: notStarted(call) };
     if (this.#ports.waitsFor(proc, call.id) === undefined) proc.toolCalls++;
     this.#ports.onStart(proc, call, path);
@@ -180,8 +179,8 @@ export class StepCalls {
   }
 
   /**
-   * Durable before it happens: the answer, and of each call that must not be made twice its start. Calls that are not
-   * read-only come one after the other, so that one fdatasync per step is the rule.
+   * Makes the journal durable before a call may change something. One fdatasync per step is enough, unless a call must
+   * not be repeated: then its start must be durable too.
    */
   async #beforeEffect(repeatable: boolean): Promise<void> {
     const { record } = this.#proc;
@@ -220,7 +219,7 @@ export class StepCalls {
         const text = await this.#readAll(fd, deadline.signal);
         return { state: "done", ...(await this.#truncate(call, target, proc.secrets.hide(text))) };
       } finally {
-        // What goes wrong in it is in the trace, and changes nothing of what the call came to.
+        // A failing close is in the trace, and does not change the call's result.
         await files.close(proc, fd).catch(() => undefined);
       }
     } catch (thrown) {
@@ -241,7 +240,7 @@ export class StepCalls {
       pieces.push(typeof data === "string" ? data : decoder.decode(data, { stream: true }));
       length += data.length;
       if (length >= MAX_RESULT_BYTES) {
-        pieces.push(`\n[The result goes on beyond ${MAX_RESULT_BYTES} bytes and was cut here.]`);
+        pieces.push(`\n[The result is longer than ${MAX_RESULT_BYTES} bytes and was truncated here.]`);
         break;
       }
     }
@@ -249,7 +248,7 @@ export class StepCalls {
     return pieces.join("");
   }
 
-  /** A result beyond what the model is shown is kept whole beside the run; the model is told where. */
+  /** Truncates a result that is too long for the model. The whole result is stored with the run. */
   async #truncate(call: ToolCall, target: ProcessTool, text: string): Promise<ShownResult> {
     const max = target.tool.maxResult ?? this.#proc.spec.opts.limits.tool_result_chars;
     if (text.length <= max) return { result: text };
@@ -260,19 +259,19 @@ export class StepCalls {
     return { result, ...(kept && { kept }) };
   }
 
-  /** The call has been made: what it came to is worth more than the part of it that can't be kept. */
+  /** Stores the whole result. If that fails, the call still succeeds, because it has been made. */
   async #keep(call: ToolCall, text: string): Promise<{ where: string; kept?: KeptRef }> {
     try {
       const { path, ...kept } = await this.#proc.record.keep(`${call.name}.txt`, text);
       return { where: `The whole result is in ${path}`, kept };
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
-      return { where: `The whole result could not be kept: ${thrown.message}` };
+      return { where: `The whole result could not be stored: ${thrown.message}` };
     }
   }
 }
 
-/** A result as it is recorded. */
+/** The part of a result that is recorded with its call. */
 type ShownResult = Pick<ToolCallRecord, "kept"> & { result: string };
 type KeptRef = NonNullable<ToolCallRecord["kept"]>;
 
@@ -284,10 +283,7 @@ interface CallResult {
 }
 
 function notStarted({ name }: ToolCall): SyscallError {
-  return new SyscallError(
-    "CANCELLED",
-    `The run was told to stop before ${name} was begun: nothing was done.`,
-  );
+  return new SyscallError("CANCELLED", `The run was stopped before ${name} started: nothing was done.`);
 }
 
 function failure(thrown: unknown): CallResult {
@@ -297,7 +293,7 @@ function failure(thrown: unknown): CallResult {
   return { state: "failed", error: thrown };
 }
 
-/** Runs of read-only calls, cut to what runs side by side; every other call is a batch of its own. */
+/** Groups consecutive read-only calls into batches of at most MAX_PARALLEL; each other call is its own batch. */
 function batches(proc: Process, calls: readonly ToolCall[]): ToolCall[][] {
   const all: ToolCall[][] = [];
   let open: ToolCall[] | undefined;
@@ -340,6 +336,6 @@ function unknownTool(proc: Process, name: string): SyscallError {
   const names = [...proc.tools.keys()];
   return new SyscallError(
     "NOT_FOUND",
-    `There is no tool ${JSON.stringify(name)}. These are there: ${names.join(", ") || "none"}.`,
+    `There is no tool ${JSON.stringify(name)}. Available tools: ${names.join(", ") || "none"}.`,
   );
 }

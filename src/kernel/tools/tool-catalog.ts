@@ -5,7 +5,7 @@ import type { ProcessTool } from "../process/process-spec.ts";
 import { isMessageTool } from "./message-tools.ts";
 import { modelSchema } from "./model-schema.ts";
 
-/** The tools a process may use: none that no call of its could ever use. */
+/** The tools that a process may use. */
 export function usableTools({ spec, permissions }: Process): Map<string, ProcessTool> {
   const { namespace, agent, budget } = spec;
   const usable = namespace
@@ -16,41 +16,38 @@ export function usableTools({ spec, permissions }: Process): Map<string, Process
   return new Map(usable.map((named) => [named.tool.name, named]));
 }
 
-/**
- * The tools its model is shown: the ones it may use, and the message tools only when it has a use for them. Each
- * request carries them all.
- */
+/** The usable tools that the model is offered: the message tools only if they are useful, as each request carries all. */
 function shownTools(proc: Process): Map<string, ProcessTool> {
   const usable = [...usableTools(proc)];
   return new Map(usable.filter(([, { entry }]) => proc.messaging || !isMessageTool(entry.path)));
 }
 
-/** Shows a process that is being built its first tools. */
+/** Sets the tools that a new process's model is offered. */
 export function showTools(proc: Process): void {
   proc.tools.clear();
   for (const [name, tool] of shownTools(proc)) proc.tools.set(name, tool);
 }
 
-/** The tool that a call names: one that is shown, or one that may be used all the same. */
+/** The tool that a call names, offered or only usable. */
 export function toolNamed(proc: Process, name: string): ProcessTool | undefined {
   return proc.tools.get(name) ?? usableTools(proc).get(name);
 }
 
 /**
- * Appends to a live process's tools what it may use by now and has not been shown yet. The names of the new
- * ones, which the caller tells the model. None is taken out or moved: a provider's prompt cache must hit, and
- * what was withdrawn is refused when it is called.
+ * Appends the tools that a live process may use since its last request. Returns their names, for the caller to notify
+ * the model. No tool is removed or moved, or the provider's prompt cache would miss; a withdrawn tool is denied when
+ * it is called.
  */
 export function appendTools(proc: Process, contexts: Conversations): string[] {
   const fresh = [...shownTools(proc)].filter(([name]) => !proc.tools.has(name));
   if (fresh.length === 0) return [];
   for (const [name, tool] of fresh) proc.tools.set(name, tool);
-  // One that is being built is written by its builder.
+  // For a process that is being built, its builder writes them.
   if (proc.ctxId !== 0) writeMeta(proc, contexts);
   return fresh.map(([name]) => name);
 }
 
-/** The prompt's head and the tools shown, on disk as they are now. */
+/** Writes the prompt head and the offered tools to the run's record. */
 export function writeMeta(proc: Process, contexts: Conversations): void {
   proc.record.meta({
     v: 1,
@@ -73,7 +70,7 @@ export function writeMeta(proc: Process, contexts: Conversations): void {
   });
 }
 
-/** As a model is told of it. Made once per tool: each process keeps those of its requests. */
+/** A tool as the model gets it. Made once per tool, because each process holds the tools of its requests. */
 export function toolForModel(tool: ToolDef): LLMTool {
   const known = modelTools.get(tool);
   if (known) return known;

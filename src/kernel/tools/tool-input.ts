@@ -2,10 +2,10 @@ import type { z } from "zod";
 import { SyscallError, type ToolCall, type ToolDef } from "../../plugin/index.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
 
-/** Compiled once per tool; null for a schema that zod cannot read: such a tool is offered unchecked. */
+/** Compiled schemas by tool; null if zod can't read the schema: such a tool's input is not checked. */
 const compiled = new WeakMap<ToolDef, z.ZodType | null>();
 
-/** Checks a call's input against its tool's schema. INVALID lists what is wrong, field by field. */
+/** Checks a call's input against its tool's schema. Fails with INVALID, which lists the wrong fields. */
 export function checkToolInput(tool: ToolDef, call: ToolCall): void {
   if (call.invalid) {
     throw new SyscallError(
@@ -41,7 +41,7 @@ function compile(input: object): z.ZodType | null {
   try {
     return readSchema(input);
   } catch {
-    // A JSON Schema beyond what zod reads, or without an end, is no fault of the call: the driver checks for itself.
+    // A schema that zod can't read, or a recursive one, is not the call's fault: the driver checks the input.
     return null;
   }
 }

@@ -3,9 +3,8 @@ import type { Process } from "../process/process.ts";
 import type { Wake } from "../types.ts";
 
 /**
- * Tool calls that have done what they had to and end with what they wait for (design §2, "Waiting"). It is in the
- * journal before: whatever ends the run meanwhile, the call goes on waiting when the run goes on, and is never
- * unknown.
+ * Tool calls that have done their work and wait for an event, such as the end of a child. The wait is in the journal:
+ * after an interruption the resumed call continues to wait, and its state is never unknown.
  */
 export class WaitingCalls {
   readonly #clock: Clock;
@@ -16,7 +15,7 @@ export class WaitingCalls {
     this.#clock = clock;
   }
 
-  /** Written down, so that also a power loss leaves it, before what it waits for is begun. */
+  /** Makes the wait durable before the event's cause starts. */
   async begin(proc: Process, callId: string, on: Wake): Promise<void> {
     const ts = new Date(this.#clock.now()).toISOString();
     proc.record.journal({ t: "waiting", step: proc.step, ts, id: callId, on });
@@ -24,7 +23,7 @@ export class WaitingCalls {
     await proc.record.sync();
   }
 
-  /** Of the step that was open when the run was laid down. */
+  /** Restores the waits of the step that was open when the run was suspended. */
   restore(proc: Process, calls: Iterable<readonly [string, Wake]>): void {
     const known = this.#waiting.get(proc) ?? new Map<string, Wake>();
     for (const [callId, on] of calls) known.set(callId, on);
@@ -35,7 +34,7 @@ export class WaitingCalls {
     return this.#waiting.get(proc)?.get(callId);
   }
 
-  /** What it waits for will not come to be: the call ends as any other. */
+  /** Ends a wait whose event won't happen: the call ends like any other. */
   end(proc: Process, callId: string): void {
     this.#waiting.get(proc)?.delete(callId);
   }

@@ -34,7 +34,9 @@ describe("a conversation that grows", () => {
     const [made] = compactionsOf(await recordOf(h, info.uuid));
     expect(made).toMatchObject({ why: "tokens", summary: null, usage: { input_tokens: 0 } });
     expect(made?.tokens_after).toBeLessThan(made?.tokens_before ?? 0);
-    expect(made?.cut[0]?.content).toMatch(/^\[Left out to save room: what Read .*file-0.* Call it again/);
+    expect(made?.cut[0]?.content).toMatch(
+      /^\[Left out to save space: the result of Read .*file-0.* Call it again/,
+    );
     const told = events.flatMap((event) =>
       event.type === "log" && event.entry.kind === "compact" ? [event.entry] : [],
     );
@@ -216,7 +218,7 @@ describe("a conversation that grows", () => {
     const { info } = await h.run(INTENT);
     expect(info.exit_reason).toBe("completed");
     const content = h.requests[1]?.messages.at(-1)?.content ?? "";
-    const [, path = ""] = /characters left out here\. The whole of it is in (\S+)/.exec(content) ?? [];
+    const [, path = ""] = /characters left out here\. The whole text is in (\S+)/.exec(content) ?? [];
     expect((await Bun.file(path).text()).length).toBeGreaterThan(59_000);
     expect(sizeOf(h.requests[1] as LLMRequest)).toBeLessThan(6400);
   });

@@ -87,7 +87,7 @@ test("a fork has in its own folder what the compactions of its steps refer to", 
   const cut = compactionsOf(await recordOf(h, uuid)).flatMap((one) => one.cut);
   expect(cut.length).toBeGreaterThan(0);
   for (const { content } of cut) {
-    const [, path = ""] = /The whole of it is in (\S+?)\]?$/.exec(content) ?? [];
+    const [, path = ""] = /The whole text is in (\S+?)\]?$/.exec(content) ?? [];
     expect(path).toContain(uuid);
     expect((await Bun.file(path).text()).length).toBeGreaterThan(3000);
   }

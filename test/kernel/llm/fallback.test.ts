@@ -100,7 +100,7 @@ describe("a model that fails for good has the next one asked", () => {
     const told = events.flatMap((event) => (event.type === "log" ? [event.entry] : []));
     expect(told[0]).toMatchObject({ kind: "model", step: 1 });
     expect(told[0]?.text).toStartWith(`one/a failed (${code}: ${code} it is`);
-    expect(told[0]?.text).toEndWith("; the run goes on with two/b");
+    expect(told[0]?.text).toEndWith("; the run continues with two/b");
     const { records } = await h.runs.steps(info.uuid);
     expect(records).toMatchObject([{ step: 1, switches: [{ to: { model: "b" } }] }]);
     expect(asked).toEqual(['one/a {"base_url":"http://one"}', 'two/b {"base_url":"http://two"}']);
