@@ -33,7 +33,7 @@ async function dispatch(argv: string[], io: Io, words: string[]): Promise<number
   }
   const parsed = await parse(rest, command.flags, command.explainFlag);
   if (command.run !== undefined) return command.run(io, parsed);
-  throw usageError(`one of ${Object.keys(command.subcommands ?? {}).join(", ")} is expected`);
+  throw usageError(`expected one of ${Object.keys(command.subcommands ?? {}).join(", ")}`);
 }
 
 async function help(
@@ -93,7 +93,7 @@ function report(error: unknown, io: Io, words: string[]): void {
   // A system error (a full disk, a missing right) says enough by itself; everything else unforeseen is ours.
   const foreseen = error instanceof SyscallError || isSystemError(error);
   if (!foreseen && error instanceof Error) {
-    io.stderr.write(`this is a fault of rnix itself:\n${error.stack ?? ""}\n`);
+    io.stderr.write(`this is a bug in rnix:\n${error.stack ?? ""}\n`);
   }
   if (exitCodeOf(error) === EXIT.usage) io.stderr.write(`see ${name} --help\n`);
 }

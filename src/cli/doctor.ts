@@ -52,21 +52,26 @@ function folder(name: string, path: string, o: { othersMayLook: boolean }): Find
   if (found === undefined) {
     const parent = nearestThatExists(dirname(path));
     return writable(parent)
-      ? { name, state: "ok", text: `${path} (made when it is needed)` }
-      : { name, state: "bad", text: `${path} can't be made`, advice: `${parent} is not writable for you` };
+      ? { name, state: "ok", text: `${path} (created when it is needed)` }
+      : { name, state: "bad", text: `${path} can't be created`, advice: `make ${parent} writable for you` };
   }
   const mode = (found.mode & 0o777).toString(8);
   const text = `${path} (mode ${mode})`;
   if (!found.isDirectory())
-    return { name, state: "bad", text, advice: "a folder is expected here; move it away" };
+    return { name, state: "bad", text, advice: "expected a folder here: move the file away" };
   if (found.uid !== thisUser().uid) {
-    return { name, state: "bad", text: `${text} belongs to user ${found.uid}`, advice: "it must be yours" };
+    return {
+      name,
+      state: "bad",
+      text: `${text} belongs to user ${found.uid}`,
+      advice: "make yourself its owner (chown)",
+    };
   }
   const open = o.othersMayLook ? found.mode & 0o022 : found.mode & 0o077;
   if (open !== 0) {
     return { name, state: "bad", text: `${text} is open to others`, advice: `chmod 700 ${path}` };
   }
-  if (!writable(path)) return { name, state: "bad", text, advice: "it is not writable for you" };
+  if (!writable(path)) return { name, state: "bad", text, advice: "make it writable for you" };
   return { name, state: "ok", text };
 }
 
@@ -89,7 +94,7 @@ async function leftRunning(io: Io): Promise<Finding> {
     name,
     state: "bad",
     text: `${plural(left.length, "program")} of an rnix that has died: ${list}`,
-    advice: "a daemon ends them when it starts; rnix doctor tells whether it did",
+    advice: "the daemon ends them when it starts; run rnix doctor again to check",
   };
 }
 
@@ -110,7 +115,8 @@ async function strays(io: Io): Promise<Finding> {
       name,
       state: "bad",
       text: strays.map(({ pid, command }) => `${pid} (${command})`).join("; "),
-      advice: "they end with the last program that could have left them, at the latest with rnix daemon stop",
+      advice:
+        "they are ended with the last program that could have left them, at the latest by rnix daemon stop",
     };
   });
 }
@@ -129,7 +135,7 @@ async function init(io: Io): Promise<Finding> {
       return { name, state: "bad", text: wrong.join("; "), advice: "rnix daemon status shows all of it" };
     }
     const running = init.filter(({ state }) => state === "running").length;
-    const text = init.length === 0 ? "nothing is to be kept running" : `${running} of ${init.length} running`;
+    const text = init.length === 0 ? "it keeps nothing running" : `${running} of ${init.length} running`;
     return { name, state: "ok", text };
   });
 }
@@ -141,7 +147,7 @@ async function providers(io: Io): Promise<Finding> {
     const chosen = providers.find((provider) => provider.chosen);
     const [broken] = diagnostics;
     if (broken !== undefined) {
-      return { name: "providers", state: "bad", text: broken.message, advice: `put ${broken.path} right` };
+      return { name: "providers", state: "bad", text: broken.message, advice: `correct ${broken.path}` };
     }
     if (chosen === undefined) {
       return {
@@ -149,10 +155,10 @@ async function providers(io: Io): Promise<Finding> {
         state: "bad",
         text: "none can be used here",
         advice:
-          "export ANTHROPIC_API_KEY=… or OPENAI_API_KEY=…; rnix providers says more, rnix demo needs none",
+          "export ANTHROPIC_API_KEY=… or OPENAI_API_KEY=…; rnix providers shows the details, rnix demo needs no key",
       };
     }
-    const text = `${chosen.name} (${chosen.because}) would be taken; usable: ${usable.join(", ")}`;
+    const text = `${chosen.name} (${chosen.because}) is the default; usable: ${usable.join(", ")}`;
     return { name: "providers", state: "ok", text };
   });
 }

@@ -44,7 +44,7 @@ export class Follower {
     }
     throw new SyscallError(
       "UNAVAILABLE",
-      "the stream ended without the end of the run; it may go on: rnix ps -a shows it",
+      "the connection closed before the run ended; it may still be running: see rnix ps -a",
     );
   }
 

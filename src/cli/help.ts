@@ -13,7 +13,11 @@ export async function rootHelp(io: Io): Promise<string> {
     {
       meta: { name: "rnix", description: "An operating system for AI agents" },
       args: {
-        command: { type: "positional", description: "What to do, with its own flags", required: true },
+        command: {
+          type: "positional",
+          description: "One of the commands below, with its own flags",
+          required: true,
+        },
       },
     },
     undefined,
@@ -43,7 +47,7 @@ export async function commandHelp(words: string[], command: Command, io: Io): Pr
 const ROOT_EXAMPLES = [
   "rnix demo                                                  a complete run, no key, no network",
   'rnix spawn "fix the failing test" --check "npm test"       run an agent; the check decides',
-  "rnix ps                                                    what runs",
+  "rnix ps                                                    the running processes",
 ];
 
 /** Our definitions as citty knows them. */

@@ -93,12 +93,12 @@ export class Interrupts {
   #giveUp(): void {
     const where = this.#ref === undefined ? "rnix ps" : `rnix show ${this.#ref.uuid}`;
     this.#abandon.reject(
-      new SyscallError("CANCELLED", `interrupted; ${where} tells whether something still runs`),
+      new SyscallError("CANCELLED", `interrupted; ${where} shows whether anything still runs`),
     );
   }
 
   async #suspend(ref: ProcRef): Promise<void> {
-    this.#say("suspending the run; once more kills it");
+    this.#say("suspending the run; interrupt again to kill it");
     // On a connection of its own: the run's stream has the other one.
     const wire = await this.#session.connect();
     try {
@@ -109,7 +109,7 @@ export class Interrupts {
   }
 
   async #kill(ref: ProcRef): Promise<void> {
-    this.#say("killing the run; once more stops waiting for it");
+    this.#say("killing the run; interrupt again to stop waiting for it");
     this.#timer = this.#io.timer(PATIENCE_MS, () => this.#giveUp());
     const wire = await this.#session.connect();
     try {

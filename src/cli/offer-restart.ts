@@ -10,7 +10,7 @@ import { stopDaemon } from "./stop-daemon.ts";
 export async function offerRestart(io: Io, thrown: unknown): Promise<void> {
   if (!isOtherVersion(thrown) || io.env.RNIX_UNIT || !isAskable(io)) throw thrown;
   io.stderr.write(`${thrown.message}\n`);
-  if (!(await agreed(io, "Start it anew now?"))) throw thrown;
+  if (!(await agreed(io, "Restart it now?"))) throw thrown;
   const stopped = await stopDaemon(io, { restart: true });
   if (stopped && !stopped.gone) throw thrown;
   // Also for a command that would have started none: what was at work goes on.

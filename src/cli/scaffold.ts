@@ -42,14 +42,14 @@ export function newPlugin(project: Project, name: string, stock: readonly string
   }
   if (stock.includes(name)) {
     throw usageError(
-      `NAME: ${name} is a stock plugin, and one of the same name would take its place; choose another`,
+      `NAME: ${name} is a stock plugin, and a plugin of the same name would replace it; choose another name`,
     );
   }
   refuseNone(project);
   prepareProject(project);
   for (const [file, text] of TYPES) writeNew(join(project.dir, ".rnix", file), text);
   const file = join(project.dir, ".rnix", "plugins", `${name}.ts`);
-  if (!writeNew(file, pluginFile(name))) throw usageError(`NAME: ${file} is there already`);
+  if (!writeNew(file, pluginFile(name))) throw usageError(`NAME: ${file} exists already`);
   return file;
 }
 
@@ -135,7 +135,7 @@ function open(context: OpenContext): VFSFile {
   };
 }
 
-/** The kernel has checked a tool's input; a write by hand it has not. */
+/** The kernel checks the input of a tool call, but not a direct write to the device. */
 function textOf(input: unknown): string {
   if (typeof input === "object" && input !== null && "text" in input && typeof input.text === "string") {
     return input.text;

@@ -35,6 +35,6 @@ function saidOf(
 ): string {
   if (affected === 0) return `it has ended already, ${name} was not sent`;
   if (!was_suspended) return `${name} sent to ${plural(affected, "process", "processes")}`;
-  const below = affected > 1 ? `, and so have ${plural(affected - 1, "run")} below it` : "";
-  return `it was suspended and has ended by ${name}${below}`;
+  const below = affected > 1 ? ` and ${plural(affected - 1, "run")} below it` : "";
+  return `it was suspended; ${name} has ended it${below}`;
 }

@@ -27,11 +27,11 @@ export function parseSignal(text: string): Signal {
 export function explainSignalFlag(flag: string): string | undefined {
   const name = flag.replace(/^-+/, "").toUpperCase();
   if (/^\d/.test(name)) {
-    return `; the kernel's signals have numbers of their own (${expected()}): to kill at once write -s KILL`;
+    return `; Rnix numbers its signals differently (${expected()}): to kill at once, use -s KILL`;
   }
   // Short flags are cut into letters: -TERM arrives as -T, -KILL as -K.
   const meant = Object.keys(SIGNALS).find((signal) => signal.startsWith(name.replace(/^SIG/, "")));
-  return flag.startsWith("--") || meant === undefined ? undefined : `; a signal is written -s ${meant}`;
+  return flag.startsWith("--") || meant === undefined ? undefined : `; write a signal as -s ${meant}`;
 }
 
 function expected(): string {

@@ -30,7 +30,7 @@ export async function readAttached(io: Io): Promise<Attached | null> {
 /** The intent itself, to the end of stdin. */
 export async function readIntent(io: Io): Promise<string> {
   if (io.stdin.kind === "none")
-    throw usageError('INTENT is missing: what the agent is to do, or "-" and a pipe');
+    throw usageError('INTENT is missing: say what the agent should do, or give "-" and a pipe');
   const input = await readAll(io, INTENT_MS, INTENT_MS);
   const intent = input?.text.trim() ?? "";
   if (intent === "") throw usageError("the intent read from stdin is empty");

@@ -36,7 +36,7 @@ export async function stopDaemon(
 }
 
 function waitingFor({ calls, ms }: { calls: number; ms: number }): string {
-  return `${plural(calls, "tool call is", "tool calls are")} under way and may finish, for up to ${formatElapsed(ms)} (rnix daemon stop --now does not wait)\n`;
+  return `waiting up to ${formatElapsed(ms)} for ${plural(calls, "tool call")} to finish (rnix daemon stop --now does not wait)\n`;
 }
 
 async function waitFor(io: Io, ms: number, condition: () => Promise<boolean>): Promise<boolean> {

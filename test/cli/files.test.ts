@@ -143,7 +143,7 @@ describe("rnix plugins new", () => {
     await run(["plugins", "new", "jira"]);
     expect(await run(["plugins", "new", "jira"])).toMatchObject({
       code: 64,
-      err: expect.stringContaining("is there already"),
+      err: expect.stringContaining("exists already"),
     });
     expect((await run(["plugins", "new", "shell"])).err).toContain("shell is a stock plugin");
     for (const name of ["Jira", "../x", "a b", "-", "a--b", ""]) {
@@ -170,7 +170,7 @@ describe("rnix plugins check", () => {
     writeFileSync(file, `${head}\nexport default { name: "evil" };\n`);
     const read = await run(["plugins", "check", file]);
     expect([read.code, existsSync(mark)]).toEqual([0, false]);
-    expect(read.out).toContain("It is not trusted, so it was not loaded");
+    expect(read.out).toContain("It was not loaded, because it is not trusted");
     for (const options of [{}, { env: { RNIX_UNIT: "u1" } }]) {
       const args = ["plugins", "check", file, "--run", ...("env" in options ? ["--yes"] : [])];
       expect((await run(args, options)).code).not.toBe(0);

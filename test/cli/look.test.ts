@@ -338,7 +338,7 @@ describe("rnix wait", () => {
     const { code, out, err } = await run(["wait", "7"], { answers });
     expect(code).toBe(exit_code);
     expect(out).toBe("The answer.\n");
-    const more = exit_code === 75 ? `; to go on: rnix resume ${REF.uuid}` : "";
+    const more = exit_code === 75 ? `; to resume it: rnix resume ${REF.uuid}` : "";
     expect(err).toBe(exit_code === 0 ? "" : `process 7: ${exit_reason} (exit ${exit_code})${more}\n`);
     expect(JSON.parse((await run(["wait", "7", "--json"], { answers })).out)).toEqual(
       receipt({ exit_code, exit_reason }),
@@ -393,7 +393,7 @@ describe("rnix attach", () => {
     while (io.listening === 0) await Promise.resolve();
     io.signal(signal);
     expect(await code).toBe(0);
-    expect(io.stderr.text).toContain("process 7 goes on: rnix attach 7");
+    expect(io.stderr.text).toContain("process 7 is still running: rnix attach 7");
     expect(io.listening).toBe(0);
     expect(io.asked.map(({ method }) => method)).toEqual(["attach"]);
   });
@@ -425,7 +425,7 @@ describe("signals", () => {
   test("says of a suspended run that it has ended, and how many with it", async () => {
     const ended = { signal_tree: { ...REF, affected: 3, was_suspended: true } } as const;
     const { err } = await run(["kill", "7"], { answers: ended });
-    expect(err).toBe("process 7: it was suspended and has ended by TERM, and so have 2 runs below it\n");
+    expect(err).toBe("process 7: it was suspended; TERM has ended it and 2 runs below it\n");
   });
 
   test.each([
@@ -451,7 +451,7 @@ describe("signals", () => {
   test.each([
     [["-9", "7"], "unknown flag -9"],
     [["-15", "7"], "unknown flag -1"],
-    [["-KILL", "7"], "a signal is written -s KILL"],
+    [["-KILL", "7"], "write a signal as -s KILL"],
     [["-s", "9", "7"], "did you mean -s KILL?"],
     [["-s", "15", "7"], "expected TERM (1), KILL (2), INT (3), PAUSE (4), RESUME (5)"],
     [["-s", "TREM", "7"], "did you mean -s TERM?"],
@@ -469,7 +469,7 @@ describe("rnix suspend", () => {
     const answers = { suspend: { ...REF, state: "suspended" as const, step: 3 } };
     const { code, out, err, io } = await run(["suspend", "7"], { answers });
     expect({ code, out }).toEqual({ code: 0, out: "" });
-    expect(err).toBe(`process 7: suspended at step 3; to go on: rnix resume ${REF.uuid}\n`);
+    expect(err).toBe(`process 7: suspended at step 3; to resume it: rnix resume ${REF.uuid}\n`);
     expect(io.payloads("suspend")).toEqual([{ pid: 7, cwd: "/project" }]);
   });
 });
@@ -486,7 +486,7 @@ describe("rnix compact", () => {
 
   test("says where nothing was to be gained, and the answer itself with --json", async () => {
     const compact = { ...answer, post_tokens: 9000, summarised_by: null };
-    expect((await run(["compact", "7"], { answers: { compact } })).out).toContain("nothing worth it");
+    expect((await run(["compact", "7"], { answers: { compact } })).out).toContain("can't make it smaller");
     const { out } = await run(["compact", "7", "--json"], { answers: { compact } });
     expect(JSON.parse(out)).toEqual(compact);
   });

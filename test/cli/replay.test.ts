@@ -90,7 +90,7 @@ describe("a script's head", () => {
       "without an intent is for rnix spawn",
       "s.yaml",
       "responses: []\n",
-      /says no intent.*rnix spawn --provider replay/,
+      /has no intent.*rnix spawn --provider replay/,
     ],
     ["that is no YAML is told by line", "s.yaml", "intent: go\nresponses: [\n", /s\.yaml:\d+:\d+/],
     [
@@ -218,7 +218,7 @@ describe("the head that the command reads is the one that the driver reads", () 
 
 test.each([
   [100, "play it with rnix replay"],
-  [16 * 1024 ** 2, "shorten it first"],
+  [16 * 1024 ** 2, "shorten it before"],
 ])("an export of %i characters says whether it can be played", async (length, said) => {
   const cwd = mkdtempSync(join(tmpdir(), "rnix-cli-"));
   try {

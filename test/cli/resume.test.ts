@@ -71,7 +71,7 @@ describe("rnix resume", () => {
     const events = [complete({ exit_code: 75, exit_reason: "suspended" })];
     const { code, err } = await resume(["7"], { events });
     expect(code).toBe(75);
-    expect(err).toContain(`to go on: rnix resume ${REF.uuid}`);
+    expect(err).toContain(`to resume it: rnix resume ${REF.uuid}`);
   });
 
   test.each([

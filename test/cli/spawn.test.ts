@@ -335,7 +335,7 @@ describe("Ctrl-C", () => {
     end(complete({ exit_code: 75, exit_reason: "suspended" }));
     expect(await code).toBe(75);
     expect(io.payloads("suspend")).toEqual([REF]);
-    expect(io.stderr.text).toContain("once more kills it");
+    expect(io.stderr.text).toContain("interrupt again to kill it");
     expect(io.listening).toBe(0);
     expect(io.timers).toEqual([]);
   });

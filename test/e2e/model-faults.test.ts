@@ -183,7 +183,7 @@ describe("what goes wrong with a model, whoever's protocol it speaks", () => {
     // What had come of an answer when it broke off depends on the network; that it is marked does not.
     expect(receipt.partial).toBe(code !== 0 && receipt.result !== null);
     expect(model.requests.length - before).toBe(fault.requests);
-    if (fault.requests > 1) expect(stderr).toContain("again in");
+    if (fault.requests > 1) expect(stderr).toContain("retry in");
     expect(ms).toBeGreaterThanOrEqual(fault.minMs ?? 0);
     expect(ms).toBeLessThan(18_000);
     expect(machine.has("acted")).toBe(false);
@@ -207,7 +207,7 @@ describe("the model's server", () => {
       });
       expect(receipt.error?.message).toContain(model.openaiUrl);
       expect(receipt.error?.message).toContain("OPENAI_BASE_URL");
-      expect(stderr.match(/again in/g)).toHaveLength(2);
+      expect(stderr.match(/retry in/g)).toHaveLength(2);
     }
   });
 

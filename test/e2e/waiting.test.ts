@@ -61,7 +61,7 @@ test("a run whose provider asks for a long wait is suspended until then: ps, wai
   expect(listed.stdout).toMatch(/WAITS FOR[\s\S]*suspended +until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d/);
   const waited = await machine.run(["wait", uuid]);
   expect(waited.code).toBe(75);
-  expect(waited.stderr).toContain("it goes on by itself");
+  expect(waited.stderr).toContain("it resumes by itself");
   expect((await machine.run(["kill", uuid])).code).toBe(0);
 });
 
@@ -129,7 +129,7 @@ test("with --no-daemon the command ends with 75 and says when; no daemon takes t
   const { code, stderr } = await machine.run(["spawn", "do it", "--no-daemon"]);
   expect(code).toBe(75);
   const [, uuid = ""] =
-    /until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d; to go on then: rnix resume (\S+)/.exec(stderr) ?? [];
+    /until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d; to resume it then: rnix resume (\S+)/.exec(stderr) ?? [];
   expect(recordOf(machine, uuid).suspended).not.toHaveProperty("by_itself");
   const other = await suspendedBy(machine, ["another"]);
   await ended(machine, other.uuid);
@@ -223,7 +223,7 @@ test("a suspended run that is killed has ended so, on disk too, and its time wak
   const { code, stderr } = await machine.run(["kill", String(killed.pid)]);
   expect({ code, stderr }).toEqual({
     code: 0,
-    stderr: `process ${killed.pid}: it was suspended and has ended by TERM\n`,
+    stderr: `process ${killed.pid}: it was suspended; TERM has ended it\n`,
   });
   expect((await machine.run(["wait", killed.uuid])).code).toBe(143);
   const dead = { state: "dead", exit_code: 143, exit_reason: "terminated", suspended: null };
@@ -250,7 +250,7 @@ test("the parent of a suspended child that is killed is told so, and goes on", a
   expect((await machine.run(["suspend", child])).code).toBe(0);
   const { uuid, exit_code } = Receipt.parse(JSON.parse((await command.done).stdout));
   expect(exit_code).toBe(75);
-  expect((await machine.run(["kill", child])).stderr).toContain("it was suspended and has ended by TERM");
+  expect((await machine.run(["kill", child])).stderr).toContain("it was suspended; TERM has ended it");
   await stands(machine, uuid, (info) => info.exit_code === 1);
   expect(recordOf(machine, uuid)).toMatchObject({
     exit_reason: "failed",

@@ -10,12 +10,12 @@ export default defineCommand({
   ],
   flags: { json },
   examples: [
-    { line: "rnix allow 3 Write Edit", about: "its model is told, and shown them, at its next step" },
+    { line: "rnix allow 3 Write Edit", about: "its model sees them from its next step" },
     { line: "rnix allow 3 'Bash(git *)'", about: "commands that begin with git, and no others" },
     { line: "rnix allow 3 Bash", about: "after rnix deny 3 Bash: takes that back" },
   ],
   notes: [
-    "No run holds more than the one that spawned it: what its parent lacks is refused, with the PID to allow it to first. What it has spawned gains what its own list names.",
+    "A run never has more rights than the run that spawned it. A tool that the parent lacks is refused; the message names the PID to allow it to first. Children of the run gain the tool if their own list names it.",
   ],
   run: (io, flags, args) => changeRights(io, "allow", flags, args),
 });

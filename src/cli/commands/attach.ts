@@ -26,7 +26,9 @@ export default defineCommand({
       try {
         const receipt = await Promise.race([follower.follow(stream), detached.promise]);
         if (receipt !== null) return receipt.exit_code;
-        follower.view.say(`detached; process ${stream.answer.pid} goes on: rnix attach ${stream.answer.pid}`);
+        follower.view.say(
+          `detached; process ${stream.answer.pid} is still running: rnix attach ${stream.answer.pid}`,
+        );
         return EXIT.ok;
       } finally {
         for (const off of stop) off();

@@ -6,15 +6,15 @@ import { withWire } from "../io.ts";
 import { target } from "../target.ts";
 
 export default defineCommand({
-  about: "Make the conversation of a run shorter, before its next step",
+  about: "Shorten the conversation of a run before its next step",
   args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
   flags: { json },
   examples: [
     { line: "rnix compact 3", about: "waits for the end of its step; prints the tokens before and after" },
   ],
   notes: [
-    "A run does it by itself where its conversation fills its model's window (compact_at, rnix config).",
-    "Old tool results are cut first; then the model summarises. The record keeps all of it: rnix log, rnix steps.",
+    "A run compacts by itself when its conversation fills the model's window (compact_at, see rnix config).",
+    "Old tool results are shortened first, then the model summarises. The record keeps everything: rnix log, rnix steps.",
   ],
   run(io, flags, [pid = ""]) {
     return withWire(io, async (wire) => {
@@ -27,7 +27,7 @@ export default defineCommand({
 
 function said({ pid, pre_tokens, post_tokens, summarised_by }: Answers["compact"]): string {
   if (post_tokens >= pre_tokens) {
-    return `process ${pid}: about ${pre_tokens} tokens, of which nothing worth it can be left out\n`;
+    return `process ${pid}: about ${pre_tokens} tokens; compaction can't make it smaller\n`;
   }
   const how = { model: ", summarised by its model", digest: ", summarised without its model" };
   const by = summarised_by === null ? "" : how[summarised_by];

@@ -7,9 +7,12 @@ export default defineCommand({
   about: "Print every setting, its value here and where it was set",
   flags: { json },
   examples: [
-    { line: "rnix config", about: "the defaults under ~/.config/rnix/config.yaml under .rnix/config.yaml" },
+    {
+      line: "rnix config",
+      about: "defaults, ~/.config/rnix/config.yaml, .rnix/config.yaml: the later one wins",
+    },
   ],
-  notes: ["What is set by an agent.yaml or by a flag counts for its run alone and is not shown here."],
+  notes: ["Settings from an agent.yaml or a flag apply to one run only and are not shown here."],
   async run(io, flags) {
     const { settings } = await import("../../server/offline-commands.ts");
     const { lines, withheld } = await settings({ cwd: io.cwd, env: environment(io) });

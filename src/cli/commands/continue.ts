@@ -3,7 +3,7 @@ import { defineCommand } from "../command.ts";
 import { signalProcesses } from "../signal-processes.ts";
 
 export default defineCommand({
-  about: "Let paused processes go on, with all that they have spawned",
+  about: "Continue paused processes and everything they have spawned",
   args: [{ name: "PID", about: "a PID, a UUID or the beginning of one", many: true }],
   flags: {},
   examples: [{ line: "rnix continue 3", about: "undoes rnix pause 3" }],

@@ -38,7 +38,7 @@ async function bringUp(io: Io): Promise<number> {
 }
 
 const status = defineCommand({
-  about: "Print how the daemon is; exit 69 when none runs",
+  about: "Print the state of the daemon; exit 69 when none runs",
   flags: { json },
   examples: [
     {
@@ -64,14 +64,17 @@ const status = defineCommand({
 });
 
 const stop = defineCommand({
-  about: "Stop the daemon; what runs is suspended and keeps what it did",
-  flags: { now: bool("kill what runs instead of letting it finish its call") },
+  about: "Stop the daemon and suspend its runs; they can be resumed",
+  flags: { now: bool("kill the runs instead of letting their tool calls finish") },
   examples: [
-    { line: "rnix daemon stop", about: "lets tool calls under way finish, and waits until it has gone" },
+    {
+      line: "rnix daemon stop",
+      about: "lets running tool calls finish, and waits until the daemon has ended",
+    },
     { line: "rnix daemon stop --now", about: "does not wait for running tools" },
   ],
   notes: [
-    "Tool calls under way have 10s to finish (drain in config.yaml); nothing new is begun meanwhile. What takes longer is cut off, and its run's model is told so when it goes on.",
+    "Running tool calls have 10s to finish (drain in config.yaml), and no new call starts. A call that takes longer is stopped, and its model is notified when the run resumes.",
   ],
   async run(io, flags) {
     await refuseInsideRun(io, "daemon stop");
@@ -88,14 +91,14 @@ const stop = defineCommand({
 });
 
 const restart = defineCommand({
-  about: "Start the daemon anew, as this version of rnix; what runs goes on in it",
+  about: "Restart the daemon with this version of rnix; its runs resume in it",
   flags: {},
   examples: [
     { line: "rnix daemon restart", about: "after an update, or when config.yaml or init.yaml has changed" },
   ],
   notes: [
-    "Tool calls under way have 10s to finish (drain in config.yaml); one that takes longer is cut off, and its run's model is told so. What a person has suspended or paused stays so.",
-    "Keys of what goes on are looked for in ~/.config/rnix/env: a run whose key is not there stays suspended.",
+    "Running tool calls have 10s to finish (drain in config.yaml). A call that takes longer is stopped, and its model is notified. Runs that a person has suspended or paused stay so.",
+    "Resumed runs take their API keys from ~/.config/rnix/env; a run whose key is not there stays suspended.",
   ],
   async run(io) {
     await refuseInsideRun(io, "daemon restart");
@@ -125,10 +128,10 @@ const logs = defineCommand({
 });
 
 export default defineCommand({
-  about: "Start, look at or stop the daemon, which holds all running agents of this user",
+  about: "Start, inspect or stop the daemon, which runs all agents of this user",
   flags: { internal: bool("be the daemon", { hidden: true }) },
-  examples: [{ line: "rnix daemon status", about: "whether it runs, and how it is" }],
-  notes: ["It starts when a command needs it and stops by itself when nothing has run for a minute."],
+  examples: [{ line: "rnix daemon status", about: "whether the daemon runs, and its state" }],
+  notes: ["The daemon starts when a command needs it and stops by itself when nothing has run for a minute."],
   subcommands: { start, status, stop, restart, logs },
   async run(_io, flags) {
     if (!flags.internal) throw usageError("expected start, status, stop, restart or logs");

@@ -14,7 +14,7 @@ export default defineCommand({
   flags: {},
   examples: [{ line: "rnix demo", about: "exits 0 when the project's own test proves the fix" }],
   notes: [
-    "Only the model's words are played back. The daemon, the shell, the edits and the test are real. The project is made in a folder of its own and removed; the record of the run is kept.",
+    "Only the model's answers are played back. The daemon, the shell, the edits and the test are real. The project is created in its own folder and removed afterwards; the record of the run stays.",
   ],
   async run(io) {
     const style = styleOf(io, io.stdout);
@@ -105,7 +105,7 @@ function conclusion(
   style: Style,
 ): string {
   if (receipt === null || !fixed) {
-    return `\n${style.red(`${style.glyph.failed} the bug is not fixed`)}; rnix doctor looks for what is wrong\n`;
+    return `\n${style.red(`${style.glyph.failed} the bug is not fixed`)}; run rnix doctor to find out why\n`;
   }
   return [
     "",

@@ -4,10 +4,10 @@ import { json } from "../flags.ts";
 import { styleOf } from "../output/style.ts";
 
 export default defineCommand({
-  about: "Look for what is wrong: binary, folders, daemon, providers, programs left running",
+  about: "Check the installation: binary, folders, daemon, providers, programs left running",
   flags: { json },
-  examples: [{ line: "rnix doctor", about: "exits 1 when something needs doing, and says what" }],
-  notes: ["It starts the daemon when none runs, to see that it starts."],
+  examples: [{ line: "rnix doctor", about: "exits 1 if something needs fixing, and says what to do" }],
+  notes: ["If no daemon runs, this command starts one to check that it can start."],
   async run(io, flags) {
     const { examine } = await import("../doctor.ts");
     const findings = await examine(io);

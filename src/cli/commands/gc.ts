@@ -19,14 +19,14 @@ const WHY: Record<CollectedLine["why"], string> = {
 
 export default defineCommand({
   about: "Remove ended runs beyond what config.yaml keeps",
-  flags: { "dry-run": bool("say what would go, and remove nothing"), json },
+  flags: { "dry-run": bool("print what would be removed, and remove nothing"), json },
   examples: [
-    { line: "rnix gc --dry-run", about: "what would go, and why" },
+    { line: "rnix gc --dry-run", about: "what would be removed, and why" },
     { line: "rnix gc", about: "of every project, the oldest first" },
   ],
   notes: [
-    "What is kept is set by retention_age, retention_runs and retention_size in ~/.config/rnix/config.yaml; rnix config shows them. The daemon does the same by itself, every retention_every.",
-    "Runs that live or are suspended stay, and so do those they come from, and the children of such agents.",
+    "The limits are retention_age, retention_runs and retention_size in ~/.config/rnix/config.yaml; see rnix config. The daemon collects by itself every retention_every.",
+    "Live and suspended runs stay. So do the runs they come from, and the children of live or suspended agents.",
   ],
   async run(io, flags) {
     if (!flags["dry-run"]) await refuseInsideRun(io, "gc");
@@ -56,8 +56,8 @@ function text(io: Io, report: CollectReport): string {
     styleOf(io, io.stdout),
   );
   const more = runs > collected.length ? `and ${runs - collected.length} more\n` : "";
-  const done = `${runs} runs ${dry_run ? "would go" : "removed"}, ${formatBytes(bytes)}; ${kept} stay`;
-  return `${runs === 0 ? "" : rows}${more}${done}${needed === 0 ? "" : `, of which ${needed} are live, suspended or needed by such`}\n`;
+  const done = `${runs} runs ${dry_run ? "would be removed" : "removed"}, ${formatBytes(bytes)}; ${kept} stay`;
+  return `${runs === 0 ? "" : rows}${more}${done}${needed === 0 ? "" : `; ${needed} of them are live, suspended or needed by such runs`}\n`;
 }
 
 function dayOf(ms: number | null): string {

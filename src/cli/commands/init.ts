@@ -3,12 +3,14 @@ import { EXIT } from "../exit.ts";
 import { environment } from "../io.ts";
 
 export default defineCommand({
-  about: "Make this project's .rnix folder: settings to begin with, and types for plugins",
+  about: "Create this project's .rnix folder, with default settings and types for plugins",
   flags: {},
   examples: [
     { line: "rnix init", about: "writes .rnix/ with .gitignore, config.yaml and types; overwrites nothing" },
   ],
-  notes: ["The project is the nearest folder upwards with a .rnix, else the git root, else this folder."],
+  notes: [
+    "The project is the nearest folder with a .rnix, from here upwards, else the git root, else this folder.",
+  ],
   async run(io) {
     const [{ projectOf, settings }, { initProject }] = await Promise.all([
       import("../../server/offline-commands.ts"),

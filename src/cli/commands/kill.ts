@@ -4,7 +4,7 @@ import { signalProcesses } from "../signal-processes.ts";
 import { explainSignalFlag, parseSignal } from "../signals.ts";
 
 export default defineCommand({
-  about: "Send a signal to processes and all that they have spawned",
+  about: "Send a signal to processes and everything they have spawned",
   args: [{ name: "PID", about: "a PID, a UUID or the beginning of one", many: true }],
   flags: {
     signal: text(
@@ -14,14 +14,14 @@ export default defineCommand({
         short: "s",
       },
     ),
-    "no-tree": bool("only this process: what it has spawned goes on"),
+    "no-tree": bool("signal only this process; its children keep running"),
   },
   examples: [
-    { line: "rnix kill 3", about: "ask it to end: tools are stopped, what it did is kept" },
+    { line: "rnix kill 3", about: "ask it to end: its tools are stopped, its record stays" },
     { line: "rnix kill -s KILL 3 4", about: "end them at once" },
   ],
   notes: [
-    "A suspended run ends by TERM, INT or KILL, too: nothing goes on with it by itself any more. `rnix resume` still does.",
+    "TERM, INT and KILL also end a suspended run: it no longer resumes by itself. `rnix resume` still resumes it.",
   ],
   explainFlag: explainSignalFlag,
   run(io, flags, pids) {

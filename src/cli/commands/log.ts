@@ -8,9 +8,9 @@ import { styleOf } from "../output/style.ts";
 import { target } from "../target.ts";
 
 export default defineCommand({
-  about: "Print a run as a person would read it: words, tool calls, results",
+  about: "Print a run in readable form: text, tool calls, results",
   args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
-  flags: { follow: bool("go on until the run ends", { short: "f" }), json },
+  flags: { follow: bool("keep printing until the run ends", { short: "f" }), json },
   examples: [
     { line: "rnix log 3", about: "what it has done so far, or did" },
     { line: "rnix log 3 -f", about: "and what it does, until it ends" },

@@ -3,7 +3,7 @@ import { defineCommand } from "../command.ts";
 import { signalProcesses } from "../signal-processes.ts";
 
 export default defineCommand({
-  about: "Stop processes before their next step, with all that they have spawned",
+  about: "Pause processes and everything they have spawned, before their next step",
   args: [{ name: "PID", about: "a PID, a UUID or the beginning of one", many: true }],
   flags: {},
   examples: [{ line: "rnix pause 3", about: "it waits, and spends nothing, until rnix continue 3" }],

@@ -11,11 +11,11 @@ import { styleOf } from "../output/style.ts";
 import { absolutePath } from "../paths.ts";
 
 const check = defineCommand({
-  about: "Check a plugin: read it, and load it on trial if it is trusted; exit 1 when something stops it",
+  about: "Check a plugin: read it, and load it if it is trusted; exit 1 if it does not load",
   args: [{ name: "FILE", about: "the plugin's .ts file, or its folder", file: true }],
   flags: {
-    run: bool("load it though its project is not trusted with it; asks first"),
-    yes: bool("with --run: without a question; needed where there is no terminal"),
+    run: bool("load it even if it is not trusted; asks first"),
+    yes: bool("with --run: do not ask; required without a terminal"),
     json,
   },
   examples: [
@@ -25,7 +25,7 @@ const check = defineCommand({
     },
   ],
   notes: [
-    "Loading runs the plugin's code as you. One of an untrusted project is read, and not loaded, unless you give --run. Refused inside a run.",
+    "Loading runs the plugin's code with your rights. A plugin that is not trusted is read but not loaded, unless you give --run. This command is refused inside a run.",
   ],
   async run(io, flags, [file = ""]) {
     await refuseInsideRun(io, "plugins check");
@@ -53,7 +53,7 @@ async function maySay(io: Io, path: string, yes: boolean): Promise<boolean> {
 }
 
 const create = defineCommand({
-  about: "Write a working plugin to begin with, and the types for your editor",
+  about: "Write a working plugin template, and the types for your editor",
   args: [{ name: "NAME", about: "lowercase letters, digits and hyphens, such as jira" }],
   flags: {},
   examples: [
@@ -74,7 +74,7 @@ const create = defineCommand({
 });
 
 export default defineCommand({
-  about: "List the plugins a run has here, from where, and what failed and why",
+  about: "List the plugins that a run loads here, where they come from, and why any failed",
   flags: { json },
   examples: [
     { line: "rnix plugins", about: "stock ones, yours and the project's" },

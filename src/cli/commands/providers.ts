@@ -9,8 +9,8 @@ import { formatElapsed, oneLine } from "../output/format.ts";
 const PROBE_MS = 120_000;
 
 export default defineCommand({
-  about: "List the model providers, which one would be taken here and why",
-  flags: { probe: bool("ask each usable one whether it answers; this may cost a few tokens"), json },
+  about: "List the model providers, and which one a run uses here and why",
+  flags: { probe: bool("send a request to each usable provider; this may cost a few tokens"), json },
   examples: [
     {
       line: "rnix providers",

@@ -15,19 +15,19 @@ const INTENT_WIDTH = 1000;
 export default defineCommand({
   about: "List processes",
   flags: {
-    all: bool("ended and suspended ones too", { short: "a" }),
-    tree: bool("children below their parents; of a fork, what it comes from"),
-    "all-projects": bool("of every project, with a PROJECT column"),
+    all: bool("include ended and suspended processes", { short: "a" }),
+    tree: bool("show children below their parents, and the origin of each fork"),
+    "all-projects": bool("list every project, with a PROJECT column"),
     json,
   },
   examples: [
     { line: "rnix ps", about: "what runs in this project" },
-    { line: "rnix ps -a --json", about: "everything there is a record of, as an array of objects" },
+    { line: "rnix ps -a --json", about: "every recorded process, as an array of objects" },
   ],
   notes: [
-    "A suspended run that goes on by itself stands there with what it waits for.",
-    "Another user's Rnix wrote the record of a foreign run: it is never resumed (rnix resume --adopt takes over its conversation). A moved one was recorded in another folder: rnix resume resumes it here.",
-    "Without a daemon nothing runs: ps then says so at once and starts none. ps -a starts one, which reads the records.",
+    "A suspended run that resumes by itself is listed with what it waits for.",
+    "A foreign run was recorded by another user's Rnix and is never resumed (rnix resume --adopt takes over its conversation). A moved run was recorded in another folder; rnix resume resumes it here.",
+    "Without a daemon nothing runs, and ps does not start one. ps -a starts a daemon to read the records.",
   ],
   async run(io, flags) {
     const processes = await list(io, flags.all, flags["all-projects"]);
@@ -52,7 +52,7 @@ async function list(io: Io, all: boolean, allProjects: boolean): Promise<ProcInf
   const session = all ? undefined : await io.session({ onlyRunning: true });
   if (session === null) {
     io.stderr.write(
-      "no daemon is running, so nothing runs, and what waits goes on when one does; rnix ps -a shows it\n",
+      "no daemon is running, so nothing runs; waiting runs resume when a daemon starts: rnix ps -a lists them\n",
     );
     return [];
   }
@@ -78,7 +78,7 @@ async function everything(
     const after = found.at(-1)?.pid;
     const { processes, unreadable } = await wire.request("list_all_procs", { ...where, after, limit: PAGE });
     if (found.length === 0) {
-      for (const { path, message } of unreadable) io.stderr.write(`not readable: ${path}: ${message}\n`);
+      for (const { path, message } of unreadable) io.stderr.write(`cannot read ${path}: ${message}\n`);
     }
     found.push(...processes);
     if (processes.length < PAGE) return found;

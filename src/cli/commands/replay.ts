@@ -14,19 +14,22 @@ import { runAgent } from "../run.ts";
 import { target } from "../target.ts";
 
 export default defineCommand({
-  about: "Play a recorded run again by today's definitions and say where it differs, or write it as a script",
+  about: "Replay a recorded run with today's definitions and print the differences, or write it as a script",
   args: [
     { name: "UUID|FILE", about: "a run: its UUID, the beginning of it or its PID; or a script", file: true },
   ],
   flags: {
     export: text("write the run as a script that can be read, edited and played, and run nothing", "FILE"),
-    cwd: text("execute its tools in this folder; by default a run's own, and this one for a script", "DIR"),
+    cwd: text(
+      "execute its tools in this folder; the default is a run's own folder, for a script the current one",
+      "DIR",
+    ),
     compare: choice(
-      "how results are compared: but for times, durations, PIDs and the like (usual), to the byte, or only by whether each call succeeded",
+      "how results are compared: ignoring times, durations, PIDs and the like (usual), byte by byte (exact), or only whether each call succeeded (state)",
       ["usual", "exact", "state"],
     ),
-    ignore: list(`leave differences of this kind out: ${KINDS.join(", ")}`, "KIND"),
-    trust: bool("let this run use all that the project brings, trusted or not"),
+    ignore: list(`ignore differences of this kind: ${KINDS.join(", ")}`, "KIND"),
+    trust: bool("let this run use everything the project brings, trusted or not"),
     "no-daemon": bool("run inside this command; nothing is left running"),
     json,
     quiet: bool("print no progress", { short: "q" }),
@@ -34,7 +37,7 @@ export default defineCommand({
   examples: [
     {
       line: "rnix replay 01975a2e",
-      about: "exits 0 when the agent of today does the same, 1 where it differs",
+      about: "exits 0 if today's agent does the same, 1 if it differs",
     },
     {
       line: "rnix replay 01975a2e --export tests/fix.yaml",
@@ -42,21 +45,20 @@ export default defineCommand({
     },
     {
       line: "rnix replay tests/fix.yaml --cwd fixtures/broken",
-      about: "a test of the agent, with no model's bill",
+      about: "a test of the agent that calls no model",
     },
   ],
   notes: [
-    "No model is asked: the answers are the recorded ones. Tools are executed for real, with the agent's rights of today: play it in a copy of the project where it changes something that matters.",
-    "A call that comes to something else than it did ends the run there: what the model would say to it nobody knows. Both sides are shown.",
+    "No model is called: the answers come from the record. Tools are executed for real, with the agent's rights of today. Use a copy of the project if the run changes important files.",
+    "The run ends at the first call whose result differs, because the model's answer to it is unknown. Both results are shown.",
     "Exit codes: 0 the same, 1 different, 64 wrong usage, 75, 130, 137, 143 when the run was suspended or killed.",
   ],
   async run(io, flags, [what = ""]) {
     const ignored = flags.ignore.map(kind);
     if (isScript(what)) {
-      if (flags.export !== undefined)
-        throw usageError("--export writes a recorded run; this is a script already");
+      if (flags.export !== undefined) throw usageError("--export expects a recorded run, got a script");
       if (flags.compare !== undefined)
-        throw usageError("--compare is for a recorded run; in a script write `compare: ` and the word");
+        throw usageError("--compare expects a recorded run; in a script, set `compare: ` instead");
       const { scriptHead } = await import("../replay/script-head.ts");
       return report(io, await replayScript(io, await scriptHead(io, what), flags), ignored, flags);
     }
@@ -83,10 +85,10 @@ type Played = Omit<Report, "same"> | { receipt: Receipt };
 
 async function exported(io: Io, of: Target, file: string): Promise<number> {
   const { answers, bytes } = await withWire(io, (wire) => exportScript(io, wire, of, file));
-  // It is written all the same: whoever wants to play it can shorten it.
+  // A script that is too large is written all the same: the user can shorten it.
   const next =
     bytes > LARGEST_SCRIPT
-      ? `it has ${bytes} bytes, and is played when it has at most ${LARGEST_SCRIPT}: shorten it first`
+      ? `it has ${bytes} bytes, and a script may have at most ${LARGEST_SCRIPT}: shorten it before you play it`
       : `play it with rnix replay ${file}`;
   io.stderr.write(`${file}: ${plural(answers, "answer")}; ${next}\n`);
   return EXIT.ok;

@@ -14,44 +14,47 @@ import { target } from "../target.ts";
 const INTENT_WIDTH = 200;
 
 export default defineCommand({
-  about: "Go on with a run that was suspended or has ended, or fork any",
+  about: "Resume a run that was suspended or has ended, or fork any run",
   args: [
     { name: "UUID", about: "its UUID, the beginning of it, or its PID" },
-    { name: "INPUT", about: 'what to tell it first, "-" reads it from stdin', optional: true },
+    { name: "INPUT", about: 'a message for the model; "-" reads it from stdin', optional: true },
   ],
   flags: {
-    fork: bool("begin a new run with its steps, and leave it as it is"),
-    adopt: bool("begin a new run with the conversation of a foreign one, under today's rights; asks first"),
-    yes: bool("with --adopt: without a question; needed where there is no terminal"),
+    fork: bool("start a new run from its steps; the original stays unchanged"),
+    adopt: bool("start a new run with the conversation of a foreign one and today's rights; asks first"),
+    yes: bool("with --adopt: do not ask; required without a terminal"),
     "from-step": count(
-      "with --fork or --adopt: the last step to take over; all that are recorded by default",
+      "with --fork or --adopt: the last step to take over; the default is all recorded steps",
       "N",
     ),
-    "max-steps": limit('steps of the whole run at most, those made included, or "unlimited"', "N"),
-    budget: limit('tokens of the whole run at most, those used included, or "unlimited"', "TOKENS"),
-    "max-cost": costLimit('cost of the whole run at most, what was spent included, or "unlimited"'),
-    timeout: timeLimit('running time at most, what has run included, such as 20m, or "unlimited"'),
-    trust: bool("let it use all that the project brings, trusted or not"),
-    detach: bool("print the PID and UUID and return; the run goes on in the daemon"),
+    "max-steps": limit('maximum steps of the whole run, including past ones, or "unlimited"', "N"),
+    budget: limit('maximum tokens of the whole run, including those used, or "unlimited"', "TOKENS"),
+    "max-cost": costLimit('maximum cost of the whole run, including what was spent, or "unlimited"'),
+    timeout: timeLimit('maximum running time, including past time, such as 20m, or "unlimited"'),
+    trust: bool("let it use everything the project brings, trusted or not"),
+    detach: bool("print the PID and UUID and return; the run continues in the daemon"),
     "no-daemon": bool("run inside this command; nothing is left running"),
-    "no-input": bool("nobody is there to be asked (so it is in CI)"),
-    output: choice("what is printed: the answer, one object at the end, or every event as a line", OUTPUTS),
+    "no-input": bool("ask no questions (the default in CI)"),
+    output: choice("what to print: the answer, one object at the end, or every event as a line", OUTPUTS),
     quiet: bool("print no progress", { short: "q" }),
   },
   examples: [
-    { line: "rnix resume 01975a2e", about: "from where it was: after Ctrl-C, a daemon's stop or a kill -9" },
-    { line: 'rnix resume 01975a2e "now do the same for the tests"', about: "goes on with a finished run" },
-    { line: "rnix resume 01975a2e --budget 200000", about: "a run that has used up its budget gets more" },
+    {
+      line: "rnix resume 01975a2e",
+      about: "continues where it stopped: after Ctrl-C, a daemon stop or a kill -9",
+    },
+    { line: 'rnix resume 01975a2e "now do the same for the tests"', about: "continues a finished run" },
+    { line: "rnix resume 01975a2e --budget 200000", about: "gives more budget to a run that has used it up" },
     {
       line: 'rnix resume 01975a2e --fork --from-step 4 "try it without the cache"',
-      about: "another way on from its step 4; the first one stays",
+      about: "tries another way from step 4; the original run stays",
     },
   ],
   notes: [
-    "It is the same run: its UUID, conversation, project, rights, checks and limits stay, and what it has used counts. The PID is a new one.",
-    "Records that another user's Rnix wrote, such as those of a cloned project, are foreign and never resumed. --adopt takes over the conversation alone: rights, limits, checks and provider are those that the agent has today.",
-    "A fork is a new run: its UUID, limits and use are its own, the head of its prompt is built anew, and nothing that the other did to files is undone. The other may live, and may be removed later.",
-    "A tool call that was under way when rnix was killed is made again where that does no harm; otherwise the model is told that it may or may not have happened.",
+    "The run keeps its UUID, conversation, project, rights, checks and limits, and what it has used still counts. It gets a new PID.",
+    "Records that another user's Rnix wrote, such as those of a cloned project, are foreign and never resumed. --adopt takes over only the conversation; rights, limits, checks and provider are those that the agent has today.",
+    "A fork is a new run with its own UUID, limits and use, and a new prompt head. Changes that the original made to files are not undone. The original may be running, and may be removed later.",
+    "A tool call that was running when rnix was killed is repeated if that is safe. Otherwise the model is notified that the call may or may not have happened.",
   ],
   async run(io, flags, [uuid = "", inputArgument]) {
     await refuseInsideRun(io, "resume");
@@ -61,12 +64,12 @@ export default defineCommand({
         throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
       }
       if (flags["from-step"] !== undefined && !flags.fork && !flags.adopt) {
-        throw usageError("--from-step needs --fork: the later steps of a run stay its own");
+        throw usageError("--from-step needs --fork or --adopt: a run always keeps all its own steps");
       }
       if (flags.fork && flags.adopt) throw usageError("--fork and --adopt exclude each other");
-      if (flags.yes && !flags.adopt) throw usageError("--yes goes with --adopt");
+      if (flags.yes && !flags.adopt) throw usageError("--yes needs --adopt");
       const input = inputArgument === "-" ? await readIntent(io) : inputArgument;
-      if (input?.trim() === "") throw usageError("INPUT is empty: leave it out to go on without a word");
+      if (input?.trim() === "") throw usageError("INPUT is empty: leave it out to resume without a message");
       if (flags.adopt && !flags.yes) await askToAdopt(io, uuid, flags);
       const request = {
         ...target(io, uuid),
@@ -112,7 +115,7 @@ async function askToAdopt(
   io.stderr.write(
     `Run ${uuid}: agent ${printable(agent)}, ${plural(steps, "step")}, "${printable(cut(intent, INTENT_WIDTH))}"\n`,
   );
-  const question = "Begin a new run with its conversation, under the rights that this agent has today?";
+  const question = "Start a new run with its conversation and the rights that this agent has today?";
   if (await agreed(io, question)) return;
   throw new SyscallError("PERMISSION", "nothing was adopted");
 }

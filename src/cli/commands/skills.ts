@@ -6,11 +6,11 @@ import { printCatalog } from "../output/catalog.ts";
 import { absoluteFolder } from "../paths.ts";
 
 export default defineCommand({
-  about: "List the skills that agents can use here, or check some that you write",
+  about: "List the skills that agents can use here, or check your own",
   flags: { json },
   examples: [
     { line: "rnix skills", about: "the project's, yours and the stock ones" },
-    { line: "rnix skills check .rnix/skills", about: "holds every skill of a folder to the format" },
+    { line: "rnix skills check .rnix/skills", about: "checks the format of every skill in a folder" },
   ],
   run: (io, flags) =>
     withWire(io, async (wire) => {

@@ -14,30 +14,33 @@ export default defineCommand({
   args: [
     {
       name: "INTENT",
-      about: 'What it is to do; "-", or none with a pipe, reads it from stdin',
+      about: 'what the agent should do; "-", or none with a pipe, reads it from stdin',
       optional: true,
     },
   ],
   flags: {
     agent: text("which agent to run; rnix agents lists them", "NAME"),
-    provider: text("whose model; rnix providers lists them", "NAME"),
-    model: text("which model", "MODEL"),
-    effort: choice("how much the model is to think before it answers", EFFORTS),
-    "max-steps": limit('steps of the run at most, or "unlimited"', "N"),
-    budget: limit('tokens of the run and its children at most, or "unlimited"; beyond it exit 2', "TOKENS"),
-    "max-cost": costLimit(
-      'cost of the run and its children at most, or "unlimited"; beyond it exit 2. Needs the model\'s price',
+    provider: text("which provider to use; rnix providers lists them", "NAME"),
+    model: text("which model to use", "MODEL"),
+    effort: choice("how much the model thinks before it answers", EFFORTS),
+    "max-steps": limit('maximum steps of the run, or "unlimited"', "N"),
+    budget: limit(
+      'maximum tokens of the run and its children, or "unlimited"; exit 2 when used up',
+      "TOKENS",
     ),
-    timeout: timeLimit('running time at most, such as 10m, or "unlimited"'),
+    "max-cost": costLimit(
+      'maximum cost of the run and its children, or "unlimited"; exit 2 when used up. Needs the model\'s price',
+    ),
+    timeout: timeLimit('maximum running time, such as 10m, or "unlimited"'),
     allow: list("allow only these tools, such as Read or Bash(git *)", "TOOL"),
     deny: list("refuse these tools", "TOOL"),
-    sandbox: choice("whether programs must run in a sandbox (there is none yet: required ends 69)", [
+    sandbox: choice("whether programs must run in a sandbox (there is none yet: required exits 69)", [
       "auto",
       "required",
       "off",
     ]),
-    trust: bool("let this run use all that the project brings, trusted or not"),
-    check: list("a command that must succeed at the end, or the run has failed", "CMD"),
+    trust: bool("let this run use everything the project brings, trusted or not"),
+    check: list("a command that must succeed at the end, else the run fails", "CMD"),
     "output-schema": text(
       "a file with the JSON Schema that the answer must fit; it is then one JSON document",
       "FILE",
@@ -46,11 +49,11 @@ export default defineCommand({
     add: list("attach a file, text or image, or let the run use a folder outside the project", "PATH"),
     cwd: text("run in this folder", "DIR"),
     env: pairs("set a variable for the run's programs"),
-    detach: bool("print the PID and UUID and return; the run goes on in the daemon"),
-    "resume-on-restart": bool("go on by itself when the daemon starts again after a crash or a stop"),
+    detach: bool("print the PID and UUID and return; the run continues in the daemon"),
+    "resume-on-restart": bool("resume by itself when the daemon starts again after a crash or a stop"),
     "no-daemon": bool("run inside this command; nothing is left running"),
-    "no-input": bool("nobody is there to be asked (so it is in CI)"),
-    output: choice("what is printed: the answer, one object at the end, or every event as a line", OUTPUTS),
+    "no-input": bool("ask no questions (the default in CI)"),
+    output: choice("what to print: the answer, one object at the end, or every event as a line", OUTPUTS),
     quiet: bool("print no progress", { short: "q" }),
   },
   examples: [
@@ -73,8 +76,8 @@ export default defineCommand({
   ],
   notes: [
     "Exit codes: 0 done and checked, 1 an error, 2 the budget was used up, 64 wrong usage, 69 no provider or no daemon, 75 suspended, 130, 137, 143 killed.",
-    "Ctrl-C suspends the run, a second one kills it. When the command goes away the run goes on in the daemon.",
-    "A pipe on stdin is attached when it sends something within 200 ms, and is read to its end or to 2 s of silence.",
+    "Ctrl-C suspends the run; a second Ctrl-C kills it. If the command itself is killed, the run continues in the daemon.",
+    "A pipe on stdin is attached if it sends data within 200 ms. It is read until it ends or sends nothing for 2 s.",
   ],
   async run(io, flags, [intentArgument]) {
     const form = { output: flags.output ?? "text", quiet: flags.quiet };
@@ -84,7 +87,7 @@ export default defineCommand({
       }
       if (flags["resume-on-restart"] && flags["no-daemon"]) {
         throw usageError(
-          "--resume-on-restart and --no-daemon exclude each other: only a run that the daemon holds goes on with it",
+          "--resume-on-restart and --no-daemon exclude each other: only a run in the daemon can resume when the daemon restarts",
         );
       }
       const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
@@ -116,7 +119,7 @@ export default defineCommand({
       };
       const fromStdin = intentArgument === undefined || intentArgument === "-";
       const intent = fromStdin ? await intentFromStdin(io, intentArgument) : intentArgument;
-      if (intent.trim() === "") throw usageError("INTENT is empty: what is the agent to do?");
+      if (intent.trim() === "") throw usageError("INTENT is empty: say what the agent should do");
       return {
         open: (wire: Wire, given: Given) =>
           wire.open("spawn", { ...options, intent, ...given, env_given: Object.keys(flags.env) }),
@@ -136,7 +139,7 @@ async function intentFromStdin(io: Io, argument: string | undefined): Promise<st
   if (argument === undefined && io.stdin.kind === "tty") {
     throw usageError('INTENT is missing: what the agent is to do, such as rnix spawn "explain this project"');
   }
-  if (io.stdin.kind === "tty") io.stderr.write("what is the agent to do? (end with Ctrl-D)\n");
+  if (io.stdin.kind === "tty") io.stderr.write("what should the agent do? (end with Ctrl-D)\n");
   return readIntent(io);
 }
 

@@ -13,10 +13,10 @@ import { target } from "../target.ts";
 const PAGE = 1000;
 
 export default defineCommand({
-  about: "List a process's steps, or print one of them whole",
+  about: "List the steps of a process, or print one in full",
   args: [
     { name: "PID", about: "a PID, a UUID or the beginning of one" },
-    { name: "N", about: "the step to print whole", optional: true },
+    { name: "N", about: "the step to print in full", optional: true },
   ],
   flags: { json },
   examples: [

@@ -16,8 +16,8 @@ export default defineCommand({
     { line: "rnix strace 3 --json", about: "one event per line" },
   ],
   notes: [
-    "Of a running process it shows what happens from now on, of an ended one everything.",
-    "PID 0 makes the calls that concern no process, or one that has gone: the last are kept in memory.",
+    "For a running process, it prints new syscalls; for an ended one, all recorded syscalls.",
+    "PID 0 makes the syscalls that belong to no process or to an ended one; the latest of them stay in memory.",
   ],
   run(io, flags, [pid = ""]) {
     const payload = pid === "0" ? { pid: 0 } : target(io, pid);

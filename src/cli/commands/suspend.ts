@@ -6,31 +6,31 @@ import { waitsFor } from "../output/suspension.ts";
 import { target } from "../target.ts";
 
 export default defineCommand({
-  about: "End a run so that it can be gone on with: what it did is kept",
+  about: "Suspend a run; resume it later",
   args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
   flags: {
-    for: duration("it goes on by itself after this time"),
-    "until-message": bool("it goes on by itself when another process sends it a message"),
+    for: duration("resume it after this time"),
+    "until-message": bool("resume it when another process sends it a message"),
     json,
   },
   examples: [
-    { line: "rnix suspend 3", about: "its tools are stopped; prints its UUID, which rnix resume takes" },
-    { line: "rnix suspend 3 --for 2h", about: "the daemon goes on with it in two hours" },
+    { line: "rnix suspend 3", about: "stops its tools; prints its UUID for rnix resume" },
+    { line: "rnix suspend 3 --for 2h", about: "the daemon resumes it in two hours" },
   ],
-  notes: ["A run that is suspended already, and would go on by itself, waits for rnix resume from then on."],
+  notes: ["If the run is already suspended and would resume by itself, it now waits for rnix resume."],
   run(io, flags, [pid = ""]) {
     if (flags.for !== undefined && flags["until-message"]) {
       throw usageError("--for and --until-message exclude each other: a run waits for one thing");
     }
     const wake = wakeOf(flags.for, flags["until-message"]);
     const payload = { ...target(io, pid), wake };
-    const goesOn = wake ? `; it waits ${wake.on === "message" ? "for " : ""}${waitsFor({ wake })}` : "";
+    const waits = wake ? `; it waits ${wake.on === "message" ? "for " : ""}${waitsFor({ wake })}` : "";
     return withWire(io, async (wire) => {
       const answer = await wire.request("suspend", payload, { timeoutMs: null });
       if (flags.json) io.stdout.write(`${JSON.stringify(answer, null, 2)}\n`);
       else
         io.stderr.write(
-          `process ${answer.pid}: suspended at step ${answer.step}${goesOn}; to go on: rnix resume ${answer.uuid}\n`,
+          `process ${answer.pid}: suspended at step ${answer.step}${waits}; to resume it: rnix resume ${answer.uuid}\n`,
         );
       return EXIT.ok;
     });

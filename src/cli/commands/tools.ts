@@ -4,8 +4,8 @@ import { project, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
 
 export default defineCommand({
-  about: "List the tools a run has here, their devices and who brings them",
-  flags: { agent: text("what this agent may use", "NAME"), json },
+  about: "List the tools a run has here, with their devices and plugins",
+  flags: { agent: text("show what this agent may use", "NAME"), json },
   examples: [
     { line: "rnix tools", about: "everything that is loaded" },
     {

@@ -10,12 +10,12 @@ import { styleOf } from "../output/style.ts";
 import { type Column, table } from "../output/table.ts";
 
 export default defineCommand({
-  about: "Let what this project brings take effect: plugins, checks, agents' tools, provider addresses",
+  about: "Trust what this project brings: plugins, checks, agents' tools, provider addresses",
   flags: {
-    yes: bool("without a question; needed where there is no terminal"),
+    yes: bool("do not ask; required without a terminal"),
     follow: bool("also trust what you change in the folder later; never what a run changes"),
-    revoke: bool("trust nothing of it any more"),
-    show: bool("only print what there is and whether it is trusted"),
+    revoke: bool("withdraw all trust in this project"),
+    show: bool("only print the parts and whether they are trusted"),
     json,
   },
   examples: [
@@ -24,15 +24,15 @@ export default defineCommand({
     { line: "rnix trust --follow --yes", about: "your own project: no question after every edit" },
   ],
   notes: [
-    "Trust binds content: when a trusted file changes, its part is left out until you trust it again. An untrusted project is used without these parts, and every run names what it goes without.",
-    "Files of the project that a trusted command names are bound with it, and the scripts of package.json where it runs npm, pnpm, yarn or bun. What those programs read or import in turn is not.",
-    "With --follow, what changes while no run is active counts at once. What changes while one is active is left out until `rnix trust`.",
+    "Trust applies to content: when a trusted file changes, its part is left out until you trust it again. In an untrusted project, runs work without these parts and list them.",
+    "Trust in a command includes the project files that it names, and the scripts of package.json if it runs npm, pnpm, yarn or bun. It does not include what those programs read or import.",
+    "With --follow, changes made while no run is active are trusted at once. Changes made during a run are left out until `rnix trust`.",
   ],
   async run(io, flags) {
     if ([flags.follow, flags.revoke, flags.show].filter(Boolean).length > 1) {
       throw usageError("--follow, --revoke and --show exclude each other");
     }
-    if (flags.json && !flags.show) throw usageError("--json goes with --show");
+    if (flags.json && !flags.show) throw usageError("--json needs --show");
     const { reviewTrust } = await import("../../server/offline-commands.ts");
     if (!flags.show) await refuseInsideRun(io, "trust");
     const review = await reviewTrust({ cwd: io.cwd, env: environment(io) });

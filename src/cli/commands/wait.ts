@@ -26,7 +26,8 @@ export default defineCommand({
       if (receipt.exit_code !== EXIT.ok) {
         const why = receipt.error === null ? "" : `: ${receipt.error.message}`;
         const how = `${receipt.exit_reason} (exit ${receipt.exit_code})${why}`;
-        const more = receipt.exit_code === EXIT.suspended ? `; to go on: rnix resume ${receipt.uuid}` : "";
+        const more =
+          receipt.exit_code === EXIT.suspended ? `; to resume it: rnix resume ${receipt.uuid}` : "";
         const waits = receipt.suspended && receipt.suspended.wake.on !== "never";
         const said = waits ? suspendedLine(receipt.uuid, receipt.suspended) : `${how}${more}`;
         io.stderr.write(`process ${receipt.pid}: ${printable(said)}\n`);

@@ -24,7 +24,7 @@ export function initText(
   ];
   const units = init.length === 0 ? "" : `\n${table(init, columns, output, style)}`;
   const problems = init_problems.map(
-    ({ path, message }) => `\nnot up: ${path}\n  ${message.replaceAll("\n", "\n  ")}\n`,
+    ({ path, message }) => `\nnot running: ${path}\n  ${message.replaceAll("\n", "\n  ")}\n`,
   );
   return units + problems.join("");
 }

@@ -4,7 +4,7 @@ import { fields } from "./table.ts";
 
 type Problem = CheckReport["problems"][number];
 
-const READ_ONLY = "can be read. It is not trusted, so it was not loaded: `rnix trust`, or --run";
+const READ_ONLY = "can be read. It was not loaded, because it is not trusted: use `rnix trust`, or --run";
 
 /** What `rnix plugins check` found, with file:line:column where it is known. */
 export function pluginReport(report: CheckReport, style: Style): string {

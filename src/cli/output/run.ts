@@ -86,7 +86,7 @@ export class RunView {
         this.#streamed = { step: 0, text: "" };
         this.#note(
           yellow(
-            `  try ${payload.attempt} failed: ${printable(payload.message)}; again in ${formatElapsed(payload.delay_ms)}`,
+            `  attempt ${payload.attempt} failed: ${printable(payload.message)}; retry in ${formatElapsed(payload.delay_ms)}`,
           ),
         );
         break;

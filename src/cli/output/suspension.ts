@@ -22,12 +22,12 @@ export function waitsFor({ wake }: Pick<Suspended, "wake">): string {
 
 /** Why it was laid down, and how it goes on: the last words of its command. */
 export function suspendedLine(uuid: string, suspended: Suspended | null): string {
-  const toGoOn = `rnix resume ${uuid}`;
-  if (suspended === null || suspended.wake.on === "never") return `suspended; to go on: ${toGoOn}`;
+  const command = `rnix resume ${uuid}`;
+  if (suspended === null || suspended.wake.on === "never") return `suspended; to resume it: ${command}`;
   const why = suspended.reason.replace(/[.\s]+$/, "");
   const what = waitsFor(suspended);
-  const by = suspended.by_itself ? "it goes on by itself, at once with" : "to go on then:";
-  return `suspended: ${why}. It waits ${suspended.wake.on === "at" ? "" : "for "}${what}; ${by} ${toGoOn}`;
+  const by = suspended.by_itself ? "it resumes by itself, at once with" : "to resume it then:";
+  return `suspended: ${why}. It waits ${suspended.wake.on === "at" ? "" : "for "}${what}; ${by} ${command}`;
 }
 
 /** Of this computer's clock, to the second. A record may hold what is no date: the nearest one, then. */

@@ -27,8 +27,7 @@ export async function exportScript(io: Io, wire: Wire, of: Target, path: string)
   if (!write)
     throw usageError(`--export: expected a file that ends in ${Object.keys(FORMS).join(", ")}, got ${path}`);
   // It may have been edited since it was written.
-  if (existsSync(file))
-    throw usageError(`--export: ${path} is there already; remove it or name another file`);
+  if (existsSync(file)) throw usageError(`--export: ${path} exists already; remove it or name another file`);
   const recording = await recordingOf(wire, of);
   const text = await write(recording);
   writeFileSync(file, text, { flag: "wx" });

@@ -74,7 +74,7 @@ export async function scriptHead(io: Io, path: string): Promise<ScriptRun> {
   });
   if (value.intent === undefined || value.intent.trim() === "") {
     throw usageError(
-      `${path} says no intent: write one into it (intent: …), or play it with rnix spawn --provider replay --model ${path} "INTENT"`,
+      `${path} has no intent: add one (intent: …), or play it with rnix spawn --provider replay --model ${path} "INTENT"`,
     );
   }
   return { ...value, file, intent: value.intent };
