@@ -260,7 +260,7 @@ function parse(frame: Frame): Response | StreamEvent | SyscallError {
   return garbage("bytes that are not UTF-8");
 }
 
-/** The server is ours: its lines are told apart, and not checked with a library that takes longer to load than to ask. */
+/** The server is ours: its lines are not validated with a library that takes longer to load than the request. */
 function isMessage(value: unknown): value is Response | StreamEvent {
   return typeof value === "object" && value !== null && ("ok" in value || "type" in value);
 }

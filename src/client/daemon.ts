@@ -139,7 +139,7 @@ async function startAndWait(o: DaemonOptions): Promise<Client> {
   );
 }
 
-/** What init.yaml requires is not there: the daemon ends, and says why to whoever has started it. */
+/** A required unit of init.yaml has failed: the daemon ends, and its starter shows why. */
 async function comesUp(
   { client, pong }: { client: Client; pong: PingPayload },
   whyItEnded: () => Promise<SyscallError | undefined>,
@@ -150,7 +150,7 @@ async function comesUp(
     return client;
   } catch (error) {
     client.close();
-    // It may have gone before it had told us.
+    // It may have ended before it answered.
     throw (isServerError(error) ? undefined : await whyItEnded()) ?? error;
   }
 }

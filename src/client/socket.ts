@@ -3,7 +3,7 @@ import { SyscallError } from "../plugin/index.ts";
 import type { Pipe, PipeListener } from "./pipe.ts";
 
 /**
- * Connects to a Unix socket; null when nobody listens there. By Bun.connect and not node:net, which takes
+ * Connects to a Unix socket; null if no server listens there. By Bun.connect and not node:net, which takes
  * longer to load than a whole request to the daemon.
  */
 export async function dialSocket(path: string, clock: Clock, deadlineMs: number): Promise<Pipe | null> {

@@ -11,7 +11,7 @@ export interface StartedDaemon {
   readonly pid: number | undefined;
   /** Set when it has ended: the daemon itself, or one that found another running (0). */
   readonly exitCode: number | null;
-  /** Another serves us: it goes, unless it has taken its place meanwhile. Without it a slow one would come up later, for nobody. */
+  /** Another daemon serves this command: ends the started one unless it holds the lock already. Else a slow one would start later without a client. */
   superseded(): void;
 }
 
@@ -92,7 +92,7 @@ export function raiseRequestLimit(): void {
 
 /**
  * The daemon's own environment: where things are, and how its runtime works; nothing else. No key and no BUN_*
- * of whoever happened to start it; every run brings its own. Nothing that would make it part of a run either
+ * of the command that started it; every run brings its own. Nothing that would make it part of a run either
  * (RNIX_UNIT and the like).
  */
 export function daemonEnv(env: Readonly<Record<string, string | undefined>>): Record<string, string> {

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 
-/** Where the daemon writes what nobody is there to read. */
+/** The path of the daemon's log. */
 export function daemonLogPath(userDataDir: string): string {
   return join(userDataDir, "daemon.log");
 }

@@ -18,7 +18,7 @@ export interface DaemonStatus extends PingPayload {
   processes: number;
   connections: number;
   rss_bytes: number;
-  /** Programs that runs have left without anything that tells which run. */
+  /** Programs left by runs that can't be identified. */
   strays: { pid: number; command: string }[];
   /** How late a timer fired in the last minute: the median and the worst. */
   loop_delay_ms: { p50: number; max: number };
@@ -39,7 +39,7 @@ export interface InitUnitWire {
   since_ms: number;
   /** Of its supervisor; null: it is no process. */
   pid: number | null;
-  /** null: nobody counts them. */
+  /** null: not counted. */
   restarts: number | null;
   error: string | null;
 }
@@ -47,7 +47,7 @@ export interface InitUnitWire {
 /** A run that was collected, or would be. */
 export interface CollectedLine {
   uuid: string;
-  /** null: no record told it. */
+  /** null: not recorded. */
   pid: number | null;
   project: string | null;
   ended_at_ms: number | null;

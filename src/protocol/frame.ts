@@ -4,16 +4,16 @@
  */
 export type Frame =
   | { kind: "line"; text: string }
-  /** The line is longer than the limit. Told once; the rest of it is dropped. */
+  /** The line is longer than the limit. Reported once; the rest of it is dropped. */
   | { kind: "too_large" }
-  /** All clients together hold more unfinished lines than there is room for. Told once, like the above. */
+  /** All clients together hold more unfinished lines than there is room for. Reported once, as above. */
   | { kind: "no_room" }
   | { kind: "not_utf8" };
 
-/** Of the whole protocol; told by ping. */
+/** The version of the protocol, in the answer of ping. */
 export const PROTOCOL = 1;
 
-/** An answer may be this long; what is more is asked for in pages. */
+/** Maximum length of an answer; longer ones are requested in pages. */
 export const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 const LF = 10;
@@ -40,7 +40,7 @@ export class FrameBudget {
 
 /**
  * Cuts a stream of bytes into frames. Holds at most one unfinished line of `limit` bytes, within the room that
- * it shares; whoever lets go of the stream calls `release`.
+ * it shares; the owner of the stream calls `release` at its end.
  */
 export class Framer {
   readonly #limit: number;

@@ -9,7 +9,7 @@ export interface Receipt {
   model: string;
   exit_code: number;
   exit_reason: string;
-  /** With the reason "suspended": why, what it waits for, and whether it goes on by itself. */
+  /** With the reason "suspended": why, what it waits for, and whether it resumes by itself. */
   suspended: ProcInfo["suspended"];
   result: string | null;
   partial: boolean;

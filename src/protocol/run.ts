@@ -46,7 +46,7 @@ export function SpawnRequest() {
     attended: flag,
     /** Answer with pid and uuid, then close: no stream. */
     detach: flag,
-    /** Goes on by itself when the server starts again after a crash or a stop. */
+    /** Resumes by itself when the server starts again after a crash or a stop. */
     resume_on_restart: flag,
   });
 }
@@ -58,7 +58,7 @@ export function ResumeRequest() {
   /** Of the whole run, what was used before included. Absent: as it was. */
   const limit = z.union([z.int().positive(), z.literal("unlimited")]).optional();
   return Target().extend({
-    /** What its model is told first. */
+    /** The first message to its model. */
     input: z.string().min(1).optional(),
     /** A new run begins with its steps; it may live, and stays as it is. */
     fork: flag,

@@ -9,8 +9,8 @@ export function makeSocketFolder(socket: string, uid: number): void {
 }
 
 /**
- * Whether the socket's folder is there. PERMISSION unless it belongs to this user and nobody else can write to
- * it: who can, could put a socket of his own there and be told the environment of every run.
+ * Whether the socket's folder is there. Fails with PERMISSION unless it belongs to this user and no other user can
+ * write to it: another user could put a socket there and receive the environment of every run.
  */
 export function hasSocketFolder(socket: string, uid: number): boolean {
   const folder = dirname(socket);

@@ -46,7 +46,7 @@ export async function startEmbeddedServer(
       log: "",
       connections: () => server.connections,
       loopDelay: () => ({ p50: 0, max: 0 }),
-      // Whoever runs it has asked for that: no daemon goes on with it by itself.
+      // The user asked for this: no daemon resumes the run by itself.
       stop(now) {
         void system.kernel.shutdown({ now, cause: "asked" });
         return undefined;

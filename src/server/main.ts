@@ -112,7 +112,7 @@ function listen(stop: (now: boolean) => void, onDefect: (defect: unknown) => voi
   };
 }
 
-/** Whoever started us reads it there. */
+/** The message for the log, where the user finds it. */
 function messageOf(error: unknown): string {
   return error instanceof SyscallError ? error.message : textOf(error);
 }

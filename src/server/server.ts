@@ -7,15 +7,15 @@ import { type ByteStream, Connection } from "./connection/connection.ts";
 import { dispatch } from "./methods/dispatch.ts";
 import type { Services } from "./services.ts";
 
-/** Far more than a person opens; a program that leaks connections is told so. */
+/** Maximum connections: far more than a person opens. */
 export const MAX_CONNECTIONS = 1024;
-/** Beyond these, programs of runs have none: however many they hold, a person looks at them and ends them. */
+/** Above this number, programs inside runs are refused, so that a person can still connect. */
 export const MAX_WITH_RUNS = 512;
-/** So many are told at once that they are too many; beyond these they are cut off. */
+/** Maximum refused connections that get an error at the same time; more are cut off. */
 const MAX_REFUSING = 64;
-/** So many requests of full length may be on their way at once; those of a command are a few KiB. */
+/** Memory for unfinished requests of all connections; a command's request has a few KiB. */
 const UNFINISHED_BYTES = 4 * MAX_REQUEST_BYTES;
-/** What was written gets so long to be taken when the server ends, or takes no more. */
+/** How long written data may wait for its client when the server ends or refuses it. */
 const FLUSH_MS = 2000;
 
 /** Every client there is, whatever carries its bytes. */
@@ -101,7 +101,7 @@ function tooMany(open: number): WireError {
   return { code: "UNAVAILABLE", message };
 }
 
-/** Whoever has taken off all by which its run is known, is of one, too. */
+/** A client that has removed the marks of its run counts as inside one, too. */
 function isInside(unitOf: UnitOf): boolean {
   try {
     return unitOf(undefined) !== undefined;

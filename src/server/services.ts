@@ -26,7 +26,7 @@ export interface Services {
   recovery: Pick<Recovery, "start" | "stop" | "busy">;
   /** Everything that is settled before a process exists. INVALID, NOT_FOUND: exit 64. UNAVAILABLE: 69. */
   plan(request: SpawnRequest, unit: string | undefined): Promise<SpawnPlan>;
-  /** The same for a run that is gone on with. */
+  /** The same for a run that is resumed. */
   planResume(run: Run, request: ResumeRequest, provider?: ProviderChoice): Promise<SpawnPlan>;
   /** The same for a new run with the conversation of a foreign one. */
   planAdopt(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
@@ -34,7 +34,7 @@ export interface Services {
   waker?: Waker;
   /** Whose program the client of this PID is. None where the client is the server's own process. */
   originOf?(pid: number): ProcessOwner;
-  /** Programs that runs have left, of which nothing tells whose they are. */
+  /** Programs left by runs, whose run is unknown. */
   strays?(): { pid: number; command: string }[];
   logger: Logger;
 }
@@ -46,7 +46,7 @@ export interface BootedServer {
   close(): Promise<void>;
 }
 
-/** Who answers: told by ping and daemon_status. */
+/** The server's identity, in the answers of ping and daemon_status. */
 interface Identity {
   version: string;
   build: string;

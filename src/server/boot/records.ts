@@ -23,7 +23,7 @@ export interface Records {
   collector: Collector;
   /** When runs were collected last. */
   lastCollected: string;
-  /** What a run without a lasting record key is told; undefined: there is one. */
+  /** The notice for runs if the record key could not be saved; else undefined. */
   keyNotice: string | undefined;
 }
 

@@ -10,7 +10,7 @@ import type { Children } from "../../os/children.ts";
 import { O_RDWR, type OpenContext, SyscallError, type VFSFile } from "../../plugin/index.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 
-/** For the whole answer: somebody sits and waits for the list. */
+/** The deadline of the whole answer: a person waits for the list. */
 const PROBE_MS = 20_000;
 /** Enough for a model that thinks before it says "OK". */
 const MAX_OUTPUT = 512;

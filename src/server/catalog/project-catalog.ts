@@ -39,7 +39,7 @@ export interface Catalog {
   tools(place: Place, agent?: string): Promise<{ tools: ToolWire[] }>;
   agents(place: Place): Promise<{ agents: AgentWire[]; diagnostics: Diagnostic[] }>;
   skills(place: Place): Promise<{ skills: SkillWire[]; diagnostics: Diagnostic[] }>;
-  /** `ask`: asks each of those that can be used whether it answers. */
+  /** `ask`: probes each usable provider. */
   providers(place: Place, ask: boolean): Promise<{ providers: ProviderWire[]; diagnostics: Diagnostic[] }>;
 }
 
@@ -188,7 +188,7 @@ function keyShown(variable: string | null, key: ProviderLine["key"]): string {
   return key === "set" ? variable : `${variable} (${key})`;
 }
 
-/** The kernel's own tools as they are listed: nobody opens them here. */
+/** The kernel's own tools as they are listed; they are not opened here. */
 function kernelDevices(): DeviceRegistry {
   const devices = new DeviceRegistry();
   const unopened = (): never => {

@@ -10,7 +10,7 @@ export interface Caller {
    * says, which a program could choose. undefined for a person's. PERMISSION where no run can be held to it any more.
    */
   unit(): string | undefined;
-  /** Aborted when the client has gone: whoever waits for it gives up. */
+  /** Aborted when the client has disconnected. */
   gone: AbortSignal;
 }
 

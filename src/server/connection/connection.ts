@@ -3,7 +3,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import { encode, type Frame, type FrameBudget, Framer, MAX_ANSWER_BYTES } from "../../protocol/frame.ts";
 import { MAX_REQUEST_BYTES, type Response, type StreamEvent } from "../../protocol/methods.ts";
 
-/** A client that takes nothing of what is waiting for it for so long is cut off. */
+/** A client that reads nothing for this long, while data waits for it, is disconnected. */
 const STALL_MS = 10 * 60_000;
 /** Characters of a stream's events that are collected before they are written. */
 const BATCH = 64 * 1024;
@@ -25,7 +25,7 @@ export interface ByteStream {
 
 /** What a request's handler sees of the client that made it. */
 export interface Peer {
-  /** Resolves when the client can take more; CLOSED when it has gone. Whoever awaits it holds one line at most. */
+  /** Resolves when the client can take more; CLOSED when it has disconnected. A caller that awaits it holds one line at most. */
   send(line: Response | StreamEvent): Promise<void>;
   /** Aborted when the client has gone. */
   readonly gone: AbortSignal;
@@ -142,7 +142,7 @@ export class Connection {
 
   /**
    * An answer is written at once. The events of a stream come in bursts, and a process does not wait while each of
-   * them is handed to the system: they are collected until it has gone on with its own work.
+   * them is handed to the system: they are collected until the current work is done.
    */
   async #send(line: Response | StreamEvent): Promise<void> {
     if (this.#gone.signal.aborted) throw gone();

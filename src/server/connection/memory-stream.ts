@@ -1,7 +1,7 @@
 import { EventEmitter } from "node:events";
 import type { ByteStream } from "./connection.ts";
 
-/** So much may wait for a reader before its writer is told to wait. */
+/** Bytes that may wait for a reader before `write` returns false. */
 const HIGH_WATER_BYTES = 64 * 1024;
 
 /**

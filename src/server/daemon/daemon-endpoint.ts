@@ -6,7 +6,7 @@ import type { Logger } from "../../lib/logger.ts";
 import { makeSocketFolder } from "../../protocol/socket-path.ts";
 import { listen } from "./socket.ts";
 
-/** How often a daemon looks whether it is still found. */
+/** How often the daemon checks that its socket is in place. */
 const CHECK_MS = 1000;
 
 export interface Lock {
@@ -21,14 +21,13 @@ interface EndpointPorts {
   tryLock(path: string): Lock | null;
   logger: Logger;
   accept(stream: Socket): void;
-  /** Another has the place by now. */
+  /** Another daemon has replaced this one. */
   onReplaced(): void;
 }
 
 /**
- * Where a daemon is found: its lock, its PID file and its socket. Whoever clears the folder, a program of a run or one
- * that tidies up, would leave it working where nobody sees it and nobody can end it: it takes its place again, or ends
- * where another has come to it meanwhile. Owned by the daemon, from its lock to `leave`.
+ * The daemon's lock, PID file and socket, from the lock to `release`. If the runtime directory is deleted, it creates
+ * the socket again; if another daemon has replaced this one meanwhile, it reports that with `onReplaced`.
  */
 export class DaemonEndpoint {
   readonly #ports: EndpointPorts;
@@ -47,29 +46,29 @@ export class DaemonEndpoint {
     this.#locks = [lock];
   }
 
-  /** It is known who has it. */
+  /** Writes the PID file. */
   claim(): void {
     this.#lockFile = inodeOf(this.#ports.paths.lockFile);
     this.#writePid();
   }
 
-  /** From now on clients are served. */
+  /** Listens, and watches that the socket stays in place. */
   async open(): Promise<void> {
     await this.#listen();
     this.#arm();
   }
 
-  /** No new client comes. Safe to call again. */
+  /** Accepts no new client. Safe to call again. */
   close(): void {
     this.#hasClosed = true;
     this.#timer?.cancel();
-    // The runtime removes what lies at the path of a socket that it closes, whoever's it is.
+    // The runtime removes the file at the path of a socket that it closes, even another daemon's.
     if (this.#isReplaced) return;
     this.#net?.close();
     rmSync(this.#ports.paths.socket, { force: true });
   }
 
-  /** Nothing of it is left. */
+  /** Removes socket and PID file, and releases the lock. */
   async release(): Promise<void> {
     this.close();
     await this.#reclaiming;

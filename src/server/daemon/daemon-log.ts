@@ -7,7 +7,7 @@ import { errno, openPlain } from "../../store/files/fs-port.ts";
 const MAX_BYTES = 1024 * 1024;
 
 /**
- * To append to: a file, or none. A program of this user's may have put a pipe there, which would hold up whoever writes.
+ * Opens the log for appending. It must be a regular file: a pipe in its place would block the writer.
  * Its folder is made when it is not there.
  */
 export function openDaemonLog(path: string): number {
@@ -21,7 +21,7 @@ export function openDaemonLog(path: string): number {
   }
 }
 
-/** A log of bounded size. A line that can't be written (a full disk) is counted, and told with the next that can. */
+/** A log of bounded size. A line that can't be written (a full disk) is counted; the next line states the count. */
 export class DaemonLog {
   readonly path: string;
   readonly #clock: Clock;

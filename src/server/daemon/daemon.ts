@@ -63,7 +63,7 @@ async function acquire(ports: DaemonPorts): Promise<Lock | "already running" | "
   }
 }
 
-/** What waits for a time would not be woken without it. */
+/** Whether the daemon must stay: also for a run that is to be woken at a time. */
 function isBusy({ kernel, init, recovery, waker }: Services, server: Server): boolean {
   const comingUp = init.starting || recovery.busy;
   return kernel.processes.count > 0 || server.connections > 0 || comingUp || waker?.busy === true;
@@ -142,11 +142,11 @@ class Daemon {
   }
 
   /**
-   * What init.yaml asks for, behind the open socket: its own programs may be clients, and whoever starts the daemon
-   * can ask how it goes. Without what is required it ends.
+   * Starts recovery and init.yaml behind the open socket: units may be clients themselves, and the user can ask for the
+   * status. The daemon ends if a required unit does not start.
    */
   #startServices({ system }: BootedServer): void {
-    // What goes wrong in it is logged.
+    // It logs its own failures.
     void system.recovery.start();
     system.init.start().catch((failed: unknown) => {
       // Stopped meanwhile: that is why.
@@ -165,7 +165,7 @@ class Daemon {
     };
   }
 
-  /** A client has asked for it: what is under way may finish. */
+  /** Stops at a client's request: tool calls under way may finish. */
   #drain(now: boolean, cause: SuspendCause): Draining | undefined {
     const ms = now ? 0 : this.#ports.drainMs;
     const calls = this.#booted?.system.kernel.lifecycle.callsUnderWay ?? 0;
@@ -175,7 +175,7 @@ class Daemon {
     return { calls, ms };
   }
 
-  /** Nobody needs it. The socket goes first, so that whoever comes now starts a new daemon and is not cut off. */
+  /** Stops an idle daemon. The socket is closed first, so that a new client starts a new daemon and is not cut off. */
   #retire(): void {
     this.#ports.logger.info("daemon", "nothing to do: stopping");
     this.#endpoint.close();
@@ -183,14 +183,14 @@ class Daemon {
   }
 
   /**
-   * The first call begins the end; a later one with `now` makes it short. Who ends it by a signal does not wait for
-   * calls under way: the machine may be going down.
+   * The first call begins the shutdown; a later one with `now` shortens it. A signal does not wait for calls under way:
+   * the machine may be going down.
    */
   #stop(now: boolean, { cause = "stop", drainMs = 0 }: StopOptions = {}): void {
     const { kernel, recovery } = this.#booted?.system ?? {};
     if (this.#stopping && !now) return;
     this.#stopping = true;
-    // What waits is the next daemon's to wake, and what goes on by itself too.
+    // The next daemon wakes waiting runs and resumes the others.
     void this.#booted?.system.waker?.close();
     recovery?.stop();
     const drained = kernel?.shutdown({ now, cause, drainMs }) ?? Promise.resolve();
@@ -202,7 +202,7 @@ class Daemon {
     void this.#enforceDeadline(drainMs);
   }
 
-  /** Processes that do not end in time are killed, and those are not waited for for ever. */
+  /** Kills processes that do not end in time, and stops without those that can't be killed. */
   async #enforceDeadline(drainMs: number): Promise<void> {
     const { clock, graceMs, logger } = this.#ports;
     if (await withTimeout(clock, drainMs + graceMs + END_MS, this.#stopped.promise)) return;

@@ -1,4 +1,4 @@
-/** So many connections lie between two collections. */
+/** Number of connections between two collections. */
 const EVERY = 10;
 
 /**

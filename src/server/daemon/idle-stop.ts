@@ -10,7 +10,7 @@ interface IdleStopPorts {
   stop(): void;
 }
 
-/** Stops the daemon when nobody has needed it for a while (seeds 5.1). */
+/** Stops the daemon when it has been idle for a while (seeds 5.1). */
 export class IdleStop {
   readonly #ports: IdleStopPorts;
   #idleSince: number;

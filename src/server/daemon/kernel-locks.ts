@@ -15,7 +15,7 @@ export class KernelLocks {
     this.#folder = folder;
   }
 
-  /** Who looks whether it is dead holds it for a moment, and on a busy machine for a long one: that is waited for. */
+  /** A check whether this kernel is dead holds the lock for a moment, on a busy machine longer: wait for that. */
   take(kernelId: string): FileLock {
     return FileLock.acquireNow(join(this.#folder, kernelId), TAKE_MS);
   }
@@ -24,13 +24,13 @@ export class KernelLocks {
     return !FileLock.isFree(join(this.#folder, kernelId));
   }
 
-  /** Kernels that have died, or have left runs to be gone on with, and that nobody has forgotten yet. */
+  /** Kernels that have died, or have left runs to resume, and whose file still exists. */
   dead(): string[] {
     // Looked at, not taken: to take a lock that is held, our own too, is tried for milliseconds.
     return readdirSync(this.#folder).filter((kernelId) => !this.isAlive(kernelId));
   }
 
-  /** Removes the file of a dead kernel: one that is not there is as free as one that nobody holds. */
+  /** Removes the file of a dead kernel: a file that does not exist is as free as an unlocked one. */
   forget(kernelId: string): void {
     FileLock.tryAcquire(join(this.#folder, kernelId))?.release({ remove: true });
   }

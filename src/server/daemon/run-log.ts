@@ -11,7 +11,7 @@ interface RunLogPorts {
   logger: Logger;
 }
 
-/** What ran and how it ended, for whoever reads the daemon's log in the morning. */
+/** Logs which runs began and how they ended. */
 export function runLog({ info, logger }: RunLogPorts): KernelCallbacks {
   return {
     onSpawn(pid, intent, provider, model) {

@@ -1,5 +1,5 @@
 /**
- * How a daemon is told that another serves whoever has started it. It ends one that has not taken its place yet, by the
- * system's own hand; one that has ignores it, as others may be with it by now.
+ * Sent to a starting daemon when another one serves the command that started it. Before the daemon has its lock, the
+ * signal's default action ends it; afterwards the daemon ignores it, because other clients may use it by then.
  */
 export const SUPERSEDED = "SIGUSR2";

@@ -32,10 +32,10 @@ export const attachLog = streamMethod({
       const run = await recordsOf(services, found);
       await out.accept(refOf(found.info));
       const damage = new Damage(run);
-      const told = await sendRecorded(run, damage, out);
+      const wasSent = await sendRecorded(run, damage, out);
       if (channel) {
         for await (const event of until<ProcessEvent>(channel, out.gone)) {
-          if (event.type === "log" && !told(event.entry))
+          if (event.type === "log" && !wasSent(event.entry))
             await out.send({ type: "log_entry", payload: event.entry });
         }
       }
@@ -95,7 +95,7 @@ async function sendRecorded(
   damage: Damage,
   out: StreamReply<ProcRef>,
 ): Promise<(entry: LogEntry) => boolean> {
-  // Before the steps: what is recorded meanwhile is told by its record. The other way round it would be told by neither.
+  // The journal is read before the steps: a step recorded meanwhile is then in the steps. In the other order it would be in neither.
   const journal = await records.journal(info.uuid);
   let recorded = 0;
   for await (const step of allSteps(records, info.uuid, damage)) {

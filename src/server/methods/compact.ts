@@ -5,7 +5,7 @@ import { method } from "./method.ts";
 import { findLiveRun, refOf, requireAgent } from "./shared/find-run.ts";
 import { requireDescendant } from "./shared/require-descendant.ts";
 
-/** Has the conversation of a live process compacted before its next step; answers when that is done. */
+/** Compacts the conversation of a live process before its next step; answers when that is done. */
 export const compact = method({
   payload: Target,
   async handle(

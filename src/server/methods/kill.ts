@@ -9,7 +9,7 @@ import { parseSignal } from "./shared/parse-signal.ts";
 import { requireDescendant } from "./shared/require-descendant.ts";
 
 /**
- * A signal to one process, SIGTERM by default. One that is suspended has ended by it, and is not gone on with by itself;
+ * A signal to one process, SIGTERM by default. A suspended run ends by it, and is not resumed by itself;
  * to one that has ended it is nothing (seeds 1.2, Kill).
  */
 export const kill = method({

@@ -15,9 +15,9 @@ interface Resumed extends ProcRef {
 }
 
 /**
- * Goes on with a run that has ended or was suspended, or forks any, and streams it to its end like a spawn. The answer tells
- * after which step. What fails before there is a new PID is answered, and leaves the run as it was. A foreign run is
- * not resumed; with `adopt` a new run begins with its conversation.
+ * Resumes a run that has ended or was suspended, or forks any run, and streams it like a spawn. The answer names the
+ * step after which it continues. A failure before the new PID exists leaves the run unchanged. A foreign run can't be
+ * resumed; with `adopt` a new run begins with its conversation.
  */
 export const resume = streamMethod({
   payload: ResumeRequest,
@@ -42,8 +42,8 @@ export const resume = streamMethod({
     });
     const answer = { pid, uuid, resumed_from_step: step, ...(fork && { origin_uuid: info.uuid }) };
     const what = adopt ? "a new run with the conversation of the foreign run" : "a fork of";
-    const told = fork ? [`${what} ${info.uuid}, continued after its step ${step}`, ...notices] : notices;
-    await streamRun(services, answer, { because: opts.provider?.because, notices: told, detach }, out);
+    const shown = fork ? [`${what} ${info.uuid}, continued after its step ${step}`, ...notices] : notices;
+    await streamRun(services, answer, { because: opts.provider?.because, notices: shown, detach }, out);
   },
 });
 

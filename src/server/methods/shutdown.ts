@@ -4,7 +4,7 @@ import { method } from "./method.ts";
 
 /**
  * Answers, and then ends the server (seeds 5.6): running processes are suspended when their tool calls under way have
- * had their time, with `now` killed, and with `restart` go on in the server that comes next. From inside a process's
+ * had their time, with `now` killed, and with `restart` resumed by the next server. From inside a process's
  * shell it is refused: an agent does not stop what holds it.
  */
 export const shutdown = method({

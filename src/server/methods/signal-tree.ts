@@ -10,7 +10,7 @@ import { requireDescendant } from "./shared/require-descendant.ts";
 
 /**
  * A signal to a process and all its descendants, SIGPAUSE by default (seeds 5.4). One that is suspended has ended by TERM,
- * INT or KILL, with those that were laid down with it.
+ * INT or KILL, with the children that were suspended with it.
  */
 export const signalTree = method({
   payload: () => Target().extend({ signal: z.int().optional() }),

@@ -7,7 +7,7 @@ import { streamRun } from "./shared/stream-run.ts";
 
 /**
  * Creates a process and streams it to its end; `complete` is always the last (seeds 5.7). A client that goes
- * away, or asked to be detached, leaves the run going on. What fails before there is a PID is answered.
+ * away, or asked to be detached, does not stop the run. A failure before the PID exists is the answer.
  */
 export const spawn = streamMethod({
   payload: SpawnRequest,

@@ -29,7 +29,7 @@ export const suspend = method({
     const ref = refOf(found.info);
     const { wake = { on: "never" } as const } = payload;
     if (found.live) {
-      // It may have been told to end in another way just before.
+      // Another request may have ended it just before.
       const { reason } = await services.kernel.lifecycle.suspend(found.pid, { wake });
       if (reason !== "suspended") throw hasEnded(ref.pid, reason);
     } else if (found.info.ended_at_ms !== null && found.info.state === "suspended") {

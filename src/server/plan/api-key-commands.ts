@@ -23,9 +23,9 @@ interface KeyCommandPorts {
 
 /** A person may have to unlock a store of passwords first. */
 const COMMAND_MS = 60_000;
-/** What a command prints is good for so long; what a provider refuses is asked for anew before that. */
+/** How long a printed key is used; a key that a provider rejects is fetched again earlier. */
 const KEEP_MS = 5 * 60_000;
-/** Of so many commands and environments the keys are kept. */
+/** Maximum cached keys, by command and environment. */
 const MAX_KEPT = 256;
 const MAX_OUTPUT = 64 * 1024;
 const SHOWN = 200;
@@ -82,12 +82,12 @@ class CommandKey implements KeySource {
   }
 
   async renew(refused: string): Promise<boolean> {
-    // Somebody else was refused before, and has fetched another.
+    // Another run was rejected before and has fetched a new key.
     if (this.#kept && this.#kept.key !== refused) return true;
     return (await this.#fetch()) !== refused;
   }
 
-  /** Whoever comes while it runs waits for the same. */
+  /** Callers that come while the command runs wait for the same result. */
   #fetch(): Promise<string> {
     this.#running ??= this.#alone().finally(() => {
       this.#running = undefined;
@@ -154,7 +154,7 @@ class CommandKey implements KeySource {
   }
 }
 
-/** Programs are somebody's; these are nobody's run. */
+/** Programs need an owner; these belong to no run. */
 const OWNER = "api-key-command";
 
 /** What differs between two terminals of one person, and says nothing of which key is meant. */

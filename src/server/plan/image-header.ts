@@ -7,7 +7,7 @@ interface Image {
   height: number;
 }
 
-/** Bytes of a file's beginning that tell what it is. */
+/** Bytes at the beginning of a file that identify its type. */
 export const IMAGE_HEAD = 16;
 
 /** What kind of image a file is, by its first bytes; null for everything else. */
@@ -20,7 +20,7 @@ export function imageType(head: Uint8Array): ImageType | null {
   return null;
 }
 
-/** An image and its size; null when it is cut off, or damaged where that is told. */
+/** An image and its size; null if it is truncated, or damaged in its header. */
 export function readImage(bytes: Uint8Array): Image | null {
   const media_type = imageType(bytes.subarray(0, IMAGE_HEAD));
   if (media_type === null) return null;
@@ -28,7 +28,7 @@ export function readImage(bytes: Uint8Array): Image | null {
     const [width, height] = SIZES[media_type](Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
     return width > 0 && height > 0 ? { media_type, width, height } : null;
   } catch (error) {
-    // It ends before its size is told.
+    // It ends before its size.
     if (error instanceof RangeError) return null;
     throw error;
   }
@@ -43,7 +43,7 @@ const SIZES: Record<ImageType, (bytes: Buffer) => Size> = {
   "image/webp": webpSize,
 };
 
-/** Goes from segment to segment, each of which tells its length, up to the frame's header. */
+/** Walks the segments, each with its length, up to the frame's header. */
 function jpegSize(bytes: Buffer): Size {
   for (let at = 2; ; ) {
     if (bytes.readUInt8(at) !== 0xff) return [0, 0];

@@ -51,7 +51,7 @@ export async function planReplay(
     opts: {
       ...opts,
       images: await imagesOf(run, spawned?.images ?? []),
-      // Nobody thinks.
+      // A recording needs no reasoning effort.
       effort: undefined,
       maxSteps: agent?.maxSteps === undefined ? info.max_steps : undefined,
       contextBudget: agent?.contextBudget === undefined ? info.context_budget : undefined,

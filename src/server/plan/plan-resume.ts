@@ -12,7 +12,7 @@ import { planSpawn, type SpawnPlan, type SpawnPorts } from "./plan-spawn.ts";
 import { requireFolders, restoredEnvironment, resumeDifferences } from "./resume-differences.ts";
 
 /**
- * What is settled before a run goes on: as for a spawn, in the run's own project and with its own provider and
+ * What is decided before a run resumes: as for a spawn, in the run's own project and with its own provider and
  * model. Trust is that of now, and keys are the caller's; where there is none, that of `provider`, if it is the
  * same, else the user's own (design §2, "Environment"). INVALID when its project is another one by now, PERMISSION
  * for a foreign run.
@@ -92,7 +92,7 @@ export async function planAdopt(
   return { ...plan, opts: { ...plan.opts, project: { ...project, dataDir: records.dataDir } } };
 }
 
-/** The same for a child that goes on with its parent: with the parent's environment, and its provider where it had that. */
+/** The same for a child that resumes with its parent: with the parent's environment, and its provider where it had that. */
 export async function planChildResume(
   uuid: string,
   child: Run | undefined,

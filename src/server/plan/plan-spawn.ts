@@ -44,14 +44,14 @@ export interface SpawnPorts {
   parent(uuid: string): Parent | undefined;
   /** The names of what is mounted for all runs of the project, of this type. */
   services(project: Project, type: string): string[];
-  /** Puts the project on the list of those that are swept and listed. */
+  /** Adds the project to the list of known projects. */
   remember(project: Project): Promise<void>;
 }
 
 /** Its notices: parts that are not trusted, skills without their tools. */
 export type SpawnPlan = ChildPlan;
 
-/** What is known of a run that is gone on with, or of who spawns it. */
+/** What is known of a resumed run, or of the parent of a child. */
 interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback"> {
   agentOf?: typeof loadAgent;
   /** Still in memory, with its key. */
@@ -185,7 +185,7 @@ export async function planChild(
   // What plays a recording has no other models.
   const model = parent.provider?.plays ? undefined : wanted;
   const provider = model === undefined ? undefined : parent.provider?.name;
-  // What the shell would be told of a provider is not the parent's choice, which may have come by a flag.
+  // The shell's provider variables are not the parent's choice, which may come from a flag.
   const request = { intent, agent, provider, model, cwd, env: { ...env, RNIX_PROVIDER: "", RNIX_MODEL: "" } };
   const plan = await planSpawn(request, uuid, ports, { byFlag: parent.provider?.byFlag });
   return { ...plan, opts: { ...plan.opts, env, envGiven, folders, attended } };
@@ -291,7 +291,7 @@ function keyNames(providers: Iterable<{ keyEnvs: readonly string[] }>): string[]
   return [...providers].flatMap(({ keyEnvs }) => keyEnvs);
 }
 
-/** Absent or 0 is nobody's word; "unlimited" is a word. */
+/** Absent or 0 means the default; "unlimited" means no limit. */
 function wireLimit(limit: number | "unlimited" | undefined): Limit | undefined {
   if (limit === "unlimited") return null;
   return limit === 0 ? undefined : limit;

@@ -3,7 +3,7 @@ import { providerFacts } from "../../kernel/process/provider-facts.ts";
 import type { ProcInfo, SpawnOpts } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 
-/** What tells one terminal or session from another: nobody counts on it. */
+/** Variables that identify a terminal or session: no run relies on them. */
 const OF_A_SESSION =
   /^(?:_|OLDPWD|SHLVL|COLORTERM|TERM_\w+|DISPLAY|WAYLAND_\w+|WINDOWID|VTE_\w+|TMUX\w*|STY|SSH_\w+|XDG_SESSION_\w+|DBUS_\w+|VSCODE_\w+)$/;
 /** Names in one notice. */
@@ -23,7 +23,7 @@ export function requireFolders({ uuid, project, cwd }: ProcInfo): void {
   }
 }
 
-/** The variables that the run had: their values are those that were kept, else those of today. No others. */
+/** The variables that the run had: with the recorded value if there is one, else the current value. No others. */
 export function restoredEnvironment(
   { env }: ProcInfo,
   today: Record<string, string>,
@@ -32,7 +32,7 @@ export function restoredEnvironment(
   return Object.fromEntries(Object.entries(today).filter(([name]) => had.has(name)));
 }
 
-/** What the run had and has no more, or not as it was: for whoever goes on with it to read. */
+/** What the run had and no longer has, or has changed: shown to the user who resumes it. */
 export function resumeDifferences(info: ProcInfo, { env: today, devices, provider }: SpawnOpts): string[] {
   const { env, versions } = info;
   const missing = env.names.filter((name) => !(name in today) && !OF_A_SESSION.test(name));

@@ -3,7 +3,7 @@ import type { Project } from "../../config/project.ts";
 import { followedBelow, Trust, type TrustItem } from "../../config/trust.ts";
 import type { Logger } from "../../lib/logger.ts";
 
-/** The part of a process's project that tells which one it is. */
+/** The part of a process's project that identifies it. */
 type WatchedProject = Pick<Project, "id" | "dir">;
 
 interface RunWatchPorts {

@@ -14,7 +14,7 @@ import {
 import type { DamagedRun, RunRow } from "../../store/runs/run-index.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 
-/** So old is a folder without a record before it counts as left behind: a run that is just being made has none. */
+/** Minimum age of a folder without a record before it is removed: a new run has no record yet. */
 const MIN_EMPTY_AGE_MS = 24 * 60 * 60 * 1000;
 /** Named in a report; all are counted. */
 const MAX_NAMED = 1000;
@@ -37,7 +37,7 @@ interface CollectorPorts {
 interface CollectOptions {
   /** Looks, and removes nothing. */
   dryRun?: boolean;
-  /** So many at once; the rest is left to the next one. */
+  /** At most this many runs; the rest is left to the next collection. */
   most?: number;
   /** It ends after the run that is being removed. */
   signal?: AbortSignal;
@@ -119,7 +119,7 @@ export class Collector {
     return places;
   }
 
-  /** It lives, or it can be gone on with without anybody having said that it is done. */
+  /** The run is live, or suspended, or was cut off and can be resumed. */
   #isOpen({ state, ended_at_ms, kind, kernel }: RunRow): boolean {
     if (state === "suspended") return true;
     return ended_at_ms === null && (kind === "agent" || this.#ports.kernelAlive(kernel));

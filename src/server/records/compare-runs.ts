@@ -4,7 +4,7 @@ import type { ProcessMeta, StepRecord } from "../../store/runs/schema.ts";
 import type { Run } from "./recorded-run.ts";
 import { allSteps } from "./recorded-run.ts";
 
-/** Lines and items of one difference that are told. */
+/** Maximum lines and items shown of one difference. */
 const TOLD = 20;
 
 /**
@@ -111,7 +111,7 @@ function limits(before: ProcInfo, after: ProcInfo): Difference[] {
   );
 }
 
-/** Texts of results are compared by the driver; how the calls of the last step went, only the records tell. */
+/** Texts of results are compared by the driver; how the calls of the last step went, only the records show. */
 async function steps(recorded: Run, replayed: Run): Promise<Difference[]> {
   const [before, after] = await Promise.all([stepsOf(recorded), stepsOf(replayed)]);
   const differences: Difference[] = [];
@@ -128,7 +128,7 @@ async function steps(recorded: Run, replayed: Run): Promise<Difference[]> {
   for (const [index, step] of before.entries()) {
     const other = after[index];
     if (!other) break;
-    // What would have come of a call that was cut off, nobody knows.
+    // The result of a call that was cut off is unknown.
     if (step.tool_calls.some(isCutOff)) continue;
     const [old, today] = [step.tool_calls.map(wentSo), other.tool_calls.map(wentSo)];
     const what = `how the calls of step ${step.step} went`;
@@ -165,7 +165,7 @@ function outcome(before: ProcInfo, after: ProcInfo): Difference[] {
   ];
 }
 
-/** Two lists, of which what stands in one only is told; `whole` where their order counts. */
+/** Compares two lists and reports items of one only; `whole`: their order counts. */
 function list(
   kind: Difference["kind"],
   message: string,

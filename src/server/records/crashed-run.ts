@@ -66,7 +66,7 @@ export async function readCrashedRun(info: ProcInfo, records: Records): Promise<
     steps,
     tool_calls: toolCalls + started.size,
     usage,
-    // What its children have used, and that it did not run while it was suspended, only its own account tells.
+    // What its children have used, and that it did not run while it was suspended, only its own account shows.
     tokens_used: soFar?.tokens_used ?? Math.max(info.tokens_used, usage.input_tokens + usage.output_tokens),
     cost_usd: soFar?.cost_usd ?? info.cost_usd,
     steps_used: soFar?.steps_used ?? Math.max(info.steps_used ?? 0, steps),
@@ -92,7 +92,7 @@ export function asUnreadable(info: ProcInfo, why: SyscallError): ProcInfo {
 
 /**
  * How a run stands whose kernel died without a word: an agent's is suspended at its last step, anything else has
- * been killed, for only an agent is gone on with.
+ * been killed, because only agents are resumed.
  */
 export function asSuspended(info: ProcInfo, words: CrashedRun): ProcInfo {
   const { countedAtMs, seenAtMs, recorded, ...used } = words;
@@ -110,7 +110,7 @@ export function asSuspended(info: ProcInfo, words: CrashedRun): ProcInfo {
     },
   };
   if (!isAgent) return { ...ended, state: "dead", exit_code: 137, exit_reason: "killed" };
-  // Who has paused it does not want it to go on by itself.
+  // A paused run is not resumed by itself.
   const status = info.is_paused
     ? suspendedFor("its rnix died while it was paused")
     : suspendedFor("its rnix died", { cause: "crash" });
@@ -128,7 +128,7 @@ export function asSuspended(info: ProcInfo, words: CrashedRun): ProcInfo {
 /** A run that has been cut off so often without a step in between may be what brings rnix down. */
 const MOST_CRASHES = 3;
 
-/** Whether a run that was laid down goes on by itself now, and if not though it was to, why. */
+/** Whether a suspended run resumes by itself now; if it should but does not, why. */
 export function verdictOfStart(info: ProcInfo): { goesOn: boolean; because?: string } {
   if (info.kind !== "agent" || !resumesByItself(info)) return { goesOn: false };
   if (info.suspended?.cause !== "crash" || (info.crashes?.times ?? 0) < MOST_CRASHES) return { goesOn: true };

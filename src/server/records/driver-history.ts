@@ -7,7 +7,7 @@ import type { History } from "./history.ts";
 /** Asked for at once, whatever a driver says. */
 const MAX_PAGE = 1000;
 
-/** The service `history` of drivers: the runs of all the user's projects, as their records tell them. */
+/** The service `history` of drivers: the recorded runs of all the user's projects. */
 export function driverHistory(history: History): HistoryService {
   return {
     async runs({ uuid, parent, limit }) {

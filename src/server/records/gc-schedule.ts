@@ -5,7 +5,7 @@ import { readRegularSync } from "../../lib/regular-file.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Collector } from "./collector.ts";
 
-/** After the start: whoever started the daemon comes first. */
+/** Delay after the start: the first client comes first. */
 const FIRST_MS = 20_000;
 /** Between rounds while there is more to do. */
 const ROUND_MS = 5_000;
@@ -14,7 +14,7 @@ const ROUND = 200;
 
 interface AutoCollectPorts {
   collector: Pick<Collector, "collect">;
-  /** When the last one was, whoever made it. */
+  /** The file with the time of the last collection by any rnix. */
   lastPath: string;
   /** null: never. */
   everyMs: number | null;
@@ -73,7 +73,7 @@ export class GcSchedule {
   #untilDue(everyMs: number): number {
     const last = lastOf(this.#ports.lastPath);
     if (last === null) return 0;
-    // A clock that was set back makes nobody wait for years.
+    // If the clock was set back, wait for one interval at most.
     return Math.min(everyMs, last + everyMs - this.#ports.clock.now());
   }
 }

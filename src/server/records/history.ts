@@ -84,7 +84,7 @@ export class History {
     return { runs, total: wanted.length, unreadable };
   }
 
-  /** The run that has this PID, or had it before it was gone on with. */
+  /** The run that has this PID, or had it before it was resumed. */
   async byPid(pid: number, cwd?: string): Promise<Run | undefined> {
     return this.#first(cwd, async (records) => {
       const { rows } = await (await records.catalogue()).list();
@@ -119,7 +119,7 @@ export class History {
     return run && { info: await this.#truth(run.info, run.records), records: run.records };
   }
 
-  /** The suspended runs that a waker goes on with. Not a foreign one, nor a copy: the original may be there, too. */
+  /** The suspended runs that a waker resumes. Foreign runs and copies are left out: the original may exist, too. */
   async sleepers(): Promise<{ uuid: string; wake: Wake }[]> {
     const found: { uuid: string; wake: Wake }[] = [];
     for (const records of this.#stores(undefined)) {
@@ -179,7 +179,7 @@ export class History {
     return this.#ports.dataDirs(cwd).map((dir) => this.#ports.open(dir));
   }
 
-  /** The record of a run whose kernel has died is as old as its last signal: its steps tell what came after. */
+  /** The record of a run whose kernel has died is as old as its last signal: its steps show what came after. */
   async #truth(known: ProcInfo, records: RunReader): Promise<ProcInfo> {
     if (known.ended_at_ms !== null) return known;
     if (known.foreign) return asForeign(known, await readCrashedRun(known, records).catch(unread));
@@ -189,7 +189,7 @@ export class History {
     const left = await orphanedRecord(records, known.uuid, (id) => this.#ports.kernelAlive(id));
     const info = left?.info ?? known;
     if (left?.held || info.ended_at_ms !== null) return info;
-    // A run that was gone on with may have been cut off again, by another kernel.
+    // A resumed run may have been cut off again, by another kernel.
     const life = `${info.uuid} ${info.kernel} ${info.pid}`;
     const words = this.#crashedRuns.get(life) ?? (await readCrashedRun(info, records).catch(unread));
     if (words instanceof SyscallError) return asUnreadable(info, words);
@@ -200,7 +200,7 @@ export class History {
   }
 }
 
-/** Nobody here knows whether it runs. */
+/** Whether the run is alive is unknown here. */
 function asForeign(info: ProcInfo, words: CrashedRun | SyscallError): ProcInfo {
   const shown = words instanceof SyscallError ? asUnreadable(info, words) : asSuspended(info, words);
   const message = "Your Rnix did not write its record, which says that it has not ended.";

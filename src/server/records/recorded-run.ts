@@ -22,7 +22,7 @@ export type RunReader = Pick<
   | "linked"
 >;
 
-/** A run as its records tell it. */
+/** A run and its records. */
 export interface Run {
   info: ProcInfo;
   records: RunReader;

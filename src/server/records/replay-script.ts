@@ -36,7 +36,7 @@ export async function scriptHead({ info, records }: Run): Promise<ScriptHead> {
   };
 }
 
-/** Those that are not what every run has. */
+/** Values that differ from the defaults. */
 function limits(info: ProcInfo): Pick<ScriptHead, "limits"> {
   const defaults = defaultSettings().values;
   const own = (["max_steps", "context_budget", "timeout_ms"] as const)
@@ -73,7 +73,7 @@ export function scriptEntry({
 
 type Expected = NonNullable<NonNullable<ScriptEntry["tool_calls"]>[number]["expect"]>;
 
-/** As the model was shown it. Nothing of a call that was cut off: nobody knows what it came to. */
+/** The result as the model saw it. A call that was cut off has none: its result is unknown. */
 function expected(call: ToolCallRecord | undefined): Expected | undefined {
   if (call === undefined || !["done", "failed", "denied"].includes(call.state)) return undefined;
   const more = call.result ? `\n${call.result}` : "";

@@ -11,7 +11,7 @@ import type { Run } from "../records/recorded-run.ts";
 /** Runs that are planned and begun at once: a daemon may find hundreds. */
 const MAX_CONCURRENT = 4;
 
-/** What a run had in memory when it was laid down, and no record has. */
+/** What a suspended run had in memory only: no record has it. */
 export interface InMemorySettings extends Pick<SpawnOpts, "env" | "attended"> {
   provider: ProviderChoice | null;
 }
@@ -24,8 +24,8 @@ interface AutoResumePorts {
 }
 
 /**
- * How a run goes on that nobody at a terminal asks for: when what it has waited for is there, or when a daemon begins.
- * Its keys are those that it had, while this daemon lives; after that those of the user's own file (design §2,
+ * Resumes runs without a caller: when their wake has come, or when a daemon starts. A run has its own keys as long as
+ * this daemon lives, later those of the user's file (design §2,
  * "Environment").
  */
 export class AutoResume {
@@ -37,7 +37,7 @@ export class AutoResume {
     this.#ports = ports;
   }
 
-  /** Resolves with its new PID. Rejects as a resume does: INVALID when somebody else has gone on with it. */
+  /** Resolves with its new PID. Rejects as a resume does: INVALID if another caller has resumed it. */
   async resume(uuid: string, why: string, inMemory?: InMemorySettings): Promise<number> {
     const { logger } = this.#ports;
     await this.#turn();
@@ -81,7 +81,7 @@ export class AutoResume {
 }
 
 /**
- * The variable that its provider's address came from, where that is known to nobody any more: its conversation must
+ * The variable that its provider's address came from, if its value is lost: its conversation must
  * not go to another server than before, unasked.
  */
 function lostAddress({ env }: ProcInfo, provider: ProviderChoice | null): string | undefined {

@@ -30,7 +30,7 @@ interface InitContext {
   logger: Logger;
 }
 
-/** What InitBoot is told of an init.yaml. Everything that its processes are made of is read when they start. */
+/** The plan of an init.yaml for InitBoot. Everything that its processes are made of is read when they start. */
 export function initPlan(init: InitFile, at: InitContext): InitPlan {
   return {
     project: at.project,
@@ -98,12 +98,12 @@ function agentChild(child: InitChild, name: string, dir: string, at: InitContext
     env: at.env,
   };
   const supervised = `${at.project ?? "user"} ${name}`;
-  const tell = (notices: readonly string[]): void => {
+  const logNotices = (notices: readonly string[]): void => {
     for (const notice of notices) at.logger.warn(`init, ${name}`, notice);
   };
   const plan = async () => {
     const { agent, opts, notices } = await planSpawn(request, undefined, at.ports);
-    tell(notices);
+    logNotices(notices);
     return { intent, agent, opts: { ...opts, supervised } };
   };
   const before = async () => {
@@ -111,7 +111,7 @@ function agentChild(child: InitChild, name: string, dir: string, at: InitContext
     // Asked for something else by now, it begins with that.
     if (!run || run.info.intent !== intent) return undefined;
     const { agent, opts, notices } = await planResume(run, { env: at.env }, at.ports);
-    tell(notices);
+    logNotices(notices);
     return { uuid: run.info.uuid, agent, opts };
   };
   return { id, restart, shutdown, start: { kind: "agent", plan, before } };

@@ -37,7 +37,7 @@ export interface InitService {
   /** It is still being brought up, or could not be. */
   readonly starting: boolean;
   /**
-   * Waits until a run may begin in this place. Answers what the run is to be told; UNAVAILABLE or INVALID says
+   * Waits until a run may begin in this place. Returns notices for the run; UNAVAILABLE or INVALID says
    * what is wrong with the init.yaml.
    */
   ready(where: { cwd: string; env: Env }): Promise<string[]>;
@@ -71,7 +71,7 @@ export class DaemonInit implements InitService {
     this.#user ??= this.#bootUser();
     await this.#user;
     this.#up = true;
-    // Nobody waits for all of them: each run waits for its own project's.
+    // Not awaited: each run waits for its own project only.
     for (const dir of this.#ports.projects()) void this.#attempt(dir);
   }
 
@@ -112,7 +112,7 @@ export class DaemonInit implements InitService {
     await this.#boot(init, null, await loadSettings({ configDir }));
   }
 
-  /** At the daemon's start: what goes wrong is told, and to each run of the project. */
+  /** At the daemon's start: a failure is logged, and shown to each run of the project. */
   async #attempt(dir: string): Promise<void> {
     const { workspaces } = this.#ports.spawn;
     try {

@@ -10,9 +10,9 @@ import { asSuspended, type CrashedRun, readCrashedRun, verdictOfStart } from "..
 import type { Run } from "../records/recorded-run.ts";
 import type { SupervisedRuns } from "./supervised-runs.ts";
 
-/** So many runs are gone on with at once, and so many records mended. */
+/** Maximum runs resumed, and records written, at the same time. */
 const MAX_CONCURRENT = 4;
-/** How often, and how far apart, it is looked whether another has gone on with a run. */
+/** How often, and at which interval, to check whether another rnix has resumed a run. */
 const MAX_POLLS = 50;
 const POLL_MS = 100;
 
@@ -24,14 +24,14 @@ interface RecoveryPorts {
   /** The data folders of all known projects. */
   dataDirs(): string[];
   open(dataDir: string): RunStore;
-  /** Ends the programs of dead kernels, and resolves when they are gone: a call told of as unknown must not go on happening. */
+  /** Ends the programs of dead kernels, and resolves when they are gone: a call recorded as unknown must not continue. */
   endPrograms(): Promise<void>;
   find(uuid: string): Promise<Run | undefined>;
   /** The cut-off runs of init.yaml units, which take them when they start. */
   supervised: SupervisedRuns;
   /** Whether those who take runs for the places of an init.yaml have done so. */
   supervisedTaken(): boolean;
-  /** Goes on with a run that has no caller. */
+  /** Resumes a run without a caller. */
   resume(uuid: string): Promise<unknown>;
   logger: Logger;
 }
@@ -42,14 +42,13 @@ interface StoredRun {
 }
 
 /**
- * What kernels have left that are dead by now (design §7, §8). A run that was cut off is brought to `suspended` on
- * disk, children before their parents; what was marked to, and what made room for this rnix, goes on. A kernel
- * whose end was in order, and which has left nothing to go on with, has removed its file: then there is nothing to
- * look for, however many old runs there are.
+ * Recovers the runs of dead kernels (design §7, §8). A run that was cut off becomes `suspended` on disk, children before
+ * their parents; runs that are to resume by themselves are resumed. A kernel that ended in order and left nothing to
+ * resume has removed its lock file, so recovery reads no records of it.
  */
 export class Recovery {
   readonly #ports: RecoveryPorts;
-  /** Runs that others were just going on with. */
+  /** Runs that another rnix was just resuming. */
   readonly #contested: StoredRun[] = [];
   #work: Promise<void> | undefined;
   #closing = false;
@@ -60,7 +59,7 @@ export class Recovery {
     this.#ports = ports;
   }
 
-  /** Begins. It never rejects: what goes wrong with one run is told, and stops no other. */
+  /** Starts. It never rejects: a failure of one run is logged and does not stop the others. */
   start(): Promise<void> {
     this.#ports.supervised.expect();
     const before = this.#work ?? Promise.resolve();
@@ -75,21 +74,21 @@ export class Recovery {
     if (this.#work && !this.#closing) void this.start();
   }
 
-  /** Runs are still being gone on with. */
+  /** Runs are still being resumed. */
   get busy(): boolean {
     return this.#busy;
   }
 
-  /** Goes on with nothing more: the next rnix does. */
+  /** Resumes no more runs: the next rnix does. */
   stop(): void {
     this.#closing = true;
   }
 
-  /** Waits for what is under way, and sees to what has died meanwhile. */
+  /** Waits for work under way, and recovers kernels that have died meanwhile. */
   async close(): Promise<void> {
     this.stop();
     if (this.#work) await this.start();
-    // What nobody has taken by then has no place any more.
+    // A run that no unit has taken by then has no unit any more.
     if (this.#ports.supervisedTaken()) this.#forgetKernels();
   }
 
@@ -137,7 +136,7 @@ export class Recovery {
     return found;
   }
 
-  /** Writes what became of those that were cut off. Answers all, as their records say it now. */
+  /** Records the state of the runs that were cut off. Returns all runs as recorded now. */
   async #recordCrashes(found: readonly StoredRun[]): Promise<StoredRun[]> {
     const open = found.filter(({ info }) => info.ended_at_ms === null);
     const below = new Map<string, StoredRun[]>();
@@ -181,7 +180,7 @@ export class Recovery {
     }
   }
 
-  /** null: another has gone on with it meanwhile, or the disk refuses it. */
+  /** null: another rnix has resumed it meanwhile, or the disk failed. */
   async #write(before: ProcInfo, wanted: ProcInfo, records: RunStore): Promise<ProcInfo | null> {
     // Between the making of a kernel's file and its lock it looks dead: what it has begun since is its own.
     const isSame = ({ kernel, pid, ended_at_ms }: ProcInfo): boolean =>
@@ -208,7 +207,7 @@ export class Recovery {
     }
   }
 
-  /** Those that go on now. What has a place in an init.yaml is set aside, and a child is left to its parent. */
+  /** The runs to resume now. Runs of init.yaml units are set aside, and children are left to their parents. */
   async #resumableRoots(found: readonly StoredRun[]): Promise<StoredRun[]> {
     const roots: StoredRun[] = [];
     for (const run of found) {
@@ -239,7 +238,7 @@ export class Recovery {
     }
   }
 
-  /** Whether whoever was about to go on with a run has done so. If that comes to nothing, the next start sees to it. */
+  /** Waits until the other rnix has resumed the run. If it does not, the next start recovers the run. */
   async #awaitOther({ info, records }: StoredRun): Promise<void> {
     const { kernel, uuid } = info;
     for (let look = 0; look < MAX_POLLS && !this.#closing; look++) {
@@ -250,7 +249,7 @@ export class Recovery {
     this.#keepKernel(kernel);
   }
 
-  /** It stays suspended, and says why. */
+  /** Leaves the run suspended, and records why. */
   async #leaveSuspended({ info, records }: StoredRun, why: string): Promise<void> {
     const { uuid, kernel } = info;
     const message = `It was not resumed when rnix started: ${why} Resume it: rnix resume ${uuid}`;
@@ -289,8 +288,8 @@ function deepestFirst(runs: readonly StoredRun[]): StoredRun[] {
 }
 
 /**
- * What a parent was not told of any more: how its children ended, and what they have used since it counted last.
- * Of those that it had before, its own account has a part already.
+ * Adds what the parent did not learn: how its children ended, and what they used since its last count.
+ * Children from before are partly in its own account already.
  */
 function withChildren(
   parent: ProcInfo,

@@ -10,13 +10,13 @@ import type { InMemorySettings } from "./auto-resume.ts";
  */
 const CHECK_MS = 60_000;
 
-/** A suspended run that its waker goes on with. */
+/** A suspended run that the waker resumes. */
 interface SuspendedRun {
   uuid: string;
   wake: Wake;
   /** In memory only, as long as this daemon lives. */
   inMemory?: InMemorySettings;
-  /** Its time has come, and another run goes on to go on with it. */
+  /** Its time has come; this run, an ancestor, is resumed first and resumes it. */
   resumedBy?: string;
 }
 
@@ -29,15 +29,15 @@ interface WakerPorts {
   /** A message waits in its inbox. */
   hasMessage(uuid: string): Promise<boolean>;
   resume(uuid: string, why: string, inMemory?: InMemorySettings): Promise<unknown>;
-  /** It waits for a person from now on, and its record says why. Nothing for one that somebody has gone on with. */
+  /** Makes the run wait for a person, and records why. Does nothing if it was resumed meanwhile. */
   leave(uuid: string, why: string): Promise<void>;
   logger: Logger;
 }
 
 /**
- * The one waker (design §2, "Waiting"): goes on with each suspended run when what it waits for is there: its time,
+ * The one waker (design §2, "Waiting"): resumes each suspended run when its wake comes: its time,
  * its child's end, a message. What each waits for is in its record, so a daemon that begins knows what the one before
- * was to wake. A run whose parent waits for it is woken through that one: it goes on below it, within its budget, and
+ * was to wake. A run whose parent waits for it is woken through that one: it resumes below its parent, within its budget, and
  * its result is the parent's at once.
  */
 export class Waker {
@@ -51,7 +51,7 @@ export class Waker {
     this.#ports = ports;
   }
 
-  /** The daemon stays for runs that go on at a time, and for those that are just being woken. */
+  /** The daemon stays for runs with a wake time, and for runs that are being woken. */
   get busy(): boolean {
     if (this.#waking.size > 0) return true;
     for (const { wake } of this.#sleepers.values()) if (wake.on === "at") return true;
@@ -70,7 +70,7 @@ export class Waker {
     }
   }
 
-  /** A run was laid down, and waits. */
+  /** A run was suspended, and waits. */
   suspended(sleeper: SuspendedRun): void {
     if (this.#closed || sleeper.wake.on === "never") return;
     this.#sleepers.set(sleeper.uuid, sleeper);
@@ -78,7 +78,7 @@ export class Waker {
     this.#track(() => this.#checkWake(sleeper));
   }
 
-  /** A run has a process, whoever has asked for that. */
+  /** A run has a process again. */
   began(uuid: string): void {
     if (this.#sleepers.delete(uuid)) this.#arm();
   }
@@ -98,7 +98,7 @@ export class Waker {
     if (sleeper?.wake.on === "message") this.#wake(sleeper, "a message has come");
   }
 
-  /** Wakes nobody any more. Resolves when whoever is being woken is. */
+  /** Wakes no more runs. Resolves when the wakes under way are done. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#timer?.cancel();
@@ -143,7 +143,7 @@ export class Waker {
   }
 
   #wake(sleeper: SuspendedRun, why: string): void {
-    // Somebody may have gone on with it since.
+    // It may have been resumed meanwhile.
     if (this.#closed || this.#sleepers.get(sleeper.uuid) !== sleeper) return;
     const top = this.#rootOf(sleeper);
     if (top !== sleeper) sleeper.resumedBy = top.uuid;
@@ -168,7 +168,7 @@ export class Waker {
     const { info, resume } = this.#ports;
     const { uuid, wake, inMemory } = sleeper;
     const now = await info(uuid);
-    // By its record it is somebody else's by now, or waits for something else.
+    // Its record shows that it was resumed, or that it waits for something else.
     if (!now || JSON.stringify(now.suspended?.wake) !== JSON.stringify(wake) || now.state !== "suspended")
       return;
     try {
@@ -195,7 +195,7 @@ export class Waker {
     this.#track(() => this.#ports.leave(sleeper.uuid, why));
   }
 
-  /** A fault in it is told; the others are woken all the same. */
+  /** A failure is logged; other runs are woken all the same. */
   #track(work: () => Promise<void>): void {
     const done = work()
       .catch((thrown: unknown) => this.#ports.logger.warn("waker", String(thrown)))

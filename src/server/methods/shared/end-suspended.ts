@@ -3,9 +3,8 @@ import type { Services } from "../../services.ts";
 import type { FoundRun } from "./find-run.ts";
 
 /**
- * A signal that ends, to a run that is suspended: it has ended then, on disk, and its waker lets go of it; whoever waits
- * for it has its end. Answers how many have ended, with `tree` those that were laid down with it among them; 0 for what
- * is not suspended, and for other signals.
+ * Ends a suspended run by TERM, INT or KILL: on disk, so that its waker forgets it and callers of `wait` get its end.
+ * Returns how many runs have ended, with `tree` including children suspended with it; 0 for other runs and signals.
  */
 export async function endSuspended(
   { kernel, waker }: Pick<Services, "kernel" | "waker">,
@@ -16,7 +15,7 @@ export async function endSuspended(
   const ends = signal === SIGTERM || signal === SIGINT || signal === SIGKILL;
   if (!ends || found.live || found.info.state !== "suspended") return 0;
   const { info, run } = found;
-  // A child that was gone on with alone has a process of its own.
+  // A child that was resumed alone has a process of its own.
   const live = tree ? kernel.processes.infos().filter(({ parent_uuid }) => parent_uuid === info.uuid) : [];
   const signalled = live.reduce((sum, { pid }) => sum + kernel.signals.signalTree(pid, signal), 0);
   const ended = await kernel.lifecycle.endSuspended(info, run.records.dataDir, signal, { tree });

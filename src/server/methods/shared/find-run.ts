@@ -9,8 +9,8 @@ import type { Services } from "../../services.ts";
 export type FoundRun = { live: true; pid: PID; info: ProcInfo } | { live: false; run: Run; info: ProcInfo };
 
 /**
- * Finds a process by PID, UUID or unique prefix of one; where both are given the UUID counts. A run that was gone on
- * with is found by the PIDs that it had, too: a PID is given once (design §2).
+ * Finds a process by PID, UUID or unique prefix of one; where both are given the UUID counts. A resumed
+ * run is found by its earlier PIDs, too: a PID is never reused (design §2).
  */
 export async function findRun(system: Services, target: Target): Promise<FoundRun> {
   if (target.uuid !== undefined) return byUuid(system, target.uuid.toLowerCase(), target.cwd);
@@ -27,7 +27,7 @@ export async function findRun(system: Services, target: Target): Promise<FoundRu
   return { live: false, run, info: run.info };
 }
 
-/** The same, for what can be done to a process of this kernel only. */
+/** The same, for actions that need a process of this kernel. */
 export async function findLiveRun(system: Services, target: Target, toDo: string): Promise<FoundRun> {
   const found = await findRun(system, target);
   if (!found.live && found.info.ended_at_ms === null && found.info.state !== "suspended") {
@@ -39,7 +39,7 @@ export async function findLiveRun(system: Services, target: Target, toDo: string
   return found;
 }
 
-/** INVALID for a supervisor and for a program: there is nothing that could be gone on with. */
+/** Fails with INVALID for a supervisor and for a program: only agents have a conversation. */
 export function requireAgent({ info }: FoundRun, toDo: string): void {
   if (info.kind === "agent") return;
   throw new SyscallError(

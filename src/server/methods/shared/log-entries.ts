@@ -10,7 +10,7 @@ import type { LogEntry } from "../../../kernel/types.ts";
 import type { Message } from "../../../plugin/index.ts";
 import type { JournalEntry, ProcInfo, StepRecord, ToolCallRecord } from "../../../store/runs/schema.ts";
 
-/** A finished step as its log: what it was told of its inbox, the model's thoughts and words, then each call and what came of it. */
+/** The log of a finished step: messages from its inbox, the model's thoughts and text, then each call and its result. */
 export function entriesOfStep(record: StepRecord): LogEntry[] {
   const { step, ts } = record;
   const words = record.messages.filter(({ role }) => role === "assistant");
@@ -37,12 +37,12 @@ export function entriesOfProgram(info: ProcInfo): LogEntry[] {
   return [...wordsOf(at, "text", info.result ?? ""), { ...at, kind: "unit", text: ended }];
 }
 
-/** The open step, as far as it has come. `cutOff`: nobody makes its calls any more. */
+/** The log of the open step so far. `cutOff`: its process is gone. */
 export function entriesOfJournal(journal: JournalEntry[], { cutOff }: { cutOff: boolean }): LogEntry[] {
   return [...journal.flatMap(entriesOf), ...(cutOff ? openCalls(journal) : [])];
 }
 
-/** Calls whose end nobody knows. One that waits, and one that does no harm, is gone on with. */
+/** Calls whose end is unknown. Waiting calls and read-only calls are resumed, so they are left out. */
 function openCalls(journal: JournalEntry[]): LogEntry[] {
   const settled = new Set<string>();
   for (const entry of journal) {
@@ -68,7 +68,7 @@ function entriesOf(entry: JournalEntry): LogEntry[] {
       return [callEntry({ ts, step }, entry, entry.path)];
     case "compact":
       return [compactEntry({ ts, step }, entry.compaction)];
-    // Its start is told, and its end when it comes.
+    // Its start is logged, and its end when it comes.
     case "waiting":
       return [];
     case "call_end":
@@ -76,7 +76,7 @@ function entriesOf(entry: JournalEntry): LogEntry[] {
   }
 }
 
-/** What had arrived when a step began: the last words that its model was told before it answered. */
+/** Messages that had arrived when the step began: the last user message before the answer. */
 function heardIn(
   { inbox, messages = [] }: Pick<StepRecord, "inbox"> & { messages?: Message[] },
   at: { ts: string; step: number },

@@ -4,7 +4,7 @@ import type { ProcRef, StreamEvent } from "../../../protocol/methods.ts";
 import type { Damage } from "../../records/damage.ts";
 import { receiptOf } from "./receipt.ts";
 
-/** What happens in a process, as it is told on the wire (seeds 5.5). */
+/** An event of a process in the form of the protocol (seeds 5.5). */
 export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): StreamEvent {
   switch (event.type) {
     case "spawn":

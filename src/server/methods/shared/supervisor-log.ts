@@ -5,7 +5,7 @@ import { allEvents, type Run } from "../../records/recorded-run.ts";
 import { until } from "./stream-events.ts";
 
 /**
- * What a supervisor did, as a person reads it: it has no steps, its events tell it. Those recorded first, then
+ * What a supervisor did, as a person reads it: it has no steps, so this comes from its events. Those recorded first, then
  * those of `live`, each once.
  */
 export async function* supervisorLog(
@@ -14,7 +14,7 @@ export async function* supervisorLog(
   gone: AbortSignal,
   damage?: Damage,
 ): AsyncGenerator<LogEntry> {
-  const told = new Set<string>();
+  const reported = new Set<string>();
   const entryOf = (event: SyscallEvent): LogEntry | undefined => {
     const text = words(event);
     const ts = new Date(info.created_at_ms + event.timestamp_ms + event.duration_ms).toISOString();
@@ -24,11 +24,11 @@ export async function* supervisorLog(
     const entry = entryOf(event);
     if (entry) yield entry;
     // A live supervisor's latest may come once more.
-    if (live && entry) told.add(key(event));
+    if (live && entry) reported.add(key(event));
   }
   if (!live) return;
   for await (const event of until<SyscallEvent>(live, gone)) {
-    const entry = told.delete(key(event)) ? undefined : entryOf(event);
+    const entry = reported.delete(key(event)) ? undefined : entryOf(event);
     if (entry) yield entry;
   }
 }
