@@ -9,7 +9,7 @@ export interface Coroutine {
   readonly coid: CoID;
   readonly pid: PID;
   readonly intent: string;
-  /** Aborted when nobody will resume it any more. */
+  /** Aborted when it will not be resumed any more. */
   readonly signal: AbortSignal;
   /**
    * Gives the value to whoever resumed the coroutine, and waits for the value of the next Resume. Throws
@@ -43,7 +43,7 @@ export class CoroutineTask {
   #resumer: PromiseWithResolvers<Resumed> | undefined;
   /** Its own wait in `yield`. */
   #waiting: PromiseWithResolvers<unknown> | undefined;
-  /** For whoever comes after the end. */
+  /** The error for resumes after the end. */
   #howItEnded = "";
 
   constructor(coid: CoID, pid: PID, intent: string, body: CoroutineBody) {
@@ -67,7 +67,7 @@ export class CoroutineTask {
     return this.#state !== "ended";
   }
 
-  get told(): boolean {
+  get wasRead(): boolean {
     return !this.live;
   }
 
@@ -78,7 +78,7 @@ export class CoroutineTask {
 
   /**
    * Runs it to its next yield or its end. INVALID while it runs already: from inside of it that is a deadlock.
-   * When the signal comes first, the coroutine is cancelled: its answer would reach nobody.
+   * If the signal aborts first, the coroutine is cancelled: its answer would have no receiver.
    */
   async resume(value: unknown, signal: AbortSignal): Promise<Resumed> {
     if (this.#state === "ended") {
@@ -105,7 +105,7 @@ export class CoroutineTask {
     }
   }
 
-  /** Nobody will resume it any more: its wait ends with the reason, and so does that of its resumer. */
+  /** Ends it because it will not be resumed any more: its wait and its resumer's fail with the reason. */
   cancel(reason: unknown): void {
     if (!this.live || this.signal.aborted) return;
     this.#abort.abort(reason);
@@ -116,7 +116,7 @@ export class CoroutineTask {
     this.#waiting = undefined;
   }
 
-  /** It did not heed its cancellation: nobody waits for it any more, whatever it still does. */
+  /** It ignored its cancellation: its end is no longer awaited. */
   giveUp(): void {
     this.#end("it did not heed its cancellation");
   }

@@ -4,13 +4,13 @@ import { SyscallError } from "../../plugin/index.ts";
 interface Task {
   /** It has not ended. */
   readonly live: boolean;
-  /** It has ended, and how has been told. */
-  readonly told: boolean;
+  /** It has ended, and its result was read. */
+  readonly wasRead: boolean;
 }
 
 /** At once per process. */
 const MAX_LIVE = 256;
-/** Those that have ended included: how they ended can be asked for until the reap. */
+/** Ended tasks count too: their results can be read until the reap. */
 const MAX_KEPT = 1024;
 
 /** The threads or the coroutines of one process, by ids that only grow. */
@@ -28,7 +28,7 @@ export class TaskTable<T extends Task> {
     return this.#tasks.size;
   }
 
-  /** EXHAUSTED when there are too many at once, or too many that nobody has asked how they ended. */
+  /** Fails with EXHAUSTED if too many run, or too many have ended with unread results. */
   add(make: (id: number) => T): T {
     this.#makeRoom();
     const id = this.#next++;
@@ -42,7 +42,7 @@ export class TaskTable<T extends Task> {
     if (task) return task;
     const why =
       id >= 1 && id < this.#next
-        ? `is forgotten: ${MAX_KEPT} are kept, and how it ended had been told`
+        ? `is forgotten: only ${MAX_KEPT} are kept, and its result was read`
         : `does not exist; ${this.#next - 1} were made`;
     throw new SyscallError("NOT_FOUND", `In this process ${this.#what} ${id} ${why}.`);
   }
@@ -59,7 +59,7 @@ export class TaskTable<T extends Task> {
       );
     }
     if (this.#tasks.size < MAX_KEPT) return;
-    const oldest = [...this.#tasks].find(([, task]) => task.told);
+    const oldest = [...this.#tasks].find(([, task]) => task.wasRead);
     if (!oldest) {
       throw new SyscallError(
         "EXHAUSTED",

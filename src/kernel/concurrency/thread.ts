@@ -32,7 +32,7 @@ export class ThreadTask {
   readonly #ended = Promise.withResolvers<void>();
   readonly #joiners = new Set<(outcome: Outcome) => void>();
   #outcome: Outcome | undefined;
-  #told = false;
+  #wasRead = false;
 
   constructor(tid: TID, intent: string) {
     this.tid = tid;
@@ -47,8 +47,8 @@ export class ThreadTask {
     return this.#outcome === undefined;
   }
 
-  get told(): boolean {
-    return this.#told;
+  get wasRead(): boolean {
+    return this.#wasRead;
   }
 
   /** Resolves when the work has ended or was given up; it never rejects. */
@@ -72,7 +72,7 @@ export class ThreadTask {
   /** What the work came to, for as many as ask; the signal's reason when that comes first. */
   async join(signal: AbortSignal): Promise<unknown> {
     const outcome = this.#outcome ?? (await this.#nextOutcome(signal));
-    this.#told = true;
+    this.#wasRead = true;
     if ("error" in outcome) throw outcome.error;
     return outcome.value;
   }
@@ -81,13 +81,13 @@ export class ThreadTask {
     if (this.live) this.#abort.abort(reason);
   }
 
-  /** It did not heed its cancellation: nobody waits for it any more, whatever it still does. */
+  /** It ignored its cancellation: its end is no longer awaited. */
   giveUp(): void {
     const message = `Thread ${this.tid} did not heed its cancellation and was given up.`;
     this.#end({ error: new SyscallError("CANCELLED", message) });
   }
 
-  /** Whoever gives up leaves nothing behind: a thread may outlive any number of its joiners. */
+  /** A joiner that gives up is removed: a thread may outlive any number of them. */
   async #nextOutcome(signal: AbortSignal): Promise<Outcome> {
     const joined = Promise.withResolvers<Outcome>();
     const tell = (outcome: Outcome): void => joined.resolve(outcome);

@@ -20,7 +20,7 @@ interface Draft extends Pick<Compaction, "cut" | "summary"> {
   messages: Message[];
 }
 
-interface Order {
+interface DraftOptions {
   request: ModelRequest;
   room: TokenTargets;
   /** Tokens of the request after it. */
@@ -30,24 +30,24 @@ interface Order {
 /** The results of this many last answers stay whole. */
 const KEEP_ANSWERS = 3;
 /** Shorter results are not worth cutting, in characters. */
-const LONG = 1000;
+const MIN_CUT_CHARS = 1000;
 /** Tokens that each result of the last turn keeps at least. */
-const LEAST_RESULT = 50;
+const MIN_RESULT_TOKENS = 50;
 /** The share of the tokens for messages that the end of the conversation may keep. */
-const TAIL = 0.4;
+const TAIL_SHARE = 0.4;
 /** The minimum tokens for messages, if the prompt head and tools leave less. */
-const LEAST_ROOM = 500;
+const MIN_MESSAGE_TOKENS = 500;
 /** The limits of a summary, in tokens. */
-const SUMMARY = { most: 4000, least: 100 };
+const SUMMARY_TOKENS = { most: 4000, least: 100 };
 const WORDS_PER_TOKEN = 0.7;
 /** The share of the window that must be free beside a summary. */
-const SPARE = 0.02;
+const SPARE_SHARE = 0.02;
 
 /** Drafts a compaction that fits the goal, as far as possible. Returns null if nothing can be shortened. */
 export async function draftCompaction(
   ports: ModelCallPorts,
   proc: Process,
-  order: Order,
+  order: DraftOptions,
 ): Promise<Draft | null> {
   return new Drafting(ports, proc, order).draft();
 }
@@ -55,7 +55,7 @@ export async function draftCompaction(
 class Drafting {
   readonly #ports: ModelCallPorts;
   readonly #proc: Process;
-  readonly #order: Order;
+  readonly #order: DraftOptions;
   /** Messages that are in records. Later ones belong to the current step. */
   readonly #old: readonly Message[];
   readonly #new: readonly Message[];
@@ -64,7 +64,7 @@ class Drafting {
   /** Estimated tokens of the last turn, which the model has not seen yet: by the usual goal, not a demanded one. */
   readonly #unseen: number;
 
-  constructor(ports: ModelCallPorts, proc: Process, order: Order) {
+  constructor(ports: ModelCallPorts, proc: Process, order: DraftOptions) {
     this.#ports = ports;
     this.#proc = proc;
     this.#order = order;
@@ -74,9 +74,9 @@ class Drafting {
     this.#new = messages.slice(old);
     const head = proc.estimate.of({ ...order.request, messages: [...this.#new] });
     const spaceFor = (tokens: number): number =>
-      Math.max(LEAST_ROOM, (tokens - head) / proc.estimate.ratio(model));
+      Math.max(MIN_MESSAGE_TOKENS, (tokens - head) / proc.estimate.ratio(model));
     this.#space = spaceFor(order.goal);
-    this.#unseen = spaceFor(order.room.goal) * TAIL;
+    this.#unseen = spaceFor(order.room.goal) * TAIL_SHARE;
   }
 
   async draft(): Promise<Draft | null> {
@@ -87,7 +87,7 @@ class Drafting {
     const more = [...cut, ...(await this.#cutLastResults(cut))];
     const shortest = this.#with({ cut: more, summary: null });
     if (this.#fits(shortest)) return shortest;
-    const to = tailStart(applyCompaction(this.#old, { cut: more, summary: null }), this.#space * TAIL);
+    const to = tailStart(applyCompaction(this.#old, { cut: more, summary: null }), this.#space * TAIL_SHARE);
     const summary = to > 1 ? await this.#summary(to, more) : null;
     if (more.length === 0 && summary === null) return null;
     return this.#with({ cut: summary ? more.filter(({ at }) => at >= to) : more, summary });
@@ -109,7 +109,7 @@ class Drafting {
     for (const [at, { content }] of this.#old.slice(0, recent).entries()) {
       const call = calls.get(at);
       // The result of Skill is an instruction that still applies.
-      if (!call || content.length <= LONG || call.name === "Skill") continue;
+      if (!call || content.length <= MIN_CUT_CHARS || call.name === "Skill") continue;
       const what = `${call.name} ${shortenText(JSON.stringify(call.input), 120)}`;
       const where = this.#isReadOnly(call.name)
         ? "Call it again to see what is there now."
@@ -130,7 +130,7 @@ class Drafting {
     const tokens = shown.slice(from).reduce((sum, message) => sum + estimateMessage(message), 0);
     if (tokens <= this.#unseen) return [];
     const cut: Compaction["cut"] = [];
-    const each = Math.max(LEAST_RESULT, this.#unseen / results.length);
+    const each = Math.max(MIN_RESULT_TOKENS, this.#unseen / results.length);
     for (const [at, { name }] of results) {
       const content = shown[at]?.content ?? "";
       if (name === "Skill" || estimateTokens(content) <= each) continue;
@@ -144,7 +144,7 @@ class Drafting {
     const replaced = this.#old.slice(0, to);
     const kept = applyCompaction(this.#old, { cut, summary: null }).slice(to);
     const space = this.#space - kept.reduce((sum, message) => sum + estimateMessage(message), 0);
-    const most = Math.min(SUMMARY.most, Math.max(SUMMARY.least, space * SHARES.text));
+    const most = Math.min(SUMMARY_TOKENS.most, Math.max(SUMMARY_TOKENS.least, space * SHARES.text));
     const asked = await this.#ask(cut, most);
     const text = asked ?? digest(replaced, proc.summary?.text ?? null, most);
     const heard = replaced.findLast(({ role }, at) => role === "user" && at > 0)?.content;
@@ -191,7 +191,7 @@ class Drafting {
     const proc = this.#proc;
     const { request, room } = this.#order;
     const last = instruction(Math.floor(most * WORDS_PER_TOKEN));
-    const longest = room.window * (1 - SPARE) - most * proc.estimate.ratio(request.model);
+    const longest = room.window * (1 - SPARE_SHARE) - most * proc.estimate.ratio(request.model);
     const found = [request.messages, this.#with({ cut, summary: null }).messages]
       .map((messages) => ({ ...request, messages: [...messages, last] }))
       .find((one) => proc.estimate.of(one) <= longest);

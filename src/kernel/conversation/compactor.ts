@@ -21,13 +21,13 @@ interface CompactorPorts extends ModelCallPorts {
 type Why = Compaction["why"];
 
 /** A compaction must save this share, or it is not worth losing the prompt cache. */
-const LEAST_GAIN = 0.1;
+const MIN_GAIN = 0.1;
 /** The conversation must grow by this share of the window before the next try. */
 const GROWTH = 0.1;
 /** If the user or the provider asks for it, the goal is at most this share of the current size. */
-const DEMANDED = 0.5;
+const REQUESTED_SHARE = 0.5;
 /** The window is assumed to be this share of a request that the model refused as too long. */
-const REFUSED = 0.9;
+const REFUSED_SHARE = 0.9;
 
 /**
  * Keeps the conversation of one process within its model's context window, by tokens. It first cuts old results, then
@@ -65,7 +65,7 @@ export class Compactor {
   async afterRefusal(request: () => ModelRequest): Promise<boolean> {
     const proc = this.#proc;
     const tokens = proc.estimate.of(request());
-    this.#refusedAt = Math.min(this.#refusedAt, tokens * REFUSED);
+    this.#refusedAt = Math.min(this.#refusedAt, tokens * REFUSED_SHARE);
     const { tokensAfter } = await this.#compact(request, "too_long", proc.step);
     return tokensAfter < tokens;
   }
@@ -78,14 +78,14 @@ export class Compactor {
   async #compact(request: () => ModelRequest, why: Why, step: number): Promise<AppliedCompaction> {
     const proc = this.#proc;
     const room = this.#room();
-    const demanded = why === "tokens" ? Infinity : proc.estimate.of(request()) * DEMANDED;
+    const demanded = why === "tokens" ? Infinity : proc.estimate.of(request()) * REQUESTED_SHARE;
     const goal = Math.min(room.goal, demanded);
     const spent = { ...proc.usage };
     const draft = await draftCompaction(this.#ports, proc, { request: request(), room, goal });
     // Measured again, because the usage of the summary may have corrected the estimate.
     const before = proc.estimate.of(request());
     const after = draft === null ? before : proc.estimate.of({ ...request(), messages: draft.messages });
-    const gains = draft !== null && after <= before * (1 - LEAST_GAIN);
+    const gains = draft !== null && after <= before * (1 - MIN_GAIN);
     this.#quietBelow = (gains ? after : before) + room.window * GROWTH;
     if (!gains) return { tokensBefore: before, tokensAfter: before, by: null };
     const ts = new Date(this.#ports.clock.now()).toISOString();

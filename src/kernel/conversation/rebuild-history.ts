@@ -37,15 +37,15 @@ export function rebuildHistory(
   const step = lastOf(steps);
   const compactions = journal.flatMap((entry) => (entry.t === "compact" ? [entry.compaction] : []));
   const made = [...steps.flatMap((record) => record.compactions ?? []), ...compactions];
-  const told = conversationOf(steps, compactions);
+  const recorded = conversationOf(steps, compactions);
   const answer = journal.find((entry): entry is Entry<"answer"> => entry.t === "answer");
   const opened = answer && withCalls(answer, journal);
   const unrecorded = answer?.messages ?? (steps.length === 0 ? [first] : []);
   return {
     step,
-    messages: [...told, ...unrecorded],
+    messages: [...recorded, ...unrecorded],
     unrecorded,
-    asked: compactions.length > 0 ? null : lastAsked(told, steps.at(-1)),
+    asked: compactions.length > 0 ? null : lastAsked(recorded, steps.at(-1)),
     compactions,
     summary: made.findLast((one) => one.summary !== null)?.summary ?? null,
     openStep: opened ? openStepOf(opened, journal) : null,
@@ -55,19 +55,19 @@ export function rebuildHistory(
 
 /** The recorded messages, with the compactions applied. */
 function conversationOf(steps: readonly StepRecord[], since: readonly Compaction[]): Message[] {
-  let told: Message[] = [];
+  let recorded: Message[] = [];
   for (const { compactions = [], messages, tool_calls } of steps) {
-    for (const one of compactions) told = applyCompaction(told, one);
-    told.push(...messages, ...tool_calls.map(toolMessage));
+    for (const one of compactions) recorded = applyCompaction(recorded, one);
+    recorded.push(...messages, ...tool_calls.map(toolMessage));
   }
-  for (const one of since) told = applyCompaction(told, one);
-  return told;
+  for (const one of since) recorded = applyCompaction(recorded, one);
+  return recorded;
 }
 
-function lastAsked(told: readonly Message[], last: StepRecord | undefined): SavedHistory["asked"] {
+function lastAsked(recorded: readonly Message[], last: StepRecord | undefined): SavedHistory["asked"] {
   if (!last) return null;
   const answered = 1 + last.tool_calls.length;
-  return { messages: told.slice(0, -answered), tokens: last.usage.input_tokens };
+  return { messages: recorded.slice(0, -answered), tokens: last.usage.input_tokens };
 }
 
 /** The number of the last step. Steps count from 1; a gap is a lost line. */

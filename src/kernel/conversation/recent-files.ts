@@ -4,7 +4,7 @@ import type { ProcessTool } from "../process/process-spec.ts";
 import type { RecentFile } from "./summary.ts";
 import { callsByResult } from "./turns.ts";
 
-const MOST = 8;
+const MAX_FILES = 8;
 
 /**
  * The files that were read last in the replaced messages, the newest first, with contents that fit into `tokens`.
@@ -22,7 +22,7 @@ export function recentFiles(
   let left = tokens;
   for (const { path, reads, content } of pathsOf(replaced, tools).reverse()) {
     if (!reads) changed.add(path);
-    if (!reads || found.has(path) || inView.has(path) || found.size >= MOST) continue;
+    if (!reads || found.has(path) || inView.has(path) || found.size >= MAX_FILES) continue;
     const size = estimateTokens(content);
     const fits = !changed.has(path) && size <= left;
     if (fits) left -= size;

@@ -31,12 +31,12 @@ export interface RecentFile {
 export const SHARES = { first: 0.3, text: 0.2, plan: 0.1, heard: 0.1, skills: 0.25, files: 0.25 } as const;
 
 /** Minimum tokens of each part; most intents are shorter. */
-const LEAST = 150;
+const MIN_PART_TOKENS = 150;
 
 /** Builds the message in about `tokens` tokens. `where` says where the whole first message is, if it is clipped. */
 export function summaryMessage(parts: SummaryParts, tokens: number, where: string): Message {
   const { replaced, text, plan, heard, skills, files } = parts;
-  const room = (part: keyof typeof SHARES): number => Math.max(LEAST, tokens * SHARES[part]);
+  const room = (part: keyof typeof SHARES): number => Math.max(MIN_PART_TOKENS, tokens * SHARES[part]);
   const eachSkill = room("skills") / Math.max(1, skills.length);
   const sections = [
     opening(parts, room("first"), where),

@@ -11,9 +11,9 @@ export interface TokenTargets {
 }
 
 /** Share of the trigger. */
-const GOAL = 0.6;
+const GOAL_SHARE = 0.6;
 /** The share of the window that is reserved for an answer at most. */
-const LONGEST_ANSWER = 0.5;
+const MAX_ANSWER_SHARE = 0.5;
 
 /**
  * Computes the targets from the model's window, or from the setting if the window is not known. `refusedAt` lowers it:
@@ -25,7 +25,7 @@ export function tokenTargets(
   refusedAt: number,
 ): TokenTargets {
   const window = Math.min(contextWindow ?? limits.context_window, refusedAt);
-  const answer = Math.min(maxOutput, window * LONGEST_ANSWER);
+  const answer = Math.min(maxOutput, window * MAX_ANSWER_SHARE);
   const trigger = Math.min((window * limits.compact_at) / 100, window - answer);
-  return { window, trigger, goal: trigger * GOAL };
+  return { window, trigger, goal: trigger * GOAL_SHARE };
 }

@@ -42,7 +42,7 @@ function wishOf(input: Record<string, unknown>): ChildRequest {
   return { intent, agent: text(input.agent), model: text(input.model) };
 }
 
-/** How it ended is told in any case; DRIVER when it did not complete, whatever the reason. */
+/** The result says how the child ended. Fails with DRIVER if it did not complete. */
 function answerOf(child: ProcInfo): string {
   const who = `process ${child.pid}, agent ${child.agent}`;
   const spent = `${child.steps} ${child.steps === 1 ? "step" : "steps"}, ${child.tokens_used} tokens`;

@@ -11,7 +11,7 @@ type Moment = Pick<LogEntry, "ts" | "step">;
  * The log lines of a run, for people. All are made here, because a follower gets them from the record first and then
  * live, and the two must be the same.
  */
-export function wordsEntry(at: Moment, kind: "text" | "thought" | "inbox", text: string): LogEntry {
+export function textEntry(at: Moment, kind: "text" | "thought" | "inbox", text: string): LogEntry {
   return { ...at, kind, text };
 }
 

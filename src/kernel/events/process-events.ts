@@ -2,7 +2,7 @@ import { Channel } from "../../lib/channel.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Process } from "../process/process.ts";
 import type { LogEntry, ProcessEvent } from "../types.ts";
-import { joinWords } from "./join-words.ts";
+import { coalesceDeltas } from "./coalesce-deltas.ts";
 
 /** Maximum events queued for one attached client. */
 const WATCH_BUFFER = 256;
@@ -20,7 +20,7 @@ export class ProcessEvents {
     const channel: Channel<ProcessEvent> = new Channel(
       WATCH_BUFFER,
       () => proc.watchers.delete(channel),
-      joinWords,
+      coalesceDeltas,
     );
     channel.push({ type: "spawn", info: proc.info() });
     for (const text of proc.notices) channel.push({ type: "notice", text });

@@ -48,7 +48,7 @@ interface Until {
   timeoutMs: number;
 }
 
-/** A listing: file to what tells its contents apart from other ones, such as when it was last written. */
+/** A listing: a version by file, such as its modification time, that changes with its content. */
 export interface Listing {
   files: Map<string, string>;
   /** Whether git could look at everything. */

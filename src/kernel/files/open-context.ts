@@ -23,9 +23,9 @@ interface OpenContextPorts {
   history: History;
   /** Where a plugin's `log` goes. */
   log(level: "debug" | "info" | "warn", source: string, text: string): void;
-  /** Tells the process's model, at its next step. Durable when it returns. */
+  /** Notifies the process's model in its next step. Durable when it returns. */
   inbox(proc: Process, source: string, text: string): Promise<void>;
-  /** Tells those who watch the process. */
+  /** Emits an event to the clients that watch the process. */
   progress(proc: Process, tool: string, text: string): void;
 }
 

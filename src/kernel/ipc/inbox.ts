@@ -3,14 +3,14 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { InboxLog } from "../../store/runs/inbox-log.ts";
 import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
 
-/** Of one entry. What is longer is written to a file, and its path sent. */
+/** Maximum size of one entry. For longer text, the sender writes a file and sends its path. */
 export const ENTRY_BYTES = 64 * 1024;
-/** What one inbox holds at most: beyond it, who sends is told. */
+/** Maximum entries and bytes of one inbox; beyond it, `put` fails with EXHAUSTED. */
 const MAX_ENTRIES = 256;
 const MAX_BYTES = 1024 * 1024;
-/** What the model is told of it at once; the rest waits for the next step, or the next call. */
-const TOLD_BYTES = 64 * 1024;
-/** So many wait for a message of one process at once. */
+/** Maximum bytes delivered at once; the rest waits for the next step or call. */
+const DELIVERY_BYTES = 64 * 1024;
+/** Maximum concurrent readers of one inbox. */
 const MAX_READERS = 64;
 
 export type MessageEntry = Extract<InboxEntry, { kind: "message" }>;
@@ -22,15 +22,15 @@ interface Reader {
 }
 
 /**
- * What has arrived for one process and was told to nobody, oldest first (design §2, "Inbox"). An entry is on
- * disk before it stands here. It leaves once: into a step, a tool's result or a Recv.
+ * The unread messages and notices of one process, oldest first. An entry is on disk before it is here. It is
+ * delivered once: in a step, in a tool's result or by a Recv.
  */
 export class Inbox {
   readonly #pid: number;
-  /** A look-up, not the log: only one that is written to costs anything. */
+  /** A function, because an unused log costs nothing. */
   readonly #log: () => InboxLog;
   #queue: InboxEntry[] = [];
-  /** By call: taken, and put back unless the call comes to its end. */
+  /** By call: messages that go back to the queue unless the call succeeds. */
   readonly #lent = new Map<string, MessageEntry[]>();
   /** On their way to the disk. */
   readonly #arrivals = new Set<Promise<void>>();
@@ -45,7 +45,7 @@ export class Inbox {
     this.#log = log;
   }
 
-  /** What a run that is gone on with was not told yet. */
+  /** Restores the unread entries of a resumed run. */
   restore(unread: readonly InboxEntry[]): void {
     for (const entry of unread) {
       this.#count(entry);
@@ -53,7 +53,7 @@ export class Inbox {
     }
   }
 
-  /** On disk, then here, then whoever waits is woken. EXHAUSTED when it is full, CLOSED when nobody is told any more. */
+  /** Writes an entry to disk, queues it and wakes the readers. Fails with EXHAUSTED if full, CLOSED after `close`. */
   async put(draft: InboxDraft): Promise<InboxEntry> {
     if (this.#closed) throw this.#closed;
     requireRoom(draft, this.#entries, this.#bytes, this.#pid);
@@ -74,34 +74,34 @@ export class Inbox {
     }
   }
 
-  /** For the step that begins: it tells these, and its record acknowledges them. */
+  /** Takes the entries for a new step, whose record acknowledges them. */
   take(): InboxEntry[] {
-    const taken = atOnce(this.#queue);
+    const taken = firstDelivery(this.#queue);
     this.#queue = this.#queue.slice(taken.length);
     for (const entry of taken) this.#forget(entry);
     return taken;
   }
 
   /**
-   * Messages for the result of a call, and how many are left; waits for the first. They are the call's for good
-   * with `settle`. Aborted: the signal's reason.
+   * Takes messages for the result of a call, and waits for the first. `settle` decides whether they stay taken.
+   * Throws the signal's reason on abort.
    */
   lend(callId: string, signal: AbortSignal): Promise<{ messages: MessageEntry[]; left: number }> {
     return this.#whenMessage([signal], () => {
       const waiting = this.#messages();
-      const messages = atOnce(waiting);
+      const messages = firstDelivery(waiting);
       this.#remove(messages);
       this.#lent.set(callId, [...(this.#lent.get(callId) ?? []), ...messages]);
       return { messages, left: waiting.length - messages.length };
     });
   }
 
-  /** The call is over: the numbers of what its result tells. One that came to nothing gives it back. */
-  settle(callId: string, told: boolean): number[] {
+  /** Ends a call: returns the numbers of its messages, or puts them back if the call has no result. */
+  settle(callId: string, hasResult: boolean): number[] {
     const lent = this.#lent.get(callId);
     if (!lent) return [];
     this.#lent.delete(callId);
-    if (!told) {
+    if (!hasResult) {
       for (const entry of lent) this.#insert(entry);
       this.#wake();
       return [];
@@ -127,8 +127,8 @@ export class Inbox {
   }
 
   /**
-   * Whether everything was told, so that the process may end. If so, nothing is taken any more: what came later
-   * would be told to nobody.
+   * Closes the inbox if every entry was delivered, and returns whether the process may end. Later entries could not
+   * be delivered.
    */
   async finish(): Promise<boolean> {
     while (this.#queue.length === 0 && this.#arrivals.size > 0) await Promise.all(this.#arrivals);
@@ -137,11 +137,11 @@ export class Inbox {
     return true;
   }
 
-  /** Nothing arrives any more, and who waits is told so. What was not told stays on disk. */
+  /** Accepts no more entries and rejects the readers. Undelivered entries stay on disk. */
   close(): void {
     this.#closed ??= new SyscallError(
       "CLOSED",
-      `Process ${this.#pid} has ended or is ending: it takes and waits for no more messages.`,
+      `Process ${this.#pid} has ended or is ending: it accepts no more messages.`,
       { pid: this.#pid },
     );
     for (const reader of [...this.#readers]) reader.fail(this.#closed);
@@ -154,7 +154,7 @@ export class Inbox {
     if (this.#readers.size >= MAX_READERS) {
       throw new SyscallError(
         "EXHAUSTED",
-        `${MAX_READERS} wait for a message of process ${this.#pid} already.`,
+        `${MAX_READERS} readers already wait for a message of process ${this.#pid}.`,
       );
     }
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -190,7 +190,7 @@ export class Inbox {
     this.#queue = this.#queue.filter((entry) => !entries.includes(entry));
   }
 
-  /** By its number: what is given back stands where it stood. */
+  /** Inserts by number, so that a returned entry keeps its position. */
   #insert(entry: InboxEntry): void {
     const after = this.#queue.findLastIndex(({ seq }) => seq < entry.seq);
     this.#queue.splice(after + 1, 0, entry);
@@ -207,13 +207,13 @@ export class Inbox {
   }
 }
 
-/** The same of a run that has no process: `unread` is what waits there. */
+/** The same check for a run without a process; `unread` is its inbox on disk. */
 export function requireSpaceFor(draft: InboxDraft, unread: readonly InboxEntry[], pid: number): void {
   const bytes = unread.reduce((sum, entry) => sum + sizeOf(entry), 0);
   requireRoom(draft, unread.length, bytes, pid);
 }
 
-/** INVALID for an entry that fits into no inbox, EXHAUSTED for one that does not fit into this. */
+/** Fails with INVALID if the entry is too long, EXHAUSTED if the inbox is full. */
 function requireRoom(draft: InboxDraft, entries: number, bytes: number, pid: number): void {
   if (sizeOf(draft) > ENTRY_BYTES) throw tooLong(sizeOf(draft));
   if (entries < MAX_ENTRIES && bytes + sizeOf(draft) <= MAX_BYTES) return;
@@ -231,12 +231,12 @@ function tooLong(bytes: number): SyscallError {
   );
 }
 
-/** From the front, as many as are told at once: one, however long it is. */
-function atOnce<T extends InboxEntry>(entries: readonly T[]): T[] {
+/** The first entries that are delivered together: at least one. */
+function firstDelivery<T extends InboxEntry>(entries: readonly T[]): T[] {
   let bytes = 0;
   const end = entries.findIndex((entry, index) => {
     bytes += sizeOf(entry);
-    return index > 0 && bytes > TOLD_BYTES;
+    return index > 0 && bytes > DELIVERY_BYTES;
   });
   return entries.slice(0, end < 0 ? entries.length : end);
 }

@@ -8,9 +8,9 @@ import { Inbox } from "./inbox.ts";
 export class Inboxes implements ResourceHolder {
   readonly #inboxes = new Map<Process, Inbox>();
 
-  /** The one way in, whoever sends and whatever it is. CLOSED when the process will not be told any more. */
+  /** Puts an entry into a process's inbox. Fails with CLOSED if the process has ended or is ending. */
   put(proc: Process, draft: InboxDraft): Promise<InboxEntry> {
-    // One that is being suspended is told when it goes on.
+    // A process that is being suspended reads it after a resume.
     const ending = proc.stopped && proc.stopped.reason !== "suspended";
     if (proc.state !== "running" || ending) {
       throw new SyscallError(
@@ -26,9 +26,9 @@ export class Inboxes implements ResourceHolder {
     return this.#inboxes.get(proc)?.take() ?? [];
   }
 
-  /** A tool call is over: the numbers of what its result tells. */
-  settle(proc: Process, callId: string, told: boolean): number[] {
-    return this.#inboxes.get(proc)?.settle(callId, told) ?? [];
+  /** A tool call is over: returns the numbers of the messages in its result. */
+  settle(proc: Process, callId: string, hasResult: boolean): number[] {
+    return this.#inboxes.get(proc)?.settle(callId, hasResult) ?? [];
   }
 
   /** Of a process that lives: one that has ended has a closed one. */
@@ -42,7 +42,7 @@ export class Inboxes implements ResourceHolder {
     return inbox;
   }
 
-  /** Reap step 5: whoever waits for a message of the process is released. */
+  /** Reap step 5: rejects all readers of the process's inbox. */
   clear(proc: Process): void {
     this.#inboxes.get(proc)?.close();
     this.#inboxes.delete(proc);

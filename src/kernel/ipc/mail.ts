@@ -38,8 +38,8 @@ export class Mail {
   }
 
   /**
-   * Durable when it returns; then the run is woken. EXHAUSTED when the inbox is full. null when somebody has the run at
-   * this moment, who may be going on with it.
+   * Writes an entry durably, then wakes the run. Fails with EXHAUSTED if the inbox is full. Returns null if another
+   * caller has claimed the run, because it may be resuming it.
    */
   async put(sender: Process, uuid: string, draft: InboxDraft): Promise<InboxEntry | null> {
     const runs = this.#ports.runs(sender.spec.opts.project.dataDir);

@@ -20,7 +20,7 @@ export class Pipe {
   #filled = 0;
   #writerClosed = false;
   #readerClosed = false;
-  /** Whoever waits for the other end: at most one on each side, since a file serves one call at a time. */
+  /** The calls that wait for the other end: at most one per side, because a file serves one call at a time. */
   readonly #waiting = new Set<() => void>();
 
   constructor(name: string) {
@@ -50,7 +50,7 @@ export class Pipe {
       for (;;) {
         signal.throwIfAborted();
         if (this.#writerClosed) throw new SyscallError("CLOSED", "the writing end was closed");
-        if (this.#readerClosed) throw new SyscallError("CLOSED", "nobody reads any more");
+        if (this.#readerClosed) throw new SyscallError("CLOSED", "the reading end is closed");
         written += this.#put(bytes.subarray(written));
         if (written === bytes.length) return;
         await this.#change(signal);
@@ -100,7 +100,7 @@ export class Pipe {
   #close(end: "writer" | "reader"): void {
     if (end === "writer") this.#writerClosed = true;
     else this.#readerClosed = true;
-    // What nobody will read takes no room.
+    // Data that won't be read takes no memory.
     if (this.#readerClosed) {
       this.#ring = NOTHING;
       this.#filled = 0;

@@ -6,7 +6,7 @@ import type { ContextManager } from "../context-manager.ts";
 import { Compactor, isTooLong } from "../conversation/compactor.ts";
 import { toolMessage } from "../conversation/tool-message.ts";
 import { RunError, recordOrFail } from "../errors/run-error.ts";
-import { wordsEntry } from "../events/log-entry.ts";
+import { textEntry } from "../events/log-entry.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import { stepText } from "../ipc/wording.ts";
 import { cutShort } from "../llm/cut-short.ts";
@@ -357,7 +357,7 @@ class ReasoningLoop implements AskEvents {
   #log(kind: "text" | "thought" | "inbox", text: string | undefined): void {
     if (!text) return;
     const ts = new Date(this.#ports.clock.now()).toISOString();
-    const entry = wordsEntry({ ts, step: this.#proc.step }, kind, text);
+    const entry = textEntry({ ts, step: this.#proc.step }, kind, text);
     this.#ports.emit(this.#proc, { type: "log", entry });
   }
 }

@@ -29,7 +29,7 @@ export interface Opening {
   env: Record<string, string>;
   /** Aborted when it is over: from then on nothing is started in its name. */
   signal: AbortSignal;
-  /** Tells the processes that use it. */
+  /** Notifies the processes that use it. */
   inbox(text: string): Promise<void>;
 }
 

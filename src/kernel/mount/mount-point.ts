@@ -80,7 +80,7 @@ function shownAs(
   });
 }
 
-/** A name that is too long keeps its beginning, and a hash of the whole tells it from others. */
+/** Shortens a name that is too long; a hash of the whole name keeps it unique. */
 function fitted(name: string): string {
   if (name.length <= MAX_TOOL_NAME) return name;
   const hash = Bun.hash(name).toString(16).padStart(HASH_CHARS, "0").slice(-HASH_CHARS);

@@ -28,7 +28,7 @@ interface SourceSpec {
   timeoutMs: number;
 }
 
-/** Who is told what becomes of it. */
+/** Gets the changes of a mount source. */
 interface SourceEvents {
   /** Its table is another one: the devices, by their place below the mount point. */
   changed(): void;
@@ -37,7 +37,7 @@ interface SourceEvents {
 
 /** Ms that a plugin may take for its `unmount`. */
 const UNMOUNT_MS = 5_000;
-/** More than so many restarts are too many. */
+/** The source is given up after more restarts than this. */
 const RESTARTS = { intensity: 3, periodMs: 60_000 };
 
 /** One opening: the signal it lives under and the owner of its programs. */
@@ -62,7 +62,7 @@ export class MountSource {
   #attempt: Attempt;
   /** Why it can't be used now. */
   #down: SyscallError | undefined;
-  /** Why it ended last, once it has done so too often: nobody starts it again unless somebody wants it. */
+  /** Why it ended last, if it ended too often: it starts again only for a new user. */
   #left: SyscallError | undefined;
   #timer: Timer | undefined;
   #closing: Promise<void> | undefined;
@@ -75,7 +75,7 @@ export class MountSource {
     this.#restarts = new Restarts(rules, { clock: ports.clock, random: () => ports.random() });
     this.#attempt = this.#newAttempt();
     this.#opened = this.#open(this.#attempt);
-    this.#opened.catch(() => undefined); // Whoever waits is told by `ready`.
+    this.#opened.catch(() => undefined); // `ready` reports it to its callers.
   }
 
   get label(): string {
@@ -145,7 +145,7 @@ export class MountSource {
       attempt.mounted = mounted;
       this.#stand(attempt, mounted);
     } catch (thrown) {
-      // Given up on: should it stand after all, nobody else would end it.
+      // It was given up. If it opens after all, it must be closed here.
       opening
         .then(
           (mounted) => (attempt.mounted === mounted ? undefined : this.#unmount(mounted)),
@@ -159,7 +159,7 @@ export class MountSource {
     }
   }
 
-  /** It is there. What it tells later counts only while it is the present one. */
+  /** The connection is open. Its later events count only while it is the current one. */
   #stand(attempt: Attempt, mounted: Mounted): void {
     const present = (): boolean => this.#attempt === attempt && !this.#closing;
     this.#restarts.started();

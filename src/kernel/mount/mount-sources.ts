@@ -12,7 +12,7 @@ interface MountSourcesPorts extends MountSourcePorts {
 /** Ms to mount in, where the request says nothing. */
 const MOUNT_MS = 5_000;
 
-/** Everything that is open because somebody has it mounted: opened for the first, closed with the last. */
+/** The open mount sources. Each opens with its first user and closes with the last. */
 export class MountSources {
   readonly #ports: MountSourcesPorts;
   readonly #byKey = new Map<string, SharedSource>();

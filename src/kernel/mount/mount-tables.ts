@@ -40,7 +40,7 @@ export interface SharedSource {
   points: Set<MountPoint>;
 }
 
-/** The mounts of one process, or those that many see. */
+/** The mounts of one process, or of all processes that share them. */
 export interface MountTable {
   /** Whose; undefined when many see it. */
   proc: Process | undefined;
@@ -48,7 +48,7 @@ export interface MountTable {
   devices(): DeviceRegistry;
   points: Map<string, MountPoint>;
   sees(proc: Process): boolean;
-  /** Its process ends: nobody is told of what goes. */
+  /** Its process ends, so removals notify no one. */
   ending?: boolean;
 }
 

@@ -29,7 +29,7 @@ export class MountVisibility {
     this.#warn = warn;
   }
 
-  /** Puts the devices of a source where they are seen, in place of those that stood there. */
+  /** Replaces the devices of a mount point by those of a source. */
   show(point: MountPoint): void {
     const { request, path, table, source } = point;
     const { entries, problems } = placed(request, path, source.source);
@@ -61,7 +61,7 @@ export class MountVisibility {
     this.#ports.table.setPermissions(proc, proc.permissions.withMount(path, mountRules(request, path)));
   }
 
-  /** The rights of all who see the table know what is there now, and those at work are told of its tools. */
+  /** Updates the rights of all processes that see the table, and notifies running ones of its tools. */
   #seen(point: MountPoint, before: ReadonlySet<string>): void {
     const fresh = [...point.tools].filter((name) => !before.has(name));
     const gone = [...before].filter((name) => !point.tools.has(name));

@@ -108,14 +108,14 @@ export class CallView {
     return this.#facts.tools.filter((tool) => isAtOrBelow(this.call.path, tool.path));
   }
 
-  /** The device paths the call is about; null stands for one that cannot be told. */
+  /** The device paths that the call uses; null stands for an unknown path. */
   get devicePaths(): readonly (readonly string[] | null)[] {
     const { path, opened } = this.call;
     if (opened !== undefined) {
       const device = segments(this.tool?.path ?? this.device);
       return this.places.map(({ relative, absolute }) => [...device, ...(relative ?? absolute)]);
     }
-    // A tool that is opened at its device and told the file in its input: the file counts.
+    // A tool may be opened at its device and get the file in its input: then the file counts.
     if (this.tool && this.kind === "path" && path === this.tool.path) {
       const device = segments(this.tool.path);
       return this.places.length === 0

@@ -44,7 +44,7 @@ export class CommandPattern {
   covers(command: SimpleCommand): boolean {
     if (uncoverable(command) !== null) return false;
     return this.#forms.some((form) => {
-      // What it reads by `<` is one more word nobody has named.
+      // A file read with `<` is one more word that the pattern does not name.
       if (command.reads && form.at(-1) !== "*") return false;
       return matchWords(form, command.words, (wanted, word) => !word.dynamic && covered(wanted, word.text));
     });
@@ -190,7 +190,7 @@ function named(words: readonly Word[]): (readonly Word[])[] {
 
 const UNKNOWN: readonly Word[] = [{ text: "", dynamic: true, splits: true }];
 
-/** Without its folder, in lower case: file systems that do not tell `RM` from `rm` run the same program. */
+/** The name without its folder, in lower case: on some file systems `RM` and `rm` are the same program. */
 function programName(word: Word | undefined): string | undefined {
   if (word === undefined || word.dynamic) return undefined;
   return word.text.slice(word.text.lastIndexOf("/") + 1).toLowerCase();

@@ -5,8 +5,8 @@ import type { Rule } from "./rule.ts";
 import { coversDevice, coversWholeTool, namesTool, startsWith } from "./rule-reach.ts";
 
 /**
- * Whether every call that `inner` covers is covered by `outer` alone. No where it can't be told. It decides
- * what is said to whoever grants; that no process holds more than its parent does not rest on it.
+ * Whether `outer` alone covers every call that `inner` covers; false if that can't be decided. It only decides the
+ * message to the granter. The rule that no process holds more than its parent does not depend on it.
  */
 export function contains(outer: Rule, inner: Rule, facts: Facts): boolean {
   if (outer.kind === "all" || outer.text === inner.text) return true;

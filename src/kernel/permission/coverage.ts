@@ -82,7 +82,7 @@ function commandOf(rule: { command: CommandPattern }): CommandPattern {
   return rule.command;
 }
 
-/** What cannot be told counts as denied. */
+/** A call that can't be decided counts as denied. */
 export function denies(rule: Rule, view: CallView): boolean {
   const { tool } = view.call;
   switch (rule.kind) {
@@ -108,7 +108,7 @@ function patternDenies(rule: Rule & { kind: "pattern" }, view: CallView): boolea
   return view.places.some((place) => rule.path.denies(place) || (fromAbove && rule.path.deniesBelow(place)));
 }
 
-/** The rule of these that denies the opened file to one of these tools by a pattern. */
+/** The first rule whose pattern denies the opened file to one of the tools. */
 export function deniedTo(layer: Layer, tools: readonly string[], view: CallView): Rule | undefined {
   return layer.find(
     (rule) =>
@@ -121,7 +121,7 @@ export function deniedTo(layer: Layer, tools: readonly string[], view: CallView)
 function deviceDenies(rule: Rule & { kind: "device" }, view: CallView): boolean {
   const { path: asked, tool, opened } = view.call;
   if (isAtOrBelow(asked, rule.text)) return true;
-  // Opened raw at its root, a device can be told any path.
+  // A device that is opened raw at its root accepts any path.
   const anyPath = tool === null && opened === undefined && asked === view.device;
   if (anyPath && liesBelow(rule, view.device)) return true;
   const fromAbove = deniesFromAbove(view);

@@ -23,7 +23,7 @@ export class FileGrant {
   fd: number | undefined;
   /** The real paths that its driver was let have, the first MAX_OPENED of them. */
   readonly #opened = new Set<string>();
-  /** Ends it; whoever closes the file, or fails to open it, calls this. */
+  /** Ends the grant. Called when the file is closed, or when opening it fails. */
   readonly end: () => void;
   #withdrawn: SyscallError | undefined;
   /** Of the operations, which come one after the other: one for all, until one of them is aborted. */

@@ -38,7 +38,7 @@ export function matchWild<Part>(
 ): boolean {
   let p = 0;
   let t = 0;
-  /** Where to go on when what follows the last star does not fit: the star takes one part more. */
+  /** Where to continue if the parts after the last star don't match: the star then takes one more part. */
   let lastStar = -1;
   let taken = 0;
   while (t < parts.length) {

@@ -326,7 +326,7 @@ export class Permissions {
   }
 }
 
-/** What a process begins with: nothing of its own, and nobody above it. */
+/** The initial state of a process: no rules of its own, and no parent. */
 const FRESH: Parts = {
   own: [],
   mounts: new Map(),

@@ -4,7 +4,7 @@ import type { SimpleCommand, Word } from "./shell-words.ts";
 
 const names = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/));
 
-/** Every builtin of bash and dash, and those that other POSIX shells add. Any other name is a program. */
+/** All builtins of bash and dash, and the additional ones of other POSIX shells. Any other name is a program. */
 const BUILTINS = names(
   `. : [ alias bg bind break builtin caller cd chdir command compgen complete compopt continue declare dirs disown echo
   enable eval exec exit export false fc fg float getopts hash help history integer jobs kill let local logout mapfile
@@ -68,7 +68,7 @@ function isStatic(word: Word | undefined): word is Word {
   return word !== undefined && !word.dynamic;
 }
 
-/** The shell itself runs the values of these. */
+/** Variables whose values the shell itself runs. */
 const CODE_VARIABLE = /^(?:BASH_ENV|ENV|PROMPT_COMMAND|PS[0-4])(?:\[.*\])?\+?=/s;
 /** A text that an evaluating builtin could run as a command. */
 const CODE = /`|\$[({[]/;

@@ -39,7 +39,7 @@ export function parseCommandLine(line: string): SimpleCommand[] | null {
   }
 }
 
-/** Of these only tab and newline have a place in a command line; the others hide what it says. */
+/** Control characters. Only tab and newline belong in a command line; the others hide its content. */
 function hasControl(line: string): boolean {
   for (let i = 0; i < line.length; i++) {
     const unit = line.charCodeAt(i);
@@ -59,7 +59,7 @@ type Token =
   | { kind: "redirect"; operator: string }
   | { kind: "end" };
 
-/** Words that begin or go on with a compound command where a command's name is expected. */
+/** Words that start or continue a compound command where a command's name is expected. */
 const RESERVED = new Set(
   "if then else elif fi do done case esac while until for select function coproc in [[ ]]".split(" "),
 );

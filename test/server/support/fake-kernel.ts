@@ -1,5 +1,5 @@
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
-import { joinWords } from "../../../src/kernel/events/join-words.ts";
+import { coalesceDeltas } from "../../../src/kernel/events/coalesce-deltas.ts";
 import type { Resumed, ResumeOptions } from "../../../src/kernel/lifetime/run-resumer.ts";
 import type { ShutdownOptions } from "../../../src/kernel/lifetime/shutdown.ts";
 import type { GateStatus } from "../../../src/kernel/llm/model-gate.ts";
@@ -204,7 +204,11 @@ export class FakeKernel implements KernelApi {
 
   attach(pid: PID): Channel<ProcessEvent> {
     const proc = this.#get(pid);
-    const channel: Channel<ProcessEvent> = new Channel(256, () => proc.watchers.delete(channel), joinWords);
+    const channel: Channel<ProcessEvent> = new Channel(
+      256,
+      () => proc.watchers.delete(channel),
+      coalesceDeltas,
+    );
     channel.push({ type: "spawn", info: proc.info });
     proc.watchers.add(channel);
     return channel;

@@ -4,7 +4,7 @@ import {
   compactEntry,
   resultEntry,
   switchEntry,
-  wordsEntry,
+  textEntry,
 } from "../../../kernel/events/log-entry.ts";
 import type { LogEntry } from "../../../kernel/types.ts";
 import type { Message } from "../../../plugin/index.ts";
@@ -90,7 +90,7 @@ function wordsOf(
   kind: "text" | "thought" | "inbox",
   text: string | undefined,
 ): LogEntry[] {
-  return text === undefined || text === "" ? [] : [wordsEntry(at, kind, text)];
+  return text === undefined || text === "" ? [] : [textEntry(at, kind, text)];
 }
 
 function endOf({ started_at, duration_ms }: ToolCallRecord): string {
