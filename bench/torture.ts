@@ -55,7 +55,7 @@ function table(all: readonly TortureReport[], minutes: number): string {
   const rows: [string, number | string][] = [
     ["kills of the daemon", sum(({ kills }) => kills.daemon)],
     ["kills of a command with `--no-daemon`", sum(({ kills }) => kills.inside)],
-    ["runs gone on with by `rnix resume`", sum(({ resumed }) => resumed)],
+    ["runs resumed by `rnix resume`", sum(({ resumed }) => resumed)],
     ["runs that the daemon went on with by itself", sum(({ wentOn }) => wentOn)],
     ["steps recorded", sum(({ steps }) => steps)],
     ...named(

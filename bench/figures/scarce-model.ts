@@ -13,7 +13,7 @@ const CHILDREN = 99;
 const SINGLE = RUNS - CHILDREN - 1;
 /** Requests of each. */
 const TURNS = 5;
-/** The server takes so many requests at a time, refuses what is above, and thinks so long. */
+/** The server takes this many requests at a time, refuses more, and takes this long for each. */
 const AT_ONCE = 20;
 const THINKS_MS = 50;
 /** Clients that spawn at a time. */
@@ -62,7 +62,7 @@ class ScarceModel {
     this.#rnix = rnix;
   }
 
-  /** Until then nobody but the tree's root is answered: all are there when it begins. */
+  /** Until then only the tree's root is answered, so that all processes exist at the start. */
   open(): void {
     this.#openedAt = performance.now();
     this.#gate.resolve();

@@ -9,7 +9,7 @@ import type { Place } from "../place.ts";
 const FOLDERS = 2_500;
 const FILES_PER_FOLDER = 20;
 const FILES = FOLDERS * FILES_PER_FOLDER;
-/** Every so many files hold what is searched for. */
+/** One in this many files contains the text that is searched for. */
 const RARE = 500;
 const WORDS = ["const", "return", "export", "value", "index", "result", "error", "state", "class", "name"];
 

@@ -2,7 +2,7 @@ import { type Figure, mib } from "../figure.ts";
 import { interleaved, peakOf, timed } from "../measure.ts";
 import type { Place } from "../place.ts";
 
-/** How soon a command is there: one that needs nobody, and one that asks the running daemon. */
+/** The time of a command: one without a daemon, and one that calls the running daemon. */
 export async function start(place: Place): Promise<Figure[]> {
   const user = place.user("main");
   await user.daemon();

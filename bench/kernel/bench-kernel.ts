@@ -40,7 +40,7 @@ const SCRIPTED: ProviderChoice = {
   secret: async () => "",
 };
 
-/** One answer, as a model device tells it; `nth` is its number in its run, from 1. */
+/** One answer, as a model device returns it; `nth` is its number in its run, from 1. */
 export type Answer = (signal: AbortSignal, nth: number) => Promise<readonly LLMEvent[]> | readonly LLMEvent[];
 
 /** Ends a run with its first step. */

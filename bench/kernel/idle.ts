@@ -10,7 +10,7 @@ const COLLECT_EVERY = 10;
 /** 20 KB of 1,000 bytes. */
 const GOAL_KIB = 19.5;
 
-/** Makes one that waits, and tells what its messages take. */
+/** Makes a waiting process, and returns the memory that its messages take. */
 type Make = (bench: BenchKernel) => Promise<number>;
 
 /** Memory of a process that waits for a message. */

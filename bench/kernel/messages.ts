@@ -16,7 +16,7 @@ const CHUNK = new Uint8Array(64 * 1024);
 const CHUNKS = 1_024;
 const TEXT = "a message of a hundred bytes ".padEnd(100, ".");
 
-/** Round trips between two processes, each message durable before it is told; and bytes through a pipe. */
+/** Round trips between two processes, each message durable before it is acknowledged; and bytes through a pipe. */
 export async function messages(rounds: number): Promise<Figure[]> {
   await using bench = new BenchKernel();
   const figures: Figure[] = [];
@@ -39,7 +39,7 @@ export async function messages(rounds: number): Promise<Figure[]> {
   return [...figures, await pipe(bench, rounds)];
 }
 
-/** Round trips per second of so many pairs of processes, from when all are there. */
+/** Round trips per second of this many pairs of processes, once all exist. */
 async function roundTrips(bench: BenchKernel, pairs: number, trips: number): Promise<number> {
   const { ipc } = bench.kernel;
   const go = Promise.withResolvers<void>();

@@ -44,7 +44,7 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
   return new FileSystem({ debug: new Untraced(realClock), contexts, clock: realClock });
 }
 
-/** What a syscall on the null device costs, and how much of it is its record: on disk, and told to a tracer. */
+/** What a syscall on the null device costs, and how much of it is its record: on disk, and sent to a tracer. */
 export async function syscalls(rounds: number): Promise<Figure[]> {
   await using bench = new BenchKernel();
   const { kernel } = bench;

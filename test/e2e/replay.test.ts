@@ -93,7 +93,7 @@ describe("rnix replay of a recorded run", () => {
     const refused = await replayed(machine, [uuid, "--cwd", fresh, ...ignore]);
     expect(refused).toMatchObject({ code: 1, kinds: ["result"] });
     expect(refused.differences[0].message).toMatch(
-      /diverges at turn 2: Edit[\s\S]*came\n {2}Error (PERMISSION|NOT_FOUND)/,
+      /diverges at turn 2: Edit[\s\S]*actual\n {2}Error (PERMISSION|NOT_FOUND)/,
     );
   });
 

@@ -54,7 +54,7 @@ describe("what is sent to Anthropic", () => {
   });
 });
 
-test("a quota window that is used up is told with its end", async () => {
+test("an exhausted quota window is reported with its reset", async () => {
   const headers = {
     "anthropic-ratelimit-requests-remaining": "12",
     "anthropic-ratelimit-requests-reset": "2026-01-01T09:00:00Z",

@@ -130,8 +130,8 @@ describe("the claude CLI is started", () => {
     });
     expect(Object.keys(env)).not.toContain("SECRET_OF_MINE");
     expect(Object.keys(env)).not.toContain("CLAUDE_CODE_SIMPLE");
-    const told = argv.join(" ");
-    for (const secret of ["the-key", env.RNIX_TOOLS_TOKEN ?? "?"]) expect(told).not.toContain(secret);
+    const printed = argv.join(" ");
+    for (const secret of ["the-key", env.RNIX_TOOLS_TOKEN ?? "?"]) expect(printed).not.toContain(secret);
   });
 
   test("with a token of its login as that", async () => {
@@ -207,10 +207,10 @@ describe("what the claude CLI prints", () => {
     );
   });
 
-  test("tells where it has asked its model anew", async () => {
+  test("reports each new request to its model", async () => {
     const events = await ask(user("two turns"));
-    const told = events.match(/"type":"turn"|(?<="type":"text_delta","text":")[^"]*/g)?.join("");
-    expect(told).toBe('I try."type":"turn"Done.');
+    const printed = events.match(/"type":"turn"|(?<="type":"text_delta","text":")[^"]*/g)?.join("");
+    expect(printed).toBe('I try."type":"turn"Done.');
   });
 
   for (const [asked, code, retryable] of [
@@ -218,7 +218,7 @@ describe("what the claude CLI prints", () => {
     ["please wait", "EXHAUSTED", true],
     ["please fail", "UNAVAILABLE", true],
   ] as const) {
-    test(`fails with ${code} when told "${asked}"`, async () => {
+    test(`fails with ${code} for the prompt "${asked}"`, async () => {
       expect(await failure(() => ask(user(asked)))).toMatchObject({ code, retryable });
     });
   }
@@ -262,7 +262,7 @@ describe("the endpoint of its tools", () => {
     ).toBe("closed");
   }
 
-  test("gives the process's tools to who has its token, and to nobody else, until the file is closed", async () => {
+  test("gives the process's tools only to the holder of its token, until the file is closed", async () => {
     await during(async (post) => {
       expect(await (await post({ method: "tools/list" })).text()).toContain('"name":"Echo"');
       const call = { method: "tools/call", params: { name: "Echo", arguments: { a: 1 } } };

@@ -107,7 +107,7 @@ describe("the Cursor CLI", () => {
     expect(program.started().argv).toContain("--force");
   });
 
-  test("has its messages as the answer, and its own tool calls told to who watches", async () => {
+  test("has its messages as the answer, and reports its own tool calls as progress", async () => {
     const events = await ask(user("read the readme"));
     expect(events).toContain("I'll read the README.md file");
     expect(events).toContain("\\n\\nIt is a project.");

@@ -28,7 +28,7 @@ describe("what is sent to Google", () => {
     });
   });
 
-  test("asks for its thoughts where it is told how much to think, unless the entry says otherwise", async () => {
+  test("requests thoughts when an effort is given, unless the entry says otherwise", async () => {
     await using server = await ModelServer.start([{ text: "a" }, { text: "b" }]);
     const entries = [{}, { thinkingConfig: { includeThoughts: false } }];
     for (const extra of entries) {

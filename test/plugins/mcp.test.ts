@@ -203,15 +203,15 @@ describe("a server on stdin and stdout", () => {
     expect(["INVALID", "NOT_FOUND"]).toContain(missing.code);
   });
 
-  test("that changes its list of tools tells the new one", async () => {
+  test("that changes its list of tools reports the new one", async () => {
     const mounted = await mount(program());
-    const changed = new Promise<object>((tell) => mounted.onChange?.(tell));
+    const changed = new Promise<object>((resolve) => mounted.onChange?.(resolve));
     expect(await call(mounted, "grow")).toBe("grown");
     expect(Object.keys(await changed)).toContain("/tools/grown");
     expect(await call(mounted, "grown")).toBe("I am new");
   });
 
-  test("is told of a cancelled call, and shows its progress before", async () => {
+  test("is notified of a cancelled call, and shows its progress before", async () => {
     const made = real();
     const mounted = await mount(program(), made);
     const caller = real();
@@ -307,7 +307,7 @@ describe("a server on stdin and stdout", () => {
 
   test("that dies in a call fails it with its last words, and says that it has ended", async () => {
     const mounted = await mount(program());
-    const ended = new Promise<SyscallError>((tell) => mounted.onEnd?.(tell));
+    const ended = new Promise<SyscallError>((resolve) => mounted.onEnd?.(resolve));
     const dying = await failure(() => call(mounted, "die"));
     expect(dying.code).toBe("UNAVAILABLE");
     expect(await ended).toMatchObject({
@@ -374,12 +374,12 @@ describe("a server at an address", () => {
     return server;
   }
 
-  test("is called like any other, tells of changes, and its session is ended", async () => {
+  test("is called like any other, reports changes, and its session is ended", async () => {
     const server = await serve();
     const mounted = await mount({ name: "web", url: server.url });
     expect(await call(mounted, "echo", { text: "hi" })).toBe('{"text":"hi"}');
     expect(await read(mounted, "/resources", "/file:///notes.txt")).toBe("remember the milk");
-    const changed = new Promise<object>((tell) => mounted.onChange?.(tell));
+    const changed = new Promise<object>((resolve) => mounted.onChange?.(resolve));
     await call(mounted, "grow");
     expect(Object.keys(await changed)).toContain("/tools/grown");
     expect(server.sessions).toBe(1);
@@ -443,13 +443,13 @@ describe("a server at an address", () => {
   test("that has forgotten the session has ended: it is mounted anew", async () => {
     const server = await serve();
     const mounted = await mount({ name: "web", url: server.url });
-    const ended = new Promise<SyscallError>((tell) => mounted.onEnd?.(tell));
+    const ended = new Promise<SyscallError>((resolve) => mounted.onEnd?.(resolve));
     server.forget();
     expect(await failure(() => call(mounted, "echo", { text: "x" }))).toMatchObject({ code: "UNAVAILABLE" });
     expect((await ended).message).toContain("no longer knows this session");
   });
 
-  test("where nobody listens is UNAVAILABLE", async () => {
+  test("where no server listens is UNAVAILABLE", async () => {
     const gone = await serve();
     const { url } = gone;
     await gone[Symbol.asyncDispose]();

@@ -7,7 +7,7 @@ import { failureOf } from "../support/model-server/device.ts";
 const keyed = (key: string) => ({ ...testContext("/").context, secret: async () => key });
 
 test.each(["sk-line\nbreak", "sk-return\r", "sk-ümlaut", "sk-☃", "sk-\u0000"])(
-  "a key that no header can carry is told, once, and not shown: %j",
+  "a key that no header can carry fails the request, and is not shown: %j",
   async (key) => {
     const error = await failureOf(keyOf(keyed(key), { required: false }));
     expect(error).toMatchObject({ code: "PERMISSION", retryable: false });
@@ -21,14 +21,14 @@ test.each(["", "sk-Aa0_-.~+/=", "two words"])("any other is sent as it is: %j", 
 });
 
 test.each(["localhost:8000/v1", "foo bar", "ftp://localhost/v1"])(
-  "an address that is none is told with where it may come from: %j",
+  "an invalid address is named with its possible sources: %j",
   (base_url) => {
     const open = () => settingsOf({ ...testContext("/").context, config: { base_url } });
     expect(open).toThrow(/base_url: expected .* http:\/\/ .*OPENAI_BASE_URL/);
   },
 );
 
-test("a command that is no absolute path is told by its place in the entry, in one line", () => {
+test("a command that is not an absolute path is named by its place in the entry", () => {
   const open = () => commandOf({ ...testContext("/").context, config: { extra: { command: "bin/claude" } } });
   expect(open).toThrow("the provider's entry: extra.command: expected an absolute path");
 });

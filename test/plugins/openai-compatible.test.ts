@@ -54,29 +54,29 @@ describe("what is OpenRouter's own", () => {
     choices: [{ index: 0, delta: { role: "assistant", content }, finish_reason }],
   });
 
-  test("what an answer has cost is told with its tokens", async () => {
+  test("the cost of an answer is reported with its tokens", async () => {
     const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15, cost: 0.00042 };
     const { answer } = await asked(() => sse(choice("so", "stop"), { choices: [], usage }));
     expect(answer.usage).toEqual({ input_tokens: 10, output_tokens: 5, cached_tokens: 0, cost_usd: 0.00042 });
   });
 
-  test("no credit is told as such", async () => {
+  test("an account without credit is EXHAUSTED", async () => {
     const error = { code: 402, message: "Insufficient credits", metadata: { provider_name: "x" } };
-    const told = await failed(() => Response.json({ error }, { status: 402 }));
-    expect(told).toMatchObject({ code: "EXHAUSTED", retryable: false });
-    expect(told.message).toContain("Insufficient credits");
+    const thrown = await failed(() => Response.json({ error }, { status: 402 }));
+    expect(thrown).toMatchObject({ code: "EXHAUSTED", retryable: false });
+    expect(thrown.message).toContain("Insufficient credits");
   });
 
   test("an error that comes with the last piece of a stream is no end of an answer", async () => {
     const error = { code: 502, message: "Provider disconnected" };
-    const told = await failed(() => sse(choice("Half of", null), { error, ...choice("", "error") }));
-    expect(told).toMatchObject({ code: "UNAVAILABLE", retryable: true });
-    expect(told.message).toContain("Provider disconnected");
+    const thrown = await failed(() => sse(choice("Half of", null), { error, ...choice("", "error") }));
+    expect(thrown).toMatchObject({ code: "UNAVAILABLE", retryable: true });
+    expect(thrown.message).toContain("Provider disconnected");
   });
 
   test("an end that is called an error, and no more, is none either", async () => {
-    const told = await failed(() => sse(choice("Half of", null), choice("", "error")));
-    expect(told).toMatchObject({ code: "UNAVAILABLE", retryable: true });
+    const thrown = await failed(() => sse(choice("Half of", null), choice("", "error")));
+    expect(thrown).toMatchObject({ code: "UNAVAILABLE", retryable: true });
   });
 });
 

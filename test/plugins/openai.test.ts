@@ -119,7 +119,7 @@ describe("a wrong entry or request is INVALID and says what was expected", () =>
   });
 });
 
-test("it is found by its key, and tells what it can do", async () => {
+test("it is detected by its key, and its stat names its abilities", async () => {
   const { provider } = openai.devices["/dev/llm/openai"];
   expect(await provider.detect({ OPENAI_API_KEY: "k" })).toEqual({ model: expect.any(String) });
   expect(await provider.detect({ OPENAI_API_KEY: "" })).toBeNull();

@@ -154,7 +154,7 @@ describe("a script that cannot be played says so, and is not tried again", () =>
     ["with aliases of aliases", "g.yaml", aliases(9), /g\.yaml: .*alias/],
     ["with branches thousands of levels deep", "h.json", branches(3000), /h\.json/],
     ["with lists thousands of levels deep", "i.yaml", `responses: ${nested(9999)}`, /i\.yaml/],
-    ["of a kind nobody knows", "f.txt", "hello", /\.yaml, \.yml, \.json or \.jsonl/],
+    ["of an unknown kind", "f.txt", "hello", /\.yaml, \.yml, \.json or \.jsonl/],
   ];
   for (const [title, name, text, says] of wrong)
     test(title, async () => {
@@ -172,7 +172,7 @@ describe("a script that cannot be played says so, and is not tried again", () =>
   const NO_FILES: [string, (path: string) => unknown][] = [
     ["a folder", (path) => mkdirSync(path)],
     ["a device that never ends", (path) => symlinkSync("/dev/zero", path)],
-    ["a pipe that nobody writes to", (path) => Bun.spawnSync(["mkfifo", path])],
+    ["a pipe without a writer", (path) => Bun.spawnSync(["mkfifo", path])],
   ];
   for (const [what, make] of NO_FILES)
     test(`that is ${what}: it is not read`, async () => {

@@ -104,7 +104,7 @@ describe.each(GRID)("%s", (_, driver) => {
     if (effort === "high") expect(at(driver.effort)).toBe("high");
   });
 
-  test("leaves the effort to the provider where nobody says", async () => {
+  test("leaves the effort to the provider where none is given", async () => {
     expect((await sent(driver, {}))(driver.effort)).toBeUndefined();
   });
 
@@ -165,7 +165,7 @@ describe("the form of the answer", () => {
   });
 });
 
-test("what a model has no setting for is told, once", async () => {
+test("a setting that the model does not have is reported once", async () => {
   await using server = await ModelServer.start({ turns: [{ text: "ok" }], loop: true });
   const notes: string[] = [];
   const file = await openModel(openai, "/dev/llm/openai", {

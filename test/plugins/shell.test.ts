@@ -318,7 +318,7 @@ describe("characters that come in pieces", () => {
 });
 
 describe("a command that takes too long", () => {
-  test("is ended at its time, and what it printed is told", async () => {
+  test("is ended at its time, and its output is returned", async () => {
     const made = real();
     const command = "echo $$ > pid; echo begun; sleep 60";
     let timeout_ms = 300;
@@ -342,7 +342,7 @@ describe("a command that takes too long", () => {
     expect(await bash({ command: "sleep 60" }, context)).toContain("timed out after 360 ms");
   });
 
-  test("tells what it printed also when the kernel's deadline comes first", async () => {
+  test("returns its output also when the kernel's deadline comes first", async () => {
     const made = real();
     const printed = Promise.withResolvers<void>();
     const file = await start({ ...made.context, exec: watched(made.context, () => printed.resolve()) });
@@ -356,7 +356,7 @@ describe("a command that takes too long", () => {
     expect(made.children.list()).toEqual([]);
   });
 
-  /** The context's exec, which tells when the driver asks for a second piece of output: it has the first. */
+  /** The context's exec, which reports when the driver asks for a second piece of output: it has the first. */
   function watched({ exec }: OpenContext, onSecondRead: () => void): OpenContext["exec"] {
     return async (request) => {
       if (!exec) throw new Error("There is an exec.");

@@ -28,7 +28,7 @@ const WORDS: Record<End, (string | null)[]> = {
   ],
   other: [
     ...["incomplete", "compaction", "LANGUAGE", "CONTINUATION", "interrupted", "done", "Stop", "END_TURN"],
-    ...["stop ", "constructor", "__proto__", "toString", "a word that nobody knows"],
+    ...["stop ", "constructor", "__proto__", "toString", "an unknown word"],
   ],
 };
 

@@ -7,13 +7,13 @@ export const MAX_FILE_BYTES = 50 * 1024 * 1024;
 const CHUNK_BYTES = 1024 * 1024;
 const OPEN_READ = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
 
-/** What became of one file: searched, or what kind it is that has no lines, or its size where that is too large. */
-export type Searched = { bytes: number } | { binary: string } | { large: number };
+/** The outcome for one file: bytes searched, the kind of a binary file, or the size of one too large. */
+export type FileOutcome = { bytes: number } | { binary: string } | { large: number };
 
-/** Searches one file after the other, with one buffer for all of them. Runs in a Worker: it never waits. */
+/** Searches files one after the other with one buffer. It is synchronous, so it runs in a Worker. */
 export class FileSearch {
   readonly #matcher: LineMatcher;
-  /** As bytes; a file with none of them has no match. */
+  /** As bytes; a file without any of them has no match. */
   readonly #required: readonly Buffer[];
   readonly #buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
 
@@ -22,8 +22,8 @@ export class FileSearch {
     this.#required = matcher.required.map((text) => Buffer.from(text));
   }
 
-  /** Opens what stands there, if it is no link. */
-  path(path: string, take: (line: Line) => boolean): Searched {
+  /** Searches the file at a path that is not a symlink. */
+  path(path: string, take: (line: Line) => boolean): FileOutcome {
     const fd = openSync(path, OPEN_READ);
     try {
       return this.open(fd, take);
@@ -32,8 +32,8 @@ export class FileSearch {
     }
   }
 
-  /** `take` gets every line until it answers false. */
-  open(fd: number, take: (line: Line) => boolean): Searched {
+  /** Searches an open file. `take` gets every line until it returns false. */
+  open(fd: number, take: (line: Line) => boolean): FileOutcome {
     const stat = fstatSync(fd);
     if (!stat.isFile()) return { binary: "no regular file" };
     if (stat.size > MAX_FILE_BYTES) return { large: stat.size };

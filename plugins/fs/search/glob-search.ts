@@ -1,10 +1,10 @@
 import { lstatSync } from "node:fs";
 import { shownPath } from "../display.ts";
-import { type Allows, decidedBatches, refusedNote } from "./permitted-files.ts";
-import { type Found, leftOut, pathIn, type WalkNotes, walk } from "./walk.ts";
+import { type Allows, permittedBatches, refusedLine } from "./permitted-files.ts";
+import { type FoundFile, leftOut, pathIn, type WalkGaps, walk } from "./walk.ts";
 
 const DEFAULT_LIMIT = 100;
-/** Of more names than this the newest can't be told. */
+/** Only this many names are compared by age. */
 const MAX_MATCHES = 20_000;
 const ANSWER_CHARS = 60_000;
 
@@ -15,8 +15,8 @@ export interface GlobRequest {
   folder: string;
   /** Relative to the folder. */
   pattern: string;
-  /** As it was asked for. */
-  asked: string;
+  /** The pattern as the model wrote it. */
+  original: string;
   limit?: number;
 }
 
@@ -27,34 +27,34 @@ interface Match {
 
 /** Names of files that fit the pattern, the newest first. Runs in a Worker. */
 export async function globSearch(request: GlobRequest, allows: Allows): Promise<string> {
-  const notes: WalkNotes = { unreadable: 0, cut: false };
+  const gaps: WalkGaps = { unreadable: 0, stopped: false };
   const matches: Match[] = [];
   let count = 0;
   let refused = 0;
-  for await (const batch of decidedBatches(matching(request, notes), allows)) {
+  for await (const batch of permittedBatches(matching(request, gaps), allows)) {
     refused += batch.refused;
     for (const { folder, name } of batch.allowed) {
       count++;
       if (matches.length === MAX_MATCHES) continue;
       const path = pathIn(folder, name);
       const modified = lstatSync(path, { throwIfNoEntry: false })?.mtimeMs;
-      // Gone meanwhile.
+      // Deleted meanwhile.
       if (modified !== undefined) matches.push({ path, modified });
     }
   }
   matches.sort((a, b) => b.modified - a.modified || (a.path < b.path ? -1 : 1));
-  const { cwd, folder, asked } = request;
+  const { cwd, folder, original } = request;
   const lines = shown(request, matches);
   const more = count - lines.length;
-  if (count === 0) lines.push(`No file in ${shownPath(cwd, folder)} matches ${asked}.`);
+  if (count === 0) lines.push(`No file in ${shownPath(cwd, folder)} matches ${original}.`);
   else if (more > 0) lines.push(`[… and ${more} more. Narrow the pattern or raise limit.]`);
   if (count > MAX_MATCHES) lines.push(`[Only ${MAX_MATCHES} of them were compared by age.]`);
-  return [...lines, ...refusedNote(refused), ...leftOut(notes)].join("\n");
+  return [...lines, ...refusedLine(refused), ...leftOut(gaps)].join("\n");
 }
 
-function* matching({ folder, pattern }: GlobRequest, notes: WalkNotes): Generator<Found> {
+function* matching({ folder, pattern }: GlobRequest, gaps: WalkGaps): Generator<FoundFile> {
   const matcher = new Bun.Glob(pattern);
-  for (const found of walk(folder, notes)) if (matcher.match(found.relative)) yield found;
+  for (const found of walk(folder, gaps)) if (matcher.match(found.relative)) yield found;
 }
 
 function shown({ cwd, limit = DEFAULT_LIMIT }: GlobRequest, matches: readonly Match[]): string[] {

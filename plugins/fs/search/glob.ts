@@ -14,7 +14,7 @@ export async function glob(
 ): Promise<string> {
   const start = resolve(context.cwd, input.path ?? ".");
   const { base, rest } = splitPattern(input.pattern, start);
-  // What a run may list is said by `path`: the pattern does not lead past it.
+  // Rules apply to `path`, so the pattern must not lead out of it.
   if (input.path !== undefined && base !== start && !base.startsWith(join(start, "/"))) {
     throw new SyscallError(
       "INVALID",
@@ -31,7 +31,7 @@ export async function glob(
     cwd,
     folder,
     pattern: rest,
-    asked: input.pattern,
+    original: input.pattern,
     limit: input.limit,
   } as const;
   return searches.run(process.uuid, request, (paths) => confinement.readable(paths), signal);

@@ -3,12 +3,12 @@ import { SyscallError } from "rnix/plugin";
 import { shownPath, sizeText } from "../display.ts";
 import { errnoOf } from "../errors.ts";
 import type { Input } from "../operations.ts";
-import { FileSearch, MAX_FILE_BYTES, type Searched } from "./file-search.ts";
+import { type FileOutcome, FileSearch, MAX_FILE_BYTES } from "./file-search.ts";
 import { pathFilter } from "./glob-pattern.ts";
 import { LineMatcher } from "./line-matcher.ts";
 import type { Line } from "./line-reader.ts";
-import { type Allows, decidedBatches, refusedNote } from "./permitted-files.ts";
-import { type Found, inFolder, leftOut, pathIn, type WalkNotes, walk } from "./walk.ts";
+import { type Allows, permittedBatches, refusedLine } from "./permitted-files.ts";
+import { type FoundFile, inFolder, leftOut, pathIn, type WalkGaps, walk } from "./walk.ts";
 
 const DEFAULT_LINES = 250;
 const DEFAULT_FILES = 100;
@@ -29,22 +29,22 @@ export interface GrepRequest {
 export async function grepSearch(request: GrepRequest, allows: Allows): Promise<string> {
   const search = new GrepSearch(request);
   if (request.fd !== undefined) return search.file(request.fd);
-  const notes: WalkNotes = { unreadable: 0, cut: false };
-  for await (const { allowed, refused } of decidedBatches(candidates(request, notes), allows)) {
+  const gaps: WalkGaps = { unreadable: 0, stopped: false };
+  for await (const { allowed, refused } of permittedBatches(candidates(request, gaps), allows)) {
     search.refused += refused;
     for (const [folder, files] of byFolder(allowed)) search.inFolder(folder, files);
     if (search.full) break;
   }
-  return search.answer(notes);
+  return search.answer(gaps);
 }
 
-function* candidates({ start, input }: GrepRequest, notes: WalkNotes): Generator<Found> {
+function* candidates({ start, input }: GrepRequest, gaps: WalkGaps): Generator<FoundFile> {
   const fits = input.glob === undefined ? () => true : pathFilter(input.glob);
-  for (const found of walk(start, notes)) if (!found.isLink && fits(found.relative)) yield found;
+  for (const found of walk(start, gaps)) if (!found.isLink && fits(found.relative)) yield found;
 }
 
-/** Neighbours of one folder together. */
-function* byFolder(files: readonly Found[]): Generator<[folder: string, files: Found[]]> {
+/** Consecutive files of one folder together. */
+function* byFolder(files: readonly FoundFile[]): Generator<[folder: string, files: FoundFile[]]> {
   let from = 0;
   for (const [index, { folder }] of files.entries()) {
     if (files[index + 1]?.folder === folder) continue;
@@ -53,7 +53,7 @@ function* byFolder(files: readonly Found[]): Generator<[folder: string, files: F
   }
 }
 
-/** One search: what it has found, what it has left out, and when it has enough. */
+/** One search: what it found, what it left out, and when it stops. */
 class GrepSearch {
   refused = 0;
   readonly #request: GrepRequest;
@@ -78,7 +78,7 @@ class GrepSearch {
     return this.#stopped !== undefined;
   }
 
-  /** A file that was asked for by name: one that can't be searched is an error. */
+  /** Searches a file given by name; fails if it can't be searched. */
   file(fd: number): string {
     const { start } = this.#request;
     const searched = this.#search(start, (take) => this.#files.open(fd, take));
@@ -92,14 +92,14 @@ class GrepSearch {
         `${shown} has ${sizeText(searched.large)}; Grep takes files up to ${sizeText(MAX_FILE_BYTES)}. Read it in parts, or search it with a command.`,
       );
     }
-    return this.answer({ unreadable: 0, cut: false });
+    return this.answer({ unreadable: 0, stopped: false });
   }
 
   /**
-   * Files of one folder that a walk has found: what can't be searched is counted. They are opened in the folder that
-   * is open, so that they are the files that were decided on, whatever its path leads to meanwhile.
+   * Searches files of one folder that a walk has found, and counts those that can't be searched. They are opened in the
+   * open folder, so they are the checked files, even if its path now leads elsewhere.
    */
-  inFolder(folder: string, files: readonly Found[]): void {
+  inFolder(folder: string, files: readonly FoundFile[]): void {
     let done = 0;
     try {
       inFolder(folder, (at) => {
@@ -112,11 +112,11 @@ class GrepSearch {
     } catch (thrown) {
       if (errnoOf(thrown) === "") throw thrown;
     }
-    // Gone since it was listed, or something else has taken its place.
+    // The folder was deleted or replaced since it was listed.
     if (!this.full) this.#skipped.unreadable += files.length - done;
   }
 
-  answer(notes: WalkNotes): string {
+  answer(gaps: WalkGaps): string {
     const { start, input } = this.#request;
     const lines = [...this.#lines];
     if (this.#counted === 0) lines.push(`Nothing in ${this.#shown(start)} matches ${input.pattern}.`);
@@ -125,7 +125,7 @@ class GrepSearch {
     if (binary > 0) lines.push(`[Not searched: ${binary} binary ${binary === 1 ? "file" : "files"}.]`);
     if (large > 0) lines.push(`[Not searched: ${large} over ${sizeText(MAX_FILE_BYTES)}.]`);
     if (unreadable > 0) lines.push(`[Not searched: ${unreadable} that could not be read.]`);
-    return [...lines, ...refusedNote(this.refused), ...leftOut(notes)].join("\n");
+    return [...lines, ...refusedLine(this.refused), ...leftOut(gaps)].join("\n");
   }
 
   #found(path: string, at: string): void {
@@ -134,13 +134,13 @@ class GrepSearch {
       if ("binary" in searched) this.#skipped.binary++;
       else if ("large" in searched) this.#skipped.large++;
     } catch (thrown) {
-      // Gone, or become something else, since it was listed; or not this user's to read.
+      // Deleted or replaced since it was listed, or not readable for this user.
       if (errnoOf(thrown) === "") throw thrown;
       this.#skipped.unreadable++;
     }
   }
 
-  #search(path: string, search: (take: (line: Line) => boolean) => Searched): Searched {
+  #search(path: string, search: (take: (line: Line) => boolean) => FileOutcome): FileOutcome {
     const { output_mode: mode = "files_with_matches", context = 0 } = this.#request.input;
     let report: Report | undefined;
     let matches = 0;
@@ -148,14 +148,14 @@ class GrepSearch {
       if (line.matched) matches++;
       if (mode === "content") {
         report ??= new Report(this.#shown(path), context);
-        for (const text of report.add(line)) this.#say(text);
+        for (const text of report.add(line)) this.#addLine(text);
         if (line.matched) this.#count("lines");
       }
       return !this.full && !(mode === "files_with_matches" && matches > 0);
     });
     if (matches > 0 && mode !== "content") {
       const shown = this.#shown(path);
-      this.#say(mode === "count" ? `${shown}:${matches}` : shown);
+      this.#addLine(mode === "count" ? `${shown}:${matches}` : shown);
       this.#count("files");
     }
     if ("bytes" in searched) this.#spend(searched.bytes);
@@ -166,7 +166,7 @@ class GrepSearch {
     return shownPath(this.#request.cwd, path);
   }
 
-  #say(text: string): void {
+  #addLine(text: string): void {
     this.#lines.push(text);
     this.#chars += text.length + 1;
     if (this.#chars > ANSWER_CHARS) {

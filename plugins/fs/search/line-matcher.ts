@@ -3,17 +3,17 @@ import { type Assertion, type CharTest, type Node, parsePattern } from "./patter
 import { requiredTexts } from "./required-texts.ts";
 
 const MAX_INSTRUCTIONS = 1_000;
-/** Beyond these the table is emptied and filled anew: slower, never wrong. About 1 MB for each. */
+/** At these limits the table is cleared and built again: slower, but correct. Each limit is about 1 MB. */
 const MAX_STATES = 2_000;
 const MAX_KERNELS = 100_000;
 const MAX_WIDE = 20_000;
-/** Instructions looked at before one `feed` gives up its turn. */
+/** Instructions that one `feed` may visit. */
 const TURN = 20_000;
 const ASCII = 128;
 const NEWLINE = 10;
 const RETURN = 13;
 const UNKNOWN = -1;
-/** The state of a line that has matched: nothing leads out of it. */
+/** The state of a line that has matched, which is final. */
 const MATCHED = 0;
 
 type Instruction =
@@ -22,7 +22,7 @@ type Instruction =
   | { kind: "assert"; what: Assertion; next: number }
   | { kind: "match" };
 
-/** What stood before: the line's start, a word character, another one. */
+/** What is before the current character: the line's start, a word character, or another one. */
 type Before = 0 | 1 | 2;
 const START: Before = 0;
 const WORD: Before = 1;
@@ -38,13 +38,13 @@ interface State {
 }
 
 /**
- * Tells whether a line holds a match of a regular expression, in time that grows with the line's length
- * and nothing else. JavaScript's own engine backtracks: one pattern on one line can take it minutes, not even the
- * end of its Worker stops it, and past a limit of steps it answers "no match" whatever the truth. Here all ways to match are followed at once, and what was found is kept in a table
- * (a lazily built DFA), so that most characters cost one look-up. A line may be fed in pieces.
+ * Decides whether a line matches a regular expression, in time proportional to the line's length. JavaScript's own
+ * engine backtracks: one pattern on one line can take minutes, ending its Worker does not stop it, and beyond a limit of
+ * steps it wrongly answers "no match". This is a lazily built DFA: all alternatives are followed at once and cached in
+ * a table, so most characters cost one look-up. A line may be fed in pieces.
  */
 export class LineMatcher {
-  /** A line that matches holds one of these; none where that can't be told. */
+  /** Every matching line contains one of these texts; empty when the pattern requires none. */
   readonly required: readonly string[];
   readonly #program: Instruction[];
   #states: State[] = [];
@@ -55,7 +55,7 @@ export class LineMatcher {
   #kernels = 0;
   /** The state at the beginning of a line; UNKNOWN until it is made. */
   #start = UNKNOWN;
-  /** Of the line being fed. */
+  /** State and position in the current line. */
   #state = MATCHED;
   #at = 0;
 
@@ -74,8 +74,8 @@ export class LineMatcher {
   }
 
   /**
-   * Whether some line of a whole file's bytes could match: a quick look before its lines are read. Of a file that is
-   * not plain ASCII it can't be told.
+   * Whether some line of a file's bytes may match: a quick test before its lines are read. Always true for a file that
+   * is not plain ASCII.
    */
   mayMatch(bytes: Uint8Array): boolean {
     this.begin();
@@ -112,7 +112,7 @@ export class LineMatcher {
     return this.#state === MATCHED;
   }
 
-  /** Where `feed` stopped: behind a match, at `to`, or before it when its turn was over. */
+  /** Where `feed` stopped: after a match, at `to`, or earlier when it used up its turn. */
   get position(): number {
     return this.#at;
   }
@@ -176,7 +176,7 @@ export class LineMatcher {
     return next;
   }
 
-  /** Follows what needs no character, knowing what stands before and behind this place. */
+  /** Follows instructions that take no character. Assertions depend on the characters around this position. */
   #close(state: State, codePoint: number | undefined): { waiting: number[]; matched: boolean } {
     const seen = new Set<number>();
     const open = [...state.kernel];
@@ -261,7 +261,7 @@ function assemble(root: Node, pattern: string): Instruction[] {
     }
     return program.push(instruction) - 1;
   };
-  /** Puts the node's instructions at the end of the program; they lead on to what is put there next. */
+  /** Appends the node's instructions; they continue with the next ones appended. */
   const put = (node: Node): void => {
     switch (node.kind) {
       case "empty":
@@ -301,7 +301,7 @@ function assemble(root: Node, pattern: string): Instruction[] {
     for (let count = 0; count < node.min; count++) {
       const before = program.length;
       put(node.body);
-      // What needs no instruction need not be repeated, however often it is asked for.
+      // A body without instructions needs no repetition.
       if (program.length === before) return;
     }
     if (node.max === null) {

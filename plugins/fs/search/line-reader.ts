@@ -5,29 +5,29 @@ export interface Line {
   /** Counted from 1. */
   number: number;
   matched: boolean;
-  /** What is shown of it: all, or a part around where it matched. */
+  /** The text to show: all of it, or a part around the match. */
   text: string;
 }
 
-/** Of a long line so many characters are shown. */
+/** Characters that are shown of a long line. */
 const SHOWN_CHARS = 500;
-/** Shown of them before the place where the line matched. */
+/** Of these, characters before the match. */
 const BEFORE_MATCH = 200;
-/** Of a line that came in pieces so much is kept for showing; all of it is searched. */
+/** Characters of a line that are kept to be shown; all of the line is searched. */
 const KEPT_CHARS = 64 * 1024;
 
-/** Cuts a file's bytes into lines and has each one matched, whatever its length. */
+/** Cuts a file's bytes into lines of any length and matches each one. */
 export class LineReader {
   readonly #matcher: LineMatcher;
-  /** Without the byte order mark, and with what is not UTF-8 made visible. */
+  /** Drops a byte order mark and makes invalid UTF-8 visible. */
   readonly #decoder = new TextDecoder();
   #number = 1;
-  /** The beginning of the line that is not yet complete. */
-  #kept = "";
-  /** Its length, which may be more than what is kept. */
+  /** The beginning of the incomplete line. */
+  #head = "";
+  /** The length of the incomplete line. */
   #length = 0;
   #matchAt = 0;
-  /** A carriage return at a piece's end, which belongs to the line's end if a newline follows. */
+  /** A carriage return at the end of a piece, part of the line's end if a newline follows. */
   #heldReturn = false;
   stopped = false;
 
@@ -36,12 +36,12 @@ export class LineReader {
     matcher.begin();
   }
 
-  /** Calls `take` for each line that is complete; false, and the end of it, when `take` wants no more. */
+  /** Calls `take` for each complete line. Returns false once `take` has returned false. */
   add(chunk: Uint8Array, take: (line: Line) => boolean): boolean {
     return this.#text(this.#decoder.decode(chunk, { stream: true }), take);
   }
 
-  /** The last line, when no newline ends it. */
+  /** Passes the last line, if no newline ended it. */
   end(take: (line: Line) => boolean): void {
     if (!this.#text(this.#decoder.decode(), take)) return;
     if (this.#length > 0) take(this.#endLine());
@@ -69,7 +69,7 @@ export class LineReader {
   }
 
   #piece(text: string, start: number, end: number): void {
-    if (this.#kept.length < KEPT_CHARS) this.#kept += text.slice(start, Math.min(end, start + KEPT_CHARS));
+    if (this.#head.length < KEPT_CHARS) this.#head += text.slice(start, Math.min(end, start + KEPT_CHARS));
     const matcher = this.#matcher;
     let at = start;
     while (at < end && !matcher.matched) {
@@ -84,7 +84,7 @@ export class LineReader {
     const matched = this.#matcher.matched || this.#matcher.end();
     const line = { number: this.#number, matched, text: this.#shown() };
     this.#number++;
-    this.#kept = "";
+    this.#head = "";
     this.#length = 0;
     this.#matchAt = 0;
     this.#matcher.begin();
@@ -92,10 +92,10 @@ export class LineReader {
   }
 
   #shown(): string {
-    if (this.#length <= SHOWN_CHARS) return this.#kept;
-    const wanted = this.#matchAt < this.#kept.length ? this.#matchAt - BEFORE_MATCH : 0;
-    const start = Math.max(0, Math.min(wanted, this.#kept.length - SHOWN_CHARS));
-    const part = cutText(this.#kept.slice(start).replace(/^[\uDC00-\uDFFF]/, ""), SHOWN_CHARS);
+    if (this.#length <= SHOWN_CHARS) return this.#head;
+    const wanted = this.#matchAt < this.#head.length ? this.#matchAt - BEFORE_MATCH : 0;
+    const start = Math.max(0, Math.min(wanted, this.#head.length - SHOWN_CHARS));
+    const part = cutText(this.#head.slice(start).replace(/^[\uDC00-\uDFFF]/, ""), SHOWN_CHARS);
     return `${start > 0 ? "…" : ""}${part}… [line of ${this.#length} characters, cut]`;
   }
 }

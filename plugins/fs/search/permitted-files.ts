@@ -1,27 +1,30 @@
 import { realpathSync } from "node:fs";
-import { type Found, pathIn } from "./walk.ts";
+import { type FoundFile, pathIn } from "./walk.ts";
 
-/** Of real paths: which of them this run may read and name. */
+/** Decides which of these real paths the run may read and name. */
 export type Allows = (paths: string[]) => Promise<boolean[]>;
 
-/** Files that are asked about at once: a millisecond or two of the kernel's time. */
+/** Files in one request: a millisecond or two of the kernel's time. */
 const BATCH = 256;
 
-interface Decided {
-  allowed: Found[];
-  /** How many were left out. */
+interface PermittedBatch {
+  allowed: FoundFile[];
+  /** The number of files that were left out. */
   refused: number;
 }
 
-interface Asked {
-  files: Found[];
-  /** Of each file its path, and of a link where it leads. */
+interface PendingBatch {
+  files: FoundFile[];
+  /** The path of each file, and of a symlink also its target. */
   paths: string[][];
   answer: Promise<boolean[]>;
 }
 
-/** The files in batches, without those that the run may not have. The next batch is asked about while one is used. */
-export async function* decidedBatches(files: Iterable<Found>, allows: Allows): AsyncGenerator<Decided> {
+/** The permitted files in batches. The next batch is decided while one is used. */
+export async function* permittedBatches(
+  files: Iterable<FoundFile>,
+  allows: Allows,
+): AsyncGenerator<PermittedBatch> {
   const iterator = files[Symbol.iterator]();
   let next = ask(iterator, allows);
   while (next) {
@@ -38,33 +41,33 @@ export async function* decidedBatches(files: Iterable<Found>, allows: Allows): A
   }
 }
 
-/** What the rules left out, for the end of an answer. It names nothing. */
-export function refusedNote(refused: number): string[] {
+/** The line about files that rules left out, without their names. */
+export function refusedLine(refused: number): string[] {
   return refused === 0
     ? []
     : [`[${refused} ${refused === 1 ? "file was" : "files were"} left out by rules.]`];
 }
 
-function ask(iterator: Iterator<Found>, allows: Allows): Asked | undefined {
-  const files: Found[] = [];
+function ask(iterator: Iterator<FoundFile>, allows: Allows): PendingBatch | undefined {
+  const files: FoundFile[] = [];
   for (let item = iterator.next(); !item.done; item = iterator.next()) {
     if (files.push(item.value) === BATCH) break;
   }
   if (files.length === 0) return undefined;
   const paths = files.map(pathsOf);
   const answer = allows(paths.flat());
-  // A search that has enough does not wait for it any more.
+  // A search that is finished does not wait for this answer.
   answer.catch(() => undefined);
   return { files, paths, answer };
 }
 
-function pathsOf({ folder, name, isLink }: Found): string[] {
+function pathsOf({ folder, name, isLink }: FoundFile): string[] {
   const path = pathIn(folder, name);
   if (!isLink) return [path];
   try {
     return [path, realpathSync(path)];
   } catch {
-    // It leads nowhere, or in a circle: there is nothing that a rule could be about.
+    // A broken or circular symlink has no target that a rule could match.
     return [path];
   }
 }

@@ -1,14 +1,14 @@
 import type { Node } from "./pattern-syntax.ts";
 
-/** Beyond these, looking for each of them is no quicker than matching. */
+/** With more texts, looking for each is no faster than matching. */
 const MAX_TEXTS = 8;
 
-/** Stands in the text for bytes that are not UTF-8, which are others. */
+/** Replaces invalid UTF-8 in the text, so it does not occur in the bytes. */
 const REPLACED = "\uFFFD";
 
 /**
- * Texts of which every match of the pattern holds at least one: a file with none of them need not be matched at
- * all. Empty where that can't be told.
+ * Texts of which every match contains at least one: a file without any of them has no match. Empty when the pattern
+ * requires none.
  */
 export function requiredTexts(node: Node): string[] {
   switch (node.kind) {

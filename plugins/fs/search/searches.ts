@@ -16,16 +16,16 @@ interface Waiting {
 }
 
 /**
- * Runs searches in Workers, so that neither a large project nor a costly pattern stops the kernel's thread. An owner
- * has one search at a time and its others wait in line, so that one run's searches do not hold up another's.
+ * Runs searches in Workers, so that neither a large project nor a costly pattern blocks the kernel's thread. An owner
+ * has one search at a time and its others queue, so that one run's searches do not delay another's.
  */
 export class Searches {
   readonly #idle = new Map<SearchWorker, Timer>();
-  /** Each with whose search it does. */
+  /** Each with the owner of its search. */
   readonly #busy = new Map<SearchWorker, string>();
   readonly #waiting: Waiting[] = [];
 
-  /** The answer of a search. When the signal fires, its Worker is ended, whatever it does. */
+  /** The answer of a search. When the signal fires, its Worker is ended at once. */
   async run(owner: string, request: SearchRequest, allows: Allows, signal: AbortSignal): Promise<string> {
     throwIfAborted(signal);
     // A copy of this plugin on disk has a Worker of its own already, which starts no further ones.
@@ -38,7 +38,7 @@ export class Searches {
     }
   }
 
-  /** Ends all Workers. Searches under way and in line fail with CLOSED. */
+  /** Ends all Workers. Running and queued searches fail with CLOSED. */
   async end(): Promise<void> {
     for (const { fail } of this.#waiting.splice(0)) fail(new SyscallError("CLOSED", "The plugin was ended."));
     const workers = [...this.#idle.keys(), ...this.#busy.keys()];
@@ -69,7 +69,7 @@ export class Searches {
     }
   }
 
-  /** A Worker for this owner now, if there may be one. */
+  /** A Worker for this owner, if one is available now. */
   #free(owner: string): SearchWorker | undefined {
     if ([...this.#busy.values()].includes(owner)) return undefined;
     const [idle] = this.#idle;
@@ -100,11 +100,11 @@ export class Searches {
       this.#idle.delete(worker);
       void worker.end();
     }, IDLE_MS);
-    // It keeps no program running.
+    // An idle Worker must not keep the program running.
     timer.unref();
     this.#idle.set(worker, timer);
   }
 }
 
-/** Those of all runs of this kernel. */
+/** The searches of all runs of this kernel. */
 export const searches = new Searches();

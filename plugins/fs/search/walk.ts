@@ -10,13 +10,13 @@ import {
 } from "node:fs";
 import { errnoOf, systemError } from "../errors.ts";
 
-/** Left out unless a search begins in one of them. */
+/** Skipped, unless a search begins in one of them. */
 const SKIPPED = new Set([".git", "node_modules", ".rnix"]);
 const MAX_ENTRIES = 200_000;
 const OPEN_FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const LINUX = process.platform === "linux";
 
-export interface Found {
+export interface FoundFile {
   /** The real path of its folder. */
   folder: string;
   name: string;
@@ -25,23 +25,23 @@ export interface Found {
   isLink: boolean;
 }
 
-/** What a walk could not tell. */
-export interface WalkNotes {
+/** What a walk has left out. */
+export interface WalkGaps {
   unreadable: number;
-  /** It ended at the limit of entries. */
-  cut: boolean;
+  /** It stopped at the limit of entries. */
+  stopped: boolean;
 }
 
 /** Every file below a real folder, in the order of names. Symlinks are found and never followed. */
-export function* walk(folder: string, notes: WalkNotes): Generator<Found> {
+export function* walk(folder: string, gaps: WalkGaps): Generator<FoundFile> {
   const open: { path: string; relative: string }[] = [{ path: folder, relative: "" }];
   let entries = 0;
   for (let at = open.pop(); at !== undefined; at = open.pop()) {
-    const items = list(at.path, at.relative === "", notes);
+    const items = list(at.path, at.relative === "", gaps);
     const folders: typeof open = [];
     for (const item of items) {
       if (++entries > MAX_ENTRIES) {
-        notes.cut = true;
+        gaps.stopped = true;
         return;
       }
       const relative = at.relative + item.name;
@@ -61,15 +61,15 @@ export function pathIn(folder: string, name: string): string {
   return folder === "/" ? `/${name}` : `${folder}/${name}`;
 }
 
-/** What a walk left out, for the end of an answer. */
-export function leftOut(notes: WalkNotes): string[] {
+/** Lines about what a walk left out, for the end of an answer. */
+export function leftOut(gaps: WalkGaps): string[] {
   const lines: string[] = [];
-  if (notes.unreadable > 0) lines.push(`[${notes.unreadable} folders could not be read.]`);
-  if (notes.cut) lines.push("[The search stopped: too many files. Search in a folder further down.]");
+  if (gaps.unreadable > 0) lines.push(`[${gaps.unreadable} folders could not be read.]`);
+  if (gaps.stopped) lines.push("[The search stopped: too many files. Search in a folder further down.]");
   return lines;
 }
 
-/** Calls `use` with a folder's path for as long as it is open; a link that has taken its place is not followed. */
+/** Calls `use` with the path of a folder while it is open. A symlink that replaced it is not followed. */
 export function inFolder<T>(folder: string, use: (at: string) => T): T | undefined {
   if (!LINUX) {
     const result = use(folder);
@@ -84,13 +84,13 @@ export function inFolder<T>(folder: string, use: (at: string) => T): T | undefin
   }
 }
 
-function list(folder: string, isTop: boolean, notes: WalkNotes): Dirent[] {
+function list(folder: string, isTop: boolean, gaps: WalkGaps): Dirent[] {
   try {
     const items = inFolder(folder, (at) => readdirSync(`${at}/`, { withFileTypes: true })) ?? [];
     return items.sort((a, b) => (a.name < b.name ? -1 : 1));
   } catch (thrown) {
     if (isTop) throw systemError(thrown, `list ${folder}`);
-    if (errnoOf(thrown) !== "ENOENT") notes.unreadable++;
+    if (errnoOf(thrown) !== "ENOENT") gaps.unreadable++;
     return [];
   }
 }
@@ -102,7 +102,7 @@ function kindOf(item: Dirent, folder: string): Kind {
   if (item.isDirectory()) return "folder";
   if (item.isSymbolicLink()) return "link";
   if (item.isFIFO() || item.isSocket() || item.isCharacterDevice() || item.isBlockDevice()) return "other";
-  // Some file systems don't tell the kind while listing.
+  // Some file systems do not list the type.
   const info = lstatSync(pathIn(folder, item.name), { throwIfNoEntry: false });
   if (info?.isFile()) return "file";
   if (info?.isSymbolicLink()) return "link";

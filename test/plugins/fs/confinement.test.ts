@@ -23,7 +23,7 @@ const ATTACKS: Record<string, (project: Project) => string> = {
     return `${p.dir}-other/secret.txt`;
   },
   "the root": () => "/",
-  "the home of somebody": () => "/root/.ssh/id_rsa",
+  "the home of another user": () => "/root/.ssh/id_rsa",
   "a device": () => "/dev/zero",
   "its own memory": () => "/proc/self/environ",
   "a name with a NUL byte": () => "a.txt\0.png",
@@ -97,7 +97,7 @@ describe("a path that leads inside through a link outside", () => {
     },
   );
 
-  test("is told as missing when nothing is there, and refused where it leads out again", async () => {
+  test("is NOT_FOUND when nothing is there, and refused where it leads out again", async () => {
     using project = projectWithWayIn();
     const missing = await project.fails({ op: "read", path: asked(project, "src/b.txt") });
     expect(missing.code).toBe("NOT_FOUND");
@@ -270,7 +270,7 @@ describe("Rnix's own folders in a project that holds them, as HOME does", () => 
     ],
   });
 
-  test("are written by nobody, and read where they are readable", async () => {
+  test("can be written by no run, and read where they are readable", async () => {
     using project = new Project();
     project.put("conf/env", "KEY=secret");
     project.put("trust/p.json", "{}");

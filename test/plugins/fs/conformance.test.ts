@@ -77,7 +77,7 @@ describePlugin("fs", () => import("../../../plugins/fs/index.ts"), {
   unknown: "/dev/fs/no/such/file",
 });
 
-test("what the model is told of a tool's input is what the driver takes", () => {
+test("the schema that the model sees is the input that the driver takes", () => {
   const tools = plugin.devices["/dev/fs"].tools;
   const taken = z.toJSONSchema(operation, { io: "input" });
   const options = z
@@ -89,14 +89,14 @@ test("what the model is told of a tool's input is what the driver takes", () => 
     .parse(taken).oneOf;
   expect(options.length).toBe(tools.length);
   for (const [index, tool] of tools.entries()) {
-    const told = z
+    const shown = z
       .object({ properties: z.record(z.string(), z.looseObject({})), required: z.array(z.string()) })
       .parse(tool.input);
     const { op, ...fields } = options[index]?.properties ?? {};
     expect(op).toMatchObject({ const: tool.op });
-    expect(Object.keys(told.properties).sort()).toEqual(Object.keys(fields).sort());
-    expect(["op", ...told.required].sort()).toEqual(options[index]?.required.sort() ?? []);
-    for (const [name, field] of Object.entries(told.properties)) {
+    expect(Object.keys(shown.properties).sort()).toEqual(Object.keys(fields).sort());
+    expect(["op", ...shown.required].sort()).toEqual(options[index]?.required.sort() ?? []);
+    for (const [name, field] of Object.entries(shown.properties)) {
       const { description: _, ...rules } = field;
       // An upper bound is the driver's alone: the model meets it in the error of a call that crosses it.
       const { maximum: _bound, ...checked } = z.looseObject({}).parse(fields[name]);

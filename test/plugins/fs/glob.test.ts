@@ -61,7 +61,7 @@ test("the newest come first, and what is beyond the limit is counted", async () 
   expect((await project.run({ op: "glob", pattern: "*", limit: 130 })).split("\n").length).toBe(130);
 });
 
-describe("what nobody looks for is left out", () => {
+describe("folders that are skipped", () => {
   const SKIPPED = [".git/config", "node_modules/m/index.js", ".rnix/data/x", "sub/node_modules/n/index.js"];
 
   test("below the search's start", async () => {

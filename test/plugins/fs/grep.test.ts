@@ -162,7 +162,7 @@ describe("what can't be searched is left out and said", () => {
     );
   });
 
-  test("folders nobody looks for", async () => {
+  test("folders that are skipped", async () => {
     using project = new Project();
     for (const path of [".git/config", "node_modules/m/index.js", ".rnix/data/x"])
       project.put(path, "needle");

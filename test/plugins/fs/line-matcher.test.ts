@@ -254,7 +254,7 @@ function holdsRequired({ required }: LineMatcher, line: string): boolean {
   return required.length === 0 || required.some((text) => line.includes(text));
 }
 
-test("what a match must hold is told from the pattern", () => {
+test("the texts that a match requires are found from the pattern", () => {
   const cases: [string, string[]][] = [
     ["needleWord", ["needleWord"]],
     ["a?bcd*e+fgh", ["fgh"]],

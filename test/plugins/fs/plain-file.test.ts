@@ -58,7 +58,7 @@ describe("/dev/fs/<path> is that file", () => {
     await file.close();
   });
 
-  test("its stat tells what it is", async () => {
+  test("its stat describes it", async () => {
     using project = new Project();
     project.put("src/a.txt", "hello");
     const file = await project.open("/src/a.txt", O_RDONLY);
@@ -128,7 +128,7 @@ test("a file of 200 MB is read piece by piece", async () => {
   expect(peakBytes).toBeLessThan(100 * 1024 * 1024);
 });
 
-test("a FIFO is opened by nobody", async () => {
+test("a FIFO is never opened", async () => {
   using project = new Project();
   expect(Bun.spawnSync(["mkfifo", project.path("fifo")]).exitCode).toBe(0);
   const file = await project.open("/fifo", O_RDONLY);

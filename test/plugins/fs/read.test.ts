@@ -47,7 +47,7 @@ describe("the window of lines", () => {
     });
   }
 
-  test("is 2000 lines where nothing is said, and the answer tells how to go on", async () => {
+  test("is 2000 lines by default, and the answer says how to continue", async () => {
     using project = new Project();
     project.put("a.txt", lines(2500));
     const answer = (await project.run({ op: "read", path: "a.txt" })).split("\n");
@@ -58,7 +58,7 @@ describe("the window of lines", () => {
     expect(rest).toContain("2500\tline 2500\n");
   });
 
-  test("ends early when its text is long, and going on as told gives every line once", async () => {
+  test("ends early when its text is long, and continuing as it says gives every line once", async () => {
     using project = new Project();
     project.put("a.txt", `${"x".repeat(1500)}\n`.repeat(150));
     const seen: number[] = [];

@@ -31,7 +31,7 @@ const glob = (pattern = "**/*"): SearchRequest => ({
   cwd: project.dir,
   folder: project.dir,
   pattern,
-  asked: pattern,
+  original: pattern,
   limit: 1_000,
 });
 const grep = (pattern: string): SearchRequest => ({

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Project } from "./project.ts";
 
-test("a new file is made with its folders, and told as changed by its absolute path", async () => {
+test("a new file is made with its folders, and reported as changed by its absolute path", async () => {
   using project = new Project();
   expect(await project.run({ op: "write", path: "a/b/c.txt", content: "grüße\n" })).toBe(
     "Created a/b/c.txt (8 bytes).",
@@ -60,7 +60,7 @@ describe("what can't be written leaves everything as it was", () => {
     expect(readdirSync(project.dir)).toEqual([]);
   });
 
-  test("a folder the system lets nobody write to", async () => {
+  test("a folder that no user may write to", async () => {
     using project = new Project();
     // /proc refuses new files to root as well, which a folder's mode does not.
     const context = { ...project.context, folders: ["/proc/sys/kernel"] };

@@ -61,7 +61,7 @@ describe("a recorded run", () => {
     ["a call that fails no more", UUID, { error: "no file", code: "NOT_FOUND" }, "found", false],
   ];
   for (const [title, model, then, now, same] of grid) {
-    test(`${same ? "goes on with" : "diverges with"} ${title}`, async () => {
+    test(`${same ? "agrees with" : "diverges with"} ${title}`, async () => {
       using stage = recorded(step(1, "", ["Bash", TEST, then]), step(2, "done"));
       const played = (await stage.open(model)).play(() => now);
       if (same) expect(await played).toEqual(["", "done"]);
@@ -75,7 +75,7 @@ describe("a recorded run", () => {
   }
 
   test("expects nothing of a call that was cut off", async () => {
-    const cut = step(1, "", ["Bash", TEST, "never told"]);
+    const cut = step(1, "", ["Bash", TEST, "never shown"]);
     using stage = recorded(JSON.parse(JSON.stringify(cut).replace('"done"', '"unknown"')), step(2, "done"));
     expect(await (await stage.open(UUID)).play(() => "anything")).toEqual(["", "done"]);
   });
@@ -92,7 +92,7 @@ describe("a recorded run", () => {
   });
 });
 
-describe("what can't be played is told, and not tried again", () => {
+describe("a run that can't be played fails, and is not retried", () => {
   const grid: [string, (stage: Stage) => void, string, string, RegExp][] = [
     ["a run that is not there", () => {}, "0199ffff", "NOT_FOUND", /no run 0199ffff/],
     [
