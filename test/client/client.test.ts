@@ -191,7 +191,7 @@ describe("a socket", () => {
     server.close();
   });
 
-  test("nobody listens on is null", async () => {
+  test("without a listener is null", async () => {
     using dir = new TempDir();
     expect(await dialSocket(join(dir.path, "none"), realClock, 1000)).toBeNull();
   });

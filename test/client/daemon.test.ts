@@ -36,7 +36,7 @@ describe("the daemon", () => {
     second.close();
   });
 
-  test("lets nobody else near: 0700 for its folder, 0600 for what is in it, whatever the umask", async () => {
+  test("admits no other user: 0700 for its folder, 0600 for what is in it, whatever the umask", async () => {
     await using home = new Home();
     const umask = process.umask(0);
     try {

@@ -393,7 +393,7 @@ test("a run that has ended is not live, also before it is reaped", async () => {
   await server.kernel.finish(pid, { code: 0, reason: "completed" });
 });
 
-test("history shows a supervisor whose kernel has died as killed: nobody can go on with it", async () => {
+test("history shows a supervisor whose kernel has died as killed: it can't be resumed", async () => {
   using dir = new TempDir();
   const runs = new RunStore(dir.path);
   const info = procInfo({ uuid: "00000000-0000-7000-8000-0000000f0002", kind: "supervisor" });
@@ -435,7 +435,7 @@ for (const [kind, name] of [
   });
 }
 
-test("a run that is told to end as it is suspended is not said to be suspended", async () => {
+test("a run that is killed while it is suspended does not count as suspended", async () => {
   await using server = await serve("memory");
   const { pid } = await detached(server);
   const suspend = server.kernel.lifecycle.suspend;

@@ -52,7 +52,7 @@ describe("a slow client", () => {
     });
   }
 
-  test("that takes nothing for ten minutes is cut off, and the run goes on", async () => {
+  test("that takes nothing for ten minutes is cut off, and the run continues", async () => {
     const clock = new FakeClock();
     await using server = await serve("socket", { clock, stallMs: 600_000 });
     const stream = await server.connect();
@@ -89,7 +89,7 @@ test("what a client that goes held of the room for unfinished requests is given 
   expect(room.take(10)).toBe(true);
 });
 
-test("what a run tells in one go is written in one piece, after the run has gone on with its work", async () => {
+test("events of one burst are written together, after the run has done its work", async () => {
   const written: string[] = [];
   const stream = new Duplex({
     read: () => undefined,
@@ -128,7 +128,7 @@ test("what a run tells in one go is written in one piece, after the run has gone
 
 describe("a client that goes away", () => {
   for (const transport of TRANSPORTS) {
-    test(`in the middle of its stream leaves the run going on (${transport})`, async () => {
+    test(`in the middle of its stream leaves the run running (${transport})`, async () => {
       await using server = await serve(transport);
       const client = new Client(overStream(await server.connect()));
       const run = await client.open("spawn", RUN);
@@ -215,7 +215,7 @@ describe("many clients", () => {
 });
 
 describe("a line too long", () => {
-  test("is answered TOO_LARGE as soon as it is, and the connection goes on", async () => {
+  test("is answered TOO_LARGE as soon as it is, and the connection stays open", async () => {
     await using server = await serve();
     const stream = await server.connect();
     const client = new Client(overStream(stream));

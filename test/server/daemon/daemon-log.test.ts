@@ -19,7 +19,7 @@ test("the daemon's log keeps two files of bounded size, for its user alone", () 
   expect(readFileSync(path, "utf8").trimEnd().split("\n").at(-1)).toEndWith("line 99");
 });
 
-test("the daemon's log goes on after lines that could not be written, and says how many", () => {
+test("the daemon's log counts lines that could not be written", () => {
   using dir = new TempDir();
   const path = join(dir.path, "daemon.log");
   const log = new DaemonLog(path, new FakeClock());
@@ -31,7 +31,7 @@ test("the daemon's log goes on after lines that could not be written, and says h
   expect(readFileSync(path, "utf8")).toContain("(2 lines before this one could not be written) kept");
 });
 
-test("a pipe in the place of the daemon's log holds nobody up, and a folder that was removed is made again", () => {
+test("a pipe in the place of the daemon's log does not block, and a removed folder is created again", () => {
   using dir = new TempDir();
   const path = join(dir.path, "sub", "daemon.log");
   const log = new DaemonLog(path, new FakeClock());

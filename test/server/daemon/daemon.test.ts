@@ -98,7 +98,7 @@ class TestDaemon implements AsyncDisposable {
 const isRunning = (daemon: TestDaemon): boolean => existsSync(daemon.paths.socket);
 
 describe("the idle stop", () => {
-  test("comes when nobody has needed the daemon for a minute, and not before", async () => {
+  test("comes after a minute without work, and not before", async () => {
     await using daemon = new TestDaemon();
     await daemon.start();
     await daemon.clock.advance(IDLE_MS - 1);
@@ -141,7 +141,7 @@ describe("the idle stop", () => {
     expect(await daemon.ended).toBe("stopped");
   });
 
-  test("waits for a process that nobody follows", async () => {
+  test("waits for a process without a follower", async () => {
     await using daemon = new TestDaemon();
     await daemon.start();
     const client = await daemon.client();
@@ -249,7 +249,7 @@ describe("a shutdown", () => {
     expect(daemon.kernel.shutdowns).toMatchObject([{ now: false }, { now: true }]);
   });
 
-  test("goes on serving until the last process has ended", async () => {
+  test("serves until the last process has ended", async () => {
     await using daemon = new TestDaemon();
     await daemon.start();
     const client = await daemon.client();
@@ -270,7 +270,7 @@ describe("what init.yaml asks for", () => {
     return up;
   }
 
-  test("comes up behind the open socket, and whoever asks for it is told when it is", async () => {
+  test("starts behind the open socket, and a client can wait for it", async () => {
     await using daemon = new TestDaemon();
     const up = undecided(daemon);
     await daemon.start();
@@ -287,7 +287,7 @@ describe("what init.yaml asks for", () => {
     client.close();
   });
 
-  test("is the daemon's end when it does not come up, and every client that waits is told why", async () => {
+  test("ends the daemon when it does not start, and every waiting client gets the reason", async () => {
     await using daemon = new TestDaemon();
     const up = undecided(daemon);
     await daemon.start();

@@ -27,14 +27,14 @@ function today(env: Record<string, string>, versions: Record<string, string>): S
   };
 }
 
-test("a run that is gone on with has the variables it had, and no others", () => {
+test("a resumed run has the variables it had, and no others", () => {
   expect(restoredEnvironment(info, { PATH: "/bin", DB: "today's", NEW: "other" })).toEqual({
     PATH: "/bin",
     DB: "today's",
   });
 });
 
-test("what is missing or has changed is named; what tells sessions apart is not", () => {
+test("missing and changed parts are named; session variables are not", () => {
   const opts = today({ PATH: "/bin", DB: "d" }, { fs: "a", shell: "other", more: "1" });
   expect(resumeDifferences(info, opts)).toEqual([
     "variables that it had and are not in this environment: TOKEN",
@@ -45,7 +45,7 @@ test("what is missing or has changed is named; what tells sessions apart is not"
   expect(resumeDifferences(info, today({ PATH: "", DB: "", TOKEN: "" }, versions))).toEqual([]);
 });
 
-test("a provider that is another one behind its name is told, without what is secret in its address", () => {
+test("a changed provider behind the same name is reported, without secrets of its address", () => {
   const choice = (more: Partial<ProviderChoice>): ProviderChoice => ({
     name: "openai",
     device: "/dev/llm/openai",

@@ -131,7 +131,7 @@ describe("gc", () => {
     folders.fs = {
       ...realFs,
       rename: (from, to) => {
-        // As the first one goes, another kernel goes on with the second.
+        // As the first one goes, another kernel resumes the second.
         if (to.includes("/going/")) {
           writeRecord(store?.dataDir ?? "", procInfo({ uuid: resumed, pid: 99, kernel: "alive" }));
         }
@@ -177,7 +177,7 @@ describe("gc", () => {
     expect(existsSync(going)).toBeFalse();
   });
 
-  test("that fails for one run goes on with the others and names it", async () => {
+  test("that fails for one run collects the others and names it", async () => {
     using folders = new Folders();
     const [a, b] = [folders.run(), folders.run()];
     folders.fs = {

@@ -121,7 +121,7 @@ describe("init.yaml for the daemon", () => {
     expect(b.init.starting).toBe(false);
   });
 
-  test("of the user that does not come up is told to whoever starts the daemon, waits for it, or wants a run", async () => {
+  test("of the user that does not start fails the start of the daemon, waiting clients and new runs", async () => {
     await using b = new Booting();
     b.boot = async () => {
       throw refused;

@@ -84,7 +84,7 @@ class Left implements Disposable {
   readonly #live: FileLock;
   #runs = 0;
   filled = true;
-  /** What going on with a run comes to. */
+  /** What a resume does. */
   resume: (uuid: string) => Promise<void> = async () => undefined;
 
   constructor() {
@@ -382,7 +382,7 @@ describe("what is left alone", () => {
     expect(await left.info(uuid)).toMatchObject({ state: "suspended" });
   });
 
-  test("a run that somebody is just going on with", async () => {
+  test("a run that another rnix is just resuming", async () => {
     using left = new Left();
     const uuid = await left.cutOff({ resume_on_restart: true });
     const claim = left.store.claim(uuid);
@@ -393,7 +393,7 @@ describe("what is left alone", () => {
     claim?.release({ remove: true });
   });
 
-  test("a run that somebody has gone on with meanwhile: its kernel is forgotten", async () => {
+  test("a run that another rnix has resumed meanwhile: its kernel is forgotten", async () => {
     using left = new Left();
     const uuid = await left.cutOff();
     const claim = left.store.claim(uuid);
@@ -410,7 +410,7 @@ describe("what is left alone", () => {
   });
 });
 
-describe("what goes on by itself", () => {
+describe("what resumes by itself", () => {
   const stopped = (cause: "stop" | "restart", more: Partial<ProcInfo> = {}): Partial<ProcInfo> => ({
     kernel: DEAD,
     ended_at_ms: T0,
@@ -464,7 +464,7 @@ describe("what goes on by itself", () => {
     expect(most).toBe(4);
   });
 
-  test("not what can't: it stays suspended and says why, and the others go on", async () => {
+  test("not what can't: it stays suspended and says why, and the others resume", async () => {
     using left = new Left();
     const without = await left.cutOff({ resume_on_restart: true });
     const other = await left.cutOff({ resume_on_restart: true });
@@ -526,7 +526,7 @@ describe("a place in an init.yaml", () => {
     await recovery.close();
   });
 
-  test("that nobody has filled before a crash is still known at the next start", async () => {
+  test("that no unit has taken before a crash is still known at the next start", async () => {
     using left = new Left();
     await left.cutOff({ supervised: "user night/watch" });
     await left.recovery().start();
@@ -570,7 +570,7 @@ describe("parents and children", () => {
     expect(info).toMatchObject({ tokens_used: 45 + 90 + 7, steps_used: 3 + 6 + 1 });
   });
 
-  test("only the root goes on: it takes its children up itself", async () => {
+  test("only the root is resumed: it resumes its children itself", async () => {
     using left = new Left();
     const parent = await left.cutOff({ resume_on_restart: true });
     await left.cutOff({ resume_on_restart: true, parent_uuid: parent });

@@ -43,7 +43,7 @@ class Bench {
     logger: loggerTo((_level, source, text) => this.logged.push(`${source}: ${text}`)),
   });
 
-  /** As the kernel does when a run is laid down. */
+  /** As the kernel does when a run is suspended. */
   suspend(uuid: string, wake: Wake): void {
     this.lay(uuid, wake);
     this.waker.suspended({ uuid, wake });
@@ -149,8 +149,8 @@ describe("at a time", () => {
   });
 });
 
-describe("a run that somebody else has gone on with", () => {
-  test("is not woken, whoever it was", async () => {
+describe("a run that another caller has resumed", () => {
+  test("is not woken", async () => {
     const bench = new Bench();
     bench.suspend("here", bench.in(HOUR));
     bench.suspend("elsewhere", bench.in(HOUR));
@@ -178,7 +178,7 @@ describe("a run that somebody else has gone on with", () => {
   });
 });
 
-describe("a run that can't go on by itself", () => {
+describe("a run that can't be resumed by itself", () => {
   test("waits for a person, and its record says why", async () => {
     const bench = new Bench();
     bench.suspend("a", bench.in(HOUR));
@@ -226,7 +226,7 @@ describe("a child's end", () => {
     expect(bench.uuids).toEqual(["parent"]);
   });
 
-  test("is brought about through the topmost that waits, which goes on with those below it", async () => {
+  test("comes through the topmost waiting run, which resumes those below it", async () => {
     const bench = new Bench();
     bench.suspend("leaf", bench.in(HOUR));
     bench.suspend("child", { on: "child", uuid: "leaf" });
@@ -285,7 +285,7 @@ describe("a message", () => {
   });
 });
 
-test("what it had in memory is handed on; a closed one wakes nobody", async () => {
+test("what it had in memory is handed on; a closed one wakes no run", async () => {
   const bench = new Bench();
   const kept: InMemorySettings = { env: { A: "1" }, provider: null };
   const wake = bench.in(HOUR);
