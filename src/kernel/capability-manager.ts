@@ -12,35 +12,35 @@ interface CapabilityManagerPorts {
   table: ProcessTable;
   files: FileSystem;
   debug: Debugger;
-  /** Shows a live process the tools it may use by now and was not shown. */
+  /** Shows a live process the tools that it may use and was not shown yet. */
   appendTools(proc: Process): void;
-  /** Tells its model something at its next step. */
+  /** Notifies the model at its next step. */
   notify(proc: Process, text: string): Promise<void> | void;
-  /** Writes its record. What goes wrong is told; the change stands. */
+  /** Writes the process's record. A failure is logged; the change stands. */
   saveInfo(proc: Process): Promise<void>;
   warn(source: string, text: string): void;
 }
 
-/** What a process may use. */
+/** The tools that a process may use. */
 export interface Rights {
   allowed: string[];
-  /** None of it, whatever is allowed. */
+  /** Denied, whatever is allowed. */
   denied: string[];
 }
 
-/** One change of the rights of a process and of all below it. */
+/** One change of the rights of a process and its descendants. */
 interface Change {
   after: Permissions;
-  /** Who made it, as a model is told. */
+  /** The author of the change, as the model's notice names it. */
   who: string;
-  /** What a process is told of it; "" for nothing. */
+  /** The notice for one process; "" for none. */
   news(before: Permissions, after: Permissions): string;
 }
 
 /**
- * CapGrant and CapRevoke (design §2): what a process may do, changed while it lives. What is changed for one
- * holds for all below it, as no process holds more than its parent; it holds from the next Open on, is on disk
- * at once, and the models are told. CapCheck is part of every Open (open-rights.ts).
+ * CapGrant and CapRevoke (design §2) change the rights of a live process and its descendants: no process holds more
+ * than its parent. A change applies from the next Open on, is on disk at once, and the models are notified. CapCheck is
+ * part of every Open (files/file-grants.ts).
  */
 export class CapabilityManager {
   readonly #ports: CapabilityManagerPorts;
@@ -50,9 +50,9 @@ export class CapabilityManager {
   }
 
   /**
-   * Lets a process use what these rules cover. `by` is the process that grants, none is PID 0. A process grants
-   * to those below it, and what it holds itself; nobody grants what the target's parent does not hold.
-   * INVALID for an unknown name, PERMISSION says what is missing, NOT_FOUND when the target has ended.
+   * Allows a process what these rules cover. `by` is the granting process, absent for PID 0. A process grants rights that
+   * it holds, to its descendants, and only within the rights of the target's parent. Fails with INVALID for an unknown
+   * name, PERMISSION for a missing right and NOT_FOUND for an ended target.
    */
   async grant(pid: PID, texts: readonly string[], by?: Process): Promise<Rights> {
     return this.#call("CapGrant", pid, texts, by, (proc, rules) => {
@@ -65,19 +65,19 @@ export class CapabilityManager {
         if (why === null) continue;
         throw new SyscallError(
           "PERMISSION",
-          `${rule.text} would still be refused to PID ${pid}: ${why}. A deny rule goes when the same rule is granted by who made it, or by PID 0.`,
+          `PID ${pid} would still not be allowed ${rule.text}: ${why}. To remove a deny rule, its author or PID 0 must grant the same rule.`,
         );
       }
-      // Who names them wants them shown, also where a star allowed them before.
+      // A grant by name shows them, also where * allowed them before.
       if (namesMessageTools(...texts)) proc.messaging = true;
       return { after, who: nameOf(by), news: (before, now) => gained(rules, before, now, nameOf(by)) };
     });
   }
 
   /**
-   * Takes from a process, and from all below it, what these rules cover: each is a deny rule from now on, until
-   * who made it, or PID 0, grants the same rule. Calls under way fail with PERMISSION; what the processes have
-   * opened themselves is closed when this resolves. A process revokes from those below it, and from itself.
+   * Denies a process and its descendants what these rules cover, until the author of the rule or PID 0 grants the same
+   * rule. Running calls fail with PERMISSION; files that the processes opened themselves are closed when this resolves.
+   * A process revokes from its descendants and from itself.
    */
   async revoke(pid: PID, texts: readonly string[], by?: Process): Promise<Rights> {
     return this.#call("CapRevoke", pid, texts, by, (proc, rules) => {
@@ -87,15 +87,15 @@ export class CapabilityManager {
     });
   }
 
-  /** A skill was loaded that lists its tools: nothing else is left, nor to those below. */
+  /** A loaded skill lists its tools: the process and its descendants keep only these. */
   narrow(proc: Process, skill: string, texts: readonly string[]): void {
     const after = proc.permissions.narrow(texts);
     const news = (before: Permissions, now: Permissions): string => lessNow(before, now, proc.pid);
-    // Not waited for: it is called from within a call of that process.
+    // Not awaited: the caller is a running call of that process.
     void this.#apply(proc, { after, who: `the skill ${skill} of PID ${proc.pid}`, news }, proc);
   }
 
-  /** The change itself is over when the syscall is; what was open by it may take longer to close. */
+  /** The change is synchronous; closing the files that it withdraws may take longer. */
   async #call(
     syscall: "CapGrant" | "CapRevoke",
     pid: PID,
@@ -116,20 +116,16 @@ export class CapabilityManager {
   #live(pid: PID): Process {
     const proc = this.#ports.table.get(pid);
     if (isLive(proc)) return proc;
-    throw new SyscallError(
-      "NOT_FOUND",
-      `PID ${pid} has ended or is ending: its rights are not changed any more.`,
-      {
-        pid,
-      },
-    );
+    throw new SyscallError("NOT_FOUND", `PID ${pid} has ended or is ending: its rights can't be changed.`, {
+      pid,
+    });
   }
 
   #parentOf(proc: Process): Process | undefined {
     return proc.ppid === 0 ? undefined : this.#ports.table.find(proc.ppid);
   }
 
-  /** Its living ancestors, the first of them first. */
+  /** Its live ancestors, the oldest first. */
   #above(proc: Process): Process[] {
     const parent = this.#parentOf(proc);
     return parent ? [...this.#above(parent), parent] : [];
@@ -139,7 +135,7 @@ export class CapabilityManager {
     if (this.#above(proc).includes(by)) return;
     throw new SyscallError(
       "PERMISSION",
-      `PID ${by.pid} can't change the rights of PID ${proc.pid}, which it has not spawned: a process changes those of its descendants.`,
+      `PID ${by.pid} can't change the rights of PID ${proc.pid}: a process changes the rights of its descendants only.`,
     );
   }
 
@@ -166,8 +162,8 @@ export class CapabilityManager {
   }
 
   /**
-   * All at once: no process of the tree ever holds more than its parent. What is returned waits until the
-   * models' inboxes have it and what was open by it is closed.
+   * Changes the whole tree synchronously, so that no process ever holds more than its parent. The promise resolves when
+   * the models' inboxes have the notices and withdrawn files are closed.
    */
   async #apply(proc: Process, change: Change, by: Process | undefined): Promise<void> {
     const { table, files } = this.#ports;
@@ -175,13 +171,13 @@ export class CapabilityManager {
     table.setPermissions(proc, change.after);
     const closed = tree.map(({ member }) => files.withdraw(member, change.who));
     for (const { member } of tree) this.#announce(member);
-    const told = tree
+    const notified = tree
       .filter(({ member }) => member !== by)
-      .map(({ member, before }) => this.#tell(member, change.news(before, member.permissions)));
-    await Promise.all([...closed, ...told]);
+      .map(({ member, before }) => this.#notify(member, change.news(before, member.permissions)));
+    await Promise.all([...closed, ...notified]);
   }
 
-  /** To the record, and to the tools its model is shown. */
+  /** Updates the record and the tools that the model is shown. */
   #announce(proc: Process): void {
     if (!isLive(proc)) return;
     try {
@@ -189,25 +185,25 @@ export class CapabilityManager {
     } catch (thrown) {
       this.#warn(proc, thrown);
     }
-    // The record of one that is being built is written by its spawn.
+    // The spawn writes the record of a process that is being built.
     if (proc.state === "running") void this.#ports.saveInfo(proc);
   }
 
-  async #tell(proc: Process, news: string): Promise<void> {
+  async #notify(proc: Process, news: string): Promise<void> {
     if (news === "" || proc.spec.kind !== "agent" || proc.state !== "running" || proc.stopped) return;
     try {
       await this.#ports.notify(proc, news);
     } catch (thrown) {
-      // It ends now: there is nobody to tell.
+      // The process ends now: its model needs no notice.
       if (thrown instanceof SyscallError && thrown.code === "CLOSED") return;
-      // An inbox that is full: the change stands, and refusals say what it is.
+      // A full inbox: the change stands, and refused calls say why.
       this.#warn(proc, thrown);
     }
   }
 
   #warn(proc: Process, thrown: unknown): void {
     const why = thrown instanceof Error ? thrown.message : String(thrown);
-    this.#ports.warn(`PID ${proc.pid}`, `telling it of its rights: ${why}`);
+    this.#ports.warn(`PID ${proc.pid}`, `the notice of its changed rights: ${why}`);
   }
 }
 
@@ -232,13 +228,13 @@ function gained(rules: readonly Rule[], before: Permissions, after: Permissions,
 function lost(rules: readonly Rule[], before: Permissions, who: string): string {
   const gone = rules.filter((rule) => before.touches(rule) && !before.deniedTools().includes(rule.text));
   if (gone.length === 0) return "";
-  return `${listed(gone)} was withdrawn by ${who}: it is refused from now on. Go on without it, or say what you can't do.`;
+  return `${listed(gone)} was withdrawn by ${who}: calls of it are refused from now on. Continue without it, or say what you can't do.`;
 }
 
 function lessNow(before: Permissions, after: Permissions, pid: PID): string {
   const left = after.allowedTools();
   if (left.join() === before.allowedTools().join()) return "";
-  return `PID ${pid}, above you, works by a skill that leaves you less to use: ${left.join(", ") || "nothing"}.`;
+  return `PID ${pid}, an ancestor of yours, follows a skill that limits your tools to: ${left.join(", ") || "none"}.`;
 }
 
 function listed(rules: readonly Rule[]): string {

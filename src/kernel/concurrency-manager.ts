@@ -22,10 +22,10 @@ interface ConcurrencyPorts {
   warn(source: string, text: string): void;
 }
 
-/** How long to wait for another task. It is never longer than the process lives. */
+/** How long to wait for another task, at most until the process ends. */
 interface WaitOptions {
   signal?: AbortSignal;
-  /** TIMEOUT after so many ms, in which paused time does not count. */
+  /** Fails with TIMEOUT after this many ms without paused time. */
   timeoutMs?: number;
 }
 
@@ -33,8 +33,8 @@ interface WaitOptions {
 const INTENT_SHOWN = 200;
 
 /**
- * SpawnThread, JoinThread, SpawnCoroutine, ResumeCoroutine (seeds 2.6, 8.5). Both share the conversation of
- * their process, are cancelled with it, and are gone at its reap.
+ * SpawnThread, JoinThread, SpawnCoroutine, ResumeCoroutine (seeds 2.6, 8.5). Threads and coroutines share the
+ * conversation of their process, are cancelled with it, and are freed at its reap.
  */
 export class ConcurrencyManager {
   /** Reap step 8. */
@@ -53,8 +53,8 @@ export class ConcurrencyManager {
   }
 
   /**
-   * Starts work beside the process's own task. CLOSED when the process has ended or was told to, EXHAUSTED
-   * when it has too many.
+   * Starts work beside the process's own task. Fails with CLOSED when the process is ending, with EXHAUSTED when it has
+   * too many threads.
    */
   spawnThread(pid: PID, intent: string, work: ThreadWork): Promise<TID> {
     const proc = this.#ports.table.get(pid);
@@ -74,8 +74,8 @@ export class ConcurrencyManager {
   }
 
   /**
-   * Waits for a thread and gives back its result, or throws its error, to as many as ask, until the reap.
-   * NOT_FOUND for a TID that the process does not have; CANCELLED when the process ends first, or is told to.
+   * Waits for a thread and returns its result or throws its error; repeatable until the reap. Fails with NOT_FOUND for an
+   * unknown TID, with CANCELLED when the process ends first or must stop.
    */
   joinThread(pid: PID, tid: TID, options: WaitOptions = {}): Promise<unknown> {
     const proc = this.#ports.table.get(pid);
@@ -85,7 +85,7 @@ export class ConcurrencyManager {
     });
   }
 
-  /** The body begins with the first Resume. CLOSED and EXHAUSTED as for threads. */
+  /** The body begins with the first resume. Fails with CLOSED and EXHAUSTED as for threads. */
   spawnCoroutine(pid: PID, intent: string, body: CoroutineBody): Promise<CoID> {
     const proc = this.#ports.table.get(pid);
     return this.#ports.debug.call(
@@ -105,9 +105,9 @@ export class ConcurrencyManager {
   }
 
   /**
-   * Hands a value in and runs the coroutine to its next yield, or to its end: then `done`, with its result, or
-   * its error is thrown. NOT_FOUND for a CoID that the process does not have, INVALID while it runs, CLOSED
-   * after its end. Whoever gives up (signal, TIMEOUT) cancels the coroutine: its answer would reach nobody.
+   * Passes a value in and runs the coroutine to its next yield or its end: then `done` with its result, or its error is
+   * thrown. Fails with NOT_FOUND for an unknown CoID, INVALID while it runs, CLOSED after its end. A caller that gives up
+   * (signal, TIMEOUT) cancels the coroutine.
    */
   resumeCoroutine(pid: PID, coid: CoID, value?: unknown, options: WaitOptions = {}): Promise<Resumed> {
     const proc = this.#ports.table.get(pid);
@@ -187,7 +187,7 @@ export class ConcurrencyManager {
     };
   }
 
-  /** Cancels them and waits until they have ended; who does not within the grace is given up. */
+  /** Cancels them and waits for their end, at most for the grace. */
   async #end(proc: Process, what: string, tasks: readonly Task[]): Promise<void> {
     if (tasks.length === 0) return;
     const reason = new SyscallError("CANCELLED", `Process ${proc.pid} has ended.`);
@@ -210,7 +210,7 @@ export class ConcurrencyManager {
 
 type Task = ThreadTask | CoroutineTask;
 
-/** The threads or coroutines of a process; made with its first one, so that one without any costs nothing. */
+/** The threads or coroutines of a process; made with its first one. */
 function tableFor<T extends Task>(
   tables: Map<Process, TaskTable<T>>,
   proc: Process,
@@ -230,7 +230,7 @@ function find<T extends Task>(
   return (tables.get(proc) ?? new TaskTable<T>(what)).get(id);
 }
 
-/** Cancelled when the process is told to end, as long as the task lives. */
+/** Cancelled when the process must stop, while the task lives. */
 function followProcess(proc: Process, task: Task): void {
   const ignore = onceAborted(proc.signal, () => task.cancel(proc.signal.reason));
   void task.ended.then(ignore);
@@ -238,7 +238,7 @@ function followProcess(proc: Process, task: Task): void {
 
 function assertRuns(proc: Process): void {
   if (proc.state === "running" && !proc.stopped && !proc.ending) return;
-  throw new SyscallError("CLOSED", `Process ${proc.pid} has ended or was told to, and begins nothing new.`);
+  throw new SyscallError("CLOSED", `Process ${proc.pid} has ended or is ending, and starts nothing new.`);
 }
 
 function assertNotEnded(proc: Process): void {

@@ -75,7 +75,7 @@ export class ContextManager {
     );
   }
 
-  /** The conversation of a run that is gone on with, and what of it stands in no record yet. */
+  /** The conversation of a resumed run, and its messages that no step record holds yet. */
   restore(
     proc: Process,
     { messages, unrecorded, compactions, summary }: Omit<SavedHistory, "step" | "asked" | "openStep">,
@@ -93,7 +93,7 @@ export class ContextManager {
     );
   }
 
-  /** Makes it of the conversation, and of what the next step's record will hold; what came meanwhile stays as it is. */
+  /** Applies a compaction to the conversation and to the next step's record; newer messages stay. */
   compact(proc: Process, compaction: Compaction): Promise<void> {
     const { cut, summary } = compaction;
     const args = { cid: proc.ctxId, offset: 1, cut: cut.length, replaced: summary?.to ?? 0 };
@@ -104,7 +104,7 @@ export class ContextManager {
     });
   }
 
-  /** The prompt of the next model call. A look, not a syscall. */
+  /** The prompt of the next model call; not a syscall. */
   prompt(proc: Process): Prompt {
     return this.#contexts.buildPrompt(proc.ctxId);
   }

@@ -11,9 +11,8 @@ type SyscallOutcome = Pick<SyscallEvent, "result" | "error" | "error_code">;
 const TRACE_BUFFER = 256;
 
 /**
- * Records every syscall: on disk in full through the process's record, live to whoever is attached
- * through channels that drop. A syscall is whatever runs inside `call`. Those of PID 0 that concern no
- * process, or one that has gone, are kept in memory, the last ones.
+ * Records every syscall: in full in the process's record, and live through channels that may drop events. A syscall is
+ * whatever runs inside `call`. PID 0's syscalls about no live process stay in memory, the newest ones.
  */
 export class Debugger {
   readonly #clock: Clock;
@@ -33,7 +32,7 @@ export class Debugger {
     return channel;
   }
 
-  /** The same of PID 0, which has no record: what is kept of it first. Ends with the kernel. */
+  /** AttachDebug of PID 0, which has no record: first its recent events. Ends with the kernel. */
   attachPid0(): Channel<SyscallEvent> {
     const channel: Channel<SyscallEvent> = new Channel(2 * TRACE_BUFFER, () =>
       this.#pid0Tracers.delete(channel),
@@ -43,19 +42,19 @@ export class Debugger {
     return channel;
   }
 
-  /** The kernel has ended: who traces PID 0 is told. */
+  /** Ends the channels of PID 0 with the kernel. */
   end(): void {
     for (const tracer of [...this.#pid0Tracers]) tracer.end();
   }
 
-  /** What PID 0 did last, oldest first; times are ms since the kernel's start. */
+  /** Recent syscalls of PID 0, oldest first; times are ms since the kernel's start. */
   get ofPid0(): readonly SyscallEvent[] {
     return this.#ofPid0;
   }
 
   /**
-   * A call that PID 0 makes: a person's command, or the kernel itself. It is recorded with the process it is
-   * about, where that has not ended.
+   * A call that PID 0 makes: for a user's command or the kernel itself. The record of the process that it is about has
+   * the event, while that process lives.
    */
   callByPid0<T>(
     about: Process | undefined,
@@ -67,7 +66,7 @@ export class Debugger {
     return outcomeOf(run, result, syscall, about?.pid ?? 0, this.#ofPid0Call(about, syscall, args));
   }
 
-  /** The same for a call that takes its time: it is recorded where it belongs when it is over. */
+  /** The same for an asynchronous call: recorded when it is over. */
   awaitByPid0<T>(
     about: Process | undefined,
     syscall: string,
@@ -78,7 +77,7 @@ export class Debugger {
     return awaitOutcome(run, result, syscall, about?.pid ?? 0, this.#ofPid0Call(about, syscall, args));
   }
 
-  /** A call that failed, and left no process to have it in its record. */
+  /** Records a failed call that left no process. */
   failed(
     about: Process | undefined,
     syscall: string,
@@ -89,8 +88,7 @@ export class Debugger {
   }
 
   /**
-   * A call that is over when it returns: `by` makes it and has it in its record, or PID 0 does when `by` is no
-   * process.
+   * A synchronous call, recorded for the process `by`, or for PID 0 without one.
    */
   callNow<T>(
     by: Process | undefined,
@@ -105,8 +103,8 @@ export class Debugger {
   }
 
   /**
-   * Runs one syscall and records how it went. What it throws leaves as a SyscallError that names the
-   * syscall, the process and the device; `result` is the short form that is recorded.
+   * Runs one syscall and records its outcome. Rethrows an error as a SyscallError that names the syscall, the process
+   * and the device; `result` gives the short form for the record.
    */
   call<T>(
     proc: Process,
@@ -118,14 +116,14 @@ export class Debugger {
     return awaitOutcome(run, result, syscall, proc.pid, this.#callOf(proc, syscall, args));
   }
 
-  /** Starts a call that a process makes; what is returned records how it went. */
+  /** Starts a call of a process; the returned function records its outcome. */
   #callOf(proc: Process, syscall: string, args: Record<string, unknown>): (outcome: SyscallOutcome) => void {
     const startedMs = proc.sinceSpawnMs();
     return (outcome) =>
       this.#emit(proc, eventOf(proc.pid, syscall, args, startedMs, proc.sinceSpawnMs(), outcome));
   }
 
-  /** The same of one that PID 0 makes. */
+  /** The same for a call of PID 0. */
   #ofPid0Call(
     about: Process | undefined,
     syscall: string,
@@ -150,8 +148,8 @@ export class Debugger {
     };
   }
 
-  #emit(proc: Process, told: SyscallEvent): void {
-    const event = told.error ? { ...told, error: proc.secrets.hide(told.error) } : told;
+  #emit(proc: Process, made: SyscallEvent): void {
+    const event = made.error ? { ...made, error: proc.secrets.hide(made.error) } : made;
     this.#keep(proc, event);
     for (const tracer of proc.tracers) tracer.push(event);
   }
@@ -163,8 +161,8 @@ export class Debugger {
   }
 
   /**
-   * A syscall that was made has not failed because its event can't be written. The record keeps the event
-   * and tries again with the step, and what fails then ends the run for what it is.
+   * A failed write of an event does not fail the syscall. The record keeps the event and retries with the step; a failure
+   * then ends the run.
    */
   #keep(proc: Process, event: SyscallEvent): void {
     try {
@@ -175,7 +173,7 @@ export class Debugger {
   }
 }
 
-/** Runs a call to its end, records how it went, and throws what it threw as an error that names it. */
+/** Runs a call to its end, records its outcome, and rethrows its error with its name. */
 function outcomeOf<T>(
   run: () => T,
   result: (value: T) => unknown,

@@ -189,7 +189,7 @@ export class FileSystem {
     run: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const ms = proc.spec.opts.limits.tool_timeout;
-    const late = `Plugin ${plugin} did not tell of ${device} within ${ms} ms.`;
+    const late = `Plugin ${plugin} did not describe ${device} within ${ms} ms.`;
     const deadline = withDeadline(proc.clock, proc.signal, ms, late);
     try {
       return await run(deadline.signal);
@@ -234,7 +234,7 @@ export class FileSystem {
   ): Promise<VFSFile> {
     const opening = driver(plugin, path, async () => factory());
     return withGrace(opening, signal, this.#clock, patience(proc)).catch((thrown) => {
-      // Given up on: should the factory still hand over a file, nobody else would close it.
+      // A file that the factory returns after the deadline must be closed here.
       opening.then(
         (late) => late.close(),
         () => undefined,
@@ -268,7 +268,7 @@ export class FileSystem {
     operation: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const run = async (until: AbortSignal): Promise<T> => {
-      // Told to stop meanwhile: nothing is begun. At a deadline what there is already is read still.
+      // After a stop nothing new begins. At a deadline, data that has arrived is still read.
       proc.signal.throwIfAborted();
       const work = driver(plugin, device, () => operation(until));
       return await withGrace(work, until, this.#clock, patience(proc));

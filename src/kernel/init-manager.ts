@@ -12,12 +12,12 @@ interface InitManagerPorts extends InitUnitPorts {
 }
 
 /**
- * InitBoot, InitStatus (design §2): what the system itself keeps running. It owns the units until `stop`; both
- * syscalls are PID 0's.
+ * InitBoot, InitStatus (design §2): the units of init.yaml, which the system keeps running. It owns them until `stop`.
+ * PID 0 makes both syscalls.
  */
 export class InitManager {
   readonly #ports: InitManagerPorts;
-  /** Of each plan in the order of their start. */
+  /** The units of each plan in the order of their start. */
   readonly #plans = new Map<InitPlan["project"], InitUnit[]>();
   readonly #boots = new Set<Promise<void>>();
   readonly #closing = new AbortController();
@@ -28,9 +28,9 @@ export class InitManager {
   }
 
   /**
-   * Brings the units up, one after the other. One that does not come up is logged and left out; when it was
-   * required, those before it are stopped in reverse, and UNAVAILABLE says why. What failed may be tried again:
-   * INVALID while some of it is up.
+   * Starts the units one after the other. A unit that does not start is logged and left out. If it is required, the
+   * earlier ones are stopped in reverse order and the boot fails with UNAVAILABLE. A failed boot may be repeated; fails
+   * with INVALID while some unit of the plan is up.
    */
   async initBoot(plan: InitPlan): Promise<void> {
     const args = { project: plan.project, units: plan.units.map(({ name }) => name) };
@@ -43,7 +43,7 @@ export class InitManager {
     );
     const over = boot.then(
       () => undefined,
-      () => undefined, // Whoever asked for it is told.
+      () => undefined, // The caller of initBoot gets the error.
     );
     this.#boots.add(over);
     await boot.finally(() => this.#boots.delete(over));
@@ -55,7 +55,7 @@ export class InitManager {
     return this.#ports.debug.callByPid0(undefined, "InitStatus", {}, look, ({ length }) => length);
   }
 
-  /** Whether it ends with its unit, when the kernel does. */
+  /** Whether the process belongs to a unit, and so ends with it at shutdown. */
   owns(proc: Process): boolean {
     return [...this.#plans.values()].flat().some((unit) => unit.process === proc);
   }
@@ -103,7 +103,7 @@ export class InitManager {
         throw notUp(`The ${required ? "required " : ""}${type} ${name}`, failure.thrown);
       }
       const where = project === null ? "init" : `init ${project}`;
-      this.#ports.log("warn", where, `goes on without the ${type} ${name}: ${textOf(failure.thrown)}`);
+      this.#ports.log("warn", where, `continues without the ${type} ${name}: ${textOf(failure.thrown)}`);
     }
     return units.filter(({ isUp }) => isUp).map(({ plan }) => plan.name);
   }

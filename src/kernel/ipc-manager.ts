@@ -21,12 +21,12 @@ interface ProcessMessage {
 }
 
 interface RecvOptions {
-  /** By default as long as a tool may take. On the process's clock. */
+  /** Default: the tool timeout. Counted on the process's clock. */
   timeoutMs?: number;
   signal?: AbortSignal;
 }
 
-/** How often, and how far apart, a run is tried that somebody else has at that moment. */
+/** Attempts, and ms between them, for a run that another caller has claimed. */
 const MAIL_TRIES = 50;
 const MAIL_LOOK_MS = 20;
 
@@ -48,9 +48,9 @@ export class IpcManager {
   }
 
   /**
-   * Puts a message into a process's inbox; it is durable when this returns. Those of one sender arrive in the
-   * order they were sent in. NOT_FOUND when there is no such process, CLOSED when it has ended or is ending,
-   * PERMISSION for one of another project (PID 0 may write to all), EXHAUSTED when its inbox is full.
+   * Puts a message into a process's inbox; it is durable when this resolves. Messages of one sender stay in order. Fails
+   * with NOT_FOUND without such a process, CLOSED when it is ending, PERMISSION for a process of another project (except
+   * for PID 0), and EXHAUSTED when its inbox is full.
    */
   async send(from: PID, to: PID, data: Data): Promise<ProcessMessage> {
     const { table, debug } = this.#ports;
@@ -63,8 +63,8 @@ export class IpcManager {
   }
 
   /**
-   * The same for whom a process names: by PID, by UUID or the beginning of one, or "parent". A suspended run that waits
-   * for messages takes it too, and goes on. Answers who got it.
+   * Send to a receiver that a process names: a PID, a UUID or its prefix, or "parent". A suspended run that waits for
+   * messages gets it too and resumes. Returns the receiver.
    */
   async sendTo(sender: Process, to: PID | string, data: Data): Promise<string> {
     const named = to === "parent" ? (sender.spec.parentUuid ?? "parent") : String(to);
@@ -77,17 +77,17 @@ export class IpcManager {
       const uuid = await this.#ports.mail.addressee(sender, named);
       if (uuid === undefined) break;
       if (await this.#mail(sender, uuid, data))
-        return `the run ${uuid}, which is suspended and goes on with it`;
+        return `the run ${uuid}, which is suspended and resumes with it`;
       await new Promise<void>((resolve) => void this.#ports.clock.timer(MAIL_LOOK_MS, resolve));
       sender.signal.throwIfAborted();
     }
-    // As for one that is not there.
+    // The same error as for a missing run.
     const target = this.addressee(sender, to);
     await this.send(sender.pid, target, data);
     return `process ${target}`;
   }
 
-  /** Whom a process means: by PID, by UUID or the beginning of one, or its parent. NOT_FOUND when there is none. */
+  /** The process that a name means: a PID, a UUID or its prefix, or "parent". Fails with NOT_FOUND without one. */
   addressee(proc: Process, to: PID | string): PID {
     const { table } = this.#ports;
     if (to === "parent") {
@@ -107,8 +107,8 @@ export class IpcManager {
   }
 
   /**
-   * Takes the oldest message, waiting for one. TIMEOUT when none came, CLOSED when the process ends, CANCELLED
-   * when it is told to, or the signal's reason.
+   * Takes the oldest message, or waits for one. Fails with TIMEOUT when none came, CLOSED when the process ends,
+   * CANCELLED when it must stop, or with the signal's reason.
    */
   async recv(pid: PID, o: RecvOptions = {}): Promise<ProcessMessage> {
     const { table, inboxes, debug } = this.#ports;
@@ -132,8 +132,8 @@ export class IpcManager {
   }
 
   /**
-   * The same for a tool call, and for all that is there: its result tells them, and its record acknowledges
-   * them. None when none came in time.
+   * Takes all waiting messages for a tool call: its result contains them and its record acknowledges them. Returns none
+   * on timeout.
    */
   async recvForCall(
     proc: Process,
@@ -164,8 +164,8 @@ export class IpcManager {
   }
 
   /**
-   * Joins two processes, or one with itself, by a pipe: an end for each, which goes with its process. CLOSED when
-   * one of them is ending, PERMISSION when they are of two projects.
+   * Connects two processes, or one with itself, by a pipe. Each end closes with its process. Fails with CLOSED when one of
+   * them is ending and with PERMISSION when their projects differ.
    */
   async pipe(writer: PID, reader: PID): Promise<{ writeFd: number; readFd: number }> {
     const { table, debug } = this.#ports;
@@ -206,7 +206,7 @@ export class IpcManager {
     }
   }
 
-  /** False while somebody has the run, who may be going on with it. */
+  /** False while another caller, who may be resuming it, has claimed the run. */
   #mail(sender: Process, uuid: string, data: Data): Promise<boolean> {
     const { debug, mail, clock } = this.#ports;
     const put = async (): Promise<number | null> => {
@@ -249,7 +249,7 @@ function checkSameProject(one: Process, other: Process): void {
   );
 }
 
-/** Messages are text: they stand in a record, and are read by a model. */
+/** Messages are text, because they are recorded and read by models. */
 function textOf(data: Data): string {
   if (typeof data === "string") return data;
   try {

@@ -5,13 +5,13 @@ import type { RunStore } from "../store/runs/run-store.ts";
 import type { Secrets } from "./process/secrets.ts";
 import type { ChildPlan, ChildRequest, KernelCallbacks, PID, SpawnOpts } from "./types.ts";
 
-/** What the kernel needs of the outside world, given at boot. */
+/** What the kernel needs from the outside world. */
 export interface KernelPorts {
   version: string;
-  /** Names the lock this kernel holds for its life. */
+  /** The name of the lock that this kernel holds while it lives. */
   kernelId: string;
   platform: string;
-  /** Keys that commands have printed, for whichever run. */
+  /** Keys printed by key commands, for all runs. */
   fetchedKeys?: Secrets;
   userDataDir: string;
   /** The user's settings, keys and records: no run writes there. */
@@ -27,24 +27,24 @@ export interface KernelPorts {
   history: History;
   /** Whether the kernel of this id is alive: its lock is held. */
   kernelAlive(kernelId: string): boolean;
-  /** Ends the programs of all kernels that are dead by now; resolves when they are gone. It never rejects. */
+  /** Ends the programs of all dead kernels; resolves when they are gone. It never rejects. */
   sweepPrograms(): Promise<void>;
-  /** Settles what the child is made of that the agent with this UUID wants. */
+  /** Plans the child that the agent with this UUID requests. */
   planChild(parentUuid: string, wish: ChildRequest): Promise<ChildPlan>;
-  /** The same for a child of it that was laid down with it, and is gone on with. */
+  /** Plans the resume of a child that was suspended with this agent. */
   planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
-  /** Notified before the first thing a run does, and after the last program of it has ended. Where `begin` rejects, the run does not begin. */
+  /** Called before a run begins and after its last program has ended. If `begin` rejects, the run does not begin. */
   runsIn?: {
     begin(project: SpawnOpts["project"]): Promise<void>;
     end(project: SpawnOpts["project"]): Promise<void>;
   };
-  /** So many processes may live at the same time; absent: any number. */
+  /** Maximum live processes; absent: no limit. */
   liveProcesses?: number | null;
-  /** Model requests open at the same time, at most; absent: any number. */
+  /** Maximum open model requests; absent: no limit. */
   openRequests?: number;
-  /** There is a waker, which goes on with what waits: what is suspended says so. */
+  /** Whether a waker resumes suspended runs; their records say so. */
   wakes?: boolean;
-  /** A message has come for a suspended run that waits for one. */
+  /** A message arrived for a suspended run that waits for messages. */
   mailed?(uuid: string): void;
   callbacks?: KernelCallbacks;
   log?(level: "debug" | "info" | "warn", source: string, text: string): void;

@@ -33,7 +33,7 @@ interface CheckpointInfo {
   step: number;
 }
 
-/** Checkpoint, Suspend, Resume, Shutdown: how runs are laid down and taken up again (design §2). */
+/** Checkpoint, Suspend, Resume, Shutdown (design §2). */
 export class LifecycleManager {
   readonly #ports: LifecycleManagerPorts;
   readonly #suspended: SuspendedRuns;
@@ -70,8 +70,8 @@ export class LifecycleManager {
   }
 
   /**
-   * Ends a run so that it can be gone on with later: exit 75. The model call under way is cancelled, and what
-   * there is of its text is kept. Resolves when the record is on disk; for one that has ended already, with how.
+   * Ends a process so that its run can be resumed later: exit 75. A model call in progress is cancelled, and its text
+   * so far is recorded. Resolves with the exit status when the record is on disk, also when the process had ended.
    */
   async suspend(pid: PID, o: SuspendOptions = {}): Promise<ExitStatus> {
     const { table, debug } = this.#ports;
@@ -84,7 +84,7 @@ export class LifecycleManager {
     return await proc.done;
   }
 
-  /** False for a run that lives here; of one that has just ended it is waited for. */
+  /** False for a run that is alive in this kernel. Waits for the reap of one that has just ended. */
   async #isGone(uuid: string): Promise<boolean> {
     const here = this.#ports.table.findByUuid(uuid);
     if (here && !here.exit) return false;
@@ -92,7 +92,7 @@ export class LifecycleManager {
     return true;
   }
 
-  /** What a run has ended with that its disk has not taken: its record still says that it runs. It is tried again. */
+  /** How a run ended whose last record the disk has not accepted yet. Also retries the write. */
   unrecordedEnd(uuid: string): ProcInfo | undefined {
     const { runner } = this.#ports;
     const info = runner.unrecordedEnd(uuid);
@@ -101,8 +101,8 @@ export class LifecycleManager {
   }
 
   /**
-   * A suspended run that nobody holds waits for this from now on, by itself for a person, and its record says why.
-   * Nothing for one that is not suspended any more, INVALID while somebody goes on with it.
+   * Replaces what a suspended run waits for, by default only for a user, and records the reason. No effect when the
+   * run is not suspended. Fails with INVALID while another caller resumes it.
    */
   async setWake(uuid: string, dataDir: string, reason: string, wake: Wake = { on: "never" }): Promise<void> {
     await this.#ports.debug.awaitByPid0(undefined, "Suspend", { uuid, reason, wake }, () =>
@@ -111,10 +111,9 @@ export class LifecycleManager {
   }
 
   /**
-   * Ends a suspended run that nobody holds, as this signal would have: its record says so, and nothing goes on with it by
-   * itself; with `tree` the children that were laid down with it end first. `info` is how it stands, also of one that was
-   * cut off. Answers how many have ended: none for one that is not suspended any more. INVALID while somebody goes on
-   * with it, and for a signal that ends nothing.
+   * Ends a suspended run as this signal would have ended its process. With `tree`, the children that were suspended with
+   * it end first. `info` is its record, also of a run that a crash cut off. Returns how many runs ended: 0 when the run
+   * is not suspended. Fails with INVALID while another caller resumes it, and for SIGPAUSE and SIGRESUME.
    */
   async endSuspended(
     info: ProcInfo,
@@ -131,28 +130,27 @@ export class LifecycleManager {
   }
 
   /**
-   * Goes on with a run that has ended or was cut off: a new process with its UUID and a new PID. Its conversation
-   * is what its records say, and the head of its prompt does not change; a call that had started and of which no
-   * end is known is made again where that does no harm, and else its model is told (design §7). The device lease
-   * becomes the kernel's, as at a spawn. INVALID when the run lives, when another takes it up at the same time,
-   * when it has completed and there is no input to go on with, and for what is no agent's run. With `fork` the run
-   * need not have ended, and others may go on with it meanwhile. PERMISSION for a foreign run.
+   * Resumes a run that has ended or was cut off: makes a new process with its UUID and a new PID. The conversation is
+   * rebuilt from the records, and the prompt head does not change. A call with an unknown end is repeated where that is
+   * harmless; otherwise the model is notified (design §7). The kernel takes over the device lease, as at a spawn.
+   *
+   * Fails with INVALID when the run is alive, when another caller resumes it, when it has completed and there is no
+   * input, and when it is not an agent's run. Fails with PERMISSION for a foreign run. With `fork` the run may be alive.
    */
   resume(uuid: string, agent: AgentInfo | null, opts: SpawnOpts, o: ResumeOptions = {}): Promise<Resumed> {
     return this.#ports.resumer.resume(uuid, agent, opts, o);
   }
 
   /**
-   * Ends all processes, suspended so that they can be gone on with, or killed with `now`; takes no new
-   * ones. Resolves when the last is reaped. The owner of the ports closes them afterwards. `cause`: `asked` where
-   * the kernel ends with what a person has run in it, `restart` where another takes its place. Tool calls under way
-   * have `drainMs` to finish, and nobody begins anything new meanwhile; what goes on after that is cut off.
+   * Suspends all processes, or kills them with `now`, and accepts no new ones. Resolves when the last is reaped; then
+   * the owner of the ports closes them. `cause`: `asked` where the kernel ends with the user's command, `restart` where
+   * another kernel replaces it. Running tool calls have `drainMs` to finish, and no new work begins meanwhile.
    */
   shutdown({ now = false, cause = "stop", drainMs = 0 }: ShutdownOptions = {}): Promise<void> {
     return this.#shutdown.run({ now, cause, drainMs });
   }
 
-  /** Some of those that a shutdown has suspended go on by themselves when rnix starts again. */
+  /** Whether a run that the shutdown suspended resumes by itself when rnix starts again. */
   get handsOver(): boolean {
     return this.#shutdown.handsOver;
   }
@@ -164,7 +162,7 @@ export class LifecycleManager {
 }
 
 interface SuspendOptions {
-  /** For people. */
+  /** Shown to users. */
   reason?: string;
   wake?: Wake;
   by?: Process;

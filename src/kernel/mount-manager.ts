@@ -56,9 +56,9 @@ export class MountManager implements ResourceHolder {
       },
       inbox: async (points, text) => {
         const users = [...points].flatMap(({ table }) => this.#tables.whoSees(table));
-        const told = await Promise.allSettled([...new Set(users)].map((proc) => ports.tell(proc, text)));
+        const notified = await Promise.allSettled([...new Set(users)].map((proc) => ports.tell(proc, text)));
         // One that is ending, or whose inbox is full, keeps it from no other.
-        const failed = told.find((one) => one.status === "rejected");
+        const failed = notified.find((one) => one.status === "rejected");
         if (failed) throw failed.reason;
       },
     });

@@ -13,18 +13,17 @@ interface ProcGroupManagerPorts {
   table: ProcessTable;
   signals: SignalManager;
   debug: Debugger;
-  /** Has what has changed of the process written to its record. */
+  /** Writes the process's record. */
   saveInfo(proc: Process): Promise<void>;
 }
 
 const NAME = /^[A-Za-z0-9._:-]{1,64}$/;
-/** So many groups a process may be in at once. */
+/** Maximum groups of one process. */
 const GROUPS_PER_PROCESS = 64;
 
 /**
- * JoinGroup, LeaveGroup, GetProcGroup, SignalGroup (seeds 002 §8.3). A group is there from its first member to its
- * last: one that nobody is in is not known, whether it ever was or not. Members leave at their reap; a run that is gone
- * on with is in its groups again. In all of them `by` is the process that makes the call, none is PID 0.
+ * JoinGroup, LeaveGroup, GetProcGroup, SignalGroup (seeds 002 §8.3). A group exists while it has members. Members leave
+ * at their reap, and a resumed run is in its groups again. `by` is the calling process, absent for PID 0.
  */
 export class ProcGroupManager implements ResourceHolder {
   readonly #ports: ProcGroupManagerPorts;
@@ -34,7 +33,7 @@ export class ProcGroupManager implements ResourceHolder {
     this.#ports = ports;
   }
 
-  /** One membership, however often it joins. NOT_FOUND for a process that has ended, EXHAUSTED beyond 64 groups. */
+  /** No effect for a member. Fails with NOT_FOUND for an ended process, with EXHAUSTED beyond 64 groups. */
   joinGroup(pid: PID, groupId: PGID, by?: Process): void {
     this.#call(by, pid, "JoinGroup", { pid, group: groupId }, () => {
       if (!NAME.test(groupId)) throw noName(groupId);
@@ -55,12 +54,12 @@ export class ProcGroupManager implements ResourceHolder {
     });
   }
 
-  /** Puts a run that is gone on with into the groups that it was in. */
+  /** Adds the process of a resumed run to its former groups. */
   restore(proc: Process, groups: readonly PGID[]): void {
     for (const groupId of groups.slice(0, GROUPS_PER_PROCESS)) this.#join(proc, groupId);
   }
 
-  /** NOT_FOUND when the process is not in the group. The last one to leave ends the group. */
+  /** Fails with NOT_FOUND for a process outside the group. The last member to leave ends the group. */
   leaveGroup(pid: PID, groupId: PGID, by?: Process): void {
     this.#call(by, pid, "LeaveGroup", { pid, group: groupId }, () => {
       const proc = this.#ports.table.get(pid);
@@ -72,7 +71,7 @@ export class ProcGroupManager implements ResourceHolder {
     });
   }
 
-  /** The members in the order in which they joined. NOT_FOUND for a group without any. */
+  /** The members in the order in which they joined. Fails with NOT_FOUND for a group without members. */
   getProcGroup(groupId: PGID, by?: Process): PID[] {
     return this.#call(
       by,
@@ -84,7 +83,7 @@ export class ProcGroupManager implements ResourceHolder {
     );
   }
 
-  /** Sends a signal to every member; returns how many it reached. NOT_FOUND for a group without any. */
+  /** Sends a signal to all members; returns how many it reached. Fails with NOT_FOUND for a group without members. */
   signalGroup(groupId: PGID, signal: Signal, by?: Process): number {
     return this.#call(
       by,

@@ -20,14 +20,14 @@ import type {
   SpawnOpts,
 } from "./types.ts";
 
-/** Characters of an intent in the trace; the record has the whole. */
+/** Characters of an intent in the trace; the record has all. */
 const INTENT_SHOWN = 200;
 
 interface ProcessManagerPorts {
   table: ProcessTable;
   builder: ProcessBuilder;
   runner: ProcessRunner;
-  /** What an agent does: it reasons. */
+  /** The task of an agent. */
   reason: Task;
   debug: Debugger;
   signals: SignalManager;
@@ -53,7 +53,7 @@ export class ProcessManager {
     return this.spawnTask("agent", this.#ports.reason, intent, agent, opts);
   }
 
-  /** The same for a process that has another task than to reason: one of the system's own. */
+  /** A Spawn with another task than reasoning: supervisors, programs. */
   async spawnTask(
     kind: ProcessKind,
     task: Task,
@@ -68,8 +68,8 @@ export class ProcessManager {
   }
 
   /**
-   * Creates a process that goes on with a run which nobody holds; see LifecycleManager, which makes sure of that.
-   * `begun` is called when it runs, before its first step.
+   * Creates the process of a resumed run; the caller holds the run's claim. `begun` is called when it runs, before its
+   * first step.
    */
   async resume(
     saved: SavedRun,
@@ -87,9 +87,8 @@ export class ProcessManager {
   }
 
   /**
-   * Sends a signal to this process alone: what it has spawned goes on, as PID 0's, when it ends of it. One that
-   * has ended already takes none, and that is no error. `by` is the process that calls, none is PID 0, here
-   * and below.
+   * Sends a signal to this process alone: if it ends, its children continue as PID 0's. No effect, and no error, when
+   * the process has ended. `by` is the calling process, absent for PID 0, here and below.
    */
   kill(pid: PID, signal: Signal, by?: Process): void {
     const { table, signals, debug } = this.#ports;
@@ -104,15 +103,15 @@ export class ProcessManager {
   }
 
   /**
-   * Waits for the end, then for the reap, which whoever comes first does. A process that waits is released when
-   * it is told to stop itself, and can't wait for its own end (INVALID).
+   * Waits for the end and the reap. Fails with CANCELLED when the calling process itself must stop, and with INVALID
+   * when it waits for itself.
    */
   async wait(pid: PID, by?: Process): Promise<ExitStatus> {
     const { table, runner, debug } = this.#ports;
     const wait = async (): Promise<ExitStatus> => {
       const proc = table.get(pid);
       if (proc === by) {
-        throw new SyscallError("INVALID", `Process ${pid} can't wait for itself: it would never end.`);
+        throw new SyscallError("INVALID", `Process ${pid} can't wait for itself.`);
       }
       const exit = await (by ? orAborted(proc.done, by.signal) : proc.done);
       await runner.reap(proc);
@@ -124,7 +123,7 @@ export class ProcessManager {
       : debug.awaitByPid0(undefined, "Wait", { pid }, wait, short);
   }
 
-  /** Snapshots: nothing in them changes when the process does. */
+  /** Snapshots: they do not change with the processes. */
   listProcs(by?: Process): ProcInfo[] {
     const { debug } = this.#ports;
     return debug.callNow(
@@ -137,7 +136,7 @@ export class ProcessManager {
     );
   }
 
-  /** The snapshots of listProcs without a syscall, and so not recorded. */
+  /** The snapshots of ListProcs, without a recorded syscall. */
   infos(): ProcInfo[] {
     return this.#ports.table.all().map((proc) => proc.info());
   }
@@ -151,7 +150,7 @@ export class ProcessManager {
     return this.#ports.table.size;
   }
 
-  /** The live process with this UUID, or with a UUID that alone begins so. */
+  /** The live process with this UUID, or with a prefix that only one UUID has. */
   findPid(uuidOrPrefix: string): PID | undefined {
     return this.#ports.table.findByUuid(uuidOrPrefix)?.pid;
   }
@@ -188,7 +187,7 @@ export class ProcessManager {
     );
   }
 
-  /** Takes no new processes from now on. */
+  /** Refuses new processes from now on. */
   close(): void {
     this.#closing = true;
   }
@@ -204,7 +203,7 @@ export class ProcessManager {
         opts.devices.release();
         throw new SyscallError(
           "UNAVAILABLE",
-          "The kernel is shutting down and takes no new processes. Try again in a moment.",
+          "The kernel is shutting down and accepts no new processes. Try again in a moment.",
         );
       }
       const proc = await build();
@@ -215,7 +214,7 @@ export class ProcessManager {
     }
   }
 
-  /** There is no process to have it in its record: its parent has, or PID 0. */
+  /** A failed spawn has no process: the parent's record, or PID 0's trace, has the event. */
   #failed(syscall: "Spawn" | "Resume", opts: SpawnOpts, error: SyscallError): SyscallError {
     const { debug, table } = this.#ports;
     const parent = opts.parentPid ? table.find(opts.parentPid) : undefined;
@@ -253,7 +252,7 @@ export class ProcessManager {
       args,
       () => {
         proc.start();
-        // A program of a paused process works on: what it spawns spends nothing before the process goes on.
+        // A program of a paused process may still spawn: the child stays paused until its parent continues.
         if (table.find(proc.ppid)?.paused) proc.pause();
         proc.record.info(proc.info());
       },

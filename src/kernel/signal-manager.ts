@@ -14,41 +14,39 @@ interface SignalManagerPorts {
   children: Pick<Children, "hurryOwner">;
   debug: Debugger;
   clock: Clock;
-  /** Puts a change of the process on disk. */
+  /** Writes the process's record. */
   saveInfo(proc: Process): Promise<void>;
   warn(source: string, text: string): void;
 }
 
 /**
- * What a process does with a signal instead of the default. It is called at once, also while the process is
- * paused, and whatever becomes of it the signal counts as taken: the default does not follow.
+ * What a process does with a signal instead of the default. It is called at once, also while the process is paused.
+ * The default action does not follow, even when the handler fails.
  */
 type SignalHandler = (signal: Signal) => void | Promise<void>;
 
-/** What became of a signal: it waits behind a block, went to the handler, or did what it does by default. */
+/** Where a signal went: behind a block, to the handler, or to the default action. */
 export type Disposition = "pending" | "handled" | "default";
 
-/** How far an end goes: `tree` ends what the process has spawned too, `alone` leaves that to PID 0. */
+/** How far an end reaches: `tree` also ends the children, `alone` leaves them to PID 0. */
 type Reach = "tree" | "alone";
 
-/** What a process has said about signals; made with its first word. */
+/** The signal settings of a process; made by its first call. */
 class SignalState {
   readonly handlers = new Map<Signal, SignalHandler>();
   readonly blocked = new Set<Signal>();
-  /** One per kind, however often it came; an end that is to go further counts. */
+  /** One per signal, however often it came, with its widest reach. */
   readonly pending = new Map<Signal, Reach>();
-  /** One for each handler that has not come back. */
+  /** One for each running handler. */
   readonly waits = new Set<Timer>();
 }
 
 /**
  * Signal, SigHandle, SigBlock, SigUnblock (seeds 002 §8.2), and how signals reach trees and groups.
  *
- * A signal is decided on and acted on in one synchronous piece, so nothing comes between the two: a blocked
- * one becomes pending, else the process's handler takes it, else it does what it does by default. TERM, INT and
- * KILL end the process, PAUSE and RESUME stop its clock and set it going. KILL is neither blocked nor handled.
- * As in POSIX, PAUSE and RESUME undo each other where they wait behind a block. What is pending when the process
- * ends is dropped: its end was decided by something else.
+ * Delivery is synchronous: a blocked signal becomes pending, else the process's handler takes it, else its default
+ * action follows. TERM, INT and KILL end the process; PAUSE stops its clock and RESUME starts it. KILL can't be blocked
+ * or handled. As in POSIX, a PAUSE removes a pending RESUME and the reverse. Pending signals are dropped at the end.
  */
 export class SignalManager implements ResourceHolder {
   readonly #ports: SignalManagerPorts;
@@ -59,8 +57,8 @@ export class SignalManager implements ResourceHolder {
   }
 
   /**
-   * Delivers a signal; `by` is the process that sends it, none is PID 0. NOT_FOUND for a process that has ended,
-   * INVALID for a signal that does not exist.
+   * Delivers a signal; `by` is the sending process, absent for PID 0. Fails with NOT_FOUND for an ended process and with
+   * INVALID for an unknown signal.
    */
   signal(pid: PID, signal: Signal, by?: Process): Disposition {
     return this.#call(by, pid, "Signal", { pid, signal }, () => {
@@ -69,7 +67,7 @@ export class SignalManager implements ResourceHolder {
     });
   }
 
-  /** Has `handler` called instead of the default, for every further one; null is the default again. */
+  /** Sets the handler of a signal; null restores the default action. */
   sigHandle(pid: PID, signal: Signal, handler: SignalHandler | null): void {
     const args = { pid, signal, handler: handler !== null };
     this.#own(pid, "SigHandle", args, (proc) => {
@@ -87,7 +85,7 @@ export class SignalManager implements ResourceHolder {
     });
   }
 
-  /** Delivers at once what is pending of it; the answer says what became of that, undefined when nothing was. */
+  /** Delivers a pending signal at once and returns its disposition; undefined when none was pending. */
   sigUnblock(pid: PID, signal: Signal): Disposition | undefined {
     return this.#own(pid, "SigUnblock", { pid, signal }, (proc) => {
       assertCatchable(signal, "blocked");
@@ -100,7 +98,7 @@ export class SignalManager implements ResourceHolder {
     });
   }
 
-  /** Sends a signal to a process and all below it, parents first; returns how many it reached. */
+  /** Sends a signal to a process and its descendants, parents first; returns how many it reached. */
   signalTree(pid: PID, signal: Signal, by?: Process): number {
     const { table } = this.#ports;
     return this.signalAll(table.tree(table.get(pid)), signal, by);
@@ -114,7 +112,7 @@ export class SignalManager implements ResourceHolder {
     return reached.length;
   }
 
-  /** The signal of a syscall that records itself. The process has not ended. */
+  /** The delivery inside a syscall that records itself. The process has not ended. */
   deliver(proc: Process, signal: Signal, reach: Reach = "tree"): Disposition {
     const { disposition, handler } = this.#resolve(proc, signal, reach);
     if (handler) this.#handle(proc, signal, handler);
@@ -122,7 +120,7 @@ export class SignalManager implements ResourceHolder {
     return disposition;
   }
 
-  /** Reap step 7 of the seeds: handlers, blocks and what is pending are forgotten. */
+  /** Reap step 7 of the seeds: drops handlers, blocks and pending signals. */
   clear(proc: Process): void {
     for (const wait of this.#states.get(proc)?.waits ?? []) wait.cancel();
     this.#states.delete(proc);
@@ -132,7 +130,7 @@ export class SignalManager implements ResourceHolder {
     return this.#states.size;
   }
 
-  /** The seeds' resolveSignalDisposition: the one decision, and nothing but it and what it changes. */
+  /** The seeds' resolveSignalDisposition: decides, and updates the pending signals. */
   #resolve(
     proc: Process,
     signal: Signal,
@@ -159,15 +157,15 @@ export class SignalManager implements ResourceHolder {
       if (proc.paused !== before && proc.state === "running") void this.#ports.saveInfo(proc);
       return;
     }
-    // A supervisor's children are nobody else's: they end with it.
+    // The children of a supervisor always end with it.
     if (reach === "alone" && proc.spec.kind !== "supervisor") this.#orphan(proc);
-    // What still runs of a process that is suspended, or was asked to end, is not waited for any more.
+    // A second request to end skips the grace of the process's programs.
     if (signal === SIGKILL || proc.stopped?.reason === "suspended")
       this.#ports.children.hurryOwner(proc.uuid);
     proc.stop(killed(signal, proc.paused));
   }
 
-  /** Its children go on as PID 0's. One that is still being built has nobody else to end it, and stays. */
+  /** Running children become PID 0's. A child that is still being built ends with its parent. */
   #orphan(proc: Process): void {
     for (const pid of [...proc.children]) {
       const child = this.#ports.table.find(pid);
@@ -178,26 +176,26 @@ export class SignalManager implements ResourceHolder {
     }
   }
 
-  /** A handler that throws or does not come back is told of, and nothing else: KILL still ends its process. */
+  /** A handler that throws or does not return is only logged: KILL still ends its process. */
   #handle(proc: Process, signal: Signal, handler: SignalHandler): void {
-    const tell = (what: string): void =>
+    const warn = (what: string): void =>
       this.#ports.warn(`PID ${proc.pid}`, `the handler of ${NAMES[signal]} ${what}`);
-    const failed = (thrown: unknown): void => tell(`failed: ${String(thrown)}`);
+    const failed = (thrown: unknown): void => warn(`failed: ${String(thrown)}`);
     try {
       const work = handler(signal);
-      if (work) this.#watch(proc, work.catch(failed), tell);
+      if (work) this.#watch(proc, work.catch(failed), warn);
     } catch (thrown) {
       failed(thrown);
     }
   }
 
-  /** In real time: a paused process's handlers run too. */
-  #watch(proc: Process, work: Promise<void>, tell: (what: string) => void): void {
+  /** In real time, because handlers also run while the process is paused. */
+  #watch(proc: Process, work: Promise<void>, warn: (what: string) => void): void {
     const { waits } = this.#stateOf(proc);
     const ms = proc.spec.opts.limits.grace;
     const timer = this.#ports.clock.timer(ms, () => {
       waits.delete(timer);
-      tell(`has not come back after ${ms} ms and is not waited for any more`);
+      warn(`has not returned after ${ms} ms; the kernel no longer waits for it`);
     });
     waits.add(timer);
     void work.finally(() => {
@@ -245,7 +243,7 @@ const NAMES: Readonly<Record<Signal, string>> = {
   [SIGRESUME]: "SIGRESUME",
 };
 
-/** The type says so already; a number from elsewhere may not. */
+/** Checked at run time too: the number may come from a client. */
 export function assertSignal(signal: Signal): void {
   if (Object.hasOwn(NAMES, signal)) return;
   throw new SyscallError(
@@ -257,7 +255,7 @@ export function assertSignal(signal: Signal): void {
 function assertCatchable(signal: Signal, how: "handled" | "blocked"): void {
   assertSignal(signal);
   if (signal !== SIGKILL) return;
-  throw new SyscallError("INVALID", `SIGKILL can't be ${how}: it ends a process whatever that wants.`);
+  throw new SyscallError("INVALID", `SIGKILL can't be ${how}: it always ends the process.`);
 }
 
 function isAlive(proc: Process): boolean {

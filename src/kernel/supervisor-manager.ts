@@ -11,14 +11,14 @@ import { Supervisor, type SupervisorPorts } from "./supervisor/supervisor.ts";
 import { type ExitStatus, type PID, SIGTERM } from "./types.ts";
 
 /**
- * SpawnSupervisor, StopSupervisor, SupervisorChildren, RestartChild (design §2, seeds 8.6). `by` is the process
- * that calls, none is PID 0.
+ * SpawnSupervisor, StopSupervisor, SupervisorChildren, RestartChild (design §2, seeds 8.6). `by` is the calling
+ * process, absent for PID 0.
  */
 export class SupervisorManager {
   readonly #ports: SupervisorPorts;
   /** Until its task has ended. */
   readonly #live = new Map<Process, Supervisor>();
-  /** Also those that have ended, for whoever keeps their process. */
+  /** Ended supervisors too, for callers that still hold their process. */
   readonly #all = new WeakMap<Process, Supervisor>();
 
   constructor({ events, ...ports }: Omit<SupervisorPorts, "spawnSupervisor"> & { events: LifecycleEvents }) {
@@ -36,17 +36,17 @@ export class SupervisorManager {
   }
 
   /**
-   * Starts a supervisor, and its children in their order; returns when all of them run. INVALID for a
-   * specification that can't be kept. When a child does not start, those before it are ended in reverse
-   * order, the supervisor ends as `failed`, and its reason is thrown. The signal calls the start off.
+   * Starts a supervisor and its children in order; returns when all of them run. Fails with INVALID for an impossible
+   * specification. When a child does not start, the earlier ones are ended in reverse order, the supervisor ends as
+   * `failed`, and the child's error is thrown. The signal cancels the start.
    */
   spawnSupervisor(spec: SupervisorSpec, signal = new AbortController().signal): Promise<PID> {
     return this.#spawn(spec, signal, undefined);
   }
 
   /**
-   * Ends a supervisor in order: its children in reverse, each asked, given its time, and then killed. Resolves
-   * with its status when it is reaped. With a `status` of a suspension its agents are suspended with it.
+   * Ends a supervisor and its children in reverse order: each gets a TERM, its grace, then a KILL. Resolves with its
+   * status when it is reaped. A suspension as `status` suspends its agents.
    */
   async stopSupervisor(pid: PID, by?: Process, status?: ExitStatus): Promise<ExitStatus> {
     const { table, runner } = this.#ports;
@@ -61,7 +61,7 @@ export class SupervisorManager {
     return await this.#call(by, pid, "StopSupervisor", { pid }, stop, ({ reason }) => reason);
   }
 
-  /** Its children in the order of their start, those that have ended included. */
+  /** The children in the order of their start, ended ones too. */
   supervisorChildren(pid: PID, by?: Process): SupervisedChild[] {
     const { table, debug } = this.#ports;
     const list = (): SupervisedChild[] => this.#supervisor(pid).children();
@@ -69,16 +69,16 @@ export class SupervisorManager {
   }
 
   /**
-   * Ends a child's process as the supervisor would, if it has one, and starts it anew; one that waits for its
-   * restart is started at once, with those it waits with. Counts towards no limit. Returns the new PID, or
-   * throws why it did not start: then one that ran is tried again like any other that fell.
+   * Ends a child's process and starts the child again; a child that waits for its restart starts at once, with its
+   * group. It does not count towards the restart limit. Returns the new PID, or throws why the child did not start; a
+   * child that had run is then restarted like any failed one.
    */
   async restartChild(pid: PID, id: string, by?: Process): Promise<PID> {
     const restart = async (): Promise<PID> => await this.#supervisor(pid).restartChild(id);
     return await this.#call(by, pid, "RestartChild", { pid, child: id }, restart, (started) => started);
   }
 
-  /** The same for whoever only looks, and of one that has ended, too: no syscall, and so not recorded. */
+  /** SupervisorChildren without a recorded syscall, also of an ended supervisor. */
   childrenOf(proc: Process): SupervisedChild[] {
     return this.#all.get(proc)?.children() ?? [];
   }
@@ -103,7 +103,7 @@ export class SupervisorManager {
     const { table, clock, processes, runner } = this.#ports;
     const { opts } = await planned(clock, signal, async (stop) => ({ opts: await spec.opts(stop) }));
     const started = Promise.withResolvers<void>();
-    started.promise.catch(() => undefined); // Not heard when the spawn itself fails.
+    started.promise.catch(() => undefined); // Not awaited when the spawn itself fails.
     const pid = await processes.spawnTask(
       "supervisor",
       (proc) => this.#run(proc, spec, started),
@@ -112,7 +112,7 @@ export class SupervisorManager {
       { ...opts, provider: null, parentPid: parent?.pid },
     );
     const proc = table.get(pid);
-    // A parent that is told to end sees to its children itself.
+    // A parent that must stop ends its children itself.
     const ignore = parent ? undefined : onceAborted(signal, () => proc.stop(killed(SIGTERM, proc.paused)));
     try {
       await started.promise;
@@ -137,7 +137,7 @@ export class SupervisorManager {
     }
   }
 
-  /** Recorded with who calls: a process, or PID 0 when there is none. */
+  /** Records the call for the calling process, or for PID 0. */
   #call<T>(
     by: Process | undefined,
     pid: PID,
@@ -159,6 +159,6 @@ export class SupervisorManager {
     if (proc.spec.kind === "supervisor") {
       throw new SyscallError("CLOSED", `Supervisor ${pid} is ending.`);
     }
-    throw new SyscallError("INVALID", `Process ${pid} is no supervisor but of kind ${proc.spec.kind}.`);
+    throw new SyscallError("INVALID", `Process ${pid} is not a supervisor: its kind is ${proc.spec.kind}.`);
   }
 }

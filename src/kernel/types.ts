@@ -18,7 +18,7 @@ export const SIGPAUSE = 4;
 export const SIGRESUME = 5;
 export type Signal = 1 | 2 | 3 | 4 | 5;
 
-/** What a process does with its life. Only agents reason and have a model. */
+/** The kinds of processes. Only agents reason and have a model. */
 export type ProcessKind = "agent" | "supervisor" | "command";
 
 export type ProcessState = "created" | "running" | "zombie" | "dead";
@@ -32,7 +32,7 @@ export interface ExitStatus {
   suspended?: Suspension;
 }
 
-/** Why a run was laid down, for people, and what it is to be gone on with for. */
+/** Why the run was suspended (shown to users) and what will wake it. */
 export interface Suspension {
   reason: string;
   cause: SuspendCause;
@@ -90,7 +90,7 @@ export interface MountOpener {
   type: MountType;
 }
 
-/** A mount as `rnix show` tells it. */
+/** A mount as `rnix show` prints it. */
 export interface MountInfo {
   path: string;
   type: string;
@@ -109,7 +109,7 @@ export interface MountRequest {
   timeoutMs?: number;
   /** False: a process has its own. By default those with the same project, config and environment share one. */
   shared?: boolean;
-  /** False: a run goes on without it, and says so. */
+  /** False: a run starts without it, with a notice. */
   required?: boolean;
 }
 
@@ -157,15 +157,15 @@ export interface ProviderChoice {
   contextWindow?: number;
   maxOutput?: number;
   price?: { input: number; output: number; cached: number };
-  /** Its program works with tools of its own, which the process's rights do not bind. */
+  /** Its program has tools of its own, to which the process's rights do not apply. */
   unconfined?: boolean;
-  /** It plays what was said before: nothing is paid for, and none of it counts towards a day's caps. */
+  /** It replays a recording: no cost, and no use of the daily budget. */
   plays?: true;
   /** Why this one: "flag", "RNIX_PROVIDER", "agent.yaml", … */
   because: string;
-  /** Somebody has asked for this provider and no other. */
+  /** Set explicitly, by flag or variable. */
   byFlag?: boolean;
-  /** What a run goes on with when this one fails for good, in order. */
+  /** Fallbacks in order, for a permanent failure of this one. */
   fallbacks?: readonly ProviderChoice[];
   /** The key, fetched when a driver asks. UNAVAILABLE if there is none. */
   secret(): Promise<string>;
@@ -173,7 +173,7 @@ export interface ProviderChoice {
   renewSecret?(refused: string): Promise<boolean>;
 }
 
-/** Everything that spawn is told (seeds 1.2), resolved: the kernel reads no configuration. */
+/** The resolved options of a spawn (seeds 1.2): the kernel reads no configuration. */
 export interface SpawnOpts {
   project: ProjectHandle;
   devices: DeviceLease;
@@ -188,7 +188,7 @@ export interface SpawnOpts {
   secrets?: readonly string[];
   /** Values given by `--env`: they may be kept on disk. */
   envGiven?: string[];
-  /** Of a run that is gone on with: names of the variables it had. Those that are missing now may be there again. */
+  /** For a resumed run: the names of its former variables. */
   envHad?: readonly string[];
   systemPrompt?: string;
   /** AGENTS.md of the project, if there is one. */
@@ -196,11 +196,11 @@ export interface SpawnOpts {
   /** Attached text (stdin, --add files): it follows the intent in the first message. */
   input?: string;
   parentPid?: PID;
-  /** Its UUID, where whoever spawns it has written it down already; a new one if absent. */
+  /** The UUID, if the caller has recorded it already; absent: a new one. */
   uuid?: string;
-  /** It goes on by itself when rnix starts again after a crash or a stop. */
+  /** The run resumes by itself when rnix starts again after a crash or a stop. */
   resumeOnRestart?: boolean;
-  /** Its place in an init.yaml: what is started there anew goes on with what was cut off. */
+  /** The unit of init.yaml that it belongs to: a restart of the unit resumes a run that was cut off. */
   supervised?: string;
   /** Mounted before the process starts, side by side. Its rights come with each. */
   mounts?: readonly MountRequest[];
@@ -229,7 +229,7 @@ export interface AttachedImage extends Pick<ImageRef, "media_type" | "width" | "
   data: Uint8Array;
 }
 
-/** What an agent says of the child that it wants. */
+/** The input of an agent's request for a child. */
 export interface ChildRequest {
   intent: string;
   agent?: string;
@@ -237,15 +237,15 @@ export interface ChildRequest {
   model?: string;
 }
 
-/** What a child is made of, with what its parent's watchers should know. */
+/** The plan of a child, with notices for its parent's watchers. */
 export interface ChildPlan {
   agent: AgentInfo | null;
-  /** The lease in it is held for whoever spawns. */
+  /** The caller owns the device lease in it. */
   opts: SpawnOpts;
   notices: string[];
 }
 
-/** How the kernel speaks to whoever embeds it (seeds 1.3). None given is silent. None may throw. */
+/** Callbacks of the program that embeds the kernel (seeds 1.3). They are optional and must not throw. */
 export interface KernelCallbacks {
   onSpawn(pid: PID, intent: string, provider: string, model: string): void;
   /** At the start of a step. `total` is null where there is no limit. */
@@ -256,7 +256,7 @@ export interface KernelCallbacks {
   onError(pid: PID, error: SyscallError): void;
 }
 
-/** What a person reading along sees: `rnix log`. */
+/** One entry of `rnix log`. */
 export interface LogEntry {
   ts: string;
   step: number;
@@ -264,13 +264,13 @@ export interface LogEntry {
   text: string;
 }
 
-/** What an attached client is told while a process runs; `complete` is always the last and never dropped. */
+/** An event for attached clients. `complete` is always the last and never dropped. */
 export type ProcessEvent =
   | { type: "spawn"; info: ProcInfo }
   /** Tokens and cost are what the run has used before this step. */
   | { type: "step"; step: number; total: number | null; tokensUsed: number; costUsd: number | null }
   | { type: "text_delta"; step: number; text: string }
-  /** What the model thinks, as it comes: no part of its answer. */
+  /** Reasoning of the model as it streams in; not part of its answer. */
   | { type: "reasoning_delta"; step: number; text: string }
   | { type: "log"; entry: LogEntry }
   | { type: "retry"; step: number; attempt: number; delayMs: number; message: string }

@@ -219,7 +219,7 @@ export default definePlugin({
     expect(code).toBe(0);
     expect(stderr).toContain("plugins that have changed since it ran: jira");
     expect(stderr).toContain("plugins that it had and are not loaded now: other");
-    expect(stderr).toContain("tools that it had and are not there any more: Other");
+    expect(stderr).toContain("tools that are no longer available: Other");
     expect(toolResults(model.requests.at(-1) ?? fail()).at(-1)).toContain("Error");
   });
 });
@@ -237,7 +237,7 @@ test("two daemons that take up one run at once: one has it, the other is told wh
     expect(done.map(({ code }) => code).toSorted()).toEqual([0, 64]);
     const told = done.find(({ code }) => code === 64)?.stderr;
     expect(told).toMatch(
-      /being resumed by another \(rnix in process \d+\)|lives, as PID \d+ of another rnix/,
+      /being resumed by another \(rnix in process \d+\)|is alive as PID \d+ of another rnix/,
     );
     const winner = done[0]?.code === 0 ? {} : second;
     await until(() => machine.has("held"), "its second call");

@@ -148,7 +148,7 @@ describe("a service of the user's init.yaml", () => {
       state: "failed",
       error: expect.stringContaining("/no/such/program"),
     });
-    expect((await machine.run(["daemon", "logs"])).stdout).toContain("goes on without the command db");
+    expect((await machine.run(["daemon", "logs"])).stdout).toContain("continues without the command db");
     const doctor = await machine.run(["doctor"]);
     expect(doctor.code).toBe(1);
     expect(doctor.stdout).toContain("init.yaml: command db: ");

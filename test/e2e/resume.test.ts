@@ -172,7 +172,7 @@ describe("rnix resume", () => {
     // Whoever comes when the first is done finds a run that has completed.
     expect(tries.map(({ code }) => code).sort()).toEqual([0, 64, 64]);
     for (const { code, stderr } of tries)
-      if (code !== 0) expect(stderr).toMatch(/being resumed|lives, as PID|has completed/);
+      if (code !== 0) expect(stderr).toMatch(/being resumed|is alive as PID|has completed/);
     expect(stepsOf(machine, uuid).map(({ step }) => step)).toEqual([1, 2]);
   });
 
@@ -184,7 +184,7 @@ describe("rnix resume", () => {
     const [info] = JSON.parse((await machine.run(["ps", "--json"])).stdout);
     const refused = await machine.run(["resume", info.uuid]);
     expect(refused.code).toBe(64);
-    expect(refused.stderr).toContain("lives, as PID 1");
+    expect(refused.stderr).toContain("is alive as PID 1");
     await machine.run(["suspend", "1"]);
     await command.done;
     const resumed = await machine.run(["resume", info.uuid], { cwd: machine.elsewhere });

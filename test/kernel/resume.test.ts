@@ -98,7 +98,7 @@ describe("a run that was suspended goes on", () => {
     expect(await resumed(h, uuid)).toMatchObject({ exit_code: 0, suspended: null });
     expect(made).toBe(1);
     const [, , first, second] = h.requests[1]?.messages ?? [];
-    expect(first?.content).toContain("may have been done in part");
+    expect(first?.content).toContain("may have taken effect in part");
     expect(second?.content).toContain("nothing was done");
   });
 
@@ -538,11 +538,11 @@ describe("who takes up a run", () => {
       if (one.status === "rejected")
         expect(one.reason).toMatchObject({
           code: "INVALID",
-          message: expect.stringMatching(/being resumed|lives, as PID 2/),
+          message: expect.stringMatching(/being resumed|is alive as PID 2/),
         });
     expect(await resume(h, uuid).catch((error: unknown) => error)).toMatchObject({
       code: "INVALID",
-      message: expect.stringContaining("lives, as PID 2"),
+      message: expect.stringContaining("is alive as PID 2"),
     });
   });
 

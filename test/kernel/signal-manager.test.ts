@@ -280,7 +280,7 @@ describe("a handler", () => {
     [
       "never comes back",
       (): Promise<void> => new Promise(() => {}),
-      /SIGTERM has not come back after 1000 ms/,
+      /SIGTERM has not returned after 1000 ms/,
     ],
   ])("that %s is told of, and its process goes on and can be killed", async (_how, handler, told) => {
     const clock = new FakeClock();

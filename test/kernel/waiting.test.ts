@@ -180,7 +180,7 @@ describe("a call that waits for a child", () => {
     rmSync(join(h.runs.dir(child.uuid), "process-meta.json"));
     const info = await resumed(h, parent.uuid);
     expect(info.result).toContain("Error INVALID");
-    expect(info.result).toContain("can't be gone on with");
+    expect(info.result).toContain("can't be resumed");
   });
 });
 

@@ -1,7 +1,7 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { ExitReason } from "../types.ts";
 
-/** What ends a run from inside a step: the loop makes it the run's outcome. */
+/** Ends a run from within a step: the reasoning loop turns it into the run's outcome. */
 export class RunError extends Error {
   readonly reason: ExitReason;
   readonly error: SyscallError;
@@ -13,7 +13,7 @@ export class RunError extends Error {
   }
 }
 
-/** What cannot be written down ends the run before its effects. */
+/** A failed write ends the run before the effects that it should have recorded. */
 export function recordOrFail<T>(write: () => T): T {
   try {
     return write();

@@ -1,9 +1,9 @@
 import type { SupervisorSpec } from "../supervisor/spec.ts";
 import type { MountRequest, PID, SpawnOpts } from "../types.ts";
 
-/** What InitBoot is told: the units of one init.yaml, brought up in this order. */
+/** The input of InitBoot: the units of one init.yaml, in the order of their start. */
 export interface InitPlan {
-  /** The folder of the project whose units they are; null: the user's. */
+  /** The folder of the units' project; null for the user's units. */
   project: string | null;
   units: readonly InitUnitPlan[];
 }
@@ -11,37 +11,37 @@ export interface InitPlan {
 export interface InitUnitPlan {
   /** Unique in its plan. */
   name: string;
-  /** As people call it: "command", "mcp", "supervisor". */
+  /** As users call it: "command", "mcp", "supervisor". */
   type: string;
-  /** Without it the others are not kept either. */
+  /** If it does not start, the other units are stopped too. */
   required: boolean;
   start: InitStart;
 }
 
 export type InitStart =
   | { kind: "supervisor"; spec: SupervisorSpec }
-  /** For all processes of the project, or of the user. `opts` tells what can be mounted, and where it stands. */
+  /** A mount for all processes of the project, or of the user. `opts` says what can be mounted. */
   | {
       kind: "mount";
       of: "project" | "user";
       plan(signal: AbortSignal): Promise<{ request: MountRequest; opts: SpawnOpts }>;
     };
 
-/** "waiting": those before it come first. "stopped": it has ended and nothing was wrong with that. */
+/** "waiting": earlier units start first. "stopped": it has ended without a failure. */
 export type InitState = "waiting" | "starting" | "running" | "failed" | "stopped";
 
-/** What InitStatus tells of one unit. */
+/** One unit as InitStatus returns it. */
 export interface InitUnitStatus {
   project: string | null;
   name: string;
   type: string;
   required: boolean;
   state: InitState;
-  /** Unix ms of when it came to this state. */
+  /** When it reached this state, in Unix ms. */
   sinceMs: number;
-  /** Of the supervisor; null for a mount, which is no process. */
+  /** Of the supervisor; null for a mount, which has no process. */
   pid: PID | null;
-  /** Of everything that the supervisor holds; null for a mount, where nobody counts them. */
+  /** Restarts of all children of the supervisor; null for a mount. */
   restarts: number | null;
   error: string | null;
 }

@@ -19,12 +19,12 @@ export interface InitUnitPorts {
   log(level: "info" | "warn", source: string, text: string): void;
 }
 
-/** A unit may take so long to come up. */
+/** Maximum time for a unit to start. */
 const START_MS = 60_000;
-/** One that is required has not come up when something of it falls within this time. */
+/** A required unit has not started if a child of it ends within this time. */
 const SETTLE_MS = 200;
 
-/** A service or supervisor of an init.yaml: what became of it, from its start to its end. */
+/** A service or supervisor of an init.yaml, from its start to its end. */
 export class InitUnit {
   readonly plan: InitUnitPlan;
   readonly #project: string | null;
@@ -47,7 +47,7 @@ export class InitUnit {
     return this.#state === "starting" || this.#state === "running";
   }
 
-  /** Its supervisor, also one that has ended. */
+  /** Its supervisor, also after its end. */
   get process(): Process | undefined {
     return this.#proc;
   }
@@ -69,8 +69,7 @@ export class InitUnit {
   }
 
   /**
-   * Throws why it did not come up; nothing of it is left then. The signal is the end of the kernel, and calls it
-   * off.
+   * Starts the unit, or throws why it did not start and undoes the start. The signal, the end of the kernel, cancels it.
    */
   async start(signal: AbortSignal): Promise<void> {
     this.#closing = signal;
@@ -91,7 +90,7 @@ export class InitUnit {
     }
   }
 
-  /** Ends it in order. What goes wrong is logged. With a status its agents are suspended, not terminated. */
+  /** Ends it in order and logs failures. With a status its agents are suspended, not terminated. */
   async stop(status?: ExitStatus): Promise<void> {
     const { supervisors, mounts, log } = this.#ports;
     const proc = this.#proc;
@@ -120,7 +119,7 @@ export class InitUnit {
     this.#mounted = { scope, path: await mounts.mountShared(scope, request, signal) };
   }
 
-  /** A program that is there, and ends at once, has not come up; its supervisor alone would try it again. */
+  /** A program that ends at once has not started, though its supervisor would restart it. */
   async #settle(signal: AbortSignal): Promise<void> {
     const proc = this.#proc;
     if (!proc) return;
@@ -139,7 +138,7 @@ export class InitUnit {
     if (proc.exit && proc.exit.code !== 0) throw new SyscallError("UNAVAILABLE", wordsOf(proc.exit));
   }
 
-  /** Programs that have ended by now are waited for: on a busy machine their end takes longer to be told than they ran. */
+  /** Waits for programs that have ended by now: on a busy machine the notice of their end comes late. */
   async #fallen(
     supervisor: Process,
     signal: AbortSignal,
@@ -160,7 +159,7 @@ export class InitUnit {
     }
   }
 
-  /** One that has just ended by itself is what was wanted. */
+  /** A unit that has just ended by itself needs no stop. */
   async #endOf(proc: Process, stopping: Promise<ExitStatus>): Promise<void> {
     try {
       await stopping;
@@ -173,14 +172,14 @@ export class InitUnit {
   }
 
   #ended(exit: ExitStatus): void {
-    // Told to: then it is known already.
+    // It was asked to stop: its end is expected.
     if (!this.isUp) return;
     const well = exit.code === 0 || this.#closing?.aborted === true;
     this.#become(well ? "stopped" : "failed", well ? null : wordsOf(exit));
     this.#ports.log(well ? "info" : "warn", this.#label(), `it has ended: ${wordsOf(exit)}`);
   }
 
-  /** Why what is mounted can't be used now. */
+  /** Why the mount can't be used now. */
   #down(): string | null {
     if (!this.#mounted) return null;
     const { scope, path } = this.#mounted;

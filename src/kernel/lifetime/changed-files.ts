@@ -34,7 +34,7 @@ export class ChangedFiles {
   /** At the run's end, while it may still start programs. */
   async end(proc: Process): Promise<void> {
     const begun = this.#baselines.get(proc);
-    // What was changed before a crash nobody knows.
+    // Changes before a crash are unknown.
     const knownSoFar = proc.spec.progress?.filesChangedComplete ?? true;
     if (!begun) {
       proc.filesChangedComplete = knownSoFar;
@@ -49,7 +49,7 @@ export class ChangedFiles {
     for (const file of before.keys()) if (!after.files.has(file)) proc.filesChanged.add(file);
   }
 
-  /** null when it can't be told: then the list is not complete, and says so. */
+  /** null when there is no readable git work tree. */
   async #baseline(proc: Process): Promise<Baseline | null> {
     let tree: WorkTree | null = null;
     let before: Listing | null = null;

@@ -31,9 +31,9 @@ interface ChildAgentPorts {
   uuid(): string;
   /** The records of one data folder. */
   runs(dataDir: string): RunStore;
-  /** Settles what the child is made of that the agent with this UUID wants. */
+  /** Plans the child that the agent with this UUID requests. */
   planChild(parentUuid: string, wish: ChildRequest): Promise<ChildPlan>;
-  /** Settles what its child of this UUID is gone on with. */
+  /** Plans the resume of a child of this agent. */
   planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
   /** Suspends a process in the middle of a step. */
   suspend(proc: Process, reason: string, wake: Wake): void;
@@ -43,10 +43,10 @@ interface ChildAgentPorts {
   notify(proc: Process, text: string): Promise<void>;
 }
 
-/** The children that agents spawn and wait for. */
+/** Child agents: spawns them, waits for them, and resumes them with their parent. */
 export class ChildAgents {
   readonly #ports: ChildAgentPorts;
-  /** Children that are waited for, and by whom. */
+  /** The waiting parent of each child. */
   readonly #waiting = new Map<PID, Process>();
 
   constructor(ports: ChildAgentPorts) {
@@ -63,10 +63,9 @@ export class ChildAgents {
   }
 
   /**
-   * Spawns a child and waits until it is reaped, however it ends. Which child it is stands in the journal before it
-   * begins: a call that was cut off goes on with that one, or takes its result, and spawns no second. A child that
-   * is suspended has its parent suspended too, until it has ended. Rejects when none can be spawned, EXHAUSTED
-   * where the parent's envelope allows none, and with the signal's reason when the parent is told to stop.
+   * Spawns a child and waits until it is reaped, however it ends. The journal has the child's UUID before it begins, so
+   * a repeated call resumes that child, or takes its result, and spawns no second one. A suspended child suspends its
+   * parent. Fails with EXHAUSTED when the parent's budget allows no child, and with the signal's reason on abort.
    */
   async run(
     parent: Process,
@@ -91,7 +90,7 @@ export class ChildAgents {
     return info;
   }
 
-  /** A child's step is worth a line to those who watch its parent; its words and calls are in its own log. */
+  /** Emits a line per child step to the parent's watchers; the child's own log has the rest. */
   #onStep(child: Process): void {
     const parent = this.#waiting.get(child.pid);
     if (!parent || parent.watchers.size === 0) return;
@@ -104,8 +103,8 @@ export class ChildAgents {
   }
 
   /**
-   * Goes on with the children that were laid down with this process, below it: not with one that a person has
-   * suspended, nor with one that a call of it waits for, which does it itself.
+   * Resumes the children that were suspended with this process, except children that the user suspended, and children
+   * that a repeated call of this process resumes itself.
    */
   async #resumeChildren(parent: Process, { info, history }: SavedRun): Promise<void> {
     const waits = [...(history.openStep?.waiting.values() ?? [])];
@@ -119,12 +118,12 @@ export class ChildAgents {
         if (hasEnded(child)) takeResult(parent, child);
         else if (child.suspended?.cause !== "asked") await this.#resumeChild(parent, uuid);
       } catch (thrown) {
-        // They are laid down again, both.
+        // Parent and child are being suspended again.
         if (parent.stopped) return;
         const why = thrown instanceof Error ? thrown.message : String(thrown);
         await this.#ports.notify(
           parent,
-          `Your child ${uuid}, which was suspended with you, could not be gone on with: ${why}`,
+          `Your child ${uuid}, which was suspended with you, could not be resumed: ${why}`,
         );
       }
     }
@@ -137,7 +136,7 @@ export class ChildAgents {
     uuid = this.#ports.uuid(),
   ): Promise<Process> {
     const { table, processes, waiting, drain, planChild, emit } = this.#ports;
-    // Before anything is loaded for it: a model may ask again and again.
+    // Before anything is loaded: a model may repeat a refused request many times.
     parent.spec.budget.requireRoom(parent.elapsedMs);
     const { agent, opts, notices } = await planChild(parent.uuid, wish);
     try {
@@ -146,14 +145,14 @@ export class ChildAgents {
       for (const notice of notices) emit(parent, `Agent: ${notice}`);
       return table.get(pid);
     } catch (thrown) {
-      // A kernel that drains takes no new process. One that is suspended meanwhile spawns it when it goes on.
+      // A draining kernel accepts no process. A suspended parent spawns the child when it is resumed.
       if (drain.isOn) await drain.waitForSuspend(parent);
       if (callId !== undefined && !parent.stopped) waiting.end(parent, callId);
       throw thrown;
     }
   }
 
-  /** The child of a call that was cut off: gone on with, or its record when it has ended meanwhile. */
+  /** The child of a call that was cut off: resumes it, or returns its record if it has ended. */
   async #resumeOrAdopt(parent: Process, wish: ChildRequest, uuid: string): Promise<Process | ProcInfo> {
     const { table, resumer } = this.#ports;
     const runs = this.#ports.runs(parent.spec.opts.project.dataDir);
@@ -162,7 +161,7 @@ export class ChildAgents {
     if (here) await resumer.gone(here);
     const info = await runs.info(uuid);
     if (!info) {
-      // Written down, and never begun.
+      // It is in the journal, but was never spawned.
       await runs.remove(uuid);
       return this.#spawn(parent, wish, undefined, uuid);
     }
@@ -186,7 +185,7 @@ export class ChildAgents {
     try {
       return (await resumer.resume(uuid, agent, { ...opts, parentPid: parent.pid })).pid;
     } catch (thrown) {
-      // It waits on, for the child that a kernel which drains does not take up.
+      // A draining kernel resumes no child: the parent keeps waiting for it.
       if (drain.isOn) await drain.waitForSuspend(parent);
       throw thrown;
     }
@@ -200,26 +199,26 @@ export class ChildAgents {
       await Promise.race([this.#ports.processes.wait(child.pid, parent), aborted.promise]);
       return child.info();
     } catch (thrown) {
-      // A parent that ends takes its children with it, in its own order.
+      // An ending parent ends its children itself, in its own order.
       if (!parent.stopped) child.stop(killed(SIGTERM, child.paused));
       throw thrown;
     } finally {
       this.#waiting.delete(child.pid);
       ignore();
-      // What it uses is its parent's only where it was built below it.
+      // Only a child that was built below its parent charges the parent's budget directly.
       if (child.spec.ppid !== parent.pid) charge(parent, child.uuid, child.spec.budget);
     }
   }
 }
 
-/** It has ended while its parent was not there to be told. */
+/** The child ended while its parent was suspended. */
 function takeResult(parent: Process, info: ProcInfo): void {
   const { uuid, tokens_used, cost_usd, steps_used } = info;
   charge(parent, uuid, { tokens: tokens_used, cost: cost_usd, steps: steps_used ?? info.steps });
   parent.childEnded(resultOf(info));
 }
 
-/** It was gone on with alone, before its parent was: from here on it is its child again. */
+/** The child was resumed before its parent: it becomes the parent's child again. */
 function adopt(parent: Process, child: Process): Process {
   if (child.ppid === parent.pid) return child;
   child.ppid = parent.pid;
@@ -228,8 +227,8 @@ function adopt(parent: Process, child: Process): Process {
 }
 
 /**
- * What a child has used while its parent was not there to be told, is the parent's use as well. Of what it knows it
- * has the tokens only: steps and cost go by their share.
+ * Charges the parent for what a child used while the parent was suspended. The parent knows the child's earlier tokens
+ * only, so steps and cost are charged in proportion.
  */
 function charge(
   parent: Process,

@@ -1,21 +1,21 @@
 import type { ProcInfo } from "../../store/runs/schema.ts";
 
-/** So many ended runs may wait for their disk; beyond that the oldest is given up. */
+/** At most this many records wait; beyond that the oldest is dropped. */
 const MAX_PENDING = 1000;
 
 /**
- * The last records of runs whose disk refused them. Their verdicts have been told; until the disk takes
- * them it still says that they run. They are tried again when another run ends, and at the kernel's end.
+ * The last records of ended runs that the disk rejected: on disk these runs still look alive. Writes are retried when
+ * another run ends and at shutdown.
  */
 export class PendingRecords {
   readonly #waiting = new Map<string, { info: ProcInfo; write: () => void }>();
 
-  /** What a run has ended with, as long as its disk has not taken it. */
+  /** The last record of a run while it waits. */
   of(uuid: string): ProcInfo | undefined {
     return this.#waiting.get(uuid)?.info;
   }
 
-  /** Writes the last record of a run, or keeps it for later and throws what refused it. */
+  /** Writes the last record of a run, or queues it and throws the error. */
   write(info: ProcInfo, write: () => void): void {
     const { uuid } = info;
     this.retry();
@@ -29,18 +29,18 @@ export class PendingRecords {
     }
   }
 
-  /** The run is gone on with: what it had ended with is not written any more. */
+  /** The run was resumed: its former last record must not be written. */
   forget(uuid: string): void {
     this.#waiting.delete(uuid);
   }
 
-  /** Tries those that wait, oldest first, and leaves off at the first that is refused again. */
+  /** Retries the waiting records, oldest first, and stops at the first failure. */
   retry(): void {
     for (const [uuid, { write }] of this.#waiting) {
       try {
         write();
       } catch {
-        return; // Told when it was refused the first time; it waits on.
+        return; // Logged at its first failure; it stays queued.
       }
       this.#waiting.delete(uuid);
     }

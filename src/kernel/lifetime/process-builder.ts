@@ -44,7 +44,7 @@ interface ProcessBuilderPorts {
   kernelId: string;
   wakes?: boolean;
   platform: string;
-  /** Keys that commands have printed, for whichever run. */
+  /** Keys printed by key commands, for all runs. */
   fetchedKeys?: Secrets;
   clock: Clock;
   uuid(): string;
@@ -56,38 +56,37 @@ interface ProcessBuilderPorts {
   devices: DeviceRegistry;
   contexts: Conversations;
   ctx: ContextManager;
-  /** What the runs of each project draw from. */
+  /** The daily budget of each project. */
   days: DailyBudget;
   files: FileSystem;
   inboxes: Inboxes;
   mounts: MountManager;
   runsIn?: KernelPorts["runsIn"];
-  /** Into the groups that a run was in. */
+  /** Adds a process to the groups that its run was in. */
   rejoin(proc: Process, groups: readonly string[]): void;
-  /** Takes back what others have given to a process that did not come to be. */
+  /** Clears what the managers hold for a process whose spawn failed. */
   forget(proc: Process): Promise<void>;
   warn(source: string, text: string): void;
 }
 
-/** What a process is to be made of. */
+/** What to build a process from. */
 interface BuildRequest {
   kind: ProcessKind;
   intent: string;
   agent: AgentInfo;
   opts: Omit<SpawnOpts, "images">;
-  /** To be kept beside it. */
+  /** Attached images, written beside the record. */
   images?: SpawnOpts["images"];
-  /** The run that it goes on with. */
+  /** The run to resume or fork. */
   saved?: SavedRun;
 }
 
-/** An agent that nobody named. */
+/** The agent of a spawn that names none. */
 const UNNAMED_AGENT = bareAgent("none");
 
 /**
- * The one constructor of processes: whoever wants one comes through here, so that none is without its
- * project, environment, rights and limits. What it builds stands in the table, has its files on disk and
- * its model open; `start` sets it going. If anything of that fails, nothing of it is left.
+ * The one constructor of processes, so that each has a project, environment, rights and limits. A built process is in
+ * the table, has its files on disk and its model open; `start` starts it. If any part fails, all parts are undone.
  */
 export class ProcessBuilder {
   readonly #ports: ProcessBuilderPorts;
@@ -107,10 +106,9 @@ export class ProcessBuilder {
   }
 
   /**
-   * The same for a run that is gone on with: same UUID, new PID, and everything else as its records have it but
-   * for what `opts` brings anew, the limits of it where they are given. Of `agent` it takes the skills to load.
-   * The caller has made sure that nobody else holds the run. A fork is a new run that begins with its steps: it has a
-   * UUID, a head and a use of its own, and no parent.
+   * Builds the process of a resumed run: same UUID, new PID, and the recorded settings except those that `opts` brings.
+   * Of `agent` it takes the skills. The caller holds the claim of the run. A fork is a new run that begins with the
+   * recorded steps: it has its own UUID, prompt head and usage, and no parent.
    */
   async rebuild(
     saved: SavedRun,
@@ -151,18 +149,18 @@ export class ProcessBuilder {
     }
   }
 
-  /** Every step, also when one fails: the spawn's own error is the one to be thrown. */
+  /** Runs every step, also after a failed one, which is logged: the caller gets the spawn's own error. */
   async #undo(steps: (() => unknown)[]): Promise<void> {
     for (const step of steps.reverse()) {
       try {
         await step();
       } catch (thrown) {
-        this.#ports.warn("spawn", `taking it back: ${String(thrown)}`);
+        this.#ports.warn("spawn", `undo: ${String(thrown)}`);
       }
     }
   }
 
-  /** That of the run, or the one of a new run which begins with its steps. */
+  /** The record of the run, or for a fork a new one. */
   async #recordOf(saved: SavedRun, opts: SpawnOpts, undo: (() => unknown)[]): Promise<RunWriter> {
     const runs = this.#runs(opts);
     const { fork, info } = saved;
@@ -176,18 +174,18 @@ export class ProcessBuilder {
     return record;
   }
 
-  /** At once: nothing it looks at changes before it stands in the table. `reopened`: the record of a run gone on with. */
+  /** Synchronous, so that the table does not change meanwhile. `reopened`: the record of a resumed run. */
   #construct(order: BuildRequest, reopened: RunWriter | undefined, undo: (() => unknown)[]): Process {
     const { kind, intent, agent, opts, saved } = order;
     const { table } = this.#ports;
-    // Whoever forks a run is a person: what comes of it is nobody's child.
+    // Users fork runs: the new process has no parent.
     const ofItself = saved?.fork ? undefined : saved;
-    // Of an adopted one the conversation counts: all else is today's.
+    // Of an adopted run only the conversation is used; settings are today's.
     const terms = saved?.fork?.adopted ? undefined : saved;
     const parent = ofItself && !opts.parentPid ? this.#liveParentOf(ofItself) : this.#parentOf(opts);
     if (parent) requireWithinParent(opts, parent);
     const namespace = this.#namespace(opts);
-    // The tools of what it is to mount are not there yet.
+    // The tools of its mounts do not exist yet.
     const permissions = terms
       ? savedPermissions(terms, namespace, opts, parent)
       : permissionsOf(agent, opts, namespace, parent, opts.mounts?.map(toolPrefix));
@@ -214,7 +212,7 @@ export class ProcessBuilder {
       namespace,
       permissions,
       secrets: new Secrets({
-        // Its shell may find what its parent's spawner has.
+        // Its shell may print keys of the parent's environment.
         keys: [...(opts.secrets ?? []), ...(parent?.secrets.keys ?? [])],
         shared: this.#ports.fetchedKeys,
       }),
@@ -254,11 +252,11 @@ export class ProcessBuilder {
     return record;
   }
 
-  /** Its conversation, its model, its first files on disk. */
+  /** Opens the conversation and the model, and writes the first files. */
   async #open(proc: Process, { saved, images = [] }: BuildRequest, undo: (() => unknown)[]): Promise<void> {
     const { contexts, ctx, files, inboxes } = this.#ports;
     const { intent, agent, opts } = proc.spec;
-    // A fork is shown what there is today (design §4).
+    // A fork sees today's tools and skills (design §4).
     const before = saved?.fork ? undefined : saved;
     const head = before?.meta.system_prompt ?? (await this.#head(agent, opts));
     proc.ctxId = await ctx.alloc(proc, Number.POSITIVE_INFINITY);
@@ -293,7 +291,7 @@ export class ProcessBuilder {
     await fitToModel(files, proc);
   }
 
-  /** How its model counts is known from the last answer. */
+  /** The last answer says how the model counts tokens. */
   #recall(proc: Process, head: string, { history }: SavedRun): void {
     if (!history.asked) return;
     const { messages, tokens } = history.asked;
@@ -301,7 +299,7 @@ export class ProcessBuilder {
     proc.estimate.learn({ model: proc.provider.model, system_prompt: head, messages, tools }, tokens);
   }
 
-  /** What it sees: what is mounted for many, its plugins' devices, the kernel's own. */
+  /** Shared mounts, then the devices of the plugins, then the kernel's own. */
   #namespace({ devices, project }: SpawnOpts): Namespace {
     const { mounts, devices: own } = this.#ports;
     const shared = mounts.shared(project).toReversed();
@@ -309,8 +307,8 @@ export class ProcessBuilder {
   }
 
   /**
-   * Mounts what it starts with. INVALID for a rule that names none of
-   * them, PERMISSION when it may use nothing of what it requires.
+   * Mounts what the process starts with. Fails with INVALID for a rule that names no tool of them, and with PERMISSION
+   * when the process may use no tool of a required mount.
    */
   async #mount(proc: Process, saved: SavedRun | undefined): Promise<void> {
     const { opts, agent, namespace } = proc.spec;
@@ -319,7 +317,7 @@ export class ProcessBuilder {
     const parent = proc.ppid === 0 ? undefined : table.find(proc.ppid);
     const failed = await mounts.mountAll(proc, opts.mounts);
     const missing = failed.map(({ request }) => toolPrefix(request));
-    // Saved rights may name what is not there any more.
+    // Recorded rights may name tools that are gone.
     if (!saved || saved.fork?.adopted) permissionsOf(agent, opts, namespace, parent, missing);
     proc.permissions = proc.permissions.withFacts({ expected: missing });
     proc.notices.push(
@@ -328,7 +326,7 @@ export class ProcessBuilder {
     proc.notices.push(...(await mounts.dropUnusable(proc)));
   }
 
-  /** One that has ended leaves its child to PID 0. */
+  /** Without a live parent, the child is PID 0's. */
   #liveParentOf({ info }: SavedRun): Process | undefined {
     const parent = info.parent_uuid === null ? undefined : this.#ports.table.findByUuid(info.parent_uuid);
     return parent && takesChildren(parent) ? parent : undefined;
@@ -367,7 +365,7 @@ export class ProcessBuilder {
   }
 }
 
-/** One after the other: they are large. */
+/** One after the other, because images are large. */
 async function keepImages(record: RunWriter, images: NonNullable<SpawnOpts["images"]>): Promise<ImageRef[]> {
   const kept: ImageRef[] = [];
   for (const { media_type, width, height, data } of images) {
@@ -382,5 +380,5 @@ function takesChildren(parent: Process): boolean {
 }
 
 function untraced({ message }: SyscallError): string {
-  return `events.jsonl of its record: ${message} The run goes on, and what it does is not traced.`;
+  return `events.jsonl of its record: ${message} The run continues without a trace.`;
 }

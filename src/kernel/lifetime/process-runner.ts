@@ -15,7 +15,7 @@ import { runChecks } from "./checks.ts";
 import { PendingRecords } from "./pending-records.ts";
 import { type ReapPorts, reapProcess } from "./reap.ts";
 
-/** What a process does between its start and its end: an agent reasons, a supervisor supervises. */
+/** The work of a process between its start and its end: an agent reasons, a supervisor supervises. */
 export type Task = (proc: Process) => Promise<RunOutcome>;
 
 interface ProcessRunnerPorts {
@@ -31,7 +31,7 @@ interface ProcessRunnerPorts {
   warn(source: string, text: string): void;
 }
 
-/** How a process lives from its start to its reap, whatever its task is. Owns the task. */
+/** Runs processes from start to reap, whatever their task is. Owns the tasks. */
 export class ProcessRunner {
   readonly #ports: ProcessRunnerPorts;
   readonly #reap: ReapPorts;
@@ -44,12 +44,12 @@ export class ProcessRunner {
     this.#reap = { ...ports.reap, task: (proc) => this.#tasks.get(proc) ?? Promise.resolve() };
   }
 
-  /** Tasks under way. */
+  /** Running tasks. */
   get tasks(): number {
     return this.#running;
   }
 
-  /** Sets the task of a started process going. */
+  /** Starts the task of a process. */
   begin(proc: Process, task: Task): void {
     this.#running++;
     this.#tasks.set(
@@ -58,37 +58,37 @@ export class ProcessRunner {
     );
   }
 
-  /** Reaps a zombie; once, whoever comes first. */
+  /** Reaps a zombie once; later callers wait for the same reap. */
   reap(proc: Process): Promise<void> {
     return reapProcess(this.#reap, proc);
   }
 
-  /** Last records that a full disk refused are tried once more. */
+  /** Retries last records that the disk rejected. */
   retryRecords(): void {
     this.#pendingRecords.retry();
   }
 
-  /** What a run has ended with that its disk has not taken: its record still says that it runs. */
+  /** The last record of a run that the disk has not accepted yet. */
   unrecordedEnd(uuid: string): ProcInfo | undefined {
     return this.#pendingRecords.of(uuid);
   }
 
-  /** The run has another process by now: a last record that still waits for its disk is void. */
+  /** The run has a new process: a waiting last record must not be written. */
   forgetRecord(uuid: string): void {
     this.#pendingRecords.forget(uuid);
   }
 
-  /** Works, finishes, and is followed by the automatic reap. It never rejects. */
+  /** Runs the task, finishes the process and starts its reap. It never rejects. */
   async #run(proc: Process, task: Task): Promise<void> {
     const outcome = await task(proc).catch((defect) => failed(namedError(defect, "ReasonStep", proc.pid)));
-    // A process that is paused stays so: its checks are programs, and its clock, which has their deadlines, stands.
+    // A paused process stays paused: its checks are programs, and their deadlines use its clock, which is stopped.
     await proc.gate();
     await this.#finish(proc, outcome).catch((defect) => this.#endAfterDefect(proc, defect));
     // Not awaited: the reap waits for this very task.
     void this.reap(proc);
   }
 
-  /** The end itself has a defect: whoever waits for the process is told all the same. */
+  /** The end itself failed by a defect: the callers that wait are released all the same. */
   #endAfterDefect(proc: Process, defect: unknown): void {
     const error = namedError(defect, "Finish", proc.pid);
     this.#ports.warn(`PID ${proc.pid}`, `finish: ${error.message}`);
@@ -97,8 +97,8 @@ export class ProcessRunner {
   }
 
   /**
-   * What belongs to the process ends first, then the verdict is written, then the world is told. Whatever
-   * goes wrong on the way, it comes to its end: others wait for it.
+   * Ends what belongs to the process, writes the verdict, then notifies the parent, callbacks and watchers. A failed
+   * part is logged and the next one follows, because callers wait for the end.
    */
   async #finish(proc: Process, ran: RunOutcome): Promise<void> {
     const { callbacks, children, files, mounts } = this.#ports;
@@ -107,7 +107,7 @@ export class ProcessRunner {
       failed(namedError(thrown, "Check", proc.pid)),
     );
     await this.#attempt(proc, "programs", () => children.endOwner(proc.uuid));
-    // A check, or a program that has just ended, may have spawned some more; from here nothing new begins.
+    // A check or a program may have spawned more children. From here on there are no new ones.
     proc.ending = true;
     await this.#attempt(proc, "close", () => files.closeAll(proc));
     await this.#attempt(proc, "mounts", () => mounts.clear(proc));
@@ -115,7 +115,7 @@ export class ProcessRunner {
     if (proc.spec.kind === "agent") {
       await this.#attempt(proc, "settle", () => this.#ports.runsIn?.end(proc.spec.opts.project));
     }
-    // Not the reason of when it stopped: a kill may have come in the meantime.
+    // Reads `stopped` again: a kill may have replaced the first reason.
     const exit = verdict(finalOutcome(proc, outcome), proc.checks, countedChildren(proc));
     proc.terminate(exit);
     await this.#record(proc);
@@ -139,10 +139,10 @@ export class ProcessRunner {
     return ran.kind !== "broken" && proc.stopped ? { kind: "stopped", status: proc.stopped } : ran;
   }
 
-  /** The end made durable. A disk that refuses it is reported; the verdict that is told stands all the same. */
+  /** Makes the end durable. A failure is logged; the verdict stands all the same. */
   async #record(proc: Process): Promise<void> {
     const info = proc.info();
-    // What the reap, which follows at once, leaves of it.
+    // The reap follows at once and makes it dead.
     const last: ProcInfo = info.state === "zombie" ? { ...info, state: "dead" } : info;
     await this.#attempt(proc, "the end could not be recorded", () =>
       this.#pendingRecords.write(last, () => proc.record.info(last)),
@@ -150,7 +150,7 @@ export class ProcessRunner {
     await this.#attempt(proc, "the end could not be made durable", () => proc.record.close());
   }
 
-  /** A part of the end: what goes wrong in it is told, and the next one follows. */
+  /** Runs one part of the end and logs its failure. */
   async #attempt(proc: Process, what: string, part: () => Promise<void> | void): Promise<void> {
     try {
       await part();
@@ -159,7 +159,7 @@ export class ProcessRunner {
     }
   }
 
-  /** A process that ends first ends its children and waits until they have, and those that came meanwhile. */
+  /** Ends all children and waits for them, also for children that are spawned meanwhile. */
   async #endChildren(proc: Process): Promise<void> {
     const ended = new Set<Process>();
     for (;;) {
@@ -188,19 +188,19 @@ export class ProcessRunner {
   }
 }
 
-/** What is laid down lays down what it has spawned: that can be gone on with, too. */
+/** The children of a suspended process are suspended too, so that they can be resumed with it. */
 function endStatusFor(proc: Process, child: Process): ExitStatus {
   return proc.stopped?.reason === "suspended"
     ? suspendedFor(`PID ${proc.pid}, which spawned it, was suspended`, { cause: "parent" })
     : killed(SIGTERM, child.paused);
 }
 
-/** A supervisor decides itself what a child's failure means. */
+/** A supervisor itself decides what a child's failure means. */
 function countedChildren(proc: Process): Process["childResults"] {
   return proc.spec.kind === "supervisor" ? [] : proc.childResults;
 }
 
-/** Only an agent's run can be gone on with: whoever suspends something else ends it. */
+/** Only an agent's run can be resumed: a suspension terminates any other process. */
 function finalOutcome(proc: Process, outcome: RunOutcome): RunOutcome {
   if (outcome.kind !== "stopped" || !proc.stopped) return outcome;
   const ends = proc.stopped.reason === "suspended" && proc.spec.kind !== "agent";

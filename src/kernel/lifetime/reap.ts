@@ -5,7 +5,7 @@ import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { ResourceHolder } from "../process/resource-holder.ts";
 
-/** In the order in which they let go. */
+/** In the order in which they are cleared. */
 export type HolderName = "mounts" | "messages" | "groups" | "signals" | "threads" | "coroutines";
 
 export type Holders = Record<HolderName, ResourceHolder>;
@@ -15,14 +15,14 @@ export interface ReapPorts {
   contexts: Pick<Conversations, "ctxFree">;
   children: Pick<Children, "endOwner">;
   holders: Holders;
-  /** The task of a process; it has closed the process's files when it ends. */
+  /** Resolves when the task of the process has ended and closed its files. */
   task(proc: Process): Promise<void>;
   warn(source: string, text: string): void;
 }
 
 type Step = readonly [what: string, run: () => Promise<void> | void];
 
-/** One reap per process, whoever comes first: everyone else waits for the same one. */
+/** One reap per process: later callers wait for the same one. */
 const reaps = new WeakMap<Process, Promise<void>>();
 
 /** Frees everything a zombie holds, in the order of the seeds (2.5). It never rejects. */
@@ -36,12 +36,12 @@ export function reapProcess(ports: ReapPorts, proc: Process): Promise<void> {
 }
 
 async function reapOnce(ports: ReapPorts, proc: Process): Promise<void> {
-  // It never came to be: its builder has taken it back.
+  // The spawn failed, and the builder has undone it.
   if (ports.table.find(proc.pid) !== proc) return;
   await takeSteps(ports, proc, steps(ports, proc));
 }
 
-/** Takes back what others have given to a process that did not come to be; its builder does the rest. */
+/** Clears what the managers hold for a process whose spawn failed; the builder undoes the rest. */
 export function forget(ports: Pick<ReapPorts, "holders" | "warn">, proc: Process): Promise<void> {
   return takeSteps(ports, proc, given(ports.holders, proc));
 }
@@ -52,10 +52,10 @@ async function takeSteps(
   order: readonly Step[],
 ): Promise<void> {
   for (const [what, run] of order) {
-    // A step that goes wrong is told, and the next one follows: one fault must not keep all the rest.
+    // A failed step is logged, and the next one follows: one fault must not leak all the rest.
     try {
       const pending = run();
-      // Those that wait for nothing follow each other at once: nobody sees a process half freed.
+      // Synchronous steps follow each other without a break, so no caller sees a half-freed process.
       if (pending) await pending;
     } catch (thrown) {
       warn(`PID ${proc.pid}`, `reap, ${what}: ${namedError(thrown, "Reap", proc.pid).message}`);
@@ -76,7 +76,7 @@ function steps(ports: ReapPorts, proc: Process): Step[] {
     ["context", () => contexts.ctxFree(proc.ctxId)], // 10
     ["state", () => proc.reap()], // 11
     ["table", () => table.remove(proc)], // 12
-    // Whoever has found it in the table since step 4.
+    // Channels that were attached since step 4.
     ["channels", () => endChannels(proc)],
     ["parent", () => leaveParent(ports, proc)],
     ["envelope", () => proc.spec.budget.close()],
@@ -84,7 +84,7 @@ function steps(ports: ReapPorts, proc: Process): Step[] {
   ];
 }
 
-/** What is held for a process by others, from its first moment on. */
+/** What the managers hold for a process. */
 function given(holders: Holders, proc: Process): Step[] {
   return [
     ["channels", () => endChannels(proc)], // 4
@@ -96,7 +96,7 @@ function given(holders: Holders, proc: Process): Step[] {
   ];
 }
 
-/** Running children go to PID 0; ended ones that still wait for their parent are reaped. */
+/** Running children become PID 0's; zombies are reaped. */
 function handleOrphanChildren(ports: ReapPorts, proc: Process): void {
   for (const pid of proc.children) {
     const child = ports.table.find(pid);
@@ -110,7 +110,7 @@ function endChannels(proc: Process): void {
   for (const channel of [...proc.tracers, ...proc.watchers]) channel.end();
 }
 
-/** A parent that lives long does not keep the PIDs of all children it ever had. */
+/** Keeps the list of a long-lived parent bounded. */
 function leaveParent({ table }: ReapPorts, proc: Process): void {
   const siblings = table.find(proc.ppid)?.children ?? [];
   const at = siblings.indexOf(proc.pid);

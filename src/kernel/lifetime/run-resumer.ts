@@ -148,33 +148,33 @@ export class RunResumer {
   }
 }
 
-/** Its conversation names files where they were. */
+/** The conversation names files below the project's former folder. */
 function movedNews({ project }: ProcInfo, from: string): ResumeNews {
-  const text = `This run was recorded in ${from}, and goes on in the project ${project}. Paths below ${from} that were named so far lead to another place: look for the files below ${project}.`;
+  const text = `This run was recorded in ${from} and continues in the project ${project}. Earlier paths below ${from} are no longer valid: look for these files below ${project}.`;
   return { kind: "notice", source: "rnix", text };
 }
 
 function requireAgent({ kind, uuid }: ProcInfo): void {
   if (kind === "agent") return;
-  throw new SyscallError("INVALID", `Run ${uuid} is a ${kind}'s: only agents are gone on with.`);
+  throw new SyscallError("INVALID", `Run ${uuid} belongs to a ${kind}. Only runs of agents can be resumed.`);
 }
 
 function alive(pid: PID): SyscallError {
   return new SyscallError(
     "INVALID",
-    `The run lives, as PID ${pid}: only one that has ended or was suspended is resumed. \`rnix attach ${pid}\` follows it.`,
+    `The run is alive as PID ${pid}. Only an ended or suspended run can be resumed. \`rnix attach ${pid}\` follows it.`,
     { pid },
   );
 }
 
 function noRun(uuid: string): SyscallError {
-  return new SyscallError("NOT_FOUND", `There is no run ${uuid}. \`rnix ps -a\` lists those that are.`);
+  return new SyscallError("NOT_FOUND", `There is no run ${uuid}. \`rnix ps -a\` lists all runs.`);
 }
 
 function aliveElsewhere(pid: PID): SyscallError {
   return new SyscallError(
     "INVALID",
-    `The run lives, as PID ${pid} of another rnix: a command with --no-daemon, or another daemon. It can be resumed when it has ended there, and forked now (--fork).`,
+    `The run is alive as PID ${pid} of another rnix: a command with --no-daemon, or another daemon. Resume it after it has ended there, or fork it now (--fork).`,
     { pid },
   );
 }

@@ -25,11 +25,11 @@ export interface ShutdownPorts {
 export interface ShutdownOptions {
   now?: boolean;
   cause?: SuspendCause;
-  /** 0: what is under way is cut off at once. */
+  /** 0: running calls are cancelled at once. */
   drainMs?: number;
 }
 
-/** The end of all processes, in the order that those who use each other need. */
+/** Ends all processes, users of a process before it. */
 export class Shutdown {
   readonly #ports: ShutdownPorts;
   #handsOver = false;
@@ -38,7 +38,7 @@ export class Shutdown {
     this.#ports = ports;
   }
 
-  /** LifecycleManager says what it does. */
+  /** See LifecycleManager.shutdown. */
   async run({ now, cause, drainMs }: Required<ShutdownOptions>): Promise<void> {
     const { debug, drain, table } = this.#ports;
     const args = { now, cause, processes: table.size, calls: drain.activeCalls };
@@ -50,12 +50,12 @@ export class Shutdown {
     await debug.awaitByPid0(undefined, "Shutdown", args, end);
   }
 
-  /** Some of those that a shutdown has suspended go on by themselves when rnix starts again. */
+  /** Whether a run that the shutdown suspended resumes by itself when rnix starts again. */
   get handsOver(): boolean {
     return this.#handsOver;
   }
 
-  /** Nothing new begins, and nothing is brought up any more. */
+  /** No process is created and no unit started any more. */
   #close(): void {
     this.#ports.processes.close();
     this.#ports.init.close();
@@ -63,20 +63,20 @@ export class Shutdown {
 
   async #endAll(now: boolean, cause: SuspendCause): Promise<void> {
     const { table, runner, children, mounts, init } = this.#ports;
-    // What the system itself keeps running ends after those that may use it.
+    // Units of init.yaml end after the processes that may use them.
     const all = table.all();
     const live = all.filter((proc) => now || !init.owns(this.#rootOf(proc)));
     for (const proc of live) {
-      // Its supervisor does that, in its order.
+      // Its supervisor ends it, in its own order.
       if (!now && this.#isSupervised(proc)) continue;
       proc.stop(now ? killed(SIGKILL, proc.paused) : suspendedBy(proc, cause));
-      // One that is suspended already stays so: only its programs get no grace any more.
+      // A process that is suspending keeps its status, but its programs get no more grace.
       if (now) children.hurryOwner(proc.uuid);
     }
     await Promise.all(live.map((proc) => proc.done.then(() => runner.reap(proc))));
     await init.stop(suspendedFor("rnix was stopped", { cause }));
     this.#handsOver ||= all.some((proc) => proc.exit !== undefined && resumesByItself(proc.info()));
-    // What many see, such as a service, outlives them.
+    // Shared mounts outlive the processes that use them.
     await mounts.unmountAll();
     runner.retryRecords();
   }
@@ -92,7 +92,7 @@ export class Shutdown {
   }
 }
 
-/** Who has paused it does not want it to go on by itself later. */
+/** A process that the user had paused must not resume by itself later. */
 function suspendedBy({ paused }: Process, cause: SuspendCause): ExitStatus {
   return paused
     ? suspendedFor("rnix was stopped while it was paused", { cause: "asked" })

@@ -8,12 +8,9 @@ import { Permissions } from "../permission/permissions.ts";
 import type { Process } from "../process/process.ts";
 import type { AgentInfo, Limit, ProcessKind, SpawnOpts } from "../types.ts";
 
-/*
- * What a new process may use and touch, by the word of its spawner, its agent and its parent. Those of a run that
- * is gone on with are in its records.
- */
+// The rights and limits of a new process, from its spawner, its agent and its parent. A resumed run has its recorded ones.
 
-/** PERMISSION for a folder that the parent may not touch. */
+/** Fails with PERMISSION for a folder outside the parent's folders. */
 export function requireWithinParent(given: SpawnOpts, parent: Process): void {
   const { opts } = parent.spec;
   const folders = foldersOf(opts).map(realOrSame);
@@ -23,7 +20,7 @@ export function requireWithinParent(given: SpawnOpts, parent: Process): void {
   if (outside !== undefined) {
     throw new SyscallError(
       "PERMISSION",
-      `${outside} is outside of what process ${parent.pid} may touch (${foldersOf(opts).join(", ")}), and its child gets no more than that.`,
+      `${outside} is outside the folders of process ${parent.pid} (${foldersOf(opts).join(", ")}). A child can't use more than its parent.`,
     );
   }
 }
@@ -41,11 +38,11 @@ export function realOrSame(dir: string): string {
   try {
     return realpathSync(dir);
   } catch {
-    return dir; // Not there: whoever opens something in it will say so.
+    return dir; // Missing: an open below it fails with its own error.
   }
 }
 
-/** The spawner's list, or else the agent's; a child's is always within its parent's. */
+/** The spawner's rules, or else the agent's. A child's rights are always within its parent's. */
 export function permissionsOf(
   agent: AgentInfo,
   opts: SpawnOpts,
@@ -63,8 +60,8 @@ export function permissionsOf(
 }
 
 /**
- * What it may use if nobody above has less. Only agents have limits that nobody gave them: what the system
- * itself runs, a supervisor for instance, is its operator's.
+ * The process's own limits; those of its ancestors apply as well. Default limits are for agents only: a supervisor, for
+ * instance, has none.
  */
 export function limitsOf(kind: ProcessKind, agent: AgentInfo, opts: SpawnOpts): BudgetLimits {
   const defaults: Partial<SpawnOpts["limits"]> = kind === "agent" ? opts.limits : {};
@@ -78,28 +75,28 @@ export function limitsOf(kind: ProcessKind, agent: AgentInfo, opts: SpawnOpts): 
   };
 }
 
-/** What costs nobody knows how much can't be kept within a cost. */
+/** A cost limit requires a known price. */
 export function requirePrice(limits: BudgetLimits, { provider }: SpawnOpts, above: TreeBudget): void {
   if (!provider || provider.price || provider.plays) return;
   if (limits.cost === null && !above.limited("cost")) return;
   throw new SyscallError(
     "INVALID",
-    `A cost limit (--max-cost, max_cost, cost_per_day) needs the model's price, and that of ${provider.model} is not known. Write price: {input, output} in USD per million tokens under providers: ${provider.name}: models: "${provider.model}" into ~/.config/rnix/providers.yaml, or limit the tokens instead (--budget).`,
+    `A cost limit (--max-cost, max_cost, cost_per_day) requires a known price, and the price of ${provider.model} is not known. Write price: {input, output} in USD per million tokens under providers: ${provider.name}: models: "${provider.model}" into ~/.config/rnix/providers.yaml, or limit the tokens instead (--budget).`,
   );
 }
 
-/** A cost limit holds for what the run falls back to as well: what has no price is left out, and that is told. */
+/** A cost limit also holds for fallbacks: one without a price is left out, with a notice. */
 export function leaveOutUnpriced({ spec, fallbacks, notices }: Process, above: TreeBudget): void {
   if (spec.budget.limits.cost === null && !above.limited("cost")) return;
   for (const choice of fallbacks.filter(({ price }) => !price)) {
     fallbacks.splice(fallbacks.indexOf(choice), 1);
     notices.push(
-      `The fallback ${choice.name}/${choice.model} is left out: there is a cost limit, and its price is not known.`,
+      `The fallback ${choice.name}/${choice.model} is left out: the run has a cost limit, and the price is not known.`,
     );
   }
 }
 
-/** The first that somebody spoke of; null is a word too: no limit. */
+/** The first limit that was given. null counts as given: no limit. */
 function first(...limits: (Limit | undefined)[]): Limit {
   return limits.find((limit) => limit !== undefined) ?? null;
 }

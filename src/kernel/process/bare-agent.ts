@@ -1,6 +1,6 @@
 import type { AgentInfo } from "../types.ts";
 
-/** An agent that is nothing but a name, with every right there is: of a run that names none, of what is no agent. */
+/** An agent with a name, all rights and nothing else: for runs without an agent, and for processes of other kinds. */
 export function bareAgent(name: string): AgentInfo {
   return {
     name,

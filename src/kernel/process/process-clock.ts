@@ -1,20 +1,20 @@
 import type { Clock, Timer } from "../../lib/clock.ts";
 
 /**
- * The time that counts for one process: it stands still while the process is paused, and its timers with it
- * (design §2, "Paused and suspended time counts towards no deadline"). Owned by the process; whoever sets a
- * timer cancels it. What must also happen to a paused process, as a kill's grace, takes the kernel's clock.
+ * The clock of one process: it and its timers stop while the process is paused (design §2, "Paused and suspended time
+ * counts towards no deadline"). The caller that sets a timer cancels it. Deadlines that also apply to a paused process,
+ * such as a kill's grace, use the kernel's clock.
  */
 export class ProcessClock implements Clock {
   readonly #real: Clock;
-  /** When the real clock showed this one's zero: later by every pause. */
+  /** The real time at this clock's zero; each pause moves it. */
   #zero: number;
-  /** What this one showed when it was stopped. */
+  /** The time of this clock when it was stopped. */
   #stoppedAt: number | undefined;
-  /** Made with the first timer: most processes wait for nothing. */
+  /** Made with the first timer. */
   #timers: Set<HeldTimer> | undefined;
 
-  /** `ranMs`: what it has run already, before it was suspended. */
+  /** `ranMs`: running time before the run was suspended. */
   constructor(real: Clock, ranMs = 0) {
     this.#real = real;
     this.#zero = real.monotonic() - ranMs;
@@ -48,14 +48,14 @@ export class ProcessClock implements Clock {
     return this.#timers?.size ?? 0;
   }
 
-  /** Of one that stands already, nothing. */
+  /** No effect when it is stopped already. */
   stop(): void {
     if (this.#stoppedAt !== undefined) return;
     this.#stoppedAt = this.monotonic();
     for (const held of this.#timers ?? []) held.armed?.cancel();
   }
 
-  /** Goes on from where it was stopped; of one that runs, nothing. */
+  /** Continues from where it was stopped; no effect when it runs. */
   run(): void {
     if (this.#stoppedAt === undefined) return;
     this.#zero = this.#real.monotonic() - this.#stoppedAt;
@@ -75,6 +75,6 @@ interface HeldTimer {
   /** On this clock. */
   readonly dueMs: number;
   readonly f: () => void;
-  /** The real clock's timer; one of the past while this clock stands. */
+  /** The real clock's timer; cancelled while this clock is stopped. */
   armed: Timer | undefined;
 }

@@ -4,7 +4,7 @@ import type { Process } from "./process.ts";
 import { providerFacts } from "./provider-facts.ts";
 import { isSuspended } from "./run-progress.ts";
 
-/** Everything about a process, as it is written to proc-info.json and sent on the wire. */
+/** The process as proc-info.json and the protocol show it. */
 export function procInfoOf(proc: Process): ProcInfo {
   const { spec, exit } = proc;
   const given = new Set(spec.opts.envGiven ?? []);
@@ -78,7 +78,7 @@ export function procInfoOf(proc: Process): ProcInfo {
   };
 }
 
-/** Children that were laid down with it and have not gone on with it yet. */
+/** Children that were suspended with the run and are not resumed yet. */
 function suspendedChildren({ spec, childResults }: Process): ChildResult[] {
   const ended = new Set(childResults.map(({ uuid }) => uuid));
   return (spec.progress?.counted ?? []).filter((child) => isSuspended(child) && !ended.has(child.uuid));
@@ -88,7 +88,7 @@ function suspensionOf({ reason, cause, wake }: Suspension, wakes: boolean): Proc
   return { reason, cause, wake, ...(wakes && wake.on !== "never" && { by_itself: true }) };
 }
 
-/** Variables whose values may be kept on disk (design §2, "Environment"). */
+/** Variables whose values are recorded (design §2, "Environment"). */
 const RECORDED_VARIABLES: ReadonlySet<string> = new Set([
   "PATH",
   "HOME",

@@ -9,7 +9,7 @@ import type { AgentInfo, Limit, PID, ProcessKind, SpawnOpts } from "../types.ts"
 import type { RunProgress } from "./run-progress.ts";
 import type { Secrets } from "./secrets.ts";
 
-/** A tool as the model of this process sees it, and where it leads. */
+/** A tool as the model of this process sees it, with its device. */
 export interface ProcessTool {
   tool: ToolDef;
   entry: DeviceEntry;
@@ -21,9 +21,9 @@ export interface ProcessSpec {
   uuid: string;
   ppid: PID;
   parentUuid: string | null;
-  /** UUID of the process at the root of its tree: whose turn it is where trees take turns. */
+  /** UUID of the process at the root of its tree. Trees take turns at the model gate. */
   tree: string;
-  /** The run whose steps it began with. */
+  /** The run that it is a fork of. */
   originUuid: string | null;
   depth: number;
   intent: string;
@@ -32,19 +32,19 @@ export interface ProcessSpec {
   opts: SpawnOpts;
   namespace: Namespace;
   permissions: Permissions;
-  /** Keys that it does not show. */
+  /** Keys to redact. */
   secrets?: Secrets;
   record: RunWriter;
   maxSteps: Limit;
-  /** What the process and all below it may use, and have used. */
+  /** Limits and use of the process and its descendants. */
   budget: TreeBudget;
   timeoutMs: Limit;
   checks: readonly string[];
   kernelId: string;
-  /** Whoever embeds this kernel has a waker. */
+  /** Whether a waker resumes suspended runs. */
   wakes?: boolean;
   version: string;
   clock: Clock;
-  /** Of a run that is gone on with. */
+  /** Absent for a new run. */
   progress?: RunProgress;
 }

@@ -52,7 +52,7 @@ export class ProcessTable {
     return [...this.#byPid.values()];
   }
 
-  /** The process and all below it, parents first. */
+  /** The process and its descendants, parents first. */
   tree(root: Process): Process[] {
     const found = [root];
     for (const proc of found) {
@@ -64,7 +64,7 @@ export class ProcessTable {
     return found;
   }
 
-  /** The one way to change rights: those of all below stand within them at once, as no process holds more than its parent. */
+  /** The one way to change rights: also limits all descendants at once, as no process holds more than its parent. */
   setPermissions(root: Process, permissions: Permissions): void {
     root.permissions = permissions;
     for (const proc of this.tree(root)) {

@@ -1,7 +1,7 @@
 import type { ProviderFacts } from "../../store/runs/schema.ts";
 import type { ProviderChoice } from "../types.ts";
 
-/** What a record keeps of where a run's model is, so that it can be told when that has changed. No key is in it. */
+/** What a record says of a run's provider, so that a resume can report changes. It has no key. */
 export function providerFacts({ device, config, contextWindow, maxOutput }: ProviderChoice): ProviderFacts {
   return {
     driver: device.slice(device.lastIndexOf("/") + 1),
@@ -11,7 +11,7 @@ export function providerFacts({ device, config, contextWindow, maxOutput }: Prov
   };
 }
 
-/** An address may have a name, a password or a key in it. What is no URL is not kept at all. */
+/** Without user, password and query, which may be secret; null for an invalid URL. */
 function withoutSecrets(address: string): string | null {
   if (!URL.canParse(address)) return null;
   const { protocol, host, pathname } = new URL(address);

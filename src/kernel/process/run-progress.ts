@@ -3,7 +3,7 @@ import type { Message, StopReason } from "../../plugin/index.ts";
 import type { ChildResult, ProcInfo, StepRecord, ToolCallRecord, Usage } from "../../store/runs/schema.ts";
 import type { SkillInfo, Wake } from "../types.ts";
 
-/** A step that was begun and has no record: its answer is there, and its calls have gone as far as its journal says. */
+/** A step without a record: its answer is journaled, and its calls are as far as the journal says. */
 export interface OpenStep {
   step: number;
   ts: string;
@@ -14,9 +14,9 @@ export interface OpenStep {
   stopWord: string | undefined;
   /** Numbers of the inbox entries that the messages before its answer hold. */
   inbox: number[] | undefined;
-  /** By call: those that have ended, and those of which nobody knows. All others are made now. */
+  /** By call: results of ended calls, and of calls with an unknown end. All other calls are made now. */
   settled: ReadonlyMap<string, ToolCallRecord>;
-  /** By call: what it had begun to wait for. It is made again, and goes on waiting. */
+  /** By call: what it was waiting for. The call is repeated and waits again. */
   waiting: ReadonlyMap<string, Wake>;
 }
 
@@ -25,39 +25,39 @@ export interface LastAnswer extends Pick<StepRecord, "stop_reason" | "stop_word"
   content: string;
 }
 
-/** What a run had done when it was laid down: the process that goes on with it starts from here. */
+/** What a run had done when it was suspended: the new process starts from here. */
 export interface RunProgress {
   createdAtMs: number;
   /** Running time in ms. */
   elapsedMs: number;
   /** The last step with a record. */
   step: number;
-  /** The step that its first one finishes; null: it asks its model anew. */
+  /** An open step that the first step completes; null: the first step begins with a model call. */
   openStep: OpenStep | null;
-  /** Its final answer, when it was cut off between that and its end. */
+  /** The final answer, when the run was cut off between it and its end. */
   answered: LastAnswer | null;
   toolCalls: number;
   usage: Usage;
   plan: string | null;
-  /** What the Complete tool was given in the open step. */
+  /** The input of the Complete tool in the open step. */
   completion: string | null;
-  /** How often its last word was asked for again, before `answered` or the open step's. */
+  /** How often a final answer was rejected, before `answered` or the open step. */
   corrections: number;
-  /** Loaded while it ran, beside those of its agent. */
+  /** Skills loaded at run time, beside those of the agent. */
   skills: readonly SkillInfo[];
   children: readonly ChildResult[];
-  /** Children whose use is in its own, those that were laid down with it among them, as far as they had come. */
+  /** Children whose usage is part of its own, with children suspended with it. */
   counted: readonly ChildResult[];
   filesChanged: readonly string[];
-  /** Those are all of them. */
+  /** Whether `filesChanged` is complete. */
   filesChangedComplete: boolean;
-  /** PIDs that it had, oldest first. */
+  /** Former PIDs, oldest first. */
   earlierPids: readonly number[];
   crashes: ProcInfo["crashes"];
   switches: ProcInfo["switches"];
 }
 
-/** Of a run that begins. */
+/** The progress of a new run. */
 export function initialProgress(clock: Clock): RunProgress {
   return {
     createdAtMs: clock.now(),
@@ -81,7 +81,7 @@ export function initialProgress(clock: Clock): RunProgress {
   };
 }
 
-/** It was suspended, and is to be gone on with. */
+/** Whether the child was suspended. */
 export function isSuspended({ exit_reason }: ChildResult): boolean {
   return exit_reason === "suspended";
 }

@@ -1,26 +1,26 @@
 import { withMessage } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 
-/** Shorter ones are nobody's key, and would take words out of what people read. */
+/** Shorter texts are no keys, and redacting them would remove words from texts. */
 const MIN_LENGTH = 8;
-/** Keys that were fetched later: of one that changes all the time not all are kept. */
+/** At most this many fetched keys: a key command may print a new one each time. */
 const MAX_FETCHED = 16;
 const HIDDEN = "[key]";
 
 interface SecretsOptions {
-  /** Known from the start: every provider's, of the spawner's environment and of the user's file. */
+  /** Known at the start: keys of all providers, from the environment and the user's file. */
   keys?: Iterable<string>;
-  /** Keys that others fetch meanwhile. */
+  /** Keys that other runs fetch. */
   shared?: Secrets;
 }
 
-/** The providers' keys that a process must not show, redacted in all that it reads, prints and records. In memory alone. */
+/** Provider keys to redact in all that a process reads, prints and records. They are never written to disk. */
 export class Secrets {
   readonly #first: readonly string[];
   readonly #shared: Secrets | undefined;
   #fetched: readonly string[] = [];
   #last: string | undefined;
-  /** All of them, as long as no other is fetched. */
+  /** All keys; valid until another one is fetched. */
   #all: { fetched: readonly string[]; shared: readonly string[]; keys: readonly string[] } | undefined;
 
   constructor({ keys = [], shared }: SecretsOptions = {}) {
@@ -28,14 +28,14 @@ export class Secrets {
     this.#shared = shared;
   }
 
-  /** A key that was fetched. */
+  /** Adds a fetched key. */
   add(key: string): void {
     this.#last = key;
     const fresh = forms(key).filter((form) => !this.#first.includes(form) && !this.#fetched.includes(form));
     if (fresh.length > 0) this.#fetched = [...this.#fetched, ...fresh].slice(-MAX_FETCHED);
   }
 
-  /** The one that was given last. */
+  /** The newest fetched key. */
   get last(): string | undefined {
     return this.#last;
   }

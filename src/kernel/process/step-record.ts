@@ -6,19 +6,19 @@ import type { Process } from "./process.ts";
 const SUMMARY = 160;
 
 interface FinishedStep {
-  /** When it was begun. */
+  /** When the step began. */
   ts: string;
   assistant: Message;
   answer: LLMAnswer;
   calls: ToolCallRecord[];
   action: Action;
-  /** Numbers of the inbox entries that its messages hold. */
+  /** Numbers of the inbox entries in its messages. */
   told: number[] | undefined;
 }
 
 /**
- * The record of a step that is over. It takes what no record holds yet off the process; what a thread has
- * appended since the answer belongs to the next step.
+ * The record of a finished step. It takes the unrecorded data of the process; messages that a thread appended after the
+ * answer belong to the next step.
  */
 export function stepRecord(
   proc: Process,
@@ -50,7 +50,7 @@ export function stepRecord(
   };
 }
 
-/** What the process has used by now. */
+/** The usage of the process so far. */
 export function usageSoFar({ tokensUsed, costUsd, elapsedMs, corrections, spec }: Process): SoFar {
   return {
     tokens_used: tokensUsed,
@@ -61,7 +61,7 @@ export function usageSoFar({ tokensUsed, costUsd, elapsedMs, corrections, spec }
   };
 }
 
-/** What kind of step it was: the kernel's own tools are the actions of the seeds (5.1). */
+/** The kind of a step: the kernel's own tools are the actions of the seeds (5.1). */
 export function actionOf(calls: readonly ToolCallRecord[], planned: boolean): Action {
   const done = new Set(calls.filter((call) => call.state === "done").map((call) => call.name));
   if (calls.length === 0 || done.has("Complete")) return "complete";

@@ -3,18 +3,18 @@ import type { CheckResult, ChildResult } from "../../store/runs/schema.ts";
 import type { ExitReason, ExitStatus, Signal, SuspendCause, Wake } from "../types.ts";
 import { SIGINT, SIGKILL } from "../types.ts";
 
-/** How the reasoning task came to its end. */
+/** How a task ended. */
 export type RunOutcome =
   /** The agent gave its answer. */
   | { kind: "finished" }
-  /** It was told to stop, and stopped. */
+  /** A signal, limit or suspension stopped it. */
   | { kind: "stopped"; status: ExitStatus }
-  /** It ran into something that ends a run. */
+  /** An error ended it. */
   | { kind: "broken"; reason: ExitReason; error: SyscallError };
 
 /**
- * The verdict: the one place that decides how a run ended (design §2). Exit code, JSON and process record
- * all show what this says. A failed tool does not enter into it.
+ * The verdict: the one place that decides how a run ended (design §2). Exit code, JSON and process record all show it. A
+ * failed tool call does not change it.
  */
 export function verdict(
   outcome: RunOutcome,
@@ -53,10 +53,10 @@ export function verdict(
   return { code: 0, reason: "completed" };
 }
 
-/** The status of a run that was stopped so that it can be gone on with (EX_TEMPFAIL of sysexits.h). */
+/** The exit code of a suspended run (EX_TEMPFAIL of sysexits.h). */
 export const SUSPENDED: ExitStatus = { code: 75, reason: "suspended" };
 
-/** The same with its reason in words, who did it, and what it waits for. */
+/** The status of a suspension: its reason, its cause, and what will wake the run. */
 export function suspendedFor(
   reason: string,
   { cause = "asked", wake = { on: "never" } }: { cause?: SuspendCause; wake?: Wake } = {},
@@ -64,7 +64,7 @@ export function suspendedFor(
   return { ...SUSPENDED, suspended: { reason, cause, wake } };
 }
 
-/** The status of a run that a signal ended: 128 and the number that Unix gives the signal. */
+/** The status of a run that a signal ended: 128 plus the Unix signal number. */
 export function killed(signal: Signal, paused: boolean): ExitStatus {
   const name = signal === SIGKILL ? "SIGKILL" : signal === SIGINT ? "SIGINT" : "SIGTERM";
   const code = signal === SIGKILL ? 137 : signal === SIGINT ? 130 : 143;

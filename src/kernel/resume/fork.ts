@@ -70,7 +70,7 @@ export async function readFork(
   };
 }
 
-/** What speaks for the system would be heard as the user's own word. */
+/** A foreign message in the system's name would count as the user's own. */
 function requireConversation(uuid: string, steps: readonly StepRecord[]): void {
   const speaks = steps.find(({ messages }) => messages.some(({ role }) => role === "system"));
   if (!speaks) return;
@@ -92,7 +92,7 @@ function upTo(
   const there = last === undefined ? "it has none yet" : `there are steps 1 to ${last}`;
   throw new SyscallError(
     "INVALID",
-    `Run ${uuid} has no step ${step} to go on from: ${there}. \`rnix steps ${uuid}\` lists them.`,
+    `Run ${uuid} has no step ${step} to fork from: ${there}. \`rnix steps ${uuid}\` lists them.`,
   );
 }
 

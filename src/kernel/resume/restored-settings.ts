@@ -10,7 +10,7 @@ import { usableTools } from "../tools/tool-catalog.ts";
 import type { Limit, SpawnOpts } from "../types.ts";
 import type { SavedRun } from "./saved-run.ts";
 
-/** What the run was given at its spawn counts on; the rest is as whoever resumes it has planned it. */
+/** The settings of the spawn stay; all others are those that the resume has planned. */
 export function savedOpts({ info, spawned, fork }: SavedRun, given: SpawnOpts): SpawnOpts {
   return {
     ...given,
@@ -20,7 +20,7 @@ export function savedOpts({ info, spawned, fork }: SavedRun, given: SpawnOpts): 
     sandbox: info.sandbox,
     effort: info.effort ?? undefined,
     outputSchema: spawned.output_schema,
-    // Of the run itself: a fork is another one.
+    // A fork is another run, with settings of its own.
     resumeOnRestart: fork ? given.resumeOnRestart : info.resume_on_restart,
     supervised: fork ? undefined : (info.supervised ?? undefined),
     envHad: info.env.names,
@@ -28,12 +28,12 @@ export function savedOpts({ info, spawned, fork }: SavedRun, given: SpawnOpts): 
   };
 }
 
-/** Of a foreign run only what its model was told counts; all else is as for a new one. */
+/** Of a foreign run only the attached input stays; all else is as for a new run. */
 export function adoptedOpts({ spawned }: SavedRun, given: SpawnOpts): SpawnOpts {
   return { ...given, input: spawned.input ?? undefined };
 }
 
-/** The run's own, but for those that it is given anew. */
+/** The limits of the run, where the resume brings no new ones. */
 export function savedLimits({ info, spawned }: SavedRun, opts: SpawnOpts): BudgetLimits {
   const or = (given: Limit | undefined, saved: Limit): Limit => (given === undefined ? saved : given);
   return {
@@ -46,7 +46,7 @@ export function savedLimits({ info, spawned }: SavedRun, opts: SpawnOpts): Budge
   };
 }
 
-/** Its rights as one unit, over the tools of today, and within what its parent has by now, if that lives. */
+/** The recorded rights, applied to today's tools, and within those of the parent if it is alive. */
 export function savedPermissions(
   { info, narrowing }: SavedRun,
   namespace: Namespace,
@@ -62,8 +62,8 @@ export function savedPermissions(
 }
 
 /**
- * Shows the tools as they were shown, in their order: the head of the prompt does not change. One that is gone
- * stays, and is refused when it is called; what is new comes after.
+ * Shows the tools as before and in the same order, so that the prompt head does not change. A tool that is gone stays
+ * in the list, and its calls are refused. New tools are appended.
  */
 export function restoreTools(proc: Process, shown: ProcessMeta["tools"]): void {
   const today = new Map(proc.tools);
@@ -79,13 +79,13 @@ export function restoreTools(proc: Process, shown: ProcessMeta["tools"]): void {
     .filter(([, { entry }]) => entry.path.startsWith(GONE))
     .map(([name]) => name);
   if (missing.length > 0) {
-    proc.notices.push(`tools that it had and are not there any more: ${missing.join(", ")}`);
+    proc.notices.push(`tools that are no longer available: ${missing.join(", ")}`);
   }
 }
 
 const GONE = "/dev/gone/";
 
-/** It leads nowhere: whoever calls it is told that there is no such device. */
+/** A tool without a device: its calls fail with NOT_FOUND. */
 function gone(name: string): ProcessTool {
   const path = `${GONE}${name}`;
   const tool = { name, description: "", input: {} };

@@ -2,7 +2,7 @@ import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 
-/** How long, and how often, a run is asked for that another has. */
+/** How long to wait for a run that another caller has claimed, and how often to look. */
 const CLAIM_MS = 2_000;
 const CLAIM_LOOK_MS = 20;
 
@@ -16,20 +16,20 @@ interface ClaimPorts {
   runs(dataDir: string): RunStore;
 }
 
-/** What a run is taken for: to go on with it, or only to write down how it stands. */
+/** Why a run is claimed: to resume it, or only to change its record. */
 type Purpose = "resume" | "record";
 
-/** Who changes a run that has no process has it for himself meanwhile: in this kernel, and over all others. */
+/** Exclusive claims of runs without a process, within this kernel and between kernels. */
 export class RunClaims {
   readonly #ports: ClaimPorts;
-  /** Runs that this kernel has taken. */
+  /** Runs that this kernel has claimed. */
   readonly #taken = new Map<string, Purpose>();
 
   constructor(ports: ClaimPorts) {
     this.#ports = ports;
   }
 
-  /** Whoever only writes down how it stands is waited for. INVALID when somebody goes on with it. */
+  /** Waits for a claim that only changes the record. Fails with INVALID when another caller resumes the run. */
   async take(uuid: string, dataDir: string, purpose: Purpose): Promise<Claim> {
     const { clock } = this.#ports;
     const runs = this.#ports.runs(dataDir);

@@ -22,7 +22,7 @@ import { planText } from "../devices/plan.ts";
 import { isSuspended, type LastAnswer, type RunProgress } from "../process/run-progress.ts";
 import type { AgentInfo, SkillInfo } from "../types.ts";
 
-/** A run as its records tell it: all that is needed to go on with it. */
+/** A run as its records have it: all that a resume needs. */
 export interface SavedRun {
   info: ProcInfo;
   meta: ProcessMeta;
@@ -33,11 +33,11 @@ export interface SavedRun {
   before: EarlierUsage;
   /** Skills whose lists its saved rights do not hold yet, oldest first. */
   narrowing: readonly SkillInfo[];
-  /** What it was not told yet. */
+  /** Inbox entries that the model has not seen. */
   unread: readonly InboxEntry[];
   /** What of its records can't be read, in words. */
   damage: readonly string[];
-  /** It is not gone on with itself: a new run begins with these steps of it. */
+  /** For a fork: a new run begins with these steps. */
   fork?: Fork;
 }
 
@@ -45,7 +45,7 @@ interface Fork {
   steps: readonly StepRecord[];
   /** Another user's: of it the conversation alone is taken over. */
   adopted: boolean;
-  /** Its model has had its last word in the last of them. */
+  /** The last of these steps is the model's final answer. */
   answered: boolean;
   /** That was the run's end. */
   ended: boolean;
@@ -122,10 +122,10 @@ export async function readSavedRun(
   };
 }
 
-/** A run that waits again and again may have very many. */
+/** A run that is suspended again and again gets a PID each time. */
 const PIDS_KEPT = 100;
 
-/** It came to an end of its own, and that is in its record. */
+/** It has ended, and not by a suspension. */
 export function hasEnded({ ended_at_ms, exit_reason }: ProcInfo): boolean {
   return ended_at_ms !== null && exit_reason !== "suspended";
 }
@@ -155,7 +155,7 @@ function isOwn({ origin_uuid }: StepRecord): boolean {
   return origin_uuid === undefined;
 }
 
-/** Those that are known to have ended, oldest first. */
+/** Calls that are known to have ended, oldest first. */
 export function callsOf(steps: readonly StepRecord[], { openStep }: SavedHistory): ToolCallRecord[] {
   return [...steps.flatMap((step) => step.tool_calls), ...(openStep?.settled.values() ?? [])];
 }
@@ -174,7 +174,7 @@ function completionOf(calls: readonly ToolCallRecord[]): string | null {
   return last ? String(last.input.result) : null;
 }
 
-/** A skill that is not there any more has been told to the model; its list is in the saved rights. */
+/** The model has seen a skill that is gone now; the skill's tool list is in the recorded rights. */
 export function skillsCalled(calls: readonly ToolCallRecord[], agent: AgentInfo | null): SkillInfo[] {
   const names = new Set(done(calls, "Skill").map(({ input }) => String(input.skill)));
   return agent?.deferredSkills.filter(({ name }) => names.has(name)) ?? [];
@@ -186,7 +186,7 @@ function finalAnswer(steps: readonly StepRecord[], { openStep }: SavedHistory): 
   return !last || openStep || !isOwn(last) ? null : answerOf(last);
 }
 
-/** What its model's last word was, if this step was to be the last. */
+/** The final answer of the model, if this step was to be the last. */
 export function answerOf(last: StepRecord): LastAnswer | null {
   const { tool_calls, raw_response, stop_reason, stop_word } = last;
   const completion = completionOf(tool_calls);
@@ -200,20 +200,20 @@ function isAskedAnew(unread: readonly InboxEntry[]): boolean {
   return unread.some(({ kind }) => kind === "input");
 }
 
-/** What was corrected before its last answer: a correction of that one is made anew when it is gone on with. */
+/** Corrections before the last answer. A correction of that answer is repeated by the resume. */
 function correctionsOf(steps: readonly StepRecord[], journal: readonly JournalEntry[]): number {
   const open = journal.findLast((entry) => entry.t === "answer");
   return (open ?? steps.at(-1))?.so_far?.corrections ?? 0;
 }
 
-/** How its children ended. One that was laid down with it has not: the call that waits for it goes on with it. */
+/** How the children ended, without those suspended with it: the calls that wait for these resume them. */
 function childrenOf(info: ProcInfo, steps: readonly StepRecord[]): ChildResult[] {
   const recorded = info.ended_at_ms === null ? steps.flatMap(({ children = [] }) => children) : [];
   const last = new Map([...info.children, ...recorded].map((child) => [child.uuid, child]));
   return [...last.values()].filter((child) => !isSuspended(child));
 }
 
-/** What a parent is told of it. */
+/** What the parent's record says of it. */
 export function resultOf({ uuid, pid, agent, exit_code, exit_reason, tokens_used }: ProcInfo): ChildResult {
   return { uuid, pid, agent, exit_code, exit_reason, tokens_used };
 }
@@ -259,6 +259,6 @@ export function requireOwnRecord(info: ProcInfo, meta: { foreign?: true }, lost:
 export function unreadable(uuid: string): SyscallError {
   return new SyscallError(
     "INVALID",
-    `Run ${uuid} can't be gone on with: its process-meta.json, which holds the head of its prompt and what must be true at its end, is missing or of an older rnix. Begin it anew: rnix spawn.`,
+    `Run ${uuid} can't be resumed: its process-meta.json, with the prompt head and the checks, is missing or of an older rnix. Start a new run: rnix spawn.`,
   );
 }

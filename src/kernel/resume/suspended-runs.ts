@@ -17,15 +17,15 @@ interface SuspendedRunsPorts {
   wakes?: boolean;
   /** Emits that a run was ended. */
   ended(uuid: string, exit: ExitStatus): void;
-  /** False for a run that lives in this kernel. */
+  /** False for a run that is alive in this kernel. */
   isGone(uuid: string): Promise<boolean>;
   /** Whether another kernel of this id is alive. */
   kernelAlive(kernelId: string): boolean;
-  /** Ends the programs of all kernels that are dead by now; resolves when they are gone. */
+  /** Ends the programs of all dead kernels; resolves when they are gone. */
   sweepPrograms(): Promise<void>;
 }
 
-/** What is done to a suspended run without going on with it: its record is all there is of it. */
+/** Changes to the records of suspended runs, which have no process. */
 export class SuspendedRuns {
   readonly #ports: SuspendedRunsPorts;
 
@@ -33,7 +33,7 @@ export class SuspendedRuns {
     this.#ports = ports;
   }
 
-  /** It waits for this from now on. Nothing for one that is not suspended any more. */
+  /** Replaces what the run waits for. No effect when it is not suspended. */
   async setWake(uuid: string, dataDir: string, reason: string, wake: Wake): Promise<void> {
     await this.#requireOwn(uuid, dataDir);
     const by_itself = (this.#ports.wakes === true && wake.on !== "never") || undefined;
@@ -50,9 +50,9 @@ export class SuspendedRuns {
   }
 
   /**
-   * It has ended with this status, and with `tree` those that were laid down with it, before it. `known`: how it stands,
-   * also where it was cut off and its record does not say so yet. Answers how many have ended, and its record then.
-   * `above`: is being ended with it; damaged records may have them in a circle.
+   * Ends a suspended run with this status, and with `tree` first the children that were suspended with it. `known`: its
+   * record, also where a crash cut it off. Returns how many runs ended, and the record afterwards. `above`: the runs
+   * that are being ended with it, because damaged records may form a circle.
    */
   async end(
     known: ProcInfo,
@@ -74,8 +74,8 @@ export class SuspendedRuns {
       for (const child of info.children) {
         const ends = tree && isSuspended(child) && !ending.includes(child.uuid);
         const found = ends ? await runs.info(child.uuid) : null;
-        const laidDown = found?.foreign ? null : found;
-        const end = laidDown && (await this.end(laidDown, dataDir, status, tree, ending));
+        const suspended = found?.foreign ? null : found;
+        const end = suspended && (await this.end(suspended, dataDir, status, tree, ending));
         ended += end?.ended ?? 0;
         children.push(end?.info ? resultOf(end.info) : child);
       }
@@ -88,13 +88,13 @@ export class SuspendedRuns {
     }
   }
 
-  /** PERMISSION for a foreign run: nothing is written to it. */
+  /** Fails with PERMISSION for a foreign run, whose record must not change. */
   async #requireOwn(uuid: string, dataDir: string): Promise<void> {
     const info = await this.#ports.runs(dataDir).info(uuid);
     if (info) requireOwn(info);
   }
 
-  /** Its record, and of one that was cut off, whose programs are ended now, what is known of it. null: it is neither. */
+  /** The record of a suspended run, or `known` for a run that a crash cut off, after ending its programs. Otherwise null. */
   async #suspended(known: ProcInfo, runs: RunStore): Promise<ProcInfo | null> {
     if (!(await this.#ports.isGone(known.uuid))) return null;
     const left = await orphanedRecord(runs, known.uuid, (id) => this.#ports.kernelAlive(id));

@@ -4,14 +4,14 @@ import type { Task } from "../lifetime/process-runner.ts";
 import type { Process } from "../process/process.ts";
 import type { CommandRequest } from "./spec.ts";
 
-/** Characters of a program's output that its process keeps as its result: the last ones. */
+/** The last characters of a program's output are the result of its process. */
 const OUTPUT_KEPT = 16_384;
-/** Of these shown with the error. */
+/** Characters of the output in an error message. */
 const OUTPUT_SHOWN = 1_000;
 
 /**
- * The task of a process that is one program: it lives as long as the program does. `launched` is told as soon
- * as the program runs, or that it could not be started.
+ * The task of a process that is one program and lives as long as it does. `launched` settles when the program runs or
+ * could not be started.
  */
 export function commandTask(
   exec: (proc: Process, request: ExecRequest) => Promise<Child>,
@@ -40,6 +40,6 @@ export function commandTask(
 function endedWith(argv: readonly string[], exit: ExitInfo, output: string): SyscallError {
   const how = exit.code === null ? `was ended by ${exit.signal ?? "a signal"}` : `ended with ${exit.code}`;
   const last = output.trim().slice(-OUTPUT_SHOWN);
-  const said = last === "" ? "It printed nothing." : `The last it printed: ${last}`;
+  const said = last === "" ? "It printed nothing." : `Its last output: ${last}`;
   return new SyscallError("DRIVER", `The program \`${argv.join(" ")}\` ${how}. ${said}`);
 }

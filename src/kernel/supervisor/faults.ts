@@ -2,7 +2,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { PID } from "../types.ts";
 import type { SupervisorSpec } from "./spec.ts";
 
-/** What a supervisor says when it can't do what was asked of it. */
+/** Errors of supervisors. */
 
 export function notStarted(supervisor: string, child: string, thrown: unknown): SyscallError {
   const why = thrown instanceof Error ? thrown.message : String(thrown);

@@ -9,8 +9,7 @@ export interface JournalPorts {
 }
 
 /**
- * What a supervisor did and why: events in its own record, beside its syscalls. On disk at once: it has no
- * steps to go there with.
+ * Records what a supervisor did and why: events in its own record, written at once because a supervisor has no steps.
  */
 export class Journal {
   readonly #proc: Process;
@@ -21,28 +20,28 @@ export class Journal {
     this.#ports = ports;
   }
 
-  /** The start of all children; throws what it throws. */
+  /** Records the start of all children; rethrows its error. */
   began<T>(args: Record<string, unknown>, start: () => Promise<T>): Promise<T> {
     return this.#event("SpawnSupervisor", args, start, () => this.#proc.pid);
   }
 
-  /** The start of a child; throws what it throws. */
+  /** Records the start of a child; rethrows its error. */
   started(child: string, start: () => Promise<Process>): Promise<Process> {
     return this.#event("SupervisorStart", { child }, start, ({ pid }) => pid);
   }
 
-  /** The run of a child that was suspended goes on. */
+  /** Records that the suspended run of a child was resumed. */
   async tookBack(child: string, pid: PID): Promise<void> {
     await this.#event("SupervisorStart", { child, suspended: true }, noop, () => pid);
   }
 
-  /** An end that was seen, or a start that failed, and what follows from it. */
+  /** Records an end or a failed start, and the decision that follows. */
   async decided(child: string, pid: PID | null, exit: ExitStatus | null, decision: string): Promise<void> {
     const args = { child, pid, exit_code: exit?.code ?? null, exit_reason: exit?.reason ?? null };
     await this.#event("SupervisorExit", args, noop, () => decision);
   }
 
-  /** The end of a child that its supervisor brings about. */
+  /** Records that the supervisor ends a child. */
   stopped<T extends { exit: ExitStatus; killed: boolean }>(
     child: string,
     pid: PID,
@@ -53,7 +52,7 @@ export class Journal {
     return this.#event("SupervisorStop", { child, pid, shutdown }, stop, result);
   }
 
-  /** The time of a restart has come, or somebody asked for it. */
+  /** Records a restart that is due or was requested. */
   async restarting(children: readonly string[]): Promise<void> {
     await this.#event("SupervisorRestart", { children }, noop, noop);
   }

@@ -10,14 +10,14 @@ export interface RestartLimit {
 export interface Backoff {
   firstMs: number;
   longestMs: number;
-  /** The share of each delay that is random, 0 to 1, so that many that fell together do not come back together. */
+  /** The random share of each delay, 0 to 1, so that children that failed together do not restart together. */
   jitter?: number;
 }
 
 interface RestartRules {
   limit: RestartLimit;
   backoff: Backoff;
-  /** So many ms up, and its next delay is the first one again. */
+  /** After this many ms of running, the next delay is the first one again. */
   resetAfterMs: number;
 }
 
@@ -29,8 +29,8 @@ export function backoffDelayMs(backoff: Backoff, attempt: number, random: () => 
 }
 
 /**
- * The rules that follow from a limit alone. The delays of something that fails at once each time take at
- * most half of the period together: were they longer, they would keep it below its limit for ever.
+ * The default rules of a limit. The delays of a child that always fails at once add up to at most half of the period:
+ * longer ones would keep it below its limit forever.
  */
 export function rulesFor(limit: RestartLimit): RestartRules {
   const longestMs = limit.periodMs / (2 * Math.max(1, limit.intensity));
@@ -42,8 +42,8 @@ export function rulesFor(limit: RestartLimit): RestartRules {
 }
 
 /**
- * The restarts of the last period, counted as OTP's supervisor does (`add_restart`): one that is exactly a
- * period old still counts, the new one counts itself, and it is too many when they are more than `intensity`.
+ * The restarts of the last period, counted as OTP's supervisor does (`add_restart`): one that is exactly a period old
+ * still counts, and so does the new one. More than `intensity` are too many.
  */
 export class RestartWindow {
   readonly #limit: RestartLimit;
@@ -55,8 +55,8 @@ export class RestartWindow {
   }
 
   /**
-   * Counts a restart at `now` (ms of a clock that never goes back). False: it is one too many, and must not be
-   * made; so it does not count either.
+   * Counts a restart at `now`, in ms of a monotonic clock. False: it exceeds the limit, must not be made, and does not
+   * count.
    */
   add(now: number): boolean {
     if (this.count(now) >= this.#limit.intensity) return false;
@@ -64,7 +64,7 @@ export class RestartWindow {
     return true;
   }
 
-  /** Ms until one more restart is within the limit: 0 when it is now, Infinity when none ever is. */
+  /** Ms until the limit allows one more restart: 0 for now, Infinity for never. */
   roomInMs(now: number): number {
     const { intensity, periodMs } = this.#limit;
     if (intensity < 1) return Number.POSITIVE_INFINITY;
@@ -81,7 +81,7 @@ export class RestartWindow {
   }
 }
 
-/** The growing delays of one thing that is started again and again. */
+/** The growing delays between restarts. */
 export class RestartDelays {
   readonly #rules: Pick<RestartRules, "backoff" | "resetAfterMs">;
   readonly #random: () => number;
@@ -92,7 +92,7 @@ export class RestartDelays {
     this.#random = random;
   }
 
-  /** Ms until the next start of what has ended now, after having been up for `upMs`. */
+  /** Ms until the next start, after a run of `upMs`. */
   next(upMs: number): number {
     if (upMs >= this.#rules.resetAfterMs) this.#attempt = 0;
     this.#attempt++;
@@ -100,7 +100,7 @@ export class RestartDelays {
   }
 }
 
-/** One thing that is started again when it ends, on its own: a server of a protocol, a program. */
+/** Restarts of one program or server that has no supervisor. */
 export class Restarts {
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #window: RestartWindow;
@@ -119,8 +119,8 @@ export class Restarts {
   }
 
   /**
-   * It has ended, or did not start: ms until it is to be started again, or null when that was one restart too
-   * many. Who asks again later, because somebody wants it after all, gets a number once the period has passed.
+   * Call it when the program has ended or did not start. Returns the ms until the restart, or null when the limit is
+   * exceeded; after the period has passed, a later call returns a number again.
    */
   ended(): number | null {
     const now = this.#clock.monotonic();

@@ -2,10 +2,10 @@ import type { Clock, Timer } from "../../lib/clock.ts";
 import { type RestartLimit, RestartWindow } from "./restart-policy.ts";
 import type { Slot } from "./slot.ts";
 
-/** A restart that waits for its time: of the slot that fell, and of who fell with it. */
+/** A pending restart of a failed child and its group. */
 export interface PendingRestart {
   readonly slot: Slot;
-  /** It has its place in the window. A clean end has none before the restart is made. */
+  /** Whether it counts in the window already. A clean end counts when the restart is made. */
   readonly counted: boolean;
   /** On the supervisor's own clock. */
   readonly dueAt: number;
@@ -16,14 +16,14 @@ interface SchedulePorts {
   limit: RestartLimit;
   /** Counts the window. */
   clock: Clock;
-  /** The supervisor's: it stands still while the supervisor is paused, and with it every delay. */
+  /** The supervisor's clock: delays stop while the supervisor is paused. */
   own: Clock;
-  /** Who falls with a slot, and itself. */
+  /** The slots that restart together with this one, itself included. */
   group(slot: Slot): readonly Slot[];
   due(restart: PendingRestart): void;
 }
 
-/** Which restarts of one supervisor are counted, and which wait. Owns their timers. */
+/** Counts the restarts of one supervisor and schedules pending ones. Owns their timers. */
 export class RestartSchedule {
   readonly #ports: SchedulePorts;
   readonly #window: RestartWindow;
@@ -35,9 +35,8 @@ export class RestartSchedule {
   }
 
   /**
-   * Ms until what has fallen may be started again; null when that is one restart too many. One that failed
-   * counts at once, as in OTP. One that ended cleanly counts when it is started, and waits until there is
-   * room for it.
+   * Ms until the child may be restarted; null when that exceeds the limit. A failure counts at once, as in OTP. A clean
+   * end counts when the child is restarted, and waits until the window has room.
    */
   onExit(slot: Slot, clean: boolean, upMs: number): number | null {
     const now = this.#now();
@@ -46,12 +45,12 @@ export class RestartSchedule {
     return Math.max(slot.delays.next(upMs), room);
   }
 
-  /** Restarts that count now. */
+  /** Restarts in the current window. */
   get count(): number {
     return this.#window.count(this.#now());
   }
 
-  /** Takes over what waits already of those that fall with the slot: neither its time nor its count is lost. */
+  /** Merges pending restarts of the same group: neither their delay nor their count is lost. */
   add(slot: Slot, delayMs: number, counted: boolean): void {
     const group = this.#ports.group(slot);
     const merged = [...this.#pending.values()].filter((one) => group.includes(one.slot));
@@ -64,7 +63,7 @@ export class RestartSchedule {
     });
   }
 
-  /** True: it is to be made now, and waits no more. False: it is none any more, or has to wait for room. */
+  /** True when the restart is due now. False when it was cancelled or must wait until the window has room. */
   take(restart: PendingRestart): boolean {
     if (this.#pending.get(restart.slot) !== restart) return false;
     this.cancel(restart);
@@ -76,7 +75,7 @@ export class RestartSchedule {
     return false;
   }
 
-  /** The one that a slot waits for. */
+  /** The pending restart of a slot. */
   of(slot: Slot): PendingRestart | undefined {
     return [...this.#pending.values()].find((one) => this.#ports.group(one.slot).includes(slot));
   }

@@ -3,10 +3,10 @@ import type { ExitStatus, PID } from "../types.ts";
 import type { RestartDelays } from "./restart-policy.ts";
 import { type ChildSpec, type RestartPolicy, restartOf } from "./spec.ts";
 
-/** Where a child stands. "ended": for good, as its policy has it; "suspended": its run is to be gone on with. */
+/** The state of a child. "ended": for good, by its policy; "suspended": its run will be resumed. */
 type ChildState = "new" | "running" | "waiting" | "suspended" | "ended";
 
-/** What SupervisorChildren tells of one. */
+/** One child as SupervisorChildren returns it. */
 export interface SupervisedChild {
   id: string;
   kind: ChildSpec["start"]["kind"];
@@ -14,21 +14,21 @@ export interface SupervisedChild {
   state: ChildState;
   pid: PID | null;
   uuid: string | null;
-  /** Times it was started after the first. */
+  /** Starts after the first. */
   restarts: number;
-  /** Of one that waits; null as long as those that fell with it are being ended. */
+  /** Ms until the restart of a waiting child; null while its group is being ended. */
   restartInMs: number | null;
   /** How its last process ended. */
   exit: ExitStatus | null;
 }
 
-/** The place of one child in its supervisor: processes come and go in it. */
+/** One child of a supervisor, through all its processes. */
 export interface Slot {
   readonly spec: ChildSpec;
   readonly delays: RestartDelays;
   state: ChildState;
   proc: Process | undefined;
-  /** The run of its last process: while it is suspended, the one that comes back. */
+  /** The run of its last process, which comes back when it was suspended. */
   uuid: string | undefined;
   /** Of the supervisor's clock. */
   startedAt: number;
@@ -66,12 +66,12 @@ export function supervisedChild(
   };
 }
 
-/** Down, and neither for good nor because somebody laid it down. As in OTP those that were done start again, too. */
+/** Whether a child starts again with its group: not if it ended for good or is suspended. As in OTP, finished ones do. */
 export function comesBack({ state, spec }: Slot): boolean {
   return state === "waiting" || (state === "ended" && restartOf(spec) !== "temporary");
 }
 
-/** Why a child that ended by itself like this is not started again, and what becomes of it. */
+/** The new state of a child that is not restarted after this end, with the reason; undefined if it is restarted. */
 export function keptDown(
   { spec }: Slot,
   exit: ExitStatus,
@@ -85,7 +85,7 @@ export function keptDown(
   return undefined;
 }
 
-/** What becomes of a child that was ended because a sibling fell. */
+/** The state of a child that was ended because a sibling failed. */
 export function fallenState({ spec, exit }: Slot): ChildState {
   if (exit?.reason === "suspended") return "suspended";
   return restartOf(spec) === "temporary" ? "ended" : "waiting";

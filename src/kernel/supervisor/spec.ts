@@ -3,26 +3,26 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { AgentInfo, SpawnOpts } from "../types.ts";
 import type { Backoff } from "./restart-policy.ts";
 
-/** Who comes back when a child has fallen: it alone, all of them, or it and those that started after it. */
+/** Which children restart after a failure: the child alone, all, or it and the children started after it. */
 export type Strategy = "one_for_one" | "one_for_all" | "rest_for_one";
 
 /**
- * When a child is started again: always; after an end with another exit code than 0; never. One that was
- * suspended (75) is started again by none of them: its run is to be gone on with.
+ * When a child is restarted: always; after an exit code other than 0; never. A suspended child (75) is never restarted,
+ * because its run will be resumed.
  */
 export type RestartPolicy = "permanent" | "transient" | "temporary";
 
-/** How a child is ended: at once, or asked and given so many ms. "infinity" is for supervisors alone. */
+/** How a child is ended: killed at once, or after a grace in ms. "infinity" is for supervisors only. */
 export type Shutdown = number | "brutal_kill" | "infinity";
 
-/** Everything of a plan is read anew at each start; it gives up when the signal is aborted. */
+/** Read again at each start; the signal cancels it. */
 type Plan<T> = (signal: AbortSignal) => Promise<T>;
 
 export type ChildStart =
   | {
       kind: "agent";
       plan: Plan<{ intent: string; agent: AgentInfo | null; opts: SpawnOpts }>;
-      /** The run of before, which was cut off in this place: it is gone on with instead of a new one. */
+      /** A run of this child that was cut off: it is resumed instead of a new run. */
       before?: Plan<{ uuid: string; agent: AgentInfo | null; opts: SpawnOpts } | undefined>;
     }
   | { kind: "supervisor"; spec: SupervisorSpec }
@@ -41,21 +41,21 @@ export interface ChildSpec {
   start: ChildStart;
 }
 
-/** What SpawnSupervisor is told (seeds 8.6). Started in the order of `children`, ended in reverse. */
+/** The input of SpawnSupervisor (seeds 8.6). Children start in order and end in reverse. */
 export interface SupervisorSpec {
   name: string;
   strategy: Strategy;
-  /** More restarts than this within `periodMs`, and it gives up. */
+  /** The supervisor gives up after more restarts than this within `periodMs`. */
   intensity: number;
   periodMs: number;
   children: readonly ChildSpec[];
-  /** Between restarts; absent: what follows from the limit (`rulesFor`). */
+  /** Delays between restarts; absent: the default of the limit (`rulesFor`). */
   backoff?: Backoff;
-  /** What its own process is built with. Limits that nobody spoke of it has none. */
+  /** Options of the supervisor's own process. It has no default limits. */
   opts: Plan<SpawnOpts>;
 }
 
-/** How long a child that was asked to end may take (interfaces §1, "grace after TERM"). */
+/** Default grace of a child after TERM (interfaces §1). */
 const DEFAULT_SHUTDOWN_MS = 10_000;
 
 export function shutdownOf({ shutdown, start }: ChildSpec): Shutdown {
@@ -66,7 +66,7 @@ export function restartOf({ restart }: ChildSpec): RestartPolicy {
   return restart ?? "permanent";
 }
 
-/** INVALID for a specification that could not be kept, nested ones included. */
+/** Fails with INVALID for an impossible specification, also a nested one. */
 export function checkSpec(spec: SupervisorSpec): void {
   const wrong = (what: string): SyscallError =>
     new SyscallError("INVALID", `Supervisor ${spec.name || "without a name"}: ${what}.`);
@@ -82,9 +82,7 @@ export function checkSpec(spec: SupervisorSpec): void {
     if (ids.has(child.id)) throw wrong(`two children have the id ${child.id}`);
     ids.add(child.id);
     if (child.shutdown === "infinity" && child.start.kind !== "supervisor") {
-      throw wrong(
-        `child ${child.id} may not take for ever to end: only a supervisor's shutdown is "infinity"`,
-      );
+      throw wrong(`the shutdown of child ${child.id} can't be "infinity": only a supervisor's can`);
     }
     if (typeof child.shutdown === "number" && !(child.shutdown >= 0)) {
       throw wrong(`child ${child.id}: expected a shutdown of 0 ms or more, and got ${child.shutdown}`);

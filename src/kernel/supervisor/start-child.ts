@@ -17,17 +17,17 @@ export interface StartPorts {
   clock: Clock;
   exec(proc: Process, request: ExecRequest): Promise<Child>;
   spawnSupervisor(spec: SupervisorSpec, parentPid: PID): Promise<PID>;
-  /** Resume: see LifecycleManager. */
+  /** See LifecycleManager.resume. */
   resume(uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<{ pid: PID }>;
   warn(source: string, text: string): void;
 }
 
-/** Reading what a child is made of may take so long; building it has deadlines of its own. */
+/** Maximum time to read a plan; building the process has deadlines of its own. */
 const PLAN_MS = 60_000;
 
 /**
- * Makes the process of a child anew, below its supervisor. Told to stop meanwhile, the supervisor waits for
- * nothing of it: what there is of the child is ended.
+ * Starts the process of a child below its supervisor. If the supervisor must stop meanwhile, it ends what there is of
+ * the child and does not wait for the start.
  */
 export async function startChild(ports: StartPorts, supervisor: Process, child: ChildSpec): Promise<Process> {
   const known = new Set(supervisor.children);
@@ -43,7 +43,7 @@ export async function startChild(ports: StartPorts, supervisor: Process, child: 
   }
 }
 
-/** How a child that is just being started ends with its supervisor. */
+/** The end of a child that is starting while its supervisor stops. */
 function passedOn(stopped: ExitStatus | undefined): ExitStatus {
   return stopped?.code === SUSPENDED.code ? stopped : killed(SIGTERM, false);
 }
@@ -64,7 +64,7 @@ async function spawn(ports: StartPorts, supervisor: Process, child: ChildSpec): 
   }
 }
 
-/** Goes on with the run that was cut off in the child's place, if there is one and it can be. */
+/** Resumes a run of this child that was cut off, if there is one and it can be resumed. */
 async function goOn(
   ports: StartPorts,
   supervisor: Process,
@@ -82,13 +82,13 @@ async function goOn(
     const why = thrown instanceof Error ? thrown.message : String(thrown);
     ports.warn(
       `PID ${supervisor.pid}`,
-      `child ${id} begins anew; what it did before stays suspended: ${why}`,
+      `child ${id} starts with a new run; its former run stays suspended: ${why}`,
     );
     return undefined;
   }
 }
 
-/** Resolves when the program runs: one that can't be started is a child that did not start. */
+/** Resolves when the program runs, and fails when it can't be started. */
 async function spawnCommand(
   ports: StartPorts,
   supervisor: Process,
@@ -117,13 +117,13 @@ async function spawnCommand(
   return pid;
 }
 
-/** A plan, with its deadline; the devices of one that comes too late are let go of. */
+/** Reads a plan within a deadline; releases the devices of a plan that comes too late. */
 export async function planned<T extends { opts: SpawnOpts }>(
   clock: Clock,
   signal: AbortSignal,
   plan: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const message = `What it is to be built with could not be read within ${PLAN_MS / 1000} s.`;
+  const message = `Its plan could not be read within ${PLAN_MS / 1000} s.`;
   const limited = withDeadline(clock, signal, PLAN_MS, message);
   const plans = (async () => await plan(limited.signal))();
   const givenUp = Promise.withResolvers<never>();

@@ -10,16 +10,16 @@ export interface StopPorts {
   table: ProcessTable;
   runner: ProcessRunner;
   signals: SignalManager;
-  /** The kernel's own: a grace runs on while its supervisor is paused. */
+  /** The kernel's clock: a grace also counts while the supervisor is paused. */
   clock: Clock;
 }
 
-/** How a child is to end: told to by a TERM, or laid down with this status, to be gone on with later. */
+/** How to end a child: by a TERM, or by suspending it with this status. */
 export type Ask = "terminate" | ExitStatus;
 
 /**
- * Asks, waits, kills; resolves when the child is reaped. `hurry` cuts the waiting short. Answers how it ended,
- * and whether it had to be killed.
+ * Asks the child to end, waits for its grace, then kills it; resolves when it is reaped. `hurry` ends the wait. Returns
+ * the exit status, and whether the child was killed.
  */
 export async function stopChild(
   ports: StopPorts,
@@ -51,7 +51,7 @@ async function endsWithin(
   timer?.cancel();
 }
 
-/** A supervisor below suspends its own, in its order. */
+/** A nested supervisor suspends its own children, in its order. */
 function suspendTree(table: ProcessTable, proc: Process, status: ExitStatus): void {
   proc.stop(status);
   if (proc.spec.kind === "supervisor") return;

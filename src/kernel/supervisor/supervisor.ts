@@ -31,12 +31,11 @@ type Work =
   | { kind: "asked"; slot: Slot; answer: PromiseWithResolvers<PID> };
 
 /**
- * The task of one supervisor. It does one thing at a time, as OTP's does: what happens meanwhile waits its
- * turn, and the end of a process that is no child's any more is nothing.
+ * The task of one supervisor. Like OTP's, it handles one event at a time; further events are queued, and the end of a
+ * process that is no longer a child's is ignored.
  *
- * Other than in OTP there is a growing delay before each restart, a child that finished cleanly waits until
- * the window has room again, so that ends of this kind alone never use the limit up, and a supervisor whose
- * children have all ended for good ends itself.
+ * It differs from OTP in three points. Each restart has a growing delay. A child that finished cleanly waits until the
+ * window has room, so clean ends alone never exceed the limit. A supervisor whose children have all ended for good ends.
  */
 export class Supervisor {
   readonly #proc: Process;
@@ -46,10 +45,10 @@ export class Supervisor {
   readonly #slots: readonly Slot[];
   readonly #schedule: RestartSchedule;
   readonly #work: Work[] = [];
-  /** Told to end at once, it waits for no child any more. */
+  /** Resolved by SIGKILL: it no longer waits for the grace of any child. */
   readonly #hurry = Promise.withResolvers<void>();
   #wake = Promise.withResolvers<void>();
-  /** It takes no more requests. */
+  /** It accepts no more requests. */
   #ending = false;
 
   constructor(proc: Process, spec: SupervisorSpec, ports: SupervisorPorts) {
@@ -77,7 +76,7 @@ export class Supervisor {
     );
   }
 
-  /** Ends the child's process, if it has one, and starts it anew; counts towards no limit. */
+  /** Ends the child's process, if any, and starts the child again; does not count towards the limit. */
   restartChild(id: string): Promise<PID> {
     const { pid, stopped, paused } = this.#proc;
     const slot = this.#slots.find(({ spec }) => spec.id === id);
@@ -89,17 +88,17 @@ export class Supervisor {
     return answer.promise;
   }
 
-  /** A run goes on below this supervisor: if it is the one that a child's place waits for, it is that child again. */
+  /** A run was resumed below this supervisor: it may be a suspended child's. */
   onResumed(proc: Process): void {
     this.#post({ kind: "back", proc });
   }
 
-  /** A suspended run was ended: if it is the one that a child's place waits for, that child has ended like this. */
+  /** A suspended run was ended: if it is a child's, the child has ended with this status. */
   onLost(uuid: string, exit: ExitStatus): void {
     this.#post({ kind: "lost", uuid, exit });
   }
 
-  /** `started` is told when all children run, or why not: then what had started has ended again. */
+  /** `started` resolves when all children run. It rejects when one does not start, after ending the others. */
   async run(started: PromiseWithResolvers<void>): Promise<RunOutcome> {
     const ignore = onceAborted(this.#proc.signal, () => this.#wake.resolve());
     this.#proc.onKill = () => this.#hurry.resolve();
@@ -115,7 +114,7 @@ export class Supervisor {
     } finally {
       ignore();
       this.#close();
-      // Where a defect has ended it: nobody waits for ever.
+      // After a defect, callers that wait must not wait forever.
       started.reject(isEnding(this.#proc.pid));
     }
   }
@@ -125,7 +124,7 @@ export class Supervisor {
       const work = await this.#next();
       const within = work !== undefined && (await this.#do(work));
       if (within) continue;
-      // Before its children end: none of them comes back, and nobody may ask for it.
+      // Before its children end: restarts and requests are refused from here on.
       this.#close();
       await this.#stopAll();
       return (
@@ -139,7 +138,7 @@ export class Supervisor {
     return { kind: "finished" };
   }
 
-  /** What is to be done next; nothing once it is told to stop. While it is paused, it does nothing. */
+  /** The next event; undefined when it must stop. Waits while it is paused. */
   async #next(): Promise<Work | undefined> {
     for (;;) {
       await this.#proc.gate();
@@ -157,7 +156,7 @@ export class Supervisor {
     this.#wake.resolve();
   }
 
-  /** False: that was one restart too many. */
+  /** False: the restart limit is exceeded. */
   async #do(work: Work): Promise<boolean> {
     switch (work.kind) {
       case "exit":
@@ -179,7 +178,7 @@ export class Supervisor {
     }
   }
 
-  /** In their order; the first that does not start is the reason why none does. */
+  /** Starts all in order, until one fails. */
   async #startAll(): Promise<SyscallError | undefined> {
     const { name, strategy, intensity, periodMs } = this.#spec;
     const args = { name, strategy, intensity, period_ms: periodMs, children: this.#ids() };
@@ -194,7 +193,7 @@ export class Supervisor {
     }
   }
 
-  /** Throws why it did not, in words that name the child. */
+  /** Starts a child, or throws an error that names it. */
   async #start(slot: Slot): Promise<void> {
     await this.#proc.gate();
     if (this.#ports.drain.isOn) await this.#ports.drain.waitForSuspend(this.#proc);
@@ -208,7 +207,7 @@ export class Supervisor {
     this.#take(slot, proc);
   }
 
-  /** Its process, until it ends. */
+  /** Makes a process the child's until it ends. */
   #take(slot: Slot, proc: Process): void {
     slot.proc = proc;
     slot.uuid = proc.uuid;
@@ -217,7 +216,7 @@ export class Supervisor {
     void proc.done.then((exit) => this.#post({ kind: "exit", slot, proc, exit }));
   }
 
-  /** It counts as no restart: nothing of it has failed. */
+  /** Does not count as a restart: nothing has failed. */
   async #takeBack(proc: Process): Promise<void> {
     const slot = this.#waitingFor(proc.uuid);
     if (!slot) return;
@@ -243,7 +242,7 @@ export class Supervisor {
     return await this.#decide(slot, proc.pid, exit);
   }
 
-  /** What follows from an end, by the child's policy. False: one restart too many. */
+  /** Applies the child's policy to an end. False: the restart limit is exceeded. */
   async #decide(slot: Slot, pid: PID | null, exit: ExitStatus): Promise<boolean> {
     const kept = keptDown(slot, exit);
     if (!kept) return await this.#recover(slot, pid, exit);
@@ -253,8 +252,8 @@ export class Supervisor {
   }
 
   /**
-   * The slot fell, or did not start (no PID): who falls with it ends, and all wait for their time. False: one
-   * restart too many.
+   * The child failed, or did not start (no PID): ends its group and schedules the restart. False: the restart limit is
+   * exceeded.
    */
   async #recover(slot: Slot, pid: PID | null, exit: ExitStatus | null): Promise<boolean> {
     slot.state = "waiting";
@@ -277,7 +276,7 @@ export class Supervisor {
     return true;
   }
 
-  /** Those who fall with a slot, and itself, in the order of their start. */
+  /** The slots that restart with a slot, itself included, in the order of their start. */
   #group(slot: Slot): Slot[] {
     switch (this.#spec.strategy) {
       case "one_for_one":
@@ -289,7 +288,7 @@ export class Supervisor {
     }
   }
 
-  /** The first that does not start ends it: it has fallen once more. */
+  /** Stops at the first child that does not start, which counts as a new failure. */
   async #startGroup({ slot }: PendingRestart): Promise<{ failure?: SyscallError; tooMany?: boolean }> {
     const down = this.#group(slot).filter(comesBack);
     await this.#journal.restarting(down.map(({ spec }) => spec.id));
@@ -311,7 +310,7 @@ export class Supervisor {
     }
   }
 
-  /** A person's wish: that child alone, or all it waits with. Siblings that run are left alone. */
+  /** A requested restart: of the child alone, or of its waiting group. Running siblings are left alone. */
   async #asked(slot: Slot, answer: PromiseWithResolvers<PID>): Promise<boolean> {
     const waits = slot.state === "waiting" ? this.#schedule.of(slot) : undefined;
     const { failure, tooMany } = waits ? await this.#startNow(waits) : await this.#startAnew(slot);
@@ -325,7 +324,7 @@ export class Supervisor {
     return await this.#startGroup(restart);
   }
 
-  /** What ran until now is missed as if it had fallen; what had ended stays so. */
+  /** If the start fails, a child that had run is restarted as after a failure; an ended one stays ended. */
   async #startAnew(slot: Slot): Promise<{ failure?: SyscallError; tooMany?: boolean }> {
     await this.#journal.restarting([slot.spec.id]);
     const ran = await this.#stop(slot, "terminate");
@@ -335,14 +334,14 @@ export class Supervisor {
     return { failure, tooMany: !(await this.#recover(slot, null, null)) };
   }
 
-  /** All that run, the last started first. */
+  /** Ends all running children, the last started first. */
   async #stopAll(): Promise<void> {
     const { stopped } = this.#proc;
     const ask = stopped?.reason === "suspended" ? stopped : "terminate";
     for (const slot of [...this.#slots].reverse()) await this.#stop(slot, ask);
   }
 
-  /** False: it had no process. */
+  /** False when the child has no process. */
   async #stop(slot: Slot, ask: Ask): Promise<boolean> {
     const { proc } = slot;
     if (!proc) return false;
@@ -354,7 +353,7 @@ export class Supervisor {
     return true;
   }
 
-  /** It is reaped. What is kept of those before it is bounded: a supervisor may live for years. */
+  /** Detaches a reaped process. The list of results is bounded, because a supervisor may live for years. */
   #detach(slot: Slot, proc: Process, exit: ExitStatus): void {
     slot.proc = undefined;
     slot.exit = exit;
@@ -364,7 +363,7 @@ export class Supervisor {
     childResults.splice(0, childResults.length - RESULTS_KEPT);
   }
 
-  /** No restart comes any more, and who has asked for one is told so. */
+  /** Cancels pending restarts and rejects requested ones. */
   #close(): void {
     this.#ending = true;
     this.#schedule.clear();
@@ -373,7 +372,7 @@ export class Supervisor {
     }
   }
 
-  /** How it ended, when it was told to: that goes before whatever else it came to. */
+  /** The outcome if it was stopped, which takes precedence over any other. */
   #stopped(): RunOutcome | undefined {
     return this.#proc.stopped && { kind: "stopped", status: this.#proc.stopped };
   }
@@ -383,5 +382,5 @@ export class Supervisor {
   }
 }
 
-/** Results of ended children that the supervisor's own record has. */
+/** Maximum results of ended children in the supervisor's record. */
 const RESULTS_KEPT = 100;

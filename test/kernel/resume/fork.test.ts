@@ -387,7 +387,7 @@ describe("a run that lives", () => {
   });
 });
 
-describe("a step in which the model had its last word", () => {
+describe("a step in which the model had nothing left to answer", () => {
   test("in the middle of a run that was gone on with is forked from with what it is told instead", async () => {
     await using h = new KernelHarness({ model: script(says("one"), says("two"), says("three")) });
     const { info } = await h.run("go", {}, AGENT);
@@ -395,7 +395,7 @@ describe("a step in which the model had its last word", () => {
     await h.follow(again.pid);
     expect(await refused(h, info.uuid, { fork: { step: 1 } })).toMatchObject({
       code: "INVALID",
-      message: expect.stringContaining("its last word"),
+      message: expect.stringContaining("nothing left to answer"),
     });
     const { info: fork } = await forked(h, info.uuid, { step: 1, input: "or else?" });
     expect(fork).toMatchObject({ result: "three", steps: 2 });

@@ -47,7 +47,7 @@ describe("a supervised program", () => {
     expect(s.child(top, "once").exit).toEqual({ code: 0, reason: "completed" });
     const { exit } = s.child(top, "bad");
     expect(exit).toMatchObject({ code: 1, reason: "failed", error: { code: "DRIVER" } });
-    expect(exit?.error?.message).toContain("ended with 3. The last it printed: broken pipe");
+    expect(exit?.error?.message).toContain("ended with 3. Its last output: broken pipe");
     const records = await s.h.runs.list();
     expect(records.find(({ intent }) => intent.includes("echo ready"))).toMatchObject({ result: "ready\n" });
   });

@@ -553,7 +553,7 @@ describe("RestartChild", () => {
     expect(error.message).toContain("Its children are: a");
     expect(await refusal(supervisors.restartChild(s.pid(pid, "a"), "a"))).toMatchObject({ code: "INVALID" });
     expect(await refusal(supervisors.stopSupervisor(99))).toMatchObject({ code: "NOT_FOUND" });
-    expect(() => supervisors.supervisorChildren(s.pid(pid, "a"))).toThrow("is no supervisor");
+    expect(() => supervisors.supervisorChildren(s.pid(pid, "a"))).toThrow("is not a supervisor");
   });
 });
 

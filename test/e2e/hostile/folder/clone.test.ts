@@ -152,7 +152,7 @@ describe("a hostile clone", () => {
     );
     machine.write(".rnix/config.yaml", "max_cost: unlimited\n");
     const flag = await machine.run(["spawn", "do it", "--max-cost", "0.01"]);
-    expect([flag.code, flag.stderr]).toEqual([64, expect.stringContaining("needs the model's price")]);
+    expect([flag.code, flag.stderr]).toEqual([64, expect.stringContaining("requires a known price")]);
     machine.config({ max_cost: 0.01 });
     expect((await machine.run(["spawn", "do it"])).code).toBe(64);
     expect(model.requests).toEqual([]);

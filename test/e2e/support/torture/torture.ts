@@ -218,7 +218,7 @@ class Campaign {
   async #judge(commands: Promise<Result>[]): Promise<void> {
     for (const { code, stderr } of await Promise.all(commands)) {
       // By the daemon, or by one whose answer was cut off: then it lives already.
-      const late = code === 64 && /The run lives|being resumed by another/.test(stderr);
+      const late = code === 64 && /The run is alive|being resumed by another/.test(stderr);
       if (code !== 0 && code !== 69 && !late) this.#wrong.push(`a command ended with ${code}: ${stderr}`);
     }
   }
