@@ -215,7 +215,7 @@ describe("the claude CLI", () => {
     const run = machine.start(["spawn", "--allow", "Bash", "sleep"]);
     await until(() => processesOf(machine.root).some(({ command }) => /^sleep 100/.test(command)));
     expect(processesOf(machine.root).some(({ command }) => command.includes("claude"))).toBe(true);
-    // Nobody else on the machine can read what the endpoint lets in.
+    // No other user of the machine can read the token.
     const [{ pid } = { pid: 0 }] = processesOf(machine.root).filter(({ command }) =>
       command.includes("--mcp-config"),
     );
@@ -233,7 +233,7 @@ describe("the claude CLI", () => {
     const run = machine.start(["spawn", "--no-daemon", "hang"]);
     await model.arrived(1);
     run.signal("SIGINT");
-    // It is laid down, and can be gone on with.
+    // It is suspended, and can be resumed.
     expect((await run.done).code).toBe(75);
     expect(processesOf(machine.root)).toEqual([]);
   });

@@ -41,7 +41,7 @@ export class FakeClock implements Clock {
     return this.#timers.map((one) => one.at - this.#elapsed).sort((a, b) => a - b);
   }
 
-  /** Somebody sets the time of day. No time passes. */
+  /** Changes the time of day, as a user does. No time passes. */
   set(now: number): void {
     this.#now = now;
   }

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** False for one that is not there, and for a zombie that only waits to be reaped by whoever started it. */
+/** False for one that is not there, and for a zombie that waits for its parent to reap it. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -135,7 +135,7 @@ interface HarnessOptions {
   /** As where there is a waker. */
   wakes?: boolean;
   mailed?(uuid: string): void;
-  /** Waited for before a child that was laid down is gone on with. */
+  /** Awaited before a suspended child is resumed. */
   beforeChildResume?(): Promise<void>;
   /** What children that an agent spawns are made of, beside what all have here. */
   planChild?(wish: ChildRequest): Promise<Partial<SpawnOpts> & { agent?: AgentInfo }>;
@@ -224,7 +224,7 @@ export class KernelHarness {
   ): Promise<number> {
     const pid = await this.kernel.processes.spawn(intent, agent, this.opts(more));
     const following = this.#attach(pid);
-    following.catch(() => {}); // Told to whoever follows it.
+    following.catch(() => {}); // The watcher gets this error.
     this.#followed.set(pid, following);
     return pid;
   }

@@ -14,7 +14,7 @@ export async function measured(program: string, ...args: string[]): Promise<Meas
   return JSON.parse(out);
 }
 
-/** Does the work and tells what came of it, and what it took. */
+/** Runs the work and prints its result and its peak memory. */
 export async function measure(work: () => Promise<string>): Promise<void> {
   const before = process.memoryUsage.rss();
   const answer = await work();

@@ -28,7 +28,7 @@ export const LONG: Conversation = { chatter: " so it is".repeat(300), limits: { 
 export class World {
   /** Acts that were done, each with the number of the answer that asked for it. */
   readonly acts: string[] = [];
-  /** Messages that were accepted, and those of which nobody was told. */
+  /** Messages that were accepted, and those that were never acknowledged. */
   readonly accepted: string[] = [];
   /** What each tool says beside its answer. */
   readonly chatter: string;

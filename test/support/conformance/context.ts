@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { OpenContext } from "../../../src/plugin/index.ts";
 
-/** What a driver told its process through the context, in order. */
+/** What a driver reported to its process through the context, in order. */
 export interface Notes {
   progress: string[];
   changed: string[];

@@ -53,7 +53,7 @@ export const Turn = z.strictObject({
     .optional(),
   /** In how many pieces the text is streamed; 3 by default. */
   chunks: z.number().int().positive().optional(),
-  /** A stream is sent so many bytes at a time, wherever that cuts it; by default an event at a time. */
+  /** Bytes of a stream that are sent at a time, wherever that cuts it; by default one event at a time. */
   torn: z.number().int().positive().optional(),
   /** Why the model stopped; by default `tool_calls` when there are some, else `end_turn`. */
   stop: z.enum(["end_turn", "tool_calls", "max_tokens", "refusal"]).optional(),

@@ -68,7 +68,7 @@ export class ModelServer {
     return model;
   }
 
-  /** Resolves when so many requests have arrived since the start. */
+  /** Resolves when this many requests have arrived since the start. */
   arrived(count: number): Promise<void> {
     if (this.requests.length >= count) return Promise.resolve();
     return new Promise((resolve) => this.#arrivals.push({ count, resolve }));
