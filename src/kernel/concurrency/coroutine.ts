@@ -12,7 +12,7 @@ export interface Coroutine {
   /** Aborted when it will not be resumed any more. */
   readonly signal: AbortSignal;
   /**
-   * Gives the value to whoever resumed the coroutine, and waits for the value of the next Resume. Throws
+   * Gives the value to the resumer of the coroutine, and waits for the value of the next Resume. Throws
    * CANCELLED when none will come: a chance to clean up, and no second one to wait.
    */
   yield(value: unknown): Promise<unknown>;

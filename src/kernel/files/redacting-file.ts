@@ -2,7 +2,7 @@ import type { Data, FileStat, VFSFile } from "../../plugin/index.ts";
 import type { Secrets } from "../process/secrets.ts";
 
 /**
- * A model's file whose answers and errors show no key that its driver was given, whoever writes it into them: a
+ * A model's file whose answers and errors show no key that its driver was given, no matter who writes it into them: a
  * provider that repeats it in its complaint, or a driver.
  */
 export class RedactingFile implements VFSFile {

@@ -12,7 +12,7 @@ export interface SimpleCommand {
   words: Word[];
   /** Begins with assignments, `FOO=x git …`: they can change what the name runs. */
   assigns: boolean;
-  /** The texts of these assignments, `FOO=x`. */
+  /** The texts of assignments, `FOO=x`. */
   assignments: string[];
   /** Its output goes to a file (`>`, `>>`, `&>`, `<>`); /dev/null and other descriptors do not count. */
   writes: boolean;
