@@ -1,13 +1,15 @@
 import { SyscallError } from "../plugin/index.ts";
 import type { Clock } from "./clock.ts";
 
+/* Signals with deadlines, and waits that a signal ends. */
+
 interface LimitedSignal {
   signal: AbortSignal;
-  /** Stops the timer and lets go of the parent. Whoever made the signal calls it, whatever happened. */
+  /** Stops the timer and detaches from the parent. The caller of `withDeadline` must always call it. */
   release(): void;
 }
 
-/** A signal that follows `parent` and aborts by itself after `ms` with TIMEOUT and this message. */
+/** A signal that aborts with `parent`, or after `ms` with TIMEOUT and this message. */
 export function withDeadline(clock: Clock, parent: AbortSignal, ms: number, message: string): LimitedSignal {
   const abort = new Abort();
   const ignore = onceAborted(parent, () => abort.abort(parent.reason));
@@ -22,8 +24,8 @@ export function withDeadline(clock: Clock, parent: AbortSignal, ms: number, mess
 }
 
 /**
- * Waits for a driver, but not for ever: after the signal it has `graceMs` to end by itself, then it is
- * given up. An aborted call always fails with the signal's reason, whatever the driver made of it.
+ * Waits for a driver. After the abort it has `graceMs` to end; then the wait ends anyway. An aborted call always fails
+ * with the signal's reason.
  */
 export async function withGrace<T>(
   work: Promise<T>,
@@ -52,7 +54,7 @@ export async function withGrace<T>(
   }
 }
 
-/** Waits for work that has its own end, until the signal's: then with its reason, and the work goes on. */
+/** Waits for work until the signal aborts, then fails with its reason. The work itself continues. */
 export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const aborted = Promise.withResolvers<never>();
   const ignore = onceAborted(signal, () => aborted.reject(signal.reason));
@@ -64,9 +66,8 @@ export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promi
 }
 
 /**
- * Calls `f` once when the signal is aborted, at once when it already is, until the returned function is called.
- * However many listen to a signal, it has one listener of the runtime's: adding and removing one for each
- * read of a long answer costs more than the reads.
+ * Calls `f` once when the signal aborts, or immediately if it is aborted. The returned function removes `f`. Each signal
+ * has one listener of the runtime: adding and removing one per read of a long answer would cost more than the reads.
  */
 export function onceAborted(signal: AbortSignal, f: () => void): () => void {
   if (signal.aborted) {
@@ -80,7 +81,7 @@ export function onceAborted(signal: AbortSignal, f: () => void): () => void {
 
 const listeners = new WeakMap<AbortSignal, Listeners>();
 
-/** Who listens to one signal. Most have one listener: a set for it would be a good part of what a waiting process takes. */
+/** The listeners of one signal. Most signals have one, so a set is made only for more: it saves memory per process. */
 class Listeners {
   #only: (() => void) | undefined;
   #more: Set<() => void> | undefined;
@@ -102,7 +103,7 @@ class Listeners {
   }
 }
 
-/** An abort of ours: `onceAborted` hears of it without a listener of the runtime's, which costs more than a syscall. */
+/** An AbortController whose listeners need no listener of the runtime, which costs more than a syscall. */
 export class Abort {
   readonly #controller = new AbortController();
   readonly #listening = new Listeners();

@@ -1,8 +1,8 @@
-/** The kernel's only source of time, given at boot: tests hand in one they move by hand. */
+/** The kernel's only source of time, set at boot. Tests pass a clock that they move by hand. */
 export interface Clock {
   /** Unix time in ms. May jump. */
   now(): number;
-  /** Ms from an arbitrary start, with fractions. Never goes back; every duration is measured with it. */
+  /** Ms from an arbitrary start, with fractions. Never goes back. For all durations. */
   monotonic(): number;
   /** Calls `f` once after `ms`. Does not keep the process alive by itself. */
   timer(ms: number, f: () => void): Timer;
@@ -12,7 +12,7 @@ export interface Timer {
   cancel(): void;
 }
 
-/** setTimeout counts in 32 bits; a longer wait is made in pieces. */
+/** setTimeout counts in 32 bits, so a longer wait is split. */
 const LONGEST_MS = 2 ** 31 - 1;
 
 export const realClock: Clock = {

@@ -3,15 +3,15 @@ import { SyscallError } from "../plugin/index.ts";
 const UNITS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 } as const;
 const SHAPE = /^(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?$/;
 
-/** What a timer can hold (2^31 - 1 ms, a little under 25 days). */
+/** The longest timer: 2^31 - 1 ms, a little under 25 days. */
 export const MAX_DURATION_MS = 2 ** 31 - 1;
 
-/** What a file may say of things that no timer waits for: a hundred years. */
+/** The longest age that a file may set: a hundred years. */
 export const MAX_AGE_MS = 36_500 * UNITS.d;
 
 /**
- * Milliseconds of `250ms`, `60s`, `5m`, `1h`, `1h30m`, `2d`. INVALID for anything else, for 0 and for more
- * than `max`, which is by default what a timer can hold.
+ * Parses `250ms`, `60s`, `5m`, `1h`, `1h30m`, `2d` to milliseconds. Fails with INVALID for anything else, for 0 and for
+ * more than `max` (by default the longest timer).
  */
 export function parseDuration(text: string, max: number = MAX_DURATION_MS): number {
   const parts = text === "" ? null : SHAPE.exec(text);
@@ -35,7 +35,7 @@ export function parseDuration(text: string, max: number = MAX_DURATION_MS): numb
   return total;
 }
 
-/** The shortest way to write it that `parseDuration` reads back: 90000 is `1m30s`. */
+/** Formats milliseconds for `parseDuration`, as short as possible: 90000 is `1m30s`. */
 export function formatDuration(ms: number): string {
   let rest = ms;
   let text = "";

@@ -1,4 +1,4 @@
-/** The name a person most likely meant, or undefined when none is near enough to be worth saying. */
+/** The most similar name, or undefined if none is similar enough for a suggestion. */
 export function nearestName(wrong: string, names: Iterable<string>): string | undefined {
   const lower = wrong.toLowerCase();
   let best: string | undefined;
@@ -20,7 +20,7 @@ function prefixed(lower: string, names: Iterable<string>): string | undefined {
   return undefined;
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours, each one step; `limit` when it is not below. */
+/** The number of insertions, deletions, replacements and swaps of neighbours, at most `limit`. */
 function editDistance(a: string, b: string, limit: number): number {
   if (Math.abs(a.length - b.length) >= limit) return limit;
   let beforeLast: number[] = [];

@@ -1,6 +1,6 @@
 import { SyscallError, type SyscallErrorDetail } from "../plugin/index.ts";
 
-/** The same error with more said about where it happened. */
+/** The same error with more detail about where it happened. */
 export function withDetail(
   error: SyscallError,
   more: Pick<SyscallErrorDetail, "syscall" | "pid" | "device">,
@@ -8,7 +8,7 @@ export function withDetail(
   return new SyscallError(error.code, error.message, { ...detailOf(error), ...more });
 }
 
-/** The same error in other words, and without what lies below it. */
+/** The same error with another message and without its cause. */
 export function withMessage(error: SyscallError, message: string): SyscallError {
   return new SyscallError(error.code, message, { ...detailOf(error), cause: undefined });
 }

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 
 /**
- * A text from outside in a frame that it cannot close: `<tag>`, or `<tag-2>` and so on where the text has that tag
- * itself. The same text always gets the same frame, so a run that is resumed is told the same.
+ * Wraps untrusted text in a tag that it cannot close: `<tag>`, or `<tag-2>` and so on if the text contains that tag. The
+ * same text always gets the same tag, so a resumed run sees the same prompt.
  */
 export function framed(tag: string, text: string, attributes: Readonly<Record<string, string>> = {}): string {
   const given = Object.entries(attributes).map(([name, value]) => ` ${name}=${JSON.stringify(value)}`);
@@ -13,10 +13,7 @@ export function framed(tag: string, text: string, attributes: Readonly<Record<st
 
 const MAX_NUMBERED = 9;
 
-/**
- * The tag, with the lowest number that the text does not use; where it uses them all, with a hash of the text, which no
- * text can hold of itself.
- */
+/** The tag with the lowest number that the text does not use, else with a hash of the text. */
 function unusedTag(tag: string, text: string): string {
   if (!uses(text, tag)) return tag;
   for (let number = 2; number <= MAX_NUMBERED; number++)
@@ -24,7 +21,7 @@ function unusedTag(tag: string, text: string): string {
   return `${tag}-${createHash("sha256").update(text).digest("hex").slice(0, 16)}`;
 }
 
-/** Spaces, a slash and capitals make no other tag of it. */
+/** Whether the text contains the tag, ignoring case, spaces and a slash. */
 function uses(text: string, tag: string): boolean {
   return new RegExp(`<[\\s/]*${tag}(?![\\w-])`, "i").test(text);
 }

@@ -1,7 +1,7 @@
-/** A line of blanks, separators and line ends that are taken back, and what stands behind a `#`. */
+/** A line that runs nothing: blanks, separators, escaped line ends and a comment. */
 const NOTHING = /^[\s;&|()\\]*(?:#.*)?$/;
 
-/** Whether a text for the shell names anything to run. `true` and `:` are commands; blanks and comments are none. */
+/** Whether a shell text runs any command. `true` and `:` are commands; blanks and comments are not. */
 export function hasCommand(text: string): boolean {
   return text.split("\n").some((line) => !NOTHING.test(line));
 }

@@ -4,10 +4,10 @@ import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSy
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { SyscallError } from "../plugin/index.ts";
 
-/** A FIFO would block the open without O_NONBLOCK; a terminal would become ours without O_NOCTTY. */
+/** Without O_NONBLOCK a FIFO would block the open; without O_NOCTTY a terminal could become ours. */
 export const OPEN_REGULAR = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
 
-/** Bytes that are read at once where the file's size says nothing, as in /proc. */
+/** The size of one read when the file's size is unknown, as in /proc. */
 const CHUNK = 64 * 1024;
 
 export interface RegularFile {
@@ -20,7 +20,7 @@ export interface RegularFile {
  * system's own error (ENOENT, EACCES) if it can't be opened.
  */
 export function readRegularSync(path: string, most: number): Buffer {
-  // Opening a device can act on it, so its kind is checked before and, against a swap, after the open.
+  // Opening a device can act on it: the type is checked before the open, and after it against a swap.
   requireRegular(path, statSync(path));
   const fd = openSync(path, OPEN_REGULAR);
   try {
@@ -55,7 +55,7 @@ export async function openRegular(path: string): Promise<RegularFile> {
   }
 }
 
-/** The whole of an open file from its start, wherever the handle stands. */
+/** Reads an open file from its start, whatever the handle's position. */
 export async function readOpened(
   path: string,
   handle: FileHandle,
@@ -83,7 +83,7 @@ export function kindOf(found: Stats): string {
   return "a device";
 }
 
-/** Collects what is read. Its limit also holds for a file that grows, or whose size the system does not know. */
+/** Collects the read bytes, up to the limit, also of a file that grows or whose size is unknown. */
 class BoundedBuffer {
   readonly #path: string;
   readonly #most: number;
@@ -94,11 +94,11 @@ class BoundedBuffer {
     this.#path = path;
     this.#most = most;
     this.#check(size);
-    // One byte more shows the end of the file without another allocation.
+    // One extra byte detects the end of the file without another allocation.
     this.#buffer = Buffer.allocUnsafe((size || CHUNK) + 1);
   }
 
-  /** Where the next bytes are read into. */
+  /** The buffer for the next read. */
   next(): Buffer {
     if (this.length === this.#buffer.length) {
       const larger = Buffer.allocUnsafe(this.#buffer.length + Math.max(CHUNK, this.#buffer.length));

@@ -2,7 +2,7 @@ import { SyscallError } from "../plugin/index.ts";
 
 const UNITS = { GiB: 1024 ** 3, MiB: 1024 ** 2, KiB: 1024, B: 1 } as const;
 
-/** Bytes of `64KiB`, `16MiB`, `1GiB`, `500B`. INVALID for anything else and for 0. */
+/** Parses `64KiB`, `16MiB`, `1GiB`, `500B` to bytes. Fails with INVALID for anything else and for 0. */
 export function parseSize(text: string): number {
   const [, digits, unit] = /^(\d+)(B|KiB|MiB|GiB)$/.exec(text) ?? [];
   if (digits === undefined || !isUnit(unit)) {
@@ -13,7 +13,7 @@ export function parseSize(text: string): number {
   return bytes;
 }
 
-/** The largest unit that divides it: 65536 is `64KiB`. */
+/** Formats bytes in the largest unit that divides them: 65536 is `64KiB`. */
 export function formatSize(bytes: number): string {
   for (const [unit, size] of Object.entries(UNITS)) {
     if (bytes >= size && bytes % size === 0) return `${bytes / size}${unit}`;

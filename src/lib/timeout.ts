@@ -1,6 +1,6 @@
 import type { Clock } from "./clock.ts";
 
-/** Waits for `work`, at most `ms`: true when it was done by then. Its error is thrown on. */
+/** Waits for `work`, at most `ms`. Returns whether it finished in time. Rethrows its error. */
 export function withTimeout(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const timer = clock.timer(ms, () => resolve(false));

@@ -1,6 +1,6 @@
 /**
- * The text on one line with every character shown that a terminal would act on, reorder or hide: as `\n` or `\u{202e}`.
- * For what a person decides on, such as a command: nothing of it is left out.
+ * The text on one line, with every character that a terminal would execute, reorder or hide written as `\n` or
+ * `\u{202e}`. For text that the user decides by, such as a command: nothing is left out.
  */
 export function visible(text: string): string {
   return text.replace(
@@ -9,7 +9,7 @@ export function visible(text: string): string {
   );
 }
 
-/** A program and its arguments, or other words, as a person reads them: quoted where a shell would see more. */
+/** A program and its arguments as visible text, quoted as a shell needs it. */
 export function visibleWords(words: readonly string[]): string {
   return visible(
     words
@@ -18,6 +18,6 @@ export function visibleWords(words: readonly string[]): string {
   );
 }
 
-/** Control and format characters, separators of lines, halves of pairs, and spaces that are not the usual one. */
+/** Control and format characters, line separators, unpaired surrogates, and spaces other than U+0020. */
 const UNSEEN = /(?! )[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Zs}\p{Cs}]/gu;
 const SHORT: Readonly<Record<string, string>> = { "\n": "\\n", "\t": "\\t", "\r": "\\r" };

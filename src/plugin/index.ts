@@ -1,13 +1,13 @@
 /**
- * `rnix/plugin`: the contract between the kernel and a driver. It imports nothing, so that it means the
- * same in source, in the compiled binary and inside a plugin's Worker. Only data and the handles declared
- * here cross it. `docs/plugins.md` explains it with examples; the conformance suite holds it.
+ * `rnix/plugin`: the contract between the kernel and a driver. It imports nothing, so it is the same in source, in the
+ * compiled binary and inside a plugin's Worker. Only data and the handles declared here cross it. `docs/plugins.md`
+ * explains it with examples; a conformance suite tests it.
  */
 
-/** What crosses the contract. JSON and text travel as string; bytes only where they are bytes. */
+/** The data of reads and writes: a string for JSON and text, bytes for binary data. */
 export type Data = string | Uint8Array;
 
-/** Where a document of the `store` service lives: beside the run, in the project's data, in the user's. */
+/** Where the `store` service keeps a document: beside the run, in the project's data, or in the user's. */
 export type Scope = "run" | "project" | "user";
 
 export const CODES = [
@@ -22,26 +22,26 @@ export const CODES = [
   "UNAVAILABLE",
   "CANCELLED",
 ] as const;
-/** The stable error codes. Programs decide by them and never by a message's text. */
+/** The stable error codes. Programs decide by the code, never by a message's text. */
 export type Code = (typeof CODES)[number];
 
 export interface SyscallErrorDetail {
   cause?: unknown;
-  /** How long the other side asked us to wait before trying again. */
+  /** How long the other side asks to wait before a retry. */
   retryAfterMs?: number;
   /** Unix time in ms at which a quota window ends. */
   resetAtMs?: number;
-  /** True when the same request may succeed if it is simply made again. Absent: decided by the code. */
+  /** True when a retry of the same request may succeed. Absent: the code decides. */
   retryable?: boolean;
-  /** Of a model: the conversation is longer than it takes. A shorter one may succeed. */
+  /** The conversation is too long for the model. A shorter one may succeed. */
   tooLong?: boolean;
-  /** Filled in by the kernel: which syscall failed, for whom, on which device. */
+  /** Set by the kernel: the syscall that failed, its process and its device. */
   syscall?: string;
   pid?: number;
   device?: string;
 }
 
-/** The one error class (seeds 6.2). The message says what was expected, what came and what to do. */
+/** The only error class (seeds 6.2). The message says what was expected, what came and what to do. */
 export class SyscallError extends Error {
   override readonly name = "SyscallError";
   readonly code: Code;
@@ -81,43 +81,42 @@ export interface FileStat {
 }
 
 /**
- * One open file. Before a call reaches it the kernel has checked permission and, for a tool's device, the
- * input's schema. The kernel never has two calls in flight on one file, and gives up at the deadline even
- * if the driver does not react to the signal.
+ * One open file. Before each call the kernel checks permission and, for a tool's device, the input's schema. It never
+ * makes two calls on one file at the same time. It gives up at the deadline, even if the driver ignores the signal.
  */
 export interface VFSFile {
-  /** One operation: `{op, ...input}` as JSON for a tool, or plain bytes. Throws `SyscallError` only. */
+  /** Starts one operation: `{op, ...input}` as JSON for a tool, or plain bytes. Throws only `SyscallError`. */
   write(data: Data, signal: AbortSignal): Promise<void>;
-  /** The next piece of the answer, at most `max` bytes (for strings: UTF-16 units). Empty is the end. */
+  /** Returns the next part of the answer, at most `max` bytes (UTF-16 units of a string). Empty is the end. */
   read(max: number, signal: AbortSignal): Promise<Data>;
   /** Called exactly once, also after an abort. Frees everything. Never throws. */
   close(): Promise<void>;
   stat(): Promise<FileStat>;
 }
 
-/** `subpath` is what follows the device's path, "" or beginning with "/". */
+/** Opens a file of a device. `subpath`: the rest of the path after the device's, "" or beginning with "/". */
 export type VFSFileFactory = (
   subpath: string,
   flags: OpenFlag,
   context: OpenContext,
 ) => VFSFile | Promise<VFSFile>;
 
-/** A folder of records, trust, settings or keys. */
+/** A folder of Rnix itself: records, trust, settings or keys. */
 export interface GuardedFolder {
   dir: string;
   readable: boolean;
 }
 
-/** Who opened the file. Every service acts in that process's name: its rights, deadline and record. */
+/** The process that opened the file. Services act for that process, with its rights, deadline and record. */
 export interface OpenContext extends Partial<Services> {
   process: {
     pid: number;
     uuid: string;
     agent: string;
     depth: number;
-    /** A person can be asked: a client with a terminal is attached. */
+    /** A client with a terminal is attached, so the user can be asked. */
     attended: boolean;
-    /** PID 0: a person's command, not an agent. */
+    /** PID 0: a command of the user, not an agent. */
     operator: boolean;
   };
   project: { id: string; dir: string; trusted: boolean };
@@ -125,62 +124,62 @@ export interface OpenContext extends Partial<Services> {
   cwd: string;
   /** Further folders the run may touch (`--add`), absolute. */
   folders: readonly string[];
-  /** Rnix's own folders, absolute: no driver writes there for a run, and none reads where it is not readable. */
+  /** Rnix's own folders, absolute. A driver must not write there, and must not read where `readable` is false. */
   guarded: readonly GuardedFolder[];
   env: Readonly<Record<string, string>>;
   call?: { id: string; tool: string; deadlineMs: number };
-  /** This plugin's part of config.yaml, checked against its configSchema. For a model device: the provider's entry. */
+  /** The plugin's settings from config.yaml, checked against its configSchema. For a model device: the provider's entry. */
   config: unknown;
   progress(text: string): void;
-  /** Tells the run that this file (absolute) was changed. */
+  /** Reports that the driver changed this file (absolute). */
   changed(file: string): void;
   log(level: "debug" | "info" | "warn", text: string): void;
   /**
-   * Keeps data beside the run, each content once, in a file with the ending of this name; returns the absolute path.
-   * EXHAUSTED when the run has kept too much.
+   * Stores data beside the run, each content once, in a file with this name's extension. Returns the absolute path.
+   * Fails with EXHAUSTED when the run has stored too much.
    */
   spill(name: string, data: Data): Promise<string>;
   /**
-   * Adds a text, at most 64 KiB, to the process's inbox: durable when it returns, told to the model once, at its next
-   * step. EXHAUSTED when the inbox is full, CLOSED when the run is ending.
+   * Adds a text, at most 64 KiB, to the process's inbox. It is durable when this returns, and the model gets it once, at
+   * its next step. Fails with EXHAUSTED when the inbox is full, and CLOSED when the run is ending.
    */
   inbox(text: string): Promise<void>;
   /**
-   * Decides by the process's present rules whether this call may have these files: for each path null, or why not.
-   * A path is the real one (absolute, links resolved), read from the descriptor of what was opened: the kernel has
-   * decided on the path as it was written, and a link in it may have changed since. `also`: tools whose deny patterns
-   * count too, so that a search leaves out what Read may not read.
+   * Checks these files against the process's rules: for each path null, or why it is denied. Paths are real paths
+   * (absolute, links resolved), read from the open descriptor. The kernel has already checked the path as written, but a
+   * link in it may have changed since. `also`: tools whose deny patterns count too, so that a search leaves out what Read
+   * may not read.
    */
   access(paths: readonly string[], also?: readonly string[]): Promise<(string | null)[]>;
 }
 
-/** What a driver may need of the system. A plugin names them in `needs`; the others are undefined. */
+/** The services of the kernel. A plugin names those it uses in `needs`; the others are undefined. */
 export interface Services {
-  /** The only way to start a program. It dies with its owner, whatever it does. */
+  /** The only way to start a program. The program always ends with its owner. */
   exec(command: ExecRequest): Promise<Child>;
   store: Store;
-  /** Model drivers only: the key of the provider entry that named them. UNAVAILABLE if there is none. */
+  /** For model drivers: the key of the provider's entry. Fails with UNAVAILABLE without a key. */
   secret(): Promise<string>;
-  /** Model drivers only, while they answer: for a program that is the model and calls tools by itself. */
+  /** For model drivers while they answer, when their program calls tools by itself. */
   tools: ToolService;
   history: History;
 }
 
-/** The runs on disk, live ones and ended ones, of all projects the user has: what `rnix log` in the run's shell shows. */
+/** The recorded runs of all the user's projects, live and ended, as `rnix log` in the run's shell shows them. */
 export interface History {
   /**
-   * Oldest first, at most `limit`. `uuid`: whose UUID begins so. `parent`: those that this run has spawned, by its
-   * whole UUID. INVALID when neither is given.
+   * Oldest first, at most `limit`. `uuid`: a prefix of the run's UUID. `parent`: the full UUID of the run's parent. Fails
+   * with INVALID when neither is given.
    */
   runs(query: { uuid?: string; parent?: string; limit: number }): Promise<RunInfo[]>;
   /**
-   * Records of finished steps beyond step `after`, in order, at most `max` (docs/plugins.md). One that can't be read
-   * is left out: its number is missing. NOT_FOUND when there is no such run.
+   * The records of finished steps after step `after`, in order, at most `max` (docs/plugins.md). An unreadable record is
+   * left out, so its number is missing. Fails with NOT_FOUND for an unknown run.
    */
   steps(uuid: string, after: number, max: number): Promise<object[]>;
 }
 
-/** A run by its record. */
+/** The summary of a recorded run. */
 export interface RunInfo {
   uuid: string;
   pid: number;
@@ -190,23 +189,23 @@ export interface RunInfo {
   intent: string;
   provider: string;
   model: string;
-  /** Absolute, as the project's folder. */
+  /** Absolute, as `project` is. */
   cwd: string;
   project: string;
-  /** Unix ms; null as long as it lives. A suspended run has ended until it goes on. */
+  /** Unix ms; null for a live run. A suspended run counts as ended until it is resumed. */
   ended_at_ms: number | null;
   exit_code: number | null;
   exit_reason: string | null;
 }
 
 /**
- * The process's own tools, as its loop calls them: its rights, its deadlines, its record. PERMISSION for a driver
- * that is not the process's model, CLOSED when its model is not being asked.
+ * The process's own tools, with its rights, deadlines and record. Fails with PERMISSION for a driver that is not the
+ * process's model, and with CLOSED outside a model call.
  */
 export interface ToolService {
-  /** What the model of this process may be shown, now. */
+  /** The tools that the model of this process may use now. */
   list(): Promise<ToolDef[]>;
-  /** What the model is to be told of the call. A call that fails is no exception, and says its `error` beside the text. */
+  /** Calls a tool and returns its text for the model. A failed call does not throw; it has an `error` code. */
   call(name: string, input: Record<string, unknown>): Promise<ToolOutcome>;
 }
 
@@ -217,17 +216,17 @@ export interface ToolOutcome {
 
 export interface ExecRequest {
   argv: string[];
-  /** Absolute; the run's folder by default. */
+  /** Absolute. By default the run's folder. */
   cwd?: string;
   /** Added to the run's environment. */
   env?: Record<string, string>;
-  /** Bytes to send, then end; "pipe" to use Child.write; nothing for /dev/null. */
+  /** Data to send before the end; "pipe" to use Child.write; absent for /dev/null. */
   stdin?: Data | "pipe";
   pty?: boolean;
   timeoutMs?: number;
-  /** Bytes kept on disk of stdout and stderr together; beyond it the rest is counted and dropped. */
+  /** The limit of bytes kept on disk, of stdout and stderr together. The rest is counted and dropped. */
   maxOutput?: number;
-  /** Who owns it: this call, the process, or a shared key that is kept until nobody used it for `idleMs`. */
+  /** The owner: this call, the process, or a shared key. A shared program ends after `idleMs` without use. */
   life: "call" | "process" | { shared: string; idleMs: number };
 }
 
@@ -235,34 +234,34 @@ export interface ExitInfo {
   code: number | null;
   signal: string | null;
   timedOut: boolean;
-  /** Absolute path of the whole output, when it was more than what is kept in memory. */
+  /** Absolute path of the whole output, if it was larger than the part kept in memory. */
   outputFile?: string;
-  /** Bytes that came, and of these the ones dropped because the cap was reached. */
+  /** All bytes of output, and how many of them were dropped at the limit. */
   outputBytes: number;
   droppedBytes: number;
 }
 
 export interface Child {
   pid: number;
-  /** A shared child that was running already. */
+  /** A shared program that was already running. */
   reused: boolean;
   write(data: Data): Promise<void>;
   /** Ends its stdin. */
   end(): Promise<void>;
-  /** The next piece of output; null when the child has exited and its output is drained. */
+  /** The next output; null when the program has exited and all its output was read. */
   read(): Promise<{ fd: 1 | 2; data: Uint8Array } | null>;
   exited(): Promise<ExitInfo>;
-  /** TERM to the group, grace, KILL to the group, then whoever still holds the pipes or carries the cookie. */
+  /** Sends TERM to the group, waits the grace, sends KILL to the group, then kills remaining descendants. */
   kill(): Promise<void>;
 }
 
 export interface Store {
   /** `doc` and `log` are names of letters, digits, ".", "_", "-" and "/" without "..". */
   read(scope: Scope, doc: string): Promise<{ text: string; version: string } | null>;
-  /** Atomic. `ifVersion`: the version last read, null for "must not exist". INVALID when it has changed. */
+  /** Replaces the document atomically. `ifVersion`: the version last read, null for a new one. Fails with INVALID when it has changed. */
   replace(scope: Scope, doc: string, text: string, ifVersion: string | null): Promise<string>;
   append(scope: Scope, log: string, line: object): Promise<void>;
-  /** Lines after the first `after`, at most `max`. Torn or damaged lines are skipped and counted in the log. */
+  /** The lines after the first `after`, at most `max`. Damaged lines are skipped, and the daemon's log counts them. */
   lines(scope: Scope, log: string, after: number, max: number): Promise<object[]>;
 }
 
@@ -274,68 +273,69 @@ export interface ToolAnnotations {
 }
 
 export interface ToolDef {
-  /** What the model sees: `Read`, `Bash`. */
+  /** The name that the model sees: `Read`, `Bash`. */
   name: string;
   description: string;
   /** JSON Schema of the input. */
   input: object;
-  /** Written to the device as `op`; default: the name. */
+  /** The `op` that is written to the device. By default the name. */
   op?: string;
-  /** Name of the input field that is appended to the device's path at Open. */
+  /** The input field that is appended to the device's path at Open. */
   path?: string;
-  /** Name of the input field that a pattern like `Bash(git *)` is matched against. */
+  /** The input field that a pattern like `Bash(git *)` is matched against. */
   subject?: string;
   /**
-   * `subject` is where a search begins, and the driver asks `access` for each file below it before it reads or names
-   * it. Rules for those files then leave them out and do not refuse the call.
+   * `subject` is the root of a search, and the driver calls `access` for each file below it before it reads or names the
+   * file. Denied files are then left out instead of failing the call.
    */
   filters?: boolean;
   timeoutMs?: number;
   /** Characters of the result shown to the model; the rest is kept in a file. */
   maxResult?: number;
-  /** May be shown by name only until it is searched for. This version shows every tool. */
+  /** The model may first see only the name. This version shows every tool in full. */
   defer?: boolean;
   annotations?: ToolAnnotations;
 }
 
 export interface Device {
   factory: VFSFileFactory;
-  /** "exact" by default. With "prefix" everything below the path is the device's too. */
+  /** "exact" by default. With "prefix" the device also serves all paths below its own. */
   match?: "exact" | "prefix";
   tools?: ToolDef[];
-  /** Makes the device a model provider. `detect` says whether this environment can use it, and its default model. */
+  /** Makes the device a model provider. */
   provider?: {
+    /** Returns the default model if the driver can be used in this environment, else null. */
     detect(env: Record<string, string>): Promise<{ model: string } | null>;
-    /** Its program works with tools of its own, which the process's rights do not bind: it takes the user's yes. */
+    /** Its program uses its own tools, outside the process's rights. The user has to allow it. */
     unconfined?: boolean;
   };
 }
 
-/** What `mount` opened: a table of devices that comes and goes and may change, such as an MCP server's tools. */
+/** An open mount: a table of devices that may change, such as an MCP server's tools. */
 export interface Mounted {
   /**
-   * By their place below the mount point: "" is the point itself, "/tools/search" lies below it. Their tools
-   * are shown as `<type>__<name of the mount>__<tool>`, so that none takes the place of another.
+   * The devices by their path below the mount point: "" is the point itself. Their tools are shown as
+   * `<type>__<name of the mount>__<tool>`, so that names cannot collide.
    */
   devices: Record<string, Device>;
-  /** Called once with whom to tell of a changed table: the whole new one. For a table that can change. */
-  onChange?(tell: (devices: Record<string, Device>) => void): void;
+  /** Registers the listener for changes, once. The driver calls it with the whole new table. */
+  onChange?(listener: (devices: Record<string, Device>) => void): void;
   /**
-   * Called once with whom to tell when it has ended by itself, and why. The kernel then opens it anew, at
-   * growing intervals; until it is back, its devices answer UNAVAILABLE.
+   * Registers the listener for an unexpected end, once. The kernel then opens the mount again, at growing intervals.
+   * Meanwhile its devices fail with UNAVAILABLE.
    */
-  onEnd?(tell: (why: SyscallError) => void): void;
-  /** Called exactly once, also after it has ended. Frees everything. Its programs are ended after it. */
+  onEnd?(listener: (why: SyscallError) => void): void;
+  /** Frees everything. Called exactly once, also after an unexpected end. Its programs are ended afterwards. */
   unmount(): Promise<void>;
 }
 
-/** Device tables of one type that can be mounted: at spawn, or for all processes of a project. */
+/** A type of device tables that can be mounted: at spawn, or for all processes of a project. */
 export interface MountType {
-  /** Letters and digits, the first a letter: they stand at `/mnt/<type>/…`. */
+  /** Letters and digits, the first a letter. Mounts of this type are at `/mnt/<type>/…`. */
   type: string;
   /**
-   * The context acts for no single process: others come to use what is opened, and it lives until the last of
-   * them has let go. Programs have `life: "process"`: they are ended with the mount. Aborted: nobody waits any more.
+   * Opens a mount. The context belongs to the mount, not to one process: processes share it, and it lives until the last
+   * one releases it. Programs with `life: "process"` end with the mount. `signal` aborts when no process waits for it.
    */
   open(config: object, context: OpenContext, signal: AbortSignal): Promise<Mounted>;
 }
@@ -344,29 +344,29 @@ export interface Plugin {
   name: string;
   api?: 1;
   needs?: (keyof Services)[];
-  /** JSON Schema of this plugin's part of config.yaml. */
+  /** JSON Schema of the plugin's settings in config.yaml. */
   configSchema?: object;
   devices?: Record<string, Device>;
   mount?: MountType;
   dispose?(): Promise<void>;
 }
 
-/** Declares a plugin. Importing the module must open nothing and load nothing heavy. */
+/** Declares a plugin. The import of its module must open nothing and be fast. */
 export function definePlugin<P extends Plugin>(plugin: P): P {
   return plugin;
 }
 
-// --- What is written to and read from a model device, /dev/llm/<provider> ------------------------------
+// --- The requests and answers of a model device, /dev/llm/<provider> ------------------------------
 
 export interface ToolCall {
   id: string;
   name: string;
   input: Record<string, unknown>;
-  /** The model wrote arguments that are not a JSON object: the text, and why it could not be read. */
+  /** Set when the model's arguments are not a JSON object: their text, and the reason. */
   invalid?: { text: string; reason: string };
   /**
-   * What the driver wants to see again when the conversation goes on: what the model thought before this call, as its
-   * provider signed it. Nobody else reads it.
+   * Data that the driver gets back with the conversation, such as the provider's signature of the model's reasoning. Only
+   * the driver reads it.
    */
   opaque?: string;
 }
@@ -374,25 +374,25 @@ export interface ToolCall {
 export interface Message {
   role: "system" | "user" | "assistant" | "tool";
   content: string;
-  /** On `tool`: which call this answers. */
+  /** On `tool`: the call that this answers. */
   tool_call_id?: string;
   /** On `assistant`. */
   tool_calls?: ToolCall[];
-  /** On `assistant`, where the model has paused: what its driver wants to see again. Nobody else reads it. */
+  /** On `assistant`, when the model has paused: data that only the driver reads. */
   opaque?: string;
-  /** On `user`: attached images, which are kept beside the run. A request carries the images themselves. */
+  /** On `user`: attached images, stored beside the run. A request contains the images themselves. */
   images?: ImageRef[];
 }
 
 export const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"] as const;
 export type ImageType = (typeof IMAGE_TYPES)[number];
 
-/** How the conversation names an image. */
+/** The reference of a conversation to an image. */
 export interface ImageRef {
   media_type: ImageType;
   /** Relative to the run's folder. */
   file: string;
-  /** Of its content, in hex. */
+  /** The hash of the content, in hex. */
   sha256: string;
   bytes: number;
   /** In pixels. */
@@ -400,14 +400,14 @@ export interface ImageRef {
   height: number;
 }
 
-/** An image as a model is sent it. */
+/** An image in a request. */
 export interface LLMImage {
   media_type: ImageType;
   /** Base64. */
   data: string;
 }
 
-/** A message as a model is sent it. */
+/** A message in a request. */
 export interface LLMMessage extends Omit<Message, "images"> {
   images?: LLMImage[];
 }
@@ -417,7 +417,7 @@ export interface Usage {
   input_tokens: number;
   output_tokens: number;
   cached_tokens: number;
-  /** What it has cost, in USD, where the other side says so: it counts before any price that is configured. */
+  /** The cost in USD, if the provider reports it. It counts before any configured price. */
   cost_usd?: number;
 }
 
@@ -428,7 +428,7 @@ export interface LLMTool {
 }
 
 export const EFFORTS = ["minimal", "low", "medium", "high", "max"] as const;
-/** How much the model is to think before it answers. Absent: as the provider has it. */
+/** How much the model should reason before it answers. Absent: the provider's default. */
 export type Effort = (typeof EFFORTS)[number];
 
 /** Written to the device as one JSON document (seeds 2.2, and tools, stream, max_output, effort, output_schema). */
@@ -439,8 +439,8 @@ export interface LLMRequest {
   max_turns?: number;
   timeout_ms?: number;
   /**
-   * How many answers the run has had before this one, those too that compaction has taken out of `messages`. null
-   * where the answer is none of its steps, such as a summary.
+   * The number of earlier answers in the run, including those that compaction has removed from `messages`. null when the
+   * answer is not a step, such as a summary.
    */
   turn?: number | null;
   messages: LLMMessage[];
@@ -450,17 +450,17 @@ export interface LLMRequest {
   /** Only to a driver whose `stat` says `effort: true`. */
   effort?: Effort;
   /**
-   * JSON Schema of the final answer. A driver whose provider can hold the model to it does so; the others leave it:
-   * the prompt asks for it as well, and the kernel checks.
+   * JSON Schema of the final answer. A driver enforces it if its provider can. The prompt asks for it too, and the kernel
+   * checks the answer.
    */
   output_schema?: object;
 }
 
 /**
- * Why the model stopped. `end_turn` and `tool_calls` are the only regular ends. `paused`: the turn is not over, the
- * model is called again with this message as it is. `other`: for a reason that the driver does not know, named in
- * `stop_word`; what came is a partial answer, and no call in it is made. `unknown`: the stream ended without a word
- * on it, which is a cut answer.
+ * Why the model stopped. `end_turn` and `tool_calls` are the only regular reasons. `paused`: the turn is not over, and
+ * the model is called again with this message unchanged. `other`: a reason that the driver does not know, named in
+ * `stop_word`; the answer is partial, and its calls are not run. `unknown`: the stream ended without a reason, so the
+ * answer is truncated.
  */
 export type StopReason =
   | "end_turn"
@@ -471,48 +471,48 @@ export type StopReason =
   | "other"
   | "unknown";
 
-/** One rate limit of a provider, as the headers of its answer state it. What they do not say is absent. */
+/** One rate limit of a provider, from the headers of its answer. Unknown values are absent. */
 export interface RateLimit {
-  /** So many in a window. */
+  /** The maximum per window. */
   limit?: number;
-  /** So many are left now. */
+  /** How many are left now. */
   remaining?: number;
   /** Ms from now until it is full again. */
   reset_ms?: number;
 }
 
-/** What a provider said of the limits of this key: of requests, and of tokens (input, where it tells them apart). */
+/** The rate limits that a provider reports for this key: of requests, and of tokens (input tokens if separate). */
 export interface RateLimits {
   requests?: RateLimit;
   tokens?: RateLimit;
 }
 
-/** Read from the device when the request did not ask for a stream. */
+/** The answer to a request without `stream`. */
 export interface LLMAnswer {
   content: string;
   reasoning?: string;
   tool_calls: ToolCall[];
   stop_reason: StopReason;
-  /** The provider's own word for it, where it is no regular end. */
+  /** The provider's own name of the reason, if it is not a regular one. */
   stop_word?: string;
-  /** Where it has paused: see `Message`. */
+  /** Set when the model has paused: see `Message`. */
   opaque?: string;
   usage: Usage;
   tokens_used: number;
   limits?: RateLimits;
 }
 
-/** One per read when the request asked for a stream; an empty read is the end. */
+/** The answer to a request with `stream`: one event per read. An empty read is the end. */
 export type LLMEvent =
   | { type: "text_delta"; text: string }
   | { type: "reasoning_delta"; text: string }
   | { type: "tool_call"; call: ToolCall }
-  /** Of a driver that uses the service `tools`: the model is asked anew, what it had called is answered. */
+  /** From a driver that uses the service `tools`: its calls are answered, and a new model request begins. */
   | { type: "turn" }
   | { type: "usage"; usage: Usage }
-  /** At most once an answer, before its first text: the pace of all who use this key follows it. */
+  /** At most once per answer, before its first text. The kernel adapts the request rate of this key to it. */
   | { type: "limits"; limits: RateLimits }
-  /** The last one. `word`, `opaque`: see `LLMAnswer`. */
+  /** The last event. `word`, `opaque`: see `LLMAnswer`. */
   | { type: "stop"; reason: StopReason; word?: string; opaque?: string }
   | {
       type: "error";

@@ -2,21 +2,21 @@ import { type OpenFlag, SyscallError, type VFSFile } from "../plugin/index.ts";
 
 export interface OpenFile<Right> {
   file: VFSFile;
-  /** The whole path it was opened by. */
+  /** The full path that was opened. */
   path: string;
-  /** The path of the device that serves it, and the plugin that brought the device. */
+  /** The path of the device that serves it, and the device's plugin. */
   device: string;
   plugin: string;
   flags: OpenFlag;
-  /** What its opener's rights had to cover; absent where none were asked for. */
+  /** The right under which it was opened; absent if none was needed. */
   right?: Right;
 }
 
 const FIRST_FD = 3;
 
-/** The open files of one process (seeds 2.17): numbers start at 3, only grow and are never reused. */
+/** The open files of one process (seeds 2.17). Descriptors start at 3, only grow and are never reused. */
 export class FdTable<Right = never> {
-  /** A few at most, and most often one: a map takes more than all the rest of a process that waits. */
+  /** A list, because most processes have one file and a map would need much more memory. */
   #files: { readonly fd: number; readonly open: OpenFile<Right> }[] = [];
   #next = FIRST_FD;
 
@@ -36,7 +36,7 @@ export class FdTable<Right = never> {
     return this.#files.some((one) => one.fd === fd);
   }
 
-  /** Takes the descriptor out of the table; the caller closes the file. Only one caller gets it. */
+  /** Removes the descriptor from the table. Only one caller gets the file, and closes it. */
   take(fd: number): OpenFile<Right> {
     const open = this.get(fd);
     this.#files = this.#files.filter((one) => one.fd !== fd);

@@ -1,21 +1,20 @@
 import { z } from "zod";
 
 /**
- * A JSON Schema as what checks a value, for the schemas of others: tools, plugins, a run's answer. Throws an Error for
- * what zod can't read, and for one that no check of a value would come to the end of. A part that a recursive schema asks for
- * along several ways is looked at once by each of its schemas: zod keeps what it found.
+ * Compiles a JSON Schema of a tool, a plugin or a run's answer to a zod type. Throws an Error for a schema that zod can't
+ * read, and for one whose check of a value would not end.
  */
 export function readSchema(schema: object): z.ZodType {
   refuseEndlessRecursion(schema);
   return z.fromJSONSchema({ ...schema });
 }
 
-/** Schemas that one value is looked at by, each time it is met: more of them are not one anybody wrote. */
+/** The limit of schemas that apply to one value. */
 const MAX_SCHEMAS_PER_VALUE = 10_000;
-/** What stands below these is asked of the same value, not of a part of it. */
+/** Keywords whose subschemas apply to the same value, not to a part of it. */
 const OF_SAME_VALUE = ["allOf", "anyOf", "oneOf"];
 
-/** A schema that refers to itself is one of parts within parts. Where it asks that of the same value there is no end. */
+/** A recursive schema may describe nested parts. A recursion on the same value would not end, and fails here. */
 function refuseEndlessRecursion(root: object): void {
   const looks = new Map<object, number>();
   const under = new Set<object>();
@@ -28,7 +27,7 @@ function refuseEndlessRecursion(root: object): void {
     const sum = schemasOfSameValue(root, schema).reduce<number>((all, one) => all + looksOf(one), 1);
     under.delete(schema);
     if (sum > MAX_SCHEMAS_PER_VALUE)
-      throw new Error(`it asks more than ${MAX_SCHEMAS_PER_VALUE} schemas of one value`);
+      throw new Error(`more than ${MAX_SCHEMAS_PER_VALUE} of its schemas apply to one value`);
     looks.set(schema, sum);
     return sum;
   };
@@ -51,7 +50,7 @@ function schemasOfSameValue(root: object, schema: object): unknown[] {
   ];
 }
 
-/** What a reference within the document names; undefined for nothing there, or another document. */
+/** The target of a reference within the document; undefined if there is none or it is in another document. */
 function resolvePointer(root: object, reference: string): unknown {
   if (reference === "#") return root;
   if (!reference.startsWith("#/")) return undefined;

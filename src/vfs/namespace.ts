@@ -7,8 +7,8 @@ export interface NamedTool {
 }
 
 /**
- * What one process sees: a stack of device tables, nearest first (its mounts, its project's plugins, the
- * user's, the stock ones, the kernel's). Two projects served by one kernel share only the far tables.
+ * The devices of one process: a stack of device tables, nearest first (its mounts, then the plugins of its project, the
+ * user, the stock and the kernel). Projects of one kernel share only the far tables.
  */
 export class Namespace {
   #layers: readonly DeviceRegistry[];
@@ -18,7 +18,7 @@ export class Namespace {
     this.#layers = layers;
   }
 
-  /** The table of this view alone, nearer than all others. Made when it is first asked for: few have mounts. */
+  /** The process's own table, the nearest one. Made on first use: few processes have mounts. */
   get own(): DeviceRegistry {
     if (!this.#own) {
       this.#own = new DeviceRegistry();
@@ -27,17 +27,17 @@ export class Namespace {
     return this.#own;
   }
 
-  /** The same view with a nearer table in front. */
+  /** The same stack with a new nearest table. */
   with(layer: DeviceRegistry): Namespace {
     return new Namespace([layer, ...this.#layers]);
   }
 
-  /** The same view with a farther table behind. */
+  /** The same stack with a new farthest table. */
   over(layer: DeviceRegistry): Namespace {
     return new Namespace([...this.#layers, layer]);
   }
 
-  /** The longest match over all layers; the nearer layer between equals. NOT_FOUND names the path. */
+  /** The longest match over all layers; of equal matches the nearer layer. Fails with NOT_FOUND. */
   resolve(path: string): Match {
     let best: Match | undefined;
     for (const layer of this.#layers) {
@@ -56,7 +56,7 @@ export class Namespace {
     return best;
   }
 
-  /** Every device that can be reached, nearest first; one hidden by a nearer layer is left out. */
+  /** All reachable devices, nearest first, without those that a nearer layer hides. */
   entries(): DeviceEntry[] {
     const seen = new Map<string, DeviceEntry>();
     for (const layer of this.#layers) {
@@ -65,7 +65,7 @@ export class Namespace {
     return [...seen.values()];
   }
 
-  /** Every tool by name, in a stable order. A nearer layer's tool hides a farther one of the same name. */
+  /** All tools, sorted by name. A nearer layer's tool hides a farther one of the same name. */
   tools(): NamedTool[] {
     const byName = new Map<string, NamedTool>();
     for (const entry of this.entries()) {
@@ -77,7 +77,7 @@ export class Namespace {
   }
 }
 
-/** Made once per device: each process keeps those that it is shown. */
+/** The tools of each device, made once and shared by all processes. */
 const named = new WeakMap<DeviceEntry, readonly NamedTool[]>();
 
 function toolsOf(entry: DeviceEntry): readonly NamedTool[] {

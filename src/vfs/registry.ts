@@ -1,29 +1,29 @@
 import { type Device, type Services, SyscallError } from "../plugin/index.ts";
 
-/** Which table a device stands in. Nearer layers come first in a namespace. */
+/** The layer of a device table. Nearer layers come first in a namespace. */
 export type Layer = "mount" | "project" | "user" | "stock" | "kernel";
 
-/** A device as it stands in a table: with the plugin it belongs to and what that plugin may use. */
+/** A device in a table, with its plugin and the services of that plugin. */
 export interface DeviceEntry {
   path: string;
   device: Device;
   plugin: string;
   layer: Layer;
-  /** The services the plugin asked for; the kernel puts exactly these on the OpenContext. */
+  /** The services that the plugin needs. The OpenContext has exactly these. */
   needs: readonly (keyof Services)[];
-  /** The plugin's part of config.yaml, already checked. */
+  /** The plugin's checked settings from config.yaml. */
   config?: unknown;
 }
 
 export interface Match {
   entry: DeviceEntry;
-  /** What follows the device's path: "" or beginning with "/". */
+  /** The rest of the path after the device's: "" or beginning with "/". */
   subpath: string;
 }
 
 const PATH = /^\/(?:[A-Za-z0-9._-]+\/)*[A-Za-z0-9._-]+$/;
 
-/** One table of devices (seeds 3.1). A path stands in it once. */
+/** One table of devices (seeds 3.1). Each path is unique. */
 export class DeviceRegistry {
   readonly #entries = new Map<string, DeviceEntry>();
 
