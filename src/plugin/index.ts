@@ -319,12 +319,12 @@ export interface Mounted {
    */
   devices: Record<string, Device>;
   /** Registers the listener for changes, once. The driver calls it with the whole new table. */
-  onChange?(listener: (devices: Record<string, Device>) => void): void;
+  onChange?(notify: (devices: Record<string, Device>) => void): void;
   /**
    * Registers the listener for an unexpected end, once. The kernel then opens the mount again, at growing intervals.
    * Meanwhile its devices fail with UNAVAILABLE.
    */
-  onEnd?(listener: (why: SyscallError) => void): void;
+  onEnd?(notify: (why: SyscallError) => void): void;
   /** Frees everything. Called exactly once, also after an unexpected end. Its programs are ended afterwards. */
   unmount(): Promise<void>;
 }

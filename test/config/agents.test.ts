@@ -202,7 +202,7 @@ describe("the list of agents", () => {
     const broken = agent(box, ROOTS[0] ?? "", "broken", "x: 1\n");
     const torn = box.write(`${ROOTS[1]}/torn/agent.yaml`, "name: [torn\n");
     agent(box, ROOTS[2] ?? "", "mine");
-    box.write(`${ROOTS[0]}/lib/helper.py`, "somebody else's folder");
+    box.write(`${ROOTS[0]}/lib/helper.py`, "the folder of another program");
     const { agents, problems } = await loadAgents(box.places());
     expect(agents.map(({ name, tier }) => [name, tier])).toEqual([
       ["default", "embedded"],

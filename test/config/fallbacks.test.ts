@@ -38,7 +38,7 @@ describe("what a run may fall back to", () => {
     expect(warnings).toEqual([]);
   });
 
-  test("takes a name with a slash for a model where no provider is called so", async () => {
+  test("reads a name with a slash as a model if its first part names no provider", async () => {
     using box = new Sandbox();
     const { named } = await left(box, ["mistral/large"]);
     expect(named).toEqual(["anthropic/mistral/large"]);
@@ -69,7 +69,7 @@ describe("what a run may fall back to", () => {
     expect((await left(box, ["b"], { flags: { provider: "openai", model: "m" } })).named).toEqual([]);
   });
 
-  test("is what the provider's entry names, where the agent says nothing; nothing where it says so", async () => {
+  test("is what the provider's entry names if the agent names none; nothing if the agent says so", async () => {
     using box = new Sandbox();
     box.write(USER, "providers: { anthropic: { default_model: a, fallback: [b, openai/c] } }\n");
     const names = async (fallback: string[] | undefined) =>
@@ -129,7 +129,7 @@ describe("what a run may fall back to", () => {
   });
 });
 
-test("a run that its daemon goes on with keeps the keys of what it has left to fall back to", async () => {
+test("a run that its daemon resumes keeps the keys of its remaining fallbacks", async () => {
   using box = new Sandbox();
   const parent = await resolveProvider(
     await request(box.places(), {

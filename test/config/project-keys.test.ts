@@ -226,8 +226,8 @@ describe("until it is trusted, a project changes nothing by", () => {
     const [key = ""] = rule?.key.split(".").slice(-1) ?? [];
     const without = await settled(plain, effect);
     expect(await effect(box.places())).toEqual(without);
-    const told = JSON.stringify(await said(box.places()));
-    expect(told).toContain(rule?.file === ".rnix/config.yaml" ? key : ".");
+    const shown = JSON.stringify(await said(box.places()));
+    expect(shown).toContain(rule?.file === ".rnix/config.yaml" ? key : ".");
     expect(await effect(box.trusted())).not.toEqual(without);
 
     // The list that a person is shown has it, and binds it.

@@ -313,15 +313,15 @@ describe("the list of known projects", () => {
     };
     test.each(Object.entries(DAMAGE))("%s", async (_, { damage, left }) => {
       using box = new Sandbox();
-      const told: string[] = [];
-      const projects = new Projects(box.userDataDir, free, (text) => void told.push(text));
+      const logged: string[] = [];
+      const projects = new Projects(box.userDataDir, free, (text) => void logged.push(text));
       for (const name of ["a", "b", "c"]) await projects.remember(box.project(box.folder(`home/${name}`)));
       const damaged = damage(readFileSync(join(box.userDataDir, "projects.json"), "utf8"));
       box.write(LIST, damaged);
 
       expect(projects.list()).toHaveLength(left);
       expect(projects.list()).toHaveLength(left);
-      expect(told).toEqual([expect.stringContaining("projects.json.damaged")]);
+      expect(logged).toEqual([expect.stringContaining("projects.json.damaged")]);
       expect(readFileSync(join(box.userDataDir, "projects.json.damaged"), "utf8")).toBe(damaged);
       await projects.remember(box.project(box.folder("home/d")));
       expect(new Projects(box.userDataDir, free).list()).toHaveLength(left + 1);

@@ -84,7 +84,7 @@ const ORDER: Case[] = [
     chosen: "openai a --provider",
   },
   {
-    title: "the agent's model, whoever it is for, with what is found",
+    title: "the agent's model, for any provider, with the found provider",
     agent: { model: "a" },
     chosen: "anthropic a found ANTHROPIC_API_KEY",
   },
@@ -129,7 +129,7 @@ describe("the provider of a run is", () => {
     expect(await choice.secret()).toBe("sk-file");
   });
 
-  test("the driver's that somebody's plugin brings, by its name or by what it finds", async () => {
+  test("the driver of a plugin, by its name or by its detection", async () => {
     using box = new Sandbox();
     const devices = { entries: () => [...STOCK, byKey("mine", "MINE", "m1")] };
     const env = { MINE: "1" };
@@ -152,7 +152,7 @@ describe("no provider", () => {
     }
   });
 
-  test("of that name is NOT_FOUND with the nearest and all others, whoever names it", async () => {
+  test("of that name is NOT_FOUND with the nearest and all others, for every source of the name", async () => {
     using box = new Sandbox();
     for (const more of [
       { flags: { provider: "opnai" } },
@@ -223,7 +223,7 @@ describe("a preset", () => {
     const env = { ...KEYS, ...(host === undefined ? {} : { OLLAMA_HOST: host }) };
     const choice = await choose(box, "ollama", env, { userEnv: {} });
     expect(choice).toMatchObject({ device: "/dev/llm/openai-compatible", config: { base_url: url } });
-    expect((await failure(() => choice.secret())).code, "it is sent nobody's key").toBe("UNAVAILABLE");
+    expect((await failure(() => choice.secret())).code, "it gets no key").toBe("UNAVAILABLE");
   });
 
   test.each([

@@ -13,7 +13,7 @@ describe("a key", () => {
     expect(await choice.secret()).toBe("sk-openai");
   });
 
-  test("is in no part of the choice but its secret, and tells two gates apart", async () => {
+  test("is only in the secret of the choice, and distinguishes two gates", async () => {
     using box = new Sandbox();
     const one = await choose(box, "openai", KEYS);
     expect(JSON.stringify(one)).not.toContain("sk-openai");

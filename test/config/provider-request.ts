@@ -45,7 +45,7 @@ export async function request(
     providers: await loadProviders(places),
     devices: { entries: () => STOCK },
     env: {},
-    // Nobody is there: what runs on the machine that tests is not looked at.
+    // No local server: the machine of the tests is not searched.
     userEnv: { OLLAMA_HOST: "127.0.0.1:1" },
     keys: {
       of: () => {

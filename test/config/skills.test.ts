@@ -76,7 +76,7 @@ describe("a skill", () => {
     expect(warnings[0]).toStartWith(`${file}:3:7: `);
   });
 
-  test("that nobody has is NOT_FOUND with the nearest", async () => {
+  test("that does not exist is NOT_FOUND with the nearest name", async () => {
     using box = new Sandbox();
     skill(box, ROOTS[4] ?? "", "testing");
     const error = await failure(() => loadSkill("tesing", box.places()));
@@ -137,7 +137,7 @@ describe("the list of skills", () => {
     expect((await loadSkills(box.places())).skills.map(({ tier }) => tier)).toEqual(["user"]);
   });
 
-  test("goes on without a folder that cannot be listed", async () => {
+  test("continues without a folder that cannot be listed", async () => {
     using box = new Sandbox();
     skill(box, ROOTS[0] ?? "", "good");
     const closed = join(box.folder("home/.claude"), "skills");

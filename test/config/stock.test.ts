@@ -105,8 +105,8 @@ test("the build's own parser reads of them what the library reads", async () => 
     for (const { path, text } of embedded(folder)) box.write(`home/work/${folder}/${path}`, text);
   }
   const onDisk = await loadAgents(box.trusted());
-  const told = ({ agents }: typeof built) => JSON.parse(JSON.stringify(agents, without));
-  expect(told(built)).toEqual(told(onDisk));
+  const plain = ({ agents }: typeof built) => JSON.parse(JSON.stringify(agents, without));
+  expect(plain(built)).toEqual(plain(onDisk));
   expect(onDisk.agents.map(({ tier }) => tier)).toEqual(["project", "project", "project"]);
 });
 

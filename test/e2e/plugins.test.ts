@@ -90,7 +90,7 @@ describe("a plugin dropped into a project", () => {
     );
     expect((await machine.run(["trust", "--show"])).stdout).toMatch(/Read/);
     const { stderr } = await verdict(machine, ["read it", "--trust"]);
-    expect(stderr).toContain("stands in the place of Read");
+    expect(stderr).toContain("replaces Read");
     expect(toolResults(last(model))).toEqual(["mine"]);
   });
 });
@@ -139,7 +139,7 @@ async function brokenOnes(): Promise<void> {
 
   const plugins = z
     .array(Report)
-    .parse(JSON.parse(await machine.until(["plugins", "--json"], /sign of life/)));
+    .parse(JSON.parse(await machine.until(["plugins", "--json"], /did not respond/)));
   const of = (name: string) => plugins.find((one) => one.name === name);
   for (const name of ["syntax", "missing", "throws", "odd"]) {
     expect(of(name)).toMatchObject({ state: "broken" });

@@ -7,7 +7,7 @@ describePlugin("echo", () => import("./support/echo.ts"), {
   setup: () => ({ config: { prefix: "> " } }),
   operations: [
     {
-      title: "answers what it is told, in pieces",
+      title: "answers its input, in parts",
       device: "/dev/echo",
       input: { op: "Echo", text: "x".repeat(100_000) },
       answer: (text) => expect(text).toBe(`> ${"x".repeat(100_000)}`),

@@ -171,9 +171,7 @@ describe("a file whose content is that of an embedded plugin", () => {
     expect(texts(report)).toEqual([]);
     expect(report).toMatchObject({ state: "loaded", runs: "worker", layer: "project" });
     expect(report.takes).toEqual(["plugin fs", "/dev/fs", "Read", "Write", "Edit", "Glob", "Grep"]);
-    expect(trusted.notices).toEqual([
-      expect.stringContaining("stands in the place of plugin fs, /dev/fs, Read"),
-    ]);
+    expect(trusted.notices).toEqual([expect.stringContaining("replaces plugin fs, /dev/fs, Read")]);
     expect(trusted.namespace.resolve("/dev/fs").entry.layer).toBe("project");
   });
 });
@@ -509,7 +507,7 @@ describe("the end", () => {
     expect(texts(reportOf((await leasing).reports, "p"))).toHaveLength(1);
   });
 
-  test("of a Worker comes when nobody has used it for a while, with its dispose; the next lease has a new one", async () => {
+  test("of a Worker comes after a while without use, with its dispose; the next lease has a new one", async () => {
     const timers = new ManualTimers();
     const host = hostWith({ timers, idleMs: 7 });
     const mark = join(scratch.dir, "disposed");
@@ -552,7 +550,7 @@ describe("what can be mounted", () => {
 });
 
 describe("rnix plugins check", () => {
-  test("tells what a plugin is, after loading it on trial", async () => {
+  test("reports what a plugin is, after a trial load", async () => {
     const tool = '{ name: "Same", description: "Does what the other does", input: { type: "object" } }';
     const file = write("p.ts", "p", "x", {
       device: `match: "prefix", tools: [${tool}]`,

@@ -347,7 +347,7 @@ describe("a deadline", () => {
     expect(timers.fire(WORKER_LIMITS.aliveMs)).toBe(1);
     expect((await failure(() => other.write("", never))).code).toBe("CLOSED");
     expect(await other.close()).toBeUndefined();
-    expect(worker.crash?.message).toContain("no sign of life");
+    expect(worker.crash?.message).toContain("did not respond");
     expect(worker.openFiles).toBe(0);
   });
 
@@ -472,18 +472,18 @@ export default definePlugin({
       if (config.first === "nothing") return null;
       if (config.first === "bad") return { devices: { "/a": { tools: [] } }, unmount: async () => {} };
       if (config.first === "busy") for (;;);
-      let tell = () => {};
+      let notify = () => {};
       let end = () => {};
       setTimeout(async () => {
-        if (config.later === "change") { tell({ "/a": device("one") }); tell({ "/b": device("two") }); }
-        if (config.later === "bad") tell({ "/b": { tools: [] } });
+        if (config.later === "change") { notify({ "/a": device("one") }); notify({ "/b": device("two") }); }
+        if (config.later === "bad") notify({ "/b": { tools: [] } });
         if (config.later === "end") end(new SyscallError("CLOSED", "it hung up"));
         if (config.later === "crash") process.exit(1);
         if (config.later === "exec") await context.inbox(String((await context.exec({ argv: ["true"], life: "process" })).pid));
       }, 50);
       return {
         devices: { "": device("root"), "/a": device("one", { annotations: { readOnlyHint: true } }) },
-        onChange: (f) => { tell = f; },
+        onChange: (f) => { notify = f; },
         onEnd: (f) => { end = f; },
         unmount: async () => {
           console.log("unmounted");
@@ -521,7 +521,7 @@ export default definePlugin({
     });
   });
 
-  test("tells of the last of several changes, and of its end", async () => {
+  test("reports the last of several changes, and its end", async () => {
     const changing = await (await mounted({ later: "change" })).open();
     const changed = await new Promise<object>((resolve) => changing.onChange?.(resolve));
     expect(Object.keys(changed)).toEqual(["/b"]);
@@ -547,7 +547,7 @@ export default definePlugin({
     expect(await table.unmount()).toBeUndefined();
   });
 
-  test("uses the services of whoever opened it", async () => {
+  test("uses the services of the process that opened it", async () => {
     const child = { pid: 7, reused: false } as Child;
     const { notes, open: mount } = await mounted({ later: "exec" }, { exec: async () => child });
     const table = await mount();
@@ -612,7 +612,7 @@ describe("a plugin's memory", () => {
       try {
         const worker = await start(`${pluginSource("p", {})}\nconst kept: unknown[] = [];\n${code}\n`);
         await until(() => worker.ended !== undefined, "its end");
-        expect(worker.crash?.message).toMatch(/no sign of life while the memory|MiB of memory/);
+        expect(worker.crash?.message).toMatch(/did not respond while the memory|MiB of memory/);
         await worker.end();
         // A busy machine gives the watch its turn late.
         expect(most - before).toBeLessThan(2.5 * 2 ** 30);

@@ -70,7 +70,7 @@ describePlugin("services", () => import("./support/services.ts"), {
   },
   operations: [
     {
-      title: "exec starts a program, feeds it, and tells its output by stream and its end",
+      title: "exec starts a program, writes to it, and returns its output by stream and its end",
       device: DEVICE,
       input: { op: "exec", argv: ["sh", "-c", "cat; echo wrong >&2; exit 3"] },
       answer: (answer) =>

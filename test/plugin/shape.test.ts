@@ -116,7 +116,7 @@ describe("the shape of a plugin", () => {
       'names the field "plase", which its input does not have. Did you mean "place"?',
     ],
     ["a path without prefix", withDevice({ tools: [{ ...tool, path: "place" }] }), '`match: "prefix"`'],
-    ["one tool twice", withDevice({ tools: [tool, tool] }), "the name stands twice"],
+    ["one tool twice", withDevice({ tools: [tool, tool] }), "the name is used twice"],
     [
       "a misspelt hint",
       withDevice({ tools: [{ ...tool, annotations: { readonlyHint: true } }] }),

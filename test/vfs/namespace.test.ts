@@ -48,7 +48,7 @@ describe("a device table", () => {
   });
 
   test.each(["/dev/fsx", "/dev/fsx/y", "/dev/shell/sub", "/dev", "/", "", "/deep/dev/fs"])(
-    "%j is nobody's",
+    "%j belongs to no device",
     (path) => {
       expect(table.match(path)).toBeUndefined();
     },

@@ -5,10 +5,7 @@ import { staticCheck } from "./static-check.ts";
 import type { FileDigest } from "./stock-files.ts";
 import type { StockPlugins } from "./stock-plugins.ts";
 
-/**
- * What `rnix plugins check FILE` does: read it, then load it on trial where `mayRun` allows exactly what was read.
- * Whatever is wrong is in the report.
- */
+/** `rnix plugins check FILE`: reads the plugin, then loads it if `mayRun` allows what was read. Reports all problems. */
 export async function checkPlugin(
   name: string,
   file: string,
@@ -41,7 +38,7 @@ export async function checkPlugin(
     report.takes = await stock.takenBy(name, worker.plugin);
     report.warnings = [...worker.problems];
     await worker.end();
-    // Ending on its own right after the import (a timer that throws) shows in what is left of it.
+    // An error right after the import, such as in a timer, shows as a crash.
     if (worker.crash) report.problems.push(worker.crash);
     report.ok = report.problems.length === 0;
   } catch (thrown) {

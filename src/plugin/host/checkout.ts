@@ -2,9 +2,8 @@ import { join, resolve } from "node:path";
 import { type EmbeddedFile, type FileDigest, pluginEntries, stockFiles, textFiles } from "./stock-files.ts";
 
 /**
- * Where the stock plugins, agents and skills come from when the checkout itself runs (`bun src/main.ts`,
- * `bun test`). build.ts puts a generated module with the same exports in this one's place, so that the
- * binary carries them; nothing but embedded.ts may import it.
+ * The stock plugins, agents and skills of a checkout (`bun src/main.ts`, `bun test`). In the binary, build.ts replaces
+ * this module by a generated one with the same exports. Only embedded.ts may import it.
  */
 
 const ROOT = resolve(import.meta.dir, "../../..");
@@ -12,7 +11,7 @@ const PLUGINS = join(ROOT, "plugins");
 
 interface StockPlugin {
   name: string;
-  /** Its own files below `plugins/`, by content. */
+  /** Its files below `plugins/`, by content. */
   files: readonly FileDigest[];
   import(): Promise<unknown>;
 }
@@ -35,5 +34,5 @@ export async function skills(): Promise<EmbeddedFile[]> {
   return textFiles(join(ROOT, "skills"));
 }
 
-/** What `new Worker` is given for a plugin's Worker. */
+/** The module of a plugin's Worker, for `new Worker`. */
 export const workerUrl: string = new URL("./worker.ts", import.meta.url).href;

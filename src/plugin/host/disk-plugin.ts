@@ -8,35 +8,35 @@ import { type StaticCheck, staticCheck } from "./static-check.ts";
 import type { Timers } from "./timers.ts";
 import type { WorkerOptions } from "./worker-link.ts";
 
-/** Restarts of a plugin whose Worker ended on its own: as a supervisor's. */
+/** The limit of restarts after unexpected ends of a Worker, as a supervisor's. */
 const RESTARTS = { most: 3, withinMs: 60_000 };
 
-/** What was read of a plugin without problems. */
+/** A plugin that was read without problems. */
 export type Loadable = Pick<StaticCheck, "files"> & { code: string };
 
 export interface DiskPorts extends Pick<WorkerOptions, "limits" | "log"> {
   timers: Timers;
   /** Unix ms. */
   now(): number;
-  /** How long a Worker that nobody uses is kept. */
+  /** How long an unused Worker is kept. */
   idleMs: number;
 }
 
-/** One plugin on disk: what its files are, and the Worker of their present version. */
+/** One plugin on disk: its files, and the Workers of its versions. */
 export class DiskPlugin {
   readonly name: string;
   readonly entry: string;
   readonly #ports: DiskPorts;
   readonly #stamps = new Stamps();
-  /** Old versions that still answer, and the present one. */
+  /** The present version, and old versions that are still in use. */
   readonly #versions = new Set<PluginVersion>();
   #check: Promise<StaticCheck> | undefined;
   #loading: { digest: string; version: Promise<PluginVersion> } | undefined;
   #current: PluginVersion | undefined;
   #failed: { digest: string; error: SyscallError } | undefined;
-  /** Workers of one digest that ended on their own: when, and why the last of them did. */
+  /** The unexpected ends of Workers of one digest: their times, and the last reason. */
   #crashes: { digest: string; at: number[]; last: Problem[] } = { digest: "", at: [], last: [] };
-  /** Imports under way. */
+  /** Running imports. */
   readonly #starting = new Set<AbortController>();
 
   constructor(name: string, entry: string, ports: DiskPorts) {
@@ -45,15 +45,15 @@ export class DiskPlugin {
     this.#ports = ports;
   }
 
-  /** Its files and what is statically wrong with them. Reads nothing when no file has changed. */
+  /** Its files and their static problems. Reads nothing when no file has changed. */
   async read(): Promise<StaticCheck> {
     if (!this.#check || !this.#stamps.same) this.#check = this.#readAnew();
     return this.#check;
   }
 
   /**
-   * The version that was read, running: its Worker is given what was read then, not what the files are
-   * now. Throws what is wrong with it.
+   * The running version of what was read: its Worker gets that code, not the present files. Throws the plugin's
+   * problem.
    */
   load({ files, code }: Loadable): Promise<PluginVersion> {
     const digest = listDigest(files);
@@ -67,18 +67,18 @@ export class DiskPlugin {
     return this.#loading.version;
   }
 
-  /** What went wrong while it ran: in the present version, and why the ones before it ended. */
+  /** Problems while it ran: of the present version, and why earlier ones ended. */
   get problems(): Problem[] {
     return [...this.#crashes.last, ...(this.#current?.worker.problems ?? [])];
   }
 
-  /** It is gone from its folder. */
+  /** Called when it is gone from its folder. */
   retire(): void {
     this.#current?.retire();
     this.#current = undefined;
   }
 
-  /** Ends all its Workers, whoever uses them. */
+  /** Ends all its Workers, also those in use. */
   async end(): Promise<void> {
     for (const starting of this.#starting) starting.abort();
     await this.#loading?.version.catch(() => null);
@@ -88,7 +88,7 @@ export class DiskPlugin {
   async #readAnew(): Promise<StaticCheck> {
     const from = this.#ports.now();
     const check = await staticCheck(this.entry);
-    // What is missing has no stamp that could change: a broken plugin is read anew every time.
+    // A missing file has no stamp, so a broken plugin is read again every time.
     this.#stamps.take(check.problems.length > 0 ? [] : check.files.map(({ path }) => path), from);
     return check;
   }
@@ -131,7 +131,7 @@ export class DiskPlugin {
     }
   }
 
-  /** Counts a Worker that ended on its own. EXHAUSTED when that happens again and again. */
+  /** Counts an unexpected end of a Worker. Fails with EXHAUSTED after too many. */
   #noteEnd(digest: string): void {
     const now = this.#ports.now();
     if (this.#crashes.digest !== digest) this.#crashes = { digest, at: [], last: [] };

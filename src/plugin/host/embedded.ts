@@ -4,9 +4,9 @@ import { sha256 } from "./stock-files.ts";
 
 export interface EmbeddedPlugin {
   name: string;
-  /** Over the content of `files`: the plugin's version. */
+  /** The digest of `files`: the plugin's version. */
   digest: string;
-  /** Its own files, relative to a plugins folder: the same content on disk is this plugin. */
+  /** Its files, relative to a plugins folder. The same content on disk is the same plugin. */
   files: readonly { path: string; digest: string }[];
   /** The module, loaded on first use. */
   import(): Promise<unknown>;
@@ -14,7 +14,7 @@ export interface EmbeddedPlugin {
 
 let known: EmbeddedPlugin[] | undefined;
 
-/** The stock plugins: in the binary, or in `plugins/` of the checkout when that runs. */
+/** The stock plugins: from the binary, or from `plugins/` of a checkout. */
 export function embeddedPlugins(): readonly EmbeddedPlugin[] {
   known ??= stock.plugins().map((plugin) => ({ ...plugin, digest: listDigest(plugin.files) }));
   return known;

@@ -1,6 +1,6 @@
 import { type Plugin, SyscallError } from "../index.ts";
 
-/** The default export of a module whose shape has been judged, here or when the binary was built. */
+/** The default export of a module that was checked, here or by the build. */
 export function exportedPlugin(module: unknown): Plugin {
   if (!hasPlugin(module)) throw new SyscallError("INTERNAL", "A module without a plugin was taken for one.");
   return module.default;

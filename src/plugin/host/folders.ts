@@ -11,20 +11,20 @@ interface Folder {
   layer: PluginLayer;
 }
 
-/** A plugin as its folder shows it. */
+/** A plugin in a folder, not yet read. */
 export interface Found {
   name: string;
   layer: PluginLayer;
   /** Absolute. */
   entry: string;
   folder: string;
-  /** Why it is not even read. */
+  /** Why it is not read. */
   refused?: string;
 }
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
-/** What is in the folders, farthest first. A folder that is not there holds nothing. */
+/** The plugins in the folders, farthest first. A missing folder is empty. */
 export function lookUp(folders: readonly Folder[]): Found[] {
   return folders.flatMap(({ path, layer }) => {
     if (!existsSync(path)) return [];
@@ -42,7 +42,7 @@ export function lookUp(folders: readonly Folder[]): Found[] {
   });
 }
 
-/** The name of the plugin that a file alone is: `plugins/<name>.ts` or `plugins/<name>/index.ts`. */
+/** The plugin's name from its entry: `plugins/<name>.ts` or `plugins/<name>/index.ts`. */
 export function nameOf(entry: string): string {
   const parts = entry.split("/");
   const last = parts.at(-1) ?? entry;
@@ -58,14 +58,14 @@ function readable(folder: string): PluginEntry[] | string {
   }
 }
 
-/** Code that others can put there would run as the user: trust is never asked outside of projects. */
+/** Why a folder is unsafe: code that other users put there would run as this user, without a trust question. */
 function unsafety(folder: string): string | undefined {
   const { uid, mode } = statSync(folder);
   const mine = process.getuid?.() ?? uid;
   if (uid !== mine && uid !== 0)
     return `${folder} belongs to another user. Plugins are not loaded from there.`;
   if ((mode & 0o002) === 0) return undefined;
-  return `Everybody may write to ${folder}. Plugins are loaded from there after \`chmod o-w\`.`;
+  return `All users may write to ${folder}. Plugins are loaded from there after \`chmod o-w\`.`;
 }
 
 function nameFault(name: string, taken: ReadonlySet<string>): string | undefined {
@@ -74,7 +74,7 @@ function nameFault(name: string, taken: ReadonlySet<string>): string | undefined
   return undefined;
 }
 
-/** Recognises files on disk whose content is that of an embedded plugin: such a file is that plugin. */
+/** Recognises files on disk with the content of an embedded plugin: they are that plugin. */
 export class EmbeddedCopies {
   readonly #known = new Map<string, { stamps: Stamps; same: boolean }>();
   readonly #now: () => number;
@@ -99,7 +99,7 @@ export class EmbeddedCopies {
   }
 }
 
-/** What a source of ours is never longer than. */
+/** More than the size of any stock source. */
 const MOST_BYTES = 2 ** 20;
 
 function contentDigest(file: string): string | null {
@@ -108,8 +108,8 @@ function contentDigest(file: string): string | null {
 }
 
 /**
- * The folders of design §5, farthest first. `beside`: the binary's own folder, where there is one. A binary
- * that lies in the project vouches for nothing there: what is beside it is the project's, and needs trust.
+ * The plugin folders of design §5, farthest first. `beside`: the folder of the binary, if there is one. If the binary is
+ * inside the project, the plugins beside it belong to the project and need trust.
  */
 export function pluginFolders(user: string, projectDir: string | null, beside: string | null): Folder[] {
   const own = projectDir === null ? [] : [join(projectDir, "plugins"), join(projectDir, ".rnix", "plugins")];
@@ -123,7 +123,7 @@ export function pluginFolders(user: string, projectDir: string | null, beside: s
   return folders.filter(({ path }, i) => folders.findIndex((other) => other.path === path) === i);
 }
 
-/** Where plugins beside the executable would be. */
+/** The folder for plugins beside the executable. */
 export function besideBinary(): string {
   return dirname(process.execPath);
 }

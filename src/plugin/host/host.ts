@@ -16,56 +16,55 @@ import type { FileDigest } from "./stock-files.ts";
 import { StockPlugins } from "./stock-plugins.ts";
 import { realTimers } from "./timers.ts";
 
-/** A project as the plugin host needs it: config's Project, its trust and its settings. */
+/** A project with its trust and plugin settings, as the plugin host needs it. */
 export interface HostProject {
   id: string;
   dir: string;
-  /** With "none" there is no project: nothing of the folder is read. */
+  /** "none": there is no project, and nothing of the folder is read. */
   kind: "rnix" | "git" | "folder" | "none";
-  /** Whether these files (absolute paths, with their present digests) may run. Asked at every lease. */
+  /** Whether these files (absolute, with their present digests) may run. Called at every lease. */
   isTrusted(files: readonly FileDigest[]): boolean;
-  /** config.yaml's `plugins`: each plugin's part by its name. */
+  /** The settings of each plugin, by its name (`plugins` of config.yaml). */
   settings?: Readonly<Record<string, unknown>>;
 }
 
 export interface HostOptions extends Partial<DiskPorts> {
   /** `~/.config/rnix`. */
   configDir: string;
-  /** The folder whose `plugins/` belongs to the stock: by default the executable's. Null for none. */
+  /** The folder whose `plugins/` counts as stock. By default the executable's; null for none. */
   beside?: string | null;
 }
 
-/** A plugin of a project as trust is asked for it. */
+/** A plugin of a project that needs trust. */
 interface ProjectPlugin {
   name: string;
-  /** Absolute: its entry first, then everything it imports. */
+  /** Absolute: its entry first, then all its imports. */
   files: string[];
   /** Paths and tools of stock plugins that its sources name. */
   takes: string[];
   problems: Problem[];
 }
 
-/** One plugin on the way into a lease. */
+/** A plugin that a lease may contain. */
 interface Step {
   report: PluginReport;
-  /** Set when it is the one of its name and may run. */
+  /** Set if it is the nearest of its name and may run. */
   load?: () => Promise<Loading>;
 }
 
-/** What loading came to: the plugin, held until `release`, or only the problems that stopped it. */
+/** The result of loading: the plugin, held until `release`, or its problems. */
 interface Loading {
   held?: { plugin: Plugin; release: () => void };
   problems: readonly Problem[];
 }
 
-/** A version may end between being loaded and being held: another run brought a newer one. */
+/** Loads again if a version ends before it is held, because another run has loaded a newer one. */
 const MOST_ATTEMPTS = 3;
 const IDLE_MS = 5 * 60_000;
 
 /**
- * Finds, checks, loads and reloads plugins (design §5). Stock ones run in this thread, imported on first
- * use; plugins from disk have a Worker per version. One that is broken, untrusted or hung is named in the
- * reports and stops nothing else.
+ * Finds, checks, loads and reloads plugins (design §5). Stock plugins run in this thread and are imported on first use.
+ * Plugins from disk have a Worker per version. A broken, untrusted or hanging plugin is reported and affects no other.
  */
 export class PluginHost {
   readonly #configDir: string;
@@ -84,8 +83,8 @@ export class PluginHost {
   }
 
   /**
-   * The devices a run in this project sees, as the files are now. Held until `release`: a plugin that
-   * changes later goes on answering for this lease. A plugin that can't be had is in `reports`.
+   * The devices of a run in this project, from the present files. They are held until `release`: if a plugin changes
+   * later, this lease keeps its version. A plugin that can't be loaded is in `reports`.
    */
   async lease(project: HostProject): Promise<HostLease> {
     if (this.#closed) throw new SyscallError("CLOSED", "The plugin host is closed.");
@@ -97,7 +96,7 @@ export class PluginHost {
     );
   }
 
-  /** What there is and what became of it, for `rnix plugins`. Loads what a run would load. */
+  /** The state of all plugins, for `rnix plugins`. Loads what a run would load. */
   async list(project: HostProject): Promise<PluginReport[]> {
     const lease = await this.lease(project);
     lease.release();
@@ -120,22 +119,22 @@ export class PluginHost {
   }
 
   /**
-   * Reads the file, then loads it on trial in a Worker of its own, where `mayRun` says so of what was read. That runs
-   * its code. `file`: absolute.
+   * Reads the file, then loads it in its own Worker if `mayRun` allows what was read. Loading runs its code. `file`:
+   * absolute.
    */
   async check(file: string, mayRun: HostProject["isTrusted"]): Promise<CheckReport> {
     const { checkPlugin } = await import("./check.ts");
     return checkPlugin(nameOf(file), file, mayRun, this.#stock, this.#ports);
   }
 
-  /** Ends every Worker and disposes of the stock plugins. Files that are still open answer CLOSED. */
+  /** Ends all Workers and disposes of the stock plugins. Open files fail with CLOSED. */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all([this.#stock.dispose(), ...[...this.#disk.values()].map((plugin) => plugin.end())]);
     this.#disk.clear();
   }
 
-  /** What there is, farthest first, with whatever is not the one of its name or may not run already said. */
+  /** All plugins, farthest first. Overridden and untrusted ones are already reported. */
   async #steps(project: HostProject): Promise<Step[]> {
     const found = this.#look(project);
     const disk = await Promise.all(found.map((one) => this.#readStep(one, project)));
@@ -177,7 +176,7 @@ export class PluginHost {
     return { report, load: () => loadDisk(plugin, { files, code }) };
   }
 
-  /** Loads what is to be loaded, and says in the report what became of it. Never throws. */
+  /** Loads a plugin and writes the result into its report. Never throws. */
   async #load({ report, load }: Step, settings: HostProject["settings"]): Promise<Mountable | undefined> {
     let release: (() => void) | undefined;
     try {
@@ -197,7 +196,7 @@ export class PluginHost {
     }
   }
 
-  /** What is on disk, but for copies of what is embedded. Farthest first. Lets go of what is gone. */
+  /** The plugins on disk, farthest first, without copies of embedded ones. Retires those that are gone. */
   #look({ dir, kind }: HostProject): Found[] {
     const folders = pluginFolders(this.#configDir, kind === "none" ? null : dir, this.#beside);
     const all = lookUp(folders);
@@ -211,7 +210,7 @@ export class PluginHost {
   }
 
   async #diskPlugin({ name, entry }: Found): Promise<DiskPlugin> {
-    // What only plugins from disk need, the Worker's side and zod, is loaded with the first of them.
+    // The Worker's code and zod are loaded with the first plugin from disk.
     const { DiskPlugin } = await import("./disk-plugin.ts");
     const known = this.#disk.get(entry) ?? new DiskPlugin(name, entry, this.#ports);
     this.#disk.set(entry, known);
@@ -234,7 +233,7 @@ async function loadDisk(plugin: DiskPlugin, read: Loadable): Promise<Loading> {
   }
 }
 
-/** Enough of a digest for a person to tell versions apart. */
+/** A short digest that distinguishes versions. */
 function short(digest: string): string {
   return digest.slice(0, 12);
 }

@@ -4,20 +4,20 @@ import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Device, Plugin, ToolDef } from "../index.ts";
 import { asProblem, type PluginReport, problemText } from "./report.ts";
 
-/** A plugin that is loaded and held, as it goes into the tables. */
+/** A loaded plugin that is held for a lease. */
 export interface Mountable {
-  /** What can't be mounted is added to its problems. */
+  /** Conflicts with other plugins are added to its problems. */
   report: PluginReport;
   plugin: Plugin;
-  /** Its part of config.yaml, checked. */
+  /** Its checked settings. */
   config: unknown;
   release: () => void;
 }
 
-/** A DeviceLease that also tells what there was to load and what became of it. */
+/** A DeviceLease with a report about each plugin. */
 export interface HostLease extends DeviceLease {
   reports: PluginReport[];
-  /** What the run should say: which plugins are left out, broken, or stand in a stock one's place. */
+  /** Shown to the user: plugins that are left out, broken, or replace stock ones. */
   notices: string[];
 }
 
@@ -46,15 +46,11 @@ function noticesOf(report: PluginReport): string[] {
   if (state === "broken") return [`Plugin ${name} (${source}) is broken and left out. ${problems.join(" ")}`];
   if (state === "overridden") return [];
   const notices = problems.map((problem) => `Plugin ${name}: ${problem}`);
-  if (takes.length > 0)
-    notices.push(`The ${layer}'s plugin ${name} stands in the place of ${takes.join(", ")}.`);
+  if (takes.length > 0) notices.push(`The ${layer}'s plugin ${name} replaces ${takes.join(", ")}.`);
   return notices;
 }
 
-/**
- * The tables of the three layers, nearest first. In one layer a path and a tool's name stand once: the
- * second of them is refused and named.
- */
+/** The tables of the three layers, nearest first. Within a layer, a second device path or tool name is refused. */
 function mount(plugins: readonly Mountable[]): Namespace {
   const layers = (["project", "user", "stock"] as const).map((layer) => {
     const table = new DeviceRegistry();
@@ -65,7 +61,7 @@ function mount(plugins: readonly Mountable[]): Namespace {
   return new Namespace(layers);
 }
 
-/** What can be mounted, by type: as with devices, the nearer layer's, and in one layer the first. */
+/** The mount types. The nearer layer counts, and within a layer the first. */
 function mountTypes(plugins: readonly Mountable[]): ReadonlyMap<string, MountOpener> {
   const types = new Map<string, MountOpener & { layer: string }>();
   for (const layer of ["project", "user", "stock"] as const) {

@@ -1,7 +1,7 @@
-/** What the kernel's thread is bothered with from one Worker; beyond it texts are counted and dropped. */
+/** The limit of texts per second from one Worker to the kernel's thread. */
 const PER_SECOND = 200;
 
-/** Passes at most 200 texts a second on and tells how many it dropped. */
+/** Limits a function to 200 texts per second. The rest is counted and dropped. */
 export function limited(pass: (text: string) => void): (text: string) => void {
   let from = 0;
   let count = 0;

@@ -1,8 +1,8 @@
 /**
- * Whether a source may use a Bun macro: an import with the attribute `type: "macro"`, or from "macro:…".
- * Bun runs macros while it reads a file, in this process, and does not name them among the files it read:
- * a plugin that is only being looked at would run, and code outside its list of files could change unseen.
- * Errs towards yes: for a source that has an attribute list and, somewhere after it, the string "macro".
+ * Whether a source may use a Bun macro: an import with the attribute `type: "macro"`, or from "macro:…". Bun runs macros
+ * in this process while it reads a file, and does not list them among the files. So a plugin would run when it is only
+ * read, and code outside its list of files could change unnoticed. In doubt the answer is yes: for a source with an
+ * attribute list and the string "macro" anywhere after it.
  */
 export function mayUseMacro(source: string): boolean {
   const afterBlanks = blankSkipper(source);
@@ -13,13 +13,13 @@ export function mayUseMacro(source: string): boolean {
   }
   for (const { 0: word, index } of source.matchAll(/\b(?:with|assert)\b/g)) {
     const start = afterBlanks(index + word.length);
-    // One list is enough to look at all the rest, so that no comment or string can hide what follows.
+    // After the first list the whole rest is searched, so that no comment or string can hide a macro.
     if (source.charAt(start) === "{") return /["'`]macro["'`]/.test(unescaped(source.slice(start)));
   }
   return false;
 }
 
-/** Finds the first place at or after a given one that is neither blank nor comment. */
+/** Finds the first position from the given one that is neither blank nor comment. */
 function blankSkipper(source: string): (at: number) => number {
   const blockEnd = endFinder(source, "*/");
   const lineEnd = endFinder(source, "\n");
@@ -33,7 +33,7 @@ function blankSkipper(source: string): (at: number) => number {
   };
 }
 
-/** Remembers its last answer: comment openings without an end must not be searched through again and again. */
+/** Remembers its last answer, so that unclosed comments are not searched repeatedly. */
 function endFinder(source: string, mark: string): (from: number) => number {
   let searched = 0;
   let found = -1;
@@ -47,7 +47,7 @@ function endFinder(source: string, mark: string): (from: number) => number {
   };
 }
 
-/** What stands between the quote at `start` and the next one of its kind. */
+/** The text between the quote at `start` and the next one of its kind. */
 function quoted(source: string, start: number): string {
   const end = source.indexOf(source.charAt(start), start + 1);
   return source.slice(start + 1, end < 0 ? source.length : end);
@@ -56,7 +56,7 @@ function quoted(source: string, start: number): string {
 const ESCAPES =
   /\\(?:u\{([\da-f]+)\}|u([\da-f]{4})|x([\da-f]{2})|([0-7]{1,3})|(\r\n|[\n\r\u2028\u2029])|([\s\S]))/gi;
 
-/** Every escape as the character it stands for: `"\x6dacro"` is "macro" to Bun. */
+/** Decodes all escapes: to Bun, `"\x6dacro"` is "macro". */
 function unescaped(source: string): string {
   if (!source.includes("\\")) return source;
   return source.replace(ESCAPES, (all, point, unit, byte, octal, lineEnd, other) => {

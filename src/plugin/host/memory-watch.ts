@@ -1,10 +1,10 @@
 import { realTimers, type Timers } from "./timers.ts";
 
-/** One Worker, as the watch sees it. */
+/** A Worker as the memory watch uses it. */
 interface WatchedWorker {
-  /** Calls back with the bytes of the Worker's heap when it answers, never when it does not. */
+  /** Calls back with the bytes of the Worker's heap when it answers. */
   probe(answered: (bytes: number) => void): void;
-  /** Ends it: it holds too much, or does not answer while the memory of the process grows. */
+  /** Ends it because it holds too much, or does not answer while the process's memory grows. */
   endForMemory(why: string): void;
 }
 
@@ -15,27 +15,27 @@ interface MemoryPorts {
 }
 
 const MIB = 2 ** 20;
-/** The process has grown by so much: each Worker is asked for a sign of life. */
+/** After this growth of the process, each Worker is probed. */
 const ASK_BYTES = 256 * MIB;
-/** It has grown by so much: Workers that have not answered are ended. */
+/** After this growth, Workers that have not answered are ended. */
 const END_BYTES = 512 * MIB;
-/** What the heap of one Worker may hold. */
+/** The limit of one Worker's heap. */
 const HEAP_BYTES = 1024 * MIB;
 const LOOK_MS = 200;
-/** As long as a Worker has not answered. */
+/** While a Worker has not answered. */
 const ASKED_LOOK_MS = 50;
 
 /**
- * Bounds the memory of plugins. Workers have no limit of their own, and one in a loop that never yields is past no
- * deadline. What grows is the process: a Worker that gives no sign of life meanwhile is ended, and one that answers
- * and holds too much. One watch a process, which costs a timer and a system call as long as there are Workers.
+ * Limits the memory of plugins. Workers have no memory limit of their own, and one in an endless loop passes no deadline.
+ * When the process grows, Workers that do not answer or hold too much are ended. There is one watch per process; it
+ * costs a timer and a system call while there are Workers.
  */
 export class MemoryWatch {
   readonly #o: MemoryPorts;
   readonly #workers = new Set<WatchedWorker>();
   #timer: { cancel(): void; unref?(): void } | undefined;
   #base = 0;
-  /** Those that have been asked and have not answered. */
+  /** Workers that were probed and have not answered. */
   #asked: Set<WatchedWorker> | undefined;
 
   constructor(o: MemoryPorts = { rss: process.memoryUsage.rss, timers: realTimers }) {
@@ -91,20 +91,18 @@ export class MemoryWatch {
     this.#base = this.#o.rss();
   }
 
-  /** Answers may have come while this thread was busy: they are read first. */
+  /** Reads pending answers first: they may have arrived while this thread was busy. */
   #endSilent(asked: Set<WatchedWorker>, grown: number): void {
     setImmediate(() => {
       if (asked !== this.#asked) return;
       for (const worker of [...asked]) {
-        worker.endForMemory(
-          `it gave no sign of life while the memory of the process grew by ${mib(grown)} MiB`,
-        );
+        worker.endForMemory(`it did not respond while the memory of the process grew by ${mib(grown)} MiB`);
       }
     });
   }
 }
 
-/** Of this process: there is one memory. */
+/** The watch of this process. */
 export const processMemory = new MemoryWatch();
 
 function mib(bytes: number): number {

@@ -4,11 +4,11 @@ import type { Answer, ContextEvent, ServiceAnswers, ServiceCall } from "./wire.t
 interface HeldChild {
   child: Child;
   file: number;
-  /** Ends with its call: the handle is let go when the file is closed. */
+  /** The program ends with its call, so its handle is dropped when the file is closed. */
   ofCall: boolean;
 }
 
-/** The files and mounts open in one Worker, by number: whose they are, and the services they may ask for. */
+/** The open files and mounts of one Worker, by number, with their contexts and services. */
 export class OpenFiles {
   readonly #contexts = new Map<number, OpenContext>();
   readonly #children = new Map<number, HeldChild>();
@@ -24,7 +24,7 @@ export class OpenFiles {
     for (const [id, held] of this.#children) if (held.file === file && held.ofCall) this.#children.delete(id);
   }
 
-  /** The same for a mount, with which all its programs end. */
+  /** Drops a mount and the handles of all its programs. */
   dropMount(mount: number): void {
     this.#contexts.delete(mount);
     for (const [id, held] of this.#children) if (held.file === mount) this.#children.delete(id);
@@ -39,15 +39,15 @@ export class OpenFiles {
     return this.#contexts.size;
   }
 
-  emit(file: number, note: ContextEvent): void {
+  emit(file: number, event: ContextEvent): void {
     const context = this.#contexts.get(file);
     if (!context) return;
-    if (note.n === "progress") context.progress(note.text);
-    else if (note.n === "changed") context.changed(note.file);
-    else context.log(note.level, note.text);
+    if (event.n === "progress") context.progress(event.text);
+    else if (event.n === "changed") context.changed(event.file);
+    else context.log(event.level, event.text);
   }
 
-  /** Does what a driver asks for, in the name of the process that opened the file. CLOSED after its close. */
+  /** Runs a service call of a driver for the process that opened the file. Fails with CLOSED after its close. */
   async serve(file: number, call: ServiceCall): Promise<Answer<ServiceAnswers, ServiceCall["m"]>> {
     switch (call.m) {
       case "child.write":
@@ -98,7 +98,7 @@ export class OpenFiles {
 
   #context(file: number): OpenContext {
     const context = this.#contexts.get(file);
-    if (!context) throw new SyscallError("CLOSED", "The file is closed, and its services with it.");
+    if (!context) throw new SyscallError("CLOSED", "The file is closed, so its services have ended.");
     return context;
   }
 
@@ -119,7 +119,7 @@ function offered<T>(service: T | undefined, name: string): T {
   if (service === undefined) {
     throw new SyscallError(
       "UNAVAILABLE",
-      `The service ${name} is not there: name it in the plugin's \`needs\`.`,
+      `The service ${name} is not available: name it in the plugin's \`needs\`.`,
     );
   }
   return service;

@@ -1,7 +1,7 @@
 import type { SyscallError } from "../index.ts";
 import type { Answer } from "./wire.ts";
 
-/** Calls to the other side of a Worker that wait for their answer. `Answers` names each call's answer. */
+/** Calls across a Worker's border that wait for their answer. `Answers`: the answer type of each call. */
 export class PendingCalls<Answers> {
   readonly #waiting = new Map<number, { answer(value: unknown): void; fail(error: SyscallError): void }>();
   #next = 1;
@@ -9,14 +9,13 @@ export class PendingCalls<Answers> {
   begin<M extends keyof Answers>(): { id: number; answer: Promise<Answer<Answers, M>> } {
     const id = this.#next++;
     const answer = new Promise<Answer<Answers, M>>((resolve, fail) => {
-      // Both sides are this program's own and answer by `Answers`; what a driver hands over is checked
-      // in the Worker before it is sent.
+      // Both sides belong to this program and answer by `Answers`. A driver's values are checked in the Worker.
       this.#waiting.set(id, { answer: (value) => resolve(value as Answer<Answers, M>), fail });
     });
     return { id, answer };
   }
 
-  /** An answer nobody waits for is left alone. */
+  /** Ignores the answer to a call that no longer waits. */
   answer(id: number, value: unknown): void {
     this.#take(id)?.answer(value);
   }

@@ -2,8 +2,8 @@ import { readSchema } from "../../vfs/json-schema.ts";
 import { type Plugin, SyscallError } from "../index.ts";
 
 /**
- * A plugin's part of config.yaml, checked against its configSchema and with the schema's defaults. INVALID
- * names what does not fit. Without a schema nothing is handed over.
+ * The plugin's settings from config.yaml, checked against its configSchema and completed with the schema's defaults.
+ * Fails with INVALID for settings that do not fit. A plugin without a schema gets no settings.
  */
 export function pluginSettings({ name, configSchema }: Plugin, part: unknown): unknown {
   if (!configSchema) {

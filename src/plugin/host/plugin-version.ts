@@ -2,9 +2,9 @@ import type { PluginWorker } from "./plugin-worker.ts";
 import type { Timers } from "./timers.ts";
 
 /**
- * One version of a plugin from disk, held by the runs that were spawned with it. A retired one (its files
- * have changed or are gone) answers until the last of them has let go and its last file is closed; one
- * that nobody uses ends after a while and is started anew when it is wanted.
+ * One version of a plugin from disk, held by the runs that were spawned with it. A retired version (its files changed or
+ * are gone) answers until the last run releases it and its last file is closed. An unused version ends after a while and
+ * is started again when needed.
  */
 export class PluginVersion {
   readonly digest: string;
@@ -23,12 +23,12 @@ export class PluginVersion {
     this.#idleMs = idle.ms;
   }
 
-  /** False once it is ended or about to be: it must not be handed out any more. */
+  /** False when it has ended or is ending: it must not be leased any more. */
   get usable(): boolean {
     return this.#ending === undefined && this.worker.ended === undefined;
   }
 
-  /** Keeps it until the returned function is called. */
+  /** Holds it until the returned function is called. */
   hold(): () => void {
     this.#held++;
     this.#idle?.cancel();
@@ -46,7 +46,7 @@ export class PluginVersion {
     this.settle();
   }
 
-  /** Ends it when nobody needs it. Called whenever there may be one user less. */
+  /** Ends it when it is unused and retired, else starts its idle timer. Called after each release. */
   settle(): void {
     this.#idle?.cancel();
     if (this.#held > 0 || this.worker.openFiles > 0) return;

@@ -16,19 +16,19 @@ import { type DriverCall, SERVICES, type WireContext } from "./wire.ts";
 import { WorkerLink, type WorkerOptions } from "./worker-link.ts";
 
 /**
- * One version of one plugin in a Worker of its own: the kernel's side. `plugin` looks to the kernel like
- * any other. A call past its deadline is answered here whatever the driver does; a Worker that then gives
- * no sign of life is ended. What was open in an ended one answers CLOSED.
+ * The kernel's side of one plugin version in its own Worker. The kernel uses `plugin` like any other plugin. A call past
+ * its deadline fails here, whatever the driver does. A Worker that then does not respond is ended, and its open files
+ * fail with CLOSED.
  */
 export class PluginWorker {
   readonly name: string;
   readonly shape: PluginShape;
   readonly plugin: Plugin;
-  /** What went wrong, newest last, bounded. */
+  /** The latest problems, newest last. */
   readonly problems: Problem[];
   readonly #link: WorkerLink;
 
-  /** Starts a Worker and imports the plugin in it. Throws what is wrong with it, with its place as cause. */
+  /** Starts a Worker and imports the plugin in it. Throws the plugin's error, with its position as cause. */
   static async start(options: WorkerOptions): Promise<PluginWorker> {
     const link = new WorkerLink(options);
     try {
@@ -55,12 +55,12 @@ export class PluginWorker {
     };
   }
 
-  /** Why it is gone; undefined while it lives. */
+  /** Why it has ended; undefined while it runs. */
   get ended(): SyscallError | undefined {
     return this.#link.ended;
   }
 
-  /** Why it is gone, when nobody here wanted it to be. */
+  /** Why it ended, if the end was unexpected. */
   get crash(): Problem | undefined {
     return this.#link.crash;
   }
@@ -69,7 +69,7 @@ export class PluginWorker {
     return this.#link.files.size;
   }
 
-  /** Asks the plugin to dispose of itself, then ends the Worker. Safe to call again. Never throws. */
+  /** Calls the plugin's `dispose`, then ends the Worker. Safe to call again. Never throws. */
   async end(): Promise<void> {
     if (this.shape.dispose && !this.ended) {
       await this.#link
@@ -106,7 +106,7 @@ export class PluginWorker {
     const events = new MountedEvents(link, (sketch) => this.#mounted(mount, sketch));
     link.mounts.set(mount, events);
     const close = () => link.closeMount(mount);
-    // Given up on, it may still come to stand: nobody else would end it.
+    // After the deadline the mount may still open: it has no other owner, so it is closed here.
     const closeLate = () => void close().catch((thrown) => link.recordProblem(thrown));
     const call: DriverCall = { m: "mount", mount, config, context: wireContext(context) };
     let answered = false;
@@ -122,7 +122,7 @@ export class PluginWorker {
     }
   }
 
-  /** The devices of a drawn mount. INVALID when they do not fit the contract. */
+  /** The devices of a mount's sketch. Fails with INVALID when they do not fit the contract. */
   #mounted(mount: number, sketch: unknown): Record<string, Device> {
     const { devices } = judgeMounted(this.name, sketch);
     return Object.fromEntries(
@@ -150,7 +150,7 @@ export class PluginWorker {
       flags,
       context: wireContext(context),
     };
-    // Given up on, the factory may still succeed: nobody else would close that file.
+    // After the deadline the factory may still succeed: the file has no other owner, so it is closed here.
     const closeLate = () => void this.#link.closeFile(file);
     try {
       await this.#link.ask(call, { limit: "openMs", late: closeLate });
@@ -162,7 +162,7 @@ export class PluginWorker {
   }
 }
 
-/** What a mount tells from then on, until somebody listens: the last word of each kind is kept. */
+/** The events of a mount. The last change and the end are kept until a listener is registered. */
 class MountedEvents {
   readonly #link: WorkerLink;
   readonly #devices: (sketch: unknown) => Record<string, Device>;
@@ -177,17 +177,17 @@ class MountedEvents {
   }
 
   readonly handles: Pick<Mounted, "onChange" | "onEnd"> = {
-    onChange: (tell) => {
-      this.#changeListener = tell;
-      if (this.#change) tell(this.#change);
+    onChange: (listener) => {
+      this.#changeListener = listener;
+      if (this.#change) listener(this.#change);
     },
-    onEnd: (tell) => {
-      this.#endListener = tell;
-      if (this.#end) tell(this.#end);
+    onEnd: (listener) => {
+      this.#endListener = listener;
+      if (this.#end) listener(this.#end);
     },
   };
 
-  /** What does not fit the contract is a problem of the plugin's; what stood before stays. */
+  /** Takes a new table. One that does not fit the contract is recorded as a problem, and the old table stays. */
   changed(sketch: unknown): void {
     try {
       this.#change = this.#devices(sketch);

@@ -1,20 +1,20 @@
 import { type Plugin, type Services, SyscallError } from "../index.ts";
 import { placeText, type SourcePosition, said, toWire } from "./wire.ts";
 
-/** Where a plugin was found; the nearer one wins. */
+/** The layer in which a plugin was found. The nearer one wins. */
 export type PluginLayer = "stock" | "user" | "project";
 
-/** What is wrong with a plugin and, where it is known, the place in its source. */
+/** A problem of a plugin, with the position in its source if known. */
 export interface Problem extends Partial<SourcePosition> {
   message: string;
 }
 
-/** "file:line:column: message", as editors and people read it. */
+/** "file:line:column: message", as editors understand it. */
 export function problemText({ message, file, line, column }: Problem): string {
   return file === undefined ? message : `${placeText({ file, line, column })}: ${message}`;
 }
 
-/** What was thrown as a problem: an error of the plugin's own with the place in the plugin it came from. */
+/** The thrown error as a problem, with its position in the plugin if it came from there. */
 export function asProblem(thrown: unknown): Problem {
   const wire = toWire(thrown);
   const own = thrown instanceof SyscallError && thrown.code === "DRIVER" ? wire.cause : undefined;
@@ -36,41 +36,41 @@ export interface PluginReport {
   layer: PluginLayer;
   /** "embedded" or the absolute path of its entry. */
   source: string;
-  /** loaded: its devices are there. broken: `problems` says why not. overridden: a nearer one of the name is used. */
+  /** loaded: its devices are available. broken: see `problems`. overridden: a nearer one of the name is used. */
   state: "loaded" | "broken" | "untrusted" | "overridden";
   /** The first 12 digits of the digest of its files; null when they could not be read. */
   version: string | null;
   runs: "kernel" | "worker";
   needs: readonly (keyof Services)[];
   devices: DeviceReport[];
-  /** The type of what it can mount, below /mnt; null when it mounts nothing. */
+  /** Its mount type, below /mnt; null if it mounts nothing. */
   mounts: string | null;
-  /** Device paths and tool names of stock plugins that it takes. */
+  /** Device paths and tool names of stock plugins that it replaces. */
   takes: string[];
   problems: Problem[];
 }
 
-/** What `rnix plugins check FILE` found. */
+/** The result of `rnix plugins check FILE`. */
 export interface CheckReport {
-  /** Its code was run; false: it was only read. */
+  /** Whether its code was run, or only read. */
   loaded: boolean;
   name: string;
   /** The entry, absolute. */
   file: string;
   ok: boolean;
-  /** Everything it is made of, absolute. */
+  /** All its files, absolute. */
   files: string[];
   needs: readonly (keyof Services)[];
   devices: DeviceReport[];
   mounts: string | null;
   takes: string[];
-  /** What stops it. */
+  /** Problems that prevent loading. */
   problems: Problem[];
-  /** What is odd but does not. */
+  /** Problems that do not prevent loading. */
   warnings: Problem[];
 }
 
-/** A report before anything is known: broken until it is found to be something else. */
+/** A new report. Its state is broken until it is known. */
 export function newReport(name: string, layer: PluginLayer, source: string): PluginReport {
   const runs = source === "embedded" ? "kernel" : "worker";
   return {

@@ -7,7 +7,7 @@ import { exportedPlugin } from "./exported.ts";
 import { FUNCTION, sketch } from "./sketch.ts";
 import { SERVICES } from "./wire.ts";
 
-/** The version of the contract that this Rnix speaks. */
+/** The version of the contract in this Rnix. */
 const API = 1;
 
 const functionMark = z.literal(FUNCTION, { error: "expected a function" });
@@ -53,7 +53,7 @@ const MountShape = z.strictObject({
   open: functionMark,
 });
 
-/** Names of mounted tools are put together by the kernel, which fits them into what a model takes. */
+/** The kernel composes the names of mounted tools so that models accept them. */
 const MountedTool = Tool.extend({ name: text.min(1).max(200, { error: "expected at most 200 characters" }) });
 
 const MountedShape = z.strictObject({
@@ -76,19 +76,19 @@ const Shape = z.strictObject({
   dispose: functionMark.optional(),
 });
 
-/** A plugin without its functions: what can be known of it from outside. */
+/** A plugin without its functions. */
 export type PluginShape = z.infer<typeof Shape>;
 
-/** What a mount has opened, without its functions. */
+/** An open mount without its functions. */
 type MountedShape = z.infer<typeof MountedShape>;
 
 interface Judged {
   shape: PluginShape;
-  /** What is odd but stops nothing. */
+  /** Problems that do not prevent loading. */
   warnings: string[];
 }
 
-/** Reads the drawn module of the plugin `name`. INVALID lists everything that is wrong with it. */
+/** Checks the sketch of the plugin `name`. Fails with INVALID, which lists all problems. */
 export function judge(name: string, drawn: unknown): Judged {
   const found = z.looseObject({ default: z.looseObject({}) }).safeParse(drawn);
   if (!found.success) {
@@ -104,7 +104,7 @@ export function judge(name: string, drawn: unknown): Judged {
   return { shape: parsed.data, warnings: unreadable(parsed.data) };
 }
 
-/** Reads what the `mount` of the plugin `name` answered, drawn. INVALID lists everything that is wrong with it. */
+/** Checks the sketch of an open mount of the plugin `name`. Fails with INVALID, which lists all problems. */
 export function judgeMounted(name: string, drawn: unknown): MountedShape {
   const parsed = MountedShape.safeParse(drawn);
   if (parsed.success) return parsed.data;
@@ -114,7 +114,7 @@ export function judgeMounted(name: string, drawn: unknown): MountedShape {
   );
 }
 
-/** The plugin that a module imported in this thread exports. INVALID when it does not fit the contract. */
+/** The plugin of a module in this thread. Fails with INVALID when it does not fit the contract. */
 export function pluginModule(name: string, module: unknown): Plugin {
   judge(name, sketch(module));
   return exportedPlugin(module);
@@ -133,7 +133,7 @@ function headProblems(name: string, shape: PluginShape): string[] {
   return problems;
 }
 
-/** The kernel's own tables: a plugin that stood there could speak in the kernel's name. */
+/** Paths of the kernel: a plugin there could impersonate it. */
 const KERNEL_PATHS = /^\/(?:proc|mnt|dev\/kernel)(?:\/|$)/;
 
 function deviceProblems(name: string, shape: PluginShape): string[] {
@@ -156,7 +156,7 @@ function deviceProblems(name: string, shape: PluginShape): string[] {
     }
     for (const tool of device.tools ?? []) {
       const at = `devices["${path}"], tool ${tool.name}`;
-      if (tools.has(tool.name)) problems.push(`${at}: the name stands twice`);
+      if (tools.has(tool.name)) problems.push(`${at}: the name is used twice`);
       tools.add(tool.name);
       const fields = Object.keys(
         z.object({ properties: z.record(z.string(), z.unknown()) }).safeParse(tool.input).data?.properties ??
@@ -177,7 +177,7 @@ function deviceProblems(name: string, shape: PluginShape): string[] {
   return problems;
 }
 
-/** Tools whose schema is beyond what zod reads: the kernel offers them unchecked. */
+/** Warnings about tools whose schema zod cannot read: the kernel does not check their input. */
 function unreadable(shape: PluginShape): string[] {
   const warnings: string[] = [];
   for (const device of Object.values(shape.devices ?? {})) {
@@ -209,7 +209,7 @@ function issueText(issue: z.core.$ZodIssue): string {
   return at === "" ? message : `${at}: ${message}`;
 }
 
-/** One key of a path, as it would stand in the source: `devices`, `["/dev/x"]`, `[0]`, `.name`. */
+/** One key of a path in source form: `devices`, `["/dev/x"]`, `[0]`, `.name`. */
 function step(key: PropertyKey, index: number): string {
   if (typeof key === "number") return `[${key}]`;
   const name = String(key);

@@ -1,6 +1,6 @@
 /**
- * What a plugin's module exports as plain data, so that its shape can be judged on the other side of a
- * Worker: functions become FUNCTION, whatever else can't cross becomes a text that says what it was.
+ * A sketch of a plugin's export as plain data, so that its shape can be checked across a Worker's border. Functions
+ * become FUNCTION; other values that can't cross become a description.
  */
 export function sketch(value: unknown): unknown {
   return draw(value, new Set());
@@ -9,7 +9,7 @@ export function sketch(value: unknown): unknown {
 /** Stands for a function. */
 export const FUNCTION = "[function]";
 
-/** Methods the contract knows: a plugin or device written as a class has them on its prototype. */
+/** The methods of the contract. A plugin or device written as a class has them on its prototype. */
 const METHODS = ["factory", "detect", "dispose", "open", "unmount", "onChange", "onEnd"];
 const DEEPEST = 64;
 

@@ -1,12 +1,12 @@
 import { type BigIntStats, statSync } from "node:fs";
 
-/** How much younger than our look at it a file must not be: file systems tell times in steps of some ms. */
+/** A younger change is not trusted: file systems keep times in steps of a few ms. */
 const GRAIN_MS = 50;
 
 /**
- * Remembers how files looked (time, size, identity), so that "has any of them changed?" costs one stat
- * each. A file that changed shortly before it was looked at counts as changed the next time too: a second
- * change within the same tick of the clock would not show.
+ * Remembers the metadata of files (time, size, identity), so that a check for changes costs one stat each. A file that
+ * changed just before it was read counts as changed next time too: a second change within the same clock tick would not
+ * show.
  */
 export class Stamps {
   #stamps: ReadonlyMap<string, string | null> = new Map();
@@ -16,7 +16,7 @@ export class Stamps {
     this.#stamps = new Map(files.map((file) => [file, stampOf(file, readAt - GRAIN_MS)]));
   }
 
-  /** True when there are files and every one of them is as it was. */
+  /** True when there are files and none of them has changed. */
   get same(): boolean {
     if (this.#stamps.size === 0) return false;
     for (const [file, stamp] of this.#stamps) {
@@ -26,7 +26,7 @@ export class Stamps {
   }
 }
 
-/** Null for a file that is gone, or that changed at `settledBy` or later. */
+/** null for a file that is gone, or that changed at `settledBy` or later. */
 function stampOf(file: string, settledBy: number): string | null {
   const found: BigIntStats | undefined = statSync(file, { bigint: true, throwIfNoEntry: false });
   if (!found || Number(found.ctimeMs) >= settledBy) return null;

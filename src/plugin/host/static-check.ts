@@ -7,22 +7,22 @@ import type { Problem } from "./report.ts";
 import { type FileDigest, sha256 } from "./stock-files.ts";
 
 export interface StaticCheck {
-  /** Every file the plugin is made of, absolute, its libraries included: what trust is about. */
+  /** All files of the plugin with its libraries, absolute. Trust binds them. */
   files: FileDigest[];
-  /** Syntax errors, missing files, missing exports. Empty: it can be loaded. */
+  /** Syntax errors, missing files, missing exports. Empty if it can be loaded. */
   problems: Problem[];
   /**
-   * The plugin as one module, made of exactly these files: what was read is what runs, however a file, a
-   * tsconfig.json or a package.json changes meanwhile. Null when there are problems.
+   * The plugin as one module, made of exactly these files. It runs as it was read, whatever changes meanwhile. null when
+   * there are problems.
    */
   code: string | null;
 }
 
-/** Files of one plugin: a plugin is a driver with its libraries, not a tree to be walked without end. */
+/** The limit of files of one plugin with its libraries. */
 const MAX_FILES = 5_000;
 const MAX_SOURCE_BYTES = 16 * 2 ** 20;
 
-/** Reads a plugin and everything it imports without running any of it. */
+/** Reads a plugin and all its imports without running any code. */
 export async function staticCheck(entry: string): Promise<StaticCheck> {
   const files = new Map<string, string>();
   const problems: Problem[] = [];
@@ -33,10 +33,10 @@ export async function staticCheck(entry: string): Promise<StaticCheck> {
     sourcemap: "inline",
     env: "disable",
     external: ["rnix/plugin"],
-    // Aliases in a project's tsconfig.json could lead an import elsewhere than where it seems to go.
+    // Aliases in a project's tsconfig.json could redirect an import.
     tsconfig: "/dev/null",
     define: PLACES,
-    // A file that is imported as a file is known by its own path: nothing is written anywhere.
+    // A file that is imported as a file keeps its own path: nothing is written.
     root: "/",
     publicPath: "/",
     naming: { asset: "[dir]/[name].[ext]" },
@@ -57,13 +57,13 @@ export async function staticCheck(entry: string): Promise<StaticCheck> {
       },
     ],
   });
-  // An import of a refused file is no error of its own.
+  // The import of a refused file is not reported a second time.
   if (!result.success && problems.length === 0) problems.push(...result.logs.filter(isError).map(asProblem));
   const output = problems.length === 0 ? await result.outputs[0]?.text() : undefined;
   return { files: sorted(files), problems, code: output === undefined ? null : withWholePaths(output) };
 }
 
-/** Null for what is no plain file (reading a pipe would never end) or larger than a source ever is. */
+/** null for anything but a regular file (reading a pipe would never end), and for a file above the limit. */
 async function readBounded(path: string): Promise<Buffer | null> {
   try {
     return await readRegular(path, MAX_SOURCE_BYTES);
@@ -74,9 +74,10 @@ async function readBounded(path: string): Promise<Buffer | null> {
 }
 
 function refusal(file: string, contents: Buffer | null, count: number): Problem | undefined {
-  if (!contents) return { file, message: `It is no plain file of at most ${MAX_SOURCE_BYTES >> 20} MiB.` };
-  if (count >= MAX_FILES) return { file, message: `The plugin is made of more than ${MAX_FILES} files.` };
-  // Whatever it is called: an import's attribute may make a source of any file.
+  if (!contents)
+    return { file, message: `It is not a regular file of at most ${MAX_SOURCE_BYTES >> 20} MiB.` };
+  if (count >= MAX_FILES) return { file, message: `The plugin has more than ${MAX_FILES} files.` };
+  // Whatever its name: an import attribute can load any file as source.
   if (!mayUseMacro(contents.toString())) return undefined;
   return {
     file,
@@ -85,7 +86,7 @@ function refusal(file: string, contents: Buffer | null, count: number): Problem 
   };
 }
 
-/** Where a file says it lies: each file's own constants, set before its first statement. */
+/** The constants for a file's own path, set before its first statement. */
 const PLACES = {
   "import.meta.dir": "__rnixDir",
   "import.meta.dirname": "__rnixDir",
@@ -97,8 +98,8 @@ const PLACES = {
 const SOURCE = /\.[cm]?[jt]sx?$/;
 
 /**
- * The file as the bundler takes it: in one module with the others, a source still knows where it lies. Of
- * what is no source only the import's attribute says what it is, and only Bun has seen that.
+ * The file as the bundler gets it. A source keeps its own path within the single module. For other files only Bun knows
+ * the import attribute, which decides their type.
  */
 function asModule(path: string, contents: Buffer, loader: Bun.Loader): Bun.OnLoadResult | undefined {
   const quoted = JSON.stringify(path);
@@ -111,7 +112,7 @@ function asModule(path: string, contents: Buffer, loader: Bun.Loader): Bun.OnLoa
   const url = JSON.stringify(pathToFileURL(path).href);
   const own = `const __rnixDir = ${JSON.stringify(dirname(path))}, __rnixPath = ${quoted}, __rnixUrl = ${url};`;
   const text = contents.toString();
-  // On the line that is there, so that line numbers stay; after a hashbang, which must come first.
+  // On the existing first line, so that line numbers stay, and after a hashbang, which must come first.
   const [hashbang = ""] = /^#!.*\n/.exec(text) ?? [];
   return { contents: `${hashbang}${own}${text.slice(hashbang.length)}`, loader };
 }
@@ -122,12 +123,12 @@ interface SourceMap {
   sources: string[];
 }
 
-/** Bun names sources relative to the current folder; an error has to name them wherever it is read. */
+/** Makes Bun's relative source names absolute, so that errors name them from any folder. */
 function withWholePaths(code: string): string {
   const encoded = SOURCE_MAP.exec(code)?.[1];
   if (encoded === undefined) return code;
   const map: SourceMap = JSON.parse(Buffer.from(encoded, "base64").toString());
-  // Bun wants the contents' list to be there; the texts themselves would only be kept twice.
+  // Bun requires the list of contents; the texts themselves would only take memory.
   const sourcesContent = map.sources.map(() => "");
   const whole = { ...map, sourcesContent, sources: map.sources.map((source) => resolve(source)) };
   const data = Buffer.from(JSON.stringify(whole)).toString("base64");

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 
-/** A file by its content. `path` is relative to the folder it was listed from, or absolute where said so. */
+/** A file and its digest. `path` is relative to the listed folder, unless noted as absolute. */
 export interface FileDigest {
   path: string;
   /** SHA-256 of the bytes, hexadecimal. */
@@ -20,7 +20,7 @@ export interface PluginEntry {
   entry: string;
 }
 
-/** The plugins a folder holds, by name. A name that begins with "_" or "." and declarations are helpers. */
+/** The plugins of a folder, by name. Declarations and names that begin with "_" or "." are helpers. */
 export function pluginEntries(folder: string): PluginEntry[] {
   const found: PluginEntry[] = [];
   for (const item of readdirSync(folder, { withFileTypes: true })) {
@@ -36,7 +36,7 @@ export function pluginEntries(folder: string): PluginEntry[] {
   return found.sort((a, b) => (a.entry < b.entry ? -1 : 1));
 }
 
-/** The entry and everything of the same folder it imports, without running or bundling it. */
+/** The entry and its imports from the same folder, without running or bundling them. */
 export function stockFiles(folder: string, entry: string): FileDigest[] {
   const seen = new Map<string, string>();
   const open = [entry];
@@ -54,7 +54,7 @@ export function stockFiles(folder: string, entry: string): FileDigest[] {
     .sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** Every file below a folder as text, in a stable order. Files that begin with "." are left out. */
+/** All files below a folder as text, in a stable order, without those that begin with ".". */
 export function textFiles(folder: string): EmbeddedFile[] {
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { withFileTypes: true, recursive: true })
@@ -70,7 +70,7 @@ export function sha256(data: string | Uint8Array): string {
 
 const scanner = new Bun.Transpiler({ loader: "ts" });
 
-/** Throws a TypeError for bytes that are not UTF-8: agents and skills are embedded as text. */
+/** Decodes UTF-8, because agents and skills are embedded as text. Throws a TypeError for other bytes. */
 function utf8(path: string): string {
   return new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(path));
 }

@@ -4,13 +4,13 @@ import { type EmbeddedPlugin, embeddedPlugins } from "./embedded.ts";
 import { exportedPlugin } from "./exported.ts";
 import type { FileDigest } from "./stock-files.ts";
 
-/** Where what a plugin mounts stands, by its type. */
+/** The path of a mount type. */
 const MOUNTS = "/mnt/";
 
 /** As a plugin's files are checked. */
 const MOST_BYTES = 16 * 2 ** 20;
 
-/** The plugins that come with Rnix, in this thread. Each is imported when it is first wanted. */
+/** The stock plugins, which run in this thread. Each is imported on first use. */
 export class StockPlugins {
   readonly #loaded = new Map<string, Promise<Plugin>>();
 
@@ -30,7 +30,7 @@ export class StockPlugins {
     return plugin;
   }
 
-  /** What of the stock's a plugin from disk stands in the place of: "plugin fs", "/dev/fs", "Read", "/mnt/mcp". */
+  /** The stock parts that a plugin from disk replaces: "plugin fs", "/dev/fs", "Read", "/mnt/mcp". */
   async takenBy(name: string, { devices, mount }: Pick<Plugin, "devices" | "mount">): Promise<string[]> {
     const paths = [...Object.keys(devices ?? {}), ...(mount ? [MOUNTS + mount.type] : [])];
     const tools = Object.values(devices ?? {}).flatMap((device) => device.tools ?? []);
@@ -39,8 +39,8 @@ export class StockPlugins {
   }
 
   /**
-   * The same for a plugin that may not run yet: what its own sources write out. A source can hide a name
-   * from this; what is loaded is judged by `takenBy`.
+   * The same for a plugin that may not run yet, from the names in its sources. A source can hide a name from this; a
+   * loaded plugin is checked by `takenBy`.
    */
   async mentionedBy(name: string, files: readonly FileDigest[]): Promise<string[]> {
     const own = files.filter(({ path }) => !path.includes("/node_modules/"));
@@ -53,7 +53,7 @@ export class StockPlugins {
     return (await this.#claims(name)).filter((claim) => claim === `plugin ${name}` || written(claim));
   }
 
-  /** Never throws: what a stock plugin's dispose throws is of no use to anyone at the end. */
+  /** Disposes of all stock plugins. Never throws: at the end their errors help no one. */
   async dispose(): Promise<void> {
     const plugins = await Promise.allSettled(this.#loaded.values());
     this.#loaded.clear();

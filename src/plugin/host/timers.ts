@@ -1,6 +1,6 @@
-/** The kernel's clock has this shape; only its timers are used. */
+/** The timers of the kernel's clock. */
 export interface Timers {
-  /** `unref`: it keeps no program running. */
+  /** `unref`: the timer does not keep the program running. */
   timer(ms: number, f: () => void): { cancel(): void; unref?(): void };
 }
 

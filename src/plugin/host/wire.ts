@@ -16,10 +16,10 @@ import {
   type ToolOutcome,
 } from "../index.ts";
 
-/** What crosses between the kernel's thread and a plugin's Worker: structured clones of these. */
+/* The messages between the kernel's thread and a plugin's Worker, sent as structured clones. */
 
 export type ToWorker =
-  /** `code`: the plugin as one module, as static-check read it. */
+  /** `code`: the plugin as one module, as static-check has read it. */
   | { t: "load"; name: string; code: string }
   | { t: "call"; id: number; call: DriverCall }
   /** The call's signal has fired. */
@@ -33,23 +33,23 @@ export type ToHost =
   | { t: "answer"; id: number; value?: unknown; error?: WireError }
   | { t: "call"; id: number; file: number; call: ServiceCall }
   | { t: "note"; file: number; note: ContextEvent }
-  /** What stands in a mount is something else now: drawn, as it was answered to `mount`. */
+  /** The devices of a mount have changed. A sketch, as in the answer to `mount`. */
   | { t: "changed"; mount: number; sketch: unknown }
   /** A mount has ended by itself. */
   | { t: "ended"; mount: number; error: WireError }
   /** Written to its console. */
   | { t: "said"; text: string }
-  /** Nobody caught it; the Worker ends. */
+  /** An uncaught error; the Worker ends. */
   | { t: "crash"; error: WireError }
   /** The bytes of its heap. */
   | { t: "pong"; bytes: number };
 
-/** What the kernel asks of a driver. Files have numbers given by the kernel's side. */
+/** A call of the kernel to a driver. The kernel's side numbers the files. */
 export type DriverCall =
   | {
       m: "open";
       file: number;
-      /** Its device is one of this mount's. */
+      /** The mount that its device belongs to. */
       mount?: number;
       device: string;
       subpath: string;
@@ -61,12 +61,12 @@ export type DriverCall =
   | { m: "close"; file: number }
   | { m: "stat"; file: number }
   | { m: "detect"; device: string; env: Record<string, string> }
-  /** A mount has its number from the same row as files, and a context like one. */
+  /** Mounts and files share one sequence of numbers. */
   | { m: "mount"; mount: number; config: object; context: WireContext }
   | { m: "unmount"; mount: number }
   | { m: "dispose" };
 
-/** What a call is answered with, by `Answers` as a table of functions. */
+/** The answer type of a call, from `Answers` as a table of functions. */
 export type Answer<Answers, M extends keyof Answers> = Answers[M] extends () => infer T ? T : never;
 
 /** What each driver call is answered with. */
@@ -130,7 +130,7 @@ export type ContextEvent =
   | { n: "changed"; file: string }
   | { n: "log"; level: "debug" | "info" | "warn"; text: string };
 
-/** The data of an OpenContext, and which services are behind it. */
+/** The data of an OpenContext, and the names of its services. */
 export interface WireContext
   extends Pick<
     OpenContext,
@@ -139,7 +139,7 @@ export interface WireContext
   services: (keyof Services)[];
 }
 
-/** Every service there is: what a plugin may name in `needs`. */
+/** All services that a plugin may name in `needs`. */
 export const SERVICES = [
   "exec",
   "store",
@@ -148,7 +148,7 @@ export const SERVICES = [
   "history",
 ] as const satisfies readonly (keyof Services)[];
 
-/** A place in a plugin's source. Line and column count from 1. */
+/** A position in a plugin's source. Line and column count from 1. */
 export interface SourcePosition {
   file: string;
   line?: number;
@@ -156,7 +156,7 @@ export interface SourcePosition {
 }
 
 export interface WireError {
-  /** Absent when what was thrown was no SyscallError. */
+  /** Absent if the thrown value was no SyscallError. */
   code?: Code;
   name: string;
   message: string;
@@ -172,7 +172,7 @@ export interface WireError {
   cause?: WireError;
 }
 
-/** Causes of causes of … : what nobody reads any more is not carried. */
+/** The limit of nested causes that are carried. */
 const MAX_CAUSE_DEPTH = 5;
 
 export function toWire(thrown: unknown, depth = 0): WireError {
@@ -185,7 +185,7 @@ export function toWire(thrown: unknown, depth = 0): WireError {
   return { ...wire, code, retryAfterMs, resetAtMs, retryable, tooLong, syscall, pid, device };
 }
 
-/** An error that reached us only as the text Bun prints for it: the source, "Name: message", the frames. */
+/** Parses an error that arrived only as Bun's printed text: the source, "Name: message", the frames. */
 export function printedError(text: string): WireError {
   const lines = text.split("\n").map((line) => line.trim());
   const frame = lines.findIndex((line) => line.startsWith("at "));
@@ -195,7 +195,7 @@ export function printedError(text: string): WireError {
   return { ...known, place: placeOf({ ...known, stack: frame < 0 ? "" : lines.slice(frame).join("\n") }) };
 }
 
-/** What was thrown, again as a SyscallError: DRIVER with the plugin's name when it was none. */
+/** The thrown error as a SyscallError: DRIVER with the plugin's name if it was another error. */
 export function fromWire(wire: WireError, plugin: string): SyscallError {
   if (wire.code === undefined) {
     return new SyscallError("DRIVER", `Plugin ${plugin}: ${described(wire)}`, { cause: plainError(wire) });
@@ -214,12 +214,12 @@ export function fromWire(wire: WireError, plugin: string): SyscallError {
   });
 }
 
-/** One line: what was thrown and, where it is known, the file and line. */
+/** The error on one line, with file and line if they are known. */
 function described(wire: WireError): string {
   return wire.place ? `${said(wire)} (${placeText(wire.place)})` : said(wire);
 }
 
-/** The same without the place. */
+/** The error on one line, without its position. */
 export function said({ name, message }: WireError): string {
   return name && name !== "Error" && name !== "SyscallError" ? `${name}: ${message}` : message;
 }
@@ -236,7 +236,7 @@ function plainError(wire: WireError): Error {
   return error;
 }
 
-/** Bun's BuildMessage and ResolveMessage are no Errors, and know their position. */
+/** Bun's BuildMessage and ResolveMessage are no Errors, but have a position. */
 interface ErrorLike {
   name?: string;
   message: string;

@@ -12,10 +12,10 @@ import {
   type WireError,
 } from "./wire.ts";
 
-/** Service calls in flight per Worker: more than any driver needs, few enough to hold. */
+/** The limit of open service calls per Worker. */
 const MAX_CALLS = 256;
 
-/** In the Worker: the way from a driver's OpenContext to the kernel's thread. */
+/** Runs in the Worker: sends the calls of a driver's OpenContext to the kernel's thread. */
 export class HostServices {
   readonly #calls = new PendingCalls<ServiceAnswers>();
   readonly #post: (message: ToHost) => void;
@@ -32,18 +32,18 @@ export class HostServices {
   /** The context of the open file `file`. */
   context(file: number, wire: WireContext): OpenContext {
     const { services, ...data } = wire;
-    const note = (n: ContextEvent) => this.#post({ t: "note", file, note: n });
-    const progress = limited((text) => note({ n: "progress", text }));
+    const emit = (event: ContextEvent) => this.#post({ t: "note", file, note: event });
+    const progress = limited((text) => emit({ n: "progress", text }));
     const log = {
-      debug: limited((text) => note({ n: "log", level: "debug", text })),
-      info: limited((text) => note({ n: "log", level: "info", text })),
-      warn: limited((text) => note({ n: "log", level: "warn", text })),
+      debug: limited((text) => emit({ n: "log", level: "debug", text })),
+      info: limited((text) => emit({ n: "log", level: "info", text })),
+      warn: limited((text) => emit({ n: "log", level: "warn", text })),
     };
     const context: OpenContext = {
       ...data,
       env: Object.freeze({ ...data.env }),
       progress,
-      changed: (path) => note({ n: "changed", file: path }),
+      changed: (path) => emit({ n: "changed", file: path }),
       log: (level, text) => log[level](text),
       spill: (name, bytes) => this.#ask(file, { m: "spill", name, data: bytes }),
       inbox: (text) => this.#ask(file, { m: "inbox", text }),
@@ -101,7 +101,7 @@ export class HostServices {
     if (this.#calls.size >= MAX_CALLS) {
       throw new SyscallError(
         "EXHAUSTED",
-        `${MAX_CALLS} service calls are in flight. Wait for some of them first.`,
+        `${MAX_CALLS} service calls are open. Wait for some of them first.`,
       );
     }
     const { id, answer } = this.#calls.begin<M>();
@@ -111,7 +111,7 @@ export class HostServices {
       // A function or a class instance in a request can't cross.
       this.#calls.fail(
         id,
-        new SyscallError("INVALID", `${call.m}: only data can be handed to a service.`, { cause }),
+        new SyscallError("INVALID", `${call.m}: only data can be passed to a service.`, { cause }),
       );
     }
     return answer;

@@ -20,17 +20,17 @@ import {
   type WireError,
 } from "./wire.ts";
 
-/** All in ms. */
+/** The deadlines of a Worker, in ms. */
 interface WorkerLimits {
   /** Import of the module until its shape is known. */
   loadMs: number;
   /** A factory. */
   openMs: number;
-  /** stat, close, detect, dispose: what has no signal of its own. */
+  /** Calls without a signal: stat, close, detect, dispose. */
   callMs: number;
-  /** What a driver is left to answer with after its signal has fired. */
+  /** How long a driver may answer after its signal has fired. */
   answerMs: number;
-  /** In which a Worker past a deadline must give a sign of life. */
+  /** How long a Worker past a deadline may take to respond to a ping. */
   aliveMs: number;
 }
 
@@ -46,19 +46,19 @@ export interface WorkerOptions {
   name: string;
   /** Absolute; for messages. */
   entry: string;
-  /** The plugin as one module, as static-check read it. */
+  /** The plugin as one module, as static-check has read it. */
   code: string;
   limits?: Partial<WorkerLimits>;
   timers?: Timers;
-  /** Ends the Worker at once; for an import that is not waited for any more. */
+  /** Ends the Worker at once, for an import that is no longer needed. */
   signal?: AbortSignal;
-  /** What the plugin writes to its console. */
+  /** Logs the plugin's console output. */
   log?(level: "debug" | "info" | "warn", plugin: string, text: string): void;
-  /** Called when a file was closed, and when the Worker is gone for whatever reason. */
+  /** Called when a file was closed, and when the Worker has ended for any reason. */
   onLess?(): void;
 }
 
-/** Who is told what becomes of a mount. */
+/** The receiver of a mount's events. */
 interface MountObserver {
   changed(sketch: unknown): void;
   ended(why: SyscallError): void;
@@ -79,7 +79,7 @@ export class WorkerLink {
   readonly mounts = new Map<number, MountObserver>();
   readonly problems: Problem[] = [];
   ended: SyscallError | undefined;
-  /** Why it ended, when nobody here wanted it to. */
+  /** Why it ended, if the end was unexpected. */
   crash: Problem | undefined;
 
   readonly #options: WorkerOptions;
@@ -97,7 +97,7 @@ export class WorkerLink {
     this.#options = options;
     this.#limits = { ...WORKER_LIMITS, ...options.limits };
     this.#timers = options.timers ?? realTimers;
-    // Nothing of this process's environment is in it: a driver is given its run's by the context.
+    // The Worker gets no environment of this process: a driver gets its run's from the context.
     this.#worker = new Worker(workerUrl, { env: {}, ref: false, name: `plugin ${options.name}` });
     this.#worker.addEventListener("message", ({ data }: MessageEvent<ToHost>) => this.#received(data));
     this.#worker.addEventListener("error", ({ message }) => this.#crashed(printedError(message)));
@@ -109,7 +109,7 @@ export class WorkerLink {
     processMemory.add(this);
   }
 
-  /** The drawn module. Throws what the import threw. */
+  /** Imports the plugin and returns its sketch. Throws the import's error. */
   async load(): Promise<unknown> {
     const { name, code } = this.#options;
     this.#post({ t: "load", name, code });
@@ -137,7 +137,7 @@ export class WorkerLink {
     return this.#while(this.#bounded(answer, abort, bounds, call.m));
   }
 
-  /** Never throws: what close() threw is a problem of the plugin's. */
+  /** Closes a file. Never throws: an error of close() is recorded as a problem. */
   async closeFile(file: number): Promise<void> {
     if (!this.ended) {
       await this.ask({ m: "close", file }, { limit: "callMs" }).catch((thrown) => this.recordProblem(thrown));
@@ -146,7 +146,7 @@ export class WorkerLink {
     this.#options.onLess?.();
   }
 
-  /** Ends a mount. Throws what its unmount threw; it is gone all the same. */
+  /** Ends a mount. Throws the error of its unmount; the mount has ended anyway. */
   async closeMount(mount: number): Promise<void> {
     this.mounts.delete(mount);
     try {
@@ -157,9 +157,9 @@ export class WorkerLink {
     }
   }
 
-  /** Keeps what went wrong for `rnix plugins`. */
+  /** Records a problem for `rnix plugins`. */
   recordProblem(thrown: unknown): void {
-    // What is no SyscallError of the driver's own was kept when it came.
+    // A DRIVER error was recorded when it arrived.
     if (thrown === this.ended || (thrown instanceof SyscallError && thrown.code === "DRIVER")) return;
     const wire = toWire(thrown);
     this.#problem({ ...wire.place, message: wire.message });
@@ -167,7 +167,7 @@ export class WorkerLink {
 
   async end(): Promise<void> {
     this.#die(null);
-    // An idle Worker keeps no program running; waiting for its end must.
+    // An idle Worker does not keep the program running, but waiting for its end must.
     this.#worker.ref();
     await this.#closed.promise;
   }
@@ -210,7 +210,7 @@ export class WorkerLink {
     }
   }
 
-  /** What a driver threw that is no SyscallError is also kept as a problem of its plugin. */
+  /** The error of a driver. One that was no SyscallError is also recorded as a problem. */
   #error(wire: WireError): SyscallError {
     if (wire.code === undefined) this.#problem({ ...wire.place, message: said(wire) });
     return fromWire(wire, this.#options.name);
@@ -225,7 +225,7 @@ export class WorkerLink {
     }
   }
 
-  /** The answer, or at the deadline the deadline's error: `answerMs` later at most, whatever the driver does. */
+  /** The answer, or the deadline's error at most `answerMs` after the deadline. */
   #bounded<T>(
     answer: Promise<T>,
     abort: (error: SyscallError) => void,
@@ -273,7 +273,7 @@ export class WorkerLink {
     if (this.#signOfLife) return;
     this.#post({ t: "ping" });
     this.#signOfLife = this.#timers.timer(this.#limits.aliveMs, () => {
-      this.#die(`it was past a deadline and gave no sign of life for ${this.#limits.aliveMs} ms`);
+      this.#die(`it was past a deadline and did not respond for ${this.#limits.aliveMs} ms`);
     });
   }
 
@@ -290,13 +290,13 @@ export class WorkerLink {
     this.#die(said(error), error.place);
   }
 
-  /** The end of the Worker, once. `why` is null when it was not wanted any more. */
+  /** Ends the Worker, once. `why` is null for an expected end. */
   #die(why: string | null, place?: SourcePosition): void {
     if (this.ended) return;
     const { name, entry, onLess } = this.#options;
     this.ended = new SyscallError(
       "CLOSED",
-      `Plugin ${name} (${entry}) was ended${why === null ? "" : `: ${why}`}. Its files are closed; a later run starts it anew.`,
+      `Plugin ${name} (${entry}) was ended${why === null ? "" : `: ${why}`}. Its files are closed; a later run starts it again.`,
     );
     if (why !== null) {
       this.crash = { file: entry, ...place, message: `Ended: ${why}.` };
@@ -313,7 +313,7 @@ export class WorkerLink {
     onLess?.();
   }
 
-  /** While a call is on its way the Worker keeps the program running; an idle one does not. */
+  /** The Worker keeps the program running only while calls are open. */
   async #while<T>(work: Promise<T>): Promise<T> {
     if (this.#busy++ === 0) this.#worker.ref();
     try {

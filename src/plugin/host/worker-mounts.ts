@@ -2,17 +2,17 @@ import { type Device, type Mounted, SyscallError } from "../index.ts";
 import { sketch } from "./sketch.ts";
 import { type ToHost, toWire } from "./wire.ts";
 
-/** Tables that may change so often a second at most; what comes faster is told together. */
+/** The limit of change messages per second and mount. Faster changes are combined. */
 const CHANGES_PER_SECOND = 5;
 
 interface WorkerMount {
   mounted: Mounted;
   devices: Record<string, Device>;
-  /** Its change is about to be told. */
+  /** The timer of a change message. */
   pendingChange: ReturnType<typeof setTimeout> | undefined;
 }
 
-/** In the Worker: what the plugin has mounted, by the numbers of the kernel's side. */
+/** Runs in the Worker: the open mounts of the plugin, by the kernel's numbers. */
 export class WorkerMounts {
   readonly #mounts = new Map<number, WorkerMount>();
   readonly #post: (message: ToHost) => void;
@@ -21,7 +21,7 @@ export class WorkerMounts {
     this.#post = post;
   }
 
-  /** Answers it drawn, for the other side to judge. */
+  /** Returns a sketch of the mount, which the kernel's side checks. */
   add(mount: number, mounted: Mounted): unknown {
     const held: WorkerMount = { mounted, devices: mounted?.devices, pendingChange: undefined };
     this.#mounts.set(mount, held);

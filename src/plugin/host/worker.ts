@@ -16,9 +16,8 @@ import { HostServices } from "./worker-context.ts";
 import { WorkerMounts } from "./worker-mounts.ts";
 
 /**
- * The Worker of one version of one plugin from disk. It imports the plugin and serves the kernel's calls
- * to it. A fault boundary, not a sandbox: what the plugin breaks ends here, what it may do is trust's
- * question.
+ * The Worker of one version of one plugin from disk. It imports the plugin and serves the kernel's calls to it. It
+ * isolates faults but is no sandbox: trust decides whether the plugin may run.
  */
 
 const LONGEST_TEXT = 8_192;
@@ -55,7 +54,7 @@ addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
 });
 process.on("uncaughtException", crash);
 process.on("unhandledRejection", crash);
-// One class identity with the kernel's own plugins, wherever the plugin lies and whatever lies beside it.
+// The plugin gets the same classes as the stock plugins, wherever its files are.
 provide("rnix/plugin", { exports: { ...contract }, loader: "object" });
 shieldProcess();
 refuseWorkers();
@@ -72,7 +71,7 @@ async function load(name: string, code: string): Promise<void> {
   }
 }
 
-/** Makes a module that is imported by this name and nothing on disk can take the place of. */
+/** Registers a module under a name that no file on disk can replace. */
 function provide(name: string, module: Bun.OnLoadResult): void {
   Bun.plugin({ name, setup: (builder) => void builder.module(name, () => module) });
 }
@@ -89,7 +88,7 @@ async function serve(id: number, call: DriverCall): Promise<void> {
   }
 }
 
-/** Everything a driver answers is looked at here: what it hands over must be what the contract says. */
+/** Runs a call and checks that the driver's answer fits the contract. */
 async function perform(
   call: DriverCall,
   signal: AbortSignal,
@@ -180,7 +179,7 @@ function crash(thrown: unknown): void {
   endWorker(1);
 }
 
-/** What a plugin writes goes to the log; what would change the whole process is refused. */
+/** Sends the plugin's console output to the log, and refuses calls that would change the whole process. */
 function shieldProcess(): void {
   const say = limited((text) => post({ t: "said", text: text.slice(0, LONGEST_TEXT) }));
   const write = (chunk: string | Uint8Array): boolean => {
@@ -201,8 +200,8 @@ function shieldProcess(): void {
 }
 
 /**
- * A Worker of a plugin's own would have memory and time that no limit of the plugin counts. The module is changed
- * before any import of it: its names are fixed by the first.
+ * Refuses Workers of the plugin's own: no limit would count their memory and time. The module is changed before its
+ * first import, which fixes its names.
  */
 function refuseWorkers(): void {
   class RefusedWorker {

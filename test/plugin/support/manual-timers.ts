@@ -10,7 +10,7 @@ export class ManualTimers implements Timers {
     return { cancel: () => this.#waiting.delete(one) };
   }
 
-  /** Fires every timer that was set for exactly `ms`; tells how many. */
+  /** Fires every timer that was set for exactly `ms`, and returns how many. */
   fire(ms: number): number {
     const due = [...this.#waiting].filter((one) => one.ms === ms);
     for (const one of due) {

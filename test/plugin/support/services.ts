@@ -1,6 +1,6 @@
 import { definePlugin, type OpenContext, SyscallError, type VFSFile } from "rnix/plugin";
 
-/** A driver that does with its services what it is told, and answers what came of it. */
+/** A driver that calls the services its input names, and answers their results. */
 export default definePlugin({
   name: "services",
   needs: ["exec", "store", "secret", "tools", "history"],
