@@ -1,9 +1,9 @@
 import type { ProcInfo } from "../types.ts";
 
 /**
- * Whether a run that was suspended goes on by itself when rnix starts again: one that made room for another rnix
+ * Whether a suspended run resumes by itself when rnix starts again: one that made room for another rnix
  * does; one that a stop or a crash has cut off does when it was marked so, or has its place in an init.yaml; what
- * a person has suspended or paused never does. A child goes on with its parent, and not before it.
+ * a person has suspended or paused never does. A child resumes with its parent, never before it.
  */
 export function resumesByItself({ suspended, resume_on_restart, supervised }: ProcInfo): boolean {
   switch (suspended?.cause) {
