@@ -1,9 +1,9 @@
 import type { Io } from "./io.ts";
 
-/** A question nobody answers is a no. */
+/** Without an answer in this time, the answer is no. */
 const ANSWER_MS = 5 * 60_000;
 
-/** Whether there is somebody to be asked. */
+/** Whether a person can answer at a terminal. */
 export function isAskable(io: Io): boolean {
   return io.stdin.kind === "tty" && io.stderr.isTTY && !io.env.CI;
 }

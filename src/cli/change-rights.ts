@@ -2,7 +2,7 @@ import { EXIT, usageError } from "./exit.ts";
 import { type Io, refuseInsideRun, withWire } from "./io.ts";
 import { target } from "./target.ts";
 
-/** CapGrant or CapRevoke on a live run; tells what it may use afterwards. */
+/** Grants or revokes tools of a live run and prints what it may use afterwards. */
 export async function changeRights(
   io: Io,
   method: "allow" | "deny",

@@ -5,7 +5,7 @@ import { EXIT, exitCodeOf, usageError } from "./exit.ts";
 import { didYouMean, parse } from "./flags.ts";
 import type { Io } from "./io.ts";
 
-/** Runs one command line and answers the exit code. Every error ends here, and only here it is printed. */
+/** Runs one command line and returns the exit code. Every error ends here and is printed only here. */
 export async function runCommandLine(argv: string[], io: Io): Promise<number> {
   const words: string[] = [];
   try {
@@ -18,7 +18,7 @@ export async function runCommandLine(argv: string[], io: Io): Promise<number> {
   }
 }
 
-/** `words` gets the command's name as it is found, for the message of an error. */
+/** Adds each part of the command's name to `words`, for error messages. */
 async function dispatch(argv: string[], io: Io, words: string[]): Promise<number> {
   const [first, ...args] = argv;
   if (first === undefined || first === "help" || first === "--help" || first === "-h") {
@@ -90,7 +90,7 @@ function report(error: unknown, io: Io, words: string[]): void {
   const name = ["rnix", ...words].join(" ");
   const message = error instanceof Error ? error.message : String(error);
   io.stderr.write(`${name}: ${message}\n`);
-  // A system error (a full disk, a missing right) says enough by itself; everything else unforeseen is ours.
+  // A system error (full disk, missing right) explains itself. Every other unexpected error is a bug.
   const foreseen = error instanceof SyscallError || isSystemError(error);
   if (!foreseen && error instanceof Error) {
     io.stderr.write(`this is a bug in rnix:\n${error.stack ?? ""}\n`);

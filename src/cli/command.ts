@@ -7,7 +7,7 @@ interface Argument {
   name: string;
   about: string;
   optional?: boolean;
-  /** Takes all that are left. */
+  /** Takes all remaining arguments. */
   many?: boolean;
   /** What the completion offers. */
   choices?: readonly string[];
@@ -29,14 +29,14 @@ interface Description {
   /** Paragraphs after the flags. */
   notes?: readonly string[];
   hidden?: boolean;
-  /** More to say about an unknown flag than the nearest name. */
+  /** Explains an unknown flag better than the nearest name does. */
   explainFlag?(flag: string): string | undefined;
   subcommands?: Readonly<Record<string, Command>>;
 }
 
 interface CommandSpec<F extends Flags> extends Description {
   flags: F;
-  /** Does it and answers the exit code. Absent: one of the subcommands must be named. */
+  /** Runs the command and returns the exit code. Absent: a subcommand must be named. */
   run?(io: Io, flags: FlagValues<F>, args: string[]): Promise<number>;
 }
 

@@ -1,8 +1,8 @@
 import type { Command } from "./command.ts";
 import type { Flag } from "./flags.ts";
 
-/** One place in a command line: after these words, these flags and words may follow. */
-interface Place {
+/** What may follow certain words of a command line. */
+interface CompletionContext {
   /** "", "spawn", "daemon start". */
   words: string;
   flags: [string, Flag<unknown>][];
@@ -107,8 +107,8 @@ export function fish(commands: [string, Command][]): string {
   return `# fish completion for rnix. Written by: rnix completions fish\n${lines.join("\n")}\n`;
 }
 
-function places(commands: [string, Command][]): Place[] {
-  const root: Place = {
+function places(commands: [string, Command][]): CompletionContext[] {
+  const root: CompletionContext = {
     words: "",
     flags: [],
     next: commands.map(([name, { about }]) => [name, about]),
@@ -117,12 +117,12 @@ function places(commands: [string, Command][]): Place[] {
   return [root, ...commands.flatMap(([name, command]) => placesOf(name, command))];
 }
 
-function placesOf(words: string, command: Command): Place[] {
+function placesOf(words: string, command: Command): CompletionContext[] {
   const subcommands = Object.entries(command.subcommands ?? {});
   const values = (command.args ?? []).flatMap(({ choices = [], name }) =>
     choices.map((choice): [string, string] => [choice, name]),
   );
-  const own: Place = {
+  const own: CompletionContext = {
     words,
     flags: Object.entries(command.flags).filter(([, flag]) => !flag.hidden),
     next: [...subcommands.map(([name, { about }]): [string, string] => [name, about]), ...values],

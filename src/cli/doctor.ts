@@ -15,7 +15,7 @@ interface Finding {
   advice?: string;
 }
 
-/** Everything that is looked at, in this order: what was left running is looked for before a daemon ends it. */
+/** Runs all checks in order. Programs left running are listed before a starting daemon ends them. */
 export async function examine(io: Io): Promise<Finding[]> {
   const findings = [binary(), ...folders(io), keys(io)];
   findings.push(await attempt("programs left running", () => leftRunning(io)));
@@ -48,26 +48,26 @@ function folders(io: Io): Finding[] {
 }
 
 function folder(name: string, path: string, o: { othersMayLook: boolean }): Finding {
-  const found = lstatSync(path, { throwIfNoEntry: false });
-  if (found === undefined) {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) {
     const parent = nearestThatExists(dirname(path));
     return writable(parent)
       ? { name, state: "ok", text: `${path} (created when it is needed)` }
       : { name, state: "bad", text: `${path} can't be created`, advice: `make ${parent} writable for you` };
   }
-  const mode = (found.mode & 0o777).toString(8);
+  const mode = (stats.mode & 0o777).toString(8);
   const text = `${path} (mode ${mode})`;
-  if (!found.isDirectory())
+  if (!stats.isDirectory())
     return { name, state: "bad", text, advice: "expected a folder here: move the file away" };
-  if (found.uid !== thisUser().uid) {
+  if (stats.uid !== thisUser().uid) {
     return {
       name,
       state: "bad",
-      text: `${text} belongs to user ${found.uid}`,
+      text: `${text} belongs to user ${stats.uid}`,
       advice: "make yourself its owner (chown)",
     };
   }
-  const open = o.othersMayLook ? found.mode & 0o022 : found.mode & 0o077;
+  const open = o.othersMayLook ? stats.mode & 0o022 : stats.mode & 0o077;
   if (open !== 0) {
     return { name, state: "bad", text: `${text} is open to others`, advice: `chmod 700 ${path}` };
   }
@@ -75,13 +75,13 @@ function folder(name: string, path: string, o: { othersMayLook: boolean }): Find
   return { name, state: "ok", text };
 }
 
-/** The file with keys for runs that nobody's shell starts. */
+/** The file with keys for runs that no shell starts. */
 function keys(io: Io): Finding {
   const path = join(userPaths(io.env).configDir, "env");
-  const found = lstatSync(path, { throwIfNoEntry: false });
+  const stats = lstatSync(path, { throwIfNoEntry: false });
   const name = "file of keys";
-  if (found === undefined) return { name, state: "ok", text: `${path} (there is none)` };
-  if ((found.mode & 0o077) === 0) return { name, state: "ok", text: path };
+  if (stats === undefined) return { name, state: "ok", text: `${path} (there is none)` };
+  if ((stats.mode & 0o077) === 0) return { name, state: "ok", text: path };
   return { name, state: "bad", text: `${path} can be read by others`, advice: `chmod 600 ${path}` };
 }
 
@@ -105,7 +105,7 @@ async function daemon(io: Io): Promise<Finding> {
   });
 }
 
-/** What runs have left below the daemon, with all by which a run is known taken off. */
+/** Programs below the daemon that carry no mark of a run any more. */
 async function strays(io: Io): Promise<Finding> {
   return withWire(io, async (wire) => {
     const { strays } = await wire.request("daemon_status", {});
@@ -121,7 +121,7 @@ async function strays(io: Io): Promise<Finding> {
   });
 }
 
-/** Of the user and of all projects: one daemon keeps it all running. */
+/** Covers the user's init.yaml and those of all projects: one daemon runs them all. */
 async function init(io: Io): Promise<Finding> {
   return withWire(io, async (wire) => {
     const { init, init_problems } = await wire.request("daemon_status", {});
@@ -163,7 +163,7 @@ async function providers(io: Io): Promise<Finding> {
   });
 }
 
-/** A check that can't be made is a finding, and hides no other. */
+/** A check that fails to run is a finding itself, and the other checks still run. */
 async function attempt(name: string, check: () => Promise<Finding>): Promise<Finding> {
   try {
     return await check();

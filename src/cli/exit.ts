@@ -1,6 +1,6 @@
 import { type Code, SyscallError } from "../plugin/index.ts";
 
-/** What the shell is told (design §2, "How a run ends"). A run's own code is passed on as it is. */
+/** Exit codes of the commands. A run's own exit code is passed on unchanged. */
 export const EXIT = {
   ok: 0,
   error: 1,
@@ -15,7 +15,7 @@ export function exitCodeOf(error: unknown): number {
   return CODES[errorCodeOf(error)] ?? EXIT.error;
 }
 
-/** The stable code of an error; INTERNAL for what is not ours. The client has made the wire's codes into these. */
+/** The stable code of an error; INTERNAL for an error that is no SyscallError. The client maps the protocol's codes to these. */
 export function errorCodeOf(error: unknown): Code {
   return error instanceof SyscallError ? error.code : "INTERNAL";
 }
@@ -29,7 +29,7 @@ const CODES: Partial<Record<Code, number>> = {
   INVALID: EXIT.usage,
   NOT_FOUND: EXIT.usage,
   UNAVAILABLE: EXIT.unavailable,
-  // Nowhere to record a run, or as many as may be: another time the same command does it.
+  // No space for records, or too many runs: the same command may succeed later.
   EXHAUSTED: EXIT.unavailable,
   CANCELLED: EXIT.interrupted,
 };

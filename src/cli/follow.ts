@@ -20,7 +20,7 @@ export class Follower {
     this.view = new RunView(io, { ...o, answer: mode === "text" });
   }
 
-  /** The run has a PID. A detached one is told to stdout, and that is all that there will be. */
+  /** The run has a PID. For a detached run, this prints PID and UUID, and nothing follows. */
   begin({ pid, uuid }: ProcRef, detached: boolean): void {
     this.#ref = { pid, uuid };
     if (!detached) return;
@@ -28,7 +28,7 @@ export class Follower {
     else this.#print(this.#ref);
   }
 
-  /** The receipt, when the run has ended. A run that never came to be is thrown, as is a lost connection. */
+  /** Returns the receipt when the run ends. Throws if the run never began or the connection is lost. */
   async follow(events: AsyncIterable<StreamEvent>): Promise<Receipt> {
     for await (const event of events) {
       if (event.type === "error") throw neverBorn(event.payload);
@@ -48,7 +48,7 @@ export class Follower {
     );
   }
 
-  /** The end that programs read, when there is no receipt of a run to print. */
+  /** Prints the error for programs (json, jsonl) when there is no receipt. */
   failed(error: unknown): void {
     const payload = {
       code: errorCodeOf(error),

@@ -28,7 +28,7 @@ async function readPipe(io: Pick<Io, "timer">, path: string): Promise<Buffer> {
     let size = 0;
     for (;;) {
       const chunk = readNow(fd);
-      // Without a writer a pipe seems to be at its end: it is when something has come.
+      // A pipe without a writer looks ended. It has ended only after data has come.
       if (chunk?.length === 0 && size > 0) return Buffer.concat(chunks);
       if (late) throw invalid(path, `expected its end within ${PIPE_MS / 1000} s. Write it to a file first`);
       if (chunk === null || chunk.length === 0) {
@@ -60,8 +60,8 @@ function pause(io: Pick<Io, "timer">): Promise<void> {
   return new Promise((resolve) => void io.timer(POLL_MS, resolve));
 }
 
-function requirePipe(path: string, found: Stats): void {
-  if (!found.isFIFO()) throw invalid(path, "it was exchanged while it was being opened. Try again");
+function requirePipe(path: string, stats: Stats): void {
+  if (!stats.isFIFO()) throw invalid(path, "it was exchanged while it was being opened. Try again");
 }
 
 function invalid(path: string, why: string): SyscallError {

@@ -4,18 +4,18 @@ import { SyscallError } from "../plugin/index.ts";
 import type { ProcRef } from "../protocol/methods.ts";
 import type { Io, Session } from "./io.ts";
 
-/** A run that was told to die and says nothing for so long is left to the daemon. */
+/** How long the command waits for a killed run to end. */
 const PATIENCE_MS = 30_000;
 
-/** A run inside the command has nowhere to go on when the terminal is closed: HUP counts like the others. */
+/** A run inside the command ends with it, so HUP (a closed terminal) counts like the others. */
 const INSIDE = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
- * As long as a server is inside this command no signal ends it on the spot, not while it comes up nor while it
- * goes: its lock and its programs would be left lying there.
+ * Holds signals while a server inside this command starts or stops. Ending at once would leave its lock and its
+ * programs behind.
  */
 export class HeldSignals {
-  /** One came before the run did. */
+  /** A signal came before the run began. */
   any = false;
   readonly #stop: (() => void)[];
 
@@ -55,12 +55,12 @@ export class Interrupts {
     this.#stop = names.map((name) => io.onSignal(name, signalled));
   }
 
-  /** Rejects with CANCELLED (exit 130) when the run is not to be waited for any more. */
+  /** Rejects with CANCELLED (exit 130) when the command stops waiting for the run. */
   get abandoned(): Promise<never> {
     return this.#abandon.promise;
   }
 
-  /** The run exists: what was asked for before is done now. */
+  /** The run exists: a signal that came earlier takes effect now. */
   started(ref: ProcRef): void {
     this.#ref = ref;
     if (this.#count === 1) this.#act(ref);
@@ -85,7 +85,7 @@ export class Interrupts {
       // The run has ended before this was answered, and its connections with it; or it is killed by now.
       if (this.#over || asked < this.#count) return;
       this.#say(error instanceof Error ? error.message : String(error));
-      // What the server refuses it does where the run has ended already: its last word is on the way.
+      // The server refuses when the run has ended already: its receipt is on the way.
       if (this.#count > 1 && !isServerError(error)) this.#giveUp();
     });
   }

@@ -4,8 +4,8 @@ import type { Io } from "./io.ts";
 import { stopDaemon } from "./stop-daemon.ts";
 
 /**
- * Where the daemon is of another version and a person sits at the terminal: offers to make room for one of ours,
- * and returns when there is. Throws what was thrown where nobody wants that, and for everything else.
+ * If the daemon has another version and a person is at the terminal, offers to restart it as this version. Returns
+ * after the restart; rethrows `thrown` if the person declines or the error is another one.
  */
 export async function offerRestart(io: Io, thrown: unknown): Promise<void> {
   if (!isOtherVersion(thrown) || io.env.RNIX_UNIT || !isAskable(io)) throw thrown;
@@ -13,7 +13,7 @@ export async function offerRestart(io: Io, thrown: unknown): Promise<void> {
   if (!(await agreed(io, "Restart it now?"))) throw thrown;
   const stopped = await stopDaemon(io, { restart: true });
   if (stopped && !stopped.gone) throw thrown;
-  // Also for a command that would have started none: what was at work goes on.
+  // Start a daemon even for a command that needs none, so that the suspended runs resume.
   await (await io.session())?.close();
 }
 

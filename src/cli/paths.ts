@@ -5,9 +5,9 @@ import { usageError } from "./exit.ts";
 import { readGivenFile } from "./given-file.ts";
 import type { Io } from "./io.ts";
 
-/** What a flag names must be there before anything is started: exit 64, and nothing is spent. */
+/** A path that a flag names must exist before anything starts: exit 64. */
 export function absolutePath(io: Io, flag: string, path: string): string {
-  return found(flag, path, () => realpathSync(resolve(io.cwd, path)));
+  return existing(flag, path, () => realpathSync(resolve(io.cwd, path)));
 }
 
 export function absoluteFolder(io: Io, flag: string, path: string): string {
@@ -66,7 +66,7 @@ function parsed(flag: string, path: string, text: string): unknown {
   }
 }
 
-function found<T>(flag: string, path: string, look: () => T): T {
+function existing<T>(flag: string, path: string, look: () => T): T {
   try {
     return look();
   } catch (thrown) {

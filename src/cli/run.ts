@@ -7,14 +7,14 @@ import { HeldSignals, Interrupts } from "./interrupts.ts";
 import { environment, type Io, type Session, type Wire } from "./io.ts";
 
 interface AgentRun {
-  /** Asks for the run, once its input is read and a server is there. */
+  /** Sends the request for the run. Called once the input is read and a server is connected. */
   open(wire: Wire, given: Given): Promise<Stream<"spawn" | "resume" | "replay">>;
   /** On top of the command's own environment. */
   env: Record<string, string>;
-  /** Do not follow it. */
+  /** Return once the run has begun. */
   detach: boolean;
-  /** Nobody is to be asked, though a terminal is there. */
-  nobody: boolean;
+  /** Ask no questions, even at a terminal. */
+  unattended: boolean;
   /** Text to attach, fetched while the connection is made. */
   input?: () => Promise<string | undefined>;
   inside: boolean;
@@ -22,7 +22,7 @@ interface AgentRun {
   quiet: boolean;
 }
 
-/** What is found when the run is asked for. */
+/** What a request for a run carries besides its own options. */
 export interface Given {
   /** The command's, and what the run adds to it. */
   env: Record<string, string>;
@@ -32,13 +32,13 @@ export interface Given {
 }
 
 /** `receipt` is null for a detached run: it has only begun. */
-interface Outcome {
+interface FollowedRun {
   code: number;
   receipt: Receipt | null;
 }
 
-/** Spawns an agent, or goes on with a run, and follows it to its end. The exit code is always that of the receipt that was printed. */
-export async function runAgent(io: Io, run: AgentRun): Promise<Outcome> {
+/** Spawns or resumes an agent and follows it to its end. The exit code is always that of the printed receipt. */
+export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
   const follower = new Follower(io, run.output, run);
   using held = new HeldSignals(io, run);
   try {
@@ -55,7 +55,7 @@ export async function runAgent(io: Io, run: AgentRun): Promise<Outcome> {
   }
 }
 
-/** What goes wrong before there is anything to spawn is told in the form that was asked for, too. */
+/** Errors before the run exists are printed in the requested output form, too. */
 export async function printNotices<T>(
   io: Io,
   form: Pick<AgentRun, "output" | "quiet">,
@@ -75,7 +75,7 @@ async function begin(
   given: Given,
   follower: Follower,
   run: AgentRun,
-): Promise<Outcome> {
+): Promise<FollowedRun> {
   using interrupts = new Interrupts(io, session, (line) => follower.view.say(line), run);
   const wire = await session.connect();
   const stream = await Promise.race([run.open(wire, given), interrupts.abandoned]);
@@ -96,7 +96,7 @@ async function prepare(
   held: HeldSignals,
   follower: Follower,
 ): Promise<{ session: Session; input: string | undefined }> {
-  // A server inside the command has no log file: it is silent unless somebody asks to hear it.
+  // A server inside the command has no log file: it logs only when RNIX_LOG is set.
   const log = io.env.RNIX_LOG ? (line: string) => follower.view.say(line) : undefined;
   const [session, input] = await Promise.allSettled([io.session({ inside: run.inside, log }), run.input?.()]);
   if (session.status === "rejected") throw session.reason;
@@ -109,8 +109,8 @@ async function prepare(
   return { session: session.value, input: input.value };
 }
 
-function attended(io: Io, { nobody }: AgentRun): true | undefined {
-  return (!nobody && !io.env.CI && io.stdin.kind === "tty" && io.stderr.isTTY) || undefined;
+function attended(io: Io, { unattended }: AgentRun): true | undefined {
+  return (!unattended && !io.env.CI && io.stdin.kind === "tty" && io.stderr.isTTY) || undefined;
 }
 
 function neverBegun(): SyscallError {

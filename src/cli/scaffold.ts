@@ -6,11 +6,11 @@ import { usageError } from "./exit.ts";
 
 interface Written {
   written: string[];
-  /** They were there already. */
+  /** Files that existed already. */
   kept: string[];
 }
 
-/** `.rnix/` of a project, complete; what is there stays as it is. */
+/** Creates the missing files of a project's `.rnix/` and overwrites none. */
 export function initProject(project: Project, settings: SettingLine[]): Written {
   refuseNone(project);
   const settingsFolder = join(project.dir, ".rnix");
@@ -33,7 +33,7 @@ export function initProject(project: Project, settings: SettingLine[]): Written 
   return result;
 }
 
-/** A plugin to begin with, and the types it is written against. INVALID when there is one of this name. */
+/** Writes a plugin template and its types. Fails with INVALID if a plugin of this name exists. */
 export function newPlugin(project: Project, name: string, stock: readonly string[]): string {
   if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name)) {
     throw usageError(
@@ -53,7 +53,7 @@ export function newPlugin(project: Project, name: string, stock: readonly string
   return file;
 }
 
-/** For editors: at run time `rnix/plugin` comes from rnix itself. */
+/** Types for editors. At run time, rnix itself provides `rnix/plugin`. */
 const TYPES: readonly (readonly [string, string])[] = [
   ["types/plugin.ts", contractSource()],
   [
@@ -152,7 +152,7 @@ function refuseNone({ kind, dir }: Project): void {
   );
 }
 
-/** False when it was there. */
+/** Returns false if the file exists. */
 function writeNew(file: string, text: string): boolean {
   mkdirSync(dirname(file), { recursive: true });
   try {

@@ -5,9 +5,9 @@ import type { Input, Io } from "./io.ts";
 export const STDIN_LIMIT = 2 * 1024 * 1024;
 /** Bytes must begin to arrive on a pipe within this time to be attached to an intent. */
 export const FIRST_BYTES_MS = 200;
-/** A pipe that has begun and is then silent for so long has said what it had to say. */
+/** A pipe that has sent data and is then silent for this time counts as ended. */
 export const SILENCE_MS = 2000;
-/** Nobody else has said what to do: a slow program before the pipe, or a person, may take longer. */
+/** The intent itself may come later: a slow program writes it, or a person types it. */
 export const INTENT_MS = 5 * 60_000;
 
 export interface Attached {

@@ -1,13 +1,13 @@
 import type { Io } from "./io.ts";
 import { formatElapsed, plural } from "./output/format.ts";
 
-/** How long the daemon is watched while it ends: it gives its runs their grace first. */
+/** How long to wait for the daemon to end, after the drain. */
 const STOP_MS = 30_000;
 const LOOK_MS = 25;
-/** What takes longer is explained. */
+/** After this time, the command prints what it waits for. */
 const SAY_MS = 500;
 
-/** Ends the daemon, of whatever version, and waits until it has gone. null: none runs. `gone`: false is not yet. */
+/** Stops the daemon of any version and waits for its end. Returns null if none runs; `gone` is false if it still runs. */
 export async function stopDaemon(
   io: Io,
   how: { now?: boolean; restart?: boolean },
@@ -28,7 +28,7 @@ export async function stopDaemon(
   const { hasEnded } = await import("../client/daemon.ts");
   const waits = draining && io.timer(SAY_MS, () => io.stderr.write(waitingFor(draining)));
   try {
-    // It answers no more long before it has ended its programs and given its files back.
+    // The daemon stops answering before it has ended its programs and released its files.
     return { pid, gone: await waitFor(io, STOP_MS + (draining?.ms ?? 0), () => hasEnded(pid)) };
   } finally {
     waits?.cancel();

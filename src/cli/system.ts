@@ -6,7 +6,7 @@ import { terminalText } from "./terminal-text.ts";
 
 /**
  * The machine as the commands see it. process.stdout, node:tty and node:fs cost more to load than a whole
- * `rnix version` takes, so each is touched only by who needs it.
+ * `rnix version` takes, so each is loaded only where it is needed.
  */
 export function systemIo(): Io {
   const stdin = new SystemInput();
@@ -43,7 +43,7 @@ class SystemOutput implements Output {
   #flushing: Promise<unknown> = Promise.resolve();
   #terminal: boolean | undefined;
   closed = false;
-  /** Why text was lost, when the reader did not simply go away. */
+  /** Why text was lost, unless the reader closed the output. */
   failure: Error | undefined;
 
   constructor(fd: 1 | 2) {
@@ -100,7 +100,7 @@ interface Sink {
   flush(): unknown;
 }
 
-/** Of a terminal that is both stdout and stderr one for both: what is written to it stays in its order. */
+/** One sink for a terminal that is both stdout and stderr, so that their order is kept. */
 function sinkOf(fd: 1 | 2, isTTY: boolean): Sink {
   const device = isTTY ? statOf(fd)?.rdev : undefined;
   if (device === undefined) return (fd === 1 ? Bun.stdout : Bun.stderr).writer();

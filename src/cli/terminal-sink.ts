@@ -1,13 +1,13 @@
 type Fs = typeof import("node:fs");
 
-/** How long a terminal that takes nothing is left alone before it is tried again, ms: longer each time. */
+/** Pause before the next try when the terminal takes no data, in ms. It doubles each time. */
 const FIRST_PAUSE_MS = 2;
 const LONGEST_PAUSE_MS = 50;
 
 /**
- * Writes to a terminal without waiting in it. One that was stopped (Ctrl-S), or whose window hangs, takes nothing,
- * and whoever writes to it as usual stands still with all that he does: with --no-daemon that is the kernel. Bun's
- * own sink does so. Opened anew, because not to wait is a property that we would share with the shell that started us.
+ * Writes to a terminal without blocking. A terminal that is stopped (Ctrl-S) or hangs takes no data, and a blocking
+ * write, such as that of Bun's own sink, would block the kernel of a --no-daemon command. The terminal is opened again
+ * because O_NONBLOCK on the inherited descriptor would also change the shell's.
  */
 export class TerminalSink {
   readonly #fs: Fs;

@@ -271,7 +271,7 @@ describe("rnix trust", () => {
     expect((await run(["trust", "--show"])).out).toMatch(new RegExp(`^${state}`, "m"));
   });
 
-  test("a question nobody answers is a no", async () => {
+  test("a question without an answer is a no", async () => {
     withPlugin();
     const io = new FakeIo({
       cwd: dir,

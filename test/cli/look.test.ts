@@ -36,7 +36,7 @@ describe("rnix ps", () => {
     expect(io.payloads("list_procs")).toEqual([{ cwd: "/project", all_projects: undefined, waiting: true }]);
   });
 
-  test("tells what suspended ones wait for, a child by its PID where it is listed", async () => {
+  test("shows what suspended ones wait for, a child by its PID where it is listed", async () => {
     const [one, other] = [procInfo({ pid: 3 }), procInfo({ pid: 4, uuid: REF.uuid, suspended: null })];
     const waits = (wake: Wake): ProcInfo => ({
       ...one,
@@ -74,7 +74,7 @@ describe("rnix ps", () => {
     expect(out.trimEnd().split("\n")).toHaveLength(1 + processes.length);
   });
 
-  test("--tree tells what a fork comes from: by its PID, or its UUID where it is not listed", async () => {
+  test("--tree shows what a fork comes from: by its PID, or its UUID where it is not listed", async () => {
     const processes = [
       PARENT,
       { ...SECOND, origin_uuid: PARENT.uuid },
@@ -83,8 +83,8 @@ describe("rnix ps", () => {
     const { out } = await run(["ps", "--tree"], { answers: { list_procs: { processes } } });
     const [title, ...rows] = out.split("\n");
     const at = title?.indexOf("FORK OF") ?? -1;
-    const told = rows.filter((row) => row !== "").map((row) => row.slice(at).split(" ")[0]);
-    expect(told.sort()).toEqual(["-", "019a-gone", String(PARENT.pid)]);
+    const origins = rows.filter((row) => row !== "").map((row) => row.slice(at).split(" ")[0]);
+    expect(origins.sort()).toEqual(["-", "019a-gone", String(PARENT.pid)]);
     expect((await run(["ps"], { answers: { list_procs: { processes } } })).out).not.toContain("FORK OF");
   });
 
@@ -178,7 +178,7 @@ describe("rnix show", () => {
   test.each([
     ["supervisor", ["kind", "tokens", "cost", "time"]],
     ["command", ["kind", "time"]],
-  ] as const)("of a %s says nothing that only an agent has", async (kind, told) => {
+  ] as const)("of a %s says nothing that only an agent has", async (kind, fieldNames) => {
     const show = { ...DETAIL, kind, agent: kind, provider: "", model: "", mounts: [], fds: [] };
     const { out } = await run(["show", "7"], { answers: { show } });
     const names = out.split("\n").flatMap((line) => /^ {2}(\w+)/.exec(line)?.[1] ?? []);
@@ -194,7 +194,7 @@ describe("rnix show", () => {
       "allow",
       "sandbox",
     ];
-    expect(names).toEqual(expect.arrayContaining([...told]));
+    expect(names).toEqual(expect.arrayContaining([...fieldNames]));
     expect(names.filter((name) => agents.includes(name))).toEqual([]);
   });
 
@@ -465,7 +465,7 @@ describe("signals", () => {
 });
 
 describe("rnix suspend", () => {
-  test("tells the command that goes on with it", async () => {
+  test("prints the command that resumes it", async () => {
     const answers = { suspend: { ...REF, state: "suspended" as const, step: 3 } };
     const { code, out, err, io } = await run(["suspend", "7"], { answers });
     expect({ code, out }).toEqual({ code: 0, out: "" });
@@ -477,7 +477,7 @@ describe("rnix suspend", () => {
 describe("rnix compact", () => {
   const answer = { ...REF, pre_tokens: 9000, post_tokens: 3000, summarised_by: "model" as const };
 
-  test("tells the tokens before and after", async () => {
+  test("prints the tokens before and after", async () => {
     const { code, out, err, io } = await run(["compact", "7"], { answers: { compact: answer } });
     expect({ code, err }).toEqual({ code: 0, err: "" });
     expect(out).toBe("process 7: about 9000 tokens before, 3000 after, summarised by its model\n");
@@ -496,13 +496,16 @@ describe("rights", () => {
   const answer = { ...REF, allowed_tools: ["Bash(git *)", "Read"], denied_tools: ["Write"] };
   const answers = { allow: answer, deny: answer };
 
-  test.each(["allow", "deny"] as const)("rnix %s names the tools and tells what is left", async (command) => {
-    const { code, out, err, io } = await run([command, "7", "Bash(git *)", "Read"], { answers });
-    expect(code).toBe(0);
-    expect(io.payloads(command)).toEqual([{ pid: 7, cwd: "/project", tools: ["Bash(git *)", "Read"] }]);
-    expect(err).toBe("process 7 may use: Bash(git *), Read\ndenied: Write\n");
-    expect(out).toBe("");
-  });
+  test.each(["allow", "deny"] as const)(
+    "rnix %s names the tools and prints what is left",
+    async (command) => {
+      const { code, out, err, io } = await run([command, "7", "Bash(git *)", "Read"], { answers });
+      expect(code).toBe(0);
+      expect(io.payloads(command)).toEqual([{ pid: 7, cwd: "/project", tools: ["Bash(git *)", "Read"] }]);
+      expect(err).toBe("process 7 may use: Bash(git *), Read\ndenied: Write\n");
+      expect(out).toBe("");
+    },
+  );
 
   test("--json prints the answer alone", async () => {
     const { out, err } = await run(["allow", "0199", "Read", "--json"], { answers });
@@ -518,7 +521,7 @@ describe("rights", () => {
 
   test.each([
     [["7"], "TOOL is missing"],
-    [["nobody", "Read"], "expected a PID, a UUID"],
+    [["nonsense", "Read"], "expected a PID, a UUID"],
     [["7", ""], "expected a tool"],
   ])("rnix allow %j is refused", async (args, hint) => {
     const { code, err, io } = await run(["allow", ...args], { answers });

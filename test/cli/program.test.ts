@@ -91,7 +91,7 @@ describe("rnix demo", () => {
     const before = readdirSync(work);
     const { code, out, err } = await rnix(["demo"]);
     expect({ code, err }).toEqual({ code: 0, err: "" });
-    for (const told of [
+    for (const line of [
       "FAIL: expected 42, got 19",
       "Plan",
       "Read total.sh",
@@ -100,7 +100,7 @@ describe("rnix demo", () => {
       "check sh test.sh: passed",
       "fixed: the project's own test",
     ]) {
-      expect(out).toContain(told);
+      expect(out).toContain(line);
     }
     expect(out.indexOf("FAIL: expected 42")).toBeLessThan(out.indexOf("PASS: the total is 42"));
     const record = /The record of the run: (.*)\n/.exec(out)?.[1] ?? "";
@@ -167,7 +167,7 @@ describe("rnix spawn", () => {
 });
 
 describe("the output", () => {
-  test("that nobody reads any more ends the command quietly", async () => {
+  test("whose reader has gone ends the command quietly", async () => {
     const shell = `"$BUN" "$MAIN" completions fish | head -n 1 >/dev/null; echo "\${PIPESTATUS[0]}"`;
     const ran = Bun.spawnSync(["bash", "-c", shell], { env: { ...ENV, BUN: process.execPath, MAIN } });
     expect({ out: ran.stdout.toString(), err: ran.stderr.toString() }).toEqual({ out: "0\n", err: "" });
@@ -190,13 +190,13 @@ describe("the output", () => {
 async function runningSleep(): Promise<{ spawned: Bun.Subprocess; status: { pid: number } }> {
   rmSync(join(work, "begun"), { force: true });
   const spawned = start(["spawn", "x", ...replay(sleepy)]);
-  // It is told before it begins.
+  // It is printed before it begins.
   await holds(() => existsSync(join(work, "begun")), "the call");
   return { spawned, status: JSON.parse((await rnix(["daemon", "status", "--json"])).out) };
 }
 
 describe("rnix daemon", () => {
-  test("starts, tells how it is and stops, and says when there is none", async () => {
+  test("starts, prints its state and stops, and says when there is none", async () => {
     expect((await rnix(["daemon", "start"])).code).toBe(0);
     expect(JSON.parse((await rnix(["daemon", "status", "--json"])).out)).toMatchObject({ running: true });
     expect(await rnix(["daemon", "stop"])).toMatchObject({

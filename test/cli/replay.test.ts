@@ -92,9 +92,9 @@ describe("a script's head", () => {
       "responses: []\n",
       /has no intent.*rnix spawn --provider replay/,
     ],
-    ["that is no YAML is told by line", "s.yaml", "intent: go\nresponses: [\n", /s\.yaml:\d+:\d+/],
+    ["that is no YAML is reported by line", "s.yaml", "intent: go\nresponses: [\n", /s\.yaml:\d+:\d+/],
     [
-      "with a wrong word is told by line",
+      "with a wrong word is reported by line",
       "s.yaml",
       "intent: go\noutcome:\n  exit_code: none\n",
       /s\.yaml:3:\d+/,

@@ -56,7 +56,7 @@ describe("rnix resume", () => {
     expect(JSON.parse(JSON.stringify(io.payloads("resume")))).toEqual([{ pid: 7, cwd: "/project", env: {} }]);
   });
 
-  test("reads what it is told from stdin after -", async () => {
+  test("reads its input from stdin after -", async () => {
     const { io } = await resume(["7", "-"], { stdin: piped("from a pipe") });
     expect(io.payloads("resume")[0]?.input).toBe("from a pipe");
   });
@@ -76,7 +76,7 @@ describe("rnix resume", () => {
 
   test.each([
     [[], "UUID is missing"],
-    [["nobody"], "expected a PID, a UUID"],
+    [["nonsense"], "expected a PID, a UUID"],
     [["7", ""], "INPUT is empty"],
     [["7", "--from-step", "2"], "--from-step needs --fork"],
     [["7", "--fork", "--from-step", "0"], "--from-step"],

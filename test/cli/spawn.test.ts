@@ -254,7 +254,7 @@ describe("--output", () => {
 });
 
 describe("what a person sees", () => {
-  const told = [
+  const streamed = [
     SPAWNED,
     step(1),
     delta(1, "Looking"),
@@ -270,7 +270,7 @@ describe("what a person sees", () => {
 
   test("at a terminal the words are streamed and the answer is there once", async () => {
     const { out, err } = await spawn(["x"], {
-      events: told,
+      events: streamed,
       stdoutTTY: true,
       stderrTTY: true,
       env: { NO_COLOR: "1" },
@@ -280,13 +280,13 @@ describe("what a person sees", () => {
   });
 
   test("with stdout in a file the words are shown on stderr and the file has the answer alone", async () => {
-    const { out, err } = await spawn(["x"], { events: told, stderrTTY: true, env: { NO_COLOR: "1" } });
+    const { out, err } = await spawn(["x"], { events: streamed, stderrTTY: true, env: { NO_COLOR: "1" } });
     expect(out).toBe("The answer.\n");
     expect(err).toMatchSnapshot();
   });
 
   test("with no terminal at all the steps are lines, and the answer is on stdout only", async () => {
-    const { out, err } = await spawn(["x"], { events: told });
+    const { out, err } = await spawn(["x"], { events: streamed });
     expect(out).toBe("The answer.\n");
     expect(err).toMatchSnapshot();
     expect(err).not.toContain("The answer.");
@@ -306,7 +306,7 @@ describe("what a person sees", () => {
 });
 
 describe("Ctrl-C", () => {
-  /** A run that goes on until it is told to end. */
+  /** A run that continues until it is ended. */
   function running(answers: Record<string, unknown> = {}) {
     const { promise: end, resolve } = Promise.withResolvers<StreamEvent>();
     const io = new FakeIo({
@@ -351,7 +351,7 @@ describe("Ctrl-C", () => {
     expect(io.timers).toEqual([]);
   });
 
-  test("a run that ended before it could be killed still tells how", async () => {
+  test("a run that ended before it could be killed still reports how", async () => {
     const cause = { code: "NOT_FOUND", message: "there is no such process" };
     const gone = new SyscallError("NOT_FOUND", cause.message, { cause });
     const { io, end, code } = running({ signal_tree: gone });
@@ -374,7 +374,7 @@ describe("Ctrl-C", () => {
     expect(io.openSessions).toBe(0);
   });
 
-  test("a kill that nobody answers is not waited for for ever", async () => {
+  test("a kill without an answer is not awaited for ever", async () => {
     const { io, code } = running();
     await io.whenAsked("spawn");
     await asks(io, "SIGINT", "suspend");

@@ -21,14 +21,14 @@ export default defineCommand({
     const demo = new DemoProject(join(userPaths(io.env).dataDir, "demo"));
     try {
       io.stdout.write(introduction(demo.dir, style));
-      // All of it is the demo's result: one stream, so that nothing comes out of order.
+      // All output goes to one stream, so that its order is kept.
       const { code, receipt } = await runAgent(
         { ...io, stderr: io.stdout },
         {
           open: (wire, given) => wire.open("spawn", { ...RUN, ...given, cwd: demo.dir }),
           env: {},
           detach: false,
-          nobody: true,
+          unattended: true,
           inside: false,
           output: "text",
           quiet: false,

@@ -57,7 +57,7 @@ function probeText(probe: ProviderWire["probe"]): string {
   return `${probe.ok ? "ok" : probe.code}, ${formatElapsed(probe.ms)}`;
 }
 
-/** How it stands with their keys, in few words, a line each: --json has the rest. As many as held models are no table. */
+/** One line for each key's queue and each held model; --json has the rest. */
 function queueLines(providers: readonly ProviderWire[]): string[] {
   const lines = providers.flatMap(({ name, queues = [] }) =>
     queues.flatMap((queue) => [`${name}: ${queueText(queue)}`, ...queue.holds.map(holdText)]),

@@ -73,15 +73,15 @@ async function everything(
   wire: Wire,
   where: { cwd: string; all_projects: boolean | undefined },
 ): Promise<ProcInfo[]> {
-  const found: ProcInfo[] = [];
+  const listed: ProcInfo[] = [];
   for (;;) {
-    const after = found.at(-1)?.pid;
+    const after = listed.at(-1)?.pid;
     const { processes, unreadable } = await wire.request("list_all_procs", { ...where, after, limit: PAGE });
-    if (found.length === 0) {
+    if (listed.length === 0) {
       for (const { path, message } of unreadable) io.stderr.write(`cannot read ${path}: ${message}\n`);
     }
-    found.push(...processes);
-    if (processes.length < PAGE) return found;
+    listed.push(...processes);
+    if (processes.length < PAGE) return listed;
   }
 }
 
@@ -114,7 +114,7 @@ function originOf({ origin_uuid }: ProcInfo, pids: ReadonlyMap<string, string>):
   return origin_uuid === null ? "-" : (pids.get(origin_uuid) ?? origin_uuid);
 }
 
-/** Where a record comes from is told with it: such a run does not go on by itself. */
+/** Shows the origin of a foreign or moved record with its state: such a run does not resume by itself. */
 function stateOf({ is_paused, state, foreign, moved_from }: ProcInfo): string {
   const from = foreign ? ", foreign" : moved_from === undefined ? "" : ", moved";
   return `${is_paused ? "paused" : state}${from}`;
@@ -132,7 +132,7 @@ function waitOf({ suspended }: ProcInfo, pids: ReadonlyMap<string, string>): str
   return pid === undefined ? waitsFor(suspended) : `child ${pid}`;
 }
 
-/** Parents before their children; whose parent is not in the list is a root, and one of those that damaged records have in a circle. */
+/** Parents before children. A process whose parent is not listed is a root; so is one member of a parent cycle in damaged records. */
 function asTree(processes: ProcInfo[], style: Style): Row[] {
   const known = new Set(processes.map((info) => info.uuid));
   const children = Map.groupBy(processes, (info) =>

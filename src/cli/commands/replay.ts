@@ -148,7 +148,7 @@ async function follow(
       open,
       env: {},
       detach: false,
-      nobody: true,
+      unattended: true,
       inside: flags["no-daemon"],
       output: "text",
       quiet: flags.quiet,
@@ -160,7 +160,7 @@ async function follow(
 
 const NOWHERE: Output = { isTTY: false, columns: 80, closed: false, write() {}, drained: async () => {} };
 
-/** It was stopped before there was anything to compare. */
+/** Whether the run was stopped before there was anything to compare. */
 function isCutOff({ exit_code }: Receipt): boolean {
   return exit_code === EXIT.suspended || exit_code > 128;
 }

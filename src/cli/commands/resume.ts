@@ -84,17 +84,17 @@ export default defineCommand({
         trust: flags.trust || undefined,
         detach: flags.detach || undefined,
       };
-      return { request, inside: flags["no-daemon"], nobody: flags["no-input"] || flags.detach };
+      return { request, inside: flags["no-daemon"], unattended: flags["no-input"] || flags.detach };
     });
     const { request } = wanted;
-    const outcome = await runAgent(io, {
+    const followed = await runAgent(io, {
       ...wanted,
       ...form,
       env: {},
       detach: request.detach === true,
       open: (wire, { env, attended }) => wire.open("resume", { ...request, env, attended }),
     });
-    return outcome.receipt?.exit_code ?? EXIT.ok;
+    return followed.receipt?.exit_code ?? EXIT.ok;
   },
 });
 

@@ -29,7 +29,7 @@ export default defineCommand({
   },
 });
 
-/** Whoever made the rule. */
+/** Rules of the run itself, revoked ones, and those of its ancestors. */
 function deniedBy({ deny, revoked = [], deny_above = [] }: ProcDetail["permissions"]): string[] {
   return [...deny, ...revoked.map(({ rule }) => rule), ...deny_above];
 }

@@ -125,7 +125,7 @@ export default defineCommand({
           wire.open("spawn", { ...options, intent, ...given, env_given: Object.keys(flags.env) }),
         env: flags.env,
         detach: flags.detach,
-        nobody: flags["no-input"] || flags.detach,
+        unattended: flags["no-input"] || flags.detach,
         input: fromStdin ? undefined : () => attachedInput(io),
         inside: flags["no-daemon"],
       };

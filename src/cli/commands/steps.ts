@@ -42,13 +42,13 @@ export default defineCommand({
 });
 
 async function all(io: Io, wire: Wire, of: ReturnType<typeof target>): Promise<StepSummary[]> {
-  const found: StepSummary[] = [];
+  const listed: StepSummary[] = [];
   for (;;) {
-    const after = found.at(-1)?.step;
+    const after = listed.at(-1)?.step;
     const { steps, damaged } = await wire.request("list_steps", { ...of, after, limit: PAGE });
-    if (found.length === 0) io.stderr.write(damageText(damaged));
-    found.push(...steps);
-    if (steps.length < PAGE) return found;
+    if (listed.length === 0) io.stderr.write(damageText(damaged));
+    listed.push(...steps);
+    if (steps.length < PAGE) return listed;
   }
 }
 

@@ -98,7 +98,7 @@ function followed({ follows, isReplaced }: TrustReview["trust"]): string {
     : ": trusted, and what you change in it";
 }
 
-/** Kinds of which a command is run: their programs read more than the command names. */
+/** Kinds that run a command. Its program may read more files than the command names. */
 const RUNS_PROGRAMS: ReadonlySet<ReviewedItem["kind"]> = new Set(["checks", "mcp", "init", "provider"]);
 const NOT_COVERED =
   "Not covered: what the programs of these commands read or import in turn, and programs outside of the project.\n";

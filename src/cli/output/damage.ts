@@ -1,12 +1,12 @@
 import { damagedFileText } from "../../lib/damage-text.ts";
 import type { DamagedLines, StreamEvent } from "../../protocol/methods.ts";
 
-/** What of a run's records was left out because it can't be read. */
+/** Which lines of a run's records were left out because they can't be read. */
 export function damageText(damaged: readonly DamagedLines[]): string {
   return damaged.map((lost) => `${lost.file}: ${damagedFileText(lost)}\n`).join("");
 }
 
-/** What the end of a stream tells of what is missing in it. */
+/** What is missing in a stream, as its last event reports it. */
 export function endText(payload: Eof, what: string): string {
   const { dropped = 0, damaged = [] } = payload ?? {};
   const slow = dropped > 0 ? `${dropped} ${what} were dropped: this terminal was too slow\n` : "";

@@ -43,15 +43,15 @@ export function oneLine(text: string, width: number): string {
 /** Cut to `width` columns, with an ellipsis where something is missing. */
 export function cut(text: string, width: number): string {
   if (Bun.stringWidth(text) <= width) return text;
-  let kept = "";
+  let shown = "";
   let used = 1;
   // Made here and not above: an Intl.Segmenter takes longer to load than `rnix version` may run.
   for (const { segment } of new Intl.Segmenter().segment(text)) {
     used += Bun.stringWidth(segment);
     if (used > width) break;
-    kept += segment;
+    shown += segment;
   }
-  return `${kept.trimEnd()}…`;
+  return `${shown.trimEnd()}…`;
 }
 
 /** What a model or a program wrote must not move the cursor, colour the terminal or reorder what is shown. */

@@ -6,7 +6,7 @@ import { type LogEntry, logEntry, stepTitle } from "./log.ts";
 import { type Style, styleOf } from "./style.ts";
 import { suspendedLine } from "./suspension.ts";
 
-/** Columns of what a supervisor or a program is for. */
+/** Columns shown of the intent of a supervisor or a program. */
 const INTENT_WIDTH = 200;
 
 /**
@@ -34,7 +34,7 @@ export class RunView {
   }
 
   show(event: StreamEvent): void {
-    if (event.type !== "complete") this.#tellHeld();
+    if (event.type !== "complete") this.#printHeld();
     switch (event.type) {
       case "progress":
         this.#progress(event.payload);
@@ -46,11 +46,12 @@ export class RunView {
         this.#entry(event.payload);
         break;
       case "complete":
-        if (!this.#printsAnswer || this.#held?.text.trim() !== event.payload.result?.trim()) this.#tellHeld();
+        if (!this.#printsAnswer || this.#held?.text.trim() !== event.payload.result?.trim())
+          this.#printHeld();
         this.#answer(event.payload);
         this.#summary(event.payload);
         break;
-      // Its thoughts are told with the step, as a whole.
+      // The reasoning is printed with the step, in one entry.
       case "reasoning_delta":
       case "error":
       case "syscall_event":
@@ -65,7 +66,7 @@ export class RunView {
     this.#io.stderr.write(`${line}\n`);
   }
 
-  #note(line: string): void {
+  #printProgress(line: string): void {
     if (!this.#quiet) this.say(line);
   }
 
@@ -73,25 +74,25 @@ export class RunView {
     const { dim, yellow } = this.#style;
     switch (payload.event) {
       case "spawn":
-        this.#note(`${dim(`process ${payload.pid}  ${payload.uuid}`)}\n${whatRuns(payload)}`);
+        this.#printProgress(`${dim(`process ${payload.pid}  ${payload.uuid}`)}\n${whatRuns(payload)}`);
         break;
       case "step":
-        this.#note(
+        this.#printProgress(
           stepTitle(payload.step, payload.total, this.#style).trimEnd() + spent(payload, this.#style),
         );
         break;
       case "retry":
-        // What came of the answer that broke off is no part of the one that follows.
+        // The text of the failed attempt is not part of the next one.
         this.#endLine();
         this.#streamed = { step: 0, text: "" };
-        this.#note(
+        this.#printProgress(
           yellow(
             `  attempt ${payload.attempt} failed: ${printable(payload.message)}; retry in ${formatElapsed(payload.delay_ms)}`,
           ),
         );
         break;
       case "notice":
-        this.#note(yellow(`note: ${printable(payload.text)}`));
+        this.#printProgress(yellow(`note: ${printable(payload.text)}`));
         break;
     }
   }
@@ -111,20 +112,20 @@ export class RunView {
   #entry(entry: LogEntry): void {
     // What was streamed word by word has been read already.
     if (entry.kind === "text" && this.#words !== null && this.#streamed.step === entry.step) return;
-    // The last words may be the answer, which belongs to stdout: the next event tells.
+    // The last text may be the answer, which belongs on stdout: the next event decides.
     if (entry.kind === "text") this.#held = entry;
-    else this.#tell(entry);
+    else this.#printEntry(entry);
   }
 
-  #tellHeld(): void {
+  #printHeld(): void {
     const held = this.#held;
     this.#held = undefined;
-    if (held !== undefined) this.#tell(held);
+    if (held !== undefined) this.#printEntry(held);
   }
 
-  #tell(entry: LogEntry): void {
+  #printEntry(entry: LogEntry): void {
     const text = logEntry(entry, this.#style);
-    if (text !== "") this.#note(text.trimEnd());
+    if (text !== "") this.#printProgress(text.trimEnd());
   }
 
   #answer({ result }: Receipt): void {
@@ -149,14 +150,14 @@ export class RunView {
         style.red(`${style.glyph.failed} ${receipt.exit_reason} (exit ${receipt.exit_code})${why}${partial}`),
       );
     }
-    this.#note(style.dim(`${failed ? "" : `${style.glyph.ok} `}${receiptLine(receipt, style)}`));
+    this.#printProgress(style.dim(`${failed ? "" : `${style.glyph.ok} `}${receiptLine(receipt, style)}`));
   }
 
   #check({ command, exit_code, output }: Receipt["checks"][number]): void {
     const style = this.#style;
     const passed = exit_code === 0;
     const line = `check ${oneLine(command, 100)}: ${passed ? "passed" : `failed (exit ${exit_code ?? "none"})`}`;
-    if (passed) this.#note(style.green(line));
+    if (passed) this.#printProgress(style.green(line));
     else
       this.say(
         style.red(line) +

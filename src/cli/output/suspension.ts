@@ -20,7 +20,7 @@ export function waitsFor({ wake }: Pick<Suspended, "wake">): string {
   }
 }
 
-/** Why it was laid down, and how it goes on: the last words of its command. */
+/** Why the run was suspended and how it resumes: the last line of its command. */
 export function suspendedLine(uuid: string, suspended: Suspended | null): string {
   const command = `rnix resume ${uuid}`;
   if (suspended === null || suspended.wake.on === "never") return `suspended; to resume it: ${command}`;

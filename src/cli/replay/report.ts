@@ -1,9 +1,9 @@
 import type { Difference, Receipt } from "../../protocol/methods.ts";
 import { plural, printable } from "../output/format.ts";
 import type { Style } from "../output/style.ts";
-import type { Outcome } from "./script-head.ts";
+import type { ExpectedEnd } from "./script-head.ts";
 
-/** What may be left out of the comparison. */
+/** Kinds of differences that --ignore accepts. */
 export const KINDS = [
   "prompt",
   "tools",
@@ -23,8 +23,8 @@ export interface Report {
   replayed: Receipt;
 }
 
-/** Where a script's run did not end as the script says; without a word of it, as a run that completed. */
-export function outcomeDifferences(expected: Outcome | undefined, receipt: Receipt): Difference[] {
+/** Differences between a run's end and the end its script expects. Without one, the run must complete. */
+export function outcomeDifferences(expected: ExpectedEnd | undefined, receipt: Receipt): Difference[] {
   const { exit_code = 0, exit_reason, result } = expected ?? {};
   const found: Difference[] = [];
   const differs = (message: string, recorded: string, replayed: string): void => {
@@ -37,7 +37,7 @@ export function outcomeDifferences(expected: Outcome | undefined, receipt: Recei
     return found;
   }
   const text = receipt.result ?? "";
-  if (result !== undefined && !isSo(result, text)) differs("the result", described(result), text);
+  if (result !== undefined && !matchesResult(result, text)) differs("the result", described(result), text);
   return found;
 }
 
@@ -69,9 +69,9 @@ function side(mark: string, text: string | null): string[] {
     .map((line) => `  ${mark} ${line}\n`);
 }
 
-type Wanted = NonNullable<Outcome["result"]>;
+type Wanted = NonNullable<ExpectedEnd["result"]>;
 
-function isSo(wanted: Wanted, text: string): boolean {
+function matchesResult(wanted: Wanted, text: string): boolean {
   if (typeof wanted === "string") return text.includes(wanted);
   const { equals, contains, lacks, matches } = wanted;
   return (

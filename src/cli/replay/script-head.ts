@@ -50,7 +50,7 @@ export const Head = z.looseObject({
     .optional(),
 });
 type Head = z.infer<typeof Head>;
-export type Outcome = NonNullable<Head["outcome"]>;
+export type ExpectedEnd = NonNullable<Head["outcome"]>;
 
 export interface ScriptRun extends Head {
   /** Absolute. */
@@ -60,7 +60,7 @@ export interface ScriptRun extends Head {
 
 const FORMS = [".yaml", ".yml", ".json", ".jsonl", ".ndjson"];
 
-/** How the script wants to be run. Exit 64 where it does not say what for. */
+/** Reads how to run the script. Fails with INVALID if it has no intent. */
 export async function scriptHead(io: Io, path: string): Promise<ScriptRun> {
   const file = resolve(io.cwd, path);
   const form = extname(file);
