@@ -74,7 +74,7 @@ describe("a run that Ctrl-C has suspended", () => {
     expect(after).toMatchObject({ exit_code: 0, steps: 2, tool_calls: 1, permissions: before.permissions });
     expect(after.pid).toBeGreaterThan(before.pid);
     const [first, second] = model.requests;
-    expect(JSON.stringify(second?.body)).toContain("may have been done in part");
+    expect(JSON.stringify(second?.body)).toContain("may have taken effect in part");
     expect(second?.body.messages?.slice(0, 2)).toEqual(first?.body.messages ?? []);
     expect(second?.body.tools).toEqual(first?.body.tools);
     expect(machine.strays()).toEqual([]);

@@ -179,7 +179,7 @@ test("rnix suspend --for and --until-message: it goes on at the time, and at the
   const hold = calls(["Bash", { command: "touch $NAME; sleep 600" }]);
   await machine.model(({ text }) => scenesOf(text));
   function scenesOf(text: string): Turn {
-    const told = text.includes("may have been done in part");
+    const told = text.includes("may have taken effect in part");
     if (text.includes("write to ")) {
       const [, to = ""] = /write to ([0-9a-f-]{36})/.exec(text) ?? [];
       return text.includes("in the inbox of")
