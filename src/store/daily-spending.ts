@@ -1,24 +1,25 @@
+/** Records the tokens and cost that runs use each day. */
+
 import { join } from "node:path";
 import { AppendLog } from "./files/append-log.ts";
 import { makeFolder, temporaryOf } from "./files/document.ts";
 import { errno, type FsPort, ioError, realFs, removeLeftover, writeAll } from "./files/fs-port.ts";
 
-/** What was used in a day; the cost is that of what had a price, in USD. */
+/** Tokens and cost of a day. The cost, in USD, covers the calls with a known price. */
 export interface Spent {
   tokens: number;
   cost: number;
 }
 
-/** Below the data folder. */
+/** The folder below the data folder. */
 const SPENDING = "spending";
-/** Days that are kept. */
-const KEPT = 31;
+/** Number of days that are stored. */
+const STORED_DAYS = 31;
 const NAME = /^(\d{4}-\d{2}-\d{2})\.jsonl$/;
 
 /**
- * What the runs of one data folder have used day by day: a file for each day, a line for each model call. All kernels
- * append to it and read what the others have, so it holds across kills and restarts, and for runs side by side. A
- * day without a file is one in which nobody had to count.
+ * The daily spending of the runs in one data folder: a file for each day, a line for each model call. All kernels append
+ * to it and read it, so it survives kills and restarts and covers parallel runs. A day without a file was not counted.
  */
 export class DailySpending {
   readonly #dir: string;
@@ -26,7 +27,7 @@ export class DailySpending {
   #day = "";
   #log: AppendLog | undefined;
   #spent: Spent = { tokens: 0, cost: 0 };
-  /** Bytes of the day's file that are in `#spent`. */
+  /** Bytes of the day's file that `#spent` includes. */
   #bytes = 0;
 
   constructor(dataDir: string, fs: FsPort = realFs) {
@@ -34,7 +35,7 @@ export class DailySpending {
     this.#fs = fs;
   }
 
-  /** So far, by whoever it was. `day` is written as 2026-11-20. */
+  /** Returns the spending of all kernels so far. `day` has the form 2026-11-20. */
   spent(day: string): Spent {
     this.#turnTo(day);
     const path = this.#path(day);
@@ -54,7 +55,7 @@ export class DailySpending {
     return this.#fs.stat(this.#path(day)) !== null;
   }
 
-  /** Begins a day with what was used before somebody counted, unless another kernel has begun it by now. */
+  /** Begins a day with earlier spending, unless another kernel has begun it. */
   async begin(day: string, spent: Spent): Promise<void> {
     makeFolder(this.#dir, this.#fs);
     const path = this.#path(day);
@@ -78,7 +79,7 @@ export class DailySpending {
     this.#bytes = 0;
   }
 
-  /** Whole lines only: the last one may be being written. One that is damaged says nothing. */
+  /** Reads complete lines only: the last one may be unfinished. Damaged lines are ignored. */
   #read(path: string, size: number): void {
     const bytes = new Uint8Array(size - this.#bytes);
     const fd = this.#fs.open(path, "read");
@@ -98,7 +99,7 @@ export class DailySpending {
     this.#bytes += end;
   }
 
-  /** Whole or not at all: a reader must not see it empty. */
+  /** Creates the file atomically: readers must not see it empty. */
   #create(path: string, text: string): void {
     const { link } = this.#fs;
     const temporary = link === undefined ? path : `${temporaryOf(path)}.${process.pid}`;
@@ -118,13 +119,13 @@ export class DailySpending {
 
   async #removeOld(): Promise<void> {
     const days = (await this.#fs.list(this.#dir)).filter((name) => NAME.test(name)).sort();
-    for (const name of days.slice(0, -KEPT)) removeLeftover(this.#fs, join(this.#dir, name));
+    for (const name of days.slice(0, -STORED_DAYS)) removeLeftover(this.#fs, join(this.#dir, name));
   }
 }
 
 const NEWLINE = 10;
 
-/** A day gives nothing back, whoever has written so. */
+/** Returns a positive amount; 0 for any other value, so that spending never decreases. */
 function amount(value: unknown): number {
   return typeof value === "number" && value > 0 && value < Number.POSITIVE_INFINITY ? value : 0;
 }
@@ -140,7 +141,7 @@ function spentOf(line: string): Spent {
       cost: "cost" in value ? amount(value.cost) : 0,
     };
   } catch {
-    // A torn line, of a write that has not happened.
+    // A torn line: its write failed.
     return nothing;
   }
 }

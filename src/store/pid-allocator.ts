@@ -1,3 +1,5 @@
+/** Allocates PIDs for all kernels of a user. */
+
 import { dirname } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
@@ -10,10 +12,9 @@ const BLOCK = 16;
 const LOCK_WAIT_MS = 2_000;
 
 /**
- * Process numbers that only grow, for all kernels of a user: one file holds the highest number handed out.
- * A kernel takes them in blocks under a lock; what it has not used goes back when it ends in order and
- * nobody has taken more since. After a crash the rest of its block is never used. A second file beside it has the
- * highest number that was ever reserved, for when the first one is damaged or gone.
+ * Allocates growing PIDs for all kernels of a user. One file holds the highest reserved PID. A kernel reserves blocks
+ * under a lock. When it ends in order, it returns unused PIDs unless another kernel has reserved more. After a crash the
+ * rest of its block is never used. A copy of the file replaces a damaged or missing one.
  */
 export class PidAllocator {
   readonly #file: string;
@@ -21,11 +22,11 @@ export class PidAllocator {
   readonly #fs: FsPort;
   readonly #warn: (text: string) => void;
   readonly #block: number;
-  /** The last number given, and the last one of our block. */
+  /** The last PID allocated, and the last PID of our block. */
   #given = 0;
   #last = 0;
 
-  /** `warn`: hears that the file was damaged and is made anew. */
+  /** `warn` is called when the file was damaged and is restored. */
   constructor(file: string, o: { fs?: FsPort; block?: number; warn?: (text: string) => void } = {}) {
     this.#file = file;
     this.#copy = `${file}.copy`;
@@ -34,17 +35,17 @@ export class PidAllocator {
     this.#block = o.block ?? BLOCK;
   }
 
-  /** The next number. EXHAUSTED or UNAVAILABLE when the file cannot be written. */
+  /** Returns the next PID. Fails with EXHAUSTED or UNAVAILABLE when the file cannot be written. */
   next(): number {
     if (this.#given >= this.#last) this.#reserve();
     return ++this.#given;
   }
 
-  /** Gives back what was not used. The source can be used on; it then takes a new block. */
+  /** Returns unused PIDs. The allocator stays usable; it then reserves a new block. */
   release(): void {
     if (this.#given >= this.#last) return;
     this.#locked((fd) => {
-      // Losing this write loses nothing: the numbers are then skipped. So it is not synced.
+      // Not synced: if this write is lost, the PIDs are only skipped.
       if (this.#read(fd) === this.#last) this.#write(fd, this.#given);
     });
     this.#last = this.#given;
@@ -54,7 +55,7 @@ export class PidAllocator {
     this.#locked((fd) => {
       const highest = this.#read(fd);
       const last = highest + this.#block;
-      // The copy first: it never says less than the file. Not synced: it is for damage that comes later.
+      // Write the copy first, so that it is never behind the file. Not synced: it only repairs later damage.
       this.#opened(this.#copy, (copy) => this.#write(copy, last));
       this.#write(fd, last);
       this.#fs.fdatasyncNow(fd);
@@ -69,7 +70,7 @@ export class PidAllocator {
     try {
       this.#opened(this.#file, use);
     } catch (error) {
-      throw ioError(error, "keep the process numbers", this.#file);
+      throw ioError(error, "store the PIDs", this.#file);
     } finally {
       lock.release();
     }
@@ -84,7 +85,7 @@ export class PidAllocator {
     }
   }
 
-  /** UNAVAILABLE when neither it nor its copy can be read, and when a newer rnix has written it. */
+  /** Fails with UNAVAILABLE when the file and its copy are damaged, or a newer rnix wrote the file. */
   #read(fd: number): number {
     const text = this.#textOf(fd);
     const isNew = text === "" && this.#fs.stat(this.#copy) === null;
@@ -94,7 +95,7 @@ export class PidAllocator {
     } catch (damage) {
       const copy = isOfNewerSchema(text) ? null : this.#readCopy();
       if (copy === null) throw damage;
-      this.#warn(`${this.#file} was damaged. Its copy says ${copy}: it is made anew from that.`);
+      this.#warn(`${this.#file} was damaged. Its copy says ${copy}: the file was restored from it.`);
       return copy;
     }
   }
@@ -105,7 +106,7 @@ export class PidAllocator {
     try {
       return parse(text, this.#copy);
     } catch {
-      return null; // Damaged too: the file's own damage is told.
+      return null; // Damaged too: the caller reports the file's own damage.
     }
   }
 
@@ -114,7 +115,7 @@ export class PidAllocator {
     return new TextDecoder().decode(bytes.subarray(0, this.#fs.read(fd, bytes, 0)));
   }
 
-  /** In place and always of the same length: no moment in which the number is missing. */
+  /** Writes in place and with a fixed length, so that the number is never missing. */
   #write(fd: number, last: number): void {
     const data = Buffer.from(`{"v":${SCHEMA_VERSION},"last":${String(last).padStart(16)}}\n`);
     writeAll(this.#fs, fd, data);
@@ -131,7 +132,7 @@ function parse(text: string, file: string): number {
     if (!(cause instanceof SyscallError)) throw cause;
     throw new SyscallError(
       "UNAVAILABLE",
-      `${cause.message} To repair it write {"v":1,"last":N} into it, N being the highest PID ever shown.`,
+      `${cause.message} To repair it, write {"v":1,"last":N} into it, where N is the highest PID ever shown.`,
       { cause },
     );
   }

@@ -1,3 +1,5 @@
+/** Stores documents and logs of one plugin. */
+
 import nodeFs from "node:fs";
 import { dirname, join } from "node:path";
 import { type Scope, type Store, SyscallError } from "../plugin/index.ts";
@@ -6,7 +8,7 @@ import { makeFolder, readDocument, replaceDocument } from "./files/document.ts";
 import { FileLock, type LockClock, systemLockClock } from "./files/file-lock.ts";
 import { errno, type FsPort, ioError, realFs } from "./files/fs-port.ts";
 
-/** Longer than any document or line takes; whoever holds the lock longer has hung. */
+/** Maximum wait for the lock. A write takes less, so an owner that holds it longer hangs. */
 const LOCK_WAIT_MS = 10_000;
 const MAX_DOCUMENT_CHARS = 16 * 1024 * 1024;
 const PAGE = 1_000;
@@ -18,13 +20,13 @@ interface PluginStoreOptions {
   run?: string;
   project: string;
   user: string;
-  /** Told of lines that could not be read. */
+  /** Called with the lines that could not be read. */
   onDamaged?(log: string, damaged: number, lines: readonly number[]): void;
 }
 
 /**
- * The `store` service of one plugin. Every change is made under a lock of the plugin's folder, so that of
- * two processes neither loses an update of the other. What a method has returned for survives a power loss.
+ * The `store` service of one plugin. Every change is made under a lock of the plugin's folder, so that
+ * no process loses an update of another. A change survives a power loss when its method returns.
  */
 export class PluginStore implements Store {
   readonly #options: PluginStoreOptions;
@@ -47,7 +49,7 @@ export class PluginStore implements Store {
     if (text.length > MAX_DOCUMENT_CHARS) {
       throw new SyscallError(
         "EXHAUSTED",
-        `${doc} would have ${text.length} characters; a document may have ${MAX_DOCUMENT_CHARS}. Split it.`,
+        `${doc} would have ${text.length} characters; the limit is ${MAX_DOCUMENT_CHARS}. Split it.`,
       );
     }
     return this.#locked(scope, path, async () => {

@@ -1,21 +1,23 @@
+/** Computes from records what runs have used since a time. */
+
 import type { Spent } from "./daily-spending.ts";
 import type { RunStore } from "./runs/run-store.ts";
 import type { ProcInfo } from "./runs/schema.ts";
 
-/** What the runs of a data folder have used since a time (Unix, ms), by their records. */
+/** Returns the spending of a data folder's runs since a time (Unix, ms). */
 export async function spendingSince(runs: RunStore, sinceMs: number): Promise<Spent> {
-  const catalogue = await runs.catalogue();
-  const { rows } = await catalogue.list();
+  const index = await runs.catalogue();
+  const { rows } = await index.list();
   const known = new Set(rows.map(({ uuid }) => uuid));
   const recent = rows.filter(
-    // What a child has used is its parent's use as well.
+    // The usage of a parent includes its children.
     ({ ended_at_ms, parent_uuid, foreign }) =>
       !foreign &&
       (ended_at_ms === null || ended_at_ms >= sinceMs) &&
       (parent_uuid === null || !known.has(parent_uuid)),
   );
   const sum: Spent = { tokens: 0, cost: 0 };
-  for (const info of await catalogue.infos(recent)) {
+  for (const info of await index.infos(recent)) {
     const before =
       info.created_at_ms >= sinceMs ? { tokens: 0, cost: 0 } : await usedUntil(runs, info, sinceMs);
     sum.tokens += Math.max(0, info.tokens_used - before.tokens);

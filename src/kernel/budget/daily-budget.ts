@@ -36,7 +36,7 @@ export class DailyBudget {
   /** Whether `begin` must be called before a run of the project is built. */
   needsBegin({ project: { dataDir }, limits }: SpawnOpts): boolean {
     if (limits.tokens_per_day === null && limits.cost_per_day === null) return false;
-    return !this.#ports.runs(dataDir).dayBook.has(localDay(this.#ports.clock.now()));
+    return !this.#ports.runs(dataDir).dailySpending.has(localDay(this.#ports.clock.now()));
   }
 
   /** Starts the day's count with what the records of today's runs have used: a limit may be set during the day. */
@@ -44,12 +44,12 @@ export class DailyBudget {
     const now = this.#ports.clock.now();
     const runs = this.#ports.runs(dataDir);
     const { spendingSince } = await import("../../store/spending-since.ts");
-    await runs.dayBook.begin(localDay(now), await spendingSince(runs, midnight(now)));
+    await runs.dailySpending.begin(localDay(now), await spendingSince(runs, midnight(now)));
   }
 
   #make(dataDir: string): TreeBudget {
     const { clock, envelope } = this.#ports;
-    const book = this.#ports.runs(dataDir).dayBook;
+    const book = this.#ports.runs(dataDir).dailySpending;
     const budget = TreeBudget.forDay(envelope, {
       spent: () => recordOrFail(() => book.spent(localDay(clock.now()))),
       spend: ({ tokens, cost }: BudgetUsage) =>

@@ -1,16 +1,18 @@
+/** An append-only log file of JSON lines, and its reader. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import { errno, type FsPort, ioError, realFs, writeAll } from "./fs-port.ts";
 import { gatedSync } from "./sync-gate.ts";
 
-/** Longer than anything we write; a longer "line" in a file is damage and is not taken into memory. */
+/** Maximum bytes of a line. A longer line in a file is damage, and is not loaded into memory. */
 const MAX_LINE_BYTES = 64 * 1024 * 1024;
 const CHUNK_BYTES = 64 * 1024;
 const NEWLINE = 10;
 
 /**
- * A file of one JSON document per line that only grows. What `append` returned for survives a kill of this
- * process; what `sync` returned for survives a power loss. It has one writer at a time. The file is open
- * only during an append, or from the first append to `close` with `keepOpen`.
+ * An append-only file with one JSON document per line. Lines survive a kill when `append` returns, and a power loss
+ * when `sync` returns. It has one writer at a time. The file is open only during an append, or with `keepOpen` from the
+ * first append to `close`.
  */
 export class AppendLog {
   readonly path: string;
@@ -18,7 +20,7 @@ export class AppendLog {
   readonly #fs: FsPort;
   readonly #keepOpen: boolean;
   #fd: number | undefined;
-  /** The last byte is known to end a line. Not known before the first append: a crash may have cut it. */
+  /** The file is known to end with a newline. Unknown before the first append: a crash may have torn the last line. */
   #whole = false;
   #dirty = false;
   #size = 0;
@@ -26,8 +28,8 @@ export class AppendLog {
   #broken: SyscallError | undefined;
 
   /**
-   * `name` is how messages call it: "steps.jsonl of run 0190…". `left`: it is there, by a writer that may have been
-   * killed before it made it durable.
+   * `name` is the file's name in messages: "steps.jsonl of run 0190…". `left`: an earlier writer made the file, and may
+   * have been killed before it was durable.
    */
   constructor(path: string, name: string, o: { fs?: FsPort; keepOpen?: boolean; left?: boolean } = {}) {
     this.path = path;
@@ -50,7 +52,7 @@ export class AppendLog {
     if (data.length > MAX_LINE_BYTES && lines.some((line) => Buffer.byteLength(line) > MAX_LINE_BYTES)) {
       throw new SyscallError(
         "EXHAUSTED",
-        `A line of ${data.length} bytes does not fit into ${this.#name}: at most ${MAX_LINE_BYTES} are kept.`,
+        `A line of ${data.length} bytes does not fit into ${this.#name}: the limit is ${MAX_LINE_BYTES} bytes.`,
       );
     }
     try {
@@ -65,7 +67,7 @@ export class AppendLog {
     }
   }
 
-  /** Makes durable what was appended before. An earlier failure is final: what it lost is not known. */
+  /** Makes all appended lines durable. A failure is final, because it is unknown what was lost. */
   async sync(): Promise<void> {
     if (this.#broken) throw this.#broken;
     if (!this.#dirty) return this.#syncing;
@@ -91,7 +93,7 @@ export class AppendLog {
     }
   }
 
-  /** Gives the file back. The next append opens it again. */
+  /** Closes the file. The next append opens it again. */
   close(): void {
     if (this.#fd === undefined) return;
     const fd = this.#fd;
@@ -106,7 +108,7 @@ export class AppendLog {
 
   #write(fd: number, data: Uint8Array): void {
     const size = this.#fs.size(fd);
-    // A torn last line is ended first, so that it stays one damaged line and does not eat ours.
+    // End a torn last line first, so that the new line is not part of it.
     const sealed = this.#whole || endsLine(this.#fs, fd, size) ? data : Buffer.concat([SEAL, data]);
     this.#dirty = true;
     this.#whole = false;
@@ -119,7 +121,7 @@ export class AppendLog {
     this.#whole = true;
   }
 
-  /** A line that was written in part has not happened: the caller is told so, the file must agree. */
+  /** Removes a partly written line: the append fails, so the file must not contain it. */
   #cutBack(fd: number, size: number, cause: unknown): never {
     try {
       this.#fs.truncate(fd, size);
@@ -131,7 +133,7 @@ export class AppendLog {
 
   async #fdatasync(): Promise<void> {
     try {
-      // An own descriptor: the log may be closed, and opened again, while the disk works.
+      // A separate descriptor: the log may be closed and reopened during the sync.
       const fd = this.#fs.open(this.path, "read");
       try {
         await this.#fs.fdatasync(fd);
@@ -158,15 +160,15 @@ interface Line {
   number: number;
   /** Where it begins in the file. */
   at: number;
-  /** Valid during the visit only. Undefined for a line too long to be one of ours. */
+  /** Valid only during the visit. Undefined for a line that exceeds the limit. */
   bytes: Uint8Array | undefined;
-  /** It ends in a newline. False can be only the last one: cut off, or being written right now. */
+  /** The line ends with a newline. False only for a last line that is torn or being written. */
   ended: boolean;
 }
 
 /**
- * Visits the lines of a file in order until `visit` returns false, from the byte `from` on, where one begins. A file
- * that is not there has none.
+ * Visits the lines of a file in order until `visit` returns false. `from` is the byte where the first line begins. A
+ * missing file has no lines.
  */
 export async function eachLine(
   fs: FsPort,
@@ -233,24 +235,24 @@ function joined(begun: Uint8Array[], begunBytes: number, end: Uint8Array): Uint8
 
 export interface LogPage<T> {
   records: T[];
-  /** Lines of this page that could not be read, a torn last one included. */
+  /** Number of damaged lines in this page, a torn last line included. */
   damaged: number;
-  /** Their numbers, from 1; the first hundred. */
+  /** The first hundred of their line numbers, from 1. */
   damagedLines: number[];
-  /** The last line of the file was cut off, or is being written right now. */
+  /** The last line of the file is torn or being written. */
   torn: boolean;
-  /** Lines of this page that could be read and were not written by this user's Rnix. */
+  /** Number of readable lines in this page that this user's Rnix did not write. */
   foreign: number;
-  /** The line to go on after. Equal to `after` when there was nothing more. */
+  /** The `after` of the next page. Equal to `after` when there are no more lines. */
   next: number;
 }
 
 const NAMED_LINES = 100;
 
 /**
- * Reads a page of a log: the lines after line `after`, until `limit` of them could be read. `decode` throws
- * for a line that is not what it should be (it is counted as damaged), or a SyscallError to give up whole,
- * as for a newer schema. `isOwn`: whether this user's Rnix wrote the line.
+ * Reads a page of a log: up to `limit` readable lines after line `after`. `decode` throws for a damaged line, which is
+ * counted, or throws a SyscallError to abort, such as for a newer schema. `isOwn` returns whether this user's Rnix wrote
+ * the line.
  */
 export async function readLog<T>(
   fs: FsPort,
@@ -283,7 +285,7 @@ export async function readLog<T>(
       countDamaged(page, line.number);
       page.next = line.number;
     } else {
-      // Not passed over: it may be being written, and is then whole at the next look.
+      // Do not skip it: if it is being written, the next read sees all of it.
       countDamaged(page, line.number);
       page.torn = true;
     }
@@ -299,7 +301,7 @@ function countDamaged(page: LogPage<unknown>, line: number): void {
 
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** The line's object; undefined when it is not one. */
+/** Parses a line; undefined when it is not a JSON object. */
 function parseLine(bytes: Uint8Array | undefined): object | undefined {
   if (bytes === undefined) return undefined;
   let value: unknown;

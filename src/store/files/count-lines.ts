@@ -1,17 +1,19 @@
+/** Counts the lines of a log and checks their schema version. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import { eachLine } from "./append-log.ts";
 import { checkSchemaVersion, isOfNewerSchema } from "./document.ts";
 import type { FsPort } from "./fs-port.ts";
 import { SCHEMA_VERSION } from "./schema-version.ts";
 
-/** Of a log that is about to be added to. INVALID when a newer rnix has written some of it. */
+/** Counts the lines of a log before an append. Fails with INVALID when a newer rnix wrote a line. */
 export async function countLines(fs: FsPort, path: string, what: string): Promise<number> {
   const lines = await countIfReadable(fs, path, what);
   if (lines instanceof SyscallError) throw lines;
   return lines;
 }
 
-/** The same of one that is not needed: why it can't be read, if so. */
+/** Counts the lines of an optional log. Returns the error when it can't be read. */
 export async function countIfReadable(
   fs: FsPort,
   path: string,
@@ -22,7 +24,7 @@ export async function countIfReadable(
   try {
     await eachLine(fs, path, ({ number, bytes }) => {
       lines = number;
-      // Most are told by how they begin: there may be very many.
+      // Most lines are recognized by their first bytes, which is faster than parsing.
       if (bytes === undefined || OURS.every((byte, at) => bytes[at] === byte)) return true;
       const text = new TextDecoder().decode(bytes);
       if (!isOfNewerSchema(text)) return true;
@@ -30,7 +32,7 @@ export async function countIfReadable(
       return false;
     });
   } catch (error) {
-    // Too many open files are no fault of this one.
+    // Too many open files are not a fault of this file.
     if (!(error instanceof SyscallError) || error.code === "EXHAUSTED") throw error;
     return error;
   }

@@ -1,32 +1,34 @@
+/** Collects the damaged lines of a run's files. */
+
 import type { LogPage } from "./append-log.ts";
 
-/** So many are named; all are counted. */
+/** Maximum damaged lines that are listed; all are counted. */
 const MOST_NAMED = 100;
 
-/** Lines of one file that can't be read, or were not written by this user's Rnix. */
+/** The damaged and foreign lines of one file. */
 export interface DamagedFile {
   file: string;
-  /** That can't be read. */
+  /** Number of damaged lines. */
   count: number;
-  /** Their numbers, from 1; the first hundred. */
+  /** The first hundred line numbers, from 1. */
   lines: number[];
-  /** That can be read and are foreign. */
+  /** Number of readable lines that this user's Rnix did not write. */
   foreign: number;
 }
 
 type Faults = Pick<LogPage<unknown>, "damaged" | "damagedLines" | "torn" | "foreign">;
 
-/** Collects what of a run's files can't be read, by file and line, so that nobody takes a part for the whole. */
+/** Collects damaged and foreign lines of a run's files, so that incomplete data is reported. */
 export class DamageCollector {
   readonly #files = new Map<string, { lines: Set<number>; more: number; foreign: number }>();
   readonly #live: boolean;
 
-  /** `live`: somebody writes them, so the last line may not be whole yet. */
+  /** `live`: the files are being written, so the last line may be incomplete. */
   constructor({ live }: { live: boolean }) {
     this.#live = live;
   }
 
-  /** Of one page of this file; a line may come again with the next. */
+  /** Adds the faults of one page of a file. Pages may repeat a line. */
   add(file: string, page: Faults): void {
     const found = this.#files.get(file) ?? { lines: new Set(), more: 0, foreign: 0 };
     const unfinished = this.#live && page.torn ? Math.max(...page.damagedLines) : undefined;
@@ -36,7 +38,7 @@ export class DamageCollector {
     if (found.lines.size > 0 || found.foreign > 0) this.#files.set(file, found);
   }
 
-  /** Files with damage or foreign lines. */
+  /** Returns the files with damaged or foreign lines. */
   list(): DamagedFile[] {
     return [...this.#files].map(([file, { lines, more, foreign }]) => ({
       file,

@@ -1,12 +1,14 @@
+/** Makes a data folder and checks it for links. */
+
 import { basename, dirname, join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
 import { makeFolder, replaceDocumentNow } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 
 /**
- * Makes a data folder, mode 0700. Where it is a project's own, `.rnix/data`, the first run also leaves a
- * `.gitignore` in `.rnix/` that keeps `data/` out of the repository. One that is there is not touched. True when the
- * data folder was made here.
+ * Makes a data folder, mode 0700. For a project's `.rnix/data`, the first run also writes a `.gitignore` in
+ * `.rnix/` that excludes `data/` from the repository. An existing file is not changed. Returns true when this call made
+ * the data folder.
  */
 export function prepareDataDir(dataDir: string, fs: FsPort = realFs): boolean {
   requireNoLink(dataDir, [], fs);
@@ -18,15 +20,15 @@ export function prepareDataDir(dataDir: string, fs: FsPort = realFs): boolean {
   return made;
 }
 
-/** The project whose own data folder this is; null for one that the user has named, or that is the user's own. */
+/** Returns the project of a data folder; null for the user's own folder, or one set by RNIX_DATA_DIR. */
 export function projectOf(dataDir: string): string | null {
   const parent = dirname(dataDir);
   return basename(dataDir) === "data" && basename(parent) === ".rnix" ? dirname(parent) : null;
 }
 
 /**
- * The first part of the path from a project to this file or folder of its data that is a link; null: there is none.
- * Where the user has named the data folder (RNIX_DATA_DIR), links are the user's own word.
+ * Returns the first link on the path from a project to a file or folder of its data; null when there is none. In a data
+ * folder set by RNIX_DATA_DIR, links are allowed.
  */
 export function linkIn(dataDir: string, parts: readonly string[], fs: FsPort = realFs): string | null {
   if (projectOf(dataDir) === null) return null;
@@ -34,7 +36,7 @@ export function linkIn(dataDir: string, parts: readonly string[], fs: FsPort = r
   return [dirname(dataDir), dataDir, ...below].find((path) => fs.stat(path)?.isLink) ?? null;
 }
 
-/** INVALID when a project's data leads through a link: what is written and removed there would be elsewhere. */
+/** Fails with INVALID when the path to a project's data contains a link: writes and removals would go elsewhere. */
 export function requireNoLink(dataDir: string, parts: readonly string[], fs: FsPort = realFs): void {
   const link = linkIn(dataDir, parts, fs);
   if (link !== null) throw isLink(link);
@@ -43,7 +45,7 @@ export function requireNoLink(dataDir: string, parts: readonly string[], fs: FsP
 export function isLink(path: string): SyscallError {
   return new SyscallError(
     "INVALID",
-    `${path} is a link, and Rnix follows none to its records: they could be written and removed elsewhere. Remove the link. To keep records in another folder, set RNIX_DATA_DIR.`,
+    `${path} is a link. Rnix follows no link to its records, because it could change files elsewhere. Remove the link. To store records in another folder, set RNIX_DATA_DIR.`,
   );
 }
 
@@ -51,7 +53,7 @@ function writeIgnore(ignore: string, fs: FsPort): void {
   try {
     replaceDocumentNow(ignore, "data/\n", fs);
   } catch (error) {
-    // Another rnix that begins here at this moment writes it under the same name.
+    // Another rnix that starts now may have written it.
     if (!exists(ignore, fs)) throw error;
   }
 }

@@ -1,3 +1,5 @@
+/** Reads and atomically replaces documents. */
+
 import nodeFs from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
@@ -6,16 +8,16 @@ import { errno, type FsPort, ioError, realFs, removeLeftover, writeAll, writeAll
 import { SCHEMA_VERSION } from "./schema-version.ts";
 import { gatedSync } from "./sync-gate.ts";
 
-/** A document is read whole into memory; nothing of ours comes near this. */
+/** Maximum bytes of a document, because it is read into memory as a whole. */
 const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
 
 interface StoredDocument {
   text: string;
-  /** Hash of the content: equal exactly when the content is. */
+  /** Hash of the content. */
   version: string;
 }
 
-/** Reads a document; null when there is none. INVALID when it is not UTF-8 text, EXHAUSTED when too large. */
+/** Reads a document; null when there is none. Fails with INVALID when it is not UTF-8, with EXHAUSTED when it is too large. */
 export async function readDocument(path: string, fs: FsPort = realFs): Promise<StoredDocument | null> {
   const bytes = await readBytes(path, fs);
   if (bytes === null) return null;
@@ -32,8 +34,8 @@ function contentVersion(text: string): string {
 }
 
 /**
- * Replaces a document at once and for good: whoever reads it sees the old text or the new one, also after a
- * power loss. Several writers must agree by a lock on who goes first. Returns the new version.
+ * Replaces a document atomically and durably: readers see the old or the new text, also after a power loss. Several
+ * writers must use a lock. Returns the new version.
  */
 export async function replaceDocument(path: string, text: string, fs: FsPort = realFs): Promise<string> {
   const temporary = join(dirname(path), `~${basename(path)}.${process.pid}-${++temporaries}.tmp`);
@@ -57,8 +59,8 @@ export async function replaceDocument(path: string, text: string, fs: FsPort = r
 
 /**
  * Replaces a document without waiting for the disk: atomic for readers and safe from a kill, not from a
- * power loss. Synchronous, so that two replacements never cross. The document has one writer. `place` gives the
- * written file its name.
+ * power loss. Synchronous, so that two replacements never overlap. The document has one writer. `place`
+ * renames the written file.
  */
 export function replaceDocumentNow(
   path: string,
@@ -81,17 +83,17 @@ export function replaceDocumentNow(
   }
 }
 
-/** The name of a document that is being written by its one writer. */
+/** Returns the temporary file name of a document with one writer. */
 export function temporaryOf(path: string): string {
   return join(dirname(path), `~${basename(path)}.tmp`);
 }
 
-/** Makes names in a folder durable: files made, renamed and removed in it. */
+/** Makes the entries of a folder durable: files created, renamed and removed in it. */
 export function syncDirectory(dir: string, fs: FsPort = realFs): Promise<void> {
   return syncFile(dir, fs, "folder");
 }
 
-/** Makes a folder of mode 0700 with the parents it lacks. True when it was made here. */
+/** Makes a folder of mode 0700 and its missing parents. Returns true when this call made it. */
 export function makeFolder(dir: string, fs: FsPort = realFs): boolean {
   try {
     return fs.mkdir(dir);
@@ -100,7 +102,7 @@ export function makeFolder(dir: string, fs: FsPort = realFs): boolean {
   }
 }
 
-/** Removes a folder and everything in it, off the thread. One that is not there is as good as removed. */
+/** Removes a folder and its content, off the main thread. A missing folder is no error. */
 export async function removeAll(dir: string, doing: string): Promise<void> {
   try {
     await nodeFs.promises.rm(dir, { recursive: true, force: true });
@@ -109,7 +111,7 @@ export async function removeAll(dir: string, doing: string): Promise<void> {
   }
 }
 
-/** Removes a folder in which there is nothing. A link to one, and one with something in it, stays. */
+/** Removes an empty folder. A link, or a folder that is not empty, stays. */
 export function removeEmptyFolder(dir: string): void {
   try {
     nodeFs.rmdirSync(dir);
@@ -118,7 +120,7 @@ export function removeEmptyFolder(dir: string): void {
   }
 }
 
-/** Refuses what a newer Rnix has written: guessing at it could damage it. `what` names it in the message. */
+/** Rejects data of a newer Rnix, because changing it could damage it. `what` names the data in the message. */
 export function checkSchemaVersion(value: unknown, what: string, known: number = SCHEMA_VERSION): void {
   const found = Versioned.safeParse(value);
   if (!found.success || found.data.v === undefined || found.data.v <= known) return;
@@ -128,7 +130,7 @@ export function checkSchemaVersion(value: unknown, what: string, known: number =
   );
 }
 
-/** The text is a document of a newer schema, and not one that is damaged. */
+/** Returns true for an intact document of a newer schema. */
 export function isOfNewerSchema(text: string, known: number = SCHEMA_VERSION): boolean {
   try {
     const found = Versioned.safeParse(JSON.parse(text));
@@ -140,7 +142,7 @@ export function isOfNewerSchema(text: string, known: number = SCHEMA_VERSION): b
 
 const Versioned = z.object({ v: z.number().optional() });
 
-/** Parses a JSON document of ours. INVALID names the file and the first thing wrong with it. */
+/** Parses a JSON document of Rnix. Fails with INVALID, naming the file and its faults. */
 export function parseDocument<T>(schema: z.ZodType<T>, text: string, what: string): T {
   let value: unknown;
   try {
@@ -172,10 +174,10 @@ async function readBytes(path: string, fs: FsPort): Promise<Uint8Array | null> {
       if (size > MAX_DOCUMENT_BYTES) {
         throw new SyscallError(
           "EXHAUSTED",
-          `${path} has ${size} bytes; a document may have ${MAX_DOCUMENT_BYTES}.`,
+          `${path} has ${size} bytes; the limit of a document is ${MAX_DOCUMENT_BYTES} bytes.`,
         );
       }
-      // A replacement makes a new file: this one keeps its size while it is read.
+      // A replacement creates a new file, so the size of this one does not change during the read.
       const bytes = new Uint8Array(size);
       let filled = 0;
       while (filled < size) {
@@ -193,7 +195,7 @@ async function readBytes(path: string, fs: FsPort): Promise<Uint8Array | null> {
   }
 }
 
-/** Makes what a file or a folder holds durable. Opened in its turn: of many that end at once, few are. */
+/** Makes a file's or a folder's content durable. Opened only when the sync starts, so that few files are open at once. */
 export async function syncFile(path: string, fs: FsPort, mode: "read" | "folder" = "read"): Promise<void> {
   try {
     await gatedSync(async () => {

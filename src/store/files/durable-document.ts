@@ -1,40 +1,42 @@
+/** A document that is replaced without a sync and survives a power loss. */
+
 import { isOfNewerSchema, readDocument, replaceDocumentNow, syncFile, temporaryOf } from "./document.ts";
 import { errno, type FsPort, realFs, removeLeftover } from "./fs-port.ts";
 
 /**
- * A document that is replaced at once, without waiting for the disk, and yet is not lost with the power: the
- * version that is durable stays beside the new one until that is durable too. It has one writer; `readSteady`
- * reads it. Between calls no file is open.
+ * A document that is replaced without waiting for the disk, but survives a power loss: the durable version
+ * stays beside the new one until that is durable too. It has one writer; `readDurable` reads it. No file is open
+ * between calls.
  */
 export class DurableDocument {
   readonly #path: string;
   readonly #fs: FsPort;
-  /** What stands under the name has been made durable, or was there before us. */
+  /** The current file is durable, or an earlier writer left it. */
   #durable: boolean;
   #replacements = 0;
-  /** The last one whose sync was begun. */
+  /** The last replacement whose sync has begun. */
   #synced = 0;
   #syncing: Promise<void> | undefined;
-  /** The version before may lie beside it. */
-  #kept: boolean;
+  /** The previous version may be beside it. */
+  #hasPrevious: boolean;
 
-  /** `there`: an earlier writer has left one. */
+  /** `there`: an earlier writer left a document. */
   constructor(path: string, o: { fs?: FsPort; there?: boolean } = {}) {
     this.#path = path;
     this.#fs = o.fs ?? realFs;
     this.#durable = o.there ?? false;
-    this.#kept = o.there ?? false;
+    this.#hasPrevious = o.there ?? false;
   }
 
-  /** A reader sees the old text or the new one, also after a kill. Synchronous, so that two never cross. */
+  /** Replaces the text; readers see the old or the new one, also after a kill. Synchronous, so replacements never overlap. */
   replace(text: string): void {
     replaceDocumentNow(this.#path, text, this.#fs, (temporary) => this.#place(temporary));
     this.#replacements++;
   }
 
   /**
-   * Makes the content of the last replacement durable, and answers its number. When its name in the folder is too,
-   * which is the caller's part, `settle` is called with that.
+   * Makes the last replacement's content durable and returns its number. The caller then makes its name durable and
+   * calls `settle` with that number.
    */
   async sync(): Promise<number> {
     const replacement = this.#replacements;
@@ -47,37 +49,37 @@ export class DurableDocument {
   }
 
   /**
-   * The replacement of this number is durable under its name: the version before it is of no use any more. False when
-   * another came while the disk worked: that one has taken its place, and must be synced too.
+   * Marks this replacement as durable and removes the previous version. Returns false when a newer replacement came
+   * meanwhile, which must be synced too.
    */
   settle(replacement: number): boolean {
     if (replacement !== this.#replacements) return false;
     if (this.#durable) return true;
     this.#durable = true;
-    if (this.#kept) removeLeftover(this.#fs, previousOf(this.#path));
-    this.#kept = false;
+    if (this.#hasPrevious) removeLeftover(this.#fs, previousOf(this.#path));
+    this.#hasPrevious = false;
     return true;
   }
 
   #place(temporary: string): void {
-    const kept = this.#durable && this.#keep();
+    const saved = this.#durable && this.#savePrevious();
     try {
       this.#fs.rename(temporary, this.#path);
     } catch (error) {
-      if (kept) this.#fs.rename(previousOf(this.#path), this.#path);
+      if (saved) this.#fs.rename(previousOf(this.#path), this.#path);
       throw error;
     }
     this.#durable = false;
-    this.#kept ||= kept;
+    this.#hasPrevious ||= saved;
   }
 
-  /** From here until the new one has the name there is none under it: readers take the one before. */
-  #keep(): boolean {
+  /** Renames the current version to the previous one. Readers use that until the new version has its name. */
+  #savePrevious(): boolean {
     try {
       this.#fs.rename(this.#path, previousOf(this.#path));
       return true;
     } catch (error) {
-      // Whoever removed it has nothing left to lose.
+      // The document was removed, so there is no version to save.
       if (errno(error) === "ENOENT") return false;
       throw error;
     }
@@ -85,8 +87,8 @@ export class DurableDocument {
 }
 
 /**
- * Reads it; null when there is none. One that a power loss has damaged, so that `parse` throws, gives way to the
- * version before it. INVALID when both are damaged, and for a newer schema.
+ * Reads a document; null when there is none. When a power loss damaged it and `parse` throws, the previous version is
+ * read. Fails with INVALID when both are damaged, and for a newer schema.
  */
 export async function readDurable<T>(
   path: string,
@@ -104,15 +106,15 @@ export async function readDurable<T>(
   if ("value" in now && now.value !== null) return now.value;
   const before = await read(previousOf(path));
   if ("value" in before && before.value !== null) return before.value;
-  // Its writer may have been between the two names, and done since.
+  // The writer may have been between its two renames, and may have finished now.
   const again = "error" in now ? now : await read(path);
   if ("error" in again) throw again.error;
   return again.value;
 }
 
 /**
- * Before an earlier writer's document is gone on with: what a power loss has damaged, or a kill has kept from being
- * durable, is not to take the place of the version before.
+ * Repairs an earlier writer's document before a new writer uses it. A damaged document is replaced by its previous
+ * version; an intact one is made durable.
  */
 export async function repairDurable(path: string, fs: FsPort = realFs): Promise<void> {
   const whole = await attempt(async () => JSON.parse((await readDocument(path, fs))?.text ?? ""));
@@ -121,7 +123,7 @@ export async function repairDurable(path: string, fs: FsPort = realFs): Promise<
   if (fs.stat(temporaryOf(path)) !== null) removeLeftover(fs, temporaryOf(path));
 }
 
-/** The name of the version before. */
+/** Returns the file name of the previous version. */
 function previousOf(path: string): string {
   return `${path}.before`;
 }

@@ -1,3 +1,5 @@
+/** An exclusive lock on a file. */
+
 import { dlopen, type Pointer, read } from "bun:ffi";
 import nodeFs from "node:fs";
 import { dirname } from "node:path";
@@ -5,7 +7,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import { makeFolder } from "./document.ts";
 import { errno, ioError, NO_PLAIN_FILE, openPlain } from "./fs-port.ts";
 
-/** What waiting for a lock needs of a clock; the kernel's Clock is one. */
+/** The clock that waits for a lock; the kernel's Clock implements it. */
 export interface LockClock {
   /** Milliseconds that only grow. */
   monotonic(): number;
@@ -34,9 +36,9 @@ export class FileLock {
     this.#fd = fd;
   }
 
-  /** Takes the lock, or returns null when somebody holds it. Makes the file, and its folder, if need be. */
+  /** Takes the lock; null when another owner holds it. Makes the file and its folder if missing. */
   static tryAcquire(path: string): FileLock | null {
-    // `isFree` of another process holds a lock for microseconds: that must not look like an owner.
+    // `isFree` of another process holds a lock for microseconds: that must not count as an owner.
     for (let attempt = 0; attempt < 3; attempt++) {
       if (attempt > 0) Bun.sleepSync(1);
       const lock = FileLock.#tryOnce(path);
@@ -45,7 +47,7 @@ export class FileLock {
     return null;
   }
 
-  /** Waits for the lock; TIMEOUT when it was not free within `deadlineMs`. */
+  /** Waits for the lock. Fails with TIMEOUT when it is not free within `deadlineMs`. */
   static async acquire(
     path: string,
     deadlineMs: number,
@@ -71,32 +73,32 @@ export class FileLock {
     }
   }
 
-  /** True when nobody holds the lock, and when its file is not there, or none. Makes nothing. */
+  /** Returns true when the lock is free, or its path is missing or not a regular file. Creates no file. */
   static isFree(path: string): boolean {
     let fd: number;
     try {
       fd = openPlain(path, nodeFs.constants.O_RDONLY);
     } catch (error) {
-      // Nobody has locked what is not there, or is no file.
+      // A missing file, or a path that is no regular file, has no lock.
       if (errno(error) === "ENOENT" || errno(error) === NO_PLAIN_FILE) return true;
       throw ioError(error, "look at the lock", path);
     }
     try {
-      // Shared: two that look at the same time do not see each other.
+      // A shared lock, so that concurrent checks do not block each other.
       return flock(fd, LOCK_SH | LOCK_NB, path);
     } finally {
       nodeFs.closeSync(fd);
     }
   }
 
-  /** Says in the file who holds the lock. */
+  /** Writes the owner into the lock file. */
   write(text: string): void {
     if (this.#fd === undefined) return;
     nodeFs.ftruncateSync(this.#fd, 0);
     nodeFs.writeSync(this.#fd, text, 0);
   }
 
-  /** Frees the lock. Safe to call again. With `remove` its file goes too: for locks named after their owner. */
+  /** Frees the lock. Safe to call again. `remove` also removes its file. */
   release(o: { remove?: boolean } = {}): void {
     if (this.#fd === undefined) return;
     const fd = this.#fd;
@@ -109,7 +111,7 @@ export class FileLock {
   }
 
   static #tryOnce(path: string): FileLock | null {
-    // The file may be removed by its last owner between our open and our lock: then it locks nothing.
+    // The file may be removed by its last owner between our open and our lock; then the lock has no effect.
     for (let attempt = 0; attempt < 10; attempt++) {
       const fd = openLockFile(path);
       let held = false;
@@ -154,7 +156,7 @@ function isStillAt(fd: number, path: string): boolean {
   return there !== undefined && there.ino === ours.ino && there.dev === ours.dev;
 }
 
-/** True when the lock was taken, false when somebody else has it. */
+/** Returns false when another owner holds the lock. */
 function flock(fd: number, operation: number, path: string): boolean {
   libc ??= openLibc();
   for (let attempt = 0; attempt < 100; attempt++) {
@@ -164,7 +166,7 @@ function flock(fd: number, operation: number, path: string): boolean {
     if (error !== EINTR) {
       throw new SyscallError(
         "UNAVAILABLE",
-        `Cannot lock ${path}: the file system answers error ${error}. Put the data on a disk that knows locks (RNIX_DATA_DIR).`,
+        `Cannot lock ${path}: the file system returned error ${error}. Set RNIX_DATA_DIR to a folder on a disk that supports locks.`,
       );
     }
   }
@@ -208,7 +210,7 @@ function openLibc(): Libc {
   );
 }
 
-/** On Linux glibc first, then the names musl goes by. */
+/** On Linux: glibc first, then the names of musl. */
 const LIBRARIES = DARWIN
   ? ["libSystem.B.dylib"]
   : ["libc.so.6", `libc.musl-${process.arch === "arm64" ? "aarch64" : "x86_64"}.so.1`, "libc.so"];

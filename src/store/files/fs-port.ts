@@ -1,3 +1,5 @@
+/** The file operations of the store, and their errors. */
+
 import nodeFs from "node:fs";
 import { type Code, SyscallError } from "../../plugin/index.ts";
 
@@ -11,8 +13,8 @@ const DIR_MODE = 0o700;
 export type OpenMode = "read" | "append" | "update" | "create" | "replace" | "folder";
 
 /**
- * The few file operations the store is built on, so that a test can put a full disk or a short write
- * where it wants one. Errors are those of the system, with their `code`; `ioError` makes ours of them.
+ * The file operations of the store. A test replaces them to simulate a full disk or a short write. Errors are
+ * system errors with a `code`; `ioError` converts them.
  */
 export interface FsPort {
   open(path: string, mode: OpenMode): number;
@@ -31,24 +33,24 @@ export interface FsPort {
   /** With the parents that are missing. True when the last one was made here. */
   mkdir(dir: string): boolean;
   rename(from: string, to: string): void;
-  /** A second name for a file. Absent where there is no such thing. */
+  /** Makes a hard link. Absent where links are not supported. */
   link?(from: string, to: string): void;
   remove(path: string): void;
   list(dir: string): Promise<string[]>;
-  /** null when there is nothing of this name, or it can't be seen: to open it tells why. */
+  /** Returns null when the path is missing or not accessible; `open` reports why. */
   stat(path: string): FileFacts | null;
 }
 
-/** What changes with a file: a replaced one has another `ino`, an edited one another time. */
+/** Facts that show a change: a replaced file has another `ino`, an edited one another time. */
 export interface FileFacts {
   size: number;
   /** With fractions. */
   mtimeMs: number;
   ino: number;
   isFolder: boolean;
-  /** A symbolic link: what it leads to was not looked at. */
+  /** The path is a symbolic link, which was not followed. */
   isLink: boolean;
-  /** Names that the file has. */
+  /** Number of hard links. */
   names: number;
 }
 
@@ -88,8 +90,8 @@ export const realFs: FsPort = {
 };
 
 /**
- * Opens a file or a folder, and nothing else: an agent may write where its records are, and whoever opens a pipe is held
- * up, with the whole thread, until somebody opens its other end. `O_NONBLOCK` changes nothing for files.
+ * Opens a regular file or a folder, and nothing else. An agent may put a pipe in place of a record, and opening a pipe
+ * can block the whole thread. `O_NONBLOCK` has no effect on files.
  */
 export function openPlain(path: string, flags: number): number {
   const fd = nodeFs.openSync(path, flags | O_NONBLOCK, FILE_MODE);
@@ -99,10 +101,10 @@ export function openPlain(path: string, flags: number): number {
   throw Object.assign(new Error(`${path} is neither a file nor a folder`), { code: NO_PLAIN_FILE });
 }
 
-/** As BSD has it for a file of a wrong kind; Linux has no name for it. */
+/** The BSD error code for a wrong file type; Linux has none. */
 export const NO_PLAIN_FILE = "EFTYPE";
 
-/** A file of our own: to truncate what has the name would change the file that a hard link shares with it. */
+/** Removes the file and creates a new one: truncating it would also change its hard links. */
 function openAnew(path: string): number {
   try {
     return openPlain(path, FLAGS.create);
@@ -128,12 +130,12 @@ const FLAGS: Record<Exclude<OpenMode, "replace">, number> = {
   folder: O_RDONLY | O_DIRECTORY,
 };
 
-/** Writes all of it or throws: a short write is gone on with. */
+/** Writes all data or throws. Continues after a short write. */
 export function writeAll(fs: FsPort, fd: number, data: Uint8Array): void {
   for (let rest = data; rest.length > 0; ) rest = rest.subarray(progress(fs.write(fd, rest)));
 }
 
-/** As `writeAll`, off the thread: for what may be large. */
+/** Like `writeAll`, off the main thread, for large data. */
 export async function writeAllAsync(fs: FsPort, fd: number, data: Uint8Array): Promise<void> {
   for (let rest = data; rest.length > 0; ) rest = rest.subarray(progress(await fs.writeAsync(fd, rest)));
 }
@@ -143,7 +145,7 @@ function progress(written: number): number {
   throw Object.assign(new Error("a write took no bytes"), { code: "ENOSPC" });
 }
 
-/** Removes a file that nobody needs any more, if it is there. One that the system keeps only takes room. */
+/** Removes an unneeded file. Ignores system errors: a leftover only uses space. */
 export function removeLeftover(fs: FsPort, path: string): void {
   try {
     fs.remove(path);
@@ -152,13 +154,13 @@ export function removeLeftover(fs: FsPort, path: string): void {
   }
 }
 
-/** The system's error code ("ENOSPC"), or undefined when it is not the system's error. */
+/** Returns the code of a system error ("ENOSPC"); undefined for other errors. */
 export function errno(error: unknown): string | undefined {
   if (!(error instanceof Error) || !("code" in error)) return undefined;
   return typeof error.code === "string" ? error.code : undefined;
 }
 
-/** Makes a SyscallError of a failed file operation. `doing` reads like "append to steps.jsonl of run X". */
+/** Converts the error of a file operation to a SyscallError. `doing`: for example "append to steps.jsonl of run X". */
 export function ioError(error: unknown, doing: string, path: string): SyscallError {
   if (error instanceof SyscallError) return error;
   const system = errno(error);
@@ -188,11 +190,11 @@ const CAUSES: Record<string, [Code, string]> = {
     "permission denied. Make it writable for you, or set RNIX_DATA_DIR to a folder that is.",
   ],
   EIO: ["UNAVAILABLE", "the disk reports a fault."],
-  ENOENT: ["UNAVAILABLE", "the folder is not there (any more)."],
-  EEXIST: ["INVALID", "something of this name is there already."],
+  ENOENT: ["UNAVAILABLE", "the folder does not exist."],
+  EEXIST: ["INVALID", "a file of this name already exists."],
   ENOTDIR: ["INVALID", "a part of this path is a file where a folder is expected."],
   [NO_PLAIN_FILE]: ["INVALID", STRANGER],
-  // Of a pipe that nobody reads, and of a socket.
+  // A pipe without a reader, or a socket.
   ENXIO: ["INVALID", STRANGER],
   ELOOP: ["INVALID", "expected a file, found a link. Remove it."],
   EISDIR: ["INVALID", "this is a folder where a file is expected."],

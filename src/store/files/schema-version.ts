@@ -1,2 +1,2 @@
-/** Of every file in a data folder. Apart from the schemas, which a run that only writes has no use for. */
+/** Schema version of every file in a data folder. Kept apart from the schemas, which a writer does not load. */
 export const SCHEMA_VERSION = 1;

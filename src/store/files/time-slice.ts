@@ -1,11 +1,13 @@
-/** Work of the daemon's thread is given in pieces of so many milliseconds (design §12: nothing over 5). */
+/** Splits long work of the daemon's thread into time slices. */
+
+/** Length of a time slice. No work may block the daemon's thread for more than 5 ms (design §12). */
 const SLICE_MS = 3;
 
-/** Lets others have the thread when this piece of work has had it for long enough. Call it within long loops. */
+/** Yields the thread after each time slice. Call `pause` within long loops. */
 export class TimeSlices {
   #since = performance.now();
 
-  /** Undefined, which costs no turn of the event loop, as long as there is time left. */
+  /** Returns undefined, without a turn of the event loop, while the slice lasts. */
   pause(): Promise<void> | undefined {
     if (performance.now() - this.#since < SLICE_MS) return undefined;
     return new Promise((resolve) =>

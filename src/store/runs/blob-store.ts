@@ -1,37 +1,39 @@
+/** The store of large results beside the records of one run. */
+
 import { basename, extname, join } from "node:path";
 import { type Data, SyscallError } from "../../plugin/index.ts";
 import { isLink } from "../files/data-dir.ts";
 import { makeFolder, syncFile } from "../files/document.ts";
 import { errno, type FsPort, ioError, realFs, removeLeftover, writeAllAsync } from "../files/fs-port.ts";
-import { KEPT_FILE } from "./blob-file.ts";
+import { RESULT_FILE } from "./blob-file.ts";
 
-/** In a run's folder: what was too large for its record, each content once, under its hash. */
+/** The folder below a run's folder for content that is too large for its record. Each content is stored once, under its hash. */
 export const RESULTS = "results";
 
-/** Beside a run, in all. */
+/** Default limit for all results of one run. */
 const DEFAULT_RESULT_BYTES = 256 * 1024 * 1024;
 
 const CHUNK_BYTES = 1024 * 1024;
 const MAX_EXTENSION = 10;
 
-/** How a record names what is kept beside it. */
+/** A record's reference to a result that is stored beside it. */
 export interface BlobRef {
   /** Relative to the run's folder. */
   file: string;
-  /** Of its content, in hex; also its name. */
+  /** Hash of the content, in hex. The file is named after it. */
   sha256: string;
   bytes: number;
 }
 
-/** Keeps what is too large for the records of one run. The same content twice is one file, and is never changed. */
+/** Stores content that is too large for the records of one run. Equal content is one file, and a file never changes. */
 export class BlobStore {
   readonly #dir: string;
   readonly #uuid: string;
   readonly #fs: FsPort;
   readonly #maxBytes: number;
-  /** Written here, by file: whole, so that the same content is not written again. */
+  /** Writes by file name, so that equal content is written once. */
   readonly #written = new Map<string, Promise<void>>();
-  /** Not durable yet. */
+  /** Files that are not durable yet. */
   #fresh = new Set<string>();
   #bytes: number | undefined;
   #temporaries = 0;
@@ -44,8 +46,8 @@ export class BlobStore {
   }
 
   /**
-   * Keeps it; of `name` the file has the ending. A kill does not take it any more, nor does a power loss after
-   * `sync`. EXHAUSTED when the run keeps too much already or the disk is full.
+   * Stores the data; the file takes its extension from `name`. The file survives a kill, and after `sync` a power
+   * loss. Fails with EXHAUSTED when the run's limit is reached or the disk is full.
    */
   async keep(name: string, data: Data): Promise<BlobRef & { path: string }> {
     const bytes = typeof data === "string" ? Buffer.from(data) : data;
@@ -56,14 +58,14 @@ export class BlobStore {
     if (written === undefined) {
       written = this.#write(path, bytes);
       this.#written.set(file, written);
-      // The next who wants the same tries again.
+      // The next caller with the same content tries again.
       written.catch(() => this.#written.delete(file));
     }
     await written;
     return { file, sha256, bytes: bytes.length, path };
   }
 
-  /** Makes durable what was kept before. */
+  /** Makes everything stored so far durable. */
   async sync(): Promise<void> {
     if (this.#fresh.size === 0) return;
     const fresh = this.#fresh;
@@ -80,7 +82,7 @@ export class BlobStore {
     this.#bytes ??= await bytesBelow(fs, folder);
     if (this.#bytes + bytes.length > this.#maxBytes) throw this.#full(bytes.length);
     this.#bytes += bytes.length;
-    // Another name first: what has its hash for a name is whole, and what a power loss has damaged is mended.
+    // Write under a temporary name: a file named by its hash is complete, and one damaged by a power loss is replaced.
     const temporary = join(folder, `~${++this.#temporaries}.tmp`);
     try {
       const fd = fs.open(temporary, "replace");
@@ -101,21 +103,24 @@ export class BlobStore {
   #full(bytes: number): SyscallError {
     return new SyscallError(
       "EXHAUSTED",
-      `A result of ${bytes} bytes is not kept: beside run ${this.#uuid} ${this.#bytes} of ${this.#maxBytes} bytes are taken (results_per_run in config.yaml).`,
+      `A result of ${bytes} bytes was not stored: run ${this.#uuid} uses ${this.#bytes} of ${this.#maxBytes} bytes. Raise results_per_run in config.yaml.`,
     );
   }
 }
 
-/** What a record names, as it was when it was kept. INVALID when it is missing or has changed, UNAVAILABLE when the disk fails. */
+/** Reads a stored result. Fails with INVALID when it is missing or has changed, with UNAVAILABLE when the disk fails. */
 export async function readBlob(fs: FsPort, dir: string, ref: BlobRef): Promise<Uint8Array> {
   const path = join(dir, ref.file);
   const bytes = await read(fs, path, ref.bytes);
   if (bytes !== null && (await hashOf(bytes)) === ref.sha256) return bytes;
-  const what = bytes === null ? "is missing" : "has changed since it was kept";
-  throw new SyscallError("INVALID", `${path}, which the run goes on with, ${what}.`);
+  const what = bytes === null ? "is missing" : "has changed since it was stored";
+  throw new SyscallError(
+    "INVALID",
+    `${path} ${what}, but the run needs it. Restore the file, or start a new run.`,
+  );
 }
 
-/** null: it is not there. Of one that is longer the beginning. */
+/** Reads at most `length` bytes; null when there is no such file. */
 async function read(fs: FsPort, path: string, length: number): Promise<Uint8Array | null> {
   try {
     const fd = fs.open(path, "read");
@@ -136,15 +141,15 @@ async function read(fs: FsPort, path: string, length: number): Promise<Uint8Arra
   }
 }
 
-/** What there is of something kept. */
+/** A stored result and its state. */
 export interface BlobStatus extends BlobRef {
   /** Absolute. */
   path: string;
-  /** null: it is there, whole. Else what is wrong with it. */
+  /** What is wrong with the file; null when it is intact. */
   problem: string | null;
 }
 
-/** Looks whether what a record names is there. `whole`: reads it, to see that its content is what it was. */
+/** Checks that a result exists and has its size. `whole` also reads it and compares its hash. */
 export async function checkBlob(
   fs: FsPort,
   dir: string,
@@ -162,19 +167,19 @@ async function problemOf(fs: FsPort, path: string, ref: BlobRef, whole: boolean)
       const size = fs.size(fd);
       if (size !== ref.bytes) return `${path} is damaged: expected ${ref.bytes} bytes, found ${size}.`;
       if (!whole || (await hashOfFile(fs, fd)) === ref.sha256) return null;
-      return `${path} is damaged: its content has changed since it was kept.`;
+      return `${path} is damaged: its content has changed since it was stored.`;
     } finally {
       fs.close(fd);
     }
   } catch (error) {
-    if (errno(error) === "ENOENT") return `${path} is missing: somebody has removed it.`;
+    if (errno(error) === "ENOENT") return `${path} is missing: it was removed.`;
     return ioError(error, "read", path).message;
   }
 }
 
-/** Whether this file of a run's folder is a result, and its content what its name says. */
+/** Returns true when this file of a run's folder is a result and its content matches its name. */
 export async function isWholeResult(fs: FsPort, dir: string, file: string): Promise<boolean> {
-  const sha256 = KEPT_FILE.test(file) ? basename(file).slice(0, 64) : null;
+  const sha256 = RESULT_FILE.test(file) ? basename(file).slice(0, 64) : null;
   const bytes = fs.stat(join(dir, file))?.size;
   if (sha256 === null || bytes === undefined) return false;
   return (await problemOf(fs, join(dir, file), { file, sha256, bytes }, true)) === null;
@@ -191,7 +196,7 @@ async function hashOfFile(fs: FsPort, fd: number): Promise<string> {
   }
 }
 
-/** Off the thread: a result may have megabytes. */
+/** Hashes off the main thread: a result may have megabytes. */
 async function hashOf(bytes: Uint8Array): Promise<string> {
   const copy = new Uint8Array(bytes);
   return Buffer.from(await crypto.subtle.digest("SHA-256", copy)).toString("hex");

@@ -1,3 +1,5 @@
+/** Removes runs that exceed the retention limits, and lists the removed ones. */
+
 import { join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
@@ -19,21 +21,21 @@ import { CLAIM } from "./run-claim.ts";
 import { INFO, META } from "./run-writer.ts";
 import type { ProcInfo } from "./schema.ts";
 
-/** Below a data folder: what concerns runs that were collected. */
+/** The folder below a data folder for collected runs. */
 const GC_FOLDER = "gc";
-/** In it: runs on their way out. */
+/** The folder below it for runs that are being removed. */
 const GOING = "going";
 
-/** So many are remembered; the older half goes when there are more. */
+/** Maximum collected runs in the list; beyond it, the older half is dropped. */
 const MOST = 10_000;
-/** What that many lines have at most. */
+/** Maximum bytes of that many lines. */
 const MOST_BYTES = MOST * 200;
 
-/** A run that was here. */
+/** A run that was collected. */
 const CollectedRun = z.object({
   v: z.literal(SCHEMA_VERSION),
   uuid: z.string(),
-  /** null: no record told it. */
+  /** null when the run had no record. */
   pid: z.number().nullable(),
   ts: z.string(),
   why: z.enum(["age", "runs", "size", "empty"]),
@@ -45,24 +47,24 @@ interface CollectedPorts {
   fs: FsPort;
   /** Absolute. */
   runDir(uuid: string): string;
-  /** null: somebody takes it up. */
+  /** null when another process claims the run. */
   claim(uuid: string): FileLock | null;
   info(uuid: string): Promise<ProcInfo | null>;
   meta(uuid: string): Promise<{ foreign?: true } | null>;
 }
 
-/** What a run that was cut off before its first record may have left. */
+/** Files that a run may leave when it is killed before its first record. */
 const LEFT_BEHIND: ReadonlySet<string> = new Set([CLAIM, ...[INFO, META].map((name) => `~${name}.tmp`)]);
 
 /**
- * Collects runs of one data folder, and knows those that were, as far as they are remembered: in `gc/`. Who
- * collects holds a lock over all kernels.
+ * Collects runs of one data folder and lists the latest collected ones, in `gc/`. The caller of `collect` holds a lock
+ * over all kernels.
  */
 export class CollectedRuns {
   readonly #ports: CollectedPorts;
   readonly #folder: string;
   readonly #path: string;
-  /** Runs on their way out. */
+  /** The folder of runs that are being removed. */
   readonly #going: string;
 
   constructor(ports: CollectedPorts) {
@@ -73,9 +75,9 @@ export class CollectedRuns {
   }
 
   /**
-   * Removes a run whole, unless somebody takes it up or `mayGo` says no to its record as it is then; null: it has
-   * none. For readers it is gone from one moment to the next. On a full disk it goes all the same: that is what it is
-   * removed for. PERMISSION or INVALID for a folder that this user's Rnix has not made.
+   * Removes a run, unless another process claims it or `mayGo` refuses its current record (null: no record). Readers
+   * see it disappear at once. It also works on a full disk, to free space. Fails with PERMISSION or INVALID for a
+   * folder that this user's Rnix did not make.
    */
   async collect(
     uuid: string,
@@ -106,12 +108,12 @@ export class CollectedRuns {
     }
     requireNoLink(this.#ports.dataDir, going === dir ? ["steps"] : [GC_FOLDER, GOING], fs);
     await removeAll(going, `remove what is left of run ${uuid}`);
-    // There is room for it now. Where there is not, nobody is told any more that there was such a run.
+    // The removal freed space. If the write fails again, the run is missing from the list of collected runs.
     await remember?.();
     return true;
   }
 
-  /** By its record; where it has none, by what else stands in its folder. */
+  /** Decides by the run's record, or without one by the other files in its folder. */
   async #requireOurs(uuid: string): Promise<void> {
     const { fs, info, meta, runDir } = this.#ports;
     const record = await info(uuid);
@@ -133,7 +135,7 @@ export class CollectedRuns {
     }
   }
 
-  /** Removes what a collection that was cut off has left. */
+  /** Removes what an interrupted collection left. */
   async sweep(): Promise<void> {
     const { dataDir, fs } = this.#ports;
     for (const uuid of (await namesIn(fs, this.#going)).filter((name) => UUID.test(name))) {
@@ -143,12 +145,12 @@ export class CollectedRuns {
     removeEmptyFolder(this.#going);
   }
 
-  /** The last one that answers to it. */
+  /** Returns the latest collected run that matches. */
   async find(wanted: (run: CollectedRun) => boolean): Promise<CollectedRun | undefined> {
     return (await this.#all()).findLast(wanted);
   }
 
-  /** Bytes on disk of a run and what is beside it. */
+  /** Returns the bytes on disk of a run's folder. */
   diskBytes(uuid: string): Promise<number> {
     return bytesBelow(this.#ports.fs, this.#ports.runDir(uuid));
   }
@@ -180,7 +182,7 @@ export class CollectedRuns {
 function notOurs(dir: string): SyscallError {
   return new SyscallError(
     "PERMISSION",
-    `${dir} holds no record that your Rnix has written: it is left alone. Remove it yourself if nothing in it is needed.`,
+    `${dir} holds no record that your Rnix wrote, so it was not removed. Remove it yourself if you don't need it.`,
   );
 }
 
@@ -188,7 +190,7 @@ function noFolder(dir: string): SyscallError {
   return new SyscallError("INVALID", `Expected the folder of a run, found another file: ${dir}. Remove it.`);
 }
 
-/** False: the disk is full. */
+/** Returns false when the disk is full. */
 async function unlessFull(write: () => unknown): Promise<boolean> {
   try {
     await write();
@@ -199,7 +201,7 @@ async function unlessFull(write: () => unknown): Promise<boolean> {
   }
 }
 
-/** Of most file systems. */
+/** Block size of most file systems. */
 const BLOCK = 4096;
 
 async function bytesBelow(fs: FsPort, dir: string): Promise<number> {
@@ -213,12 +215,12 @@ async function bytesBelow(fs: FsPort, dir: string): Promise<number> {
   return sum;
 }
 
-/** One that has gone in the meantime has none. */
+/** Returns the names in a folder; none when the folder no longer exists. */
 async function namesIn(fs: FsPort, dir: string): Promise<string[]> {
   try {
     return await fs.list(dir);
   } catch (error) {
     if (errno(error) === "ENOENT") return [];
-    throw ioError(error, "look into", dir);
+    throw ioError(error, "read the folder", dir);
   }
 }

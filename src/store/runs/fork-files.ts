@@ -1,3 +1,5 @@
+/** Copies the steps and files of a run into its fork. */
+
 import { basename, dirname, join, relative } from "node:path";
 import { makeFolder, syncDirectory, syncFile } from "../files/document.ts";
 import { errno, type FsPort, ioError, writeAllAsync } from "../files/fs-port.ts";
@@ -6,37 +8,37 @@ import { isWholeResult, RESULTS } from "./blob-store.ts";
 import { type RunWriter, SPILL } from "./run-writer.ts";
 import type { Compaction, StepRecord, ToolCallRecord } from "./schema.ts";
 
-/** In a run's folder: what its plugins keep for it alone. */
+/** The folder below a run's folder for the data of its plugins. */
 const PLUGINS = "plugins";
 const CHUNK_BYTES = 1024 * 1024;
-/** Written at once. */
-const SOME = 8;
+/** Steps written in one call. */
+const BATCH = 8;
 
-/** A run that is forked, and those of its steps that are taken over. */
+/** The run to fork, and the steps that the fork copies. */
 interface Origin {
   uuid: string;
   dir: string;
   steps: readonly StepRecord[];
-  /** Further files that it keeps, relative to its folder. */
+  /** More files to copy, relative to its folder. */
   kept?: readonly string[];
-  /** Another user wrote it: only results are taken over, and only those whose content is what their name says. */
+  /** Another user wrote the run: copy only results whose content matches their name. */
   foreign?: boolean;
 }
 
-/** Gives a fork that was just made its first steps, and the files beside them first. */
+/** Copies steps and their files into a new fork, the files first. */
 export async function copyForkFiles(record: RunWriter, origin: Origin, fs: FsPort): Promise<void> {
   const { steps } = origin;
   await inheritFiles(fs, origin, record.dir);
   const slices = new TimeSlices();
-  for (let at = 0; at < steps.length; at += SOME) {
-    record.inherit(steps.slice(at, at + SOME).map((step) => inheritedStep(step, origin, record.dir)));
+  for (let at = 0; at < steps.length; at += BATCH) {
+    record.inherit(steps.slice(at, at + BATCH).map((step) => inheritedStep(step, origin, record.dir)));
     await slices.pause();
   }
 }
 
 /**
- * A step of another run as a fork in the folder `to` records it. Who made it is told. What it acknowledged, brought
- * and used is not the fork's, and files that were kept have their names in its folder.
+ * Returns a step of another run as the fork in folder `to` records it. It names the original run. It has no inbox
+ * numbers, children or usage of its own, and paths of copied files lead into the fork's folder.
  */
 function inheritedStep(record: StepRecord, { uuid, dir }: Origin, to: string): StepRecord {
   const { inbox: _inbox, children: _children, so_far: _soFar, ...step } = record;
@@ -74,9 +76,8 @@ function movedNames(text: string, from: string, to: string): string {
 }
 
 /**
- * Gives the fork the files its steps refer to, and what the plugins keep for the run, as that is now. Results never
- * change and take no space a second time. All of it is durable on return; what is missing by now is left out, and
- * whoever reads the record is told so.
+ * Copies the files that the steps refer to, and the current data of the run's plugins. Results never change, so they
+ * are hard-linked. All copies are durable on return. Missing files are skipped; readers of the record report them.
  */
 async function inheritFiles(fs: FsPort, { dir: from, steps, ...o }: Origin, to: string): Promise<void> {
   const named = new Set([...(await keptFiles(from, steps)), ...(o.kept ?? [])]);
@@ -94,7 +95,7 @@ async function inheritFiles(fs: FsPort, { dir: from, steps, ...o }: Origin, to: 
   for (const folder of folders) await syncDirectory(folder, fs);
 }
 
-/** Those that are results with the content that their name says. A link in their place leads nowhere. */
+/** Returns the files that are results with the content that their name says. Links are not followed. */
 async function wholeResults(fs: FsPort, from: string, named: ReadonlySet<string>): Promise<string[]> {
   if (fs.stat(join(from, RESULTS))?.isLink) return [];
   const whole: string[] = [];
@@ -102,7 +103,7 @@ async function wholeResults(fs: FsPort, from: string, named: ReadonlySet<string>
   return whole;
 }
 
-/** Results and outputs of programs that the calls name, relative to the run's folder. */
+/** Returns the results and program outputs that the calls refer to, relative to the run's folder. */
 async function keptFiles(from: string, steps: readonly StepRecord[]): Promise<Set<string>> {
   const found = new Set<string>();
   const prefix = `${from}/`.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
@@ -132,11 +133,11 @@ async function inheritFile(fs: FsPort, from: string, to: string): Promise<boolea
     return true;
   } catch (error) {
     if (errno(error) === "ENOENT") return false;
-    throw ioError(error, "take over a file of the run that is forked", from);
+    throw ioError(error, "copy a file of the forked run", from);
   }
 }
 
-/** False where the disk knows no second names, or has no more of them for this file. */
+/** Returns false where the file system has no hard links, or no more of them for this file. */
 function linked(fs: FsPort, from: string, to: string): boolean {
   try {
     fs.link?.(from, to);
@@ -167,14 +168,14 @@ async function copy(fs: FsPort, from: string, to: string): Promise<void> {
   }
 }
 
-/** Absolute. None where there is no such folder. */
+/** Returns absolute paths; none when there is no such folder. */
 async function filesBelow(fs: FsPort, folder: string): Promise<string[]> {
   if (!fs.stat(folder)?.isFolder) return [];
   const files: string[] = [];
   for (const name of await fs.list(folder)) {
     const path = join(folder, name);
     if (fs.stat(path)?.isFolder) files.push(...(await filesBelow(fs, path)));
-    // Locks, and what somebody writes at this moment.
+    // Names with ~ are locks and temporary files.
     else if (!name.startsWith("~")) files.push(path);
   }
   return files;

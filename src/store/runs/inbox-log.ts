@@ -1,3 +1,5 @@
+/** The writer of a run's inbox file. */
+
 import { join } from "node:path";
 import { AppendLog } from "../files/append-log.ts";
 import { replaceDocument, syncDirectory } from "../files/document.ts";
@@ -7,15 +9,15 @@ import type { InboxDraft, InboxEntry, StepRecord } from "./schema.ts";
 
 export const INBOX = "inbox.jsonl";
 
-/** Of what nobody needs any more so many bytes stay in the file: readers leave it out, and a rewrite waits for the disk. */
+/** Bytes of acknowledged lines that may stay in the file before it is rewritten. Readers skip them; a rewrite waits for the disk. */
 const SPENT_BYTES = 256 * 1024;
 
-/** What the inbox of a run holds that is gone on with. */
-export interface InboxRest {
-  /** The highest number ever given: none is given twice. */
+/** The inbox of a run that is being resumed. */
+export interface InboxState {
+  /** The highest number assigned so far. No number is assigned twice. */
   last: number;
   unread: readonly InboxEntry[];
-  /** Bytes of the file that nobody needs any more. */
+  /** Bytes of acknowledged lines in the file. */
   spentBytes: number;
 }
 
@@ -25,7 +27,7 @@ interface InboxLogOptions {
   fs: FsPort;
   /** Authenticates a line. */
   seal(line: string): string;
-  rest?: InboxRest;
+  rest?: InboxState;
   /** Makes the step records written so far durable. */
   syncSteps(): Promise<void>;
 }
@@ -37,9 +39,9 @@ interface Pending {
 }
 
 /**
- * What has arrived for one run: `inbox.jsonl` (design §2, "Inbox"). An entry is durable when `add` returns. The
- * record of the step that told it to the model acknowledges it, or a `taken` line where no step did; until then
- * a reader offers it again. One write and one sync serve all who add at the same time, and no file stays open.
+ * The messages that arrived for one run: `inbox.jsonl` (design §2, "Inbox"). An entry is durable when `add` returns.
+ * The record of the step that delivered it to the model acknowledges it; a `taken` line does so without a step. Until
+ * then readers return it as unread. Concurrent `add` calls share one write and one sync. No file stays open.
  */
 export class InboxLog {
   readonly #o: InboxLogOptions;
@@ -51,9 +53,9 @@ export class InboxLog {
   /** Numbers for the next `taken` line. */
   #taken: number[] = [];
   #flushing: Promise<void> | undefined;
-  /** The file's name is durable in its folder: a writer before us may have been killed before it was. */
+  /** The file's name is durable in its folder. An earlier writer may have been killed before that. */
   #named = false;
-  /** Bytes of the file that nobody needs any more. */
+  /** Bytes of acknowledged lines in the file. */
   #spentBytes: number;
 
   constructor(o: InboxLogOptions) {
@@ -64,7 +66,7 @@ export class InboxLog {
     for (const entry of o.rest?.unread ?? []) this.#unread.set(entry.seq, o.seal(JSON.stringify(entry)));
   }
 
-  /** Gives the entry its number and makes it durable. EXHAUSTED or UNAVAILABLE when the disk does not take it. */
+  /** Numbers the entry and makes it durable. Fails with EXHAUSTED or UNAVAILABLE when the disk rejects it. */
   async add(draft: InboxDraft): Promise<InboxEntry> {
     const entry: InboxEntry = { v: SCHEMA_VERSION, seq: ++this.#last, ...draft };
     const done = Promise.withResolvers<void>();
@@ -76,18 +78,18 @@ export class InboxLog {
     return entry;
   }
 
-  /** A step's record is written: what it told the model is not offered again. */
+  /** Acknowledges the entries that a recorded step delivered to the model. */
   acknowledge(record: Pick<StepRecord, "inbox" | "tool_calls">): void {
     for (const seq of acknowledgedBy(record)) this.#spend(seq);
   }
 
-  /** Taken by a program, so that no step will tell it. Written with the next entry, at the latest at the end. */
+  /** Acknowledges an entry that a program took without a step. Written with the next entry, or at the end. */
   taken(seq: number): void {
     this.#spend(seq);
     this.#taken.push(seq);
   }
 
-  /** The end of the run, whose steps are durable: a file that nobody needs any more is emptied. */
+  /** Ends the inbox after the run's steps are durable. A file without unread entries is emptied. */
   async close(): Promise<void> {
     await this.#flushing;
     if (this.#unread.size === 0) {
@@ -110,7 +112,7 @@ export class InboxLog {
     return this.#o.seal(JSON.stringify({ v: SCHEMA_VERSION, kind: "taken", seqs }));
   }
 
-  /** Never rejects: those who added are told. */
+  /** Never rejects: errors reject the pending `add` calls. */
   async #flush(): Promise<void> {
     while (this.#pending.length > 0) {
       const batch = this.#pending;
@@ -139,20 +141,20 @@ export class InboxLog {
   }
 
   /**
-   * Leaves out what is acknowledged. The records that say so are durable first: after a power loss between the
-   * two an entry would be in neither.
+   * Removes acknowledged lines from the file. The steps that acknowledge them must be durable first: otherwise a power
+   * loss in between could lose both.
    */
   async #rewrite(): Promise<void> {
     await this.#o.syncSteps();
-    const kept = [...this.#unread];
-    await replaceDocument(this.#log.path, kept.map(([, line]) => `${line}\n`).join(""), this.#o.fs);
-    // Meanwhile some may have been acknowledged.
-    const spent = kept.filter(([seq]) => !this.#unread.has(seq));
+    const unread = [...this.#unread];
+    await replaceDocument(this.#log.path, unread.map(([, line]) => `${line}\n`).join(""), this.#o.fs);
+    // Some may have been acknowledged during the rewrite.
+    const spent = unread.filter(([seq]) => !this.#unread.has(seq));
     this.#spentBytes = spent.reduce((sum, [, line]) => sum + bytesOf(line), 0);
   }
 }
 
-/** The inbox numbers that a step's record acknowledges. */
+/** Returns the inbox numbers that a step's record acknowledges. */
 export function acknowledgedBy({
   inbox = [],
   tool_calls,
@@ -160,7 +162,7 @@ export function acknowledgedBy({
   return [...inbox, ...tool_calls.flatMap((call) => call.inbox ?? [])];
 }
 
-/** In the file, with its newline. */
+/** Returns the bytes of a line in the file, with its newline. */
 export function bytesOf(line: string): number {
   return Buffer.byteLength(line) + 1;
 }

@@ -1,11 +1,13 @@
+/** The format of an entry in the index of runs. */
+
 import { z } from "zod";
 import type { RecordSeal } from "./record-seal.ts";
 import { ProcInfo } from "./schema.ts";
 
-/** Another form than this is not read but written anew. */
+/** Version of the entry format. Entries of another version are ignored and written again. */
 const FORM = 3;
 
-/** What listings sort, filter and decide by. */
+/** The fields of a record that listings sort and filter by. */
 const RunRow = ProcInfo.pick({
   uuid: true,
   pid: true,
@@ -27,20 +29,20 @@ export type RunRow = z.infer<typeof RunRow>;
 const FileFacts = z.object({ size: z.number(), mtimeMs: z.number(), ino: z.number() });
 export type FileFacts = z.infer<typeof FileFacts>;
 
-/** One line of the file. The record itself is the next line. */
-const Entry = z.object({
+/** One line of the index file. The record itself is the next line. */
+const IndexEntry = z.object({
   form: z.literal(FORM),
   row: RunRow,
-  /** Of its proc-info.json when it was read. */
+  /** State of the run's proc-info.json when it was read. */
   facts: FileFacts,
   /** The length of the record's line without its newline, and a hash over all. */
   bytes: z.number(),
   sum: z.string(),
 });
 
-export type IndexEntry = z.infer<typeof Entry>;
+export type IndexEntry = z.infer<typeof IndexEntry>;
 
-/** Two lines: the entry, and the record itself. */
+/** Returns two lines: the entry and the record. */
 export function entryLines(
   of: Pick<IndexEntry, "row" | "facts" | "bytes" | "sum">,
   record: string,
@@ -53,16 +55,16 @@ export function rowOf(info: ProcInfo): RunRow {
   return RunRow.parse(info);
 }
 
-/** Undefined for what is none: a record, or a torn or damaged line. Its run is read from its own record. */
+/** Parses an entry; undefined for a record and for a torn or damaged line. That run is then read from its own record. */
 export function parseEntry(bytes: Uint8Array): IndexEntry | undefined {
   try {
-    return Entry.safeParse(JSON.parse(new TextDecoder().decode(bytes))).data;
+    return IndexEntry.safeParse(JSON.parse(new TextDecoder().decode(bytes))).data;
   } catch {
     return undefined;
   }
 }
 
-/** Of all that an entry says, and of its record: one that is damaged, or of another writer, is not used. */
+/** Returns the checksum of an entry and its record. An entry with another checksum is damaged or foreign, and ignored. */
 export function sumOf(
   { row, facts }: Pick<IndexEntry, "row" | "facts">,
   record: Uint8Array | string,

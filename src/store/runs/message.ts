@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { IMAGE_TYPES } from "../../plugin/index.ts";
-import { KEPT_FILE } from "./blob-file.ts";
+import { RESULT_FILE } from "./blob-file.ts";
 
-/** What a conversation is made of: in the records, and in what a model answers. */
+/** Schemas of a conversation's messages, in the records and in a model's answers. */
+
 export const Usage = z.object({
   input_tokens: z.number(),
   output_tokens: z.number(),
@@ -20,10 +21,10 @@ export const ToolCall = z.lazy(() =>
   }),
 );
 
-/** Relative to the run's folder. */
-export const KeptFile = z.string().regex(KEPT_FILE);
+/** The path of a result, relative to the run's folder. */
+export const KeptFile = z.string().regex(RESULT_FILE);
 
-/** An image of the conversation: it is kept beside the run, once. */
+/** An image of the conversation. Its content is stored once, beside the run. */
 export const ImageRef = z.object({
   media_type: z.enum(IMAGE_TYPES),
   file: KeptFile,

@@ -1,3 +1,5 @@
+/** The key that authenticates the records of a user. */
+
 import { randomBytes } from "node:crypto";
 import nodeFs from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -7,10 +9,10 @@ import { errno, ioError, openPlain } from "../files/fs-port.ts";
 import { RecordSeal } from "./record-seal.ts";
 
 const KEY_BYTES = 32;
-/** How long another rnix may take to make the key. */
+/** Maximum time to wait for another rnix that makes the key. */
 const LOCK_MS = 5_000;
 
-/** The disk takes no new file here: the key is kept in memory then. */
+/** Errors after which the key stays in memory, because no file can be made. */
 const UNWRITABLE: ReadonlySet<string | undefined> = new Set([
   "EACCES",
   "EDQUOT",
@@ -27,7 +29,7 @@ const UNWRITABLE: ReadonlySet<string | undefined> = new Set([
  */
 export class RecordKey {
   readonly #bytes: Uint8Array;
-  /** Later commands of this user have it, too. False: what is recorded now is foreign to them. */
+  /** True when the key is on disk. Otherwise later commands see the records of this process as foreign. */
   readonly lasting: boolean;
 
   private constructor(bytes: Uint8Array, lasting: boolean) {
@@ -36,8 +38,8 @@ export class RecordKey {
   }
 
   /**
-   * The key in this file, which is made if it is missing: once, however many ask at the same time. Where it can't be
-   * made, a key for this process alone. UNAVAILABLE when the file is damaged or belongs to another user.
+   * Reads the key, or makes it once if it is missing. Where no file can be made, returns a key for this process only.
+   * Fails with UNAVAILABLE when the file is damaged or belongs to another user.
    */
   static open(path: string): RecordKey {
     const found = readKey(path);
@@ -51,12 +53,12 @@ export class RecordKey {
     }
   }
 
-  /** A key that ends with this process. */
+  /** Returns a key that ends with this process. */
   static temporary(): RecordKey {
     return new RecordKey(randomBytes(KEY_BYTES), false);
   }
 
-  /** Authenticates what belongs to `subject`, such as one run. */
+  /** Returns the seal that authenticates the records of `subject`, such as one run. */
   sealOf(subject: string): RecordSeal {
     return new RecordSeal(new Bun.CryptoHasher("sha256", this.#bytes).update(subject).digest());
   }
@@ -64,13 +66,13 @@ export class RecordKey {
 
 let shared: RecordKey | undefined;
 
-/** The key of stores that are given none: it ends with this process. */
+/** Returns the default key of stores. It ends with this process. */
 export function keyOfThisProcess(): RecordKey {
   shared ??= RecordKey.temporary();
   return shared;
 }
 
-/** null: there is none. */
+/** Returns null when there is no key. */
 function readKey(path: string): Uint8Array | null {
   let fd: number;
   try {
@@ -128,6 +130,6 @@ function damaged(path: string, size: number, own: boolean): SyscallError {
   const what = own ? `it has ${size} bytes, expected ${KEY_BYTES}` : "it belongs to another user";
   return new SyscallError(
     "UNAVAILABLE",
-    `${path}, the key of your records, can't be used: ${what}. Restore it, or remove it: a new one is made then, and runs recorded before count as foreign.`,
+    `${path}, the key of your records, can't be used: ${what}. Restore it, or remove it. A new key is then made, and earlier runs are foreign.`,
   );
 }

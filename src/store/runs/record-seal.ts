@@ -1,6 +1,8 @@
+/** The MAC that authenticates the records of one run. */
+
 import { timingSafeEqual } from "node:crypto";
 
-/** Of HMAC-SHA256, so many bytes are kept. */
+/** Bytes of the HMAC-SHA256 that are recorded. */
 const MAC_BYTES = 16;
 const MAC_CHARS = 22;
 const BEFORE = ',"mac":"';
@@ -10,9 +12,9 @@ const AFTER = '"}';
 export const SEAL_BYTES = BEFORE.length + MAC_CHARS + AFTER.length - 1;
 
 /**
- * Authenticates the JSON objects of one run's files. The last key of each is `mac`: HMAC-SHA256, cut to 128 bits, over
- * the file's name and the text before that key. Each text stands for itself, so a torn or missing one makes no other
- * one foreign. The run's UUID is in the key; steps and inbox entries carry their numbers.
+ * Authenticates the JSON objects of one run's files. The last key of each is `mac`: HMAC-SHA256, truncated to 128 bits,
+ * over the file's name and the text before that key. Each text has its own MAC: a torn or missing line makes no other
+ * line foreign. The run's UUID is part of the key; steps and inbox entries contain their numbers.
  */
 export class RecordSeal {
   readonly #key: Uint8Array;
@@ -22,13 +24,13 @@ export class RecordSeal {
     this.#key = key;
   }
 
-  /** The JSON text of an object that has keys, with its MAC. */
+  /** Adds the MAC to the JSON text of a non-empty object. */
   seal(file: string, json: string): string {
     const body = json.slice(0, -1);
     return `${body}${BEFORE}${this.#mac(file, body).toString("base64url")}${AFTER}`;
   }
 
-  /** Whether this text was sealed with the same key, for a file of the same name. */
+  /** Returns true when this text was sealed with the same key for a file of the same name. */
   isSealed(file: string, text: Uint8Array | string): boolean {
     const bytes =
       typeof text === "string"
@@ -44,8 +46,8 @@ export class RecordSeal {
   }
 
   /**
-   * Tells the user's own entry of an index from another one, four times as fast as a MAC of the whole: the MAC of two
-   * hashes with a secret seed. Nothing is resumed, changed or removed by what an index says alone.
+   * Authenticates an index entry four times as fast as a MAC of the whole: the MAC of two hashes with a secret seed.
+   * No run is resumed, changed or removed because of an index entry alone.
    */
   checksumOf(entry: string, record: string | Uint8Array): string {
     this.#seed ??= this.#mac("seed", "").readBigUInt64LE();

@@ -1,11 +1,13 @@
+/** Adapts the record of a run whose project was copied or moved. */
+
 import { realpathSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { projectOf } from "../files/data-dir.ts";
 import type { ProcInfo } from "./schema.ts";
 
 /**
- * A process record as it counts where it was found. One that was written in another data folder has been copied or
- * moved with its project: `moved_from` says from where, and paths in the old project lead into the one it is in now.
+ * Adapts a process record to the data folder where it was found. A record written in another data folder was copied
+ * or moved with its project: `moved_from` names the old place, and paths of the old project change to the new one.
  */
 export function located(info: ProcInfo, recorded: string, found: string): ProcInfo {
   if (recorded === found || isSameFolder(recorded, found)) return info;
@@ -14,7 +16,7 @@ export function located(info: ProcInfo, recorded: string, found: string): ProcIn
   const moved = (path: string): string => (isWithin(path, from) ? join(to, path.slice(from.length)) : path);
   const { permissions, env } = info;
   const rules = (list: string[]): string[] => list.map((rule) => movedRule(rule, from, to));
-  // What was forbidden there stays so: the old folder may still be within reach.
+  // Deny rules keep the old path too: the old folder may still be accessible.
   const both = (list: string[]): string[] => [...new Set([...list, ...rules(list)])];
   return {
     ...info,
@@ -37,7 +39,7 @@ export function located(info: ProcInfo, recorded: string, found: string): ProcIn
   };
 }
 
-/** By these its programs find their way. */
+/** Changes the paths in PATH and PWD. */
 function movedValues(
   values: Record<string, string>,
   moved: (path: string) => string,
@@ -50,7 +52,7 @@ function movedValues(
   };
 }
 
-/** A path in a rule ends where a rule or a word of it does. */
+/** Replaces the path in a rule. The path ends where the rule or one of its words ends. */
 function movedRule(rule: string, from: string, to: string): string {
   const literal = from.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
   return rule.replace(new RegExp(`(?<![\\w./-])${literal}(?=[/\\s)'"*:]|$)`, "g"), () => to);
@@ -60,11 +62,11 @@ function isWithin(path: string, folder: string): boolean {
   return path === folder || path.startsWith(`${folder}/`);
 }
 
-/** The same folder by another name, such as a home folder behind a link. */
+/** Returns true for two names of one folder, such as a home folder behind a link. */
 function isSameFolder(one: string, other: string): boolean {
   try {
     return isAbsolute(one) && realpathSync(one) === realpathSync(other);
   } catch {
-    return false; // One of them is not there.
+    return false; // One of them does not exist.
   }
 }

@@ -1,26 +1,28 @@
+/** Decides which ended runs exceed the retention limits. */
+
 import type { RunRow } from "./run-index.ts";
 
-/** How much of what has ended is kept. null: no limit. */
+/** Limits for ended runs; null: no limit. */
 export interface RetentionLimits {
-  /** Since its end. */
+  /** Maximum time since the run's end, in ms. */
   retention_age: number | null;
-  /** The newest of each data folder. */
+  /** Maximum runs of each data folder; the newest stay. */
   retention_runs: number | null;
-  /** Of each data folder, on disk. */
+  /** Maximum bytes on disk of each data folder. */
   retention_size: number | null;
 }
 
-/** Why a run is not kept; `empty`: a folder in which no run was ever recorded. */
+/** Why a run is collected; `empty`: its folder never had a record. */
 export type CollectReason = "age" | "runs" | "size" | "empty";
 
-/** An ended run that nobody needs. */
+/** An ended run that may be collected. */
 export interface Candidate {
   uuid: string;
   endedAtMs: number;
   bytes: number;
 }
 
-/** The oldest first; what one limit takes counts for no other. */
+/** Returns the runs beyond the limits, oldest first. A run over one limit does not count toward the others. */
 export function beyondLimits(
   candidates: readonly Candidate[],
   limits: RetentionLimits,
@@ -33,7 +35,7 @@ export function beyondLimits(
   let full = false;
   for (const { uuid, endedAtMs, bytes: own } of newestFirst) {
     const young = limits.retention_age === null || nowMs - endedAtMs <= limits.retention_age;
-    // Nothing that is older than what did not fit is kept in its place.
+    // Once a run does not fit, all older runs are collected too.
     full ||= limits.retention_size !== null && bytes + own > limits.retention_size;
     if (!young) gone.push({ uuid, why: "age" });
     else if (limits.retention_runs !== null && runs >= limits.retention_runs)
@@ -48,9 +50,9 @@ export function beyondLimits(
 }
 
 /**
- * The runs that must stay whatever the limits say: those that live or wait to be gone on with, those they come
- * from by parent or by fork, and the children of agents, whose results they may have still to be told. What a
- * supervisor or a command has started and seen end is nobody's.
+ * Returns the runs that stay regardless of the limits: open runs (live or resumable), their parents and fork origins,
+ * and the children of open agents, which may still need their results. Ended children of a supervisor or a command are
+ * not needed.
  */
 export function neededRuns(rows: readonly RunRow[], isOpen: (row: RunRow) => boolean): Set<string> {
   const byUuid = new Map(rows.map((row) => [row.uuid, row]));

@@ -1,30 +1,32 @@
+/** The lock that a process takes before it resumes a run. */
+
 import { closeSync, constants, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { FileLock } from "../files/file-lock.ts";
 import { errno, ioError, openPlain } from "../files/fs-port.ts";
 
-/** In the folder of a run that is about to be gone on with. */
+/** The lock file in the folder of a run that is about to be resumed. */
 export const CLAIM = "resume.lock";
 
 const { O_NOFOLLOW, O_RDONLY } = constants;
 
-/** Takes the run of a folder, over all kernels: null when somebody else is about to go on with it. */
+/** Claims a run across all kernels; null when another process has claimed it. */
 export function claimRun(uuid: string, dir: string): FileLock | null {
   const lock = FileLock.tryAcquire(join(dir, CLAIM));
   try {
-    // For whoever comes second.
+    // Another process that fails to claim the run reads this PID.
     lock?.write(String(process.pid));
     return lock;
   } catch (error) {
-    const why = ioError(error, `take run ${uuid}`, dir);
-    // On a full disk nobody is told who, and a run can be taken to be removed.
+    const why = ioError(error, `claim run ${uuid}`, dir);
+    // On a full disk the claim works without the PID, so that the run can be removed.
     if (why.code === "EXHAUSTED") return lock;
     lock?.release();
     throw why;
   }
 }
 
-/** The process of the system that has taken it; null when nobody has, or it has not said so. */
+/** Returns the system PID of the claimant; null when the run is not claimed or the PID is not recorded. */
 export function claimantOf(uuid: string, dir: string): number | null {
   try {
     const fd = openPlain(join(dir, CLAIM), O_RDONLY | O_NOFOLLOW);
@@ -35,6 +37,6 @@ export function claimantOf(uuid: string, dir: string): number | null {
     }
   } catch (error) {
     if (errno(error) === "ENOENT") return null;
-    throw ioError(error, `see who has taken run ${uuid}`, dir);
+    throw ioError(error, `read who has claimed run ${uuid}`, dir);
   }
 }

@@ -1,3 +1,5 @@
+/** Checks that no link leads out of a run's folder before it is written to. */
+
 import { join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
 import { isLink } from "../files/data-dir.ts";
@@ -7,13 +9,13 @@ import { INBOX } from "./inbox-log.ts";
 import { CLAIM } from "./run-claim.ts";
 import { EVENTS, INFO, JOURNAL, META, SPILL, STEPS } from "./run-writer.ts";
 
-/** What is written to in its place, and so must be the run's alone. A link in their place is never opened. */
+/** Files that are written in place, so no other name may share them. Symbolic links in their place are never opened. */
 const FILES = [INFO, META, STEPS, JOURNAL, EVENTS, INBOX];
 const FOLDERS = [RESULTS, SPILL, "plugins"];
 
 /**
- * Before a run that is there is written to. INVALID when what stands in its folder would have it written elsewhere: a
- * link to a folder, or a file that has another name as well.
+ * Checks an existing run's folder before it is written to. Fails with INVALID when a write would go elsewhere: through
+ * a link to a folder, or into a file with a second name.
  */
 export function requirePlainRun(dir: string, fs: FsPort): void {
   requireClaimable(dir, fs);
@@ -21,7 +23,7 @@ export function requirePlainRun(dir: string, fs: FsPort): void {
   for (const name of FILES) requireOneName(join(dir, name), fs);
 }
 
-/** The same before it is claimed. */
+/** Makes the same check for the files that a claim touches. */
 export function requireClaimable(dir: string, fs: FsPort): void {
   requireNoLinkAt(dir, fs);
   requireOneName(join(dir, CLAIM), fs);
@@ -39,6 +41,6 @@ function requireOneName(path: string, fs: FsPort): void {
 function shared(path: string): SyscallError {
   return new SyscallError(
     "INVALID",
-    `${path} has another name as well (a hard link), so what is written to it would change another file. Copy it to a file of its own.`,
+    `${path} has a second name (a hard link), so writing to it would change another file. Replace it with a copy.`,
   );
 }

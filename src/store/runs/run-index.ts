@@ -1,3 +1,5 @@
+/** The index that makes listing runs fast. */
+
 import { dirname, join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
 import { AppendLog, eachLine } from "../files/append-log.ts";
@@ -19,26 +21,26 @@ import type { RecordSeal } from "./record-seal.ts";
 import { INFO } from "./run-writer.ts";
 import { ProcInfo } from "./schema.ts";
 
-/** Below the data folder. Derived: it can be deleted, and is written anew by the next listing. */
+/** The index file below the data folder. It can be deleted: the next listing writes it again. */
 export const INDEX_FILE = join("index", "runs.jsonl");
 
-/** Runs read at once. */
+/** Records read in parallel. */
 const READERS = 32;
-/** Rows written at once. */
+/** Rows written in one call. */
 const BATCH = 100;
-/** A record longer than this, which holds a long answer, is read from its own file each time. */
+/** A longer record is not copied into the index, but read from its own file each time. */
 const MAX_INFO_BYTES = 64 * 1024;
-/** Of a listing in pages, from one page to the next. */
+/** How long a listing is reused for later pages. */
 const RECENT_MS = 2000;
-/** Rows nobody needs any more that stay in the file, beyond as many as it has good ones. */
+/** Outdated rows allowed in the file, beyond as many as it has current ones. */
 const SPENT_ROWS = 1000;
 
 const NO_FILE = -1;
 
-interface Known {
+interface KnownRun {
   row: RunRow;
   facts: FileFacts;
-  /** Where its record is in the file; null: in its own only. */
+  /** Position of its record in the index file; null: only in its own file. */
   at: { offset: number; bytes: number; sum: string } | null;
 }
 
@@ -50,43 +52,42 @@ export interface DamagedRun {
 }
 
 interface Listing {
-  /** Of every run whose record could be read, oldest first. */
+  /** Rows of all readable runs, oldest first. */
   rows: RunRow[];
-  /** Those that could not, and why. */
+  /** Runs that could not be read, and why. */
   damaged: DamagedRun[];
 }
 
-interface CataloguePorts {
+interface RunIndexPorts {
   dataDir: string;
   fs: FsPort;
-  /** Of this folder's index: an entry of another writer is not used. */
+  /** Authenticates the entries of this index. An entry of another writer is ignored. */
   seal: RecordSeal;
-  /** Of the runs' folders, whether they hold one or not; sorted. */
+  /** Sorted names of the runs' folders, with or without a record. */
   uuids(): Promise<string[]>;
-  /** Absolute. */
+  /** The absolute folder of a run. */
   runDir(uuid: string): string;
-  /** A run's own record. */
+  /** Reads a run's own record. */
   info(uuid: string): Promise<ProcInfo | null>;
 }
 
 /**
- * What the runs of a data folder have come to, so that a listing does not read the record of each. A run that has
- * ended is taken from it as long as its proc-info.json is the file it was (size, time, inode): whoever changes,
- * resumes or removes a run need not tell. All others are read. Several kernels may use one file: rows are added
- * under a lock, and whoever does not get it leaves that to the next.
+ * An index of the ended runs in a data folder, so that a listing does not read every record. A row is valid while the
+ * run's proc-info.json has the same size, time and inode, so changes to a run need no update here. All other runs are
+ * read. Several kernels may share the file: rows are added under a lock, and skipped when the lock is taken.
  */
 export class RunIndex {
-  readonly #ports: CataloguePorts;
+  readonly #ports: RunIndexPorts;
   readonly #path: string;
-  readonly #known = new Map<string, Known>();
-  /** The part of the file that is in `known`. */
+  readonly #known = new Map<string, KnownRun>();
+  /** The part of the file that is loaded into `known`. */
   #loaded = { ino: NO_FILE, bytes: 0, rows: 0 };
   #listing: Promise<Listing> | undefined;
   #last: { listing: Listing; at: number } | undefined;
-  /** For who has asked while a listing was under way: it may have passed by what they look for. */
+  /** The next listing, for callers that came during a listing: that one may have missed their run. */
   #following: Promise<Listing> | undefined;
 
-  constructor(ports: CataloguePorts) {
+  constructor(ports: RunIndexPorts) {
     this.#ports = ports;
     this.#path = join(ports.dataDir, INDEX_FILE);
   }
@@ -100,13 +101,13 @@ export class RunIndex {
     return this.#following;
   }
 
-  /** The last listing, when it is of just now: for the later pages of one that was begun. */
+  /** Returns the last listing if it is recent, for later pages; otherwise a new one. */
   recent(): Promise<Listing> {
     const last = this.#last;
     return last && performance.now() - last.at < RECENT_MS ? Promise.resolve(last.listing) : this.list();
   }
 
-  /** The records of these rows of a listing, in their order. One that has gone in the meantime is left out. */
+  /** Returns the records of these rows, in order. Runs removed meanwhile are left out. */
   async infos(rows: readonly RunRow[]): Promise<ProcInfo[]> {
     const found: ProcInfo[] = [];
     const slices = new TimeSlices();
@@ -114,7 +115,7 @@ export class RunIndex {
     try {
       for (const { uuid } of rows) {
         await slices.pause();
-        const info = this.#kept(fd, uuid) ?? (await this.#ports.info(uuid));
+        const info = this.#recordOf(fd, uuid) ?? (await this.#ports.info(uuid));
         if (info) found.push(info);
       }
     } finally {
@@ -151,7 +152,7 @@ export class RunIndex {
     return listing;
   }
 
-  /** Those whose record is not the one that is known. A look at each, in slices: what is asked of the thread is bounded. */
+  /** Finds the runs whose record changed, in time slices, so that the thread is not blocked. */
   async #compare(uuids: readonly string[]): Promise<{ changed: string[]; facts: Map<string, FileFacts> }> {
     const { fs, runDir } = this.#ports;
     const changed: string[] = [];
@@ -164,7 +165,7 @@ export class RunIndex {
       if (known && facts && sameFile(known.facts, facts)) continue;
       this.#known.delete(uuid);
       changed.push(uuid);
-      // Looked at before it is read: a record that is replaced in between is read once more next time.
+      // The state is taken before the read: a record replaced in between is read again next time.
       if (facts) all.set(uuid, facts);
     }
     return { changed, facts: all };
@@ -189,7 +190,7 @@ export class RunIndex {
     try {
       const info = await this.#ports.info(uuid);
       if (info !== null) return info;
-      // Its folder may have gone since the names were read.
+      // The folder may have been removed since the names were read.
       return this.#ports.fs.stat(this.#ports.runDir(uuid)) === null ? null : noRecord(uuid);
     } catch (error) {
       if (error instanceof SyscallError) return error;
@@ -197,7 +198,7 @@ export class RunIndex {
     }
   }
 
-  /** Takes what this and other kernels have added since. */
+  /** Loads the rows that this and other kernels have added. */
   async #load(): Promise<void> {
     const { fs } = this.#ports;
     const file = fs.stat(this.#path);
@@ -217,7 +218,7 @@ export class RunIndex {
       bytes: Uint8Array | undefined;
       ended: boolean;
     }): true => {
-      // What is being written right now is taken the next time.
+      // A line that is being written is loaded next time.
       if (!ended || bytes === undefined) return true;
       if (
         typeof entry?.row.ended_at_ms === "number" &&
@@ -235,12 +236,12 @@ export class RunIndex {
     await this.#unlessDamaged(() => eachLine(fs, this.#path, take, this.#loaded.bytes));
   }
 
-  #know(row: RunRow, facts: FileFacts, at: Known["at"]): void {
+  #know(row: RunRow, facts: FileFacts, at: KnownRun["at"]): void {
     this.#known.set(row.uuid, { row, facts, at });
     if (at) this.#loaded.rows++;
   }
 
-  /** Of ended runs. What can't be written is known all the same, until this kernel ends. */
+  /** Adds ended runs. If the write fails, they stay known in memory. */
   async #add(infos: readonly ProcInfo[], facts: ReadonlyMap<string, FileFacts>): Promise<void> {
     const lines = infos.flatMap((info) => {
       const found = facts.get(info.uuid);
@@ -254,11 +255,11 @@ export class RunIndex {
         : entryLines({ ...of, bytes, sum: sumOf(of, text, this.#ports.seal) }, text);
     });
     if (lines.length === 0) return;
-    const log = new AppendLog(this.#path, "the catalogue of runs", { fs: this.#ports.fs });
+    const log = new AppendLog(this.#path, "the index of runs", { fs: this.#ports.fs });
     await this.#locked(() => log.append(...lines));
   }
 
-  /** Leaves out what is of no use any more, when that is more than the rest. */
+  /** Drops removed runs, and rewrites the file when most rows are outdated. */
   async #forget(there: ReadonlySet<string>): Promise<void> {
     for (const uuid of this.#known.keys()) if (!there.has(uuid)) this.#known.delete(uuid);
     if (this.#loaded.rows > 2 * this.#known.size + SPENT_ROWS) await this.#locked(() => this.#rewrite());
@@ -284,7 +285,7 @@ export class RunIndex {
       }
       fs.rename(temporary, this.#path);
     } catch (error) {
-      throw ioError(error, "rewrite the catalogue of runs", this.#path);
+      throw ioError(error, "rewrite the index of runs", this.#path);
     } finally {
       fs.close(from);
     }
@@ -303,7 +304,7 @@ export class RunIndex {
     });
   }
 
-  /** A catalogue that can't be read or written is no reason to fail: it is only derived. */
+  /** Ignores failures to read or write the index: it is only derived. */
   async #unlessDamaged(use: () => Promise<void>): Promise<void> {
     try {
       await use();
@@ -312,7 +313,7 @@ export class RunIndex {
     }
   }
 
-  /** Undefined when there is none, or it can't be read: the records are. */
+  /** Opens the index; undefined when it is missing or unreadable, and then the records are read. */
   #open(): number | undefined {
     try {
       return this.#ports.fs.open(this.#path, "read");
@@ -322,15 +323,15 @@ export class RunIndex {
     }
   }
 
-  #kept(fd: number | undefined, uuid: string): ProcInfo | undefined {
+  #recordOf(fd: number | undefined, uuid: string): ProcInfo | undefined {
     const known = this.#known.get(uuid);
     const record = fd !== undefined && known ? this.#recordAt(fd, known) : undefined;
     if (record === undefined) return undefined;
-    return parseDocument(ProcInfo, record.toString(), `the catalogue's record of run ${uuid}`);
+    return parseDocument(ProcInfo, record.toString(), `the index's record of run ${uuid}`);
   }
 
-  /** From the file, if it still says there what it said. */
-  #recordAt(fd: number, known: Known): Buffer | undefined {
+  /** Reads a record from the index; undefined when it has changed there. */
+  #recordAt(fd: number, known: KnownRun): Buffer | undefined {
     if (known.at === null) return undefined;
     const record = Buffer.alloc(known.at.bytes);
     const got = this.#ports.fs.read(fd, record, known.at.offset);

@@ -1,3 +1,5 @@
+/** The runs of one data folder: make, read, claim, fork and remove them. */
+
 import { dirname, join } from "node:path";
 import type { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
@@ -44,7 +46,7 @@ import { deliveredBy, type UnreadMessages, unreadMessages } from "./unread-messa
 export { RunWriter } from "./run-writer.ts";
 
 interface Page {
-  /** The line to go on after; 0 or absent from the start. */
+  /** The line after which the page begins; 0 or absent: the first line. */
   after?: number;
   limit?: number;
 }
@@ -54,34 +56,34 @@ const DEFAULT_PAGE = 10_000;
 type Faults = Pick<LogPage<never>, "damaged" | "damagedLines" | "torn" | "foreign">;
 
 interface Journal extends Faults {
-  /** What the open step has done, in order. Empty when there is none, or when its step is recorded. */
+  /** The entries of the open step, in order. Empty when no step is open. */
   entries: JournalEntry[];
 }
 
 interface Inbox extends UnreadMessages, Faults {
-  /** Numbers of those that the open step has told its model, by its journal. */
+  /** Numbers of the entries that the open step has delivered to the model, by its journal. */
   inOpenStep: number[];
 }
 
 interface Survey {
   /** Every run whose record could be read, oldest first. */
   runs: ProcInfo[];
-  /** Those that could not, and why: a newer schema, a damaged file, no record at all. */
+  /** Runs that could not be read, and why: a newer schema, a damaged file, or no record. */
   damaged: DamagedRun[];
 }
 
-/** The runs kept in one data folder: `steps/<uuid>/`, live ones and ended ones alike. */
+/** The live and ended runs of one data folder: `steps/<uuid>/`. */
 export class RunStore {
   readonly dataDir: string;
   readonly #fs: FsPort;
   readonly #key: RecordKey;
   readonly #steps: string;
-  #catalogue: Promise<RunIndex> | undefined;
-  #dayBook: DailySpending | undefined;
-  /** A run of this store has been begun. */
+  #index: Promise<RunIndex> | undefined;
+  #dailySpending: DailySpending | undefined;
+  /** This store has made or reopened a run. */
   #began = false;
 
-  /** `key`: of the user whose records count as own. */
+  /** `key`: the key of the user whose records count as own. */
   constructor(dataDir: string, fs: FsPort = realFs, key: RecordKey = keyOfThisProcess()) {
     this.dataDir = dataDir;
     this.#fs = fs;
@@ -89,28 +91,28 @@ export class RunStore {
     this.#steps = join(dataDir, "steps");
   }
 
-  /** What its runs have used in a day, for whoever has to keep within so much. */
-  get dayBook(): DailySpending {
-    this.#dayBook ??= new DailySpending(this.dataDir, this.#fs);
-    return this.#dayBook;
+  /** The daily spending of its runs, for the daily budget. */
+  get dailySpending(): DailySpending {
+    this.#dailySpending ??= new DailySpending(this.dataDir, this.#fs);
+    return this.#dailySpending;
   }
 
-  /** Makes the folder of a new run, and the data folder if this is its first. INVALID when there is a run of this UUID. */
+  /** Makes the folder of a new run, and the data folder if missing. Fails with INVALID when the UUID exists. */
   create(uuid: string, limits?: RunLimits): RunWriter {
     const dir = this.dir(uuid);
     this.#requireNoLink(["steps"]);
     const made = prepareDataDir(this.dataDir, this.#fs);
     if (!makeFolder(dir, this.#fs)) {
-      throw new SyscallError("INVALID", `Run ${uuid} is there already: expected a new UUID.`);
+      throw new SyscallError("INVALID", `Run ${uuid} already exists: expected a new UUID.`);
     }
     const seal = this.#seal(uuid);
     return new RunWriter({ uuid, dir, seal, fs: this.#fs, limits, above: this.#above(made) });
   }
 
-  /** The folders that lead to a run, as far as they may not be durable. */
+  /** Returns the folders above a run that may not be durable yet. */
   #above(made: boolean): string[] {
     const above = [this.#steps];
-    // Once: another run may have made them and been cut off.
+    // Once for each store: another run may have made them and been killed.
     if (!this.#began) above.push(this.dataDir, dirname(this.dataDir));
     if (made) above.push(dirname(dirname(this.dataDir)));
     this.#began = true;
@@ -118,8 +120,8 @@ export class RunStore {
   }
 
   /**
-   * Goes on writing a run that has ended. Its caller has made sure that no other kernel holds it. PERMISSION for a
-   * foreign one, INVALID where its files would be written elsewhere.
+   * Opens an ended run for writing. The caller has made sure that no other kernel holds it. Fails with PERMISSION for a
+   * foreign run, and with INVALID where its files would be written elsewhere.
    */
   async reopen(uuid: string, limits?: RunLimits): Promise<RunWriter> {
     const dir = this.dir(uuid);
@@ -133,16 +135,16 @@ export class RunStore {
     const journalled = await this.#tidyJournal(uuid);
     const inbox = await this.inbox(uuid);
     if (inbox.foreign > 0) throw foreignLines(uuid, INBOX, inbox.foreign);
-    // Whoever began it may have been killed before its first sync.
+    // The process that made it may have been killed before its first sync.
     const above = this.#above(!this.#began);
     const seal = this.#seal(uuid);
     return new RunWriter({ uuid, dir, seal, fs: this.#fs, limits, above, taken, journalled, inbox });
   }
 
   /**
-   * Makes a new run that begins with these steps of another one, which may live and may be gone afterwards: what
-   * the steps refer to, and `kept` names, is taken over with them. NOT_FOUND when it is removed meanwhile. With
-   * `foreign` only the results that are what their names say are taken over.
+   * Makes a new run from these steps of another run. It copies the files that the steps and `kept` name, so the other
+   * run may live on or be removed. With `foreign`, it copies only results whose content matches their names. Fails with
+   * NOT_FOUND when the other run is removed meanwhile.
    */
   async fork(
     uuid: string,
@@ -162,8 +164,8 @@ export class RunStore {
   }
 
   /**
-   * Takes a run for whoever goes on with it, over all kernels: null when somebody else is about to. Held until
-   * the run's record names its new kernel, and given back with `remove`.
+   * Claims a run across all kernels before it is resumed; null when another process has claimed it. The claim is held
+   * until the run's record names its new kernel, and released with `remove`.
    */
   claim(uuid: string): FileLock | null {
     this.#requireNoLink(["steps"]);
@@ -171,15 +173,14 @@ export class RunStore {
     return claimRun(uuid, this.dir(uuid));
   }
 
-  /** The process of the system that has taken the run; null when nobody has, or it has not said so. */
+  /** Returns the system PID of the claimant; null when the run is not claimed or the PID is not recorded. */
   claimant(uuid: string): number | null {
     return claimantOf(uuid, this.dir(uuid));
   }
 
   /**
-   * Changes the record of a run that no kernel holds, durably, while nobody can go on with it; null leaves it as it
-   * is, and so is a foreign one left. Answers what its record says then: null when another is about to go on with it,
-   * or there is none.
+   * Durably changes the record of a run that no kernel holds, under a claim. When `change` returns null, or the run is
+   * foreign, the record stays as it is. Returns the record; null when the run is claimed or does not exist.
    */
   async amend(uuid: string, change: (info: ProcInfo) => ProcInfo | null): Promise<ProcInfo | null> {
     const dir = this.dir(uuid);
@@ -206,13 +207,12 @@ export class RunStore {
   }
 
   /**
-   * What these kernels have left: runs that have not ended or were suspended, children, whose parent may be one of
-   * them, and runs whose records nobody can read. Foreign records and copies name kernels that are not this user's, or
-   * have left the original.
+   * Returns the runs that these kernels left: open and suspended ones, children of a run that may be one of them, and
+   * unreadable ones. Foreign and copied records are left out: they name kernels of another user, or of the original.
    */
   async leftBy(kernels: ReadonlySet<string>): Promise<Survey> {
-    const catalogue = await this.catalogue();
-    const { rows, damaged } = await catalogue.list();
+    const index = await this.catalogue();
+    const { rows, damaged } = await index.list();
     const left = rows.filter(
       ({ kernel, ended_at_ms, state, parent_uuid, foreign, moved_from }) =>
         !foreign &&
@@ -220,10 +220,10 @@ export class RunStore {
         kernels.has(kernel) &&
         (ended_at_ms === null || state === "suspended" || parent_uuid !== null),
     );
-    return { runs: await catalogue.infos(left), damaged };
+    return { runs: await index.infos(left), damaged };
   }
 
-  /** The folder of a run, absolute; it need not be there. INVALID for what is not a UUID. */
+  /** Returns the absolute folder of a run, which need not exist. Fails with INVALID when `uuid` is not a UUID. */
   dir(uuid: string): string {
     if (!UUID.test(uuid)) {
       throw new SyscallError("INVALID", `Expected a run's UUID, got ${JSON.stringify(uuid)}.`);
@@ -231,24 +231,24 @@ export class RunStore {
     return join(this.#steps, uuid);
   }
 
-  /** The runs that can be read, oldest first. `survey` also names those that cannot. */
+  /** Returns the readable runs, oldest first. `survey` also names the unreadable ones. */
   async list(): Promise<ProcInfo[]> {
     return (await this.survey()).runs;
   }
 
   async survey(): Promise<Survey> {
-    const catalogue = await this.catalogue();
-    const { rows, damaged } = await catalogue.list();
-    return { runs: await catalogue.infos(rows), damaged };
+    const index = await this.catalogue();
+    const { rows, damaged } = await index.list();
+    return { runs: await index.infos(rows), damaged };
   }
 
-  /** What listings go by. Made when it is first asked for: most programs list nothing. */
+  /** The index for listings. Made on first use: most programs list no runs. */
   catalogue(): Promise<RunIndex> {
-    this.#catalogue ??= this.#openCatalogue();
-    return this.#catalogue;
+    this.#index ??= this.#openIndex();
+    return this.#index;
   }
 
-  async #openCatalogue(): Promise<RunIndex> {
+  async #openIndex(): Promise<RunIndex> {
     const { RunIndex } = await import("./run-index.ts");
     return new RunIndex({
       dataDir: this.dataDir,
@@ -261,11 +261,11 @@ export class RunStore {
   }
 
   /**
-   * A run's process record, as it counts here: `foreign` when this user's Rnix has not written it, `moved_from` when it
-   * was written in another folder. null when there is no such run. INVALID also when it is another run's.
+   * Reads a run's process record; null when there is no such run. `foreign` is set when this user's Rnix did not write
+   * it, `moved_from` when it was written in another folder. Fails with INVALID when it is damaged or another run's.
    */
   async info(uuid: string): Promise<ProcInfo | null> {
-    const { ProcInfo, RecordedPlace } = await schemas();
+    const { ProcInfo, RecordedDataDir } = await schemas();
     const what = `${INFO} of run ${uuid}`;
     const seal = this.#seal(uuid);
     const info = await readDurable(
@@ -273,14 +273,14 @@ export class RunStore {
       (text): ProcInfo => {
         const { foreign: _foreign, moved_from: _movedFrom, ...said } = parseDocument(ProcInfo, text, what);
         if (!seal.isSealed(INFO, text)) return { ...said, foreign: true };
-        return located(said, parseDocument(RecordedPlace, text, what).data_dir, this.dataDir);
+        return located(said, parseDocument(RecordedDataDir, text, what).data_dir, this.dataDir);
       },
       this.#fs,
     );
     if (info === null || info.uuid === uuid) return info;
     throw new SyscallError(
       "INVALID",
-      `${this.dir(uuid)} holds the record of run ${info.uuid}: it was copied or renamed. Give it that name, or remove it.`,
+      `${this.dir(uuid)} holds the record of run ${info.uuid}: it was copied or renamed. Rename the folder to that UUID, or remove it.`,
     );
   }
 
@@ -297,7 +297,7 @@ export class RunStore {
     );
   }
 
-  /** The UUIDs that begin with `prefix`, oldest first. */
+  /** Returns the UUIDs that begin with `prefix`, oldest first. */
   async find(prefix: string): Promise<string[]> {
     const wanted = prefix.toLowerCase();
     return (await this.#uuids()).filter((uuid) => uuid.startsWith(wanted));
@@ -313,30 +313,30 @@ export class RunStore {
     return this.#log(uuid, EVENTS, (await schemas()).SyscallEventWire, page);
   }
 
-  /** What was done of the step that is not recorded. A journal whose step is recorded is ignored. */
+  /** Reads the journal of the open step. Entries of a recorded step are ignored. */
   async journal(uuid: string): Promise<Journal> {
     const { records, recorded, damaged, damagedLines, torn, foreign } = await this.#journal(uuid);
     return { entries: openStep(records, recorded), damaged, damagedLines, torn, foreign };
   }
 
-  /** Everything that stands in it, and the last step that has a record: 0 when there is none. */
+  /** Reads all entries, and the number of the last recorded step: 0 when there is none. */
   async #journal(uuid: string): Promise<LogPage<JournalEntry> & { recorded: number }> {
     const { JournalEntry } = await schemas();
     const page = await this.#log(uuid, JOURNAL, JournalEntry, { limit: Number.MAX_SAFE_INTEGER });
     return { ...page, recorded: page.records.length === 0 ? 0 : await this.#lastStep(uuid) };
   }
 
-  /** What is kept beside the run, looked for and read: its content is what it was, or the problem says how not. */
+  /** Checks a result beside the run, content included. */
   async kept(uuid: string, ref: BlobRef): Promise<BlobStatus> {
     return checkBlob(this.#fs, this.dir(uuid), ref, { whole: true });
   }
 
-  /** The same, read. INVALID when it is missing or has changed. */
+  /** Reads a result beside the run. Fails with INVALID when it is missing or has changed. */
   readKept(uuid: string, ref: BlobRef): Promise<Uint8Array> {
     return readBlob(this.#fs, this.dir(uuid), ref);
   }
 
-  /** What the run has still to be told. Reading it changes nothing. */
+  /** Reads the unread inbox entries of a run. Changes nothing. */
   async inbox(uuid: string): Promise<Inbox> {
     const { InboxLine } = await schemas();
     const lines = await this.#log(uuid, INBOX, InboxLine, { limit: Number.MAX_SAFE_INTEGER });
@@ -347,8 +347,8 @@ export class RunStore {
     const acknowledged: number[] = [];
     for await (const record of this.#everyStep(uuid)) acknowledged.push(...acknowledgedBy(record));
     const rest = unreadMessages(lines.records, acknowledged, bytes);
-    const told = deliveredBy((await this.journal(uuid)).entries);
-    const inOpenStep = rest.unread.map(({ seq }) => seq).filter((seq) => told.has(seq));
+    const delivered = deliveredBy((await this.journal(uuid)).entries);
+    const inOpenStep = rest.unread.map(({ seq }) => seq).filter((seq) => delivered.has(seq));
     return { ...rest, inOpenStep, ...faults };
   }
 
@@ -358,12 +358,12 @@ export class RunStore {
     await removeAll(this.dir(uuid), `remove run ${uuid}`);
   }
 
-  /** When something was last made or removed in a run's folder; null when there is none. */
+  /** Returns when a file was last made or removed in a run's folder; null when there is no folder. */
   folderTime(uuid: string): number | null {
     return this.#fs.stat(this.dir(uuid))?.mtimeMs ?? null;
   }
 
-  /** What was collected of this data folder, and how a run is. */
+  /** Returns the collector of this data folder. */
   async collected(): Promise<CollectedRuns> {
     const { CollectedRuns } = await import("./collected-runs.ts");
     return new CollectedRuns({
@@ -376,7 +376,7 @@ export class RunStore {
     });
   }
 
-  /** Why none of its runs is read: its path leads through a link. null: it does not. */
+  /** Returns an error when the path to the runs leads through a link, in which case no run is read; otherwise null. */
   linked(): SyscallError | null {
     const link = linkIn(this.dataDir, ["steps"], this.#fs);
     return link === null ? null : isLink(link);
@@ -406,7 +406,7 @@ export class RunStore {
     return readLog(this.#fs, join(this.dir(uuid), file), {
       after: page.after ?? 0,
       limit: page.limit ?? DEFAULT_PAGE,
-      // Nothing is decided by the trace: its lines have no MAC.
+      // No decision depends on the trace, so its lines have no MAC.
       isOwn: file === EVENTS ? undefined : (line) => seal.isSealed(file, line),
       decode: (value, line) => {
         checkSchemaVersion(value, `Line ${line} of ${file} of run ${uuid}`);
@@ -415,11 +415,11 @@ export class RunStore {
     });
   }
 
-  /** Takes out what is void and would not look so behind the next record. True when the journal holds something. */
+  /** Removes entries that could be mistaken for the next step. Returns true when the journal is not empty. */
   async #tidyJournal(uuid: string): Promise<boolean> {
     const path = join(this.dir(uuid), JOURNAL);
     const { records, recorded, foreign } = await this.#journal(uuid);
-    // Written anew they would count as own.
+    // Rewritten lines would count as own.
     if (foreign > 0) throw foreignLines(uuid, JOURNAL, foreign);
     if (isMixed(records, recorded)) {
       const seal = this.#seal(uuid);
@@ -429,14 +429,14 @@ export class RunStore {
     return (await countLines(this.#fs, path, `${JOURNAL} of run ${uuid}`)) > 0;
   }
 
-  /** The highest step in steps.jsonl; 0 when there is none. */
+  /** Returns the highest step in steps.jsonl; 0 when there is none. */
   async #lastStep(uuid: string): Promise<number> {
     let last = 0;
     for await (const record of this.#everyStep(uuid)) last = Math.max(last, record.step);
     return last;
   }
 
-  /** In bytes; null when there is none. */
+  /** Returns the size of a file in bytes; null when there is none. */
   #size(uuid: string, file: string): number | null {
     const path = join(this.dir(uuid), file);
     try {
@@ -462,11 +462,11 @@ export class RunStore {
   }
 }
 
-/** Loaded by who reads: building them takes longer than a whole run needs to be written. */
+/** Loads the schemas on first read: to build them takes longer than to write a whole run. */
 function schemas(): Promise<typeof import("./schema.ts")> {
   return import("./schema.ts");
 }
 
 function noSuchRun(uuid: string): SyscallError {
-  return new SyscallError("NOT_FOUND", `No run ${uuid} here. \`rnix ps -a\` lists those that are.`);
+  return new SyscallError("NOT_FOUND", `There is no run ${uuid} here. \`rnix ps -a\` lists all runs.`);
 }

@@ -1,3 +1,5 @@
+/** The writer of all files of one run. */
+
 import { dirname, join } from "node:path";
 import { type Data, SyscallError } from "../../plugin/index.ts";
 import { AppendLog } from "../files/append-log.ts";
@@ -6,7 +8,7 @@ import { DurableDocument } from "../files/durable-document.ts";
 import { type FsPort, ioError, realFs } from "../files/fs-port.ts";
 import { SCHEMA_VERSION } from "../files/schema-version.ts";
 import { type BlobRef, BlobStore, readBlob } from "./blob-store.ts";
-import { INBOX, InboxLog, type InboxRest } from "./inbox-log.ts";
+import { INBOX, InboxLog, type InboxState } from "./inbox-log.ts";
 import type { RecordSeal } from "./record-seal.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
 
@@ -18,35 +20,35 @@ export const META = "process-meta.json";
 export const SPILL = "spill";
 
 export interface RunLimits {
-  /** Lines of events.jsonl; what comes after is counted and dropped. */
+  /** Maximum lines of events.jsonl; later events are counted and dropped. */
   events_per_run: number;
-  /** Bytes of results beside the records; what comes after is shown in part and not kept. */
+  /** Maximum bytes of results beside the records; later results are shown truncated and not stored. */
   results_per_run?: number;
 }
 
 const DEFAULT_RUN_LIMITS: RunLimits = { events_per_run: 100_000 };
 
-/** Lines kept in memory before they are written: bounded, and one write for many. */
+/** Events buffered in memory before one write. */
 const EVENT_BATCH = 256;
 /**
- * A journal that was made durable is emptied at the run's end, and when it has grown to this. Readers ignore
- * what is recorded, and on most file systems cutting a file costs more than all else a step writes.
+ * Size at which a durable journal is emptied; otherwise it is emptied at the run's end. Readers ignore recorded
+ * steps. On most file systems, truncating a file costs more than all other writes of a step.
  */
 const JOURNAL_BYTES = 64 * 1024;
-/** So many wait for a disk that takes none; what comes then is counted and dropped. */
+/** Maximum events that wait for a failing disk; later ones are counted and dropped. */
 const MAX_PENDING_EVENTS = 16 * EVENT_BATCH;
 
 /**
- * Writes the files of one run (design §7). What a method has returned for survives a kill of the process;
- * `sync` makes everything so far survive a power loss. Any method throws EXHAUSTED or UNAVAILABLE when the
- * disk does not take it: the caller stops the run before the effect that should have been recorded first.
- * Between steps no file is open.
+ * Writes the files of one run (design §7). When a method returns, its data survives a kill of the process; after
+ * `sync`, all data so far survives a power loss. Every method fails with EXHAUSTED or UNAVAILABLE when the disk rejects
+ * a write. The caller then stops the run before the effect that should have been recorded. No file is open between
+ * steps.
  */
 export class RunWriter {
   readonly uuid: string;
   /** `<data>/steps/<uuid>`, absolute. */
   readonly dir: string;
-  /** Why no event of it is kept: what stands in the place of events.jsonl can't be read. */
+  /** Why no event is recorded: events.jsonl can't be read. */
   readonly untraced: SyscallError | undefined;
   readonly #fs: FsPort;
   readonly #seal: RecordSeal;
@@ -63,35 +65,34 @@ export class RunWriter {
   #eventsTaken: number;
   #eventsDropped = 0;
   #lastEvent: SyscallEventWire | undefined;
-  /** Counts journal entries, to see whether one was added while the disk worked. */
+  /** Number of journal entries, to detect one that was added during a sync. */
   #entries = 0;
   /** The journal holds entries of a step that is not recorded yet. */
   #stepOpen: boolean;
-  /** The journal may be on the disk for good: it is emptied only when the step's record is too. */
+  /** The journal may be durable. Then it is emptied only when the step's record is durable too. */
   #journalDurable: boolean;
   #emptying: Promise<void> = Promise.resolve();
   #failure: SyscallError | undefined;
-  /** Folders whose entries are not durable yet: the run's own, and those that lead to it. */
+  /** Folders whose entries are not durable yet: the run's folder and its parents. */
   #namesDirty: string[];
   #namesSyncing: Promise<unknown> = Promise.resolve();
 
   /**
-   * The folder is there. `above`: the folders that lead to it and may not be durable. Of one that is gone on with:
-   * `taken`: events that events.jsonl holds already, or why it can't be read: then all that come are counted and
-   * dropped; `journalled`: the journal holds entries; `inbox`: what
-   * inbox.jsonl holds.
+   * The folder exists. `above`: its parent folders that may not be durable. For a resumed run: `taken` is the number of
+   * events in events.jsonl, or why it can't be read (then new events are counted and dropped); `journalled`: the journal
+   * holds entries; `inbox`: the content of inbox.jsonl.
    */
   constructor(o: {
     uuid: string;
     dir: string;
-    /** Of the run: what it records is authenticated with it. */
+    /** Authenticates the run's records. */
     seal: RecordSeal;
     fs?: FsPort;
     limits?: RunLimits;
     above?: readonly string[];
     taken?: number | SyscallError;
     journalled?: boolean;
-    inbox?: InboxRest;
+    inbox?: InboxState;
   }) {
     this.uuid = o.uuid;
     this.dir = o.dir;
@@ -110,17 +111,17 @@ export class RunWriter {
     this.#there = there;
     this.#info = new DurableDocument(join(dir, INFO), { fs, there });
     this.#meta = new DurableDocument(join(dir, META), { fs, there });
-    // What the one before has left is made durable with the first sync.
+    // The first sync also makes the files of the earlier writer durable.
     if (there) void [this.#steps, this.#journal];
     this.#eventLog = new AppendLog(join(o.dir, EVENTS), `${EVENTS} of run ${o.uuid}`, { fs });
   }
 
-  /** Where programs write what they print beyond what is kept in memory, absolute. Made on first use. */
+  /** The absolute folder for program output that exceeds memory. Made on first use. */
   get spillDir(): string {
     return join(this.dir, SPILL);
   }
 
-  /** What arrives for the run. Made on first use: most runs are sent nothing. */
+  /** The inbox of the run. Made on first use: most runs receive no message. */
   get inbox(): InboxLog {
     this.#inbox ??= this.#newInbox();
     return this.#inbox;
@@ -132,13 +133,13 @@ export class RunWriter {
     this.#nameDirty();
   }
 
-  /** Replaces the prompt's head and the tools: at spawn, and when tools were added. Durable as `info` is. */
+  /** Replaces the prompt's head and the tools, at spawn and when tools are added. `sync` and `close` make it durable. */
   meta(meta: ProcessMeta): void {
     this.#meta.replace(this.#seal.seal(META, JSON.stringify(meta)));
     this.#nameDirty();
   }
 
-  /** Appends to the open step: an answer, a call's start, a call's end. */
+  /** Appends an entry to the journal of the open step. */
   journal(entry: JournalEntry): void {
     this.#throwFailure();
     this.#journal.append(this.#seal.seal(JOURNAL, versioned(entry)));
@@ -159,17 +160,17 @@ export class RunWriter {
       Promise.try(() => this.flush()),
     ]);
     if (disk.status === "rejected") {
-      // What a failed sync has lost is not known, and the next one would not tell.
+      // It is unknown what a failed sync lost, and the next one would not report it.
       this.#failure ??= ioError(disk.reason, `make run ${this.uuid} durable`, this.dir);
       throw this.#failure;
     }
     if (events.status === "rejected") throw events.reason;
   }
 
-  /** Records a finished step. From then on its journal is void, and emptied now or later. */
+  /** Records a finished step. Readers then ignore its journal, which is emptied now or later. */
   step(record: StepRecord): void {
     this.#throwFailure();
-    // It may be the one that makes the file.
+    // This append may create the file.
     if (this.#steps.size === 0) this.#nameDirty();
     this.#steps.append(this.#sealedStep(record));
     this.#stepOpen = false;
@@ -180,7 +181,7 @@ export class RunWriter {
     this.flush();
   }
 
-  /** Of a fork: records of the steps that it begins with. Called before a step of its own is recorded. */
+  /** Records the steps that a fork begins with. Called before the fork records a step of its own. */
   inherit(records: readonly StepRecord[]): void {
     this.#nameDirty();
     this.#steps.append(...records.map((record) => this.#sealedStep(record)));
@@ -190,7 +191,7 @@ export class RunWriter {
     return this.#seal.seal(STEPS, versioned(record));
   }
 
-  /** Keeps a syscall event; written in batches, at the latest with the step. */
+  /** Buffers a syscall event; it is written in a batch, or with the step. */
   event(event: SyscallEventWire): void {
     if (this.#eventsTaken >= this.#limits.events_per_run || this.#events.length >= MAX_PENDING_EVENTS) {
       this.#eventsDropped++;
@@ -202,7 +203,7 @@ export class RunWriter {
     if (this.#events.length >= EVENT_BATCH) this.flush();
   }
 
-  /** Writes the events kept in memory. After a failure they are kept, and the next call tries again. */
+  /** Writes the buffered events. After a failure they stay buffered, and the next call tries again. */
   flush(): void {
     while (this.#events.length > 0) {
       this.#eventLog.append(...this.#events.slice(0, EVENT_BATCH));
@@ -210,20 +211,20 @@ export class RunWriter {
     }
   }
 
-  /** Keeps data beside the run, for a record to name it: see KeptResults. */
+  /** Stores data beside the run, for a record to refer to: see BlobStore. */
   keep(name: string, data: Data): Promise<BlobRef & { path: string }> {
     return this.#results.keep(name, data);
   }
 
-  /** Reads what was kept: whole, or INVALID. */
+  /** Reads stored data. Fails with INVALID when it is missing or has changed. */
   readKept(ref: BlobRef): Promise<Uint8Array> {
     return readBlob(this.#fs, this.dir, ref);
   }
 
-  /** The end of the run: everything is durable, no file is open. Safe to call again. */
+  /** Ends the run's records: everything is durable and no file is open. Safe to call again. */
   async close(): Promise<void> {
     try {
-      this.#noteDropped();
+      this.#recordDropped();
       await this.sync();
       await this.#emptying;
       this.#throwFailure();
@@ -235,9 +236,8 @@ export class RunWriter {
   }
 
   /**
-   * The step's effects are on disk for good in the journal, its record is not yet. Emptied now, a power
-   * loss could take the record and leave no trace of the effects. Until then a reader sees a journal whose
-   * step is recorded, and ignores it.
+   * Empties the journal after the step's record is durable. Emptied earlier, a power loss could take the record and
+   * leave no trace of the step's effects. Until then, readers ignore the journal of the recorded step.
    */
   #emptyWhenRecorded(): void {
     const entries = this.#entries;
@@ -249,7 +249,7 @@ export class RunWriter {
     );
   }
 
-  /** The next step may have begun: then the journal holds both, and goes with that step's record. */
+  /** If the next step has begun, the journal holds both steps, and is emptied after that step's record. */
   #emptyUnlessUsed(entries: number): void {
     if (this.#entries !== entries) return;
     try {
@@ -265,7 +265,7 @@ export class RunWriter {
     this.#journalDurable = false;
   }
 
-  // Thousands may wait for their first answer: what that will need is made then.
+  // Made on first use: thousands of runs may wait for their first answer.
 
   get #steps(): AppendLog {
     this.#stepLog ??= this.#log(STEPS, {});
@@ -293,13 +293,13 @@ export class RunWriter {
     if (!this.#namesDirty.includes(this.dir)) this.#namesDirty.push(this.dir);
   }
 
-  #newInbox(rest?: InboxRest): InboxLog {
+  #newInbox(rest?: InboxState): InboxLog {
     const { uuid, dir } = this;
     const seal = (line: string): string => this.#seal.seal(INBOX, line);
     return new InboxLog({ uuid, dir, fs: this.#fs, seal, rest, syncSteps: () => this.#steps.sync() });
   }
 
-  /** On disk together: who starts first does not matter, all are there before the caller goes on. */
+  /** Syncs all records in parallel and returns when all are durable. */
   async #syncRecords(): Promise<void> {
     for (let settled = false; !settled; ) {
       const tasks = [
@@ -310,14 +310,14 @@ export class RunWriter {
         this.#keptResults?.sync(),
         this.#syncNames(),
       ] as const;
-      // Until all are over, also when one fails: nothing is left running.
+      // Wait for all, also when one fails: no sync is left running.
       await Promise.allSettled(tasks);
       const [info, meta] = await Promise.all(tasks);
       settled = [this.#info.settle(info), this.#meta.settle(meta)].every(Boolean);
     }
   }
 
-  /** A file's own sync need not make its name durable, nor that of the folder it is in. */
+  /** Makes file and folder names durable; syncing a file does not do that. */
   #syncNames(): Promise<unknown> {
     if (this.#namesDirty.length > 0) {
       const folders = this.#namesDirty;
@@ -327,11 +327,11 @@ export class RunWriter {
     return this.#namesSyncing;
   }
 
-  /** The last line of a capped events.jsonl says that, and how much, is missing. */
-  #noteDropped(): void {
+  /** Ends a truncated events.jsonl with a line that counts the missing events. */
+  #recordDropped(): void {
     if (this.#eventsDropped === 0 || !this.#lastEvent) return;
     const { timestamp_ms, pid } = this.#lastEvent;
-    const error = `${this.#eventsDropped} events are not recorded: a run keeps ${this.#limits.events_per_run}, and only what the disk takes.`;
+    const error = `${this.#eventsDropped} events are not recorded: the limit of a run is ${this.#limits.events_per_run}, or the disk rejected them.`;
     const args = { dropped: this.#eventsDropped, limit: this.#limits.events_per_run };
     this.#eventsDropped = 0;
     const line = versioned({
@@ -347,7 +347,7 @@ export class RunWriter {
     else this.#events.push(line);
   }
 
-  /** What could not be read may be written to all the same. Whoever goes on with the run knows that it may not. */
+  /** Tries to append to a file that could not be read. A failure is expected: `untraced` already reports it. */
   #tryToWrite(line: string): void {
     try {
       this.#eventLog.append(line);
@@ -361,13 +361,13 @@ export class RunWriter {
   }
 }
 
-/** The text of a proc-info.json in this data folder. How it was found when it was read is not part of it. */
+/** Returns the text of a proc-info.json in this data folder, without the fields that reading adds. */
 export function sealedInfo(info: ProcInfo, dataDir: string, seal: RecordSeal): string {
   const { foreign: _foreign, moved_from: _movedFrom, ...recorded } = info;
   return seal.seal(INFO, JSON.stringify({ ...recorded, data_dir: dataDir }));
 }
 
-/** One line of JSON that says its schema version; stringified once. */
+/** Returns one line of JSON with its schema version. */
 export function versioned(record: object): string {
   const json = JSON.stringify(record);
   return "v" in record ? json : `{"v":${SCHEMA_VERSION},${json.slice(1)}`;

@@ -1,15 +1,17 @@
+/** The schemas of the files in a run's folder. */
+
 import { z } from "zod";
 import { EFFORTS } from "../../plugin/index.ts";
 import { SCHEMA_VERSION } from "../files/schema-version.ts";
 import { ImageRef, KeptFile, Message, Usage } from "./message.ts";
 
 /**
- * What is written below `.rnix/data/steps/<uuid>/` (interfaces §3). Every file carries `v`; a newer one is
- * refused, not guessed at. Unknown keys are kept out of the way, so that a later version may add some.
+ * Schemas of the files below `.rnix/data/steps/<uuid>/` (interfaces §3). Every file has a version `v`; a newer version
+ * is rejected. Unknown keys are ignored, so that a later version may add keys.
  */
 export { Usage };
 
-/** What is kept whole beside the records, in a file named by its content (src/store/runs/blob-store.ts). */
+/** A result that is stored beside the records, in a file named by its hash (src/store/runs/blob-store.ts). */
 const KeptRef = z.object({
   /** Relative to the run's folder. */
   file: KeptFile,
@@ -17,22 +19,22 @@ const KeptRef = z.object({
   bytes: z.number(),
 });
 
-/** How one tool call of a step went. `unknown`: it had started and no end was ever recorded. */
+/** The record of one tool call. State `unknown`: it started, and no end was recorded. */
 export const ToolCallRecord = z.object({
   id: z.string(),
   name: z.string(),
   path: z.string().nullable(),
   input: z.record(z.string(), z.unknown()),
-  /** What the model is shown of it. */
+  /** The result as the model sees it. */
   result: z.string().nullable(),
-  /** The whole of it, where the model is shown a part. */
+  /** The complete result, when the model sees only a part. */
   kept: KeptRef.optional(),
   error: z.string().nullable(),
   error_code: z.string().nullable(),
   started_at: z.string(),
   duration_ms: z.number(),
   state: z.enum(["done", "failed", "denied", "cancelled", "waiting", "unknown"]),
-  /** Numbers of the inbox entries that its result holds. */
+  /** Numbers of the inbox entries in its result. */
   inbox: z.array(z.number()).optional(),
 });
 
@@ -49,9 +51,9 @@ export const ChildResult = z.object({
 
 const ModelRef = z.object({ provider: z.string(), model: z.string() });
 
-/** The run has gone over to another model, for the one before has failed; it stays with it. */
+/** A permanent switch to another model, because the previous one failed. */
 export const ModelSwitch = z.object({
-  /** The step in which it was. */
+  /** The step in which it happened. */
   step: z.number(),
   ts: z.string(),
   from: ModelRef,
@@ -59,42 +61,42 @@ export const ModelSwitch = z.object({
   error: z.object({ code: z.string(), message: z.string() }),
 });
 
-/** What a run has used when a step is written, its children included: what counts on when it is resumed. */
+/** The usage of a run and its children when a step is written. A resumed run starts from these numbers. */
 const SoFar = z.object({
   tokens_used: z.number(),
   cost_usd: z.number().nullable(),
   steps_used: z.number(),
   elapsed_ms: z.number(),
-  /** How often its model was told that its last word does not fit the output schema. Absent: never. */
+  /** How often the model had to correct an answer that did not fit the output schema. Absent: never. */
   corrections: z.number().optional(),
 });
 
 /**
- * What a compaction has made of the conversation: with what was there before, it can be made of it again. Places are
- * those of the messages as they were then; none of them is of the step that the compaction came before.
+ * A compaction of the conversation. It can be applied again to the earlier messages. Positions count the messages before
+ * the compaction; none is in the step that follows it.
  */
 export const Compaction = z.object({
   ts: z.string(),
-  /** It had grown too long, its model has refused it for that, or a person has asked for it. */
+  /** It exceeded the token limit, the model rejected it as too long, or the user asked for it. */
   why: z.enum(["tokens", "too_long", "asked"]),
-  /** What the model is sent with it, as far as that can be told. */
+  /** Estimated tokens of the request. */
   tokens_before: z.number(),
   tokens_after: z.number(),
-  /** Messages of which a part stands in for the whole. */
+  /** Messages that were truncated. */
   cut: z.array(z.object({ at: z.number(), content: z.string() })),
-  /** One message stands in for all those before `to`. */
+  /** One message that replaces all messages before `to`. */
   summary: z
     .object({
       to: z.number(),
       message: Message,
-      /** Who has written `text`, which is a part of it: the model, or nobody could. */
+      /** Who wrote `text`, which is part of the message: the model, or a digest without a model. */
       by: z.enum(["model", "digest"]),
       text: z.string(),
-      /** The last words of those before `to` that came from outside. */
+      /** The last user message before `to`. */
       heard: z.string().nullable(),
     })
     .nullable(),
-  /** Of the model that wrote it. */
+  /** Usage of the model call that wrote the summary. */
   usage: Usage,
 });
 
@@ -103,32 +105,32 @@ export const StepRecord = z.object({
   v: z.literal(SCHEMA_VERSION),
   step: z.number(),
   ts: z.string(),
-  /** What was made of the conversation before these messages came, oldest first. */
+  /** Compactions before these messages, oldest first. */
   compactions: z.array(Compaction).optional(),
   messages: z.array(Message),
   raw_response: z.string(),
-  /** What the model thought: shown to people, and never told to a model again. */
+  /** The model's reasoning: shown to users, never sent to a model again. */
   reasoning: z.string().optional(),
-  /** Where the answer is not whole: why it ended, and the provider's own word for it. */
+  /** For an incomplete answer: why it ended, and the provider's own term for it. */
   stop_reason: z.enum(["max_tokens", "refusal", "paused", "other"]).optional(),
   stop_word: z.string().optional(),
   action: Action,
   summary: z.string(),
   tool_calls: z.array(ToolCallRecord),
-  /** Numbers of the inbox entries that `messages` hold. With those of the calls: what the step acknowledges. */
+  /** Numbers of the inbox entries in `messages`. The step acknowledges these and those of its calls. */
   inbox: z.array(z.number()).optional(),
   usage: Usage,
   tokens_used: z.number(),
   /** Children that have ended since the step before. */
   children: z.array(ChildResult).optional(),
   so_far: SoFar.optional(),
-  /** The models that failed in it, and what was asked instead. */
+  /** Model switches in this step. */
   switches: z.array(ModelSwitch).optional(),
-  /** In a fork: the run that made this step. What it used is that run's. */
+  /** In a fork: the run that made this step. Its usage counts for that run. */
   origin_uuid: z.string().optional(),
 });
 
-/** What a suspended run, or a tool call, waits for (design §2, "Waiting"). `never`: a person goes on with it. */
+/** What a suspended run, or a tool call, waits for (design §2, "Waiting"). `never`: only the user resumes it. */
 export const Wake = z.discriminatedUnion("on", [
   z.object({ on: z.literal("at"), at_ms: z.number() }),
   z.object({ on: z.literal("answer"), id: z.string() }),
@@ -138,7 +140,7 @@ export const Wake = z.discriminatedUnion("on", [
   z.object({ on: z.literal("never") }),
 ]);
 
-/** One line of step.journal: what the open step has done so far, in the order it was done. */
+/** One line of step.journal: an event of the open step, in order. */
 export const JournalEntry = z.discriminatedUnion("t", [
   z.object({
     t: z.literal("answer"),
@@ -153,11 +155,11 @@ export const JournalEntry = z.discriminatedUnion("t", [
       .optional(),
     stop_word: z.string().optional(),
     so_far: SoFar.optional(),
-    /** What the conversation gained before it, as the step's record will hold it. */
+    /** New messages before the answer, as in the step's record. */
     messages: z.array(Message).optional(),
-    /** Numbers of the inbox entries that these hold. */
+    /** Numbers of the inbox entries in these messages. */
     inbox: z.array(z.number()).optional(),
-    /** As far as it was when the model, a program, called a tool by itself: its calls are those that follow here. */
+    /** A partial answer: the model is a program that called a tool itself. The calls follow in this journal. */
     served: z.literal(true).optional(),
   }),
   z.object({
@@ -168,13 +170,13 @@ export const JournalEntry = z.discriminatedUnion("t", [
     name: z.string(),
     path: z.string(),
     input: z.record(z.string(), z.unknown()),
-    /** The tool's own word that running it a second time does no harm. */
+    /** The tool declares that a second run does no harm. */
     safe: z.boolean(),
   }),
-  /** The call has done what it had to, and ends with what it waits for: it is never unknown. */
+  /** The call has done its work and waits for an event: its state is never `unknown`. */
   z.object({ t: z.literal("waiting"), step: z.number(), ts: z.string(), id: z.string(), on: Wake }),
   z.object({ t: z.literal("call_end"), step: z.number(), ts: z.string(), call: ToolCallRecord }),
-  /** Before the step's answer. */
+  /** A compaction before the step's answer. */
   z.object({
     t: z.literal("compact"),
     step: z.number(),
@@ -186,7 +188,7 @@ export const JournalEntry = z.discriminatedUnion("t", [
 
 const Arrived = { v: z.literal(SCHEMA_VERSION), seq: z.number(), ts: z.string() };
 
-/** What has arrived for a run from outside, and is told to its model. `seq` is its number in this inbox. */
+/** A message for a run, which is delivered to its model. `seq` is its number in this inbox. */
 export const InboxEntry = z.discriminatedUnion("kind", [
   /** From another process; PID 0, which has no UUID, is the operator. */
   z.object({
@@ -198,11 +200,11 @@ export const InboxEntry = z.discriminatedUnion("kind", [
   }),
   /** From a driver; `source` is its plugin. */
   z.object({ ...Arrived, kind: z.literal("notice"), source: z.string(), text: z.string() }),
-  /** What the user gave a run to go on with. */
+  /** Text that the user added to a resumed run. */
   z.object({ ...Arrived, kind: z.literal("input"), text: z.string() }),
 ]);
 
-/** One line of inbox.jsonl: an entry, or the numbers of those that a program has taken. */
+/** One line of inbox.jsonl: an entry, or the numbers of entries that a program took. */
 export const InboxLine = z.discriminatedUnion("kind", [
   InboxEntry,
   z.object({ v: z.literal(SCHEMA_VERSION), kind: z.literal("taken"), seqs: z.array(z.number()) }),
@@ -227,33 +229,32 @@ export const CheckResult = z.object({
   output: z.string().optional(),
 });
 
-/** A process's rights, saved and restored as one unit. See kernel/permission. */
+/** The permissions of a process, saved and restored together. See kernel/permission. */
 export const PermissionRecord = z.object({
-  /** Every list must allow a call: the process's own, which comes first, and those of all its ancestors. */
+  /** Every list must allow a call. The first is the process's own; the others are those of its ancestors. */
   allow: z.array(z.array(z.string())),
-  /** None of these may cover it, nor any of `revoked` and `deny_above`. */
+  /** Deny rules. A call that one of them, of `revoked` or of `deny_above` covers is denied. */
   deny: z.array(z.string()),
-  /** Lists of the skills called so far, together: one more layer. Absent: no skill has narrowed. */
+  /** One more list: the rules of the skills called so far. Absent: no skill has restricted the process. */
   skills: z.array(z.string()).optional(),
-  /** Deny rules that processes above have made on it: `by` is the UUID of who may take it back. */
+  /** Deny rules that ancestors added. `by`: the UUID of the process that may remove the rule. */
   revoked: z.array(z.object({ rule: z.string(), by: z.string() })).optional(),
   /** The deny rules of all its ancestors. */
   deny_above: z.array(z.string()).optional(),
-  /** Its own list is its spawner's word on what it may use: what is mounted adds nothing to it. */
+  /** The spawner fixed the process's own list: mounts add no rules to it. */
   fixed: z.literal(true).optional(),
 });
 
 /**
- * Who laid a run down: a person or a program that asked for it, or itself, to wait; the end of rnix, for good or to
- * start it anew; a crash of it; its parent, which was laid down itself. It decides what goes on by itself when rnix
- * starts (kernel/resume/goes-on.ts).
+ * Why a run was suspended: on request (or to wait), by a stop or restart of rnix, by a crash of rnix, or with its
+ * parent. It decides which runs resume automatically when rnix starts (kernel/resume).
  */
 export const SuspendCause = z.enum(["asked", "stop", "restart", "crash", "parent"]);
 
-/** Where a run's model is. null: not known, or the driver's own. */
+/** The endpoint and limits of a run's model. null: unknown, or the driver's default. */
 const ProviderFacts = z.object({
   driver: z.string(),
-  /** Without what may be secret in it. */
+  /** Without parts that may be secret. */
   base_url: z.string().nullable(),
   context_window: z.number().nullable(),
   max_output: z.number().nullable(),
@@ -265,7 +266,7 @@ export const ProcInfo = z.object({
   pid: z.number(),
   ppid: z.number(),
   uuid: z.string(),
-  /** Records of before there were others have none. */
+  /** Old records have no kind: they are agents. */
   kind: z.enum(["agent", "supervisor", "command"]).default("agent"),
   parent_uuid: z.string().nullable(),
   origin_uuid: z.string().nullable(),
@@ -275,13 +276,13 @@ export const ProcInfo = z.object({
   skills: z.array(z.string()),
   provider: z.string(),
   model: z.string(),
-  /** Somebody has asked for this provider and no other. */
+  /** The user selected this provider by a flag. */
   provider_by_flag: z.boolean().default(false),
-  /** What it can still fall back to, in order. */
+  /** The remaining fallback models, in order. */
   fallback: z.array(ModelRef).default([]),
-  /** Why it has not the model any more that it was spawned with, oldest first. */
+  /** Model switches since the spawn, oldest first. */
   switches: z.array(ModelSwitch).default([]),
-  /** How much its model is to think, where somebody said so. */
+  /** The reasoning effort of the model, when one was set. */
   effort: z.enum(EFFORTS).nullable().default(null),
   project: z.string(),
   cwd: z.string(),
@@ -299,46 +300,46 @@ export const ProcInfo = z.object({
   context_budget: z.number().nullable(),
   max_cost: z.number().nullable(),
   timeout_ms: z.number().nullable(),
-  /** Devices the rights cover whole; the calls themselves are decided by `permissions`. */
+  /** Devices that the permissions cover fully; `permissions` decides each call. */
   allowed_devices: z.array(z.string()),
   allowed_tools: z.array(z.string()),
   permissions: PermissionRecord,
   sandbox: z.string(),
   created_at_ms: z.number(),
   ended_at_ms: z.number().nullable(),
-  /** Running time: paused and suspended time is not in it. */
+  /** Running time, without paused and suspended time. */
   elapsed_ms: z.number(),
   is_paused: z.boolean(),
   paused_at_ms: z.number(),
   result: z.string().nullable(),
-  /** The result as the document that its output schema asked for; null where none was asked for. */
+  /** The result as a document of the output schema; null without a schema. */
   output: z.unknown().default(null),
-  /** The result is what there was when the run was cut off. */
+  /** The run was interrupted, and the result is incomplete. */
   partial: z.boolean(),
   exit_code: z.number().nullable(),
   exit_reason: z.string().nullable(),
-  /** Of a run that was suspended: why, and what it waits for. */
+  /** For a suspended run: why it was suspended, and what it waits for. */
   suspended: z
     .object({
       reason: z.string(),
       cause: SuspendCause.default("asked"),
       wake: Wake,
-      /** Its waker goes on with it by itself. Absent: a person does. */
+      /** The waker resumes it automatically. Absent: the user resumes it. */
       by_itself: z.literal(true).optional(),
     })
     .nullable()
     .default(null),
-  /** It goes on by itself when rnix starts again after a crash or a stop. */
+  /** It resumes automatically when rnix starts after a crash or a stop. */
   resume_on_restart: z.boolean().default(false),
-  /** Whose place it has in an init.yaml. */
+  /** The unit of init.yaml that it runs for. */
   supervised: z.string().nullable().default(null),
-  /** Of its provider when it ran last. Records of before it was kept have none. */
+  /** Facts of its provider in the last run. Old records have none. */
   provider_facts: ProviderFacts.nullable().default(null),
-  /** Process groups that it is in, or was in when it ended. */
+  /** Its process groups, or those at its end. */
   groups: z.array(z.string()).default([]),
-  /** PIDs that it had before it was gone on with, oldest first; the last of many. */
+  /** Its PIDs before it was resumed, oldest first; of many, only the latest. */
   earlier_pids: z.array(z.number()).default([]),
-  /** Of a run that crashes have cut off: how often in a row, and after which step, without another in between. */
+  /** For a crashed run: how many crashes in a row happened after the same step. */
   crashes: z.object({ step: z.number(), times: z.number() }).nullable().default(null),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
   checks: z.array(CheckResult),
@@ -346,41 +347,41 @@ export const ProcInfo = z.object({
   files_changed: z.array(z.string()),
   files_changed_complete: z.boolean(),
   children: z.array(ChildResult),
-  /** What took part: rnix, plugins by name with their version or digest. */
+  /** Versions or digests of rnix and the plugins, by name. */
   versions: z.record(z.string(), z.string()),
-  /** The lock file's name of the kernel that holds it: the run has crashed when that lock is free. */
+  /** The name of the lock file of its kernel. When that lock is free, the run has crashed. */
   kernel: z.string(),
-  /** Not this user's Rnix has written it: it can be looked at, and is never resumed. Found when it is read. */
+  /** This user's Rnix did not write it: it can be viewed, but never resumed. Set when it is read. */
   foreign: z.literal(true).optional(),
-  /** It was recorded in this project, or data folder, and has been copied or moved. Found when it is read. */
+  /** The project or data folder from which it was copied or moved. Set when it is read. */
   moved_from: z.string().optional(),
-  /** Names of the environment's variables; values only of the allow-list and of `--env`. */
+  /** Names of all environment variables; values only for the allow-list and `--env`. */
   env: z.object({ names: z.array(z.string()), values: z.record(z.string(), z.string()) }),
 });
 
-/** process-meta.json: the fixed head of the prompt and the tools shown, which are only ever appended to. */
+/** process-meta.json: the prompt head and the tools. Tools are only appended. */
 export const ProcessMeta = z.object({
   v: z.literal(SCHEMA_VERSION),
   system_prompt: z.string(),
   tools: z.array(
     z.object({ name: z.string(), description: z.string(), input: z.record(z.string(), z.unknown()) }),
   ),
-  /** What it was spawned with and its process record does not tell. Absent in records of before it was kept. */
+  /** Spawn arguments that are not in the process record. Absent in old records. */
   spawned: z
     .object({
       /** Attached text: it follows the intent in the first message. */
       input: z.string().nullable(),
       /** Commands that must succeed at the end. */
       checks: z.array(z.string()),
-      /** Outside of the project. */
+      /** Folders outside the project. */
       folders: z.array(z.string()),
-      /** What it began with mounted. Absent in records of before it was kept. */
+      /** Its mounts at the start. Absent in old records. */
       mounts: z.array(z.object({ type: z.string(), name: z.string() })).optional(),
-      /** Levels of processes that may be below it. null: no limit. */
+      /** Maximum levels of processes below it. null: no limit. */
       depth: z.number().nullable(),
-      /** What its spawner added to the head of the prompt. Absent in records of before it was kept. */
+      /** The spawner's addition to the prompt head. Absent in old records. */
       system_prompt: z.string().nullable().optional(),
-      /** Attached images: they stand in the first message. */
+      /** Attached images: they are in the first message. */
       images: z.array(ImageRef).optional(),
       /** JSON Schema that its answer must fit. */
       output_schema: z.record(z.string(), z.unknown()).optional(),
@@ -388,8 +389,8 @@ export const ProcessMeta = z.object({
     .optional(),
 });
 
-/** What proc-info.json holds beside that: the data folder in which it was written. */
-export const RecordedPlace = z.object({ data_dir: z.string() });
+/** A field of proc-info.json that ProcInfo omits: the data folder where it was written. */
+export const RecordedDataDir = z.object({ data_dir: z.string() });
 
 export type ToolCallRecord = z.infer<typeof ToolCallRecord>;
 export type Compaction = z.infer<typeof Compaction>;
@@ -397,7 +398,7 @@ export type Action = z.infer<typeof Action>;
 export type StepRecord = z.infer<typeof StepRecord>;
 export type JournalEntry = z.infer<typeof JournalEntry>;
 export type InboxEntry = z.infer<typeof InboxEntry>;
-/** As it is handed in: the inbox gives it its number. */
+/** An entry before the inbox assigns its number. */
 export type InboxDraft = WithoutNumber<InboxEntry>;
 type WithoutNumber<T> = T extends unknown ? Omit<T, "v" | "seq"> : never;
 export type SyscallEventWire = z.infer<typeof SyscallEventWire>;

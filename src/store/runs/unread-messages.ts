@@ -1,14 +1,16 @@
+/** Computes the unread entries of an inbox. */
+
 import type { z } from "zod";
-import { bytesOf, type InboxRest } from "./inbox-log.ts";
+import { bytesOf, type InboxState } from "./inbox-log.ts";
 import { SEAL_BYTES } from "./record-seal.ts";
 import type { InboxEntry, InboxLine, JournalEntry } from "./schema.ts";
 
-/** What has arrived for a run and no record acknowledges, in the order it came. */
-export interface UnreadMessages extends InboxRest {
+/** The entries of an inbox that no record acknowledges, in order of arrival. */
+export interface UnreadMessages extends InboxState {
   unread: InboxEntry[];
 }
 
-/** Of an inbox's file of so many bytes, where records acknowledge these numbers. */
+/** Returns the unread entries. `acknowledged`: the numbers in the records; `bytes`: the size of the inbox file. */
 export function unreadMessages(
   lines: readonly z.infer<typeof InboxLine>[],
   acknowledged: readonly number[],
@@ -18,7 +20,7 @@ export function unreadMessages(
   for (const line of lines) if (line.kind === "taken") for (const seq of line.seqs) spent.add(seq);
   const entries = lines.filter((line) => line.kind !== "taken");
   const unread = entries.filter(({ seq }) => !spent.has(seq));
-  // A file that was emptied has no lines, and still its numbers are not given again.
+  // An emptied file has no lines, but its numbers must not be assigned again.
   const given = [...entries.map(({ seq }) => seq), ...spent];
   return {
     unread,
@@ -27,7 +29,7 @@ export function unreadMessages(
   };
 }
 
-/** The inbox numbers that the entries of an open step have told the model. */
+/** Returns the inbox numbers that the open step has delivered to the model. */
 export function deliveredBy(entries: readonly JournalEntry[]): Set<number> {
   return new Set(
     entries.flatMap((entry) => {
