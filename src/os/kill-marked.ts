@@ -6,9 +6,8 @@ import { type ProcessTag, readTag } from "./process-tag.ts";
 import { signal } from "./signal.ts";
 
 /**
- * Kills what carries the mark as it is seen, the newest first, again and again for a few milliseconds: a program that
- * forks and exits within 0.2 ms is gone before a list of processes is complete. Returns those of the last look.
- * Linux only; elsewhere there are no marks.
+ * Kills the processes with this mark as soon as each is found, newest first, repeatedly for a few milliseconds. A
+ * program that forks and exits within 0.2 ms escapes a complete list. Returns the processes of the last scan. Linux only.
  */
 export function killMarked(mark: ProcessTag | null, onKill?: (pid: number) => void): { pid: number }[] {
   if (mark === null || process.platform !== "linux") return [];
@@ -25,7 +24,7 @@ export function killMarked(mark: ProcessTag | null, onKill?: (pid: number) => vo
   }
 }
 
-/** What carries the mark, but for a kernel itself: it carries its own until it has ended. */
+/** Returns the processes with this mark, without the kernel, which carries its own mark. */
 export function markedProcesses(mark: ProcessTag): Process[] {
   if (process.platform !== "linux") return [];
   return newestFirst().flatMap((pid) => {
@@ -38,7 +37,7 @@ function isMarked(pid: number, mark: ProcessTag): boolean {
   return readTag(pid) === mark && readStat(pid)?.zombie === false && !holdsKernel(pid);
 }
 
-/** How long the thread is held for one turn. */
+/** Maximum time that one turn blocks the thread. */
 const SLICE_MS = 3;
 
 function newestFirst(): number[] {

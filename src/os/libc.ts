@@ -1,32 +1,32 @@
 import { dlopen, ptr, toArrayBuffer } from "bun:ffi";
 
 /**
- * The few calls of the C library that Bun does not offer, on Linux. Elsewhere there is none of this: without
- * a subreaper there is nothing to reap, and pipes are Bun's own.
+ * Calls of the C library that Bun does not offer, on Linux only. Elsewhere there is no subreaper, so nothing to reap,
+ * and pipes are Bun's own.
  */
 interface Libc {
-  /** prctl(2) with one number. 0 when it worked. */
+  /** prctl(2) with one number. Returns 0 on success. */
   prctl(option: number, value: number): number;
-  /** True when `pid` was a zombie of ours and is gone now. Never waits. */
+  /** Reaps `pid`; returns true when it was a zombie child. Never waits. */
   reap(pid: number): boolean;
-  /** The soft and the hard limit of a process (0: this one), of a zombie too; null when the system does not say. */
+  /** Returns the soft and hard limit of a process or zombie (0: this one); null when they can't be read. */
   limit(resource: number, pid?: number): { soft: bigint; hard: bigint } | null;
   setLimit(resource: number, soft: bigint, hard: bigint, pid?: number): boolean;
-  /** The session of a process (0: this one), of a zombie too; -1 when there is no such process. */
+  /** Returns the session of a process or zombie (0: this one); -1 when there is no such process. */
   session(pid: number): number;
-  /** A nameless file in memory whose name /proc/<pid>/fd shows; closed with this process. False when there is none. */
+  /** Opens an anonymous file in memory that /proc/<pid>/fd lists by name, until this process ends. False on failure. */
   nameInMemory(name: string): boolean;
-  /** An option of a socket (SOL_SOCKET) that is one number; null when the system does not give it. */
+  /** Returns a numeric socket option (SOL_SOCKET); null when the system does not support it. */
   socketOption(fd: number, option: number): number | null;
-  /** Writes over this process's own copy of a variable's value, where the system shows it; false when there is none. */
+  /** Overwrites a variable's value in this process's visible environment; false when there is none. */
   hideVariable(name: string): boolean;
-  /** A pipe that programs started later do not inherit by themselves; null when no descriptor is left. */
+  /** Makes a pipe that later programs do not inherit; null when no descriptor is left. */
   pipe(): { read: number; write: number } | null;
-  /** Whether a read returns at once: with bytes, the end or an error. */
+  /** Returns true when a read would return at once, with bytes, the end or an error. */
   readable(fd: number): boolean;
 }
 
-/** Opened at the first call, which costs a millisecond or two; null where it can't be had. */
+/** Opens the library at the first call, in about 2 ms; null where it is not available. */
 export function libc(): Libc | null {
   opened ??= open();
   return opened.calls;
@@ -71,7 +71,7 @@ function load(name: string): Libc | null {
   try {
     symbols = dlopen(name, SYMBOLS).symbols;
   } catch {
-    return null; // Not this C library's name: the next one is tried.
+    return null; // Not this name: try the next.
   }
   const limits = new BigUint64Array(2);
   const ends = new Int32Array(2);

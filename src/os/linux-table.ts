@@ -3,7 +3,7 @@ import { readdir } from "node:fs/promises";
 import { COOKIE, type Process, type ProcessTable, type Trace, withDescendants } from "./process-table.ts";
 import { readTag } from "./process-tag.ts";
 
-/** Processes as /proc tells them. */
+/** The process table by /proc. */
 export const linuxTable: ProcessTable = {
   async find(pid) {
     return readStat(pid);
@@ -28,7 +28,7 @@ interface Request {
   reject(error: unknown): void;
 }
 
-/** Whoever asks during a scan is answered by the next one, all by the same. */
+/** Coalesces requests: all callers during a scan share the next scan. */
 let requests: Request[] = [];
 let scanning = false;
 
@@ -61,7 +61,7 @@ async function scan(traces: readonly Trace[]): Promise<Found> {
       pause = performance.now() + SLICE_MS;
     }
     const row = readStat(pid);
-    // Whoever is older than the program was not started by it, whatever it holds or carries.
+    // A process older than the program was not started by it.
     if (!row || row.zombie || Number(row.start) < oldest) continue;
     all.set(pid, row);
     const trace = traceOf(row);
@@ -73,12 +73,12 @@ async function scan(traces: readonly Trace[]): Promise<Found> {
 
 let boot: string | undefined;
 
-/** So long a scan holds the thread before others get their turn. */
+/** Maximum time that a scan blocks the thread before it yields. */
 const SLICE_MS = 2;
 
 type Matcher = (row: Process) => Trace | undefined;
 
-/** The cheapest sign first. */
+/** Attributes a process to a trace, by the cheapest sign first. */
 function matcher(traces: readonly Trace[]): Matcher {
   const groups = new Map<number, Trace>();
   const cookies = new Map<string, Trace>();
@@ -100,7 +100,7 @@ function matcher(traces: readonly Trace[]): Matcher {
   };
 }
 
-/** The group is the program's unless its number went to another leader in the meantime. */
+/** The group belongs to the program unless its number was reused by another leader. */
 function ofGroup(trace: Trace | undefined): Trace | undefined {
   if (!trace?.leader) return undefined;
   const leader = readStat(trace.leader.pid);
@@ -111,14 +111,14 @@ export function readCookie(pid: number): string | undefined {
   return readVariable(pid, COOKIE);
 }
 
-/** Its command line, for people to read; empty where it has ended. */
+/** Returns the command line of a process for display; empty when it has ended. */
 export function readCommand(pid: number): string {
   return (readProc(`/proc/${pid}/cmdline`) ?? "").replaceAll("\0", " ").trim().slice(0, COMMAND_CHARS);
 }
 
 const COMMAND_CHARS = 200;
 
-/** A variable of the environment that a process was started with; undefined where it has none or can't be looked at. */
+/** Reads a variable of a process's initial environment; undefined when it is missing or not readable. */
 export function readVariable(pid: number, variable: string): string | undefined {
   const variables = readProc(`/proc/${pid}/environ`);
   const name = `${variable}=`;
@@ -135,7 +135,7 @@ function ofPipe(pid: number, pipes: ReadonlyMap<string, Trace>): Trace | undefin
   try {
     names = readdirSync(folder);
   } catch {
-    return undefined; // Gone, or another user's: nothing to be seen.
+    return undefined; // It has ended, or is another user's.
   }
   for (const name of names.slice(0, MOST_DESCRIPTORS)) {
     const trace = pipes.get(readLink(`${folder}/${name}`) ?? "");
@@ -144,23 +144,23 @@ function ofPipe(pid: number, pipes: ReadonlyMap<string, Trace>): Trace | undefin
   return undefined;
 }
 
-/** A server's ten thousand connections would hold the thread for too long, and a pipe it got stands first. */
+/** Maximum descriptors to read: a server may have thousands, and an inherited pipe is among the first. */
 const MOST_DESCRIPTORS = 256;
 
-/** What a descriptor leads to, as "pipe:[123]"; null when it is gone. */
+/** Returns the target of a descriptor, such as "pipe:[123]"; null when it is closed. */
 export function readLink(path: string): string | null {
   try {
     return readlinkSync(path);
   } catch {
-    return null; // Closed in the meantime.
+    return null; // Closed meanwhile.
   }
 }
 
-/** Null when there is no such process. */
+/** Returns null when there is no such process. */
 export function readStat(pid: number): Process | null {
   const stat = readProc(`/proc/${pid}/stat`);
   if (stat === null) return null;
-  // The name stands in brackets and may hold anything: what counts comes after the last one.
+  // The name is in brackets and may contain any character: parse after the last bracket.
   const [state, ppid, pgid, ...more] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const start = more[STARTTIME];
   if (start === undefined) return null;
@@ -170,7 +170,7 @@ export function readStat(pid: number): Process | null {
 /** Field 22 of proc(5), counted from the one after pgrp. */
 const STARTTIME = 16;
 
-/** Null when the process is gone or another user's. */
+/** Returns null when the process has ended or is another user's. */
 function readProc(path: string): string | null {
   try {
     return readFileSync(path, "latin1");

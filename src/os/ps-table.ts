@@ -1,9 +1,9 @@
 import { COOKIE, type Process, type ProcessTable, type Trace, withDescendants } from "./process-table.ts";
 
-/** Runs `ps` and gives what it printed; it ends by itself, and with status 1 when it found nobody. */
+/** Runs `ps` and returns its output. `ps` exits with status 1 when it finds no process. */
 type RunPs = (argv: string[]) => Promise<string>;
 
-/** Processes as `ps` tells them, where there is no /proc. A cleared environment hides a program here. */
+/** The process table by `ps`, for systems without /proc. A program that clears its environment is not found. */
 export function psTable(run: RunPs): ProcessTable {
   return {
     async find(pid) {

@@ -11,36 +11,36 @@ import { type Alarm, alarm, pause, settles } from "./wait.ts";
 
 interface RunningChildOptions {
   id: string;
-  /** Null where marks can't be had. */
+  /** null where marks are not supported. */
   mark: string | null;
   output: Output;
   table: ProcessTable;
   graceMs: number;
   quietMs: number;
   timeoutMs: number | undefined;
-  /** What `timeoutMs` is counted in: the system's time when there is none. */
+  /** The clock of `timeoutMs`; by default the system's. */
   clock: { timer(ms: number, ring: () => void): Alarm } | undefined;
-  /** Orphans that belong to this program, as a subreaper sees them; null when this process is none. */
+  /** Returns the orphans of this program; null when this process is no subreaper. */
   orphans(child: RunningChild): Adopted | null;
-  /** Kills at sight what it has left; see `EndOptions`. */
+  /** Kills what the program left as soon as it is found; see `EndOptions`. */
   strike(child: RunningChild): readonly { pid: number }[];
   onFault(error: SyscallError): void;
 }
 
-/** One program from its start until nothing of it is left. Its owner calls `end` and waits for `gone`. */
+/** One program, until it and all its descendants have ended. Its owner calls `end` and waits for `gone`. */
 export class RunningChild {
   readonly pid: number;
-  /** What started, null when it was gone before one could look. On Linux it is there from the beginning. */
+  /** Identity of the program; null when it ended too early to read it. On Linux it is set from the start. */
   readonly identity: Promise<Identity | null>;
-  /** True when nothing of it is left; false when something would not go. Never rejects. */
+  /** Resolves to true when no process of it is left, to false when one did not end. Never rejects. */
   readonly gone: Promise<boolean>;
   readonly #o: RunningChildOptions;
   readonly #spawned: Spawned;
   readonly #exit: Promise<Exit>;
-  /** Bun has not yet reported the program's end: until then its PID, and so its group, is surely its own. */
+  /** Bun has not reported the program's end yet. Until then, its PID and its group are its own. */
   #leads = true;
   readonly #closed: Promise<void>;
-  /** Everybody had closed its pipes when its output was taken. */
+  /** All its pipes were closed when its output had been read. */
   #eof = false;
   readonly #info: Promise<ExitInfo>;
   #pieces = 0;
@@ -48,12 +48,12 @@ export class RunningChild {
   #timer: Alarm | undefined;
   #timedOut = false;
   #ending: Promise<void> | undefined;
-  /** Its group was asked to end, and has so many ms left. */
+  /** Ms left until KILL, after its group was asked to end. */
   #asked: (() => number) | undefined;
-  /** No grace any more. */
+  /** The grace period is cancelled. */
   #hurried = false;
   readonly #hurry = Promise.withResolvers<void>();
-  /** Everything below it when it did not react to TERM. */
+  /** Its descendants at the time when it did not react to TERM. */
   #seen: Process[] = [];
   #stuck: (exit: Exit) => void = () => {};
 
@@ -83,12 +83,12 @@ export class RunningChild {
     return this.#o.mark;
   }
 
-  /** False as soon as the program itself has ended, whatever it left. */
+  /** False once the program itself has ended, even if descendants run. */
   get runs(): boolean {
     return this.#leads;
   }
 
-  /** It runs, and is not being ended. */
+  /** True while it runs and is not being ended. */
   get stays(): boolean {
     return this.#leads && this.#ending === undefined;
   }
@@ -110,7 +110,7 @@ export class RunningChild {
         return false;
       },
     );
-    // Something it left may hold the pipe and never read it.
+    // A descendant may hold the pipe and never read it.
     const done = await Promise.race([written, this.#exit.then(() => false)]);
     if (!done) throw this.#inputClosed(failure);
   }
@@ -121,7 +121,7 @@ export class RunningChild {
     await this.#spawned.stdin?.end();
   }
 
-  /** What came from its terminal. */
+  /** Receives output of its terminal. */
   fromTerminal(data: Uint8Array): void {
     this.#pieces += 1;
     this.#o.output.pushNow(1, data);
@@ -136,13 +136,13 @@ export class RunningChild {
     return this.#info;
   }
 
-  /** TERM to the group, grace, KILL to the group, then whoever is left of it. Safe to call again. */
+  /** Sends TERM to the group, waits for the grace period, kills the group, then ends what is left. Safe to call again. */
   end(): Promise<void> {
     this.#ending ??= this.#end();
     return this.#ending;
   }
 
-  /** From now on its end has no grace, also one that is under way. It does not begin one. */
+  /** Cancels the grace period, also one that has begun. Does not end the program. */
   hurry(): void {
     this.#hurried = true;
     this.#hurry.resolve();
@@ -154,7 +154,7 @@ export class RunningChild {
       terminate(-this.pid);
       await settles(Promise.race([this.#exit, this.#hurry.promise]), this.#o.graceMs);
       if (this.#leads) {
-        // Seen while they still hang together: a kernel below this one marks its programs as its own.
+        // Look before they lose their parents: a kernel below this one gives its programs its own marks.
         this.#seen = await this.#lookFor();
         if (this.#leads) signal(-this.pid, "SIGKILL");
         if (!(await settles(this.#exit, STUCK_MS))) this.#stuck({ code: null, signal: null });
@@ -195,15 +195,15 @@ export class RunningChild {
         if (done) return;
         this.#pieces += 1;
         if (value) await this.#o.output.push(fd, value);
-        // Of one that prints without end the next piece is always there: everything else must have its turn.
+        // A program that prints endlessly always has a next piece: let other work run in between.
         await new Promise((resolve) => setImmediate(resolve));
       }
     } catch (cause) {
-      this.#fault(`The output of program ${this.pid} cannot be read any further`, cause);
+      this.#fault(`The rest of the output of program ${this.pid} cannot be read`, cause);
     }
   }
 
-  /** The exit as its owner hears of it: when the output that belongs to it was taken. */
+  /** Reports the exit to the owner, after its output has been read. */
   async #finish(): Promise<ExitInfo> {
     const exit = await this.#exit;
     this.#o.output.drain();
@@ -216,9 +216,8 @@ export class RunningChild {
   }
 
   /**
-   * Until everybody has closed its pipes, or nothing came for a short while: one that it left behind may hold
-   * them for ever. The thread may have been busy, so a last look is taken before silence counts, and what lies in its
-   * pipes is none.
+   * Waits until all its pipes are closed, or no output came for a short while: a descendant may hold them open for
+   * ever. The thread may have been busy, so it checks the pipes for unread output before it stops waiting.
    */
   async #silence(): Promise<boolean> {
     const end = performance.now() + this.#o.quietMs * LONGEST_DRAIN + DISK_MS;
@@ -226,7 +225,7 @@ export class RunningChild {
       const before = this.#pieces;
       if (await settles(this.#closed, this.#o.quietMs)) return true;
       if (await settles(this.#closed, 0)) return true;
-      // A slow disk is not silence: what came is still on its way there. Nor is a thread that has not come to it.
+      // Output that waits for a slow disk or a busy thread does not count as silence.
       const quiet = this.#pieces === before;
       const busy = this.#o.output.writing || (quiet && this.#unread());
       if (busy && performance.now() < end) continue;
@@ -245,14 +244,14 @@ export class RunningChild {
       if (left.length > 0) this.#o.onFault(wouldNotGo(left));
       return left.length === 0;
     } catch (cause) {
-      this.#fault(`What program ${this.pid} left behind cannot be looked for`, cause);
+      this.#fault(`Processes left by program ${this.pid} cannot be found`, cause);
       return false;
     }
   }
 
   async #endTheRest(): Promise<{ pid: number }[]> {
-    // What ends by itself right after the program may do so: the `tee` of a redirection, for one. With an
-    // open pipe that time has passed already.
+    // Give descendants time to end by themselves, such as the `tee` of a redirection. With an open pipe, that
+    // time has already passed.
     if (await (this.#eof ? this.#endsByItself() : this.#nothingLeft())) return [];
     const left = this.#asked ?? countdown(this.#o.graceMs);
     return endProcesses({
@@ -275,7 +274,7 @@ export class RunningChild {
     return true;
   }
 
-  /** Cheap where a subreaper sees every orphan: then only an open pipe or a living group needs the long way. */
+  /** Cheap with a subreaper, which sees every orphan: only an open pipe or a living group needs a full scan. */
   async #nothingLeft(): Promise<boolean> {
     const orphans = this.#o.orphans(this);
     if (signal(-this.pid, 0)) return false;
@@ -313,10 +312,10 @@ export class RunningChild {
   }
 }
 
-/** After KILL; beyond it the program is stuck in the system, and a later sweep has to end it. */
+/** Maximum wait after KILL. A process that outlives it is stuck in the system, and a later sweep ends it. */
 const STUCK_MS = 5000;
-/** So many times nearly as long as a silence the output is drained at most, when something left behind goes on printing. */
+/** Maximum time to drain output, as a multiple of `quietMs`, when a descendant keeps printing. */
 const LONGEST_DRAIN = 10;
-/** On top of it, for a disk that does not keep up. */
+/** Additional time for a slow disk. */
 const DISK_MS = 10_000;
 const LOOK_MS = 5;

@@ -6,17 +6,17 @@ import { spawnError } from "./spawn-error.ts";
 import { inputPipe, outputPipe, readerOf, type Stdin, stdinData, terminalInput, writerOf } from "./stdio.ts";
 import { settles } from "./wait.ts";
 
-/** A program that was just started, in its own session and group, of which it is the leader. */
+/** A started program, the leader of its own session and group. */
 export interface Spawned {
   pid: number;
   exited: Promise<Exit>;
-  /** What it prints, one reader per stream; none with a terminal. */
+  /** One reader for each output stream; none with a terminal. */
   streams: { fd: 1 | 2; reader: ByteReader }[];
-  /** With a terminal: settles when nobody holds it any more. */
+  /** With a terminal: settles when no process holds it any more. */
   terminalClosed: Promise<void>;
   stdin: Stdin | null;
   pipes: string[];
-  /** Frees our ends. Called once, when it has ended and its output was taken. */
+  /** Closes our ends. Called once, after it has ended and its output was read. */
   release(): void;
 }
 
@@ -27,10 +27,10 @@ export interface Exit {
 
 type Environment = Record<string, string>;
 
-/** A program that runs no longer than this is read from when it has ended. */
+/** Output of a program that ends within this time is read after its end. */
 const SHORT_MS = 10;
 
-/** Starts a program in its own session and group. Must be told everything: it looks at nothing else. */
+/** Starts a program in its own session and group. The request must be complete: there are no defaults. */
 export function spawn(
   request: ExecRequest,
   cwd: string,
@@ -114,7 +114,7 @@ function spawnWithTerminal(
   };
 }
 
-/** The terminal as /proc shows it; nothing when the program was too quick, or there is no /proc. */
+/** Returns the terminal as /proc shows it; empty when the program has already ended, or without /proc. */
 function terminalOf(pid: number): string[] {
   const link = readLink(`/proc/${pid}/fd/1`);
   return link?.startsWith("/dev/pts/") ? [link] : [];

@@ -6,19 +6,18 @@ const PR_SET_CHILD_SUBREAPER = 36;
 const CHILDREN = `/proc/self/task/${process.pid}/children`;
 
 /**
- * Makes this process the one that orphans below it fall to (Linux, prctl(2)): whatever a program leaves
- * behind comes back to us, whatever it did to hide. Called once by who runs a kernel, before the first
- * program. False where the system has no such thing.
+ * Makes this process the subreaper of its descendants (Linux, prctl(2)): all their orphans become its children, even
+ * hidden ones. Called once before the first program of a kernel. Returns false where it is not supported.
  *
- * `alone`: this process exists for its kernel. Then every orphan is a run's, with a mark or without. The first process
- * of a container adopts those of others too, so that there a mark is needed.
+ * `alone`: this process exists only for its kernel, so every orphan belongs to a run, even without a mark. PID 1 of a
+ * container also adopts other orphans, so there a mark is required.
  */
 export function becomeSubreaper({ alone = false }: { alone?: boolean } = {}): boolean {
   if (alone) {
     showKernelSign();
     ownsAll = process.pid !== 1;
   }
-  // Where the orphans could not be listed, nobody would reap them: then they go where they always went.
+  // If orphans can't be listed, they could not be reaped: leave them to the system.
   if (!active && existsSync(CHILDREN)) active = libc()?.prctl(PR_SET_CHILD_SUBREAPER, 1) === 0;
   return active;
 }
@@ -27,7 +26,7 @@ export function isSubreaper(): boolean {
   return active;
 }
 
-/** Whether every orphan that falls to this process was left by a run. */
+/** Returns true when every orphan of this process belongs to a run. */
 export function ownsEveryOrphan(): boolean {
   return active && ownsAll;
 }
@@ -36,8 +35,8 @@ let active = false;
 let ownsAll = false;
 
 /**
- * PIDs of the direct children of this process: the programs started, and orphans that fell to it. All of them
- * belong to the main thread, which starts the programs and which the system hands orphans to.
+ * Returns the PIDs of this process's direct children: started programs and adopted orphans. All of them belong to the
+ * main thread, which starts programs and adopts orphans.
  */
 export function directChildren(): number[] {
   const list = readFileSync(CHILDREN, "latin1");

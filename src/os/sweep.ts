@@ -9,22 +9,22 @@ import { LEDGER_SUFFIX, LEDGER_VERSION } from "./ledger.ts";
 import type { Process, ProcessTable, Trace } from "./process-table.ts";
 import { kernelMark } from "./process-tag.ts";
 
-/** A program that a dead kernel had left running. */
+/** A program that a dead kernel left running. */
 export interface Ended {
   kernelId: string;
-  /** Empty where nothing tells its run. */
+  /** Empty when its run is unknown. */
   uuid: string;
   call?: string;
   argv: string[];
-  /** Everything of it that was found running. */
+  /** PIDs of the program and its descendants that were running. */
   pids: number[];
-  /** False: it would not go. Its ledger stays, for the next sweep. */
+  /** False when it did not end. Its ledger stays for the next sweep. */
   ended: boolean;
 }
 
 /**
- * See `sweepChildren`. Kernels one after the other, the programs of one together. What goes wrong with one of them is
- * thrown when all have been seen to.
+ * See `sweepChildren`. Sweeps kernels one by one, and the programs of a kernel together. Errors are thrown after all
+ * kernels are swept.
  */
 export async function sweep(
   ledgerDir: string,
@@ -48,7 +48,7 @@ export async function sweep(
   return ended;
 }
 
-/** What `sweep` would end, for `rnix doctor`: looked for, and left alone. */
+/** Finds the programs that `sweep` would end, for `rnix doctor`, without ending them. */
 export async function leftRunning(
   ledgerDir: string,
   kernelAlive: (kernelId: string) => boolean,
@@ -71,8 +71,8 @@ export async function leftRunning(
 }
 
 /**
- * Not by a thread of the pool: at the start of a command its first one costs more than the rest of the boot. Files
- * only: a pipe of such a name would hold up whoever reads it.
+ * Lists synchronously: starting the thread pool costs more than the rest of a command's start. Lists regular files
+ * only: reading a pipe would block.
  */
 function deadLedgers(
   ledgerDir: string,
@@ -116,8 +116,8 @@ interface Program {
 }
 
 /**
- * The programs of a ledger without an end. A torn line is the last thing its kernel did, and says nothing. None where
- * another rnix, which sweeps at the same time, has removed it: then they are gone.
+ * Returns the programs of a ledger that have no `end` line. A torn last line is ignored. A ledger that another sweep
+ * removed has no programs left.
  */
 async function openPrograms(path: string): Promise<Program[]> {
   const [first = "", ...lines] = (await textOf(path)).split("\n");
@@ -179,10 +179,10 @@ async function endPrograms(
   return all.filter(({ pids }) => pids.length > 0);
 }
 
-/** One that forks without end has had thousands. */
+/** Maximum PIDs in a report: an endless fork may have had thousands. */
 const MOST_PIDS = 20;
 
-/** Programs of the kernel that took their own mark off, so that only the kernel's is left. */
+/** Ends the programs that removed their own mark and carry only the kernel's. */
 async function endUnknown(kernelId: string, table: ProcessTable, graceMs: number): Promise<Ended[]> {
   const mark = kernelMark(kernelId);
   const pids = new Set(unknownPrograms(kernelId));
@@ -207,7 +207,7 @@ function unknownOf(kernelId: string, pids: number[]): Omit<Ended, "ended"> {
   return { kernelId, uuid: "", argv: ["a program that hides its run"], pids };
 }
 
-/** Also those that were below it at first and now are below nobody. */
+/** Includes former descendants that have lost their parent. */
 async function findAgain(table: ProcessTable, trace: Trace, before: Process[]): Promise<Process[]> {
   const found = new Map((await table.members([trace])).get(trace.id)?.map((member) => [member.pid, member]));
   for (const member of before) {
@@ -230,6 +230,6 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return undefined; // Torn: refused by the schema.
+    return undefined; // Torn: rejected by the schema.
   }
 }
