@@ -125,7 +125,7 @@ describe("the daemon of another version makes room", () => {
     await until(() => machine.has("held"), "the held call");
     const pid = Number(machine.daemonPid);
     const restarting = machine.start(["daemon", "restart"]);
-    await until(() => restarting.stderr.text.includes("1 tool call is under way"), "what is waited for");
+    await until(() => restarting.stderr.text.includes("waiting up to"), "what is waited for");
     expect(await machine.run(["spawn", "hold it"], { rnix: other })).toMatchObject({ code: 69 });
     expect(machine.read("lines")).toBe("once\n");
     machine.write("go", "");

@@ -78,7 +78,7 @@ describe("an agent's fallback models", () => {
     for (const command of ["log", "show"]) {
       const { stdout } = await machine.run([command, receipt.uuid]);
       for (const text of ["429", "come back"]) expect(stdout).toContain(text);
-      expect(stdout).toContain(command === "log" ? "goes on with anthropic/d" : "d of anthropic");
+      expect(stdout).toContain(command === "log" ? "continues with anthropic/d" : "d of anthropic");
     }
     expect(stderr).toContain("openai/c failed (EXHAUSTED");
     const steps = await machine.run(["steps", receipt.uuid, "1", "--json"]);
@@ -95,7 +95,9 @@ describe("an agent's fallback models", () => {
       { env: AGENTS },
     );
     expect(receipt).toMatchObject({ exit_code: 0, provider: "openai", model: "b" });
-    expect(stderr).toContain("anthropic/d is left out: the provider openai was asked for");
+    expect(stderr).toContain(
+      "The fallback anthropic/d is left out: it belongs to another provider than openai",
+    );
     expect(asked(model.requests).join()).not.toContain("messages");
   });
 

@@ -114,7 +114,7 @@ describe("rnix replay of a recorded run", () => {
       [[uuid, "--compare", "loosely"], /usual, exact, state/],
       [[uuid, "--cwd", "/no/such/folder"], /no such file or folder/],
       [[uuid, "--export", "run.txt"], /ends in \.yaml/],
-      [["s.yaml", "--export", "t.yaml"], /is a script already/],
+      [["s.yaml", "--export", "t.yaml"], /expects a recorded run, got a script/],
     ];
     for (const [args, says] of grid) {
       const { code, stderr } = await machine.run(["replay", ...args]);
@@ -135,7 +135,7 @@ describe("rnix replay --export", () => {
       const text = machine.read(file);
       for (const key of [OPENAI_KEY, ANTHROPIC_KEY]) expect(text).not.toContain(key);
       const again = await machine.run(["replay", uuid, "--export", file]);
-      expect([again.code, again.stderr]).toEqual([64, expect.stringContaining("there already")]);
+      expect([again.code, again.stderr]).toEqual([64, expect.stringContaining("exists already")]);
 
       expect(await replayed(machine, [file, "--cwd", fresh])).toMatchObject({ code: 0, same: true });
       expect(machine.read(join(fresh, "sum.txt"))).toBe("1 + 1 = 2\n");

@@ -189,7 +189,7 @@ describe("InitBoot", () => {
         ["last", "running"],
       ]);
       expect(s.h.kernel.init.initStatus()[1]?.error).toContain(why);
-      expect(s.h.warnings.filter((text) => /goes on without .* bad/.test(text))).toHaveLength(1);
+      expect(s.h.warnings.filter((text) => /continues without .* bad/.test(text))).toHaveLength(1);
     });
 
     test(`stops what it has brought up, and says why, when it is required: ${what}`, async () => {

@@ -204,7 +204,7 @@ describe("what it costs", () => {
     const { info, events } = await h.run("go", { provider: one, maxCost: 1000 });
     expect(info).toMatchObject({ exit_reason: "llm_error", provider: "one" });
     const notices = events.flatMap((event) => (event.type === "notice" ? [event.text] : []));
-    expect(notices.join()).toContain("two/b is left out: there is a cost limit");
+    expect(notices.join()).toContain("two/b is left out: the run has a cost limit");
   });
 
   test("does not take a second step of the run", async () => {

@@ -37,7 +37,7 @@ test("a daemon with all connections taken is busy and not absent, for every comm
       const { code, stdout, stderr } = await machine.run(args);
       expect({ args, code }).toEqual({ args, code: 69 });
       expect(stdout + stderr).not.toContain("no daemon");
-      expect(stderr).toMatch(/takes no (connection|more)/);
+      expect(stderr).toMatch(/accepts no (connection|more)/);
     }
   }
   await until(async () => (await machine.run(["ps"])).code === 0, "a free connection");
