@@ -114,7 +114,7 @@ test("gc removes only folders that Rnix has made", async () => {
   const before = everything(machine.elsewhere);
   const { code, stderr } = await machine.run(["gc"]);
   expect(code).toBe(0);
-  expect(stderr).toContain(`${join(steps, `${OLD}1`)} holds no record that your Rnix has written`);
+  expect(stderr).toContain(`${join(steps, `${OLD}1`)} holds no record that your Rnix wrote`);
   expect(readdirSync(steps).sort()).toEqual([`${OLD}1`, `${OLD}2`, `${OLD}3`, first, last].sort());
   expect(readdirSync(going)).toEqual(["not-a-run"]);
   expect(everything(machine.elsewhere)).toEqual(before);
