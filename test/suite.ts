@@ -44,6 +44,8 @@ async function run(args: readonly string[]): Promise<{ exitCode: number; failed:
   for await (const line of createInterface({ input: Readable.fromWeb(child.stderr) })) {
     process.stderr.write(`${line}\n`);
     file = /^(\S+\.ts):$/.exec(line)?.[1] ?? file;
+    // At the end all failures are listed again, below no file.
+    if (/^\d+ tests? failed:$/.test(line)) file = "";
     if (file !== "" && /^\(fail\) |^# Unhandled error between tests/.test(line)) failed.add(file);
   }
   return { exitCode: await child.exited, failed: [...failed] };
