@@ -1,5 +1,3 @@
-import { createHash } from "node:crypto";
-
 /**
  * Wraps untrusted text in a tag that it cannot close: `<tag>`, or `<tag-2>` and so on if the text contains that tag. The
  * same text always gets the same tag, so a resumed run sees the same prompt.
@@ -18,7 +16,7 @@ function unusedTag(tag: string, text: string): string {
   if (!uses(text, tag)) return tag;
   for (let number = 2; number <= MAX_NUMBERED; number++)
     if (!uses(text, `${tag}-${number}`)) return `${tag}-${number}`;
-  return `${tag}-${createHash("sha256").update(text).digest("hex").slice(0, 16)}`;
+  return `${tag}-${new Bun.CryptoHasher("sha256").update(text).digest("hex").slice(0, 16)}`;
 }
 
 /** Whether the text contains the tag, ignoring case, spaces and a slash. */

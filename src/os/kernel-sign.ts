@@ -1,4 +1,5 @@
-import { readdirSync } from "node:fs";
+import { readdirSync, readlinkSync } from "node:fs";
+import { errnoOf } from "../lib/regular-file.ts";
 import { libc } from "./libc.ts";
 import { readLink } from "./linux-table.ts";
 
@@ -19,7 +20,23 @@ export function holdsKernel(pid: number): boolean {
   } catch {
     return false; // It has ended, or is another user's.
   }
-  return names.some((name) => readLink(`${folder}/${name}`)?.startsWith(LINK));
+  for (const name of names) {
+    const target = readLink(`${folder}/${name}`);
+    if (target?.startsWith(LINK)) return true;
+    // The folder can be listed and its links not (a container's root without ptrace): no other link is readable.
+    if (target === null && !isReadable(`${folder}/${name}`)) return false;
+  }
+  return false;
+}
+
+/** Returns true for a readable link, and for one that was closed meanwhile. */
+function isReadable(link: string): boolean {
+  try {
+    readlinkSync(link);
+    return true;
+  } catch (error) {
+    return errnoOf(error) === "ENOENT";
+  }
 }
 
 const NAME = "rnix-kernel";

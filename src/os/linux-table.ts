@@ -108,7 +108,7 @@ function ofGroup(trace: Trace | undefined): Trace | undefined {
 }
 
 export function readCookie(pid: number): string | undefined {
-  return readVariable(pid, COOKIE);
+  return readVariables(pid, [COOKIE])[0];
 }
 
 /** Returns the command line of a process for display; empty when it has ended. */
@@ -118,14 +118,15 @@ export function readCommand(pid: number): string {
 
 const COMMAND_CHARS = 200;
 
-/** Reads a variable of a process's initial environment; undefined when it is missing or not readable. */
-export function readVariable(pid: number, variable: string): string | undefined {
-  const variables = readProc(`/proc/${pid}/environ`);
-  const name = `${variable}=`;
-  return variables
-    ?.split("\0")
-    .find((one) => one.startsWith(name))
-    ?.slice(name.length);
+/** Reads variables of a process's initial environment, in their order; undefined when missing or not readable. */
+export function readVariables(pid: number, names: readonly string[]): (string | undefined)[] {
+  const environment = `\0${readProc(`/proc/${pid}/environ`) ?? ""}\0`;
+  return names.map((name) => {
+    const before = `\0${name}=`;
+    const at = environment.indexOf(before);
+    const from = at + before.length;
+    return at < 0 ? undefined : environment.slice(from, environment.indexOf("\0", from));
+  });
 }
 
 function ofPipe(pid: number, pipes: ReadonlyMap<string, Trace>): Trace | undefined {

@@ -1,6 +1,6 @@
 import { holdsKernel } from "./kernel-sign.ts";
-import { readCookie, readStat, readVariable } from "./linux-table.ts";
-import type { Process } from "./process-table.ts";
+import { readStat, readVariables } from "./linux-table.ts";
+import { COOKIE, type Process } from "./process-table.ts";
 import { type ProcessTag, readGivenMark, readTagOf } from "./process-tag.ts";
 
 /**
@@ -73,9 +73,8 @@ const MOST_OUTSIDE = 1000;
 function lookedAt({ pid, start }: Process): Sign | null {
   const key = `${pid}:${start}`;
   if (outside.has(key)) return null;
-  const id = readCookie(pid);
+  const [id, unit] = readVariables(pid, [COOKIE, "RNIX_UNIT"]);
   if (id) return { id };
-  const unit = readVariable(pid, "RNIX_UNIT");
   if (unit) return { unit };
   if (pid !== process.pid && holdsKernel(pid)) return { kernel: pid };
   if (outside.size >= MOST_OUTSIDE) outside.clear();

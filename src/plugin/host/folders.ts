@@ -3,7 +3,7 @@ import { basename, dirname, join } from "node:path";
 import { readRegularSync } from "../../lib/regular-file.ts";
 import type { EmbeddedPlugin } from "./embedded.ts";
 import type { PluginLayer } from "./report.ts";
-import { Stamps } from "./stamps.ts";
+import { GRAIN_MS, stampOf } from "./stamps.ts";
 import { type PluginEntry, pluginEntries, sha256 } from "./stock-files.ts";
 
 interface Folder {
@@ -76,26 +76,36 @@ function nameFault(name: string, taken: ReadonlySet<string>): string | undefined
 
 /** Recognises files on disk with the content of an embedded plugin: they are that plugin. */
 export class EmbeddedCopies {
-  readonly #known = new Map<string, { stamps: Stamps; same: boolean }>();
+  readonly #digests = new Map<string, { stamp: string; digest: string | null }>();
   readonly #now: () => number;
 
   constructor(now: () => number) {
     this.#now = now;
   }
 
-  isCopy({ entry, folder }: Found, embedded: EmbeddedPlugin | undefined): boolean {
-    if (!embedded) return false;
-    const known = this.#known.get(entry);
-    if (known?.stamps.same) return known.same;
+  /** Returns a test for one look at the folders. It reads a file that several plugins share once. */
+  look(): (plugin: Found, embedded: EmbeddedPlugin | undefined) => boolean {
+    const read = new Map<string, string | null>();
+    const digestOf = (file: string): string | null => {
+      const known = read.get(file);
+      if (known !== undefined) return known;
+      const digest = this.#digest(file);
+      read.set(file, digest);
+      return digest;
+    };
+    return ({ folder }, embedded) =>
+      embedded?.files.every(({ path, digest }) => digestOf(`${folder}/${path}`) === digest) ?? false;
+  }
+
+  #digest(file: string): string | null {
+    const known = this.#digests.get(file);
+    if (known && known.stamp === stampOf(file, Number.POSITIVE_INFINITY)) return known.digest;
     const from = this.#now();
-    const same = embedded.files.every(({ path, digest }) => contentDigest(join(folder, path)) === digest);
-    const stamps = new Stamps();
-    stamps.take(
-      embedded.files.map(({ path }) => join(folder, path)),
-      from,
-    );
-    this.#known.set(entry, { stamps, same });
-    return same;
+    const digest = contentDigest(file);
+    const stamp = stampOf(file, from - GRAIN_MS);
+    if (stamp === null) this.#digests.delete(file);
+    else this.#digests.set(file, { stamp, digest });
+    return digest;
   }
 }
 

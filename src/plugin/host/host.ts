@@ -206,7 +206,8 @@ export class PluginHost {
       plugin.retire();
       this.#disk.delete(entry);
     }
-    return all.filter((one) => !this.#copies.isCopy(one, this.#stock.named(one.name)));
+    const isCopy = this.#copies.look();
+    return all.filter((one) => !isCopy(one, this.#stock.named(one.name)));
   }
 
   async #diskPlugin({ name, entry }: Found): Promise<DiskPlugin> {

@@ -1,6 +1,5 @@
 /** The key that authenticates the records of a user. */
 
-import { randomBytes } from "node:crypto";
 import nodeFs from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
@@ -55,7 +54,7 @@ export class RecordKey {
 
   /** Returns a key that ends with this process. */
   static temporary(): RecordKey {
-    return new RecordKey(randomBytes(KEY_BYTES), false);
+    return new RecordKey(randomKey(), false);
   }
 
   /** Returns the seal that authenticates the records of `subject`, such as one run. */
@@ -100,7 +99,7 @@ function makeKey(path: string): Uint8Array {
   try {
     const made = readKey(path);
     if (made) return made;
-    const bytes = randomBytes(KEY_BYTES);
+    const bytes = randomKey();
     nodeFs.rmSync(temporary, { force: true });
     const fd = nodeFs.openSync(temporary, "wx", 0o600);
     try {
@@ -115,6 +114,11 @@ function makeKey(path: string): Uint8Array {
   } finally {
     lock.release({ remove: true });
   }
+}
+
+/** node:crypto loads node's streams, which costs each command milliseconds. */
+function randomKey(): Uint8Array {
+  return crypto.getRandomValues(new Uint8Array(KEY_BYTES));
 }
 
 function syncFolder(folder: string): void {

@@ -1,7 +1,5 @@
 /** The MAC that authenticates the records of one run. */
 
-import { timingSafeEqual } from "node:crypto";
-
 /** Bytes of the HMAC-SHA256 that are recorded. */
 const MAC_BYTES = 16;
 const MAC_CHARS = 22;
@@ -42,7 +40,7 @@ export class RecordSeal {
     if (body < 1 || bytes.toString("latin1", body, at) !== BEFORE) return false;
     if (bytes.toString("latin1", end) !== AFTER) return false;
     const found = Buffer.from(bytes.toString("latin1", at, end), "base64url");
-    return found.length === MAC_BYTES && timingSafeEqual(found, this.#mac(file, bytes.subarray(0, body)));
+    return found.length === MAC_BYTES && sameBytes(found, this.#mac(file, bytes.subarray(0, body)));
   }
 
   /**
@@ -59,4 +57,11 @@ export class RecordSeal {
     const hasher = new Bun.CryptoHasher("sha256", this.#key);
     return hasher.update(`${file}\n`).update(body).digest().subarray(0, MAC_BYTES);
   }
+}
+
+/** Takes the same time wherever the first difference is. node:crypto has one, and loads node's streams with it. */
+function sameBytes(one: Uint8Array, other: Uint8Array): boolean {
+  let difference = one.length ^ other.length;
+  for (let i = 0; i < one.length; i++) difference |= (one[i] ?? 0) ^ (other[i] ?? 0);
+  return difference === 0;
 }
