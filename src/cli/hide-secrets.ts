@@ -22,55 +22,56 @@ function overwriteShown({ openSync, closeSync, readFileSync, writeSync }: typeof
   const stat = readFileSync("/proc/self/stat", "latin1");
   // From the third field on: the second, the program's name, may hold blanks (proc_pid_stat(5)).
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  const [argStart = 0, , envStart = 0] = fields.slice(ARG_START).map(Number);
   const memory = openSync("/proc/self/mem", "r+");
   try {
-    const overwrite = (file: string, start: number, valuesOf: (text: string) => Span[]): void => {
+    const overwrite = (file: string, field: number, valueAt: ValueAt): void => {
       const bytes = readFileSync(file);
-      const values = valuesOf(bytes.toString("latin1"));
-      if (values.length === 0) return;
-      for (const { from, to } of values) bytes.fill("*", from, to);
-      writeSync(memory, bytes, 0, bytes.length, start);
+      if (hideValues(bytes, valueAt)) writeSync(memory, bytes, 0, bytes.length, Number(fields[field]));
     };
-    overwrite("/proc/self/environ", envStart, variableValues);
-    overwrite("/proc/self/cmdline", argStart, givenValues);
+    overwrite("/proc/self/environ", ENV_START, variableValue);
+    if (process.argv.some((argument) => argument.startsWith("--env")))
+      overwrite("/proc/self/cmdline", ARG_START, givenValue);
   } finally {
     closeSync(memory);
   }
 }
 
-/** Field 48, of which the first two are cut off; the environment's is the second behind it. */
+/** Fields 48 and 50, of which the first two are cut off. */
 const ARG_START = 45;
+const ENV_START = 47;
 
-interface Span {
-  from: number;
-  to: number;
+/** Returns where the value to hide begins in the word from `from` to `end`; -1 for none. */
+type ValueAt = (text: string, from: number, end: number) => number;
+
+/** Overwrites values in bytes that hold words with a zero byte after each. Returns false when there is none. */
+function hideValues(bytes: Buffer, valueAt: ValueAt): boolean {
+  const text = bytes.toString("latin1");
+  let hidden = false;
+  for (let from = 0; from < text.length; ) {
+    const zero = text.indexOf("\0", from);
+    const end = zero < 0 ? text.length : zero;
+    const value = valueAt(text, from, end);
+    if (value >= 0) {
+      bytes.fill("*", value, end);
+      hidden = true;
+    }
+    from = end + 1;
+  }
+  return hidden;
 }
 
-function variableValues(text: string): Span[] {
-  return wordsOf(text).flatMap(({ word, from }) => {
-    const equals = word.indexOf("=");
-    return equals > 0 && isHidden(word.slice(0, equals))
-      ? [{ from: from + equals + 1, to: from + word.length }]
-      : [];
-  });
+function variableValue(text: string, from: number, end: number): number {
+  const equals = text.indexOf("=", from);
+  return equals > from && equals < end && isHidden(text.slice(from, equals)) ? equals + 1 : -1;
 }
 
 /** `--env NAME=VALUE` and `--env=NAME=VALUE`. */
-function givenValues(text: string): Span[] {
-  const words = wordsOf(text);
-  return words.flatMap(({ word, from }, i) => {
-    const name = words[i - 1]?.word === "--env" ? 0 : word.startsWith("--env=") ? "--env=".length : null;
-    const equals = name === null ? -1 : word.indexOf("=", name);
-    return equals < 0 ? [] : [{ from: from + equals + 1, to: from + word.length }];
-  });
+function givenValue(text: string, from: number, end: number): number {
+  const joined = text.startsWith(JOINED, from);
+  if (!joined && !text.endsWith(SEPARATE, from)) return -1;
+  const equals = text.indexOf("=", joined ? from + JOINED.length : from);
+  return equals >= 0 && equals < end ? equals + 1 : -1;
 }
 
-function wordsOf(text: string): { word: string; from: number }[] {
-  let from = 0;
-  return text.split("\0").map((word) => {
-    const at = from;
-    from += word.length + 1;
-    return { word, from: at };
-  });
-}
+const JOINED = "--env=";
+const SEPARATE = "\0--env\0";
