@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Project, prepareProject, type SettingLine } from "../server/offline-commands.ts";
 import { contractSource } from "./contract-source.ts" with { type: "macro" };
@@ -14,10 +14,7 @@ interface Written {
 export function initProject(project: Project, settings: SettingLine[]): Written {
   refuseNone(project);
   const settingsFolder = join(project.dir, ".rnix");
-  const ignore = join(settingsFolder, ".gitignore");
-  const result: Written = existsSync(ignore)
-    ? { written: [], kept: [ignore] }
-    : { written: [ignore], kept: [] };
+  const result: Written = { written: [], kept: [] };
   prepareProject(project);
   const files = new Map([
     ["config.yaml", configFile(settings)],

@@ -1,4 +1,4 @@
-import { lstatSync, mkdirSync, readdirSync, realpathSync, type Stats, writeFileSync } from "node:fs";
+import { lstatSync, mkdirSync, readdirSync, realpathSync, type Stats } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 import { fileError, systemCode } from "./file.ts";
@@ -49,17 +49,13 @@ export function findProject(at: CommandLocation, fs: ProjectFs = realFs): Projec
 }
 
 /**
- * Makes what the first run in a project needs: `.rnix/` with a `.gitignore`, and the data folder. Fails with
- * UNAVAILABLE (exit 69) when it cannot be written, and with INVALID when a link leads out of the project.
+ * Makes the data folder, which a run needs. Fails with UNAVAILABLE (exit 69) when it cannot be written, and with INVALID
+ * when a link leads out of the project.
  */
 export function prepareProject(project: Project): void {
   const inProject = project.kind !== "none" && project.dataDir === ownDataDir(project.dir);
   if (inProject) requireNoLinks(project.dir);
   try {
-    if (inProject) {
-      mkdirSync(join(project.dir, ".rnix"), { recursive: true, mode: 0o700 });
-      writeOnce(join(project.dir, ".rnix", ".gitignore"), "data/\n");
-    }
     mkdirSync(project.dataDir, { recursive: true, mode: 0o700 });
   } catch (cause) {
     const why = fileError(cause, project.dataDir, "make");
@@ -177,13 +173,5 @@ function realOr(path: string, fs: ProjectFs): string {
     // A HOME that does not exist still protects its own path.
     if (systemCode(error) !== undefined) return path;
     throw error;
-  }
-}
-
-function writeOnce(file: string, text: string): void {
-  try {
-    writeFileSync(file, text, { flag: "wx", mode: 0o600 });
-  } catch (error) {
-    if (systemCode(error) !== "EEXIST") throw error;
   }
 }

@@ -78,7 +78,6 @@ describe("rnix init", () => {
     const written = first.out.split("\n").filter((line) => line.startsWith("wrote "));
     expect(written.map((line) => line.slice(`wrote ${dir}/.rnix/`.length)).sort()).toEqual(
       [
-        ".gitignore",
         "agents/.gitkeep",
         "config.yaml",
         "plugins/.gitkeep",
@@ -87,7 +86,6 @@ describe("rnix init", () => {
         "types/plugin.ts",
       ].sort(),
     );
-    expect(await Bun.file(join(dir, ".rnix", ".gitignore")).text()).toContain("data/");
     expect(statSync(join(dir, ".rnix")).mode & 0o777).toBe(0o700);
     expect(await Bun.file(join(dir, ".rnix", "types", "plugin.ts")).text()).toContain(
       "export function definePlugin",

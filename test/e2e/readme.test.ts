@@ -89,7 +89,6 @@ function read(name: string): string {
 async function prepared(): Promise<Machine> {
   const machine = new Machine();
   for (const [file, text] of Object.entries(PROJECT)) machine.write(file, text);
-  machine.write(".rnix/.gitignore", "data/\n");
   // A copy: beside the checkout's own binary stand the checkout's plugins.
   copyFileSync(binary(), join(machine.project, "rnix"), constants.COPYFILE_FICLONE);
   await machine.model((request) => {

@@ -37,7 +37,7 @@ const FILES: Record<string, string[]> = {
   [`${RUN}/~proc-info.json.tmp`]: [],
   "index/runs.jsonl": [],
   "index/runs.jsonl.lock": [],
-  "../.gitignore": ["begin"],
+  ".gitignore": ["begin"],
 };
 
 test.each(Object.entries(STRANGERS))("%s in the place of any file holds nobody up", async (_, put) => {

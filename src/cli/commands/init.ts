@@ -6,7 +6,7 @@ export default defineCommand({
   about: "Create this project's .rnix folder, with default settings and types for plugins",
   flags: {},
   examples: [
-    { line: "rnix init", about: "writes .rnix/ with .gitignore, config.yaml and types; overwrites nothing" },
+    { line: "rnix init", about: "writes .rnix/ with config.yaml and types for plugins; overwrites nothing" },
   ],
   notes: [
     "The project is the nearest folder with a .rnix, from here upwards, else the git root, else this folder.",

@@ -6,16 +6,15 @@ import { makeFolder, replaceDocumentNow } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 
 /**
- * Makes a data folder, mode 0700. For a project's `.rnix/data`, the first run also writes a `.gitignore` in
- * `.rnix/` that excludes `data/` from the repository. An existing file is not changed. Returns true when this call made
- * the data folder.
+ * Makes a data folder, mode 0700. A project's `.rnix/data` also gets a `.gitignore` that excludes all of it from the
+ * repository, itself included, so that `git status` stays clean. An existing file is not changed. Returns true when this
+ * call made the data folder.
  */
 export function prepareDataDir(dataDir: string, fs: FsPort = realFs): boolean {
   requireNoLink(dataDir, [], fs);
   const made = makeFolder(dataDir, fs);
-  const parent = dirname(dataDir);
   if (projectOf(dataDir) === null) return made;
-  const ignore = join(parent, ".gitignore");
+  const ignore = join(dataDir, ".gitignore");
   if (!exists(ignore, fs)) writeIgnore(ignore, fs);
   return made;
 }
@@ -51,7 +50,7 @@ export function isLink(path: string): SyscallError {
 
 function writeIgnore(ignore: string, fs: FsPort): void {
   try {
-    replaceDocumentNow(ignore, "data/\n", fs);
+    replaceDocumentNow(ignore, "*\n", fs);
   } catch (error) {
     // Another rnix that starts now may have written it.
     if (!exists(ignore, fs)) throw error;

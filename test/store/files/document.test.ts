@@ -157,37 +157,37 @@ describe("the data folder", () => {
   test("a project's first run makes it, kept from others and out of the repository", () => {
     const dir = temporaryFolder();
     prepareDataDir(join(dir, ".rnix", "data"));
-    expect(modes(dir)).toEqual({ ".rnix": "700", ".rnix/.gitignore": "600", ".rnix/data": "700" });
-    expect(readFileSync(join(dir, ".rnix", ".gitignore"), "utf8")).toBe("data/\n");
+    expect(modes(dir)).toEqual({ ".rnix": "700", ".rnix/data": "700", ".rnix/data/.gitignore": "600" });
+    expect(readFileSync(join(dir, ".rnix", "data", ".gitignore"), "utf8")).toBe("*\n");
   });
 
   test("a .gitignore that is there is not touched", () => {
     const dir = temporaryFolder();
-    mkdirSync(join(dir, ".rnix"));
-    writeFileSync(join(dir, ".rnix", ".gitignore"), "mine\n");
+    mkdirSync(join(dir, ".rnix", "data"), { recursive: true });
+    writeFileSync(join(dir, ".rnix", "data", ".gitignore"), "mine\n");
     prepareDataDir(join(dir, ".rnix", "data"));
     prepareDataDir(join(dir, ".rnix", "data"));
-    expect(readFileSync(join(dir, ".rnix", ".gitignore"), "utf8")).toBe("mine\n");
+    expect(readFileSync(join(dir, ".rnix", "data", ".gitignore"), "utf8")).toBe("mine\n");
   });
 
   test("two that begin in a project at the same moment both have it", () => {
     const dir = temporaryFolder();
-    const inner = join(dir, ".rnix");
+    const inner = join(dir, ".rnix", "data");
     const [temporary, ignore] = [join(inner, "~.gitignore.tmp"), join(inner, ".gitignore")];
     // The other one has given its file, which is ours too, the name before we do.
     const rename = (from: string, to: string): void => {
       if (from === temporary) renameSync(temporary, ignore);
       realFs.rename(from, to);
     };
-    prepareDataDir(join(inner, "data"), { ...realFs, rename });
-    expect(readFileSync(ignore, "utf8")).toBe("data/\n");
+    prepareDataDir(inner, { ...realFs, rename });
+    expect(readFileSync(ignore, "utf8")).toBe("*\n");
   });
 
   test("another data folder gets no .gitignore", () => {
     const dir = temporaryFolder();
     prepareDataDir(join(dir, "elsewhere", "data"));
     expect(statSync(join(dir, "elsewhere", "data")).isDirectory()).toBe(true);
-    expect(existsSync(join(dir, "elsewhere", ".gitignore"))).toBe(false);
+    expect(existsSync(join(dir, "elsewhere", "data", ".gitignore"))).toBe(false);
   });
 
   test("a read-only disk is UNAVAILABLE and says what to do", async () => {

@@ -110,7 +110,7 @@ describe("the files of a run", () => {
   test("the first one in a project keeps the data out of its repository", () => {
     const project = temporaryFolder();
     new RunStore(join(project, ".rnix", "data")).create(UUID);
-    expect(readFileSync(join(project, ".rnix", ".gitignore"), "utf8")).toBe("data/\n");
+    expect(readFileSync(join(project, ".rnix", "data", ".gitignore"), "utf8")).toBe("*\n");
   });
 
   test("a UUID is made once, and is a UUID", async () => {
