@@ -84,62 +84,31 @@ function configFile(settings: SettingLine[]): string {
 }
 
 function pluginFile(name: string): string {
-  const tool = name.replace(/(^|-)([a-z0-9])/g, (_, _hyphen, letter: string) => letter.toUpperCase());
-  return `import { definePlugin, SyscallError, type OpenContext, type VFSFile } from "rnix/plugin";
+  return `import { defineTool } from "rnix/plugin";
 
-// A plugin brings devices, and a device may bring tools. A tool call is: open the device's path, write
-// {op, ...input} as JSON, read the answer, close. What the model sees is name, description and input.
-export default definePlugin({
-  name: "${name}",
-  devices: {
-    "/dev/${name}": {
-      factory: (_subpath, _flags, context) => open(context),
-      tools: [
-        {
-          name: "${tool}",
-          description: "Count the words of a text.",
-          input: {
-            type: "object",
-            properties: { text: { type: "string", description: "The text." } },
-            required: ["text"],
-            additionalProperties: false,
-          },
-          annotations: { readOnlyHint: true, idempotentHint: true },
-        },
-      ],
-    },
+// The model sees name, description and input; run() answers its calls. \`context\` is the run that calls: its folder,
+// environment and settings, and the services of \`needs\`. Import libraries inside run(), not at the top.
+export default defineTool({
+  name: "${toolOf(name)}",
+  description: "Count the words of a text.",
+  input: {
+    type: "object",
+    properties: { text: { type: "string", description: "The text." } },
+    required: ["text"],
+    additionalProperties: false,
+  },
+  annotations: { readOnlyHint: true, idempotentHint: true },
+  run({ text }, context) {
+    context.progress("counting");
+    return \`\${text.split(/\\s+/).filter(Boolean).length} words\`;
   },
 });
-
-/** One open file: made for one call, used by one process. Libraries are imported here, not at the top. */
-function open(context: OpenContext): VFSFile {
-  let answer = "";
-  return {
-    async write(data) {
-      const text = textOf(JSON.parse(typeof data === "string" ? data : new TextDecoder().decode(data)));
-      context.progress("counting");
-      answer = \`\${text.split(/\\s+/).filter(Boolean).length} words\`;
-    },
-    async read(max) {
-      const piece = answer.slice(0, max);
-      answer = answer.slice(piece.length);
-      return piece; // "" is the end.
-    },
-    async close() {},
-    async stat() {
-      return { name: "${name}", size: 0, isDevice: true, devicePath: "/dev/${name}" };
-    },
-  };
-}
-
-/** The kernel checks the input of a tool call, but not a direct write to the device. */
-function textOf(input: unknown): string {
-  if (typeof input === "object" && input !== null && "text" in input && typeof input.text === "string") {
-    return input.text;
-  }
-  throw new SyscallError("INVALID", 'expected {"text": "…"}');
-}
 `;
+}
+
+/** The tool of a new plugin: `jira-search` has JiraSearch. */
+function toolOf(plugin: string): string {
+  return plugin.replace(/(^|-)([a-z0-9])/g, (_, _hyphen, letter: string) => letter.toUpperCase());
 }
 
 function refuseNone({ kind, dir }: Project): void {

@@ -55,15 +55,31 @@ describe("docs/plugins.md", () => {
     }
   });
 
-  test("shows a plugin that the compiler accepts", async () => {
+  const files = ["words.ts", "countdown.ts", "times.ts", "weather.ts"];
+
+  test("shows plugins that load and that the compiler accepts", async () => {
     using scratch = new Scratch();
-    scratch.write("weather.ts", example("weather.ts"));
+    const host = new PluginHost({ configDir: scratch.dir, beside: null, limits: PATIENT });
+    try {
+      for (const name of files) {
+        const report = await host.check(scratch.write(name, example(name)), () => true);
+        expect(report).toMatchObject({ ok: true, problems: [], warnings: [] });
+      }
+    } finally {
+      await host.close();
+    }
     expect(typeErrors(scratch)).toBe("");
+  });
+
+  test("begins with a whole plugin of at most 8 lines", () => {
+    expect(text.indexOf("<!-- example: words.ts -->")).toBeLessThan(text.indexOf("\n## "));
+    expect(example("words.ts").split("\n").length).toBeLessThanOrEqual(8);
   });
 
   test("names every code, service and field of the contract", () => {
     const contract = readFileSync(join(ROOT, "src/plugin/index.ts"), "utf8");
     const wanted = [
+      "ToolSpec",
       "Plugin",
       "Device",
       "MountType",

@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { relative } from "node:path";
 import type { Answers } from "../../server/methods/method-table.ts";
 import { agreed } from "../ask.ts";
 import { defineCommand } from "../command.ts";
@@ -66,8 +66,10 @@ const create = defineCommand({
     ]);
     const file = newPlugin(projectOf({ cwd: io.cwd, env: environment(io) }), name, await stockPlugins());
     io.stdout.write(`${file}\n`);
+    const shown = relative(io.cwd, file);
     io.stderr.write(
-      `next: rnix trust, then rnix plugins check ${resolve(file)}; the next spawn has its tools\n`,
+      `next: rnix trust --follow, so that it runs as you edit it (rnix trust asks after each edit)\n` +
+        `      rnix plugins check ${shown.startsWith("..") ? file : shown}\n`,
     );
     return EXIT.ok;
   },

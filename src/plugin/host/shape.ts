@@ -94,7 +94,7 @@ export function judge(name: string, drawn: unknown): Judged {
   if (!found.success) {
     throw new SyscallError(
       "INVALID",
-      `Plugin ${name} has no plugin as its default export. Expected \`export default definePlugin({ name: "${name}", … })\` with definePlugin from "rnix/plugin".`,
+      `Plugin ${name} has no plugin as its default export. Expected \`export default defineTool({ … })\`, or \`export default definePlugin({ name: "${name}", … })\`, both from "rnix/plugin".`,
     );
   }
   const parsed = Shape.safeParse(found.data.default);
@@ -116,8 +116,9 @@ export function judgeMounted(name: string, drawn: unknown): MountedShape {
 
 /** The plugin of a module in this thread. Fails with INVALID when it does not fit the contract. */
 export function pluginModule(name: string, module: unknown): Plugin {
-  judge(name, sketch(module));
-  return exportedPlugin(module);
+  const plugin = exportedPlugin(name, module);
+  judge(name, sketch({ default: plugin }));
+  return plugin;
 }
 
 function headProblems(name: string, shape: PluginShape): string[] {

@@ -25,7 +25,7 @@ export class StockPlugins {
   load(stock: EmbeddedPlugin): Promise<Plugin> {
     const known = this.#loaded.get(stock.name);
     if (known) return known;
-    const plugin = stock.import().then(exportedPlugin);
+    const plugin = stock.import().then((module) => exportedPlugin(stock.name, module));
     this.#loaded.set(stock.name, plugin);
     return plugin;
   }

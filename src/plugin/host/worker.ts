@@ -1,7 +1,8 @@
 import { heapSize } from "bun:jsc";
 import { inspect } from "node:util";
 import * as contract from "../index.ts";
-import { type FileStat, type Plugin, SyscallError, type VFSFile } from "../index.ts";
+import { type FileStat, type Plugin, SyscallError, type Tool, type VFSFile } from "../index.ts";
+import { wholePlugin } from "./exported.ts";
 import { limited } from "./limited.ts";
 import { sketch } from "./sketch.ts";
 import {
@@ -63,9 +64,9 @@ async function load(name: string, code: string): Promise<void> {
   pluginName = name;
   try {
     provide(`rnix-plugin/${name}`, { contents: code, loader: "js" });
-    const module: { default?: Plugin } = await import(`rnix-plugin/${name}`);
-    plugin = module.default;
-    post({ t: "loaded", sketch: sketch(module) });
+    const module: { default?: Plugin | Tool } = await import(`rnix-plugin/${name}`);
+    plugin = wholePlugin(name, module.default);
+    post({ t: "loaded", sketch: sketch({ ...module, default: plugin }) });
   } catch (thrown) {
     post({ t: "failed", error: toWire(thrown) });
   }
