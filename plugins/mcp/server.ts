@@ -141,7 +141,7 @@ class Server implements Mounted {
             const args = given === op ? rest : input;
             const result = await this.#request(signal, (options) =>
               client.callTool(
-                { name: tool.name, arguments: args },
+                { name: tool.name, arguments: args, ...keyOf(context) },
                 { ...options, onprogress: progress(context), toolDefinition: unchecked },
               ),
             );
@@ -191,7 +191,9 @@ class Server implements Mounted {
   #resources(tools: readonly Tool[], client: Client): Device {
     const list = (): Promise<Resource[]> => this.#listResources(client);
     const readOne = async (uri: string, context: OpenContext, signal?: AbortSignal): Promise<string> => {
-      const result = await this.#request(signal, (options) => client.readResource({ uri }, options));
+      const result = await this.#request(signal, (options) =>
+        client.readResource({ uri, ...keyOf(context) }, options),
+      );
       return resourceText(result, context);
     };
     const taken = new Set(tools.map(({ name }) => name));
@@ -241,6 +243,7 @@ class Server implements Mounted {
   }
 }
 
+const CALL_KEY = "rnix/call";
 const LIST = "list_resources";
 const READ = "read_resource";
 const RESOURCE_TOOLS: ToolDef[] = [
@@ -277,6 +280,11 @@ function pathSegmentOf(name: string): string {
 function uriOf(subpath: string): string {
   const uri = subpath.replace(/^\//, "");
   return /^[a-z][a-z0-9+.-]*%3A/i.test(uri) ? decodeURIComponent(uri) : uri;
+}
+
+/** The key of the call, for a server that drops the second of two calls with one key. */
+function keyOf({ call }: OpenContext): { _meta?: Record<string, string> } {
+  return call === undefined ? {} : { _meta: { [CALL_KEY]: call.key } };
 }
 
 function progress({ progress: report }: OpenContext) {

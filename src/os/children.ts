@@ -26,6 +26,8 @@ interface Owner {
   uuid: string;
   /** Its tool call, for programs that end with it. */
   call?: string;
+  /** The call's key, for its programs (RNIX_CALL). A shared program serves many calls and has none. */
+  callKey?: string;
   /** Absolute; where output that memory does not hold is kept. Made when it is needed. */
   spillDir: string;
   /** What its programs get after TERM; the kernel's grace when absent. A shared one has the kernel's. */
@@ -188,7 +190,8 @@ export class Children {
     const id = `${this.#o.kernelId}.${this.#started}`;
     const mark = tagOf(this.#o.kernelId, this.#started);
     const startedAt = new Date().toISOString();
-    const env = environment(request.env ?? {}, owner.uuid, id);
+    const callKey = life === "shared" ? undefined : owner.callKey;
+    const env = environment(request.env ?? {}, { uuid: owner.uuid, callKey }, id);
     this.#ledger.intent({ id, uuid: owner.uuid, call: owner.call, mark, argv, cwd, at: startedAt });
 
     let child: RunningChild | undefined;
@@ -302,8 +305,14 @@ function invalid(what: string): SyscallError {
   return new SyscallError("INVALID", `The program was not started: ${what}.`);
 }
 
-function environment(given: Record<string, string>, uuid: string, id: string): Record<string, string> {
-  return { ...withoutBun(given), RNIX_UNIT: uuid, [COOKIE]: id };
+/** A key that the spawner's own environment has is that of another call. */
+function environment(
+  given: Record<string, string>,
+  { uuid, callKey }: Pick<Owner, "uuid" | "callKey">,
+  id: string,
+): Record<string, string> {
+  const { RNIX_CALL: _, ...env } = withoutBun(given);
+  return { ...env, RNIX_UNIT: uuid, ...(callKey !== undefined && { RNIX_CALL: callKey }), [COOKIE]: id };
 }
 
 /** BUN_OPTIONS and its like would run code in every program made with Bun, ourselves included. */

@@ -127,7 +127,11 @@ export interface OpenContext extends Partial<Services> {
   /** Rnix's own folders, absolute. A driver must not write there, and must not read where `readable` is false. */
   guarded: readonly GuardedFolder[];
   env: Readonly<Record<string, string>>;
-  call?: { id: string; tool: string; deadlineMs: number };
+  /**
+   * The tool call. `key` names this call among all calls of all runs. It is the same when the call is made again after a
+   * crash or a resume, so a service that remembers it can drop the second of two.
+   */
+  call?: { id: string; tool: string; deadlineMs: number; key: string };
   /** The plugin's settings from config.yaml, checked against its configSchema. For a model device: the provider's entry. */
   config: unknown;
   progress(text: string): void;

@@ -335,7 +335,7 @@ describe("a command that takes too long", () => {
   });
 
   test("is ended before the call's own deadline, whatever it asks for", async () => {
-    const { context } = real({ call: { id: "c", tool: "Bash", deadlineMs: 400 } });
+    const { context } = real({ call: { id: "c", tool: "Bash", deadlineMs: 400, key: "r:1:c" } });
     expect(await bash({ command: "sleep 60", timeout_ms: 3_600_000 }, context)).toContain(
       "timed out after 360 ms",
     );

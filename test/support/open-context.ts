@@ -38,7 +38,7 @@ export function openContext(dir: string, kept: string, o: OpenContextOptions = {
   });
   const owner = { uuid: PROCESS, call: CALL, spillDir: join(kept, "spill") };
   const { context, notes } = testContext(dir, {
-    call: { id: CALL, tool: "test", deadlineMs: 60_000 },
+    call: { id: CALL, tool: "test", deadlineMs: 60_000, key: "test:1:test" },
     exec: (request) =>
       children.exec(owner, { ...request, cwd: request.cwd ?? dir, env: { ...context.env, ...request.env } }),
     ...more,

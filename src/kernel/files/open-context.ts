@@ -12,6 +12,7 @@ import { PluginStore } from "../../store/plugin-store.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
+import { callKey } from "../tools/call-key.ts";
 
 interface OpenContextPorts {
   children: Children;
@@ -39,7 +40,7 @@ export class OpenContexts {
 
   make(proc: Process, entry: DeviceEntry, as: OpenAs, access: OpenContext["access"]): OpenContext {
     const { opts } = proc.spec;
-    const call = as.kind === "tool" ? { id: as.callId, tool: as.tool, deadlineMs: as.deadlineMs } : undefined;
+    const call = as.kind === "tool" ? callOf(proc, as) : undefined;
     return {
       process: {
         pid: proc.pid,
@@ -65,14 +66,15 @@ export class OpenContexts {
       },
       inbox: (text) => this.#ports.inbox(proc, entry.plugin, proc.secrets.hide(text)),
       access,
-      ...this.#services(proc, entry, call?.id),
+      ...this.#services(proc, entry, call),
     };
   }
 
-  #services(proc: Process, entry: DeviceEntry, call: string | undefined): Partial<Services> {
+  #services(proc: Process, entry: DeviceEntry, call: OpenContext["call"]): Partial<Services> {
     const services: Partial<Services> = {};
     const source = sourceOf(proc, entry);
-    if (entry.needs.includes("exec")) services.exec = (request) => this.exec(proc, request, call);
+    if (entry.needs.includes("exec"))
+      services.exec = (request) => this.exec(proc, request, call?.id, call?.key);
     if (entry.needs.includes("history")) services.history = this.#ports.history;
     if (entry.needs.includes("store")) {
       services.store = new PluginStore({
@@ -110,12 +112,23 @@ export class OpenContexts {
   }
 
   /** Starts a program in the process's name: its folder, its environment, its end. */
-  exec(proc: Process, request: ExecRequest, call: string | undefined): ReturnType<Children["exec"]> {
-    return this.execAlone(proc, { ...request, env: { ...proc.spec.opts.env, ...request.env } }, call);
+  exec(
+    proc: Process,
+    request: ExecRequest,
+    call: string | undefined,
+    callKey?: string,
+  ): ReturnType<Children["exec"]> {
+    const env = { ...proc.spec.opts.env, ...request.env };
+    return this.execAlone(proc, { ...request, env }, call, callKey);
   }
 
   /** The same with `request.env` as its whole environment. */
-  execAlone(proc: Process, request: ExecRequest, call: string | undefined): ReturnType<Children["exec"]> {
+  execAlone(
+    proc: Process,
+    request: ExecRequest,
+    call: string | undefined,
+    callKey?: string,
+  ): ReturnType<Children["exec"]> {
     if (proc.state !== "running") {
       throw new SyscallError("CLOSED", `Process ${proc.pid} has ended and starts no more programs.`);
     }
@@ -124,6 +137,7 @@ export class OpenContexts {
       {
         uuid: proc.uuid,
         call,
+        callKey,
         spillDir: proc.record.spillDir,
         graceMs: opts.limits.grace,
         clock: proc.clock,
@@ -144,6 +158,11 @@ function servedTo(proc: Process, entry: DeviceEntry): NonNullable<Process["serve
   }
   if (proc.served) return proc.served;
   throw new SyscallError("CLOSED", `The model of process ${proc.pid} is not being asked: it calls no tools.`);
+}
+
+function callOf(proc: Process, as: Extract<OpenAs, { kind: "tool" }>): NonNullable<OpenContext["call"]> {
+  const { callId: id, tool, deadlineMs } = as;
+  return { id, tool, deadlineMs, key: callKey(proc.uuid, proc.step, id) };
 }
 
 /** Who speaks, in the daemon's log. */

@@ -1,3 +1,4 @@
+import { appendFileSync, existsSync } from "node:fs";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { z } from "zod";
 
@@ -43,6 +44,14 @@ export function testServer(): McpServer {
     await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
     process.stderr.write("slow was cancelled\n");
     return text("too late");
+  });
+  // Notes each call's key. The first call of all does not answer.
+  server.registerTool("keyed", { annotations: { idempotentHint: true } }, async ({ signal, _meta }) => {
+    const file = process.env.KEYS ?? "/dev/null";
+    const isFirst = !existsSync(file);
+    appendFileSync(file, `${_meta?.["rnix/call"]}\n`);
+    if (isFirst) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+    return text("noted");
   });
   server.registerTool("grow", { description: "Adds a tool" }, async () => {
     server.registerTool("grown", { description: "It was added" }, async () => text("I am new"));
