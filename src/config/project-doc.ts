@@ -1,4 +1,5 @@
 import { dirname, join, relative } from "node:path";
+import { SyscallError } from "../plugin/index.ts";
 import { readText } from "./file.ts";
 import { refuseEscape } from "./places.ts";
 import type { Project } from "./project.ts";
@@ -6,20 +7,43 @@ import type { Project } from "./project.ts";
 /* Finds the AGENTS.md of a run. */
 
 const NAME = "AGENTS.md";
+/** Written for another product; read in a folder that has no AGENTS.md. */
+const OTHER_NAME = "CLAUDE.md";
+
+interface ProjectDoc {
+  file: string;
+  text: string;
+}
 
 /**
- * The AGENTS.md of a run: the nearest one from its folder up to the project's. null when there is none, or no project.
- * Fails with INVALID when it is a link to outside the project, or larger than 1 MiB.
+ * The AGENTS.md of a run, or the CLAUDE.md of a folder without one: the nearest from its folder up to the project's.
+ * null when there is none, or no project. An AGENTS.md that is a link to outside the project, or larger than 1 MiB, fails
+ * with INVALID; such a CLAUDE.md is left out with a notice.
  */
-export function loadProjectDoc(project: Project, cwd: string): { file: string; text: string } | null {
+export function loadProjectDoc(project: Project, cwd: string, notices: string[] = []): ProjectDoc | null {
   if (project.kind === "none") return null;
   for (const dir of foldersUpTo(project.dir, cwd)) {
-    const file = join(dir, NAME);
-    refuseEscape(file, project);
-    const text = readText(file);
-    if (text !== null) return { file, text: text.trim() };
+    const doc = read(join(dir, NAME), project) ?? readOther(join(dir, OTHER_NAME), project, notices);
+    if (doc) return doc;
   }
   return null;
+}
+
+function read(file: string, project: Project): ProjectDoc | null {
+  refuseEscape(file, project);
+  const text = readText(file);
+  return text === null ? null : { file, text: text.trim() };
+}
+
+/** No run may fail because of a file that was never meant for it. */
+function readOther(file: string, project: Project, notices: string[]): ProjectDoc | null {
+  try {
+    return read(file, project);
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error;
+    notices.push(`left out: ${error.message}`);
+    return null;
+  }
 }
 
 /** From `cwd` up to the project. Only the project when `cwd` is outside it. */

@@ -61,8 +61,7 @@ export const PROJECT_KEYS = {
   "agents/*/instructions.md": reads("text"),
   "skills/*/SKILL.md": {
     name: { class: "narrows", until: "a name of yours or of the stock stays with that skill" },
-    ...reads("description", "text"),
-    "allowed-tools": { class: "narrows", until: "it can only take rights away" },
+    ...reads("description", "allowed-tools", "text"),
   },
   "skills/*/scripts/**": trusted("the skill is left out", "content"),
   "plugins/**": trusted("the plugin is read, and never loaded", "content"),
@@ -70,6 +69,7 @@ export const PROJECT_KEYS = {
   ".mcp.json": trusted("its servers do not exist", "mcpServers"),
   ".rnix/init.yaml": trusted("nothing of it is started", "services", "supervisors"),
   "AGENTS.md": reads("text"),
+  "CLAUDE.md": reads("text"),
   ".rnix/data/**": {
     records: { class: "reads", until: "shown; resumed only if your Rnix wrote them" },
   },

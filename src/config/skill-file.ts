@@ -1,8 +1,9 @@
 import { basename } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
+import { nearestName } from "./suggestion.ts";
 import { shown, strict, text } from "./values.ts";
-import { parseStockYaml, parseYaml, type YamlText } from "./yaml.ts";
+import { parseStockYaml, parseYaml, type YamlText, yamlError } from "./yaml.ts";
 
 /* Reads and checks the format of a SKILL.md (Agent Skills). */
 
@@ -20,7 +21,8 @@ export const SkillFile = z.lazy(() =>
   }),
 );
 
-const Strict = z.lazy(() =>
+/** The keys of the format. */
+const Format = z.lazy(() =>
   strict({
     name: z
       .string({ error: ({ input }) => `expected a name, got ${shown(input)}` })
@@ -62,10 +64,13 @@ export function splitSkill(content: string, file: string): { front: string; body
   return { front: match[2] ?? "", body: content.slice(match[0].length).trim() };
 }
 
-/** Splits `Read Bash(git *) Grep` at spaces or commas outside parentheses. */
+/**
+ * Splits `Read Bash(git *) Grep` at spaces or commas outside parentheses. `Bash(git:*)`, as other products write it, is
+ * `Bash(git *)` here.
+ */
 export function toolNames(listed: string | string[]): string[] {
   const names = Array.isArray(listed) ? listed : (listed.match(/[^\s,(]+(?:\([^)]*\))?/g) ?? []);
-  return names.map((name) => name.trim()).filter((name) => name !== "");
+  return names.map((name) => name.trim().replace(/:\*\)$/, " *)")).filter((name) => name !== "");
 }
 
 /** Problems that its author should fix. The skill is used anyway. */
@@ -80,10 +85,14 @@ export function warningsOf(folder: string, name: string, yaml: YamlText): string
   return warnings;
 }
 
-/** Checks a SKILL.md strictly. Fails with INVALID, which names file, line and column. */
-export async function checkSkillFile(file: string, content: string): Promise<void> {
+/**
+ * Checks a SKILL.md strictly. Fails with INVALID, which names file, line and column. Returns a warning for each key that
+ * is not part of the format: Rnix ignores it, another product may use it.
+ */
+export async function checkSkillFile(file: string, content: string): Promise<string[]> {
   const { front, body } = splitSkill(content, file);
-  const { value, text: yaml } = await parseYaml(Strict, front, file, { firstLine: 2 });
+  const { value, text: yaml } = await parseYaml(Format.unwrap().loose(), front, file, { firstLine: 2 });
+  const warnings = foreignKeys(Object.keys(value), yaml);
   const folder = basename(file.slice(0, -SKILL_FILE.length - 1));
   const { line, column } = yaml.position(["name"]);
   if (value.name !== folder) {
@@ -94,6 +103,28 @@ export async function checkSkillFile(file: string, content: string): Promise<voi
   }
   if (body === "")
     throw new SyscallError("INVALID", `${file}: expected instructions after the front matter.`);
+  return warnings;
+}
+
+/** Keys of Claude Code and Cursor. Some resemble a key of the format, and are no misspellings of it. */
+const FOREIGN = new Set([
+  ...["agent", "alwaysApply", "argument-hint", "arguments", "context", "disable-model-invocation"],
+  ...["disallowed-tools", "effort", "globs", "hooks", "model", "paths", "shell", "user-invocable"],
+  ...["version", "when_to_use"],
+]);
+
+/** Fails with INVALID for a misspelled key of the format. */
+function foreignKeys(keys: readonly string[], yaml: YamlText): string[] {
+  const known = Object.keys(Format.unwrap().shape);
+  return keys
+    .filter((key) => !known.includes(key))
+    .map((key) => {
+      const meant = FOREIGN.has(key) ? undefined : nearestName(key, known);
+      if (meant !== undefined)
+        throw yamlError(yaml, [key], `unknown key "${key}"; did you mean "${meant}"?`, "key");
+      const { line, column } = yaml.position([key], "key");
+      return `${yaml.file}:${line}:${column}: the key "${key}" is not part of the format, and Rnix ignores it`;
+    });
 }
 
 /** The path of a stock skill's file in messages. */

@@ -122,9 +122,10 @@ interface ProjectSkill {
 }
 
 /** Checks a skill, or a folder of skills, strictly against the format. Fails with INVALID when there is none. */
-export async function checkSkills(dir: string): Promise<{ checked: string[]; problems: Problem[] }> {
+export async function checkSkills(dir: string): Promise<SkillCheck> {
   const alone = join(dir, SKILL_FILE);
   const problems: Problem[] = [];
+  const warnings: Problem[] = [];
   const files =
     readText(alone) === null
       ? skillFolders({ dir, tier: "user" }, problems).map(({ file }) => file)
@@ -134,12 +135,21 @@ export async function checkSkills(dir: string): Promise<{ checked: string[]; pro
   }
   for (const path of files) {
     try {
-      await checkSkillFile(path, skillFiles.get(path) ?? "");
+      const found = await checkSkillFile(path, skillFiles.get(path) ?? "");
+      warnings.push(...found.map((message) => ({ path, message })));
     } catch (error) {
       problems.push(...problemsOf(error, path));
     }
   }
-  return { checked: files, problems };
+  return { checked: files, problems, warnings };
+}
+
+interface SkillCheck {
+  /** The SKILL.md files. */
+  checked: string[];
+  problems: Problem[];
+  /** The skill works as it is. */
+  warnings: Problem[];
 }
 
 const MAX_SCRIPTS = 1000;

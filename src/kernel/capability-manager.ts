@@ -87,14 +87,6 @@ export class CapabilityManager {
     });
   }
 
-  /** A loaded skill lists its tools: the process and its descendants keep only these. */
-  narrow(proc: Process, skill: string, texts: readonly string[]): void {
-    const after = proc.permissions.narrow(texts);
-    const news = (before: Permissions, now: Permissions): string => lessNow(before, now, proc.pid);
-    // Not awaited: the caller is a running call of that process.
-    void this.#apply(proc, { after, who: `the skill ${skill} of PID ${proc.pid}`, news }, proc);
-  }
-
   /** The change is synchronous; closing the files that it withdraws may take longer. */
   async #call(
     syscall: "CapGrant" | "CapRevoke",
@@ -229,12 +221,6 @@ function lost(rules: readonly Rule[], before: Permissions, who: string): string 
   const gone = rules.filter((rule) => before.touches(rule) && !before.deniedTools().includes(rule.text));
   if (gone.length === 0) return "";
   return `${listed(gone)} was withdrawn by ${who}: calls of it are refused from now on. Continue without it, or say what you can't do.`;
-}
-
-function lessNow(before: Permissions, after: Permissions, pid: PID): string {
-  const left = after.allowedTools();
-  if (left.join() === before.allowedTools().join()) return "";
-  return `PID ${pid}, an ancestor of yours, follows a skill that limits your tools to: ${left.join(", ") || "none"}.`;
 }
 
 function listed(rules: readonly Rule[]): string {

@@ -100,7 +100,6 @@ export class Kernel {
       contexts: core.contexts,
       ipc: io.ipc,
       agents: agents.children,
-      capabilities: processes.capabilities,
       modelQueues: () => this.modelQueues(),
     });
   }

@@ -204,6 +204,13 @@ describe("rnix skills check", () => {
     expect(both.out).toContain("skills/bad/SKILL.md");
     const { problems } = JSON.parse((await run(["skills", "check", "skills", "--json"])).out);
     expect(problems).not.toEqual([]);
+    const foreign = "---\nname: good\ndescription: Does good\nmodel: opus\n---\nDo it.\n";
+    writeFileSync(join(dir, "skills", "good", "SKILL.md"), foreign);
+    const warned = await run(["skills", "check", "skills/good"]);
+    expect(warned.code).toBe(0);
+    expect(warned.out).toMatch(
+      /^ok {2}.*\nwarning .*SKILL\.md:4:1: the key "model" is not part of the format/,
+    );
   });
 
   test("a folder without skills is exit 64", async () => {

@@ -26,6 +26,31 @@ describe("AGENTS.md", () => {
     );
   });
 
+  test("may be a CLAUDE.md where a folder has no AGENTS.md", () => {
+    using box = new Sandbox();
+    const cwd = box.folder("home/work/a/b");
+    const top = box.write("home/work/CLAUDE.md", "theirs");
+    expect(loadProjectDoc(box.project(), cwd)).toEqual({ file: top, text: "theirs" });
+    const ours = box.write("home/work/AGENTS.md", "ours");
+    expect(loadProjectDoc(box.project(), cwd)).toEqual({ file: ours, text: "ours" });
+    const near = box.write("home/work/a/CLAUDE.md", "near");
+    expect(loadProjectDoc(box.project(), cwd)).toEqual({ file: near, text: "near" });
+  });
+
+  test("a CLAUDE.md that is a link to outside, or too large, is left out with a notice", () => {
+    using box = new Sandbox();
+    const outside = box.write("home/notes.md", "secret");
+    symlinkSync(outside, join(box.projectDir, "CLAUDE.md"));
+    const cwd = box.folder("home/work/large");
+    box.write("home/work/large/CLAUDE.md", "x".repeat(1024 ** 2 + 1));
+    const notices: string[] = [];
+    expect(loadProjectDoc(box.project(), cwd, notices)).toBeNull();
+    expect(notices).toEqual([
+      expect.stringContaining("large/CLAUDE.md"),
+      expect.stringContaining(`found a link to ${outside}`),
+    ]);
+  });
+
   test("is not read outside of a project", () => {
     using box = new Sandbox();
     box.write("home/AGENTS.md", "above");

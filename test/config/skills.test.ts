@@ -183,12 +183,33 @@ describe("rnix skills check holds a skill to the letter of the format", () => {
     const front = "license: MIT\ncompatibility: any\nmetadata: { author: me }\nallowed-tools: Read Grep\n";
     const file = skill(box, "s", "abc", front);
     const other = skill(box, "s", "b", "", "");
-    expect(await checkSkills(join(box.dir, "s/abc"))).toEqual({ checked: [file], problems: [] });
+    expect(await checkSkills(join(box.dir, "s/abc"))).toEqual({
+      checked: [file],
+      problems: [],
+      warnings: [],
+    });
     const both = await checkSkills(join(box.dir, "s"));
     expect(both.checked).toEqual([file, other]);
     expect(both.problems.map(({ path }) => path)).toEqual([other]);
   });
 
+  test.each([
+    ["model", "sonnet"],
+    ["disallowed-tools", "Bash"],
+    ["argument-hint", '"[file]"'],
+    ["disable-model-invocation", "true"],
+    ["some-key", "{ of: [another, product] }"],
+  ])("but for the key %s of another product, which is a warning", async (key, value) => {
+    using box = new Sandbox();
+    const file = skill(box, "home/work/skills", "abc", `${key}: ${value}\n`);
+    const message = expect.stringContaining(`${file}:4:1: the key "${key}" is not part of the format`);
+    expect(await checkSkills(join(box.projectDir, "skills"))).toEqual({
+      checked: [file],
+      problems: [],
+      warnings: [{ path: file, message }],
+    });
+    expect((await loadSkill("abc", box.trusted())).warnings).toEqual([]);
+  });
   test("and says so when there is none", async () => {
     using box = new Sandbox();
     expect((await failure(() => checkSkills(box.dir))).message).toContain("SKILL.md");

@@ -96,7 +96,7 @@ describe("the keys of configuration files", () => {
   test("of SKILL.md are documented, and the example is valid", async () => {
     const document = read("docs/agents-and-skills.md");
     const skill = example(document, "SKILL.md");
-    await checkSkillFile("/skills/release-notes/SKILL.md", skill);
+    expect(await checkSkillFile("/skills/release-notes/SKILL.md", skill)).toEqual([]);
     const [, front = ""] = /^---\n([\s\S]*?)\n---/.exec(skill) ?? [];
     const keys = [...front.matchAll(/^([a-z-]+):/gm)].map(([, key = ""]) => key);
     expect(keysOf(document, "SKILL.md")).toEqual(keys.sort());

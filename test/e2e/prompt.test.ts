@@ -83,7 +83,7 @@ describe("the head of the prompt", () => {
     },
   );
 
-  test("a skill that is called comes as a result, and narrows the rights to what it lists", async () => {
+  test("a skill that is called comes as a result; what it lists takes no tool away", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({
@@ -102,12 +102,11 @@ describe("the head of the prompt", () => {
       "---\nname: look\ndescription: Looks\nallowed-tools: Glob Read\n---\nOnly look.\n",
     );
     const { receipt } = await verdict(machine, ["do it", "--agent", "a", "--trust"]);
-    expect(receipt).toMatchObject({ exit_code: 0, files_changed: [] });
-    const [loaded, denied, found] = toolResults(last(model));
+    expect(receipt).toMatchObject({ exit_code: 0, files_changed: ["x.txt"] });
+    const [loaded, , found] = toolResults(last(model));
     expect(loaded).toContain("Only look.");
-    expect(denied).toStartWith("Error PERMISSION");
     expect(found).toBe("look.md");
-    expect(machine.has("x.txt")).toBe(false);
+    expect(machine.has("x.txt")).toBe(true);
   });
 });
 

@@ -445,16 +445,6 @@ describe("CapRevoke", () => {
   });
 });
 
-test("a skill that narrows one narrows those below, and is on disk at once", async () => {
-  await using h = new KernelHarness({ model: silent, devices: { "/dev/a": tool("A"), "/dev/b": tool("B") } });
-  const parent = await idle(h);
-  const child = await idle(h, { parentPid: parent.pid });
-  h.kernel.capabilities.narrow(parent, "careful", ["A"]);
-  expect([parent, child].map(({ permissions }) => permissions.allowedTools())).toEqual([["A"], ["A"]]);
-  expect((await h.runs.info(child.uuid))?.permissions.allow).toEqual([["*"], ["*"], ["A"]]);
-  expect((await h.runs.info(parent.uuid))?.permissions.skills).toEqual(["A"]);
-});
-
 test("what came with a mount of one is gone for those below with it", async () => {
   const { type } = new Mountable();
   const request = { type: "table", name: "one", config: {} };
@@ -503,7 +493,7 @@ test("every change is recorded, and every Open says by which rule, or why not", 
   }
 });
 
-describe("whatever is spawned, granted, revoked, narrowed and killed", () => {
+describe("whatever is spawned, granted, revoked and killed", () => {
   const NAMES = ["A", "B", "C"];
   const RULES = ["*", ...NAMES, "/dev/a", "/dev/**", "Bash", "Bash(git *)", "Bash(git log *)"];
   const devices = {
@@ -546,7 +536,6 @@ describe("whatever is spawned, granted, revoked, narrowed and killed", () => {
           live.push(await idle(h, { allow: some(), deny: random() < 0.3 ? some() : [], parentPid }));
         } else if (what < 0.6) await codeOf(capabilities.grant(proc.pid, some(), by));
         else if (what < 0.85) await codeOf(capabilities.revoke(proc.pid, some(), by));
-        else if (what < 0.93) capabilities.narrow(proc, "s", some());
         else if (live.length > 3) {
           h.kernel.processes.kill(proc.pid, SIGKILL);
           await h.kernel.processes.wait(proc.pid);

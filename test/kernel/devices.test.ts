@@ -133,48 +133,37 @@ describe("the tool Skill", () => {
   });
   const devices = { "/dev/a": toolDevice("A", () => "a"), "/dev/b": toolDevice("B", () => "b") };
 
-  test("gives the skill's text, and its list narrows the rights to agent ∩ list", async () => {
+  test.each([
+    ["of some", ["A"]],
+    ["of none", []],
+    ["of what is not there", ["Nope"]],
+    ["that is missing", null],
+  ])("gives the skill's text; a list %s takes no tool away", async (_what, listed) => {
     await using h = new KernelHarness({
       model: script(calls(["Skill", { skill: "careful" }]), calls(["A", {}], ["B", {}]), says("done")),
       devices,
     });
-    const { info } = await h.run("go", {}, agent([skill("careful", ["A"])]));
+    const { info } = await h.run("go", {}, agent([skill("careful", listed)]));
     const { records } = await h.runs.steps(info.uuid);
     expect(records[0]).toMatchObject({ action: "specialize" });
     expect(records[0]?.tool_calls[0]?.result).toContain("How to careful.");
-    expect(records[1]?.tool_calls.map((call) => [call.name, call.state])).toEqual([
-      ["A", "done"],
-      ["B", "denied"],
-    ]);
+    expect(records[1]?.tool_calls.map(({ state }) => state)).toEqual(["done", "done"]);
     expect(info.skills).toEqual(["careful"]);
+    expect(info.permissions).toEqual({ allow: [["*"]], deny: [] });
   });
 
-  test("two skills allow what either lists, and never more than the agent has", async () => {
+  test("a list gives no tool that the agent lacks, and the model is shown which", async () => {
     await using h = new KernelHarness({
-      model: script(
-        calls(["Skill", { skill: "one" }]),
-        calls(["Skill", { skill: "two" }]),
-        calls(["A", {}], ["B", {}]),
-        says("done"),
-      ),
+      model: script(calls(["Skill", { skill: "wide" }]), calls(["A", {}], ["B", {}]), says("done")),
       devices,
     });
-    const { info } = await h.run("go", {}, agent([skill("one", ["A"]), skill("two", ["B"])], ["A", "Skill"]));
+    const { info } = await h.run("go", {}, agent([skill("wide", ["A", "B"])], ["A", "Skill"]));
     const { records } = await h.runs.steps(info.uuid);
-    expect(records[2]?.tool_calls.map((call) => [call.name, call.state, call.error_code])).toEqual([
-      ["A", "done", null],
-      ["B", "failed", "NOT_FOUND"],
+    expect(records[0]?.tool_calls[0]?.result).toContain("[You may not use these tools of it: B.]");
+    expect(records[1]?.tool_calls.map(({ name, error_code }) => [name, error_code])).toEqual([
+      ["A", null],
+      ["B", "NOT_FOUND"],
     ]);
-  });
-
-  test("a skill without a list narrows nothing", async () => {
-    await using h = new KernelHarness({
-      model: script(calls(["Skill", { skill: "free" }]), calls(["A", {}], ["B", {}]), says("done")),
-      devices,
-    });
-    const { info } = await h.run("go", {}, agent([skill("free", null)]));
-    const { records } = await h.runs.steps(info.uuid);
-    expect(records[1]?.tool_calls.map((call) => call.state)).toEqual(["done", "done"]);
   });
 
   test.each([

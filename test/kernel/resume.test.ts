@@ -211,7 +211,7 @@ describe("a run that was suspended goes on", () => {
     await h.follow(again);
     expectGoesOn(h.requests[2], h.requests[1]);
     const record = (await h.runs.steps(before.uuid)).records[1];
-    expect(record?.tool_calls.map(({ state }) => state)).toEqual(["denied", "done", "done"]);
+    expect(record?.tool_calls.map(({ state }) => state)).toEqual(["done", "done", "done"]);
     expect(record?.action).toBe("replan");
   });
 

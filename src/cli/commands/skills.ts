@@ -29,7 +29,8 @@ export default defineCommand({
     }),
   subcommands: {
     check: defineCommand({
-      about: "Check a skill's folder, or a folder of skills; exit 1 when something is wrong",
+      about:
+        "Check a skill's folder, or a folder of skills; exit 1 when something is wrong. Warns of unknown keys",
       args: [{ name: "DIR", about: "the folder; the current one by default", optional: true, file: true }],
       flags: { json },
       examples: [
@@ -37,12 +38,13 @@ export default defineCommand({
       ],
       async run(io, flags, [dir = "."]) {
         const { checkSkills } = await import("../../server/offline-commands.ts");
-        const { checked, problems } = await checkSkills(absoluteFolder(io, "DIR", dir));
-        if (flags.json) io.stdout.write(`${JSON.stringify({ checked, problems }, null, 2)}\n`);
+        const { checked, problems, warnings } = await checkSkills(absoluteFolder(io, "DIR", dir));
+        if (flags.json) io.stdout.write(`${JSON.stringify({ checked, problems, warnings }, null, 2)}\n`);
         else {
           for (const path of checked)
             if (!problems.some((p) => p.path === path)) io.stdout.write(`ok  ${path}\n`);
           for (const { message } of problems) io.stdout.write(`bad ${message}\n`);
+          for (const { message } of warnings) io.stdout.write(`warning ${message}\n`);
         }
         return problems.length === 0 ? EXIT.ok : EXIT.error;
       },

@@ -1,5 +1,4 @@
 import type { Device } from "../../plugin/index.ts";
-import type { CapabilityManager } from "../capability-manager.ts";
 import type { IpcManager } from "../ipc-manager.ts";
 import type { ChildAgents } from "../lifetime/child-agents.ts";
 import type { Process } from "../process/process.ts";
@@ -7,7 +6,7 @@ import { agentTool } from "./agent.ts";
 import { complete } from "./complete.ts";
 import { readMessages, sendMessage } from "./messages.ts";
 import { plan } from "./plan.ts";
-import { skillTool } from "./skill.ts";
+import { skill } from "./skill.ts";
 import { toolDevice } from "./tool-device.ts";
 
 interface KernelToolPorts {
@@ -15,18 +14,10 @@ interface KernelToolPorts {
   lookup(uuid: string): Process;
   ipc(): IpcManager;
   agents(): ChildAgents;
-  capabilities(): CapabilityManager;
 }
 
 /** The kernel's own tools: devices below /dev/kernel, by path. The ports are asked when a tool is called. */
-export function kernelTools({ lookup, ipc, agents, capabilities }: KernelToolPorts): Record<string, Device> {
-  const tools = [
-    agentTool(agents),
-    plan,
-    skillTool(capabilities),
-    complete,
-    sendMessage(ipc),
-    readMessages(ipc),
-  ];
+export function kernelTools({ lookup, ipc, agents }: KernelToolPorts): Record<string, Device> {
+  const tools = [agentTool(agents), plan, skill, complete, sendMessage(ipc), readMessages(ipc)];
   return Object.fromEntries(tools.map((tool) => [tool.path, toolDevice(tool, lookup)]));
 }

@@ -1,5 +1,4 @@
 import type { DeviceRegistry } from "../../vfs/registry.ts";
-import type { CapabilityManager } from "../capability-manager.ts";
 import type { Conversations } from "../conversation/conversations.ts";
 import type { IpcManager } from "../ipc-manager.ts";
 import type { ChildAgents } from "../lifetime/child-agents.ts";
@@ -13,21 +12,19 @@ interface OwnDevicesPorts {
   contexts: Conversations;
   ipc: IpcManager;
   agents: ChildAgents;
-  capabilities: CapabilityManager;
   modelQueues(): GateStatus[];
 }
 
 /** Registers the kernel's own devices, which are in every namespace: its tools and `/proc`. */
 export function registerOwnDevices(
   devices: DeviceRegistry,
-  { table, contexts, ipc, agents, capabilities, modelQueues }: OwnDevicesPorts,
+  { table, contexts, ipc, agents, modelQueues }: OwnDevicesPorts,
 ): void {
   const own = { plugin: "kernel", layer: "kernel", needs: [] } as const;
   const tools = kernelTools({
     lookup: (uuid) => table.getByUuid(uuid),
     ipc: () => ipc,
     agents: () => agents,
-    capabilities: () => capabilities,
   });
   for (const [path, device] of Object.entries(tools)) devices.register({ ...own, path, device });
   const proc = procDevice({

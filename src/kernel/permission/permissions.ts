@@ -27,13 +27,11 @@ interface Parts {
   mounts: ReadonlyMap<string, Layer>;
   /** Its own list is its spawner's: mounts add nothing to it. */
   fixed: boolean;
-  /** What its skills list together; undefined: no skill narrows. */
-  skills: Layer | undefined;
   /** Its own deny rules: of its spawn, and of PID 0. */
   deny: Layer;
   /** Deny rules of processes above, each with who made it and may take it back. */
   revoked: readonly { rule: Rule; by: string }[];
-  /** The lists of all its ancestors and of their skills. */
+  /** The lists of all its ancestors. */
   above: readonly Layer[];
   /** The deny rules of all its ancestors. */
   denyAbove: Layer;
@@ -55,11 +53,11 @@ export class Permissions {
   readonly #denials: Layer;
 
   private constructor(parts: Parts, facts: Facts) {
-    const { own, mounts, skills, deny, revoked, above, denyAbove } = parts;
+    const { own, mounts, deny, revoked, above, denyAbove } = parts;
     this.#parts = parts;
     this.#facts = facts;
     this.#own = mounts.size === 0 ? own : [...own, ...[...mounts.values()].flat()];
-    this.#limits = skills ? [this.#own, skills, ...above] : [this.#own, ...above];
+    this.#limits = [this.#own, ...above];
     this.#denials = [...deny, ...revoked.map(({ rule }) => rule), ...denyAbove];
   }
 
@@ -80,7 +78,6 @@ export class Permissions {
         ...FRESH,
         own,
         fixed: record.fixed === true,
-        skills: record.skills?.map(parseRule),
         deny: record.deny.map(parseRule),
         revoked: (record.revoked ?? []).map(({ rule, by }) => ({ rule: parseRule(rule), by })),
         above,
@@ -134,16 +131,6 @@ export class Permissions {
     return mounts.delete(path) ? this.#with({ mounts }) : this;
   }
 
-  /**
-   * The rights after a skill with such a list was called: within these, what the lists of all called skills
-   * allow together. A name that is not there covers nothing. INVALID for a malformed rule.
-   */
-  narrow(allow: readonly string[]): Permissions {
-    const rules = new Map((this.#parts.skills ?? []).map((rule) => [rule.text, rule]));
-    for (const text of allow) if (!rules.has(text)) rules.set(text, parseRule(text));
-    return this.#with({ skills: [...rules.values()] });
-  }
-
   /** The rules these texts are. INVALID as in `of`. */
   rules(texts: readonly string[]): readonly Rule[] {
     return knownRules(texts, this.#facts);
@@ -160,10 +147,9 @@ export class Permissions {
       ...layer,
       ...rules.filter((rule) => !layer.some((held) => makesNeedless(held, rule, this.#facts))),
     ];
-    const { own, skills, deny, revoked, above, denyAbove } = this.#parts;
+    const { own, deny, revoked, above, denyAbove } = this.#parts;
     return this.#grown({
       own: plus(own),
-      skills: skills && plus(skills),
       deny: by === null ? others(deny) : deny,
       revoked: revoked.filter((entry) => !has(rules, entry.rule) || (by !== null && by !== entry.by)),
       above: o.lift ? above.map(plus) : above,
@@ -274,11 +260,10 @@ export class Permissions {
 
   /** Everything there is to save, as one unit. */
   record(): PermissionRecord {
-    const { own, skills, deny, revoked, above, denyAbove, fixed } = this.#parts;
+    const { own, deny, revoked, above, denyAbove, fixed } = this.#parts;
     return {
       allow: [own, ...above].map(textsOf),
       deny: textsOf(deny),
-      ...(skills && { skills: textsOf(skills) }),
       ...(revoked.length > 0 && { revoked: revoked.map(({ rule, by }) => ({ rule: rule.text, by })) }),
       ...(denyAbove.length > 0 && { deny_above: textsOf(denyAbove) }),
       ...(fixed && { fixed }),
@@ -331,7 +316,6 @@ const FRESH: Parts = {
   own: [],
   mounts: new Map(),
   fixed: false,
-  skills: undefined,
   deny: [],
   revoked: [],
   above: [],

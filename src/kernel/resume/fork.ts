@@ -2,16 +2,15 @@ import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
-import type { PermissionRecord, ProcInfo, StepRecord } from "../../store/runs/schema.ts";
+import type { ProcInfo, StepRecord } from "../../store/runs/schema.ts";
 import { firstMessage } from "../conversation/first-message.ts";
 import { rebuildHistory } from "../conversation/rebuild-history.ts";
 import { initialProgress } from "../process/run-progress.ts";
-import type { AgentInfo, SkillInfo } from "../types.ts";
+import type { AgentInfo } from "../types.ts";
 import {
   answerOf,
   callsOf,
   damageTexts,
-  done,
   everyStep,
   hasEnded,
   lastPlan,
@@ -47,17 +46,13 @@ export async function readFork(
   );
   const calls = callsOf(steps, history);
   const skills = skillsCalled(calls, agent);
-  const later = callsOf(recorded.slice(steps.length), history);
-  const permissions = rightsAt(info.permissions, { calls, later, skills });
   const last = steps.at(-1);
   return {
-    info: { ...info, permissions },
+    info,
     meta,
     spawned: meta.spawned,
     history,
     before: { tokens: 0, cost: null, steps: 0, elapsedMs: 0 },
-    narrowing:
-      permissions === info.permissions ? skills.filter(({ name }) => !info.skills.includes(name)) : skills,
     unread: [],
     damage: damageTexts(lost),
     progress: { ...initialProgress(o.clock), step: history.step, plan: lastPlan(calls), skills },
@@ -94,20 +89,4 @@ function upTo(
     "INVALID",
     `Run ${uuid} has no step ${step} to fork from: ${there}. \`rnix steps ${uuid}\` lists them.`,
   );
-}
-
-/** What a skill narrowed that was called later is not narrowed yet; what was granted and revoked since counts. */
-function rightsAt(
-  permissions: PermissionRecord,
-  {
-    calls,
-    later,
-    skills,
-  }: Record<"calls" | "later", ReturnType<typeof callsOf>> & { skills: readonly SkillInfo[] },
-): PermissionRecord {
-  const { skills: narrowed, ...rights } = permissions;
-  if (narrowed === undefined || done(later, "Skill").length === 0) return permissions;
-  const called = new Set(done(calls, "Skill").map(({ input }) => String(input.skill)));
-  // What the list of one that is gone was is only in the rights that were saved.
-  return called.size === skills.length ? rights : permissions;
 }

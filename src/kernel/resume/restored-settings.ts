@@ -1,7 +1,6 @@
 import type { ProcessMeta } from "../../store/runs/schema.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits } from "../budget/budget.ts";
-import { withAlways } from "../devices/skill.ts";
 import { factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
 import type { Process } from "../process/process.ts";
@@ -48,16 +47,13 @@ export function savedLimits({ info, spawned }: SavedRun, opts: SpawnOpts): Budge
 
 /** The recorded rights, applied to today's tools, and within those of the parent if it is alive. */
 export function savedPermissions(
-  { info, narrowing }: SavedRun,
+  { info }: SavedRun,
   namespace: Namespace,
   opts: SpawnOpts,
   parent: Process | undefined,
 ): Permissions {
   const facts = { ...factsOf(namespace), projectDir: opts.project.dir, cwd: info.cwd };
-  const saved = narrowing.reduce(
-    (rights, { allowedTools }) => (allowedTools === null ? rights : rights.narrow(withAlways(allowedTools))),
-    Permissions.from(info.permissions, facts),
-  );
+  const saved = Permissions.from(info.permissions, facts);
   return parent ? saved.under(parent.permissions) : saved;
 }
 

@@ -31,8 +31,6 @@ export interface SavedRun {
   progress: RunProgress;
   /** What it has used, its children included. */
   before: EarlierUsage;
-  /** Skills whose lists its saved rights do not hold yet, oldest first. */
-  narrowing: readonly SkillInfo[];
   /** Inbox entries that the model has not seen. */
   unread: readonly InboxEntry[];
   /** What of its records can't be read, in words. */
@@ -81,7 +79,6 @@ export async function readSavedRun(
   const calls = callsOf(steps, history);
   const own = steps.filter(isOwn);
   const called = skillsCalled(calls, agent);
-  const narrowing = called.filter(({ name }) => !info.skills.includes(name));
   const soFar = usedSoFar(info, own, journal.entries);
   const { openStep } = history;
   const told = new Set(openStep ? inbox.inOpenStep : []);
@@ -96,7 +93,6 @@ export async function readSavedRun(
       steps: soFar.steps_used,
       elapsedMs: soFar.elapsed_ms,
     },
-    narrowing,
     unread: inbox.unread.filter(({ seq }) => !told.has(seq)),
     damage: damageTexts(lost),
     progress: {
@@ -174,7 +170,7 @@ function completionOf(calls: readonly ToolCallRecord[]): string | null {
   return last ? String(last.input.result) : null;
 }
 
-/** The model has seen a skill that is gone now; the skill's tool list is in the recorded rights. */
+/** The loaded skills. The model has seen a skill that is gone now, so it needs no loading. */
 export function skillsCalled(calls: readonly ToolCallRecord[], agent: AgentInfo | null): SkillInfo[] {
   const names = new Set(done(calls, "Skill").map(({ input }) => String(input.skill)));
   return agent?.deferredSkills.filter(({ name }) => names.has(name)) ?? [];

@@ -195,7 +195,7 @@ function kernelDevices(): DeviceRegistry {
     throw new SyscallError("INTERNAL", "A device of the catalog was opened.");
   };
   for (const [path, device] of Object.entries(
-    kernelTools({ lookup: unopened, ipc: unopened, agents: unopened, capabilities: unopened }),
+    kernelTools({ lookup: unopened, ipc: unopened, agents: unopened }),
   )) {
     devices.register({ path, device, plugin: "kernel", layer: "kernel", needs: [] });
   }

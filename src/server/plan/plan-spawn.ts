@@ -86,7 +86,8 @@ export async function planSpawn(
   });
   if (request.output_schema) requireCheckable(request.output_schema);
   const attached = await readAttachments(ports.clock, request.add ?? [], request.input);
-  const projectDoc = loadProjectDoc(project, request.cwd)?.text;
+  const docNotices: string[] = [];
+  const projectDoc = loadProjectDoc(project, request.cwd, docNotices)?.text;
   const providers = await loadProviders(places);
   const mcp = await mcpMounts(agent.mcp, {
     places,
@@ -98,6 +99,7 @@ export async function planSpawn(
     ...[...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)].map(untrusted),
     ...agent.notices,
     ...mcp.notices,
+    ...docNotices,
   ];
   const devices = await lease(settings);
   try {

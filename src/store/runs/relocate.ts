@@ -26,7 +26,6 @@ export function located(info: ProcInfo, recorded: string, found: string): ProcIn
       ...permissions,
       allow: permissions.allow.map(rules),
       deny: both(permissions.deny),
-      ...(permissions.skills && { skills: rules(permissions.skills) }),
       ...(permissions.deny_above && { deny_above: both(permissions.deny_above) }),
       ...(permissions.revoked && {
         revoked: permissions.revoked.flatMap(({ rule, by }) =>

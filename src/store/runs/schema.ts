@@ -235,8 +235,6 @@ export const PermissionRecord = z.object({
   allow: z.array(z.array(z.string())),
   /** Deny rules. A call that one of them, of `revoked` or of `deny_above` covers is denied. */
   deny: z.array(z.string()),
-  /** One more list: the rules of the skills called so far. Absent: no skill has restricted the process. */
-  skills: z.array(z.string()).optional(),
   /** Deny rules that ancestors added. `by`: the UUID of the process that may remove the rule. */
   revoked: z.array(z.object({ rule: z.string(), by: z.string() })).optional(),
   /** The deny rules of all its ancestors. */

@@ -138,13 +138,6 @@ describe("a grant", () => {
     },
   );
 
-  test("within a skill's list widens that too: who grants means it to be used", () => {
-    const narrowed = of(["Read"]).narrow(["Read", "Complete"]);
-    const rights = granted(narrowed, ["Bash"]);
-    expect(rights.covers(bash("ls"))).toBe(true);
-    expect(rights.covers({ tool: "Complete", path: "/dev/kernel/complete" })).toBe(false);
-  });
-
   test("never goes beyond those above, however wide it is", () => {
     const parent = of(["Read(src/**)"], ["Bash"]);
     const child = granted(parent.child(["Read"], []), ["*"]);
@@ -235,7 +228,7 @@ test("the rule that covers a call is told, or why none does", () => {
   expect(of(["*"], ["/dev/fs"]).decide(read("a"))).toEqual({ refusal: "The deny rule /dev/fs forbids it." });
 });
 
-test("whatever was granted, revoked and narrowed: no child holds more, and the record is all there is", () => {
+test("whatever was granted and revoked: no child holds more, and the record is all there is", () => {
   for (let seed = 1; seed <= 60; seed++) {
     const random = seeded(seed);
     const upTo = (end: number): number => Math.floor(random() * end);
@@ -250,8 +243,7 @@ test("whatever was granted, revoked and narrowed: no child holds more, and the r
       const what = random();
       if (what < 0.3 && tree.length < 8) tree.push({ parent: at, rights: node.rights.child(some(), some()) });
       else if (what < 0.6) node.rights = granted(node.rights, some(), by);
-      else if (what < 0.85) node.rights = revoked(node.rights, some(), by);
-      else node.rights = node.rights.narrow(some());
+      else node.rights = revoked(node.rights, some(), by);
       for (const one of tree) {
         const above = tree[one.parent];
         if (!above) continue;

@@ -454,24 +454,6 @@ describe("children and skills", () => {
     expect(child.covers(call("Read(a)"))).toBe(false);
     expect(parent.covers(call("Read(a)"))).toBe(true);
   });
-
-  test("skills narrow to what their lists allow together, within the agent's own", () => {
-    const agent = of(["Read", "Write", "Bash"]);
-    const one = agent.narrow(["Read", "Complete"]);
-    expect(one.allowedTools()).toEqual(["Read"]);
-    const two = one.narrow(["Bash(git *)", "NotThere"]);
-    expect(two.allowedTools()).toEqual(["Bash(git *)", "Read"]);
-    expect(two.covers(call("Write(a)"))).toBe(false);
-    expect(two.covers(call("Complete"))).toBe(false);
-    expect(agent.covers(call("Write(a)"))).toBe(true);
-  });
-
-  test("a child of a narrowed process cannot widen by calling skills of its own", () => {
-    const child = of(["*"]).narrow(["Read"]).child(["*"], []);
-    const narrowed = child.narrow(["Write", "Read"]);
-    expect(narrowed.covers(call("Write(a)"))).toBe(false);
-    expect(narrowed.covers(call("Read(a)"))).toBe(true);
-  });
 });
 
 describe("what is shown", () => {
@@ -518,9 +500,10 @@ describe("what is shown", () => {
 });
 
 describe("saved and restored as one unit", () => {
-  const all = of(["Read", "Bash(git *)", "/dev/fs/src/**"], ["Bash(rm *)"])
-    .child(["*", "mcp__x__*"], ["Write"])
-    .narrow(["Read", "Bash"]);
+  const all = of(["Read", "Bash(git *)", "/dev/fs/src/**"], ["Bash(rm *)"]).child(
+    ["*", "mcp__x__*"],
+    ["Write"],
+  );
 
   test("the record is everything there is", () => {
     expect(all.record()).toEqual({
@@ -529,19 +512,17 @@ describe("saved and restored as one unit", () => {
         ["Read", "Bash(git *)", "/dev/fs/src/**"],
       ],
       deny: ["Write"],
-      skills: ["Read", "Bash"],
       deny_above: ["Bash(rm *)"],
     });
     expect(of(["*"]).record()).toEqual({ allow: [["*"]], deny: [] });
   });
 
-  test("a restored one decides as the saved one did, after another skill too", () => {
+  test("a restored one decides as the saved one did", () => {
     const saved = JSON.stringify(all.record());
     const restored = Permissions.from(JSON.parse(saved), FACTS);
     expect(JSON.stringify(restored.record())).toBe(saved);
     for (const text of CALLS) {
       expect(restored.covers(call(text))).toBe(all.covers(call(text)));
-      expect(restored.narrow(["Grep"]).covers(call(text))).toBe(all.narrow(["Grep"]).covers(call(text)));
     }
   });
 
@@ -611,7 +592,7 @@ const RULES = [
   ...["/dev/fs/src/**", "/dev/shell", "/proc", "/proc/*/status", "/mnt/mcp/x", "/dev/fs/**"],
 ];
 
-test("a child never covers what its parent does not, nor a narrowed process what it was", () => {
+test("a child never covers what its parent does not", () => {
   const random = seeded(42);
   const pick = (most: number): string[] =>
     Array.from({ length: random(most + 1) }, () => RULES[random(RULES.length)] ?? "*");
@@ -619,8 +600,7 @@ test("a child never covers what its parent does not, nor a narrowed process what
   for (let round = 0; round < 600; round++) {
     let parent = of(pick(4), pick(2));
     for (let depth = 0; depth < 4; depth++) {
-      const narrows = random(3) === 0;
-      const child = narrows ? parent.child(["*"], []).narrow(pick(3)) : parent.child(pick(4), pick(1));
+      const child = parent.child(pick(4), pick(1));
       const restored = Permissions.from(child.record(), FACTS);
       for (const text of CALLS) {
         const holds = child.covers(call(text));

@@ -160,12 +160,6 @@ describe("no process holds more than its parent", () => {
     expect(both.covers(write(".git/config"))).toBe(false);
   });
 
-  test("a skill narrows to what it names", () => {
-    const permissions = of(["*", "Write(.rnix/**)"]);
-    expect(permissions.narrow(["Write"]).covers(write(".rnix/a"))).toBe(false);
-    expect(permissions.narrow(["Write(.rnix/a)"]).covers(write(".rnix/a"))).toBe(true);
-  });
-
   test("a live run that holds everything is granted it, says so, and keeps it in its record", () => {
     const before = of(["*"]);
     const rule = parseRule("Write(.git/info/**)");

@@ -1,0 +1,43 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { Machine } from "../support/machine.ts";
+import { calls, says, scenes } from "../support/scenes.ts";
+import { verdict } from "../support/verdict.ts";
+
+setDefaultTimeout(120_000);
+
+test("a CLAUDE.md is part of the prompt where there is no AGENTS.md", async () => {
+  await using machine = new Machine();
+  const model = await machine.model(scenes({ "read it": [says("read")] }));
+  machine.write("CLAUDE.md", "Run the tests with `make check`.\n");
+  await verdict(machine, ["read it"]);
+  expect(JSON.stringify(model.requests[0])).toContain("Run the tests with `make check`.");
+  machine.write("AGENTS.md", "Use tabs.\n");
+  await verdict(machine, ["read it"]);
+  const second = JSON.stringify(model.requests[1]);
+  expect([second.includes("Use tabs."), second.includes("make check")]).toEqual([true, false]);
+});
+
+test("a skill written for other tools takes none away, and the run names what it lacks", async () => {
+  await using machine = new Machine();
+  await machine.model(
+    scenes({
+      "do it": [
+        calls(["Skill", { skill: "fetch" }]),
+        calls(["Write", { path: "x.txt", content: "x" }]),
+        says("done"),
+      ],
+    }),
+  );
+  machine.write("agents/a/agent.yaml", "name: a\ndescription: A\ndeferred_skills: [fetch]\n");
+  machine.write("agents/a/instructions.md", "Do.\n");
+  machine.write(
+    ".claude/skills/fetch/SKILL.md",
+    "---\nname: fetch\ndescription: Fetches\nallowed-tools: WebFetch, Read\nmodel: opus\n---\nFetch it.\n",
+  );
+  const { receipt, stderr } = await verdict(machine, ["do it", "--agent", "a", "--trust"]);
+  expect(receipt).toMatchObject({ exit_code: 0, files_changed: ["x.txt"] });
+  expect(stderr).toContain("Skill fetch is made for WebFetch, which this run may not use");
+  const checked = await machine.run(["skills", "check", ".claude/skills"]);
+  expect(checked.code).toBe(0);
+  expect(checked.stdout).toContain('SKILL.md:5:1: the key "model" is not part of the format');
+});
