@@ -1,5 +1,5 @@
 import { CODES, type Code, SyscallError } from "../plugin/index.ts";
-import type { ProcRef, Receipt, StreamEvent } from "../protocol/methods.ts";
+import type { BegunRun, ProcRef, Receipt, StreamEvent } from "../protocol/methods.ts";
 import { EXIT, errorCodeOf, exitCodeOf } from "./exit.ts";
 import type { Io } from "./io.ts";
 import { RunView } from "./output/run.ts";
@@ -21,9 +21,10 @@ export class Follower {
   }
 
   /** The run has a PID. For a detached run, this prints PID and UUID, and nothing follows. */
-  begin({ pid, uuid }: ProcRef, detached: boolean): void {
+  begin({ pid, uuid, notices = [] }: BegunRun, detached: boolean): void {
     this.#ref = { pid, uuid };
     if (!detached) return;
+    for (const text of notices) this.view.notice(text);
     if (this.#mode === "text") this.#io.stdout.write(`${pid} ${uuid}\n`);
     else this.#print(this.#ref);
   }

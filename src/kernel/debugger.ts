@@ -226,11 +226,12 @@ function eventOf(
   outcome: SyscallOutcome,
 ): SyscallEvent {
   return {
-    timestamp_ms: roundMs(startedMs),
+    timestamp_ms: Math.round(startedMs),
     pid,
     syscall,
     args,
     ...outcome,
+    // Most syscalls take less than a ms.
     duration_ms: roundMs(endedMs - startedMs),
   };
 }

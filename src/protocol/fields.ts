@@ -28,6 +28,12 @@ export interface ProcRef {
   uuid: string;
 }
 
+/** The answer of a method that begins a run. */
+export interface BegunRun extends ProcRef {
+  /** What a stream would have sent as notices; absent: none, or they follow in the stream. */
+  notices?: string[];
+}
+
 /** A part that could not be loaded: the others were. */
 export interface Diagnostic {
   path: string;

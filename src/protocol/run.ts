@@ -33,10 +33,10 @@ export function SpawnRequest() {
     add: texts,
     /** Files whose content is in this request, absolute: from inside a run its rights must allow them. */
     files_read: texts,
-    /** Absolute. */
-    cwd: z.string(),
-    /** The spawner's whole environment: the daemon keeps it in memory only. */
-    env: z.record(z.string(), z.string()),
+    /** Absolute. Absent: the parent's folder, else the daemon's folder for runs without one. */
+    cwd: text,
+    /** The spawner's whole environment: the daemon keeps it in memory only. Absent: the parent's, else the daemon's. */
+    env: z.record(z.string(), z.string()).optional(),
     /** Names of the variables given by `--env`. */
     env_given: texts,
     /** Text attached from stdin. */
@@ -44,7 +44,7 @@ export function SpawnRequest() {
     parent_uuid: Uuid().optional(),
     /** A person sits at the client's terminal. */
     attended: flag,
-    /** Answer with pid and uuid, then close: no stream. */
+    /** Answer with pid and uuid only: no stream. */
     detach: flag,
     /** Resumes by itself when the server starts again after a crash or a stop. */
     resume_on_restart: flag,
@@ -72,10 +72,11 @@ export function ResumeRequest() {
     max_cost: z.union([z.number().positive(), z.literal("unlimited")]).optional(),
     timeout_ms: limit,
     trust: flag,
-    /** The caller's whole environment: keys are looked for in it. */
-    env: z.record(z.string(), z.string()),
+    /** The caller's whole environment: keys are looked for in it. Absent: what is left of the run's own, else the daemon's. */
+    env: z.record(z.string(), z.string()).optional(),
     attended: flag,
-    detach: flag,
+    /** Follow the answer with the events of the run, like a spawn. */
+    stream: flag,
   });
 }
 
@@ -89,8 +90,8 @@ export function ReplayRequest() {
     /** How results are compared (docs/replay.md). Absent: but for what differs from run to run anyway. */
     compare: z.enum(["usual", "exact", "state"]).optional(),
     trust: flag,
-    /** The caller's whole environment. */
-    env: z.record(z.string(), z.string()),
+    /** The caller's whole environment. Absent: the daemon's. */
+    env: z.record(z.string(), z.string()).optional(),
     attended: flag,
   });
 }

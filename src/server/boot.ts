@@ -8,7 +8,6 @@ import { openProjects } from "./boot/projects.ts";
 import { openRecords } from "./boot/records.ts";
 import { startServices } from "./boot/services.ts";
 import { ProjectCatalog } from "./catalog/project-catalog.ts";
-import { planAdopt } from "./plan/plan-resume.ts";
 import type { BootedServer } from "./services.ts";
 
 /** How long boot waits for the sweep: the first client is waiting, and a program may use its whole grace. */
@@ -52,7 +51,6 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
         originOf: (pid) => children.originOf(pid),
         strays: () => children.strays(),
         logger,
-        planAdopt: (run, request) => planAdopt(run, request, planner),
       },
     };
   } catch (error) {

@@ -1,5 +1,4 @@
 import type { Kernel } from "../kernel/kernel.ts";
-import type { ProviderChoice } from "../kernel/types.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Logger } from "../lib/logger.ts";
 import type { ProcessOwner } from "../os/process-owner.ts";
@@ -27,7 +26,7 @@ export interface Services {
   /** Everything that is settled before a process exists. INVALID, NOT_FOUND: exit 64. UNAVAILABLE: 69. */
   plan(request: SpawnRequest, unit: string | undefined): Promise<SpawnPlan>;
   /** The same for a run that is resumed. */
-  planResume(run: Run, request: ResumeRequest, provider?: ProviderChoice): Promise<SpawnPlan>;
+  planResume(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
   /** The same for a new run with the conversation of a foreign one. */
   planAdopt(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
   /** Goes on with what waits. None where the server ends with its command. */

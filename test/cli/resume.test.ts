@@ -37,6 +37,7 @@ describe("rnix resume", () => {
         max_cost: 2,
         timeout_ms: "unlimited",
         trust: true,
+        stream: true,
         env: { KEY: "k" },
       },
     ]);
@@ -47,13 +48,23 @@ describe("rnix resume", () => {
   test("forks a run from a step of it", async () => {
     const { io } = await resume(["7", "--fork", "--from-step", "2", "another way"]);
     expect(JSON.parse(JSON.stringify(io.payloads("resume")))).toEqual([
-      { pid: 7, cwd: "/project", env: {}, input: "another way", fork: true, from_step: 2 },
+      {
+        pid: 7,
+        cwd: "/project",
+        env: {},
+        input: "another way",
+        fork: true,
+        from_step: 2,
+        stream: true,
+      },
     ]);
   });
 
   test("says nothing about what was not asked for, and reads no stdin", async () => {
     const { io } = await resume(["7"], { stdin: piped("unread") });
-    expect(JSON.parse(JSON.stringify(io.payloads("resume")))).toEqual([{ pid: 7, cwd: "/project", env: {} }]);
+    expect(JSON.parse(JSON.stringify(io.payloads("resume")))).toEqual([
+      { pid: 7, cwd: "/project", env: {}, stream: true },
+    ]);
   });
 
   test("reads its input from stdin after -", async () => {
@@ -62,7 +73,10 @@ describe("rnix resume", () => {
   });
 
   test("--detach prints the PID and the UUID, and --output json the receipt", async () => {
-    expect(await resume(["7", "--detach"])).toMatchObject({ code: 0, out: `7 ${REF.uuid}\n` });
+    const answers = { resume: { ...REF, resumed_from_step: 1, notices: ["it has changed"] } };
+    const detached = await resume(["7", "--detach"], { answers });
+    expect(detached).toMatchObject({ code: 0, out: `7 ${REF.uuid}\n`, err: "note: it has changed\n" });
+    expect(detached.io.payloads("resume")[0]?.stream).toBeUndefined();
     const { out } = await resume(["7", "--output", "json"]);
     expect(JSON.parse(out)).toMatchObject({ ...REF, exit_code: 0 });
   });

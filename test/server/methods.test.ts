@@ -479,7 +479,7 @@ test("a run is found by the PIDs that it had, while it lives and when it has end
   const { pid, uuid } = await detached(server);
   const client = await clientOf(server);
   await client.request("suspend", { pid });
-  const again = await (await clientOf(server)).open("resume", { uuid, cwd: "/w", env: {}, detach: true });
+  const again = await (await clientOf(server)).open("resume", { uuid, cwd: "/w" });
   const now = again.answer.pid;
   expect(await client.request("show", { pid })).toMatchObject({ pid: now, uuid });
   const other = await detached(server);
@@ -528,7 +528,7 @@ describe("resume", () => {
     const { pid, uuid } = await detached(server);
     server.kernel.step(pid, stepRecord(1, "one"));
     await (await clientOf(server)).request("suspend", { pid });
-    const stream = await (await clientOf(server)).open("resume", { uuid, env: {}, input: "echo two" });
+    const stream = await (await clientOf(server)).open("resume", { uuid, input: "echo two", stream: true });
     expect(stream.answer).toEqual({ pid: pid + 1, uuid, resumed_from_step: 1 });
     const { events, ended } = collect(stream);
     await ended;
@@ -541,13 +541,14 @@ describe("resume", () => {
     ]);
   });
 
-  test("detached, it answers and leaves the run to itself; its old PID names it as long as it lies", async () => {
+  test("without a stream it answers once, and the connection serves the next request; the old PID names the run", async () => {
     await using server = await serve("memory");
     const { pid, uuid } = await detached(server);
-    await (await clientOf(server)).request("suspend", { pid });
-    const { answer } = await (await clientOf(server)).open("resume", { pid, env: {}, detach: true });
-    expect(answer).toEqual({ pid: pid + 1, uuid, resumed_from_step: 0 });
-    expect((await (await clientOf(server)).request("show", { uuid })).live).toBe(true);
+    const client = await clientOf(server);
+    await client.request("suspend", { pid });
+    const { answer } = await client.open("resume", { pid });
+    expect(answer).toEqual({ pid: pid + 1, uuid, resumed_from_step: 0, notices: ["as it was"] });
+    expect((await client.request("show", { uuid })).live).toBe(true);
   });
 
   test("forks a run that lives: the answer and the notes tell where the new one comes from", async () => {
@@ -559,6 +560,7 @@ describe("resume", () => {
       uuid,
       env: {},
       fork: true,
+      stream: true,
       from_step: 1,
       input: "echo other",
     });

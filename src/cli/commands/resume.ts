@@ -82,7 +82,7 @@ export default defineCommand({
         max_cost: flags["max-cost"],
         timeout_ms: flags.timeout,
         trust: flags.trust || undefined,
-        detach: flags.detach || undefined,
+        stream: !flags.detach || undefined,
       };
       return { request, inside: flags["no-daemon"], unattended: flags["no-input"] || flags.detach };
     });
@@ -91,7 +91,7 @@ export default defineCommand({
       ...wanted,
       ...form,
       env: {},
-      detach: request.detach === true,
+      detach: !request.stream,
       open: (wire, { env, attended }) => wire.open("resume", { ...request, env, attended }),
     });
     return followed.receipt?.exit_code ?? EXIT.ok;

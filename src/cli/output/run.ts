@@ -66,6 +66,11 @@ export class RunView {
     this.#io.stderr.write(`${line}\n`);
   }
 
+  /** What the user should know about the run, on stderr. */
+  notice(text: string): void {
+    this.#printProgress(this.#style.yellow(`note: ${printable(text)}`));
+  }
+
   #printProgress(line: string): void {
     if (!this.#quiet) this.say(line);
   }
@@ -92,7 +97,7 @@ export class RunView {
         );
         break;
       case "notice":
-        this.#printProgress(yellow(`note: ${printable(payload.text)}`));
+        this.notice(payload.text);
         break;
     }
   }

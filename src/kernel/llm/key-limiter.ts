@@ -203,7 +203,14 @@ export class KeyLimiter {
         const hold = this.#holdOf(model);
         if (hold === undefined) return [];
         const { window, error } = hold;
-        return [{ model, until_ms: window.endsAt, left_ms: Math.ceil(window.leftMs), why: error.message }];
+        return [
+          {
+            model,
+            until_ms: Math.ceil(window.endsAt),
+            left_ms: Math.ceil(window.leftMs),
+            why: error.message,
+          },
+        ];
       }),
       reported: Object.fromEntries([...this.#reported].map(([model, { last }]) => [model, last ?? {}])),
       requests: this.#requests,

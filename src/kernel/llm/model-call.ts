@@ -281,7 +281,7 @@ export class ModelCall implements GateObserver {
       return undefined;
     }
     // It does not wait in memory: the run resumes when the quota is reset.
-    this.#ports.suspend(this.#proc, thrown.message, { on: "at", at_ms: thrown.resetAtMs });
+    this.#ports.suspend(this.#proc, thrown.message, { on: "at", at_ms: Math.ceil(thrown.resetAtMs) });
     return thrown;
   }
 

@@ -127,7 +127,7 @@ export class StepCalls {
       error: outcome.error?.message ?? null,
       error_code: outcome.error?.code ?? null,
       started_at: started,
-      duration_ms: Math.round((this.#ports.clock.monotonic() - startedMono) * 1000) / 1000,
+      duration_ms: Math.round(this.#ports.clock.monotonic() - startedMono),
       state: waiting ? "waiting" : outcome.state,
       ...(inbox.length > 0 && { inbox }),
     };

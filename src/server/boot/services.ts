@@ -1,10 +1,15 @@
 import { join } from "node:path";
+import { daemonEnvironment } from "../../config/environment.ts";
 import type { Projects } from "../../config/projects.ts";
+import type { ProviderChoice } from "../../kernel/types.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
-import { planResume } from "../plan/plan-resume.ts";
-import { parentUuid, planSpawn, type SpawnPorts } from "../plan/plan-spawn.ts";
+import { keepAddress } from "../plan/keep-address.ts";
+import { planAdopt, planResume } from "../plan/plan-resume.ts";
+import { planSpawn, type SpawnPlan, type SpawnPorts } from "../plan/plan-spawn.ts";
+import { type PlacedResume, parentUuid, placedSpawn } from "../plan/request-defaults.ts";
 import { requireFolders } from "../plan/resume-differences.ts";
 import { GcSchedule } from "../records/gc-schedule.ts";
+import type { Run } from "../records/recorded-run.ts";
 import { AutoResume } from "../recovery/auto-resume.ts";
 import { DaemonInit } from "../recovery/init-service.ts";
 import { Recovery } from "../recovery/recovery.ts";
@@ -16,7 +21,8 @@ import type { Machine } from "./machine.ts";
 import type { BootOptions } from "./options.ts";
 import type { Records } from "./records.ts";
 
-interface StartedServices extends Pick<Services, "init" | "recovery" | "waker" | "plan" | "planResume"> {
+interface StartedServices
+  extends Pick<Services, "init" | "recovery" | "waker" | "plan" | "planResume" | "planAdopt"> {
   close(): Promise<void>;
 }
 
@@ -40,21 +46,31 @@ export function startServices(
     before: (place) => supervised.take(place),
     logger,
   });
-  const plan: Services["plan"] = async (request, unit) => {
+  const environment = daemonEnvironment(env);
+  const defaults = { dataDir: user.dataDir, environment, parent: planner.parent };
+  const plan: Services["plan"] = async (asked, unit) => {
+    const { request, notices: placed } = placedSpawn(asked, unit, defaults);
     // A run's child begins whatever init.yaml says: the run is there already.
     const isChild = parentUuid(request, unit) !== undefined;
     const left = isChild ? [] : await init.ready(request);
     const { notices, ...planned } = await planSpawn(request, unit, planner);
-    return { ...planned, notices: [...left, ...(keyNotice === undefined ? [] : [keyNotice]), ...notices] };
+    const ofKey = keyNotice === undefined ? [] : [keyNotice];
+    return { ...planned, notices: [...left, ...ofKey, ...placed, ...notices] };
   };
-  const resumePlan: Services["planResume"] = async (run, request, provider) => {
+  const resumeIn = async (run: Run, request: PlacedResume, provider?: ProviderChoice): Promise<SpawnPlan> => {
     requireOwn(run.info);
     requireFolders(run.info);
     const left = await init.ready({ cwd: run.info.project, env: request.env });
     const { notices, ...planned } = await planResume(run, request, planner, provider);
     return { ...planned, notices: [...left, ...notices] };
   };
-  const autoResume = new AutoResume({ kernel, find, planResume: resumePlan, logger });
+  const resumePlan: Services["planResume"] = async (run, { env, ...request }) => {
+    if (env !== undefined) return resumeIn(run, { ...request, env });
+    const had = waker?.inMemory(run.info.uuid);
+    if (!had) return keepAddress(run.info, await resumeIn(run, { ...request, env: environment }));
+    return resumeIn(run, { ...request, env: had.env }, had.provider ?? undefined);
+  };
+  const autoResume = new AutoResume({ kernel, find, planResume: resumeIn, logger });
   const recovery = new Recovery({
     clock,
     lockFile: join(user.dataDir, "recovery.lock"),
@@ -81,6 +97,7 @@ export function startServices(
     waker,
     plan,
     planResume: resumePlan,
+    planAdopt: (run, request) => planAdopt(run, { ...request, env: request.env ?? environment }, planner),
     async close() {
       await gc?.close();
       await waker?.close();

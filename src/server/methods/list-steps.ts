@@ -33,7 +33,7 @@ function summary(record: StepRecord): StepSummary {
     summary: record.summary,
     tool_path: tool_calls[0]?.path ?? null,
     has_error: tool_calls.some((call) => call.error !== null),
-    duration_ms: tool_calls.reduce((sum, call) => sum + call.duration_ms, 0),
+    duration_ms: Math.round(tool_calls.reduce((sum, call) => sum + call.duration_ms, 0)),
     token_count: record.tokens_used,
   };
 }

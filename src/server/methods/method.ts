@@ -28,7 +28,10 @@ export interface PlainDefinition<P, A> {
   run(call: Call): Promise<void>;
 }
 
-/** A method that streams: it throws until it has accepted; after that it only sends, and the connection ends with it. */
+/**
+ * A method that streams: it throws until it has accepted; after that it only sends, and the connection ends with it. It
+ * may give one answer instead, like a plain method.
+ */
 export interface StreamDefinition<P, A> {
   readonly streaming: true;
   readonly closes?: boolean;
@@ -65,11 +68,14 @@ export function streamMethod<P, A>(o: {
     handle: o.handle,
     async run(call) {
       const { payload, peer, id, services, caller } = call;
+      const reply = (answer: A): Promise<void> =>
+        peer.send({ ok: true, payload: answer, ...(id !== undefined && { id }) });
       const out: StreamReply<A> = {
+        answer: reply,
         accept(answer) {
           call.accepted = true;
           call.take();
-          return peer.send({ ok: true, payload: answer, ...(id !== undefined && { id }) });
+          return reply(answer);
         },
         send: (event) => peer.send(event),
         gone: peer.gone,

@@ -1,4 +1,4 @@
-import type { ProcRef } from "../../protocol/methods.ts";
+import type { BegunRun } from "../../protocol/methods.ts";
 import { ReplayRequest } from "../../protocol/run.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
 import { META } from "../../store/runs/run-writer.ts";
@@ -11,7 +11,7 @@ import { streamRun } from "./shared/stream-run.ts";
 /** Plays a recorded run again, by its agent's definition of today, and streams the new run to its end. */
 export const replay = streamMethod({
   payload: ReplayRequest,
-  async handle(payload, services, out: StreamReply<ProcRef>, caller): Promise<void> {
+  async handle(payload, services, out: StreamReply<BegunRun>, caller): Promise<void> {
     const found = await findRun(services, payload);
     requireAgent(found, "replayed");
     const run = await recordsOf(services, found);
@@ -23,6 +23,6 @@ export const replay = streamMethod({
     );
     const pid = await services.kernel.processes.spawn(run.info.intent, agent, opts);
     const ref = refOf(services.kernel.processes.info(pid));
-    await streamRun(services, ref, { because: `plays ${run.info.uuid}`, notices, detach: undefined }, out);
+    await streamRun<BegunRun>(services, ref, { because: `plays ${run.info.uuid}`, notices }, out);
   },
 });

@@ -1,13 +1,13 @@
 import { SyscallError } from "../../plugin/index.ts";
-import type { ProcRef } from "../../protocol/methods.ts";
+import type { BegunRun } from "../../protocol/methods.ts";
 import { ResumeRequest } from "../../protocol/run.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { streamMethod } from "./method.ts";
 import { findRun, requireAgent } from "./shared/find-run.ts";
-import { streamRun } from "./shared/stream-run.ts";
+import { answerRun, streamRun } from "./shared/stream-run.ts";
 
 /** A resumed run, a fork or an adopted one. */
-interface Resumed extends ProcRef {
+interface Resumed extends BegunRun {
   /** The last complete step: the next one is made now. */
   resumed_from_step: number;
   /** Of a fork: the run it comes from. */
@@ -15,8 +15,8 @@ interface Resumed extends ProcRef {
 }
 
 /**
- * Resumes a run that has ended or was suspended, or forks any run, and streams it like a spawn. The answer names the
- * step after which it continues. A failure before the new PID exists leaves the run unchanged. A foreign run can't be
+ * Resumes a run that has ended or was suspended, or forks any run. The answer names the step after which it continues
+ * (seeds 5.4); with `stream` the events of the run follow, like those of a spawn. A failure before the new PID exists leaves the run unchanged. A foreign run can't be
  * resumed; with `adopt` a new run begins with its conversation.
  */
 export const resume = streamMethod({
@@ -34,16 +34,22 @@ export const resume = streamMethod({
     if (adopt && !run.info.foreign) throw isOwn(info.uuid);
     const plan = adopt ? services.planAdopt(run, payload) : services.planResume(run, payload);
     const { agent, opts, notices } = await plan;
-    const { input, detach, from_step } = payload;
+    const { input, from_step, stream } = payload;
     const fork = payload.fork || adopt ? { step: from_step, adopt } : undefined;
     const { pid, uuid, step } = await services.kernel.lifecycle.resume(info.uuid, agent, opts, {
       input,
       fork,
     });
-    const answer = { pid, uuid, resumed_from_step: step, ...(fork && { origin_uuid: info.uuid }) };
+    const answer: Resumed = {
+      pid,
+      uuid,
+      resumed_from_step: step,
+      ...(fork && { origin_uuid: info.uuid }),
+    };
     const what = adopt ? "a new run with the conversation of the foreign run" : "a fork of";
     const shown = fork ? [`${what} ${info.uuid}, continued after its step ${step}`, ...notices] : notices;
-    await streamRun(services, answer, { because: opts.provider?.because, notices: shown, detach }, out);
+    if (!stream) return answerRun(answer, shown, out);
+    await streamRun(services, answer, { because: opts.provider?.because, notices: shown }, out);
   },
 });
 

@@ -1,9 +1,9 @@
-import type { ProcRef } from "../../protocol/methods.ts";
+import type { BegunRun } from "../../protocol/methods.ts";
 import { SpawnRequest } from "../../protocol/run.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { streamMethod } from "./method.ts";
 import { refOf } from "./shared/find-run.ts";
-import { streamRun } from "./shared/stream-run.ts";
+import { answerRun, streamRun } from "./shared/stream-run.ts";
 
 /**
  * Creates a process and streams it to its end; `complete` is always the last (seeds 5.7). A client that goes
@@ -11,10 +11,11 @@ import { streamRun } from "./shared/stream-run.ts";
  */
 export const spawn = streamMethod({
   payload: SpawnRequest,
-  async handle(payload, services, out: StreamReply<ProcRef>, caller): Promise<void> {
+  async handle(payload, services, out: StreamReply<BegunRun>, caller): Promise<void> {
     const { agent, opts, notices } = await services.plan(payload, caller.unit());
     const pid = await services.kernel.processes.spawn(payload.intent, agent, opts);
     const ref = refOf(services.kernel.processes.info(pid));
-    await streamRun(services, ref, { because: opts.provider?.because, notices, detach: payload.detach }, out);
+    if (payload.detach) return answerRun<BegunRun>(ref, notices, out);
+    await streamRun<BegunRun>(services, ref, { because: opts.provider?.because, notices }, out);
   },
 });

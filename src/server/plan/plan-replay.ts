@@ -32,7 +32,7 @@ export async function planReplay(
     model: request.compare === undefined ? info.uuid : `${info.uuid}:${request.compare}`,
     cwd: request.folder ?? existing(info.cwd, info.uuid),
     env: { ...kept, ...request.env },
-    env_given: Object.keys(kept).filter((name) => !(name in request.env)),
+    env_given: Object.keys(kept).filter((name) => request.env === undefined || !(name in request.env)),
     input: spawned?.input ?? undefined,
     system_prompt: spawned?.system_prompt ?? undefined,
     output_schema: spawned?.output_schema,

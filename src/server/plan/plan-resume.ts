@@ -4,11 +4,11 @@ import type { ConfigSources } from "../../config/places.ts";
 import { bareAgent } from "../../kernel/process/bare-agent.ts";
 import type { AgentInfo, ProcInfo, ProviderChoice } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { ResumeRequest } from "../../protocol/methods.ts";
 import { projectOf } from "../../store/files/data-dir.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { Run } from "../records/recorded-run.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts } from "./plan-spawn.ts";
+import type { PlacedResume } from "./request-defaults.ts";
 import { requireFolders, restoredEnvironment, resumeDifferences } from "./resume-differences.ts";
 
 /**
@@ -19,7 +19,7 @@ import { requireFolders, restoredEnvironment, resumeDifferences } from "./resume
  */
 export async function planResume(
   { info, records }: Run,
-  request: ResumeRequest,
+  request: PlacedResume,
   ports: SpawnPorts,
   provider?: ProviderChoice,
 ): Promise<SpawnPlan> {
@@ -79,7 +79,7 @@ export async function planResume(
  */
 export async function planAdopt(
   { info, records }: Run,
-  request: ResumeRequest,
+  request: PlacedResume,
   ports: SpawnPorts,
 ): Promise<SpawnPlan> {
   const cwd = projectOf(records.dataDir) ?? request.cwd;

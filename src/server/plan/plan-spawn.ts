@@ -17,8 +17,8 @@ import type { ChildPlan, ChildRequest, Limit, PID, ProviderChoice, SpawnOpts } f
 import type { Clock } from "../../lib/clock.ts";
 import { hasCommand } from "../../lib/has-command.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { SpawnRequest } from "../../protocol/methods.ts";
 import { readAttachments } from "./attachments.ts";
+import { type PlacedSpawn, parentUuid } from "./request-defaults.ts";
 import type { Workspaces } from "./workspace.ts";
 
 /** The agent of a run that names none. */
@@ -64,7 +64,7 @@ interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback"> {
  * and NOT_FOUND are exit 64, UNAVAILABLE is 69. What an untrusted project goes without is in the notices.
  */
 export async function planSpawn(
-  request: SpawnRequest,
+  request: PlacedSpawn,
   unit: string | undefined,
   ports: SpawnPorts,
   { agentOf = loadAgent, provider: before, byFlag, fallback }: KnownSettings = {},
@@ -193,13 +193,8 @@ export async function planChild(
   return { ...plan, opts: { ...plan.opts, env, envGiven, folders, attended } };
 }
 
-/** Whose child a request makes: none where a person has typed the command. */
-export function parentUuid(request: SpawnRequest, unit: string | undefined): string | undefined {
-  return unit ?? request.env.RNIX_UNIT ?? request.parent_uuid;
-}
-
 /** A command typed in a process's shell makes that process's child, and can't choose not to. */
-function parentOf(request: SpawnRequest, unit: string | undefined, ports: SpawnPorts): Parent | undefined {
+function parentOf(request: PlacedSpawn, unit: string | undefined, ports: SpawnPorts): Parent | undefined {
   const uuid = parentUuid(request, unit);
   if (uuid === undefined) return undefined;
   const parent = ports.parent(uuid);
@@ -260,7 +255,7 @@ function restartFromInside(): SyscallError {
 }
 
 /** A flag goes before the agent's word. */
-function refuseSandbox(request: SpawnRequest, agent: Agent): void {
+function refuseSandbox(request: PlacedSpawn, agent: Agent): void {
   if ((request.sandbox ?? agent.sandbox) !== "required") return;
   throw new SyscallError(
     "UNAVAILABLE",
@@ -274,7 +269,7 @@ function requireCheckable(schema: object): void {
 }
 
 /** What an agent of an untrusted project goes without, but for what the spawner has typed instead. */
-function withheldOf({ name, source, withheld, allowedTools }: Agent, request: SpawnRequest): string[] {
+function withheldOf({ name, source, withheld, allowedTools }: Agent, request: PlacedSpawn): string[] {
   const { allow: allowed_tools, max_steps, max_cost, context_budget, timeout_ms: timeout } = request;
   const typed: Record<string, unknown> = { allowed_tools, max_steps, max_cost, context_budget, timeout };
   return withheld

@@ -1,11 +1,11 @@
-import { defaultsOf } from "../../config/stock-providers.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
-import type { ProcInfo, ProviderChoice, SpawnOpts } from "../../kernel/types.ts";
+import type { ProviderChoice, SpawnOpts } from "../../kernel/types.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { ResumeRequest } from "../../protocol/methods.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
+import { keepAddress } from "../plan/keep-address.ts";
 import type { SpawnPlan } from "../plan/plan-spawn.ts";
+import type { PlacedResume } from "../plan/request-defaults.ts";
 import type { Run } from "../records/recorded-run.ts";
 
 /** Runs that are planned and begun at once: a daemon may find hundreds. */
@@ -19,7 +19,7 @@ export interface InMemorySettings extends Pick<SpawnOpts, "env" | "attended"> {
 interface AutoResumePorts {
   kernel: { lifecycle: Pick<Kernel["lifecycle"], "resume"> };
   find(uuid: string): Promise<Run | undefined>;
-  planResume(run: Run, request: ResumeRequest, provider?: ProviderChoice): Promise<SpawnPlan>;
+  planResume(run: Run, request: PlacedResume, provider?: ProviderChoice): Promise<SpawnPlan>;
   logger: Logger;
 }
 
@@ -62,14 +62,9 @@ export class AutoResume {
     requireOwn(run.info);
     if (run.info.moved_from !== undefined) throw isCopy(run.info.moved_from);
     const request = { env: { ...inMemory?.env }, attended: inMemory?.attended };
-    const { agent, opts, notices } = await planResume(run, request, inMemory?.provider ?? undefined);
-    const lost = inMemory ? undefined : lostAddress(run.info, opts.provider);
-    if (lost !== undefined) {
-      opts.devices.release();
-      throw elsewhere(lost);
-    }
-    const provider = inMemory ? opts.provider : withoutLost(run.info, opts.provider);
-    const { pid } = await kernel.lifecycle.resume(uuid, agent, { ...opts, provider });
+    const plan = await planResume(run, request, inMemory?.provider ?? undefined);
+    const { agent, opts, notices } = inMemory ? plan : keepAddress(run.info, plan);
+    const { pid } = await kernel.lifecycle.resume(uuid, agent, opts);
     return { pid, notices };
   }
 
@@ -80,33 +75,9 @@ export class AutoResume {
   }
 }
 
-/**
- * The variable that its provider's address came from, if its value is lost: its conversation must
- * not go to another server than before, unasked.
- */
-function lostAddress({ env }: ProcInfo, provider: ProviderChoice | null): string | undefined {
-  if (provider === null || provider.config.base_url !== undefined) return undefined;
-  const driver = provider.device.slice(provider.device.lastIndexOf("/") + 1);
-  const { baseUrlEnv } = defaultsOf({ name: provider.name, driver });
-  return env.names.find((name) => name === baseUrlEnv);
-}
-
-/** Nor does it fall back to a server that it did not have before. */
-function withoutLost(info: ProcInfo, provider: ProviderChoice | null): ProviderChoice | null {
-  const fallbacks = provider?.fallbacks?.filter((choice) => lostAddress(info, choice) === undefined);
-  return provider && { ...provider, fallbacks };
-}
-
 function isCopy(from: string): SyscallError {
   return new SyscallError(
     "INVALID",
     `it was recorded in ${from} and has been copied or moved: a person resumes it, so that it does not run twice.`,
-  );
-}
-
-function elsewhere(name: string): SyscallError {
-  return new SyscallError(
-    "UNAVAILABLE",
-    `its model's address came by ${name}, which this daemon does not have: write it into ~/.config/rnix/env, or run rnix resume where it is set`,
   );
 }

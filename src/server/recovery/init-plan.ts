@@ -8,10 +8,10 @@ import type { InitPlan, InitUnitPlan } from "../../kernel/init-manager.ts";
 import type { ChildSpec, SupervisorSpec } from "../../kernel/supervisor/spec.ts";
 import type { DeviceLease, Limit, SpawnOpts } from "../../kernel/types.ts";
 import type { Logger } from "../../lib/logger.ts";
-import type { SpawnRequest } from "../../protocol/methods.ts";
 import { Namespace } from "../../vfs/namespace.ts";
 import { planResume } from "../plan/plan-resume.ts";
 import { planSpawn, type SpawnPorts } from "../plan/plan-spawn.ts";
+import type { PlacedSpawn } from "../plan/request-defaults.ts";
 import type { Run } from "../records/recorded-run.ts";
 
 /** Where the units of one init.yaml stand, and how they are planned. */
@@ -83,7 +83,7 @@ function supervisorUnit(supervisor: InitSupervisor, at: InitContext): InitUnitPl
 
 function agentChild(child: InitChild, name: string, dir: string, at: InitContext): ChildSpec {
   const { id, intent, restart, shutdown } = child;
-  const request: SpawnRequest = {
+  const request: PlacedSpawn = {
     intent,
     agent: child.agent,
     provider: child.provider,

@@ -63,6 +63,11 @@ export class Waker {
     return [...this.#sleepers.keys()];
   }
 
+  /** What a run that it is to wake has in memory only. */
+  inMemory(uuid: string): InMemorySettings | undefined {
+    return this.#sleepers.get(uuid)?.inMemory;
+  }
+
   /** Takes over what was suspended before this daemon began. */
   async start(): Promise<void> {
     for (const sleeper of await this.#ports.sleepers()) {

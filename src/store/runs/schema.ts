@@ -210,7 +210,10 @@ export const InboxLine = z.discriminatedUnion("kind", [
   z.object({ v: z.literal(SCHEMA_VERSION), kind: z.literal("taken"), seqs: z.array(z.number()) }),
 ]);
 
-/** One line of events.jsonl and one `syscall_event` on the wire (seeds 5.5). Times are ms since the spawn. */
+/**
+ * One line of events.jsonl and one `syscall_event` on the wire (seeds 5.5). `timestamp_ms` is whole ms since the spawn;
+ * `duration_ms` has fractions.
+ */
 export const SyscallEventWire = z.object({
   timestamp_ms: z.number(),
   pid: z.number(),

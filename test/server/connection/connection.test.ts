@@ -154,6 +154,7 @@ describe("a client that goes away", () => {
     expect((await refusal(waiting)).code).toBe("CLOSED");
     // It has only closed its side, for all that can be seen: `nc -U` would still read the answer.
     await server.kernel.finish(answer.pid, { code: 0, reason: "completed" });
+    first.close();
     await until(() => server.server.connections === 0);
     expect(server.logged).toEqual([]);
   });

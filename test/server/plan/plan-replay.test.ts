@@ -132,7 +132,7 @@ describe("a recorded run that is played", () => {
       const found = { name: "default", description: "", instructions: "", skills: [], deferredSkills: [] };
       return {
         agent: { ...found, allowedTools: ["*"], checks: [], source: "", ...agent },
-        opts: optsOf(spawn.cwd),
+        opts: optsOf(spawn.cwd ?? dir),
         notices: ["a notice"],
       };
     });

@@ -114,7 +114,7 @@ export function fakeSystem(
       if (request.agent === "broken") throw new TypeError("a defect");
       return {
         agent: null,
-        opts: optsOf(request.cwd),
+        opts: optsOf(request.cwd ?? dataDir),
         notices: request.trust ? [] : ["plugins are not trusted"],
       };
     },

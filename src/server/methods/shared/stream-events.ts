@@ -34,7 +34,7 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
           ...ref,
           step: event.step,
           attempt: event.attempt,
-          delay_ms: event.delayMs,
+          delay_ms: Math.round(event.delayMs),
           message: event.message,
         },
       };

@@ -1,4 +1,4 @@
-import type { ProcRef } from "../../../protocol/methods.ts";
+import type { BegunRun } from "../../../protocol/methods.ts";
 import type { StreamReply } from "../../connection/stream-reply.ts";
 import type { Services } from "../../services.ts";
 import { noticeEvent, spawnEvent, toStreamEvent, until } from "./stream-events.ts";
@@ -7,17 +7,15 @@ interface FirstEvents {
   /** Why this provider. */
   because: string | undefined;
   notices: readonly string[];
-  detach: boolean | undefined;
 }
 
 /** Answers, then streams the process to its end. Call it in the tick in which the process began, so that no event is missed. */
-export async function streamRun<A extends ProcRef>(
+export async function streamRun<A extends BegunRun>(
   services: Services,
   answer: A,
-  { because, notices, detach }: FirstEvents,
+  { because, notices }: FirstEvents,
   out: StreamReply<A>,
 ): Promise<void> {
-  if (detach) return out.accept(answer);
   const ref = { pid: answer.pid, uuid: answer.uuid };
   const channel = services.kernel.attach(ref.pid);
   try {
@@ -33,4 +31,13 @@ export async function streamRun<A extends ProcRef>(
   } finally {
     channel.end();
   }
+}
+
+/** Answers at once: the run continues without this client. */
+export function answerRun<A extends BegunRun>(
+  answer: A,
+  notices: string[],
+  out: StreamReply<A>,
+): Promise<void> {
+  return out.answer(notices.length === 0 ? answer : { ...answer, notices });
 }

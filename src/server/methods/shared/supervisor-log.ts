@@ -33,8 +33,8 @@ export async function* supervisorLog(
   }
 }
 
-function key({ timestamp_ms, syscall, args }: SyscallEvent): string {
-  return `${timestamp_ms} ${syscall} ${JSON.stringify(args)}`;
+function key({ timestamp_ms, duration_ms, syscall, args }: SyscallEvent): string {
+  return `${timestamp_ms} ${duration_ms} ${syscall} ${JSON.stringify(args)}`;
 }
 
 /** Undefined for what every process does. */

@@ -1,0 +1,39 @@
+import { defaultsOf } from "../../config/stock-providers.ts";
+import type { ProcInfo, ProviderChoice } from "../../kernel/types.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { SpawnPlan } from "./plan-spawn.ts";
+
+/**
+ * The plan of a run that resumes without its caller's environment. Its conversation must not go to another server than
+ * before, unasked: fails with UNAVAILABLE, and releases the plan, when the address of its provider is lost.
+ */
+export function keepAddress(info: ProcInfo, plan: SpawnPlan): SpawnPlan {
+  const { opts } = plan;
+  const lost = lostAddress(info, opts.provider);
+  if (lost !== undefined) {
+    opts.devices.release();
+    throw elsewhere(lost);
+  }
+  return { ...plan, opts: { ...opts, provider: withoutLost(info, opts.provider) } };
+}
+
+/** The variable that its provider's address came from, if its value is lost. */
+function lostAddress({ env }: ProcInfo, provider: ProviderChoice | null): string | undefined {
+  if (provider === null || provider.config.base_url !== undefined) return undefined;
+  const driver = provider.device.slice(provider.device.lastIndexOf("/") + 1);
+  const { baseUrlEnv } = defaultsOf({ name: provider.name, driver });
+  return env.names.find((name) => name === baseUrlEnv);
+}
+
+/** Nor does it fall back to a server that it did not have before. */
+function withoutLost(info: ProcInfo, provider: ProviderChoice | null): ProviderChoice | null {
+  const fallbacks = provider?.fallbacks?.filter((choice) => lostAddress(info, choice) === undefined);
+  return provider && { ...provider, fallbacks };
+}
+
+function elsewhere(name: string): SyscallError {
+  return new SyscallError(
+    "UNAVAILABLE",
+    `its model's address came by ${name}, which this daemon does not have: write it into ~/.config/rnix/env, or run rnix resume where it is set`,
+  );
+}
