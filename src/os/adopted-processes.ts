@@ -1,3 +1,5 @@
+/** Lists, reaps and kills the orphans that this process has adopted as a subreaper. */
+
 import { libc } from "./libc.ts";
 import { readCookie, readStat } from "./linux-table.ts";
 import type { Process } from "./process-table.ts";
@@ -5,7 +7,7 @@ import { type ProcessTag, readTagOf } from "./process-tag.ts";
 import { signal } from "./signal.ts";
 import { directChildren, isSubreaper, ownsEveryOrphan } from "./subreaper.ts";
 
-/** What an orphan is attributed by, without a look at files of the system. */
+/** By what an orphan is attributed to a program, without reading /proc/<pid>/stat. */
 export interface OrphanTrace {
   pid: number;
   mark: ProcessTag | null;
@@ -18,34 +20,31 @@ export type Orphan = OrphanTrace & Process;
 
 export interface Adopted {
   running: Orphan[];
-  /** False: orphans ended as fast as they were looked at, and each may have started another. */
+  /** False when orphans ended during every scan: each may have started another process. */
   settled: boolean;
 }
 
 /**
- * Programs that this process started and Bun waits for, with their marks. Of the process and not of one
- * kernel in it, as orphans are: they are never reaped here, which would take their exit status from Bun.
+ * Programs that this process started, with their marks. Bun waits for them, so they are never reaped here: that would
+ * take their exit status from Bun. The list belongs to the whole process, which may hold several kernels.
  */
 export const leaders = new Map<number, ProcessTag | null>();
 
-/** Orphans seen before. Their PID stays theirs until they are reaped here, so they need no second look. */
-const known = new Map<number, Orphan>();
+/** Orphans seen before. A PID is not reused until it is reaped here, so each is read only once. */
+const knownOrphans = new Map<number, Orphan>();
 
-/**
- * The orphans that fell to this process as a subreaper: reaps the ended ones and gives those that run. Null
- * when it is no subreaper.
- */
+/** Reaps the ended orphans and returns the running ones; null when this process is no subreaper. */
 export function adoptedProcesses(): Adopted | null {
   if (!isSubreaper()) return null;
-  for (let look = 1; ; look++) {
-    const { running, ended } = lookOnce();
-    if (ended === 0 || look === MOST_LOOKS) return { running, settled: ended === 0 };
+  for (let scan = 1; ; scan++) {
+    const { running, ended } = scanOnce();
+    if (ended === 0 || scan === MAX_SCANS) return { running, settled: ended === 0 };
   }
 }
 
 /**
- * Kills the wanted orphans as they are seen, again and again for a few milliseconds: a program that forks and exits
- * within 0.2 ms has changed its PID before a list of processes is complete. Returns those of the last look.
+ * Kills the wanted orphans as soon as each is found, repeatedly for a few milliseconds. A program that forks and exits
+ * within 0.2 ms escapes a complete list. Returns the orphans of the last scan.
  */
 export function killOrphans(isWanted: (orphan: OrphanTrace) => boolean): OrphanTrace[] {
   if (!isSubreaper()) return [];
@@ -55,45 +54,45 @@ export function killOrphans(isWanted: (orphan: OrphanTrace) => boolean): OrphanT
     for (const pid of directChildren()) {
       const orphan = traceOf(pid);
       if (!orphan || !isWanted(orphan)) continue;
-      // A child of this process keeps its PID until it is reaped here.
+      // The PID of a child is not reused until it is reaped here.
       signal(pid, "SIGKILL");
       seen.push(orphan);
-      if (libc()?.reap(pid)) known.delete(pid);
+      if (libc()?.reap(pid)) knownOrphans.delete(pid);
     }
     if (seen.length === 0 || performance.now() > end) return seen;
   }
 }
 
-const MOST_LOOKS = 10;
-/** How long the thread is held for one turn. */
+const MAX_SCANS = 10;
+/** Maximum time that one turn blocks the thread. */
 const SLICE_MS = 3;
 
-function lookOnce(): { running: Orphan[]; ended: number } {
+function scanOnce(): { running: Orphan[]; ended: number } {
   const running: Orphan[] = [];
   let ended = 0;
   for (const pid of directChildren()) {
     const trace = traceOf(pid);
     if (!trace) continue;
     if (libc()?.reap(pid)) {
-      known.delete(pid);
+      knownOrphans.delete(pid);
       ended += 1;
       continue;
     }
-    const orphan = known.get(pid) ?? look(trace);
+    const orphan = knownOrphans.get(pid) ?? readOrphan(trace);
     if (!orphan) continue;
-    known.set(pid, orphan);
+    knownOrphans.set(pid, orphan);
     running.push(orphan);
   }
   return { running, ended };
 }
 
 /**
- * Null for what is no orphan of a program. Without a mark it counts as one only where nothing else is below this
- * process, and not in this process's session: programs have sessions of their own, and none comes back to ours.
+ * Returns null when the process is no orphan of a program. A process without a mark counts as an orphan only if this
+ * process has no other children, and only outside its session: each program has its own session.
  */
 function traceOf(pid: number): OrphanTrace | null {
   if (leaders.has(pid)) return null;
-  const before = known.get(pid);
+  const before = knownOrphans.get(pid);
   if (before) return before;
   const mark = readTagOf(pid);
   const calls = libc();
@@ -102,7 +101,7 @@ function traceOf(pid: number): OrphanTrace | null {
   return { pid, mark, session, cookie: mark === null ? (readCookie(pid) ?? null) : null };
 }
 
-function look(trace: OrphanTrace): Orphan | null {
+function readOrphan(trace: OrphanTrace): Orphan | null {
   const found = readStat(trace.pid);
   return found && { ...found, ...trace };
 }

@@ -1,7 +1,9 @@
+/** Starts and ends all programs of a kernel. */
+
 import { isAbsolute, join } from "node:path";
 import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";
 import { leaders } from "./adopted-processes.ts";
-import { wouldNotGo } from "./end-processes.ts";
+import { couldNotEnd } from "./end-processes.ts";
 import { killMarked } from "./kill-marked.ts";
 import { Ledger } from "./ledger.ts";
 import { readCommand } from "./linux-table.ts";
@@ -14,69 +16,68 @@ import { RunningChild } from "./running-child.ts";
 import { SharedChildren } from "./shared-children.ts";
 import { type Spawned, spawn } from "./spawn.ts";
 import { isSubreaper } from "./subreaper.ts";
-import { type Ended, sweep } from "./sweep.ts";
+import { type SweptProgram, sweep } from "./sweep.ts";
 import { processTable } from "./this-system.ts";
 import type { Alarm } from "./wait.ts";
 
 export { becomeSubreaper } from "./subreaper.ts";
 
-/** For whom a program runs. */
-interface Owner {
-  /** The process. */
+/** The process for which a program runs. */
+interface ProgramOwner {
   uuid: string;
-  /** Its tool call, for programs that end with it. */
+  /** The tool call, for programs that end with it. */
   call?: string;
   /** The call's key, for its programs (RNIX_CALL). A shared program serves many calls and has none. */
   callKey?: string;
-  /** Absolute; where output that memory does not hold is kept. Made when it is needed. */
+  /** Absolute path of the folder for output files. Made when it is needed. */
   spillDir: string;
-  /** What its programs get after TERM; the kernel's grace when absent. A shared one has the kernel's. */
+  /** Time between TERM and KILL; by default the kernel's. A shared program has the kernel's. */
   graceMs?: number;
-  /** The owner's own time, which its programs' deadlines are counted in; the system's when absent. */
+  /** The clock for deadlines of its programs; by default the system's. */
   clock?: { timer(ms: number, ring: () => void): Alarm };
-  /** Takes out of what a program prints what nobody is to see: one for each stream. */
+  /** Makes a redactor for one output stream. */
   redactor?(): Redactor;
 }
 
 export interface ChildrenOptions {
-  /** One file per kernel is kept here, of what it has running. */
+  /** The folder of ledgers: one file per kernel with its running programs. */
   ledgerDir: string;
-  /** Never used twice: programs are told apart by it. */
+  /** Unique: the IDs of programs begin with it. */
   kernelId: string;
   /** Between TERM and KILL. */
   graceMs: number;
-  /** Output of one program kept in memory, and on disk (`maxOutput` of a request goes before it). */
+  /** Maximum output of one program in memory and on disk (`maxOutput` of a request takes precedence). */
   memoryBytes: number;
   diskBytes: number;
-  /** So long nothing must come after the exit until the output counts as complete. */
+  /** Silence after the exit until the output counts as complete. */
   quietMs?: number;
-  /** A program waits so long for a reader that stopped reading. */
+  /** Maximum wait of a program for a reader that stopped reading. */
   readerMs?: number;
-  /** What went wrong where nobody waits for an answer. By default a warning of the runtime. */
+  /** Receives errors that no caller waits for. By default a warning of the runtime. */
   onFault?(error: SyscallError): void;
 }
 
-interface Entry {
+interface Program {
   child: RunningChild;
-  owner: Owner;
+  owner: ProgramOwner;
   life: "call" | "process" | "shared";
   argv: string[];
   startedAt: string;
 }
 
 /**
- * Every program of a kernel, and the only place where programs are started. Each has its own session and
- * group, two cookies in its environment (`RNIX_UNIT`, the process; `RNIX_CHILD`, the program itself) and a
- * line in the ledger before it runs. When it ends, however it ends, everything it started is ended too.
+ * All programs of a kernel; no other code starts programs. Each has its own session and group, two cookies in its
+ * environment (`RNIX_UNIT`: the process, `RNIX_CHILD`: the program) and a line in the ledger before it runs. When it
+ * ends, its descendants are ended too.
  *
- * `life` says when it ends at the latest: "call" with `endCall`, "process" with `endOwner`, a shared one when
- * nobody has used its key for a while; the key is the same for all processes. `close` ends all of them.
+ * `life` says when it ends at the latest: "call" with `endCall`, "process" with `endOwner`. A shared program ends when
+ * its key was not used for its idle time; all processes share the keys. `close` ends all programs.
  */
 export class Children {
   readonly #o: ChildrenOptions;
   readonly #ledger: Ledger;
   readonly #table: ProcessTable = processTable();
-  readonly #entries = new Map<string, Entry>();
+  readonly #programs = new Map<string, Program>();
   readonly #shared = new SharedChildren();
   readonly #orphans: Orphans;
   #started = 0;
@@ -86,19 +87,19 @@ export class Children {
     this.#o = o;
     this.#ledger = new Ledger(o.ledgerDir, o.kernelId);
     this.#orphans = new Orphans({
-      programs: () => this.#entries.values().map(({ child }) => child),
-      gave: (mark) => this.#isMine(mark),
+      programs: () => this.#programs.values().map(({ child }) => child),
+      gave: (mark) => this.#issued(mark),
       table: this.#table,
       graceMs: o.graceMs,
-      onStuck: (left) => this.#fault(wouldNotGo(left)),
+      onStuck: (left) => this.#fault(couldNotEnd(left)),
     });
   }
 
   /**
-   * Starts a program. `request.env` is the whole of its environment (but for BUN_*, which is taken out) and
-   * `request.cwd` is given. Nothing is waited for before it runs, so an owner that ends afterwards sees it.
+   * Starts a program. `request.env` is its whole environment (BUN_* variables are removed), and `request.cwd` is
+   * required. The program is registered before the first `await`, so an owner that ends later ends it too.
    */
-  async exec(owner: Owner, request: ExecRequest): Promise<Child> {
+  async exec(owner: ProgramOwner, request: ExecRequest): Promise<Child> {
     if (this.#closing)
       throw new SyscallError("CLOSED", "This kernel is shutting down and starts no more programs.");
     const { life } = request;
@@ -118,27 +119,27 @@ export class Children {
     );
   }
 
-  /** Ends all programs of a process, but for shared ones. */
+  /** Ends all programs of a process except shared ones. */
   async endOwner(uuid: string): Promise<void> {
     this.#shared.leave(uuid);
     await this.#end((entry) => entry.owner.uuid === uuid && entry.life !== "shared");
   }
 
-  /** Ends the grace of a process's programs: what is being ended, or will be, is killed at once. */
+  /** Cancels the grace period of a process's programs: they are killed without it, now or when they are ended. */
   hurryOwner(uuid: string): void {
-    for (const { owner, life, child } of this.#entries.values()) {
+    for (const { owner, life, child } of this.#programs.values()) {
       if (owner.uuid === uuid && life !== "shared") child.hurry();
     }
   }
 
-  /** Ends everything; afterwards nothing can be started. Safe to call again. */
+  /** Ends all programs; no program can be started afterwards. Safe to call again. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
   }
 
   list(): { pid: number; argv: string[]; uuid: string; startedAt: string }[] {
-    return [...this.#entries.values()].map(({ child, argv, owner, startedAt }) => ({
+    return [...this.#programs.values()].map(({ child, argv, owner, startedAt }) => ({
       pid: child.pid,
       argv,
       uuid: owner.uuid,
@@ -146,9 +147,9 @@ export class Children {
     }));
   }
 
-  /** Whether a program of this owner runs: asked of the system, as an end may not have been heard of yet. */
+  /** Returns true when a program of this owner runs. Asks the system, because Bun may not have reported an end yet. */
   async isRunning(uuid: string): Promise<boolean> {
-    for (const { child, owner } of this.#entries.values()) {
+    for (const { child, owner } of this.#programs.values()) {
       if (owner.uuid !== uuid || !child.runs) continue;
       const found = await this.#table.find(child.pid);
       if (found && !found.zombie) return true;
@@ -156,20 +157,20 @@ export class Children {
     return false;
   }
 
-  /** Whose program this process of the system is. */
-  originOf(pid: number): ProcessOwner {
-    const entries = [...this.#entries.values()];
+  /** Returns the owner of a process of the system. */
+  ownerOf(pid: number): ProcessOwner {
+    const entries = [...this.#programs.values()];
     return ownerOfProcess(pid, {
       byLeader: (leader) => entries.find(({ child }) => child.pid === leader && child.runs)?.owner.uuid,
       byMark: (mark) => entries.find(({ child }) => child.mark === mark)?.owner.uuid,
-      byCookie: (id) => this.#entries.get(id)?.owner.uuid,
-      gave: (mark) => this.#isMine(mark),
+      byCookie: (id) => this.#programs.get(id)?.owner.uuid,
+      gave: (mark) => this.#issued(mark),
       named: (id) => id.startsWith(`${this.#o.kernelId}.`),
     });
   }
 
-  /** What runs have left of which nothing tells whose it is: it ends with the last program that could own it. */
-  strays(): { pid: number; command: string }[] {
+  /** Returns orphans of runs whose program is unknown. Each ends with the last program that may have left it. */
+  orphans(): { pid: number; command: string }[] {
     return this.#orphans.unattributed().map(({ pid }) => ({ pid, command: readCommand(pid) }));
   }
 
@@ -179,11 +180,11 @@ export class Children {
     this.#ledger.close();
   }
 
-  async #end(which: (entry: Entry) => boolean): Promise<void> {
-    await Promise.all([...this.#entries.values()].filter(which).map((entry) => entry.child.end()));
+  async #end(which: (entry: Program) => boolean): Promise<void> {
+    await Promise.all([...this.#programs.values()].filter(which).map((entry) => entry.child.end()));
   }
 
-  #start(owner: Owner, request: ExecRequest, life: Entry["life"]): RunningChild {
+  #start(owner: ProgramOwner, request: ExecRequest, life: Program["life"]): RunningChild {
     const argv = [...request.argv];
     const cwd = checked(request);
     this.#started += 1;
@@ -199,12 +200,12 @@ export class Children {
     try {
       start = withTag(mark, () => spawn(request, cwd, env, (data) => child?.fromTerminal(data)));
     } catch (error) {
-      this.#note(() => this.#ledger.ended(id));
+      this.#tryLedger(() => this.#ledger.ended(id));
       throw error;
     }
     leaders.set(start.started.pid, start.marked ? mark : null);
     child = this.#watch(start.started, id, start.marked ? mark : null, owner, request);
-    this.#entries.set(id, { child, owner, life, argv, startedAt });
+    this.#programs.set(id, { child, owner, life, argv, startedAt });
     return child;
   }
 
@@ -212,7 +213,7 @@ export class Children {
     spawned: Spawned,
     id: string,
     mark: ProcessTag | null,
-    owner: Owner,
+    owner: ProgramOwner,
     request: ExecRequest,
   ): RunningChild {
     const onFault = (error: SyscallError): void => this.#fault(error);
@@ -229,39 +230,39 @@ export class Children {
       graceMs: (typeof request.life === "string" ? owner.graceMs : undefined) ?? this.#o.graceMs,
       quietMs: this.#o.quietMs ?? QUIET_MS,
       timeoutMs: request.timeoutMs,
-      // A shared program outlives who started it.
+      // A shared program outlives the process that started it.
       clock: typeof request.life === "string" ? owner.clock : undefined,
       orphans: (of) => this.#orphans.of(of),
-      strike: (of) => (isSubreaper() ? this.#orphans.strike(of) : killMarked(of.mark)),
+      killAsFound: (of) => (isSubreaper() ? this.#orphans.killAsFound(of) : killMarked(of.mark)),
       onFault,
     });
     void spawned.exited.then(() => leaders.delete(spawned.pid));
     void child.identity.then((identity) => {
-      if (identity) this.#note(() => this.#ledger.started(id, identity));
+      if (identity) this.#tryLedger(() => this.#ledger.started(id, identity));
     });
     void child.gone.then((clean) => {
-      this.#entries.delete(id);
-      if (clean) this.#note(() => this.#ledger.ended(id));
+      this.#programs.delete(id);
+      if (clean) this.#tryLedger(() => this.#ledger.ended(id));
       this.#orphans.endUnowned();
     });
     this.#orphans.watch();
     return child;
   }
 
-  /** True for the marks this kernel gave. */
-  #isMine(mark: ProcessTag): boolean {
+  /** Returns true when this kernel issued the mark. */
+  #issued(mark: ProcessTag): boolean {
     const number = BigInt(mark) - BigInt(tagOf(this.#o.kernelId, 0));
     return number > 0n && number <= BigInt(this.#started);
   }
 
-  /** For the ledger's later lines: the program runs, or has ended, whether they can be written or not. */
-  #note(write: () => void): void {
+  /** Writes a later line of the ledger. A failure is only reported: the program runs or has ended already. */
+  #tryLedger(write: () => void): void {
     try {
       write();
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : String(cause);
       this.#fault(
-        new SyscallError("INTERNAL", `The list of running programs cannot be kept: ${why}`, { cause }),
+        new SyscallError("INTERNAL", `The list of running programs cannot be written: ${why}`, { cause }),
       );
     }
   }
@@ -273,15 +274,15 @@ export class Children {
 }
 
 /**
- * Ends what dead kernels left running, and removes their ledgers. Called at start, when this kernel holds its
- * own lock. A program counts as the one of the ledger only when PID, start time and boot agree, or when it
- * carries the ledger's cookie or mark: a PID that went to somebody else is left alone.
+ * Ends the programs that dead kernels left running, and removes their ledgers. Called at start, when this kernel holds
+ * its own lock. A process matches a program of a ledger when PID, start time and boot agree, or when it carries the
+ * program's cookie or mark. So a reused PID is never signalled.
  */
 export function sweepChildren(
   ledgerDir: string,
   kernelAlive: (kernelId: string) => boolean,
   o: { graceMs?: number } = {},
-): Promise<Ended[]> {
+): Promise<SweptProgram[]> {
   return sweep(ledgerDir, kernelAlive, processTable(), o.graceMs ?? SWEEP_GRACE_MS);
 }
 
@@ -305,17 +306,17 @@ function invalid(what: string): SyscallError {
   return new SyscallError("INVALID", `The program was not started: ${what}.`);
 }
 
-/** A key that the spawner's own environment has is that of another call. */
+/** Removes the spawner's own RNIX_CALL: it is the key of another call. */
 function environment(
   given: Record<string, string>,
-  { uuid, callKey }: Pick<Owner, "uuid" | "callKey">,
+  { uuid, callKey }: Pick<ProgramOwner, "uuid" | "callKey">,
   id: string,
 ): Record<string, string> {
   const { RNIX_CALL: _, ...env } = withoutBun(given);
   return { ...env, RNIX_UNIT: uuid, ...(callKey !== undefined && { RNIX_CALL: callKey }), [COOKIE]: id };
 }
 
-/** BUN_OPTIONS and its like would run code in every program made with Bun, ourselves included. */
+/** BUN_OPTIONS and others would run code in every program made with Bun, this binary included. */
 function withoutBun(env: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith("BUN_")));
 }

@@ -1,3 +1,5 @@
+/** The limit of open files of this process. */
+
 import { libc } from "./libc.ts";
 
 /** RLIMIT_NOFILE on Linux. */

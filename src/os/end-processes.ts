@@ -1,3 +1,5 @@
+/** Ends processes: TERM, a grace period, then KILL until none is left. */
+
 import { SyscallError } from "../plugin/index.ts";
 import { isRunning, type Process, type ProcessTable } from "./process-table.ts";
 import { signal, terminate } from "./signal.ts";
@@ -5,40 +7,37 @@ import { pause } from "./wait.ts";
 
 interface EndOptions {
   table: ProcessTable;
-  /** Who is to end, looked up again until there is nobody. */
+  /** Finds the processes to end; called until it finds none. */
   find(): Promise<Process[]>;
-  /** The group they belong to, as far as they do; 0 for none. */
+  /** The group to which they may belong; 0 for none. */
   group: number;
-  /** Its members were asked already. */
+  /** Its members have received TERM already. */
   groupAsked: boolean;
-  /** Ms until KILL, asked again and again: whoever ends them may lose patience. */
+  /** Ms until KILL. Called repeatedly: the caller may shorten it. */
   graceLeft(): number;
-  /** Frees the zombies that fell to us. */
+  /** Reaps the zombies that this process has adopted. */
   reap(): void;
-  /** Kills at sight what changes its PID faster than `find` can see it. Returns what it saw last: none when it is gone. */
-  strike?(): readonly { pid: number }[];
+  /** Kills processes that change their PID faster than `find` lists them. Returns those of its last scan. */
+  killAsFound?(): readonly { pid: number }[];
 }
 
-/**
- * TERM, grace, KILL, until nobody is found any more. Returns those that do not go: stuck in the system, or
- * another user's.
- */
+/** Returns the processes that did not end: stuck in the system, or another user's. */
 export async function endProcesses(o: EndOptions): Promise<{ pid: number }[]> {
   let members = await o.find();
   for (const member of members) {
-    if (!(o.groupAsked && member.pgid === o.group)) await ask(o.table, member);
+    if (!(o.groupAsked && member.pgid === o.group)) await sendTerm(o.table, member);
   }
   while (members.length > 0 && o.graceLeft() > 0) {
     if (await allGone(o, members, o.graceLeft)) members = await o.find();
-    // One that always is another process by now would keep the thread busy for all of the grace.
+    // A program that keeps changing its PID would block the thread for the whole grace period.
     if (members.length > 0) await pause(Math.max(0, Math.min(FIND_PAUSE_MS, o.graceLeft())));
   }
-  let struck = members.length > 0 ? [] : (o.strike?.() ?? []);
+  let struck = members.length > 0 ? [] : (o.killAsFound?.() ?? []);
   for (let round = 0; (members.length > 0 || struck.length > 0) && round < KILL_ROUNDS; round++) {
     members = await o.find();
     if (o.group > 0 && members.some((member) => member.pgid === o.group)) signal(-o.group, "SIGKILL");
-    for (const member of members) await kill(o.table, member);
-    struck = o.strike?.() ?? [];
+    for (const member of members) await sendKill(o.table, member);
+    struck = o.killAsFound?.() ?? [];
     await allGone(o, members, countdown(KILL_WAIT_MS));
     members = await o.find();
   }
@@ -46,28 +45,28 @@ export async function endProcesses(o: EndOptions): Promise<{ pid: number }[]> {
   return members.length > 0 ? members : [...struck];
 }
 
-/** Ms left of a time that begins now. */
+/** Returns a function that gives the ms left of a period that begins now. */
 export function countdown(ms: number): () => number {
   const end = performance.now() + ms;
   return () => end - performance.now();
 }
 
-export function wouldNotGo(left: readonly { pid: number }[]): SyscallError {
+export function couldNotEnd(left: readonly { pid: number }[]): SyscallError {
   const pids = left.map((process) => process.pid).join(", ");
-  return new SyscallError("INTERNAL", `Could not end process ${pids}, even by KILL. It is tried again.`);
+  return new SyscallError("INTERNAL", `Could not end process ${pids}, even by KILL. Rnix will try again.`);
 }
 
-/** Programs that start others as fast as they are killed lose within a few rounds. */
+/** Programs that start others as fast as they are killed end within a few rounds. */
 const KILL_ROUNDS = 20;
 const KILL_WAIT_MS = 250;
 const FIND_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 50;
 
-async function ask(table: ProcessTable, member: Process): Promise<void> {
+async function sendTerm(table: ProcessTable, member: Process): Promise<void> {
   if (await isRunning(table, identityOf(table, member))) terminate(member.pid);
 }
 
-async function kill(table: ProcessTable, member: Process): Promise<void> {
+async function sendKill(table: ProcessTable, member: Process): Promise<void> {
   if (await isRunning(table, identityOf(table, member))) signal(member.pid, "SIGKILL");
 }
 

@@ -1,3 +1,5 @@
+/** A sign by which a process that holds a kernel is recognized. */
+
 import { readdirSync, readlinkSync } from "node:fs";
 import { errnoOf } from "../lib/regular-file.ts";
 import { libc } from "./libc.ts";

@@ -1,3 +1,5 @@
+/** Finds and kills processes by their mark. */
+
 import { readdirSync } from "node:fs";
 import { holdsKernel } from "./kernel-sign.ts";
 import { readStat } from "./linux-table.ts";

@@ -1,10 +1,12 @@
+/** The ledger: a file with the running programs of a kernel, so that they can be ended after its crash. */
+
 import { closeSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 import type { Identity } from "./process-table.ts";
 import type { ProcessTag } from "./process-tag.ts";
 
-/** In its first line: a newer one is not read. */
+/** Written in the first line. A newer version is not read. */
 export const LEDGER_VERSION = 1;
 
 interface IntentLine {
@@ -34,16 +36,15 @@ function ledgerPath(ledgerDir: string, kernelId: string): string {
 
 export const LEDGER_SUFFIX = ".jsonl";
 
-/** Rewritten with what still runs when it has grown by so much. */
+/** Growth after which the file is rewritten with the running programs only. */
 const COMPACT_BYTES = 256 * 1024;
 
-/** Characters of a command line kept, for people to read. */
+/** Maximum characters of a command line, which is for display only. */
 const ARGV_CHARS = 1000;
 
 /**
- * The programs one kernel started, on disk before each of them runs, so that whoever comes after a kernel
- * that was killed can end them. One file per kernel, JSON lines, the same three for every program: `intent`
- * before it starts, `start` with its identity right after, `end` when nothing of it is left.
+ * One file per kernel, of JSON lines. Each program has three: `intent` before it starts, `start` with its identity
+ * right after, `end` when it and its descendants have ended. The next kernel ends the programs without an `end`.
  */
 export class Ledger {
   readonly #dir: string;
@@ -57,37 +58,37 @@ export class Ledger {
     this.#path = ledgerPath(ledgerDir, kernelId);
   }
 
-  /** Throws UNAVAILABLE when it can't be written: then the program must not start. */
+  /** Fails with UNAVAILABLE when the line can't be written: then the program must not start. */
   intent(line: Omit<IntentLine, "t">): void {
-    const intent: IntentLine = { t: "intent", ...line, argv: shortened(line.argv) };
+    const intent: IntentLine = { t: "intent", ...line, argv: truncated(line.argv) };
     try {
       if (this.#fd === undefined) this.#start();
       this.#write(intent);
     } catch (cause) {
       throw new SyscallError(
         "UNAVAILABLE",
-        `No program can be started: the list of running programs ${this.#path} cannot be written (${reason(cause)}). Make room there, or make it writable.`,
+        `No program can be started: the list of running programs ${this.#path} cannot be written (${reason(cause)}). Free disk space there, or make it writable.`,
         { cause },
       );
     }
     this.#open.set(line.id, [intent]);
   }
 
-  /** Throws what the disk answers; the program runs already, and its intent still finds it by its cookies. */
+  /** Throws a write error as it is: the program runs already, and its intent finds it by its cookies. */
   started(id: string, identity: Identity): void {
     const start: StartLine = { t: "start", id, ...identity };
     this.#open.get(id)?.push(start);
     this.#write(start);
   }
 
-  /** Nothing of it is left. Throws what the disk answers: the worst that follows is a search for nothing. */
+  /** Throws a write error as it is: without the line, the next kernel only searches for an ended program. */
   ended(id: string): void {
     if (!this.#open.delete(id)) return;
     this.#write({ t: "end", id });
     if (this.#bytes > COMPACT_BYTES) this.#compact();
   }
 
-  /** Removes the file, unless something could not be ended: then the next sweep tries again. */
+  /** Removes the file, unless a program could not be ended: then the next sweep tries again. */
   close(): void {
     if (this.#fd === undefined) return;
     closeSync(this.#fd);
@@ -117,7 +118,7 @@ export class Ledger {
     this.#writeText(asText(line));
   }
 
-  /** One write per line: a kill leaves whole lines, and at most the last one torn when the disk is full. */
+  /** One write per line: a kill leaves whole lines. Only a full disk can tear the last one. */
   #writeText(text: string): void {
     if (this.#fd === undefined) throw new SyscallError("CLOSED", `The ledger ${this.#path} is closed.`);
     this.#bytes += writeSync(this.#fd, text);
@@ -132,15 +133,15 @@ function asText(line: Line): string {
   return `${JSON.stringify(line)}\n`;
 }
 
-function shortened(argv: string[]): string[] {
+function truncated(argv: string[]): string[] {
   let left = ARGV_CHARS;
-  const kept: string[] = [];
+  const shown: string[] = [];
   for (const argument of argv) {
     if (left <= 0) break;
-    kept.push(argument.slice(0, left));
+    shown.push(argument.slice(0, left));
     left -= argument.length;
   }
-  return kept;
+  return shown;
 }
 
 function reason(cause: unknown): string {

@@ -1,9 +1,8 @@
+/** Calls of the C library that Bun does not offer. */
+
 import { dlopen, ptr, toArrayBuffer } from "bun:ffi";
 
-/**
- * Calls of the C library that Bun does not offer, on Linux only. Elsewhere there is no subreaper, so nothing to reap,
- * and pipes are Bun's own.
- */
+/** Linux only. Other systems have no subreaper, so there is nothing to reap, and pipes are Bun's own. */
 interface Libc {
   /** prctl(2) with one number. Returns 0 on success. */
   prctl(option: number, value: number): number;

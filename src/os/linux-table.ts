@@ -1,9 +1,10 @@
+/** The process table of Linux, read from /proc. */
+
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { COOKIE, type Process, type ProcessTable, type Trace, withDescendants } from "./process-table.ts";
 import { readTag } from "./process-tag.ts";
 
-/** The process table by /proc. */
 export const linuxTable: ProcessTable = {
   async find(pid) {
     return readStat(pid);
@@ -20,11 +21,11 @@ export const linuxTable: ProcessTable = {
   },
 };
 
-type Found = Map<string, Process[]>;
+type Members = Map<string, Process[]>;
 
 interface Request {
   traces: readonly Trace[];
-  resolve(found: Found): void;
+  resolve(found: Members): void;
   reject(error: unknown): void;
 }
 
@@ -47,7 +48,7 @@ async function scanAll(): Promise<void> {
   scanning = false;
 }
 
-async function scan(traces: readonly Trace[]): Promise<Found> {
+async function scan(traces: readonly Trace[]): Promise<Members> {
   const oldest = Math.min(...traces.map((trace) => Number(trace.leader?.start ?? 0)));
   const all = new Map<number, Process>();
   const found = new Map<string, Process[]>(traces.map((trace) => [trace.id, []]));
@@ -138,7 +139,7 @@ function ofPipe(pid: number, pipes: ReadonlyMap<string, Trace>): Trace | undefin
   } catch {
     return undefined; // It has ended, or is another user's.
   }
-  for (const name of names.slice(0, MOST_DESCRIPTORS)) {
+  for (const name of names.slice(0, MAX_DESCRIPTORS)) {
     const trace = pipes.get(readLink(`${folder}/${name}`) ?? "");
     if (trace) return trace;
   }
@@ -146,7 +147,7 @@ function ofPipe(pid: number, pipes: ReadonlyMap<string, Trace>): Trace | undefin
 }
 
 /** Maximum descriptors to read: a server may have thousands, and an inherited pipe is among the first. */
-const MOST_DESCRIPTORS = 256;
+const MAX_DESCRIPTORS = 256;
 
 /** Returns the target of a descriptor, such as "pipe:[123]"; null when it is closed. */
 export function readLink(path: string): string | null {

@@ -1,3 +1,5 @@
+/** Orphans of a kernel's programs: attributes them to a program and ends them with it. */
+
 import {
   type Adopted,
   adoptedProcesses,
@@ -11,29 +13,29 @@ import type { ProcessTable } from "./process-table.ts";
 import { isSubreaper, ownsEveryOrphan } from "./subreaper.ts";
 import { type Alarm, alarm } from "./wait.ts";
 
-/** A program of this kernel, from its start until nothing of it is left. */
+/** A program of this kernel, from its start until it and its descendants have ended. */
 interface OwnerProgram {
   readonly id: string;
   readonly pid: number;
   readonly mark: string | null;
-  /** It runs, and is not being ended. */
+  /** True while it runs and is not being ended. */
   readonly stays: boolean;
 }
 
 interface OrphanPorts {
   programs(): Iterable<OwnerProgram>;
-  /** Whether this kernel gave the mark. */
+  /** Returns true when this kernel issued the mark. */
   gave(mark: string): boolean;
   table: ProcessTable;
   graceMs: number;
-  /** These would not go. */
+  /** Called with processes that could not be ended. */
   onStuck(left: readonly { pid: number }[]): void;
 }
 
 /**
- * What the programs of a kernel leave behind and a subreaper gets. An orphan's mark, cookie or session says which
- * program left it. One that took all of them off belongs to one of the programs that ran when it was first seen, and
- * ends with the last of these, at the latest with the kernel. Elsewhere than on Linux there are none.
+ * The processes that programs of a kernel leave and a subreaper adopts. An orphan's mark, cookie or session identifies
+ * its program. An orphan without any of them belongs to one of the programs that ran when it was first seen. It ends
+ * with the last of them, at the latest with the kernel. Linux only.
  */
 export class Orphans {
   readonly #o: OrphanPorts;
@@ -42,7 +44,7 @@ export class Orphans {
   readonly #onChildSignal = (): void => {
     this.#reaping ??= alarm(REAP_PAUSE_MS, () => {
       this.#reaping = undefined;
-      this.#look();
+      this.#scan();
     });
   };
   #reaping: Alarm | undefined;
@@ -54,34 +56,34 @@ export class Orphans {
     this.#o = o;
   }
 
-  /** Called with each program: the end of an orphan is signalled only, as long as the program it comes from runs on. */
+  /** Reaps orphans on SIGCHLD. Called with each program: an orphan may end while its program runs. */
   watch(): void {
     if (!isSubreaper() || process.listeners("SIGCHLD").includes(this.#onChildSignal)) return;
     process.on("SIGCHLD", this.#onChildSignal);
   }
 
-  /** Those that end with this program; null where this process is no subreaper. */
+  /** Returns the orphans that end with this program; null when this process is no subreaper. */
   of(program: OwnerProgram): Adopted | null {
     if (!isSubreaper()) return null;
-    const { running, settled } = this.#look();
+    const { running, settled } = this.#scan();
     return { running: running.filter((orphan) => this.#endsWith(program, orphan)), settled };
   }
 
-  /** Kills those at sight; see `EndOptions`. */
-  strike(program: OwnerProgram): readonly { pid: number }[] {
+  /** Kills them as soon as each is found; see `EndOptions`. */
+  killAsFound(program: OwnerProgram): readonly { pid: number }[] {
     return killOrphans((orphan) => this.#endsWith(program, orphan));
   }
 
-  /** Those of which nothing tells which program left them. */
+  /** Returns the orphans whose program is unknown. */
   unattributed(): Orphan[] {
-    return this.#look().running.filter((orphan) => this.#ownerOf(orphan) === undefined);
+    return this.#scan().running.filter((orphan) => this.#ownerOf(orphan) === undefined);
   }
 
-  /** Ends what programs have left that are gone, now and, as long as some of it would not go, from time to time. */
+  /** Ends the orphans of ended programs. Retries while one of them does not end. */
   endUnowned(): void {
     if (this.#isClosed || this.#ending) return;
     const isUnowned = (orphan: OrphanTrace): boolean => !this.#ownerOf(orphan) && this.#isFree(orphan);
-    const { running, settled } = this.#look();
+    const { running, settled } = this.#scan();
     if (settled && !running.some(isUnowned)) return;
     this.#retry?.cancel();
     this.#ending = this.#end(isUnowned)
@@ -93,33 +95,33 @@ export class Orphans {
       });
   }
 
-  /** Ends all of them, once the programs have ended. */
+  /** Ends all orphans. Called after the programs have ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#retry?.cancel();
     await this.#ending;
-    // Programs of another kernel in this process may still have left some of them.
+    // Programs of another kernel in this process may have left some of them.
     await this.#end(() => leaders.size === 0 || ownsEveryOrphan());
     process.off("SIGCHLD", this.#onChildSignal);
     this.#reaping?.cancel();
   }
 
-  /** False when some would not go. */
+  /** Returns false when one did not end. */
   async #end(which: (orphan: OrphanTrace) => boolean): Promise<boolean> {
     const left = await endProcesses({
       table: this.#o.table,
-      find: async () => this.#look().running.filter(which),
+      find: async () => this.#scan().running.filter(which),
       group: 0,
       groupAsked: false,
       graceLeft: countdown(this.#o.graceMs),
-      reap: () => void this.#look(),
-      strike: () => killOrphans(which),
+      reap: () => void this.#scan(),
+      killAsFound: () => killOrphans(which),
     });
     if (left.length > 0) this.#o.onStuck(left);
     return left.length === 0;
   }
 
-  #look(): Adopted {
+  #scan(): Adopted {
     const found = adoptedProcesses() ?? { running: [], settled: true };
     const pids = new Set(found.running.map(({ pid }) => pid));
     for (const pid of this.#candidates.keys()) if (!pids.has(pid)) this.#candidates.delete(pid);
@@ -140,7 +142,7 @@ export class Orphans {
     return undefined;
   }
 
-  /** Whether no program that could own it stays, but for one that ends. */
+  /** Returns true when no program that may own it keeps running, apart from the one that is `ending`. */
   #isFree(orphan: OrphanTrace, ending?: OwnerProgram): boolean {
     // The program that left it has ended already.
     if (orphan.mark !== null && this.#o.gave(orphan.mark)) return true;
@@ -149,10 +151,10 @@ export class Orphans {
     for (const program of this.#o.programs()) {
       mine.add(program.pid);
       if (program.id === ending?.id || !candidates.has(program.id)) continue;
-      // Of two that end at once each ends it.
+      // When two programs end at the same time, each ends it.
       if (program.stays || !ending) return false;
     }
-    // Programs of another kernel in this process.
+    // Otherwise a program of another kernel in this process may own it.
     return leaders.keys().every((pid) => mine.has(pid));
   }
 
@@ -165,7 +167,7 @@ export class Orphans {
   }
 }
 
-/** Between an orphan's end and its reaping: a program may leave thousands in a second. */
+/** Time between an orphan's end and its reaping: a program may leave thousands in a second. */
 const REAP_PAUSE_MS = 20;
-/** Until the next attempt to end what KILL did not. */
+/** Time until the next attempt after KILL had no effect. */
 const RETRY_MS = 10_000;

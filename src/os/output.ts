@@ -1,27 +1,28 @@
+/** The output of one program: its last bytes in memory, and a capped file when memory can't hold all of it. */
+
 import { type FileHandle, mkdir, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 import { OutputRing, type Piece } from "./output-ring.ts";
 
 export interface OutputLimits {
-  /** Kept in memory: the last so many bytes. */
+  /** Maximum bytes in memory: the last ones. */
   memoryBytes: number;
-  /** Kept in the file: the first so many bytes. */
+  /** Maximum bytes in the file: the first ones. */
   diskBytes: number;
-  /** A reader that takes nothing for so long, while the program waits for it, counts as gone. */
+  /** Time after which a reader that reads nothing counts as gone, while the program waits for it. */
   readerMs: number;
 }
 
-/** Passes bytes on without what nobody is to see; the last ones may be held back until more come, or the end. */
+/** Replaces secrets in a stream. It may hold back the last bytes until more bytes or the end arrive. */
 export interface Redactor {
   push(data: Uint8Array): Uint8Array;
   end(): Uint8Array;
 }
 
 /**
- * What one program prints. The last bytes are in memory; as soon as there are more than fit there, the whole
- * output is in a file too, up to a cap. A reader gets every byte in the order it came, from wherever it is.
- * It is waited for only when bytes would be lost otherwise, and not at all when nobody reads.
+ * A reader gets every byte in order, from memory or from the file. The program waits for the reader only when bytes
+ * would be lost otherwise. Without a reader it never waits.
  */
 export class Output {
   readonly #path: string;
@@ -32,26 +33,26 @@ export class Output {
 
   #file: FileHandle | undefined;
   #spilling = false;
-  /** No more goes to the file: full, failed or finished. */
+  /** Nothing more is written to the file: it is full, failed or finished. */
   #fileClosed = false;
-  /** Bytes handed to the file, and of these the ones that are there. */
+  /** Bytes queued for the file, and bytes written. */
   #queued = 0;
   #onDisk = 0;
-  /** Settles when everything handed to the file is there, or has failed. Never rejects. */
+  /** Settles when all queued bytes are written or have failed. Never rejects. */
   #writing: Promise<void> = Promise.resolve();
-  /** Signed lengths of what is in the file: positive from stdout, negative from stderr. */
+  /** Signed lengths of the file's parts: positive from stdout, negative from stderr. */
   readonly #runs: number[] = [];
 
   #reader: "expected" | "reading" | "none" = "expected";
   #readAt = 0;
-  /** The run in `#runs` that was read from last, and the place where it begins. */
+  /** Index in `#runs` of the part that was read last, and the offset where it begins. */
   #run = 0;
   #runStart = 0;
   #reading = false;
   #onData: (() => void) | undefined;
-  #onRoom: (() => void)[] = [];
-  /** Bytes that memory may hold over its limit, once the program has ended. */
-  #slack = 0;
+  #onReaderProgress: (() => void)[] = [];
+  /** Bytes that memory may hold over its limit after the program has ended. */
+  #drainBytes = 0;
   #finished = false;
 
   constructor(
@@ -67,24 +68,24 @@ export class Output {
     this.#ring = new OutputRing(limits.memoryBytes);
   }
 
-  /** Takes what came. Resolves when more may come: at once, or when the file or the reader has caught up. */
+  /** Adds output. Resolves when more can be added: at once, or when the file or the reader has caught up. */
   async push(fd: 1 | 2, data: Uint8Array): Promise<void> {
     if (data.length === 0) return;
-    while (this.#mustWait(data.length)) await this.#room();
+    while (this.#mustWait(data.length)) await this.#waitForReader();
     this.#take(fd, data);
     this.#ring.trim(this.#floor());
     if (this.#queued > this.#onDisk) await this.#writing;
   }
 
-  /** As `push`, where the program can't be made to wait: a reader that is too slow misses bytes. */
+  /** Like `push`, for a program that can't be made to wait: a slow reader misses bytes. */
   pushNow(fd: 1 | 2, data: Uint8Array): void {
     this.#take(fd, data);
     this.#ring.trim(this.#ring.end);
   }
 
   /**
-   * The next piece; null when no more comes. EXHAUSTED, once, where bytes are missing: they were beyond the
-   * cap, and nobody read them in time.
+   * Returns the next piece; null at the end. Fails once with EXHAUSTED where bytes are missing: the file was full, and
+   * they were not read in time.
    */
   async read(): Promise<Piece | null> {
     if (this.#reading) {
@@ -114,25 +115,25 @@ export class Output {
     }
   }
 
-  /** Nobody will read, as it seems, so the program is not kept waiting. A read changes that. */
+  /** No reader is expected, so the program does not wait for one, until the first read. */
   readerNotExpected(): void {
-    if (this.#reader === "expected") this.#loseReader();
+    if (this.#reader === "expected") this.#dropReader();
   }
 
-  /** Something is on its way to the file. */
+  /** True while bytes are queued for the file. */
   get writing(): boolean {
     return this.#queued > this.#onDisk;
   }
 
-  /** The program has ended: what is left in its pipes is taken even when the reader is behind. */
+  /** The program has ended: accepts what is left in its pipes even when the reader is behind. */
   drain(): void {
-    this.#slack = PIPE_BYTES;
+    this.#drainBytes = PIPE_BYTES;
     this.#wakeWriters();
   }
 
-  /** No more comes. Closes the file; what was kept stays readable. */
+  /** The output is complete. Closes the file; stored output stays readable. */
   async finish(): Promise<void> {
-    for (const fd of [1, 2] as const) this.#keep(fd, this.#redactors?.[fd].end() ?? NOTHING);
+    for (const fd of [1, 2] as const) this.#append(fd, this.#redactors?.[fd].end() ?? NOTHING);
     this.#finished = true;
     this.#fileClosed = true;
     this.#wakeWriters();
@@ -151,55 +152,55 @@ export class Output {
   }
 
   #take(fd: 1 | 2, data: Uint8Array): void {
-    this.#keep(fd, this.#redactors?.[fd].push(data) ?? data);
+    this.#append(fd, this.#redactors?.[fd].push(data) ?? data);
   }
 
-  #keep(fd: 1 | 2, data: Uint8Array): void {
+  #append(fd: 1 | 2, data: Uint8Array): void {
     if (this.#finished || data.length === 0) return;
     this.#spill(fd, data);
     this.#ring.push(fd, data);
     this.#onData?.();
   }
 
-  /** True while these bytes would make memory hold more unread ones than it may. One piece always fits. */
+  /** True while these bytes would exceed the limit of unread bytes in memory. One piece always fits. */
   #mustWait(bytes: number): boolean {
     if (this.#finished || this.#reader === "none") return false;
     const unread = this.#ring.end - this.#floor();
     if (unread <= 0) return false;
-    if (this.#slack > 0) return unread + bytes > this.#limits.memoryBytes + this.#slack;
-    return unread + bytes > this.#limits.memoryBytes || this.#ring.crowded;
+    if (this.#drainBytes > 0) return unread + bytes > this.#limits.memoryBytes + this.#drainBytes;
+    return unread + bytes > this.#limits.memoryBytes || this.#ring.isFull;
   }
 
-  /** Up to here, bytes in memory are needed by nobody: read, or in the file, or without a reader. */
+  /** Bytes before this offset can leave memory: they were read, are in the file, or have no reader. */
   #floor(): number {
     if (this.#reader === "none") return this.#ring.end;
     return Math.min(this.#ring.end, Math.max(this.#readAt, this.#fileEnd()));
   }
 
-  /** So many bytes the file holds, or will hold when as many come. */
+  /** Returns how many bytes the file holds, or can hold. */
   #fileEnd(): number {
     return this.#fileClosed ? this.#queued : this.#limits.diskBytes;
   }
 
-  async #room(): Promise<void> {
+  async #waitForReader(): Promise<void> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     await new Promise<void>((resolve) => {
-      this.#onRoom.push(resolve);
-      timer = setTimeout(() => this.#loseReader(), this.#limits.readerMs);
+      this.#onReaderProgress.push(resolve);
+      timer = setTimeout(() => this.#dropReader(), this.#limits.readerMs);
     });
     clearTimeout(timer);
   }
 
-  #loseReader(): void {
+  #dropReader(): void {
     this.#reader = "none";
     this.#wakeWriters();
   }
 
   #wakeWriters(): void {
-    for (const wake of this.#onRoom.splice(0)) wake();
+    for (const wake of this.#onReaderProgress.splice(0)) wake();
   }
 
-  /** Begins the file when memory can't hold everything any more; in order and without a hole, up to the cap. */
+  /** Starts the file when memory can't hold everything; in order and without a gap, up to the cap. */
   #spill(fd: 1 | 2, data: Uint8Array): void {
     if (!this.#spilling) {
       if (!this.#ring.overflows(data.length)) return;
@@ -211,18 +212,18 @@ export class Output {
 
   #queue(fd: 1 | 2, data: Uint8Array): void {
     if (this.#fileClosed) return;
-    // A terminal can't be made to wait: rather than grow without a bound, the file ends here.
-    const tooFar = this.#queued - this.#onDisk > MAX_UNWRITTEN;
-    const room = tooFar ? 0 : Math.min(data.length, this.#limits.diskBytes - this.#queued);
-    if (room < data.length) this.#fileClosed = true;
-    if (room <= 0) return;
-    this.#queued += room;
-    this.#noteRun(fd, room);
-    this.#writing = this.#writing.then(() => this.#write(data.subarray(0, room)));
+    // A terminal can't be made to wait: end the file here instead of growing without a bound.
+    const isBehind = this.#queued - this.#onDisk > MAX_UNWRITTEN;
+    const length = isBehind ? 0 : Math.min(data.length, this.#limits.diskBytes - this.#queued);
+    if (length < data.length) this.#fileClosed = true;
+    if (length <= 0) return;
+    this.#queued += length;
+    this.#countRun(fd, length);
+    this.#writing = this.#writing.then(() => this.#write(data.subarray(0, length)));
   }
 
-  /** Beyond a bound, stdout and stderr are no longer told apart in the file. */
-  #noteRun(fd: 1 | 2, length: number): void {
+  /** After MAX_RUNS changes, stdout and stderr are no longer distinguished in the file. */
+  #countRun(fd: 1 | 2, length: number): void {
     const last = this.#runs.at(-1) ?? 0;
     const sameStream = fd === 1 ? last > 0 : last < 0;
     if (sameStream || this.#runs.length >= MAX_RUNS)
@@ -231,7 +232,7 @@ export class Output {
   }
 
   async #write(part: Uint8Array): Promise<void> {
-    if (this.#queued < this.#onDisk + part.length) return; // An earlier part failed: no hole is made.
+    if (this.#queued < this.#onDisk + part.length) return; // An earlier part failed: leave no gap.
     try {
       this.#file ??= await this.#openFile();
       for (let at = 0; at < part.length; ) {
@@ -242,7 +243,7 @@ export class Output {
     } catch (cause) {
       this.#fileClosed = true;
       this.#queued = this.#onDisk;
-      this.#onFault(fault("cannot be written; the rest of this output is dropped", this.#path, cause));
+      this.#onFault(fault("cannot be written, so the rest of this output is dropped", this.#path, cause));
     }
   }
 
@@ -280,13 +281,13 @@ export class Output {
     this.#readAt = this.#ring.start;
     return new SyscallError(
       "EXHAUSTED",
-      `${missing} bytes of output are missing here: they were not read in time, and only the first ${this.#onDisk} bytes are kept on disk. Reading goes on behind them; read faster or allow a larger maxOutput.`,
+      `${missing} bytes of output are missing here: they were not read in time, and only the first ${this.#onDisk} bytes are on disk. The next read continues after them. Read faster, or set a larger maxOutput.`,
     );
   }
 }
 
-/** The most a pipe holds unless an administrator allows more (pipe(7)). */
 const NOTHING = new Uint8Array(0);
+/** Maximum size of a pipe, unless an administrator allows more (pipe(7)). */
 const PIPE_BYTES = 1024 * 1024;
 const READ_BYTES = 64 * 1024;
 const MAX_UNWRITTEN = 4 * 1024 * 1024;
@@ -313,13 +314,13 @@ function fault(what: string, path: string, cause: unknown): SyscallError {
   });
 }
 
-/** The file of one program's output, in its owner's folder. `id`: the kernel's and a number, no other's ever. */
+/** Returns the name of a program's output file in its owner's folder. `id` is unique: kernel ID and number. */
 export function outputName(id: string): string {
   return `output-${id}.log`;
 }
 
-/** The same text whichever program's file it names: two that print the same are told apart by that alone. */
-export function withoutOutputNames(text: string): string {
+/** Replaces names of output files, so that equal output of two programs compares equal. */
+export function normalizeOutputNames(text: string): string {
   return text.replace(OUTPUT_NAME, "output.log");
 }
 

@@ -1,17 +1,19 @@
+/** Reads the output of a program from a pipe. */
+
 import { readSync } from "node:fs";
 
 /** Reads bytes as they come, one read at a time. */
 export interface ByteReader {
   read(): Promise<{ done: boolean; value?: Uint8Array }>;
   cancel(): Promise<void>;
-  /** Whether there are bytes, or the end, that no read has brought yet. Absent where that can't be seen. */
-  unread?(): boolean;
+  /** Returns true when bytes, or the end, have not been read yet. Absent where the system does not show it. */
+  hasUnread?(): boolean;
 }
 
 /**
- * Reads what a program prints into a pipe of ours. Most programs end within milliseconds and print little: theirs is
- * taken in one look when they have ended. Only of one that goes on is the pipe given to the event loop. Its stream
- * costs a turn of the loop for each piece and 128 KiB, which live until the next full collection.
+ * Most programs end within milliseconds and print little: their output is read at once after their end. For a program
+ * that keeps running, the event loop watches the pipe. Such a stream costs one turn of the loop for each piece, and
+ * 128 KiB until the next full garbage collection.
  */
 export class PipeReader implements ByteReader {
   readonly #fd: number;
@@ -22,8 +24,8 @@ export class PipeReader implements ByteReader {
   #ended = false;
 
   /**
-   * `fd` stays the caller's, who closes it after `cancel`. `firstLook` settles when the program has ended, or has run
-   * for a while. `readable`: whether a read would return at once, with bytes or the end.
+   * The caller closes `fd` after `cancel`. `firstLook` settles when the program has ended, or after a short time.
+   * `readable` returns true when a read would return at once, with bytes or the end.
    */
   constructor(fd: number, firstLook: Promise<unknown>, readable: (fd: number) => boolean) {
     this.#fd = fd;
@@ -37,7 +39,7 @@ export class PipeReader implements ByteReader {
     return piece;
   }
 
-  unread(): boolean {
+  hasUnread(): boolean {
     return !this.#ended && !this.#cancelled && this.#readable(this.#fd);
   }
 
@@ -60,5 +62,5 @@ export class PipeReader implements ByteReader {
   }
 }
 
-/** As much as a pipe holds. Shared: it is copied from before anything else runs. */
+/** The size of a pipe. Shared by all readers: each copies from it synchronously. */
 const buffer = new Uint8Array(64 * 1024);

@@ -1,11 +1,13 @@
+/** The operating system's processes: what a process is, and how the processes of a program are found. */
+
 import type { ProcessTag } from "./process-tag.ts";
 
-/** A process, told apart from a later one that got the same PID. */
+/** Identifies a process, even when its PID is reused later. */
 export interface Identity {
   pid: number;
-  /** When it started, as the system counts it: comparable for equality only, and within one boot. */
+  /** Its start time in the system's unit. Compare it for equality only, and within one boot. */
   start: string;
-  /** The boot it belongs to; "" where `start` is an absolute time. */
+  /** The ID of the boot; "" where `start` is an absolute time. */
   boot: string;
 }
 
@@ -18,39 +20,38 @@ export interface Process {
   zombie: boolean;
 }
 
-/** What a program is found by, with everything it started. */
+/** By what a program and its descendants are found. */
 export interface Trace {
   id: string;
-  /** The program itself, and with it the group it leads; null when it is not known. */
+  /** The program itself, which leads its group; null when it is not known. */
   leader: Identity | null;
   mark: ProcessTag | null;
-  /** Its pipes as /proc/<pid>/fd shows them. */
+  /** Its pipes, as in /proc/<pid>/fd. */
   pipes: readonly string[];
 }
 
-/** The operating system's processes. */
 export interface ProcessTable {
-  /** Null when there is none. On Linux it has looked before it returns. */
+  /** Resolves to null when there is none. On Linux it reads synchronously, before it returns. */
   find(pid: number): Promise<Process | null>;
   /**
-   * What lives of each trace, by its id: the leader and its group, who carries its cookie or mark, who holds
-   * its pipes, and all that these started. Never this process itself.
+   * Finds the living processes of each trace, by its id: its leader and group, those that carry its cookie or mark or
+   * hold its pipes, and their descendants. Never this process itself.
    */
   members(traces: readonly Trace[]): Promise<Map<string, Process[]>>;
   boot(): string;
 }
 
-/** The variable that every program of Rnix carries; its value is the id of the program. */
+/** The environment variable of every program of Rnix; its value is the program's id. */
 export const COOKIE = "RNIX_CHILD";
 
-/** True when the process runs, and is the same one. A zombie does not run. */
+/** Returns true when this same process runs. A zombie does not run. */
 export async function isRunning(table: ProcessTable, identity: Identity): Promise<boolean> {
   if (identity.boot !== table.boot()) return false;
   const found = await table.find(identity.pid);
   return found !== null && found.start === identity.start && !found.zombie;
 }
 
-/** Adds to `found` everything that its members started, and what those did. */
+/** Returns `found` with all descendants of its members. */
 export function withDescendants(found: Process[], all: Iterable<Process>): Process[] {
   const pids = new Set(found.map((member) => member.pid));
   const rest = [...all];

@@ -1,3 +1,5 @@
+/** Marks on processes that a cleared environment does not remove. */
+
 import { libc } from "./libc.ts";
 
 /**

@@ -1,9 +1,11 @@
+/** The process table of systems without /proc, read with `ps`. */
+
 import { COOKIE, type Process, type ProcessTable, type Trace, withDescendants } from "./process-table.ts";
 
 /** Runs `ps` and returns its output. `ps` exits with status 1 when it finds no process. */
 type RunPs = (argv: string[]) => Promise<string>;
 
-/** The process table by `ps`, for systems without /proc. A program that clears its environment is not found. */
+/** A program that clears its environment is not found. */
 export function psTable(run: RunPs): ProcessTable {
   return {
     async find(pid) {

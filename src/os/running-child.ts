@@ -1,6 +1,8 @@
+/** One program of a kernel, until it and all its descendants have ended. */
+
 import { type Data, type ExitInfo, SyscallError } from "../plugin/index.ts";
 import type { Adopted } from "./adopted-processes.ts";
-import { countdown, endProcesses, wouldNotGo } from "./end-processes.ts";
+import { couldNotEnd, countdown, endProcesses } from "./end-processes.ts";
 import type { Output } from "./output.ts";
 import type { Piece } from "./output-ring.ts";
 import type { ByteReader } from "./pipe-reader.ts";
@@ -23,11 +25,11 @@ interface RunningChildOptions {
   /** Returns the orphans of this program; null when this process is no subreaper. */
   orphans(child: RunningChild): Adopted | null;
   /** Kills what the program left as soon as it is found; see `EndOptions`. */
-  strike(child: RunningChild): readonly { pid: number }[];
+  killAsFound(child: RunningChild): readonly { pid: number }[];
   onFault(error: SyscallError): void;
 }
 
-/** One program, until it and all its descendants have ended. Its owner calls `end` and waits for `gone`. */
+/** The owner calls `end` and waits for `gone`. */
 export class RunningChild {
   readonly pid: number;
   /** Identity of the program; null when it ended too early to read it. On Linux it is set from the start. */
@@ -220,7 +222,7 @@ export class RunningChild {
    * ever. The thread may have been busy, so it checks the pipes for unread output before it stops waiting.
    */
   async #silence(): Promise<boolean> {
-    const end = performance.now() + this.#o.quietMs * LONGEST_DRAIN + DISK_MS;
+    const end = performance.now() + this.#o.quietMs * MAX_DRAIN_ROUNDS + DISK_MS;
     for (let rounds = 0; ; ) {
       const before = this.#pieces;
       if (await settles(this.#closed, this.#o.quietMs)) return true;
@@ -229,19 +231,19 @@ export class RunningChild {
       const quiet = this.#pieces === before;
       const busy = this.#o.output.writing || (quiet && this.#unread());
       if (busy && performance.now() < end) continue;
-      if (quiet || ++rounds > LONGEST_DRAIN) return false;
+      if (quiet || ++rounds > MAX_DRAIN_ROUNDS) return false;
     }
   }
 
   #unread(): boolean {
-    return this.#spawned.streams.some(({ reader }) => reader.unread?.() === true);
+    return this.#spawned.streams.some(({ reader }) => reader.hasUnread?.() === true);
   }
 
   async #clear(): Promise<boolean> {
     await this.#info;
     try {
       const left = await this.#endTheRest();
-      if (left.length > 0) this.#o.onFault(wouldNotGo(left));
+      if (left.length > 0) this.#o.onFault(couldNotEnd(left));
       return left.length === 0;
     } catch (cause) {
       this.#fault(`Processes left by program ${this.pid} cannot be found`, cause);
@@ -261,7 +263,7 @@ export class RunningChild {
       groupAsked: this.#asked !== undefined,
       graceLeft: () => (this.#hurried ? 0 : left()),
       reap: () => this.#o.orphans(this),
-      strike: () => this.#o.strike(this),
+      killAsFound: () => this.#o.killAsFound(this),
     });
   }
 
@@ -315,7 +317,7 @@ export class RunningChild {
 /** Maximum wait after KILL. A process that outlives it is stuck in the system, and a later sweep ends it. */
 const STUCK_MS = 5000;
 /** Maximum time to drain output, as a multiple of `quietMs`, when a descendant keeps printing. */
-const LONGEST_DRAIN = 10;
+const MAX_DRAIN_ROUNDS = 10;
 /** Additional time for a slow disk. */
 const DISK_MS = 10_000;
 const LOOK_MS = 5;

@@ -1,9 +1,8 @@
 import { libc } from "./libc.ts";
 
 /**
- * Takes values out of the environment that the system shows of this process (`/proc/<pid>/environ`, which every
- * program of the same user can read). `process.env` keeps them: Bun has copied them. Linux only; elsewhere nothing
- * of it is shown, or nothing can be done.
+ * Hides values in `/proc/<pid>/environ` of this process, which every program of the same user can read. `process.env`
+ * still has them: Bun has copied them. Linux only.
  */
 export function scrubEnviron(names: Iterable<string>): void {
   const calls = libc();

@@ -1,3 +1,5 @@
+/** Programs that several processes use under one key, such as a language server. */
+
 import type { RunningChild } from "./running-child.ts";
 import { type Alarm, alarm } from "./wait.ts";
 
@@ -8,26 +10,28 @@ interface Shared {
   idle: Alarm | undefined;
 }
 
-/**
- * Programs that several processes use under one key. A use lasts as long as the call it was made in, or the
- * process where there was none; when nobody has used one for its idle time, it is ended.
- */
+/** A use ends with its tool call, or with its process outside a call. A program without users ends after its idle time. */
 export class SharedChildren {
   readonly #byKey = new Map<string, Shared>();
 
-  /** The running one, from now on used by this owner too. */
+  /** Returns the running program of this key and adds this user. */
   use(key: string, idleMs: number, user: { uuid: string; call?: string }): RunningChild | undefined {
     const shared = this.#byKey.get(key);
     if (!shared?.child.stays) return undefined;
     shared.idle?.cancel();
     shared.idle = undefined;
     shared.idleMs = idleMs;
-    shared.users.add(nameOf(user.uuid, user.call));
+    shared.users.add(userKey(user.uuid, user.call));
     return shared.child;
   }
 
   add(key: string, idleMs: number, user: { uuid: string; call?: string }, child: RunningChild): void {
-    const shared: Shared = { child, idleMs, users: new Set([nameOf(user.uuid, user.call)]), idle: undefined };
+    const shared: Shared = {
+      child,
+      idleMs,
+      users: new Set([userKey(user.uuid, user.call)]),
+      idle: undefined,
+    };
     this.#byKey.set(key, shared);
     void child.gone.then(() => {
       shared.idle?.cancel();
@@ -35,11 +39,11 @@ export class SharedChildren {
     });
   }
 
-  /** Ends the uses of one call, or without one all uses of a process. */
+  /** Ends the uses of one call; without `call`, all uses of a process. */
   leave(uuid: string, call?: string): void {
     for (const shared of this.#byKey.values()) {
       const left = [...shared.users].filter((user) =>
-        call === undefined ? user.startsWith(nameOf(uuid)) : user === nameOf(uuid, call),
+        call === undefined ? user.startsWith(userKey(uuid)) : user === userKey(uuid, call),
       );
       for (const user of left) shared.users.delete(user);
       if (left.length > 0 && shared.users.size === 0) this.#idle(shared);
@@ -51,6 +55,6 @@ export class SharedChildren {
   }
 }
 
-function nameOf(uuid: string, call = ""): string {
+function userKey(uuid: string, call = ""): string {
   return `${uuid} ${call}`;
 }

@@ -1,3 +1,5 @@
+/** Sends signals to processes. */
+
 /** Sends a signal to a process, or to a group with a negative number. Returns false when there is none. */
 export function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   try {

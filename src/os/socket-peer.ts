@@ -1,10 +1,12 @@
+/** Identifies the process at the other end of a Unix socket. */
+
 import { closeSync, readFileSync } from "node:fs";
 import { release } from "node:os";
 import { libc } from "./libc.ts";
 
 /**
- * Looks at the process that connected to this Unix socket, which must be open. "gone": it has ended, and its PID may
- * be another's by now. null where the system does not tell: on macOS, or where it stands in another container.
+ * Calls `look` with the PID of the process that connected to this open Unix socket. Returns "gone" when that process
+ * has ended and its PID may be reused. Returns null when the system does not show it: on macOS, or in another container.
  */
 export function socketPeer<T>(fd: number, look: (pid: number) => T): T | "gone" | null {
   const calls = libc();
@@ -15,25 +17,25 @@ export function socketPeer<T>(fd: number, look: (pid: number) => T): T | "gone" 
     const pid = pidOf(pidfd);
     if (pid === 0) return null;
     const seen = pid === null ? null : look(pid);
-    // Not reaped until now: it was the one that was looked at.
+    // Not reaped until now, so `look` saw this process.
     return pid !== null && pidOf(pidfd) === pid ? seen : "gone";
   } finally {
     closeSync(pidfd);
   }
 }
 
-/** Nobody keeps its PID from going to another, but for the few ms until it is looked at. */
+/** Before Linux 6.5: the PID may be reused within the few ms until it is looked at. */
 function lookUnheld<T>(pid: number | null, look: (pid: number) => T): T | null {
   return pid === null || pid === 0 ? null : look(pid);
 }
 
-/** Linux 6.5 and later: the descriptor of a process stays its own, whoever gets its PID. */
+/** Linux 6.5 and later gives a descriptor of the process, which stays valid when its PID is reused. */
 function holdsPeers(): boolean {
   const [major = 0, minor = 0] = release().split(".").map(Number);
   return major > 6 || (major === 6 && minor >= 5);
 }
 
-/** 0 when it can't be seen from here, null when it was reaped. */
+/** Returns 0 when the process is not visible from this container, null when it was reaped. */
 function pidOf(pidfd: number): number | null {
   const pid = /^Pid:\s*(-?\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${pidfd}`, "latin1"))?.[1];
   return pid === undefined || pid === "-1" ? null : Number(pid);

@@ -1,8 +1,10 @@
+/** Explains why a program could not be started. */
+
 import { accessSync, constants, type Stats, statSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
 import { type Code, SyscallError } from "../plugin/index.ts";
 
-/** Says why a program could not be started, in terms of what was asked for. */
+/** Returns the error of a failed start, with its cause and what to do. */
 export function spawnError(
   cause: unknown,
   argv: readonly string[],
@@ -48,7 +50,7 @@ function explain(
     case "ENFILE":
       return [
         "EXHAUSTED",
-        `The system has no room to start "${program}" (${error}). End other programs and try again.`,
+        `The system has no resources to start "${program}" (${error}). End other programs and try again.`,
       ];
     default:
       return null;
@@ -74,7 +76,7 @@ function forbidden(program: string, cwd: string): string {
   return `The program "${program}" may not be executed. Make it executable (chmod +x), or run it by its interpreter.`;
 }
 
-/** Null when it is not there, or hidden behind a folder that may not be entered. */
+/** Returns null when the path does not exist, or a folder above it may not be entered. */
 function look(path: string): Stats | null {
   try {
     return statSync(path);

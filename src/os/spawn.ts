@@ -1,3 +1,5 @@
+/** Starts one program with pipes or a terminal. */
+
 import { closeSync } from "node:fs";
 import { type ExecRequest, SyscallError } from "../plugin/index.ts";
 import { readLink } from "./linux-table.ts";

@@ -1,3 +1,5 @@
+/** The pipes between a program and this process. */
+
 import { closeSync, readlinkSync } from "node:fs";
 import type { FileSink } from "bun";
 import { type Data, SyscallError } from "../plugin/index.ts";
@@ -5,22 +7,21 @@ import { libc } from "./libc.ts";
 import { type ByteReader, PipeReader } from "./pipe-reader.ts";
 
 export interface Stdin {
-  /** Resolves when the system has taken all of it; rejects when nobody will read it any more. */
+  /** Resolves when the system has accepted all bytes; rejects when the program has closed its input. */
   write(data: Data): Promise<void>;
-  /** Called once. Frees our end. */
+  /** Closes this end. Called once. */
   end(): Promise<void>;
 }
 
 /**
- * A pipe between a program and us. Bun's own "pipe" is a socket, and on Linux a program can't open
- * /dev/stdout, /dev/stderr or /dev/stdin when that is a socket, as scripts do. So there it is a real pipe;
- * elsewhere, and when no descriptor is left, it is Bun's.
+ * A real pipe on Linux. Bun's own "pipe" is a socket, and scripts can't open /dev/stdout, /dev/stderr or /dev/stdin
+ * when it is a socket. On other systems, and when no descriptor is left, Bun's is used.
  */
 interface StdioPipe {
-  /** Given to the program. */
+  /** The program's end. */
   theirs: number;
   ours: number;
-  /** As /proc/<pid>/fd shows it, the same at both ends. */
+  /** Its name in /proc/<pid>/fd, equal at both ends. */
   link: string;
 }
 
@@ -34,13 +35,13 @@ export function inputPipe(): StdioPipe | null {
   return ends ? { theirs: ends.read, ours: ends.write, link: linkOf(ends.read) } : null;
 }
 
-/** Bytes given at once lie in memory for the program; none is /dev/null. */
+/** Returns input that is complete at the start; without any, stdin is /dev/null. */
 export function stdinData(data: Data | undefined): Uint8Array<ArrayBuffer> | "ignore" {
   if (data === undefined || data.length === 0) return "ignore";
   return typeof data === "string" ? new TextEncoder().encode(data) : new Uint8Array(data);
 }
 
-/** `firstLook` as PipeReader has it. */
+/** `firstLook`: see `PipeReader`. */
 export function readerOf(pipe: StdioPipe | null, own: unknown, firstLook: Promise<unknown>): ByteReader {
   const calls = libc();
   if (pipe && calls) return new PipeReader(pipe.ours, firstLook, calls.readable);
@@ -64,7 +65,7 @@ export function writerOf(pipe: StdioPipe | null, own: FileSink | number | undefi
   };
 }
 
-/** A terminal's input ends with a character. */
+/** Returns the input of a terminal, which ends with a control character. */
 export function terminalInput(terminal: Bun.Terminal): Stdin {
   return {
     async write(data) {
@@ -78,7 +79,7 @@ export function terminalInput(terminal: Bun.Terminal): Stdin {
 
 const END_OF_TRANSMISSION = "\x04";
 
-/** The program had closed its input before: it is ended all the same. */
+/** The program has closed its input already, which is no error. */
 function ignoreBrokenPipe(error: unknown): void {
   if (!(error instanceof Error && "code" in error && error.code === "EPIPE")) throw error;
 }

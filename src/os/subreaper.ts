@@ -1,3 +1,5 @@
+/** Makes this process the subreaper of its descendants. */
+
 import { existsSync, readFileSync } from "node:fs";
 import { showKernelSign } from "./kernel-sign.ts";
 import { libc } from "./libc.ts";

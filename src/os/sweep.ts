@@ -1,3 +1,5 @@
+/** Finds and ends programs that dead kernels left running. */
+
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,7 +12,7 @@ import type { Process, ProcessTable, Trace } from "./process-table.ts";
 import { kernelMark } from "./process-tag.ts";
 
 /** A program that a dead kernel left running. */
-export interface Ended {
+export interface SweptProgram {
   kernelId: string;
   /** Empty when its run is unknown. */
   uuid: string;
@@ -31,8 +33,8 @@ export async function sweep(
   kernelAlive: (kernelId: string) => boolean,
   table: ProcessTable,
   graceMs: number,
-): Promise<Ended[]> {
-  const ended: Ended[] = [];
+): Promise<SweptProgram[]> {
+  const ended: SweptProgram[] = [];
   const faults: unknown[] = [];
   for (const { kernelId, path } of deadLedgers(ledgerDir, kernelAlive)) {
     try {
@@ -53,8 +55,8 @@ export async function leftRunning(
   ledgerDir: string,
   kernelAlive: (kernelId: string) => boolean,
   table: ProcessTable,
-): Promise<Omit<Ended, "ended">[]> {
-  const left: Omit<Ended, "ended">[] = [];
+): Promise<Omit<SweptProgram, "ended">[]> {
+  const left: Omit<SweptProgram, "ended">[] = [];
   for (const { kernelId, path } of deadLedgers(ledgerDir, kernelAlive)) {
     const programs = await openPrograms(path);
     const known = new Set<number>();
@@ -150,7 +152,7 @@ async function endPrograms(
   programs: Program[],
   table: ProcessTable,
   graceMs: number,
-): Promise<Ended[]> {
+): Promise<SweptProgram[]> {
   if (programs.length === 0) return [];
   const found = await table.members(programs.map((program) => program.trace));
   const all = await Promise.all(
@@ -164,14 +166,14 @@ async function endPrograms(
         groupAsked: false,
         graceLeft: countdown(graceMs),
         reap: () => {},
-        strike: () => killMarked(trace.mark, (pid) => pids.add(pid)),
+        killAsFound: () => killMarked(trace.mark, (pid) => pids.add(pid)),
       });
       return {
         kernelId,
         uuid,
         call,
         argv,
-        pids: [...pids].slice(0, MOST_PIDS),
+        pids: [...pids].slice(0, MAX_PIDS),
         ended: left.length === 0,
       };
     }),
@@ -180,10 +182,10 @@ async function endPrograms(
 }
 
 /** Maximum PIDs in a report: an endless fork may have had thousands. */
-const MOST_PIDS = 20;
+const MAX_PIDS = 20;
 
 /** Ends the programs that removed their own mark and carry only the kernel's. */
-async function endUnknown(kernelId: string, table: ProcessTable, graceMs: number): Promise<Ended[]> {
+async function endUnknown(kernelId: string, table: ProcessTable, graceMs: number): Promise<SweptProgram[]> {
   const mark = kernelMark(kernelId);
   const pids = new Set(unknownPrograms(kernelId));
   if (pids.size === 0) return [];
@@ -194,16 +196,16 @@ async function endUnknown(kernelId: string, table: ProcessTable, graceMs: number
     groupAsked: false,
     graceLeft: countdown(graceMs),
     reap: () => {},
-    strike: () => killMarked(mark, (pid) => pids.add(pid)),
+    killAsFound: () => killMarked(mark, (pid) => pids.add(pid)),
   });
-  return [{ ...unknownOf(kernelId, [...pids].slice(0, MOST_PIDS)), ended: left.length === 0 }];
+  return [{ ...unknownOf(kernelId, [...pids].slice(0, MAX_PIDS)), ended: left.length === 0 }];
 }
 
 function unknownPrograms(kernelId: string): number[] {
   return markedProcesses(kernelMark(kernelId)).map(({ pid }) => pid);
 }
 
-function unknownOf(kernelId: string, pids: number[]): Omit<Ended, "ended"> {
+function unknownOf(kernelId: string, pids: number[]): Omit<SweptProgram, "ended"> {
   return { kernelId, uuid: "", argv: ["a program that hides its run"], pids };
 }
 

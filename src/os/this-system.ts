@@ -1,8 +1,9 @@
+/** Chooses the process table of this system. */
+
 import { linuxTable } from "./linux-table.ts";
 import type { ProcessTable } from "./process-table.ts";
 import { psTable } from "./ps-table.ts";
 
-/** The process table of the system we run on. */
 export function processTable(): ProcessTable {
   return process.platform === "linux" ? linuxTable : psTable(runPs);
 }

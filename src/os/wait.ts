@@ -1,3 +1,5 @@
+/** Timers: alarms of any length, pauses, and waits with a deadline. */
+
 /** setTimeout counts in 32 bits. */
 const LONGEST_MS = 2 ** 31 - 1;
 
@@ -20,7 +22,7 @@ export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** True when the promise settles within this time. */
+/** Returns true when the promise settles within this time. */
 export async function settles(promise: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<false>((resolve) => {

@@ -48,8 +48,8 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
         clock,
         identity: { version, build: commit, startedAtMs: clock.now() },
         host,
-        originOf: (pid) => children.originOf(pid),
-        strays: () => children.strays(),
+        ownerOf: (pid) => children.ownerOf(pid),
+        strays: () => children.orphans(),
         logger,
       },
     };

@@ -32,7 +32,7 @@ export interface Services {
   /** Goes on with what waits. None where the server ends with its command. */
   waker?: Waker;
   /** Whose program the client of this PID is. None where the client is the server's own process. */
-  originOf?(pid: number): ProcessOwner;
+  ownerOf?(pid: number): ProcessOwner;
   /** Programs left by runs, whose run is unknown. */
   strays?(): { pid: number; command: string }[];
   logger: Logger;

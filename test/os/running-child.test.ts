@@ -28,7 +28,7 @@ class LatePipe implements ByteReader {
     this.come();
   }
 
-  unread(): boolean {
+  hasUnread(): boolean {
     this.looks++;
     return this.#pieces.length > 0;
   }
@@ -58,7 +58,7 @@ test("what a program has printed is taken whole, however late the thread comes t
     timeoutMs: undefined,
     clock: undefined,
     orphans: () => null,
-    strike: () => [],
+    killAsFound: () => [],
     onFault: (fault) => bench.faults.push(fault),
   });
   const ended = child.exited();

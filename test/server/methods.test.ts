@@ -89,7 +89,7 @@ describe.if(process.platform === "linux")("who is at the other end", () => {
     const own = await detached(server);
     const other = await detached(server);
     const looks: number[] = [];
-    server.system.originOf = (pid) => {
+    server.system.ownerOf = (pid) => {
       looks.push(pid);
       return { uuid: own.uuid };
     };
@@ -106,7 +106,7 @@ describe.if(process.platform === "linux")("who is at the other end", () => {
     async (origin) => {
       await using server = await serve("socket");
       const { uuid } = await detached(server);
-      server.system.originOf = () => origin;
+      server.system.ownerOf = () => origin;
       for (const ask of [
         (client: Client) => client.open("spawn", RUN),
         (client: Client) => client.request("kill", { uuid }),

@@ -1,4 +1,4 @@
-import { withoutOutputNames } from "../../os/output.ts";
+import { normalizeOutputNames } from "../../os/output.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 
 /** The breaker trips when the same failure occurs in this many steps in a row. */
@@ -70,7 +70,7 @@ export class LoopGuard {
 function fingerprint(calls: readonly ToolCallRecord[]): string {
   const hash = new Bun.CryptoHasher("sha1");
   for (const call of calls) {
-    const result = call.result === null ? null : withoutOutputNames(call.result);
+    const result = call.result === null ? null : normalizeOutputNames(call.result);
     hash.update(JSON.stringify([call.name, call.input, call.state, result, call.error_code]));
   }
   return hash.digest("hex");

@@ -24,10 +24,10 @@ export type UnitOf = (claimed: string | undefined) => string | undefined;
 export function unitOfClient(system: Services, descriptor?: () => number | undefined): UnitOf {
   let found: ProcessOwner | undefined;
   const look = (): ProcessOwner => {
-    const { originOf } = system;
-    if (!originOf || !descriptor) return "nobody's";
+    const { ownerOf } = system;
+    if (!ownerOf || !descriptor) return "nobody's";
     const fd = descriptor();
-    return fd === undefined ? "gone" : (socketPeer(fd, originOf) ?? "nobody's");
+    return fd === undefined ? "gone" : (socketPeer(fd, ownerOf) ?? "nobody's");
   };
   return (claimed) => {
     found ??= look();

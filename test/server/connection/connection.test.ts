@@ -200,7 +200,7 @@ describe("many clients", () => {
   test.if(process.platform === "linux")("that runs hold leave some to a person", async () => {
     await using server = await serve("socket");
     let origin: ProcessOwner = { uuid: "u-1" };
-    server.system.originOf = () => origin;
+    server.system.ownerOf = () => origin;
     const answer = async (): Promise<unknown> =>
       await new Client(overStream(await server.connect())).request("list_procs", {});
     for (let i = 0; i < MAX_WITH_RUNS; i++) await server.connect();
