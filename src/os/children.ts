@@ -88,7 +88,7 @@ export class Children {
     this.#ledger = new Ledger(o.ledgerDir, o.kernelId);
     this.#orphans = new Orphans({
       programs: () => this.#programs.values().map(({ child }) => child),
-      gave: (mark) => this.#issued(mark),
+      issued: (mark) => this.#issued(mark),
       table: this.#table,
       graceMs: o.graceMs,
       onStuck: (left) => this.#fault(couldNotEnd(left)),
@@ -164,8 +164,8 @@ export class Children {
       byLeader: (leader) => entries.find(({ child }) => child.pid === leader && child.runs)?.owner.uuid,
       byMark: (mark) => entries.find(({ child }) => child.mark === mark)?.owner.uuid,
       byCookie: (id) => this.#programs.get(id)?.owner.uuid,
-      gave: (mark) => this.#issued(mark),
-      named: (id) => id.startsWith(`${this.#o.kernelId}.`),
+      issuedMark: (mark) => this.#issued(mark),
+      issuedId: (id) => id.startsWith(`${this.#o.kernelId}.`),
     });
   }
 

@@ -25,7 +25,7 @@ interface OwnerProgram {
 interface OrphanPorts {
   programs(): Iterable<OwnerProgram>;
   /** Returns true when this kernel issued the mark. */
-  gave(mark: string): boolean;
+  issued(mark: string): boolean;
   table: ProcessTable;
   graceMs: number;
   /** Called with processes that could not be ended. */
@@ -145,7 +145,7 @@ export class Orphans {
   /** Returns true when no program that may own it keeps running, apart from the one that is `ending`. */
   #isFree(orphan: OrphanTrace, ending?: OwnerProgram): boolean {
     // The program that left it has ended already.
-    if (orphan.mark !== null && this.#o.gave(orphan.mark)) return true;
+    if (orphan.mark !== null && this.#o.issued(orphan.mark)) return true;
     const candidates = this.#candidatesOf(orphan);
     const mine = new Set<number>();
     for (const program of this.#o.programs()) {

@@ -1,35 +1,37 @@
+/** Attributes a process of the system to the run whose program it is. */
+
 import { holdsKernel } from "./kernel-sign.ts";
 import { readStat, readVariables } from "./linux-table.ts";
 import { COOKIE, type Process } from "./process-table.ts";
 import { type ProcessTag, readGivenMark, readTagOf } from "./process-tag.ts";
 
 /**
- * Whose program a process is: that of a process of ours, by its UUID; one that an ended process has left, or of which
- * nobody can tell whose it is; that of another kernel; or nobody's, as a person's are. "gone": it has ended itself.
+ * The run to which a process belongs. "unknown run": an ended run left it, or its run can't be determined. "other
+ * kernel": another kernel started it. "no run": a user's own program. "gone": the process has ended.
  */
-export type ProcessOwner = { uuid: string } | "left" | "another kernel's" | "nobody's" | "gone";
+export type ProcessOwner = { uuid: string } | "unknown run" | "other kernel" | "no run" | "gone";
 
 /** The programs of a kernel. */
 interface Programs {
-  /** The owner of the program with this PID that runs. */
+  /** Returns the owner of the running program with this PID. */
   byLeader(pid: number): string | undefined;
   byMark(mark: ProcessTag): string | undefined;
-  /** By its id, which is the value of the cookie. */
+  /** Returns the owner of the program with this id, which is the value of its cookie. */
   byCookie(id: string): string | undefined;
-  /** Whether this kernel gave the mark. */
-  gave(mark: ProcessTag): boolean;
-  /** Whether this kernel gave the id. */
-  named(id: string): boolean;
+  /** Returns true when this kernel issued the mark. */
+  issuedMark(mark: ProcessTag): boolean;
+  /** Returns true when this kernel issued the id. */
+  issuedId(id: string): boolean;
 }
 
 /**
- * By descent, which no program can change, then by the mark and the cookie of the process or of any ancestor, for those
- * whose parents have ended. Below this process, which is a subreaper, stands nothing but what its programs have started.
+ * Decides by descent, which no program can change. When a parent has ended, decides by the mark and the cookie of the
+ * process or an ancestor. All descendants of this process, a subreaper, were started by its programs.
  */
 export function ownerOfProcess(pid: number, programs: Programs): ProcessOwner {
-  if (pid === process.pid) return "nobody's";
-  const line = lineOf(pid);
-  if (line === "gone" || line === "unclear") return line === "gone" ? "gone" : "left";
+  if (pid === process.pid) return "no run";
+  const line = ancestryOf(pid);
+  if (line === "gone" || line === "unclear") return line === "gone" ? "gone" : "unknown run";
   for (const { pid: ancestor } of line.processes) {
     const uuid = programs.byLeader(ancestor);
     if (uuid !== undefined) return { uuid };
@@ -37,21 +39,21 @@ export function ownerOfProcess(pid: number, programs: Programs): ProcessOwner {
   const sign = signOf(line.processes, readTagOf);
   const uuid = sign && ownerOf(sign, programs);
   if (uuid !== undefined && uuid !== null) return { uuid };
-  if (line.belowUs || (sign && isOurs(sign, programs))) return "left";
-  return sign ? "another kernel's" : "nobody's";
+  if (line.belowThisProcess || (sign && isOurs(sign, programs))) return "unknown run";
+  return sign ? "other kernel" : "no run";
 }
 
 /**
- * Whether this process was started inside a run, of whatever kernel: it or an ancestor carries a mark or a cookie, or
- * an ancestor holds a kernel. One whose ancestors change faster than one can look is inside.
+ * Returns true when this process was started inside a run of any kernel: it or an ancestor carries a mark or a cookie,
+ * or an ancestor holds a kernel. Also true when its ancestors change faster than they can be read.
  */
 export function isInside(): boolean {
-  const line = lineOf(process.pid);
+  const line = ancestryOf(process.pid);
   if (line === "gone") return false;
   return line === "unclear" || signOf(line.processes, readGivenMark) !== null;
 }
 
-/** By what a process is known to be a run's: `id` of its program, `unit` of its run. */
+/** What shows that a process belongs to a run: `id` is its program's, `unit` its run's. */
 type Sign = { mark: ProcessTag } | { id: string } | { unit: string } | { kernel: number };
 
 function signOf(line: readonly Process[], markOf: (pid: number) => ProcessTag | null): Sign | null {
@@ -60,24 +62,24 @@ function signOf(line: readonly Process[], markOf: (pid: number) => ProcessTag | 
     if (mark !== null) return { mark };
   }
   for (const one of line) {
-    const sign = lookedAt(one);
+    const sign = ownSignOf(one);
     if (sign) return sign;
   }
   return null;
 }
 
-/** Processes without a sign stay without: none can come below a kernel later. Their files are read once. */
+/** Processes without a sign, which never get one later. Their files are read only once. */
 const outside = new Set<string>();
-const MOST_OUTSIDE = 1000;
+const MAX_OUTSIDE = 1000;
 
-function lookedAt({ pid, start }: Process): Sign | null {
+function ownSignOf({ pid, start }: Process): Sign | null {
   const key = `${pid}:${start}`;
   if (outside.has(key)) return null;
   const [id, unit] = readVariables(pid, [COOKIE, "RNIX_UNIT"]);
   if (id) return { id };
   if (unit) return { unit };
   if (pid !== process.pid && holdsKernel(pid)) return { kernel: pid };
-  if (outside.size >= MOST_OUTSIDE) outside.clear();
+  if (outside.size >= MAX_OUTSIDE) outside.clear();
   outside.add(key);
   return null;
 }
@@ -89,44 +91,44 @@ function ownerOf(sign: Sign, programs: Programs): string | undefined {
 }
 
 function isOurs(sign: Sign, programs: Programs): boolean {
-  if ("mark" in sign) return programs.gave(sign.mark);
-  return "id" in sign && programs.named(sign.id);
+  if ("mark" in sign) return programs.issuedMark(sign.mark);
+  return "id" in sign && programs.issuedId(sign.id);
 }
 
-interface Line {
-  /** It, its parent, and so on. */
+interface Ancestry {
+  /** The process, its parent, and so on. */
   processes: Process[];
-  belowUs: boolean;
+  belowThisProcess: boolean;
 }
 
-/** "unclear": its ancestors end faster than one can look. */
-function lineOf(pid: number): Line | "gone" | "unclear" {
+/** "unclear": its ancestors end faster than they can be read. */
+function ancestryOf(pid: number): Ancestry | "gone" | "unclear" {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const line = follow(pid);
+    const line = readAncestry(pid);
     if (line) return line;
   }
   return readStat(pid) ? "unclear" : "gone";
 }
 
-/** null when one has ended on the way. */
-function follow(pid: number): Line | null {
+/** Returns null when an ancestor has ended meanwhile. */
+function readAncestry(pid: number): Ancestry | null {
   const processes: Process[] = [];
   let row = readStat(pid);
   while (row) {
     processes.push(row);
-    // The first process of a container adopts anybody.
-    if (row.ppid === process.pid) return { processes, belowUs: process.pid !== 1 };
-    if (row.ppid < 1) return { processes, belowUs: false };
+    // The first process of a container adopts orphans of all programs.
+    if (row.ppid === process.pid) return { processes, belowThisProcess: process.pid !== 1 };
+    if (row.ppid < 1) return { processes, belowThisProcess: false };
     const above = readStat(row.ppid);
-    // A parent is never younger: that PID went to another.
+    // A parent is never younger than its child: that PID was reused.
     if (above && Number(above.start) <= Number(row.start)) row = above;
-    else if (isHidden(row, above)) return { processes, belowUs: false };
+    else if (isHidden(row, above)) return { processes, belowThisProcess: false };
     else row = null;
   }
   return null;
 }
 
-/** The parent is there, and another user's, whose processes the system may hide (`hidepid`): none of our kernels. */
+/** Returns true for a parent of another user that the system hides (`hidepid`). It holds none of this user's kernels. */
 function isHidden(row: Process, above: Process | null): boolean {
   return above === null && readStat(row.pid)?.ppid === row.ppid;
 }

@@ -101,7 +101,7 @@ describe.if(process.platform === "linux")("who is at the other end", () => {
     expect(looks).toEqual([process.pid]);
   });
 
-  test.each(["left", "another kernel's", "gone"] as const)(
+  test.each(["unknown run", "other kernel", "gone"] as const)(
     "is refused what changes runs: %s",
     async (origin) => {
       await using server = await serve("socket");

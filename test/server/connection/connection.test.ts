@@ -205,12 +205,12 @@ describe("many clients", () => {
       await new Client(overStream(await server.connect())).request("list_procs", {});
     for (let i = 0; i < MAX_WITH_RUNS; i++) await server.connect();
     await until(() => server.server.connections === MAX_WITH_RUNS);
-    for (const of of [{ uuid: "u-1" }, "left", "another kernel's"] as const) {
+    for (const of of [{ uuid: "u-1" }, "unknown run", "other kernel"] as const) {
       origin = of;
       const refused = await refusal(answer());
       expect([refused.code, isServerError(refused)]).toEqual(["UNAVAILABLE", true]);
     }
-    origin = "nobody's";
+    origin = "no run";
     expect(await answer()).toEqual({ processes: [] });
   });
 });
