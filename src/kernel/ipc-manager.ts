@@ -4,7 +4,7 @@ import { type Data, O_RDONLY, O_WRONLY, SyscallError } from "../plugin/index.ts"
 import type { Debugger } from "./debugger.ts";
 import type { MessageEntry } from "./ipc/inbox.ts";
 import type { Inboxes } from "./ipc/inboxes.ts";
-import type { Mail } from "./ipc/mail.ts";
+import type { WaitingRunMail } from "./ipc/mail.ts";
 import { Pipe } from "./ipc/pipe.ts";
 import type { Process } from "./process/process.ts";
 import type { ProcessTable } from "./process/process-table.ts";
@@ -32,7 +32,7 @@ const MAIL_LOOK_MS = 20;
 
 interface IpcPorts {
   table: ProcessTable;
-  mail: Mail;
+  mail: WaitingRunMail;
   inboxes: Inboxes;
   debug: Debugger;
   clock: Clock;

@@ -14,7 +14,7 @@ import { FileSystem } from "./file-system.ts";
 import { OpenContexts } from "./files/open-context.ts";
 import { InitManager } from "./init-manager.ts";
 import { Inboxes } from "./ipc/inboxes.ts";
-import { Mail } from "./ipc/mail.ts";
+import { WaitingRunMail } from "./ipc/mail.ts";
 import { IpcManager } from "./ipc-manager.ts";
 import type { KernelPorts } from "./kernel-ports.ts";
 import { LifecycleManager } from "./lifecycle-manager.ts";
@@ -105,9 +105,9 @@ export function buildIo(ports: KernelPorts, core: Core) {
     files,
     log,
     appendTools: core.showNewTools,
-    tell: (proc, text) => notify(proc, "kernel", text),
+    notify: (proc, text) => notify(proc, "kernel", text),
   });
-  const mail = new Mail({ runs: ports.runs, arrived: (uuid) => ports.mailed?.(uuid) });
+  const mail = new WaitingRunMail({ runs: ports.runs, wake: (uuid) => ports.mailed?.(uuid) });
   return {
     openContexts,
     files,

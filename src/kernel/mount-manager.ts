@@ -52,11 +52,13 @@ export class MountManager implements ResourceHolder {
     this.#sources = new MountSources({
       ...ports,
       changed: (points) => {
-        for (const point of points) if (point.placed) this.#sight.show(point);
+        for (const point of points) if (point.isVisible) this.#sight.show(point);
       },
       inbox: async (points, text) => {
-        const users = [...points].flatMap(({ table }) => this.#tables.whoSees(table));
-        const notified = await Promise.allSettled([...new Set(users)].map((proc) => ports.tell(proc, text)));
+        const users = [...points].flatMap(({ table }) => this.#tables.processesThatSee(table));
+        const notified = await Promise.allSettled(
+          [...new Set(users)].map((proc) => ports.notify(proc, text)),
+        );
         // One that is ending, or whose inbox is full, keeps it from no other.
         const failed = notified.find((one) => one.status === "rejected");
         if (failed) throw failed.reason;
@@ -86,7 +88,7 @@ export class MountManager implements ResourceHolder {
   services(project: Pick<ProjectHandle, "id">, type: string): string[] {
     const names = (["project", "user"] as const)
       .flatMap((of) => [...this.#tables.scope({ of, project }).points.values()])
-      .filter((point) => point.placed && point.request.type === type)
+      .filter((point) => point.isVisible && point.request.type === type)
       .map((point) => point.request.name);
     return [...new Set(names)];
   }
@@ -225,7 +227,7 @@ export class MountManager implements ResourceHolder {
     const opener = where.devices.mounts?.get(request.type);
     if (!opener) throw unknownType(request.type, where.devices);
     const source = this.#service(table, request, where.project) ?? this.#sources.find(request, opener, where);
-    const point: MountPoint = { request, path, table, source, placed: false, tools: new Set() };
+    const point: MountPoint = { request, path, table, source, isVisible: false, tools: new Set() };
     table.points.set(path, point);
     source.points.add(point);
     try {
@@ -247,7 +249,7 @@ export class MountManager implements ResourceHolder {
     const path = mountPath(request);
     const [point] = (["project", "user"] as const)
       .map((of) => this.#tables.scope({ of, project }).points.get(path))
-      .filter((found) => found?.placed);
+      .filter((found) => found?.isVisible);
     return point?.source;
   }
 
@@ -270,7 +272,7 @@ export class MountManager implements ResourceHolder {
   async #unmount(point: MountPoint): Promise<void> {
     const closed = this.#leave(point);
     try {
-      for (const proc of this.#tables.whoSees(point.table)) await this.#closeFiles(proc, point.path);
+      for (const proc of this.#tables.processesThatSee(point.table)) await this.#closeFiles(proc, point.path);
     } finally {
       await closed();
     }

@@ -139,7 +139,7 @@ describe("a mount that does not come to stand", () => {
     await clock.advance(1);
     expect(await spawned).toMatchObject({
       code: "TIMEOUT",
-      message: "table one was not there within 5000 ms. Give it more time where it is declared.",
+      message: "table one did not start within 5000 ms. Increase its timeout where it is declared.",
     });
     expect(signal?.aborted).toBe(true);
     late.resolve();
@@ -361,9 +361,7 @@ describe("a live process", () => {
     expect(names[1]).toEqual([...(names[0] ?? []), "table__one__More"]);
     const told = h.requests.at(-1)?.messages.filter(({ content }) => content.includes("may now use"));
     expect(told).toHaveLength(1);
-    expect(told?.[0]?.content).toContain(
-      "You may now use these tools: table__one__More. These tools are gone: table__one__Echo.",
-    );
+    expect(told?.[0]?.content).toContain("New tools: table__one__More. Removed tools: table__one__Echo.");
   });
 
   test("an unmount closes the files it has open there", async () => {

@@ -1,14 +1,16 @@
+/** The tool Agent, which runs a child agent. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import type { ChildAgents } from "../lifetime/child-agents.ts";
 import type { ChildRequest, ProcInfo } from "../types.ts";
 import type { KernelTool } from "./tool-device.ts";
 
-/** Characters of a failed child's last words that its parent is shown. */
-const LAST_WORDS = 2_000;
+/** Maximum characters of a failed child's last text that its parent gets. */
+const MAX_LAST_TEXT = 2_000;
 
 /**
- * Hands a part of the task to a child and gives back its answer (design §4, "spawn"). It has no deadline of its
- * own: it ends with the child, whose time lies within its parent's.
+ * Gives a part of the task to a child and returns its answer (design §4, "spawn"). It has no deadline of its own: it
+ * ends with the child, whose time limit is part of its parent's.
  */
 export function agentTool(agents: () => ChildAgents): KernelTool {
   return {
@@ -31,11 +33,11 @@ export function agentTool(agents: () => ChildAgents): KernelTool {
       timeoutMs: Number.POSITIVE_INFINITY,
     },
     run: async ({ proc, input, call, signal }) =>
-      answerOf(await agents().run(proc, wishOf(input), call?.id, signal)),
+      answerOf(await agents().run(proc, requestOf(input), call?.id, signal)),
   };
 }
 
-function wishOf(input: Record<string, unknown>): ChildRequest {
+function requestOf(input: Record<string, unknown>): ChildRequest {
   const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
   const intent = text(input.intent)?.trim();
   if (!intent) throw new SyscallError("INVALID", "Agent: expected a text in intent that says what to do.");
@@ -48,9 +50,9 @@ function answerOf(child: ProcInfo): string {
   const spent = `${child.steps} ${child.steps === 1 ? "step" : "steps"}, ${child.tokens_used} tokens`;
   if (child.exit_code === 0) return `${child.result ?? ""}\n\n[${who}: completed, ${spent}]`;
   const why = child.error?.message ?? "";
-  const words = child.result ? ` Its last words: ${child.result.slice(0, LAST_WORDS)}` : "";
+  const text = child.result ? ` Its last text: ${child.result.slice(0, MAX_LAST_TEXT)}` : "";
   throw new SyscallError(
     "DRIVER",
-    `The agent did not complete (${who}: ${child.exit_reason}, ${spent}). ${why}${words}`.trim(),
+    `The agent did not complete (${who}: ${child.exit_reason}, ${spent}). ${why}${text}`.trim(),
   );
 }

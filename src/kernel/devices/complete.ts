@@ -1,3 +1,5 @@
+/** The tool Complete, which ends the run with a result. */
+
 import type { KernelCall, KernelTool } from "./tool-device.ts";
 
 export const complete: KernelTool = {

@@ -1,3 +1,5 @@
+/** The list of the kernel's own tools. */
+
 import type { Device } from "../../plugin/index.ts";
 import type { IpcManager } from "../ipc-manager.ts";
 import type { ChildAgents } from "../lifetime/child-agents.ts";
@@ -10,13 +12,13 @@ import { skill } from "./skill.ts";
 import { toolDevice } from "./tool-device.ts";
 
 interface KernelToolPorts {
-  /** The process that opened a file, by its UUID. */
+  /** Returns the process that opened a file, by its UUID. */
   lookup(uuid: string): Process;
   ipc(): IpcManager;
   agents(): ChildAgents;
 }
 
-/** The kernel's own tools: devices below /dev/kernel, by path. The ports are asked when a tool is called. */
+/** Returns their devices below /dev/kernel, by path. The ports are used only in calls. */
 export function kernelTools({ lookup, ipc, agents }: KernelToolPorts): Record<string, Device> {
   const tools = [agentTool(agents), plan, skill, complete, sendMessage(ipc), readMessages(ipc)];
   return Object.fromEntries(tools.map((tool) => [tool.path, toolDevice(tool, lookup)]));

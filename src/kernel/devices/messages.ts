@@ -1,3 +1,5 @@
+/** The tools SendMessage and ReadMessages. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import { ENTRY_BYTES } from "../ipc/inbox.ts";
 import { messagesText } from "../ipc/wording.ts";
@@ -7,9 +9,9 @@ import type { KernelTool } from "./tool-device.ts";
 export const SEND_MESSAGE = "/dev/kernel/send_message";
 export const READ_MESSAGES = "/dev/kernel/read_messages";
 
-/** ReadMessages answers so much before its call's deadline: nothing having come is no failure. */
+/** ReadMessages returns this long before its deadline: no message is no failure. */
 const MARGIN_MS = 1_000;
-/** Characters. Never cut: what the result tells is acknowledged. Messages of 64 KiB together, or one of that, and frames. */
+/** Maximum characters. Above every delivery (64 KiB and frames), because a truncated result would lose messages. */
 const MAX_RESULT = 1024 * 1024;
 
 export function sendMessage(ipc: () => IpcManager): KernelTool {
@@ -61,7 +63,7 @@ export function readMessages(ipc: () => IpcManager): KernelTool {
       if (!call) {
         throw new SyscallError(
           "INVALID",
-          "ReadMessages is a tool's device; a program takes messages by Recv.",
+          "ReadMessages is a tool's device. A program receives messages by Recv.",
         );
       }
       const longest = Math.max(0, call.deadlineMs - MARGIN_MS);

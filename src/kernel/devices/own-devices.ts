@@ -1,3 +1,5 @@
+/** Registers the kernel's own devices. */
+
 import type { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Conversations } from "../conversation/conversations.ts";
 import type { IpcManager } from "../ipc-manager.ts";
@@ -15,7 +17,7 @@ interface OwnDevicesPorts {
   modelQueues(): GateStatus[];
 }
 
-/** Registers the kernel's own devices, which are in every namespace: its tools and `/proc`. */
+/** Adds the kernel's tools and `/proc`, which are in every namespace. */
 export function registerOwnDevices(
   devices: DeviceRegistry,
   { table, contexts, ipc, agents, modelQueues }: OwnDevicesPorts,

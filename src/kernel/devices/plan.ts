@@ -1,3 +1,5 @@
+/** The tool Plan, which records the model's plan. */
+
 import type { KernelCall, KernelTool } from "./tool-device.ts";
 
 export const plan: KernelTool = {
@@ -16,15 +18,15 @@ export const plan: KernelTool = {
     },
     annotations: { idempotentHint: true },
   },
-  run: note,
+  run: setPlan,
 };
 
-function note({ proc, input }: KernelCall): string {
+function setPlan({ proc, input }: KernelCall): string {
   proc.plan = planText(input);
   return `The plan is noted:\n${proc.plan}`;
 }
 
-/** A plan as it is kept, from the input of its call. */
+/** Formats the plan of a call's input. */
 export function planText(input: Record<string, unknown>): string {
   const steps = Array.isArray(input.steps) ? input.steps.map(String) : [];
   return steps.map((step, index) => `${index + 1}. ${step}`).join("\n");

@@ -1,3 +1,5 @@
+/** The device /proc. */
+
 import { type Device, SyscallError } from "../../plugin/index.ts";
 import type { GateStatus } from "../llm/model-gate.ts";
 import type { ProcInfo } from "../types.ts";
@@ -25,7 +27,7 @@ export function procDevice(source: ProcSource): Device {
       if (!match || !info) {
         throw new SyscallError(
           "NOT_FOUND",
-          `/proc${subpath} does not exist. Expected /proc/{pid}/status, intent or context of a process that is there, or /proc/llm.`,
+          `/proc${subpath} does not exist. Expected /proc/{pid}/status, intent or context of a live process, or /proc/llm.`,
         );
       }
       const file = match[2] ?? "";

@@ -1,3 +1,5 @@
+/** The tool Skill, which loads a skill's instructions. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import type { KernelCall, KernelTool } from "./tool-device.ts";
 
@@ -34,7 +36,7 @@ async function loadSkill({ proc, input }: KernelCall): Promise<string> {
   const body = await found.body();
   proc.skills.push(found);
   const base = found.dir === "" ? "" : `\nBase folder of this skill: ${found.dir}`;
-  const missing = proc.permissions.missing(found.allowedTools ?? []);
+  const missing = proc.permissions.notHeld(found.allowedTools ?? []);
   const note = missing.length === 0 ? "" : `\n[You may not use these tools of it: ${missing.join(", ")}.]`;
   return `# Skill: ${name}${base}${note}\n\n${body.trim()}`;
 }

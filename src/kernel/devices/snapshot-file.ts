@@ -1,6 +1,8 @@
+/** A read-only file whose text is fixed at open. */
+
 import { type FileStat, SyscallError, type VFSFile } from "../../plugin/index.ts";
 
-/** A file whose text is fixed at open: reads walk through it, a write is refused. */
+/** Reads return the text piece by piece; a write fails with PERMISSION. */
 export function snapshotFile(devicePath: string, name: string, text: string): VFSFile {
   let position = 0;
   return {

@@ -1,3 +1,5 @@
+/** The device of a kernel tool. */
+
 import {
   type Device,
   type FileStat,
@@ -8,7 +10,7 @@ import {
 } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
 
-/** A tool of the kernel's own: a device below /dev/kernel like any other, that acts on the process that opened it. */
+/** A tool of the kernel: a device below /dev/kernel that acts on the process that opened it. */
 export interface KernelTool {
   path: string;
   tool: ToolDef;
@@ -18,7 +20,7 @@ export interface KernelTool {
 export interface KernelCall {
   proc: Process;
   input: Record<string, unknown>;
-  /** Absent for a raw open, which is no call of a model. */
+  /** Absent for a raw open, which is no tool call. */
   call: OpenContext["call"];
   signal: AbortSignal;
 }

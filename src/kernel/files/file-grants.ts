@@ -1,20 +1,22 @@
+/** The grants by which processes have files open. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import { FileGrant, type OpenAs } from "../permission/file-grant.ts";
 import type { Call } from "../permission/permissions.ts";
 import type { Process } from "../process/process.ts";
 
-/** Characters of a path or a subject that a message quotes. */
-const QUOTED = 200;
-/** Files that a driver asks about at once: each takes some microseconds of the kernel's thread. */
-const MAX_ASKED = 1_000;
+/** Maximum characters of a path or subject in a message. */
+const MAX_QUOTED = 200;
+/** Maximum files in one `access` call: each takes some microseconds of the kernel's thread. */
+const MAX_PATHS = 1_000;
 
-/** CapCheck: made on every Open, and again on what is open when a process's rights have become less. */
+/** CapCheck: checks every Open, and checks open files again when a process loses rights. */
 export class FileGrants {
   readonly #ofProcess = new WeakMap<Process, Set<FileGrant>>();
 
   /**
-   * What an Open stands on from here until its close; PERMISSION when it is not covered. Nothing where the
-   * kernel opens for the process.
+   * Makes the grant of an Open, which lasts until its close. Fails with PERMISSION when no rule covers it. Returns
+   * undefined for opens of the kernel itself.
    */
   check(proc: Process, path: string, as: OpenAs, readOnly: boolean): FileGrant | undefined {
     if (as.kind === "kernel") return undefined;
@@ -30,8 +32,8 @@ export class FileGrants {
   }
 
   /**
-   * Decides by the process's present rules whether what stands on this right may have these files; each is null or
-   * why not. The kernel's own opens may have all.
+   * Decides by the process's current rules which of these files the grant covers: null, or the reason of the refusal.
+   * Opens of the kernel itself may have all.
    */
   access(
     proc: Process,
@@ -39,18 +41,18 @@ export class FileGrants {
     paths: readonly string[],
     also: readonly string[],
   ): (string | null)[] {
-    if (paths.length > MAX_ASKED || !paths.every((path) => path.startsWith("/"))) {
-      throw new SyscallError("INVALID", `access takes at most ${MAX_ASKED} paths, all of them absolute.`);
+    if (paths.length > MAX_PATHS || !paths.every((path) => path.startsWith("/"))) {
+      throw new SyscallError("INVALID", `access takes at most ${MAX_PATHS} paths, all of them absolute.`);
     }
     return paths.map((opened) => {
       if (!right) return null;
       const refusal = proc.permissions.refusalOfOpened({ ...right.call, opened }, also);
-      if (refusal === null) right.note(opened);
+      if (refusal === null) right.recordOpened(opened);
       return refusal;
     });
   }
 
-  /** Takes back what the process's rights do not cover any more, and answers what that was. */
+  /** Withdraws the grants that the process's rights no longer cover, and returns them. */
   withdraw(proc: Process, by: string): FileGrant[] {
     const withdrawn: FileGrant[] = [];
     for (const right of this.#ofProcess.get(proc) ?? []) {
@@ -72,7 +74,8 @@ function firstRefusal(proc: Process, right: FileGrant): string | undefined {
 }
 
 function refused(proc: Process, { tool, path, subject }: Call, why: string): SyscallError {
-  const what = tool === null ? path : subject === undefined ? tool : `${tool}(${subject.slice(0, QUOTED)})`;
+  const what =
+    tool === null ? path : subject === undefined ? tool : `${tool}(${subject.slice(0, MAX_QUOTED)})`;
   return new SyscallError(
     "PERMISSION",
     `Agent ${proc.spec.agent.name} may not use ${what}. ${why} Allowed: ${proc.permissions.allowedTools().join(", ") || "nothing"}.`,

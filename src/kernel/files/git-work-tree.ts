@@ -14,14 +14,14 @@ import type { Child, ExecRequest } from "../../plugin/index.ts";
 import { runProgram } from "./run-program.ts";
 
 const TIMEOUT_MS = 10_000;
-/** For a run that was stopped: its end is waited for. */
+/** For a stopped run: the caller waits for its end. */
 const STOPPED_TIMEOUT_MS = 2_000;
 const MAX_OUTPUT_BYTES = 4 * 1024 ** 2;
 const MAX_INDEX_BYTES = 256 * 1024 ** 2;
 /** Of `config`, `commondir`, a `.git` file and ignore files. */
 const MAX_TEXT_BYTES = 1024 ** 2;
 const COPY_BYTES = 1024 ** 2;
-/** Files that are looked at at once. */
+/** Maximum files that are read in parallel. */
 const STATS_AT_ONCE = 64;
 
 export interface WorkTreeOptions {
@@ -42,8 +42,8 @@ interface ListOptions {
   soon?: boolean;
 }
 
-/** When a git that has not answered is ended. */
-interface Until {
+/** When git is ended, if it has not answered. */
+interface Deadline {
   signal: AbortSignal | undefined;
   timeoutMs: number;
 }
@@ -51,7 +51,7 @@ interface Until {
 /** A listing: a version by file, such as its modification time, that changes with its content. */
 export interface Listing {
   files: Map<string, string>;
-  /** Whether git could look at everything. */
+  /** False when git could not read everything. */
   complete: boolean;
 }
 
@@ -85,9 +85,9 @@ export class WorkTree {
     return repository ? new WorkTree(o, repository, git, ignore) : null;
   }
 
-  /** The files that are not ignored and differ from the index; null when git can't tell. `soon`: in 2 s at most. */
+  /** Lists the files that are not ignored and differ from the index; null when git fails. `soon`: within 2 s. */
   async list({ signal, soon = false }: ListOptions = {}): Promise<Listing | null> {
-    const until: Until = { signal, timeoutMs: soon ? STOPPED_TIMEOUT_MS : TIMEOUT_MS };
+    const until: Deadline = { signal, timeoutMs: soon ? STOPPED_TIMEOUT_MS : TIMEOUT_MS };
     const own = join(this.#o.scratch, `git-${crypto.randomUUID()}`);
     try {
       await this.#makeOwn(own);
@@ -96,7 +96,7 @@ export class WorkTree {
       const { exit, output, errors } = await this.#run(
         own,
         [...LIST, `--exclude-from=${join(own, "ignored")}`],
-        isolated(own, this.#repository.root),
+        isolatedEnv(own, this.#repository.root),
         until,
       );
       if (exit.code !== 0 || output.length >= MAX_OUTPUT_BYTES) return null;
@@ -110,7 +110,7 @@ export class WorkTree {
     await this.#repository.index?.handle.close();
   }
 
-  /** A repository with no commit: its configuration names nothing, its index is the user's. */
+  /** Makes a repository without commits. Its configuration names no program; its index is the user's. */
   async #makeOwn(own: string): Promise<void> {
     const { sha256, index } = this.#repository;
     await mkdir(join(own, "objects"), { recursive: true, mode: 0o700 });
@@ -122,8 +122,8 @@ export class WorkTree {
     ]);
   }
 
-  /** As git has them: the user's own, then those of `info/exclude`, then ours. */
-  async #ignorePatterns(own: string, until: Until): Promise<string> {
+  /** Returns them in git's order: the user's own, those of `info/exclude`, then ours. */
+  async #ignorePatterns(own: string, until: Deadline): Promise<string> {
     const { root, exclude } = this.#repository;
     const parts = [await this.#usersOwn(own, until), exclude];
     const scratch = relative(root, this.#o.scratch);
@@ -131,11 +131,11 @@ export class WorkTree {
     return parts.map((part) => `${part ?? ""}\n`).join("");
   }
 
-  /** git reads the user's configuration only to say which file has these, and only if it may name one. */
-  async #usersOwn(own: string, until: Until): Promise<string | null> {
+  /** git reads the user's configuration only to find the file of ignore patterns, and only if it may name one. */
+  async #usersOwn(own: string, until: Deadline): Promise<string | null> {
     const { text, mayBeNamed } = this.#userIgnore;
     if (!mayBeNamed) return text;
-    const { GIT_CONFIG_GLOBAL: _, XDG_CONFIG_HOME: __, ...env } = isolated(own, this.#repository.root);
+    const { GIT_CONFIG_GLOBAL: _, XDG_CONFIG_HOME: __, ...env } = isolatedEnv(own, this.#repository.root);
     const { HOME = "/", XDG_CONFIG_HOME } = this.#o.env;
     const asked = ["config", "--null", "--type=path", "--get", "core.excludesFile"];
     const { exit, output } = await this.#run(
@@ -153,7 +153,7 @@ export class WorkTree {
     own: string,
     args: readonly string[],
     env: Record<string, string>,
-    { signal, timeoutMs }: Until,
+    { signal, timeoutMs }: Deadline,
   ): ReturnType<typeof runProgram> {
     return runProgram(
       this.#o.exec,
@@ -171,7 +171,7 @@ export class WorkTree {
     );
   }
 
-  /** `T path\0…`: a deleted file is listed twice, as deleted and as changed. */
+  /** Parses `T path\0…`. git lists a deleted file twice: as deleted and as changed. */
   async #states(output: string): Promise<Map<string, string>> {
     const paths = new Set(output.split("\0").flatMap((entry) => (entry === "" ? [] : [entry.slice(2)])));
     const files = new Map<string, string>();
@@ -185,10 +185,10 @@ export class WorkTree {
   }
 }
 
-/** Paths relative to the folder it runs in, each with a letter before it. Neither objects nor HEAD are read. */
+/** Prints paths relative to its folder, each after a letter. git reads neither objects nor HEAD. */
 const LIST = ["ls-files", "-z", "-t", "-m", "-d", "-o", "--exclude-per-directory=.gitignore"];
 
-function isolated(own: string, root: string): Record<string, string> {
+function isolatedEnv(own: string, root: string): Record<string, string> {
   return {
     LC_ALL: "C",
     HOME: own,
@@ -204,7 +204,7 @@ function isolated(own: string, root: string): Record<string, string> {
   };
 }
 
-/** Shows files outside of a sparse checkout too, which git would leave out of the list otherwise. */
+/** `sparseCheckout` lists files outside of a sparse checkout too. */
 function configuration(sha256: boolean): string {
   const mac = process.platform === "darwin" ? ["ignoreCase = true", "precomposeUnicode = true"] : [];
   const core = [
@@ -216,7 +216,7 @@ function configuration(sha256: boolean): string {
   return `[core]\n\t${core.join("\n\t")}\n[protocol]\n\tallow = never\n[extensions]\n\t${format}\n`;
 }
 
-/** What is needed of the user's repository. */
+/** The parts of the user's repository that are used. */
 interface Repository {
   root: string;
   /** The text of `info/exclude`. */
@@ -248,9 +248,9 @@ async function openRepository(root: string): Promise<Repository | null> {
 
 /** What the user ignores in every repository. */
 interface UserIgnore {
-  /** Of the file that git takes where no configuration names one. */
+  /** The text of git's default file, for the case that no configuration names one. */
   text: string | null;
-  /** A configuration of the user's may name another one. */
+  /** True when the user's configuration may name another file. */
   mayBeNamed: boolean;
 }
 
@@ -277,7 +277,7 @@ async function openIndex(path: string): Promise<Repository["index"]> {
   throw new Error(`${path} has ${found.size} bytes, more than ${MAX_INDEX_BYTES}`);
 }
 
-/** git compares contents of files written since the index: it must not look younger than it is. */
+/** Keeps the index's time: git compares contents of files written since then. */
 async function copyIndex(from: FileHandle, mtimeMs: number, to: string): Promise<void> {
   const handle = await open(to, "wx", 0o600);
   try {
@@ -295,7 +295,7 @@ async function copyIndex(from: FileHandle, mtimeMs: number, to: string): Promise
   }
 }
 
-/** The first git on the PATH that no run can have put there. */
+/** Returns the first git on the PATH that no run can have written. */
 async function findGit(path: string, untrusted: readonly string[]): Promise<string | null> {
   const folders = await Promise.all(untrusted.map((folder) => realpath(folder).catch(() => folder)));
   for (const folder of path.split(":").filter(isAbsolute)) {
@@ -306,7 +306,7 @@ async function findGit(path: string, untrusted: readonly string[]): Promise<stri
       const places = [await realpath(folder), await realpath(program), program];
       if (!places.some((place) => folders.some((own) => isWithin(own, place)))) return program;
     } catch (thrown) {
-      // Not there or not to be executed: the next folder is asked, as a shell does.
+      // Missing or not executable: try the next folder, as a shell does.
       if (errnoOf(thrown) === undefined) throw thrown;
     }
   }
@@ -333,7 +333,7 @@ async function isThere(path: string): Promise<boolean> {
   }
 }
 
-/** null when it is not there or may not be read. Fails for what is no regular file. */
+/** Returns null when the file is missing or not readable. Fails when it is no regular file. */
 async function readIfThere(path: string): Promise<string | null> {
   try {
     return (await readRegular(path, MAX_TEXT_BYTES)).toString();

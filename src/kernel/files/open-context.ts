@@ -1,3 +1,5 @@
+/** The context and services that a driver gets at Open. */
+
 import { isAbsolute, join, relative } from "node:path";
 import type { Children } from "../../os/children.ts";
 import {
@@ -20,9 +22,9 @@ interface OpenContextPorts {
   userDataDir: string;
   /** The user's own folders that no run writes to; its records are added. */
   guarded: readonly GuardedFolder[];
-  /** The runs on disk, as every driver may read them. */
+  /** The recorded runs, which every driver may read. */
   history: History;
-  /** Where a plugin's `log` goes. */
+  /** Logs a plugin's text. */
   log(level: "debug" | "info" | "warn", source: string, text: string): void;
   /** Notifies the process's model in its next step. Durable when it returns. */
   inbox(proc: Process, source: string, text: string): Promise<void>;
@@ -30,7 +32,7 @@ interface OpenContextPorts {
   progress(proc: Process, tool: string, text: string): void;
 }
 
-/** Makes what a driver is given at Open: who opened it, and the services its plugin asked for. */
+/** A context names the process that opened the device and has the services that the plugin needs. */
 export class OpenContexts {
   readonly #ports: OpenContextPorts;
 
@@ -58,11 +60,11 @@ export class OpenContexts {
       call,
       config: entry.path === proc.provider.device ? proc.provider.config : entry.config,
       progress: (text) => this.#ports.progress(proc, call?.tool ?? entry.path, proc.secrets.hide(text)),
-      changed: (file) => noteChange(proc, file),
+      changed: (file) => addChangedFile(proc, file),
       log: (level, text) => this.#ports.log(level, sourceOf(proc, entry), proc.secrets.hide(text)),
       spill: async (name, data) => {
-        const kept = typeof data === "string" ? proc.secrets.hide(data) : data;
-        return (await proc.record.keep(name, kept)).path;
+        const redacted = typeof data === "string" ? proc.secrets.hide(data) : data;
+        return (await proc.record.keep(name, redacted)).path;
       },
       inbox: (text) => this.#ports.inbox(proc, entry.plugin, proc.secrets.hide(text)),
       access,
@@ -111,7 +113,7 @@ export class OpenContexts {
     return services;
   }
 
-  /** Starts a program in the process's name: its folder, its environment, its end. */
+  /** Starts a program for the process: in its folder, with its environment, and ended with it. */
   exec(
     proc: Process,
     request: ExecRequest,
@@ -122,7 +124,7 @@ export class OpenContexts {
     return this.execAlone(proc, { ...request, env }, call, callKey);
   }
 
-  /** The same with `request.env` as its whole environment. */
+  /** Like `exec`, with `request.env` as the whole environment. */
   execAlone(
     proc: Process,
     request: ExecRequest,
@@ -148,7 +150,7 @@ export class OpenContexts {
   }
 }
 
-/** The process's tools, for the driver that is its model and answers. */
+/** Returns the process's tools, for the driver that is answering as its model. */
 function servedTo(proc: Process, entry: DeviceEntry): NonNullable<Process["served"]> {
   if (proc.provider.device !== entry.path) {
     throw new SyscallError(
@@ -157,7 +159,10 @@ function servedTo(proc: Process, entry: DeviceEntry): NonNullable<Process["serve
     );
   }
   if (proc.served) return proc.served;
-  throw new SyscallError("CLOSED", `The model of process ${proc.pid} is not being asked: it calls no tools.`);
+  throw new SyscallError(
+    "CLOSED",
+    `The model of process ${proc.pid} is not answering a request, so it can call no tools.`,
+  );
 }
 
 function callOf(proc: Process, as: Extract<OpenAs, { kind: "tool" }>): NonNullable<OpenContext["call"]> {
@@ -165,13 +170,13 @@ function callOf(proc: Process, as: Extract<OpenAs, { kind: "tool" }>): NonNullab
   return { id, tool, deadlineMs, key: callKey(proc.uuid, proc.step, id) };
 }
 
-/** Who speaks, in the daemon's log. */
+/** Returns the source of a line in the daemon's log. */
 function sourceOf(proc: Process, entry: DeviceEntry): string {
   return `plugin ${entry.plugin}, PID ${proc.pid}`;
 }
 
-/** Kept relative to the project where it lies inside, so that a receipt reads the same on every machine. */
-function noteChange(proc: Process, file: string): void {
+/** Stores a path inside the project relative to it, so that a receipt is the same on every machine. */
+function addChangedFile(proc: Process, file: string): void {
   const inside = relative(proc.spec.opts.project.dir, file);
   proc.filesChanged.add(inside.startsWith("..") || isAbsolute(inside) ? file : inside);
 }

@@ -1,10 +1,9 @@
+/** A model's file that redacts API keys. */
+
 import type { Data, FileStat, VFSFile } from "../../plugin/index.ts";
 import type { Secrets } from "../process/secrets.ts";
 
-/**
- * A model's file whose answers and errors show no key that its driver was given, no matter who writes it into them: a
- * provider that repeats it in its complaint, or a driver.
- */
+/** Redacts the keys of its driver in answers and errors, whether the provider or the driver has put them there. */
 export class RedactingFile implements VFSFile {
   readonly #file: VFSFile;
   readonly #secrets: Secrets;

@@ -1,17 +1,18 @@
+/** Runs one program to its end for the kernel: a check, or git. */
+
 import type { Child, ExecRequest, ExitInfo } from "../../plugin/index.ts";
 
-/** What the kernel itself lets run in a process's name: its checks, and git for what changed. */
 export interface ProgramResult {
   exit: ExitInfo;
-  /** The end of stdout and stderr together; of stdout alone when they are kept apart. */
+  /** The end of stdout and stderr together; with `apart`, of stdout alone. */
   output: string;
-  /** The end of stderr when it is kept apart; "" otherwise. */
+  /** The end of stderr with `apart`; "" otherwise. */
   errors: string;
 }
 
 /**
- * Runs a program to its end, which the signal brings about, and keeps the last `tailBytes` of what it printed.
- * `apart`: stderr is kept apart from stdout.
+ * Waits for the program's end; the signal ends it earlier. Returns the last `tailBytes` of its output. `apart`: returns
+ * stderr separately.
  */
 export async function runProgram(
   exec: (request: ExecRequest) => Promise<Child>,
@@ -21,7 +22,7 @@ export async function runProgram(
   { apart = false }: { apart?: boolean } = {},
 ): Promise<ProgramResult> {
   const child = await exec(request);
-  // The end of its owner ends it once more, and says what goes wrong with that.
+  // The end of its owner ends it again and reports an error of that.
   const end = (): void => void child.kill().catch(() => undefined);
   signal?.addEventListener("abort", end, { once: true });
   if (signal?.aborted) end();
@@ -42,20 +43,20 @@ async function collect(child: Child, tailBytes: number, apart: boolean): Promise
 }
 
 class Tail {
-  readonly #most: number;
+  readonly #max: number;
   readonly #decoder = new TextDecoder();
   #text = "";
 
-  constructor(most: number) {
-    this.#most = most;
+  constructor(max: number) {
+    this.#max = max;
   }
 
   add(data: Uint8Array): void {
     this.#text += this.#decoder.decode(data, { stream: true });
-    if (this.#text.length > 2 * this.#most) this.#text = this.text();
+    if (this.#text.length > 2 * this.#max) this.#text = this.text();
   }
 
   text(): string {
-    return this.#text.slice(-this.#most);
+    return this.#text.slice(-this.#max);
   }
 }

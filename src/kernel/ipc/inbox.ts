@@ -1,3 +1,5 @@
+/** The inbox of one process: its unread messages and notices. */
+
 import { onceAborted } from "../../lib/cancellation.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { InboxLog } from "../../store/runs/inbox-log.ts";
@@ -16,13 +18,13 @@ const MAX_READERS = 64;
 export type MessageEntry = Extract<InboxEntry, { kind: "message" }>;
 
 interface Reader {
-  /** Takes what it waits for. Called when there is a message. */
+  /** Takes its messages. Called when there is one. */
   serve(): void;
   fail(error: unknown): void;
 }
 
 /**
- * The unread messages and notices of one process, oldest first. An entry is on disk before it is here. It is
+ * Oldest entry first. An entry is written to disk before it is queued. It is
  * delivered once: in a step, in a tool's result or by a Recv.
  */
 export class Inbox {
@@ -32,10 +34,10 @@ export class Inbox {
   #queue: InboxEntry[] = [];
   /** By call: messages that go back to the queue unless the call succeeds. */
   readonly #lent = new Map<string, MessageEntry[]>();
-  /** On their way to the disk. */
+  /** Entries that are being written to disk. */
   readonly #arrivals = new Set<Promise<void>>();
   readonly #readers = new Set<Reader>();
-  /** Of the queue, of what is lent and what arrives. */
+  /** Counts and bytes of queued, lent and arriving entries. */
   #entries = 0;
   #bytes = 0;
   #closed: SyscallError | undefined;
@@ -56,7 +58,7 @@ export class Inbox {
   /** Writes an entry to disk, queues it and wakes the readers. Fails with EXHAUSTED if full, CLOSED after `close`. */
   async put(draft: InboxDraft): Promise<InboxEntry> {
     if (this.#closed) throw this.#closed;
-    requireRoom(draft, this.#entries, this.#bytes, this.#pid);
+    requireSpace(draft, this.#entries, this.#bytes, this.#pid);
     this.#count(draft);
     const arrival = Promise.withResolvers<void>();
     this.#arrivals.add(arrival.promise);
@@ -110,7 +112,7 @@ export class Inbox {
     return lent.map(({ seq }) => seq);
   }
 
-  /** The oldest message, for a program: it is acknowledged by being taken. Waits for it until one of the signals. */
+  /** Takes the oldest message for a program, which acknowledges it. Waits for one until a signal is aborted. */
   receive(...signals: AbortSignal[]): Promise<MessageEntry> {
     return this.#whenMessage(signals, () => {
       const [message] = this.#messages();
@@ -208,18 +210,18 @@ export class Inbox {
 }
 
 /** The same check for a run without a process; `unread` is its inbox on disk. */
-export function requireSpaceFor(draft: InboxDraft, unread: readonly InboxEntry[], pid: number): void {
+export function requireSpaceOnDisk(draft: InboxDraft, unread: readonly InboxEntry[], pid: number): void {
   const bytes = unread.reduce((sum, entry) => sum + sizeOf(entry), 0);
-  requireRoom(draft, unread.length, bytes, pid);
+  requireSpace(draft, unread.length, bytes, pid);
 }
 
 /** Fails with INVALID if the entry is too long, EXHAUSTED if the inbox is full. */
-function requireRoom(draft: InboxDraft, entries: number, bytes: number, pid: number): void {
+function requireSpace(draft: InboxDraft, entries: number, bytes: number, pid: number): void {
   if (sizeOf(draft) > ENTRY_BYTES) throw tooLong(sizeOf(draft));
   if (entries < MAX_ENTRIES && bytes + sizeOf(draft) <= MAX_BYTES) return;
   throw new SyscallError(
     "EXHAUSTED",
-    `The inbox of process ${pid} is full: it holds ${entries} entries of ${bytes} bytes together, and at most ${MAX_ENTRIES} and ${MAX_BYTES} wait there. Try again when it has read some.`,
+    `The inbox of process ${pid} is full: it holds ${entries} entries of ${bytes} bytes together, and the limits are ${MAX_ENTRIES} entries and ${MAX_BYTES} bytes. Try again when it has read some.`,
     { pid, retryable: true },
   );
 }
@@ -231,7 +233,7 @@ function tooLong(bytes: number): SyscallError {
   );
 }
 
-/** The first entries that are delivered together: at least one. */
+/** Returns the first entries that are delivered together: at least one. */
 function firstDelivery<T extends InboxEntry>(entries: readonly T[]): T[] {
   let bytes = 0;
   const end = entries.findIndex((entry, index) => {

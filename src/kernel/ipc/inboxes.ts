@@ -1,10 +1,12 @@
+/** The inboxes of all processes. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
 import type { Process } from "../process/process.ts";
 import type { ResourceHolder } from "../process/resource-holder.ts";
 import { Inbox } from "./inbox.ts";
 
-/** The inboxes of all processes. Each is made on first use: a process that is sent nothing has none. */
+/** Makes each inbox on first use: a process without messages has none. */
 export class Inboxes implements ResourceHolder {
   readonly #inboxes = new Map<Process, Inbox>();
 
@@ -15,13 +17,13 @@ export class Inboxes implements ResourceHolder {
     if (proc.state !== "running" || ending) {
       throw new SyscallError(
         "CLOSED",
-        `Process ${proc.pid} has ended or is ending: nothing reaches it any more.`,
+        `Process ${proc.pid} has ended or is ending: it receives no more messages.`,
       );
     }
     return this.of(proc).put(draft);
   }
 
-  /** For the step that begins. */
+  /** Takes the entries for a new step. */
   take(proc: Process): InboxEntry[] {
     return this.#inboxes.get(proc)?.take() ?? [];
   }
@@ -31,7 +33,7 @@ export class Inboxes implements ResourceHolder {
     return this.#inboxes.get(proc)?.settle(callId, hasResult) ?? [];
   }
 
-  /** Of a process that lives: one that has ended has a closed one. */
+  /** Returns the inbox of a process; a closed one if the process has ended. */
   of(proc: Process): Inbox {
     let inbox = this.#inboxes.get(proc);
     if (!inbox) {

@@ -1,17 +1,18 @@
+/** Messages to suspended runs that wait for a message (design §2, "Waiting"). */
+
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
 import type { Process } from "../process/process.ts";
-import { requireSpaceFor } from "./inbox.ts";
+import { requireSpaceOnDisk } from "./inbox.ts";
 
 interface MailPorts {
-  /** The records of one data folder. */
+  /** Returns the records of a data folder. */
   runs(dataDir: string): RunStore;
-  /** A message is in the inbox of this run, which waits for one. */
-  arrived(uuid: string): void;
+  /** Resumes this run, which waits for a message: one is in its inbox. */
+  wake(uuid: string): void;
 }
 
-/** Messages to runs that have no process, and were suspended to wait for one (design §2, "Waiting"). */
-export class Mail {
+export class WaitingRunMail {
   readonly #ports: MailPorts;
 
   constructor(ports: MailPorts) {
@@ -19,8 +20,8 @@ export class Mail {
   }
 
   /**
-   * The UUID of the run of the sender's project that waits for messages and is meant by this PID, UUID or beginning
-   * of one; undefined where there is none, or more than one.
+   * Finds the waiting run of the sender's project by PID, UUID or the beginning of a UUID. Returns undefined when none
+   * or several match.
    */
   async addressee(sender: Process, to: string): Promise<string | undefined> {
     const { project } = sender.spec.opts;
@@ -49,7 +50,7 @@ export class Mail {
     try {
       const info = await runs.info(uuid);
       if (info?.state !== "suspended") return null;
-      requireSpaceFor(draft, (await runs.inbox(uuid)).unread, info.pid);
+      requireSpaceOnDisk(draft, (await runs.inbox(uuid)).unread, info.pid);
       const record = await runs.reopen(uuid);
       try {
         entry = await record.inbox.add(draft);
@@ -59,7 +60,7 @@ export class Mail {
     } finally {
       claim.release({ remove: true });
     }
-    this.#ports.arrived(uuid);
+    this.#ports.wake(uuid);
     return entry;
   }
 }

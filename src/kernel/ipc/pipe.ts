@@ -1,14 +1,16 @@
+/** A pipe between two files. */
+
 import { onceAborted } from "../../lib/cancellation.ts";
 import { type Data, type FileStat, SyscallError, type VFSFile } from "../../plugin/index.ts";
 
-/** Bytes between writer and reader: a write waits for room. As on Linux. */
+/** Maximum bytes between writer and reader, as on Linux. A write waits for space. */
 export const PIPE_BYTES = 64 * 1024;
 
 const NOTHING = new Uint8Array(0);
 
 /**
- * A pipe (seeds 8.1): bytes in order, of which at most 64 KiB are on their way. Each end is a file and belongs to
- * who holds it; the memory goes with the second that is closed.
+ * A pipe (seeds 8.1) delivers bytes in order and holds at most 64 KiB. Each end is a file of the process that holds it.
+ * The memory is freed when both ends are closed.
  */
 export class Pipe {
   readonly writer: VFSFile;
@@ -53,25 +55,25 @@ export class Pipe {
         if (this.#readerClosed) throw new SyscallError("CLOSED", "the reading end is closed");
         written += this.#put(bytes.subarray(written));
         if (written === bytes.length) return;
-        await this.#change(signal);
+        await this.#untilChange(signal);
       }
     } catch (thrown) {
-      throw this.#cut(thrown, written, bytes.length);
+      throw this.#partialWrite(thrown, written, bytes.length);
     }
   }
 
-  /** At most `max` bytes, as soon as there are some; none is the end. */
+  /** Returns at most `max` bytes, as soon as there are any; an empty result is the end. */
   async #read(max: number, signal: AbortSignal): Promise<Uint8Array> {
     for (;;) {
       signal.throwIfAborted();
       if (this.#readerClosed) throw new SyscallError("CLOSED", `${this.#name}: the reading end was closed.`);
       if (this.#filled > 0 && max > 0) return this.#get(max);
       if (this.#writerClosed || max <= 0) return NOTHING;
-      await this.#change(signal);
+      await this.#untilChange(signal);
     }
   }
 
-  /** Copies what there is room for; returns how much that was. */
+  /** Copies the bytes that fit; returns their number. */
   #put(bytes: Uint8Array): number {
     const size = Math.min(bytes.length, PIPE_BYTES - this.#filled);
     if (size === 0) return 0;
@@ -108,8 +110,8 @@ export class Pipe {
     this.#wake();
   }
 
-  /** Until the other end has done something; or the signal's reason. */
-  async #change(signal: AbortSignal): Promise<void> {
+  /** Waits until the other end reads, writes or closes. Also returns when the signal is aborted. */
+  async #untilChange(signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.add(resolve);
     const ignore = onceAborted(signal, resolve);
@@ -129,8 +131,8 @@ export class Pipe {
     return { name: this.#name, size: this.#filled, isDevice: false, devicePath: this.#name };
   }
 
-  /** A write that ended in its middle says how much of it the pipe has taken. */
-  #cut(thrown: unknown, written: number, size: number): unknown {
+  /** Adds to the error how many bytes were written before it. */
+  #partialWrite(thrown: unknown, written: number, size: number): unknown {
     if (!(thrown instanceof SyscallError)) return thrown;
     return new SyscallError(
       thrown.code,

@@ -7,7 +7,7 @@ import type { Process } from "../process/process.ts";
 export function unmetSkillNeeds({ spec, permissions }: Process): string[] {
   const { agent } = spec;
   return [...agent.skills, ...agent.deferredSkills].flatMap(({ name, allowedTools }) => {
-    const missing = permissions.missing(allowedTools ?? []);
+    const missing = permissions.notHeld(allowedTools ?? []);
     if (missing.length === 0) return [];
     return [
       `Skill ${name} is made for ${missing.join(", ")}, which this run may not use: allowed_tools of agent ${agent.name} and --allow say what it may.`,

@@ -1,3 +1,5 @@
+/** The context that a plugin gets to open a mount. */
+
 import { join } from "node:path";
 import type { Children } from "../../os/children.ts";
 import {
@@ -18,24 +20,24 @@ export interface MountContextPorts {
   log(level: "debug" | "info" | "warn", source: string, text: string): void;
 }
 
-/** One opening of one mount: the owner of the programs that it starts. */
+/** One attempt to open a mount, which owns the programs that it starts. */
 export interface Opening {
-  /** Its own, not a process's: the programs live as long as what is opened. */
+  /** Not a process's: the programs run as long as the mount is open. */
   uuid: string;
   opener: MountOpener;
   /** Type and name, for the log. */
   label: string;
   project: ProjectHandle;
   env: Record<string, string>;
-  /** Aborted when it is over: from then on nothing is started in its name. */
+  /** Aborted when the mount is closed: it can start no more programs. */
   signal: AbortSignal;
-  /** Notifies the processes that use it. */
+  /** Notifies the processes that use the mount. */
   inbox(text: string): Promise<void>;
 }
 
 /**
- * What a plugin is given to open a mount. It acts for no single process, so it stands in the project's folder
- * and has no run to keep things beside; calls on its devices have their own process's context.
+ * A mount belongs to no single process, so its folder is the project's, and it has no run to store data in. Calls of
+ * its devices have the context of their own process.
  */
 export function mountContext(ports: MountContextPorts, opening: Opening): OpenContext {
   const { opener, label, project, env } = opening;
@@ -62,14 +64,14 @@ export function mountContext(ports: MountContextPorts, opening: Opening): OpenCo
     spill: async () => {
       throw new SyscallError(
         "UNAVAILABLE",
-        "A mount has no run to keep data beside: use the context of the call that the data is for.",
+        "A mount belongs to no run, so it cannot store data in one. Use the context of the call that needs the data.",
       );
     },
     inbox: (text) => opening.inbox(text),
     access: async () => {
       throw new SyscallError(
         "UNAVAILABLE",
-        "A mount acts for no single process: use the context of the call that opens the file.",
+        "A mount belongs to no single process. Use the context of the call that opens the file.",
       );
     },
     ...services(ports, opening, log),
@@ -96,7 +98,7 @@ function services(
   return offered;
 }
 
-/** Its output is for the plugin to read: nothing of it is kept on disk. */
+/** Only the plugin reads the output, so none is written to disk. */
 async function exec(ports: MountContextPorts, opening: Opening, request: ExecRequest): Promise<Child> {
   const { uuid, project, env, signal } = opening;
   if (signal.aborted) throw new SyscallError("CLOSED", "The mount is closed and starts no more programs.");

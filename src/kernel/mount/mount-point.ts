@@ -1,3 +1,5 @@
+/** Paths, tool names and devices of a mount point. */
+
 import { type Device, SyscallError, type ToolDef } from "../../plugin/index.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
@@ -6,11 +8,11 @@ import type { MountSource } from "./mount-source.ts";
 
 const TYPE = /^[A-Za-z][A-Za-z0-9]{0,31}$/;
 const NAME = /^[A-Za-z0-9._-]{1,64}$/;
-/** Characters of a tool's name, as the model providers take them. */
+/** Maximum characters of a tool's name at the model providers. */
 const MAX_TOOL_NAME = 64;
 const HASH_CHARS = 8;
 
-/** INVALID for a type or name that could not stand in a path and in a tool's name. */
+/** Fails with INVALID for a type or name that can't be part of a path and of a tool's name. */
 export function checkRequest({ type, name }: Pick<MountRequest, "type" | "name">): void {
   if (TYPE.test(type) && NAME.test(name) && !name.includes("__") && !/^\.+$/.test(name)) return;
   throw new SyscallError(
@@ -19,26 +21,23 @@ export function checkRequest({ type, name }: Pick<MountRequest, "type" | "name">
   );
 }
 
-/** `/mnt/<type>/{pid}-{name}`; without a process, one that many see: `/mnt/<type>/<name>`. */
+/** Returns `/mnt/<type>/{pid}-{name}`; for a shared mount, `/mnt/<type>/<name>`. */
 export function mountPath({ type, name }: Pick<MountRequest, "type" | "name">, pid?: PID): string {
   return `/mnt/${type}/${pid === undefined ? name : `${pid}-${name}`}`;
 }
 
-/** How the names of its tools begin. */
+/** Returns the prefix of its tools' names. */
 export function toolPrefix({ type, name }: Pick<MountRequest, "type" | "name">): string {
   return `${type}__${name.replaceAll(".", "_")}__`;
 }
 
-/** What a mount gives rights to: its tools by name, which its children can have too, and its own path. */
+/** Returns the rules that a mount grants: its tools by name, which children can have too, and its path. */
 export function mountRules(request: MountRequest, path: string): string[] {
   return [`${toolPrefix(request)}*`, path];
 }
 
-/**
- * The devices of a source as they stand at one mount point. What does not fit is left out, with a word why:
- * the others are there.
- */
-export function placed(
+/** Returns the devices of a source at a mount point. A device or tool that does not fit is reported as a problem. */
+export function devicesAt(
   request: MountRequest,
   path: string,
   source: MountSource,
@@ -47,13 +46,16 @@ export function placed(
   const table = new DeviceRegistry();
   const problems: string[] = [];
   const taken = new Set<string>();
-  for (const [place, device] of Object.entries(source.devices)) {
-    const tools = shownAs(toolPrefix(request), device.tools ?? [], taken, problems);
-    const shown: Device = { match: device.match, tools, factory: source.factory(place) };
+  for (const [subpath, device] of Object.entries(source.devices)) {
+    const tools = prefixedTools(toolPrefix(request), device.tools ?? [], taken, problems);
+    const shown: Device = { match: device.match, tools, factory: source.factory(subpath) };
     try {
-      if (place !== "" && !place.startsWith("/"))
-        throw new SyscallError("INVALID", `Place ${place}: expected "" or a "/" first.`);
-      table.register({ path: path + place, device: shown, plugin, layer: "mount", needs, config });
+      if (subpath !== "" && !subpath.startsWith("/"))
+        throw new SyscallError(
+          "INVALID",
+          `Device ${JSON.stringify(subpath)}: expected "" or a path that begins with "/".`,
+        );
+      table.register({ path: path + subpath, device: shown, plugin, layer: "mount", needs, config });
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
       problems.push(thrown.message);
@@ -62,17 +64,17 @@ export function placed(
   return { entries: table.entries(), problems };
 }
 
-/** The tools under their whole names; what is written to the device stays what its plugin calls them. */
-function shownAs(
+/** Gives the tools their full names. The operation written to the device keeps the plugin's own name. */
+function prefixedTools(
   prefix: string,
   tools: readonly ToolDef[],
   taken: Set<string>,
   problems: string[],
 ): ToolDef[] {
   return tools.flatMap((tool) => {
-    const name = fitted(prefix + tool.name.replaceAll(/[^A-Za-z0-9_-]/g, "_"));
+    const name = shortenName(prefix + tool.name.replaceAll(/[^A-Za-z0-9_-]/g, "_"));
     if (taken.has(name)) {
-      problems.push(`Its tool ${tool.name} is not offered: another one is called ${name}.`);
+      problems.push(`Its tool ${tool.name} is not offered: another tool has the name ${name}.`);
       return [];
     }
     taken.add(name);
@@ -81,7 +83,7 @@ function shownAs(
 }
 
 /** Shortens a name that is too long; a hash of the whole name keeps it unique. */
-function fitted(name: string): string {
+function shortenName(name: string): string {
   if (name.length <= MAX_TOOL_NAME) return name;
   const hash = Bun.hash(name).toString(16).padStart(HASH_CHARS, "0").slice(-HASH_CHARS);
   return `${name.slice(0, MAX_TOOL_NAME - HASH_CHARS - 1)}_${hash}`;

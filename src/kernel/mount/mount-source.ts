@@ -1,3 +1,5 @@
+/** One mounted source, such as an MCP server: opens it, restarts it and closes it. */
+
 import { withDeadline, withGrace } from "../../lib/cancellation.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import {
@@ -17,7 +19,7 @@ export interface MountSourcePorts extends MountContextPorts {
   uuid(): string;
 }
 
-/** What is to be opened, and in whose surroundings. */
+/** What is opened, in which project and with which environment. */
 interface SourceSpec {
   type: string;
   name: string;
@@ -28,20 +30,20 @@ interface SourceSpec {
   timeoutMs: number;
 }
 
-/** Gets the changes of a mount source. */
+/** Receives the changes of a mount source. */
 interface SourceEvents {
-  /** Its table is another one: the devices, by their place below the mount point. */
+  /** Called when the list of devices has changed. */
   changed(): void;
   inbox(text: string): Promise<void>;
 }
 
-/** Ms that a plugin may take for its `unmount`. */
+/** Maximum time of a plugin's `unmount`. */
 const UNMOUNT_MS = 5_000;
-/** The source is given up after more restarts than this. */
+/** After more restarts than this, it is started again only for a new user. */
 const RESTARTS = { intensity: 3, periodMs: 60_000 };
 
-/** One opening: the signal it lives under and the owner of its programs. */
-interface Attempt {
+/** One attempt to open it: its signal, and the UUID that owns its programs. */
+interface MountAttempt {
   uuid: string;
   abort: AbortController;
   mounted?: Mounted;
@@ -49,8 +51,8 @@ interface Attempt {
 }
 
 /**
- * One thing that is mounted, at one place or at many: opened once, opened anew when it ends by itself, closed
- * once. It owns the programs that the plugin starts for it.
+ * A source may have several mount points. It is opened once, opened again when it ends by itself, and closed once. It
+ * owns the programs that the plugin starts for it.
  */
 export class MountSource {
   readonly #spec: SourceSpec;
@@ -59,11 +61,11 @@ export class MountSource {
   readonly #restarts: Restarts;
   readonly #opened: Promise<void>;
   #devices: Readonly<Record<string, Device>> = {};
-  #attempt: Attempt;
+  #attempt: MountAttempt;
   /** Why it can't be used now. */
   #down: SyscallError | undefined;
-  /** Why it ended last, if it ended too often: it starts again only for a new user. */
-  #left: SyscallError | undefined;
+  /** The reason of its last end, if it ended too often. */
+  #givenUp: SyscallError | undefined;
   #timer: Timer | undefined;
   #closing: Promise<void> | undefined;
 
@@ -95,26 +97,26 @@ export class MountSource {
     return this.#down;
   }
 
-  /** Waits for the first opening. Throws why it failed, or the signal's reason. */
+  /** Waits until it is open for the first time. Throws the error of the attempt, or the signal's reason. */
   ready(signal: AbortSignal): Promise<void> {
     return withGrace(this.#opened, signal, this.#ports.clock, 0);
   }
 
-  /** The factory of a device at this place: the one that stands there when a file is opened. */
-  factory(place: string): VFSFileFactory {
+  /** Returns a factory that opens files on the current device at this subpath. */
+  factory(at: string): VFSFileFactory {
     return (subpath, flags, context) => {
-      // It may be within its limit again by now.
-      if (this.#left) this.#again(this.#left);
+      // The period of the restart limit may have passed.
+      if (this.#givenUp) this.#scheduleRestart(this.#givenUp);
       if (this.#down) throw this.#down;
-      const device = this.#devices[place];
+      const device = this.#devices[at];
       if (!device) {
-        throw new SyscallError("NOT_FOUND", `${this.label} no longer has ${place || "a root"}.`);
+        throw new SyscallError("NOT_FOUND", `${this.label} no longer has ${at || "a root device"}.`);
       }
       return device.factory(subpath, flags, context);
     };
   }
 
-  /** Ends it, whatever it is doing, and waits for that, but not for ever. Throws what the plugin threw. */
+  /** Closes it in any state and waits for that, up to a deadline. Throws the plugin's error. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -126,15 +128,15 @@ export class MountSource {
     await this.#end(this.#attempt);
   }
 
-  #newAttempt(): Attempt {
+  #newAttempt(): MountAttempt {
     return { uuid: this.#ports.uuid(), abort: new AbortController() };
   }
 
-  /** Opens it within the time limit. When that fails, nothing of the attempt is left. */
-  async #open(attempt: Attempt): Promise<void> {
+  /** Opens it within the time limit. A failed attempt leaves nothing running. */
+  async #open(attempt: MountAttempt): Promise<void> {
     const { clock } = this.#ports;
     const { timeoutMs, config, opener } = this.#spec;
-    const late = `${this.label} was not there within ${timeoutMs} ms. Give it more time where it is declared.`;
+    const late = `${this.label} did not start within ${timeoutMs} ms. Increase its timeout where it is declared.`;
     const deadline = withDeadline(clock, attempt.abort.signal, timeoutMs, late);
     const over = AbortSignal.any([attempt.abort.signal, deadline.signal]);
     const context = this.#context(attempt, over);
@@ -143,9 +145,9 @@ export class MountSource {
       const mounted = await withGrace(opening, deadline.signal, clock, 0);
       deadline.signal.throwIfAborted();
       attempt.mounted = mounted;
-      this.#stand(attempt, mounted);
+      this.#onMounted(attempt, mounted);
     } catch (thrown) {
-      // It was given up. If it opens after all, it must be closed here.
+      // If it opens after the deadline, it must be closed here.
       opening
         .then(
           (mounted) => (attempt.mounted === mounted ? undefined : this.#unmount(mounted)),
@@ -159,42 +161,42 @@ export class MountSource {
     }
   }
 
-  /** The connection is open. Its later events count only while it is the current one. */
-  #stand(attempt: Attempt, mounted: Mounted): void {
+  /** Registers an open connection. Its later events count only while it is the current one. */
+  #onMounted(attempt: MountAttempt, mounted: Mounted): void {
     const present = (): boolean => this.#attempt === attempt && !this.#closing;
     this.#restarts.started();
     this.#down = undefined;
-    this.#table(mounted.devices);
+    this.#setDevices(mounted.devices);
     mounted.onChange?.((devices) => {
-      if (present()) this.#table(devices);
+      if (present()) this.#setDevices(devices);
     });
     mounted.onEnd?.((why) => {
-      if (present() && !attempt.abort.signal.aborted) void this.#fell(attempt, why);
+      if (present() && !attempt.abort.signal.aborted) void this.#onMountEnd(attempt, why);
     });
   }
 
-  #table(devices: Readonly<Record<string, Device>>): void {
+  #setDevices(devices: Readonly<Record<string, Device>>): void {
     this.#devices = devices;
     this.#events.changed();
   }
 
-  /** It has ended by itself: what is left of it is cleared away, and it is opened again after a while. */
-  async #fell(attempt: Attempt, why: SyscallError): Promise<void> {
-    this.#down = this.#downError(why, "It is being cleared away");
+  /** It has ended by itself: ends what is left of it and schedules a restart. */
+  async #onMountEnd(attempt: MountAttempt, why: SyscallError): Promise<void> {
+    this.#down = this.#downError(why, "Its programs are being ended");
     await this.#end(attempt).catch((fault) => this.#warn(fault));
-    this.#again(why);
+    this.#scheduleRestart(why);
   }
 
-  #again(why: SyscallError): void {
+  #scheduleRestart(why: SyscallError): void {
     if (this.#closing) return;
     const delayMs = this.#restarts.ended();
-    this.#left = delayMs === null ? why : undefined;
+    this.#givenUp = delayMs === null ? why : undefined;
     if (delayMs === null) {
-      const often = `It ended more than ${RESTARTS.intensity} times within ${RESTARTS.periodMs / 1_000} s and is left alone for now`;
+      const often = `It ended more than ${RESTARTS.intensity} times within ${RESTARTS.periodMs / 1_000} s and is not restarted for now`;
       this.#down = this.#downError(why, often);
       return;
     }
-    const soon = `It is started again in ${Math.ceil(delayMs)} ms: try again after that`;
+    const soon = `It restarts in ${Math.ceil(delayMs)} ms: try again then`;
     this.#down = this.#downError(why, soon, delayMs);
     this.#timer = this.#ports.clock.timer(delayMs, () => void this.#reopen());
   }
@@ -204,17 +206,17 @@ export class MountSource {
     try {
       await this.#open(this.#attempt);
     } catch (thrown) {
-      this.#again(errorOf(thrown));
+      this.#scheduleRestart(errorOf(thrown));
     }
   }
 
-  /** The end of one attempt, once. */
-  #end(attempt: Attempt): Promise<void> {
+  /** Ends an attempt, once. */
+  #end(attempt: MountAttempt): Promise<void> {
     attempt.ending ??= this.#endOnce(attempt);
     return attempt.ending;
   }
 
-  async #endOnce({ uuid, abort, mounted }: Attempt): Promise<void> {
+  async #endOnce({ uuid, abort, mounted }: MountAttempt): Promise<void> {
     abort.abort(this.#closedError());
     try {
       if (mounted) await this.#unmount(mounted);
@@ -239,7 +241,7 @@ export class MountSource {
     }
   }
 
-  #context({ uuid }: Attempt, signal: AbortSignal): OpenContext {
+  #context({ uuid }: MountAttempt, signal: AbortSignal): OpenContext {
     const { opener, project, env } = this.#spec;
     return mountContext(this.#ports, {
       uuid,
@@ -252,7 +254,7 @@ export class MountSource {
     });
   }
 
-  /** What is no SyscallError of the plugin's own is DRIVER, with its name. */
+  /** Turns errors that are no SyscallError into DRIVER, with the plugin's name. */
   async #guarded<T>(run: () => Promise<T>): Promise<T> {
     try {
       return await run();

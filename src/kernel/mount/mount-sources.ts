@@ -1,18 +1,20 @@
+/** The open mount sources of a kernel. */
+
 import type { MountOpener, MountRequest } from "../types.ts";
 import { MountSource, type MountSourcePorts } from "./mount-source.ts";
 import type { MountPoint, MountScope, SharedSource } from "./mount-tables.ts";
 
 interface MountSourcesPorts extends MountSourcePorts {
-  /** Its devices are others than before. */
+  /** Called when a source's devices have changed. */
   changed(points: ReadonlySet<MountPoint>): void;
-  /** A text of its plugin's for the processes that use it. */
+  /** Sends a text of its plugin to the processes that use it. */
   inbox(points: ReadonlySet<MountPoint>, text: string): Promise<void>;
 }
 
-/** Ms to mount in, where the request says nothing. */
+/** Default time limit of a mount. */
 const MOUNT_MS = 5_000;
 
-/** The open mount sources. Each opens with its first user and closes with the last. */
+/** Each source opens with its first user and closes with the last. */
 export class MountSources {
   readonly #ports: MountSourcesPorts;
   readonly #byKey = new Map<string, SharedSource>();
@@ -27,15 +29,17 @@ export class MountSources {
     return this.#byKey.size;
   }
 
-  /** The one that is open for the same wish in the same surroundings, or a new one that is being opened. */
+  /** Returns the open source of an equal request, project and environment, or opens a new one. */
   find(
     request: MountRequest,
     opener: MountOpener,
     { project, env }: Pick<MountScope, "project" | "env">,
   ): SharedSource {
     const { type, name, config, shared = true, timeoutMs = MOUNT_MS } = request;
-    const wish = [this.#numberOf(opener), project.id, project.dir, type, name, config, sorted(env)];
-    const key = shared ? Bun.CryptoHasher.hash("sha256", JSON.stringify(wish), "hex") : this.#ports.uuid();
+    const identity = [this.#openerNumber(opener), project.id, project.dir, type, name, config, sorted(env)];
+    const key = shared
+      ? Bun.CryptoHasher.hash("sha256", JSON.stringify(identity), "hex")
+      : this.#ports.uuid();
     const known = this.#byKey.get(key);
     if (known) return known;
     const points = new Set<MountPoint>();
@@ -50,8 +54,8 @@ export class MountSources {
   }
 
   /**
-   * One user less, at once: with the last of them nobody finds it any more. What is returned closes it then,
-   * and is nothing otherwise.
+   * Removes a user at once. The returned function closes the source if this was its last user, and does nothing
+   * otherwise.
    */
   leave(point: MountPoint): () => Promise<void> {
     const shared = point.source;
@@ -61,8 +65,8 @@ export class MountSources {
     return () => shared.source.close();
   }
 
-  /** A plugin that was changed is another one. */
-  #numberOf({ type }: MountOpener): number {
+  /** Numbers openers: a changed plugin has a new one. */
+  #openerNumber({ type }: MountOpener): number {
     const number = this.#openers.get(type) ?? ++this.#lastOpener;
     this.#openers.set(type, number);
     return number;

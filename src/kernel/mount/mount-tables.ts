@@ -1,3 +1,5 @@
+/** The tables of mounts: one for each process, project and user that has mounts. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Process } from "../process/process.ts";
@@ -5,35 +7,35 @@ import type { ProcessTable } from "../process/process-table.ts";
 import type { DeviceLease, MountInfo, MountRequest, ProjectHandle } from "../types.ts";
 import type { MountSource } from "./mount-source.ts";
 
-/** Who sees a mount that is no process's: all processes of a project, or all of the user's. */
+/** The processes that see a shared mount: all of a project, or all of the user. */
 export interface MountScope {
   of: "project" | "user";
-  /** Where it stands and keeps its data; with "project" the one whose processes see it. */
+  /** The project that holds its data; with "project", the one whose processes see it. */
   project: ProjectHandle;
-  /** Held until it is unmounted. */
+  /** Released when it is unmounted. */
   devices: DeviceLease;
   env: Record<string, string>;
 }
 
-/** Which scope is meant. */
+/** Identifies a scope. */
 export interface ScopeRef extends Pick<MountScope, "of"> {
   project: Pick<ProjectHandle, "id">;
 }
 
-/** One place where a source stands. */
+/** A path at which a source is mounted. */
 export interface MountPoint {
   request: MountRequest;
   path: string;
   table: MountTable;
   source: SharedSource;
-  /** Its devices are in sight. */
-  placed: boolean;
-  /** Names of its tools, as they were last placed. */
+  /** True while processes see its devices. */
+  isVisible: boolean;
+  /** Names of its visible tools. */
   tools: ReadonlySet<string>;
   release?(): void;
 }
 
-/** What is opened once, with every point where it stands. */
+/** An open source with all its mount points. */
 export interface SharedSource {
   key: string;
   source: MountSource;
@@ -42,30 +44,30 @@ export interface SharedSource {
 
 /** The mounts of one process, or of all processes that share them. */
 export interface MountTable {
-  /** Whose; undefined when many see it. */
+  /** The process that owns it; undefined for a shared table. */
   proc: Process | undefined;
-  /** Made when it is first asked for. */
+  /** Made on first use. */
   devices(): DeviceRegistry;
   points: Map<string, MountPoint>;
   sees(proc: Process): boolean;
-  /** Its process ends, so removals notify no one. */
+  /** Its process ends, so removals need no notification. */
   ending?: boolean;
 }
 
 const USER = "user";
 
-/** Who has mounted what: a process with mounts has a table, a project and the user one each when asked for. */
+/** A process gets a table with its first mount; a project and the user get one on first use. */
 export class MountTables {
   readonly #processes: ProcessTable;
   readonly #ofProcess = new Map<Process, MountTable>();
-  /** By the project's id; those of the user by "user". */
+  /** By project ID; "user" for the user's. */
   readonly #ofScope = new Map<string, MountTable>();
 
   constructor(processes: ProcessTable) {
     this.#processes = processes;
   }
 
-  /** Processes that have mounts, and mounts that many see. */
+  /** The number of processes with mounts, plus the number of shared mounts. */
   get size(): number {
     const shared = [...this.#ofScope.values()].reduce((sum, { points }) => sum + points.size, 0);
     return this.#ofProcess.size + shared;
@@ -101,11 +103,11 @@ export class MountTables {
     return table;
   }
 
-  whoSees(table: MountTable): Process[] {
+  processesThatSee(table: MountTable): Process[] {
     return table.proc ? [table.proc] : this.#processes.all().filter((proc) => table.sees(proc));
   }
 
-  /** A process without mounts holds nothing. */
+  /** Removes the table of a process without mounts. */
   forgetEmpty(proc: Process): void {
     if (this.#ofProcess.get(proc)?.points.size === 0) this.#ofProcess.delete(proc);
   }
@@ -115,7 +117,7 @@ export function scopeKey({ of, project }: ScopeRef): string {
   return of === "user" ? USER : project.id;
 }
 
-/** NOT_FOUND names what is mounted. */
+/** Returns a mount point. Fails with NOT_FOUND, which lists the mounted paths. */
 export function pointAt(table: MountTable | undefined, path: string): MountPoint {
   const point = table?.points.get(path);
   if (point) return point;
@@ -126,8 +128,8 @@ export function pointAt(table: MountTable | undefined, path: string): MountPoint
   );
 }
 
-/** Takes out every device at or below the path. */
-export function takeOut(registry: DeviceRegistry, path: string): void {
+/** Removes every device at or below the path. */
+export function removeDevices(registry: DeviceRegistry, path: string): void {
   const there = registry
     .entries()
     .filter((entry) => entry.path === path || entry.path.startsWith(`${path}/`));

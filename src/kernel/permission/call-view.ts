@@ -63,7 +63,7 @@ export class CallView {
   /** The tool, if it is known and the path is on its device. */
   readonly tool: ToolFacts | undefined;
   #line: { read: CommandLine } | undefined;
-  #places: readonly PathSegments[] | undefined;
+  #targets: readonly PathSegments[] | undefined;
   #protections: readonly (Protection | null)[] | undefined;
 
   constructor(call: Call, facts: Facts) {
@@ -83,18 +83,18 @@ export class CallView {
   }
 
   /**
-   * The places the subject may mean: as written, and where its links lead. None when it is no path. Of an opened
+   * The targets the subject may mean: as written, and where its links lead. None when it is no path. Of an opened
    * file its real path, and the same below the project's folder as that is written.
    */
-  get places(): readonly PathSegments[] {
-    this.#places ??=
-      this.call.opened === undefined ? this.#findPlaces() : this.#openedPlaces(this.call.opened);
-    return this.#places;
+  get targets(): readonly PathSegments[] {
+    this.#targets ??=
+      this.call.opened === undefined ? this.#findTargets() : this.#openedTargets(this.call.opened);
+    return this.#targets;
   }
 
-  /** Of each place why a rule must name it, or null; empty for a call that writes to no path. */
+  /** Of each target why a rule must name it, or null; empty for a call that writes to no path. */
   get protections(): readonly (Protection | null)[] {
-    this.#protections ??= this.#mayWritePath ? this.places.map((place) => this.#protectionOf(place)) : [];
+    this.#protections ??= this.#mayWritePath ? this.targets.map((target) => this.#protectionOf(target)) : [];
     return this.#protections;
   }
 
@@ -113,14 +113,14 @@ export class CallView {
     const { path, opened } = this.call;
     if (opened !== undefined) {
       const device = segments(this.tool?.path ?? this.device);
-      return this.places.map(({ relative, absolute }) => [...device, ...(relative ?? absolute)]);
+      return this.targets.map(({ relative, absolute }) => [...device, ...(relative ?? absolute)]);
     }
     // A tool may be opened at its device and get the file in its input: then the file counts.
     if (this.tool && this.kind === "path" && path === this.tool.path) {
       const device = segments(this.tool.path);
-      return this.places.length === 0
+      return this.targets.length === 0
         ? [null]
-        : this.places.map(({ relative }) => (relative === null ? null : [...device, ...relative]));
+        : this.targets.map(({ relative }) => (relative === null ? null : [...device, ...relative]));
     }
     const parts = path.split("/").slice(1);
     return [parts.some((part) => part === "" || part === "." || part === "..") ? null : parts];
@@ -141,19 +141,19 @@ export class CallView {
     return tools.some((tool) => tool.readOnly !== true && subjectKind(tool) === "path");
   }
 
-  #protectionOf(place: PathSegments): Protection | null {
-    return protectionOf(place, this.#facts.isThere ?? existsSync);
+  #protectionOf(target: PathSegments): Protection | null {
+    return protectionOf(target, this.#facts.isThere ?? existsSync);
   }
 
-  #openedPlaces(opened: string): readonly PathSegments[] {
+  #openedTargets(opened: string): readonly PathSegments[] {
     const project = projectOf(this.#facts);
     const real = realProject(this.#facts);
-    const there = place(real, opened);
+    const there = split(real, opened);
     if (real === project || there.relative === null) return [there];
-    return [place(project, join(project, ...there.relative)), there];
+    return [split(project, join(project, ...there.relative)), there];
   }
 
-  #findPlaces(): readonly PathSegments[] {
+  #findTargets(): readonly PathSegments[] {
     const { path, subject } = this.call;
     // Tools that search take the working folder when no path is given.
     const text = subject ?? path.slice((this.tool?.path ?? this.device).length).replace(/^\//, "");
@@ -161,7 +161,7 @@ export class CallView {
     const project = projectOf(this.#facts);
     const written = resolve("/", this.#facts.cwd ?? project, text);
     const real = this.#facts.realPath ?? realTarget;
-    return [place(project, written), place(realProject(this.#facts), real(written))];
+    return [split(project, written), split(realProject(this.#facts), real(written))];
   }
 }
 
@@ -184,7 +184,7 @@ export function isAtOrBelow(path: string, device: string): boolean {
   return path === device || path.startsWith(`${device}/`);
 }
 
-function place(project: string, path: string): PathSegments {
+function split(project: string, path: string): PathSegments {
   const inside = relative(project, path);
   const outside = inside === ".." || inside.startsWith("../");
   return { absolute: segments(path), relative: outside ? null : segments(inside) };

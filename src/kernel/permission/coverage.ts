@@ -17,31 +17,31 @@ export function coveredBy(layer: Layer, view: CallView): string | null {
   return alone ? alone.text : patternsCover(layer, view);
 }
 
-/** Each place by a rule of its own: where it is protected, by one that names it. */
+/** Each target by a rule of its own: where it is protected, by one that names it. */
 function coversProtected(layer: Layer, view: CallView): string | null {
-  const used = view.places.map((place, i) => {
+  const used = view.targets.map((target, i) => {
     const protection = view.protections[i] ?? null;
-    return layer.find((rule) => coversPlace(rule, place, protection, view))?.text;
+    return layer.find((rule) => coversTarget(rule, target, protection, view))?.text;
   });
   return used.includes(undefined) ? null : [...new Set(used)].join(", ");
 }
 
-function coversPlace(
+function coversTarget(
   rule: Rule,
-  place: PathSegments,
+  target: PathSegments,
   protection: Protection | null,
   view: CallView,
 ): boolean {
   if (rule.kind === "pattern") {
-    if (rule.name !== view.tool?.name || !rule.path.covers(place)) return false;
-    return protection === null || rule.path.names(place, protection);
+    if (rule.name !== view.tool?.name || !rule.path.covers(target)) return false;
+    return protection === null || rule.path.names(target, protection);
   }
   if (!covers(rule, view)) return false;
   if (protection === null) return true;
-  if (rule.kind !== "device" || place.relative === null) return false;
-  const path = [...segments(view.device), ...place.relative];
+  if (rule.kind !== "device" || target.relative === null) return false;
+  const path = [...segments(view.device), ...target.relative];
   if (!(rule.glob ? matchPath(rule.segments, path) : startsWith(path, rule.segments))) return false;
-  return namesProtected(rule.segments, path, protection, place.absolute.length - path.length);
+  return namesProtected(rule.segments, path, protection, target.absolute.length - path.length);
 }
 
 function covers(rule: Exclude<Rule, { kind: "pattern" }>, view: CallView): boolean {
@@ -61,9 +61,11 @@ function patternsCover(layer: Layer, view: CallView): string | null {
   const covered =
     kind === "command"
       ? coversLine(rules.map(commandOf), view.commandLine)
-      : view.places.length > 0 &&
-        view.places.every((place) =>
-          rules.some(({ path }) => path.covers(place) || (asksForEachFile(view) && path.coversBelow(place))),
+      : view.targets.length > 0 &&
+        view.targets.every((target) =>
+          rules.some(
+            ({ path }) => path.covers(target) || (asksForEachFile(view) && path.coversBelow(target)),
+          ),
         );
   return covered ? rules.map((rule) => rule.text).join(", ") : null;
 }
@@ -73,7 +75,7 @@ function asksForEachFile({ tool, call }: CallView): boolean {
   return tool?.filters === true && call.opened === undefined;
 }
 
-/** Whether a place that holds denied ones is denied too: not where each file is decided by itself. */
+/** Whether a target that holds denied ones is denied too: not where each file is decided by itself. */
 function deniesFromAbove(view: CallView): boolean {
   return view.call.opened === undefined && !asksForEachFile(view);
 }
@@ -103,9 +105,11 @@ export function denies(rule: Rule, view: CallView): boolean {
 
 function patternDenies(rule: Rule & { kind: "pattern" }, view: CallView): boolean {
   if (view.kind === "command") return deniesLine(rule.command, view.commandLine);
-  if (view.kind === undefined || view.places.length === 0) return true;
+  if (view.kind === undefined || view.targets.length === 0) return true;
   const fromAbove = deniesFromAbove(view);
-  return view.places.some((place) => rule.path.denies(place) || (fromAbove && rule.path.deniesBelow(place)));
+  return view.targets.some(
+    (target) => rule.path.denies(target) || (fromAbove && rule.path.deniesBelow(target)),
+  );
 }
 
 /** The first rule whose pattern denies the opened file to one of the tools. */
@@ -114,7 +118,7 @@ export function deniedTo(layer: Layer, tools: readonly string[], view: CallView)
     (rule) =>
       rule.kind === "pattern" &&
       tools.includes(rule.name) &&
-      view.places.some((place) => rule.path.denies(place)),
+      view.targets.some((target) => rule.path.denies(target)),
   );
 }
 

@@ -52,7 +52,7 @@ export class FileGrant {
   }
 
   /** Records a file that its driver was let have. */
-  note(opened: string): void {
+  recordOpened(opened: string): void {
     if (this.#opened.size < MAX_OPENED) this.#opened.add(opened);
   }
 

@@ -17,17 +17,17 @@ export class PathPattern {
     this.problem = problemOf(text, this.#parts);
   }
 
-  covers(place: PathSegments): boolean {
+  covers(target: PathSegments): boolean {
     if (this.problem !== undefined) return false;
-    const path = this.#absolute ? place.absolute : place.relative;
+    const path = this.#absolute ? target.absolute : target.relative;
     return path !== null && matchPath(this.#parts, path);
   }
 
-  /** Whether it names what is protected at this place. */
-  names(place: PathSegments, protection: Protection): boolean {
-    const path = this.#absolute ? place.absolute : place.relative;
+  /** Whether it names what is protected at this target. */
+  names(target: PathSegments, protection: Protection): boolean {
+    const path = this.#absolute ? target.absolute : target.relative;
     return (
-      path !== null && namesProtected(this.#parts, path, protection, place.absolute.length - path.length)
+      path !== null && namesProtected(this.#parts, path, protection, target.absolute.length - path.length)
     );
   }
 
@@ -36,14 +36,14 @@ export class PathPattern {
     return countProtected(this.#parts);
   }
 
-  /** Whether it covers some place below this folder. */
+  /** Whether it covers some target below this folder. */
   coversBelow(folder: PathSegments): boolean {
     if (this.problem !== undefined) return false;
     const path = this.#absolute ? folder.absolute : folder.relative;
     return path !== null && matchesBelow(this.#parts, path);
   }
 
-  /** Whether every place that the other pattern covers is covered by this one. */
+  /** Whether every target that the other pattern covers is covered by this one. */
   contains(other: PathPattern): boolean {
     if (this.problem !== undefined || this.#absolute !== other.#absolute) return false;
     return matchWild(
@@ -55,8 +55,8 @@ export class PathPattern {
   }
 
   /** For deny rules: ignores case, as some file systems do. */
-  denies(place: PathSegments): boolean {
-    const path = this.#absolute ? place.absolute : place.relative;
+  denies(target: PathSegments): boolean {
+    const path = this.#absolute ? target.absolute : target.relative;
     return path !== null && matchPath(this.#folded, path.map(fold));
   }
 

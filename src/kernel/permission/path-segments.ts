@@ -1,4 +1,4 @@
-/** One place a path may mean. */
+/** One target a path may mean. */
 export interface PathSegments {
   /** From the root. */
   absolute: readonly string[];

@@ -20,7 +20,7 @@ type Grantor = string | null;
 /** Why a call is covered or is not: the rule of the process's own list, or one sentence to show. */
 type Decision = { rule: string } | { refusal: string };
 
-interface Parts {
+interface Rights {
   /** The process's own list. */
   own: Layer;
   /** What comes with its mounts, by their path: to its own list while they stand. */
@@ -43,7 +43,7 @@ interface Parts {
  * parent's, no process ever holds more than its parent. Immutable.
  */
 export class Permissions {
-  readonly #parts: Parts;
+  readonly #parts: Rights;
   readonly #facts: Facts;
   /** Its own list and what comes with its mounts. */
   readonly #own: Layer;
@@ -52,7 +52,7 @@ export class Permissions {
   /** Every rule that forbids. */
   readonly #denials: Layer;
 
-  private constructor(parts: Parts, facts: Facts) {
+  private constructor(parts: Rights, facts: Facts) {
     const { own, mounts, deny, revoked, above, denyAbove } = parts;
     this.#parts = parts;
     this.#facts = facts;
@@ -106,7 +106,7 @@ export class Permissions {
   }
 
   /** These rights within what the parent's are by now. */
-  under(parent: Permissions): Permissions {
+  within(parent: Permissions): Permissions {
     return this.#with({ above: parent.#limits, denyAbove: parent.#denials });
   }
 
@@ -142,7 +142,7 @@ export class Permissions {
    * what its ancestors had is widened with it.
    */
   grant(rules: readonly Rule[], by: Grantor, o: { lift: boolean }): Permissions {
-    const others = (layer: Layer): Layer => layer.filter((rule) => !has(rules, rule));
+    const others = (layer: Layer): Layer => layer.filter((rule) => !includesRule(rules, rule));
     const plus = (layer: Layer): Layer => [
       ...layer,
       ...rules.filter((rule) => !layer.some((held) => makesNeedless(held, rule, this.#facts))),
@@ -151,7 +151,9 @@ export class Permissions {
     return this.#grown({
       own: plus(own),
       deny: by === null ? others(deny) : deny,
-      revoked: revoked.filter((entry) => !has(rules, entry.rule) || (by !== null && by !== entry.by)),
+      revoked: revoked.filter(
+        (entry) => !includesRule(rules, entry.rule) || (by !== null && by !== entry.by),
+      ),
       above: o.lift ? above.map(plus) : above,
       denyAbove: o.lift ? others(denyAbove) : denyAbove,
     });
@@ -160,9 +162,10 @@ export class Permissions {
   /** Without what these rules cover: each is a deny rule from now on, until the same rule is granted. */
   revoke(rules: readonly Rule[], by: Grantor): Permissions {
     const { deny, revoked } = this.#parts;
-    if (by === null) return this.#grown({ deny: [...deny, ...rules.filter((rule) => !has(deny, rule))] });
+    if (by === null)
+      return this.#grown({ deny: [...deny, ...rules.filter((rule) => !includesRule(deny, rule))] });
     const known = [...deny, ...revoked.map((entry) => entry.rule)];
-    const fresh = rules.filter((rule) => !has(known, rule)).map((rule) => ({ rule, by }));
+    const fresh = rules.filter((rule) => !includesRule(known, rule)).map((rule) => ({ rule, by }));
     return this.#grown({ revoked: [...revoked, ...fresh] });
   }
 
@@ -174,7 +177,7 @@ export class Permissions {
   }
 
   /** Of what another list names, what is not held, or not there at all. */
-  missing(texts: readonly string[]): string[] {
+  notHeld(texts: readonly string[]): string[] {
     return texts.filter((text) => {
       try {
         return knownRules([text], this.#facts).some((rule) => this.lacks(rule) !== null);
@@ -213,7 +216,7 @@ export class Permissions {
   refusalOfOpened(call: Call & { opened: string }, also: readonly string[]): string | null {
     const view = new CallView(call, this.#facts);
     const denying = deniedTo(this.#denials, also, view);
-    if (denying) return denied(denying);
+    if (denying) return denialOf(denying);
     const decision = this.#decide(view);
     return "refusal" in decision ? decision.refusal : null;
   }
@@ -224,7 +227,7 @@ export class Permissions {
 
   #decide(view: CallView): Decision {
     const denying = this.#denials.find((rule) => denies(rule, view));
-    if (denying) return { refusal: denied(denying) };
+    if (denying) return { refusal: denialOf(denying) };
     const rule = coveredBy(this.#own, view);
     if (rule === null) return { refusal: refusalOf(this.#own, view) };
     const limit = this.#limits.find((layer) => coveredBy(layer, view) === null);
@@ -270,11 +273,11 @@ export class Permissions {
     };
   }
 
-  #with(change: Partial<Parts>): Permissions {
+  #with(change: Partial<Rights>): Permissions {
     return new Permissions({ ...this.#parts, ...change }, this.#facts);
   }
 
-  #grown(change: Partial<Parts>): Permissions {
+  #grown(change: Partial<Rights>): Permissions {
     const grown = this.#with(change);
     const { own, deny, revoked } = grown.#parts;
     const rules = own.length + deny.length + revoked.length;
@@ -312,7 +315,7 @@ export class Permissions {
 }
 
 /** The initial state of a process: no rules of its own, and no parent. */
-const FRESH: Parts = {
+const FRESH: Rights = {
   own: [],
   mounts: new Map(),
   fixed: false,
@@ -322,7 +325,7 @@ const FRESH: Parts = {
   denyAbove: [],
 };
 
-function denied(rule: Rule): string {
+function denialOf(rule: Rule): string {
   return `The deny rule ${rule.text} forbids it.`;
 }
 
@@ -339,15 +342,15 @@ function refusalOf(layer: Layer, view: CallView): string {
 }
 
 /** Only a rule that names the path allows it, and this one would. */
-function protectedRefusal({ call, device, places }: CallView, { folder, reader }: Protection): string {
+function protectedRefusal({ call, device, targets }: CallView, { folder, reader }: Protection): string {
   const does = reader === "git" ? "git runs what is written there" : "Rnix loads what is written there";
-  const place = places.at(-1) ?? { absolute: [], relative: null };
-  const path = place.relative?.join("/") ?? `/${place.absolute.join("/")}`;
+  const target = targets.at(-1) ?? { absolute: [], relative: null };
+  const path = target.relative?.join("/") ?? `/${target.absolute.join("/")}`;
   const rule = call.tool === null ? `${device}/${path}` : `${call.tool}(${path})`;
   return `${folder} is protected, as ${does}. Only a rule that names it allows this: ${rule}.`;
 }
 
-function has(layer: Layer, rule: Rule): boolean {
+function includesRule(layer: Layer, rule: Rule): boolean {
   return layer.some(({ text }) => text === rule.text);
 }
 

@@ -21,7 +21,7 @@ const BARE_REPOSITORIES = [
   ["HEAD", "commondir"],
 ] as const;
 
-/** Why a place is protected. Depths count the segments of the place's absolute path. */
+/** Why a target is protected. Depths count the segments of the target's absolute path. */
 export interface Protection {
   /** The folder, as a message shows it. */
   folder: string;
@@ -32,20 +32,20 @@ export interface Protection {
 }
 
 /**
- * null for a place that any rule may cover. What the project's own path consists of does not count.
+ * null for a target that any rule may cover. What the project's own path consists of does not count.
  * `isThere`: whether there is a file or a folder of this absolute path.
  */
-export function protectionOf(place: PathSegments, isThere: (path: string) => boolean): Protection | null {
-  const path = place.relative ?? place.absolute;
+export function protectionOf(target: PathSegments, isThere: (path: string) => boolean): Protection | null {
+  const path = target.relative ?? target.absolute;
   const named = path.findIndex((part) => protectedName(part) !== null);
   if (named >= 0) {
     const reader = protectedName(path[named] ?? "") === ".rnix" ? "Rnix" : "git";
-    return { folder: shown(place, path.slice(0, named + 1)), reader };
+    return { folder: shown(target, path.slice(0, named + 1)), reader };
   }
-  const from = place.absolute.length - path.length;
-  for (let depth = place.absolute.length - 1; depth >= from; depth--) {
-    if (!isBareWith(place.absolute.slice(0, depth), place.absolute[depth] ?? "", isThere)) continue;
-    return { folder: shown(place, path.slice(0, depth - from)), reader: "git", bareDepth: depth };
+  const from = target.absolute.length - path.length;
+  for (let depth = target.absolute.length - 1; depth >= from; depth--) {
+    if (!isBareWith(target.absolute.slice(0, depth), target.absolute[depth] ?? "", isThere)) continue;
+    return { folder: shown(target, path.slice(0, depth - from)), reader: "git", bareDepth: depth };
   }
   return null;
 }
@@ -98,7 +98,7 @@ function fold(part: string): string {
     .toLowerCase();
 }
 
-function shown(place: PathSegments, path: readonly string[]): string {
+function shown(target: PathSegments, path: readonly string[]): string {
   const text = path.join("/");
-  return place.relative === null ? `/${text}` : text || ".";
+  return target.relative === null ? `/${text}` : text || ".";
 }

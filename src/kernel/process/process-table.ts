@@ -69,7 +69,7 @@ export class ProcessTable {
     root.permissions = permissions;
     for (const proc of this.tree(root)) {
       const parent = proc === root ? undefined : this.#byPid.get(proc.ppid);
-      if (parent) proc.permissions = proc.permissions.under(parent.permissions);
+      if (parent) proc.permissions = proc.permissions.within(parent.permissions);
     }
   }
 

@@ -54,7 +54,7 @@ export function savedPermissions(
 ): Permissions {
   const facts = { ...factsOf(namespace), projectDir: opts.project.dir, cwd: info.cwd };
   const saved = Permissions.from(info.permissions, facts);
-  return parent ? saved.under(parent.permissions) : saved;
+  return parent ? saved.within(parent.permissions) : saved;
 }
 
 /**

@@ -165,7 +165,7 @@ describe("a grant", () => {
 describe("a revoke", () => {
   test("holds for everything below, also for what is there already", () => {
     const parent = revoked(of(["*"]), ["Bash"]);
-    const child = of(["*"]).child(["*"], []).under(parent);
+    const child = of(["*"]).child(["*"], []).within(parent);
     expect(child.covers(bash("ls"))).toBe(false);
     expect(child.showsTool("Bash")).toBe(false);
     expect(child.deniedTools()).toEqual(["Bash"]);
@@ -247,7 +247,7 @@ test("whatever was granted and revoked: no child holds more, and the record is a
       for (const one of tree) {
         const above = tree[one.parent];
         if (!above) continue;
-        one.rights = one.rights.under(above.rights);
+        one.rights = one.rights.within(above.rights);
         for (const call of CALLS.filter((call) => one.rights.covers(call))) {
           const text = `seed ${seed}, turn ${turn}: ${JSON.stringify(call)}`;
           expect(above.rights.covers(call) ? text : `${text} is the child's alone`).toBe(text);
