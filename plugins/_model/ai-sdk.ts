@@ -289,6 +289,7 @@ function usage({ inputTokens, outputTokens, raw }: LanguageModelV4Usage): Usage 
     input_tokens: inputTokens.total ?? 0,
     output_tokens: outputTokens.total ?? 0,
     cached_tokens: inputTokens.cacheRead ?? 0,
+    ...(inputTokens.cacheWrite ? { cache_write_tokens: inputTokens.cacheWrite } : {}),
     ...(typeof cost === "number" && cost >= 0 && Number.isFinite(cost) ? { cost_usd: cost } : {}),
   };
 }

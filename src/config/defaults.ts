@@ -50,7 +50,11 @@ export const SETTINGS = {
     max: 1_000_000,
   },
   context_window: {
-    ...run("count", 128_000, "tokens that a model takes, unless providers.yaml has them"),
+    ...run(
+      "count",
+      128_000,
+      "tokens that a model takes, unless providers.yaml has them; by default those of a known model",
+    ),
     min: 1000,
   },
   compact_at: {

@@ -42,7 +42,7 @@ export const PROJECT_KEYS = {
       ),
     ),
     ...trusted(
-      "window, output limit and price are yours, or unknown; your price counts even after trust",
+      "window, output limit and price are yours, or those of known models; your price counts even after trust",
       "providers.*.models",
     ),
     ...limits("providers.*.concurrency", "providers.*.requests_per_minute"),

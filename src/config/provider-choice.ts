@@ -2,6 +2,7 @@ import type { ProviderChoice } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { discover, offeredModel, probeLocal, type Search } from "./discovery.ts";
 import { digestText } from "./file.ts";
+import { modelFacts } from "./model-facts.ts";
 import type { Env } from "./paths.ts";
 import {
   baseUrl,
@@ -29,6 +30,9 @@ export interface ProviderRequest extends Search {
   /** The remaining fallbacks of a resumed run, instead of the agent's. */
   fallback?: readonly Fallback[];
   keys: KeyCommands;
+  clock: Search["clock"] & { now(): number };
+  /** `context_window` of config.yaml, if a file has it. */
+  contextWindow?: number;
 }
 
 /** A model that a run uses when the one before it fails. */
@@ -128,9 +132,19 @@ function takenOver(parent: ProviderChoice, because: string, request: ProviderReq
 }
 
 /** Another model of the same provider. */
-function withModel(choice: ProviderChoice, model: string, { providers }: ProviderRequest): ProviderChoice {
-  const { contextWindow, maxOutput, price } = providers.byName.get(choice.name)?.models[model] ?? {};
-  return { ...choice, model, contextWindow, maxOutput, price, fallbacks: undefined };
+function withModel(
+  choice: ProviderChoice,
+  model: string,
+  { providers, clock, contextWindow: setting }: ProviderRequest,
+): ProviderChoice {
+  const { base_url: url, extra } = choice.config;
+  const address = { driver: choice.device.slice(DEVICES.length), model, url, extra, contextWindow: setting };
+  const { contextWindow, maxOutput, outputLimit, price } = modelFacts(
+    providers.byName.get(choice.name)?.models[model],
+    address,
+    clock.now(),
+  );
+  return { ...choice, model, contextWindow, maxOutput, outputLimit, price, fallbacks: undefined };
 }
 
 /**
@@ -194,7 +208,8 @@ function choose(
   because: string,
   request: ProviderRequest,
 ): ProviderChoice {
-  const facts = provider.models[model];
+  const { driver, extra } = provider;
+  const { clock, contextWindow } = request;
   const url = baseUrl(provider, request);
   const key = keyOf(provider, request);
   const { keyCommand } = provider;
@@ -206,13 +221,11 @@ function choose(
     device: `${DEVICES}${provider.driver}`,
     plays: defaultsOf(provider).plays,
     model,
-    config: { base_url: url, extra: provider.extra },
+    config: { base_url: url, extra },
     gateKey: `${provider.name}:${account.slice(7, 23)}`,
     concurrency: provider.concurrency,
     requestsPerMinute: provider.requestsPerMinute,
-    contextWindow: facts?.contextWindow,
-    maxOutput: facts?.maxOutput,
-    price: facts?.price,
+    ...modelFacts(provider.models[model], { driver, model, url, extra, contextWindow }, clock.now()),
     unconfined: deviceOf(provider, request)?.device.provider?.unconfined,
     because,
     byFlag: isByFlag(request),

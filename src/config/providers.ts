@@ -1,7 +1,9 @@
 import { join } from "node:path";
 import { z } from "zod";
+import type { ModelPrice, TokenPrice } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { addressProblem } from "./address.ts";
+import type { ModelFacts } from "./model-facts.ts";
 import { filesOfLine } from "./named-files.ts";
 import { type ConfigSources, refuseEscape, type Tier } from "./places.ts";
 import { asksTrust } from "./project-keys.ts";
@@ -26,6 +28,7 @@ export interface Provider {
   defaultModel?: string;
   /** The fallbacks of its runs, unless the agent names some: `model` or `provider/model`. */
   fallback?: readonly string[];
+  /** What the files say of its models. */
   models: Record<string, ModelFacts>;
   concurrency?: number;
   requestsPerMinute?: number;
@@ -47,13 +50,6 @@ export interface KeyCommand {
   file: string;
   /** The working directory, absolute. */
   cwd: string;
-}
-
-interface ModelFacts {
-  contextWindow?: number;
-  maxOutput?: number;
-  /** USD per million tokens. */
-  price?: { input: number; output: number; cached: number };
 }
 
 export interface Providers {
@@ -124,11 +120,23 @@ const dollars = () =>
     .number({ error: ({ input }) => `expected USD per million tokens, got ${shown(input)}` })
     .min(0, { error: "expected at least 0" });
 
+const prices = () => ({
+  input: dollars(),
+  output: dollars(),
+  cached: dollars().optional(),
+  cache_write: dollars().optional(),
+});
+
+const Price = z.lazy(() =>
+  strict({ ...prices(), long: strict({ above: tokens(), ...prices() }).optional() }),
+);
+type Price = z.infer<typeof Price>;
+
 const Model = z.lazy(() =>
   strict({
     context_window: tokens().optional(),
     max_output: tokens().optional(),
-    price: strict({ input: dollars(), output: dollars(), cached: dollars().optional() }).optional(),
+    price: Price.optional(),
   }),
 );
 
@@ -313,12 +321,21 @@ function mergeModels(
     {
       contextWindow: model.context_window ?? before[id]?.contextWindow,
       maxOutput: model.max_output ?? before[id]?.maxOutput,
-      price: model.price
-        ? { ...model.price, cached: model.price.cached ?? model.price.input }
-        : before[id]?.price,
+      price: model.price ? priceOf(model.price) : before[id]?.price,
     },
   ]);
   return { ...before, ...Object.fromEntries(merged) };
+}
+
+function priceOf({ long, ...price }: Price): ModelPrice {
+  return {
+    ...tokenPrice(price),
+    ...(long && { long: { above: long.above, ...tokenPrice(long) } }),
+  };
+}
+
+function tokenPrice({ input, output, cached = input, cache_write }: Omit<Price, "long">): TokenPrice {
+  return { input, output, cached, ...(cache_write !== undefined && { cacheWrite: cache_write }) };
 }
 
 function projectProvidersFile({ project }: Pick<ConfigSources, "project">): string | null {

@@ -142,6 +142,21 @@ export interface AgentInfo {
   source: string;
 }
 
+/** Prices in USD per million tokens. */
+export interface TokenPrice {
+  input: number;
+  /** Input that is read from the provider's cache. */
+  cached: number;
+  /** Input that is written to the provider's cache. Absent: as `input`. */
+  cacheWrite?: number;
+  output: number;
+}
+
+export interface ModelPrice extends TokenPrice {
+  /** The prices of a request with more than `above` input tokens: they apply to all its tokens. */
+  long?: TokenPrice & { above: number };
+}
+
 export interface ProviderChoice {
   /** The entry's name: what the user calls it. */
   name: string;
@@ -155,8 +170,11 @@ export interface ProviderChoice {
   concurrency?: number;
   requestsPerMinute?: number;
   contextWindow?: number;
+  /** The limit that the user has set for an answer. Every request has it. */
   maxOutput?: number;
-  price?: { input: number; output: number; cached: number };
+  /** The longest answer that the model can write. Requests do not have it as their limit. */
+  outputLimit?: number;
+  price?: ModelPrice;
   /** Its program has tools of its own, to which the process's rights do not apply. */
   unconfined?: boolean;
   /** It replays a recording: no cost, and no use of the daily budget. */

@@ -618,6 +618,8 @@ export interface Usage {
   input_tokens: number;
   output_tokens: number;
   cached_tokens: number;
+  /** Of the input tokens, those that were written to the provider's cache, if the provider reports them. */
+  cache_write_tokens?: number;
   /** The cost in USD, if the provider reports it. It counts before any configured price. */
   cost_usd?: number;
 }

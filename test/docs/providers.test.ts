@@ -1,10 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { loadAgent } from "../../src/config/agents.ts";
+import { MODEL_SERVICES } from "../../src/config/model-table.ts";
 import { loadProviders } from "../../src/config/providers.ts";
 import { DRIVERS, PRESETS, type ProviderDefaults } from "../../src/config/stock-providers.ts";
+import type { ModelPrice } from "../../src/kernel/types.ts";
 import { Sandbox } from "../config/sandbox.ts";
 import { deviceOf, HTTP_DRIVERS } from "../support/model-server/conformance/driver.ts";
-import { providersDocument } from "./providers-document.ts";
+import { providersDocument, writeProvidersDocument } from "./providers-document.ts";
 
 const document = providersDocument();
 const known: [string, ProviderDefaults][] = [...Object.entries(DRIVERS), ...Object.entries(PRESETS)];
@@ -19,6 +21,15 @@ describe("docs/providers.md", () => {
       const offer = await deviceOf(driver).provider?.detect(everyKey());
       if (offer) expect(row).toContain(`\`${offer.model}\``);
     }
+  });
+
+  /** With UPDATE_DOCS=1 the table is written instead of compared. */
+  test("has the table of known models that is in the code", () => {
+    const BETWEEN = /(<!-- known models -->\n)[\s\S]*?(<!-- \/known models -->)/;
+    expect(document).toMatch(BETWEEN);
+    const expected = document.replace(BETWEEN, (_all, head, foot) => `${head}\n${knownModels()}\n${foot}`);
+    if (process.env.UPDATE_DOCS) writeProvidersDocument(expected);
+    else expect(document).toBe(expected);
   });
 
   test("has no provider in its table that is not known", () => {
@@ -59,4 +70,44 @@ test("the example of fallback models in docs/providers.md is an agent's", async 
 
 function everyKey(): Record<string, string> {
   return Object.fromEntries(known.flatMap(([, { keyEnvs }]) => keyEnvs.map((name) => [name, "key"])));
+}
+
+function knownModels(): string {
+  const rows = MODEL_SERVICES.flatMap(({ name, models }) =>
+    Object.entries(models).flatMap(([id, model]) => {
+      const { contextWindow, maxOutput, price, later, asOf } = model;
+      const facts = [contextWindow.toLocaleString("en"), maxOutput?.toLocaleString("en") ?? ""];
+      const lines = [[name, `\`${id}\``, ...facts, ...prices(price), asOf]];
+      if (price?.long)
+        lines.push([
+          "",
+          `above ${price.long.above.toLocaleString("en")} tokens`,
+          "",
+          "",
+          ...prices(price.long),
+          "",
+        ]);
+      if (later) lines.push(["", `from ${later.from}`, "", "", ...prices(later.price), ""]);
+      return lines;
+    }),
+  );
+  const head = [
+    "service",
+    "model",
+    "window",
+    "longest answer",
+    "input",
+    "cached",
+    "cache write",
+    "output",
+    "as of",
+  ];
+  const rule = head.map((_, i) => (i < 2 || i === 8 ? "---" : "--:"));
+  return [head, rule, ...rows].map((cells) => `| ${cells.join(" | ")} |\n`.replace(/ {2,}/g, " ")).join("");
+}
+
+function prices(price: Omit<ModelPrice, "long"> | undefined): string[] {
+  if (!price) return ["", "", "", ""];
+  const { input, cached, cacheWrite = input, output } = price;
+  return [input, cached, cacheWrite, output].map((usd) => String(Math.round(usd * 1e6) / 1e6));
 }

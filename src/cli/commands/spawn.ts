@@ -29,7 +29,7 @@ export default defineCommand({
       "TOKENS",
     ),
     "max-cost": costLimit(
-      'maximum cost of the run and its children, or "unlimited"; exit 2 when used up. Needs the model\'s price',
+      'maximum cost of the run and its children, or "unlimited"; exit 2 when used up. Needs a known price',
     ),
     timeout: timeLimit('maximum running time, such as 10m, or "unlimited"'),
     allow: list("allow only these tools, such as Read or Bash(git *)", "TOOL"),

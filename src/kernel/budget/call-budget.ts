@@ -1,5 +1,5 @@
 import { SyscallError, type Usage } from "../../plugin/index.ts";
-import type { ProviderChoice } from "../types.ts";
+import type { ModelPrice, ProviderChoice, TokenPrice } from "../types.ts";
 import type { TreeBudget } from "./budget.ts";
 import { estimateRequest, type RequestInput } from "./token-estimate.ts";
 
@@ -30,12 +30,12 @@ export type BudgetShortage = { reason: "max_steps" | "budget_exceeded"; error: S
 export async function reserveCall(
   budget: TreeBudget,
   request: RequestInput,
-  { price, maxOutput }: Pick<ProviderChoice, "price" | "maxOutput">,
+  { price, maxOutput, outputLimit = Infinity }: Pick<ProviderChoice, "price" | "maxOutput" | "outputLimit">,
   signal: AbortSignal,
   { input = estimateRequest(request), steps = 1 }: { input?: number; steps?: 0 | 1 } = {},
 ): Promise<CallBudget | BudgetShortage> {
   const limited = budget.limited("tokens") || budget.limited("cost");
-  const longest = maxOutput ?? ASSUMED_OUTPUT;
+  const longest = maxOutput ?? Math.min(ASSUMED_OUTPUT, outputLimit);
   const outputFrom = (amount: "left" | "unspent"): number =>
     outputTokensFor(input, { tokens: budget[amount]("tokens"), cost: budget[amount]("cost") }, price);
   for (;;) {
@@ -43,10 +43,9 @@ export async function reserveCall(
     const possible = Math.min(longest, outputFrom("unspent"));
     if (possible < 1) return budgetShortage(budget, input);
     if (outputFrom("left") >= possible) {
-      const amount = { input_tokens: input, output_tokens: possible, cached_tokens: 0 };
       const reservation = budget.reserve({
         tokens: input + possible,
-        cost: costOf(amount, price) ?? 0,
+        cost: price ? highestCost(input, possible, price) : 0,
         steps,
       });
       return {
@@ -87,31 +86,50 @@ export function reserveTurn(
   };
 }
 
-/** The cost in USD. A cost that the provider reports overrides the price per million tokens. null: not known. */
-export function costOf(used: Usage, price: ProviderChoice["price"]): number | null {
+/** The cost of a request in USD. A cost that the provider reports overrides the price. null: not known. */
+export function costOf(used: Usage, price: ModelPrice | undefined): number | null {
   if (used.cost_usd !== undefined) return used.cost_usd;
   if (!price) return null;
-  const fresh = used.input_tokens - used.cached_tokens;
+  const { input, cached, cacheWrite = input, output } = pricesFor(used.input_tokens, price);
+  const written = used.cache_write_tokens ?? 0;
+  const fresh = used.input_tokens - used.cached_tokens - written;
   return (
-    (fresh * price.input + used.cached_tokens * price.cached + used.output_tokens * price.output) / MILLION
+    (fresh * input + used.cached_tokens * cached + written * cacheWrite + used.output_tokens * output) /
+    MILLION
   );
 }
 
 const MILLION = 1_000_000;
 
+/** A long request has other prices for all its tokens. */
+function pricesFor(input: number, price: ModelPrice): TokenPrice {
+  return price.long !== undefined && input > price.long.above ? price.long : price;
+}
+
+/** The cost if all the input is written to the cache. */
+function highestCost(input: number, output: number, price: ModelPrice): number {
+  const prices = pricesFor(input, price);
+  return (input * inputPrice(prices) + output * prices.output) / MILLION;
+}
+
+function inputPrice({ input, cacheWrite = 0 }: TokenPrice): number {
+  return Math.max(input, cacheWrite);
+}
+
 /** The output tokens that the budget allows beside the input. */
 function outputTokensFor(
   input: number,
   budget: { tokens: number; cost: number },
-  price: ProviderChoice["price"],
+  price: ModelPrice | undefined,
 ): number {
   const byTokens = budget.tokens - input;
   if (!price || budget.cost === Infinity) return byTokens;
-  const cost = budget.cost - (input * price.input) / MILLION;
+  const prices = pricesFor(input, price);
+  const cost = budget.cost - (input * inputPrice(prices)) / MILLION;
   if (cost <= 0) return 0;
-  if (price.output === 0) return byTokens;
+  if (prices.output === 0) return byTokens;
   // Rounding may make a whole number of tokens slightly less.
-  return Math.min(byTokens, Math.floor((cost * MILLION) / price.output + 1e-6));
+  return Math.min(byTokens, Math.floor((cost * MILLION) / prices.output + 1e-6));
 }
 
 function stepShortage({ limits }: TreeBudget): BudgetShortage {

@@ -17,15 +17,22 @@ const MAX_ANSWER_SHARE = 0.5;
 
 /**
  * Computes the targets from the model's window, or from the setting if the window is not known. `refusedAt` lowers it:
- * the model refused a request of about that length.
+ * the model refused a request of about that length. A conversation is compacted before it reaches the length from which
+ * all its tokens cost more.
  */
 export function tokenTargets(
-  { contextWindow, maxOutput = 0 }: Pick<ProviderChoice, "contextWindow" | "maxOutput">,
+  {
+    contextWindow,
+    outputLimit = 0,
+    maxOutput = outputLimit,
+    price,
+  }: Pick<ProviderChoice, "contextWindow" | "maxOutput" | "outputLimit" | "price">,
   limits: Pick<Limits, "context_window" | "compact_at">,
   refusedAt: number,
 ): TokenTargets {
   const window = Math.min(contextWindow ?? limits.context_window, refusedAt);
   const answer = Math.min(maxOutput, window * MAX_ANSWER_SHARE);
-  const trigger = Math.min((window * limits.compact_at) / 100, window - answer);
+  const share = Math.min(window, price?.long?.above ?? window);
+  const trigger = Math.min((share * limits.compact_at) / 100, window - answer);
   return { window, trigger, goal: trigger * GOAL_SHARE };
 }

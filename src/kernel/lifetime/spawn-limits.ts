@@ -6,7 +6,7 @@ import type { BudgetLimits, TreeBudget } from "../budget/budget.ts";
 import { factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
 import type { Process } from "../process/process.ts";
-import type { AgentInfo, Limit, ProcessKind, SpawnOpts } from "../types.ts";
+import type { AgentInfo, Limit, ProcessKind, ProviderChoice, SpawnOpts } from "../types.ts";
 
 // The rights and limits of a new process, from its spawner, its agent and its parent. A resumed run has its recorded ones.
 
@@ -81,8 +81,13 @@ export function requirePrice(limits: BudgetLimits, { provider }: SpawnOpts, abov
   if (limits.cost === null && !above.limited("cost")) return;
   throw new SyscallError(
     "INVALID",
-    `A cost limit (--max-cost, max_cost, cost_per_day) requires a known price, and the price of ${provider.model} is not known. Write price: {input, output} in USD per million tokens under providers: ${provider.name}: models: "${provider.model}" into ~/.config/rnix/providers.yaml, or limit the tokens instead (--budget).`,
+    `A cost limit (--max-cost, max_cost, cost_per_day) requires a known price, and the price of ${provider.model}${addressOf(provider)} is not known. Write price: {input, output} in USD per million tokens under providers: ${provider.name}: models: "${provider.model}" into ~/.config/rnix/providers.yaml, or limit the tokens instead (--budget).`,
   );
+}
+
+/** Known prices are those of the provider's own address. */
+function addressOf({ config }: ProviderChoice): string {
+  return config.base_url === undefined ? "" : ` at ${config.base_url}`;
 }
 
 /** A cost limit also holds for fallbacks: one without a price is left out, with a notice. */

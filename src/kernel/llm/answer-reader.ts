@@ -206,13 +206,16 @@ const Answer = z.lazy(() =>
  * Makes a provider's usage safe to add up: no count is negative, so no call refunds a budget. If more tokens were
  * read from the cache than there was input, the provider counts the two separately, and they are added.
  */
-function sanitizedUsage({ input_tokens, output_tokens, cached_tokens, cost_usd }: Usage): Usage {
-  const input = tokenCount(input_tokens);
-  const cached = tokenCount(cached_tokens);
+function sanitizedUsage(usage: Usage): Usage {
+  const { cache_write_tokens: written, cost_usd } = usage;
+  const reported = tokenCount(usage.input_tokens);
+  const cached = tokenCount(usage.cached_tokens);
+  const input = cached > reported ? reported + cached : reported;
   return {
-    input_tokens: cached > input ? input + cached : input,
-    output_tokens: tokenCount(output_tokens),
+    input_tokens: input,
+    output_tokens: tokenCount(usage.output_tokens),
     cached_tokens: cached,
+    ...(written !== undefined && { cache_write_tokens: Math.min(tokenCount(written), input - cached) }),
     ...(cost_usd !== undefined && cost_usd >= 0 && { cost_usd }),
   };
 }

@@ -120,6 +120,7 @@ export async function planSpawn(
       fallback,
       keys: ports.keys,
       clock: ports.clock,
+      contextWindow: settings.sources.has("context_window") ? settings.values.context_window : undefined,
       warn: (text) => void notices.push(text),
     });
     if (provider.plays && provider.model !== parent?.provider?.model) {

@@ -8,6 +8,7 @@ export const Usage = z.object({
   input_tokens: z.number(),
   output_tokens: z.number(),
   cached_tokens: z.number(),
+  cache_write_tokens: z.number().optional(),
   cost_usd: z.number().optional(),
 });
 

@@ -42,6 +42,32 @@ test.each([
     true,
   ],
   [
+    "tokens enough, a model that can't write so much",
+    { tokens: 1_000_000 },
+    { outputLimit: 500 },
+    500,
+    false,
+  ],
+  ["tokens enough, one that can write more", { tokens: 1_000_000 }, { outputLimit: 64_000 }, 32_000, false],
+  ["no limit, one that can't write so much: it is not told", {}, { outputLimit: 500 }, undefined, false],
+  [
+    "a cost for a part, the input written to the cache",
+    { cost: (INPUT * 1_250 + 7 * 2_000) / 1e6 },
+    { maxOutput: 500, price: { ...PRICE, cacheWrite: 1_250 } },
+    7,
+    true,
+  ],
+  [
+    "a cost for a part of a long request",
+    { cost: (INPUT * 3_000 + 7 * 4_000) / 1e6 },
+    {
+      maxOutput: 500,
+      price: { ...PRICE, long: { above: INPUT - 1, input: 3_000, output: 4_000, cached: 0 } },
+    },
+    7,
+    true,
+  ],
+  [
     "a model that costs nothing",
     { cost: 0.01 },
     { maxOutput: 5, price: { input: 0, output: 0, cached: 0 } },
@@ -83,6 +109,26 @@ test("it is paid with what was used, cached input at its price, and the step", a
   expect([from.tokens, from.steps]).toEqual([110, 1]);
   expect(from.cost).toBeCloseTo((60 * 1_000 + 40 * 100 + 10 * 2_000) / 1e6);
   expect(from.reserved.reservations).toBe(0);
+});
+
+test.each([
+  ["what was written to the cache at its price", { ...PRICE, cacheWrite: 1_250 }, 50 * 1_000 + 10 * 1_250],
+  ["what was written to the cache as input, where it has no price", PRICE, 60 * 1_000],
+  [
+    "a long request at the prices of long ones",
+    { ...PRICE, long: { above: 99, input: 2_000, cached: 200, cacheWrite: 2_500, output: 3_000 } },
+    50 * 2_000 + 10 * 2_500 + 40 * 100 + 10 * 1_000,
+  ],
+  [
+    "a request of just that length at the other prices",
+    { ...PRICE, long: { above: 100, input: 2_000, cached: 200, output: 3_000 } },
+    60 * 1_000,
+  ],
+])("it pays %s", async (_, price, inputCost) => {
+  const from = budget({ cost: 10 });
+  const call = await granted(from, { maxOutput: 50, price });
+  call.pay({ input_tokens: 100, output_tokens: 10, cached_tokens: 40, cache_write_tokens: 10 });
+  expect(from.cost).toBeCloseTo((inputCost + 40 * 100 + 10 * 2_000) / 1e6);
 });
 
 test("what only calls under way hold back is waited for, so no answer is cut short for it", async () => {

@@ -49,6 +49,7 @@ export const Turn = z.strictObject({
       input_tokens: z.number().optional(),
       output_tokens: z.number().optional(),
       cached_tokens: z.number().optional(),
+      cache_write_tokens: z.number().optional(),
     })
     .optional(),
   /** In how many pieces the text is streamed; 3 by default. */

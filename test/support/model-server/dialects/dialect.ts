@@ -61,6 +61,7 @@ export function usageOf(turn: Turn) {
     input: turn.usage?.input_tokens ?? 10,
     output: turn.usage?.output_tokens ?? 5,
     cached: turn.usage?.cached_tokens ?? 0,
+    written: turn.usage?.cache_write_tokens ?? 0,
   };
 }
 

@@ -119,11 +119,11 @@ function anthropicStop(turn: Turn): string | null {
 
 /** This protocol counts cached tokens beside the input, not in it. */
 function anthropicUsage(turn: Turn) {
-  const { input, output, cached } = usageOf(turn);
+  const { input, output, cached, written } = usageOf(turn);
   return {
-    input_tokens: input - cached,
+    input_tokens: input - cached - written,
     cache_read_input_tokens: cached,
-    cache_creation_input_tokens: 0,
+    cache_creation_input_tokens: written,
     output_tokens: output,
   };
 }

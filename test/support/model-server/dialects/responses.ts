@@ -165,10 +165,10 @@ function incomplete(turn: Turn): { reason: string } | null {
 }
 
 function responseUsage(turn: Turn) {
-  const { input, output, cached } = usageOf(turn);
+  const { input, output, cached, written } = usageOf(turn);
   return {
     input_tokens: input,
-    input_tokens_details: { cached_tokens: cached },
+    input_tokens_details: { cached_tokens: cached, cache_write_tokens: written },
     output_tokens: output,
     output_tokens_details: { reasoning_tokens: 0 },
     total_tokens: input + output,
