@@ -39,9 +39,15 @@ export const SETTINGS = {
     ...run("dollars", null, "cost of all runs of a project from midnight on, then exit 2"),
     unlimited: true,
   },
-  model_timeout: run("duration", 10 * MIN, "one model call, in all"),
+  model_timeout: run("duration", 10 * MIN, "one model call, without waits between retries"),
   model_idle_timeout: run("duration", 2 * MIN, "silence within a model call"),
-  model_retries: { ...run("count", 2, "retries of a model call, then llm_error"), none: true, max: 100 },
+  model_retry_time: { ...run("duration", 5 * MIN, "how long a failed model call is retried"), none: true },
+  model_retries: {
+    ...run("count", null, "retries of a model call within that time"),
+    unlimited: true,
+    none: true,
+    max: 100,
+  },
   model_wait: run("duration", 2 * MIN, "a longer wait that a provider asks for suspends the run until then"),
   tool_timeout: run("duration", 2 * MIN, "one tool call"),
   tool_result_chars: {

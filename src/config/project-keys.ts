@@ -22,7 +22,14 @@ export const PROJECT_KEYS = {
   ".rnix/config.yaml": {
     ...limits(
       ...["max_steps", "timeout", "context_budget", "max_cost", "tokens_per_day", "cost_per_day"],
-      ...["model_timeout", "model_idle_timeout", "model_retries", "model_wait", "tool_timeout"],
+      ...[
+        "model_timeout",
+        "model_idle_timeout",
+        "model_retry_time",
+        "model_retries",
+        "model_wait",
+        "tool_timeout",
+      ],
       ...["tool_result_chars", "context_window", "compact_at", "compact_timeout", "check_timeout"],
       ...["spawn_depth", "live_children", "shell_memory", "shell_disk", "loop_threshold", "grace"],
       ...["mcp_mount_timeout", "mcp_request_timeout", "supervisor_restarts"],

@@ -40,7 +40,7 @@ import { Drain } from "./tools/drain.ts";
 import { hasCorrespondent } from "./tools/message-tools.ts";
 import { appendTools } from "./tools/tool-catalog.ts";
 import { WaitingCalls } from "./tools/waiting-calls.ts";
-import type { Wake } from "./types.ts";
+import type { SuspendCause, Wake } from "./types.ts";
 
 // The parts of the kernel in five tiers. A tier uses the tiers above it in this file, and none below it.
 
@@ -186,7 +186,8 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
   const gate = new ModelGate({ clock, random, openRequests: ports.openRequests });
   const waiting = new WaitingCalls(clock);
   const drain = new Drain({ clock, waits: (proc, callId) => waiting.of(proc, callId) !== undefined });
-  const suspend = (proc: Process, why: string, wake: Wake): void => suspendSelf(debug, proc, why, wake);
+  const suspend = (proc: Process, why: string, wake: Wake, cause?: SuspendCause): void =>
+    suspendSelf(debug, proc, why, wake, cause);
   const loop = loopPorts(ports, core, io, { gate, waiting, drain, suspend });
   const manager = new ProcessManager({
     table,
@@ -232,7 +233,7 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
 export type Agents = ReturnType<typeof buildAgents>;
 
 function loopPorts(
-  { callbacks, children, clock }: KernelPorts,
+  { callbacks, children, clock, random }: KernelPorts,
   { ctx, debug, events, inboxes, saveInfo, showNewTools, table, warn, watchers }: Core,
   { changes, files }: Io,
   parts: Pick<LoopPorts, "gate" | "waiting" | "suspend"> & { drain: Drain },
@@ -244,6 +245,7 @@ function loopPorts(
     debug,
     gate,
     clock,
+    random,
     inboxes,
     waiting,
     suspend,

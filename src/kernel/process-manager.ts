@@ -158,11 +158,14 @@ export class ProcessManager {
   /** What a child inherits: the current provider with its remaining fallbacks, the environment, the folders. */
   inherited(
     pid: PID,
-  ): Pick<SpawnOpts, "provider" | "effort" | "env" | "envGiven" | "cwd" | "folders" | "attended"> {
+  ): Pick<
+    SpawnOpts,
+    "provider" | "effort" | "env" | "envGiven" | "cwd" | "folders" | "attended" | "detached"
+  > {
     const proc = this.#ports.table.get(pid);
-    const { effort, env, envGiven, cwd, folders, attended } = proc.spec.opts;
+    const { effort, env, envGiven, cwd, folders, attended, detached } = proc.spec.opts;
     const provider = proc.spec.opts.provider && { ...proc.provider, fallbacks: [...proc.fallbacks] };
-    return { provider, effort, env, envGiven, cwd, folders, attended };
+    return { provider, effort, env, envGiven, cwd, folders, attended, detached };
   }
 
   /** Fails with PERMISSION for an effect that this process may not have on behalf of a child. */

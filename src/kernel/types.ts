@@ -239,6 +239,8 @@ export interface SpawnOpts {
   effort?: Effort;
   sandbox?: string;
   attended?: boolean;
+  /** Nobody follows the run: it is suspended, and not ended, while its model is down. */
+  detached?: boolean;
   limits: Limits;
 }
 
@@ -291,7 +293,7 @@ export type ProcessEvent =
   /** Reasoning of the model as it streams in; not part of its answer. */
   | { type: "reasoning_delta"; step: number; text: string }
   | { type: "log"; entry: LogEntry }
-  | { type: "retry"; step: number; attempt: number; delayMs: number; message: string }
+  | { type: "retry"; step: number; attempt: number; delayMs: number; leftMs: number; message: string }
   | { type: "notice"; text: string }
   | { type: "complete"; info: ProcInfo };
 

@@ -65,6 +65,21 @@ export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promi
   }
 }
 
+/** Waits `ms`. Fails with the signal's reason when it aborts. */
+export function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let ignore = (): void => {};
+    const timer = clock.timer(ms, () => {
+      ignore();
+      resolve();
+    });
+    ignore = onceAborted(signal, () => {
+      timer.cancel();
+      reject(signal.reason);
+    });
+  });
+}
+
 /**
  * Calls `f` once when the signal aborts, or immediately if it is aborted. The returned function removes `f`. Each signal
  * has one listener of the runtime: adding and removing one per read of a long answer would cost more than the reads.

@@ -32,6 +32,8 @@ export type ProgressPayload =
       step: number;
       attempt: number;
       delay_ms: number;
+      /** How long failed attempts are retried from now on. */
+      left_ms: number;
       message: string;
     }
   | { event: "notice"; pid: number; uuid: string; text: string };

@@ -259,7 +259,7 @@ function known(): Sandbox {
   const box = new Sandbox();
   box.write(
     "home/.config/rnix/config.yaml",
-    "max_cost: 2\ncontext_budget: 1000\ntokens_per_day: 5\ncost_per_day: 5\n",
+    "max_cost: 2\ncontext_budget: 1000\ntokens_per_day: 5\ncost_per_day: 5\nmodel_retries: 9\n",
   );
   box.write(
     "home/.config/rnix/providers.yaml",

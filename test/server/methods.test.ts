@@ -128,7 +128,14 @@ describe("attach", () => {
     );
     const followers = streams.map(collect);
     server.kernel.emit(pid, { type: "step", step: 3, total: null, tokensUsed: 40, costUsd: null });
-    server.kernel.emit(pid, { type: "retry", step: 3, attempt: 1, delayMs: 500, message: "429" });
+    server.kernel.emit(pid, {
+      type: "retry",
+      step: 3,
+      attempt: 1,
+      delayMs: 500,
+      leftMs: 9000,
+      message: "429",
+    });
     server.kernel.emit(pid, { type: "notice", text: "careful" });
     await server.kernel.finish(pid, { code: 0, reason: "completed", result: "ok" });
     for (const { events, ended } of followers) {
@@ -136,7 +143,7 @@ describe("attach", () => {
       expect(events.map((event) => ("payload" in event ? event.payload : null))).toEqual([
         expect.objectContaining({ event: "spawn", pid, uuid }),
         { event: "step", pid, uuid, step: 3, total: null, tokens_used: 40, cost_usd: null },
-        { event: "retry", pid, uuid, step: 3, attempt: 1, delay_ms: 500, message: "429" },
+        { event: "retry", pid, uuid, step: 3, attempt: 1, delay_ms: 500, left_ms: 9000, message: "429" },
         { event: "notice", pid, uuid, text: "careful" },
         expect.objectContaining({ event: "complete", result: "ok" }),
       ]);

@@ -90,11 +90,7 @@ export class RunView {
         // The text of the failed attempt is not part of the next one.
         this.#endLine();
         this.#streamed = { step: 0, text: "" };
-        this.#printProgress(
-          yellow(
-            `  attempt ${payload.attempt} failed: ${printable(payload.message)}; retry in ${formatElapsed(payload.delay_ms)}`,
-          ),
-        );
+        this.#printProgress(yellow(`  ${retryLine(payload)}`));
         break;
       case "notice":
         this.notice(payload.text);
@@ -154,6 +150,7 @@ export class RunView {
       this.say(
         style.red(`${style.glyph.failed} ${receipt.exit_reason} (exit ${receipt.exit_code})${why}${partial}`),
       );
+      if (receipt.exit_reason === "llm_error") this.say(`to resume it later: rnix resume ${receipt.uuid}`);
     }
     this.#printProgress(style.dim(`${failed ? "" : `${style.glyph.ok} `}${receiptLine(receipt, style)}`));
   }
@@ -193,6 +190,18 @@ function whatRuns(o: {
   if (o.provider === "") return `${o.agent} ${oneLine(o.intent, INTENT_WIDTH)}`;
   const why = o.because === "" ? "" : ` (${o.because})`;
   return `provider ${o.provider}${why}, model ${o.model}, agent ${o.agent}`;
+}
+
+/** Why the attempt failed, when the next one is made, and how long that is repeated. */
+function retryLine({
+  attempt,
+  message,
+  delay_ms,
+  left_ms,
+}: Extract<ProgressPayload, { event: "retry" }>): string {
+  const why = printable(message).replace(/[.\s]+$/, "");
+  const next = `retry in ${formatElapsed(delay_ms)}, for at most ${formatElapsed(left_ms)} more`;
+  return `attempt ${attempt} failed: ${why}; ${next}`;
 }
 
 /** " · 1.2k tokens · $0.01": what the run has used so far. */

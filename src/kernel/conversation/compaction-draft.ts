@@ -200,7 +200,7 @@ class Drafting {
     // It is not an answer of the run: no events are emitted, and a failure does not suspend the run.
     const call = new ModelCall({ ...this.#ports, emit: () => {}, suspend: () => {} }, proc);
     try {
-      const terms = { totalMs: proc.spec.opts.limits.compact_timeout, fallback: false } as const;
+      const terms = { totalMs: proc.spec.opts.limits.compact_timeout, optional: true } as const;
       const answer = await call.ask({ ...asked, turn: null, tools: this.#toolsFor(asked) }, terms);
       const ends = answer.stop_reason === "end_turn" || answer.stop_reason === "max_tokens";
       return answer.tool_calls.length === 0 && ends ? answer.content : null;

@@ -1,6 +1,7 @@
+import { formatDuration } from "../../lib/duration.ts";
 import type { ToolCall } from "../../plugin/index.ts";
 import type { Compaction, ModelSwitch, ToolCallRecord } from "../../store/runs/schema.ts";
-import type { LogEntry } from "../types.ts";
+import type { LogEntry, ProcessEvent } from "../types.ts";
 
 /** Maximum characters shown of a call or result; `rnix steps PID N` shows all. */
 const SHOWN = 2000;
@@ -18,6 +19,14 @@ export function textEntry(at: Moment, kind: "text" | "thought" | "inbox", text: 
 export function switchEntry({ ts, step, from, to, error }: ModelSwitch): LogEntry {
   const text = `${from.provider}/${from.model} failed (${error.code}: ${error.message}); the run continues with ${to.provider}/${to.model}`;
   return { ts, step, kind: "model", text };
+}
+
+export function retryEntry(
+  { step, attempt, delayMs, message }: Extract<ProcessEvent, { type: "retry" }>,
+  now: number,
+): LogEntry {
+  const text = `attempt ${attempt} failed: ${message}; retry in ${formatDuration(Math.ceil(delayMs))}`;
+  return { ts: new Date(now).toISOString(), step, kind: "model", text };
 }
 
 /** Logs a compaction, which explains why the model may have forgotten something. */

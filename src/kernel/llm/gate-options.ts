@@ -2,15 +2,16 @@ import type { Clock } from "../../lib/clock.ts";
 import type { LLMEvent } from "../../plugin/index.ts";
 import type { ProgramToolCalls } from "../tools/program-tool-calls.ts";
 import type { ProviderChoice } from "../types.ts";
-import type { ModelCallOptions } from "./model-gate.ts";
+import type { ModelCallOptions, Retry } from "./model-gate.ts";
+import type { RetryLimits } from "./retry.ts";
 import type { SlotLease } from "./slot-lease.ts";
 
 /** The model call that the gate reports to. */
 export interface GateObserver {
-  /** Attempts after the first. Read again after each attempt. */
-  readonly retries: number;
+  /** Read again after each attempt. */
+  readonly retryLimits: RetryLimits;
   onEvent(event: LLMEvent): void;
-  onRetry(retry: Parameters<ModelCallOptions["onRetry"]>[0]): void;
+  onRetry(retry: Retry): void;
 }
 
 /** The gate's options for one call. A class, because thousands may wait, and methods take no memory per call. */
@@ -44,7 +45,11 @@ export class GateOptions implements ModelCallOptions {
   }
 
   get retries(): number {
-    return this.#observer.retries;
+    return this.#observer.retryLimits.retries;
+  }
+
+  get retryMs(): number {
+    return this.#observer.retryLimits.retryMs;
   }
 
   get provider(): string {
@@ -71,7 +76,7 @@ export class GateOptions implements ModelCallOptions {
     this.#observer.onEvent(event);
   }
 
-  onRetry(retry: Parameters<ModelCallOptions["onRetry"]>[0]): void {
+  onRetry(retry: Retry): void {
     this.#observer.onRetry(retry);
   }
 }

@@ -14,6 +14,8 @@ export class IdleTimeout {
   readonly #activity: Activity;
   #ms = Number.POSITIVE_INFINITY;
   #since = 0;
+  /** Time that had passed when it was paused. */
+  #passed = 0;
 
   /** The deadline restarts while `activity` is busy. */
   constructor(clock: Clock, parent: AbortSignal, activity: Activity) {
@@ -26,12 +28,20 @@ export class IdleTimeout {
     return this.#abort.signal;
   }
 
-  /** Starts the deadline. A second call does nothing. */
+  /** Starts the deadline, or continues it after a pause. No effect while it runs. */
   arm(ms: number, expired: () => SyscallError): void {
     if (this.#timer !== undefined) return;
     this.#ms = ms;
-    this.#since = this.#clock.monotonic();
-    this.#wait(ms, expired);
+    this.#since = this.#clock.monotonic() - this.#passed;
+    this.#wait(Math.max(1, this.leftMs), expired);
+  }
+
+  /** The time until the next `arm` does not count. */
+  pause(): void {
+    if (this.#timer === undefined) return;
+    this.#passed = this.#clock.monotonic() - this.#since;
+    this.#timer.cancel();
+    this.#timer = undefined;
   }
 
   /** Restarts the deadline after activity. */
@@ -39,7 +49,7 @@ export class IdleTimeout {
     this.#since = this.#clock.monotonic();
   }
 
-  /** Milliseconds until the deadline; Infinity before `arm`. */
+  /** Milliseconds until the deadline. */
   get leftMs(): number {
     return this.#since + this.#ms - this.#clock.monotonic();
   }

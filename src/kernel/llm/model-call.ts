@@ -1,3 +1,4 @@
+import { sleep } from "../../lib/cancellation.ts";
 import { type LLMAnswer, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";
 import {
   type BudgetShortage,
@@ -12,22 +13,25 @@ import { RunError } from "../errors/run-error.ts";
 import type { Process } from "../process/process.ts";
 import { ProgramToolCalls, type ProgramTurn } from "../tools/program-tool-calls.ts";
 import type { ToolCallPorts } from "../tools/tool-calls.ts";
-import type { Wake } from "../types.ts";
+import type { SuspendCause, Wake } from "../types.ts";
 import { Fallback, type FallbackPorts } from "./fallback.ts";
 import { type GateObserver, GateOptions } from "./gate-options.ts";
 import { ModelDeviceFile } from "./model-device.ts";
-import type { ModelCallOptions, ModelGate } from "./model-gate.ts";
+import type { ModelCallOptions, ModelGate, Retry } from "./model-gate.ts";
 import type { ModelRequest } from "./model-request.ts";
-import { isRetryable } from "./retry.ts";
+import { isRetryable, outageWaitMs, type RetryLimits, RetrySchedule } from "./retry.ts";
 
 const READ_LENGTH = 1024 * 1024;
+/** A model is retried for at most this time if another one can replace it. */
+const REPLACEABLE_RETRY_MS = 10_000;
 
 export interface ModelCallPorts extends FallbackPorts {
   debug: Debugger;
   gate: ModelGate;
   tools: ToolCallPorts;
+  random(): number;
   /** Suspends the run. */
-  suspend(proc: Process, reason: string, wake: Wake): void;
+  suspend(proc: Process, reason: string, wake: Wake, cause?: SuspendCause): void;
 }
 
 /** The steps of one answer. A program that calls tools itself makes several steps of it. */
@@ -45,8 +49,8 @@ interface AskOptions {
   steps?: 0 | 1;
   /** Overrides the run's time limit of a model call. */
   totalMs?: number;
-  /** false: a failed call is not made again with another model. */
-  fallback?: false;
+  /** The run continues without its answer: it is retried only briefly, and by no other model. */
+  optional?: true;
 }
 
 /**
@@ -67,8 +71,9 @@ export class ModelCall implements GateObserver {
   #budget: CallBudget | undefined;
   #programCalls: ProgramToolCalls | undefined;
   #callsTools: boolean | undefined;
-  /** Consecutive calls that broke off after the program called a tool. */
-  #breaks = 0;
+  /** Set while calls break off one after another after the program called a tool. */
+  #breaks: RetrySchedule | undefined;
+  #optional = false;
 
   constructor(ports: ModelCallPorts, proc: Process) {
     this.#ports = ports;
@@ -120,6 +125,7 @@ export class ModelCall implements GateObserver {
     options: AskOptions,
   ): Promise<LLMAnswer | undefined | typeof ASK_AGAIN> {
     this.#budget = await this.#reserve(request, options);
+    this.#optional = options.optional === true;
     if (!begun && options.steps !== 0) events.begin();
     this.#arriving = "";
     this.#device.reads = 0;
@@ -131,15 +137,18 @@ export class ModelCall implements GateObserver {
     let answer: LLMAnswer | undefined;
     let end: Ending;
     let again = false;
+    let retry: Retry | undefined;
     try {
       answer = await this.#call(request, options);
-      this.#breaks = 0;
+      this.#breaks = undefined;
+      this.#proc.outageWaitMs = undefined;
       this.#fallback.reset();
       // A program reports its usage of all turns together: the estimate can't learn from it.
       if (!this.#programCalls) this.#proc.estimate.learn(request, this.#spent.attempt.input_tokens);
     } catch (thrown) {
-      again = options.fallback !== false && (await this.#recover(thrown));
-      end = { error: again ? undefined : this.#failed(thrown) };
+      retry = this.#retryAfterBreak(thrown);
+      again = retry === undefined && (await this.#recover(thrown));
+      end = { error: retry || again ? undefined : this.#failed(thrown) };
     }
     again &&= !this.#programCalls?.hasCalled;
     const settled = await this.#settle();
@@ -148,6 +157,7 @@ export class ModelCall implements GateObserver {
     const usage = this.#pay(answer?.usage ?? this.#spent.total(), again ? 0 : options.steps);
     if (again) return ASK_AGAIN;
     if (end?.error !== undefined) throw end.error;
+    if (retry) await this.#waitFor(retry);
     if (end || !answer) return undefined;
     this.#arriving = "";
     if (!this.#programCalls) return answer;
@@ -235,9 +245,15 @@ export class ModelCall implements GateObserver {
     });
   }
 
-  /** Attempts after the first; 0 as soon as the program has called a tool, which a retry would repeat. */
-  get retries(): number {
-    return this.#programCalls?.hasCalled ? 0 : this.#proc.spec.opts.limits.model_retries;
+  /** No retries as soon as the program has called a tool, which a retry would repeat. */
+  get retryLimits(): RetryLimits {
+    const { model_retries, model_retry_time } = this.#proc.spec.opts.limits;
+    if (this.#programCalls?.hasCalled) return { retries: 0, retryMs: 0 };
+    const brief = this.#optional || this.#proc.fallbacks.length > 0;
+    return {
+      retries: model_retries ?? Infinity,
+      retryMs: brief ? Math.min(model_retry_time, REPLACEABLE_RETRY_MS) : model_retry_time,
+    };
   }
 
   onEvent(event: LLMEvent): void {
@@ -248,41 +264,69 @@ export class ModelCall implements GateObserver {
     this.#ports.emit(this.#proc, { type: event.type, step: this.#proc.step, text: event.text });
   }
 
-  onRetry({ attempt, delayMs, error }: Parameters<ModelCallOptions["onRetry"]>[0]): void {
+  onRetry({ attempt, delayMs, leftMs, error }: Retry): void {
     this.#arriving = "";
     this.#spent.nextAttempt();
     const { step } = this.#proc;
-    this.#ports.emit(this.#proc, { type: "retry", step, attempt, delayMs, message: error.message });
+    this.#ports.emit(this.#proc, { type: "retry", step, attempt, delayMs, leftMs, message: error.message });
   }
 
-  /** Tries another key or model. If the program has called tools, the same model is asked again first. */
+  /** Tries another key or model. */
   async #recover(thrown: unknown): Promise<boolean> {
-    const { stopped, hasCalled = false } = this.#programCalls ?? {};
-    if (stopped || (hasCalled && this.#mayRetry(thrown)) || !(await this.#fallback.recover(thrown)))
+    if (this.#optional || this.#programCalls?.stopped || !(await this.#fallback.recover(thrown)))
       return false;
     this.#callsTools = undefined;
-    this.#breaks = 0;
+    this.#breaks = undefined;
     return true;
   }
 
-  #mayRetry(thrown: unknown): boolean {
-    const { model_retries } = this.#proc.spec.opts.limits;
-    return thrown instanceof SyscallError && isRetryable(thrown) && this.#breaks < model_retries;
+  /** If a program broke off after it called tools, the same model is asked again with their results. */
+  #retryAfterBreak(thrown: unknown): Retry | undefined {
+    const { stopped, hasCalled = false } = this.#programCalls ?? {};
+    if (stopped || !hasCalled || this.#proc.stopped) return undefined;
+    if (!(thrown instanceof SyscallError) || !isRetryable(thrown) || asksForLongWait(thrown))
+      return undefined;
+    const { limits } = this.#proc.spec.opts;
+    this.#breaks ??= new RetrySchedule(this.#proc.clock, this.#ports.random);
+    const wait = this.#breaks.next(thrown, {
+      retries: limits.model_retries ?? Infinity,
+      retryMs: limits.model_retry_time,
+    });
+    return wait && { attempt: this.#breaks.failures, ...wait, error: thrown };
+  }
+
+  async #waitFor(retry: Retry): Promise<void> {
+    this.onRetry(retry);
+    await sleep(this.#proc.clock, retry.delayMs, this.#proc.signal);
   }
 
   /** The error to throw; undefined if the run continues. */
   #failed(thrown: unknown): unknown {
-    const { stopped, hasCalled = false } = this.#programCalls ?? {};
+    const { stopped } = this.#programCalls ?? {};
     if (stopped) return stopped.because === STOP ? undefined : asRunError(stopped.because);
     if (this.#proc.stopped || !(thrown instanceof SyscallError)) return thrown;
-    if (!asksForLongWait(thrown)) {
-      if (!hasCalled || !this.#mayRetry(thrown)) return new RunError("llm_error", thrown);
-      this.#breaks++;
-      return undefined;
+    if (asksForLongWait(thrown)) {
+      // It does not wait in memory: the run resumes when the quota is reset.
+      this.#ports.suspend(this.#proc, thrown.message, { on: "at", at_ms: Math.ceil(thrown.resetAtMs) });
+      return thrown;
     }
-    // It does not wait in memory: the run resumes when the quota is reset.
-    this.#ports.suspend(this.#proc, thrown.message, { on: "at", at_ms: Math.ceil(thrown.resetAtMs) });
+    if (!this.#outlastsOutage(thrown)) return new RunError("llm_error", thrown);
+    this.#suspendForOutage(thrown);
     return thrown;
+  }
+
+  /** Whether the run is suspended after all retries: nobody watches it, and the model may answer later. */
+  #outlastsOutage(error: SyscallError): boolean {
+    const { opts, wakes = false } = this.#proc.spec;
+    const detached = opts.detached === true && wakes && !this.#optional;
+    return detached && opts.limits.model_retry_time > 0 && isRetryable(error);
+  }
+
+  #suspendForOutage({ message }: SyscallError): void {
+    const { outageWaitMs: last, spec } = this.#proc;
+    const ms = outageWaitMs(spec.opts.limits.model_retry_time, last, this.#ports.random);
+    const wake = { on: "at", at_ms: Math.round(this.#ports.clock.now() + ms) } as const;
+    this.#ports.suspend(this.#proc, message, wake, "model");
   }
 
   /** Charges the usage of the current step: the total less what earlier steps were charged. */

@@ -1,11 +1,13 @@
+import { sleep } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { formatDuration } from "../../lib/duration.ts";
 import { type LLMAnswer, type LLMEvent, SyscallError } from "../../plugin/index.ts";
 import { AnswerReader, type ModelDevice } from "./answer-reader.ts";
 import { IdleTimeout } from "./idle-timeout.ts";
 import { type CallOutcome, KeyLimiter, type KeyLimiterStatus, type SlotRequest } from "./key-limiter.ts";
 import type { ModelRequest } from "./model-request.ts";
 import { OpenRequests } from "./open-requests.ts";
-import { backoffMs, isRetryable, requestedWaitMs } from "./retry.ts";
+import { isRetryable, RetrySchedule, requestedWaitMs } from "./retry.ts";
 import { SlotLease } from "./slot-lease.ts";
 
 export type { ModelDevice } from "./answer-reader.ts";
@@ -14,12 +16,14 @@ export interface ModelCallOptions {
   signal: AbortSignal;
   /** The clock of the deadlines and of the waits between attempts; default: the gate's clock. */
   clock?: Clock;
-  /** The time limit of the call, from the start of the first attempt, including retries and the waits between them. */
+  /** The time limit of all attempts together, without the waits between them. */
   totalMs: number;
   /** The longest silence of a streamed answer, including the time to its first event. */
   idleMs: number;
-  /** Attempts after the first one. */
+  /** Attempts after the first one. Read again after each attempt, as `retryMs`. */
   retries: number;
+  /** Ms from the first failure in which attempts are made; default: no limit. */
+  retryMs?: number;
   /** The longest wait that a provider may ask for; default `totalMs`. */
   patienceMs?: number;
   /** The provider's name, for the status. */
@@ -36,8 +40,18 @@ export interface ModelCallOptions {
   busy?(): boolean;
   /** Gets the events as they arrive. If an answer breaks off, `onRetry` says that it starts again. */
   onEvent(event: LLMEvent): void;
-  /** Called before the wait. `attempt` counts the failed attempts, from 1. */
-  onRetry(info: { attempt: number; delayMs: number; error: SyscallError }): void;
+  /** Called before the wait. */
+  onRetry(retry: Retry): void;
+}
+
+/** An attempt failed, and the next one is made after `delayMs`. */
+export interface Retry {
+  /** Failed attempts, from 1. */
+  attempt: number;
+  delayMs: number;
+  /** Ms from now in which attempts are made. */
+  leftMs: number;
+  error: SyscallError;
 }
 
 /** One provider and key, as `/proc/llm` shows it. It contains neither the key nor anything derived from it. */
@@ -96,16 +110,13 @@ export class ModelGate {
     });
     const total = new IdleTimeout(options.clock ?? this.#clock, options.signal, options);
     try {
-      let counted = 0;
-      for (let attempt = 1; ; attempt++) {
-        slotRequest.isRetry = attempt > 1;
+      let schedule: RetrySchedule | undefined;
+      for (;;) {
+        slotRequest.isRetry = schedule !== undefined;
         const result = await this.#attempt(limiter, slotRequest, reader, total, options);
         if (!(result instanceof SyscallError)) return result;
-        // A refusal because of concurrent calls does not count. It ends: each refusal lowers the concurrency limit.
-        if (result.code !== "EXHAUSTED" || limiter.running === 0 || options.retries === 0) counted++;
-        const last = counted > options.retries;
-        const { model } = request;
-        await this.#backOff(result, { attempt, last, model, patienceMs }, limiter, total, options);
+        schedule ??= new RetrySchedule(options.clock ?? this.#clock, this.#random);
+        await this.#backOff(result, schedule, limiter, slotRequest, total.signal, options);
       }
     } finally {
       total.stop();
@@ -170,6 +181,7 @@ export class ModelGate {
       return error;
     } finally {
       idle.stop();
+      total.pause();
       slot.end(outcome);
     }
   }
@@ -177,41 +189,29 @@ export class ModelGate {
   /** Waits before the next attempt, or throws the error if there is none. */
   async #backOff(
     error: SyscallError,
-    o: { attempt: number; last: boolean; model: string; patienceMs: number },
+    schedule: RetrySchedule,
     limiter: KeyLimiter,
-    total: IdleTimeout,
+    { model, patienceMs }: SlotRequest,
+    signal: AbortSignal,
     options: ModelCallOptions,
   ): Promise<void> {
-    const { attempt, last, model, patienceMs } = o;
     const now = this.#clock.now();
     const requestedMs = requestedWaitMs(error, now);
     const later = requestedMs === undefined ? error : withResetTime(error, requestedMs, now);
+    const { retries, retryMs = Infinity } = options;
+    // A refusal because of concurrent calls does not count. It ends: each refusal lowers the concurrency limit.
+    const counts = error.code !== "EXHAUSTED" || limiter.running === 0 || retries === 0;
     // The quota belongs to the key and the model, so all their calls wait.
     if (requestedMs !== undefined && error.code === "EXHAUSTED") limiter.holdOff(model, requestedMs, later);
-    const delayMs = backoffMs(error, attempt, now, this.#random);
-    if (delayMs >= total.leftMs || (requestedMs ?? 0) > patienceMs) throw later;
-    if (last) throw requestedMs ? withoutResetTime(later) : retriesUsedUp(error, attempt);
-    options.onRetry({ attempt, delayMs, error });
-    await sleep(options.clock ?? this.#clock, delayMs, total.signal);
+    if ((requestedMs ?? 0) > patienceMs) throw later;
+    const wait = schedule.next(error, { retries, retryMs }, counts);
+    if (!wait) throw requestedMs ? withoutResetTime(later) : retriesUsedUp(error, schedule);
+    options.onRetry({ attempt: schedule.failures, ...wait, error });
+    await sleep(options.clock ?? this.#clock, wait.delayMs, signal);
   }
 }
 
 const IDLE_KEY_MS = 10 * 60_000;
-
-function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  return new Promise((resolve, reject) => {
-    const timer = clock.timer(ms, () => {
-      signal.removeEventListener("abort", leave);
-      resolve();
-    });
-    const leave = () => {
-      timer.cancel();
-      reject(signal.reason);
-    };
-    signal.addEventListener("abort", leave, { once: true });
-  });
-}
 
 /** The same error with the time at which the provider's wait ends, for callers that won't wait. */
 function withResetTime(error: SyscallError, ms: number, now: number): SyscallError {
@@ -225,14 +225,15 @@ function withResetTime(error: SyscallError, ms: number, now: number): SyscallErr
 }
 
 /** The same error without a reset time, when the retries are used up. */
-function withoutResetTime({ code, message, cause }: SyscallError): SyscallError {
-  return new SyscallError(code, message, { cause });
+function withoutResetTime({ code, message, cause, retryAfterMs }: SyscallError): SyscallError {
+  return new SyscallError(code, message, { cause, retryAfterMs });
 }
 
 /** The same error with the number of attempts. */
-function retriesUsedUp(error: SyscallError, attempts: number): SyscallError {
+function retriesUsedUp(error: SyscallError, { failures, elapsedMs }: RetrySchedule): SyscallError {
   const { code, message, retryable } = error;
-  const tried = attempts === 1 ? "It was tried once" : `It was tried ${attempts} times`;
+  const within = elapsedMs < 5000 ? "" : ` within ${formatDuration(Math.round(elapsedMs / 1000) * 1000)}`;
+  const tried = failures === 1 ? "It was tried once" : `It was tried ${failures} times${within}`;
   return new SyscallError(code, `${message}. ${tried}: try again later, or use another model or provider`, {
     cause: error,
     retryable,

@@ -1,3 +1,4 @@
+import type { Clock } from "../../lib/clock.ts";
 import type { SyscallError } from "../../plugin/index.ts";
 import { type Backoff, backoffDelayMs } from "../supervisor/restart-policy.ts";
 
@@ -20,6 +21,64 @@ export function backoffMs(error: SyscallError, attempt: number, now: number, ran
   return backoffDelayMs(BACKOFF, attempt, random);
 }
 
+/** How often, and how long, failures in a row are retried. */
+export interface RetryLimits {
+  /** Attempts after the first one. */
+  retries: number;
+  /** Ms from the first failure to the start of the last attempt. */
+  retryMs: number;
+}
+
+/** The wait before the next attempt, and how long attempts are made from now on. */
+export interface RetryWait {
+  delayMs: number;
+  leftMs: number;
+}
+
+/** Decides after each failure in a row whether and when the next attempt is made. */
+export class RetrySchedule {
+  readonly #clock: Pick<Clock, "now" | "monotonic">;
+  readonly #random: () => number;
+  #failures = 0;
+  #counted = 0;
+  #since: number | undefined;
+
+  constructor(clock: Pick<Clock, "now" | "monotonic">, random: () => number) {
+    this.#clock = clock;
+    this.#random = random;
+  }
+
+  /** Failed attempts so far. */
+  get failures(): number {
+    return this.#failures;
+  }
+
+  /** Ms since the first failure that counted. */
+  get elapsedMs(): number {
+    return this.#since === undefined ? 0 : this.#clock.monotonic() - this.#since;
+  }
+
+  /**
+   * Counts a failure. Returns undefined if it was the last: the limits are reached, or the provider asks for a longer
+   * wait than the time left. A failure that does not `count` is always retried.
+   */
+  next(error: SyscallError, { retries, retryMs }: RetryLimits, counts = true): RetryWait | undefined {
+    this.#failures++;
+    if (counts) {
+      this.#counted++;
+      this.#since ??= this.#clock.monotonic();
+    }
+    const leftMs = retryMs - this.elapsedMs;
+    const now = this.#clock.now();
+    const delayMs = backoffMs(error, this.#failures, now, this.#random);
+    if (!counts) return { delayMs, leftMs: Math.max(leftMs, delayMs) };
+    const asked = requestedWaitMs(error, now) ?? 0;
+    if (this.#counted > retries || leftMs <= 0 || asked > leftMs) return undefined;
+    // The last attempt is made when the time ends.
+    return { delayMs: Math.min(delayMs, leftMs), leftMs };
+  }
+}
+
 /** The wait that the provider asked for, in ms, if it did. */
 export function requestedWaitMs(error: SyscallError, now: number): number | undefined {
   if (error.retryAfterMs !== undefined) return waitMs(error.retryAfterMs);
@@ -31,6 +90,17 @@ export function requestedWaitMs(error: SyscallError, now: number): number | unde
 export function waitMs(requested: number): number | undefined {
   return Number.isNaN(requested) ? undefined : Math.min(MAX_WAIT_MS, Math.max(0, requested));
 }
+
+/**
+ * How long a run is suspended after all retries failed: as long as it retried, twice as long as last time in a row, at
+ * most an hour. The jitter keeps runs that were suspended together from resuming together.
+ */
+export function outageWaitMs(retryMs: number, lastMs: number | undefined, random: () => number): number {
+  const ms = lastMs === undefined ? retryMs : Math.max(retryMs, 2 * lastMs);
+  return Math.min(ms, MAX_OUTAGE_WAIT_MS) * (1 + random() * REQUESTED_JITTER);
+}
+
+const MAX_OUTAGE_WAIT_MS = 3_600_000;
 
 const MAX_WAIT_MS = 365 * 24 * 3_600_000;
 

@@ -75,6 +75,8 @@ export class Process {
   /** The effort that the model is asked for; undefined when its driver has no such setting. */
   effort: Effort | undefined;
   llmFd = -1;
+  /** The wait before this process, if its run was suspended because the model was down; unset by the first answer. */
+  outageWaitMs: number | undefined;
   /** Estimates the tokens of a request; corrected by the numbers of each answer. */
   readonly estimate = new TokenEstimate();
   /** Tools that a program which acts as the model may call while it answers. */
@@ -188,6 +190,7 @@ export class Process {
     this.filesChanged = new Set(progress.filesChanged);
     this.skills = [...spec.agent.skills, ...progress.skills];
     this.switches = [...progress.switches];
+    this.outageWaitMs = progress.outageWaitMs;
     this.#clock = spec.clock;
     this.clock = new ProcessClock(spec.clock, progress.elapsedMs);
     this.createdAtMs = progress.createdAtMs;

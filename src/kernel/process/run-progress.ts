@@ -54,6 +54,8 @@ export interface RunProgress {
   /** Former PIDs, oldest first. */
   earlierPids: readonly number[];
   crashes: ProcInfo["crashes"];
+  /** How long it was suspended because its model was down; undefined if it was suspended for another reason. */
+  outageWaitMs?: number;
   switches: ProcInfo["switches"];
 }
 

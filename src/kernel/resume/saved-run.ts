@@ -113,9 +113,15 @@ export async function readSavedRun(
       filesChangedComplete: info.files_changed_complete,
       earlierPids: [...info.earlier_pids, info.pid].slice(-PIDS_KEPT),
       crashes: info.crashes,
+      outageWaitMs: outageWaitOf(info),
       switches: info.switches,
     },
   };
+}
+
+function outageWaitOf({ ended_at_ms, suspended }: ProcInfo): number | undefined {
+  if (suspended?.cause !== "model" || suspended.wake.on !== "at") return undefined;
+  return Math.max(0, suspended.wake.at_ms - (ended_at_ms ?? suspended.wake.at_ms));
 }
 
 /** A run that is suspended again and again gets a PID each time. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { switchEntry } from "../../kernel/events/log-entry.ts";
+import { retryEntry, switchEntry } from "../../kernel/events/log-entry.ts";
 import type { LogEntry, ProcessEvent } from "../../kernel/types.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
@@ -35,8 +35,8 @@ export const attachLog = streamMethod({
       const wasSent = await sendRecorded(run, damage, out);
       if (channel) {
         for await (const event of until<ProcessEvent>(channel, out.gone)) {
-          if (event.type === "log" && !wasSent(event.entry))
-            await out.send({ type: "log_entry", payload: event.entry });
+          const entry = liveEntry(event, services.clock.now());
+          if (entry && !wasSent(entry)) await out.send({ type: "log_entry", payload: entry });
         }
       }
       await out.send(eof(channel?.dropped, damage));
@@ -45,6 +45,12 @@ export const attachLog = streamMethod({
     }
   },
 });
+
+/** The entry of an event. Retries are shown live only: no record holds them. */
+function liveEntry(event: ProcessEvent, now: number): LogEntry | undefined {
+  if (event.type === "log") return event.entry;
+  return event.type === "retry" ? retryEntry(event, now) : undefined;
+}
 
 async function attachSupervisorLog(
   found: FoundRun,

@@ -46,6 +46,7 @@ export async function planResume(
       timeout_ms: request.timeout_ms,
       trust: request.trust,
       attended: request.attended,
+      detach: !request.stream,
     },
     undefined,
     ports,
@@ -84,10 +85,14 @@ export async function planAdopt(
 ): Promise<SpawnPlan> {
   const cwd = projectOf(records.dataDir) ?? request.cwd;
   if (cwd === undefined) throw new SyscallError("INVALID", 'The request names no folder: expected "cwd".');
-  const { env, max_steps, context_budget, max_cost, timeout_ms, trust, attended } = request;
+  const { env, max_steps, context_budget, max_cost, timeout_ms, trust, attended, stream } = request;
   const limits = { max_steps, context_budget, max_cost, timeout_ms };
   const { intent, agent } = info;
-  const plan = await planSpawn({ intent, agent, cwd, env, ...limits, trust, attended }, undefined, ports);
+  const plan = await planSpawn(
+    { intent, agent, cwd, env, ...limits, trust, attended, detach: !stream },
+    undefined,
+    ports,
+  );
   const { project } = plan.opts;
   return { ...plan, opts: { ...plan.opts, project: { ...project, dataDir: records.dataDir } } };
 }
@@ -100,8 +105,8 @@ export async function planChildResume(
 ): Promise<SpawnPlan> {
   const parent = ports.parent(uuid);
   if (!parent || !child) throw new SyscallError("NOT_FOUND", "The agent or its record no longer exists.");
-  const { env, provider, attended } = parent;
-  return planResume(child, { env, attended }, ports, provider ?? undefined);
+  const { env, provider, attended, detached } = parent;
+  return planResume(child, { env, attended, stream: !detached }, ports, provider ?? undefined);
 }
 
 /** A run outlives its agent's files: the head of its prompt and its rights are in its records. */

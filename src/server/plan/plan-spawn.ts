@@ -29,7 +29,10 @@ const UNCONFINED =
 
 /** A process that spawns another one. */
 interface Parent
-  extends Pick<SpawnOpts, "provider" | "effort" | "env" | "envGiven" | "cwd" | "folders" | "attended"> {
+  extends Pick<
+    SpawnOpts,
+    "provider" | "effort" | "env" | "envGiven" | "cwd" | "folders" | "attended" | "detached"
+  > {
   pid: PID;
   /** PERMISSION for what it may not have done on behalf of a child. */
   requireEffects(effects: ChildEffects): void;
@@ -163,6 +166,7 @@ export async function planSpawn(
         effort: request.effort ?? agent.effort ?? parent?.effort,
         sandbox: isUnconfined ? "unconfined" : "none",
         attended: request.attended,
+        detached: request.detach,
         resumeOnRestart: request.resume_on_restart,
         limits: settings.values,
       },
@@ -184,14 +188,14 @@ export async function planChild(
 ): Promise<SpawnPlan> {
   const parent = ports.parent(uuid);
   if (!parent) throw new SyscallError("NOT_FOUND", `The parent process ${uuid} has ended.`);
-  const { cwd, env, envGiven, folders, attended } = parent;
+  const { cwd, env, envGiven, folders, attended, detached } = parent;
   // What plays a recording has no other models.
   const model = parent.provider?.plays ? undefined : wanted;
   const provider = model === undefined ? undefined : parent.provider?.name;
   // The shell's provider variables are not the parent's choice, which may come from a flag.
   const request = { intent, agent, provider, model, cwd, env: { ...env, RNIX_PROVIDER: "", RNIX_MODEL: "" } };
   const plan = await planSpawn(request, uuid, ports, { byFlag: parent.provider?.byFlag });
-  return { ...plan, opts: { ...plan.opts, env, envGiven, folders, attended } };
+  return { ...plan, opts: { ...plan.opts, env, envGiven, folders, attended, detached } };
 }
 
 /** A command typed in a process's shell makes that process's child, and can't choose not to. */

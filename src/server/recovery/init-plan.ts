@@ -96,6 +96,7 @@ function agentChild(child: InitChild, name: string, dir: string, at: InitContext
     timeout_ms: wireLimit(child.timeoutMs),
     cwd: dir,
     env: at.env,
+    detach: true,
   };
   const supervised = `${at.project ?? "user"} ${name}`;
   const logNotices = (notices: readonly string[]): void => {

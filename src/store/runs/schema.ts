@@ -247,10 +247,10 @@ export const PermissionRecord = z.object({
 });
 
 /**
- * Why a run was suspended: on request (or to wait), by a stop or restart of rnix, by a crash of rnix, or with its
- * parent. It decides which runs resume automatically when rnix starts (kernel/resume).
+ * Why a run was suspended: on request (or to wait), by a stop or restart of rnix, by a crash of rnix, with its parent,
+ * or because its model was down. It decides which runs resume automatically when rnix starts (kernel/resume).
  */
-export const SuspendCause = z.enum(["asked", "stop", "restart", "crash", "parent"]);
+export const SuspendCause = z.enum(["asked", "stop", "restart", "crash", "parent", "model"]);
 
 /** The endpoint and limits of a run's model. null: unknown, or the driver's default. */
 const ProviderFacts = z.object({

@@ -44,6 +44,7 @@ const FOR_TESTS = {
   socket_wait: "20s",
   mcp_mount_timeout: "20s",
   retention_every: "unlimited",
+  model_retries: 2,
 };
 
 /**

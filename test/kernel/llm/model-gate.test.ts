@@ -1,5 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { type ModelCallOptions, type ModelDevice, ModelGate } from "../../../src/kernel/llm/model-gate.ts";
+import {
+  type ModelCallOptions,
+  type ModelDevice,
+  ModelGate,
+  type Retry,
+} from "../../../src/kernel/llm/model-gate.ts";
 import type { ModelRequest } from "../../../src/kernel/llm/model-request.ts";
 import { Secrets } from "../../../src/kernel/process/secrets.ts";
 import { type LLMEvent, SyscallError, type Usage } from "../../../src/plugin/index.ts";
@@ -271,6 +276,55 @@ describe("retries", () => {
     expect(clock.pending).toBe(0);
   });
 
+  test("have growing waits until their time is over, and the last is made when it ends", async () => {
+    const { gate, clock, options, retries } = setUp(() => 0.5);
+    const device = new ScriptedDevice([new SyscallError("UNAVAILABLE", "down")]);
+    const o = { ...options, retries: Infinity, retryMs: 300_000 };
+    const outcome = failure(gate.call("k", device, request(), o));
+    await clock.advance(299_999);
+    expect(device.requests).toHaveLength(retries.length);
+    await clock.advance(1);
+    const waits = retries.map(({ delayMs }) => delayMs);
+    expect(waits.slice(0, 8)).toEqual([375, 750, 1500, 3000, 6000, 12_000, 22_500, 22_500]);
+    expect(waits.reduce((sum, ms) => sum + ms)).toBe(300_000);
+    expect(retries.map(({ leftMs }) => leftMs).slice(0, 3)).toEqual([300_000, 299_625, 298_875]);
+    const tries = waits.length + 1;
+    expect(await outcome).toMatchObject({
+      code: "UNAVAILABLE",
+      message: `down. It was tried ${tries} times within 5m: try again later, or use another model or provider`,
+    });
+    expect(device.requests).toHaveLength(tries);
+    expect(clock.pending).toBe(0);
+  });
+
+  test("start their time with the first failure, not with the call", async () => {
+    const { gate, clock, options, retries } = setUp(() => 0.5);
+    const one = { ...options, concurrency: 1, retries: Infinity, retryMs: 1_000 };
+    const line = new Line();
+    const before = gate.call("k", line.device("before"), request(), one);
+    const device = new ScriptedDevice([new SyscallError("UNAVAILABLE", "down")], text("ok"));
+    const call = gate.call("k", device, request(), one);
+    await clock.advance(60_000);
+    line.finish("before");
+    await before;
+    await clock.advance(375);
+    expect(await call).toMatchObject({ content: "ok" });
+    expect(retries).toMatchObject([{ attempt: 1, leftMs: 1_000 }]);
+  });
+
+  test.each([
+    [1_000, 1],
+    [7_000, 2],
+  ])("within %i ms, where the provider asks for a wait of 7 s: %i attempts", async (retryMs, tries) => {
+    const { gate, clock, options } = setUp(() => 1);
+    const device = new ScriptedDevice([new SyscallError("EXHAUSTED", "slow down", { retryAfterMs: 7_000 })]);
+    const o = { ...options, retries: Infinity, retryMs };
+    const outcome = failure(gate.call("k", device, request(), o));
+    await clock.advance(20_000);
+    expect(await outcome).toMatchObject({ code: "EXHAUSTED", resetAtMs: undefined });
+    expect(device.requests).toHaveLength(tries);
+  });
+
   test("wait as long as Retry-After asks, and a little more", async () => {
     const { gate, clock, options, retries } = setUp(() => 1);
     const limited = new SyscallError("EXHAUSTED", "slow down", { retryAfterMs: 7000 });
@@ -429,16 +483,40 @@ describe("deadlines", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("the total one covers all attempts and the waits between them", async () => {
+  test("the total one covers all attempts, and not the waits between them", async () => {
     const { gate, clock, options } = setUp(() => 0);
-    const limited = new SyscallError("EXHAUSTED", "wait", { retryAfterMs: options.totalMs - 10 });
-    const device = new ScriptedDevice([limited], ["hang"]);
-    const call = gate.call("k", device, request(), options);
-    const outcome = failure(call);
-    await clock.advance(options.totalMs - 10);
-    expect(device.requests).toHaveLength(2);
-    await clock.advance(10);
-    expect(await outcome).toMatchObject({ code: "TIMEOUT" });
+    const slow = (): ModelDevice["read"] => {
+      let reads = 0;
+      return () =>
+        reads++ > 0
+          ? Promise.reject(new SyscallError("UNAVAILABLE", "down", { retryAfterMs: options.totalMs }))
+          : new Promise((resolve) => clock.timer(60_000, () => resolve(JSON.stringify(said))));
+    };
+    let attempts = 0;
+    const hang = new ScriptedDevice(["hang"]);
+    let read = slow();
+    const device: ModelDevice = {
+      write: async (data, signal) => {
+        attempts++;
+        read = slow();
+        if (attempts === 3) await hang.write(data, signal);
+      },
+      read: (max, signal) => (attempts === 3 ? hang.read(max, signal) : read(max, signal)),
+    };
+    const outcome = failure(gate.call("k", device, request(), { ...options, idleMs: options.totalMs }));
+    await clock.advance(60_000 + options.totalMs);
+    expect(attempts).toBe(2);
+    await clock.advance(60_000 + options.totalMs);
+    expect(attempts).toBe(3);
+    let ended = false;
+    void outcome.then(() => (ended = true));
+    await clock.advance(options.totalMs - 120_001);
+    expect(ended).toBe(false);
+    await clock.advance(1);
+    expect(await outcome).toMatchObject({
+      code: "TIMEOUT",
+      message: expect.stringContaining("model_timeout"),
+    });
     expect(clock.pending).toBe(0);
   });
 });
@@ -599,12 +677,6 @@ describe("one key", () => {
     expect(clock.pending).toBe(0);
   });
 });
-
-interface Retry {
-  attempt: number;
-  delayMs: number;
-  error: SyscallError;
-}
 
 function setUp(random: () => number = () => 0.5) {
   const clock = new FakeClock();

@@ -35,6 +35,7 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
           step: event.step,
           attempt: event.attempt,
           delay_ms: Math.round(event.delayMs),
+          left_ms: Math.round(event.leftMs),
           message: event.message,
         },
       };
