@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isAlive } from "../test/support/is-alive.ts";
@@ -78,6 +78,13 @@ class User {
     this.#project = join(folder, "project");
     for (const one of [this.#home, this.#runtime, join(this.#project, ".rnix")])
       mkdirSync(one, { recursive: true, mode: 0o700 });
+  }
+
+  /** Writes the user's own settings: those of a project that was not asked about raise no limit. */
+  configure(yaml: string): void {
+    const folder = join(this.#home, ".config/rnix");
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, "config.yaml"), yaml);
   }
 
   /** A command line of rnix. */

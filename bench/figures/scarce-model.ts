@@ -1,5 +1,3 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { z } from "zod";
 import { firstUserMessage } from "../../test/e2e/support/requests.ts";
 import { ModelServer, type RecordedRequest } from "../../test/support/model-server/server.ts";
@@ -27,8 +25,8 @@ export async function scarceModel(place: Place): Promise<Figure[]> {
   const user = place.user("scarce");
   const model = new ScarceModel(user.rnix("").argv[0] ?? "");
   await using server = await ModelServer.start((request) => model.answer(request));
-  const { env, cwd } = user.spawn(server);
-  writeFileSync(join(cwd, ".rnix/config.yaml"), `live_children: ${CHILDREN}\nmax_steps: unlimited\n`);
+  const { env } = user.spawn(server);
+  user.configure(`live_children: ${CHILDREN}\nmax_steps: unlimited\n`);
   await user.daemon();
   const spawn = (intent: string): Command => {
     const args = ["spawn", "--provider", "openai", "--model", "m", "-q", "--detach", intent];
@@ -42,12 +40,23 @@ export async function scarceModel(place: Place): Promise<Figure[]> {
     for (let next = intents.pop(); next; next = intents.pop()) await timed(spawn(next));
   };
   await Promise.all(Array.from({ length: SPAWNERS }, spawner));
-  while ((await listed()).length < RUNS) await Bun.sleep(50);
+  await poll(async () => (await listed()).length >= RUNS, "all runs have started");
   model.open();
-  while ((await listed()).length > 0) await Bun.sleep(100);
+  await poll(async () => (await listed()).length === 0, "all runs have ended");
   const finished = (await listed("-a")).filter(({ exit_code }) => exit_code === 0).length;
   return model.figures(RUNS - finished);
 }
+
+/** Polls at intervals, because each look costs the daemon a request. */
+async function poll(condition: () => Promise<boolean>, what: string): Promise<void> {
+  const until = performance.now() + POLL_MS;
+  while (!(await condition())) {
+    if (performance.now() > until) throw new Error(`not within ${POLL_MS} ms: ${what}`);
+    await Bun.sleep(100);
+  }
+}
+
+const POLL_MS = 120_000;
 
 class ScarceModel {
   readonly #rnix: string;
