@@ -155,7 +155,7 @@ describe("who may grant what", () => {
       denied: [],
     });
     const refused: [PID, string[], Process, RegExp][] = [
-      [child.pid, ["B"], top, /PID 1 does not hold B itself: what it may use is A, Bash\(git \*\)/],
+      [child.pid, ["B"], top, /PID 1 does not hold B itself: it may use A, Bash\(git \*\)/],
       [child.pid, ["A", "Bash"], top, /does not hold Bash itself/],
       [child.pid, ["A"], stranger, /PID 3 can't change the rights of PID 2: a process changes/],
       [top.pid, ["A"], child, /PID 2 can't change the rights of PID 1/],

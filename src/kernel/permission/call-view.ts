@@ -1,3 +1,5 @@
+/** One call as the rules see it: its tool, the files it means, its command line. */
+
 import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { type CommandLine, readCommandLine } from "./command-pattern.ts";
@@ -5,48 +7,48 @@ import { segments } from "./glob.ts";
 import type { PathSegments } from "./path-segments.ts";
 import { type Protection, protectionOf } from "./protected-paths.ts";
 
-/** What a pattern for a tool is compared with. */
+/** What a tool's patterns are compared with. */
 type SubjectKind = "path" | "command";
 
 export interface ToolFacts {
   name: string;
   /** The device's path. */
   path: string;
-  /** The input field a pattern is compared with. None: the tool takes no pattern. */
+  /** The input field that a pattern is compared with. Absent: the tool takes no patterns. */
   subject?: string;
-  /** By default a subject named like a path is one, and everything else is read as a command line. */
+  /** By default a subject with a path-like name is a path, and any other is a command line. */
   kind?: SubjectKind;
-  /** It writes nothing: what is protected is protected from writing alone. */
+  /** It writes nothing, so protected paths do not matter: they are protected from writing only. */
   readOnly?: boolean;
-  /** Its driver asks for each file below its subject: rules for those do not refuse the call. */
+  /** Its driver asks for each file below its subject, so rules for these files do not refuse the call. */
   filters?: boolean;
 }
 
-/** What there is to have rights to. */
+/** The tools, devices and paths that rules are about. */
 export interface Facts {
   tools: readonly ToolFacts[];
   devices: readonly string[];
-  /** How names of tools begin that may be meant though none is there: of what is not mounted (yet). */
+  /** Prefixes of tools that may be mounted later: rules may name these. */
   expected?: readonly string[];
   /** Absolute. Path patterns are relative to it. */
   projectDir?: string;
   /** Absolute. Relative subjects start here; the project's folder by default. */
   cwd?: string;
-  /** Where a path leads when links are followed; what is not there yet counts by its nearest folder. */
+  /** Resolves links; for a missing path, those of its nearest existing folder. */
   realPath?(path: string): string;
-  /** Whether there is a file or a folder of this absolute path. */
+  /** Returns true when a file or folder has this absolute path. */
   isThere?(path: string): boolean;
 }
 
 export interface Call {
-  /** null: the process opens the path itself. */
+  /** null when the process opens the path itself. */
   tool: string | null;
   path: string;
   /** The text of the tool's subject field. */
   subject?: string;
-  /** Opened for reading alone; a tool's own facts say it for the tool. */
+  /** Opened for reading only. For a tool, see `ToolFacts.readOnly`. */
   readOnly?: boolean;
-  /** The real path of the file that was opened: it decides, and not the path or subject as written. */
+  /** The real path of the opened file, which decides instead of the path or subject as written. */
   opened?: string;
 }
 
@@ -56,7 +58,7 @@ export function subjectKind(tool: ToolFacts): SubjectKind {
   return tool.kind ?? (PATH_LIKE.test(tool.subject ?? "") ? "path" : "command");
 }
 
-/** One call as the rules look at it. What is costly to find out is found out once, when asked for. */
+/** Computes costly parts once, on first use. */
 export class CallView {
   readonly call: Call;
   readonly #facts: Facts;
@@ -83,8 +85,8 @@ export class CallView {
   }
 
   /**
-   * The targets the subject may mean: as written, and where its links lead. None when it is no path. Of an opened
-   * file its real path, and the same below the project's folder as that is written.
+   * The files that the subject may mean: as written, and with links resolved. Empty when it is no path. For an opened
+   * file: its real path, and its path below the project's folder as written.
    */
   get targets(): readonly PathSegments[] {
     this.#targets ??=
@@ -92,30 +94,30 @@ export class CallView {
     return this.#targets;
   }
 
-  /** Of each target why a rule must name it, or null; empty for a call that writes to no path. */
+  /** For each target, why a rule must name it, or null; empty for a call that writes to no path. */
   get protections(): readonly (Protection | null)[] {
     this.#protections ??= this.#mayWritePath ? this.targets.map((target) => this.#protectionOf(target)) : [];
     return this.#protections;
   }
 
-  /** The first of them, for a message. */
+  /** The first protection, for a message. */
   get protection(): Protection | null {
     return this.protections.find((protection) => protection !== null) ?? null;
   }
 
-  /** Tools that live on the device this path belongs to: opened raw, it could do what any of them does. */
+  /** The tools of the path's device: opened raw, the device could do what any of them does. */
   get toolsThere(): readonly ToolFacts[] {
     return this.#facts.tools.filter((tool) => isAtOrBelow(this.call.path, tool.path));
   }
 
-  /** The device paths that the call uses; null stands for an unknown path. */
+  /** The device paths that the call uses; null for an unknown path. */
   get devicePaths(): readonly (readonly string[] | null)[] {
     const { path, opened } = this.call;
     if (opened !== undefined) {
       const device = segments(this.tool?.path ?? this.device);
       return this.targets.map(({ relative, absolute }) => [...device, ...(relative ?? absolute)]);
     }
-    // A tool may be opened at its device and get the file in its input: then the file counts.
+    // A tool opened at its device gets the file in its input: then the file counts.
     if (this.tool && this.kind === "path" && path === this.tool.path) {
       const device = segments(this.tool.path);
       return this.targets.length === 0
@@ -126,7 +128,7 @@ export class CallView {
     return [parts.some((part) => part === "" || part === "." || part === "..") ? null : parts];
   }
 
-  /** The device of this path: the nearest known one above it. */
+  /** The nearest known device at or above this path. */
   get device(): string {
     let found = "";
     for (const device of [...this.#facts.devices, ...this.#facts.tools.map((tool) => tool.path)]) {
@@ -155,7 +157,7 @@ export class CallView {
 
   #findTargets(): readonly PathSegments[] {
     const { path, subject } = this.call;
-    // Tools that search take the working folder when no path is given.
+    // Without a path, search tools use the working folder.
     const text = subject ?? path.slice((this.tool?.path ?? this.device).length).replace(/^\//, "");
     if (text.includes("\0")) return [];
     const project = projectOf(this.#facts);
@@ -169,7 +171,7 @@ function projectOf(facts: Facts): string {
   return resolve("/", facts.projectDir ?? facts.cwd ?? "/");
 }
 
-/** Resolved once: a search asks for thousands of files. */
+/** Cached, because a search asks for thousands of files. */
 const realProjects = new WeakMap<Facts, string>();
 
 function realProject(facts: Facts): string {
@@ -190,12 +192,12 @@ function split(project: string, path: string): PathSegments {
   return { absolute: segments(path), relative: outside ? null : segments(inside) };
 }
 
-/** Follows links as far as the path exists; the rest is as written. */
+/** Resolves links in the existing part of the path. */
 function realTarget(path: string): string {
   try {
     return realpathSync(path);
   } catch {
-    // Not there (yet), or not to be looked at: its folder decides, and opening it will say why.
+    // Missing or not readable: its folder decides, and opening it will report the error.
     const parent = dirname(path);
     return parent === path ? path : join(realTarget(parent), basename(path));
   }

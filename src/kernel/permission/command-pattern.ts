@@ -1,31 +1,33 @@
+/** Patterns of shell commands, such as `git *`. */
+
 import { fitsWithin, matchText, matchWild } from "./glob.ts";
 import { evaluatingBuiltin, mayEvaluateCode } from "./shell-builtins.ts";
 import { parseCommandLine, type SimpleCommand, type Word } from "./shell-words.ts";
 
 const names = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/));
 
-/** Programs that run the rest of their words as a command. */
+/** Programs that run their remaining words as a command. */
 const WRAPPERS = names(
   `builtin busybox chroot chrt command doas env exec fakeroot find flock gdb ionice jobs linux32 linux64 ltrace nice nohup
   nsenter numactl prlimit setarch setpriv setsid stdbuf strace sudo systemd-run taskset time timeout unbuffer unshare
   xargs`,
 );
-/** Programs that take a command line as text, which is not looked into. */
+/** Programs that take a command line as text, which is not parsed. */
 const SHELLS = names(
   `alias ash bash bind compgen complete dash eval fc fish ksh mapfile parallel readarray runuser script sh source su trap watch
   zsh .`,
 );
-/** An option of env's: its text is a command line. */
+/** An option of `env` whose text is a command line. */
 const SPLITS = /^(-[a-zA-Z0-9]*S|--split)/;
 /** Git's options before the subcommand that take the next word as their value. */
 const GIT_VALUES = names("-C -c --attr-source --config-env --git-dir --namespace --work-tree");
 
 /**
- * `git *`: the words of a simple command, `*` within a word for any characters, a word `*` for any number of
- * words. `git:*`, as other tools write it, is the same.
+ * The words of a simple command: `*` in a word matches any characters, a word `*` any number of words. `git:*`, as
+ * other tools write it, equals `git *`.
  */
 export class CommandPattern {
-  /** Each is one way to match. */
+  /** Alternatives: one must match. */
   readonly #forms: readonly (readonly string[])[];
   /** With the program's name in lower case. */
   readonly #denyForms: readonly (readonly string[])[];
@@ -40,17 +42,17 @@ export class CommandPattern {
       .map((form) => (/[^*]\*$/.test(form.at(-1) ?? "") ? [...form, "*"] : form));
   }
 
-  /** One command of a line that is allowed. What cannot be known of it counts against it. */
+  /** Returns true when an allow pattern covers one command of a line. Unknown parts count against the command. */
   covers(command: SimpleCommand): boolean {
     if (uncoverable(command) !== null) return false;
     return this.#forms.some((form) => {
-      // A file read with `<` is one more word that the pattern does not name.
+      // A file read with `<` is an additional word that the pattern does not name.
       if (command.reads && form.at(-1) !== "*") return false;
       return matchWords(form, command.words, (wanted, word) => !word.dynamic && covered(wanted, word.text));
     });
   }
 
-  /** Whether every command that the other pattern covers is covered by this one. */
+  /** Returns true when this pattern covers every command that the other covers. */
   contains(other: CommandPattern): boolean {
     return other.#forms.every((inner) =>
       this.#forms.some((outer) =>
@@ -59,7 +61,7 @@ export class CommandPattern {
     );
   }
 
-  /** One command of a line may be what is denied. What cannot be known of it counts against it too. */
+  /** Returns true when a deny pattern may match one command of a line. Unknown parts count as a match. */
   mayBe(command: SimpleCommand): boolean {
     return readings(command.words).some((words) => this.#denyForms.some((form) => mayMatch(form, words)));
   }
@@ -72,18 +74,18 @@ export function readCommandLine(subject: string | undefined): CommandLine {
   return subject === undefined ? null : parseCommandLine(subject);
 }
 
-/** Every command must be covered by one of the patterns. A line that is not understood is covered by none. */
+/** Returns true when each command is covered by one of the patterns. A line that can't be parsed is not covered. */
 export function coversLine(patterns: readonly CommandPattern[], line: CommandLine): boolean {
   if (line === null || line.length === 0) return false;
   return line.every((command) => patterns.some((pattern) => pattern.covers(command)));
 }
 
-/** One command is enough, and a line that is not understood. */
+/** Returns true when one command matches, or when the line can't be parsed. */
 export function deniesLine(pattern: CommandPattern, line: CommandLine): boolean {
   return line === null || mayEvaluateCode(line) || line.some((command) => pattern.mayBe(command));
 }
 
-/** Why no pattern at all covers this line, as one sentence; null when one could. */
+/** Returns why no pattern can cover this line, as one sentence; null when one could. */
 export function whyUncoverable(line: CommandLine): string | null {
   if (line === null) {
     return "No pattern covers this line: only lists and pipes of simple commands without substitutions are covered.";
@@ -103,18 +105,18 @@ function uncoverable(command: SimpleCommand): string | null {
   return builtin === null ? null : `the shell's \`${builtin}\` may evaluate: give it plain arguments`;
 }
 
-/** A star inside a word does not climb: `cat src/*` is not `cat src/../key`. */
+/** A star inside a word does not match "..": `cat src/*` does not cover `cat src/../key`. */
 function covered(wanted: string, text: string): boolean {
   if (!wanted.includes("*")) return wanted === text;
   return matchText(wanted, text) && !/(?:^|\/)\.\.(?:\/|$)/.test(text);
 }
 
-/** A `?` is a letter like any other where there is no star. */
+/** Without a star, `?` is an ordinary character. */
 function within(wanted: string, word: string): boolean {
   return wanted.includes("*") ? fitsWithin(wanted, word) : wanted === word;
 }
 
-/** A word `*` of the pattern stands for any number of words. */
+/** A word `*` of the pattern matches any number of words. */
 function matchWords(
   pattern: readonly string[],
   words: readonly Word[],
@@ -123,20 +125,20 @@ function matchWords(
   return matchWild(pattern, words, "*", fits);
 }
 
-/** From a word on that the shell expands, anything may follow, nothing too. */
+/** After a word that the shell expands, any words may follow, or none. */
 function mayMatch(pattern: readonly string[], words: readonly Word[]): boolean {
   const unknown = words.findIndex((word) => word.dynamic);
   const fits = (wanted: string, word: Word): boolean => matchText(wanted, word.text);
   if (unknown < 0) return matchWords(pattern, words, fits);
   const known = words.slice(0, unknown);
-  // Some beginning of the pattern has to fit what is known; the unknown makes up the rest.
+  // A prefix of the pattern must match the known words; the unknown ones may match the rest.
   for (let end = 0; end <= pattern.length; end++) {
     if (matchWords(pattern.slice(0, end), known, fits)) return true;
   }
   return false;
 }
 
-/** What a command may turn out to run: itself, and behind a wrapper any of its later words. */
+/** Returns the commands that it may run: itself, and after a wrapper any of its later words. */
 function readings(words: readonly Word[]): (readonly Word[])[] {
   const name = programName(words[0]);
   if (name === undefined) return [words];
@@ -145,7 +147,7 @@ function readings(words: readonly Word[]): (readonly Word[])[] {
   if (!WRAPPERS.has(name)) return named(words);
   const behind = words.slice(1).flatMap((word, i) => {
     const inner = words.slice(i + 1);
-    // `find .`: a folder more often than the builtin.
+    // In `find .` the dot is a folder, not the builtin.
     if (programName(word) !== "." && takesText(inner)) return [UNKNOWN];
     return programName(inner[0]) === "git" ? readings(inner) : named(inner);
   });
@@ -160,7 +162,7 @@ function takesText([first, ...rest]: readonly Word[]): boolean {
   return (name === "hash" || name === "enable") && rest.some(({ text }) => /^-.*[pf]/.test(text));
 }
 
-/** `git -C . push` as `git push`. With an alias set on the command line it may be any command. */
+/** Reads `git -C . push` as `git push`. An alias set on the command line may be any command. */
 function withoutGitOptions([git, ...rest]: readonly Word[]): readonly Word[] {
   if (!git) return rest;
   let at = 0;
@@ -174,7 +176,7 @@ function withoutGitOptions([git, ...rest]: readonly Word[]): readonly Word[] {
   return [git, ...rest.slice(at)];
 }
 
-/** The words as they are, and with the program's name without its folder. */
+/** Returns the words as written, and with the program's name without its folder. */
 function named(words: readonly Word[]): (readonly Word[])[] {
   const [first, ...rest] = words;
   if (first === undefined || first.dynamic) return [words];
@@ -190,7 +192,7 @@ function named(words: readonly Word[]): (readonly Word[])[] {
 
 const UNKNOWN: readonly Word[] = [{ text: "", dynamic: true, splits: true }];
 
-/** The name without its folder, in lower case: on some file systems `RM` and `rm` are the same program. */
+/** Returns the name without its folder, in lower case: on some file systems `RM` and `rm` are one program. */
 function programName(word: Word | undefined): string | undefined {
   if (word === undefined || word.dynamic) return undefined;
   return word.text.slice(word.text.lastIndexOf("/") + 1).toLowerCase();

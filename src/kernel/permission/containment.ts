@@ -1,3 +1,5 @@
+/** Compares two rules: whether one covers everything that the other covers. */
+
 import { type Facts, subjectKind } from "./call-view.ts";
 import { fitsWithin, matchWild } from "./glob.ts";
 import { countProtected } from "./protected-paths.ts";
@@ -5,8 +7,8 @@ import type { Rule } from "./rule.ts";
 import { coversDevice, coversWholeTool, namesTool, startsWith } from "./rule-reach.ts";
 
 /**
- * Whether `outer` alone covers every call that `inner` covers; false if that can't be decided. It only decides the
- * message to the granter. The rule that no process holds more than its parent does not depend on it.
+ * Returns true when `outer` alone covers every call that `inner` covers; false if that can't be decided. It decides
+ * messages only: the rule that no process has more rights than its parent does not depend on it.
  */
 export function contains(outer: Rule, inner: Rule, facts: Facts): boolean {
   if (outer.kind === "all" || outer.text === inner.text) return true;
@@ -25,22 +27,22 @@ export function contains(outer: Rule, inner: Rule, facts: Facts): boolean {
 }
 
 /**
- * The same for rules that allow: a rule that names protected paths for a tool that writes is contained only in
- * one that names them too.
+ * Like `contains`, for allow rules: a rule that names protected paths for a writing tool is contained only in a rule
+ * that names them too.
  */
 export function allowsAll(outer: Rule, inner: Rule, facts: Facts): boolean {
   return contains(outer, inner, facts) && namesAsMuch(outer, inner, facts);
 }
 
 /**
- * Whether a list that holds the one rule gains nothing by the other. A path that a rule for writing names may be
- * protected on the disk, which is not looked at here: then only the same rule does.
+ * Returns true when a list with the rule `held` gains nothing by `rule`. A path in a rule for writing may be protected
+ * on disk, which is not checked here: then only an equal rule counts.
  */
 export function makesNeedless(held: Rule, rule: Rule, facts: Facts): boolean {
   return held.text === rule.text || (!namesWritten(rule, facts) && allowsAll(held, rule, facts));
 }
 
-/** Whether a rule allows writing to a protected path by its name alone. */
+/** Returns true when a rule names a protected path and allows writing there. */
 export function namesProtected(rule: Rule, facts: Facts): boolean {
   return namesWritten(rule, facts) && protectedNames(rule).size > 0;
 }
@@ -51,7 +53,7 @@ function namesAsMuch(outer: Rule, inner: Rule, facts: Facts): boolean {
   return [...protectedNames(inner)].every(([name, count]) => (held.get(name) ?? 0) >= count);
 }
 
-/** Whether it is about paths that may be written to. */
+/** Returns true when the rule is for a tool that writes to paths. */
 function namesWritten(rule: Rule, facts: Facts): boolean {
   if (rule.kind === "device") return !facts.devices.includes(rule.text);
   const tool = rule.kind === "pattern" ? facts.tools.find(({ name }) => name === rule.name) : undefined;
@@ -83,7 +85,7 @@ function containsPattern(
 
 function containsDevice(outer: Rule & { kind: "device" }, inner: Rule & { kind: "device" }): boolean {
   if (!outer.glob) return startsWith(inner.segments, outer.segments);
-  // Without a star it is everything below, too.
+  // Without a star it includes everything below.
   const parts = inner.glob ? inner.segments : [...inner.segments, "**"];
   if (!inner.glob && coversDevice(outer, inner.text)) return true;
   return matchWild(outer.segments, parts, "**", (wanted, part) => part !== "**" && fitsWithin(wanted, part));

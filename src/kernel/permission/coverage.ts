@@ -1,3 +1,5 @@
+/** Matches rules against one call. */
+
 import { type CallView, isAtOrBelow } from "./call-view.ts";
 import { type CommandPattern, coversLine, deniesLine } from "./command-pattern.ts";
 import { matchesBelow, matchPath, segments } from "./glob.ts";
@@ -10,14 +12,14 @@ import { isWild, liesBelow, matchesAllBelow, namesTool, startsWith } from "./rul
 
 export type Layer = readonly Rule[];
 
-/** The rule that covers the call, or all that do together; null when none does. */
+/** Returns the rule that covers the call, or the rules that do together; null when none does. */
 export function coveredBy(layer: Layer, view: CallView): string | null {
   if (view.protection) return coversProtected(layer, view);
   const alone = layer.find((rule) => rule.kind !== "pattern" && covers(rule, view));
   return alone ? alone.text : patternsCover(layer, view);
 }
 
-/** Each target by a rule of its own: where it is protected, by one that names it. */
+/** Each target needs a rule of its own; a protected target needs a rule that names it. */
 function coversProtected(layer: Layer, view: CallView): string | null {
   const used = view.targets.map((target, i) => {
     const protection = view.protections[i] ?? null;
@@ -52,7 +54,7 @@ function covers(rule: Exclude<Rule, { kind: "pattern" }>, view: CallView): boole
   return everyPath(view, rule.segments) || matchesAllBelow(rule.segments, view.device);
 }
 
-/** Several patterns for one tool count together: each command of a line may have its own. */
+/** Several patterns of one tool can cover a call together: one for each command of a line. */
 function patternsCover(layer: Layer, view: CallView): string | null {
   const { tool, kind } = view;
   if (!tool) return null;
@@ -70,12 +72,12 @@ function patternsCover(layer: Layer, view: CallView): string | null {
   return covered ? rules.map((rule) => rule.text).join(", ") : null;
 }
 
-/** The call only names where a search begins: each file that it reaches is decided by itself. */
+/** Returns true when the call only names the start of a search: each file that it reaches is decided separately. */
 function asksForEachFile({ tool, call }: CallView): boolean {
   return tool?.filters === true && call.opened === undefined;
 }
 
-/** Whether a target that holds denied ones is denied too: not where each file is decided by itself. */
+/** Returns true when a folder with denied files is denied too: unless each file is decided separately. */
 function deniesFromAbove(view: CallView): boolean {
   return view.call.opened === undefined && !asksForEachFile(view);
 }
@@ -93,7 +95,7 @@ export function denies(rule: Rule, view: CallView): boolean {
     case "device":
       return deviceDenies(rule, view);
     case "tool":
-      // Opened raw, a device would do whatever is written to it: also what this tool does.
+      // Opened raw, a device can do what this tool does.
       return tool === null
         ? view.toolsThere.some(({ name }) => namesTool(rule, name))
         : namesTool(rule, tool);
@@ -112,7 +114,7 @@ function patternDenies(rule: Rule & { kind: "pattern" }, view: CallView): boolea
   );
 }
 
-/** The first rule whose pattern denies the opened file to one of the tools. */
+/** Returns the first rule whose pattern denies the opened file to one of the tools. */
 export function deniedTo(layer: Layer, tools: readonly string[], view: CallView): Rule | undefined {
   return layer.find(
     (rule) =>
@@ -149,7 +151,7 @@ function everyPath(view: CallView, pattern: readonly string[]): boolean {
   );
 }
 
-/** A folder above what the pattern names: searching it would reach there. */
+/** Returns true for a folder above the pattern's path: searching the folder would reach it. */
 function isAbove(folder: readonly string[], pattern: readonly string[]): boolean {
   const wild = pattern.findIndex(isWild);
   const named = wild < 0 ? pattern : pattern.slice(0, wild);

@@ -1,7 +1,9 @@
+/** The tools and devices of a namespace, as rules see them. */
+
 import type { NamedTool, Namespace } from "../../vfs/namespace.ts";
 import type { Facts, ToolFacts } from "./call-view.ts";
 
-/** What there is to have rights to where a process sees this. */
+/** Lists the tools and devices of a namespace. */
 export function factsOf(namespace: Namespace): Pick<Facts, "tools" | "devices"> {
   return {
     tools: namespace.tools().map(factOf),
@@ -9,7 +11,7 @@ export function factsOf(namespace: Namespace): Pick<Facts, "tools" | "devices"> 
   };
 }
 
-/** Made once per tool: the rights of each process keep them. */
+/** Cached per tool, because the rights of every process refer to them. */
 const facts = new WeakMap<NamedTool, ToolFacts>();
 
 function factOf(named: NamedTool): ToolFacts {

@@ -1,17 +1,19 @@
-/** `*` stands for any characters, `?` for one. */
+/** Wildcards in texts and paths. */
+
+/** `*` matches any characters, `?` one. */
 export function matchText(pattern: string, text: string): boolean {
   return matchWild(pattern, text, "*", (wanted, char) => wanted === char || wanted === "?");
 }
 
 /**
- * Path patterns: `*` and `?` stay within one segment, a segment `**` stands for any number of segments, none
- * included. So `src/**` is the folder and everything below it.
+ * In paths, `*` and `?` match within one segment. A segment `**` matches any number of segments, including none. So
+ * `src/**` is the folder and everything below it.
  */
 export function matchPath(pattern: readonly string[], path: readonly string[]): boolean {
   return matchWild(pattern, path, "**", matchText);
 }
 
-/** Whether some path below this folder could fit the pattern. */
+/** Returns true when some path below this folder could match the pattern. */
 export function matchesBelow(pattern: readonly string[], folder: readonly string[]): boolean {
   for (const [i, part] of folder.entries()) {
     const wanted = pattern[i];
@@ -21,14 +23,14 @@ export function matchesBelow(pattern: readonly string[], folder: readonly string
   return pattern.length > folder.length;
 }
 
-/** Whether every text that fits the pattern `inner` fits `outer` too: its stars are letters only a star takes. */
+/** Returns true when every text that matches `inner` matches `outer` too: only a star matches its stars. */
 export function fitsWithin(outer: string, inner: string): boolean {
   return matchWild(outer, inner, "*", (wanted, char) => wanted === char || (wanted === "?" && char !== "*"));
 }
 
 /**
- * Whether the parts fit the pattern's, one by one, where a `star` of the pattern stands for any number of them.
- * No backtracking to speak of: patterns meet hostile text.
+ * Returns true when the parts match the pattern's, one by one; a `star` matches any number of parts. Backtracks only to
+ * the last star, because the text may be hostile.
  */
 export function matchWild<Part>(
   pattern: ArrayLike<string>,

@@ -1,9 +1,11 @@
+/** Parses rules and checks that their names exist. */
+
 import { nearestName } from "../../lib/edit-distance.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { type Facts, isAtOrBelow, subjectKind, type ToolFacts } from "./call-view.ts";
 import { parseRule, type Rule } from "./rule.ts";
 
-/** Parses rules and refuses what is not there: a wrong letter must not change anybody's rights. INVALID. */
+/** Fails with INVALID for an unknown name, so that a typing error does not silently change rights. */
 export function knownRules(texts: readonly string[], facts: Facts): Rule[] {
   return texts.map((text) => {
     const rule = parseRule(text);
@@ -32,7 +34,7 @@ function checkKnown(rule: Rule, facts: Facts): void {
 
 function checkPattern(rule: Rule & { kind: "pattern" }, tool: ToolFacts): void {
   let problem: string | undefined;
-  if (tool.subject === undefined) problem = `nothing of ${tool.name}'s input is compared with patterns`;
+  if (tool.subject === undefined) problem = `${tool.name} takes no patterns`;
   else if (subjectKind(tool) === "path" && rule.path.problem)
     problem = `the path pattern has ${rule.path.problem}`;
   if (problem) throw new SyscallError("INVALID", `Tool rule ${JSON.stringify(rule.text)}: ${problem}.`);
@@ -45,6 +47,6 @@ function unknown(what: string, name: string, rule: string, names: readonly strin
   const inRule = rule === name ? "" : ` (in the rule ${JSON.stringify(rule)})`;
   return new SyscallError(
     "INVALID",
-    `There is no ${what} ${JSON.stringify(name)}${inRule}.${question} These are there: ${list}.`,
+    `There is no ${what} ${JSON.stringify(name)}${inRule}.${question} Known: ${list}.`,
   );
 }

@@ -1,13 +1,15 @@
+/** Patterns of paths, such as `src/**`. */
+
 import { fitsWithin, matchesBelow, matchPath, matchWild, segments } from "./glob.ts";
 import type { PathSegments } from "./path-segments.ts";
 import { countProtected, namesProtected, type Protection } from "./protected-paths.ts";
 
-/** `src/**`, relative to the project; `/data/**`, absolute. A folder's name with a slash is all that is in it. */
+/** `src/**` is relative to the project, `/data/**` absolute. A name that ends in "/" includes everything below it. */
 export class PathPattern {
   readonly #absolute: boolean;
   readonly #parts: readonly string[];
   readonly #folded: readonly string[];
-  /** Why this cannot be a path pattern, if so. */
+  /** Why this text is no path pattern, if so. */
   readonly problem: string | undefined;
 
   constructor(text: string) {
@@ -23,7 +25,7 @@ export class PathPattern {
     return path !== null && matchPath(this.#parts, path);
   }
 
-  /** Whether it names what is protected at this target. */
+  /** Returns true when it names the protected part of this target. */
   names(target: PathSegments, protection: Protection): boolean {
     const path = this.#absolute ? target.absolute : target.relative;
     return (
@@ -31,19 +33,19 @@ export class PathPattern {
     );
   }
 
-  /** Protected names that stand in it, each with how often. */
+  /** The protected names in it, with their counts. */
   get protectedNames(): ReadonlyMap<string, number> {
     return countProtected(this.#parts);
   }
 
-  /** Whether it covers some target below this folder. */
+  /** Returns true when it covers some path below this folder. */
   coversBelow(folder: PathSegments): boolean {
     if (this.problem !== undefined) return false;
     const path = this.#absolute ? folder.absolute : folder.relative;
     return path !== null && matchesBelow(this.#parts, path);
   }
 
-  /** Whether every target that the other pattern covers is covered by this one. */
+  /** Returns true when it covers every path that the other pattern covers. */
   contains(other: PathPattern): boolean {
     if (this.problem !== undefined || this.#absolute !== other.#absolute) return false;
     return matchWild(
@@ -60,7 +62,7 @@ export class PathPattern {
     return path !== null && matchPath(this.#folded, path.map(fold));
   }
 
-  /** Whether the folder holds what is denied, as far as the pattern names it: `secret/**` lies below the project. */
+  /** Returns true when the folder contains the denied path: `secret/**` is below the project's folder. */
   deniesBelow(folder: PathSegments): boolean {
     const path = this.#absolute ? folder.absolute : folder.relative;
     return path !== null && this.#liesBelow(path.map(fold));

@@ -1,7 +1,7 @@
-/** One target a path may mean. */
+/** A path, split into segments. */
 export interface PathSegments {
-  /** From the root. */
+  /** Segments from the root. */
   absolute: readonly string[];
-  /** From the project's folder; null outside of it. */
+  /** Segments from the project's folder; null outside of it. */
   relative: readonly string[] | null;
 }

@@ -1,3 +1,5 @@
+/** The rights of one process: which calls its rules allow. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import type { PermissionRecord } from "../../store/runs/schema.ts";
 import { type Call, CallView, type Facts, isAtOrBelow, type ToolFacts } from "./call-view.ts";
@@ -11,25 +13,25 @@ import { coversDevice, coversWholeTool, liesBelow, touchesTool } from "./rule-re
 
 export type { Call, Facts } from "./call-view.ts";
 
-/** Rules that a grant or a revoke names: of a person, they are few. */
+/** Maximum rules of a process's own, with all grants and revokes. */
 const MAX_OWN_RULES = 1_000;
 
-/** Who grants or revokes: a process by its UUID, or PID 0. */
+/** The process that grants or revokes, by its UUID; null for PID 0. */
 type Grantor = string | null;
 
-/** Why a call is covered or is not: the rule of the process's own list, or one sentence to show. */
+/** The rule of the process's own list that covers a call, or one sentence why none does. */
 type Decision = { rule: string } | { refusal: string };
 
 interface Rights {
   /** The process's own list. */
   own: Layer;
-  /** What comes with its mounts, by their path: to its own list while they stand. */
+  /** Rules of its mounts, by path. They extend its own list while the mount exists. */
   mounts: ReadonlyMap<string, Layer>;
-  /** Its own list is its spawner's: mounts add nothing to it. */
+  /** Mounts add nothing to its own list, because its spawner has set it. */
   fixed: boolean;
-  /** Its own deny rules: of its spawn, and of PID 0. */
+  /** Its own deny rules, from its spawn and from PID 0. */
   deny: Layer;
-  /** Deny rules of processes above, each with who made it and may take it back. */
+  /** Deny rules of ancestors, each with the process that made it and may remove it. */
   revoked: readonly { rule: Rule; by: string }[];
   /** The lists of all its ancestors. */
   above: readonly Layer[];
@@ -38,18 +40,18 @@ interface Rights {
 }
 
 /**
- * What one process may do. A call is covered when every list allows it, the process's own and those of all
- * its ancestors, and no deny rule touches it. A process's own part may grow; as it always stands within its
- * parent's, no process ever holds more than its parent. Immutable.
+ * A call is covered when every list allows it, the process's own and those of all its ancestors, and no deny rule
+ * matches it. A process's own list may grow, but its parent's lists limit it. So no process has more rights than its
+ * parent. Immutable.
  */
 export class Permissions {
   readonly #parts: Rights;
   readonly #facts: Facts;
-  /** Its own list and what comes with its mounts. */
+  /** Its own list and the rules of its mounts. */
   readonly #own: Layer;
-  /** Every list that must allow a call. */
+  /** All lists that must allow a call. */
   readonly #limits: readonly Layer[];
-  /** Every rule that forbids. */
+  /** All deny rules. */
   readonly #denials: Layer;
 
   private constructor(parts: Rights, facts: Facts) {
@@ -61,15 +63,15 @@ export class Permissions {
     this.#denials = [...deny, ...revoked.map(({ rule }) => rule), ...denyAbove];
   }
 
-  /** The rights of a process without a parent. INVALID for a rule that is malformed or names what is not there. */
+  /** Returns the rights of a process without a parent. Fails with INVALID for a malformed rule or an unknown name. */
   static of(o: { allow: readonly string[]; deny: readonly string[] } & Facts): Permissions {
     const { allow, deny, ...facts } = o;
     return new Permissions({ ...FRESH, own: knownRules(allow, facts), deny: knownRules(deny, facts) }, facts);
   }
 
   /**
-   * Rights as they were saved, over the tools and devices of today. A rule for what is gone covers nothing
-   * and goes on denying.
+   * Restores saved rights over today's tools and devices. A rule for a removed tool or device covers nothing, but still
+   * denies.
    */
   static from(record: PermissionRecord, facts: Facts): Permissions {
     const [own = [], ...above] = record.allow.map((layer) => layer.map(parseRule));
@@ -88,8 +90,8 @@ export class Permissions {
   }
 
   /**
-   * The rights of a child: its own list within these, and these deny rules beside its own. INVALID as in
-   * `of`. `cwd`: where the paths it names start, which need not be its parent's folder.
+   * Returns the rights of a child: its own list limited by these rights, and its own deny rules in addition to these.
+   * Fails as `of` does. `cwd`: the folder of its relative paths, which may differ from its parent's.
    */
   child(allow: readonly string[], deny: readonly string[], cwd?: string): Permissions {
     const facts = cwd === undefined ? this.#facts : { ...this.#facts, cwd };
@@ -105,22 +107,22 @@ export class Permissions {
     );
   }
 
-  /** These rights within what the parent's are by now. */
+  /** Returns these rights, limited by the parent's current rights. */
   within(parent: Permissions): Permissions {
     return this.#with({ above: parent.#limits, denyAbove: parent.#denials });
   }
 
-  /** The same rights where other tools and devices are there, as a mount brings them and takes them away. */
+  /** Returns the same rights over other tools and devices, which mounts add and remove. */
   withFacts(facts: Partial<Facts>): Permissions {
     return new Permissions(this.#parts, { ...this.#facts, ...facts });
   }
 
-  /** The same, to which mounts add nothing: its own list is its spawner's word on what it may use. */
+  /** Returns the same rights, to which mounts add nothing. */
   fixed(): Permissions {
     return this.#with({ fixed: true });
   }
 
-  /** With the rights that come with a mount at this path. They are undone with it, and not saved. */
+  /** Adds the rules of a mount at this path. They end with the mount and are not saved. */
   withMount(path: string, texts: readonly string[]): Permissions {
     if (this.#parts.fixed) return this;
     return this.#with({ mounts: new Map(this.#parts.mounts).set(path, texts.map(parseRule)) });
@@ -131,15 +133,14 @@ export class Permissions {
     return mounts.delete(path) ? this.#with({ mounts }) : this;
   }
 
-  /** The rules these texts are. INVALID as in `of`. */
+  /** Parses rules. Fails as `of` does. */
   rules(texts: readonly string[]): readonly Rule[] {
     return knownRules(texts, this.#facts);
   }
 
   /**
-   * With these rules more, and without the deny rules that are the same: those of its spawn and of PID 0 only
-   * PID 0 takes back, those of a process only that one and PID 0. `lift`: nobody stands above any more, and
-   * what its ancestors had is widened with it.
+   * Adds rules and removes equal deny rules. Only PID 0 removes a deny rule of its spawn or of PID 0; a process removes
+   * only its own. `lift`: the ancestors have ended, so their lists grow too.
    */
   grant(rules: readonly Rule[], by: Grantor, o: { lift: boolean }): Permissions {
     const others = (layer: Layer): Layer => layer.filter((rule) => !includesRule(rules, rule));
@@ -159,7 +160,7 @@ export class Permissions {
     });
   }
 
-  /** Without what these rules cover: each is a deny rule from now on, until the same rule is granted. */
+  /** Adds each rule as a deny rule, until the same rule is granted. */
   revoke(rules: readonly Rule[], by: Grantor): Permissions {
     const { deny, revoked } = this.#parts;
     if (by === null)
@@ -169,14 +170,14 @@ export class Permissions {
     return this.#grown({ revoked: [...revoked, ...fresh] });
   }
 
-  /** Why it does not hold this rule, as one sentence to show; null when it does. */
+  /** Returns why these rights do not include the rule, as a clause for a message; null when they do. */
   lacks(rule: Rule): string | null {
     const denying = this.#denials.find((denied) => contains(denied, rule, this.#facts));
     if (denying) return `the deny rule ${denying.text} forbids it`;
-    return this.#holds(rule) ? null : `what it may use is ${this.allowedTools().join(", ") || "nothing"}`;
+    return this.#holds(rule) ? null : `it may use ${this.allowedTools().join(", ") || "nothing"}`;
   }
 
-  /** Of what another list names, what is not held, or not there at all. */
+  /** Returns the rules of another list that these rights do not include, or whose name is unknown. */
   notHeld(texts: readonly string[]): string[] {
     return texts.filter((text) => {
       try {
@@ -188,7 +189,7 @@ export class Permissions {
     });
   }
 
-  /** Whether any of the tools that can be used, or of their inputs, is one that the rule means. */
+  /** Returns true when the rule matches a tool that can be used, or some input of it. */
   touches(rule: Rule): boolean {
     return this.#facts.tools.some((tool) => touchesTool(rule, tool) && this.showsTool(tool.name));
   }
@@ -197,21 +198,21 @@ export class Permissions {
     return "rule" in this.decide(call);
   }
 
-  /** Why a call is not covered, as one sentence to show; null when it is. */
+  /** Returns why a call is not covered, as one sentence for a message; null when it is. */
   refusal(call: Call): string | null {
     const decision = this.decide(call);
     return "refusal" in decision ? decision.refusal : null;
   }
 
-  /** The same of a tool that the process calls, whatever it is shown. */
+  /** Like `refusal`, for a tool by its name, even if it is not shown to the model. */
   toolRefusal(name: string, subject: string): string | null {
     const path = this.#facts.tools.find((tool) => tool.name === name)?.path ?? "";
     return this.refusal({ tool: name, path, subject });
   }
 
   /**
-   * Why this call may not have a file that its driver has opened, as one sentence to show; null when it may. `also`:
-   * tools whose deny patterns count for it too, as what Read may not read is not searched either.
+   * Returns why this call may not have a file that its driver has opened; null when it may. `also`: other tools whose
+   * deny patterns count, because a search must not read what Read may not read.
    */
   refusalOfOpened(call: Call & { opened: string }, also: readonly string[]): string | null {
     const view = new CallView(call, this.#facts);
@@ -234,7 +235,7 @@ export class Permissions {
     return limit ? { refusal: refusalOf(limit, view) } : { rule };
   }
 
-  /** Whether any input of this tool could be covered: whether it is worth showing. */
+  /** Returns true when some input of this tool could be covered, so that it is shown to the model. */
   showsTool(name: string): boolean {
     const tool = this.#facts.tools.find((candidate) => candidate.name === name);
     if (!tool) return false;
@@ -242,18 +243,18 @@ export class Permissions {
     return this.#limits.every((layer) => layer.some((rule) => touchesTool(rule, tool)));
   }
 
-  /** The tools that can be used, for people: `Read`, and with conditions `Bash(git *)`. */
+  /** Lists the tools that can be used, for display: `Read`, and with conditions `Bash(git *)`. */
   allowedTools(): string[] {
     const shown = this.#facts.tools.filter((tool) => this.showsTool(tool.name));
     return [...new Set(shown.flatMap((tool) => this.#describe(tool)))].sort();
   }
 
-  /** What is denied, by whomever: nothing of it can be used, whatever is allowed. */
+  /** Lists all deny rules, which take precedence over every allow rule. */
   deniedTools(): string[] {
     return [...new Set(this.#denials.map((rule) => rule.text))].sort();
   }
 
-  /** The devices that are covered whole, whatever is done with them. */
+  /** Lists the devices that are allowed without conditions. */
   allowedDevices(): string[] {
     return this.#facts.devices
       .filter((device) => this.#limits.every((layer) => layer.some((rule) => coversDevice(rule, device))))
@@ -261,7 +262,7 @@ export class Permissions {
       .toSorted();
   }
 
-  /** Everything there is to save, as one unit. */
+  /** Returns the record of these rights, which is saved and restored as one unit. */
   record(): PermissionRecord {
     const { own, deny, revoked, above, denyAbove, fixed } = this.#parts;
     return {
@@ -284,7 +285,7 @@ export class Permissions {
     if (rules > MAX_OWN_RULES) {
       throw new SyscallError(
         "EXHAUSTED",
-        `A process may have ${MAX_OWN_RULES} rules of its own, and this would be ${rules}.`,
+        `A process may have at most ${MAX_OWN_RULES} rules of its own; with this change it would have ${rules}.`,
       );
     }
     return grown;
@@ -296,7 +297,7 @@ export class Permissions {
     return conditional.filter((rule) => touchesTool(rule, tool)).map((rule) => rule.text);
   }
 
-  /** Rules that a tool which is allowed whole is not enough for. */
+  /** Returns the rules that name protected paths: a rule for the whole tool does not cover these. */
   #protectedRules(tool: ToolFacts): string[] {
     const own = this.#own.filter((rule) => rule.kind === "pattern" && rule.name === tool.name);
     const facts = this.#facts;
@@ -329,7 +330,7 @@ function denialOf(rule: Rule): string {
   return `The deny rule ${rule.text} forbids it.`;
 }
 
-/** What a list has to say about a call that it does not cover. */
+/** Explains why a list does not cover a call. */
 function refusalOf(layer: Layer, view: CallView): string {
   const { call, kind, commandLine, protection } = view;
   if (protection) return protectedRefusal(view, protection);
@@ -341,7 +342,7 @@ function refusalOf(layer: Layer, view: CallView): string {
   return `${call.tool ?? call.path} is not among the allowed tools.`;
 }
 
-/** Only a rule that names the path allows it, and this one would. */
+/** The message suggests the rule that would allow it. */
 function protectedRefusal({ call, device, targets }: CallView, { folder, reader }: Protection): string {
   const does = reader === "git" ? "git runs what is written there" : "Rnix loads what is written there";
   const target = targets.at(-1) ?? { absolute: [], relative: null };

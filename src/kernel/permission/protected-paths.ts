@@ -15,7 +15,7 @@ const PROTECTED: ReadonlyMap<string, string> = new Map([
   ["rnix~1", ".rnix"],
 ]);
 
-/** What makes a folder a repository for git: with `commondir`, objects, refs and configuration are in another one. */
+/** Files that make a folder a git repository. With `commondir`, the others are in another folder. */
 const BARE_REPOSITORIES = [
   ["HEAD", "objects", "refs"],
   ["HEAD", "commondir"],
@@ -25,15 +25,15 @@ const BARE_REPOSITORIES = [
 export interface Protection {
   /** The folder, as a message shows it. */
   folder: string;
-  /** Who would run or load what is written there. */
+  /** The program that would run or load what is written there. */
   reader: "git" | "Rnix";
   /** A bare repository: the folder's depth. */
   bareDepth?: number;
 }
 
 /**
- * null for a target that any rule may cover. What the project's own path consists of does not count.
- * `isThere`: whether there is a file or a folder of this absolute path.
+ * Returns null for a path that any rule may cover. Names in the project's own path do not count.
+ * `isThere`: see `Facts`.
  */
 export function protectionOf(target: PathSegments, isThere: (path: string) => boolean): Protection | null {
   const path = target.relative ?? target.absolute;
@@ -50,7 +50,7 @@ export function protectionOf(target: PathSegments, isThere: (path: string) => bo
   return null;
 }
 
-/** Whether the folder is a bare repository, or becomes one when something of this name is written into it. */
+/** Returns true when the folder is a bare repository, or becomes one when a file of this name is written into it. */
 function isBareWith(folder: readonly string[], name: string, isThere: (path: string) => boolean): boolean {
   const written = fold(name);
   return BARE_REPOSITORIES.some((parts) =>
@@ -59,9 +59,9 @@ function isBareWith(folder: readonly string[], name: string, isThere: (path: str
 }
 
 /**
- * Whether a pattern that matches this path names what is protected there: each protected name stands in it
- * without a wildcard, and so do all segments down to a bare repository. `path` begins where the pattern begins;
- * `outside`: how many segments of the absolute path are before that.
+ * Returns true when a pattern that matches this path names the protected part: it contains each protected name without a
+ * wildcard, and all segments down to a bare repository. `path` begins where the pattern begins; `outside` is the number
+ * of segments of the absolute path before that.
  */
 export function namesProtected(
   pattern: readonly string[],
@@ -76,7 +76,7 @@ export function namesProtected(
   return (wild < 0 ? pattern.length : wild) >= Math.max(1, bareDepth - outside);
 }
 
-/** How often each protected name stands in a path or, without a wildcard, in a pattern. */
+/** Counts each protected name in a path or, without a wildcard, in a pattern. */
 export function countProtected(parts: readonly string[]): Map<string, number> {
   const counts = new Map<string, number>();
   for (const part of parts) {
@@ -90,7 +90,7 @@ function protectedName(part: string): string | null {
   return PROTECTED.get(fold(part)) ?? null;
 }
 
-/** Without what some file systems ignore in a name: case, and characters that are not shown. */
+/** Removes what some file systems ignore in a name: case, and invisible characters. */
 function fold(part: string): string {
   return part
     .normalize("NFC")

@@ -16,7 +16,7 @@ export function isWild(part: string): boolean {
   return /[*?]/.test(part);
 }
 
-/** The pattern ends in `**` and what is before it fits the device or something above it. */
+/** Returns true when the pattern ends in `**` and its other segments match the device or a path above it. */
 export function matchesAllBelow(pattern: readonly string[], device: string): boolean {
   if (device === "" || pattern.at(-1) !== "**") return false;
   const parts = segments(device);
@@ -25,7 +25,7 @@ export function matchesAllBelow(pattern: readonly string[], device: string): boo
   );
 }
 
-/** Everything that could be done with this device, by whatever tool. */
+/** Returns true when the rule covers every use of this device, by any tool. */
 export function coversDevice(rule: Rule, device: string): boolean {
   if (rule.kind === "all") return true;
   if (rule.kind !== "device") return false;
@@ -42,7 +42,7 @@ export function touchesTool(rule: Rule, tool: ToolFacts): boolean {
   return coversWholeTool(rule, tool) || (rule.kind === "device" && liesBelow(rule, tool.path));
 }
 
-/** Something at or below the device could fit the rule. */
+/** Returns true when some path at or below the device could match the rule. */
 export function liesBelow(rule: Rule & { kind: "device" }, device: string): boolean {
   for (const [i, part] of segments(device).entries()) {
     const wanted = rule.segments[i];

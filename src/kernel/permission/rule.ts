@@ -1,24 +1,25 @@
+/** One rule of `allowed_tools` or of a deny list, and its grammar. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import { CommandPattern } from "./command-pattern.ts";
 import { segments } from "./glob.ts";
 import { PathPattern } from "./path-pattern.ts";
 
-/** One entry of `allowed_tools` or of a deny list, read once. */
 export type Rule =
   /** `*` */
   | { kind: "all"; text: string }
-  /** `Read`; with a star (`mcp__github__*`) every tool of such a name. */
+  /** `Read`; with a star (`mcp__github__*`) every tool with a matching name. */
   | { kind: "tool"; text: string; name: string; glob: boolean }
   /** `Bash(git *)`, `Read(src/**)`. What the pattern means depends on the tool's subject. */
   | { kind: "pattern"; text: string; name: string; command: CommandPattern; path: PathPattern }
-  /** `/dev/fs`: the device and everything below it. With stars (`/dev/fs/src/**`) what fits. */
+  /** `/dev/fs`: the device and everything below it. With stars (`/dev/fs/src/**`): every matching path. */
   | { kind: "device"; text: string; segments: readonly string[]; glob: boolean };
 
 const NAME = /^[A-Za-z_*][A-Za-z0-9_.:*-]*$/;
 const DEVICE = /^(?:\/[A-Za-z0-9._*?@+-]+)+$/;
 const MAX_RULE = 1_000;
 
-/** INVALID for what is not in the grammar; whether the names exist is not looked at. */
+/** Fails with INVALID for a malformed rule. Does not check whether names exist. */
 export function parseRule(text: string): Rule {
   if (text === "*") return { kind: "all", text };
   if (text.length > MAX_RULE) throw malformed(text, `at most ${MAX_RULE} characters`);

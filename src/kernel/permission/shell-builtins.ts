@@ -14,16 +14,16 @@ const BUILTINS = names(
 
 /** Builtins that take every argument as plain text. */
 const PLAIN = names(": cd dirs echo false kill popd pushd pwd true type");
-/** Builtins that are plain with decimal numbers alone: some shells evaluate anything else as arithmetic. */
+/** Builtins that are plain only with decimal numbers: some shells evaluate anything else as arithmetic. */
 const NUMERIC = names("break continue exit return shift wait");
 
-/** Operators of `test` that compare texts or look at files. `-v`, `-R` and arithmetic ones evaluate names. */
+/** Operators of `test` that compare texts or check files. `-v`, `-R` and arithmetic ones evaluate names. */
 const UNARY = names("-a -b -c -d -e -f -g -h -k -n -p -r -s -u -w -x -z -G -L -N -O -S");
 const BINARY = names("= == != < > -ef -nt -ot");
 
 /**
- * The builtin that may evaluate an argument of this command as code, or null. Arguments that the shell expands count
- * against it where they could turn into an option or an operator.
+ * Returns the builtin that may evaluate an argument of this command as code, or null. An argument that the shell expands
+ * counts as dangerous where it could become an option or an operator.
  */
 export function evaluatingBuiltin({ words }: SimpleCommand): string | null {
   const [first, ...args] = words;
@@ -75,8 +75,8 @@ const CODE = /`|\$[({[]/;
 const DECLARATIONS = names("declare export local readonly typeset");
 
 /**
- * Whether the line may run a command that its words do not show: by a variable that the shell runs, or by an
- * evaluating builtin and a text with a substitution. `export CI=1` and `[ $? -eq 0 ]` may not.
+ * Returns true when the line may run a command that its words do not show: by a variable that the shell runs, or by an
+ * evaluating builtin and a text with a substitution. Returns false for `export CI=1` and `[ $? -eq 0 ]`.
  */
 export function mayEvaluateCode(line: readonly SimpleCommand[]): boolean {
   const evaluating = line.filter((command) => evaluatingBuiltin(command) !== null);

@@ -1,20 +1,22 @@
-/** One word of a command as the shell would pass it on, quotes removed. */
+/** Parses a shell command line into simple commands. */
+
+/** One word of a command as the shell passes it to the program, without quotes. */
 export interface Word {
   text: string;
-  /** The shell makes something of it that cannot be known here: a variable, a glob, braces, `~`. */
+  /** The shell expands it to an unknown text: a variable, a glob, braces, `~`. */
   dynamic: boolean;
-  /** It may become no argument or several: an unquoted expansion, or `"$@"`. */
+  /** It may expand to no argument or to several: an unquoted expansion, or `"$@"`. */
   splits: boolean;
 }
 
-/** One program the line would run. */
+/** One program that the line runs. */
 export interface SimpleCommand {
   words: Word[];
   /** Begins with assignments, `FOO=x git …`: they can change what the name runs. */
   assigns: boolean;
   /** The texts of assignments, `FOO=x`. */
   assignments: string[];
-  /** Its output goes to a file (`>`, `>>`, `&>`, `<>`); /dev/null and other descriptors do not count. */
+  /** Its output goes to a file (`>`, `>>`, `&>`, `<>`). /dev/null and other descriptors do not count. */
   writes: boolean;
   /** It reads a file by `<`. */
   reads: boolean;
@@ -24,10 +26,9 @@ const MAX_LINE = 100_000;
 const MAX_DEPTH = 100;
 
 /**
- * Every simple command of a shell command line, or null when the line is not understood whole. It is not a
- * shell: it only has to see no fewer commands than any POSIX shell would run, so what is rare or tricky
- * (command and process substitution, here-documents, compound commands, functions, `${…}` beyond a plain
- * name) is not understood. Lists, pipes, groups and subshells are.
+ * Returns all simple commands of a line, or null when some part is not supported. It must find every command that any
+ * POSIX shell would run. Lists, pipes, groups and subshells are supported. Command and process substitution,
+ * here-documents, compound commands, functions and `${…}` beyond a plain name are not.
  */
 export function parseCommandLine(line: string): SimpleCommand[] | null {
   if (line.length > MAX_LINE || hasControl(line)) return null;
@@ -53,7 +54,7 @@ class NotUnderstood extends Error {}
 type Token =
   | { kind: "word"; word: Word; quoted: boolean; assignment: boolean }
   | { kind: "separator" }
-  /** `&` with `>` right behind it: bash redirects both streams, dash ends the command and redirects. */
+  /** `&` directly before `>`: bash redirects both streams, dash ends the command and redirects. */
   | { kind: "both" }
   | { kind: "open" | "close" }
   | { kind: "redirect"; operator: string }
@@ -64,11 +65,11 @@ const RESERVED = new Set(
   "if then else elif fi do done case esac while until for select function coproc in [[ ]]".split(" "),
 );
 
-/** Puts tokens together to commands. */
+/** Assembles tokens into commands. */
 class Parser {
   readonly #lexer: Lexer;
   readonly #commands: SimpleCommand[] = [];
-  /** The closing tokens that are owed. */
+  /** The closing tokens of open groups. */
   readonly #open: ("(" | "{")[] = [];
 
   constructor(lexer: Lexer) {
@@ -77,7 +78,7 @@ class Parser {
 
   parse(): SimpleCommand[] {
     while (this.#command()) {
-      // Each call takes one command and the separator behind it.
+      // Each call reads one command and the separator after it.
     }
     if (this.#open.length > 0) throw new NotUnderstood();
     return this.#commands;
@@ -120,7 +121,7 @@ class Parser {
           this.#redirect(command, token.operator);
           break;
         case "both":
-          // A word behind its file would be one of this command to bash, and a command to dash.
+          // A word after the file belongs to this command in bash, and is a command in dash.
           closed = true;
           break;
         case "word":
@@ -135,14 +136,14 @@ class Parser {
     }
   }
 
-  /** A word where the name of a command is expected. True when it closed a group. */
+  /** Reads a word where a command's name is expected. Returns true when it closed a group. */
   #first(command: SimpleCommand, token: Token & { kind: "word" }): boolean {
     const { text } = token.word;
     if (token.quoted) {
       command.words.push(token.word);
       return false;
     }
-    if (text === "!" && !command.assigns) return false; // Only turns the exit status round.
+    if (text === "!" && !command.assigns) return false; // Only negates the exit status.
     if (text === "{" && !command.assigns) {
       this.#enter("{");
       return false;
@@ -185,19 +186,19 @@ class Parser {
   }
 }
 
-/** Longest first. `&>` is taken as two, `both` and `>`. */
+/** Longest first. `&>` is read as two tokens, `both` and `>`. */
 const OPERATORS = ["<<<", "<<-", "&&", "||", "|&", ">>", ">&", ">|", "<&", "<>", "<<"] as const;
 const SEPARATORS = new Set(["&&", "||", "|&", "|", "&", ";", "\n"]);
 const REDIRECTS = new Set([">>", ">&", ">|", "<>", ">", "<", "<&"]);
 const META = " \t\n;&|()<>";
-/** Unquoted, these may make of one word another, or many. */
+/** Unquoted, these may change a word, or expand it to several. */
 const EXPANDS = "*?[{";
 const NAME_FIRST = /[A-Za-z_]/;
 const NAME = /[A-Za-z0-9_]/;
 /** `$?`, `$#`, `$1` …: one letter long. */
 const SPECIAL = "?#$!-@*0123456789";
 
-/** Cuts a line into tokens the way a shell does. */
+/** Splits a line into tokens as a shell does. */
 class Lexer {
   readonly #line: string;
   #at = 0;
@@ -224,7 +225,7 @@ class Lexer {
     }
   }
 
-  /** Up to the newline, which ends the command. */
+  /** Skips to the newline, which ends the command. */
   #skipComment(): void {
     const end = this.#line.indexOf("\n", this.#at);
     this.#at = end < 0 ? this.#line.length : end;
@@ -237,7 +238,7 @@ class Lexer {
     const next = this.#line[this.#at];
     if (operator === "&" && next === ">") return { kind: "both" };
     if (operator === "(") {
-      if (next === "(") throw new NotUnderstood(); // ((arithmetic)), and what only looks like it.
+      if (next === "(") throw new NotUnderstood(); // ((arithmetic)), or similar.
       return { kind: "open" };
     }
     if (operator === ")") return { kind: "close" };
@@ -342,7 +343,7 @@ class Lexer {
     }
   }
 
-  /** What follows a `$`: a plain variable, or the letter itself. */
+  /** Reads what follows a `$`: a plain variable, or the character itself. */
   #dollar(inQuotes: boolean): Word {
     this.#skipContinuations();
     const next = this.#line[this.#at];
@@ -361,7 +362,7 @@ class Lexer {
     return { text: "$", dynamic: false, splits: false };
   }
 
-  /** `${name}`; everything else in braces can run commands. */
+  /** Reads `${name}`; anything else in braces can run commands. */
   #braced(inQuotes: boolean): Word {
     this.#at++;
     const first = this.#line[this.#at] ?? "";
@@ -388,7 +389,7 @@ class Lexer {
   }
 }
 
-/** A home folder: at the start of a word, and of a part of an assignment. */
+/** A home folder: at the start of a word, or of a part of an assignment. */
 function isTilde(char: string, before: string): boolean {
   return char === "~" && (before === "" || before.endsWith("=") || before.endsWith(":"));
 }

@@ -398,7 +398,7 @@ describe("what is not there or not understood is refused when the rules are read
     ["Raed", 'Did you mean "Read"?'],
     ["read", 'Did you mean "Read"?'],
     ["Bahs(git *)", 'Did you mean "Bash"?'],
-    ["Nonsense", "These are there:"],
+    ["Nonsense", "Known:"],
     ["/dev/fss", 'Did you mean "/dev/fs"?'],
     ["/dev/weather", "There is no device"],
     ["Complete(x)", "nothing of Complete's input is compared"],
