@@ -3,9 +3,6 @@ import { dirname, join } from "node:path";
 import type { AgentInfo, SkillInfo } from "../kernel/types.ts";
 import { type Effort, SyscallError } from "../plugin/index.ts";
 import { AGENT_FILE, AgentFile, type AgentFront, stockLabel } from "./agent-file.ts";
-import { FileCache, fileError, readText, systemCode } from "./file.ts";
-import type { McpWish } from "./mcp.ts";
-import { allNamed, filesOfLine, type NamedFiles } from "./named-files.ts";
 import {
   type ConfigSources,
   EMBEDDED,
@@ -17,7 +14,10 @@ import {
   type Root,
   refuseEscape,
   type Tier,
-} from "./places.ts";
+} from "./config-sources.ts";
+import { FileCache, fileError, readText, systemCode } from "./file.ts";
+import type { McpWish } from "./mcp.ts";
+import { allNamed, filesOfLine, type NamedFiles } from "./named-files.ts";
 import { type AskedKey, askedOf, without } from "./project-agent.ts";
 import { loadSettings } from "./settings.ts";
 import { loadSkill } from "./skills.ts";
@@ -51,12 +51,12 @@ interface AgentList {
 }
 
 /** All agents, sorted by name. A broken one is in `problems`; the others are not affected. */
-export async function loadAgents(places: ConfigSources): Promise<AgentList> {
+export async function loadAgents(sources: ConfigSources): Promise<AgentList> {
   const list: AgentList = { agents: [], problems: [], shadowed: [] };
   const byName = new Map<string, AgentSource>();
-  for (const found of everyAgent(places, list.problems)) {
+  for (const found of everyAgent(sources, list.problems)) {
     try {
-      const known = outrankedBy(found, places);
+      const known = outrankedBy(found, sources);
       if (known) {
         if (!isSame(found, known)) {
           list.shadowed.push({ name: found.name, path: found.source, by: known.source });
@@ -66,7 +66,7 @@ export async function loadAgents(places: ConfigSources): Promise<AgentList> {
       const nearer = byName.get(found.name);
       if (!nearer) {
         byName.set(found.name, found);
-        list.agents.push(...[await read(found, places)].filter((agent) => agent !== null));
+        list.agents.push(...[await read(found, sources)].filter((agent) => agent !== null));
       } else if (nearer.content() !== found.content()) {
         list.shadowed.push({ name: found.name, path: found.source, by: nearer.source });
       }
@@ -79,18 +79,18 @@ export async function loadAgents(places: ConfigSources): Promise<AgentList> {
 }
 
 /** The nearest agent of this name. Fails with NOT_FOUND, which lists the others, or INVALID with file, line and column. */
-export async function loadAgent(name: string, places: ConfigSources): Promise<Agent> {
+export async function loadAgent(name: string, sources: ConfigSources): Promise<Agent> {
   const notices: string[] = [];
-  for (const found of placesOf(name, places)) {
-    const known = outrankedBy(found, places);
+  for (const found of sourcesOf(name, sources)) {
+    const known = outrankedBy(found, sources);
     if (known) {
       if (!isSame(found, known)) notices.push(notInPlaceOf(found, known));
       continue;
     }
-    const agent = await read(found, places);
+    const agent = await read(found, sources);
     if (agent) return { ...agent, notices: [...notices, ...agent.notices] };
   }
-  const names = new Set(everyAgent(places, []).map((found) => found.name));
+  const names = new Set(everyAgent(sources, []).map((found) => found.name));
   throw new SyscallError("NOT_FOUND", `There is no agent "${name}".${suggestion(name, names)}`);
 }
 
@@ -107,17 +107,17 @@ export function requireChecks(agent: Agent): void {
 }
 
 /** The agents of the project that need trust, and for what. An agent that cannot be read runs nothing. */
-export async function projectAgents(places: ConfigSources): Promise<ProjectAgent[]> {
-  const { values: limits } = await loadSettings(places);
+export async function projectAgents(sources: ConfigSources): Promise<ProjectAgent[]> {
+  const { values: limits } = await loadSettings(sources);
   const byName = new Map<string, ProjectAgent>();
-  for (const found of everyAgent(places, [])) {
+  for (const found of everyAgent(sources, [])) {
     const { name, source, tier, manifest } = found;
     if (tier !== "project" || byName.has(name)) continue;
-    const known = knownOf(name, places);
+    const known = knownOf(name, sources);
     if (known && isSame(found, known)) continue;
     const front = (await manifest().catch(unreadable))?.value;
     const asked = front ? askedOf(front, limits, known && placeOf(known)) : [];
-    byName.set(name, { name, file: source, asked, named: filesOfChecks(front?.checks ?? [], places) });
+    byName.set(name, { name, file: source, asked, named: filesOfChecks(front?.checks ?? [], sources) });
   }
   return [...byName.values()].filter(({ asked }) => asked.length > 0);
 }
@@ -153,11 +153,11 @@ const instructionFiles = new FileCache((content) => content.trim());
  * The user's or embedded agent of the same name, if this project's agent must not replace it: that needs trust.
  * undefined: the agent may be used.
  */
-function outrankedBy(found: AgentSource, places: ConfigSources): AgentSource | undefined {
+function outrankedBy(found: AgentSource, sources: ConfigSources): AgentSource | undefined {
   if (found.tier !== "project" || !found.isThere()) return undefined;
-  const known = knownOf(found.name, places);
+  const known = knownOf(found.name, sources);
   if (!known) return undefined;
-  const takes = places.trust.allowsPart(found.source, "name", found.name) && !isSame(found, known);
+  const takes = sources.trust.allowsPart(found.source, "name", found.name) && !isSame(found, known);
   return takes ? undefined : known;
 }
 
@@ -171,8 +171,8 @@ function isSame(found: AgentSource, known: AgentSource): boolean {
   }
 }
 
-function knownOf(name: string, places: ConfigSources): AgentSource | undefined {
-  return placesOf(name, places).find((found) => found.tier !== "project" && found.isThere());
+function knownOf(name: string, sources: ConfigSources): AgentSource | undefined {
+  return sourcesOf(name, sources).find((found) => found.tier !== "project" && found.isThere());
 }
 
 function placeOf({ tier }: AgentSource): string {
@@ -188,36 +188,36 @@ function filesOfChecks(checks: readonly string[], { project }: ConfigSources): N
 }
 
 /** The keys of a project's agent that are not trusted. */
-async function refusedOf(found: AgentSource, front: AgentFront, places: ConfigSources): Promise<AskedKey[]> {
+async function refusedOf(found: AgentSource, front: AgentFront, sources: ConfigSources): Promise<AskedKey[]> {
   if (found.tier !== "project") return [];
-  const known = knownOf(found.name, places);
-  const { values: limits } = await loadSettings(places);
-  const { trust } = places;
+  const known = knownOf(found.name, sources);
+  const { values: limits } = await loadSettings(sources);
+  const { trust } = sources;
   return askedOf(front, limits, known && placeOf(known)).filter(
     ({ key, value }) =>
       !trust.allowsPart(found.source, key, value) ||
-      (key === AGENT_CHECKS && !trust.allowsNamed(filesOfChecks(front.checks ?? [], places))),
+      (key === AGENT_CHECKS && !trust.allowsNamed(filesOfChecks(front.checks ?? [], sources))),
   );
 }
 
 /** null when the file does not exist. */
-async function read(found: AgentSource, places: ConfigSources): Promise<Agent | null> {
+async function read(found: AgentSource, sources: ConfigSources): Promise<Agent | null> {
   const manifest = await found.manifest();
   if (!manifest) return null;
   if (found.tier === "project") {
-    refuseEscape(found.source, places.project);
-    refuseEscape(join(dirname(found.source), INSTRUCTIONS_FILE), places.project);
+    refuseEscape(found.source, sources.project);
+    refuseEscape(join(dirname(found.source), INSTRUCTIONS_FILE), sources.project);
   }
   const { value: written, text: yaml } = manifest;
   if (written.name !== found.name) {
     throw yamlError(yaml, ["name"], `expected the folder's name "${found.name}", got "${written.name}"`);
   }
-  const refused = await refusedOf(found, written, places);
+  const refused = await refusedOf(found, written, sources);
   const value = refused.length === 0 ? written : without(written, refused);
   const notices: string[] = [];
   const skillsOf = async (key: "skills" | "deferred_skills"): Promise<SkillInfo[]> => {
     const skills = (value[key] ?? []).map((name, index) =>
-      agentSkill(name, places, notices, (message) => yamlError(yaml, [key, index], message)),
+      agentSkill(name, sources, notices, (message) => yamlError(yaml, [key, index], message)),
     );
     return (await Promise.all(skills)).flat();
   };
@@ -262,12 +262,12 @@ function unreadable(error: unknown): null {
 /** Loads one skill of an agent. An unknown or broken one fails; an untrusted one is left out with a notice. */
 async function agentSkill(
   name: string,
-  places: ConfigSources,
+  sources: ConfigSources,
   notices: string[],
   wrong: (message: string) => SyscallError,
 ): Promise<SkillInfo[]> {
   try {
-    const skill = await loadSkill(name, places);
+    const skill = await loadSkill(name, sources);
     notices.push(...skill.warnings);
     return [skill];
   } catch (error) {
@@ -286,22 +286,22 @@ function instructionsOf(found: AgentSource): string {
   throw new SyscallError("INVALID", `${file}: expected the agent's instructions, ${what}.`);
 }
 
-function everyAgent(places: ConfigSources, problems: Problem[]): AgentSource[] {
-  const inFolders = roots(places).flatMap((root) =>
+function everyAgent(sources: ConfigSources, problems: Problem[]): AgentSource[] {
+  const inFolders = roots(sources).flatMap((root) =>
     foldersOf(root, problems).map((name) => onDisk(root, name)),
   );
-  return [...inFolders, ...embeddedNames(places.agents).flatMap((name) => embedded(name, places))];
+  return [...inFolders, ...embeddedNames(sources.agents).flatMap((name) => embedded(name, sources))];
 }
 
-function placesOf(name: string, places: ConfigSources): AgentSource[] {
+function sourcesOf(name: string, sources: ConfigSources): AgentSource[] {
   if (!isFolderName(name)) return [];
-  return [...roots(places).map((root) => onDisk(root, name)), ...embedded(name, places)];
+  return [...roots(sources).map((root) => onDisk(root, name)), ...embedded(name, sources)];
 }
 
-function roots(places: ConfigSources): Root[] {
+function roots(sources: ConfigSources): Root[] {
   return [
-    ...inProject(places, "agents", ".rnix/agents"),
-    { dir: join(places.configDir, "agents"), tier: "user" },
+    ...inProject(sources, "agents", ".rnix/agents"),
+    { dir: join(sources.configDir, "agents"), tier: "user" },
   ];
 }
 
@@ -336,8 +336,8 @@ function onDisk({ dir, tier }: Root, name: string): AgentSource {
   };
 }
 
-function embedded(name: string, places: ConfigSources): AgentSource[] {
-  const fileOf = (file: string) => places.agents.find(({ path }) => path === `${name}/${file}`);
+function embedded(name: string, sources: ConfigSources): AgentSource[] {
+  const fileOf = (file: string) => sources.agents.find(({ path }) => path === `${name}/${file}`);
   const manifest = fileOf(AGENT_FILE);
   if (manifest === undefined) return [];
   const instructions = fileOf(INSTRUCTIONS_FILE)?.text ?? null;

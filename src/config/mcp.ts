@@ -3,11 +3,11 @@ import { z } from "zod";
 import type { MountRequest } from "../kernel/types.ts";
 import { visibleWords } from "../lib/visible.ts";
 import { SyscallError } from "../plugin/index.ts";
+import { type ConfigSources, refuseEscape } from "./config-sources.ts";
 import { SETTINGS, type SettingValues } from "./defaults.ts";
 import { digestText, readText } from "./file.ts";
 import { allNamed, filesOfWords, type NamedFiles } from "./named-files.ts";
 import type { Env } from "./paths.ts";
-import { type ConfigSources, refuseEscape } from "./places.ts";
 import { asksTrust } from "./project-keys.ts";
 import { suggestion } from "./suggestion.ts";
 import { choice, number, shown, strict, text } from "./values.ts";
@@ -36,7 +36,7 @@ interface McpMounts {
 }
 
 interface McpSurroundings {
-  places: Pick<ConfigSources, "project" | "configDir" | "trust">;
+  sources: Pick<ConfigSources, "project" | "configDir" | "trust">;
   /** The environments for `${NAME}`. The first that has the variable counts. */
   envs: readonly Env[];
   timeouts: McpTimeouts;
@@ -58,7 +58,7 @@ export async function mcpMounts(
 ): Promise<McpMounts> {
   const result: McpMounts = { mounts: [], notices: [] };
   if (wishes.length === 0) return result;
-  const files = await mcpFiles(surroundings.places);
+  const files = await mcpFiles(surroundings.sources);
   for (const wish of wishes) {
     const found = findServer(wish, files, surroundings);
     if (typeof found !== "string") result.mounts.push(found);
@@ -216,7 +216,7 @@ interface McpFile {
 }
 
 /** The files that define servers, nearest first. Fails when one can't be read: it may define the server. */
-async function mcpFiles({ project, configDir, trust }: McpSurroundings["places"]): Promise<McpFile[]> {
+async function mcpFiles({ project, configDir, trust }: McpSurroundings["sources"]): Promise<McpFile[]> {
   const own = project.kind === "none" ? [] : [join(project.dir, ".rnix", FILE), join(project.dir, FOREIGN)];
   const asks = (path: string): boolean =>
     own.includes(path) &&

@@ -37,7 +37,7 @@ export function askedOf(front: AgentFront, limits: Limits, takes: string | undef
       key: "allowed_tools",
       value: allowed_tools,
       says: `tools ${allowed_tools.join(", ")}`,
-      widens: readOnlyPart(allowed_tools).left.length > 0,
+      widens: readOnlyRules(allowed_tools).left.length > 0,
     },
     ...(models ? [{ key: "models", value: models, says: `models ${JSON.stringify(models)}` }] : []),
     ...(mcp.length > 0
@@ -65,11 +65,11 @@ export function without(front: AgentFront, refused: readonly AskedKey[]): AgentF
   const rest = Object.entries(front).filter(([key]) => !keys.has(key) || SAID_ELSEWHERE.has(key));
   const kept: AgentFront = { ...Object.fromEntries(rest), name: front.name, description: front.description };
   if (!keys.has("allowed_tools")) return kept;
-  return { ...kept, allowed_tools: readOnlyPart(front.allowed_tools ?? ["*"]).kept };
+  return { ...kept, allowed_tools: readOnlyRules(front.allowed_tools ?? ["*"]).kept };
 }
 
 /** Splits rules into those for read-only tools (`kept`) and the others (`left`). */
-export function readOnlyPart(rules: readonly string[]): { kept: string[]; left: string[] } {
+export function readOnlyRules(rules: readonly string[]): { kept: string[]; left: string[] } {
   const kept: string[] = [];
   const left: string[] = [];
   for (const rule of rules) {

@@ -1,7 +1,7 @@
 import { dirname, join, relative } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
+import { refuseEscape } from "./config-sources.ts";
 import { readText } from "./file.ts";
-import { refuseEscape } from "./places.ts";
 import type { Project } from "./project.ts";
 
 /* Finds the AGENTS.md of a run. */

@@ -3,9 +3,9 @@ import { z } from "zod";
 import type { ModelPrice, TokenPrice } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { addressProblem } from "./address.ts";
+import { type ConfigSources, refuseEscape, type Tier } from "./config-sources.ts";
 import type { ModelFacts } from "./model-facts.ts";
 import { filesOfLine } from "./named-files.ts";
-import { type ConfigSources, refuseEscape, type Tier } from "./places.ts";
 import { asksTrust } from "./project-keys.ts";
 import { isBeyond } from "./settings.ts";
 import { DRIVERS, defaultsOf, PRESETS } from "./stock-providers.ts";
@@ -78,15 +78,15 @@ interface AskedProvider {
  * project's.
  */
 export async function loadProviders(
-  places: Pick<ConfigSources, "project" | "configDir" | "home" | "trust">,
+  sources: Pick<ConfigSources, "project" | "configDir" | "home" | "trust">,
 ): Promise<Providers> {
   const result: Providers = { byName: stockProviders(), defaults: [], asked: [], withheld: [] };
-  const user = await readYaml(ProvidersFile, join(places.configDir, FILE));
-  if (user) mergeUser(result, user, places.home);
-  const own = projectProvidersFile(places);
-  if (own !== null) refuseEscape(own, places.project);
+  const user = await readYaml(ProvidersFile, join(sources.configDir, FILE));
+  if (user) mergeUser(result, user, sources.home);
+  const own = projectProvidersFile(sources);
+  if (own !== null) refuseEscape(own, sources.project);
   const project = own === null ? null : await readYaml(ProvidersFile, own);
-  if (project) mergeProject(result, project, places.trust, places.project.dir);
+  if (project) mergeProject(result, project, sources.trust, sources.project.dir);
   return result;
 }
 

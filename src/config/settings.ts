@@ -2,8 +2,8 @@ import { join } from "node:path";
 import { z } from "zod";
 import type { Limit } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
+import { type ConfigSources, refuseEscape } from "./config-sources.ts";
 import { SETTINGS, type Setting, type SettingKey, type SettingValues, type UsableKey } from "./defaults.ts";
-import { type ConfigSources, refuseEscape } from "./places.ts";
 import type { Project } from "./project.ts";
 import { asksTrust, classOf } from "./project-keys.ts";
 import { formatLimit, limit, strict } from "./values.ts";
@@ -51,9 +51,9 @@ type SettingsSources = Pick<ConfigSources, "configDir"> & Partial<Pick<ConfigSou
  * Reads both files. INVALID names file, line and column. A project's limit counts without trust where it is smaller
  * than the user's. A larger one needs trust, and so does `plugins`, which may move a key or run code.
  */
-export async function loadSettings(places: SettingsSources): Promise<Settings> {
-  const { project, trust } = places;
-  const user = await readConfig(join(places.configDir, "config.yaml"), null);
+export async function loadSettings(configSources: SettingsSources): Promise<Settings> {
+  const { project, trust } = configSources;
+  const user = await readConfig(join(configSources.configDir, "config.yaml"), null);
   const own =
     project && project.kind !== "none"
       ? await readConfig(join(project.dir, ".rnix", "config.yaml"), project)

@@ -2,7 +2,6 @@ import { type Dirent, existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { SkillInfo } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { FileCache, fileError, readText, systemCode } from "./file.ts";
 import {
   type ConfigSources,
   EMBEDDED,
@@ -14,7 +13,8 @@ import {
   type Root,
   refuseEscape,
   type Tier,
-} from "./places.ts";
+} from "./config-sources.ts";
+import { FileCache, fileError, readText, systemCode } from "./file.ts";
 import { asksTrust } from "./project-keys.ts";
 import {
   checkSkillFile,
@@ -49,18 +49,18 @@ interface SkillList {
 }
 
 /** Every skill there is, nearest first. A broken one is reported and hides nothing. */
-export async function loadSkills(places: ConfigSources): Promise<SkillList> {
+export async function loadSkills(sources: ConfigSources): Promise<SkillList> {
   const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
   const byName = new Map<string, SkillSource & { skill: Skill }>();
-  for (const found of everySkill(places, list.problems)) {
-    const known = outrankedBy(found, places);
+  for (const found of everySkill(sources, list.problems)) {
+    const known = outrankedBy(found, sources);
     if (known) {
       if (!isSame(found, known)) {
         list.shadowed.push({ name: found.name, path: found.file, by: known.file });
       }
       continue;
     }
-    const skill = await attempt(found, places, list);
+    const skill = await attempt(found, sources, list);
     if (!skill) continue;
     const nearer = byName.get(found.name);
     if (!nearer) byName.set(found.name, { ...found, skill });
@@ -76,16 +76,16 @@ export async function loadSkills(places: ConfigSources): Promise<SkillList> {
  * Loads one skill. Fails with NOT_FOUND, which suggests the nearest name, with INVALID when the only one is broken, and
  * with PERMISSION when it has scripts and its project is not trusted.
  */
-export async function loadSkill(name: string, places: ConfigSources): Promise<Skill> {
+export async function loadSkill(name: string, sources: ConfigSources): Promise<Skill> {
   const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
   const notices: string[] = [];
-  for (const found of placesOf(name, places)) {
-    const known = outrankedBy(found, places);
+  for (const found of sourcesOf(name, sources)) {
+    const known = outrankedBy(found, sources);
     if (known) {
       if (!isSame(found, known)) notices.push(notInPlaceOf(found, known));
       continue;
     }
-    const skill = await attempt(found, places, list);
+    const skill = await attempt(found, sources, list);
     if (skill) return { ...skill, warnings: [...notices, ...skill.warnings] };
   }
   const [withheld] = list.withheld;
@@ -97,15 +97,15 @@ export async function loadSkill(name: string, places: ConfigSources): Promise<Sk
   }
   const [problem] = list.problems;
   if (problem) throw new SyscallError("INVALID", problem.message);
-  const names = new Set(everySkill(places, []).map((found) => found.name));
+  const names = new Set(everySkill(sources, []).map((found) => found.name));
   throw new SyscallError("NOT_FOUND", `There is no skill "${name}".${suggestion(name, names)}`);
 }
 
 /** The skills of the project that need trust: for their scripts, or for the name of a user's or stock skill. */
-export function projectSkills(places: ConfigSources): ProjectSkill[] {
-  return projectRoots(places)
+export function projectSkills(sources: ConfigSources): ProjectSkill[] {
+  return projectRoots(sources)
     .flatMap((root) => skillFolders(root, []))
-    .map((found) => ({ found, known: knownOf(found.name, places) }))
+    .map((found) => ({ found, known: knownOf(found.name, sources) }))
     .filter(({ found, known }) => !known || !isSame(found, known))
     .map(({ found: { name, file, dir }, known }) => {
       return { name, file, scripts: scriptsOf(dir), takes: known && placeOf(known) };
@@ -174,11 +174,11 @@ const skillFiles = new FileCache((content) => content);
  * The user's or embedded skill of the same name, if this project's skill must not replace it: that needs trust.
  * undefined: the skill may be used.
  */
-function outrankedBy(found: SkillSource, places: ConfigSources): SkillSource | undefined {
+function outrankedBy(found: SkillSource, sources: ConfigSources): SkillSource | undefined {
   if (found.tier !== "project" || !existsSync(found.file)) return undefined;
-  const known = knownOf(found.name, places);
+  const known = knownOf(found.name, sources);
   if (!known) return undefined;
-  const takes = places.trust.allowsPart(found.file, "name", found.name) && !isSame(found, known);
+  const takes = sources.trust.allowsPart(found.file, "name", found.name) && !isSame(found, known);
   return takes ? undefined : known;
 }
 
@@ -192,8 +192,8 @@ function isSame(found: SkillSource, known: SkillSource): boolean {
   }
 }
 
-function knownOf(name: string, places: ConfigSources): SkillSource | undefined {
-  return placesOf(name, places).find(
+function knownOf(name: string, sources: ConfigSources): SkillSource | undefined {
+  return sourcesOf(name, sources).find(
     ({ tier, file }) => tier === "embedded" || (tier === "user" && existsSync(file)),
   );
 }
@@ -206,15 +206,15 @@ function notInPlaceOf({ name, file }: SkillSource, known: SkillSource): string {
   return `not trusted, so left out: ${file}. It does not replace ${placeOf(known)} ${name}; \`rnix trust\` shows and trusts it.`;
 }
 
-async function attempt(found: SkillSource, places: ConfigSources, list: SkillList): Promise<Skill | null> {
+async function attempt(found: SkillSource, sources: ConfigSources, list: SkillList): Promise<Skill | null> {
   try {
     const content = found.read();
     if (content === null) return null;
     if (found.tier === "project") {
-      refuseEscape(found.file, places.project);
+      refuseEscape(found.file, sources.project);
       const scripts = scriptsOf(found.dir);
       const asks = scripts.length > 0 && asksTrust("skills/*/scripts/**", "content");
-      if (asks && !places.trust.allowsFiles(scripts)) {
+      if (asks && !sources.trust.allowsFiles(scripts)) {
         list.withheld.push(found.file);
         return null;
       }
@@ -246,27 +246,27 @@ async function parseSkill(found: SkillSource, content: string): Promise<Skill> {
   };
 }
 
-function everySkill(places: ConfigSources, problems: Problem[]): SkillSource[] {
-  const inFolders = roots(places).flatMap((root) => skillFolders(root, problems));
-  return [...inFolders, ...embeddedNames(places.skills).flatMap((name) => embedded(name, places))];
+function everySkill(sources: ConfigSources, problems: Problem[]): SkillSource[] {
+  const inFolders = roots(sources).flatMap((root) => skillFolders(root, problems));
+  return [...inFolders, ...embeddedNames(sources.skills).flatMap((name) => embedded(name, sources))];
 }
 
-function placesOf(name: string, places: ConfigSources): SkillSource[] {
+function sourcesOf(name: string, sources: ConfigSources): SkillSource[] {
   if (!isFolderName(name)) return [];
-  return [...roots(places).map((root) => onDisk(root, name)), ...embedded(name, places)];
+  return [...roots(sources).map((root) => onDisk(root, name)), ...embedded(name, sources)];
 }
 
-function roots(places: ConfigSources): Root[] {
+function roots(sources: ConfigSources): Root[] {
   const user = [
-    join(places.configDir, "skills"),
-    join(places.home, ".agents/skills"),
-    join(places.home, ".claude/skills"),
+    join(sources.configDir, "skills"),
+    join(sources.home, ".agents/skills"),
+    join(sources.home, ".claude/skills"),
   ];
-  return [...projectRoots(places), ...user.map((dir): Root => ({ dir, tier: "user" }))];
+  return [...projectRoots(sources), ...user.map((dir): Root => ({ dir, tier: "user" }))];
 }
 
-function projectRoots(places: ConfigSources): Root[] {
-  return inProject(places, "skills", ".rnix/skills", ".agents/skills", ".claude/skills");
+function projectRoots(sources: ConfigSources): Root[] {
+  return inProject(sources, "skills", ".rnix/skills", ".agents/skills", ".claude/skills");
 }
 
 /** The root's skills by name. A root that cannot be listed is a problem; the others are not affected. */
@@ -288,8 +288,8 @@ function onDisk({ dir, tier }: Root, name: string): SkillSource {
   return { name, file, dir: join(dir, name), tier, read: () => skillFiles.get(file) };
 }
 
-function embedded(name: string, places: ConfigSources): SkillSource[] {
-  const file = places.skills.find(({ path }) => path === `${name}/${SKILL_FILE}`);
+function embedded(name: string, sources: ConfigSources): SkillSource[] {
+  const file = sources.skills.find(({ path }) => path === `${name}/${SKILL_FILE}`);
   if (!file) return [];
   return [{ name, file: EMBEDDED, dir: "", tier: "embedded", front: file.front, read: () => file.text }];
 }

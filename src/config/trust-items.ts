@@ -2,10 +2,10 @@ import { existsSync } from "node:fs";
 import { visible, visibleWords } from "../lib/visible.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { AGENT_CHECKS, projectAgents } from "./agents.ts";
+import type { ConfigSources } from "./config-sources.ts";
 import { filesOfInit, type InitFile, loadProjectInit, projectInitFile } from "./init.ts";
 import { projectMcpFiles, saidServer } from "./mcp.ts";
 import { filesOfLine } from "./named-files.ts";
-import type { ConfigSources } from "./places.ts";
 import { loadProviders } from "./providers.ts";
 import { loadSettings } from "./settings.ts";
 import { projectSkills } from "./skills.ts";
@@ -27,19 +27,19 @@ interface PluginFiles {
  * when a configuration file cannot be read.
  */
 export async function trustItems(
-  places: ConfigSources,
+  sources: ConfigSources,
   trust: Trust,
   plugins: readonly PluginFiles[],
 ): Promise<TrustItem[]> {
-  if (places.project.kind === "none") return [];
+  if (sources.project.kind === "none") return [];
   const items = [
     ...plugins.map((plugin) => pluginItem(trust, plugin)),
-    ...(await configItems(places, trust)),
-    ...(await providerItems(places, trust)),
-    ...(await mcpItems(places, trust)),
-    ...(await initItems(places, trust)),
-    ...(await agentItems(places, trust)),
-    ...skillItems(places, trust),
+    ...(await configItems(sources, trust)),
+    ...(await providerItems(sources, trust)),
+    ...(await mcpItems(sources, trust)),
+    ...(await initItems(sources, trust)),
+    ...(await agentItems(sources, trust)),
+    ...skillItems(sources, trust),
   ];
   // The user decides by what is shown: no part of it may hide.
   return items.map((item) => ({ ...item, what: visible(item.what) }));
@@ -51,16 +51,16 @@ function pluginItem(trust: Trust, { name, files, takes = [] }: PluginFiles): Tru
   return trust.files({ kind: "plugin", name, what, file: files[0] ?? name }, files);
 }
 
-async function configItems(places: ConfigSources, trust: Trust): Promise<TrustItem[]> {
-  const { asked } = await loadSettings(places);
+async function configItems(sources: ConfigSources, trust: Trust): Promise<TrustItem[]> {
+  const { asked } = await loadSettings(sources);
   return asked.map(({ file, key, value, says }) =>
     trust.parts({ kind: "config", name: key, what: says, file }, { [key]: value }),
   );
 }
 
-async function providerItems(places: ConfigSources, trust: Trust): Promise<TrustItem[]> {
-  const { asked } = await loadProviders(places);
-  const { dir } = places.project;
+async function providerItems(sources: ConfigSources, trust: Trust): Promise<TrustItem[]> {
+  const { asked } = await loadProviders(sources);
+  const { dir } = sources.project;
   return asked.map(({ name, file, part, value }) => {
     if (typeof value === "string") {
       return trust.parts(
@@ -75,9 +75,9 @@ async function providerItems(places: ConfigSources, trust: Trust): Promise<Trust
   });
 }
 
-async function mcpItems(places: ConfigSources, trust: Trust): Promise<TrustItem[]> {
-  return (await projectMcpFiles(places)).map(({ path, named, says }) => {
-    const name = path.slice(places.project.dir.length + 1);
+async function mcpItems(sources: ConfigSources, trust: Trust): Promise<TrustItem[]> {
+  return (await projectMcpFiles(sources)).map(({ path, named, says }) => {
+    const name = path.slice(sources.project.dir.length + 1);
     const what = `MCP servers: ${says.join("; ") || "none that can be read"}`;
     return trust.withNamed(trust.files({ kind: "mcp", name, what, file: path }, [path]), named);
   });
@@ -108,8 +108,8 @@ function startedBy({ services, supervisors }: InitFile): string[] {
 }
 
 /** Two items per agent: its checks, because they are commands, and its other keys. */
-async function agentItems(places: ConfigSources, trust: Trust): Promise<TrustItem[]> {
-  return (await projectAgents(places)).flatMap(({ name, file, asked, named }) => {
+async function agentItems(sources: ConfigSources, trust: Trust): Promise<TrustItem[]> {
+  return (await projectAgents(sources)).flatMap(({ name, file, asked, named }) => {
     const checks = asked.filter(({ key }) => key === AGENT_CHECKS);
     const others = asked.filter(({ key }) => key !== AGENT_CHECKS);
     const item = (kind: "agent" | "checks", of: typeof asked): TrustItem[] => {
@@ -122,8 +122,8 @@ async function agentItems(places: ConfigSources, trust: Trust): Promise<TrustIte
   });
 }
 
-function skillItems(places: ConfigSources, trust: Trust): TrustItem[] {
-  return projectSkills(places).flatMap(({ name, file, scripts, takes }) => {
+function skillItems(sources: ConfigSources, trust: Trust): TrustItem[] {
+  return projectSkills(sources).flatMap(({ name, file, scripts, takes }) => {
     const items: TrustItem[] = [];
     if (takes !== undefined) {
       const what = `skill ${name}: in place of ${takes} of this name`;

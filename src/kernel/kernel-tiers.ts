@@ -185,7 +185,7 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
   const { builder, runner, signals } = processes;
   const gate = new ModelGate({ clock, random, openRequests: ports.openRequests });
   const waiting = new WaitingCalls(clock);
-  const drain = new Drain({ clock, waits: (proc, callId) => waiting.of(proc, callId) !== undefined });
+  const drain = new Drain({ clock, isWaiting: (proc, callId) => waiting.of(proc, callId) !== undefined });
   const suspend = (proc: Process, why: string, wake: Wake, cause?: SuspendCause): void =>
     suspendSelf(debug, proc, why, wake, cause);
   const loop = loopPorts(ports, core, io, { gate, waiting, drain, suspend });
@@ -249,7 +249,7 @@ function loopPorts(
     inboxes,
     waiting,
     suspend,
-    note: saveInfo,
+    saveInfo: saveInfo,
     tools: {
       files,
       clock,

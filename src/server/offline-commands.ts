@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
+import type { ConfigSources } from "../config/config-sources.ts";
 import { readText } from "../config/file.ts";
 import { type Env, thisUser, userPaths } from "../config/paths.ts";
-import type { ConfigSources } from "../config/places.ts";
 import { findProject, type Project } from "../config/project.ts";
 import { describeSettings, loadSettings, type SettingLine } from "../config/settings.ts";
 import { type ReviewedItem, Trust } from "../config/trust.ts";
@@ -62,8 +62,8 @@ export async function reviewTrust(where: Where): Promise<TrustReview> {
     // Those of the build have names that a project's agent or skill would take.
     const { embeddedAgents, embeddedSkills } = await import("../plugin/host/embedded.ts");
     const [agents, skills] = await Promise.all([embeddedAgents(), embeddedSkills()]);
-    const places: ConfigSources = { project, trust, configDir, home, agents, skills };
-    const items = await trustItems(places, trust, plugins);
+    const sources: ConfigSources = { project, trust, configDir, home, agents, skills };
+    const items = await trustItems(sources, trust, plugins);
     const problems = plugins.flatMap(({ name, problems }) =>
       problems.map(({ message }) => `plugin ${name}: ${message}`),
     );

@@ -6,7 +6,7 @@ import type { ProcInfo } from "./runs/schema.ts";
 
 /** Returns the spending of a data folder's runs since a time (Unix, ms). */
 export async function spendingSince(runs: RunStore, sinceMs: number): Promise<Spent> {
-  const index = await runs.catalogue();
+  const index = await runs.index();
   const { rows } = await index.list();
   const known = new Set(rows.map(({ uuid }) => uuid));
   const recent = rows.filter(

@@ -35,7 +35,7 @@ sandbox: auto
 checks: ["npm test"]
 `;
     const source = agent(box, ROOTS[0] ?? "", "full", more, "\n  Do all of it.\n\n");
-    const loaded = await loadAgent("full", { ...box.places(), trust: trustAll });
+    const loaded = await loadAgent("full", { ...box.sources(), trust: trustAll });
     expect(loaded).toMatchObject({
       name: "full",
       instructions: "Do all of it.",
@@ -71,7 +71,7 @@ checks: ["npm test"]
   test("that says nothing leaves its limits to the settings", async () => {
     using box = new Sandbox();
     agent(box, ROOTS[0] ?? "", "a");
-    const { maxSteps, contextBudget, timeoutMs, checks } = await loadAgent("a", box.places());
+    const { maxSteps, contextBudget, timeoutMs, checks } = await loadAgent("a", box.sources());
     expect({ maxSteps, contextBudget, timeoutMs, checks }).toEqual({
       maxSteps: undefined,
       contextBudget: undefined,
@@ -88,7 +88,7 @@ checks: ["npm test"]
       expect((await loadAgent("a", box.trusted())).description).toBe(`from ${root}`);
       rmSync(join(box.dir, root), { recursive: true });
     }
-    expect(await loadAgent("a", box.places())).toMatchObject({
+    expect(await loadAgent("a", box.sources())).toMatchObject({
       source: "embedded",
       instructions: "Embedded.",
     });
@@ -97,15 +97,15 @@ checks: ["npm test"]
   test("of HOME's folders is not the project's", async () => {
     using box = new Sandbox();
     agent(box, "home/agents", "a");
-    expect((await failure(() => loadAgent("a", box.places(box.project(box.home))))).code).toBe("NOT_FOUND");
+    expect((await failure(() => loadAgent("a", box.sources(box.project(box.home))))).code).toBe("NOT_FOUND");
   });
 
   test("changes as soon as one of its files does", async () => {
     using box = new Sandbox();
     agent(box, ROOTS[0] ?? "", "a");
-    await loadAgent("a", box.places());
+    await loadAgent("a", box.sources());
     box.write(`${ROOTS[0]}/a/instructions.md`, "Do something else.");
-    expect((await loadAgent("a", box.places())).instructions).toBe("Do something else.");
+    expect((await loadAgent("a", box.sources())).instructions).toBe("Do something else.");
   });
 });
 
@@ -114,7 +114,7 @@ describe("a name that no agent has", () => {
     using box = new Sandbox();
     embed(box, "coder");
     agent(box, ROOTS[2] ?? "", "default");
-    const error = await failure(() => loadAgent("defualt", box.places()));
+    const error = await failure(() => loadAgent("defualt", box.sources()));
     expect(error.code).toBe("NOT_FOUND");
     expect(error.message).toBe(
       'There is no agent "defualt". Did you mean "default"? There are: coder, default.',
@@ -124,7 +124,7 @@ describe("a name that no agent has", () => {
   test.each(["", ".", "..", "../work", "a/b", "a\\b"])('"%s" never leaves the folders', async (name) => {
     using box = new Sandbox();
     agent(box, "home/work", "agents");
-    expect((await failure(() => loadAgent(name, box.places()))).code).toBe("NOT_FOUND");
+    expect((await failure(() => loadAgent(name, box.sources()))).code).toBe("NOT_FOUND");
   });
 });
 
@@ -148,7 +148,7 @@ describe("a mistake in an agent's files is INVALID and names the place", () => {
     using box = new Sandbox();
     box.skills.push({ path: "testing/SKILL.md", text: "---\nname: testing\ndescription: d\n---\nTest.\n" });
     const file = agent(box, ROOTS[0] ?? "", "a", more);
-    const error = await failure(() => loadAgent("a", box.places()));
+    const error = await failure(() => loadAgent("a", box.sources()));
     expect(error.code).toBe("INVALID");
     expect(error.message).toStartWith(`${file}:${place}: `);
     expect(error.message).toContain(words);
@@ -157,14 +157,14 @@ describe("a mistake in an agent's files is INVALID and names the place", () => {
   test("a name that is not the folder's", async () => {
     using box = new Sandbox();
     const file = box.write("home/work/agents/a/agent.yaml", "description: d\nname: b\n");
-    const error = await failure(() => loadAgent("a", box.places()));
+    const error = await failure(() => loadAgent("a", box.sources()));
     expect(error.message).toBe(`${file}:2:7: expected the folder's name "a", got "b"`);
   });
 
   test("a missing name, at the place where it would be", async () => {
     using box = new Sandbox();
     const file = box.write("home/work/agents/a/agent.yaml", "# mine\nnam: a\ndescription: d\n");
-    const { message } = await failure(() => loadAgent("a", box.places()));
+    const { message } = await failure(() => loadAgent("a", box.sources()));
     expect(message).toContain(`${file}:2:1: name: expected the agent's name, got nothing`);
     expect(message).toContain(`${file}:2:1: unknown key "nam"; did you mean "name"?`);
   });
@@ -172,9 +172,9 @@ describe("a mistake in an agent's files is INVALID and names the place", () => {
   test("instructions that are missing or empty", async () => {
     using box = new Sandbox();
     const file = agent(box, ROOTS[0] ?? "", "a", "", "  \n");
-    expect((await failure(() => loadAgent("a", box.places()))).message).toContain("instructions.md");
+    expect((await failure(() => loadAgent("a", box.sources()))).message).toContain("instructions.md");
     rmSync(file.replace("agent.yaml", "instructions.md"));
-    expect((await failure(() => loadAgent("a", box.places()))).message).toContain("found none");
+    expect((await failure(() => loadAgent("a", box.sources()))).message).toContain("found none");
   });
 
   test("a project's instructions that are a link to a file of the user's", async () => {
@@ -182,7 +182,7 @@ describe("a mistake in an agent's files is INVALID and names the place", () => {
     const file = agent(box, ROOTS[0] ?? "", "a").replace("agent.yaml", "instructions.md");
     rmSync(file);
     symlinkSync(box.write("home/.ssh/id", "private"), file);
-    const error = await failure(() => loadAgent("a", box.places()));
+    const error = await failure(() => loadAgent("a", box.sources()));
     expect(error.message).toContain("inside the project");
     expect(error.message).not.toContain("private");
   });
@@ -203,7 +203,7 @@ describe("the list of agents", () => {
     const torn = box.write(`${ROOTS[1]}/torn/agent.yaml`, "name: [torn\n");
     agent(box, ROOTS[2] ?? "", "mine");
     box.write(`${ROOTS[0]}/lib/helper.py`, "the folder of another program");
-    const { agents, problems } = await loadAgents(box.places());
+    const { agents, problems } = await loadAgents(box.sources());
     expect(agents.map(({ name, tier }) => [name, tier])).toEqual([
       ["default", "embedded"],
       ["mine", "user"],
@@ -221,7 +221,7 @@ describe("the list of agents", () => {
     const { shadowed, agents } = await loadAgents(box.trusted());
     expect(shadowed).toEqual([{ name: "b", path: "embedded", by: b }]);
     expect(agents.map(({ tier }) => tier)).toEqual(["embedded", "project"]);
-    const untrusted = await loadAgents(box.places());
+    const untrusted = await loadAgents(box.sources());
     expect(untrusted.shadowed).toEqual([{ name: "b", path: b, by: "embedded" }]);
     expect(untrusted.agents.map(({ tier }) => tier)).toEqual(["embedded", "embedded"]);
   });
@@ -231,23 +231,23 @@ describe("an agent's checks", () => {
   test("of an untrusted project end the run before it begins, and run once they are trusted", async () => {
     using box = new Sandbox();
     agent(box, ROOTS[0] ?? "", "a", "checks: [npm test]\n");
-    const untrusted = await loadAgent("a", box.places());
+    const untrusted = await loadAgent("a", box.sources());
     const error = await failure(() => requireChecks(untrusted));
     expect(error.code).toBe("INVALID");
     expect(error.message).toContain("rnix trust");
-    requireChecks(await loadAgent("a", { ...box.places(), trust: trustAll }));
+    requireChecks(await loadAgent("a", { ...box.sources(), trust: trustAll }));
   });
 
   test("of the user's own agents need no trust", async () => {
     using box = new Sandbox();
     agent(box, ROOTS[2] ?? "", "a", "checks: [npm test]\n");
-    requireChecks(await loadAgent("a", box.places()));
+    requireChecks(await loadAgent("a", box.sources()));
   });
 
   test("do not matter where there are none", async () => {
     using box = new Sandbox();
     agent(box, ROOTS[0] ?? "", "a");
-    requireChecks(await loadAgent("a", box.places()));
+    requireChecks(await loadAgent("a", box.sources()));
   });
 });
 
@@ -256,9 +256,9 @@ test("a skill with scripts of an untrusted project is left out of the agent, and
   box.write("home/work/skills/rel/SKILL.md", "---\nname: rel\ndescription: d\n---\nRun it.\n");
   box.write("home/work/skills/rel/scripts/go.sh", "echo go\n");
   agent(box, ROOTS[0] ?? "", "a", "skills: [rel]\n");
-  const untrusted = await loadAgent("a", box.places());
+  const untrusted = await loadAgent("a", box.sources());
   expect(untrusted.skills).toEqual([]);
   expect(untrusted.notices.join()).toContain("The skill rel brings scripts");
-  const trusted = await loadAgent("a", { ...box.places(), trust: trustAll });
+  const trusted = await loadAgent("a", { ...box.sources(), trust: trustAll });
   expect(trusted.skills.map(({ name }) => name)).toEqual(["rel"]);
 });

@@ -15,7 +15,7 @@ describe("a driver that is asked what it finds", () => {
       env: { ZZZ: "1" },
       warn: (text: string) => void warnings.push(text),
     };
-    expect((await resolveProvider(await request(box.places(), more))).name).toBe("zzz");
+    expect((await resolveProvider(await request(box.sources(), more))).name).toBe("zzz");
     expect(warnings.join()).toContain("oops");
   });
 
@@ -25,7 +25,7 @@ describe("a driver that is asked what it finds", () => {
     const clock = new FakeClock();
     const deaf = device("deaf", () => new Promise(() => undefined));
     const choice = resolveProvider(
-      await request(box.places(), {
+      await request(box.sources(), {
         devices: { entries: () => [deaf, ...STOCK, byKey("zzz", "ZZZ", "z")] },
         env: { ZZZ: "1" },
         warn: (text) => void warnings.push(text),
@@ -61,7 +61,7 @@ describe("a model server on this machine", () => {
   test("is taken when there is nothing else, with a model that can talk", async () => {
     using box = new Sandbox();
     await using server = ollama(TAGS);
-    expect(await resolveProvider(await request(box.places(), { env: at(server) }))).toMatchObject({
+    expect(await resolveProvider(await request(box.sources(), { env: at(server) }))).toMatchObject({
       name: "ollama",
       model: "qwen3:8b",
       because: "found a server of ollama on this machine",
@@ -73,7 +73,7 @@ describe("a model server on this machine", () => {
     using box = new Sandbox();
     await using server = ollama(TAGS);
     const flags = { provider: "ollama" };
-    expect((await resolveProvider(await request(box.places(), { env: at(server), flags }))).model).toBe(
+    expect((await resolveProvider(await request(box.sources(), { env: at(server), flags }))).model).toBe(
       "qwen3:8b",
     );
   });
@@ -83,7 +83,7 @@ describe("a model server on this machine", () => {
     const served: string[] = [];
     await using server = ollama(TAGS, served);
     const env = { ...at(server), OPENAI_API_KEY: "sk-openai" };
-    expect((await resolveProvider(await request(box.places(), { env }))).name).toBe("openai");
+    expect((await resolveProvider(await request(box.sources(), { env }))).name).toBe("openai");
     expect(served).toEqual([]);
   });
 
@@ -94,7 +94,7 @@ describe("a model server on this machine", () => {
     using box = new Sandbox();
     await using server = ollama(tags);
     const error = await failure(async () =>
-      resolveProvider(await request(box.places(), { env: at(server) })),
+      resolveProvider(await request(box.sources(), { env: at(server) })),
     );
     expect(error.code).toBe("UNAVAILABLE");
   });
@@ -108,7 +108,7 @@ describe("a model server on this machine", () => {
     });
     const clock = new FakeClock();
     const asked = failure(async () =>
-      resolveProvider(await request(box.places(), { env: at(server), clock })),
+      resolveProvider(await request(box.sources(), { env: at(server), clock })),
     );
     await until(() => clock.waits.includes(500));
     await clock.advance(500);
@@ -119,7 +119,7 @@ describe("a model server on this machine", () => {
     using box = new Sandbox();
     await using server = ollama(TAGS);
     const chosen = async (env: Record<string, string>) =>
-      resolveProvider(await request(box.places(), { env: { ...at(server), ...env } }));
+      resolveProvider(await request(box.sources(), { env: { ...at(server), ...env } }));
     expect(await chosen({ OPENROUTER_API_KEY: "sk-or" })).toMatchObject({
       name: "openrouter",
       because: "found OPENROUTER_API_KEY",

@@ -12,7 +12,7 @@ describe("what a run may fall back to", () => {
   ) => {
     const warnings: string[] = [];
     const choice = await resolveProvider(
-      await request(box.places(), {
+      await request(box.sources(), {
         env: KEYS,
         agent: { name: "x", ...agent, fallback },
         warn: (text) => void warnings.push(text),
@@ -74,7 +74,7 @@ describe("what a run may fall back to", () => {
     box.write(USER, "providers: { anthropic: { default_model: a, fallback: [b, openai/c] } }\n");
     const names = async (fallback: string[] | undefined) =>
       (
-        await resolveProvider(await request(box.places(), { env: KEYS, agent: { name: "x", fallback } }))
+        await resolveProvider(await request(box.sources(), { env: KEYS, agent: { name: "x", fallback } }))
       ).fallbacks?.map(({ name, model }) => `${name}/${model}`);
     expect(await names(undefined)).toEqual(["anthropic/b", "openai/c"]);
     expect(await names([])).toEqual([]);
@@ -87,7 +87,9 @@ describe("what a run may fall back to", () => {
     expect((await left(box, ["c", "openai/d"], { parent }, {})).named).toEqual(["anthropic/c"]);
     const child = async (model?: string) =>
       (
-        await resolveProvider(await request(box.places(), { env: KEYS, agent: { name: "y", model }, parent }))
+        await resolveProvider(
+          await request(box.sources(), { env: KEYS, agent: { name: "y", model }, parent }),
+        )
       ).fallbacks?.map((one) => one.model);
     expect(await child()).toEqual(["b"]);
     expect(await child("other")).toEqual([]);
@@ -101,11 +103,11 @@ describe("what a run may fall back to", () => {
     const agent = { name: "y", provider: "anthropic", model: "a" };
     const env = { ...KEYS, RNIX_PROVIDER: "openai", RNIX_MODEL: "m" };
     const child = await resolveProvider(
-      await request(box.places(), { env, agent, parent: choice, flags: { provider: "openai", model: "m" } }),
+      await request(box.sources(), { env, agent, parent: choice, flags: { provider: "openai", model: "m" } }),
     );
     expect(child).toMatchObject({ name: "replay", model: "run.yaml", because: "its parent's" });
     const other = await resolveProvider(
-      await request(box.places(), {
+      await request(box.sources(), {
         env,
         agent,
         parent: choice,
@@ -132,13 +134,13 @@ describe("what a run may fall back to", () => {
 test("a run that its daemon resumes keeps the keys of its remaining fallbacks", async () => {
   using box = new Sandbox();
   const parent = await resolveProvider(
-    await request(box.places(), {
+    await request(box.sources(), {
       env: KEYS,
       agent: { name: "x", provider: "anthropic", model: "a", fallback: ["openai/c", "openai/d"] },
     }),
   );
   const goesOn = await resolveProvider(
-    await request(box.places(), {
+    await request(box.sources(), {
       parent,
       flags: { provider: "anthropic", model: "a" },
       byFlag: false,

@@ -20,13 +20,13 @@ function wish(name: string, required = true): McpWish {
 
 function mounts(wishes: readonly McpWish[], env: Record<string, string> = {}, services: string[] = []) {
   const timeouts = { mcp_mount_timeout: 5_000, mcp_request_timeout: 60_000 };
-  return mcpMounts(wishes, { places: box.places(), envs: [env], timeouts, services });
+  return mcpMounts(wishes, { sources: box.sources(), envs: [env], timeouts, services });
 }
 
 /** Everything of the project is trusted as it is now. */
 async function trust(): Promise<void> {
   const given = box.trust();
-  given.accept(await trustItems(box.places(), given, []), Date.UTC(2026, 0, 1));
+  given.accept(await trustItems(box.sources(), given, []), Date.UTC(2026, 0, 1));
 }
 
 describe("an agent's MCP servers", () => {

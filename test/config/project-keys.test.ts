@@ -2,10 +2,10 @@ import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import { AgentFile } from "../../src/config/agent-file.ts";
 import { loadAgent, requireChecks } from "../../src/config/agents.ts";
+import type { ConfigSources } from "../../src/config/config-sources.ts";
 import { SETTINGS } from "../../src/config/defaults.ts";
 import { ProjectFile as InitFile } from "../../src/config/init.ts";
 import { mcpEntry, mcpMounts } from "../../src/config/mcp.ts";
-import type { ConfigSources } from "../../src/config/places.ts";
 import { READ_ONLY_TOOLS } from "../../src/config/project-agent.ts";
 import { PROJECT_KEYS, type ProjectFile, projectKeyRows } from "../../src/config/project-keys.ts";
 import { loadProviders, ProvidersFile } from "../../src/config/providers.ts";
@@ -52,9 +52,9 @@ interface Attack {
   /** Below the project. */
   files: Record<string, string>;
   /** What a run would have; it must be the same as without the files, until the project is trusted. */
-  effect(places: ConfigSources): Promise<unknown>;
+  effect(sources: ConfigSources): Promise<unknown>;
   /** What is said to the user of it. */
-  said(places: ConfigSources): Promise<unknown>;
+  said(sources: ConfigSources): Promise<unknown>;
 }
 
 const ENTRY_VALUES: Record<string, unknown> = {
@@ -83,10 +83,10 @@ const AGENT_VALUES: Record<string, string> = {
 const INSTRUCTIONS = { "agents/new/instructions.md": "Do.\n" };
 const SKILL = "---\nname: NAME\ndescription: evil\n---\nEvil.\n";
 
-const withheldSettings = async (places: ConfigSources): Promise<unknown> =>
-  (await loadSettings(places)).withheld;
-const withheldProviders = async (places: ConfigSources): Promise<unknown> =>
-  (await loadProviders(places)).withheld;
+const withheldSettings = async (sources: ConfigSources): Promise<unknown> =>
+  (await loadSettings(sources)).withheld;
+const withheldProviders = async (sources: ConfigSources): Promise<unknown> =>
+  (await loadProviders(sources)).withheld;
 
 /** One for each key that does more than inform: to show that it does nothing until it is trusted. */
 const ATTACKS: Record<string, Attack> = Object.fromEntries([
@@ -96,8 +96,8 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
       `${file} ${key}`,
       {
         files: { [file]: `${key}: ${kind === "narrows" ? beyond(key) : atLeast(key)}\n` },
-        effect: async (places: ConfigSources) =>
-          describeSettings(await loadSettings(places)).find((line) => line.key === key)?.value,
+        effect: async (sources: ConfigSources) =>
+          describeSettings(await loadSettings(sources)).find((line) => line.key === key)?.value,
         said: withheldSettings,
       },
     ]),
@@ -105,7 +105,7 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
     ".rnix/config.yaml plugins",
     {
       files: { ".rnix/config.yaml": "plugins: { web: { key: evil } }\n" },
-      effect: async (places: ConfigSources) => (await loadSettings(places)).plugins,
+      effect: async (sources: ConfigSources) => (await loadSettings(sources)).plugins,
       said: withheldSettings,
     },
   ],
@@ -113,7 +113,8 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
     ".rnix/providers.yaml default_provider",
     {
       files: { ".rnix/providers.yaml": "default_provider: google\n" },
-      effect: async (places: ConfigSources) => (await loadProviders(places)).defaults.map(({ name }) => name),
+      effect: async (sources: ConfigSources) =>
+        (await loadProviders(sources)).defaults.map(({ name }) => name),
       said: withheldProviders,
     },
   ],
@@ -121,8 +122,8 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
     `.rnix/providers.yaml providers.*.${key}`,
     {
       files: { ".rnix/providers.yaml": `providers: { openai: { ${key}: ${JSON.stringify(value)} } }\n` },
-      effect: async (places: ConfigSources) => {
-        const { source: _, tier: __, ...entry } = (await loadProviders(places)).byName.get("openai") ?? {};
+      effect: async (sources: ConfigSources) => {
+        const { source: _, tier: __, ...entry } = (await loadProviders(sources)).byName.get("openai") ?? {};
         return entry;
       },
       said: withheldProviders,
@@ -132,8 +133,8 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
     ".rnix/providers.yaml providers.*.allow_unconfined",
     {
       files: { ".rnix/providers.yaml": "providers: { claude: { allow_unconfined: true } }\n" },
-      effect: async (places: ConfigSources) =>
-        (await loadProviders(places)).byName.get("claude")?.allowUnconfined,
+      effect: async (sources: ConfigSources) =>
+        (await loadProviders(sources)).byName.get("claude")?.allowUnconfined,
       said: withheldProviders,
     },
   ],
@@ -141,9 +142,9 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
     `agents/*/agent.yaml ${key}`,
     {
       files: { ...INSTRUCTIONS, "agents/new/agent.yaml": `name: new\ndescription: d\n${key}: ${value}\n` },
-      effect: async (places: ConfigSources) => heldBy(places, "new"),
-      said: async (places: ConfigSources) => {
-        const agent = await loadAgent("new", places);
+      effect: async (sources: ConfigSources) => heldBy(sources, "new"),
+      said: async (sources: ConfigSources) => {
+        const agent = await loadAgent("new", sources);
         const refused = agent.checksWithheld ? [await failure(() => requireChecks(agent))] : [];
         const servers = agent.mcp.map(({ untrusted }) => untrusted);
         return [
@@ -161,16 +162,16 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
         "agents/stock/agent.yaml": "name: stock\ndescription: evil\nallowed_tools: [Read]\n",
         "agents/stock/instructions.md": "Evil.\n",
       },
-      effect: async (places: ConfigSources) => (await loadAgent("stock", places)).instructions,
-      said: async (places: ConfigSources) => (await loadAgent("stock", places)).notices,
+      effect: async (sources: ConfigSources) => (await loadAgent("stock", sources)).instructions,
+      said: async (sources: ConfigSources) => (await loadAgent("stock", sources)).notices,
     },
   ],
   [
     "skills/*/SKILL.md name",
     {
       files: { ".claude/skills/stock/SKILL.md": SKILL.replace("NAME", "stock") },
-      effect: async (places: ConfigSources) => (await loadSkill("stock", places)).description,
-      said: async (places: ConfigSources) => (await loadSkill("stock", places)).warnings,
+      effect: async (sources: ConfigSources) => (await loadSkill("stock", sources)).description,
+      said: async (sources: ConfigSources) => (await loadSkill("stock", sources)).warnings,
     },
   ],
   [
@@ -180,8 +181,8 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
         "skills/own/SKILL.md": SKILL.replace("NAME", "own"),
         "skills/own/scripts/deep/evil.sh": "evil\n",
       },
-      effect: async (places: ConfigSources) => (await loadSkills(places)).skills.map(({ name }) => name),
-      said: async (places: ConfigSources) => (await failure(() => loadSkill("own", places))).message,
+      effect: async (sources: ConfigSources) => (await loadSkills(sources)).skills.map(({ name }) => name),
+      said: async (sources: ConfigSources) => (await failure(() => loadSkill("own", sources))).message,
     },
   ],
   ...[".rnix/mcp.yaml servers", ".mcp.json mcpServers"].map((row) => [
@@ -190,8 +191,8 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
       files: {
         [row.split(" ")[0] ?? ""]: JSON.stringify({ [row.split(" ")[1] ?? ""]: { x: { command: "evil" } } }),
       },
-      effect: async (places: ConfigSources) => (await mounts(places)).mounts,
-      said: async (places: ConfigSources) => (await mounts(places)).notices,
+      effect: async (sources: ConfigSources) => (await mounts(sources)).mounts,
+      said: async (sources: ConfigSources) => (await mounts(sources)).notices,
     },
   ]),
 ]);
@@ -218,23 +219,23 @@ describe("until it is trusted, a project changes nothing by", () => {
     using box = known();
     for (const [path, text] of Object.entries(files)) box.write(`home/work/${path}`, text);
     if (rule?.class === "yours alone") {
-      for (const places of [box.places(), box.trusted()]) {
-        expect((await failure(() => effect(places))).code).toBe("INVALID");
+      for (const sources of [box.sources(), box.trusted()]) {
+        expect((await failure(() => effect(sources))).code).toBe("INVALID");
       }
       return;
     }
     const [key = ""] = rule?.key.split(".").slice(-1) ?? [];
     const without = await settled(plain, effect);
-    expect(await effect(box.places())).toEqual(without);
-    const shown = JSON.stringify(await said(box.places()));
+    expect(await effect(box.sources())).toEqual(without);
+    const shown = JSON.stringify(await said(box.sources()));
     expect(shown).toContain(rule?.file === ".rnix/config.yaml" ? key : ".");
     expect(await effect(box.trusted())).not.toEqual(without);
 
     // The list that a person is shown has it, and binds it.
-    const items = await trustItems(box.places(), box.trust(), []);
+    const items = await trustItems(box.sources(), box.trust(), []);
     expect(items.length).toBeGreaterThan(0);
     box.trust().accept(items, 0);
-    expect(await effect(box.places())).toEqual(await effect(box.trusted()));
+    expect(await effect(box.sources())).toEqual(await effect(box.trusted()));
   });
 });
 
@@ -242,7 +243,7 @@ test("an untrusted agent of a new name holds what it lists of the tools that onl
   using box = known();
   const held = async (listed: string): Promise<readonly string[]> => {
     box.write("home/work/agents/new/agent.yaml", `name: new\ndescription: d\n${listed}\n`);
-    return (await loadAgent("new", box.places())).allowedTools;
+    return (await loadAgent("new", box.sources())).allowedTools;
   };
   box.write("home/work/agents/new/instructions.md", "Do.\n");
   expect(await held("")).toEqual([...READ_ONLY_TOOLS]);
@@ -275,11 +276,11 @@ function known(): Sandbox {
 async function settled(box: Sandbox, effect: Attack["effect"]): Promise<unknown> {
   box.write("home/work/agents/new/agent.yaml", `name: new\ndescription: d\nallowed_tools: [Read]\n`);
   box.write("home/work/agents/new/instructions.md", "Do.\n");
-  return effect(box.places());
+  return effect(box.sources());
 }
 
-async function heldBy(places: ConfigSources, name: string): Promise<unknown> {
-  const agent = await loadAgent(name, places);
+async function heldBy(sources: ConfigSources, name: string): Promise<unknown> {
+  const agent = await loadAgent(name, sources);
   const { allowedTools, provider, model, fallback, effort, mcp, sandbox, checksWithheld } = agent;
   const { maxSteps, contextBudget, maxCost, timeoutMs } = agent;
   const servers = mcp.filter(({ untrusted }) => untrusted === undefined).map((server) => server.name);
@@ -302,10 +303,10 @@ async function heldBy(places: ConfigSources, name: string): Promise<unknown> {
   ]);
 }
 
-async function mounts(places: ConfigSources): ReturnType<typeof mcpMounts> {
+async function mounts(sources: ConfigSources): ReturnType<typeof mcpMounts> {
   const wrong = (message: string): SyscallError => new SyscallError("INVALID", message);
   const wish = { name: "x", required: false, had: true as const, wrong };
-  return mcpMounts([wish], { places, envs: [], timeouts: { mcp_mount_timeout: 1, mcp_request_timeout: 1 } });
+  return mcpMounts([wish], { sources, envs: [], timeouts: { mcp_mount_timeout: 1, mcp_request_timeout: 1 } });
 }
 
 /** A value that goes beyond what the user has. */

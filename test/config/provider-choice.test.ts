@@ -107,7 +107,7 @@ describe("the provider of a run is", () => {
       using box = new Sandbox();
       const files = [user && box.write(USER, user), project && box.write(PROJECT, project)];
       const choice = await resolveProvider(
-        await request(untrusted ? box.places() : box.trusted(), {
+        await request(untrusted ? box.sources() : box.trusted(), {
           flags,
           env: { ...KEYS, ...env },
           agent: agent && { name: "x", ...agent },
@@ -124,7 +124,7 @@ describe("the provider of a run is", () => {
   test("one whose key is only in the user's env file", async () => {
     using box = new Sandbox();
     box.write("home/.config/rnix/env", "# keys\nexport OPENAI_API_KEY='sk-file'\n\n", 0o600);
-    const choice = await resolveProvider(await request(box.places(), { userEnv: userEnv(box.configDir) }));
+    const choice = await resolveProvider(await request(box.sources(), { userEnv: userEnv(box.configDir) }));
     expect(choice).toMatchObject({ name: "openai", because: "found OPENAI_API_KEY in ~/.config/rnix/env" });
     expect(await choice.secret()).toBe("sk-file");
   });
@@ -134,10 +134,10 @@ describe("the provider of a run is", () => {
     const devices = { entries: () => [...STOCK, byKey("mine", "MINE", "m1")] };
     const env = { MINE: "1" };
     const named = await resolveProvider(
-      await request(box.places(), { devices, env, flags: { provider: "mine" } }),
+      await request(box.sources(), { devices, env, flags: { provider: "mine" } }),
     );
     expect(named).toMatchObject({ name: "mine", device: "/dev/llm/mine", model: "m1" });
-    const found = await resolveProvider(await request(box.places(), { devices, env }));
+    const found = await resolveProvider(await request(box.sources(), { devices, env }));
     expect(found).toMatchObject({ name: "mine", because: "found mine on this machine" });
   });
 });
@@ -145,7 +145,7 @@ describe("the provider of a run is", () => {
 describe("no provider", () => {
   test("to be found is UNAVAILABLE, with the shortest way to one", async () => {
     using box = new Sandbox();
-    const error = await failure(async () => resolveProvider(await request(box.places())));
+    const error = await failure(async () => resolveProvider(await request(box.sources())));
     expect(error.code).toBe("UNAVAILABLE");
     for (const word of ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "--provider", "rnix demo"]) {
       expect(error.message).toContain(word);
@@ -159,7 +159,7 @@ describe("no provider", () => {
       { env: { RNIX_PROVIDER: "opnai" } },
       { agent: { name: "x", provider: "opnai" } },
     ]) {
-      const error = await failure(async () => resolveProvider(await request(box.places(), more)));
+      const error = await failure(async () => resolveProvider(await request(box.sources(), more)));
       expect(error.code).toBe("NOT_FOUND");
       expect(error.message).toBe(
         'There is no provider "opnai". Did you mean "openai"? There are: anthropic, claude, cursor, google, ollama, openai, openai-compatible, openrouter, replay.',
@@ -175,7 +175,7 @@ describe("no provider", () => {
     );
     const missing = async (provider: string, env = {}) =>
       failure(async () =>
-        resolveProvider(await request(box.places(), { flags: { provider, model: "m" }, env })),
+        resolveProvider(await request(box.sources(), { flags: { provider, model: "m" }, env })),
       );
     expect((await missing("openai")).message).toContain("OPENAI_API_KEY");
     expect((await missing("anthropic", { ANTHROPIC_API_KEY: "" })).code).toBe("UNAVAILABLE");
@@ -189,7 +189,7 @@ describe("no provider", () => {
       "providers: { x: { driver: opnai, default_model: m }, y: { driver: openai-compatible } }\n",
     );
     const lacking = async (provider: string) =>
-      failure(async () => resolveProvider(await request(box.places(), { flags: { provider }, env: KEYS })));
+      failure(async () => resolveProvider(await request(box.sources(), { flags: { provider }, env: KEYS })));
     expect(await lacking("x")).toMatchObject({ code: "UNAVAILABLE" });
     expect((await lacking("x")).message).toContain('Did you mean "openai"?');
     expect((await lacking("y")).message).toContain("base_url");
@@ -198,7 +198,7 @@ describe("no provider", () => {
   test("with no model is INVALID and says how to name one", async () => {
     using box = new Sandbox();
     const error = await failure(async () =>
-      resolveProvider(await request(box.places(), { flags: { provider: "replay" } })),
+      resolveProvider(await request(box.sources(), { flags: { provider: "replay" } })),
     );
     expect(error.code).toBe("INVALID");
     expect(error.message).toContain("--model");

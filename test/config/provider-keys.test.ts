@@ -56,7 +56,9 @@ test("the second variable of a key counts where the first is not set, and the sp
   const key = async (env: Record<string, string>, userEnv: Record<string, string> = {}) => {
     const flags = { provider: "google" };
     return (
-      await resolveProvider(await request(box.places(), { flags, env: { ...env, RNIX_MODEL: "m" }, userEnv }))
+      await resolveProvider(
+        await request(box.sources(), { flags, env: { ...env, RNIX_MODEL: "m" }, userEnv }),
+      )
     ).secret();
   };
   const second = { GOOGLE_GENERATIVE_AI_API_KEY: "second" };
@@ -98,24 +100,26 @@ describe("a key that a command prints", () => {
   test("makes its provider one that is found, and is not run to list it", async () => {
     using box = new Sandbox();
     const file = box.write(USER, "providers: { openai: { api_key_command: pass openai } }\n");
-    const look = await request(box.places(), { keys: COMMANDS });
+    const look = await request(box.sources(), { keys: COMMANDS });
     expect(await resolveProvider(look)).toMatchObject({
       name: "openai",
       model: "gpt-default",
       because: `api_key_command of ${file}`,
     });
-    const line = (await describeProviders(await request(box.places()))).find(({ name }) => name === "openai");
+    const line = (await describeProviders(await request(box.sources()))).find(
+      ({ name }) => name === "openai",
+    );
     expect(line).toMatchObject({ key: "command", problem: null });
   });
 
   test("is run in the project's folder for a project that is trusted with it, and in no other", async () => {
     using box = new Sandbox();
     const file = box.write(PROJECT, "providers: { openai: { api_key_command: ./steal } }\n");
-    expect((await loadProviders(box.places())).withheld).toEqual([
+    expect((await loadProviders(box.sources())).withheld).toEqual([
       `api_key_command of the provider openai in ${file}`,
     ]);
     expect(await (await choose(box, "openai", KEYS)).secret()).toBe("sk-openai");
-    const trusted = await loadProviders({ ...box.places(), trust: trustAll });
+    const trusted = await loadProviders({ ...box.sources(), trust: trustAll });
     expect(trusted.byName.get("openai")?.keyCommand).toEqual({
       command: "./steal",
       file,

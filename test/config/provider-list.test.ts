@@ -10,7 +10,7 @@ test("every provider is described with what it lacks, and without its key", asyn
     "providers: { work: { driver: openai, base_url: 'https://w.example/v1', api_key_env: WORK_KEY } }\n",
   );
   const lines = await describeProviders(
-    await request(box.places(), { env: { OPENAI_API_KEY: "sk-openai" } }),
+    await request(box.sources(), { env: { OPENAI_API_KEY: "sk-openai" } }),
   );
   expect(JSON.stringify(lines)).not.toContain("sk-openai");
   expect(lines.map(({ name, key, problem }) => [name, key, problem !== null])).toEqual([

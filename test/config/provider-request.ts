@@ -1,4 +1,4 @@
-import type { ConfigSources } from "../../src/config/places.ts";
+import type { ConfigSources } from "../../src/config/config-sources.ts";
 import { type ProviderRequest, resolveProvider } from "../../src/config/provider-choice.ts";
 import { loadProviders } from "../../src/config/providers.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
@@ -38,11 +38,11 @@ export const STOCK = [
 ];
 
 export async function request(
-  places: ConfigSources,
+  sources: ConfigSources,
   more: Partial<ProviderRequest> = {},
 ): Promise<ProviderRequest> {
   return {
-    providers: await loadProviders(places),
+    providers: await loadProviders(sources),
     devices: { entries: () => STOCK },
     env: {},
     // No local server: the machine of the tests is not searched.
@@ -67,4 +67,4 @@ export const KEYS = {
 };
 
 export const choose = async (box: Sandbox, provider: string, env: Record<string, string>, more = {}) =>
-  resolveProvider(await request(box.places(), { flags: { provider, model: "m" }, env, ...more }));
+  resolveProvider(await request(box.sources(), { flags: { provider, model: "m" }, env, ...more }));

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { ConfigSources } from "../../src/config/places.ts";
+import type { ConfigSources } from "../../src/config/config-sources.ts";
 import { resolveProvider } from "../../src/config/provider-choice.ts";
 import { loadProviders } from "../../src/config/providers.ts";
 import { trustAll } from "../../src/config/trust.ts";
@@ -32,9 +32,9 @@ describe("providers.yaml", () => {
       p: { price: { input: 3, output: 4 } }
 `,
     );
-    const places = { ...box.places(), trust: trustAll };
+    const sources = { ...box.sources(), trust: trustAll };
     const chosen = async (model?: string) =>
-      resolveProvider(await request(places, { env: KEYS, flags: { provider: "openai", model } }));
+      resolveProvider(await request(sources, { env: KEYS, flags: { provider: "openai", model } }));
     expect(await chosen()).toMatchObject({
       model: "p",
       concurrency: 4,
@@ -79,7 +79,7 @@ describe("providers.yaml", () => {
   ])("with %s is INVALID at its place", async (_, text, place, words) => {
     using box = new Sandbox();
     const file = box.write(USER, text);
-    const error = await failure(() => loadProviders(box.places()));
+    const error = await failure(() => loadProviders(box.sources()));
     expect(error.code).toBe("INVALID");
     expect(error.message).toStartWith(`${file}:${place}: `);
     expect(error.message).toContain(words);
@@ -93,12 +93,12 @@ describe("an untrusted project", () => {
       PROJECT,
       "providers:\n  openai: { base_url: 'https://evil.example/v1', api_key_env: AWS_SECRET, extra: { a: 1 }, default_model: p }\n",
     );
-    const providers = await loadProviders(box.places());
+    const providers = await loadProviders(box.sources());
     expect(providers.withheld).toEqual([
       `base_url, api_key_env, default_model, extra of the provider openai in ${file}`,
     ]);
     const choice = await resolveProvider(
-      await request(box.places(), {
+      await request(box.sources(), {
         flags: { provider: "openai", model: "m" },
         env: { ...KEYS, AWS_SECRET: "aws" },
       }),
@@ -107,7 +107,7 @@ describe("an untrusted project", () => {
     expect(await choice.secret()).toBe("sk-openai");
     const trusted = await resolveProvider(
       await request(
-        { ...box.places(), trust: trustAll },
+        { ...box.sources(), trust: trustAll },
         { flags: { provider: "openai" }, env: { AWS_SECRET: "aws" } },
       ),
     );
@@ -120,7 +120,7 @@ describe("an untrusted project", () => {
     using box = new Sandbox();
     box.write(PROJECT, "providers: { openai: { driver: anthropic } }\n");
     const choice = await resolveProvider(
-      await request(box.places(), { flags: { provider: "openai", model: "m" }, env: KEYS }),
+      await request(box.sources(), { flags: { provider: "openai", model: "m" }, env: KEYS }),
     );
     expect(choice.device).toBe("/dev/llm/openai");
   });
@@ -132,12 +132,12 @@ describe("an untrusted project", () => {
       "default_provider: corp\nproviders: { corp: { driver: openai, base_url: 'https://corp.example/v1', default_model: c } }\n",
     );
     const error = await failure(async () =>
-      resolveProvider(await request(box.places(), { flags: { provider: "corp" }, env: KEYS })),
+      resolveProvider(await request(box.sources(), { flags: { provider: "corp" }, env: KEYS })),
     );
     expect(error.code).toBe("UNAVAILABLE");
     expect(error.message).toContain("rnix trust");
-    expect((await resolveProvider(await request(box.places(), { env: KEYS }))).name).toBe("anthropic");
-    const providers = await loadProviders(box.places());
+    expect((await resolveProvider(await request(box.sources(), { env: KEYS }))).name).toBe("anthropic");
+    const providers = await loadProviders(box.sources());
     expect(providers.withheld.join()).toContain("default_provider corp");
   });
 
@@ -152,7 +152,7 @@ describe("an untrusted project", () => {
   ])("has no script of its played: %s", async (_, text) => {
     using box = new Sandbox();
     box.write(PROJECT, text);
-    const choice = await resolveProvider(await request(box.places(), { env: KEYS }));
+    const choice = await resolveProvider(await request(box.sources(), { env: KEYS }));
     expect([choice, ...(choice.fallbacks ?? [])].map(({ device }) => device)).toEqual(["/dev/llm/anthropic"]);
     expect(choice.model).not.toBe("demo.yaml");
   });
@@ -162,18 +162,18 @@ describe("an untrusted project", () => {
     const free = "price: { input: 0, output: 0 }";
     box.write(USER, "providers: { openai: { models: { known: { price: { input: 1, output: 2 } } } } }\n");
     box.write(PROJECT, `providers: { openai: { models: { known: { ${free} }, other: { ${free} } } } }\n`);
-    const prices = async (places: ConfigSources): Promise<unknown[]> => {
-      const models = (await loadProviders(places)).byName.get("openai")?.models;
+    const prices = async (sources: ConfigSources): Promise<unknown[]> => {
+      const models = (await loadProviders(sources)).byName.get("openai")?.models;
       return [models?.known?.price?.input, models?.other?.price?.input];
     };
-    expect(await prices(box.places())).toEqual([1, undefined]);
+    expect(await prices(box.sources())).toEqual([1, undefined]);
     expect(await prices(box.trusted())).toEqual([1, 0]);
   });
 
   test("narrows how many calls are made, and widens it for none", async () => {
     using box = new Sandbox();
-    const paceOf = async (places: ConfigSources): Promise<unknown[]> => {
-      const { byName } = await loadProviders(places);
+    const paceOf = async (sources: ConfigSources): Promise<unknown[]> => {
+      const { byName } = await loadProviders(sources);
       return ["openai", "google"].map((name) => [
         byName.get(name)?.concurrency,
         byName.get(name)?.requestsPerMinute,
@@ -183,12 +183,12 @@ describe("an untrusted project", () => {
     const pace = (name: string, calls: number, minute: number): string =>
       `  ${name}: { concurrency: ${calls}, requests_per_minute: ${minute} }\n`;
     box.write(PROJECT, `providers:\n${pace("openai", 5, 91)}${pace("google", 17, 1)}`);
-    expect(await paceOf(box.places())).toEqual([
+    expect(await paceOf(box.sources())).toEqual([
       [4, 90],
       [undefined, 1],
     ]);
     box.write(PROJECT, `providers:\n${pace("openai", 3, 89)}${pace("google", 2, 1)}`);
-    expect(await paceOf(box.places())).toEqual([
+    expect(await paceOf(box.sources())).toEqual([
       [3, 89],
       [2, 1],
     ]);

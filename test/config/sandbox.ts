@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import type { ConfigSources, EmbeddedFile } from "../../src/config/places.ts";
+import type { ConfigSources, EmbeddedFile } from "../../src/config/config-sources.ts";
 import { findProject, type Project } from "../../src/config/project.ts";
 import { Trust, trustAll } from "../../src/config/trust.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
@@ -44,14 +44,14 @@ export class Sandbox implements Disposable {
     return new Trust(this.userDataDir, project);
   }
 
-  places(project = this.project()): ConfigSources {
+  sources(project = this.project()): ConfigSources {
     const { configDir, home, agents, skills } = this;
     return { project, trust: this.trust(project), configDir, home, agents, skills };
   }
 
   /** The same for a run with `--trust`. */
   trusted(project = this.project()): ConfigSources {
-    return { ...this.places(project), trust: trustAll };
+    return { ...this.sources(project), trust: trustAll };
   }
 
   [Symbol.dispose](): void {

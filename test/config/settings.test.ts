@@ -57,7 +57,7 @@ describe("the defaults", () => {
 
   test("are the same as what is loaded where no file is", async () => {
     using box = new Sandbox();
-    expect(await loadSettings(box.places())).toEqual(defaultSettings());
+    expect(await loadSettings(box.sources())).toEqual(defaultSettings());
   });
 
   test("hold every row that is for later, marked so", () => {
@@ -73,7 +73,7 @@ describe("the defaults", () => {
     using box = new Sandbox();
     const lines = describeSettings(defaultSettings()).filter(({ works }) => works);
     box.write(USER, lines.map(({ key, value }) => `${key}: ${value}`).join("\n"));
-    const loaded = await loadSettings(box.places());
+    const loaded = await loadSettings(box.sources());
     expect(loaded.values).toEqual(defaultSettings().values);
     expect(loaded.sources.size).toBe(lines.length);
   });
@@ -94,7 +94,7 @@ describe("config.yaml", () => {
 
   test("counts as soon as it changes, and is forgotten when it is gone", async () => {
     using box = new Sandbox();
-    const steps = async () => (await loadSettings(box.places())).values.max_steps;
+    const steps = async () => (await loadSettings(box.sources())).values.max_steps;
     box.write(USER, "max_steps: 7\n");
     expect(await steps()).toBe(7);
     box.write(USER, "max_steps: 8\n");
@@ -106,25 +106,25 @@ describe("config.yaml", () => {
   test("of a folder that is no project is not read", async () => {
     using box = new Sandbox();
     box.write("home/.rnix/config.yaml", "max_steps: 3\n");
-    expect((await loadSettings(box.places(box.project(box.home)))).values.max_steps).toBe(100);
+    expect((await loadSettings(box.sources(box.project(box.home)))).values.max_steps).toBe(100);
   });
 
   test("sets ages longer than a timer can wait, and no limit where the table allows it", async () => {
     using box = new Sandbox();
     box.write(USER, "retention_age: 400d\nretention_runs: unlimited\nretention_size: 1GiB\n");
-    expect((await loadSettings(box.places())).values).toMatchObject({
+    expect((await loadSettings(box.sources())).values).toMatchObject({
       retention_age: 400 * 86_400_000,
       retention_runs: null,
       retention_size: 1024 ** 3,
     });
     box.write(USER, "retention_age: 40000d\n");
-    expect((await failure(() => loadSettings(box.places()))).message).toContain("36500d");
+    expect((await failure(() => loadSettings(box.sources()))).message).toContain("36500d");
   });
 
   test("takes `none` where nothing at all makes sense", async () => {
     using box = new Sandbox();
     box.write(USER, "model_retries: none\nspawn_depth: none\nsupervisor_restarts: none\n");
-    expect((await loadSettings(box.places())).values).toMatchObject({
+    expect((await loadSettings(box.sources())).values).toMatchObject({
       model_retries: 0,
       spawn_depth: 0,
       supervisor_restarts: 0,
@@ -135,7 +135,7 @@ describe("config.yaml", () => {
     using box = new Sandbox();
     box.write(USER, "");
     box.write(PROJECT, "# nothing yet\n");
-    expect((await loadSettings(box.places())).values).toEqual(defaultSettings().values);
+    expect((await loadSettings(box.sources())).values).toEqual(defaultSettings().values);
   });
 });
 
@@ -147,7 +147,7 @@ describe("an untrusted project's limits", () => {
       PROJECT,
       "max_cost: unlimited\nmax_steps: 51\ntimeout: 1m\nspawn_depth: 1\ntokens_per_day: 5\nevents_per_run: 1\n",
     );
-    const { values: limits, withheld } = await loadSettings(box.places());
+    const { values: limits, withheld } = await loadSettings(box.sources());
     expect(limits).toMatchObject({
       max_cost: 2,
       max_steps: 50,
@@ -168,7 +168,7 @@ describe("an untrusted project's limits", () => {
   test("are compared with the default where the user has none of their own", async () => {
     using box = new Sandbox();
     box.write(PROJECT, "max_steps: 101\ncontext_budget: 1000000\n");
-    const { values: limits, withheld } = await loadSettings(box.places());
+    const { values: limits, withheld } = await loadSettings(box.sources());
     expect(limits).toMatchObject({ max_steps: 100, context_budget: 1_000_000 });
     expect(withheld).toHaveLength(1);
   });
@@ -202,7 +202,7 @@ describe("a mistake in config.yaml is INVALID and names line and column", () => 
   ])("%s", async (_, text, place, words) => {
     using box = new Sandbox();
     const file = box.write(USER, text);
-    const error = await failure(() => loadSettings(box.places()));
+    const error = await failure(() => loadSettings(box.sources()));
     expect(error.code).toBe("INVALID");
     expect(error.message).toStartWith(`${file}:${place}: `);
     expect(error.message).toContain(words);
@@ -211,15 +211,15 @@ describe("a mistake in config.yaml is INVALID and names line and column", () => 
   test("all of them are named, in the order of the file", async () => {
     using box = new Sandbox();
     const file = box.write(USER, "max_steps: 0\nplugin: {}\ngrace: soon\n");
-    const { message } = await failure(() => loadSettings(box.places()));
-    const places = message.split("\n").map((line) => line.slice(file.length, line.indexOf(": ")));
-    expect(places).toEqual([":1:12", ":2:1", ":3:8"]);
+    const { message } = await failure(() => loadSettings(box.sources()));
+    const sources = message.split("\n").map((line) => line.slice(file.length, line.indexOf(": ")));
+    expect(sources).toEqual([":1:12", ":2:1", ":3:8"]);
   });
 
   test("a daemon's number in a project's file, which would be every project's", async () => {
     using box = new Sandbox();
     const file = box.write(PROJECT, "max_steps: 3\ndaemon_idle_stop: 1h\n");
-    const error = await failure(() => loadSettings(box.places()));
+    const error = await failure(() => loadSettings(box.sources()));
     expect(error.message).toStartWith(`${file}:2:1: `);
     expect(error.message).toContain("~/.config/rnix/config.yaml");
   });
@@ -231,16 +231,16 @@ describe("a mistake in config.yaml is INVALID and names line and column", () => 
       return `  ${name}: &${name} [${Array(9).fill(`*${before}`).join(", ")}]`;
     });
     box.write(USER, `plugins:\n x:\n  a: &a [1]\n${levels.join("\n")}\n`);
-    expect((await failure(() => loadSettings(box.places()))).message).toContain("aliases");
+    expect((await failure(() => loadSettings(box.sources()))).message).toContain("aliases");
   });
 
   test("a file that is none, and one too large to be meant", async () => {
     using box = new Sandbox();
     box.folder(USER);
-    expect((await failure(() => loadSettings(box.places()))).message).toContain("expected a file");
+    expect((await failure(() => loadSettings(box.sources()))).message).toContain("expected a file");
     using other = new Sandbox();
     other.write(USER, `# ${"x".repeat(1024 * 1024)}\n`);
-    expect((await failure(() => loadSettings(other.places()))).message).toContain("1 MiB");
+    expect((await failure(() => loadSettings(other.sources()))).message).toContain("1 MiB");
   });
 });
 
@@ -249,7 +249,7 @@ describe("the plugins' parts", () => {
     using box = new Sandbox();
     box.write(USER, "plugins:\n  web: { timeout: 5, backend: a }\n  fs: { x: 1 }\n");
     box.write(PROJECT, "plugins:\n  web: { backend: b }\n");
-    const settings = await loadSettings({ ...box.places(), trust: trustAll });
+    const settings = await loadSettings({ ...box.sources(), trust: trustAll });
     expect(settings.plugins).toEqual({ web: { timeout: 5, backend: "b" }, fs: { x: 1 } });
     expect(settings.withheld).toEqual([]);
   });
@@ -258,7 +258,7 @@ describe("the plugins' parts", () => {
     using box = new Sandbox();
     box.write(USER, "plugins:\n  web: { backend: a }\n");
     const file = box.write(PROJECT, "max_steps: 3\nplugins:\n  web: { backend: evil }\n");
-    const settings = await loadSettings(box.places());
+    const settings = await loadSettings(box.sources());
     expect(settings.plugins).toEqual({ web: { backend: "a" } });
     expect(settings.withheld).toEqual([`settings of the plugins web in ${file}`]);
     expect(settings.values.max_steps).toBe(3);

@@ -21,7 +21,7 @@ function skill(box: Sandbox, root: string, name: string, front = "", body = "Do 
 }
 
 describe("a skill", () => {
-  test("is the nearest of its name, over all eight places", async () => {
+  test("is the nearest of its name, over all eight sources", async () => {
     using box = new Sandbox();
     box.skills.push({ path: "a/SKILL.md", text: "---\nname: a\ndescription: embedded\n---\nBody.\n" });
     for (const root of [...ROOTS].reverse()) {
@@ -38,7 +38,7 @@ describe("a skill", () => {
   test("has its folder, its body without the front matter, and the tools its author lists", async () => {
     using box = new Sandbox();
     skill(box, ROOTS[0] ?? "", "a", "allowed-tools: Read Bash(git log *), Grep\n", "# Title\n\n---\n\nText.");
-    const loaded = await loadSkill("a", box.places());
+    const loaded = await loadSkill("a", box.sources());
     expect(loaded.dir).toBe(join(box.projectDir, "skills/a"));
     expect(loaded.allowedTools).toEqual(["Read", "Bash(git log *)", "Grep"]);
     expect(await loaded.body()).toBe("# Title\n\n---\n\nText.");
@@ -48,7 +48,7 @@ describe("a skill", () => {
   test("that is embedded has no folder, and one that lists no tools narrows nothing", async () => {
     using box = new Sandbox();
     box.skills.push({ path: "a/SKILL.md", text: "---\nname: a\ndescription: d\n---\nBody.\n" });
-    expect(await loadSkill("a", box.places())).toMatchObject({
+    expect(await loadSkill("a", box.sources())).toMatchObject({
       dir: "",
       source: "embedded",
       allowedTools: null,
@@ -60,7 +60,7 @@ describe("a skill", () => {
     const text =
       "---\r\nname: a\r\ndescription: d\r\nallowed-tools:\r\n  - Read\r\n  - Grep\r\nversion: 2\r\n---\r\nBody.\r\n";
     box.write("home/.claude/skills/a/SKILL.md", text);
-    expect(await loadSkill("a", box.places())).toMatchObject({
+    expect(await loadSkill("a", box.sources())).toMatchObject({
       allowedTools: ["Read", "Grep"],
       warnings: [],
     });
@@ -70,7 +70,7 @@ describe("a skill", () => {
     using box = new Sandbox();
     const long = "x".repeat(65);
     const file = box.write("home/work/skills/a/SKILL.md", `---\ndescription: d\nname: ${long}\n---\nBody.\n`);
-    const { name, warnings } = await loadSkill("a", box.places());
+    const { name, warnings } = await loadSkill("a", box.sources());
     expect(name).toBe("a");
     expect(warnings).toHaveLength(2);
     expect(warnings[0]).toStartWith(`${file}:3:7: `);
@@ -79,20 +79,20 @@ describe("a skill", () => {
   test("that does not exist is NOT_FOUND with the nearest name", async () => {
     using box = new Sandbox();
     skill(box, ROOTS[4] ?? "", "testing");
-    const error = await failure(() => loadSkill("tesing", box.places()));
+    const error = await failure(() => loadSkill("tesing", box.sources()));
     expect(error.code).toBe("NOT_FOUND");
     expect(error.message).toContain('Did you mean "testing"?');
-    expect((await failure(() => loadSkill("../skills/testing", box.places()))).code).toBe("NOT_FOUND");
+    expect((await failure(() => loadSkill("../skills/testing", box.sources()))).code).toBe("NOT_FOUND");
   });
 
   test("that is broken is skipped for a farther one, and INVALID when it is the only one", async () => {
     using box = new Sandbox();
     const file = box.write("home/work/skills/a/SKILL.md", "---\nname: a\n---\nBody.\n");
-    expect((await failure(() => loadSkill("a", box.places()))).message).toStartWith(
+    expect((await failure(() => loadSkill("a", box.sources()))).message).toStartWith(
       `${file}:2:1: description: `,
     );
     skill(box, ROOTS[6] ?? "", "a");
-    expect((await loadSkill("a", box.places())).tier).toBe("user");
+    expect((await loadSkill("a", box.sources())).tier).toBe("user");
   });
 });
 
@@ -104,7 +104,7 @@ describe("the list of skills", () => {
     const bare = box.write("home/work/skills/bare/SKILL.md", "# No front matter\n");
     box.write("home/work/skills/README.md", "not a skill");
     box.folder("home/work/skills/empty");
-    const { skills, problems } = await loadSkills(box.places());
+    const { skills, problems } = await loadSkills(box.sources());
     expect(skills.map(({ name }) => name)).toEqual(["good"]);
     expect(problems.map(({ path }) => path)).toEqual([bad, bare]);
     expect(problems[1]?.message).toStartWith(`${bare}:1:1: `);
@@ -116,11 +116,11 @@ describe("the list of skills", () => {
     box.write("home/work/skills/rel/scripts/deep/go.sh", "echo go\n");
     const own = skill(box, ROOTS[4] ?? "", "mine");
     box.write("home/.config/rnix/skills/mine/scripts/go.sh", "echo go\n");
-    const untrusted = await loadSkills(box.places());
+    const untrusted = await loadSkills(box.sources());
     expect(untrusted.skills.map(({ source }) => source)).toEqual([own]);
     expect(untrusted.withheld).toEqual([file]);
-    expect((await failure(() => loadSkill("rel", box.places()))).code).toBe("PERMISSION");
-    const trusted = await loadSkills({ ...box.places(), trust: trustAll });
+    expect((await failure(() => loadSkill("rel", box.sources()))).code).toBe("PERMISSION");
+    const trusted = await loadSkills({ ...box.sources(), trust: trustAll });
     expect(trusted.skills.map(({ name }) => name)).toEqual(["mine", "rel"]);
   });
 
@@ -130,11 +130,11 @@ describe("the list of skills", () => {
     box.folder("home/.claude/skills");
     skill(box, "home/elsewhere", "out");
     symlinkSync(join(box.home, "elsewhere/out"), join(box.projectDir, "skills/out"));
-    const { skills, problems } = await loadSkills(box.places());
+    const { skills, problems } = await loadSkills(box.sources());
     expect(skills).toEqual([]);
     expect(problems[0]?.message).toContain("inside the project");
     symlinkSync(join(box.home, "elsewhere/out"), join(box.home, ".claude/skills/out"));
-    expect((await loadSkills(box.places())).skills.map(({ tier }) => tier)).toEqual(["user"]);
+    expect((await loadSkills(box.sources())).skills.map(({ tier }) => tier)).toEqual(["user"]);
   });
 
   test("continues without a folder that cannot be listed", async () => {
@@ -142,7 +142,7 @@ describe("the list of skills", () => {
     skill(box, ROOTS[0] ?? "", "good");
     const closed = join(box.folder("home/.claude"), "skills");
     symlinkSync("skills", closed);
-    const { skills, problems } = await loadSkills(box.places());
+    const { skills, problems } = await loadSkills(box.sources());
     expect(skills.map(({ name }) => name)).toEqual(["good"]);
     expect(problems.map(({ path }) => path)).toEqual([closed]);
   });

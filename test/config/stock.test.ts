@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { stockAgentFront } from "../../src/config/agent-file.ts";
 import { loadAgent, loadAgents } from "../../src/config/agents.ts";
-import type { ConfigSources, EmbeddedFile } from "../../src/config/places.ts";
+import type { ConfigSources, EmbeddedFile } from "../../src/config/config-sources.ts";
 import { loadProviders } from "../../src/config/providers.ts";
 import { loadSettings } from "../../src/config/settings.ts";
 import { stockSkillFront } from "../../src/config/skill-file.ts";
@@ -20,7 +20,7 @@ function embedded(folder: string): EmbeddedFile[] {
 }
 
 function stock(box: Sandbox): ConfigSources {
-  return { ...box.places(), agents: embedded("agents"), skills: embedded("skills") };
+  return { ...box.sources(), agents: embedded("agents"), skills: embedded("skills") };
 }
 
 /** What this version has: a stock agent may name nothing else. */
@@ -93,14 +93,15 @@ test("what the build reads of them, through JSON, is what a run would read", asy
   );
   expect(built.agents.filter(({ front }) => front).length).toBe(3);
   expect(built.skills.filter(({ front }) => front).length).toBeGreaterThan(1);
-  const agents = async (places: ConfigSources): Promise<unknown> => JSON.stringify(await loadAgents(places));
+  const agents = async (sources: ConfigSources): Promise<unknown> =>
+    JSON.stringify(await loadAgents(sources));
   expect(await agents({ ...read, ...built })).toEqual(await agents(read));
 });
 
 test("the build's own parser reads of them what the library reads", async () => {
   using box = new Sandbox();
-  const places = stock(box);
-  const built = await loadAgents(places);
+  const sources = stock(box);
+  const built = await loadAgents(sources);
   for (const folder of ["agents", "skills"]) {
     for (const { path, text } of embedded(folder)) box.write(`home/work/${folder}/${path}`, text);
   }
@@ -123,10 +124,10 @@ test("what every spawn loads takes next to nothing once it is warm", async () =>
   box.write("home/work/.rnix/providers.yaml", "providers: { openai: { default_model: m } }\n");
   const files = stock(box);
   const load = async () => {
-    const places = { ...box.places(), agents: files.agents, skills: files.skills };
-    await loadSettings(places);
-    await loadAgent("coder", places);
-    await loadProviders(places);
+    const sources = { ...box.sources(), agents: files.agents, skills: files.skills };
+    await loadSettings(sources);
+    await loadAgent("coder", sources);
+    await loadProviders(sources);
   };
   for (let i = 0; i < 20; i++) await load();
   const times: number[] = [];

@@ -35,7 +35,7 @@ function plugins(box: Sandbox) {
 
 async function states(box: Sandbox): Promise<Record<string, string>> {
   const trust = box.trust();
-  const items = trust.review(await trustItems(box.places(), trust, plugins(box)));
+  const items = trust.review(await trustItems(box.sources(), trust, plugins(box)));
   return Object.fromEntries(items.map(({ kind, name, state }) => [`${kind} ${name}`, state]));
 }
 
@@ -54,7 +54,7 @@ const every = (state: string) => Object.fromEntries(ALL.map((name) => [name, sta
 
 async function accept(box: Sandbox): Promise<void> {
   const trust = box.trust();
-  trust.accept(await trustItems(box.places(), trust, plugins(box)), NOW);
+  trust.accept(await trustItems(box.sources(), trust, plugins(box)), NOW);
 }
 
 describe("trust is asked for", () => {
@@ -65,7 +65,7 @@ describe("trust is asked for", () => {
 
   test("in words that say what it does", async () => {
     using box = fullProject();
-    const items = await trustItems(box.places(), box.trust(), plugins(box));
+    const items = await trustItems(box.sources(), box.trust(), plugins(box));
     const what = items.map((item) => item.what).join("\n");
     expect(what).toContain("plugin jira: runs as you, 2 files, in place of the stock Read");
     expect(what).toContain('base_url "https://proxy.example/v1"');
@@ -79,15 +79,15 @@ describe("trust is asked for", () => {
       "name: ci\ndescription: d\nskills: [testing]\nchecks: [make]\n",
     );
     box.write("home/work/agents/broken/agent.yaml", "name: broken\nchecks: [make]\n");
-    const items = await trustItems(box.places(), box.trust(), []);
+    const items = await trustItems(box.sources(), box.trust(), []);
     expect(items.map(({ kind, name }) => `${kind} ${name}`)).toEqual(["agent ci", "checks ci"]);
   });
 
   test("nothing in a folder that is no project", async () => {
     using box = fullProject();
-    const places = box.places(box.project(box.home));
-    expect(await trustItems(places, box.trust(places.project), [])).toEqual([]);
-    expect((await failure(() => box.trust(places.project).follow([], NOW))).code).toBe("INVALID");
+    const sources = box.sources(box.project(box.home));
+    expect(await trustItems(sources, box.trust(sources.project), [])).toEqual([]);
+    expect((await failure(() => box.trust(sources.project).follow([], NOW))).code).toBe("INVALID");
   });
 });
 
@@ -341,9 +341,9 @@ describe("what a trusted command names in the project", () => {
     using box = fullProject();
     box.write("home/work/agents/ci/agent.yaml", agentWith("sh check.sh"));
     await accept(box);
-    expect((await loadAgent("ci", box.places())).checksWithheld).toBe(false);
+    expect((await loadAgent("ci", box.sources())).checksWithheld).toBe(false);
     box.write("home/work/check.sh", "evil\n");
-    expect((await loadAgent("ci", box.places())).checksWithheld).toBe(true);
+    expect((await loadAgent("ci", box.sources())).checksWithheld).toBe(true);
   });
 
   test("is bounded: a command of too many words or folders is never trusted", async () => {
@@ -355,7 +355,7 @@ describe("what a trusted command names in the project", () => {
       box.write("home/work/agents/ci/agent.yaml", agentWith(check));
       await accept(box);
       expect((await states(box))["checks ci"]).not.toBe("trusted");
-      expect((await loadAgent("ci", box.places())).checksWithheld).toBe(true);
+      expect((await loadAgent("ci", box.sources())).checksWithheld).toBe(true);
       expect((await loadAgent("ci", box.trusted())).checksWithheld).toBe(false);
     }
   });
@@ -385,7 +385,7 @@ describe("following a folder", () => {
     expect(await states(box)).toEqual(every("new"));
   });
 
-  const now = (box: Sandbox) => trustItems(box.places(), box.trust(), plugins(box));
+  const now = (box: Sandbox) => trustItems(box.sources(), box.trust(), plugins(box));
 
   test("takes over what its author changed before a run, and nothing that changes during one", async () => {
     using box = fullProject();

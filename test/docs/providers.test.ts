@@ -42,7 +42,7 @@ describe("docs/providers.md", () => {
     const [, yaml = ""] = /<!-- example: providers.yaml -->\n```yaml\n([\s\S]*?)```/.exec(document) ?? [];
     using box = new Sandbox();
     box.write("home/.config/rnix/providers.yaml", yaml);
-    const { byName, defaults, withheld } = await loadProviders(box.places());
+    const { byName, defaults, withheld } = await loadProviders(box.sources());
     expect(withheld).toEqual([]);
     expect(defaults.map(({ name }) => name)).toEqual(["work"]);
     expect(byName.get("work")).toMatchObject({

@@ -54,7 +54,7 @@ test("old runs go when a person says so: the ones that were named, and what is a
   expect((await machine.run(["show", "99"])).stderr).toContain("No process with PID 99");
 });
 
-test("ps -a lists thousands of old runs, with and without their catalogue, and a damaged one hides no other", async () => {
+test("ps -a lists thousands of old runs, with and without their index, and a damaged one hides no other", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ go: [says("done")] }));
   const uuid = await ran(machine);

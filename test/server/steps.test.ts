@@ -20,7 +20,7 @@ function callOf(kept: StepRecord["tool_calls"][number]["kept"]): StepRecord["too
 test("a step names where the whole of a result is, and what is wrong when it is not", async () => {
   await using server = await serve("memory");
   const writer = new RunStore(server.dir).create(uuid);
-  const { path, ...ref } = await writer.keep("a.txt", "the whole");
+  const { path, ...ref } = await writer.storeBlob("a.txt", "the whole");
   writer.step({ ...stepRecord(1), tool_calls: [callOf(ref)] });
   writer.info(procInfo({ uuid, state: "dead", ended_at_ms: 1, exit_code: 0 }));
   await writer.close();

@@ -89,7 +89,7 @@ test("a record of a newer schema is named among those that can't be read, and hi
   expect(damaged[0]?.error.message).toContain("newer rnix");
 });
 
-test("a catalogue of another form is written anew: it is only derived", async () => {
+test("an index of another form is written anew: it is only derived", async () => {
   await using h = harness();
   const uuid = await suspended(h);
   await h.runs.survey();

@@ -81,7 +81,7 @@ class RandomRun {
   }
 
   async #keep(): Promise<void> {
-    const { path: _, ...ref } = await this.#writer.keep("x.txt", `result ${this.#int(5)}`);
+    const { path: _, ...ref } = await this.#writer.storeBlob("x.txt", `result ${this.#int(5)}`);
     this.#now.kept.push(ref);
   }
 }

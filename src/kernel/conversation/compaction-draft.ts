@@ -224,7 +224,7 @@ class Drafting {
   /** Stores what is cut where the model's tools can read it: they can't read the step's record. */
   async #keep(name: string, content: string): Promise<string> {
     try {
-      const { path } = await this.#proc.record.keep(`${name}.txt`, content);
+      const { path } = await this.#proc.record.storeBlob(`${name}.txt`, content);
       return `The whole text is in ${path}`;
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;

@@ -64,7 +64,7 @@ export class OpenContexts {
       log: (level, text) => this.#ports.log(level, sourceOf(proc, entry), proc.secrets.hide(text)),
       spill: async (name, data) => {
         const redacted = typeof data === "string" ? proc.secrets.hide(data) : data;
-        return (await proc.record.keep(name, redacted)).path;
+        return (await proc.record.storeBlob(name, redacted)).path;
       },
       inbox: (text) => this.#ports.inbox(proc, entry.plugin, proc.secrets.hide(text)),
       access,

@@ -167,8 +167,8 @@ export class ProcessBuilder {
     if (!fork) return runs.reopen(info.uuid, opts.limits);
     const uuid = this.#ports.uuid();
     const images = saved.spawned.images ?? [];
-    const kept = images.map(({ file }) => file);
-    const origin = { uuid: info.uuid, steps: fork.steps, kept, foreign: fork.adopted };
+    const files = images.map(({ file }) => file);
+    const origin = { uuid: info.uuid, steps: fork.steps, files, foreign: fork.adopted };
     const record = await runs.fork(uuid, origin, opts.limits);
     undo.push(() => runs.remove(uuid));
     return record;
@@ -367,12 +367,15 @@ export class ProcessBuilder {
 
 /** One after the other, because images are large. */
 async function keepImages(record: RunWriter, images: NonNullable<SpawnOpts["images"]>): Promise<ImageRef[]> {
-  const kept: ImageRef[] = [];
+  const stored: ImageRef[] = [];
   for (const { media_type, width, height, data } of images) {
-    const { file, sha256, bytes } = await record.keep(`image.${media_type.slice("image/".length)}`, data);
-    kept.push({ media_type, file, sha256, bytes, width, height });
+    const { file, sha256, bytes } = await record.storeBlob(
+      `image.${media_type.slice("image/".length)}`,
+      data,
+    );
+    stored.push({ media_type, file, sha256, bytes, width, height });
   }
-  return kept;
+  return stored;
 }
 
 function takesChildren(parent: Process): boolean {

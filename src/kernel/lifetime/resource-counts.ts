@@ -32,7 +32,7 @@ type OtherHeld =
   | "supervisors"
   | "agents"
   | "modelCalls"
-  | "places"
+  | "budgets"
   | "reservations"
   | "programs";
 
@@ -57,7 +57,7 @@ export function countResources(parts: ResourceOwners): ResourceCounts {
     supervisors: supervisors.size,
     agents: agents.waiting,
     modelCalls: gate.calls,
-    places: budget.live,
+    budgets: budget.live,
     reservations: budget.reserved.reservations,
     programs: children.list().length,
   };

@@ -13,7 +13,7 @@ export interface FallbackPorts {
   files: FileSystem;
   emit(proc: Process, event: ProcessEvent): void;
   /** Writes the process record, so that the run keeps this model after a crash. */
-  note(proc: Process): Promise<void>;
+  saveInfo(proc: Process): Promise<void>;
 }
 
 /** Recovers from a failed model call of one process: with a new key, or with the next fallback model. */
@@ -68,7 +68,7 @@ export class Fallback {
       this.#recordSwitch(from, next, error);
       try {
         await this.#openModel(from, next);
-        await this.#ports.note(proc);
+        await this.#ports.saveInfo(proc);
         this.#renewed = false;
         return !proc.stopped;
       } catch (thrown) {

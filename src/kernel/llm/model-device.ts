@@ -32,6 +32,6 @@ export class ModelDeviceFile implements ModelDevice {
   }
 
   async readImage(image: ImageRef): Promise<string> {
-    return Buffer.from(await this.#proc.record.readKept(image)).toString("base64");
+    return Buffer.from(await this.#proc.record.readBlob(image)).toString("base64");
   }
 }

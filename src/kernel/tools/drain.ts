@@ -7,7 +7,7 @@ const POLL_MS = 20;
 interface DrainPorts {
   clock: Clock;
   /** Whether the call only waits, and can wait again after a resume: then the drain does not wait for it. */
-  waits(proc: Process, callId: string): boolean;
+  isWaiting(proc: Process, callId: string): boolean;
 }
 
 /**
@@ -64,7 +64,7 @@ export class Drain {
     for (const [proc, calls] of this.#calls) {
       // A process that is paused, stopping, or waiting to be suspended would not finish its calls.
       if (proc.paused || proc.stopped || this.#idle.has(proc)) continue;
-      for (const callId of calls) if (!this.#ports.waits(proc, callId)) count++;
+      for (const callId of calls) if (!this.#ports.isWaiting(proc, callId)) count++;
     }
     return count;
   }

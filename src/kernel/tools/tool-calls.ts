@@ -262,7 +262,7 @@ export class StepCalls {
   /** Stores the whole result. If that fails, the call still succeeds, because it has been made. */
   async #keep(call: ToolCall, text: string): Promise<{ where: string; kept?: KeptRef }> {
     try {
-      const { path, ...kept } = await this.#proc.record.keep(`${call.name}.txt`, text);
+      const { path, ...kept } = await this.#proc.record.storeBlob(`${call.name}.txt`, text);
       return { where: `The whole result is in ${path}`, kept };
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;

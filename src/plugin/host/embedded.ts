@@ -1,4 +1,4 @@
-import type { ConfigSources } from "../../config/places.ts";
+import type { ConfigSources } from "../../config/config-sources.ts";
 import * as stock from "./checkout.ts";
 import { sha256 } from "./stock-files.ts";
 

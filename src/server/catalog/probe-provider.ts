@@ -97,16 +97,16 @@ function contextOf(choice: ProviderChoice, place: ProbePlace): Omit<OpenContext,
     folders: [],
     guarded: [],
     config: choice.config,
-    tools: { list: async () => [], call: () => Promise.reject(nothingKept()) },
+    tools: { list: async () => [], call: () => Promise.reject(noProcess()) },
     progress: () => undefined,
     changed: () => undefined,
     log: () => undefined,
-    inbox: () => Promise.reject(nothingKept()),
+    inbox: () => Promise.reject(noProcess()),
     // PID 0, which no rules bind.
     access: async (paths) => paths.map(() => null),
   };
 }
 
-function nothingKept(): SyscallError {
+function noProcess(): SyscallError {
   return new SyscallError("UNAVAILABLE", "A probe is no run: there is nothing to keep data beside.");
 }

@@ -67,12 +67,12 @@ export class ProjectCatalog implements Catalog {
 
   async plugins(place: Place): Promise<{ plugins: PluginReport[] }> {
     const workspace = await this.#at(place);
-    return { plugins: await workspace.pluginReports(await loadSettings(workspace.places)) };
+    return { plugins: await workspace.pluginReports(await loadSettings(workspace.sources)) };
   }
 
   async tools(place: Place, agentName?: string): Promise<{ tools: ToolWire[] }> {
     const workspace = await this.#at(place);
-    const agent = agentName === undefined ? undefined : await loadAgent(agentName, workspace.places);
+    const agent = agentName === undefined ? undefined : await loadAgent(agentName, workspace.sources);
     const bodies = await Promise.all((agent?.skills ?? []).map((skill) => skill.body()));
     const messaging =
       agent !== undefined && (listsMessageTools(agent) || namesMessageTools(agent.instructions, ...bodies));
@@ -82,14 +82,14 @@ export class ProjectCatalog implements Catalog {
   }
 
   async agents(place: Place): Promise<{ agents: AgentWire[]; diagnostics: Diagnostic[] }> {
-    const { places } = await this.#at(place);
-    const { agents, problems } = await loadAgents(places);
+    const { sources } = await this.#at(place);
+    const { agents, problems } = await loadAgents(sources);
     return { agents: agents.map(agentWire), diagnostics: problems };
   }
 
   async skills(place: Place): Promise<{ skills: SkillWire[]; diagnostics: Diagnostic[] }> {
-    const { places } = await this.#at(place);
-    const { skills, problems } = await loadSkills(places);
+    const { sources } = await this.#at(place);
+    const { skills, problems } = await loadSkills(sources);
     return { skills: skills.map(skillWire), diagnostics: problems };
   }
 
@@ -101,10 +101,10 @@ export class ProjectCatalog implements Catalog {
     const diagnostics: Diagnostic[] = [];
     return this.#withDevices(workspace, async (devices) => {
       const request: ProviderRequest = {
-        providers: await loadProviders(workspace.places),
+        providers: await loadProviders(workspace.sources),
         devices,
         env: place.env ?? this.#ports.env,
-        userEnv: userEnv(workspace.places.configDir),
+        userEnv: userEnv(workspace.sources.configDir),
         keys: this.#ports.keys,
         clock: this.#ports.clock,
         warn: (message) => void diagnostics.push({ path: "", message }),
@@ -147,7 +147,7 @@ export class ProjectCatalog implements Catalog {
   }
 
   async #withDevices<T>(workspace: Workspace, use: (devices: Namespace) => Promise<T>): Promise<T> {
-    const lease = await workspace.lease(await loadSettings(workspace.places));
+    const lease = await workspace.lease(await loadSettings(workspace.sources));
     try {
       return await use(lease.namespace);
     } finally {

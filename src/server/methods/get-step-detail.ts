@@ -32,7 +32,7 @@ async function keptResults(
   const found: StepDetail["kept_results"] = [];
   for (const { id, kept } of tool_calls) {
     if (!kept) continue;
-    const { path, bytes, problem } = await records.kept(uuid, kept);
+    const { path, bytes, problem } = await records.checkBlob(uuid, kept);
     found.push({ id, path, bytes, problem });
   }
   return found;

@@ -65,7 +65,7 @@ class CommandKey implements KeySource {
   readonly #command: KeyCommand;
   readonly #env: Record<string, string>;
   readonly #ports: KeyCommandPorts;
-  #kept: { key: string; untilMs: number } | undefined;
+  #memo: { key: string; untilMs: number } | undefined;
   #running: Promise<string> | undefined;
 
   constructor(id: string, command: KeyCommand, env: Record<string, string>, ports: KeyCommandPorts) {
@@ -76,14 +76,14 @@ class CommandKey implements KeySource {
   }
 
   async key(): Promise<string> {
-    const kept = this.#kept;
-    if (kept && kept.untilMs > this.#ports.clock.monotonic()) return kept.key;
+    const memo = this.#memo;
+    if (memo && memo.untilMs > this.#ports.clock.monotonic()) return memo.key;
     return this.#fetch();
   }
 
   async renew(refused: string): Promise<boolean> {
     // Another run was rejected before and has fetched a new key.
-    if (this.#kept && this.#kept.key !== refused) return true;
+    if (this.#memo && this.#memo.key !== refused) return true;
     return (await this.#fetch()) !== refused;
   }
 
@@ -107,7 +107,7 @@ class CommandKey implements KeySource {
   }
 
   async #run(): Promise<string> {
-    this.#kept = undefined;
+    this.#memo = undefined;
     const { children, clock, spillDir } = this.#ports;
     const { command, cwd } = this.#command;
     const child = await children.exec(
@@ -123,7 +123,7 @@ class CommandKey implements KeySource {
     );
     const key = await this.#result(child);
     this.#ports.fetched.add(key);
-    this.#kept = { key, untilMs: clock.monotonic() + KEEP_MS };
+    this.#memo = { key, untilMs: clock.monotonic() + KEEP_MS };
     return key;
   }
 

@@ -66,7 +66,7 @@ async function imagesOf({ info, records }: Run, images: readonly ImageRef[]): Pr
   const read: AttachedImage[] = [];
   for (const ref of images) {
     const { media_type, width, height } = ref;
-    read.push({ media_type, width, height, data: await records.readKept(info.uuid, ref) });
+    read.push({ media_type, width, height, data: await records.readBlob(info.uuid, ref) });
   }
   return read;
 }

@@ -1,6 +1,6 @@
 import { type Agent, loadAgent } from "../../config/agents.ts";
+import type { ConfigSources } from "../../config/config-sources.ts";
 import { MCP } from "../../config/mcp.ts";
-import type { ConfigSources } from "../../config/places.ts";
 import { bareAgent } from "../../kernel/process/bare-agent.ts";
 import type { AgentInfo, ProcInfo, ProviderChoice } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -27,8 +27,8 @@ export async function planResume(
   requireFolders(info);
   const kept = info.env.values;
   const had = (await records.meta(info.uuid))?.spawned?.mounts ?? [];
-  const agentOf = async (name: string, places: ConfigSources): Promise<Agent> =>
-    withServers(await agentOrBlank(name, places), had);
+  const agentOf = async (name: string, sources: ConfigSources): Promise<Agent> =>
+    withServers(await agentOrBlank(name, sources), had);
   const plan = await planSpawn(
     {
       intent: info.intent,
@@ -110,9 +110,9 @@ export async function planChildResume(
 }
 
 /** A run outlives its agent's files: the head of its prompt and its rights are in its records. */
-async function agentOrBlank(name: string, places: ConfigSources): Promise<Agent> {
+async function agentOrBlank(name: string, sources: ConfigSources): Promise<Agent> {
   try {
-    return await loadAgent(name, places);
+    return await loadAgent(name, sources);
   } catch (error) {
     if (!(error instanceof SyscallError) || error.code !== "NOT_FOUND") throw error;
     return {

@@ -77,9 +77,9 @@ export async function planSpawn(
   if (parent && request.resume_on_restart) throw restartFromInside();
   requireCommands(request.check);
   const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
-  const { project, places, trusted, lease } = await ports.workspaces.at(where);
-  const settings = await loadSettings(places);
-  const agent = await agentOf(request.agent ?? DEFAULT_AGENT, places);
+  const { project, sources, trusted, lease } = await ports.workspaces.at(where);
+  const settings = await loadSettings(sources);
+  const agent = await agentOf(request.agent ?? DEFAULT_AGENT, sources);
   requireChecks(agent);
   refuseSandbox(request, agent);
   parent?.requireEffects({
@@ -91,10 +91,10 @@ export async function planSpawn(
   const attached = await readAttachments(ports.clock, request.add ?? [], request.input);
   const docNotices: string[] = [];
   const projectDoc = loadProjectDoc(project, request.cwd, docNotices)?.text;
-  const providers = await loadProviders(places);
+  const providers = await loadProviders(sources);
   const mcp = await mcpMounts(agent.mcp, {
-    places,
-    envs: [request.env, userEnv(places.configDir)],
+    sources,
+    envs: [request.env, userEnv(sources.configDir)],
     timeouts: settings.values,
     services: ports.services(project, "mcp"),
   });
@@ -110,7 +110,7 @@ export async function planSpawn(
       providers,
       devices: devices.namespace,
       env: parent ? fromInside(parent, request.env) : request.env,
-      userEnv: userEnv(places.configDir),
+      userEnv: userEnv(sources.configDir),
       flags: { provider: request.provider, model: request.model },
       agent: {
         name: agent.name,
@@ -134,7 +134,7 @@ export async function planSpawn(
     // A command that has no key to give is known before anything is spent.
     if (provider.renewSecret) await provider.secret();
     const names = keyNames(providers.byName.values());
-    const secrets = providerKeys([request.env, userEnv(places.configDir)], names);
+    const secrets = providerKeys([request.env, userEnv(sources.configDir)], names);
     prepareProject(project);
     await ports.remember(project);
     return {

@@ -1,5 +1,5 @@
+import type { ConfigSources } from "../../config/config-sources.ts";
 import type { Env, UserPaths } from "../../config/paths.ts";
-import type { ConfigSources } from "../../config/places.ts";
 import { findProject, type Project } from "../../config/project.ts";
 import type { Settings } from "../../config/settings.ts";
 import { Trust, type TrustItem, trustAll } from "../../config/trust.ts";
@@ -30,7 +30,7 @@ export interface Workspace {
   project: Project;
   /** The user trusts something of this project, or all of it for this once. */
   trusted: boolean;
-  places: ConfigSources;
+  sources: ConfigSources;
   /** The devices, held until they are released. */
   lease(settings: Settings): Promise<HostLease>;
   pluginReports(settings: Settings): Promise<PluginReport[]>;
@@ -65,7 +65,7 @@ export class Workspaces {
     return {
       project,
       trusted: where.trustAll === true || given.since !== null,
-      places: { project, trust, configDir: user.configDir, home: user.home, ...(await this.#stock()) },
+      sources: { project, trust, configDir: user.configDir, home: user.home, ...(await this.#stock()) },
       lease: (settings) => plugins.lease(hostProject(settings)),
       pluginReports: (settings) => plugins.list(hostProject(settings)),
     };

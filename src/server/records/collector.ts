@@ -73,27 +73,27 @@ export class Collector {
   }: CollectOptions = {}): Promise<CollectReport> {
     const lock = dryRun ? undefined : this.#lock();
     try {
-      const places = await this.#look();
+      const folders = await this.#look();
       const needed = neededRuns(
-        places.flatMap(({ rows }) => rows),
+        folders.flatMap(({ rows }) => rows),
         (row) => this.#isOpen(row),
       );
-      const found = await this.#beyond(places, needed);
+      const found = await this.#beyond(folders, needed);
       const report: CollectReport = {
         dry_run: dryRun,
         collected: [],
         runs: 0,
         bytes: 0,
-        kept: places.reduce((sum, { rows }) => sum + rows.length, 0),
+        kept: folders.reduce((sum, { rows }) => sum + rows.length, 0),
         needed: needed.size,
         left: Math.max(0, found.length - most),
-        problems: problemsOf(places),
+        problems: problemsOf(folders),
       };
       for (const doomed of found.slice(0, most)) {
         if (signal?.aborted) break;
         if (dryRun || (await this.#remove(doomed, report))) count(report, doomed);
       }
-      if (!dryRun) await this.#sweep(places);
+      if (!dryRun) await this.#sweep(folders);
       return report;
     } finally {
       lock?.release({ remove: true });
@@ -109,14 +109,14 @@ export class Collector {
   }
 
   async #look(): Promise<DataFolder[]> {
-    const places: DataFolder[] = [];
+    const folders: DataFolder[] = [];
     for (const dataDir of this.#ports.dataDirs()) {
       const records = this.#ports.open(dataDir);
-      const { rows, damaged } = await (await records.catalogue()).list();
+      const { rows, damaged } = await (await records.index()).list();
       const foreign = rows.filter((row) => row.foreign).length;
-      places.push({ records, rows: rows.filter((row) => !row.foreign), foreign, damaged });
+      folders.push({ records, rows: rows.filter((row) => !row.foreign), foreign, damaged });
     }
-    return places;
+    return folders;
   }
 
   /** The run is live, or suspended, or was cut off and can be resumed. */
@@ -125,10 +125,10 @@ export class Collector {
     return ended_at_ms === null && (kind === "agent" || this.#ports.kernelAlive(kernel));
   }
 
-  async #beyond(places: readonly DataFolder[], needed: ReadonlySet<string>): Promise<RunToCollect[]> {
+  async #beyond(folders: readonly DataFolder[], needed: ReadonlySet<string>): Promise<RunToCollect[]> {
     const limits = await this.#ports.limits();
     const found: RunToCollect[] = [];
-    for (const { records, rows, damaged } of places) {
+    for (const { records, rows, damaged } of folders) {
       const collected = await records.collected();
       const slices = new TimeSlices();
       const candidates: (Candidate & RunRow)[] = [];
@@ -172,8 +172,8 @@ export class Collector {
   }
 
   /** The last part, and a line that says when: the automatic one goes by it. */
-  async #sweep(places: readonly DataFolder[]): Promise<void> {
-    for (const { records } of places.filter((place) => !place.records.linked()))
+  async #sweep(folders: readonly DataFolder[]): Promise<void> {
+    for (const { records } of folders.filter((folder) => !folder.records.linked()))
       await (await records.collected()).sweep();
     const { lastPath, clock } = this.#ports;
     makeFolder(dirname(lastPath));
@@ -192,8 +192,8 @@ function count(report: CollectReport, { records: _, ...line }: RunToCollect): vo
   if (line.why !== "empty") report.kept--;
 }
 
-function problemsOf(places: readonly DataFolder[]): CollectReport["problems"] {
-  return places.flatMap(({ records, damaged, foreign }) => {
+function problemsOf(folders: readonly DataFolder[]): CollectReport["problems"] {
+  return folders.flatMap(({ records, damaged, foreign }) => {
     const linked = records.linked();
     return [
       ...(linked ? [{ path: records.dataDir, message: linked.message }] : []),

@@ -61,8 +61,8 @@ export class History {
     const onDisk: Required<ListEntry>[] = [];
     const unreadable: Listed["unreadable"] = [];
     for (const records of this.#stores(cwd)) {
-      const catalogue = await records.catalogue();
-      const { rows, damaged } = await (after > 0 ? catalogue.recent() : catalogue.list());
+      const index = await records.index();
+      const { rows, damaged } = await (after > 0 ? index.recent() : index.list());
       for (const row of rows) onDisk.push({ ...row, row, records });
       const linked = records.linked();
       if (linked) unreadable.push({ path: records.dataDir, message: linked.message });
@@ -87,7 +87,7 @@ export class History {
   /** The run that has this PID, or had it before it was resumed. */
   async byPid(pid: number, cwd?: string): Promise<Run | undefined> {
     return this.#first(cwd, async (records) => {
-      const { rows } = await (await records.catalogue()).list();
+      const { rows } = await (await records.index()).list();
       const own = rows.toSorted((a, b) => Number(a.foreign ?? false) - Number(b.foreign ?? false));
       const row = own.find((one) => one.pid === pid) ?? own.find((one) => one.earlier_pids.includes(pid));
       return row === undefined ? null : records.info(row.uuid);
@@ -123,7 +123,7 @@ export class History {
   async sleepers(): Promise<{ uuid: string; wake: Wake }[]> {
     const found: { uuid: string; wake: Wake }[] = [];
     for (const records of this.#stores(undefined)) {
-      const { rows } = await (await records.catalogue()).list();
+      const { rows } = await (await records.index()).list();
       for (const { uuid, state, suspended, foreign, moved_from } of rows)
         if (state === "suspended" && suspended?.by_itself && !foreign && moved_from === undefined)
           found.push({ uuid, wake: suspended.wake });
@@ -135,10 +135,10 @@ export class History {
   async childrenOf(uuid: string, limit: number): Promise<ProcInfo[]> {
     const found: ProcInfo[] = [];
     for (const records of this.#stores(undefined)) {
-      const catalogue = await records.catalogue();
-      const { rows } = await catalogue.list();
+      const index = await records.index();
+      const { rows } = await index.list();
       const children = rows.filter(({ parent_uuid }) => parent_uuid === uuid).slice(0, limit);
-      for (const info of await catalogue.infos(children)) found.push(await this.#truth(info, records));
+      for (const info of await index.infos(children)) found.push(await this.#truth(info, records));
     }
     return found.sort((a, b) => (a.uuid < b.uuid ? -1 : 1)).slice(0, limit);
   }
@@ -154,8 +154,8 @@ export class History {
     const byStore = Map.groupBy(entries, ({ records }) => records);
     for (const [records, of] of byStore) {
       if (records === undefined) continue;
-      const catalogue = await records.catalogue();
-      const infos = await catalogue.infos(of.flatMap(({ row }) => row ?? []));
+      const index = await records.index();
+      const infos = await index.infos(of.flatMap(({ row }) => row ?? []));
       for (const info of infos) found.set(info.uuid, await this.#truth(info, records));
     }
     return found;

@@ -9,9 +9,9 @@ export type RunReader = Pick<
   RunStore,
   | "dataDir"
   | "dir"
-  | "kept"
-  | "readKept"
-  | "catalogue"
+  | "checkBlob"
+  | "readBlob"
+  | "index"
   | "collected"
   | "info"
   | "meta"

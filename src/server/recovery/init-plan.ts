@@ -143,8 +143,8 @@ async function planSystem(
   { ports, env }: InitContext,
   how: "with devices" | "bare" = "bare",
 ): Promise<SpawnOpts> {
-  const { project, trusted, places, lease } = await ports.workspaces.at({ cwd: dir, env });
-  const settings = await loadSettings(places);
+  const { project, trusted, sources, lease } = await ports.workspaces.at({ cwd: dir, env });
+  const settings = await loadSettings(sources);
   prepareProject(project);
   await ports.remember(project);
   return {

@@ -148,14 +148,14 @@ export class DaemonInit implements InitService {
 
   /** Answers what is left out because it is not trusted: with what its commands name in the project. */
   async #bootProject(file: string, { dir }: Project): Promise<string[]> {
-    const { places } = await this.#ports.spawn.workspaces.at({ cwd: dir, env: this.#env });
-    const { trust } = places;
+    const { sources } = await this.#ports.spawn.workspaces.at({ cwd: dir, env: this.#env });
+    const { trust } = sources;
     const init = trust.allowsFiles([file]) ? await loadProjectInit(file) : null;
     if (!init || !trust.allowsNamed(filesOfInit(init, dir))) {
       this.#problems.set(file, "it is not trusted, so it is left out: `rnix trust` shows and trusts it");
       return [`not trusted, so left out: the services of ${file}. \`rnix trust\` shows and trusts it.`];
     }
-    await this.#boot(init, dir, await loadSettings(places));
+    await this.#boot(init, dir, await loadSettings(sources));
     return [];
   }
 

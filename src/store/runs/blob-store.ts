@@ -49,7 +49,7 @@ export class BlobStore {
    * Stores the data; the file takes its extension from `name`. The file survives a kill, and after `sync` a power
    * loss. Fails with EXHAUSTED when the run's limit is reached or the disk is full.
    */
-  async keep(name: string, data: Data): Promise<BlobRef & { path: string }> {
+  async store(name: string, data: Data): Promise<BlobRef & { path: string }> {
     const bytes = typeof data === "string" ? Buffer.from(data) : data;
     const sha256 = await hashOf(bytes);
     const file = `${RESULTS}/${sha256}${safeExtension(name)}`;

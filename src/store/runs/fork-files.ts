@@ -20,7 +20,7 @@ interface Origin {
   dir: string;
   steps: readonly StepRecord[];
   /** More files to copy, relative to its folder. */
-  kept?: readonly string[];
+  files?: readonly string[];
   /** Another user wrote the run: copy only results whose content matches their name. */
   foreign?: boolean;
 }
@@ -80,7 +80,7 @@ function movedNames(text: string, from: string, to: string): string {
  * are hard-linked. All copies are durable on return. Missing files are skipped; readers of the record report them.
  */
 async function inheritFiles(fs: FsPort, { dir: from, steps, ...o }: Origin, to: string): Promise<void> {
-  const named = new Set([...(await keptFiles(from, steps)), ...(o.kept ?? [])]);
+  const named = new Set([...(await blobsOf(from, steps)), ...(o.files ?? [])]);
   const plugins = o.foreign ? [] : await filesBelow(fs, join(from, PLUGINS));
   const files = o.foreign
     ? await wholeResults(fs, from, named)
@@ -104,7 +104,7 @@ async function wholeResults(fs: FsPort, from: string, named: ReadonlySet<string>
 }
 
 /** Returns the results and program outputs that the calls refer to, relative to the run's folder. */
-async function keptFiles(from: string, steps: readonly StepRecord[]): Promise<Set<string>> {
+async function blobsOf(from: string, steps: readonly StepRecord[]): Promise<Set<string>> {
   const found = new Set<string>();
   const prefix = `${from}/`.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
   const named = new RegExp(`${prefix}((?:${RESULTS}|${SPILL})/[\\w.-]*\\w)`, "g");

@@ -142,13 +142,13 @@ export class RunStore {
   }
 
   /**
-   * Makes a new run from these steps of another run. It copies the files that the steps and `kept` name, so the other
+   * Makes a new run from these steps of another run. It copies the files that the steps and `files` name, so the other
    * run may live on or be removed. With `foreign`, it copies only results whose content matches their names. Fails with
    * NOT_FOUND when the other run is removed meanwhile.
    */
   async fork(
     uuid: string,
-    origin: { uuid: string; steps: readonly StepRecord[]; kept?: readonly string[]; foreign?: boolean },
+    origin: { uuid: string; steps: readonly StepRecord[]; files?: readonly string[]; foreign?: boolean },
     limits?: RunLimits,
   ): Promise<RunWriter> {
     const { copyForkFiles } = await import("./fork-files.ts");
@@ -211,7 +211,7 @@ export class RunStore {
    * unreadable ones. Foreign and copied records are left out: they name kernels of another user, or of the original.
    */
   async leftBy(kernels: ReadonlySet<string>): Promise<Survey> {
-    const index = await this.catalogue();
+    const index = await this.index();
     const { rows, damaged } = await index.list();
     const left = rows.filter(
       ({ kernel, ended_at_ms, state, parent_uuid, foreign, moved_from }) =>
@@ -237,13 +237,13 @@ export class RunStore {
   }
 
   async survey(): Promise<Survey> {
-    const index = await this.catalogue();
+    const index = await this.index();
     const { rows, damaged } = await index.list();
     return { runs: await index.infos(rows), damaged };
   }
 
   /** The index for listings. Made on first use: most programs list no runs. */
-  catalogue(): Promise<RunIndex> {
+  index(): Promise<RunIndex> {
     this.#index ??= this.#openIndex();
     return this.#index;
   }
@@ -327,12 +327,12 @@ export class RunStore {
   }
 
   /** Checks a result beside the run, content included. */
-  async kept(uuid: string, ref: BlobRef): Promise<BlobStatus> {
+  async checkBlob(uuid: string, ref: BlobRef): Promise<BlobStatus> {
     return checkBlob(this.#fs, this.dir(uuid), ref, { whole: true });
   }
 
   /** Reads a result beside the run. Fails with INVALID when it is missing or has changed. */
-  readKept(uuid: string, ref: BlobRef): Promise<Uint8Array> {
+  readBlob(uuid: string, ref: BlobRef): Promise<Uint8Array> {
     return readBlob(this.#fs, this.dir(uuid), ref);
   }
 

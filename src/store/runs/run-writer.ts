@@ -58,7 +58,7 @@ export class RunWriter {
   readonly #eventLog: AppendLog;
   readonly #info: DurableDocument;
   readonly #meta: DurableDocument;
-  #keptResults: BlobStore | undefined;
+  #blobStore: BlobStore | undefined;
   #inbox: InboxLog | undefined;
   readonly #limits: RunLimits;
   #events: string[] = [];
@@ -212,12 +212,12 @@ export class RunWriter {
   }
 
   /** Stores data beside the run, for a record to refer to: see BlobStore. */
-  keep(name: string, data: Data): Promise<BlobRef & { path: string }> {
-    return this.#results.keep(name, data);
+  storeBlob(name: string, data: Data): Promise<BlobRef & { path: string }> {
+    return this.#blobs.store(name, data);
   }
 
   /** Reads stored data. Fails with INVALID when it is missing or has changed. */
-  readKept(ref: BlobRef): Promise<Uint8Array> {
+  readBlob(ref: BlobRef): Promise<Uint8Array> {
     return readBlob(this.#fs, this.dir, ref);
   }
 
@@ -277,10 +277,10 @@ export class RunWriter {
     return this.#journalLog;
   }
 
-  get #results(): BlobStore {
+  get #blobs(): BlobStore {
     const { uuid, dir } = this;
-    this.#keptResults ??= new BlobStore({ uuid, dir, fs: this.#fs, maxBytes: this.#limits.results_per_run });
-    return this.#keptResults;
+    this.#blobStore ??= new BlobStore({ uuid, dir, fs: this.#fs, maxBytes: this.#limits.results_per_run });
+    return this.#blobStore;
   }
 
   #log(file: string, o: { keepOpen?: boolean }): AppendLog {
@@ -307,7 +307,7 @@ export class RunWriter {
         this.#meta.sync(),
         this.#journalLog?.sync(),
         this.#stepLog?.sync(),
-        this.#keptResults?.sync(),
+        this.#blobStore?.sync(),
         this.#syncNames(),
       ] as const;
       // Wait for all, also when one fails: no sync is left running.

@@ -401,7 +401,7 @@ describe("what is not there or not understood is refused when the rules are read
     ["Nonsense", "Known:"],
     ["/dev/fss", 'Did you mean "/dev/fs"?'],
     ["/dev/weather", "There is no device"],
-    ["Complete(x)", "nothing of Complete's input is compared"],
+    ["Complete(x)", "Complete takes no patterns"],
     ["Read(../x)", "write the absolute path"],
     ["Read({a,b})", "one rule for each"],
     ["Read(~/x)", "write the absolute path"],

@@ -579,7 +579,7 @@ describe("parents and children", () => {
   });
 });
 
-test("old runs that the catalogue knows are not read", async () => {
+test("old runs that the index knows are not read", async () => {
   using left = new Left();
   for (let n = 0; n < 40; n++) {
     await left.add({ kernel: DEAD, ended_at_ms: T0, state: "dead", exit_code: 0, exit_reason: "completed" });

@@ -17,7 +17,7 @@ function keeping(o: { fs?: FsPort; maxBytes?: number; dir?: string } = {}) {
 describe("what is kept", () => {
   test("is named by its content: the same twice, also at once and by a later writer, is one file", async () => {
     const { dir, results, files } = keeping();
-    const [a, b] = await Promise.all([results.keep("Bash.txt", "same"), results.keep("Read.txt", "same")]);
+    const [a, b] = await Promise.all([results.store("Bash.txt", "same"), results.store("Read.txt", "same")]);
     expect(a).toEqual(b);
     expect(a).toEqual({
       file: `results/${Bun.CryptoHasher.hash("sha256", "same", "hex")}.txt`,
@@ -25,8 +25,8 @@ describe("what is kept", () => {
       bytes: 4,
       path: join(dir, a.file),
     });
-    await keeping({ dir }).results.keep("x.txt", Buffer.from("same"));
-    await results.keep("x.txt", "other");
+    await keeping({ dir }).results.store("x.txt", Buffer.from("same"));
+    await results.store("x.txt", "other");
     expect(files()).toHaveLength(2);
     expect(readFileSync(a.path, "utf8")).toBe("same");
     expect(openFiles(dir)).toBe(0);
@@ -35,7 +35,7 @@ describe("what is kept", () => {
   test("is bytes where bytes were given, and has no more of a name than a plain ending", async () => {
     const { results, files } = keeping();
     const bytes = new Uint8Array([0, 255, 10]);
-    expect(new Uint8Array(readFileSync((await results.keep("b.png", bytes)).path))).toEqual(bytes);
+    expect(new Uint8Array(readFileSync((await results.store("b.png", bytes)).path))).toEqual(bytes);
     for (const [i, name] of [
       "../../etc/passwd",
       ".hidden",
@@ -44,18 +44,18 @@ describe("what is kept", () => {
       "a.ä",
       `a.${"x".repeat(300)}`,
     ].entries())
-      await results.keep(name, `text ${i}`);
+      await results.store(name, `text ${i}`);
     for (const file of files()) expect(file).toMatch(/^[0-9a-f]{64}(\.[A-Za-z0-9]{1,9})?$/);
   });
 
   test("has a bound over all writers of a run, and says which setting it is", async () => {
     const { dir, results } = keeping({ maxBytes: 10 });
-    await results.keep("a", "12345678");
-    const error = await errorOf(() => results.keep("b", "abc"));
+    await results.store("a", "12345678");
+    const error = await errorOf(() => results.store("b", "abc"));
     expect(error).toMatchObject({ code: "EXHAUSTED", message: expect.stringContaining("results_per_run") });
-    await results.keep("c", "ab");
-    await results.keep("a", "12345678");
-    expect(await codeOf(() => keeping({ dir, maxBytes: 10 }).results.keep("d", "x"))).toBe("EXHAUSTED");
+    await results.store("c", "ab");
+    await results.store("a", "12345678");
+    expect(await codeOf(() => keeping({ dir, maxBytes: 10 }).results.store("d", "x"))).toBe("EXHAUSTED");
   });
 
   test("leaves nothing when the disk refuses it, counts for nothing then, and can be tried again", async () => {
@@ -67,17 +67,17 @@ describe("what is kept", () => {
       },
     });
     const { results, files } = keeping({ fs, maxBytes: 5 });
-    expect(await codeOf(() => results.keep("a", "12345"))).toBe("EXHAUSTED");
+    expect(await codeOf(() => results.store("a", "12345"))).toBe("EXHAUSTED");
     expect(files()).toEqual([]);
     broken = false;
-    await results.keep("a", "12345");
+    await results.store("a", "12345");
     expect(files()).toHaveLength(1);
   });
 });
 
 test("what is missing, cut or changed is named, and what a later writer keeps anew is whole again", async () => {
   const { dir, results } = keeping();
-  const { path, ...ref } = await results.keep("a.txt", "content");
+  const { path, ...ref } = await results.store("a.txt", "content");
   const problem = async (whole: boolean) => (await checkBlob(realFs, dir, ref, { whole })).problem;
   expect(await checkBlob(realFs, dir, ref, { whole: true })).toEqual({ ...ref, path, problem: null });
   writeFileSync(path, "CONTENT");
@@ -85,7 +85,7 @@ test("what is missing, cut or changed is named, and what a later writer keeps an
   expect(await problem(true)).toContain("its content has changed");
   writeFileSync(path, "cont");
   expect(await problem(false)).toContain("expected 7 bytes, found 4");
-  await keeping({ dir }).results.keep("b.txt", "content");
+  await keeping({ dir }).results.store("b.txt", "content");
   expect(await problem(true)).toBeNull();
   rmSync(path);
   expect(await problem(false)).toContain(`${path} is missing`);

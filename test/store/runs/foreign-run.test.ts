@@ -63,7 +63,7 @@ describe("a record of another user", () => {
       expect(await store.steps(UUID)).toMatchObject({ foreign: lines, records: [{ step: 1 }] });
       expect(await store.journal(UUID)).toMatchObject({ foreign: 2 * lines, entries: [{}, {}] });
       expect(await store.inbox(UUID)).toMatchObject({ foreign: lines, unread: [{ kind: "input" }] });
-      const { rows } = await (await store.catalogue()).list();
+      const { rows } = await (await store.index()).list();
       expect(rows[0]?.foreign).toBe(foreign);
     }
   });
@@ -109,7 +109,7 @@ describe("a record of another user", () => {
       "proc-info.json",
     ];
     const { records: steps } = await reader.steps(UUID);
-    await (await reader.fork(FORK, { uuid: UUID, steps, kept, foreign: true })).close();
+    await (await reader.fork(FORK, { uuid: UUID, steps, files: kept, foreign: true })).close();
     const fork = reader.dir(FORK);
     expect(readdirSync(fork).sort()).toEqual(["results", "steps.jsonl"]);
     expect(readdirSync(join(fork, "results"))).toEqual([`${hashOf("whole")}.txt`]);

@@ -22,7 +22,7 @@ async function origin(dir: string) {
   const uuid = Bun.randomUUIDv7();
   const record = runs.create(uuid);
   record.info(procInfo({ uuid }));
-  const { path, ...kept } = await record.keep("Look.txt", "the whole of it");
+  const { path, ...kept } = await record.storeBlob("Look.txt", "the whole of it");
   await Bun.write(join(record.spillDir, "output-1.log"), "printed");
   const call = {
     ...callEnd(1).call,

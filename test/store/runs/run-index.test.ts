@@ -95,7 +95,7 @@ describe("a listing", () => {
     expect(third).toHaveLength(21);
   });
 
-  test("needs no catalogue: who can't write one, or not now, reads the records", async () => {
+  test("needs no index: who can't write one, or not now, reads the records", async () => {
     const dir = temporaryFolder(memoryFolder);
     const store = new RunStore(dir);
     store.create(uuidOf(1)).info(ended(1));
@@ -208,7 +208,7 @@ class RandomFolder {
   }
 }
 
-test("whatever happens to runs and catalogue, a listing says what the records say", async () => {
+test("whatever happens to runs and index, a listing says what the records say", async () => {
   for (let seed = 1; seed <= 40; seed++) {
     const folder = new RandomFolder(seed);
     for (let round = 0; round < 12; round++) {
@@ -217,7 +217,7 @@ test("whatever happens to runs and catalogue, a listing says what the records sa
       const survey = await folder.store.survey();
       expect(survey.runs as unknown[], `seed ${seed}, round ${round}`).toEqual(good);
       expect(survey.damaged.map(({ uuid }) => uuid)).toEqual(bad);
-      const { rows } = await (await folder.store.catalogue()).list();
+      const { rows } = await (await folder.store.index()).list();
       expect(rows, `seed ${seed}, round ${round}`).toEqual(survey.runs.map(rowOf));
     }
   }

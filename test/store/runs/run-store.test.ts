@@ -55,7 +55,7 @@ describe("the files of a run", () => {
     writer.event(event("Open"));
     writer.step(stepRecord(1));
     expect(openFiles(dataDir)).toBe(0);
-    const kept = await writer.keep("out.txt", "text");
+    const kept = await writer.storeBlob("out.txt", "text");
     await writer.close();
     expect(writer.dir).toBe(join(dataDir, "steps", UUID));
     expect(kept.path).toBe(file(kept.file));
@@ -419,7 +419,7 @@ describe("a disk that does not take it", () => {
       expect(await codeOf(() => newRun(fsWith({ mkdir: fail })))).toBe(code);
       const { writer } = newRun(fsWith({ rename: fail, writeAsync: async () => fail() }));
       expect(await codeOf(() => writer.info(procInfo({ uuid: UUID })))).toBe(code);
-      expect(await codeOf(() => writer.keep("x", "text"))).toBe(code);
+      expect(await codeOf(() => writer.storeBlob("x", "text"))).toBe(code);
       expect(readdirSync(join(writer.dir, "results"))).toEqual([]);
     });
   }
@@ -524,7 +524,7 @@ describe("events", () => {
   );
 });
 
-describe("the catalogue", () => {
+describe("the index", () => {
   const uuids = [1, 2, 3].map((n) => `019a0000-0000-7000-8000-00000000000${n}`);
 
   test("lists runs oldest first and names those that cannot be read", async () => {
