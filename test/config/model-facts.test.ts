@@ -113,7 +113,7 @@ describe("providers.yaml", () => {
   const chosen = async (box: Sandbox, env: Record<string, string> = KEYS) =>
     resolveProvider(
       await request(
-        { ...box.places(), trust: trustAll },
+        { ...box.sources(), trust: trustAll },
         { env, flags: { provider: "anthropic", model: "claude-sonnet-5-5" } },
       ),
     );
@@ -155,7 +155,7 @@ describe("providers.yaml", () => {
     using box = new Sandbox();
     const choose = async (model: string) =>
       resolveProvider(
-        await request(box.places(), {
+        await request(box.sources(), {
           env: KEYS,
           flags: { provider: "anthropic", model },
           contextWindow: 50_000,
@@ -186,7 +186,7 @@ describe("providers.yaml", () => {
     using box = new Sandbox();
     box.write(USER, "providers: { work: { driver: openai, default_model: gpt-6-sol } }\n");
     const choice = await resolveProvider(
-      await request(box.places(), { env: KEYS, flags: { provider: "work" } }),
+      await request(box.sources(), { env: KEYS, flags: { provider: "work" } }),
     );
     expect(choice.price?.input).toBe(2);
   });
@@ -194,7 +194,7 @@ describe("providers.yaml", () => {
   test("a fallback has its own facts", async () => {
     using box = new Sandbox();
     const choice = await resolveProvider(
-      await request(box.places(), {
+      await request(box.sources(), {
         env: KEYS,
         flags: { model: "claude-sonnet-5-5" },
         agent: { name: "x", fallback: ["claude-haiku-4-5", "openai/gpt-6-luna"] },
