@@ -8,6 +8,11 @@ export interface Setting extends Bounds {
   about: string;
   /** "user": one daemon serves all projects, so a project's file cannot set it. */
   scope: "run" | "user";
+  /**
+   * A project's file may lower a setting of a run before the user trusts it. Where a smaller value is not safer, because
+   * it records less or allows more restarts, it needs trust.
+   */
+  smaller?: "is not safer";
   /** What it limits is not in this version. It is listed, and refused in a file. */
   later?: true;
 }
@@ -83,8 +88,16 @@ export const SETTINGS = {
     ...run("count", 25, "identical action, input and result in a row, then loop_detected"),
     min: 2,
   },
-  events_per_run: { ...run("count", 100_000, "syscall events kept on disk of one run"), max: 10_000_000 },
-  results_per_run: { ...run("size", 256 * MIB, "large results kept whole beside one run"), min: KIB },
+  events_per_run: {
+    ...run("count", 100_000, "syscall events kept on disk of one run"),
+    max: 10_000_000,
+    smaller: "is not safer",
+  },
+  results_per_run: {
+    ...run("size", 256 * MIB, "large results kept whole beside one run"),
+    min: KIB,
+    smaller: "is not safer",
+  },
   grace: { ...run("duration", 10 * S, "between TERM and KILL"), max: 10 * MIN },
   drain: {
     ...user("duration", 10 * S, "how long daemon stop and restart let tool calls under way finish"),
@@ -123,7 +136,7 @@ export const SETTINGS = {
     none: true,
     max: 1000,
   },
-  supervisor_window: run("duration", 60 * S, "the supervisor's window"),
+  supervisor_window: { ...run("duration", 60 * S, "the supervisor's window"), smaller: "is not safer" },
   cron_grace: later("duration", MIN, "how late a scheduled run is still on time"),
 } as const satisfies Record<string, Setting>;
 

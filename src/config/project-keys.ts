@@ -3,6 +3,8 @@
  * table. `rnix trust --show` and docs/permissions.md are generated from it.
  */
 
+import { SETTINGS, type Setting } from "./defaults.ts";
+
 /**
  * - `reads`: a text or a name, without any other effect.
  * - `narrows`: counts when it is smaller than the user's own value, else it needs trust.
@@ -20,24 +22,7 @@ interface KeyRule {
 
 export const PROJECT_KEYS = {
   ".rnix/config.yaml": {
-    ...limits(
-      ...["max_steps", "timeout", "context_budget", "max_cost", "tokens_per_day", "cost_per_day"],
-      ...[
-        "model_timeout",
-        "model_idle_timeout",
-        "model_retry_time",
-        "model_retries",
-        "model_wait",
-        "tool_timeout",
-      ],
-      ...["tool_result_chars", "context_window", "compact_at", "compact_timeout", "check_timeout"],
-      ...["spawn_depth", "live_children", "shell_memory", "shell_disk", "loop_threshold", "grace"],
-      ...["mcp_mount_timeout", "mcp_request_timeout", "supervisor_restarts"],
-    ),
-    // A smaller value is not safer here: it records less, or allows more restarts.
-    ...trusted("your value counts", "events_per_run", "results_per_run", "supervisor_window"),
-    ...userOnly("live_processes", "drain", "retention_age", "retention_runs", "retention_size"),
-    ...userOnly("retention_every", "daemon_idle_stop", "daemon_idle_check", "socket_wait", "socket_retry"),
+    ...settingRules(),
     ...trusted("plugins get your settings alone", "plugins"),
   },
   ".rnix/providers.yaml": {
@@ -101,6 +86,18 @@ export function projectKeyRows(): { file: string; key: string; class: KeyClass; 
   return Object.entries(PROJECT_KEYS).flatMap(([file, rules]) =>
     Object.entries(rules).map(([key, rule]: [string, KeyRule]) => ({ file, key, ...rule })),
   );
+}
+
+/** The rules of all settings, from their table. */
+function settingRules(): Record<string, KeyRule> {
+  const settings: [string, Setting][] = Object.entries(SETTINGS);
+  return Object.assign({}, ...settings.map(([key, setting]) => settingRule(key, setting)));
+}
+
+function settingRule(key: string, { scope, later, smaller }: Setting): Record<string, KeyRule> {
+  if (later) return {};
+  if (scope === "user") return userOnly(key);
+  return smaller === "is not safer" ? trusted("your value counts", key) : limits(key);
 }
 
 function reads(...keys: string[]): Record<string, KeyRule> {

@@ -1,0 +1,184 @@
+/** Follows the table "Where do I add …" of docs/architecture.md: adds one of each, builds, and uses them. */
+
+import { expect, setDefaultTimeout, test } from "bun:test";
+import {
+  appendFileSync,
+  cpSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { Machine } from "./support/machine.ts";
+
+setDefaultTimeout(120_000);
+
+const ROOT = resolve(import.meta.dir, "../..");
+const BUILT_FROM = ["src", "plugins", "agents", "skills", "build.ts", "package.json", "tsconfig.json"];
+
+/** A copy of the sources. It counts the files that an addition touches. */
+class Checkout implements Disposable {
+  readonly folder = realpathSync(mkdtempSync(join(tmpdir(), "rnix-extend-")));
+  #touched = new Set<string>();
+
+  constructor() {
+    for (const part of BUILT_FROM) cpSync(join(ROOT, part), join(this.folder, part), { recursive: true });
+    symlinkSync(join(ROOT, "node_modules"), join(this.folder, "node_modules"));
+  }
+
+  /** Makes a file. */
+  add(path: string, text: string): void {
+    this.#touched.add(path);
+    writeFileSync(join(this.folder, path), text, { flag: "wx" });
+  }
+
+  /** Inserts a line after the first line that contains `after`; an import goes to the top. */
+  insert(path: string, after: string, line: string, imported?: string): void {
+    this.#touched.add(path);
+    const file = join(this.folder, path);
+    const lines = readFileSync(file, "utf8").split("\n");
+    const at = lines.findIndex((one) => one.includes(after));
+    expect(at, `${path} has a line with ${after}`).toBeGreaterThan(-1);
+    lines.splice(at + 1, 0, line);
+    writeFileSync(file, lines.join("\n"));
+    if (imported !== undefined) appendFileSync(file, `${imported}\n`);
+  }
+
+  /** Returns the files touched since the last call. */
+  touched(): string[] {
+    const touched = [...this.#touched];
+    this.#touched = new Set();
+    return touched;
+  }
+
+  build(): string {
+    const outfile = join(this.folder, "rnix");
+    const { exitCode, stderr } = Bun.spawnSync([process.execPath, "build.ts", "--outfile", outfile], {
+      cwd: this.folder,
+    });
+    expect(exitCode, stderr.toString()).toBe(0);
+    return outfile;
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** The code paths in the row's second column. */
+function filesOf(what: string): string[] {
+  const table = readFileSync(join(ROOT, "docs/architecture.md"), "utf8");
+  const row = table.split("\n").find((line) => line.startsWith(`| ${what} |`));
+  const files = row?.split("|")[2] ?? "";
+  return [...files.matchAll(/`((?:src|plugins)\/[^`]*)`/g)].flatMap(([, path]) => path ?? []);
+}
+
+/** Each file touched is the row's file, or in the row's folder; each place that the row names is touched. */
+function expectAsDocumented(what: string, touched: string[]): void {
+  const named = filesOf(what);
+  expect(touched).toHaveLength(named.length);
+  for (const path of touched) expect(named.some((one) => path.startsWith(one))).toBe(true);
+  for (const one of named) expect(touched.some((path) => path.startsWith(one))).toBe(true);
+}
+
+test("a driver, a kernel tool, a command, a method and a setting take the files that the table names", async () => {
+  using checkout = new Checkout();
+
+  checkout.add(
+    "plugins/echo.ts",
+    `import { defineTool } from "rnix/plugin";
+export default defineTool({
+  name: "Echo",
+  description: "Repeat a text.",
+  input: { type: "object", properties: { text: { type: "string" } }, required: ["text"] },
+  run: ({ text }) => \`echo: \${text}\`,
+});
+`,
+  );
+  expectAsDocumented("a driver or a tool", checkout.touched());
+
+  checkout.add(
+    "src/kernel/devices/own-pid.ts",
+    `/** The tool OwnPid, which returns the PID of the process. */
+import type { KernelTool } from "./tool-device.ts";
+export const ownPid: KernelTool = {
+  path: "/dev/kernel/own_pid",
+  tool: { name: "OwnPid", description: "Return your PID.", input: { type: "object", properties: {} } },
+  run: ({ proc }) => String(proc.pid),
+};
+`,
+  );
+  checkout.insert(
+    "src/kernel/devices/kernel-tools.ts",
+    "const tools = [",
+    "  tools.push(ownPid);",
+    'import { ownPid } from "./own-pid.ts";',
+  );
+  expectAsDocumented("a kernel tool", checkout.touched());
+
+  checkout.add(
+    "src/server/methods/greet.ts",
+    `import { z } from "zod";
+import { method } from "./method.ts";
+/** Greets. */
+export const greet = method({
+  payload: () => z.object({ name: z.string() }),
+  handle: async ({ name }): Promise<{ text: string }> => ({ text: \`hello \${name}\` }),
+});
+`,
+  );
+  checkout.insert(
+    "src/server/methods/method-table.ts",
+    "export const METHODS = {",
+    "  greet,",
+    'import { greet } from "./greet.ts";',
+  );
+  expectAsDocumented("a method", checkout.touched());
+
+  checkout.add(
+    "src/cli/commands/greet.ts",
+    `import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
+import { withWire } from "../io.ts";
+export default defineCommand({
+  about: "Greet by the daemon",
+  args: [{ name: "NAME", about: "who is greeted" }],
+  flags: {},
+  examples: [{ line: "rnix greet you", about: "prints hello you" }],
+  run: (io, _flags, [name = ""]) =>
+    withWire(io, async (wire) => {
+      const { text } = await wire.request("greet", { name });
+      io.stdout.write(\`\${text}\\n\`);
+      return EXIT.ok;
+    }),
+});
+`,
+  );
+  checkout.insert(
+    "src/cli/commands.ts",
+    "export const COMMANDS",
+    '  greet: { group: "Set up", load: () => import("./commands/greet.ts") },',
+  );
+  expectAsDocumented("a command", checkout.touched());
+
+  checkout.insert(
+    "src/config/defaults.ts",
+    "export const SETTINGS = {",
+    '  patience: run("duration", 5 * MIN, "how long it waits"),',
+  );
+  expectAsDocumented("a setting", checkout.touched());
+
+  const rnix = checkout.build();
+  await using machine = new Machine();
+  machine.write(".rnix/config.yaml", "patience: 7m\n");
+  const run = (...args: string[]) => machine.run(args, { rnix });
+  expect((await run("greet", "you")).stdout).toBe("hello you\n");
+  expect((await run("greet", "--help")).stdout).toContain("who is greeted");
+  expect((await run("--help")).stdout).toContain("Greet by the daemon");
+  expect((await run("tools")).stdout).toMatch(/^Echo .*\n(.*\n)*OwnPid /m);
+  expect((await run("config")).stdout).toMatch(/patience.*5m/);
+});
