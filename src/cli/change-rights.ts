@@ -1,3 +1,4 @@
+import { splitToolRules } from "../lib/tool-rules.ts";
 import { EXIT, usageError } from "./exit.ts";
 import { type Io, refuseInsideRun, withWire } from "./io.ts";
 import { target } from "./target.ts";
@@ -13,7 +14,7 @@ export async function changeRights(
   if (tools.includes("")) throw usageError("TOOL: expected a tool, a pattern or a device path, got nothing");
   const to = target(io, pid);
   return withWire(io, async (wire) => {
-    const answer = await wire.request(method, { ...to, tools });
+    const answer = await wire.request(method, { ...to, tools: tools.flatMap(splitToolRules) });
     if (flags.json) {
       io.stdout.write(`${JSON.stringify(answer, null, 2)}\n`);
       return EXIT.ok;

@@ -9,6 +9,8 @@ interface Argument {
   optional?: boolean;
   /** Takes all remaining arguments. */
   many?: boolean;
+  /** Text that people type in several words: it needs quotes. */
+  sentence?: boolean;
   /** What the completion offers. */
   choices?: readonly string[];
   /** A file or a folder: the completion offers those. */
@@ -62,6 +64,8 @@ function checkArguments(given: string[], expected: readonly Argument[]): string[
   const missing = expected.find((argument, i) => !argument.optional && given.length <= i);
   if (missing !== undefined) throw usageError(`${missing.name} is missing: ${missing.about}`);
   if (!expected.some((argument) => argument.many) && given.length > expected.length) {
+    const last = expected.at(-1);
+    if (last?.sentence) throw usageError(needsQuotes(last.name, given.slice(expected.length - 1)));
     const extra = given[expected.length] ?? "";
     const names = expected.map((argument) => argument.name).join(" ");
     throw usageError(
@@ -69,4 +73,14 @@ function checkArguments(given: string[], expected: readonly Argument[]): string[
     );
   }
   return given;
+}
+
+/** Longer text is shown in part: it is the form that matters. */
+const SHOWN_TEXT = 80;
+
+function needsQuotes(name: string, words: string[]): string {
+  const text = words.join(" ");
+  const shown = text.length > SHOWN_TEXT ? `${text.slice(0, SHOWN_TEXT)}…` : text;
+  const quoted = /["$`\\!]/.test(shown) ? `'${shown.replaceAll("'", "'\\''")}'` : `"${shown}"`;
+  return `${name} is one argument, got ${words.length}: put it in quotes: ${quoted}`;
 }

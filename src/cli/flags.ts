@@ -1,5 +1,6 @@
 import { parseDuration } from "../lib/duration.ts";
 import { nearestName } from "../lib/edit-distance.ts";
+import { splitToolRules } from "../lib/tool-rules.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { usageError } from "./exit.ts";
 
@@ -44,6 +45,12 @@ export function list(about: string, hint: string, more: More = {}): Flag<string[
     ...more,
     read: (given, name) => given.map((value) => nonEmpty(name, value)),
   };
+}
+
+/** Tool rules: `Read`, `Bash(git *)`, or several as `Read,Grep`. */
+export function rules(about: string): Flag<string[]> {
+  const flag = list(about, "TOOL,…");
+  return { ...flag, read: (given, name) => flag.read(given, name).flatMap(splitToolRules) };
 }
 
 /** KEY=VALUE pairs. */

@@ -69,7 +69,8 @@ export class Follower {
 
 function neverBorn(payload: { error_message: string; code: string }): SyscallError {
   const code: Code = CODES.find((known) => known === payload.code) ?? "INTERNAL";
-  return new SyscallError(code, payload.error_message);
+  const cause = { code: payload.code, message: payload.error_message };
+  return new SyscallError(code, payload.error_message, { cause });
 }
 
 function receiptWithoutRun(

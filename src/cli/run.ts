@@ -3,6 +3,7 @@ import { SyscallError } from "../plugin/index.ts";
 import type { Receipt } from "../protocol/methods.ts";
 import { EXIT } from "./exit.ts";
 import { Follower, type OutputMode } from "./follow.ts";
+import { followRun } from "./follow-run.ts";
 import { HeldSignals, Interrupts } from "./interrupts.ts";
 import { environment, type Io, type Session, type Wire } from "./io.ts";
 
@@ -85,7 +86,7 @@ async function begin(
     return { code: EXIT.ok, receipt: null };
   }
   interrupts.started(stream.answer);
-  const receipt = await Promise.race([follower.follow(stream), interrupts.abandoned]);
+  const receipt = await Promise.race([followRun(io, stream, follower), interrupts.abandoned]);
   return { code: receipt.exit_code, receipt };
 }
 

@@ -1,5 +1,6 @@
 import { basename } from "node:path";
 import { z } from "zod";
+import { splitToolRules } from "../lib/tool-rules.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { nearestName } from "./suggestion.ts";
 import { shown, strict, text } from "./values.ts";
@@ -64,13 +65,12 @@ export function splitSkill(content: string, file: string): { front: string; body
   return { front: match[2] ?? "", body: content.slice(match[0].length).trim() };
 }
 
-/**
- * Splits `Read Bash(git *) Grep` at spaces or commas outside parentheses. `Bash(git:*)`, as other products write it, is
- * `Bash(git *)` here.
- */
+/** The rules of `allowed-tools`: one text, or a list of them. */
 export function toolNames(listed: string | string[]): string[] {
-  const names = Array.isArray(listed) ? listed : (listed.match(/[^\s,(]+(?:\([^)]*\))?/g) ?? []);
-  return names.map((name) => name.trim().replace(/:\*\)$/, " *)")).filter((name) => name !== "");
+  return [listed]
+    .flat()
+    .flatMap(splitToolRules)
+    .filter((rule) => rule !== "");
 }
 
 /** Problems that its author should fix. The skill is used anyway. */

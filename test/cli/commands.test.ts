@@ -114,7 +114,10 @@ describe("every command", () => {
       const many = [...Array((args?.length ?? 0) + 1).keys()].map((i) => String(i + 1));
       const { code, err, io } = await run(...words.split(" "), ...many);
       expect(code).toBe(64);
-      expect(err).toContain(subcommands ? "unknown word" : `unexpected argument "${many.length}"`);
+      const quotes = args?.at(-1)?.sentence ? "put it in quotes: " : undefined;
+      expect(err).toContain(
+        subcommands ? "unknown word" : (quotes ?? `unexpected argument "${many.length}"`),
+      );
       expect(io.sessions).toEqual([]);
     },
   );

@@ -246,10 +246,10 @@ describe("--output", () => {
   });
 
   test("a stream without an end is an error with the run's PID, not a success", async () => {
-    const { code, out, err } = await spawn(["x", "--output", "json"], { events: [SPAWNED] });
+    const { code, out, err } = await spawn(["x", "--output", "json"], { events: [SPAWNED], down: true });
     expect(code).toBe(69);
     expect(JSON.parse(out)).toMatchObject({ ...REF, exit_code: 69 });
-    expect(err).toContain("rnix ps -a");
+    expect(err).toContain("rnix attach 7");
   });
 });
 

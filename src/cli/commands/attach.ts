@@ -2,6 +2,7 @@ import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import { Follower } from "../follow.ts";
+import { followRun } from "../follow-run.ts";
 import { withWire } from "../io.ts";
 import { target } from "../target.ts";
 
@@ -24,7 +25,7 @@ export default defineCommand({
         io.onSignal("SIGTERM", () => detached.resolve(null)),
       ];
       try {
-        const receipt = await Promise.race([follower.follow(stream), detached.promise]);
+        const receipt = await Promise.race([followRun(io, stream, follower), detached.promise]);
         if (receipt !== null) return receipt.exit_code;
         follower.view.say(
           `detached; process ${stream.answer.pid} is still running: rnix attach ${stream.answer.pid}`,

@@ -17,7 +17,12 @@ export default defineCommand({
   about: "Resume a run that was suspended or has ended, or fork any run",
   args: [
     { name: "UUID", about: "its UUID, the beginning of it, or its PID" },
-    { name: "INPUT", about: 'a message for the model; "-" reads it from stdin', optional: true },
+    {
+      name: "INPUT",
+      about: 'a message for the model; "-" reads it from stdin',
+      optional: true,
+      sentence: true,
+    },
   ],
   flags: {
     fork: bool("start a new run from its steps; the original stays unchanged"),

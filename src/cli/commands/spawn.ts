@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { EFFORTS } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
-import { bool, choice, costLimit, limit, list, pairs, text, timeLimit } from "../flags.ts";
+import { bool, choice, costLimit, limit, list, pairs, rules, text, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import type { Io, Wire } from "../io.ts";
 import { absoluteFolder, absolutePath, fileOf, jsonObject, textOrFile } from "../paths.ts";
@@ -16,6 +16,7 @@ export default defineCommand({
       name: "INTENT",
       about: 'what the agent should do; "-", or none with a pipe, reads it from stdin',
       optional: true,
+      sentence: true,
     },
   ],
   flags: {
@@ -32,8 +33,8 @@ export default defineCommand({
       'maximum cost of the run and its children, or "unlimited"; exit 2 when used up. Needs a known price',
     ),
     timeout: timeLimit('maximum running time, such as 10m, or "unlimited"'),
-    allow: list("allow only these tools, such as Read or Bash(git *)", "TOOL"),
-    deny: list("refuse these tools", "TOOL"),
+    allow: rules("allow only these tools, such as Read,Grep or Bash(git *)"),
+    deny: rules("refuse these tools"),
     sandbox: choice("whether programs must run in a sandbox (there is none yet: required exits 69)", [
       "auto",
       "required",
@@ -66,7 +67,7 @@ export default defineCommand({
       about: "exits 0 only when the tests pass at the end",
     },
     {
-      line: 'git diff | rnix spawn "review this change" --allow Read --allow Grep',
+      line: 'git diff | rnix spawn "review this change" --allow Read,Grep',
       about: "stdin is attached",
     },
     {

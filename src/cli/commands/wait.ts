@@ -1,6 +1,7 @@
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { duration, json } from "../flags.ts";
+import { orLostRun } from "../follow-run.ts";
 import { withWire } from "../io.ts";
 import { printable } from "../output/format.ts";
 import { suspendedLine } from "../output/suspension.ts";
@@ -18,7 +19,7 @@ export default defineCommand({
   run(io, flags, [pid = ""]) {
     const payload = { ...target(io, pid), timeout_ms: flags.timeout };
     return withWire(io, async (wire) => {
-      const receipt = await wire.request("wait", payload, { timeoutMs: null });
+      const receipt = await orLostRun(pid, wire.request("wait", payload, { timeoutMs: null }));
       if (flags.json) io.stdout.write(`${JSON.stringify(receipt)}\n`);
       else if (receipt.result) {
         io.stdout.write(`${io.stdout.isTTY ? printable(receipt.result) : receipt.result}\n`);

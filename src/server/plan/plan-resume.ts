@@ -7,6 +7,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import { projectOf } from "../../store/files/data-dir.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { Run } from "../records/recorded-run.ts";
+import type { GivenRules } from "./narrowed-servers.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts } from "./plan-spawn.ts";
 import type { PlacedResume } from "./request-defaults.ts";
 import { requireFolders, restoredEnvironment, resumeDifferences } from "./resume-differences.ts";
@@ -50,7 +51,7 @@ export async function planResume(
     },
     undefined,
     ports,
-    { agentOf, provider, byFlag: info.provider_by_flag, fallback: info.fallback },
+    { agentOf, provider, byFlag: info.provider_by_flag, fallback: info.fallback, rules: givenRules(info) },
   );
   const { opts, notices } = plan;
   try {
@@ -107,6 +108,11 @@ export async function planChildResume(
   if (!parent || !child) throw new SyscallError("NOT_FOUND", "The agent or its record no longer exists.");
   const { env, provider, attended, detached } = parent;
   return planResume(child, { env, attended, stream: !detached }, ports, provider ?? undefined);
+}
+
+/** The rules that the run was spawned with: a server that they left out stays out. */
+function givenRules({ permissions: { fixed, allow, deny } }: ProcInfo): GivenRules {
+  return { allow: fixed ? allow[0] : undefined, deny };
 }
 
 /** A run outlives its agent's files: the head of its prompt and its rights are in its records. */

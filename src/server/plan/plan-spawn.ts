@@ -18,6 +18,7 @@ import type { Clock } from "../../lib/clock.ts";
 import { hasCommand } from "../../lib/has-command.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { readAttachments } from "./attachments.ts";
+import { type GivenRules, narrowedServers } from "./narrowed-servers.ts";
 import { type PlacedSpawn, parentUuid } from "./request-defaults.ts";
 import type { Workspaces } from "./workspace.ts";
 
@@ -59,6 +60,8 @@ interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback"> {
   agentOf?: typeof loadAgent;
   /** Still in memory, with its key. */
   provider?: ProviderChoice;
+  /** Those that the run was spawned with; absent: those of the request. */
+  rules?: GivenRules;
 }
 
 /**
@@ -70,7 +73,7 @@ export async function planSpawn(
   request: PlacedSpawn,
   unit: string | undefined,
   ports: SpawnPorts,
-  { agentOf = loadAgent, provider: before, byFlag, fallback }: KnownSettings = {},
+  { agentOf = loadAgent, provider: before, byFlag, fallback, rules }: KnownSettings = {},
 ): Promise<SpawnPlan> {
   const parent = parentOf(request, unit, ports);
   if (parent && request.trust) throw trustFromInside();
@@ -98,10 +101,12 @@ export async function planSpawn(
     timeouts: settings.values,
     services: ports.services(project, "mcp"),
   });
+  const servers = narrowedServers(rules ?? request, mcp.mounts);
   const notices = [
     ...[...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)].map(untrusted),
     ...agent.notices,
     ...mcp.notices,
+    ...servers.notices,
     ...docNotices,
   ];
   const devices = await lease(settings);
@@ -153,7 +158,7 @@ export async function planSpawn(
         projectDoc,
         input: attached.text && new Secrets({ keys: secrets }).hide(attached.text),
         parentPid: parent?.pid,
-        mounts: mcp.mounts,
+        mounts: servers.mounts,
         allow: request.allow,
         deny: request.deny,
         maxSteps: wireLimit(request.max_steps),

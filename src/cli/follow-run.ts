@@ -1,0 +1,83 @@
+import { isServerError, type Stream } from "../client/client.ts";
+import { SyscallError } from "../plugin/index.ts";
+import type { ProcRef, Receipt, StreamEvent } from "../protocol/methods.ts";
+import type { Follower } from "./follow.ts";
+import type { Io, Session } from "./io.ts";
+
+/** A connection that is lost again and again is no longer replaced. */
+const MAX_RECONNECTS = 5;
+
+/**
+ * Follows a run to its end. A lost connection is replaced by a new one while the daemon lives; else the error names the
+ * command that resumes the run.
+ */
+export async function followRun(
+  io: Io,
+  stream: AsyncIterable<StreamEvent> & { readonly answer: ProcRef },
+  follower: Follower,
+): Promise<Receipt> {
+  const { pid, uuid } = stream.answer;
+  let events: AsyncIterable<StreamEvent> = stream;
+  const sessions: Session[] = [];
+  try {
+    for (let reconnects = 0; ; reconnects++) {
+      try {
+        return await follower.follow(events);
+      } catch (error) {
+        if (!isLostConnection(error)) throw error;
+        const session = reconnects < MAX_RECONNECTS ? await runningDaemon(io) : null;
+        if (session === null) throw lostRun(error, String(pid));
+        sessions.push(session);
+        events = afterState(await attached(session, uuid));
+        follower.view.notice(`the connection to the daemon was lost and is back: rnix log ${pid} has it all`);
+      }
+    }
+  } finally {
+    for (const session of sessions) await session.close();
+  }
+}
+
+/** Explains a lost connection, with the commands that find the run again; `run` is its PID or UUID. */
+export async function orLostRun<T>(run: string, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw isLostConnection(error) ? lostRun(error, run) : error;
+  }
+}
+
+/** UNAVAILABLE that no server has said: the connection itself is gone. */
+function isLostConnection(error: unknown): error is SyscallError {
+  return error instanceof SyscallError && error.code === "UNAVAILABLE" && !isServerError(error);
+}
+
+/** null when no daemon runs, or when it takes no connection. */
+async function runningDaemon(io: Io): Promise<Session | null> {
+  try {
+    return await io.session({ onlyRunning: true });
+  } catch (error) {
+    if (isLostConnection(error)) return null;
+    throw error;
+  }
+}
+
+async function attached(session: Session, uuid: string): Promise<Stream<"attach">> {
+  return (await session.connect()).open("attach", { uuid });
+}
+
+/** Without the events that describe the state at the time of attaching: they were shown before. */
+async function* afterState(stream: AsyncIterable<StreamEvent>): AsyncGenerator<StreamEvent> {
+  let isState = true;
+  for await (const event of stream) {
+    isState &&= event.type === "progress" && ["spawn", "notice"].includes(event.payload.event);
+    if (!isState) yield event;
+  }
+}
+
+function lostRun(cause: SyscallError, run: string): SyscallError {
+  return new SyscallError(
+    "UNAVAILABLE",
+    `the connection to the daemon was lost: \`rnix resume ${run}\` resumes the run after its last step if the daemon has ended, \`rnix attach ${run}\` follows it if it still runs`,
+    { cause },
+  );
+}
