@@ -18,6 +18,9 @@ export const SIGPAUSE = 4;
 export const SIGRESUME = 5;
 export type Signal = 1 | 2 | 3 | 4 | 5;
 
+/** The device of the tool Agent. */
+export const AGENT_PATH = "/dev/kernel/agent";
+
 /** The kinds of processes. Only agents reason and have a model. */
 export type ProcessKind = "agent" | "supervisor" | "command";
 

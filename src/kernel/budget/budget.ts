@@ -223,10 +223,15 @@ export class TreeBudget {
     return budget;
   }
 
+  /** Whether no child can be spawned until one of the live processes has ended. */
+  get isFull(): boolean {
+    return this.#full !== undefined;
+  }
+
   /** Throws EXHAUSTED if no child can be spawned. `elapsedMs` is the process's running time. */
   requireRoom(elapsedMs: number): void {
     if (this.limits.depth !== null && this.limits.depth < 1) throw refusal(TOO_DEEP);
-    const full = this.#chain.find(({ limits, live }) => limits.children !== null && live >= limits.children);
+    const full = this.#full;
     const max = full?.limits.children ?? 0;
     if (full) throw full.#isKernelWide ? kernelIsFull(max) : refusal(tooMany(max));
     const spent = AMOUNTS.find((what) => this.#leftForRun(what) <= 0);
@@ -239,6 +244,11 @@ export class TreeBudget {
     if (this.#closed) throw new SyscallError("INTERNAL", "The budget of a process was closed a second time.");
     this.#closed = true;
     for (const one of this.#chain.slice(1)) one.#live--;
+  }
+
+  /** The budget that has as many live processes as it may have. */
+  get #full(): TreeBudget | undefined {
+    return this.#chain.find(({ limits, live }) => limits.children !== null && live >= limits.children);
   }
 
   #release(amount: Amounts): void {

@@ -2,7 +2,7 @@
 
 import { SyscallError } from "../../plugin/index.ts";
 import type { ChildAgents } from "../lifetime/child-agents.ts";
-import type { ChildRequest, ProcInfo } from "../types.ts";
+import { AGENT_PATH, type ChildRequest, type ProcInfo } from "../types.ts";
 import type { KernelTool } from "./tool-device.ts";
 
 /** Maximum characters of a failed child's last text that its parent gets. */
@@ -14,11 +14,11 @@ const MAX_LAST_TEXT = 2_000;
  */
 export function agentTool(agents: () => ChildAgents): KernelTool {
   return {
-    path: "/dev/kernel/agent",
+    path: AGENT_PATH,
     tool: {
       name: "Agent",
       description:
-        "Give a part of the task to another agent and get its answer. It knows only `intent` and uses your budget; do yourself what takes a few calls.",
+        "Give a part of the task to another agent and get its answer. It knows only `intent` and uses your budget; do yourself what takes a few calls. Several calls in one answer run in parallel.",
       input: {
         type: "object",
         properties: {

@@ -1,4 +1,4 @@
-import { onceAborted } from "../../lib/cancellation.ts";
+import { onceAborted, orAborted } from "../../lib/cancellation.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import { Process } from "../process/process.ts";
@@ -48,6 +48,10 @@ export class ChildAgents {
   readonly #ports: ChildAgentPorts;
   /** The waiting parent of each child. */
   readonly #waiting = new Map<PID, Process>();
+  /** Of each parent: the last call that has begun to start its child. */
+  readonly #starts = new WeakMap<Process, Promise<unknown>>();
+  /** Called at the end of each child that is waited for. */
+  readonly #onEnd = new Set<() => void>();
 
   constructor(ports: ChildAgentPorts) {
     this.#ports = ports;
@@ -65,7 +69,8 @@ export class ChildAgents {
   /**
    * Spawns a child and waits until it is reaped, however it ends. The journal has the child's UUID before it begins, so
    * a repeated call resumes that child, or takes its result, and spawns no second one. A suspended child suspends its
-   * parent. Fails with EXHAUSTED when the parent's budget allows no child, and with the signal's reason on abort.
+   * parent. Parallel calls of one parent start their children in order, and wait while `live_children` is reached. Fails
+   * with EXHAUSTED when the parent's budget allows no child, and with the signal's reason on abort.
    */
   async run(
     parent: Process,
@@ -77,8 +82,8 @@ export class ChildAgents {
     const on = callId === undefined ? undefined : waiting.of(parent, callId);
     const child =
       on?.on === "child"
-        ? await this.#resumeOrAdopt(parent, wish, on.uuid)
-        : await this.#spawn(parent, wish, callId);
+        ? await this.#inOrder(parent, signal, () => this.#resumeOrAdopt(parent, wish, on.uuid, signal))
+        : await this.#spawnFor(parent, wish, callId, signal);
     if (!(child instanceof Process)) return child;
     const info = await this.#awaitEnd(parent, child, signal);
     if (info.suspended && callId !== undefined && !parent.stopped) {
@@ -106,9 +111,13 @@ export class ChildAgents {
    * Resumes the children that were suspended with this process, except children that the user suspended, and children
    * that a repeated call of this process resumes itself.
    */
-  async #resumeChildren(parent: Process, { info, history }: SavedRun): Promise<void> {
-    const waits = [...(history.openStep?.waiting.values() ?? [])];
-    const waited = new Set(waits.flatMap((on) => (on.on === "child" ? on.uuid : [])));
+  async #resumeChildren(parent: Process, { info, history: { openStep } }: SavedRun): Promise<void> {
+    const waited = new Set<string>();
+    for (const [callId, on] of openStep?.waiting ?? []) {
+      if (on.on !== "child") continue;
+      waited.add(on.uuid);
+      if (openStep?.settled.has(callId)) await this.#countEnded(parent, on.uuid);
+    }
     for (const { uuid, exit_reason } of info.children) {
       if (exit_reason !== "suspended" || waited.has(uuid) || this.#ports.table.findByUuid(uuid)) continue;
       try {
@@ -129,21 +138,39 @@ export class ChildAgents {
     }
   }
 
-  async #spawn(
+  /** Charges the parent for the child of a call that ended in the open step: a crash loses what no step has recorded. */
+  async #countEnded(parent: Process, uuid: string): Promise<void> {
+    try {
+      const child = await this.#ports.runs(parent.spec.opts.project.dataDir).info(uuid);
+      if (child && !child.foreign && hasEnded(child)) takeResult(parent, child);
+    } catch (thrown) {
+      const why = thrown instanceof Error ? thrown.message : String(thrown);
+      const text = `The record of your child ${uuid} can't be read, so what it used is not counted: ${why}`;
+      await this.#ports.notify(parent, text);
+    }
+  }
+
+  /** The child of a new call. From here on a call that is cut off can be repeated. */
+  async #spawnFor(
     parent: Process,
     wish: ChildRequest,
     callId: string | undefined,
-    uuid = this.#ports.uuid(),
+    signal: AbortSignal,
   ): Promise<Process> {
-    const { table, processes, waiting, drain, planChild, emit } = this.#ports;
-    // Before anything is loaded: a model may repeat a refused request many times.
-    parent.spec.budget.requireRoom(parent.elapsedMs);
-    const { agent, opts, notices } = await planChild(parent.uuid, wish);
+    const { waiting, drain } = this.#ports;
+    // Before anything is recorded or loaded: a model may repeat a refused request many times.
+    if (!this.#waitsForSlot(parent)) parent.spec.budget.requireRoom(parent.elapsedMs);
+    const uuid = this.#ports.uuid();
     try {
-      if (callId !== undefined) await waiting.begin(parent, callId, { on: "child", uuid });
-      const pid = await processes.spawn(wish.intent, agent, { ...opts, uuid, parentPid: parent.pid });
-      for (const notice of notices) emit(parent, `Agent: ${notice}`);
-      return table.get(pid);
+      // Recorded at once, also when the call has to wait for others: then it is certain that it did nothing.
+      const recorded =
+        callId === undefined ? undefined : waiting.begin(parent, callId, { on: "child", uuid });
+      const start = this.#inOrder(parent, signal, async () => {
+        await recorded;
+        return this.#spawn(parent, wish, uuid, signal);
+      });
+      const [child] = await Promise.all([start, recorded]);
+      return child;
     } catch (thrown) {
       // A draining kernel accepts no process. A suspended parent spawns the child when it is resumed.
       if (drain.isOn) await drain.waitForSuspend(parent);
@@ -152,8 +179,65 @@ export class ChildAgents {
     }
   }
 
+  /** Starts the children of parallel calls one after the other, so that PIDs are in the order of the calls. */
+  async #inOrder<T extends Process | ProcInfo>(
+    parent: Process,
+    signal: AbortSignal,
+    start: () => Promise<T>,
+  ): Promise<T> {
+    const before = this.#starts.get(parent);
+    const started = (async () => {
+      if (before) await orAborted(before, signal);
+      signal.throwIfAborted();
+      const child = await start();
+      // Before the next call starts its child: that call may have to wait for the end of this one.
+      if (child instanceof Process) this.#waiting.set(child.pid, parent);
+      return child;
+    })();
+    this.#starts.set(
+      parent,
+      started.catch(() => undefined),
+    );
+    return started;
+  }
+
+  /** Whether another call of this parent waits for a child whose end makes room for one more. */
+  #waitsForSlot(parent: Process): boolean {
+    return parent.spec.budget.isFull && [...this.#waiting.values()].includes(parent);
+  }
+
+  /** Waits while `live_children` or `live_processes` is reached by other calls of this parent. */
+  async #slot(parent: Process, signal: AbortSignal): Promise<void> {
+    while (this.#waitsForSlot(parent)) {
+      const ended = Promise.withResolvers<void>();
+      this.#onEnd.add(ended.resolve);
+      try {
+        await orAborted(ended.promise, signal);
+      } finally {
+        this.#onEnd.delete(ended.resolve);
+      }
+    }
+    // The others may have stopped waiting because the parent was stopped.
+    signal.throwIfAborted();
+  }
+
+  async #spawn(parent: Process, wish: ChildRequest, uuid: string, signal: AbortSignal): Promise<Process> {
+    const { table, processes, planChild, emit } = this.#ports;
+    await this.#slot(parent, signal);
+    parent.spec.budget.requireRoom(parent.elapsedMs);
+    const { agent, opts, notices } = await planChild(parent.uuid, wish);
+    const pid = await processes.spawn(wish.intent, agent, { ...opts, uuid, parentPid: parent.pid });
+    for (const notice of notices) emit(parent, `Agent: ${notice}`);
+    return table.get(pid);
+  }
+
   /** The child of a call that was cut off: resumes it, or returns its record if it has ended. */
-  async #resumeOrAdopt(parent: Process, wish: ChildRequest, uuid: string): Promise<Process | ProcInfo> {
+  async #resumeOrAdopt(
+    parent: Process,
+    wish: ChildRequest,
+    uuid: string,
+    signal: AbortSignal,
+  ): Promise<Process | ProcInfo> {
     const { table, resumer } = this.#ports;
     const runs = this.#ports.runs(parent.spec.opts.project.dataDir);
     const here = table.findByUuid(uuid);
@@ -163,10 +247,13 @@ export class ChildAgents {
     if (!info) {
       // It is in the journal, but was never spawned.
       await runs.remove(uuid);
-      return this.#spawn(parent, wish, undefined, uuid);
+      return this.#spawn(parent, wish, uuid, signal);
     }
     requireOwn(info);
-    if (!hasEnded(info)) return this.#resumeChild(parent, uuid);
+    if (!hasEnded(info)) {
+      await this.#slot(parent, signal);
+      return this.#resumeChild(parent, uuid);
+    }
     takeResult(parent, info);
     return info;
   }
@@ -194,7 +281,6 @@ export class ChildAgents {
   async #awaitEnd(parent: Process, child: Process, signal: AbortSignal): Promise<ProcInfo> {
     const aborted = Promise.withResolvers<never>();
     const ignore = onceAborted(signal, () => aborted.reject(signal.reason));
-    this.#waiting.set(child.pid, parent);
     try {
       await Promise.race([this.#ports.processes.wait(child.pid, parent), aborted.promise]);
       return child.info();
@@ -204,6 +290,7 @@ export class ChildAgents {
       throw thrown;
     } finally {
       this.#waiting.delete(child.pid);
+      for (const wake of [...this.#onEnd]) wake();
       ignore();
       // Only a child that was built below its parent charges the parent's budget directly.
       if (child.spec.ppid !== parent.pid) charge(parent, child.uuid, child.spec.budget);

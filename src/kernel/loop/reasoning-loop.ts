@@ -225,7 +225,7 @@ class ReasoningLoop implements AskEvents {
     const proc = this.#proc;
     const calls = await this.#call(answer, settled);
     // The step stays open in the journal and is finished after a resume.
-    const isOpen = calls.at(-1)?.state === "waiting" || calls.length < answer.tool_calls.length;
+    const isOpen = calls.some(({ state }) => state === "waiting") || calls.length < answer.tool_calls.length;
     if (proc.stopped && isOpen) return { kind: "stopped", status: proc.stopped };
     await this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage));
     this.#record(ts, assistant, answer, calls);

@@ -64,7 +64,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     tool_calls: proc.toolCalls,
     files_changed: [...proc.filesChanged].sort(),
     files_changed_complete: proc.filesChangedComplete,
-    children: [...suspendedChildren(proc), ...proc.childResults],
+    children: inSpawnOrder([...suspendedChildren(proc), ...proc.childResults]),
     versions: { rnix: spec.version, ...spec.opts.devices.versions },
     kernel: spec.kernelId,
     env: {
@@ -76,6 +76,11 @@ export function procInfoOf(proc: Process): ProcInfo {
       ),
     },
   };
+}
+
+/** Parallel children end in any order. A UUID begins with the time of the spawn. */
+function inSpawnOrder(children: ChildResult[]): ChildResult[] {
+  return children.sort((a, b) => (a.uuid < b.uuid ? -1 : 1));
 }
 
 /** Children that were suspended with the run and are not resumed yet. */

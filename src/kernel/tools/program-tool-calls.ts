@@ -3,7 +3,8 @@ import { CODES, type LLMEvent, SyscallError, type ToolDef, type ToolOutcome } fr
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { toolMessage } from "../conversation/tool-message.ts";
 import type { Process } from "../process/process.ts";
-import { isReadOnly, MAX_PARALLEL, StepCalls, type ToolCallPorts } from "./tool-calls.ts";
+import { CallOrder, groupOf } from "./parallel-calls.ts";
+import { StepCalls, type ToolCallPorts } from "./tool-calls.ts";
 import { toolForModel, toolNamed } from "./tool-catalog.ts";
 
 /** Maximum calls of one answer that wait or run. */
@@ -33,8 +34,8 @@ interface TurnEvents {
 
 /**
  * Runs the tool calls that a program makes itself while it answers as the process's model (service `tools`). As in
- * the loop, they run in order, and read-only calls run in parallel. A turn ends with the event `turn`, or with the
- * first text after a call.
+ * the loop, they run in order, and read-only calls and calls of Agent run in parallel. A turn ends with the event
+ * `turn`, or with the first text after a call.
  */
 export class ProgramToolCalls {
   readonly #ports: ToolCallPorts;
@@ -100,8 +101,8 @@ export class ProgramToolCalls {
     if (this.#open.size >= MAX_OPEN) {
       throw new SyscallError("EXHAUSTED", `${MAX_OPEN} tool calls are open. Wait for some of them first.`);
     }
-    const alone = !isReadOnly(toolNamed(this.#proc, name));
-    const made = this.#order.run(alone, () => this.#run(name, input));
+    const group = groupOf(toolNamed(this.#proc, name));
+    const made = this.#order.run(group, () => this.#run(name, input));
     this.#open.add(made);
     this.#slot?.release();
     try {
@@ -184,23 +185,5 @@ export class ProgramToolCalls {
   #requireOpen(): void {
     if (!this.#closed && !this.signal.aborted) return;
     throw new SyscallError("CLOSED", "The answer has ended: its program can call no more tools.");
-  }
-}
-
-/** Runs read-only calls in parallel and all others alone, each after the calls before it. */
-class CallOrder {
-  #before: Promise<unknown> = Promise.resolve();
-  #parallel: Promise<unknown>[] = [];
-
-  run<T>(alone: boolean, work: () => Promise<T>): Promise<T> {
-    if (alone || this.#parallel.length >= MAX_PARALLEL) {
-      this.#before = Promise.all([this.#before, ...this.#parallel]);
-      this.#parallel = [];
-    }
-    const done = this.#before.then(work);
-    const quiet = done.catch(() => undefined);
-    if (alone) this.#before = quiet;
-    else this.#parallel.push(quiet);
-    return done;
   }
 }

@@ -6,6 +6,7 @@ import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
 import type { Drain } from "./drain.ts";
+import { groupOf, isReadOnly, joins } from "./parallel-calls.ts";
 import { toolNamed } from "./tool-catalog.ts";
 import { checkToolInput } from "./tool-input.ts";
 
@@ -14,8 +15,6 @@ const READ_LENGTH = 1024 * 1024;
 const MAX_RESULT_BYTES = 16 * 1024 * 1024;
 /** The share of a truncated result that its beginning gets; its end gets the rest. */
 const HEAD_SHARE = 0.75;
-/** Maximum calls of one batch that run in parallel. */
-export const MAX_PARALLEL = 8;
 /** Maximum tool calls run per answer; the rest are rejected with EXHAUSTED. */
 export const MAX_CALLS_PER_ANSWER = 256;
 
@@ -36,10 +35,10 @@ export interface ToolCallPorts {
 }
 
 /**
- * Runs the tool calls of one answer: consecutive read-only calls in parallel, all others alone and in order. A failed
- * call is a result; only a record that can't be written throws. The last record may be `waiting`, and continues after
- * a resume. If the run is suspended between two calls, there are fewer records than calls. `settled` holds the calls
- * of a resumed step that are not made again, by id.
+ * Runs the tool calls of one answer in order. Consecutive read-only calls run in parallel, and so do consecutive calls
+ * of Agent; the records stay in the order of the calls. A failed call is a result; only a record that can't be written
+ * throws. Records of the last batch may be `waiting`, and continue after a resume. If the run is suspended between two
+ * calls, there are fewer records than calls. `settled` holds the calls of a resumed step that are not made again, by id.
  */
 export async function runToolCalls(
   ports: ToolCallPorts,
@@ -94,8 +93,8 @@ const NONE: ReadonlyMap<string, ToolCallRecord> = new Map();
 export class StepCalls {
   readonly #ports: ToolCallPorts;
   readonly #proc: Process;
-  /** The step's answer is durable, and the detection of changed files is prepared. */
-  #effectsPrepared = false;
+  /** When the calls so far may change something: the journal is durable, and changed files can be detected. */
+  #prepared: Promise<unknown> | undefined;
 
   constructor(ports: ToolCallPorts, proc: Process) {
     this.#ports = ports;
@@ -159,7 +158,7 @@ export class StepCalls {
     } catch (thrown) {
       return failure(thrown);
     }
-    const repeatable = isReadOnly(target) || target.tool.annotations?.idempotentHint === true;
+    const repeatable = isRepeatable(target);
     proc.record.journal({
       t: "call_start",
       step: proc.step,
@@ -180,16 +179,13 @@ export class StepCalls {
 
   /**
    * Makes the journal durable before a call may change something. One fdatasync per step is enough, unless a call must
-   * not be repeated: then its start must be durable too.
+   * not be repeated: then its start must be durable too. Parallel calls continue in the order of the answer.
    */
   async #beforeEffect(repeatable: boolean): Promise<void> {
     const { record } = this.#proc;
-    if (!this.#effectsPrepared) {
-      this.#effectsPrepared = true;
-      await Promise.all([record.sync(), this.#ports.beforeEffect(this.#proc)]);
-    } else if (!repeatable) {
-      await record.sync();
-    }
+    if (!this.#prepared) this.#prepared = Promise.all([record.sync(), this.#ports.beforeEffect(this.#proc)]);
+    else if (!repeatable) this.#prepared = Promise.all([this.#prepared, record.sync()]);
+    await this.#prepared;
   }
 
   /** Open, write the input, read the result, close: the only way a tool is ever called. */
@@ -293,26 +289,29 @@ function failure(thrown: unknown): CallResult {
   return { state: "failed", error: thrown };
 }
 
-/** Groups consecutive read-only calls into batches of at most MAX_PARALLEL; each other call is its own batch. */
+/**
+ * Whether a call without a recorded end may be made again. Agent: until the journal says which child the call waits
+ * for, no child was spawned.
+ */
+function isRepeatable(target: ProcessTool): boolean {
+  return groupOf(target) !== undefined || target.tool.annotations?.idempotentHint === true;
+}
+
+/** Splits the calls into batches that run one after the other; the calls of a batch run in parallel. */
 function batches(proc: Process, calls: readonly ToolCall[]): ToolCall[][] {
   const all: ToolCall[][] = [];
-  let open: ToolCall[] | undefined;
+  let last: { group: ReturnType<typeof groupOf>; count: number } = { group: undefined, count: 0 };
   for (const call of calls) {
-    if (!isReadOnly(toolNamed(proc, call.name))) {
-      all.push([call]);
-      open = undefined;
-    } else if (open && open.length < MAX_PARALLEL) {
-      open.push(call);
+    const group = groupOf(toolNamed(proc, call.name));
+    if (joins(group, last)) {
+      all.at(-1)?.push(call);
+      last.count++;
     } else {
-      open = [call];
-      all.push(open);
+      all.push([call]);
+      last = { group, count: 1 };
     }
   }
   return all;
-}
-
-export function isReadOnly(target: ProcessTool | undefined): boolean {
-  return target?.tool.annotations?.readOnlyHint === true;
 }
 
 function devicePath(target: ProcessTool, call: ToolCall): string {

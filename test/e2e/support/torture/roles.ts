@@ -9,6 +9,8 @@ export const intents = {
   count: (file: string, goal: number): string => `count ${file} to ${goal}`,
   /** Has children count, one after the other. */
   lead: (file: string, goal: number): string => `lead ${file} to ${goal}`,
+  /** Has two children count at the same time, each in a file of its own. */
+  team: (one: string, other: string, goal: number): string => `team ${one}+${other} to ${goal}`,
   /** Sends numbered messages, and never one again of which it doesn't know. */
   send: (file: string, goal: number, uuid: string): string => `send ${file} to ${goal} for ${uuid}`,
   /** Reads messages until the sender has sent all of its own. */
@@ -39,6 +41,8 @@ export class Actors {
           return this.#count(made, file, Number(goal), nonce);
         case "lead":
           return this.#lead(made, file, Number(goal));
+        case "team":
+          return this.#team(made, file, Number(goal));
         case "send":
           return this.#send(made, file, Number(goal), uuid, nonce);
         case "receive":
@@ -92,6 +96,18 @@ export class Actors {
       "Agent",
       { intent: intents.count(file, Math.min(goal, lines.size + Math.ceil(goal / 2))) },
     ]);
+  }
+
+  #team(made: readonly Call[], files: string, goal: number): Turn {
+    const last = made.slice(-2);
+    if (last.length === 2 && last.every(({ result }) => result.startsWith(`counted to ${goal}`))) {
+      return says(`both counted to ${goal}`);
+    }
+    return calls(
+      ...files
+        .split("+")
+        .map((file): [string, Record<string, unknown>] => ["Agent", { intent: intents.count(file, goal) }]),
+    );
   }
 
   #send(made: readonly Call[], file: string, goal: number, uuid: string, nonce: string): Turn {

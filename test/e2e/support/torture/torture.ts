@@ -161,6 +161,8 @@ class Campaign {
       this.#agents.push({ intent: intents.count(counting(), goal), inside: {} });
     for (let n = have("lead", false); n < 1; n++)
       this.#agents.push({ intent: intents.lead(counting(), goal) });
+    for (let n = have("team", false); n < 1; n++)
+      this.#agents.push({ intent: intents.team(counting(), counting(), goal) });
     if (have("receive", false) === 0) this.#agents.push({ intent: intents.receive(file()) });
   }
 
