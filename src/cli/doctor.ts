@@ -1,6 +1,7 @@
-import { accessSync, constants, lstatSync } from "node:fs";
+import { existsSync, lstatSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { thisUser, userPaths } from "../config/paths.ts";
+import { canWrite } from "../config/file.ts";
+import { temporaryDataNotice, thisUser, type UserPaths, userPaths } from "../config/paths.ts";
 import { leftovers, projectOf } from "../server/offline-commands.ts";
 import { commit, version } from "../version.ts";
 import { environment, type Io, project, withWire } from "./io.ts";
@@ -37,23 +38,42 @@ function binary(): Finding {
 }
 
 function folders(io: Io): Finding[] {
-  const { socket, dataDir, configDir } = userPaths(io.env);
+  const user = userPaths(io.env);
+  const { socket, dataDir, configDir } = user;
   const { dataDir: runs } = projectOf({ cwd: io.cwd, env: environment(io) });
   return [
     folder("socket folder", dirname(socket), { othersMayLook: false }),
-    folder("your data", dataDir, { othersMayLook: true }),
-    folder("your settings", configDir, { othersMayLook: true }),
+    dataFinding(user),
+    settingsFinding(configDir),
     ...(runs === dataDir ? [] : [folder("runs of this project", runs, { othersMayLook: true })]),
   ];
+}
+
+function dataFinding(user: UserPaths): Finding {
+  const text = temporaryDataNotice(user);
+  if (text !== undefined) return { name: "your data", state: "note", text };
+  return folder("your data", user.dataDir, { othersMayLook: true });
+}
+
+/** Rnix only reads them: without a folder for them, the defaults apply. */
+function settingsFinding(path: string): Finding {
+  const name = "your settings";
+  if (existsSync(path)) return folder(name, path, { othersMayLook: true });
+  const text = canWrite(path) ? `${path} (there is none)` : `${path} (there is none, and you can't make it)`;
+  return { name, state: "ok", text };
 }
 
 function folder(name: string, path: string, o: { othersMayLook: boolean }): Finding {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   if (stats === undefined) {
+    if (canWrite(path)) return { name, state: "ok", text: `${path} (created when it is needed)` };
     const parent = nearestThatExists(dirname(path));
-    return writable(parent)
-      ? { name, state: "ok", text: `${path} (created when it is needed)` }
-      : { name, state: "bad", text: `${path} can't be created`, advice: `make ${parent} writable for you` };
+    return {
+      name,
+      state: "bad",
+      text: `${path} can't be created`,
+      advice: `make ${parent} writable for you`,
+    };
   }
   const mode = (stats.mode & 0o777).toString(8);
   const text = `${path} (mode ${mode})`;
@@ -71,7 +91,7 @@ function folder(name: string, path: string, o: { othersMayLook: boolean }): Find
   if (open !== 0) {
     return { name, state: "bad", text: `${text} is open to others`, advice: `chmod 700 ${path}` };
   }
-  if (!writable(path)) return { name, state: "bad", text, advice: "make it writable for you" };
+  if (!canWrite(path)) return { name, state: "bad", text, advice: "make it writable for you" };
   return { name, state: "ok", text };
 }
 
@@ -173,15 +193,5 @@ async function attempt(name: string, check: () => Promise<Finding>): Promise<Fin
 }
 
 function nearestThatExists(path: string): string {
-  return lstatSync(path, { throwIfNoEntry: false }) === undefined ? nearestThatExists(dirname(path)) : path;
-}
-
-function writable(path: string): boolean {
-  try {
-    accessSync(path, constants.W_OK);
-    return true;
-  } catch (error) {
-    if (error instanceof Error && "code" in error) return false;
-    throw error;
-  }
+  return existsSync(path) ? path : nearestThatExists(dirname(path));
 }

@@ -1,6 +1,8 @@
 import {
+  accessSync,
   type BigIntStats,
   closeSync,
+  constants,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -120,6 +122,18 @@ export function fileError(cause: unknown, file: string, verb: string): SyscallEr
     });
   }
   return new SyscallError("INTERNAL", `Cannot ${verb} ${file} (${system ?? "unknown reason"}).`, { cause });
+}
+
+/** Whether this user can write to the path, or create it. */
+export function canWrite(path: string): boolean {
+  for (let at = path; ; at = dirname(at)) {
+    try {
+      accessSync(at, constants.W_OK | constants.X_OK);
+      return true;
+    } catch (thrown) {
+      if (systemCode(thrown) !== "ENOENT" || at === dirname(at)) return false;
+    }
+  }
 }
 
 export function systemCode(error: unknown): string | undefined {

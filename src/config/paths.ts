@@ -1,5 +1,8 @@
+import { existsSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
+import { canWrite, systemCode } from "./file.ts";
+import { temporaryDataDir } from "./temporary-data.ts";
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
@@ -10,6 +13,8 @@ export interface UserPaths {
   configDir: string;
   /** Known projects, PIDs, trust, and the data of runs outside any project. */
   dataDir: string;
+  /** Set if `dataDir` is in the temporary folder: the folder below HOME that can't be written. */
+  unwritableDataDir?: string;
   /** The server's socket. Its folder is 0700 and also holds `pidFile` and `lockFile`. */
   socket: string;
   /** For information only: rnix never reads it (seeds 5.1). */
@@ -21,15 +26,25 @@ export interface UserPaths {
 /** The size of `sun_path` on Linux (108) and macOS (104), with its final zero byte. */
 const MAX_SOCKET_BYTES = 103;
 
-/** Applies the XDG base directories and the socket rules of seeds 5.2. A relative XDG variable is ignored. */
-export function userPaths(env: Env, system: { uid: number; home: string } = thisUser()): UserPaths {
+/** The user, and whether the user can write to a path or create it. */
+export interface System {
+  uid: number;
+  readonly home: string;
+  canWrite(path: string): boolean;
+}
+
+/**
+ * Applies the XDG base directories and the socket rules of seeds 5.2. A relative XDG variable is ignored, and so is an
+ * XDG_RUNTIME_DIR that can't be written. Without a writable HOME the data is in the temporary folder.
+ */
+export function userPaths(env: Env, system: System = thisUser()): UserPaths {
   const home = absolute(env.HOME) ?? system.home;
-  const socket = socketPath(env, system.uid);
+  const socket = socketPath(env, system);
   const base = socket.replace(/\.sock$/, "");
   return {
     home,
     configDir: join(absolute(env.XDG_CONFIG_HOME) ?? join(home, ".config"), "rnix"),
-    dataDir: join(absolute(env.XDG_DATA_HOME) ?? join(home, ".local", "share"), "rnix"),
+    ...dataFolder(env, home, system),
     socket,
     pidFile: `${base}.pid`,
     lockFile: `${base}.lock`,
@@ -37,16 +52,41 @@ export function userPaths(env: Env, system: { uid: number; home: string } = this
 }
 
 /** The user of this process. Without HOME, the home folder comes from the system's user list. */
-export function thisUser(): { uid: number; readonly home: string } {
+export function thisUser(): System {
   return {
     uid: process.getuid?.() ?? 0,
     get home() {
-      return process.getBuiltinModule("node:os").homedir();
+      try {
+        return process.getBuiltinModule("node:os").homedir();
+      } catch (thrown) {
+        // A user who is not in the system's list, as in a container.
+        if (systemCode(thrown) === "ENOENT") return "/";
+        throw thrown;
+      }
     },
+    canWrite,
   };
 }
 
-function socketPath(env: Env, uid: number): string {
+/** Why the user's data is in the temporary folder; undefined if it is not. */
+export function temporaryDataNotice({ dataDir, unwritableDataDir }: UserPaths): string | undefined {
+  if (unwritableDataDir === undefined) return undefined;
+  return `${unwritableDataDir} can't be written: trust, PIDs and logs are in ${dataDir} for now. To keep them, set HOME or XDG_DATA_HOME to a folder that you can write to`;
+}
+
+/** A folder that XDG_DATA_HOME names is used, or refused. */
+function dataFolder(
+  env: Env,
+  home: string,
+  { uid, canWrite }: System,
+): Pick<UserPaths, "dataDir" | "unwritableDataDir"> {
+  const given = absolute(env.XDG_DATA_HOME);
+  const dataDir = join(given ?? join(home, ".local", "share"), "rnix");
+  if (given !== undefined || canWrite(dataDir)) return { dataDir };
+  return { dataDir: temporaryDataDir(absolute(env.TMPDIR) ?? "/tmp", uid), unwritableDataDir: dataDir };
+}
+
+function socketPath(env: Env, { uid, canWrite }: System): string {
   const given = env.RNIX_SOCKET;
   if (given !== undefined && given !== "" && !isAbsolute(given)) {
     throw new SyscallError(
@@ -54,8 +94,7 @@ function socketPath(env: Env, uid: number): string {
       `RNIX_SOCKET: expected an absolute path of a socket file, got "${given}".`,
     );
   }
-  const runtime = absolute(env.XDG_RUNTIME_DIR);
-  const path = given || join(runtime ? join(runtime, "rnix") : `/tmp/rnix-${uid}`, "rnix.sock");
+  const path = given || (runtimeSocket(env, canWrite) ?? join(`/tmp/rnix-${uid}`, "rnix.sock"));
   const bytes = Buffer.byteLength(path);
   if (bytes > MAX_SOCKET_BYTES) {
     throw new SyscallError(
@@ -64,6 +103,15 @@ function socketPath(env: Env, uid: number): string {
     );
   }
   return path;
+}
+
+/** The socket in XDG_RUNTIME_DIR. After su or in a container the variable may name a folder of another user, or none. */
+function runtimeSocket(env: Env, canWrite: System["canWrite"]): string | undefined {
+  const runtime = absolute(env.XDG_RUNTIME_DIR);
+  if (runtime === undefined) return undefined;
+  const folder = join(runtime, "rnix");
+  const socket = join(folder, "rnix.sock");
+  return canWrite(folder) || existsSync(socket) ? socket : undefined;
 }
 
 function absolute(path: string | undefined): string | undefined {

@@ -1,7 +1,7 @@
 import { lstatSync, mkdirSync, readdirSync, realpathSync, type Stats } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
-import { fileError, systemCode } from "./file.ts";
+import { canWrite, fileError, systemCode } from "./file.ts";
 import { type Env, userPaths } from "./paths.ts";
 
 /** The project of a command (design §2). It is found again for every run, never cached. */
@@ -143,7 +143,7 @@ function dataDir(dir: string, kind: Project["kind"], { env, home, uid }: Command
     if (isAbsolute(given)) return given;
     throw new SyscallError("INVALID", `RNIX_DATA_DIR: expected an absolute path, got "${given}".`);
   }
-  return kind === "none" ? userPaths(env, { uid, home }).dataDir : ownDataDir(dir);
+  return kind === "none" ? userPaths(env, { uid, home, canWrite }).dataDir : ownDataDir(dir);
 }
 
 function ownDataDir(dir: string): string {

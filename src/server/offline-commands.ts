@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
 import type { ConfigSources } from "../config/config-sources.ts";
 import { readText } from "../config/file.ts";
-import { type Env, thisUser, userPaths } from "../config/paths.ts";
+import { type Env, temporaryDataNotice, thisUser, userPaths } from "../config/paths.ts";
 import { findProject, type Project } from "../config/project.ts";
 import { describeSettings, loadSettings, type SettingLine } from "../config/settings.ts";
 import { type ReviewedItem, Trust } from "../config/trust.ts";
@@ -15,6 +15,7 @@ import { daemonLogPath } from "../protocol/daemon-log-path.ts";
 export { prepareProject } from "../config/project.ts";
 export { checkSkills } from "../config/skills.ts";
 export type { CheckReport, Project, ReviewedItem, SettingLine };
+export { temporaryDataNotice, userPaths };
 
 /** The daemon writes less: whatever else is there was put there by another. */
 const MAX_LOG_BYTES = 16 * 1024 ** 2;

@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   realpathSync,
+  rmdirSync,
   statSync,
   symlinkSync,
 } from "node:fs";
@@ -369,7 +370,7 @@ describe("the list of known projects", () => {
 });
 
 describe("the user's paths", () => {
-  const system = { uid: 1000, home: "/home/u" };
+  const system = { uid: 1000, home: "/home/u", canWrite: () => true };
 
   test("follow XDG, and an XDG variable that is relative does not count", () => {
     expect(userPaths({}, system)).toEqual({
@@ -394,6 +395,29 @@ describe("the user's paths", () => {
       pidFile: "/run/user/1000/rnix/rnix.pid",
       lockFile: "/run/user/1000/rnix/rnix.lock",
     });
+  });
+
+  test("without a writable HOME have the data in a folder of the temporary one, for this user alone", async () => {
+    using box = new Sandbox();
+    const uid = process.getuid?.() ?? 0;
+    const temp = box.home;
+    const none = { uid, home: "/home/u", canWrite: () => false };
+    const data = join(temp, `rnix-data-${uid}`);
+    for (const _ of ["made", "found"])
+      expect(userPaths({ TMPDIR: temp, XDG_RUNTIME_DIR: "/run/user/1" }, none)).toMatchObject({
+        dataDir: data,
+        unwritableDataDir: "/home/u/.local/share/rnix",
+        socket: `/tmp/rnix-${uid}/rnix.sock`,
+      });
+    expect(statSync(data).mode & 0o777).toBe(0o700);
+    expect(userPaths({ XDG_DATA_HOME: "/d" }, none)).not.toHaveProperty("unwritableDataDir");
+    chmodSync(data, 0o750);
+    expect((await failure(() => userPaths({ TMPDIR: temp }, none))).code).toBe("PERMISSION");
+    rmdirSync(data);
+    symlinkSync("/etc", data);
+    expect((await failure(() => userPaths({ TMPDIR: temp }, none))).code).toBe("PERMISSION");
+    const gone = { TMPDIR: join(temp, "gone") };
+    expect((await failure(() => userPaths(gone, none))).code).toBe("UNAVAILABLE");
   });
 
   test("put the server's files beside the socket that RNIX_SOCKET names", () => {

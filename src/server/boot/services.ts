@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { daemonEnvironment } from "../../config/environment.ts";
+import { temporaryDataNotice } from "../../config/paths.ts";
 import type { Projects } from "../../config/projects.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
@@ -54,8 +55,8 @@ export function startServices(
     const isChild = parentUuid(request, unit) !== undefined;
     const left = isChild ? [] : await init.ready(request);
     const { notices, ...planned } = await planSpawn(request, unit, planner);
-    const ofKey = keyNotice === undefined ? [] : [keyNotice];
-    return { ...planned, notices: [...left, ...ofKey, ...placed, ...notices] };
+    const ofUser = [keyNotice, temporaryDataNotice(user)].filter((notice) => notice !== undefined);
+    return { ...planned, notices: [...left, ...ofUser, ...placed, ...notices] };
   };
   const resumeIn = async (run: Run, request: PlacedResume, provider?: ProviderChoice): Promise<SpawnPlan> => {
     requireOwn(run.info);

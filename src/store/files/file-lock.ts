@@ -166,7 +166,7 @@ function flock(fd: number, operation: number, path: string): boolean {
     if (error !== EINTR) {
       throw new SyscallError(
         "UNAVAILABLE",
-        `Cannot lock ${path}: the file system returned error ${error}. Set RNIX_DATA_DIR to a folder on a disk that supports locks.`,
+        `Cannot lock ${path}: the file system returned error ${error}. Set RNIX_DATA_DIR (records of runs) or XDG_DATA_HOME (your data) to a folder on a disk that supports locks.`,
       );
     }
   }

@@ -174,21 +174,19 @@ export function ioError(error: unknown, doing: string, path: string): SyscallErr
 
 const STRANGER = "expected a file, found a pipe, a socket or a device. Remove it.";
 
+/** Which of them names the folder in question is not known here. */
+const DATA_VARIABLES = "RNIX_DATA_DIR (records of runs) or XDG_DATA_HOME (your data)";
+const DENIED = `permission denied. Make it writable for you, or set ${DATA_VARIABLES} to a folder that is.`;
+
 const CAUSES: Record<string, [Code, string]> = {
   ENOSPC: ["EXHAUSTED", "the disk is full. Free some space: rnix gc removes old runs."],
   EDQUOT: ["EXHAUSTED", "your quota on this disk is used up. Free some space: rnix gc removes old runs."],
   EFBIG: ["EXHAUSTED", "the file would be larger than the file system allows."],
   EMFILE: ["EXHAUSTED", "too many files are open. Raise the limit (`ulimit -n`) or run fewer processes."],
   ENFILE: ["EXHAUSTED", "too many files are open on this machine."],
-  EROFS: ["UNAVAILABLE", "the disk is read-only. Set RNIX_DATA_DIR to a folder that can be written."],
-  EACCES: [
-    "UNAVAILABLE",
-    "permission denied. Make it writable for you, or set RNIX_DATA_DIR to a folder that is.",
-  ],
-  EPERM: [
-    "UNAVAILABLE",
-    "permission denied. Make it writable for you, or set RNIX_DATA_DIR to a folder that is.",
-  ],
+  EROFS: ["UNAVAILABLE", `the disk is read-only. Set ${DATA_VARIABLES} to a folder that can be written.`],
+  EACCES: ["UNAVAILABLE", DENIED],
+  EPERM: ["UNAVAILABLE", DENIED],
   EIO: ["UNAVAILABLE", "the disk reports a fault."],
   ENOENT: ["UNAVAILABLE", "the folder does not exist."],
   EEXIST: ["INVALID", "a file of this name already exists."],
