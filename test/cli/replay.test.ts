@@ -46,7 +46,8 @@ describe("how a script's run must end", () => {
 test("a report shows what differs, both sides of it, and nothing that a terminal would act on", () => {
   const io = new FakeIo();
   const style = styleOf(io, io.stdout);
-  const same = reportText({ same: true, recorded: "run 0199", differences: [], replayed: receipt() }, style);
+  const none = { unplayed_steps: 0, replayed: receipt() };
+  const same = reportText({ ...none, same: true, recorded: "run 0199", differences: [] }, style);
   expect(same).toMatch(/^\S+ the same as run 0199: \d+ steps?, .* \(exit 0\)\n$/);
   const differences = [
     { kind: "prompt" as const, step: null, message: "the system prompt", recorded: "a\nb", replayed: "c" },
@@ -58,7 +59,7 @@ test("a report shows what differs, both sides of it, and nothing that a terminal
       replayed: null,
     },
   ];
-  const text = reportText({ same: false, recorded: "s.yaml", differences, replayed: receipt() }, style);
+  const text = reportText({ ...none, same: false, recorded: "s.yaml", differences }, style);
   expect(text.split("\n").slice(1)).toEqual([
     "",
     "prompt: the system prompt",
@@ -228,7 +229,7 @@ test.each([
     const responses = [{ text: "x".repeat(length), usage }];
     const io = new FakeIo({
       cwd,
-      answers: { export_script: { head, responses, children: [], next: null } },
+      answers: { export_script: { head, responses, children: [], next: null, unplayed_steps: 0 } },
     });
     expect(await runCommandLine(["replay", REF.uuid, "--export", "s.jsonl"], io)).toBe(0);
     expect(io.stderr.text).toStartWith("s.jsonl: 1 answer; ");

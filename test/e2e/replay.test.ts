@@ -214,6 +214,54 @@ describe("rnix spawn --provider replay", () => {
   });
 });
 
+describe("a recorded run with follow-ups", () => {
+  /** Two answers, each after a call, and a follow-up between them. */
+  async function recorded(machine: Machine): Promise<string> {
+    const write = (content: string) => calls(["Bash", { command: `echo ${content}` }]);
+    const model = await machine.model(scenes({ go: [write("one"), says("one"), write("two"), says("two")] }));
+    const first = await machine.run(["spawn", "go", "--output", "json"]);
+    const { uuid } = Receipt.parse(JSON.parse(first.stdout));
+    expect((await machine.run(["resume", uuid, "and two"])).stdout).toBe("two\n");
+    await model.stop();
+    return uuid;
+  }
+
+  test("is played to the answer before the first one, and that is no difference", async () => {
+    await using machine = new Machine();
+    const uuid = await recorded(machine);
+    const { code, stdout } = await machine.run(["replay", uuid]);
+    expect(stdout).toContain("the same as run");
+    expect(stdout).toContain("the last 2 steps are not played: they answer messages");
+    expect(code).toBe(0);
+    const json = await machine.run(["replay", uuid, "--json", "-q"]);
+    expect(JSON.parse(json.stdout)).toMatchObject({ same: true, unplayed_steps: 2, differences: [] });
+  });
+
+  test("is exported up to there, and the script passes", async () => {
+    await using machine = new Machine();
+    const uuid = await recorded(machine);
+    const exported = await machine.run(["replay", uuid, "--export", "s.yaml"]);
+    expect(exported.stderr).toContain("the last 2 steps are not played");
+    expect(exported.stderr).toContain("s.yaml: 2 answers");
+    expect(machine.read("s.yaml")).not.toContain("two");
+    expect(await machine.run(["replay", "s.yaml", "-q"])).toMatchObject({ code: 0 });
+  });
+
+  test("differs where what is played differs", async () => {
+    await using machine = new Machine();
+    const uuid = await recorded(machine);
+    machine.write(
+      join(machine.configDir, "agents/default/agent.yaml"),
+      "name: default\ndescription: Mine\nmax_steps: 5\n",
+    );
+    machine.write(join(machine.configDir, "agents/default/instructions.md"), "Other.\n");
+    const other = await machine.run(["replay", uuid]);
+    expect(other.code).toBe(1);
+    expect(other.stdout).toContain("limits: max_steps");
+    expect(other.stdout).toContain("not played");
+  });
+});
+
 describe("a recorded run with children", () => {
   test("is played with theirs, whatever provider their agents name; exported, they are parts of its script", async () => {
     await using machine = new Machine();

@@ -8,7 +8,7 @@ import { styleOf } from "../output/style.ts";
 import { absoluteFolder, absolutePath } from "../paths.ts";
 import { exportScript } from "../replay/export.ts";
 import { LARGEST_SCRIPT } from "../replay/largest-script.ts";
-import { KINDS, outcomeDifferences, type Report, reportText } from "../replay/report.ts";
+import { KINDS, outcomeDifferences, type Report, reportText, unplayedText } from "../replay/report.ts";
 import type { ScriptRun } from "../replay/script-head.ts";
 import { runAgent } from "../run.ts";
 import { target } from "../target.ts";
@@ -84,12 +84,13 @@ interface Options {
 type Played = Omit<Report, "same"> | { receipt: Receipt };
 
 async function exported(io: Io, of: Target, file: string): Promise<number> {
-  const { answers, bytes } = await withWire(io, (wire) => exportScript(io, wire, of, file));
+  const { answers, bytes, unplayed } = await withWire(io, (wire) => exportScript(io, wire, of, file));
   // A script that is too large is written all the same: the user can shorten it.
   const next =
     bytes > LARGEST_SCRIPT
       ? `it has ${bytes} bytes, and a script may have at most ${LARGEST_SCRIPT}: shorten it before you play it`
       : `play it with rnix replay ${file}`;
+  if (unplayed > 0) io.stderr.write(`${unplayedText(unplayed)}\n`);
   io.stderr.write(`${file}: ${plural(answers, "answer")}; ${next}\n`);
   return EXIT.ok;
 }
@@ -104,9 +105,9 @@ async function replayRun(io: Io, of: Target, flags: Options): Promise<Played> {
   const { uuid } = replayed;
   return withSession(io, { inside: flags["no-daemon"] }, async (session) => {
     const wire = await session.connect();
-    const { differences } = await wire.request("compare_runs", { ...of, replayed: uuid });
+    const { differences, unplayed_steps } = await wire.request("compare_runs", { ...of, replayed: uuid });
     const named = of.uuid ?? `PID ${of.pid}`;
-    return { recorded: `run ${named}`, differences, replayed };
+    return { recorded: `run ${named}`, differences, unplayed_steps, replayed };
   });
 }
 
@@ -133,7 +134,7 @@ async function replayScript(io: Io, script: ScriptRun, flags: Options): Promise<
     wire.open("spawn", { ...options, ...given, input }),
   );
   if (isCutOff(replayed)) return { receipt: replayed };
-  return { recorded: file, differences: outcomeDifferences(outcome, replayed), replayed };
+  return { recorded: file, differences: outcomeDifferences(outcome, replayed), unplayed_steps: 0, replayed };
 }
 
 /** Its progress and its answer go to stderr: the result of this command is the comparison. */

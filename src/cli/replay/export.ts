@@ -10,6 +10,7 @@ interface Recording {
   head: ScriptHead;
   responses: ScriptEntry[];
   children: Recording[];
+  unplayed: number;
 }
 
 const PAGE = 100;
@@ -18,6 +19,8 @@ const PAGE = 100;
 interface Exported {
   answers: number;
   bytes: number;
+  /** Steps of the run that are not in it. */
+  unplayed: number;
 }
 
 /** Writes a recorded run as a script that can be read, edited and played. */
@@ -31,23 +34,26 @@ export async function exportScript(io: Io, wire: Wire, of: Target, path: string)
   const recording = await recordingOf(wire, of);
   const text = await write(recording);
   writeFileSync(file, text, { flag: "wx" });
-  return { answers: recording.responses.length, bytes: Buffer.byteLength(text) };
+  const { responses, unplayed } = recording;
+  return { answers: responses.length, bytes: Buffer.byteLength(text), unplayed };
 }
 
 async function recordingOf(wire: Wire, of: Target): Promise<Recording> {
   let head: ScriptHead | null = null;
   let children: string[] = [];
   const responses: ScriptEntry[] = [];
+  let unplayed = 0;
   for (let after: number | null = 0; after !== null; ) {
     const page: Answers["export_script"] = await wire.request("export_script", { ...of, after, limit: PAGE });
     if (page.head) ({ head, children } = { head: page.head, children: page.children });
     responses.push(...page.responses);
+    unplayed = page.unplayed_steps;
     after = page.next;
   }
   if (head === null) throw new Error("the first page of a script has no head");
   const parts: Recording[] = [];
   for (const uuid of children) parts.push(await recordingOf(wire, { ...of, pid: undefined, uuid }));
-  return { head, responses, children: parts };
+  return { head, responses, children: parts, unplayed };
 }
 
 type Write = (recording: Recording) => string | Promise<string>;

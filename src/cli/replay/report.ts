@@ -19,6 +19,8 @@ export interface Report {
   /** The recorded run's UUID, or the script's file. */
   recorded: string;
   differences: Difference[];
+  /** Recorded steps that were not played. */
+  unplayed_steps: number;
   /** Of the run that was made now. */
   replayed: Receipt;
 }
@@ -41,7 +43,18 @@ export function outcomeDifferences(expected: ExpectedEnd | undefined, receipt: R
   return found;
 }
 
-export function reportText({ same, recorded, differences, replayed }: Report, style: Style): string {
+/** Why the last steps of a run are not played. */
+export function unplayedText(steps: number): string {
+  const which = steps === 1 ? "the last step is" : `the last ${steps} steps are`;
+  return `${which} not played: ${steps === 1 ? "it answers a message" : "they answer messages"} that came after an answer`;
+}
+
+export function reportText(report: Report, style: Style): string {
+  const { unplayed_steps } = report;
+  return comparisonText(report, style) + (unplayed_steps > 0 ? `${unplayedText(unplayed_steps)}\n` : "");
+}
+
+function comparisonText({ same, recorded, differences, replayed }: Report, style: Style): string {
   if (same) {
     const { steps, tool_calls, exit_reason, exit_code } = replayed;
     const what = `${plural(steps, "step")}, ${plural(tool_calls, "tool call")}, ${exit_reason} (exit ${exit_code})`;

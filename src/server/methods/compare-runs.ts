@@ -1,15 +1,14 @@
 import { Target, Uuid } from "../../protocol/fields.ts";
-import type { Difference } from "../../protocol/methods.ts";
-import { compareRuns as differencesOf } from "../records/compare-runs.ts";
+import { type Comparison, compareRuns as compare } from "../records/compare-runs.ts";
 import { method } from "./method.ts";
 import { findRun, recordsOf } from "./shared/find-run.ts";
 
 /** Compares a replayed run with the recorded one; `replayed` is its UUID. */
 export const compareRuns = method({
   payload: () => Target().extend({ replayed: Uuid() }),
-  async handle({ replayed, ...target }, services): Promise<{ differences: Difference[] }> {
+  async handle({ replayed, ...target }, services): Promise<Comparison> {
     const before = await recordsOf(services, await findRun(services, target));
     const after = await recordsOf(services, await findRun(services, { uuid: replayed, cwd: target.cwd }));
-    return { differences: await differencesOf(before, after) };
+    return compare(before, after);
   },
 });

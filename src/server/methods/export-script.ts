@@ -1,6 +1,7 @@
 import { SyscallError } from "../../plugin/index.ts";
 import { Page, Target } from "../../protocol/fields.ts";
 import type { ScriptEntry, ScriptHead } from "../../protocol/methods.ts";
+import { playedSteps } from "../records/played-steps.ts";
 import { scriptEntry, scriptHead } from "../records/replay-script.ts";
 import { method } from "./method.ts";
 import { findRun, recordsOf, requireAgent } from "./shared/find-run.ts";
@@ -17,6 +18,8 @@ interface ScriptPage {
   children: string[];
   /** The `after` of the next page; null after the last. */
   next: number | null;
+  /** Recorded steps after the last answer of the script: they answer messages, which are not played. */
+  unplayed_steps: number;
 }
 
 /** A recorded run as a script, a page at a time. INVALID where a step can't be read: a script has none left out. */
@@ -33,13 +36,15 @@ export const exportScript = method({
     }
     // The torn end of one that was cut off is no step yet.
     if (page.damaged > (page.torn ? 1 : 0)) throw damaged(uuid, after + page.records.length + 1);
-    const last = page.next === after || page.records.length < limit;
+    const played = await playedSteps(run);
+    const last = page.next === after || page.records.length < limit || page.next >= played.last;
     const children = after > 0 ? [] : await services.history.childrenOf(uuid, MAX_CHILDREN);
     return {
-      head: after > 0 ? null : await scriptHead(run),
-      responses: page.records.map(scriptEntry),
+      head: after > 0 ? null : await scriptHead(run, played),
+      responses: page.records.filter(({ step }) => step <= played.last).map(scriptEntry),
       children: children.filter(({ kind }) => kind === "agent").map((child) => child.uuid),
       next: last ? null : page.next,
+      unplayed_steps: played.left,
     };
   },
 });

@@ -1,17 +1,25 @@
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { Difference } from "../../protocol/methods.ts";
 import type { ProcessMeta, StepRecord } from "../../store/runs/schema.ts";
+import { type PlayedSteps, playedSteps } from "./played-steps.ts";
 import type { Run } from "./recorded-run.ts";
 import { allSteps } from "./recorded-run.ts";
 
 /** Maximum lines and items shown of one difference. */
 const TOLD = 20;
 
+/** What a comparison found. */
+export interface Comparison {
+  differences: Difference[];
+  /** Steps of the recorded run that were not played: they answer messages that came after an answer. */
+  unplayed_steps: number;
+}
+
 /**
  * Where a run that was played again differs from the recorded one: what its agent is today, what a call came to,
- * how it ended. Nothing when it is the same.
+ * how it ended. Nothing when it is the same as far as it was played.
  */
-export async function compareRuns(recorded: Run, replayed: Run): Promise<Difference[]> {
+export async function compareRuns(recorded: Run, replayed: Run): Promise<Comparison> {
   const [before, after] = [recorded.info, replayed.info];
   const [metaBefore, metaAfter] = await Promise.all([metaOf(recorded), metaOf(replayed)]);
   const definition = [
@@ -22,9 +30,22 @@ export async function compareRuns(recorded: Run, replayed: Run): Promise<Differe
     ...limits(before, after),
     ...list("checks", "checks", metaBefore?.spawned?.checks ?? [], metaAfter?.spawned?.checks ?? []),
   ];
+  const played = await playedSteps(recorded);
+  const { left: unplayed_steps } = played;
   const diverged = divergence(after);
-  if (diverged) return [...definition, diverged];
-  return [...definition, ...(await steps(recorded, replayed)), ...outcome(before, after)];
+  if (diverged) return { differences: [...definition, diverged], unplayed_steps };
+  const differences = [
+    ...definition,
+    ...(await steps(recorded, replayed, played.last)),
+    ...outcome(endOf(before, after, played), after),
+  ];
+  return { differences, unplayed_steps };
+}
+
+/** The recorded run as it was after its last played step. */
+function endOf(before: ProcInfo, after: ProcInfo, { left, end, hasResult }: PlayedSteps): ProcInfo {
+  if (left === 0) return before;
+  return { ...before, ...end, ...(!hasResult && { result: after.result }), checks: after.checks };
 }
 
 function metaOf({ info, records }: Run): Promise<ProcessMeta | null> {
@@ -112,8 +133,9 @@ function limits(before: ProcInfo, after: ProcInfo): Difference[] {
 }
 
 /** Texts of results are compared by the driver; how the calls of the last step went, only the records show. */
-async function steps(recorded: Run, replayed: Run): Promise<Difference[]> {
-  const [before, after] = await Promise.all([stepsOf(recorded), stepsOf(replayed)]);
+async function steps(recorded: Run, replayed: Run, last: number): Promise<Difference[]> {
+  const [all, after] = await Promise.all([stepsOf(recorded), stepsOf(replayed)]);
+  const before = all.filter(({ step }) => step <= last);
   const differences: Difference[] = [];
   if (before.length !== after.length) {
     const [a, b] = [before.length, after.length].map((count) => `${count} ${count === 1 ? "step" : "steps"}`);

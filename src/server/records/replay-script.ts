@@ -2,6 +2,7 @@ import { defaultSettings } from "../../config/settings.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { ScriptEntry, ScriptHead } from "../../protocol/methods.ts";
 import type { StepRecord, ToolCallRecord } from "../../store/runs/schema.ts";
+import type { PlayedSteps } from "./played-steps.ts";
 import type { Run } from "./recorded-run.ts";
 
 /** Characters of a result that a script holds whole; of a longer one it holds the beginning and the end. */
@@ -9,7 +10,10 @@ const WHOLE = 2_000;
 const PART = 600;
 
 /** What a person should read before the answers of a recorded run (docs/replay.md). Nothing of its environment. */
-export async function scriptHead({ info, records }: Run): Promise<ScriptHead> {
+export async function scriptHead(
+  { info, records }: Run,
+  { end, hasResult }: PlayedSteps,
+): Promise<ScriptHead> {
   const spawned = (await records.meta(info.uuid))?.spawned;
   return {
     intent: info.intent,
@@ -29,9 +33,9 @@ export async function scriptHead({ info, records }: Run): Promise<ScriptHead> {
       project: info.project,
     },
     outcome: {
-      ...(info.exit_code !== null && { exit_code: info.exit_code }),
-      ...(info.exit_reason !== null && { exit_reason: info.exit_reason }),
-      ...(info.result && info.result.length <= WHOLE && { result: { equals: info.result } }),
+      ...(end.exit_code !== null && { exit_code: end.exit_code }),
+      ...(end.exit_reason !== null && { exit_reason: end.exit_reason }),
+      ...(hasResult && end.result && end.result.length <= WHOLE && { result: { equals: end.result } }),
     },
   };
 }
