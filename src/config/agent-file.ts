@@ -1,3 +1,5 @@
+/** The schema of agent.yaml. */
+
 import { basename } from "node:path";
 import { z } from "zod";
 import { EFFORTS } from "../plugin/index.ts";

@@ -1,3 +1,5 @@
+/** Finds and reads agents. */
+
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { AgentInfo, SkillInfo } from "../kernel/types.ts";

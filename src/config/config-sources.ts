@@ -1,3 +1,5 @@
+/** The folders and embedded files from which configuration is read. */
+
 import { realpathSync } from "node:fs";
 import { join, sep } from "node:path";
 import { SyscallError } from "../plugin/index.ts";

@@ -1,6 +1,6 @@
-import type { Bounds } from "./values.ts";
+/** The table of all settings: name, scope, unit, default and description. The types of their values follow from it. */
 
-/* The table of all settings: name, scope, unit, default and description. The types of their values follow from it. */
+import type { Bounds } from "./values.ts";
 
 export interface Setting extends Bounds {
   /** null: no limit. */

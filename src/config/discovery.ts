@@ -1,3 +1,5 @@
+/** Searches this machine for model providers. */
+
 import { formatDuration } from "../lib/duration.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";

@@ -1,11 +1,11 @@
+/** Which variables of an environment are secrets, and the environments that runs and tools get. */
+
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 import { FileCache } from "./file.ts";
 import type { Env } from "./paths.ts";
 import { isPlain } from "./plain-variables.ts";
-
-/* Which variables of an environment are secrets, and the environments that runs and tools get. */
 
 /** Variables that hold a key of a model provider. `rnix` removes them from the environment of every tool. */
 const PROVIDER_KEYS = new Set(

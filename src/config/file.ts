@@ -1,3 +1,5 @@
+/** Reads, caches, digests and writes configuration files. */
+
 import {
   accessSync,
   type BigIntStats,
@@ -14,8 +16,6 @@ import {
 import { dirname } from "node:path";
 import { readRegularSync } from "../lib/regular-file.ts";
 import { SyscallError } from "../plugin/index.ts";
-
-/* Reads, caches, digests and writes configuration files. */
 
 /** Configuration is written by people: a larger file is a mistake. */
 const MAX_BYTES = 1024 ** 2;

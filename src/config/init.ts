@@ -1,3 +1,5 @@
+/** Reads init.yaml: the services and supervisors that start with the daemon. */
+
 import { isAbsolute, join, resolve } from "node:path";
 import { z } from "zod";
 import type { RestartPolicy, Strategy } from "../kernel/supervisor/spec.ts";

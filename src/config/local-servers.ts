@@ -1,6 +1,6 @@
-import { z } from "zod";
+/** Finds the models of an Ollama server on this machine. */
 
-/* Finds the models of an Ollama server on this machine. */
+import { z } from "zod";
 
 /** The part of `Clock` that a deadline needs. */
 export interface Timers {

@@ -1,3 +1,5 @@
+/** MCP servers of configuration files, and how they are mounted. */
+
 import { join, resolve } from "node:path";
 import { z } from "zod";
 import type { MountRequest } from "../kernel/types.ts";
@@ -12,8 +14,6 @@ import { asksTrust } from "./project-keys.ts";
 import { suggestion } from "./suggestion.ts";
 import { choice, number, shown, strict, text } from "./values.ts";
 import { parseYaml, type YamlText, yamlError } from "./yaml.ts";
-
-/* MCP servers of configuration files, and how they are mounted. */
 
 /** A server that an agent names. `wrong` makes an error at that position. */
 export interface McpWish {

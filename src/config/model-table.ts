@@ -1,6 +1,6 @@
-import type { ModelPrice, TokenPrice } from "../kernel/types.ts";
+/** What the services state about their own models: price, context window and output limit. `providers.yaml` overrides it. */
 
-/* What the services state about their own models: price, context window and output limit. `providers.yaml` overrides it. */
+import type { ModelPrice, TokenPrice } from "../kernel/types.ts";
 
 /** One model of a service. What no source states completely is absent. */
 export interface StockModel {

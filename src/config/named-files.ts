@@ -1,3 +1,5 @@
+/** Finds the project's files that a command line names. */
+
 import { statSync } from "node:fs";
 import { basename, resolve, sep } from "node:path";
 import { readText, systemCode } from "./file.ts";

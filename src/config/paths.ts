@@ -1,3 +1,5 @@
+/** The paths of the user's configuration, data and socket. */
+
 import { existsSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";

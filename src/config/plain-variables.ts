@@ -1,4 +1,6 @@
-/* Environment variables that describe the machine and hold no secret of the caller. */
+/** Environment variables that describe the machine and hold no secret of the caller. */
+
+/** The environment variables that a daemon keeps. */
 
 const PLAIN = new Set(["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"]);
 /** Read by the runtime at its start, for servers with a private certificate. */

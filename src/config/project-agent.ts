@@ -1,11 +1,11 @@
+/** What an agent of a project may do before it is trusted. */
+
 import type { Limits } from "../kernel/types.ts";
 import type { AgentFront } from "./agent-file.ts";
 import { SETTINGS } from "./defaults.ts";
 import { asksTrust } from "./project-keys.ts";
 import { isBeyond } from "./settings.ts";
 import { formatLimit } from "./values.ts";
-
-/* What an agent of a project may do before it is trusted. */
 
 /** The read-only tools of the default agent, and the only tools of an untrusted agent. */
 export const READ_ONLY_TOOLS = ["Read", "Glob", "Grep", "Plan", "Skill", "Complete"] as const;

@@ -1,10 +1,10 @@
+/** Finds the AGENTS.md of a run. */
+
 import { dirname, join, relative } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 import { refuseEscape } from "./config-sources.ts";
 import { readText } from "./file.ts";
 import type { Project } from "./project.ts";
-
-/* Finds the AGENTS.md of a run. */
 
 const NAME = "AGENTS.md";
 /** Written for another product; read in a folder that has no AGENTS.md. */

@@ -1,3 +1,5 @@
+/** Finds the project of a folder. */
+
 import { lstatSync, mkdirSync, readdirSync, realpathSync, type Stats } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";

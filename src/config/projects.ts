@@ -1,11 +1,11 @@
+/** The list of projects in which this user has run something. */
+
 import { mkdirSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { FileCache, fileError, pathExists, writeAtomic } from "./file.ts";
 import type { Project } from "./project.ts";
-
-/* The list of projects in which this user has run something. */
 
 const VERSION = 1;
 

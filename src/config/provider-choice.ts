@@ -1,3 +1,5 @@
+/** Chooses the provider and model of a run. */
+
 import type { ProviderChoice } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { discover, offeredModel, probeLocal, type Search } from "./discovery.ts";

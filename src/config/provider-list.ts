@@ -1,8 +1,8 @@
+/** The rows of `rnix providers`. */
+
 import { probeLocal, type Search } from "./discovery.ts";
 import { baseUrl, keyOf, keyVariable, providerNamed, providerNames, whyUnusable } from "./provider-needs.ts";
 import { defaultsOf } from "./stock-providers.ts";
-
-/* The rows of `rnix providers`. */
 
 /** One line of `rnix providers`. */
 export interface ProviderLine {

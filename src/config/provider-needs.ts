@@ -1,3 +1,5 @@
+/** Checks whether a provider has its key, address or program. */
+
 import { SyscallError } from "../plugin/index.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";

@@ -1,3 +1,5 @@
+/** Reads and merges the providers.yaml files. */
+
 import { join } from "node:path";
 import { z } from "zod";
 import type { ModelPrice, TokenPrice } from "../kernel/types.ts";

@@ -1,3 +1,5 @@
+/** The settings of one command: the defaults, under the user's config.yaml, under the project's. */
+
 import { join } from "node:path";
 import { z } from "zod";
 import type { Limit } from "../kernel/types.ts";
@@ -8,8 +10,6 @@ import type { Project } from "./project.ts";
 import { asksTrust, classOf } from "./project-keys.ts";
 import { formatLimit, limit, strict } from "./values.ts";
 import { type Checked, readYaml, yamlError } from "./yaml.ts";
-
-/* The settings of one command: the defaults, under the user's config.yaml, under the project's. */
 
 export interface Settings {
   values: SettingValues;

@@ -1,3 +1,5 @@
+/** Reads and checks the format of a SKILL.md (Agent Skills). */
+
 import { basename } from "node:path";
 import { z } from "zod";
 import { splitToolRules } from "../lib/tool-rules.ts";
@@ -5,8 +7,6 @@ import { SyscallError } from "../plugin/index.ts";
 import { nearestName } from "./suggestion.ts";
 import { shown, strict, text } from "./values.ts";
 import { parseStockYaml, parseYaml, type YamlText, yamlError } from "./yaml.ts";
-
-/* Reads and checks the format of a SKILL.md (Agent Skills). */
 
 export const SKILL_FILE = "SKILL.md";
 const NAME = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;

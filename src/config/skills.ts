@@ -1,3 +1,5 @@
+/** Finds and reads skills. */
+
 import { type Dirent, existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { SkillInfo } from "../kernel/types.ts";

@@ -1,4 +1,6 @@
-/* What is known of the stock drivers, and of providers that use them with another address. */
+/** What is known of the stock drivers, and of providers that use them with another address. */
+
+/** The stock providers and their drivers. */
 
 /** The facts of a provider, unless a file overrides them. */
 export interface ProviderDefaults {

@@ -1,3 +1,5 @@
+/** The end of a message about an unknown name. */
+
 import { nearestName } from "../lib/edit-distance.ts";
 
 export { nearestName };

@@ -1,3 +1,5 @@
+/** What `rnix trust` shows and binds. */
+
 import { existsSync } from "node:fs";
 import { visible, visibleWords } from "../lib/visible.ts";
 import { SyscallError } from "../plugin/index.ts";
@@ -10,8 +12,6 @@ import { loadProviders } from "./providers.ts";
 import { loadSettings } from "./settings.ts";
 import { projectSkills } from "./skills.ts";
 import type { Trust, TrustItem } from "./trust.ts";
-
-/* What `rnix trust` shows and binds. */
 
 /** A plugin of the project, which was read and not run. */
 interface PluginFiles {

@@ -1,3 +1,5 @@
+/** Decides whether a project's content is trusted. */
+
 import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { isAbsolute, join, relative } from "node:path";
 import { z } from "zod";

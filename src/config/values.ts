@@ -1,3 +1,5 @@
+/** The zod types of configuration values. */
+
 import { z } from "zod";
 import { formatDuration, MAX_AGE_MS, MAX_DURATION_MS, parseDuration } from "../lib/duration.ts";
 import { hasCommand } from "../lib/has-command.ts";

@@ -1,9 +1,9 @@
+/** Reads YAML and reports mistakes with file, line and column. */
+
 import type { Document, LineCounter, Node } from "yaml";
 import type { ZodType, z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { FileCache, pathExists } from "./file.ts";
-
-/* Reads YAML and reports mistakes with file, line and column. */
 
 /** A parsed YAML text with the positions of its parts. Immutable, so it may be shared. */
 export interface YamlText {

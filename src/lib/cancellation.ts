@@ -1,7 +1,7 @@
+/** Signals with deadlines, and waits that a signal ends. */
+
 import { SyscallError } from "../plugin/index.ts";
 import type { Clock } from "./clock.ts";
-
-/* Signals with deadlines, and waits that a signal ends. */
 
 interface LimitedSignal {
   signal: AbortSignal;

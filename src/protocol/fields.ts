@@ -1,6 +1,6 @@
-import { z } from "zod";
+/** What the payloads and answers of several methods have in common. Schemas are made by functions: at a method's first call. */
 
-/* What the payloads and answers of several methods have in common. Schemas are made by functions: at a method's first call. */
+import { z } from "zod";
 
 export const Uuid = () => z.string().min(1).max(64);
 

@@ -1,7 +1,7 @@
+/** What a streaming method sends after its answer. */
+
 import type { DamagedLines } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
-
-/* What a streaming method sends after its answer. */
 
 /** Progress of a run (seeds 5.5). `total` is null where there is no limit. */
 export type ProgressPayload =

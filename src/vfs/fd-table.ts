@@ -1,3 +1,5 @@
+/** The open files of one process. */
+
 import { type OpenFlag, SyscallError, type VFSFile } from "../plugin/index.ts";
 
 export interface OpenFile<Right> {

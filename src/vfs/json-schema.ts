@@ -1,3 +1,5 @@
+/** Compiles JSON Schemas to zod types. */
+
 import { z } from "zod";
 
 /**

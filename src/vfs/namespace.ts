@@ -1,3 +1,5 @@
+/** The devices and tools that one process sees. */
+
 import { SyscallError, type ToolDef } from "../plugin/index.ts";
 import { type DeviceEntry, DeviceRegistry, type Match } from "./registry.ts";
 

@@ -1,3 +1,5 @@
+/** A table of devices by path. */
+
 import { type Device, type Services, SyscallError } from "../plugin/index.ts";
 
 /** The layer of a device table. Nearer layers come first in a namespace. */

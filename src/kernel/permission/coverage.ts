@@ -1,4 +1,4 @@
-/** Matches rules against one call. */
+/** Rules against one call. */
 
 import { type CallView, isAtOrBelow } from "./call-view.ts";
 import { type CommandPattern, coversLine, deniesLine } from "./command-pattern.ts";
@@ -7,8 +7,6 @@ import type { PathSegments } from "./path-segments.ts";
 import { namesProtected, type Protection } from "./protected-paths.ts";
 import type { Rule } from "./rule.ts";
 import { isWild, liesBelow, matchesAllBelow, namesTool, startsWith } from "./rule-reach.ts";
-
-/* Rules against one call. */
 
 export type Layer = readonly Rule[];
 

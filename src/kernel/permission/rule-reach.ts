@@ -1,8 +1,8 @@
+/** How far one rule reaches: over tools, devices and what lies below them. */
+
 import { isAtOrBelow, type ToolFacts } from "./call-view.ts";
 import { matchPath, matchText, segments } from "./glob.ts";
 import type { Rule } from "./rule.ts";
-
-/* How far one rule reaches: over tools, devices and what lies below them. */
 
 export function namesTool(rule: { name: string; glob: boolean }, name: string): boolean {
   return rule.glob ? matchText(rule.name, name) : rule.name === name;

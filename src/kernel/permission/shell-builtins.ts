@@ -1,6 +1,6 @@
-import type { SimpleCommand, Word } from "./shell-words.ts";
+/** Which shell builtins may run code that their arguments hold. A pattern that names one would allow any command. */
 
-/* Which shell builtins may run code that their arguments hold. A pattern that names one would allow any command. */
+import type { SimpleCommand, Word } from "./shell-words.ts";
 
 const names = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/));
 

@@ -1,3 +1,5 @@
+/** Checks one plugin for `rnix plugins check FILE`. */
+
 import type { DiskPorts } from "./disk-plugin.ts";
 import { PluginWorker } from "./plugin-worker.ts";
 import { asProblem, type CheckReport, devicesOf } from "./report.ts";

@@ -1,3 +1,5 @@
+/** The stock plugins, agents and skills of a checkout. */
+
 import { join, resolve } from "node:path";
 import { type EmbeddedFile, type FileDigest, pluginEntries, stockFiles, textFiles } from "./stock-files.ts";
 

@@ -1,3 +1,5 @@
+/** A plugin on disk: reads it, and replaces its Worker when its files change. */
+
 import { SyscallError } from "../index.ts";
 import { listDigest } from "./embedded.ts";
 import { PluginVersion } from "./plugin-version.ts";

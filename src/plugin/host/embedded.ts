@@ -1,3 +1,5 @@
+/** The stock plugins, agents and skills that are embedded in the binary. */
+
 import type { ConfigSources } from "../../config/config-sources.ts";
 import * as stock from "./checkout.ts";
 import { sha256 } from "./stock-files.ts";

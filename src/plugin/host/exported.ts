@@ -1,3 +1,5 @@
+/** The plugin that a module exports. */
+
 import { definePlugin, type Plugin, SyscallError, type Tool } from "../index.ts";
 
 /** The default export of a module that was checked, here or by the build. */

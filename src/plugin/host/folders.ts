@@ -1,3 +1,5 @@
+/** Finds plugins in folders. */
+
 import { existsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { readRegularSync } from "../../lib/regular-file.ts";

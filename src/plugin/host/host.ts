@@ -1,3 +1,5 @@
+/** The plugin host: finds, loads and leases the plugins of a project. */
+
 import { type Plugin, SyscallError } from "../index.ts";
 import type { DiskPlugin, DiskPorts, Loadable } from "./disk-plugin.ts";
 import { compiled, type EmbeddedPlugin, listDigest } from "./embedded.ts";

@@ -1,3 +1,5 @@
+/** The plugins and devices that one run holds. */
+
 import type { DeviceLease, MountOpener } from "../../kernel/types.ts";
 import { Namespace } from "../../vfs/namespace.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";

@@ -1,3 +1,5 @@
+/** Ends Workers that do not respond while memory grows. */
+
 import { realTimers, type Timers } from "./timers.ts";
 
 /** A Worker as the memory watch uses it. */

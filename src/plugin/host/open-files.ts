@@ -1,3 +1,5 @@
+/** The open files and mounts of a Worker, as the kernel's thread sees them. */
+
 import { type Child, type OpenContext, SyscallError } from "../index.ts";
 import type { Answer, ContextEvent, ServiceAnswers, ServiceCall } from "./wire.ts";
 

@@ -1,7 +1,9 @@
+/** Calls across a Worker's border that wait for their answer. */
+
 import type { SyscallError } from "../index.ts";
 import type { Answer } from "./wire.ts";
 
-/** Calls across a Worker's border that wait for their answer. `Answers`: the answer type of each call. */
+/** `Answers`: the answer type of each call. */
 export class PendingCalls<Answers> {
   readonly #waiting = new Map<number, { answer(value: unknown): void; fail(error: SyscallError): void }>();
   #next = 1;

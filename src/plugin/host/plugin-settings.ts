@@ -1,3 +1,5 @@
+/** Checks a plugin's settings against its schema. */
+
 import { readSchema } from "../../vfs/json-schema.ts";
 import { type Plugin, SyscallError } from "../index.ts";
 

@@ -1,3 +1,5 @@
+/** One version of a plugin from disk, with the runs that hold it. */
+
 import type { PluginWorker } from "./plugin-worker.ts";
 import type { Timers } from "./timers.ts";
 

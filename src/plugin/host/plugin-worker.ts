@@ -1,3 +1,5 @@
+/** The kernel's side of a plugin that runs in a Worker. */
+
 import type {
   Data,
   Device,

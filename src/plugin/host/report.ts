@@ -1,3 +1,5 @@
+/** The report about one plugin, for `rnix plugins` and for notices of a run. */
+
 import { type Plugin, type Services, SyscallError } from "../index.ts";
 import { placeText, type SourcePosition, said, toWire } from "./wire.ts";
 

@@ -1,3 +1,5 @@
+/** The zod schema of a plugin's definition. */
+
 import { z } from "zod";
 import { suggestion } from "../../config/suggestion.ts";
 import { readSchema } from "../../vfs/json-schema.ts";

@@ -1,3 +1,5 @@
+/** Detects changed files by their times and sizes. */
+
 import { type BigIntStats, statSync } from "node:fs";
 
 /** A younger change is not trusted: file systems keep times in steps of a few ms. */

@@ -1,3 +1,5 @@
+/** Reads a plugin and its imports without running them. */
+
 import { dirname, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { readRegular } from "../../lib/regular-file.ts";

@@ -1,3 +1,5 @@
+/** Lists the files of stock plugins, agents and skills with their digests. */
+
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 

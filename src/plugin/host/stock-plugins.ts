@@ -1,3 +1,5 @@
+/** Loads the stock plugins, which run in this thread. */
+
 import { readRegular } from "../../lib/regular-file.ts";
 import type { Plugin } from "../index.ts";
 import { type EmbeddedPlugin, embeddedPlugins } from "./embedded.ts";

@@ -1,3 +1,5 @@
+/** The messages between the kernel's thread and a plugin's Worker, sent as structured clones. */
+
 import { inspect } from "node:util";
 import {
   type Code,
@@ -15,8 +17,6 @@ import {
   type ToolDef,
   type ToolOutcome,
 } from "../index.ts";
-
-/* The messages between the kernel's thread and a plugin's Worker, sent as structured clones. */
 
 export type ToWorker =
   /** `code`: the plugin as one module, as static-check has read it. */

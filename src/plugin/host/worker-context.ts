@@ -1,3 +1,5 @@
+/** The context and services of a driver in a Worker. */
+
 import { type Child, type ExitInfo, type OpenContext, type Store, SyscallError } from "../index.ts";
 import { limited } from "./limited.ts";
 import { PendingCalls } from "./pending-calls.ts";

@@ -1,3 +1,5 @@
+/** The connection to one Worker: start, calls, deadlines and end. */
+
 import { SyscallError } from "../index.ts";
 import { workerUrl } from "./embedded.ts";
 import { processMemory } from "./memory-watch.ts";

@@ -1,3 +1,5 @@
+/** The open mounts of a plugin in its Worker. */
+
 import { type Device, type Mounted, SyscallError } from "../index.ts";
 import { sketch } from "./sketch.ts";
 import { type ToHost, toWire } from "./wire.ts";

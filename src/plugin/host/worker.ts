@@ -1,3 +1,5 @@
+/** The program of a plugin's Worker. */
+
 import { heapSize } from "bun:jsc";
 import { inspect } from "node:util";
 import * as contract from "../index.ts";

@@ -1,8 +1,8 @@
+/** The folder and environment of requests that bring none, such as those with the seeds' fields only (seeds 5.4). */
+
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { ResumeRequest, SpawnRequest } from "../../protocol/methods.ts";
-
-/* The folder and environment of requests that bring none, such as those with the seeds' fields only (seeds 5.4). */
 
 /** A spawn request with its folder and environment. */
 export type PlacedSpawn = SpawnRequest & { cwd: string; env: Record<string, string> };
