@@ -1,25 +1,21 @@
-import { type ArgsDef, type CommandDef, renderUsage } from "citty";
+/** The help of `rnix` and of its commands, rendered by citty. It is loaded only when help is asked for. */
+
+import { type ArgDef, type ArgsDef, type CommandDef, renderUsage } from "citty";
 import type { Command } from "./command.ts";
 import { COMMANDS, loadCommands } from "./commands.ts";
-import type { Flags } from "./flags.ts";
 import type { Io } from "./io.ts";
 import { type Style, styleOf } from "./output/style.ts";
 
-/** Loaded when help is asked for and at no other time: citty is not on the way of any command. */
+/** The list of all commands. */
 export async function rootHelp(io: Io): Promise<string> {
   const style = styleOf(io, io.stdout);
   const commands = new Map(await loadCommands());
   const usage = await render(
-    {
-      meta: { name: "rnix", description: "An operating system for AI agents" },
-      args: {
-        command: {
-          type: "positional",
-          description: "One of the commands below, with its own flags",
-          required: true,
-        },
-      },
-    },
+    definition("rnix", {
+      about: "An operating system for AI agents",
+      args: [{ name: "command", about: "One of the commands below, with its own flags" }],
+      flags: {},
+    }),
     undefined,
     style,
   );
@@ -31,7 +27,7 @@ export async function rootHelp(io: Io): Promise<string> {
   return `${usage}${lists.join("")}${section("EXAMPLES", ROOT_EXAMPLES.map((line) => `  ${line}`).join("\n"), style)}Use ${style.cyan("rnix <command> --help")} for a command's flags and examples.\n`;
 }
 
-/** `words`: the command's name, of two words for a subcommand. */
+/** The help of one command. `words`: its name, two words for a subcommand. */
 export async function commandHelp(words: string[], command: Command, io: Io): Promise<string> {
   const style = styleOf(io, io.stdout);
   const name = words.at(-1) ?? "";
@@ -50,45 +46,30 @@ const ROOT_EXAMPLES = [
   "rnix ps                                                    the running processes",
 ];
 
-/** Our definitions as citty knows them. */
-function definition(name: string, command: Command): CommandDef<ArgsDef> {
-  const subcommands = Object.entries(command.subcommands ?? {});
+/** Our definition in the form that citty renders. */
+function definition(
+  name: string,
+  { about, args = [], flags, subcommands = {} }: Pick<Command, "about" | "args" | "flags" | "subcommands">,
+): CommandDef<ArgsDef> {
+  const positionals = args.map(({ name, about, optional, many }): [string, ArgDef] => [
+    many ? `${name}…` : name,
+    { type: "positional", description: about, required: !optional },
+  ]);
+  const options = Object.entries(flags)
+    .filter(([, { hidden }]) => !hidden)
+    .map(([name, { about, short, takesValue, hint }]): [string, ArgDef] => [
+      name,
+      { type: takesValue ? "string" : "boolean", description: about, alias: short, valueHint: hint },
+    ]);
+  const named = Object.entries(subcommands).map(([name, { about }]) => [
+    name,
+    { meta: { name, description: about } },
+  ]);
   return {
-    meta: { name, description: command.about },
-    args: { ...argumentsOf(command), ...flagsOf(command.flags) },
-    ...(subcommands.length === 0
-      ? {}
-      : {
-          subCommands: Object.fromEntries(
-            subcommands.map(([word, sub]) => [word, { meta: { name: word, description: sub.about } }]),
-          ),
-        }),
+    meta: { name, description: about },
+    args: Object.fromEntries([...positionals, ...options]),
+    ...(named.length > 0 && { subCommands: Object.fromEntries(named) }),
   };
-}
-
-function argumentsOf(command: Command): ArgsDef {
-  return Object.fromEntries(
-    (command.args ?? []).map(({ name, about, optional, many }) => [
-      many ? `${name}…` : name,
-      { type: "positional" as const, description: about, required: !optional },
-    ]),
-  );
-}
-
-function flagsOf(flags: Flags): ArgsDef {
-  return Object.fromEntries(
-    Object.entries(flags)
-      .filter(([, flag]) => !flag.hidden)
-      .map(([name, { about, short, takesValue, hint }]) => {
-        const common = { description: about, ...(short === undefined ? {} : { alias: short }) };
-        return [
-          name,
-          takesValue
-            ? { type: "string" as const, ...common, ...(hint === undefined ? {} : { valueHint: hint }) }
-            : { type: "boolean" as const, ...common },
-        ];
-      }),
-  );
 }
 
 async function render(
@@ -97,7 +78,7 @@ async function render(
   style: Style,
 ): Promise<string> {
   const text = await renderUsage(command, parent);
-  // citty looks at neither the terminal nor every value of NO_COLOR, and fills its columns up with spaces.
+  // citty checks neither the terminal nor every value of NO_COLOR, and pads its columns with spaces.
   return `${style.bold("x") === "x" ? Bun.stripANSI(text) : text}\n`
     .replace(/ +$/gm, "")
     .replace(/\n\n+$/, "\n\n");
