@@ -1,6 +1,7 @@
 import { type Data, EFFORTS, IMAGE_TYPES, type LLMRequest, SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import { isObject } from "../_lib/is-object.ts";
+import { issueText } from "../_lib/issue-text.ts";
 
 /** The request that a process has written. INVALID names the part that is wrong. */
 export function parseRequest(data: Data): LLMRequest {
@@ -16,7 +17,7 @@ export function parseRequest(data: Data): LLMRequest {
   if (isRequest(json)) return json;
   const result = Request.safeParse(json);
   if (result.success) return result.data;
-  const message = `a model device takes {intent, system_prompt, model, messages, …}: ${z.prettifyError(result.error)}`;
+  const message = `a model device takes {intent, system_prompt, model, messages, …}: ${issueText(result.error)}`;
   throw new SyscallError("INVALID", message, { cause: result.error });
 }
 

@@ -1,5 +1,6 @@
 import { SyscallError } from "rnix/plugin";
 import { z } from "zod";
+import { issueText } from "../_lib/issue-text.ts";
 
 const path = z.string().min(1);
 
@@ -44,12 +45,9 @@ export type Input<Op extends Operation["op"]> = Omit<Extract<Operation, { op: Op
 export function parseOperation(text: string): Operation {
   const parsed = operation.safeParse(parseJson(text));
   if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.map(
-    (issue) => `${issue.path.join(".") || "operation"}: ${issue.message}`,
-  );
   throw new SyscallError(
     "INVALID",
-    `/dev/fs expects {"op": "read" | "write" | "edit" | "glob" | "grep", …}. ${issues.join("; ")}.`,
+    `/dev/fs expects {"op": "read" | "write" | "edit" | "glob" | "grep", …}. ${issueText(parsed.error, "operation")}.`,
   );
 }
 

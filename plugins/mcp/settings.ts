@@ -1,5 +1,6 @@
 import { SyscallError } from "rnix/plugin";
 import { z } from "zod";
+import { issueText } from "../_lib/issue-text.ts";
 
 const MS = z
   .int()
@@ -42,6 +43,6 @@ export function settingsOf(config: object): ServerSettings {
   if (parsed.success) return parsed.data;
   throw new SyscallError(
     "INVALID",
-    `MCP server: expected { name, command, args?, env?, cwd? } or { name, url, headers? }, and numbers for mountTimeoutMs, requestTimeoutMs and maxOutputBytes. ${z.prettifyError(parsed.error)}`,
+    `MCP server: expected { name, command, args?, env?, cwd? } or { name, url, headers? }, and numbers for mountTimeoutMs, requestTimeoutMs and maxOutputBytes. ${issueText(parsed.error)}`,
   );
 }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { orAborted } from "../../lib/cancellation.ts";
+import { issueText } from "../../lib/issue-text.ts";
 import {
   CODES,
   type Data,
@@ -296,7 +297,7 @@ function jsonOf(document: string): unknown {
 function parsed<S extends z.ZodType>(schema: S, json: unknown): z.infer<S> {
   const result = schema.safeParse(json);
   if (result.success) return result.data;
-  const message = `the model's driver sent an answer that is not valid: ${z.prettifyError(result.error)}`;
+  const message = `the model's driver sent an answer that is not valid: ${issueText(result.error)}`;
   throw new SyscallError("DRIVER", message, { cause: result.error, retryable: false });
 }
 

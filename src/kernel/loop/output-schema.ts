@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { issueText } from "../../lib/issue-text.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
 
@@ -21,7 +22,7 @@ export class OutputSchema {
     try {
       output = JSON.parse(text);
       const { success, error } = this.#type.safeParse(output);
-      if (!success) return { problem: issueList(error.issues) };
+      if (!success) return { problem: issueText(error) };
       // Too deeply nested JSON can be parsed but not written, so it can't be recorded.
       JSON.stringify(output);
     } catch (error) {
@@ -35,21 +36,12 @@ export class OutputSchema {
 
 /** Limited because the schema is part of the prompt. */
 const MAX_SCHEMA_CHARS = 64 * 1024;
-const MAX_ISSUES = 10;
 const QUOTED_CHARS = 60;
 
 const FENCED = /^```[a-z]*\n([\s\S]*?)\n?```$/i;
 
 function unfenced(text: string): string {
   return FENCED.exec(text)?.[1] ?? text;
-}
-
-function issueList(issues: readonly z.core.$ZodIssue[]): string {
-  const lines = issues
-    .slice(0, MAX_ISSUES)
-    .map(({ path, message }) => `${path.join(".") || "it"}: ${message}`);
-  if (issues.length > MAX_ISSUES) lines.push(`and ${issues.length - MAX_ISSUES} more`);
-  return lines.join("; ");
 }
 
 function quoted(text: string): string {

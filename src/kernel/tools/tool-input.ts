@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { issueText } from "../../lib/issue-text.ts";
 import { SyscallError, type ToolCall, type ToolDef } from "../../plugin/index.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
 
@@ -17,10 +18,9 @@ export function checkToolInput(tool: ToolDef, call: ToolCall): void {
   if (schema === null) return;
   const parsed = schema.safeParse(call.input);
   if (parsed.success) return;
-  const issues = parsed.error.issues.map((issue) => `${issue.path.join(".") || "input"}: ${issue.message}`);
   throw new SyscallError(
     "INVALID",
-    `${tool.name}: the input does not fit the tool's schema. ${issues.join("; ")}.`,
+    `${tool.name}: the input does not fit the tool's schema. ${issueText(parsed.error, "input")}.`,
   );
 }
 

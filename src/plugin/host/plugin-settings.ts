@@ -1,5 +1,6 @@
 /** Checks a plugin's settings against its schema. */
 
+import { issueText } from "../../lib/issue-text.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
 import { type Plugin, SyscallError } from "../index.ts";
 
@@ -17,11 +18,9 @@ export function pluginSettings({ name, configSchema }: Plugin, part: unknown): u
   }
   const parsed = readSchema(configSchema).safeParse(part ?? {});
   if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.map(
-    ({ path, message }) => `${["plugins", name, ...path].join(".")}: ${message}`,
-  );
+  const issues = parsed.error.issues.map((issue) => ({ ...issue, path: ["plugins", name, ...issue.path] }));
   throw new SyscallError(
     "INVALID",
-    `The settings of plugin ${name} in config.yaml do not fit its schema. ${issues.join("; ")}.`,
+    `The settings of plugin ${name} in config.yaml do not fit its schema. ${issueText({ issues })}.`,
   );
 }

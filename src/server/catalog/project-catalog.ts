@@ -1,3 +1,5 @@
+/** Lists the plugins, tools, agents, skills and providers of a project. */
+
 import { type Agent, loadAgent, loadAgents } from "../../config/agents.ts";
 import { toolEnvironment, userEnv } from "../../config/environment.ts";
 import type { Env } from "../../config/paths.ts";
@@ -23,24 +25,11 @@ import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Workspace, Workspaces } from "../plan/workspace.ts";
 import { probe } from "./probe-provider.ts";
 
-/** Which project is asked about: a command's folder and environment. */
-interface Place {
+/** Identifies a project: a command's folder and environment. */
+interface ProjectRef {
   /** Absolute. */
   cwd: string;
   env?: Record<string, string>;
-}
-
-/** What there is for a run in a project. */
-export interface Catalog {
-  /** The project's folder, as processes carry it. */
-  projectDir(cwd: string): string;
-  plugins(place: Place): Promise<{ plugins: PluginReport[] }>;
-  /** With what the agent may use marked, where one is named. */
-  tools(place: Place, agent?: string): Promise<{ tools: ToolWire[] }>;
-  agents(place: Place): Promise<{ agents: AgentWire[]; diagnostics: Diagnostic[] }>;
-  skills(place: Place): Promise<{ skills: SkillWire[]; diagnostics: Diagnostic[] }>;
-  /** `ask`: probes each usable provider. */
-  providers(place: Place, ask: boolean): Promise<{ providers: ProviderWire[]; diagnostics: Diagnostic[] }>;
 }
 
 interface CatalogPorts {
@@ -53,25 +42,29 @@ interface CatalogPorts {
   children: Pick<Children, "exec" | "endOwner">;
 }
 
-/** Read anew for every question, so that an edit counts at once. */
-export class ProjectCatalog implements Catalog {
+export type Catalog = Pick<ProjectCatalog, keyof ProjectCatalog>;
+
+/** Everything is read for each request, so that an edit counts at once. */
+export class ProjectCatalog {
   readonly #ports: CatalogPorts;
 
   constructor(ports: CatalogPorts) {
     this.#ports = ports;
   }
 
+  /** Returns the project's folder, as processes have it. */
   projectDir(cwd: string): string {
     return this.#ports.workspaces.projectOf({ cwd, env: this.#ports.env }).dir;
   }
 
-  async plugins(place: Place): Promise<{ plugins: PluginReport[] }> {
-    const workspace = await this.#at(place);
+  async plugins(project: ProjectRef): Promise<{ plugins: PluginReport[] }> {
+    const workspace = await this.#at(project);
     return { plugins: await workspace.pluginReports(await loadSettings(workspace.sources)) };
   }
 
-  async tools(place: Place, agentName?: string): Promise<{ tools: ToolWire[] }> {
-    const workspace = await this.#at(place);
+  /** With `agent`, marks the tools that it may use. */
+  async tools(project: ProjectRef, agentName?: string): Promise<{ tools: ToolWire[] }> {
+    const workspace = await this.#at(project);
     const agent = agentName === undefined ? undefined : await loadAgent(agentName, workspace.sources);
     const bodies = await Promise.all((agent?.skills ?? []).map((skill) => skill.body()));
     const messaging =
@@ -81,29 +74,30 @@ export class ProjectCatalog implements Catalog {
     }));
   }
 
-  async agents(place: Place): Promise<{ agents: AgentWire[]; diagnostics: Diagnostic[] }> {
-    const { sources } = await this.#at(place);
+  async agents(project: ProjectRef): Promise<{ agents: AgentWire[]; diagnostics: Diagnostic[] }> {
+    const { sources } = await this.#at(project);
     const { agents, problems } = await loadAgents(sources);
     return { agents: agents.map(agentWire), diagnostics: problems };
   }
 
-  async skills(place: Place): Promise<{ skills: SkillWire[]; diagnostics: Diagnostic[] }> {
-    const { sources } = await this.#at(place);
+  async skills(project: ProjectRef): Promise<{ skills: SkillWire[]; diagnostics: Diagnostic[] }> {
+    const { sources } = await this.#at(project);
     const { skills, problems } = await loadSkills(sources);
     return { skills: skills.map(skillWire), diagnostics: problems };
   }
 
+  /** With `ask`, probes each usable provider. */
   async providers(
-    place: Place,
+    project: ProjectRef,
     ask: boolean,
   ): Promise<{ providers: ProviderWire[]; diagnostics: Diagnostic[] }> {
-    const workspace = await this.#at(place);
+    const workspace = await this.#at(project);
     const diagnostics: Diagnostic[] = [];
     return this.#withDevices(workspace, async (devices) => {
       const request: ProviderRequest = {
         providers: await loadProviders(workspace.sources),
         devices,
-        env: place.env ?? this.#ports.env,
+        env: project.env ?? this.#ports.env,
         userEnv: userEnv(workspace.sources.configDir),
         keys: this.#ports.keys,
         clock: this.#ports.clock,
@@ -142,7 +136,7 @@ export class ProjectCatalog implements Catalog {
     }
   }
 
-  #at({ cwd, env }: Place): Promise<Workspace> {
+  #at({ cwd, env }: ProjectRef): Promise<Workspace> {
     return this.#ports.workspaces.at({ cwd, env: env ?? this.#ports.env });
   }
 

@@ -1,10 +1,9 @@
-import type { PluginReport } from "../../plugin/host/report.ts";
+/** The method list_plugins. */
+
 import { ProjectRequest } from "../../protocol/project.ts";
 import { method } from "./method.ts";
 
 export const listPlugins = method({
   payload: ProjectRequest,
-  handle(payload, { catalog }): Promise<{ plugins: PluginReport[] }> {
-    return catalog.plugins(payload);
-  },
+  handle: (payload, { catalog }) => catalog.plugins(payload),
 });

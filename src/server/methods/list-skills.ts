@@ -1,10 +1,9 @@
-import type { Diagnostic, SkillWire } from "../../protocol/methods.ts";
+/** The method list_skills. */
+
 import { ProjectRequest } from "../../protocol/project.ts";
 import { method } from "./method.ts";
 
 export const listSkills = method({
   payload: ProjectRequest,
-  handle(payload, { catalog }): Promise<{ skills: SkillWire[]; diagnostics: Diagnostic[] }> {
-    return catalog.skills(payload);
-  },
+  handle: (payload, { catalog }) => catalog.skills(payload),
 });

@@ -3,6 +3,7 @@
 import nodeFs from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
+import { issueText } from "../../lib/issue-text.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { errno, type FsPort, ioError, realFs, removeLeftover, writeAll, writeAllAsync } from "./fs-port.ts";
 import { SCHEMA_VERSION } from "./schema-version.ts";
@@ -155,7 +156,7 @@ export function parseDocument<T>(schema: z.ZodType<T>, text: string, what: strin
   checkSchemaVersion(value, what);
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  throw new SyscallError("INVALID", `${what} is damaged: ${z.prettifyError(parsed.error)}`, {
+  throw new SyscallError("INVALID", `${what} is damaged: ${issueText(parsed.error)}`, {
     cause: parsed.error,
   });
 }
